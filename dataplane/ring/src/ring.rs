@@ -1,0 +1,209 @@
+//! The ring itself: submit, flush, reap. Single-threaded by the kernel's SINGLE_ISSUER contract.
+
+use crate::completion::Completion;
+use crate::limits::RING_ENTRIES;
+use crate::message::Message;
+use crate::operation::{Finished, Operation};
+use crate::slot::SlotTable;
+use io_uring::IoUring;
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::os::fd::RawFd;
+use std::rc::Rc;
+use std::task::Waker;
+
+/// Why a ring could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RingError {
+    /// The kernel refused the ring.
+    #[error(
+        "The kernel refused an io_uring of {RING_ENTRIES} entries: {0}; Perigee needs Linux 6.1 or newer with io_uring \
+         allowed (sysctl kernel.io_uring_disabled=0, and a container profile that permits it)"
+    )]
+    Setup(io::Error),
+    /// The event descriptor could not be tied to the ring.
+    #[error("Cannot register the wake-up descriptor with the ring: {0}")]
+    Wake(io::Error),
+}
+
+/// One shard's ring.
+pub struct Ring {
+    io: RefCell<IoUring>,
+    slots: RefCell<SlotTable>,
+    unsubmitted: Cell<bool>,
+    in_flight: Cell<usize>,
+}
+
+impl Ring {
+    /// A ring whose completions ring the bell of `wake`, an eventfd that must outlive it.
+    ///
+    /// # Errors
+    /// The kernel has no io_uring, or forbids it.
+    pub fn new(wake: RawFd) -> Result<Rc<Self>, RingError> {
+        let io: IoUring = IoUring::builder()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_taskrun_flag()
+            .setup_cqsize(RING_ENTRIES * 2)
+            .build(RING_ENTRIES)
+            .map_err(RingError::Setup)?;
+        io.submitter()
+            .register_eventfd(wake)
+            .map_err(RingError::Wake)?;
+        Ok(Rc::new(Self {
+            io: RefCell::new(io),
+            slots: RefCell::new(SlotTable::default()),
+            unsubmitted: Cell::new(false),
+            in_flight: Cell::new(0),
+        }))
+    }
+
+    /// Queues an operation; it reaches the kernel with the next [`Ring::flush`].
+    pub fn submit(self: &Rc<Self>, operation: Operation) -> Completion {
+        let slot = match self.slots.borrow_mut().insert(operation) {
+            Ok(slot) => slot,
+            Err(operation) => {
+                return Completion::refused(self.clone(), Finished::new(-libc::EAGAIN, operation));
+            }
+        };
+        self.push(slot);
+        self.in_flight.set(self.in_flight.get() + 1);
+        Completion::flying(self.clone(), slot)
+    }
+
+    /// Hands queued operations to the kernel and lets it post completions. One system call, or none if nothing is due.
+    ///
+    /// # Errors
+    /// The kernel refused the call for a reason other than a full completion queue or a signal.
+    pub fn flush(&self) -> io::Result<()> {
+        let mut io = self.io.borrow_mut();
+        let (queued, due) = {
+            let mut submission = io.submission();
+            submission.sync();
+            (
+                submission.len(),
+                submission.taskrun() || submission.cq_overflow(),
+            )
+        };
+        self.unsubmitted.set(false);
+        if queued == 0 && !due {
+            return Ok(());
+        }
+        // SAFETY: no signal mask is passed; queued entries point to memory owned by their slots.
+        let entered = unsafe {
+            io.submitter()
+                .enter::<libc::sigset_t>(queued as u32, 0, GETEVENTS, None)
+        };
+        match entered {
+            Ok(_) => Ok(()),
+            Err(error) if is_transient(&error) => {
+                self.unsubmitted.set(queued > 0);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Collects completions and wakes their futures; returns how many came.
+    pub fn reap(self: &Rc<Self>) -> usize {
+        let mut count = 0;
+        while let Some((slot, code)) = self.next_completion() {
+            count += 1;
+            if self.resume(slot, code) {
+                continue;
+            }
+            self.in_flight.set(self.in_flight.get() - 1);
+            let waker = self.slots.borrow_mut().land(slot, code);
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }
+        count
+    }
+
+    /// Operations that the kernel still owns.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.get()
+    }
+
+    /// Whether operations wait for a [`Ring::flush`].
+    pub fn has_unsubmitted(&self) -> bool {
+        self.unsubmitted.get()
+    }
+
+    pub(crate) fn poll_slot(&self, slot: u32, waker: &Waker) -> Option<Finished> {
+        self.slots.borrow_mut().poll(slot, waker)
+    }
+
+    pub(crate) fn abandon(&self, slot: u32) {
+        self.slots.borrow_mut().abandon(slot);
+    }
+
+    fn next_completion(&self) -> Option<(u32, i32)> {
+        let mut io = self.io.borrow_mut();
+        let entry = io.completion().next()?;
+        Some((entry.user_data() as u32, entry.result()))
+    }
+
+    /// Continues a message that the kernel moved only in part; true if it is under way again.
+    fn resume(&self, slot: u32, code: i32) -> bool {
+        let moved = match usize::try_from(code) {
+            Ok(moved) if moved > 0 => moved,
+            _ => return false,
+        };
+        let mut slots = self.slots.borrow_mut();
+        let message: &mut Message = match slots.operation(slot) {
+            Some(Operation::SendMessage(_, message) | Operation::ReceiveMessage(_, message)) => {
+                message
+            }
+            _ => return false,
+        };
+        message.advance(moved);
+        let more = message.bytes() > 0;
+        drop(slots);
+        if more {
+            self.push(slot);
+        }
+        more
+    }
+
+    fn push(&self, slot: u32) {
+        let entry = match self.slots.borrow_mut().operation(slot) {
+            Some(operation) => operation.entry().user_data(u64::from(slot)),
+            None => return,
+        };
+        loop {
+            let mut io = self.io.borrow_mut();
+            // SAFETY: the entry points only to memory owned by its slot, which outlives the operation.
+            if unsafe { io.submission().push(&entry) }.is_ok() {
+                break;
+            }
+            drop(io);
+            if let Err(error) = self.flush() {
+                // The slot stays in flight; its connection's deadline ends the wait.
+                tracing::error!(%error, "io_uring refused queued operations");
+                return;
+            }
+        }
+        self.unsubmitted.set(true);
+    }
+}
+
+impl std::fmt::Debug for Ring {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Ring")
+            .field("in_flight", &self.in_flight.get())
+            .finish_non_exhaustive()
+    }
+}
+
+const GETEVENTS: u32 = 1;
+
+fn is_transient(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EBUSY | libc::EINTR | libc::EAGAIN)
+    )
+}

@@ -1,0 +1,113 @@
+//! The task that drives a shard: mailbox, timers, ring; polls adaptively, then sleeps on the bell.
+//!
+//! After the last completion it keeps polling for the shard's poll window, because a sleep and a wake-up cost more than
+//! most round trips. It leaves glommio's task queue now and then so that glommio's own reactor is not starved.
+
+use crate::clock::monotonic;
+use crate::limits::{JOBS_PER_TURN, REACTOR_INTERVAL};
+use crate::mailbox::Inbox;
+use crate::stream::ShardEnvironment;
+use glommio::io::BufferedFile;
+use perigee_ring::Operation;
+use std::os::fd::{FromRawFd, IntoRawFd};
+use std::time::Duration;
+
+/// Drives one shard until the process ends.
+pub(crate) struct Driver {
+    environment: ShardEnvironment,
+    inbox: Inbox,
+    poll: Duration,
+    armed: Option<Duration>,
+}
+
+impl Driver {
+    pub(crate) fn new(environment: ShardEnvironment, inbox: Inbox, poll: Duration) -> Self {
+        Self {
+            environment,
+            inbox,
+            poll,
+            armed: None,
+        }
+    }
+
+    /// Runs for ever.
+    pub(crate) async fn run(mut self) {
+        let bell = match self.inbox.bell.duplicate() {
+            Ok(bell) => bell.into_raw_fd(),
+            Err(error) => return tracing::error!(%error, "The shard cannot watch its bell"),
+        };
+        // SAFETY: the descriptor was duplicated for this file alone.
+        let bell = unsafe { BufferedFile::from_raw_fd(bell) };
+        let mut active = monotonic();
+        let mut reactor = active;
+        loop {
+            let worked = self.turn();
+            let now = monotonic();
+            if worked {
+                active = now;
+            }
+            let polling = self.environment.ring.in_flight() > 0 && now - active < self.poll;
+            if !worked && !polling {
+                self.sleep(&bell).await;
+                active = monotonic();
+                reactor = active;
+                continue;
+            }
+            if !worked {
+                // A shared core: let a peer that has work run instead of watching an empty ring.
+                std::thread::yield_now();
+            }
+            if now - reactor > REACTOR_INTERVAL {
+                glommio::timer::sleep(Duration::from_micros(1)).await;
+                reactor = monotonic();
+            } else {
+                glommio::executor().yield_task_queue_now().await;
+            }
+        }
+    }
+
+    /// One look at everything; true if anything happened.
+    fn turn(&mut self) -> bool {
+        let mut worked = false;
+        for _ in 0..JOBS_PER_TURN {
+            let Some(job) = self.inbox.take() else { break };
+            job(&self.environment);
+            worked = true;
+        }
+        worked |= self.environment.timers.fire(monotonic()) > 0;
+        if let Err(error) = self.environment.ring.flush() {
+            tracing::error!(%error, "io_uring failed; the shard's connections will time out");
+        }
+        worked | (self.environment.ring.reap() > 0)
+    }
+
+    async fn sleep(&mut self, bell: &BufferedFile) {
+        self.arm_timer();
+        self.inbox.bell.announce_sleep();
+        if self.turn() || self.environment.ring.has_unsubmitted() {
+            self.inbox.bell.announce_awake();
+            return;
+        }
+        if let Err(error) = bell.read_at(0, 8).await {
+            tracing::error!(%error, "The shard's bell cannot be read");
+        }
+        self.inbox.bell.announce_awake();
+    }
+
+    /// Lets the ring wake the shard for the next timer; a timeout that is already on its way early enough is kept.
+    fn arm_timer(&mut self) {
+        let Some(deadline) = self.environment.timers.next_deadline() else {
+            return;
+        };
+        let now = monotonic();
+        if self
+            .armed
+            .is_some_and(|armed| armed > now && armed <= deadline)
+        {
+            return;
+        }
+        let length = deadline.saturating_sub(now).max(Duration::from_micros(1));
+        drop(self.environment.ring.submit(Operation::timeout(length)));
+        self.armed = Some(now + length);
+    }
+}

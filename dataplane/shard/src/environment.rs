@@ -1,0 +1,70 @@
+//! What the data plane sees of the machine. Production implements it with glommio and our ring, simulation with a seed.
+
+use perigee_ring::Message;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Clock, tasks, timers, sockets and randomness of one shard.
+pub trait Environment: Clone + 'static {
+    /// A connected byte stream.
+    type Stream: Stream;
+    /// A listening socket.
+    type Listener: Listener<Stream = Self::Stream>;
+
+    /// Monotonic time since an arbitrary start.
+    fn now(&self) -> Duration;
+
+    /// A random number.
+    fn random(&self) -> u64;
+
+    /// Runs a task on this shard, beside the others.
+    fn spawn(&self, task: impl Future<Output = ()> + 'static);
+
+    /// Resolves after `length`.
+    fn sleep(&self, length: Duration) -> impl Future<Output = ()>;
+
+    /// Connects to a peer, tuned for data. The caller bounds the wait.
+    fn connect(&self, address: SocketAddr) -> impl Future<Output = io::Result<Self::Stream>>;
+
+    /// Listens on an address; `shared` allows several shards on one port.
+    ///
+    /// # Errors
+    /// The port is taken or the address is not of this host.
+    fn listen(
+        &self,
+        address: SocketAddr,
+        shared: bool,
+    ) -> Result<Self::Listener, perigee_ring::SocketError>;
+}
+
+/// A connected byte stream. Clones share the connection.
+pub trait Stream: Clone + 'static {
+    /// Receives some bytes behind the contents of `buffer`, up to its capacity; 0 bytes mean the peer has finished.
+    fn receive(&self, buffer: Vec<u8>) -> impl Future<Output = (io::Result<usize>, Vec<u8>)>;
+
+    /// Fills the whole message or fails.
+    fn receive_message(&self, message: Message) -> impl Future<Output = io::Result<()>>;
+
+    /// Sends the whole message or fails.
+    fn send_message(&self, message: Message) -> impl Future<Output = io::Result<()>>;
+
+    /// Breaks the connection: all waits on it end.
+    fn shutdown(&self);
+}
+
+/// A listening socket.
+pub trait Listener: 'static {
+    /// What it accepts.
+    type Stream: Stream;
+
+    /// Waits for the next connection.
+    fn accept(&self) -> impl Future<Output = io::Result<Self::Stream>>;
+
+    /// The address it listens on, with the port that was chosen.
+    ///
+    /// # Errors
+    /// The socket is gone.
+    fn local_address(&self) -> io::Result<SocketAddr>;
+}

@@ -1,0 +1,25 @@
+//! Thread-per-core executors behind one seam; the only crate that knows glommio.
+//!
+//! [`Environment`] is what the data plane sees of the machine: clock, tasks, timers, sockets, randomness.
+//! [`Shard`] runs code on an executor thread that drives its own ring and polls adaptively. The invariant: everything
+//! that belongs to a shard stays on its thread; other threads only post jobs to its mailbox.
+
+mod clock;
+mod driver;
+mod environment;
+mod executor;
+mod limits;
+mod mailbox;
+mod pool;
+mod shard;
+mod stream;
+mod timer;
+
+pub use clock::{monotonic, monotonic_ms};
+pub use environment::{Environment, Listener, Stream};
+pub use executor::{ExecutorError, check_memlock};
+pub use limits::{MEMLOCK_BYTES_MIN, POLL_DEFAULT};
+pub use mailbox::{Job, Mailbox};
+pub use perigee_ring::{Guard, Message, SocketError};
+pub use shard::{Shard, ShardOptions, StopError};
+pub use stream::{RingListener, RingStream, ShardEnvironment};

@@ -1,0 +1,18 @@
+//! Bounds and defaults of executors.
+
+use std::time::Duration;
+
+/// Least RLIMIT_MEMLOCK an executor starts with, in bytes.
+pub const MEMLOCK_BYTES_MIN: u64 = 512 << 10;
+/// How long a shard polls after the last completion before it sleeps.
+pub const POLL_DEFAULT: Duration = Duration::from_micros(150);
+/// Memory glommio may register for its own file I/O, in bytes; ours goes through our ring.
+pub(crate) const GLOMMIO_MEMORY_BYTES: usize = 64 << 10;
+/// Entries of glommio's own rings.
+pub(crate) const GLOMMIO_RING_ENTRIES: usize = 64;
+/// Longest wait for an executor thread to come up.
+pub(crate) const START_DEADLINE: Duration = Duration::from_secs(10);
+/// Jobs taken from the mailbox before the ring gets its turn again.
+pub(crate) const JOBS_PER_TURN: usize = 64;
+/// Longest uninterrupted run of the driver before glommio's own reactor gets a turn.
+pub(crate) const REACTOR_INTERVAL: Duration = Duration::from_millis(20);

@@ -1,0 +1,92 @@
+//! Jobs for a shard from other threads, with a bell that is rung only when the shard sleeps.
+
+use crate::stream::ShardEnvironment;
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// Something to do on a shard's thread.
+pub type Job = Box<dyn FnOnce(&ShardEnvironment) + Send>;
+
+/// The sending side; clones post to the same shard.
+#[derive(Debug, Clone)]
+pub struct Mailbox {
+    sender: Sender<Job>,
+    bell: std::sync::Arc<Bell>,
+}
+
+/// The receiving side, on the shard's thread.
+pub(crate) struct Inbox {
+    receiver: Receiver<Job>,
+    pub(crate) bell: std::sync::Arc<Bell>,
+}
+
+/// An eventfd that wakes the shard, and whether it needs waking.
+#[derive(Debug)]
+pub(crate) struct Bell {
+    event: EventFd,
+    asleep: AtomicBool,
+}
+
+pub(crate) fn mailbox() -> io::Result<(Mailbox, Inbox)> {
+    let event = EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC)?;
+    let bell = std::sync::Arc::new(Bell {
+        event,
+        asleep: AtomicBool::new(false),
+    });
+    let (sender, receiver) = channel();
+    Ok((
+        Mailbox {
+            sender,
+            bell: bell.clone(),
+        },
+        Inbox { receiver, bell },
+    ))
+}
+
+impl Mailbox {
+    /// Posts a job; false if the shard is gone.
+    pub fn post(&self, job: Job) -> bool {
+        if self.sender.send(job).is_err() {
+            return false;
+        }
+        self.bell.ring_if_asleep();
+        true
+    }
+}
+
+impl Inbox {
+    pub(crate) fn take(&self) -> Option<Job> {
+        self.receiver.try_recv().ok()
+    }
+}
+
+impl Bell {
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.event.as_raw_fd()
+    }
+
+    pub(crate) fn duplicate(&self) -> io::Result<OwnedFd> {
+        self.event.as_fd().try_clone_to_owned()
+    }
+
+    /// Says that the shard is about to sleep; it must look for work once more afterwards.
+    pub(crate) fn announce_sleep(&self) {
+        self.asleep.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    pub(crate) fn announce_awake(&self) {
+        self.asleep.store(false, Ordering::Relaxed);
+    }
+
+    fn ring_if_asleep(&self) {
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
+            // The counter cannot overflow: the shard reads it before it announces sleep again.
+            let _ = self.event.write(1);
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! A shard in use: an executor on loan, with a main task and a bounded stop.
+
+use crate::executor::{ExecutorError, ExecutorOptions};
+use crate::limits::POLL_DEFAULT;
+use crate::mailbox::{Job, Mailbox};
+use crate::pool;
+use crate::stream::ShardEnvironment;
+use std::future::Future;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// Where and how a shard runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShardOptions {
+    /// Thread name, at most 15 bytes are shown by the kernel.
+    pub name: String,
+    /// CPU to pin to; `None` leaves it to the scheduler.
+    pub cpu: Option<usize>,
+    /// How long to poll after the last completion before sleeping.
+    pub poll: Duration,
+}
+
+impl ShardOptions {
+    /// An unpinned shard with the default poll window.
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            cpu: None,
+            poll: POLL_DEFAULT,
+        }
+    }
+}
+
+/// The main task of a shard did not end in time; its executor is not used again.
+#[derive(Debug, thiserror::Error)]
+#[error("Shard {name} did not stop within {waited:?}")]
+pub struct StopError {
+    name: String,
+    waited: Duration,
+}
+
+/// An executor running a main task.
+#[derive(Debug)]
+pub struct Shard {
+    options: ExecutorOptions,
+    mailbox: Mailbox,
+    ended: Receiver<()>,
+}
+
+impl Shard {
+    /// Runs `main` on an executor. The shard ends when `main` has; tell it to end by a job or a flag it watches.
+    ///
+    /// # Errors
+    /// No executor is to be had; the message says what to change.
+    pub fn start<F, Fut>(options: ShardOptions, main: F) -> Result<Self, ExecutorError>
+    where
+        F: FnOnce(ShardEnvironment) -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        let options = ExecutorOptions {
+            name: options.name,
+            cpu: options.cpu,
+            poll: options.poll,
+        };
+        let mailbox = pool::take(&options)?;
+        let (end, ended) = channel();
+        mailbox.post(Box::new(move |environment: &ShardEnvironment| {
+            let task = main(environment.clone());
+            crate::environment::Environment::spawn(environment, async move {
+                task.await;
+                let _ = end.send(());
+            });
+        }));
+        Ok(Self {
+            options,
+            mailbox,
+            ended,
+        })
+    }
+
+    /// The way to post jobs from any thread.
+    pub fn mailbox(&self) -> Mailbox {
+        self.mailbox.clone()
+    }
+
+    /// Posts a job; false if the shard is gone.
+    pub fn post(&self, job: Job) -> bool {
+        self.mailbox.post(job)
+    }
+
+    /// Waits until the main task has ended and gives the executor back.
+    ///
+    /// # Errors
+    /// The main task is still running when `deadline` has passed.
+    pub fn join(self, deadline: Duration) -> Result<(), StopError> {
+        match self.ended.recv_timeout(deadline) {
+            Ok(()) => {
+                pool::give_back(self.options, self.mailbox);
+                Ok(())
+            }
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Err(StopError {
+                name: self.options.name,
+                waited: deadline,
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::environment::{Environment, Listener, Stream};
+    use perigee_ring::Message;
+    use std::sync::mpsc;
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    fn echo_shard(name: &str) -> (Shard, std::net::SocketAddr) {
+        let (send, receive) = mpsc::channel();
+        let shard = Shard::start(ShardOptions::named(name), move |environment| async move {
+            let listener = environment
+                .listen("127.0.0.1:0".parse().unwrap(), false)
+                .unwrap();
+            send.send(listener.local_address().unwrap()).unwrap();
+            let stream = listener.accept().await.unwrap();
+            loop {
+                let (result, buffer) = stream.receive(Vec::with_capacity(4096)).await;
+                if result.unwrap() == 0 {
+                    return;
+                }
+                let mut message = Message::new();
+                message.push_owned(buffer);
+                stream.send_message(message).await.unwrap();
+            }
+        })
+        .unwrap();
+        (shard, receive.recv_timeout(LONG).unwrap())
+    }
+
+    #[test]
+    fn two_shards_talk_and_their_executors_are_used_again() {
+        let threads = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+        let mut after_first = 0;
+        for round in 0..5 {
+            let (server, address) = echo_shard("test-echo");
+            let client = Shard::start(
+                ShardOptions::named("test-client"),
+                move |environment| async move {
+                    let stream = environment.connect(address).await.unwrap();
+                    for step in 0..200u32 {
+                        let mut message = Message::new();
+                        message.push_owned(step.to_le_bytes());
+                        stream.send_message(message).await.unwrap();
+                        let mut back = [0u8; 4];
+                        let mut message = Message::new();
+                        // SAFETY: `back` outlives the awaited operation.
+                        unsafe { message.push_borrowed(back.as_mut_ptr(), 4) };
+                        stream.receive_message(message).await.unwrap();
+                        assert_eq!(u32::from_le_bytes(back), step);
+                    }
+                    environment.sleep(Duration::from_millis(2)).await;
+                    stream.shutdown();
+                },
+            )
+            .unwrap();
+            client.join(LONG).unwrap();
+            server.join(LONG).unwrap();
+            if round == 0 {
+                after_first = threads();
+            }
+        }
+        assert!(
+            threads() <= after_first + 2,
+            "descriptors grow: {after_first} then {}",
+            threads()
+        );
+    }
+
+    #[test]
+    fn jobs_timers_and_yields_under_load_never_stall_a_shard() {
+        let (send, receive) = mpsc::channel();
+        let shard = Shard::start(
+            ShardOptions::named("test-stress"),
+            move |environment| async move {
+                for step in 0..3000u64 {
+                    let pause = Duration::from_micros(environment.random() % 700);
+                    environment.sleep(pause).await;
+                    let _ = send.send(step);
+                }
+            },
+        )
+        .unwrap();
+        let mailbox = shard.mailbox();
+        let (pong, pongs) = mpsc::channel();
+        let mut seen = 0;
+        while seen < 2999 {
+            let pong = pong.clone();
+            assert!(mailbox.post(Box::new(move |_| pong.send(()).unwrap())));
+            pongs.recv_timeout(LONG).expect("a posted job runs");
+            seen = receive.try_iter().last().unwrap_or(seen);
+        }
+        shard.join(LONG).unwrap();
+    }
+}

@@ -1,0 +1,174 @@
+//! The production environment: sockets on our ring, tasks on glommio, timers in the driver.
+
+use crate::clock::monotonic;
+use crate::environment::{Environment, Listener, Stream};
+use crate::timer::Timers;
+use perigee_ring::{
+    Finished, Message, Operation, Ring, SocketError, connect_socket, listen_socket, shutdown, tune,
+};
+use std::cell::Cell;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One shard as its tasks see it.
+#[derive(Clone)]
+pub struct ShardEnvironment {
+    pub(crate) ring: Rc<Ring>,
+    pub(crate) timers: Rc<Timers>,
+    pub(crate) congestion: Rc<Cell<Option<Arc<str>>>>,
+    random: Rc<Cell<u64>>,
+}
+
+impl ShardEnvironment {
+    pub(crate) fn new(ring: Rc<Ring>, seed: u64) -> Self {
+        Self {
+            ring,
+            timers: Rc::default(),
+            congestion: Rc::default(),
+            random: Rc::new(Cell::new(seed | 1)),
+        }
+    }
+
+    /// Sets the congestion control of data sockets made from now on.
+    pub fn set_congestion(&self, name: Option<Arc<str>>) {
+        self.congestion.set(name);
+    }
+
+    fn adopt(&self, fd: OwnedFd) -> RingStream {
+        let congestion = self.congestion.take();
+        tune(fd.as_fd(), congestion.as_deref());
+        self.congestion.set(congestion);
+        RingStream {
+            ring: self.ring.clone(),
+            fd: Rc::new(fd),
+        }
+    }
+}
+
+impl std::fmt::Debug for ShardEnvironment {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("ShardEnvironment")
+            .field("ring", &self.ring)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Environment for ShardEnvironment {
+    type Stream = RingStream;
+    type Listener = RingListener;
+
+    fn now(&self) -> Duration {
+        monotonic()
+    }
+
+    fn random(&self) -> u64 {
+        let mut state = self.random.get();
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        self.random.set(state);
+        state.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + 'static) {
+        glommio::spawn_local(task).detach();
+    }
+
+    async fn sleep(&self, length: Duration) {
+        self.timers.until(monotonic() + length).await;
+    }
+
+    async fn connect(&self, address: SocketAddr) -> io::Result<RingStream> {
+        let (fd, operation) = connect_socket(address).map_err(io::Error::other)?;
+        self.ring.submit(operation).await.result?;
+        Ok(self.adopt(fd))
+    }
+
+    fn listen(&self, address: SocketAddr, shared: bool) -> Result<RingListener, SocketError> {
+        let fd = listen_socket(address, shared)?;
+        Ok(RingListener {
+            environment: self.clone(),
+            fd,
+        })
+    }
+}
+
+/// A TCP connection on a shard's ring.
+#[derive(Clone, Debug)]
+pub struct RingStream {
+    ring: Rc<Ring>,
+    fd: Rc<OwnedFd>,
+}
+
+impl Stream for RingStream {
+    async fn receive(&self, buffer: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
+        let finished = self
+            .ring
+            .submit(Operation::Receive(self.fd.as_raw_fd(), buffer))
+            .await;
+        match finished.operation {
+            Operation::Receive(_, buffer) => (finished.result, buffer),
+            _ => (finished.result, Vec::new()),
+        }
+    }
+
+    async fn receive_message(&self, message: Message) -> io::Result<()> {
+        let operation = Operation::ReceiveMessage(self.fd.as_raw_fd(), Box::new(message));
+        whole(self.ring.submit(operation).await)
+    }
+
+    async fn send_message(&self, message: Message) -> io::Result<()> {
+        let operation = Operation::SendMessage(self.fd.as_raw_fd(), Box::new(message));
+        whole(self.ring.submit(operation).await)
+    }
+
+    fn shutdown(&self) {
+        shutdown(self.fd.as_fd());
+    }
+}
+
+/// A message is through only when nothing of it is left; the ring has already continued partial steps.
+fn whole(finished: Finished) -> io::Result<()> {
+    finished.result?;
+    match finished.operation {
+        Operation::ReceiveMessage(_, message) | Operation::SendMessage(_, message)
+            if message.bytes() > 0 =>
+        {
+            Err(io::ErrorKind::UnexpectedEof.into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A listening TCP socket on a shard's ring.
+#[derive(Debug)]
+pub struct RingListener {
+    environment: ShardEnvironment,
+    fd: OwnedFd,
+}
+
+impl Listener for RingListener {
+    type Stream = RingStream;
+
+    async fn accept(&self) -> io::Result<RingStream> {
+        let finished = self
+            .environment
+            .ring
+            .submit(Operation::Accept(self.fd.as_raw_fd()))
+            .await;
+        let number = finished.result? as i32;
+        // SAFETY: the kernel just returned this descriptor for us alone.
+        let fd = unsafe { OwnedFd::from_raw_fd(number) };
+        Ok(self.environment.adopt(fd))
+    }
+
+    fn local_address(&self) -> io::Result<SocketAddr> {
+        std::net::TcpListener::from(self.fd.try_clone()?).local_addr()
+    }
+}

@@ -1,0 +1,134 @@
+//! What callers hand to the store and get back. Buffers are raw addresses: the caller keeps them alive and unshared
+//! for the length of the call.
+
+use perigee_schemas::{Identity, Status};
+
+/// Contiguous bytes of the caller that a put reads or a get fills.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Address of the first byte.
+    pub address: usize,
+    /// Length in bytes.
+    pub bytes: usize,
+}
+
+/// One object to store: its payload is the concatenation of the pieces.
+#[derive(Clone, Debug)]
+pub struct PutRequest<'a> {
+    /// The key.
+    pub key: &'a str,
+    /// Where the payload lies, in order.
+    pub pieces: &'a [Piece],
+    /// Group of the object, if any.
+    pub group: Option<&'a str>,
+}
+
+/// One object to read whole: its payload is spread over the pieces in order.
+#[derive(Clone, Debug)]
+pub struct GetRequest<'a> {
+    /// The key.
+    pub key: &'a str,
+    /// Where the payload goes; room for less than the object is an error, more is allowed.
+    pub pieces: &'a [Piece],
+}
+
+/// One range of an object to read.
+#[derive(Clone, Debug)]
+pub struct RangeRequest<'a> {
+    /// The key.
+    pub key: &'a str,
+    /// First byte of the object to read.
+    pub source_offset: u64,
+    /// Where the bytes go.
+    pub target: Piece,
+}
+
+/// What to do with the soft pin of an object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SoftPinAction {
+    /// Leave it as it is.
+    #[default]
+    Preserve,
+    /// Pin it.
+    Enable,
+    /// Unpin it.
+    Disable,
+}
+
+/// How objects are placed and kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicateConfig {
+    /// Copies wanted, on distinct segments; fewer are accepted if the cluster has no more room.
+    pub replica_num: u32,
+    /// Soft pin.
+    pub soft_pin_action: SoftPinAction,
+    /// Length of the soft pin in milliseconds; `None` is the master's default.
+    pub soft_pin_ttl_ms: Option<u64>,
+    /// Soft pin in the words of older clients.
+    pub with_soft_pin: bool,
+    /// Never evict.
+    pub with_hard_pin: bool,
+    /// Names of segments to try first, in order.
+    pub preferred_segments: Vec<String>,
+    /// Put the whole batch on one segment if it fits.
+    pub prefer_alloc_in_same_node: bool,
+    /// What the bytes are, for statistics (Mooncake's `ObjectDataType`).
+    pub data_type: u8,
+}
+
+impl Default for ReplicateConfig {
+    fn default() -> Self {
+        Self {
+            replica_num: 1,
+            soft_pin_action: SoftPinAction::Preserve,
+            soft_pin_ttl_ms: None,
+            with_soft_pin: false,
+            with_hard_pin: false,
+            preferred_segments: Vec::new(),
+            prefer_alloc_in_same_node: false,
+            data_type: 0,
+        }
+    }
+}
+
+/// Where one replica of an object lies, as shown to users.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicaDescriptor {
+    /// Mooncake's `ReplicaStatus`: 0 undefined, 1 initialized, 2 processing, 3 complete, 4 removed, 5 failed.
+    pub status: u8,
+    /// Payload bytes.
+    pub bytes: u64,
+    /// Address of the payload in its owner.
+    pub address: u64,
+    /// Name of the segment (`host:port`).
+    pub transport_endpoint: String,
+    /// Protocol of the segment.
+    pub protocol: String,
+}
+
+/// What the caller chooses at set-up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreConfig {
+    /// Host, or host and port, this client is known by; without a port one is chosen.
+    pub local_hostname: String,
+    /// `P2PHANDSHAKE` or `http://host:port/metadata`.
+    pub metadata_server: String,
+    /// Bytes of memory to donate; 0 donates none.
+    pub global_segment_bytes: u64,
+    /// Bytes for copying calls; 0 refuses `put` and `get` of bytes as Mooncake does.
+    pub local_buffer_bytes: u64,
+    /// `tcp`, `rdma`, ...; other than `tcp` falls back to what is built, with a warning.
+    pub protocol: String,
+    /// NIC names for RDMA.
+    pub device_name: String,
+    /// `host:port` of the master.
+    pub master_server_address: String,
+    /// Tenant; a namespace only when the master separates tenants.
+    pub tenant_id: String,
+    /// Serve `/health` and `/metrics` on this port.
+    pub http_port: Option<u16>,
+}
+
+
+/// Identity of a mounted segment, as `mount_segment` returns it.
+pub type SegmentId = Identity;

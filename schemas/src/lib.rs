@@ -1,0 +1,31 @@
+//! Wire and record formats: FlatBuffers messages, framing, limits and the one status table.
+//!
+//! Everything that crosses a socket or a file border is described here and nowhere else. The crate has no
+//! I/O; decoding never panics and never allocates from an unchecked length.
+
+pub mod extent;
+pub mod frame;
+pub mod identity;
+pub mod limits;
+pub mod message;
+pub mod session;
+pub mod status;
+
+pub use identity::Identity;
+pub use status::Status;
+
+#[allow(
+    clippy::all,
+    unused_imports,
+    missing_docs,
+    unreachable_pub,
+    elided_lifetimes_in_paths,
+    clippy::allow_attributes_without_reason,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    reason = "written by the FlatBuffers compiler"
+)]
+mod generated {
+    include!("generated/perigee_generated.rs");
+}
+pub use generated::perigee::{master, object, transfer};

@@ -1,0 +1,35 @@
+//! Every bound of the wire formats, in one place.
+
+/// Oldest protocol version this build can speak.
+pub const PROTOCOL_MIN: u16 = 1;
+/// Newest protocol version this build can speak.
+pub const PROTOCOL_MAX: u16 = 1;
+
+/// Largest frame body in bytes; a longer announcement closes the connection before anything is allocated.
+pub const FRAME_BODY_BYTES_MAX: usize = 32 << 20;
+/// Largest body of the first frame of a connection, in bytes.
+pub const HELLO_BODY_BYTES_MAX: usize = 4096;
+
+/// Most keys in one batch.
+pub const BATCH_KEYS_MAX: usize = 65_536;
+/// Longest key in bytes.
+pub const KEY_BYTES_MAX: usize = 8192;
+/// Most replicas of one object.
+pub const REPLICAS_MAX: usize = 16;
+/// Most segments in one mount or query.
+pub const SEGMENTS_MAX: usize = 4096;
+/// Longest regular expression in bytes.
+pub const PATTERN_BYTES_MAX: usize = 4096;
+
+/// Most pieces in one slice request.
+pub const SLICE_PIECES_MAX: usize = 1000;
+/// Most payload bytes that one slice request may carry.
+pub const SLICE_PAYLOAD_BYTES_MAX: u64 = 64 << 20;
+/// Largest payload of one object in bytes.
+pub const OBJECT_BYTES_MAX: u64 = 1 << 40;
+
+/// Bound on tables in one verified message; a batch of keys needs none per key.
+pub const VERIFIER_TABLES_MAX: usize = 3 * SEGMENTS_MAX;
+
+const _: () = assert!(PROTOCOL_MIN <= PROTOCOL_MAX);
+const _: () = assert!(HELLO_BODY_BYTES_MAX < FRAME_BODY_BYTES_MAX);
