@@ -38,6 +38,14 @@ impl Message {
         self.push_range(address, bytes);
     }
 
+    /// Appends all pieces of another message.
+    pub fn append(&mut self, mut other: Message) {
+        self.owned.append(&mut other.owned);
+        self.pieces.append(&mut other.pieces);
+        self.guards.append(&mut other.guards);
+        self.bytes += other.bytes;
+    }
+
     /// Keeps `guard` alive as long as the message.
     pub fn guard(&mut self, guard: Guard) {
         self.guards.push(guard);

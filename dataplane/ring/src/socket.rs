@@ -2,13 +2,14 @@
 
 use crate::operation::{Address, Operation};
 use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, SockaddrLike, SockaddrStorage, bind, listen,
-    setsockopt, socket, sockopt,
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrLike, SockaddrStorage, bind, getpeername,
+    listen, setsockopt, socket, sockopt,
 };
 use std::ffi::OsString;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 /// Why a socket could not be made ready.
 #[derive(Debug, thiserror::Error)]
@@ -84,14 +85,48 @@ fn create(address: SocketAddr) -> Result<OwnedFd, SocketError> {
         .map_err(|errno| SocketError::Create(errno.into()))
 }
 
-/// Sets the options of a connected data or control socket: no Nagle delay, keep-alive, congestion control.
-/// Unknown congestion controls are left at the host's default.
-pub fn tune(fd: BorrowedFd<'_>, congestion: Option<&str>) {
+/// Which congestion control a connection gets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Congestion {
+    /// One that suits the path: without pacing on this host, cubic elsewhere. BBR, the default of some hosts, halves
+    /// large transfers on fast short paths.
+    #[default]
+    Automatic,
+    /// The host's default.
+    Host,
+    /// This one, if the kernel allows it.
+    Named(Arc<str>),
+}
+
+/// Sets the options of a connected socket: no Nagle delay, keep-alive, congestion control.
+pub fn tune(fd: BorrowedFd<'_>, congestion: &Congestion) {
     let _ = setsockopt(&fd, sockopt::TcpNoDelay, &true);
     let _ = setsockopt(&fd, sockopt::KeepAlive, &true);
-    if let Some(name) = congestion {
-        let _ = setsockopt(&fd, sockopt::TcpCongestion, &OsString::from(name));
+    let choose =
+        |name: &str| setsockopt(&fd, sockopt::TcpCongestion, &OsString::from(name)).is_ok();
+    match congestion {
+        Congestion::Host => {}
+        Congestion::Named(name) => {
+            choose(name);
+        }
+        Congestion::Automatic if is_loopback(fd) => {
+            choose("reno");
+        }
+        Congestion::Automatic => {
+            let _ = choose("cubic") || choose("reno");
+        }
     }
+}
+
+fn is_loopback(fd: BorrowedFd<'_>) -> bool {
+    let Ok(peer) = getpeername::<SockaddrStorage>(fd.as_raw_fd()) else {
+        return false;
+    };
+    peer.as_sockaddr_in()
+        .is_some_and(|address| address.ip().is_loopback())
+        || peer
+            .as_sockaddr_in6()
+            .is_some_and(|address| address.ip().is_loopback())
 }
 
 /// Ends both directions: every operation in flight on the socket completes at once.

@@ -62,6 +62,9 @@ pub trait Listener: 'static {
     /// Waits for the next connection.
     fn accept(&self) -> impl Future<Output = io::Result<Self::Stream>>;
 
+    /// Stops listening: a waiting [`Listener::accept`] fails.
+    fn close(&self);
+
     /// The address it listens on, with the port that was chosen.
     ///
     /// # Errors

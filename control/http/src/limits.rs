@@ -1,0 +1,43 @@
+//! Bounds of one HTTP server. Invariant: the worst peer costs at most these.
+
+use std::time::Duration;
+
+/// Open connections. At the limit the oldest one without a request in progress is closed.
+pub const CONNECTIONS_MAX: usize = 4096;
+
+/// Time a peer has to send the head of a request; also the longest idle time between requests.
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Time from the head of a request to the start of its answer, body of the request included.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Life of one connection, after which it is closed between two requests.
+pub const CONNECTION_LIFE: Duration = Duration::from_secs(300);
+
+/// Time a connection has to finish its last request after its life or the server ended.
+pub const LAST_REQUEST_GRACE: Duration = Duration::from_secs(5);
+
+/// Longest time a stop waits for requests in progress.
+pub const STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// Pause after a failed accept, for example when file descriptors have run out.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Largest request body in bytes.
+pub const BODY_BYTES_MAX: usize = 1 << 20;
+
+/// The times a peer may take; tests shorten them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadlines {
+    pub(crate) head: Duration,
+    pub(crate) request: Duration,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self {
+            head: HEAD_TIMEOUT,
+            request: REQUEST_TIMEOUT,
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The listening thread. Invariant: the socket is bound before `start` returns, so a port in use is
+//! an error of the caller and not a line in a log.
+
+use crate::connection::Connections;
+use crate::limits::{ACCEPT_PAUSE, BODY_BYTES_MAX, Deadlines, STOP_GRACE};
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use std::net::SocketAddr;
+use std::thread::JoinHandle;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+/// Why a server could not start.
+#[derive(Debug, thiserror::Error)]
+#[error("HTTP server {name} cannot listen on {address}: {cause}; choose another address or port")]
+pub struct StartError {
+    /// Name of the server.
+    pub name: &'static str,
+    /// Address it was to listen on.
+    pub address: SocketAddr,
+    /// Cause reported by the system.
+    pub cause: std::io::Error,
+}
+
+/// Starts servers.
+#[derive(Debug)]
+pub struct HttpServer;
+
+/// A running server; dropping it stops it.
+#[derive(Debug)]
+pub struct HttpHandle {
+    local_addr: SocketAddr,
+    stop: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl HttpServer {
+    /// Binds `address` and serves `router` on a new thread called `name`.
+    ///
+    /// # Errors
+    /// The address cannot be bound or the thread cannot be made.
+    pub fn start(
+        name: &'static str,
+        address: SocketAddr,
+        router: Router,
+    ) -> Result<HttpHandle, StartError> {
+        Self::start_with(name, address, router, Deadlines::default())
+    }
+
+    fn start_with(
+        name: &'static str,
+        address: SocketAddr,
+        router: Router,
+        deadlines: Deadlines,
+    ) -> Result<HttpHandle, StartError> {
+        let failed = |cause| StartError {
+            name,
+            address,
+            cause,
+        };
+        let socket = std::net::TcpListener::bind(address).map_err(failed)?;
+        socket.set_nonblocking(true).map_err(failed)?;
+        let local_addr = socket.local_addr().map_err(failed)?;
+        let (stop, stopped) = watch::channel(false);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()
+            .map_err(failed)?;
+        let router = router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX));
+        let connections = Connections::new(router, stopped, deadlines);
+        let serve = move || {
+            runtime.block_on(accept_all(name, socket, connections));
+            runtime.shutdown_background();
+        };
+        let thread = std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(serve)
+            .map_err(failed)?;
+        Ok(HttpHandle {
+            local_addr,
+            stop,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl HttpHandle {
+    /// The address in use; holds the real port when port 0 was asked for.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    /// Stops accepting, lets requests in progress finish for a bounded time, and joins the thread.
+    pub fn stop(mut self) {
+        self.stop_and_join();
+    }
+
+    fn stop_and_join(&mut self) {
+        self.stop.send_replace(true);
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!(address = %self.local_addr, "HTTP thread ended by a panic");
+        }
+    }
+}
+
+impl Drop for HttpHandle {
+    fn drop(&mut self) {
+        self.stop_and_join();
+    }
+}
+
+async fn accept_all(
+    name: &'static str,
+    socket: std::net::TcpListener,
+    mut connections: Connections,
+) {
+    let mut stopped = connections.stopped();
+    let listener = match TcpListener::from_std(socket) {
+        Ok(listener) => listener,
+        Err(error) => {
+            tracing::error!(name, %error, "HTTP listener cannot be watched");
+            return;
+        }
+    };
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => connections.serve(stream),
+                Err(error) => {
+                    tracing::warn!(name, %error, "HTTP connection was not accepted");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+            // A closed channel means the handle is gone, which is a stop as well.
+            _ = stopped.changed() => break,
+        }
+    }
+    drop(listener);
+    connections.finish(STOP_GRACE).await;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+use super::*;
+use axum::routing::{get, post};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+fn start(router: Router) -> HttpHandle {
+    let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
+    HttpServer::start("http-test", any_port, router).expect("a loopback port is free")
+}
+
+fn connect(handle: &HttpHandle) -> TcpStream {
+    let stream = TcpStream::connect(handle.local_addr()).expect("the server listens");
+    stream
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .expect("a timeout can be set");
+    stream
+}
+
+/// Sends bytes and reads until the server closes.
+fn talk(handle: &HttpHandle, bytes: &[u8]) -> String {
+    let mut stream = connect(handle);
+    let mut answer = Vec::new();
+    stream.write_all(bytes).expect("the server reads");
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+fn hello() -> Router {
+    Router::new().route("/", get(|| async { "hello" }))
+}
+
+#[test]
+fn serves_a_route_and_stops() {
+    let handle = start(hello());
+    let address = handle.local_addr();
+    let answer = talk(
+        &handle,
+        b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+    );
+    assert!(
+        answer.starts_with("HTTP/1.1 200") && answer.ends_with("hello"),
+        "{answer}"
+    );
+    handle.stop();
+    assert!(TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn port_in_use_is_an_error_that_names_the_address() {
+    let first = start(hello());
+    let error = HttpServer::start("second", first.local_addr(), hello()).unwrap_err();
+    assert!(
+        error.to_string().contains(&first.local_addr().to_string()),
+        "{error}"
+    );
+}
+
+#[test]
+fn random_bytes_are_answered_or_closed_and_the_server_lives_on() {
+    let handle = start(hello());
+    for bytes in [
+        &b"\x00\xff\x13\x37\r\n\r\n"[..],
+        b"GET\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+    ] {
+        let answer = talk(&handle, bytes);
+        assert!(!answer.contains("hello"), "{answer}");
+    }
+    let answer = talk(
+        &handle,
+        b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+    );
+    assert!(answer.ends_with("hello"));
+}
+
+#[test]
+fn oversized_body_is_refused_without_reading_it() {
+    let handle = start(Router::new().route("/", post(|body: String| async move { body })));
+    let head = format!(
+        "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        BODY_BYTES_MAX + 1
+    );
+    assert!(talk(&handle, head.as_bytes()).starts_with("HTTP/1.1 413"));
+}
+
+#[test]
+fn idle_connections_do_not_hold_up_a_stop() {
+    let handle = start(hello());
+    let idle: Vec<TcpStream> = (0..50).map(|_| connect(&handle)).collect();
+    let answer = talk(
+        &handle,
+        b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+    );
+    assert!(answer.ends_with("hello"));
+    handle.stop();
+    for mut stream in idle {
+        assert!(matches!(stream.read(&mut [0; 16]), Ok(0) | Err(_)));
+    }
+}
+
+fn start_impatient(router: Router) -> HttpHandle {
+    let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
+    let soon = Duration::from_millis(100);
+    let deadlines = Deadlines {
+        head: soon,
+        request: soon,
+    };
+    HttpServer::start_with("http-test", any_port, router, deadlines).expect("a port is free")
+}
+
+#[test]
+fn half_sent_head_ends_by_its_deadline() {
+    let handle = start_impatient(hello());
+    let mut stream = connect(&handle);
+    stream
+        .write_all(b"GET / HTTP/1.1\r\nHo")
+        .expect("the server reads");
+    let ended = stream.read_to_end(&mut Vec::new());
+    assert!(
+        ended.is_ok(),
+        "the connection outlived its deadline: {ended:?}"
+    );
+}
+
+#[test]
+fn body_that_never_comes_is_answered_by_its_deadline() {
+    let handle = start_impatient(Router::new().route("/", post(|body: String| async { body })));
+    let head = b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 9\r\n\r\nab";
+    assert!(talk(&handle, head).starts_with("HTTP/1.1 503"));
+}
+
+#[test]
+fn handler_that_never_answers_is_given_up() {
+    let handle = start_impatient(Router::new().route("/", get(std::future::pending::<()>)));
+    let answer = talk(
+        &handle,
+        b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+    );
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+}

@@ -1,0 +1,100 @@
+//! Results of batch calls as columns that the caller owns and reuses: entry i answers key i.
+//! Invariant: `status`, `checksum`, `payload_bytes` and `location_count` have one entry per key,
+//! `locations` holds the entries of key 0, then those of key 1 and so on.
+
+use perigee_schemas::Status;
+
+/// State of a replica, with Mooncake's numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ReplicaState {
+    /// Space is allocated, bytes are being written.
+    Processing = 2,
+    /// Bytes can be read.
+    Complete = 3,
+}
+
+/// Where one replica lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Location {
+    /// Number of the segment, as given by the registry.
+    pub segment: u32,
+    /// Whether it can be read.
+    pub state: ReplicaState,
+    /// Offset of the payload from the start of the segment, in bytes.
+    pub offset: u64,
+    /// Length of the payload in bytes, without the footer.
+    pub payload_bytes: u64,
+    /// Number of the allocation; no other allocation of any master life has it.
+    pub generation: u64,
+}
+
+/// Answer to `get_replicas` and `peek`.
+#[derive(Debug, Default)]
+pub struct ReplicaColumns {
+    /// 0 or a negative status code per key.
+    pub status: Vec<i32>,
+    /// CRC-32C of the payload as the writer gave it; 0 on failure.
+    pub checksum: Vec<u32>,
+    /// Payload length in bytes; 0 on failure.
+    pub payload_bytes: Vec<u64>,
+    /// Number of entries of `locations` that belong to the key.
+    pub location_count: Vec<u8>,
+    /// The replicas of all keys in order.
+    pub locations: Vec<Location>,
+}
+
+impl ReplicaColumns {
+    /// Empties all columns and keeps their memory.
+    pub fn clear(&mut self) {
+        self.status.clear();
+        self.checksum.clear();
+        self.payload_bytes.clear();
+        self.location_count.clear();
+        self.locations.clear();
+    }
+
+    pub(crate) fn push_failure(&mut self, status: Status) {
+        self.status.push(status.code());
+        self.checksum.push(0);
+        self.payload_bytes.push(0);
+        self.location_count.push(0);
+    }
+
+    /// Closes the entry of a key whose locations are the ones from `first_location` on.
+    pub(crate) fn push_found(&mut self, checksum: u32, first_location: usize) {
+        let found = &self.locations[first_location..];
+        self.status.push(Status::Ok.code());
+        self.checksum.push(checksum);
+        self.payload_bytes
+            .push(found.first().map_or(0, |location| location.payload_bytes));
+        self.location_count.push(found.len() as u8);
+    }
+}
+
+/// Answer to `put_start`.
+#[derive(Debug, Default)]
+pub struct PlacementColumns {
+    /// 0 or a negative status code per key.
+    pub status: Vec<i32>,
+    /// Number of entries of `locations` that belong to the key.
+    pub location_count: Vec<u8>,
+    /// The new replicas of all keys in order.
+    pub locations: Vec<Location>,
+}
+
+impl PlacementColumns {
+    /// Empties all columns and keeps their memory.
+    pub fn clear(&mut self) {
+        self.status.clear();
+        self.location_count.clear();
+        self.locations.clear();
+    }
+
+    /// Closes the entry of a key whose locations are the ones from `first_location` on.
+    pub(crate) fn push(&mut self, status: Status, first_location: usize) {
+        self.status.push(status.code());
+        self.location_count
+            .push((self.locations.len() - first_location) as u8);
+    }
+}

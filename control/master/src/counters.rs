@@ -1,0 +1,105 @@
+//! What a shard counts for the metrics.
+//! Invariant: counters only grow; gauges are read from the state when they are asked for.
+
+/// Upper bounds in bytes of the buckets of [`ShardCounters::value_bytes_buckets`]; one more bucket has no bound.
+pub const VALUE_BYTES_BUCKETS: [u64; 7] = [
+    4 << 10,
+    64 << 10,
+    256 << 10,
+    1 << 20,
+    4 << 20,
+    16 << 20,
+    64 << 20,
+];
+
+/// Counters since the start of the shard.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ShardCounters {
+    /// Times that eviction was tried.
+    pub evictions_attempted: u64,
+    /// Of those, times that something was evicted.
+    pub evictions_successful: u64,
+    /// Keys that eviction removed.
+    pub evicted_keys: u64,
+    /// Payload bytes of evicted replicas.
+    pub evicted_bytes: u64,
+    /// Unfinished puts discarded by timeout or preemption.
+    pub discarded_puts: u64,
+    /// Extents of discarded puts whose space was released.
+    pub discard_released: u64,
+    /// Put starts without space.
+    pub alloc_failures: u64,
+    /// Put starts that got fewer replicas than asked for.
+    pub partial_allocations: u64,
+    /// Keys looked up for reading.
+    pub total_gets: u64,
+    /// Of those, keys that were found.
+    pub valid_gets: u64,
+    /// Replica reads granted in memory.
+    pub cache_hits: u64,
+    /// Payload bytes of those.
+    pub cache_hit_bytes: u64,
+    /// Finished puts.
+    pub puts_ended: u64,
+    /// Payload bytes of finished puts.
+    pub value_bytes_sum: u64,
+    /// Finished puts by payload size, not cumulative, by [`VALUE_BYTES_BUCKETS`] and one beyond.
+    pub value_bytes_buckets: [u64; VALUE_BYTES_BUCKETS.len() + 1],
+}
+
+impl ShardCounters {
+    pub(crate) fn count_value(&mut self, payload_bytes: u64) {
+        self.puts_ended += 1;
+        self.value_bytes_sum += payload_bytes;
+        let bucket = VALUE_BYTES_BUCKETS.partition_point(|bound| *bound < payload_bytes);
+        self.value_bytes_buckets[bucket] += 1;
+    }
+}
+
+/// The state of a shard in numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ShardGauges {
+    /// Keys, unfinished puts included.
+    pub keys: u64,
+    /// Soft-pinned keys.
+    pub soft_pinned_keys: u64,
+    /// Unfinished puts and upserts.
+    pub pending_puts: u64,
+    /// Allocated bytes in all segments: payloads, footers and parked space.
+    pub allocated_bytes: u64,
+    /// Bytes of the shares of all mounted segments.
+    pub capacity_bytes: u64,
+    /// Bytes that are not used but not free yet either.
+    pub parked_bytes: u64,
+    /// Of those, bytes of discarded puts.
+    pub staging_bytes: u64,
+}
+
+/// The state of this shard's share of one segment in numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentGauges {
+    /// The segment's number.
+    pub segment: u32,
+    /// Size of the share in bytes.
+    pub capacity_bytes: u64,
+    /// Allocated bytes.
+    pub allocated_bytes: u64,
+    /// Length in bytes of the longest free extent.
+    pub largest_free_bytes: u64,
+    /// Number of replicas, unfinished ones included.
+    pub replicas: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_on_a_bound_belong_to_the_bucket_below_it() {
+        let mut counters = ShardCounters::default();
+        for bytes in [1, 4096, 4097, 64 << 20, (64 << 20) + 1] {
+            counters.count_value(bytes);
+        }
+        assert_eq!(counters.value_bytes_buckets, [2, 1, 0, 0, 0, 0, 1, 1]);
+    }
+}

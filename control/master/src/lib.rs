@@ -1,0 +1,38 @@
+//! The master's deterministic state machine: objects, space, leases, eviction, membership.
+//! Invariant: no I/O, no clock, no threads; the same calls with the same times give the same state.
+//!
+//! Two machines make up a master. The [`Registry`] knows clients and segments and emits
+//! [`SegmentEvent`]s; every [`Shard`] applies them in order. A shard owns the keys with
+//! `shard_of(key, count) == index` and an equal part of each segment's bytes, so shards never talk to each other.
+#![forbid(unsafe_code)]
+
+mod columns;
+mod counters;
+mod ghosts;
+mod group;
+mod index;
+mod key;
+pub mod limits;
+mod object;
+mod parking;
+mod pending;
+mod placement;
+mod random;
+mod recency;
+mod registry;
+mod replica;
+mod segment;
+mod settings;
+mod shard;
+mod share;
+mod slab;
+mod soft_pins;
+
+pub use columns::{Location, PlacementColumns, ReplicaColumns, ReplicaState};
+pub use counters::{SegmentGauges, ShardCounters, ShardGauges, VALUE_BYTES_BUCKETS};
+pub use key::{hash_key, shard_of, shard_of_hash};
+pub use placement::{PutConfig, SoftPin, Strategy};
+pub use registry::{ClientState, Registry, RegistrySettings, SegmentState, SegmentView};
+pub use segment::{SegmentEvent, SegmentSpec};
+pub use settings::ShardSettings;
+pub use shard::{AdoptedReplica, PutStart, Shard};

@@ -1,0 +1,32 @@
+//! Every bound of the state machine, in one place.
+//! Invariant: each loop, table and wait of this crate names the constant here that bounds it.
+
+/// Longest key in bytes.
+pub const KEY_BYTES_MAX: usize = perigee_schemas::limits::KEY_BYTES_MAX;
+/// Largest payload of one object in bytes.
+pub const OBJECT_BYTES_MAX: u64 = perigee_schemas::limits::OBJECT_BYTES_MAX;
+/// Most replicas of one object.
+pub const REPLICAS_MAX: u32 = perigee_schemas::limits::REPLICAS_MAX as u32;
+/// Most segments mounted at the same time.
+pub const SEGMENTS_MAX: usize = perigee_schemas::limits::SEGMENTS_MAX;
+/// Most clients known at the same time.
+pub const CLIENTS_MAX: usize = 65_536;
+/// Longest graceful unmount in milliseconds (one day).
+pub const GRACE_MS_MAX: u64 = 24 * 60 * 60 * 1000;
+/// Longest regular expression in bytes.
+pub const PATTERN_BYTES_MAX: usize = perigee_schemas::limits::PATTERN_BYTES_MAX;
+
+/// Alignment in bytes of the parts that a segment is cut into, one part per shard.
+pub const SHARE_ALIGNMENT_BYTES: u64 = 4096;
+
+/// An object that was hit lives this many times longer (counted in touches) than one that never was.
+/// Measured on a published conversation trace: 2 to 4 are all good, 3 is best at most cache sizes.
+pub const HOT_AGE_FACTOR: u64 = 3;
+/// Most buckets (64 bytes each) of the table that remembers evicted keys; it grows with the number of objects.
+pub const GHOST_BUCKETS_MAX: usize = 1 << 22;
+
+/// Candidates that `free_ratio_first` looks at, per replica.
+pub const FREE_RATIO_SAMPLES_PER_REPLICA: usize = 6;
+
+/// Nodes whose lease is looked at again in one search for a victim before the search gives up.
+pub const VICTIM_STEPS_MAX: u32 = 1 << 16;

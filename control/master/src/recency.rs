@@ -1,0 +1,153 @@
+//! Lists of a segment's replicas in order of their last touch, one per class and kind of lease.
+//! Invariant: in each list the newest end was linked last, so leases end in order from the oldest end.
+
+use crate::replica::Replica;
+use crate::slab::{NONE, Slab};
+
+/// How much an object is worth keeping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// Never read.
+    Cold,
+    /// Read at least once.
+    Hot,
+    /// Soft-pinned.
+    Pinned,
+}
+
+/// Which lease was the last one granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// None since it was put.
+    Free,
+    /// An existence probe's; may be broken when space is needed.
+    Probed,
+    /// A reader's; never broken.
+    Read,
+}
+
+/// One of the lists of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListName {
+    /// Evictable, now or when the lease has ended.
+    Evictable(Class, Phase),
+    /// Not evictable: hard-pinned, unfinished, or in a group with such a member.
+    Held,
+}
+
+const LISTS: usize = 10;
+
+impl ListName {
+    const ALL: [Self; LISTS] = {
+        use Class::{Cold, Hot, Pinned};
+        use Phase::{Free, Probed, Read};
+        [
+            Self::Evictable(Cold, Free),
+            Self::Evictable(Cold, Probed),
+            Self::Evictable(Cold, Read),
+            Self::Evictable(Hot, Free),
+            Self::Evictable(Hot, Probed),
+            Self::Evictable(Hot, Read),
+            Self::Evictable(Pinned, Free),
+            Self::Evictable(Pinned, Probed),
+            Self::Evictable(Pinned, Read),
+            Self::Held,
+        ]
+    };
+
+    fn slot(self) -> usize {
+        match self {
+            Self::Evictable(class, phase) => class as usize * 3 + phase as usize,
+            Self::Held => LISTS - 1,
+        }
+    }
+}
+
+/// The lists of one segment; the links are in the replicas.
+#[derive(Debug)]
+pub(crate) struct Recency {
+    newest: [u32; LISTS],
+    oldest: [u32; LISTS],
+    len: usize,
+}
+
+impl Recency {
+    pub(crate) fn new() -> Self {
+        Self {
+            newest: [NONE; LISTS],
+            oldest: [NONE; LISTS],
+            len: 0,
+        }
+    }
+
+    /// Number of replicas in all lists.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The replica of a list that was linked first, or `NONE`.
+    pub(crate) fn oldest(&self, list: ListName) -> u32 {
+        self.oldest[list.slot()]
+    }
+
+    /// Any replica, or `NONE`.
+    pub(crate) fn any(&self) -> u32 {
+        let oldest = ListName::ALL.iter().map(|list| self.oldest(*list));
+        oldest.into_iter().find(|id| *id != NONE).unwrap_or(NONE)
+    }
+
+    /// Links a replica as the newest of `list`.
+    pub(crate) fn link(&mut self, replicas: &mut Slab<Replica>, id: u32, list: ListName) {
+        let slot = list.slot();
+        let before = std::mem::replace(&mut self.newest[slot], id);
+        let replica = &mut replicas[id];
+        replica.list = list;
+        replica.newer = NONE;
+        replica.older = before;
+        if before == NONE {
+            self.oldest[slot] = id;
+        } else {
+            replicas[before].newer = id;
+        }
+        self.len += 1;
+    }
+
+    /// Takes a replica out of its list.
+    pub(crate) fn unlink(&mut self, replicas: &mut Slab<Replica>, id: u32) {
+        let Replica {
+            newer, older, list, ..
+        } = replicas[id];
+        let slot = list.slot();
+        if newer == NONE {
+            self.newest[slot] = older;
+        } else {
+            replicas[newer].older = older;
+        }
+        if older == NONE {
+            self.oldest[slot] = newer;
+        } else {
+            replicas[older].newer = newer;
+        }
+        self.len -= 1;
+    }
+
+    /// Moves a replica to the newest end of `list`.
+    pub(crate) fn relink(&mut self, replicas: &mut Slab<Replica>, id: u32, list: ListName) {
+        if self.newest[list.slot()] != id {
+            self.unlink(replicas, id);
+            self.link(replicas, id, list);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_list_has_its_own_slot() {
+        for (slot, list) in ListName::ALL.iter().enumerate() {
+            assert_eq!(list.slot(), slot);
+        }
+    }
+}

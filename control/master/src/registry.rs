@@ -1,0 +1,214 @@
+//! Clients and segments: who is alive and what it donates.
+//! Invariant: a client is its random identity, never its host or port, so two clients of one name are two clients.
+
+mod client;
+mod expire;
+mod mounted;
+#[cfg(test)]
+mod tests;
+
+pub use client::ClientState;
+pub use mounted::{SegmentState, SegmentView};
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use perigee_schemas::Status;
+
+use crate::limits::{CLIENTS_MAX, GRACE_MS_MAX, SEGMENTS_MAX};
+use crate::segment::{SegmentEvent, SegmentSpec};
+use client::Client;
+use mounted::Mounted;
+
+/// Settings of the registry.
+#[derive(Debug, Clone)]
+pub struct RegistrySettings {
+    /// Milliseconds without a sign of life after which a client is forgotten.
+    pub client_ttl_ms: u64,
+}
+
+impl Default for RegistrySettings {
+    fn default() -> Self {
+        Self {
+            client_ttl_ms: 10_000,
+        }
+    }
+}
+
+/// The members of the cluster. What it decides comes out as events that every shard must apply in order.
+#[derive(Debug)]
+pub struct Registry {
+    settings: RegistrySettings,
+    now_ms: u64,
+    clients: BTreeMap<u128, Client>,
+    segments: BTreeMap<u32, Mounted>,
+    index_by_id: BTreeMap<u128, u32>,
+    next_index: u32,
+    events: Vec<SegmentEvent>,
+}
+
+impl Registry {
+    /// A registry that knows nobody.
+    pub fn new(settings: RegistrySettings) -> Self {
+        Self {
+            settings,
+            now_ms: 0,
+            clients: BTreeMap::new(),
+            segments: BTreeMap::new(),
+            index_by_id: BTreeMap::new(),
+            next_index: 0,
+            events: Vec::new(),
+        }
+    }
+
+    /// Mounts a segment of `spec.client`, who thereby is known and alive. Returns the segment's number.
+    ///
+    /// Mounting the same segment again is fine. A client at the same data endpoint of the same host under
+    /// another identity must be the dead predecessor of this one, because an endpoint has one listener: its
+    /// segments are unmounted. Segments of the same name elsewhere stay.
+    ///
+    /// # Errors
+    /// `InvalidParams`: no bytes, no name, or too many segments or clients; `UnavailableInCurrentStatus`: the
+    /// identity is mounted by another client or is being unmounted.
+    pub fn mount(&mut self, now_ms: u64, spec: SegmentSpec) -> Result<u32, Status> {
+        self.advance(now_ms);
+        if spec.bytes == 0 || spec.name.is_empty() {
+            return Err(Status::InvalidParams);
+        }
+        if let Some(&index) = self.index_by_id.get(&spec.id) {
+            return self.mount_again(index, &spec);
+        }
+        if self.segments.len() >= SEGMENTS_MAX || self.next_index == u32::MAX {
+            return Err(Status::InvalidParams);
+        }
+        self.admit(spec.client)?;
+        self.bury_predecessors(&spec);
+        let index = self.next_index;
+        self.next_index += 1;
+        let spec = Arc::new(spec);
+        self.index_by_id.insert(spec.id, index);
+        self.segments.insert(
+            index,
+            Mounted {
+                spec: Arc::clone(&spec),
+                drain_end_ms: None,
+            },
+        );
+        self.events.push(SegmentEvent::Mounted { index, spec });
+        Ok(index)
+    }
+
+    /// Makes a client known (again) together with its segments, of which there may be none. One result per segment.
+    ///
+    /// # Errors
+    /// `InvalidParams` if there are too many clients.
+    pub fn remount(
+        &mut self,
+        now_ms: u64,
+        client: u128,
+        specs: impl IntoIterator<Item = SegmentSpec>,
+    ) -> Result<Vec<Result<u32, Status>>, Status> {
+        self.advance(now_ms);
+        self.admit(client)?;
+        let mount = |spec: SegmentSpec| match spec.client == client {
+            true => self.mount(now_ms, spec),
+            false => Err(Status::IllegalClient),
+        };
+        Ok(specs.into_iter().map(mount).collect())
+    }
+
+    /// Unmounts a segment; its replicas vanish at once.
+    ///
+    /// # Errors
+    /// `SegmentNotFound`, or `IllegalClient` for a segment of another client.
+    pub fn unmount(&mut self, now_ms: u64, client: u128, id: u128) -> Result<(), Status> {
+        self.advance(now_ms);
+        let index = self.own_segment(client, id)?;
+        self.forget_segment(index);
+        Ok(())
+    }
+
+    /// Unmounts a segment after `grace_ms`; until then it is readable but takes no new objects. A second call may
+    /// bring the end forward but not put it off.
+    ///
+    /// # Errors
+    /// As `unmount`.
+    pub fn drain(
+        &mut self,
+        now_ms: u64,
+        client: u128,
+        id: u128,
+        grace_ms: u64,
+    ) -> Result<(), Status> {
+        self.advance(now_ms);
+        let index = self.own_segment(client, id)?;
+        if grace_ms == 0 {
+            self.forget_segment(index);
+            return Ok(());
+        }
+        let end_ms = self.now_ms.saturating_add(grace_ms.min(GRACE_MS_MAX));
+        if let Some(mounted) = self.segments.get_mut(&index) {
+            if mounted.drain_end_ms.is_none() {
+                self.events.push(SegmentEvent::Draining { index });
+            }
+            mounted.drain_end_ms = Some(mounted.drain_end_ms.unwrap_or(end_ms).min(end_ms));
+        }
+        Ok(())
+    }
+
+    /// What happened since the last call, to be applied to every shard in this order.
+    pub fn take_events(&mut self) -> Vec<SegmentEvent> {
+        std::mem::take(&mut self.events)
+    }
+
+    fn advance(&mut self, now_ms: u64) {
+        self.now_ms = self.now_ms.max(now_ms);
+    }
+
+    fn mount_again(&mut self, index: u32, spec: &SegmentSpec) -> Result<u32, Status> {
+        let same = self.segments.get(&index).is_some_and(|mounted| {
+            mounted.spec.client == spec.client
+                && mounted.spec.bytes == spec.bytes
+                && mounted.drain_end_ms.is_none()
+        });
+        if !same {
+            return Err(Status::UnavailableInCurrentStatus);
+        }
+        self.admit(spec.client)?;
+        Ok(index)
+    }
+
+    /// Notes a sign of life of a client, known or new.
+    fn admit(&mut self, client: u128) -> Result<(), Status> {
+        if self.clients.len() >= CLIENTS_MAX && !self.clients.contains_key(&client) {
+            return Err(Status::InvalidParams);
+        }
+        self.clients.insert(
+            client,
+            Client {
+                last_seen_ms: self.now_ms,
+            },
+        );
+        Ok(())
+    }
+
+    fn own_segment(&self, client: u128, id: u128) -> Result<u32, Status> {
+        let index = *self.index_by_id.get(&id).ok_or(Status::SegmentNotFound)?;
+        let own = self
+            .segments
+            .get(&index)
+            .is_some_and(|mounted| mounted.spec.client == client);
+        if own {
+            Ok(index)
+        } else {
+            Err(Status::IllegalClient)
+        }
+    }
+
+    fn forget_segment(&mut self, index: u32) {
+        if let Some(mounted) = self.segments.remove(&index) {
+            self.index_by_id.remove(&mounted.spec.id);
+            self.events.push(SegmentEvent::Unmounted { index });
+        }
+    }
+}

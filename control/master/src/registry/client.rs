@@ -1,0 +1,60 @@
+//! Clients: heartbeats and leaving.
+//! Invariant: a client that the registry does not know is told to mount again; only mounting makes it known.
+
+use super::Registry;
+
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) last_seen_ms: u64,
+}
+
+/// What a heartbeat is answered with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientState {
+    /// Known.
+    Ok,
+    /// Not known (any more): mount all segments again, or none if there are none.
+    NeedRemount,
+}
+
+impl Registry {
+    /// A heartbeat.
+    pub fn ping(&mut self, now_ms: u64, client: u128) -> ClientState {
+        self.advance(now_ms);
+        match self.clients.get_mut(&client) {
+            Some(known) => {
+                known.last_seen_ms = self.now_ms;
+                ClientState::Ok
+            }
+            None => ClientState::NeedRemount,
+        }
+    }
+
+    /// A client says goodbye: its segments are unmounted at once. Returns whether it was known.
+    pub fn leave(&mut self, now_ms: u64, client: u128) -> bool {
+        self.advance(now_ms);
+        self.forget_client(client)
+    }
+
+    /// Number of known clients, those without segments included.
+    pub fn client_count(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// Whether a client is known.
+    pub fn knows(&self, client: u128) -> bool {
+        self.clients.contains_key(&client)
+    }
+
+    pub(super) fn forget_client(&mut self, client: u128) -> bool {
+        let own = self
+            .segments
+            .iter()
+            .filter(|(_, mounted)| mounted.spec.client == client);
+        let own: Vec<u32> = own.map(|(index, _)| *index).collect();
+        for index in own {
+            self.forget_segment(index);
+        }
+        self.clients.remove(&client).is_some()
+    }
+}

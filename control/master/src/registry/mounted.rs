@@ -1,0 +1,74 @@
+//! Mounted segments as others see them.
+//! Invariant: a segment that is listed is readable.
+
+use std::sync::Arc;
+
+use crate::segment::SegmentSpec;
+
+use super::Registry;
+
+#[derive(Debug)]
+pub(super) struct Mounted {
+    pub(super) spec: Arc<SegmentSpec>,
+    /// End of the grace of a graceful unmount.
+    pub(super) drain_end_ms: Option<u64>,
+}
+
+/// State of a mounted segment, with Mooncake's numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum SegmentState {
+    /// Takes objects.
+    Ok = 1,
+    /// Readable, takes no new objects, and is unmounted soon.
+    GracefullyUnmounting = 4,
+}
+
+/// A mounted segment.
+#[derive(Debug, Clone, Copy)]
+pub struct SegmentView<'a> {
+    /// Its number in replies.
+    pub index: u32,
+    /// What its owner announced.
+    pub spec: &'a Arc<SegmentSpec>,
+    /// Whether it takes objects.
+    pub state: SegmentState,
+}
+
+impl Registry {
+    /// All mounted segments in order of their numbers.
+    pub fn segments(&self) -> impl Iterator<Item = SegmentView<'_>> {
+        self.segments
+            .iter()
+            .map(|(index, mounted)| mounted.view(*index))
+    }
+
+    /// The segment of a number.
+    pub fn segment(&self, index: u32) -> Option<SegmentView<'_>> {
+        self.segments.get(&index).map(|mounted| mounted.view(index))
+    }
+
+    /// The segment of an identity.
+    pub fn segment_by_id(&self, id: u128) -> Option<SegmentView<'_>> {
+        self.segment(*self.index_by_id.get(&id)?)
+    }
+
+    /// The segments of a name; there may be several.
+    pub fn segments_by_name<'a>(&'a self, name: &'a str) -> impl Iterator<Item = SegmentView<'a>> {
+        self.segments().filter(move |view| view.spec.name == name)
+    }
+}
+
+impl Mounted {
+    fn view(&self, index: u32) -> SegmentView<'_> {
+        let state = match self.drain_end_ms {
+            None => SegmentState::Ok,
+            Some(_) => SegmentState::GracefullyUnmounting,
+        };
+        SegmentView {
+            index,
+            spec: &self.spec,
+            state,
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Facts about clients and segments, one test each.
+//! Invariant: every test states in its name what holds.
+
+use perigee_schemas::Status;
+
+use super::*;
+
+fn spec(id: u128, client: u128) -> SegmentSpec {
+    SegmentSpec {
+        id,
+        name: "host-a:12345".to_owned(),
+        client,
+        bytes: 1 << 20,
+        base: 0,
+        endpoint: format!("host-a:{}", 1000 + client),
+        host_id: "host-a".to_owned(),
+        rendezvous: String::new(),
+        protocol: "tcp".to_owned(),
+    }
+}
+
+fn registry() -> Registry {
+    Registry::new(RegistrySettings { client_ttl_ms: 100 })
+}
+
+fn unmounted(registry: &mut Registry) -> Vec<u32> {
+    let events = registry.take_events().into_iter();
+    let unmounted = events.filter_map(|event| match event {
+        SegmentEvent::Unmounted { index } => Some(index),
+        _ => None,
+    });
+    unmounted.collect()
+}
+
+#[test]
+fn mounting_the_same_segment_again_changes_nothing() {
+    let mut registry = registry();
+    assert_eq!(registry.mount(0, spec(1, 7)), Ok(0));
+    assert_eq!(registry.mount(0, spec(1, 7)), Ok(0));
+    assert_eq!(registry.take_events().len(), 1);
+    assert_eq!(
+        registry.mount(0, spec(1, 8)),
+        Err(Status::UnavailableInCurrentStatus)
+    );
+}
+
+#[test]
+fn a_segment_without_bytes_is_refused() {
+    let empty = SegmentSpec {
+        bytes: 0,
+        ..spec(1, 7)
+    };
+    assert_eq!(registry().mount(0, empty), Err(Status::InvalidParams));
+}
+
+#[test]
+fn two_live_clients_of_one_name_are_both_fine() {
+    let mut registry = registry();
+    assert_eq!(registry.mount(0, spec(1, 7)), Ok(0));
+    assert_eq!(registry.mount(0, spec(2, 8)), Ok(1));
+    assert_eq!(registry.segments_by_name("host-a:12345").count(), 2);
+}
+
+#[test]
+fn a_restarted_client_at_the_same_endpoint_replaces_its_predecessor() {
+    let mut registry = registry();
+    registry.mount(0, spec(1, 7)).unwrap();
+    let mut restarted = spec(2, 8);
+    restarted.endpoint = spec(1, 7).endpoint;
+    assert_eq!(registry.mount(0, restarted), Ok(1));
+    assert_eq!(unmounted(&mut registry), [0]);
+    assert!(!registry.knows(7));
+}
+
+#[test]
+fn the_same_loopback_endpoint_on_another_host_is_another_client() {
+    let mut registry = registry();
+    registry.mount(0, spec(1, 7)).unwrap();
+    let mut elsewhere = spec(2, 8);
+    elsewhere.endpoint = spec(1, 7).endpoint;
+    elsewhere.host_id = "host-b".to_owned();
+    registry.mount(0, elsewhere).unwrap();
+    assert_eq!(registry.segments().count(), 2);
+}
+
+#[test]
+fn a_silent_client_expires_with_its_segments_and_must_mount_again() {
+    let mut registry = registry();
+    registry.mount(0, spec(1, 7)).unwrap();
+    assert_eq!(registry.ping(100, 7), ClientState::Ok);
+    assert!(registry.tick(200).is_empty());
+    assert_eq!(registry.tick(201), [7]);
+    assert_eq!(unmounted(&mut registry), [0]);
+    assert_eq!(registry.ping(202, 7), ClientState::NeedRemount);
+    assert_eq!(registry.remount(203, 7, [spec(1, 7)]), Ok(vec![Ok(1)]));
+    assert_eq!(registry.ping(204, 7), ClientState::Ok);
+}
+
+#[test]
+fn a_client_without_segments_becomes_known_by_remounting_none() {
+    let mut registry = registry();
+    assert_eq!(registry.ping(0, 9), ClientState::NeedRemount);
+    assert_eq!(registry.remount(0, 9, []), Ok(Vec::new()));
+    assert_eq!(registry.ping(1, 9), ClientState::Ok);
+    assert_eq!(registry.client_count(), 1);
+}
+
+#[test]
+fn a_client_cannot_remount_or_unmount_for_another() {
+    let mut registry = registry();
+    assert_eq!(
+        registry.remount(0, 9, [spec(1, 7)]),
+        Ok(vec![Err(Status::IllegalClient)])
+    );
+    registry.mount(0, spec(1, 7)).unwrap();
+    assert_eq!(registry.unmount(0, 9, 1), Err(Status::IllegalClient));
+    assert_eq!(registry.unmount(0, 7, 2), Err(Status::SegmentNotFound));
+    assert_eq!(registry.unmount(0, 7, 1), Ok(()));
+    assert_eq!(registry.segments().count(), 0);
+}
+
+#[test]
+fn a_graceful_unmount_ends_at_its_deadline() {
+    let mut registry = registry();
+    registry.mount(0, spec(1, 7)).unwrap();
+    registry.take_events();
+    assert_eq!(registry.drain(0, 7, 1, 50), Ok(()));
+    assert_eq!(
+        registry.take_events(),
+        [SegmentEvent::Draining { index: 0 }]
+    );
+    let state = registry.segment(0).map(|view| view.state);
+    assert_eq!(state, Some(SegmentState::GracefullyUnmounting));
+    assert_eq!(
+        registry.mount(10, spec(1, 7)),
+        Err(Status::UnavailableInCurrentStatus)
+    );
+    assert_eq!(registry.drain(10, 7, 1, 1000), Ok(()));
+    registry.tick(49);
+    assert!(registry.take_events().is_empty());
+    registry.tick(50);
+    assert_eq!(unmounted(&mut registry), [0]);
+}
+
+#[test]
+fn a_number_is_never_given_to_a_second_segment() {
+    let mut registry = registry();
+    for round in 0..5 {
+        assert_eq!(registry.mount(0, spec(1, 7)), Ok(round));
+        registry.unmount(0, 7, 1).unwrap();
+    }
+}
+
+#[test]
+fn a_client_that_leaves_takes_its_segments_along() {
+    let mut registry = registry();
+    registry.mount(0, spec(1, 7)).unwrap();
+    registry.mount(0, spec(2, 7)).unwrap();
+    assert!(registry.leave(1, 7));
+    assert_eq!(unmounted(&mut registry), [0, 1]);
+    assert!(!registry.leave(2, 7));
+}

@@ -1,0 +1,43 @@
+//! The record of one replica: where it lies and its place in its segment's lists.
+//! Invariant: every replica is in exactly one list of its segment and in one chain of its object.
+
+use perigee_allocator::Extent;
+use perigee_schemas::extent::extent_bytes;
+
+use crate::columns::{Location, ReplicaState};
+use crate::recency::ListName;
+
+#[derive(Debug)]
+pub(crate) struct Replica {
+    pub(crate) generation: u64,
+    /// Offset from the start of the shard's share of the segment.
+    pub(crate) offset: u64,
+    pub(crate) payload_bytes: u64,
+    pub(crate) segment: u32,
+    pub(crate) object: u32,
+    /// Next replica of the same object, or `NONE`.
+    pub(crate) sibling: u32,
+    /// Neighbour that was touched later, or `NONE`.
+    pub(crate) newer: u32,
+    /// Neighbour that was touched earlier, or `NONE`.
+    pub(crate) older: u32,
+    pub(crate) list: ListName,
+}
+
+impl Replica {
+    /// The bytes it occupies in the share: payload and footer.
+    pub(crate) fn extent(&self) -> Extent {
+        Extent::new(self.offset, extent_bytes(self.payload_bytes))
+    }
+
+    /// What clients are told; `share_offset` is where the share starts in the segment.
+    pub(crate) fn location(&self, share_offset: u64, state: ReplicaState) -> Location {
+        Location {
+            segment: self.segment,
+            state,
+            offset: share_offset + self.offset,
+            payload_bytes: self.payload_bytes,
+            generation: self.generation,
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Segments as their owners announce them, and what shards are told about them.
+//! Invariant: a segment's index is never given to another segment in the life of a master.
+
+use std::sync::Arc;
+
+/// A segment as announced by its owner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentSpec {
+    /// Random identity.
+    pub id: u128,
+    /// Name that users know, usually `host:port`; several segments may share it.
+    pub name: String,
+    /// Random identity of the owning client.
+    pub client: u128,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Address in the owner, only shown; offsets are what transfers use.
+    pub base: u64,
+    /// `host:port` of the owner's data port.
+    pub endpoint: String,
+    /// Identity of the owner's host.
+    pub host_id: String,
+    /// Socket where the owner hands out the segment's descriptor to processes of the same host.
+    pub rendezvous: String,
+    /// Transport protocol, such as `tcp`.
+    pub protocol: String,
+}
+
+impl SegmentSpec {
+    /// The host in the segment's name, without the port.
+    pub(crate) fn host_name(&self) -> &str {
+        self.name
+            .rsplit_once(':')
+            .map_or(self.name.as_str(), |(host, _)| host)
+    }
+}
+
+/// What every shard must be told, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SegmentEvent {
+    /// The segment takes objects from now on.
+    Mounted {
+        /// The segment's number in all replies.
+        index: u32,
+        /// The segment.
+        spec: Arc<SegmentSpec>,
+    },
+    /// The segment stays readable but takes no new objects.
+    Draining {
+        /// The segment's number.
+        index: u32,
+    },
+    /// The segment is gone with all its replicas.
+    Unmounted {
+        /// The segment's number.
+        index: u32,
+    },
+}

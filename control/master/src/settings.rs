@@ -1,0 +1,55 @@
+//! What an operator can set about a shard.
+//! Invariant: fixed for the life of the shard; lease lists rely on a constant lease time.
+
+use crate::Strategy;
+
+/// Settings of one shard; all times in milliseconds.
+#[derive(Debug, Clone)]
+pub struct ShardSettings {
+    /// This shard's number, below `count`.
+    pub index: usize,
+    /// Number of shards of the master, at least 1.
+    pub count: usize,
+    /// Length of the lease that a read or an existence probe grants.
+    pub lease_ttl_ms: u64,
+    /// Length of a soft pin whose request names none.
+    pub soft_pin_ttl_ms: u64,
+    /// Longest soft pin that a request may name.
+    pub soft_pin_ttl_max_ms: u64,
+    /// Whether soft-pinned objects may be evicted when nothing else is left.
+    pub evict_soft_pinned: bool,
+    /// Most of a segment's share that one tick evicts, as a ratio of its capacity.
+    pub eviction_ratio: f64,
+    /// Used ratio of a segment's share above which ticks evict.
+    pub watermark_ratio: f64,
+    /// Age from which another writer may preempt an unfinished put.
+    pub put_discard_timeout_ms: u64,
+    /// Time from the start of a discarded put until its space may be used again.
+    pub put_release_timeout_ms: u64,
+    /// How segments are chosen for new replicas.
+    pub strategy: Strategy,
+    /// Seed of the random choices.
+    pub seed: u64,
+    /// First generation number; random per life of the master, so that no old descriptor fits.
+    pub generation_base: u64,
+}
+
+impl Default for ShardSettings {
+    fn default() -> Self {
+        Self {
+            index: 0,
+            count: 1,
+            lease_ttl_ms: 10_000,
+            soft_pin_ttl_ms: 1_800_000,
+            soft_pin_ttl_max_ms: 86_400_000,
+            evict_soft_pinned: true,
+            eviction_ratio: 0.05,
+            watermark_ratio: 0.90,
+            put_discard_timeout_ms: 30_000,
+            put_release_timeout_ms: 600_000,
+            strategy: Strategy::Random,
+            seed: 1,
+            generation_base: 1,
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Eviction: of one victim, down to the watermark, and until an allocation fits.
+//! Invariant: a group's members are evicted together; the space of a victim is free at once.
+
+use perigee_allocator::Extent;
+
+use crate::slab::NONE;
+
+use super::Shard;
+use super::space::Reuse;
+use super::victim::Need;
+
+impl Shard {
+    /// Evicts a replica, or its object's whole group.
+    pub(super) fn evict(&mut self, replica: u32) {
+        let object = self.replicas[replica].object;
+        if self.objects[object].group == NONE {
+            self.evict_replica(replica);
+            return;
+        }
+        let mut members = Vec::new();
+        self.for_each_member(object, |_, member| members.push(member));
+        for member in members {
+            let replicas: Vec<u32> = self.chain(self.objects[member].first).collect();
+            for replica in replicas {
+                self.evict_replica(replica);
+            }
+        }
+    }
+
+    fn evict_replica(&mut self, replica: u32) {
+        let (object, payload_bytes) = (
+            self.replicas[replica].object,
+            self.replicas[replica].payload_bytes,
+        );
+        let hash = self.objects[object].hash;
+        debug_assert!(
+            self.objects[object].read_end_ms <= self.now_ms,
+            "a reader is never disturbed"
+        );
+        let last = self.objects[object].first == replica && self.replicas[replica].sibling == NONE;
+        if last {
+            self.counters.evicted_keys += 1;
+            self.ghosts.remember(hash, self.objects.len());
+        }
+        self.counters.evicted_bytes += payload_bytes;
+        self.drop_complete(replica, Reuse::AfterReads);
+    }
+
+    /// Evicts from a segment until `bytes` bytes can be allocated there, if that can be reached.
+    pub(super) fn evict_until_fits(&mut self, segment: u32, bytes: u64) -> Option<Extent> {
+        self.counters.evictions_attempted += 1;
+        let steps = self.share(segment)?.recency.len();
+        let mut evicted = false;
+        for _ in 0..steps {
+            let Some(victim) = self.victim(segment, Need::Put) else {
+                break;
+            };
+            self.evict(victim.replica);
+            self.counters.evictions_successful += u64::from(!evicted);
+            evicted = true;
+            let extent = self.share_mut(segment)?.allocator.alloc(bytes);
+            if extent.is_some() {
+                return extent;
+            }
+        }
+        None
+    }
+
+    /// Evicts in every segment above the watermark; returns what is left of the budget.
+    pub(super) fn evict_to_watermark(&mut self, mut budget: usize) -> usize {
+        for segment in 0..self.shares.len() as u32 {
+            if self.is_above_watermark(segment) {
+                budget = self.relieve(segment, budget);
+            }
+        }
+        budget
+    }
+
+    fn is_above_watermark(&self, segment: u32) -> bool {
+        self.share(segment).is_some_and(|share| {
+            share.is_readable() && share.used_ratio() > self.settings.watermark_ratio
+        })
+    }
+
+    /// Evicts from one segment to just below the watermark, at most `eviction_ratio` of its share.
+    fn relieve(&mut self, segment: u32, mut budget: usize) -> usize {
+        let Some(share) = self.share(segment) else {
+            return budget;
+        };
+        let step_bytes = (share.allocator.capacity() as f64 * self.settings.eviction_ratio) as u64;
+        let evicted_before = self.counters.evicted_bytes;
+        let keys_before = self.counters.evicted_keys;
+        self.counters.evictions_attempted += 1;
+        while budget > 0
+            && self.is_above_watermark(segment)
+            && self.counters.evicted_bytes - evicted_before <= step_bytes
+        {
+            let Some(victim) = self.victim(segment, Need::Watermark) else {
+                break;
+            };
+            self.evict(victim.replica);
+            budget -= 1;
+        }
+        if self.counters.evicted_bytes > evicted_before || self.counters.evicted_keys > keys_before
+        {
+            self.counters.evictions_successful += 1;
+        }
+        budget
+    }
+}

@@ -1,0 +1,206 @@
+//! Where new replicas go.
+//! Invariant: the replicas of one object lie in different segments; eviction comes only after all segments were tried.
+
+use perigee_allocator::Extent;
+use perigee_schemas::extent::extent_bytes;
+
+use crate::limits::FREE_RATIO_SAMPLES_PER_REPLICA;
+use crate::placement::{PutConfig, Strategy};
+use crate::slab::NONE;
+
+use super::Shard;
+use super::victim::Need;
+
+/// Segments whose victims are compared at a time when something must be evicted.
+const PRESSURE_SAMPLES: usize = 16;
+
+/// What is to be placed.
+pub(super) struct Request<'a> {
+    pub(super) hash: u64,
+    pub(super) payload_bytes: u64,
+    pub(super) config: &'a PutConfig<'a>,
+    /// Segment to try first.
+    pub(super) same_node: Option<u32>,
+}
+
+/// Replicas made for a request: a chain in order of preference.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Placed {
+    pub(super) first: u32,
+    pub(super) count: u32,
+}
+
+impl Shard {
+    /// Allocates as many of the wanted replicas as fit, evicting if need be; `None` if not even one fits.
+    pub(super) fn place(&mut self, request: &Request<'_>) -> Option<Placed> {
+        let wanted = request.config.replica_num;
+        let mut candidates = std::mem::take(&mut self.candidates);
+        self.rank_segments(request, &mut candidates);
+        let mut extents = Vec::with_capacity(wanted as usize);
+        self.place_free(request, &mut candidates, &mut extents);
+        if extents.len() < wanted as usize {
+            self.place_by_eviction(request, &mut candidates, &mut extents);
+        }
+        candidates.clear();
+        self.candidates = candidates;
+        self.chain_up(&extents, request.payload_bytes)
+    }
+
+    /// Allocates from free space; segments that were used or are too small leave `candidates`.
+    fn place_free(
+        &mut self,
+        request: &Request<'_>,
+        candidates: &mut Vec<u32>,
+        extents: &mut Vec<(u32, Extent)>,
+    ) {
+        let bytes = extent_bytes(request.payload_bytes);
+        let wanted = request.config.replica_num as usize;
+        candidates.retain(|segment| {
+            let Some(share) = self.share_mut(*segment) else {
+                return false;
+            };
+            if extents.len() == wanted {
+                return true;
+            }
+            match share.allocator.alloc(bytes) {
+                Some(extent) => {
+                    extents.push((*segment, extent));
+                    false
+                }
+                None => share.allocator.capacity() >= bytes,
+            }
+        });
+    }
+
+    /// Makes room, first in the segment whose next victim is worth least.
+    fn place_by_eviction(
+        &mut self,
+        request: &Request<'_>,
+        candidates: &mut Vec<u32>,
+        extents: &mut Vec<(u32, Extent)>,
+    ) {
+        let bytes = extent_bytes(request.payload_bytes);
+        while extents.len() < request.config.replica_num as usize {
+            let sampled = candidates.len().min(PRESSURE_SAMPLES);
+            let best = (0..sampled)
+                .filter_map(|at| Some((self.victim(candidates[at], Need::Put)?, at)))
+                .min();
+            let Some((_, at)) = best else {
+                candidates.drain(..sampled);
+                if candidates.is_empty() {
+                    return;
+                }
+                continue;
+            };
+            let segment = candidates.remove(at);
+            extents.extend(
+                self.evict_until_fits(segment, bytes)
+                    .map(|extent| (segment, extent)),
+            );
+        }
+    }
+
+    fn chain_up(&mut self, extents: &[(u32, Extent)], payload_bytes: u64) -> Option<Placed> {
+        let mut first = NONE;
+        for (segment, extent) in extents.iter().rev() {
+            let id = self.make_replica(*segment, *extent, payload_bytes);
+            self.replicas[id].sibling = first;
+            first = id;
+        }
+        (first != NONE).then_some(Placed {
+            first,
+            count: extents.len() as u32,
+        })
+    }
+
+    /// All live segments: the batch's one, the preferred ones, then in the strategy's order; none twice.
+    fn rank_segments(&mut self, request: &Request<'_>, out: &mut Vec<u32>) {
+        out.clear();
+        if let Some(segment) = request
+            .same_node
+            .filter(|segment| self.live.contains(segment))
+        {
+            out.push(segment);
+        }
+        for name in request.config.preferred_segments {
+            for segment in &self.live {
+                let named = self
+                    .share(*segment)
+                    .is_some_and(|share| share.spec.name == **name);
+                if named && !out.contains(segment) {
+                    out.push(*segment);
+                }
+            }
+        }
+        let chosen = out.len();
+        self.rank_by_strategy(request, out);
+        if chosen > 0 {
+            let preferred: Vec<u32> = out[..chosen].to_vec();
+            let mut at = 0;
+            out.retain(|segment| {
+                at += 1;
+                at <= chosen || !preferred.contains(segment)
+            });
+        }
+    }
+
+    fn rank_by_strategy(&mut self, request: &Request<'_>, out: &mut Vec<u32>) {
+        let from = out.len();
+        match self.settings.strategy {
+            Strategy::LocalFirst if request.config.replica_num == 1 => {
+                out.extend_from_slice(&self.live);
+                self.sort_local_first(request, &mut out[from..]);
+            }
+            strategy => {
+                self.rotate_live(out);
+                if strategy == Strategy::FreeRatioFirst {
+                    let samples =
+                        FREE_RATIO_SAMPLES_PER_REPLICA * request.config.replica_num as usize;
+                    let until = out.len().min(from + samples);
+                    let ratio =
+                        |segment: &u32| self.share(*segment).map_or(1.0, |s| s.used_ratio());
+                    out[from..until].sort_by(|a, b| ratio(a).total_cmp(&ratio(b)));
+                }
+            }
+        }
+    }
+
+    /// All live segments from a random one on.
+    fn rotate_live(&mut self, out: &mut Vec<u32>) {
+        if !self.live.is_empty() {
+            let start = self.random.below(self.live.len());
+            out.extend_from_slice(&self.live[start..]);
+            out.extend_from_slice(&self.live[..start]);
+        }
+    }
+
+    /// The writer's host, then the other hosts in lexical order, starting at one that the key chooses.
+    fn sort_local_first(&self, request: &Request<'_>, segments: &mut [u32]) {
+        let host = |segment: &u32| {
+            self.share(*segment)
+                .map_or("", |share| share.spec.host_name())
+        };
+        segments.sort_by_key(|segment| (!self.is_local(*segment, request.config), host(segment)));
+        let local = segments.partition_point(|segment| self.is_local(*segment, request.config));
+        let remote = &mut segments[local..];
+        if !remote.is_empty() {
+            remote.rotate_left((request.hash % remote.len() as u64) as usize);
+        }
+    }
+
+    fn is_local(&self, segment: u32, config: &PutConfig<'_>) -> bool {
+        let Some(share) = self.share(segment) else {
+            return false;
+        };
+        let named = is_routable(config.host_name) && share.spec.host_name() == config.host_name;
+        named || (!config.host_id.is_empty() && share.spec.host_id == config.host_id)
+    }
+}
+
+/// Loopback and wildcard addresses name no particular host.
+fn is_routable(host: &str) -> bool {
+    !(host.is_empty()
+        || host == "localhost"
+        || host.starts_with("127.")
+        || matches!(host, "0.0.0.0" | "::" | "[::]" | "::1" | "[::1]"))
+}

@@ -1,0 +1,222 @@
+//! The first phase of a put: space is allocated, nothing is visible yet.
+//! Invariant: a replaced object stays readable until the new one is complete.
+
+use perigee_schemas::Status;
+
+use crate::columns::{PlacementColumns, ReplicaState};
+use crate::key::{check_key, hash_key};
+use crate::limits::OBJECT_BYTES_MAX;
+use crate::object::{Flags, Object};
+use crate::pending::{Pending, PendingPin};
+use crate::placement::{PutConfig, SoftPin};
+use crate::slab::NONE;
+
+use super::Shard;
+use super::place::{Placed, Request};
+use super::space::Reuse;
+
+/// A batch of puts to start; all keys must belong to the shard.
+#[derive(Debug, Clone, Copy)]
+pub struct PutStart<'a> {
+    /// The writer.
+    pub client: u128,
+    /// The keys.
+    pub keys: &'a [&'a [u8]],
+    /// Payload length in bytes, one per key.
+    pub payload_bytes: &'a [u64],
+    /// Empty, or one group name per key; an empty name is no group.
+    pub groups: &'a [&'a str],
+    /// Placement and pins of all keys.
+    pub config: &'a PutConfig<'a>,
+    /// Replace existing objects instead of refusing with `ObjectAlreadyExists`.
+    pub upsert: bool,
+}
+
+/// What a replacing put takes over from the object it replaces.
+#[derive(Debug, Default)]
+struct Inherited {
+    hard_pin: bool,
+    soft_pin_end_ms: Option<u64>,
+}
+
+impl Shard {
+    /// Starts puts, each on its own: one failing key does not touch the others.
+    ///
+    /// Status -600: bad argument; -400: key too long; -705: exists or is being written; -200: no space even after eviction.
+    pub fn put_start(&mut self, now_ms: u64, batch: &PutStart<'_>, out: &mut PlacementColumns) {
+        self.begin(now_ms);
+        out.clear();
+        let refused = batch.check(self).err();
+        let mut same_node = None;
+        for at in 0..batch.keys.len() {
+            let first_location = out.locations.len();
+            let started = match refused {
+                Some(status) => Err(status),
+                None => self.start_one(batch, at, same_node, out),
+            };
+            if batch.config.prefer_alloc_in_same_node && same_node.is_none() {
+                same_node = out.locations.first().map(|location| location.segment);
+            }
+            out.push(started.err().unwrap_or(Status::Ok), first_location);
+        }
+    }
+
+    fn start_one(
+        &mut self,
+        batch: &PutStart<'_>,
+        at: usize,
+        same_node: Option<u32>,
+        out: &mut PlacementColumns,
+    ) -> Result<(), Status> {
+        let (key, payload_bytes) = (batch.keys[at], batch.payload_bytes[at]);
+        let group = batch.groups.get(at).copied().unwrap_or_default();
+        check_key(key)?;
+        if payload_bytes == 0 {
+            return Err(Status::InvalidParams);
+        }
+        let hash = hash_key(key);
+        let inherited = match self.index.find(&self.objects, hash, key) {
+            Some(object) => self.make_way(object, group, batch.upsert)?,
+            None => Inherited::default(),
+        };
+        let request = Request {
+            hash,
+            payload_bytes,
+            config: batch.config,
+            same_node,
+        };
+        let placed = self
+            .place_counted(&request)
+            .ok_or(Status::NoAvailableHandle)?;
+        // Eviction may have taken the object that is being replaced, so it is looked up again.
+        let object = match self.index.find(&self.objects, hash, key) {
+            Some(object) => object,
+            None => self.insert_object(key, hash, group),
+        };
+        self.open_put(object, batch, placed, &inherited);
+        for id in self.chain(placed.first) {
+            let replica = &self.replicas[id];
+            let offset = self.share(replica.segment).map_or(0, |share| share.offset);
+            out.locations
+                .push(replica.location(offset, ReplicaState::Processing));
+        }
+        Ok(())
+    }
+
+    /// Decides whether the key may be written, and clears an abandoned put away.
+    fn make_way(&mut self, object: u32, group: &str, upsert: bool) -> Result<Inherited, Status> {
+        let complete = self.is_complete(object);
+        if complete && !upsert {
+            return Err(Status::ObjectAlreadyExists);
+        }
+        if complete && !group.is_empty() && self.groups.find(group) != self.objects[object].group {
+            return Err(Status::InvalidParams);
+        }
+        if let Some(pending) = self.pending.get(object) {
+            let age_ms = self.now_ms - pending.started_ms;
+            if !upsert && age_ms < self.settings.put_discard_timeout_ms {
+                return Err(Status::ObjectAlreadyExists);
+            }
+        }
+        let inherited = Inherited {
+            hard_pin: complete && self.objects[object].flags.has(Flags::HARD_PIN),
+            soft_pin_end_ms: self.soft_pins.end_ms(object).filter(|_| complete),
+        };
+        if !complete {
+            self.drop_all_complete(object);
+        }
+        if self
+            .objects
+            .get(object)
+            .is_some_and(|record| record.flags.has(Flags::PENDING))
+        {
+            self.discard_pending(object);
+        }
+        Ok(inherited)
+    }
+
+    /// Abandons an unfinished put; its space is parked, because its writer may still be writing.
+    pub(super) fn discard_pending(&mut self, object: u32) {
+        let Some(pending) = self.pending.remove(object) else {
+            return;
+        };
+        self.objects[object].flags.set(Flags::PENDING, false);
+        let release_ms = pending
+            .started_ms
+            .saturating_add(self.settings.put_release_timeout_ms);
+        self.drop_chain(pending.first, 0, Reuse::At(release_ms));
+        self.counters.discarded_puts += 1;
+        self.settle(object);
+    }
+
+    fn place_counted(&mut self, request: &Request<'_>) -> Option<Placed> {
+        let too_large = request.payload_bytes > OBJECT_BYTES_MAX;
+        let placed = if too_large { None } else { self.place(request) };
+        match placed {
+            None => self.counters.alloc_failures += 1,
+            Some(placed) => {
+                let partial = placed.count < request.config.replica_num;
+                self.counters.partial_allocations += u64::from(partial);
+            }
+        }
+        placed
+    }
+
+    pub(super) fn insert_object(&mut self, key: &[u8], hash: u64, group: &str) -> u32 {
+        let object = self.objects.insert(Object::new(key, hash));
+        self.index.insert(&self.objects, object);
+        if !group.is_empty() {
+            self.objects[object].group = self.groups.join(group, object);
+        }
+        object
+    }
+
+    fn open_put(
+        &mut self,
+        object: u32,
+        batch: &PutStart<'_>,
+        placed: Placed,
+        inherited: &Inherited,
+    ) {
+        let soft_pin = match (batch.config.soft_pin, inherited.soft_pin_end_ms) {
+            (SoftPin::Enable { ttl_ms }, _) => {
+                PendingPin::For(ttl_ms.unwrap_or(self.settings.soft_pin_ttl_ms))
+            }
+            (SoftPin::Preserve, Some(end_ms)) => PendingPin::Until(end_ms),
+            _ => PendingPin::None,
+        };
+        self.assign_chain(placed.first, object);
+        self.objects[object].flags.set(Flags::PENDING, true);
+        let pending = Pending {
+            client: batch.client,
+            started_ms: self.now_ms,
+            first: placed.first,
+            hard_pin: batch.config.hard_pin || inherited.hard_pin,
+            soft_pin,
+        };
+        self.pending.insert(object, pending);
+        self.refresh_blocking(object);
+    }
+
+    pub(super) fn drop_all_complete(&mut self, object: u32) {
+        while let Some(first) = self.objects.get(object).map(|record| record.first) {
+            if first == NONE {
+                return;
+            }
+            self.drop_complete(first, Reuse::AfterReads);
+        }
+    }
+}
+
+impl PutStart<'_> {
+    fn check(&self, shard: &Shard) -> Result<(), Status> {
+        let keys = self.keys.len();
+        let columns_ok = self.payload_bytes.len() == keys;
+        let groups_ok = self.groups.is_empty() || self.groups.len() == keys;
+        if columns_ok && groups_ok {
+            self.config.check(&shard.settings)
+        } else {
+            Err(Status::InvalidParams)
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Lookups: existence, replicas, size.
+//! Invariant: within a batch keys are touched last to first, so a prompt's root is newer than its leaves.
+
+use perigee_schemas::Status;
+
+use crate::columns::{ReplicaColumns, ReplicaState};
+use crate::key::{check_key, hash_key};
+use crate::object::Flags;
+use crate::slab::NONE;
+
+use super::Shard;
+use super::touch::Touch;
+
+impl Shard {
+    /// Whether each key has a readable replica: 1, 0 or a negative status, one entry of `out` per key.
+    /// Grants the probe lease.
+    pub fn exist(&mut self, now_ms: u64, keys: &[&[u8]], out: &mut Vec<i32>) {
+        self.begin(now_ms);
+        out.clear();
+        self.locate(keys);
+        let found = std::mem::take(&mut self.found);
+        for (key, object) in keys.iter().zip(&found) {
+            out.push(match check_key(key) {
+                Err(status) => status.code(),
+                Ok(()) => i32::from(*object != NONE && self.is_complete(*object)),
+            });
+        }
+        for (object, _) in found
+            .iter()
+            .zip(&*out)
+            .rev()
+            .filter(|(_, status)| **status == 1)
+        {
+            self.touch(*object, Touch::Probe);
+        }
+        self.found = found;
+    }
+
+    /// The readable replicas of each key, with the read lease granted.
+    ///
+    /// Status -704: unknown key; -703: nothing complete yet.
+    pub fn get_replicas(&mut self, now_ms: u64, keys: &[&[u8]], out: &mut ReplicaColumns) {
+        self.begin(now_ms);
+        out.clear();
+        self.locate(keys);
+        let found = std::mem::take(&mut self.found);
+        for object in &found {
+            self.describe(*object, out);
+        }
+        for (object, status) in found.iter().zip(&out.status).rev() {
+            if *status == Status::Ok.code() {
+                self.touch(*object, Touch::Read);
+            }
+        }
+        self.found = found;
+        self.count_gets(out);
+    }
+
+    /// As `get_replicas`, without a lease and without counting: for operators, not for readers.
+    pub fn peek(&self, keys: &[&[u8]], out: &mut ReplicaColumns) {
+        out.clear();
+        for key in keys {
+            self.describe(self.find(key).unwrap_or(NONE), out);
+        }
+    }
+
+    /// Payload length in bytes of a key that can be read; no lease.
+    ///
+    /// # Errors
+    /// `ObjectNotFound` or `ReplicaIsNotReady`.
+    pub fn size(&self, key: &[u8]) -> Result<u64, Status> {
+        let object = self.find(key).ok_or(Status::ObjectNotFound)?;
+        let mut replicas = self.chain(self.objects[object].first);
+        match replicas.find(|id| self.is_readable(self.replicas[*id].segment)) {
+            Some(id) => Ok(self.replicas[id].payload_bytes),
+            None => Err(self.why_unreadable(object)),
+        }
+    }
+
+    fn why_unreadable(&self, object: u32) -> Status {
+        match self.objects.get(object) {
+            Some(record) if record.flags.has(Flags::PENDING) => Status::ReplicaIsNotReady,
+            _ => Status::ObjectNotFound,
+        }
+    }
+
+    fn describe(&self, object: u32, out: &mut ReplicaColumns) {
+        let first_location = out.locations.len();
+        let first = self.objects.get(object).map_or(NONE, |record| record.first);
+        for id in self.chain(first) {
+            let replica = &self.replicas[id];
+            if let Some(share) = self
+                .share(replica.segment)
+                .filter(|share| share.is_readable())
+            {
+                out.locations
+                    .push(replica.location(share.offset, ReplicaState::Complete));
+            }
+        }
+        if out.locations.len() > first_location {
+            out.push_found(self.objects[object].checksum, first_location);
+        } else {
+            out.push_failure(self.why_unreadable(object));
+        }
+    }
+
+    fn count_gets(&mut self, out: &ReplicaColumns) {
+        let hits = out
+            .status
+            .iter()
+            .filter(|status| **status == Status::Ok.code())
+            .count() as u64;
+        self.counters.total_gets += out.status.len() as u64;
+        self.counters.valid_gets += hits;
+        self.counters.cache_hits += hits;
+        self.counters.cache_hit_bytes += out.payload_bytes.iter().sum::<u64>();
+    }
+
+    /// Looks up all keys of a batch into `found` (`NONE` for unknown ones).
+    ///
+    /// Each step runs over the whole batch before the next, so that the cache misses of different keys overlap.
+    fn locate(&mut self, keys: &[&[u8]]) {
+        self.found.clear();
+        let hashes: Vec<u64> = keys.iter().map(|key| hash_key(key)).collect();
+        for (key, hash) in keys.iter().zip(hashes) {
+            self.found
+                .push(self.index.find(&self.objects, hash, key).unwrap_or(NONE));
+        }
+    }
+}

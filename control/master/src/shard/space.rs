@@ -1,0 +1,181 @@
+//! Replicas and their space: made, linked into chains, given back or parked.
+//! Invariant: an extent is allocated in its share from `make_replica` until it is freed or its parking ends.
+
+use perigee_allocator::Extent;
+
+use crate::object::{Flags, Object};
+use crate::parking::Parked;
+use crate::recency::ListName;
+use crate::replica::Replica;
+use crate::slab::NONE;
+
+use super::Shard;
+
+/// When the space of a dropped replica may be used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reuse {
+    /// At once, or when the object's read lease ends.
+    AfterReads,
+    /// At this time: a writer may still be at work.
+    At(u64),
+}
+
+impl Shard {
+    /// Records a new replica of an object, not part of any chain yet.
+    pub(super) fn make_replica(&mut self, segment: u32, extent: Extent, payload_bytes: u64) -> u32 {
+        let generation = self.next_generation();
+        self.insert_replica(segment, extent.offset, payload_bytes, generation)
+    }
+
+    pub(super) fn insert_replica(
+        &mut self,
+        segment: u32,
+        offset: u64,
+        payload_bytes: u64,
+        generation: u64,
+    ) -> u32 {
+        let id = self.replicas.insert(Replica {
+            generation,
+            offset,
+            payload_bytes,
+            segment,
+            object: NONE,
+            sibling: NONE,
+            newer: NONE,
+            older: NONE,
+            list: ListName::Held,
+        });
+        if let Some(share) = self.shares[segment as usize].as_deref_mut() {
+            share.recency.link(&mut self.replicas, id, ListName::Held);
+        }
+        id
+    }
+
+    /// Unique over all shards: shard i of n gives the numbers base + i, base + i + n, base + i + 2n and so on.
+    fn next_generation(&mut self) -> u64 {
+        let step = self.allocations * self.settings.count as u64 + self.settings.index as u64;
+        self.allocations += 1;
+        self.settings.generation_base.wrapping_add(step)
+    }
+
+    /// Gives a replica to an object; the caller puts it into a chain.
+    pub(super) fn assign_chain(&mut self, first: u32, object: u32) {
+        let mut id = first;
+        while id != NONE {
+            self.replicas[id].object = object;
+            id = self.replicas[id].sibling;
+        }
+    }
+
+    /// Drops all replicas of a chain that is linked nowhere any more.
+    pub(super) fn drop_chain(&mut self, first: u32, read_end_ms: u64, reuse: Reuse) {
+        let mut id = first;
+        while id != NONE {
+            let sibling = self.replicas[id].sibling;
+            self.drop_replica(id, read_end_ms, reuse);
+            id = sibling;
+        }
+    }
+
+    /// Drops one replica that is in no chain any more.
+    pub(super) fn drop_replica(&mut self, id: u32, read_end_ms: u64, reuse: Reuse) {
+        let (segment, extent) = (self.replicas[id].segment, self.replicas[id].extent());
+        if let Some(share) = self.shares[segment as usize].as_deref_mut() {
+            share.recency.unlink(&mut self.replicas, id);
+        }
+        self.replicas.remove(id);
+        let (release_ms, staging) = match reuse {
+            Reuse::AfterReads => (read_end_ms, false),
+            Reuse::At(release_ms) => (release_ms, true),
+        };
+        if release_ms > self.now_ms {
+            self.parking.park(
+                release_ms,
+                Parked {
+                    segment,
+                    extent,
+                    staging,
+                },
+            );
+        } else {
+            self.free_extent(segment, extent);
+        }
+    }
+
+    pub(super) fn free_extent(&mut self, segment: u32, extent: Extent) {
+        let Some(share) = self.share_mut(segment).filter(|share| share.is_readable()) else {
+            return;
+        };
+        let freed = share.allocator.free(extent);
+        debug_assert_eq!(freed, Ok(()), "a live extent is allocated");
+    }
+
+    /// Takes a replica out of the chain that starts at `first`; returns the new start.
+    pub(super) fn unchain(&mut self, first: u32, id: u32) -> u32 {
+        let after = self.replicas[id].sibling;
+        if first == id {
+            return after;
+        }
+        let before = self
+            .chain(first)
+            .find(|other| self.replicas[*other].sibling == id);
+        if let Some(before) = before {
+            self.replicas[before].sibling = after;
+        }
+        first
+    }
+
+    /// Drops one complete replica of an object, and the object with its last one.
+    pub(super) fn drop_complete(&mut self, id: u32, reuse: Reuse) {
+        let object = self.replicas[id].object;
+        let Object {
+            first, read_end_ms, ..
+        } = self.objects[object];
+        self.objects[object].first = self.unchain(first, id);
+        self.drop_replica(id, read_end_ms, reuse);
+        self.settle(object);
+    }
+
+    /// A replica vanished with its segment.
+    pub(super) fn lose_replica(&mut self, id: u32) {
+        let object = self.replicas[id].object;
+        let pending_first = self
+            .pending
+            .get(object)
+            .map_or(NONE, |pending| pending.first);
+        if self.chain(pending_first).any(|other| other == id) {
+            let first = self.unchain(pending_first, id);
+            if let Some(pending) = self.pending.get_mut(object) {
+                pending.first = first;
+            }
+            self.drop_replica(id, 0, Reuse::AfterReads);
+        } else {
+            self.drop_complete(id, Reuse::AfterReads);
+        }
+    }
+
+    /// Forgets an object that has neither complete replicas nor an unfinished put.
+    pub(super) fn settle(&mut self, object: u32) {
+        let Object {
+            first,
+            flags,
+            hash,
+            group,
+            ..
+        } = self.objects[object];
+        if first != NONE {
+            return;
+        }
+        if flags.has(Flags::PENDING) {
+            self.refresh_blocking(object);
+            return;
+        }
+        self.index.remove(hash, object);
+        self.set_soft_pin(object, None);
+        self.set_blocking(object, false);
+        if group != NONE {
+            self.groups.leave(group, object);
+        }
+        self.objects.remove(object);
+    }
+}

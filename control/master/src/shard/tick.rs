@@ -1,0 +1,56 @@
+//! Work that time brings: parked space, abandoned puts, ended pins, unmounted segments, the watermark.
+//! Invariant: one tick does at most `budget` steps, so calls between ticks never wait long.
+
+use super::Shard;
+
+impl Shard {
+    /// Does what is due; to be called about every 10 ms. Returns whether the budget was used up, which means
+    /// that another tick soon has more to do.
+    pub fn tick(&mut self, now_ms: u64, budget: usize) -> bool {
+        self.begin(now_ms);
+        let budget = self.release_parked(budget);
+        let budget = self.discard_abandoned(budget);
+        let budget = self.end_soft_pins(budget);
+        let budget = self.forget_gone(budget);
+        self.evict_to_watermark(budget) == 0
+    }
+
+    fn release_parked(&mut self, mut budget: usize) -> usize {
+        while budget > 0
+            && let Some(parked) = self.parking.pop_due(self.now_ms)
+        {
+            self.free_extent(parked.segment, parked.extent);
+            self.counters.discard_released += u64::from(parked.staging);
+            budget -= 1;
+        }
+        budget
+    }
+
+    fn discard_abandoned(&mut self, mut budget: usize) -> usize {
+        let Some(until_ms) = self
+            .now_ms
+            .checked_sub(self.settings.put_discard_timeout_ms)
+        else {
+            return budget;
+        };
+        while budget > 0
+            && let Some(object) = self.pending.oldest(until_ms)
+        {
+            self.discard_pending(object);
+            budget -= 1;
+        }
+        budget
+    }
+
+    fn end_soft_pins(&mut self, mut budget: usize) -> usize {
+        while budget > 0
+            && let Some(object) = self.soft_pins.due(self.now_ms)
+        {
+            self.set_soft_pin(object, None);
+            let list = self.list_of(object);
+            self.relink(object, list);
+            budget -= 1;
+        }
+        budget
+    }
+}

@@ -1,0 +1,108 @@
+//! Who is evicted next in a segment.
+//! Invariant: a victim's read lease has ended, and it is neither pinned hard nor unfinished.
+
+use std::cmp::Reverse;
+
+use crate::limits::{HOT_AGE_FACTOR, VICTIM_STEPS_MAX};
+use crate::recency::{Class, ListName, Phase};
+use crate::slab::NONE;
+
+use super::Shard;
+
+/// A replica that may be evicted. Smaller is evicted sooner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Victim {
+    /// What evicting it breaks: 0 nothing, 1 a probe lease, 2 a soft pin, 3 both.
+    rank: u8,
+    /// Touches since its last one, weighted by its class.
+    age: Reverse<u64>,
+    pub(super) replica: u32,
+}
+
+/// How badly space is needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Need {
+    /// The watermark is exceeded: no lease is broken.
+    Watermark,
+    /// A put fails otherwise: probe leases may be broken.
+    Put,
+}
+
+impl Shard {
+    /// The replica of a segment to evict next, if any may be evicted.
+    pub(super) fn victim(&mut self, segment: u32, need: Need) -> Option<Victim> {
+        self.sort_out_readers(segment, Class::Cold);
+        self.sort_out_readers(segment, Class::Hot);
+        self.unpinned_victim(segment, false)
+            .or_else(|| {
+                (need == Need::Put)
+                    .then(|| self.unpinned_victim(segment, true))
+                    .flatten()
+            })
+            .or_else(|| self.pinned_victim(segment, need))
+    }
+
+    fn unpinned_victim(&self, segment: u32, break_probes: bool) -> Option<Victim> {
+        let cold = self.oldest_of(segment, Class::Cold, break_probes);
+        let hot = self.oldest_of(segment, Class::Hot, break_probes);
+        cold.into_iter().chain(hot).min()
+    }
+
+    fn pinned_victim(&mut self, segment: u32, need: Need) -> Option<Victim> {
+        if !self.settings.evict_soft_pinned {
+            return None;
+        }
+        self.sort_out_readers(segment, Class::Pinned);
+        self.oldest_of(segment, Class::Pinned, false).or_else(|| {
+            (need == Need::Put)
+                .then(|| self.oldest_of(segment, Class::Pinned, true))
+                .flatten()
+        })
+    }
+
+    /// The oldest of a class whose leases have ended, or whose read lease has.
+    fn oldest_of(&self, segment: u32, class: Class, break_probes: bool) -> Option<Victim> {
+        let recency = &self.share(segment)?.recency;
+        let weight = if class == Class::Cold {
+            HOT_AGE_FACTOR
+        } else {
+            1
+        };
+        let oldest = [Phase::Free, Phase::Probed, Phase::Read]
+            .into_iter()
+            .filter_map(|phase| {
+                let replica = recency.oldest(ListName::Evictable(class, phase));
+                let object = self.objects.get(self.replicas.get(replica)?.object)?;
+                let probed = object.probe_end_ms > self.now_ms;
+                if object.read_end_ms > self.now_ms || (probed && !break_probes) {
+                    return None;
+                }
+                let rank = u8::from(probed) + 2 * u8::from(class == Class::Pinned);
+                let age = Reverse((self.clock - object.stamp).saturating_mul(weight));
+                Some(Victim { rank, age, replica })
+            });
+        oldest.min()
+    }
+
+    /// Moves replicas whose read lease has ended but whose probe lease runs out of the way of those behind them.
+    fn sort_out_readers(&mut self, segment: u32, class: Class) {
+        let (now_ms, slot) = (self.now_ms, segment as usize);
+        let Some(share) = self.shares.get_mut(slot).and_then(Option::as_deref_mut) else {
+            return;
+        };
+        for _ in 0..VICTIM_STEPS_MAX {
+            let id = share
+                .recency
+                .oldest(ListName::Evictable(class, Phase::Read));
+            if id == NONE {
+                return;
+            }
+            let object = &self.objects[self.replicas[id].object];
+            if object.read_end_ms > now_ms || object.probe_end_ms <= now_ms {
+                return;
+            }
+            let probed = ListName::Evictable(class, Phase::Probed);
+            share.recency.relink(&mut self.replicas, id, probed);
+        }
+    }
+}

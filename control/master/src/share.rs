@@ -1,0 +1,90 @@
+//! A shard's share of one segment: its range, its allocator and its lists of replicas.
+//! Invariant: a share that is gone hands out no space and none of its replicas is ever returned.
+
+use std::sync::Arc;
+
+use perigee_allocator::OffsetAllocator;
+
+use crate::limits::SHARE_ALIGNMENT_BYTES;
+use crate::recency::Recency;
+use crate::segment::SegmentSpec;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ShareState {
+    /// Takes new objects.
+    Live,
+    /// Readable, but takes no new objects.
+    Draining,
+    /// Unmounted; its replicas are being forgotten.
+    Gone,
+}
+
+#[derive(Debug)]
+pub(crate) struct Share {
+    pub(crate) spec: Arc<SegmentSpec>,
+    /// Where the share starts in the segment, in bytes.
+    pub(crate) offset: u64,
+    pub(crate) allocator: OffsetAllocator,
+    pub(crate) recency: Recency,
+    pub(crate) state: ShareState,
+}
+
+impl Share {
+    /// Share `index` of `count` of a segment, all free.
+    pub(crate) fn new(spec: Arc<SegmentSpec>, index: usize, count: usize) -> Self {
+        let (offset, end) = share_range(spec.bytes, index, count);
+        Self {
+            spec,
+            offset,
+            allocator: OffsetAllocator::new(end - offset),
+            recency: Recency::new(),
+            state: ShareState::Live,
+        }
+    }
+
+    /// Whether its replicas can be read.
+    pub(crate) fn is_readable(&self) -> bool {
+        self.state != ShareState::Gone
+    }
+
+    /// Used part of the share, 0 to 1.
+    pub(crate) fn used_ratio(&self) -> f64 {
+        match self.allocator.capacity() {
+            0 => 0.0,
+            capacity => self.allocator.used() as f64 / capacity as f64,
+        }
+    }
+}
+
+/// First byte and end of share `index` of `count` of a segment of `bytes` bytes.
+pub(crate) fn share_range(bytes: u64, index: usize, count: usize) -> (u64, u64) {
+    let start = |index: usize| match index {
+        index if index == count => bytes,
+        index => {
+            let exact = u128::from(bytes) * index as u128 / count as u128;
+            exact as u64 / SHARE_ALIGNMENT_BYTES * SHARE_ALIGNMENT_BYTES
+        }
+    };
+    (start(index), start(index + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_contiguous_aligned_and_cover_the_segment() {
+        for bytes in [1, 4096, 100_000, (1 << 30) + 17, u64::MAX] {
+            for count in [1, 2, 3, 8] {
+                let mut next = 0;
+                for index in 0..count {
+                    let (start, end) = share_range(bytes, index, count);
+                    assert_eq!((start, start % SHARE_ALIGNMENT_BYTES), (next, 0));
+                    assert!(end >= start);
+                    next = end;
+                }
+                assert_eq!(next, bytes);
+            }
+        }
+    }
+}

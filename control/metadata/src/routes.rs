@@ -1,0 +1,81 @@
+//! Requests to records and back. Invariant: a body comes back exactly as it was written.
+
+use crate::key::{KeyError, key_of_query};
+use crate::store::{Change, MetadataStore};
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{RawQuery, State};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+
+/// All routes of the service.
+pub(crate) fn router(store: MetadataStore) -> Router {
+    let records = get(read).put(write).delete(remove).fallback(other_method);
+    Router::new()
+        .route("/metadata", records)
+        .route("/health", get(|| async { "OK" }))
+        .fallback(|| async { (StatusCode::NOT_FOUND, "404 Not Found") })
+        .with_state(store)
+}
+
+impl IntoResponse for KeyError {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Missing => (StatusCode::BAD_REQUEST, "Missing key parameter"),
+            Self::TooLong => (StatusCode::BAD_REQUEST, "The key is too long"),
+        }
+        .into_response()
+    }
+}
+
+fn not_found() -> Response {
+    (StatusCode::NOT_FOUND, "metadata not found").into_response()
+}
+
+async fn read(
+    State(store): State<MetadataStore>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, KeyError> {
+    let key = key_of_query(query.as_deref())?;
+    Ok(match store.get(&key) {
+        Some(body) => ([(CONTENT_TYPE, "application/json")], body.to_vec()).into_response(),
+        None => not_found(),
+    })
+}
+
+async fn write(
+    State(store): State<MetadataStore>,
+    RawQuery(query): RawQuery,
+    body: Bytes,
+) -> Result<Response, KeyError> {
+    let key = key_of_query(query.as_deref())?;
+    Ok(match store.put(key, &body) {
+        Ok(Change::Updated) => "metadata updated".into_response(),
+        Ok(Change::Unchanged) => "metadata unchanged".into_response(),
+        Err(_full) => {
+            tracing::warn!(
+                records = store.len(),
+                "Metadata store is full; a record was refused"
+            );
+            (StatusCode::INSUFFICIENT_STORAGE, "metadata store is full").into_response()
+        }
+    })
+}
+
+async fn remove(
+    State(store): State<MetadataStore>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, KeyError> {
+    let key = key_of_query(query.as_deref())?;
+    Ok(if store.remove(&key) {
+        "metadata deleted".into_response()
+    } else {
+        not_found()
+    })
+}
+
+async fn other_method() -> (StatusCode, &'static str) {
+    (StatusCode::METHOD_NOT_ALLOWED, "Method not allowed")
+}

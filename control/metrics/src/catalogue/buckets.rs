@@ -1,0 +1,54 @@
+//! Bucket bounds. Invariant: bounds of Mooncake's families never change.
+
+use crate::family::Buckets;
+
+/// Object sizes in bytes, Mooncake's bounds.
+pub static VALUE_SIZES: Buckets = Buckets {
+    bounds: &[
+        4 << 10,
+        64 << 10,
+        256 << 10,
+        1 << 20,
+        4 << 20,
+        16 << 20,
+        64 << 20,
+    ],
+    divisor: 1.0,
+    le_digits: Some(6),
+};
+
+/// Latencies in microseconds, Mooncake's bounds.
+pub static CLIENT_LATENCY_US: Buckets = Buckets {
+    bounds: &[
+        50, 75, 125, 150, 200, 250, 300, 400, 500, 750, 1_000, 1_500, 2_000, 3_000, 5_000, 7_000,
+        15_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000, 5_000_000,
+        10_000_000, 20_000_000,
+    ],
+    divisor: 1.0,
+    le_digits: Some(6),
+};
+
+/// Durations: nanoseconds in the cell, seconds when shown; 1 us to 10 s.
+pub static DURATIONS: Buckets = Buckets {
+    bounds: &[
+        1_000,
+        2_000,
+        5_000,
+        10_000,
+        20_000,
+        50_000,
+        100_000,
+        200_000,
+        500_000,
+        1_000_000,
+        2_000_000,
+        5_000_000,
+        10_000_000,
+        50_000_000,
+        100_000_000,
+        1_000_000_000,
+        10_000_000_000,
+    ],
+    divisor: 1e9,
+    le_digits: None,
+};

@@ -1,0 +1,100 @@
+//! Mooncake's families about calls, made from the list of calls. Invariant: a call that this master
+//! does not answer yet is in the `zero` list, so nobody alerts on a number nothing feeds.
+
+use crate::family::Family;
+
+macro_rules! single_calls {
+    (served: $($id:literal)*; zero: $($idle:literal)*;) => {
+        &[
+            $(
+                Family::counter(concat!("master_", $id, "_requests_total"), "requests",
+                    concat!("Calls of ", $id, " answered")),
+                Family::counter(concat!("master_", $id, "_failures_total"), "requests",
+                    concat!("Calls of ", $id, " that failed")),
+            )*
+            $(
+                Family::counter(concat!("master_", $idle, "_requests_total"), "requests",
+                    concat!("Calls of ", $idle, " answered")).zero(),
+                Family::counter(concat!("master_", $idle, "_failures_total"), "requests",
+                    concat!("Calls of ", $idle, " that failed")).zero(),
+            )*
+        ]
+    };
+}
+
+macro_rules! batch_family {
+    ($id:literal, $part:literal, $unit:literal, $help:literal) => {
+        Family::counter(
+            concat!("master_batch_", $id, "_", $part, "_total"),
+            $unit,
+            concat!($help, " of batch_", $id),
+        )
+    };
+}
+
+macro_rules! batch_calls {
+    (served: $($id:literal)*; zero: $($idle:literal)*;) => {
+        &[
+            $(
+                batch_family!($id, "requests", "requests", "Calls"),
+                batch_family!($id, "failures", "requests", "Calls without one good item"),
+                batch_family!($id, "partial_successes", "requests", "Calls with good and bad items"),
+                batch_family!($id, "items", "items", "Items"),
+                batch_family!($id, "failed_items", "items", "Bad items"),
+            )*
+            $(
+                batch_family!($idle, "requests", "requests", "Calls").zero(),
+                batch_family!($idle, "failures", "requests", "Calls without one good item").zero(),
+                batch_family!($idle, "partial_successes", "requests", "Calls with good and bad items").zero(),
+                batch_family!($idle, "items", "items", "Items").zero(),
+                batch_family!($idle, "failed_items", "items", "Bad items").zero(),
+            )*
+        ]
+    };
+}
+
+pub(super) const SINGLE: &[Family] = single_calls! {
+    served:
+        "exist_key"
+        "put_start"
+        "put_end"
+        "put_revoke"
+        "get_replica_list"
+        "get_replica_list_by_regex"
+        "remove"
+        "remove_by_regex"
+        "remove_all"
+        "mount_segment"
+        "unmount_segment"
+        "remount_segment"
+        "ping"
+    ;
+    zero:
+        "copy_start"
+        "copy_end"
+        "copy_revoke"
+        "move_start"
+        "move_end"
+        "move_revoke"
+        "evict_disk_replica"
+        "create_copy_task"
+        "create_move_task"
+        "update_task"
+        "query_task"
+        "fetch_tasks"
+    ;
+};
+
+pub(super) const BATCH: &[Family] = batch_calls! {
+    served:
+        "exist_key"
+        "replica_clear"
+        "get_replica_list"
+        "put_start"
+        "put_end"
+        "put_revoke"
+    ;
+    zero:
+        "query_ip"
+    ;
+};

@@ -1,0 +1,153 @@
+//! Our own families of the master. Invariant: base units only (bytes, seconds), counters end in
+//! `_total`.
+
+use super::buckets::DURATIONS;
+use crate::family::Family;
+
+const RPC: &[&str] = &["rpc"];
+const SEGMENT: &[&str] = &["segment"];
+const SHARD: &[&str] = &["shard"];
+
+pub(super) const FAMILIES: &[Family] = &[
+    Family::gauge(
+        "perigee_build_info",
+        "1",
+        "Always 1; the labels say what runs",
+    )
+    .labelled(&["version", "commit"])
+    .ours(),
+    Family::gauge(
+        "perigee_uptime_seconds",
+        "seconds",
+        "Time since the master started",
+    )
+    .ours(),
+    Family::gauge("perigee_ready", "1", "1 when the master serves calls").ours(),
+    Family::counter("perigee_rpc_requests_total", "requests", "Calls answered")
+        .labelled(RPC)
+        .ours(),
+    Family::counter(
+        "perigee_rpc_failures_total",
+        "requests",
+        "Calls without one good item",
+    )
+    .labelled(RPC)
+    .ours(),
+    Family::counter("perigee_rpc_items_total", "items", "Items of calls")
+        .labelled(RPC)
+        .ours(),
+    Family::counter(
+        "perigee_rpc_failed_items_total",
+        "items",
+        "Items of calls that failed",
+    )
+    .labelled(RPC)
+    .ours(),
+    Family::histogram(
+        "perigee_rpc_duration_seconds",
+        "seconds",
+        &DURATIONS,
+        "Time from a decoded call to its encoded answer",
+    )
+    .labelled(RPC)
+    .ours(),
+    Family::gauge("perigee_segments", "segments", "Mounted segments").ours(),
+    Family::gauge(
+        "perigee_segment_used_ratio",
+        "ratio",
+        "Share of a segment that is allocated, 0 to 1",
+    )
+    .labelled(SEGMENT)
+    .ours(),
+    Family::gauge(
+        "perigee_segment_largest_free_bytes",
+        "bytes",
+        "Largest object that still fits without eviction",
+    )
+    .labelled(SEGMENT)
+    .ours(),
+    Family::gauge(
+        "perigee_parked_bytes",
+        "bytes",
+        "Freed space that waits for leases or late writers",
+    )
+    .ours(),
+    Family::counter(
+        "perigee_lease_grants_total",
+        "leases",
+        "Leases granted: read for data, probe for existence",
+    )
+    .labelled(&["kind"])
+    .ours(),
+    Family::counter(
+        "perigee_lease_probe_breaks_total",
+        "leases",
+        "Probe leases broken to make room for a write",
+    )
+    .ours(),
+    Family::counter(
+        "perigee_evicted_objects_total",
+        "objects",
+        "Objects evicted: for the watermark, or for a write",
+    )
+    .labelled(&["reason"])
+    .ours(),
+    Family::counter(
+        "perigee_clients_expired_total",
+        "clients",
+        "Clients that stopped pinging",
+    )
+    .ours(),
+    Family::gauge("perigee_connections", "connections", "Open RPC connections")
+        .labelled(SHARD)
+        .ours(),
+    Family::counter(
+        "perigee_connections_total",
+        "connections",
+        "RPC connections accepted",
+    )
+    .labelled(SHARD)
+    .ours(),
+    Family::counter(
+        "perigee_connections_refused_total",
+        "connections",
+        "RPC connections refused: limit or protocol version",
+    )
+    .labelled(SHARD)
+    .ours(),
+    Family::counter(
+        "perigee_protocol_errors_total",
+        "frames",
+        "Frames that could not be understood",
+    )
+    .labelled(SHARD)
+    .ours(),
+    Family::counter(
+        "perigee_rpc_received_bytes_total",
+        "bytes",
+        "Bytes of calls received",
+    )
+    .labelled(SHARD)
+    .ours(),
+    Family::counter(
+        "perigee_rpc_sent_bytes_total",
+        "bytes",
+        "Bytes of answers sent",
+    )
+    .labelled(SHARD)
+    .ours(),
+    Family::counter(
+        "perigee_shard_busy_seconds_total",
+        "seconds",
+        "Time a shard spent on work",
+    )
+    .labelled(SHARD)
+    .ours(),
+    Family::counter(
+        "perigee_shard_poll_seconds_total",
+        "seconds",
+        "Time a shard spent polling without work",
+    )
+    .labelled(SHARD)
+    .ours(),
+];

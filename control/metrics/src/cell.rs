@@ -1,0 +1,129 @@
+//! Numbers that one thread writes and others read. Invariant: each cell has exactly one writing
+//! thread, so an addition is a load and a store, never a locked instruction.
+
+use crate::family::Buckets;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds; call it from the owning thread only, or additions get lost.
+    #[inline]
+    pub fn add(&self, amount: u64) {
+        self.0
+            .store(self.0.load(Relaxed).wrapping_add(amount), Relaxed);
+    }
+
+    /// Reads; any thread.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// A number that is set.
+#[derive(Debug, Default)]
+pub struct Gauge(AtomicU64);
+
+impl Gauge {
+    /// Sets; the owning thread.
+    #[inline]
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Relaxed);
+    }
+
+    /// Reads; any thread.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// A distribution over fixed buckets.
+#[derive(Debug)]
+pub struct Histogram {
+    buckets: &'static Buckets,
+    counts: Box<[Counter]>,
+    sum: Counter,
+}
+
+impl Histogram {
+    /// An empty histogram.
+    #[must_use]
+    pub fn new(buckets: &'static Buckets) -> Self {
+        let counts = (0..=buckets.bounds.len())
+            .map(|_| Counter::default())
+            .collect();
+        Self {
+            buckets,
+            counts,
+            sum: Counter::default(),
+        }
+    }
+
+    /// Records one value in the unit of the bounds; the owning thread.
+    #[inline]
+    pub fn observe(&self, value: u64) {
+        let index = self.buckets.bounds.partition_point(|bound| *bound < value);
+        self.counts[index].add(1);
+        self.sum.add(value);
+    }
+
+    /// Adds the numbers of this histogram to `totals`; any thread.
+    pub fn add_to(&self, totals: &mut HistogramTotals) {
+        totals.counts.resize(self.counts.len(), 0);
+        for (total, count) in totals.counts.iter_mut().zip(&self.counts) {
+            *total += count.get();
+        }
+        totals.sum = totals.sum.wrapping_add(self.sum.get());
+    }
+}
+
+/// Numbers of one histogram summed over its writers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HistogramTotals {
+    /// Values per bucket, not cumulated; the last is above all bounds. Empty means no value.
+    pub counts: Vec<u64>,
+    /// Sum of all values in the unit of the bounds.
+    pub sum: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static TENS: Buckets = Buckets {
+        bounds: &[10, 20],
+        divisor: 1.0,
+        le_digits: None,
+    };
+
+    #[test]
+    fn bounds_are_inclusive_and_the_last_bucket_is_open() {
+        let histogram = Histogram::new(&TENS);
+        for value in [0, 10, 11, 20, 21, 1000] {
+            histogram.observe(value);
+        }
+        let mut totals = HistogramTotals::default();
+        histogram.add_to(&mut totals);
+        assert_eq!(
+            totals,
+            HistogramTotals {
+                counts: vec![2, 2, 2],
+                sum: 1062
+            }
+        );
+        histogram.add_to(&mut totals);
+        assert_eq!(totals.counts, [4, 4, 4]);
+    }
+
+    #[test]
+    fn counters_read_what_was_added() {
+        let counter = Counter::default();
+        counter.add(2);
+        counter.add(3);
+        assert_eq!(counter.get(), 5);
+    }
+}

@@ -1,0 +1,22 @@
+//! The metric catalogue, the cells that hold the numbers, and the Prometheus text exporter.
+//!
+//! Invariant: a number is served only under a name of the catalogue, and every name of the
+//! catalogue is served (0 when nothing feeds it), so dashboards can be checked against one table.
+
+pub mod catalogue;
+pub mod cell;
+pub mod client;
+mod document;
+pub mod exposition;
+pub mod family;
+pub mod limits;
+pub mod master;
+mod rpc_kind;
+
+pub use cell::{Counter, Gauge, Histogram, HistogramTotals};
+pub use client::{ClientCells, Direction, Operation, Route};
+pub use document::catalogue_markdown;
+pub use exposition::Samples;
+pub use family::{Buckets, Family, Kind, Source, Stability};
+pub use master::{BuildInfo, CallTotals, MasterCells, MasterNumbers, SegmentNumbers};
+pub use rpc_kind::RpcKind;

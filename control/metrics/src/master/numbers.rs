@@ -1,0 +1,148 @@
+//! Numbers of the master's state at one moment. Invariant: parts of several shards add up with
+//! [`MasterNumbers::merge`]; nothing here is an average.
+
+use crate::cell::HistogramTotals;
+
+/// Numbers of one mounted segment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SegmentNumbers {
+    /// Segment name; several segments may share one.
+    pub name: String,
+    /// Bytes allocated.
+    pub allocated_bytes: u64,
+    /// Bytes of the segment.
+    pub capacity_bytes: u64,
+    /// Largest free extent in bytes.
+    pub largest_free_bytes: u64,
+}
+
+/// Numbers of the master's state; counters count since its start.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MasterNumbers {
+    /// One entry per mounted segment.
+    pub segments: Vec<SegmentNumbers>,
+    /// Keys.
+    pub keys: u64,
+    /// Keys under a soft pin.
+    pub soft_pinned_keys: u64,
+    /// Complete replicas in memory.
+    pub memory_replicas: u64,
+    /// Clients that are alive. Set by one part only; parts add up.
+    pub active_clients: u64,
+    /// Freed bytes waiting for leases or late writers.
+    pub parked_bytes: u64,
+    /// Bytes of discarded writes still parked.
+    pub staging_bytes: u64,
+    /// Sizes of objects written, in Mooncake's buckets (4 KiB to 64 MiB, and above), with their sum.
+    pub value_sizes: HistogramTotals,
+    /// PutStart calls refused for lack of space.
+    pub allocation_failures: u64,
+    /// PutStart calls that got fewer replicas than asked.
+    pub partial_allocations: u64,
+    /// Look-ups that found a complete replica in memory.
+    pub memory_hits: u64,
+    /// Payload bytes of those.
+    pub memory_hit_bytes: u64,
+    /// Look-ups that found a complete replica.
+    pub valid_gets: u64,
+    /// Look-ups.
+    pub total_gets: u64,
+    /// Eviction rounds.
+    pub evictions_attempted: u64,
+    /// Eviction rounds that freed space.
+    pub evictions_successful: u64,
+    /// Keys evicted.
+    pub evicted_keys: u64,
+    /// Bytes freed by eviction.
+    pub evicted_bytes: u64,
+    /// Objects evicted because a segment was above its watermark.
+    pub evicted_for_watermark: u64,
+    /// Objects evicted inside a write that found no space.
+    pub evicted_for_write: u64,
+    /// Unfinished writes discarded.
+    pub discarded_writes: u64,
+    /// Discarded writes whose space is free again.
+    pub released_writes: u64,
+    /// Read leases granted.
+    pub read_leases: u64,
+    /// Probe leases granted.
+    pub probe_leases: u64,
+    /// Probe leases broken to make room.
+    pub probe_leases_broken: u64,
+    /// Clients that stopped pinging.
+    pub clients_expired: u64,
+}
+
+impl MasterNumbers {
+    /// Adds the numbers of another part of the state. Segments of the same name are added up,
+    /// their largest free extent is the larger of the two.
+    pub fn merge(&mut self, other: Self) {
+        for segment in other.segments {
+            match self
+                .segments
+                .iter_mut()
+                .find(|known| known.name == segment.name)
+            {
+                Some(known) => {
+                    known.allocated_bytes += segment.allocated_bytes;
+                    known.capacity_bytes += segment.capacity_bytes;
+                    known.largest_free_bytes =
+                        known.largest_free_bytes.max(segment.largest_free_bytes);
+                }
+                None => self.segments.push(segment),
+            }
+        }
+        merge_histogram(&mut self.value_sizes, &other.value_sizes);
+        self.keys += other.keys;
+        self.soft_pinned_keys += other.soft_pinned_keys;
+        self.memory_replicas += other.memory_replicas;
+        self.active_clients += other.active_clients;
+        self.parked_bytes += other.parked_bytes;
+        self.staging_bytes += other.staging_bytes;
+        self.allocation_failures += other.allocation_failures;
+        self.partial_allocations += other.partial_allocations;
+        self.memory_hits += other.memory_hits;
+        self.memory_hit_bytes += other.memory_hit_bytes;
+        self.valid_gets += other.valid_gets;
+        self.total_gets += other.total_gets;
+        self.evictions_attempted += other.evictions_attempted;
+        self.evictions_successful += other.evictions_successful;
+        self.evicted_keys += other.evicted_keys;
+        self.evicted_bytes += other.evicted_bytes;
+        self.evicted_for_watermark += other.evicted_for_watermark;
+        self.evicted_for_write += other.evicted_for_write;
+        self.discarded_writes += other.discarded_writes;
+        self.released_writes += other.released_writes;
+        self.read_leases += other.read_leases;
+        self.probe_leases += other.probe_leases;
+        self.probe_leases_broken += other.probe_leases_broken;
+        self.clients_expired += other.clients_expired;
+    }
+
+    /// Bytes allocated in all segments.
+    #[must_use]
+    pub fn allocated_bytes(&self) -> u64 {
+        self.segments
+            .iter()
+            .map(|segment| segment.allocated_bytes)
+            .sum()
+    }
+
+    /// Bytes of all segments.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> u64 {
+        self.segments
+            .iter()
+            .map(|segment| segment.capacity_bytes)
+            .sum()
+    }
+}
+
+fn merge_histogram(into: &mut HistogramTotals, from: &HistogramTotals) {
+    into.counts
+        .resize(into.counts.len().max(from.counts.len()), 0);
+    for (total, count) in into.counts.iter_mut().zip(&from.counts) {
+        *total += count;
+    }
+    into.sum = into.sum.wrapping_add(from.sum);
+}

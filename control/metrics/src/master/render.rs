@@ -1,0 +1,205 @@
+//! The master's cells and numbers as samples of the catalogue. Invariant: a name used here is in
+//! the catalogue; a test checks that none is refused.
+
+use super::{MasterCells, MasterNumbers};
+use crate::exposition::Samples;
+use crate::family::Source;
+use crate::rpc_kind::RpcKind;
+
+/// What runs, for `perigee_build_info`.
+#[derive(Debug, Clone, Copy)]
+pub struct BuildInfo {
+    /// Version text.
+    pub version: &'static str,
+    /// Source revision, or `unknown`.
+    pub commit: &'static str,
+}
+
+impl Samples {
+    /// Samples of a master: cells of its shards and numbers of its state.
+    #[must_use]
+    pub fn of_master<'a>(
+        shards: impl IntoIterator<Item = &'a MasterCells>,
+        numbers: &MasterNumbers,
+        build: BuildInfo,
+    ) -> Self {
+        let shards: Vec<&MasterCells> = shards.into_iter().collect();
+        let mut samples = Self::new(Source::Master);
+        samples.value("perigee_build_info", &[build.version, build.commit], 1);
+        add_space(&mut samples, numbers);
+        add_objects(&mut samples, numbers);
+        add_eviction(&mut samples, numbers);
+        for kind in RpcKind::ALL {
+            add_calls(&mut samples, &shards, *kind);
+        }
+        for (index, shard) in shards.iter().enumerate() {
+            add_shard(&mut samples, &index.to_string(), shard);
+        }
+        samples
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a shown ratio needs no more than 53 bits"
+)]
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 {
+        0.0
+    } else {
+        part as f64 / whole as f64
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a shown duration needs no more than 53 bits"
+)]
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+fn add_space(samples: &mut Samples, numbers: &MasterNumbers) {
+    samples.value("master_allocated_bytes", &[], numbers.allocated_bytes());
+    samples.value("master_total_capacity_bytes", &[], numbers.capacity_bytes());
+    samples.value("perigee_segments", &[], numbers.segments.len());
+    samples.value("perigee_parked_bytes", &[], numbers.parked_bytes);
+    for segment in &numbers.segments {
+        let label = [segment.name.as_str()];
+        let used = ratio(segment.allocated_bytes, segment.capacity_bytes);
+        samples.value("segment_allocated_bytes", &label, segment.allocated_bytes);
+        samples.value(
+            "segment_total_capacity_bytes",
+            &label,
+            segment.capacity_bytes,
+        );
+        samples.value("perigee_segment_used_ratio", &label, used);
+        samples.value(
+            "perigee_segment_largest_free_bytes",
+            &label,
+            segment.largest_free_bytes,
+        );
+    }
+}
+
+fn add_objects(samples: &mut Samples, numbers: &MasterNumbers) {
+    for (name, value) in [
+        ("master_key_count", numbers.keys),
+        ("master_soft_pin_key_count", numbers.soft_pinned_keys),
+        ("master_active_clients", numbers.active_clients),
+        (
+            "master_put_start_alloc_failures_total",
+            numbers.allocation_failures,
+        ),
+        (
+            "master_put_start_partial_allocations_total",
+            numbers.partial_allocations,
+        ),
+        ("mem_cache_hit_nums_", numbers.memory_hits),
+        ("mem_cache_hit_bytes_total", numbers.memory_hit_bytes),
+        ("mem_cache_nums_", numbers.memory_replicas),
+        ("valid_get_nums_", numbers.valid_gets),
+        ("total_get_nums_", numbers.total_gets),
+        ("perigee_clients_expired_total", numbers.clients_expired),
+        (
+            "perigee_lease_probe_breaks_total",
+            numbers.probe_leases_broken,
+        ),
+    ] {
+        samples.value(name, &[], value);
+    }
+    samples.histogram("master_value_size_bytes", &[], &numbers.value_sizes);
+    samples.value("perigee_lease_grants_total", &["read"], numbers.read_leases);
+    samples.value(
+        "perigee_lease_grants_total",
+        &["probe"],
+        numbers.probe_leases,
+    );
+}
+
+fn add_eviction(samples: &mut Samples, numbers: &MasterNumbers) {
+    for (name, value) in [
+        (
+            "master_successful_evictions_total",
+            numbers.evictions_successful,
+        ),
+        (
+            "master_attempted_evictions_total",
+            numbers.evictions_attempted,
+        ),
+        ("master_evicted_key_count", numbers.evicted_keys),
+        ("master_evicted_size_bytes", numbers.evicted_bytes),
+        ("master_put_start_discard_cnt", numbers.discarded_writes),
+        ("master_put_start_release_cnt", numbers.released_writes),
+        (
+            "master_put_start_discarded_staging_size",
+            numbers.staging_bytes,
+        ),
+    ] {
+        samples.value(name, &[], value);
+    }
+    let evicted = "perigee_evicted_objects_total";
+    samples.value(evicted, &["watermark"], numbers.evicted_for_watermark);
+    samples.value(evicted, &["write"], numbers.evicted_for_write);
+}
+
+fn add_calls(samples: &mut Samples, shards: &[&MasterCells], kind: RpcKind) {
+    let totals = MasterCells::call_totals(shards.iter().copied(), kind);
+    let durations = MasterCells::duration_totals(shards.iter().copied(), kind);
+    let label = [kind.label()];
+    samples.value("perigee_rpc_requests_total", &label, totals.requests);
+    samples.value("perigee_rpc_failures_total", &label, totals.failures);
+    samples.value("perigee_rpc_items_total", &label, totals.items);
+    samples.value(
+        "perigee_rpc_failed_items_total",
+        &label,
+        totals.failed_items,
+    );
+    samples.histogram("perigee_rpc_duration_seconds", &label, &durations);
+    let Some(family) = kind.family() else { return };
+    let mut add = |part: &str, value: u64| {
+        samples.value(&format!("master_{family}_{part}_total"), &[], value);
+    };
+    add("requests", totals.requests);
+    add("failures", totals.failures);
+    if kind.is_batch() {
+        add("partial_successes", totals.partial_successes);
+        add("items", totals.items);
+        add("failed_items", totals.failed_items);
+    }
+}
+
+fn add_shard(samples: &mut Samples, index: &str, shard: &MasterCells) {
+    let label = [index];
+    let opened = shard.connections_opened.get();
+    let open = opened.saturating_sub(shard.connections_closed.get());
+    samples.value("perigee_connections", &label, open);
+    samples.value("perigee_connections_total", &label, opened);
+    let refused = shard.connections_refused.get();
+    samples.value("perigee_connections_refused_total", &label, refused);
+    samples.value(
+        "perigee_protocol_errors_total",
+        &label,
+        shard.protocol_errors.get(),
+    );
+    samples.value(
+        "perigee_rpc_received_bytes_total",
+        &label,
+        shard.received_bytes.get(),
+    );
+    samples.value(
+        "perigee_rpc_sent_bytes_total",
+        &label,
+        shard.sent_bytes.get(),
+    );
+    samples.value(
+        "perigee_shard_busy_seconds_total",
+        &label,
+        seconds(shard.busy_ns.get()),
+    );
+    samples.value(
+        "perigee_shard_poll_seconds_total",
+        &label,
+        seconds(shard.poll_ns.get()),
+    );
+}

@@ -1,0 +1,96 @@
+use super::*;
+use crate::Samples;
+
+const BUILD: BuildInfo = BuildInfo {
+    version: "1.2.3",
+    commit: "abc",
+};
+
+fn segment(name: &str, allocated_bytes: u64) -> SegmentNumbers {
+    SegmentNumbers {
+        name: name.to_owned(),
+        allocated_bytes,
+        capacity_bytes: 100,
+        largest_free_bytes: 40,
+    }
+}
+
+#[test]
+fn batch_is_a_failure_only_when_every_item_failed() {
+    let cells = MasterCells::default();
+    for failed in [0, 1, 3] {
+        cells.record_batch(RpcKind::BatchExistKey, 3, failed, 10);
+    }
+    cells.record_batch(RpcKind::BatchExistKey, 0, 0, 10);
+    let totals = MasterCells::call_totals([&cells], RpcKind::BatchExistKey);
+    let expected = CallTotals {
+        requests: 4,
+        failures: 1,
+        partial_successes: 1,
+        items: 9,
+        failed_items: 4,
+    };
+    assert_eq!(totals, expected);
+    assert_eq!((totals.successes(), totals.good_items()), (2, 5));
+}
+
+#[test]
+fn shards_are_summed_when_read() {
+    let (first, second) = (MasterCells::default(), MasterCells::default());
+    first.record_call(RpcKind::Ping, true, 1_500);
+    second.record_call(RpcKind::Ping, false, 3_000_000);
+    let samples = Samples::of_master([&first, &second], &MasterNumbers::default(), BUILD);
+    let text = samples.render();
+    for line in [
+        "master_ping_requests_total 2",
+        "master_ping_failures_total 1",
+        "perigee_rpc_requests_total{rpc=\"Ping\"} 2",
+        "perigee_rpc_duration_seconds_bucket{rpc=\"Ping\",le=\"0.000002\"} 1",
+        "perigee_rpc_duration_seconds_count{rpc=\"Ping\"} 2",
+        "perigee_build_info{version=\"1.2.3\",commit=\"abc\"} 1",
+        "perigee_connections{shard=\"1\"} 0",
+    ] {
+        assert!(text.contains(&format!("\n{line}\n")), "{line}");
+    }
+}
+
+#[test]
+fn every_name_the_master_writes_is_in_the_catalogue() {
+    let numbers = MasterNumbers {
+        segments: vec![segment("a", 1)],
+        ..Default::default()
+    };
+    let samples = Samples::of_master([&MasterCells::default()], &numbers, BUILD);
+    assert_eq!(samples.refused(), Vec::<String>::new());
+}
+
+#[test]
+fn parts_of_one_segment_are_added_up() {
+    let mut numbers = MasterNumbers {
+        segments: vec![segment("a", 10)],
+        keys: 2,
+        ..Default::default()
+    };
+    let other = MasterNumbers {
+        segments: vec![segment("a", 5), segment("b", 1)],
+        keys: 3,
+        value_sizes: HistogramTotals {
+            counts: vec![1; 8],
+            sum: 7,
+        },
+        ..Default::default()
+    };
+    numbers.merge(other);
+    assert_eq!(
+        (
+            numbers.keys,
+            numbers.allocated_bytes(),
+            numbers.capacity_bytes()
+        ),
+        (5, 16, 300)
+    );
+    let text = Samples::of_master([], &numbers, BUILD).render();
+    assert!(text.contains("\nsegment_allocated_bytes{segment=\"a\"} 15\n"));
+    assert!(text.contains("\nperigee_segment_used_ratio{segment=\"b\"} 0.01\n"));
+    assert!(text.contains("\nmaster_value_size_bytes_count 8\n"));
+}

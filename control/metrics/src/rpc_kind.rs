@@ -1,0 +1,106 @@
+//! The kinds of calls a master answers. Invariant: the order is the index into the cells and is
+//! the same in every program of one build.
+
+macro_rules! rpc_kinds {
+    ($($(#[$doc:meta])* $variant:ident => $family:expr;)+) => {
+        /// A kind of call. The `Batch` kinds count keys as items.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum RpcKind { $($(#[$doc])* $variant,)+ }
+
+        impl RpcKind {
+            /// All kinds in order.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// Name in labels and logs.
+            #[must_use]
+            pub fn label(self) -> &'static str {
+                match self { $(Self::$variant => stringify!($variant),)+ }
+            }
+
+            /// Middle part of Mooncake's family names, `None` where Mooncake has no family.
+            #[must_use]
+            pub fn family(self) -> Option<&'static str> {
+                match self { $(Self::$variant => $family,)+ }
+            }
+        }
+    };
+}
+
+rpc_kinds! {
+    /// One key asked for existence.
+    ExistKey => Some("exist_key");
+    /// Space for one object.
+    PutStart => Some("put_start");
+    /// One object made visible.
+    PutEnd => Some("put_end");
+    /// One write given up.
+    PutRevoke => Some("put_revoke");
+    /// Replicas of one key.
+    GetReplicaList => Some("get_replica_list");
+    /// Replicas of all keys that match.
+    GetReplicaListByRegex => Some("get_replica_list_by_regex");
+    /// One key removed.
+    Remove => Some("remove");
+    /// All keys that match removed.
+    RemoveByRegex => Some("remove_by_regex");
+    /// All keys removed.
+    RemoveAll => Some("remove_all");
+    /// Segments mounted.
+    MountSegment => Some("mount_segment");
+    /// Segments unmounted.
+    UnmountSegment => Some("unmount_segment");
+    /// Segments mounted again after a restart of the master.
+    ReMountSegment => Some("remount_segment");
+    /// Sign of life.
+    Ping => Some("ping");
+    /// Several keys asked for existence.
+    BatchExistKey => Some("batch_exist_key");
+    /// Replicas of several keys.
+    BatchGetReplicaList => Some("batch_get_replica_list");
+    /// Space for several objects.
+    BatchPutStart => Some("batch_put_start");
+    /// Several objects made visible.
+    BatchPutEnd => Some("batch_put_end");
+    /// Several writes given up.
+    BatchPutRevoke => Some("batch_put_revoke");
+    /// Replicas of several keys dropped on one segment.
+    BatchReplicaClear => Some("batch_replica_clear");
+    /// Several keys removed.
+    BatchRemove => None;
+    /// Space for a new version of one object.
+    UpsertStart => None;
+    /// Space for new versions of several objects.
+    BatchUpsertStart => None;
+    /// Keys that match, listed.
+    ListByRegex => None;
+    /// State of segments.
+    QuerySegments => None;
+    /// A client that leaves.
+    Leave => None;
+}
+
+impl RpcKind {
+    /// Number of kinds.
+    pub const COUNT: usize = Self::ALL.len();
+
+    /// True for kinds that count keys as items.
+    #[must_use]
+    pub fn is_batch(self) -> bool {
+        self.label().starts_with("Batch")
+    }
+
+    /// The batch kind of a single-key kind, and itself otherwise.
+    #[must_use]
+    pub fn batched(self) -> Self {
+        match self {
+            Self::ExistKey => Self::BatchExistKey,
+            Self::GetReplicaList => Self::BatchGetReplicaList,
+            Self::PutStart => Self::BatchPutStart,
+            Self::PutEnd => Self::BatchPutEnd,
+            Self::PutRevoke => Self::BatchPutRevoke,
+            Self::Remove => Self::BatchRemove,
+            Self::UpsertStart => Self::BatchUpsertStart,
+            kind => kind,
+        }
+    }
+}

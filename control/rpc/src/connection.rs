@@ -1,0 +1,187 @@
+//! One connection to the master: greeting, then request and reply in turn.
+
+use crate::error::CallError;
+use crate::limits::{CONNECT_DEADLINE, IDLE_BUFFER_BYTES_MAX, SPIN};
+use flatbuffers::FlatBufferBuilder;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{MsgFlags, recv};
+use perigee_schemas::frame::{HEADER_BYTES, Header, Kind};
+use perigee_schemas::limits::{FRAME_BODY_BYTES_MAX, HELLO_BODY_BYTES_MAX};
+use perigee_schemas::session::{Hello, Welcome, decode_failure};
+use std::io::{self, IoSlice, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, Instant};
+
+/// A greeted connection with the buffers of its calls.
+pub(crate) struct Connection {
+    stream: TcpStream,
+    pub(crate) builder: FlatBufferBuilder<'static>,
+    body: Vec<u8>,
+    request: u64,
+    epoch: u64,
+}
+
+impl Connection {
+    /// Connects and greets.
+    pub(crate) fn open(
+        address: SocketAddr,
+        hello: &Hello,
+        deadline: Instant,
+    ) -> Result<Self, CallError> {
+        let wait = CONNECT_DEADLINE.min(left(deadline)?);
+        let stream = TcpStream::connect_timeout(&address, wait).map_err(|source| {
+            CallError::Unreachable {
+                address: address.to_string(),
+                source,
+            }
+        })?;
+        stream.set_nodelay(true)?;
+        let mut connection = Self {
+            stream,
+            builder: FlatBufferBuilder::new(),
+            body: Vec::new(),
+            request: 0,
+            epoch: 0,
+        };
+        connection.send(&hello.encode(), &[], deadline)?;
+        let header = connection.receive(HELLO_BODY_BYTES_MAX, deadline)?;
+        connection.refusal(header)?;
+        let welcome = Welcome::decode(&connection.body)?;
+        match welcome.status.ok() {
+            Ok(()) => {
+                connection.epoch = welcome.epoch;
+                Ok(connection)
+            }
+            Err(status) => Err(CallError::Refused {
+                status,
+                message: welcome.message,
+            }),
+        }
+    }
+
+    /// The life of the master this connection talks to.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Sends what the builder has finished and waits for the reply; the returned bytes are its body.
+    pub(crate) fn exchange(&mut self, kind: Kind, deadline: Instant) -> Result<&[u8], CallError> {
+        self.request += 1;
+        let request = self.request;
+        let body = std::mem::take(&mut self.builder);
+        let sent = {
+            let bytes = body.finished_data();
+            let header = Header::encode(kind, request, bytes);
+            self.send(&header, bytes, deadline)
+        };
+        self.builder = body;
+        sent?;
+        let header = self.receive(FRAME_BODY_BYTES_MAX, deadline)?;
+        self.refusal(header)?;
+        if header.request != request {
+            return Err(
+                io::Error::new(io::ErrorKind::InvalidData, "Reply to another request").into(),
+            );
+        }
+        Ok(&self.body)
+    }
+
+    /// Whether an idle connection is still open and silent.
+    pub(crate) fn is_usable(&self) -> bool {
+        let mut probe = [0; 1];
+        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_PEEK;
+        matches!(
+            recv(self.stream.as_raw_fd(), &mut probe, flags),
+            Err(nix::errno::Errno::EAGAIN)
+        )
+    }
+
+    /// Makes the connection small again before it is kept.
+    pub(crate) fn rest(&mut self) {
+        self.builder.reset();
+        if self.body.capacity() > IDLE_BUFFER_BYTES_MAX {
+            self.body = Vec::new();
+        }
+    }
+
+    fn refusal(&self, header: Header) -> Result<(), CallError> {
+        if header.kind != Kind::Failure {
+            return Ok(());
+        }
+        let (status, message) = decode_failure(&self.body)?;
+        Err(CallError::Refused { status, message })
+    }
+
+    fn send(&mut self, head: &[u8], body: &[u8], deadline: Instant) -> Result<(), CallError> {
+        self.stream.set_write_timeout(Some(left(deadline)?))?;
+        let total = head.len() + body.len();
+        let sent = self
+            .stream
+            .write_vectored(&[IoSlice::new(head), IoSlice::new(body)])?;
+        if sent < head.len() {
+            self.stream.write_all(&head[sent..])?;
+            self.stream.write_all(body)?;
+        } else if sent < total {
+            self.stream.write_all(&body[sent - head.len()..])?;
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, limit: usize, deadline: Instant) -> Result<Header, CallError> {
+        let mut head = [0; HEADER_BYTES];
+        self.fill(&mut head, deadline)?;
+        let header = Header::decode(&head, limit)?;
+        let mut body = std::mem::take(&mut self.body);
+        body.resize(header.body_bytes, 0);
+        let filled = self.fill(&mut body, deadline);
+        self.body = body;
+        filled?;
+        header.check(&self.body)?;
+        Ok(header)
+    }
+
+    fn fill(&self, mut buffer: &mut [u8], deadline: Instant) -> Result<(), CallError> {
+        let start = Instant::now();
+        while !buffer.is_empty() {
+            match recv(self.stream.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT) {
+                Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+                Ok(count) => buffer = &mut buffer[count..],
+                Err(nix::errno::Errno::EAGAIN) if start.elapsed() < SPIN => {
+                    std::thread::yield_now();
+                }
+                Err(nix::errno::Errno::EAGAIN) => self.wait(deadline)?,
+                Err(nix::errno::Errno::EINTR) => {}
+                Err(errno) => return Err(io::Error::from(errno).into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(&self, deadline: Instant) -> Result<(), CallError> {
+        let wait = left(deadline)?;
+        let timeout =
+            PollTimeout::try_from(wait + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
+        let mut descriptors = [PollFd::new(self.stream.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut descriptors, timeout) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
+            Err(errno) => Err(io::Error::from(errno).into()),
+        }
+    }
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Connection")
+            .field("stream", &self.stream)
+            .finish_non_exhaustive()
+    }
+}
+
+fn left(deadline: Instant) -> Result<Duration, CallError> {
+    match deadline.checked_duration_since(Instant::now()) {
+        Some(wait) if !wait.is_zero() => Ok(wait),
+        _ => Err(CallError::Deadline(Duration::ZERO)),
+    }
+}

@@ -1,0 +1,18 @@
+//! Calls between clients and the master: codec and blocking client.
+//!
+//! A call runs on the caller's thread over a pooled connection: a hand-over to another thread would cost more than the
+//! whole round trip. Every call ends within its deadline.
+
+mod breaker;
+mod client;
+mod connection;
+mod error;
+mod limits;
+mod reply;
+mod request;
+
+pub use client::{ClientOptions, MasterClient, Pong};
+pub use error::CallError;
+pub use limits::CALL_DEADLINE;
+pub use reply::{Counted, Located, Location, SegmentUse, SegmentView, Started};
+pub use request::{Placement, SegmentOffer};

@@ -1,0 +1,16 @@
+//! Bounds of calls to the master.
+
+use std::time::Duration;
+
+/// Longest a call may take, connecting included.
+pub const CALL_DEADLINE: Duration = Duration::from_secs(5);
+/// Longest wait for a connection to be accepted.
+pub(crate) const CONNECT_DEADLINE: Duration = Duration::from_secs(2);
+/// How long a caller watches its socket before it sleeps: a polling master answers within this.
+pub(crate) const SPIN: Duration = Duration::from_micros(60);
+/// Connections kept for reuse.
+pub(crate) const IDLE_CONNECTIONS_MAX: usize = 64;
+/// How long calls fail at once after the master could not be reached in time.
+pub(crate) const BREAKER_OPEN: Duration = Duration::from_millis(500);
+/// A read buffer larger than this is not kept with an idle connection.
+pub(crate) const IDLE_BUFFER_BYTES_MAX: usize = 1 << 20;

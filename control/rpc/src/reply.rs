@@ -1,0 +1,264 @@
+//! What the master's replies say, in owned columns.
+
+use crate::error::CallError;
+use perigee_schemas::message::decode;
+use perigee_schemas::{Identity, Status, master, object};
+
+/// Where one replica lies; `segment` indexes the reply's segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// Index into the reply's segments.
+    pub segment: u32,
+    /// Mooncake's `ReplicaStatus`.
+    pub status: u8,
+    /// First byte of the extent in the segment.
+    pub offset: u64,
+    /// Payload bytes.
+    pub payload_bytes: u64,
+    /// Number the master gave this allocation.
+    pub generation: u64,
+}
+
+/// A segment that replies refer to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentView {
+    /// Random identity.
+    pub id: Identity,
+    /// Owner.
+    pub client: Identity,
+    /// Usable bytes.
+    pub bytes: u64,
+    /// Address in the owner.
+    pub base: u64,
+    /// Name shown to users.
+    pub name: String,
+    /// `host:port` of the owner's data port.
+    pub endpoint: String,
+    /// Identity of the owner's host.
+    pub host_id: String,
+    /// Abstract Unix socket of the owner.
+    pub rendezvous: String,
+    /// Protocol shown to users.
+    pub protocol: String,
+}
+
+/// A batch of started puts: where to write each key.
+#[derive(Clone, Debug, Default)]
+pub struct Started {
+    /// Verdict per key.
+    pub status: Vec<Status>,
+    /// Where the locations of key i begin; one more entry than keys.
+    pub first_location: Vec<u32>,
+    /// Locations of all keys in order.
+    pub locations: Vec<Location>,
+    /// Segments they refer to.
+    pub segments: Vec<SegmentView>,
+}
+
+/// A batch of looked-up keys.
+#[derive(Clone, Debug, Default)]
+pub struct Located {
+    /// Verdicts and places.
+    pub places: Started,
+    /// CRC-32C of each object.
+    pub checksum: Vec<u32>,
+    /// Payload bytes of each object.
+    pub payload_bytes: Vec<u64>,
+    /// Length of the read lease in milliseconds, from before the call was sent.
+    pub lease_ttl_ms: u64,
+}
+
+/// Use of one segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentUse {
+    /// The segment.
+    pub segment: SegmentView,
+    /// Allocated bytes.
+    pub used_bytes: u64,
+    /// Mooncake's segment status.
+    pub state: u8,
+}
+
+/// A count of objects.
+pub type Counted = Result<u64, Status>;
+
+impl Started {
+    /// The locations of key `index`.
+    pub fn locations_of(&self, index: usize) -> &[Location] {
+        let range = self.first_location[index] as usize..self.first_location[index + 1] as usize;
+        &self.locations[range]
+    }
+
+    pub(crate) fn decode(body: &[u8], wanted: usize) -> Result<Self, CallError> {
+        let reply = decode::<master::PutStartReply<'_>>(body)?;
+        let status = statuses(reply.status(), wanted)?;
+        let counts = reply.location_count();
+        let segments = reply
+            .segments()
+            .map(|list| list.iter().map(|s| segment(&s)).collect());
+        Self::assemble(
+            status,
+            counts,
+            reply.locations(),
+            segments.unwrap_or_default(),
+        )
+    }
+
+    fn assemble(
+        status: Vec<Status>,
+        counts: Option<flatbuffers::Vector<'_, u8>>,
+        places: Option<flatbuffers::Vector<'_, object::Location>>,
+        segments: Vec<SegmentView>,
+    ) -> Result<Self, CallError> {
+        let mut first_location = Vec::with_capacity(status.len() + 1);
+        let mut total = 0u32;
+        first_location.push(0);
+        for count in counts.iter().flat_map(flatbuffers::Vector::iter) {
+            total += u32::from(count);
+            first_location.push(total);
+        }
+        same_length(first_location.len() - 1, status.len())?;
+        let locations: Vec<Location> = places
+            .iter()
+            .flat_map(flatbuffers::Vector::iter)
+            .map(location)
+            .collect();
+        same_length(locations.len(), total as usize)?;
+        if let Some(stray) = locations
+            .iter()
+            .find(|place| place.segment as usize >= segments.len())
+        {
+            return Err(CallError::Columns {
+                found: segments.len(),
+                wanted: stray.segment as usize + 1,
+            });
+        }
+        Ok(Self {
+            status,
+            first_location,
+            locations,
+            segments,
+        })
+    }
+}
+
+impl Located {
+    pub(crate) fn decode(body: &[u8], wanted: usize) -> Result<Self, CallError> {
+        let reply = decode::<master::GetReplicasReply<'_>>(body)?;
+        let status = statuses(reply.status(), wanted)?;
+        let segments = reply
+            .segments()
+            .map(|list| list.iter().map(|s| segment(&s)).collect());
+        let places = Started::assemble(
+            status,
+            reply.location_count(),
+            reply.locations(),
+            segments.unwrap_or_default(),
+        )?;
+        let checksum: Vec<u32> = reply
+            .checksum()
+            .iter()
+            .flat_map(flatbuffers::Vector::iter)
+            .collect();
+        let payload_bytes: Vec<u64> = reply
+            .payload_bytes()
+            .iter()
+            .flat_map(flatbuffers::Vector::iter)
+            .collect();
+        same_length(checksum.len(), wanted)?;
+        same_length(payload_bytes.len(), wanted)?;
+        Ok(Self {
+            places,
+            checksum,
+            payload_bytes,
+            lease_ttl_ms: reply.lease_ttl_ms(),
+        })
+    }
+}
+
+pub(crate) fn codes(
+    list: Option<flatbuffers::Vector<'_, i32>>,
+    wanted: usize,
+) -> Result<Vec<i32>, CallError> {
+    let codes: Vec<i32> = list.iter().flat_map(flatbuffers::Vector::iter).collect();
+    same_length(codes.len(), wanted)?;
+    Ok(codes)
+}
+
+pub(crate) fn statuses(
+    list: Option<flatbuffers::Vector<'_, i32>>,
+    wanted: usize,
+) -> Result<Vec<Status>, CallError> {
+    Ok(codes(list, wanted)?
+        .into_iter()
+        .map(Status::from_peer)
+        .collect())
+}
+
+pub(crate) fn counted(body: &[u8]) -> Result<Counted, CallError> {
+    let count = decode::<master::CountReply<'_>>(body)?.count();
+    Ok(u64::try_from(count).map_err(|_| Status::from_peer(i32::try_from(count).unwrap_or(-1))))
+}
+
+pub(crate) fn segment_uses(body: &[u8]) -> Result<Vec<SegmentUse>, CallError> {
+    let reply = decode::<master::QuerySegmentsReply<'_>>(body)?;
+    let segments: Vec<SegmentView> = reply
+        .segments()
+        .iter()
+        .flat_map(flatbuffers::Vector::iter)
+        .map(|s| segment(&s))
+        .collect();
+    let used: Vec<u64> = reply
+        .used_bytes()
+        .iter()
+        .flat_map(flatbuffers::Vector::iter)
+        .collect();
+    let state: Vec<u8> = reply
+        .state()
+        .iter()
+        .flat_map(flatbuffers::Vector::iter)
+        .collect();
+    same_length(used.len(), segments.len())?;
+    same_length(state.len(), segments.len())?;
+    let columns = segments.into_iter().zip(used).zip(state);
+    Ok(columns
+        .map(|((segment, used_bytes), state)| SegmentUse {
+            segment,
+            used_bytes,
+            state,
+        })
+        .collect())
+}
+
+fn location(place: &object::Location) -> Location {
+    Location {
+        segment: place.segment(),
+        status: place.status() as u8,
+        offset: place.offset(),
+        payload_bytes: place.payload_bytes(),
+        generation: place.generation(),
+    }
+}
+
+fn segment(view: &object::Segment<'_>) -> SegmentView {
+    let owned = |text: Option<&str>| text.unwrap_or_default().to_owned();
+    SegmentView {
+        id: Identity::from_halves(view.id_high(), view.id_low()),
+        client: Identity::from_halves(view.client_high(), view.client_low()),
+        bytes: view.bytes(),
+        base: view.base(),
+        name: owned(view.name()),
+        endpoint: owned(view.endpoint()),
+        host_id: owned(view.host_id()),
+        rendezvous: owned(view.rendezvous()),
+        protocol: owned(view.protocol()),
+    }
+}
+
+fn same_length(found: usize, wanted: usize) -> Result<(), CallError> {
+    if found == wanted {
+        Ok(())
+    } else {
+        Err(CallError::Columns { found, wanted })
+    }
+}

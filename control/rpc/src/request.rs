@@ -1,0 +1,138 @@
+//! Encoding of the messages that clients send.
+
+use flatbuffers::{FlatBufferBuilder, ForwardsUOffset, Vector, WIPOffset};
+use perigee_schemas::{Identity, master, object};
+
+type Builder = FlatBufferBuilder<'static>;
+type Strings = WIPOffset<Vector<'static, ForwardsUOffset<&'static str>>>;
+
+/// How objects are to be placed and kept, as the wire has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placement<'a> {
+    /// Copies wanted.
+    pub replica_num: u32,
+    /// 0 preserve, 1 enable, 2 disable.
+    pub soft_pin_action: u8,
+    /// Length of the soft pin in milliseconds.
+    pub soft_pin_ttl_ms: Option<u64>,
+    /// Soft pin in the words of older clients.
+    pub with_soft_pin: bool,
+    /// Never evict.
+    pub with_hard_pin: bool,
+    /// Put the whole batch on one segment if it fits.
+    pub prefer_alloc_in_same_node: bool,
+    /// Mooncake's `ObjectDataType`.
+    pub data_type: u8,
+    /// Segments to try first, in order.
+    pub preferred_segments: &'a [String],
+    /// Identity of the writer's host.
+    pub host_id: &'a str,
+    /// Name of the writer's host.
+    pub host_name: &'a str,
+}
+
+/// A segment that a client mounts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentOffer {
+    /// Random identity of the segment.
+    pub id: Identity,
+    /// Usable bytes.
+    pub bytes: u64,
+    /// Address in the owner, shown to users.
+    pub base: u64,
+    /// Name shown to users (`host:port`).
+    pub name: String,
+    /// `host:port` of the owner's data port.
+    pub endpoint: String,
+    /// Identity of the owner's host.
+    pub host_id: String,
+    /// Abstract Unix socket where the owner hands out descriptors.
+    pub rendezvous: String,
+    /// Protocol shown to users.
+    pub protocol: String,
+}
+
+pub(crate) fn strings<S: AsRef<str>>(builder: &mut Builder, items: &[S]) -> Strings {
+    let offsets: Vec<_> = items
+        .iter()
+        .map(|item| builder.create_string(item.as_ref()))
+        .collect();
+    builder.create_vector(&offsets)
+}
+
+pub(crate) fn placement(
+    builder: &mut Builder,
+    wanted: &Placement<'_>,
+) -> WIPOffset<object::Placement<'static>> {
+    let preferred_segments = strings(builder, wanted.preferred_segments);
+    let host_id = builder.create_string(wanted.host_id);
+    let host_name = builder.create_string(wanted.host_name);
+    object::Placement::create(
+        builder,
+        &object::PlacementArgs {
+            replica_num: wanted.replica_num,
+            soft_pin_action: wanted.soft_pin_action,
+            soft_pin_ttl_ms: wanted
+                .soft_pin_ttl_ms
+                .map_or(-1, |ttl| i64::try_from(ttl).unwrap_or(i64::MAX)),
+            with_soft_pin: wanted.with_soft_pin,
+            with_hard_pin: wanted.with_hard_pin,
+            prefer_alloc_in_same_node: wanted.prefer_alloc_in_same_node,
+            data_type: wanted.data_type,
+            preferred_segments: Some(preferred_segments),
+            host_id: Some(host_id),
+            host_name: Some(host_name),
+        },
+    )
+}
+
+pub(crate) fn mount(
+    builder: &mut Builder,
+    client: Identity,
+    segments: &[SegmentOffer],
+    remount: bool,
+) {
+    let offers: Vec<_> = segments
+        .iter()
+        .map(|segment| offer(builder, client, segment))
+        .collect();
+    let segments = builder.create_vector(&offers);
+    let root = master::MountRequest::create(
+        builder,
+        &master::MountRequestArgs {
+            client_high: client.high(),
+            client_low: client.low(),
+            segments: Some(segments),
+            remount,
+        },
+    );
+    builder.finish_minimal(root);
+}
+
+fn offer(
+    builder: &mut Builder,
+    client: Identity,
+    segment: &SegmentOffer,
+) -> WIPOffset<object::Segment<'static>> {
+    let name = builder.create_string(&segment.name);
+    let endpoint = builder.create_string(&segment.endpoint);
+    let host_id = builder.create_string(&segment.host_id);
+    let rendezvous = builder.create_string(&segment.rendezvous);
+    let protocol = builder.create_string(&segment.protocol);
+    object::Segment::create(
+        builder,
+        &object::SegmentArgs {
+            id_high: segment.id.high(),
+            id_low: segment.id.low(),
+            client_high: client.high(),
+            client_low: client.low(),
+            bytes: segment.bytes,
+            base: segment.base,
+            name: Some(name),
+            endpoint: Some(endpoint),
+            host_id: Some(host_id),
+            rendezvous: Some(rendezvous),
+            protocol: Some(protocol),
+        },
+    )
+}

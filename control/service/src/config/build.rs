@@ -1,0 +1,162 @@
+//! From merged settings to [`MasterConfig`]. Invariant: rules between several settings live here
+//! and nowhere else; rules about one setting live in the table.
+
+use super::interface::ipv4_of_interface;
+use super::table::RPC_SHARDS_MAX;
+use super::{
+    AllocationStrategy, EvictionConfig, LeaseConfig, Listen, MasterConfig, MetadataCleanup,
+    RpcConfig, WriteConfig,
+};
+use perigee_flags::{FlagError, LogSettings, Settings};
+
+/// Cores behind one shard when the number of shards is left to the program.
+const CORES_PER_SHARD: usize = 4;
+
+pub(super) fn master_config(settings: &Settings) -> Result<MasterConfig, FlagError> {
+    let mut warnings = settings.warnings().to_vec();
+    let metadata = settings.bool("enable_http_metadata_server").then(|| {
+        listen(
+            settings,
+            "http_metadata_server_host",
+            "http_metadata_server_port",
+        )
+    });
+    Ok(MasterConfig {
+        rpc: rpc_config(settings)?,
+        http: listen(settings, "metrics_host", "metrics_port"),
+        metadata_cleanup: metadata_cleanup(settings, metadata.is_some(), &mut warnings),
+        metadata,
+        metadata_cluster: settings.text("metadata_cluster_id").to_owned(),
+        report_metrics: settings.bool("enable_metric_reporting"),
+        cluster_id: settings.text("cluster_id").to_owned(),
+        leases: lease_config(settings)?,
+        eviction: EvictionConfig {
+            ratio: settings.number("eviction_ratio"),
+            high_watermark_ratio: settings.number("eviction_high_watermark_ratio"),
+            allow_soft_pinned: settings.bool("allow_evict_soft_pinned_objects"),
+        },
+        writes: WriteConfig {
+            discard_timeout_ms: seconds_as_ms(settings, "put_start_discard_timeout_sec"),
+            release_timeout_ms: seconds_as_ms(settings, "put_start_release_timeout_sec"),
+        },
+        client_ttl_ms: seconds_as_ms(settings, "client_ttl"),
+        allocation: allocation(settings, &mut warnings)?,
+        log: LogSettings::from_settings(settings),
+        changed: settings.changed(),
+        warnings,
+    })
+}
+
+/// Seconds of a flag as milliseconds; the table keeps them far below overflow.
+fn seconds_as_ms(settings: &Settings, name: &str) -> u64 {
+    settings.integer::<u64>(name) * 1000
+}
+
+fn listen(settings: &Settings, host: &str, port: &str) -> Listen {
+    Listen {
+        host: settings.text(host).to_owned(),
+        port: settings.integer(port),
+    }
+}
+
+fn rpc_config(settings: &Settings) -> Result<RpcConfig, FlagError> {
+    let host = match settings.optional_text("rpc_interface") {
+        Some(interface) => ipv4_of_interface(interface)?.to_string(),
+        None => settings.text("rpc_address").to_owned(),
+    };
+    let port = match settings.integer("rpc_port") {
+        0 => settings.integer("port"),
+        port => port,
+    };
+    let idle_timeout_ms = seconds_as_ms(settings, "rpc_conn_timeout_seconds");
+    Ok(RpcConfig {
+        listen: Listen { host, port },
+        shards: rpc_shards(settings),
+        idle_timeout_ms: Some(idle_timeout_ms).filter(|timeout_ms| *timeout_ms > 0),
+        tcp_no_delay: settings.bool("rpc_enable_tcp_no_delay"),
+    })
+}
+
+/// Shards: our own flag, else Mooncake's thread number, else a quarter of the cores.
+fn rpc_shards(settings: &Settings) -> usize {
+    let max = usize::try_from(RPC_SHARDS_MAX).unwrap_or(1);
+    let own: usize = settings.integer("rpc_shards");
+    let threads: usize = settings.integer("rpc_thread_num");
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads_max: usize = settings.integer("max_threads");
+    let automatic = (cores / CORES_PER_SHARD).min(threads_max);
+    [own, threads, automatic]
+        .into_iter()
+        .find(|shards| *shards > 0)
+        .unwrap_or(1)
+        .min(max)
+}
+
+fn lease_config(settings: &Settings) -> Result<LeaseConfig, FlagError> {
+    let leases = LeaseConfig {
+        read_ttl_ms: settings.integer("default_kv_lease_ttl"),
+        soft_pin_ttl_ms: settings.integer("default_kv_soft_pin_ttl"),
+        soft_pin_ttl_ms_max: settings.integer("max_kv_soft_pin_ttl"),
+    };
+    if leases.soft_pin_ttl_ms > leases.soft_pin_ttl_ms_max {
+        return Err(FlagError::Conflict(format!(
+            "Setting `default_kv_soft_pin_ttl` ({} ms) is above `max_kv_soft_pin_ttl` ({} ms); \
+             raise the second or lower the first",
+            leases.soft_pin_ttl_ms, leases.soft_pin_ttl_ms_max
+        )));
+    }
+    Ok(leases)
+}
+
+fn allocation(
+    settings: &Settings,
+    warnings: &mut Vec<String>,
+) -> Result<AllocationStrategy, FlagError> {
+    if settings.text("memory_allocator") == "cachelib" {
+        warnings.push(
+            "Setting `memory_allocator` is cachelib; the offset allocator is used, it wastes no \
+             space on slabs"
+                .to_owned(),
+        );
+    }
+    match settings.text("allocation_strategy") {
+        "free_ratio_first" => Ok(AllocationStrategy::FreeRatioFirst),
+        "local_first" => Ok(AllocationStrategy::LocalFirst),
+        "ssd_free_ratio_first" => {
+            warnings.push(
+                "Setting `allocation_strategy` is ssd_free_ratio_first; there is no SSD tier yet, \
+                 free_ratio_first is used"
+                    .to_owned(),
+            );
+            Ok(AllocationStrategy::FreeRatioFirst)
+        }
+        "cxl" => Err(FlagError::Conflict(
+            "Setting `allocation_strategy` cannot be cxl: CXL memory is not built yet; use \
+             random, free_ratio_first or local_first"
+                .to_owned(),
+        )),
+        _ => Ok(AllocationStrategy::Random),
+    }
+}
+
+fn metadata_cleanup(
+    settings: &Settings,
+    embedded: bool,
+    warnings: &mut Vec<String>,
+) -> MetadataCleanup {
+    let url = settings.text("metadata_server");
+    match settings.bool("enable_metadata_cleanup_on_timeout") {
+        false => MetadataCleanup::Off,
+        true if embedded => MetadataCleanup::Embedded,
+        true if url.starts_with("http://") => MetadataCleanup::Remote(url.to_owned()),
+        true => {
+            warnings.push(
+                "Setting `enable_metadata_cleanup_on_timeout` has nothing to clean: switch on \
+                 enable_http_metadata_server or give metadata_server (also read from \
+                 MOONCAKE_TE_META_DATA_SERVER) as an http:// URL"
+                    .to_owned(),
+            );
+            MetadataCleanup::Off
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Settings of replication by heat. Invariant: the number of replicas a writer asked for is never
+//! lowered by them.
+
+use perigee_flags::{Flag, Kind};
+
+const FEATURE: &str = "dynamic replication";
+
+pub(super) const FLAGS: &[Flag] = &[
+    Flag::new(
+        "dynamic_replication_mode",
+        Kind::Text,
+        "off",
+        "off, observe (measure only) or enforce",
+    )
+    .one_of(&["off", "observe", "enforce"])
+    .not_built(FEATURE),
+    Flag::new(
+        "dynamic_replication_heat_window_seconds",
+        Kind::Uint32,
+        "10",
+        "Length of the window in which reads are counted",
+    )
+    .not_built(FEATURE),
+    Flag::new(
+        "dynamic_replication_admission_qps_threshold",
+        Kind::Double,
+        "0.8",
+        "Reads per second that earn a replica",
+    )
+    .within_number(0.0, f64::MAX)
+    .not_built(FEATURE),
+    Flag::new(
+        "dynamic_replication_max_memory_replicas",
+        Kind::Uint64,
+        "2",
+        "Most memory replicas of one key",
+    )
+    .not_built(FEATURE),
+];

@@ -1,0 +1,76 @@
+//! Settings of tenants, quotas and copy or move tasks. Invariant: with tenants off, a tenant id is
+//! only a name space.
+
+use super::PERIOD_SECONDS_MAX;
+use perigee_flags::{Flag, Kind};
+
+const TENANTS: &str = "strict tenants and quotas";
+const TASKS: &str = "copy and move tasks";
+
+pub(super) const FLAGS: &[Flag] = &[
+    Flag::new(
+        "enable_multi_tenants",
+        Kind::Bool,
+        "false",
+        "Refuse unknown tenants and enforce quotas",
+    )
+    .not_built(TENANTS),
+    Flag::new(
+        "tenant_quota_connector_type",
+        Kind::Text,
+        "file",
+        "Where quotas come from: file or etcd",
+    )
+    .not_built(TENANTS),
+    Flag::new(
+        "tenant_quota_connector_uri",
+        Kind::Text,
+        "",
+        "File path or etcd endpoints of the quotas",
+    )
+    .not_built(TENANTS),
+    Flag::new(
+        "max_total_finished_tasks",
+        Kind::Uint32,
+        "10000",
+        "Finished tasks remembered",
+    )
+    .not_built(TASKS),
+    Flag::new(
+        "max_total_pending_tasks",
+        Kind::Uint32,
+        "10000",
+        "Tasks waiting",
+    )
+    .not_built(TASKS),
+    Flag::new(
+        "max_total_processing_tasks",
+        Kind::Uint32,
+        "10000",
+        "Tasks in progress",
+    )
+    .not_built(TASKS),
+    Flag::new(
+        "pending_task_timeout_sec",
+        Kind::Uint64,
+        "300",
+        "Seconds a task may wait; 0 for ever",
+    )
+    .within(0, PERIOD_SECONDS_MAX)
+    .not_built(TASKS),
+    Flag::new(
+        "processing_task_timeout_sec",
+        Kind::Uint64,
+        "300",
+        "Seconds a task may run; 0 for ever",
+    )
+    .within(0, PERIOD_SECONDS_MAX)
+    .not_built(TASKS),
+    Flag::new(
+        "max_retry_attempts",
+        Kind::Uint32,
+        "10",
+        "Tries of one task",
+    )
+    .not_built(TASKS),
+];

@@ -1,0 +1,238 @@
+use super::table::MASTER;
+use super::*;
+use perigee_flags::Kind;
+
+/// Mooncake's 97 master flags with their types, one per line.
+const MOONCAKE_FLAGS: &str = include_str!("mooncake_flags.txt");
+
+fn load_with(arguments: &[&str], variables: &[(&str, &str)]) -> Result<MasterConfig, FlagError> {
+    let arguments: Vec<String> = arguments
+        .iter()
+        .map(|argument| (*argument).to_owned())
+        .collect();
+    match MasterConfig::load(&arguments, &Environment::of(variables))? {
+        Start::Serve(config) => Ok(*config),
+        Start::Print(text) => panic!("printed {text}"),
+    }
+}
+
+fn load(arguments: &[&str]) -> Result<MasterConfig, FlagError> {
+    load_with(arguments, &[])
+}
+
+fn refusal(argument: &str) -> String {
+    load(&[argument]).unwrap_err().to_string()
+}
+
+#[test]
+fn tables_are_sound() {
+    assert_eq!(MASTER.check(), Vec::<String>::new());
+}
+
+#[test]
+fn every_mooncake_flag_is_known_with_its_type() {
+    assert_eq!(MOONCAKE_FLAGS.lines().count(), 97);
+    for line in MOONCAKE_FLAGS.lines() {
+        let (name, kind) = line.split_once(' ').unwrap();
+        let flag = MASTER
+            .find(name)
+            .unwrap_or_else(|| panic!("{name} is missing"));
+        assert_eq!(flag.kind.label(), kind, "{name}");
+    }
+}
+
+#[test]
+fn defaults_are_those_of_mooncake() {
+    let config = load(&[]).unwrap();
+    assert_eq!(
+        config.rpc.listen,
+        Listen {
+            host: "0.0.0.0".to_owned(),
+            port: 50051
+        }
+    );
+    assert_eq!(
+        config.http,
+        Listen {
+            host: "0.0.0.0".to_owned(),
+            port: 9003
+        }
+    );
+    assert_eq!(config.metadata, None);
+    assert_eq!(config.leases.read_ttl_ms, 10_000);
+    assert_eq!(config.leases.soft_pin_ttl_ms, 1_800_000);
+    assert_eq!(config.leases.soft_pin_ttl_ms_max, 86_400_000);
+    assert_eq!(config.eviction.high_watermark_ratio, 0.9);
+    assert_eq!(config.eviction.ratio, 0.05);
+    assert_eq!(config.writes.discard_timeout_ms, 30_000);
+    assert_eq!(config.writes.release_timeout_ms, 600_000);
+    assert_eq!(config.client_ttl_ms, 10_000);
+    assert_eq!(config.allocation, AllocationStrategy::Random);
+    assert_eq!(config.rpc.idle_timeout_ms, None);
+    assert_eq!(config.cluster_id, "mooncake_cluster");
+    assert!(config.report_metrics && config.rpc.tcp_no_delay);
+    assert_eq!((config.warnings, config.changed), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn command_line_of_the_sglang_guide_is_read() {
+    let config = load(&[
+        "--eviction_high_watermark_ratio=0.95",
+        "--enable_http_metadata_server",
+        "--http_metadata_server_port",
+        "8081",
+        "-http-metadata-server-host=127.0.0.1",
+        "-v=1",
+        "--default_kv_lease_ttl=2s",
+    ])
+    .unwrap();
+    assert_eq!(config.eviction.high_watermark_ratio, 0.95);
+    assert_eq!(
+        config.metadata,
+        Some(Listen {
+            host: "127.0.0.1".to_owned(),
+            port: 8081
+        })
+    );
+    assert_eq!(config.leases.read_ttl_ms, 2000);
+    assert_eq!(config.log.verbosity, 1);
+}
+
+#[test]
+fn rpc_port_replaces_port_only_when_not_zero() {
+    assert_eq!(
+        load(&["--port=1", "--rpc_port=2"]).unwrap().rpc.listen.port,
+        2
+    );
+    assert_eq!(
+        load(&["--port=1", "--rpc_port=0"]).unwrap().rpc.listen.port,
+        1
+    );
+    assert_eq!(load(&["--port=0"]).unwrap().rpc.listen.port, 0);
+}
+
+#[test]
+fn rpc_interface_replaces_rpc_address() {
+    let config = load(&["--rpc_interface=lo", "--rpc_address=1.2.3.4"]).unwrap();
+    assert_eq!(config.rpc.listen.host, "127.0.0.1");
+    assert!(refusal("--rpc_interface=nosuch0").contains("nosuch0"));
+}
+
+#[test]
+fn shards_come_from_the_own_flag_then_threads_then_cores() {
+    let shards = |arguments: &[&str]| load(arguments).unwrap().rpc.shards;
+    assert_eq!(shards(&["--rpc_shards=3", "--rpc_thread_num=5"]), 3);
+    assert_eq!(shards(&["--rpc_thread_num=5"]), 5);
+    assert_eq!(shards(&["--rpc_thread_num=64"]), 16);
+    assert!((1..=16).contains(&shards(&[])));
+}
+
+#[test]
+fn values_out_of_range_are_refused_with_the_range() {
+    for (argument, part) in [
+        ("--eviction_ratio=1.5", "from 0 to 1"),
+        ("--eviction_high_watermark_ratio=-0.1", "from 0 to 1"),
+        ("--metrics_port=65536", "from 0 to 65535"),
+        ("--rpc_shards=17", "from 0 to 16"),
+        ("--client_ttl=0", "from 1"),
+        ("--default_kv_lease_ttl=10 seconds", "500ms, 10s, 5m, 1h"),
+        ("--default_kv_lease_ttl=0", "from 1 ms"),
+        ("--offloading_queue_limit=0", "from 1 to 100000000"),
+        ("--allocation_strategy=Random", "one of random"),
+        ("--memory_allocator=slab", "one of offset, cachelib"),
+        ("--allocation_strategy=cxl", "CXL memory is not built yet"),
+        ("--max_kv_soft_pin_ttl=1s", "is above"),
+    ] {
+        assert!(
+            refusal(argument).contains(part),
+            "{argument}: {}",
+            refusal(argument)
+        );
+    }
+}
+
+#[test]
+fn features_not_built_are_accepted_with_one_warning_that_names_them() {
+    let config = load(&[
+        "--enable_ha=true",
+        "--etcd_endpoints=a:1",
+        "--enable_offload",
+    ])
+    .unwrap();
+    assert_eq!(config.warnings.len(), 1);
+    for part in [
+        "enable_ha",
+        "etcd_endpoints",
+        "high availability",
+        "enable_offload",
+    ] {
+        assert!(config.warnings[0].contains(part), "{part}");
+    }
+}
+
+#[test]
+fn cachelib_is_accepted_with_a_warning() {
+    let config = load(&["--memory_allocator=cachelib"]).unwrap();
+    assert!(config.warnings[0].contains("offset allocator is used"));
+}
+
+#[test]
+fn metadata_cleanup_prefers_the_embedded_service() {
+    let cleanup = "--enable_metadata_cleanup_on_timeout";
+    let url = "http://10.0.0.1:8080/metadata";
+    let variables = [("MOONCAKE_TE_META_DATA_SERVER", url)];
+    let embedded = load_with(&[cleanup, "--enable_http_metadata_server"], &variables).unwrap();
+    assert_eq!(embedded.metadata_cleanup, MetadataCleanup::Embedded);
+    let remote = load_with(&[cleanup], &variables).unwrap();
+    assert_eq!(
+        remote.metadata_cleanup,
+        MetadataCleanup::Remote(url.to_owned())
+    );
+    let none = load(&[cleanup]).unwrap();
+    assert_eq!(
+        (none.metadata_cleanup, none.warnings.len()),
+        (MetadataCleanup::Off, 1)
+    );
+}
+
+#[test]
+fn file_key_of_the_client_ttl_differs_from_its_flag() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("master.yaml");
+    std::fs::write(
+        &path,
+        "client_live_ttl_sec: 60\neviction_ratio: 0.1\nenable_ha: false\n",
+    )
+    .unwrap();
+    let config = load(&[&format!("--config_path={}", path.display())]).unwrap();
+    assert_eq!(config.client_ttl_ms, 60_000);
+    assert_eq!(config.eviction.ratio, 0.1);
+}
+
+#[test]
+fn a_client_file_named_by_the_environment_is_left_alone() {
+    let config = load_with(&[], &[("MOONCAKE_CONFIG_PATH", "/no/such/client.json")]).unwrap();
+    assert_eq!(config.warnings, Vec::<String>::new());
+}
+
+#[test]
+fn environment_names_follow_the_flag_names() {
+    let config = load_with(&[], &[("PERIGEE_MASTER_RPC_PORT", "6000")]).unwrap();
+    assert_eq!(config.rpc.listen.port, 6000);
+    let text = load_with(&[], &[("PERIGEE_MASTER_RPC_PORT", "x")])
+        .unwrap_err()
+        .to_string();
+    assert!(
+        text.contains("environment variable PERIGEE_MASTER_RPC_PORT"),
+        "{text}"
+    );
+}
+
+#[test]
+fn durations_and_sizes_are_shown_as_strings_like_in_mooncake() {
+    let lease = MASTER.find("default_kv_lease_ttl").unwrap();
+    assert_eq!(
+        (lease.kind, lease.kind.label()),
+        (Kind::DurationMs, "string")
+    );
+}

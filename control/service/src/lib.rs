@@ -1,0 +1,3 @@
+//! The control-plane daemon: configuration, RPC shards, HTTP thread.
+
+pub mod config;

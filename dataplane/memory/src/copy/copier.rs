@@ -1,0 +1,128 @@
+//! `ChecksumCopier`: one object copied by any number of calls, summed per block and as a whole.
+//! Invariant: `filled_bytes` is less than a block between calls; streaming stores are fenced when the
+//! copier is dropped, finished or not.
+
+use std::num::NonZeroUsize;
+
+use crate::checksum::{BlockAppender, RawState, crc32c_combine};
+use crate::kernel::{self, Kernel, Start, Work};
+
+use super::work_for;
+
+/// Copies one object piece by piece, whatever the borders of pieces, and sums it by blocks.
+#[derive(Debug)]
+pub struct ChecksumCopier<'blocks> {
+    kernel: Kernel,
+    work: Work,
+    block_bytes: usize,
+    appender: BlockAppender,
+    /// State of the block being filled.
+    state: RawState,
+    /// Bytes already in that block.
+    filled_bytes: usize,
+    /// Checksum of all finished blocks together.
+    whole: u32,
+    blocks: &'blocks mut Vec<u32>,
+}
+
+impl<'blocks> ChecksumCopier<'blocks> {
+    /// A copier for one object of about `total_bytes` (it only decides the kind of stores and the room
+    /// taken). `blocks` is emptied and then receives a checksum for each `block_bytes`.
+    #[must_use]
+    pub fn new(
+        total_bytes: usize,
+        block_bytes: NonZeroUsize,
+        blocks: &'blocks mut Vec<u32>,
+    ) -> ChecksumCopier<'blocks> {
+        blocks.clear();
+        blocks.reserve(total_bytes.div_ceil(block_bytes.get()));
+        ChecksumCopier {
+            kernel: Kernel::best(),
+            work: work_for(total_bytes),
+            block_bytes: block_bytes.get(),
+            appender: BlockAppender::new(block_bytes.get()),
+            state: RawState::START,
+            filled_bytes: 0,
+            whole: 0,
+            blocks,
+        }
+    }
+
+    /// The same with a given kernel, for tests and measurements; the best one if it is not available.
+    #[must_use]
+    pub fn with_kernel(mut self, kernel: Kernel) -> Self {
+        if kernel.is_available() {
+            self.kernel = kernel;
+        }
+        self
+    }
+
+    /// Copies and sums the next `len` bytes of the object.
+    ///
+    /// # Safety
+    /// `src` must be readable and `dst` writable for `len` bytes, and they must not overlap.
+    pub unsafe fn copy(&mut self, dst: *mut u8, src: *const u8, len: usize) {
+        // SAFETY: the caller's promises.
+        unsafe { self.advance(self.work, dst, src, len) };
+    }
+
+    /// Sums the next `len` bytes of the object where they are.
+    ///
+    /// # Safety
+    /// `src` must be readable for `len` bytes.
+    pub unsafe fn checksum(&mut self, src: *const u8, len: usize) {
+        // SAFETY: the caller's promise; `Work::Sum` ignores the destination.
+        unsafe { self.advance(Work::Sum, std::ptr::null_mut(), src, len) };
+    }
+
+    /// Closes the last block and returns the checksum of the whole object.
+    pub fn finish(mut self) -> u32 {
+        if self.filled_bytes > 0 {
+            let block = self.state.finish();
+            self.blocks.push(block);
+            self.whole = crc32c_combine(self.whole, block, self.filled_bytes as u64);
+        }
+        self.whole
+    }
+
+    /// # Safety
+    /// As [`Kernel::run`].
+    unsafe fn advance(&mut self, work: Work, dst: *mut u8, src: *const u8, len: usize) {
+        let mut at = 0;
+        while at < len {
+            let step = (self.block_bytes - self.filled_bytes).min(len - at);
+            let to = dst.wrapping_add(at);
+            let start = if at == 0 {
+                Start::Cold
+            } else {
+                Start::Continued
+            };
+            // SAFETY: `at + step <= len`; the kernel is available by construction.
+            self.state = unsafe {
+                self.kernel
+                    .run(work, to, src.add(at), step, start, self.state)
+            };
+            self.filled_bytes += step;
+            at += step;
+            if self.filled_bytes == self.block_bytes {
+                self.close_block();
+            }
+        }
+    }
+
+    fn close_block(&mut self) {
+        let block = self.state.finish();
+        self.blocks.push(block);
+        self.whole = self.appender.append(self.whole, block);
+        self.state = RawState::START;
+        self.filled_bytes = 0;
+    }
+}
+
+impl Drop for ChecksumCopier<'_> {
+    fn drop(&mut self) {
+        if self.work == Work::Stream {
+            kernel::fence();
+        }
+    }
+}

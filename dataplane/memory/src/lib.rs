@@ -1,0 +1,23 @@
+//! Bytes that may be lent: segments, host buffers, registered regions, and the copies between them.
+//! Invariant: no address leaves this crate without a bounds check against the mapping it lies in,
+//! and no copy ends before its streaming stores are fenced.
+
+pub mod checksum;
+pub mod copy;
+pub mod host;
+pub mod kernel;
+pub mod limits;
+mod mapping;
+mod meminfo;
+pub mod memlock;
+mod numa;
+pub mod regions;
+pub mod rendezvous;
+pub mod segment;
+pub mod size;
+
+pub use checksum::{crc32c, crc32c_combine};
+pub use copy::{ChecksumCopier, Piece, PieceMut};
+pub use host::HostBuffer;
+pub use regions::RegisteredRegions;
+pub use segment::{MappedSegment, Segment};

@@ -1,0 +1,35 @@
+//! The sizes and bounds of this crate.
+//! Invariant: whatever a peer sends is compared with a number from here before memory is taken for it.
+
+use std::num::NonZeroUsize;
+
+/// Bytes of one checksum block of an object.
+pub const BLOCK_BYTES: NonZeroUsize = match NonZeroUsize::new(64 << 10) {
+    Some(bytes) => bytes,
+    None => NonZeroUsize::MIN,
+};
+
+/// Copies shorter than this use ordinary stores: the reader will likely find them in the cache. From
+/// here on streaming stores are faster for cold destinations (`examples/copy_rates.rs`).
+pub const STREAM_MIN_BYTES: usize = 4 << 10;
+
+/// Segments that travel in one rendezvous message. The kernel allows 253 descriptors.
+pub const RENDEZVOUS_SEGMENTS_MAX: usize = 128;
+
+/// Largest segment a peer may announce: 256 TiB, the user half of a 48-bit address space doubled.
+pub const SEGMENT_BYTES_MAX: u64 = 1 << 48;
+
+/// Longest name in the abstract socket namespace: `sun_path` less its leading zero.
+pub const ABSTRACT_NAME_BYTES_MAX: usize = 107;
+
+/// First step of the background prefault; steps double from here.
+pub const PREFAULT_STEP_MIN_BYTES: usize = 2 << 20;
+
+/// Largest step of the background prefault: bounds how long dropping a segment waits for it.
+pub const PREFAULT_STEP_MAX_BYTES: usize = 64 << 20;
+
+/// Pause between two attempts to connect to a listener whose backlog is full.
+pub const CONNECT_RETRY_MS: u64 = 2;
+
+/// Buffers that one client may have registered at the same time.
+pub const REGIONS_MAX: usize = 1 << 20;

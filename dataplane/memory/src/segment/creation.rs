@@ -1,0 +1,128 @@
+//! Making the memfd and its mapping, with the fallbacks that cost speed only.
+//! Invariant: what is returned is sealed against shrinking, mapped whole, and bound before first touch.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+use super::{Pages, SegmentError, SegmentOptions, SegmentWarning};
+use crate::limits::SEGMENT_BYTES_MAX;
+use crate::mapping::{Access, Mapping, page_bytes};
+use crate::{meminfo, numa};
+
+const NAME: &CStr = c"perigee-segment";
+const SHMEM_ENABLED: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
+
+pub(super) struct Created {
+    pub(super) file: OwnedFd,
+    pub(super) mapping: Mapping,
+    pub(super) warnings: Vec<SegmentWarning>,
+}
+
+pub(super) fn create(bytes: u64, options: &SegmentOptions) -> Result<Created, SegmentError> {
+    if bytes == 0 || bytes > SEGMENT_BYTES_MAX {
+        return Err(SegmentError::Size { asked_bytes: bytes });
+    }
+    let mut warnings = Vec::new();
+    let (file, mapping) = match options.pages {
+        Pages::Hugetlb => from_pool_or_ordinary(bytes, &mut warnings)?,
+        Pages::Transparent => ordinary(bytes, &mut warnings)?,
+    };
+    if let Some(node) = options.numa_node {
+        bind(&mapping, node, &mut warnings)?;
+    }
+    Ok(Created {
+        file,
+        mapping,
+        warnings,
+    })
+}
+
+fn from_pool_or_ordinary(
+    bytes: u64,
+    warnings: &mut Vec<SegmentWarning>,
+) -> Result<(OwnedFd, Mapping), SegmentError> {
+    let huge_page_bytes = meminfo::huge_page_bytes();
+    match sealed_mapping(bytes, huge_page_bytes, libc::MFD_HUGETLB) {
+        Ok(made) => Ok(made),
+        Err(source) => {
+            warnings.push(SegmentWarning::NoHugetlb {
+                needed_pages: bytes.div_ceil(huge_page_bytes as u64),
+                free_pages: meminfo::field("HugePages_Free").unwrap_or(0),
+                source,
+            });
+            ordinary(bytes, warnings)
+        }
+    }
+}
+
+fn ordinary(
+    bytes: u64,
+    warnings: &mut Vec<SegmentWarning>,
+) -> Result<(OwnedFd, Mapping), SegmentError> {
+    let available_bytes = meminfo::available_bytes().unwrap_or(u64::MAX);
+    let made = sealed_mapping(bytes, page_bytes(), 0);
+    let (file, mapping) = made.map_err(|source| SegmentError::Memory {
+        asked_bytes: bytes,
+        available_bytes,
+        source,
+    })?;
+    if bytes > available_bytes {
+        warnings.push(SegmentWarning::LargerThanAvailable {
+            asked_bytes: bytes,
+            available_bytes,
+        });
+    }
+    let setting = meminfo::chosen(SHMEM_ENABLED).unwrap_or_else(|| "absent".to_owned());
+    let off = matches!(setting.as_str(), "never" | "deny" | "absent");
+    if mapping.advise_huge_pages().is_err() || off {
+        warnings.push(SegmentWarning::NoTransparentHugePages { setting });
+    }
+    Ok((file, mapping))
+}
+
+/// A memfd of `bytes` rounded up to `unit_bytes`, sealed and mapped.
+fn sealed_mapping(
+    bytes: u64,
+    unit_bytes: usize,
+    extra_flags: libc::c_uint,
+) -> io::Result<(OwnedFd, Mapping)> {
+    let rounded = bytes.next_multiple_of(unit_bytes as u64);
+    let too_large = |_| io::Error::from_raw_os_error(libc::ENOMEM);
+    let mapped_bytes = usize::try_from(rounded).map_err(too_large)?;
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | extra_flags;
+    // SAFETY: the name is a C string, and the call has no other preconditions.
+    let raw = unsafe { libc::memfd_create(NAME.as_ptr(), flags) };
+    if raw < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was just made and belongs to nobody else.
+    let file = unsafe { OwnedFd::from_raw_fd(raw) };
+    nix::unistd::ftruncate(&file, libc::off_t::try_from(rounded).map_err(too_large)?)?;
+    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+    // SAFETY: F_ADD_SEALS takes an integer and touches no memory of ours.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mapping = Mapping::shared(file.as_fd(), mapped_bytes, Access::ReadWrite)?;
+    Ok((file, mapping))
+}
+
+fn bind(
+    mapping: &Mapping,
+    node: u32,
+    warnings: &mut Vec<SegmentWarning>,
+) -> Result<(), SegmentError> {
+    let Err(source) = numa::bind(mapping, node) else {
+        return Ok(());
+    };
+    if source.raw_os_error() == Some(libc::EINVAL) {
+        return Err(SegmentError::NumaNode {
+            node,
+            online: numa::online_nodes(),
+        });
+    }
+    // Kernels without NUMA and containers that forbid the call still have usable memory.
+    warnings.push(SegmentWarning::NotBound { node, source });
+    Ok(())
+}

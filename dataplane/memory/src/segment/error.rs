@@ -1,0 +1,121 @@
+//! What can go wrong with segments, and what to do about it.
+//! Invariant: errors mean there is no segment; warnings mean there is one, slower than it could be.
+
+use std::io;
+
+use crate::limits::SEGMENT_BYTES_MAX;
+use crate::size::format_bytes;
+
+/// Why there is no segment or buffer.
+#[derive(Debug, thiserror::Error)]
+pub enum SegmentError {
+    /// Zero bytes or more than an address space holds.
+    #[error(
+        "A segment cannot have {asked_bytes} bytes; give at least 1 byte and at most {}",
+        format_bytes(SEGMENT_BYTES_MAX)
+    )]
+    Size {
+        /// Bytes asked for.
+        asked_bytes: u64,
+    },
+    /// The kernel refused.
+    #[error(
+        "Cannot reserve {} of memory ({source}); {} are available: donate less, free memory, or raise \
+         the container's memory limit, `ulimit -v` or vm.overcommit_memory",
+        format_bytes(*asked_bytes), format_bytes(*available_bytes)
+    )]
+    Memory {
+        /// Bytes asked for.
+        asked_bytes: u64,
+        /// Bytes the kernel calls available, 0 if it does not say.
+        available_bytes: u64,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// No such NUMA node.
+    #[error("There is no NUMA node {node}; choose one of {online} or leave it out")]
+    NumaNode {
+        /// The node asked for.
+        node: u32,
+        /// The nodes there are, such as `0-1`.
+        online: String,
+    },
+}
+
+/// What was asked for and not done, without harm to correctness.
+#[derive(Debug, thiserror::Error)]
+pub enum SegmentWarning {
+    /// The hugetlb pool is too small; ordinary pages are used.
+    #[error(
+        "No hugetlb pages for the segment ({source}): {needed_pages} needed, {free_pages} free; using \
+         ordinary pages. Set vm.nr_hugepages to at least {needed_pages}"
+    )]
+    NoHugetlb {
+        /// Huge pages the segment needs.
+        needed_pages: u64,
+        /// Huge pages that were free.
+        free_pages: u64,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The kernel will not join the pages of shared memory.
+    #[error(
+        "Transparent huge pages are off for shared memory (shmem_enabled is {setting}); write `advise` to \
+         /sys/kernel/mm/transparent_hugepage/shmem_enabled for faster small transfers and registration"
+    )]
+    NoTransparentHugePages {
+        /// The present setting.
+        setting: String,
+    },
+    /// More was asked for than can be had without swapping.
+    #[error(
+        "The segment has {} but only {} of memory are available; the process may be killed when it fills",
+        format_bytes(*asked_bytes), format_bytes(*available_bytes)
+    )]
+    LargerThanAvailable {
+        /// Bytes asked for.
+        asked_bytes: u64,
+        /// Bytes available.
+        available_bytes: u64,
+    },
+    /// The pages may come from any node.
+    #[error("Cannot bind the segment to NUMA node {node} ({source}); its pages may be on any node")]
+    NotBound {
+        /// The node asked for.
+        node: u32,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The prefault thread could not be started.
+    #[error("Cannot start the prefault thread ({source}); first touches will be slower")]
+    NoPrefault {
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// Why a peer's descriptor was not mapped.
+#[derive(Debug, thiserror::Error)]
+pub enum MapError {
+    /// The descriptor could not be examined or mapped.
+    #[error("Cannot map a peer's segment of {}: {source}", format_bytes(*announced_bytes))]
+    Kernel {
+        /// Bytes announced by the peer.
+        announced_bytes: u64,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The peer could take pages away under our feet.
+    #[error("The peer's descriptor is not a memfd sealed against shrinking")]
+    NotSealed,
+    /// The file is not as long as announced.
+    #[error(
+        "The peer announced a segment of {announced_bytes} bytes but its file has {file_bytes}"
+    )]
+    Length {
+        /// Bytes announced by the peer.
+        announced_bytes: u64,
+        /// Bytes of the file.
+        file_bytes: u64,
+    },
+}

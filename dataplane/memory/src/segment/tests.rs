@@ -1,0 +1,197 @@
+//! Segments made, filled, passed and mapped within one process.
+//! Invariant: a second mapping of the same descriptor stands for the peer.
+
+use std::os::fd::AsFd;
+
+use super::*;
+use crate::mapping::page_bytes;
+
+fn quiet() -> SegmentOptions {
+    SegmentOptions {
+        prefault: false,
+        ..SegmentOptions::default()
+    }
+}
+
+#[test]
+fn usable_bytes_are_exactly_those_asked_for() {
+    let segment = Segment::create(3_000_001, &quiet()).unwrap();
+    assert_eq!(segment.len(), 3_000_001);
+    assert_eq!(
+        segment.mapped_bytes(),
+        3_000_001usize.next_multiple_of(page_bytes())
+    );
+    assert!(segment.range(3_000_000, 1).is_some());
+    assert_eq!(segment.range(3_000_000, 2), None);
+    assert_eq!(segment.range(u64::MAX, 1), None);
+    assert_eq!(segment.prefault_progress(), None);
+}
+
+#[test]
+fn impossible_sizes_are_refused_with_what_to_do() {
+    let error = Segment::create(0, &quiet()).unwrap_err();
+    assert!(matches!(error, SegmentError::Size { asked_bytes: 0 }));
+    assert!(error.to_string().contains("at least 1 byte"), "{error}");
+    assert!(matches!(
+        Segment::create(u64::MAX, &quiet()),
+        Err(SegmentError::Size { .. })
+    ));
+}
+
+#[test]
+fn a_segment_beyond_the_address_space_names_need_and_remedy() {
+    let error = Segment::create(1 << 48, &quiet()).unwrap_err();
+    assert!(matches!(error, SegmentError::Memory { asked_bytes, .. } if asked_bytes == 1 << 48));
+    assert!(
+        error
+            .to_string()
+            .contains("Cannot reserve 256 TiB of memory"),
+        "{error}"
+    );
+    assert!(error.to_string().contains("donate less"), "{error}");
+}
+
+#[test]
+fn a_prefault_reaches_the_end_and_keeps_what_was_written() {
+    let mut segment = Segment::create(20 << 20, &SegmentOptions::default()).unwrap();
+    let last = segment.range((20 << 20) - 1, 1).unwrap();
+    // SAFETY: the byte is within the segment; the prefault never changes contents.
+    unsafe { last.write(42) };
+    let progress = segment.finish_prefault().unwrap();
+    assert!(progress.is_complete(), "{progress:?}");
+    assert_eq!(progress.total_bytes, 20 << 20);
+    // SAFETY: as above.
+    assert_eq!(unsafe { last.read() }, 42);
+}
+
+#[test]
+fn dropping_a_segment_in_mid_prefault_ends_the_thread() {
+    let segment = Segment::create(1 << 30, &SegmentOptions::default()).unwrap();
+    let prefault = segment.prefault.as_ref().unwrap();
+    assert!(prefault.progress().done_bytes <= 1 << 30);
+    drop(segment);
+}
+
+#[test]
+fn a_missing_numa_node_is_named_together_with_those_there_are() {
+    let options = SegmentOptions {
+        numa_node: Some(5000),
+        ..quiet()
+    };
+    let error = Segment::create(1 << 20, &options).unwrap_err();
+    assert!(
+        matches!(error, SegmentError::NumaNode { node: 5000, .. }),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_first_numa_node_is_bound_or_warned_about() {
+    let options = SegmentOptions {
+        numa_node: Some(0),
+        ..quiet()
+    };
+    let segment = Segment::create(1 << 20, &options).unwrap();
+    let unbound = |w: &SegmentWarning| matches!(w, SegmentWarning::NotBound { node: 0, .. });
+    // SAFETY: the byte is within the segment.
+    unsafe { segment.base().write(1) };
+    assert!(segment.warnings().iter().filter(|w| unbound(w)).count() <= 1);
+}
+
+#[test]
+fn hugetlb_is_used_or_its_absence_is_a_warning() {
+    let options = SegmentOptions {
+        pages: Pages::Hugetlb,
+        ..quiet()
+    };
+    let segment = Segment::create(3 << 20, &options).unwrap();
+    let lacking = segment
+        .warnings()
+        .iter()
+        .any(|w| matches!(w, SegmentWarning::NoHugetlb { .. }));
+    assert_eq!(segment.mapped_bytes() == 3 << 20, lacking);
+    assert_eq!(segment.len(), 3 << 20);
+    // SAFETY: the byte is within the segment.
+    unsafe { segment.range((3 << 20) - 1, 1).unwrap().write(1) };
+}
+
+#[test]
+fn a_peer_sees_the_donors_bytes_and_the_donor_the_peers() {
+    let segment = Segment::create(10_000, &quiet()).unwrap();
+    let file = segment.fd().try_clone_to_owned().unwrap();
+    let peer = MappedSegment::map(file, 10_000, Access::ReadWrite).unwrap();
+    // SAFETY: both addresses are within their mappings, and one thread uses them.
+    unsafe {
+        segment.range(9_999, 1).unwrap().write(1);
+        assert_eq!(peer.range(9_999, 1).unwrap().read(), 1);
+        peer.range_mut(0, 1).unwrap().write(2);
+        assert_eq!(segment.base().read(), 2);
+    }
+    assert_eq!(peer.range(9_999, 2), None);
+    assert_eq!(peer.range_mut(10_001, 0), None);
+}
+
+#[test]
+fn a_read_only_mapping_gives_no_address_to_write_to() {
+    let segment = Segment::create(10_000, &quiet()).unwrap();
+    let file = segment.fd().try_clone_to_owned().unwrap();
+    let peer = MappedSegment::map(file, 10_000, Access::ReadOnly).unwrap();
+    assert_eq!(peer.range_mut(0, 1), None);
+    assert!(peer.range(0, 1).is_some());
+}
+
+#[test]
+fn a_segment_outlives_the_donors_mapping() {
+    let segment = Segment::create(4096, &quiet()).unwrap();
+    // SAFETY: the byte is within the segment.
+    unsafe { segment.base().write(77) };
+    let file = segment.fd().try_clone_to_owned().unwrap();
+    let peer = MappedSegment::map(file, 4096, Access::ReadOnly).unwrap();
+    drop(segment);
+    // SAFETY: the byte is within the mapping.
+    assert_eq!(unsafe { peer.base().read() }, 77);
+}
+
+#[test]
+fn a_donor_cannot_shrink_what_it_has_passed() {
+    let segment = Segment::create(8192, &quiet()).unwrap();
+    assert!(nix::unistd::ftruncate(segment.fd(), 0).is_err());
+}
+
+#[test]
+fn an_unsealed_file_is_refused() {
+    let file = unsealed().unwrap();
+    nix::unistd::ftruncate(file.as_fd(), 4096).unwrap();
+    let error = MappedSegment::map(file, 4096, Access::ReadOnly).unwrap_err();
+    assert!(matches!(error, MapError::NotSealed), "{error}");
+}
+
+#[test]
+fn a_length_that_the_file_does_not_have_is_refused() {
+    for announced_bytes in [0, 1, 8193, 1 << 40, u64::MAX] {
+        let segment = Segment::create(8192, &quiet()).unwrap();
+        let file = segment.fd().try_clone_to_owned().unwrap();
+        let error = MappedSegment::map(file, announced_bytes, Access::ReadOnly).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                MapError::Length {
+                    file_bytes: 8192,
+                    ..
+                }
+            ),
+            "{error}"
+        );
+    }
+}
+
+/// A memfd that may be shrunk at any time.
+fn unsealed() -> std::io::Result<std::os::fd::OwnedFd> {
+    // SAFETY: the name is a C string.
+    let raw = unsafe { libc::memfd_create(c"unsealed".as_ptr(), libc::MFD_CLOEXEC) };
+    if raw < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was just made.
+    Ok(unsafe { std::os::fd::FromRawFd::from_raw_fd(raw) })
+}

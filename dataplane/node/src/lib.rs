@@ -1,0 +1,1 @@
+//! The node daemon: donates memory, serves its segments, reports health.

@@ -1,0 +1,13 @@
+"""Perigee's Python package, importable under Mooncake's name.
+
+Submodules: `store` (the store client), `async_store`, `buffer_pool`, `mooncake_config`,
+`mooncake_store_service` (REST service), `http_metadata_server`, `engine`, `cli`.
+Importing the package itself loads no native code.
+"""
+
+from importlib import metadata as _metadata
+
+try:
+    __version__ = _metadata.version("perigee-mooncake")
+except _metadata.PackageNotFoundError:  # a source tree that was never installed
+    __version__ = "0.0.0"

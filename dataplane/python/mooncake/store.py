@@ -1,0 +1,80 @@
+"""The store client. `MooncakeDistributedStore` is the class that inference engines call.
+
+Status methods return 0 or a negative code (see `ErrorCode` of Mooncake's documentation; -704 is a
+miss, -200 no space, -600 a wrong argument or a store that is not set up, -900 no master) and do not
+raise for store errors. Addresses are integers such as `tensor.data_ptr()`.
+"""
+
+from __future__ import annotations
+
+from . import _perigee
+from ._perigee import (
+    BufferHandle,
+    Descriptor,
+    DiskDescriptor,
+    MemoryDescriptor,
+    MooncakeHostMemAllocator,
+    ObjectDataType,
+    ReplicaDescriptor,
+    ReplicaStatus,
+    ReplicateConfig,
+    SoftPinAction,
+    TaskStatus,
+    TaskType,
+    bind_to_numa_node,
+    get_alloc_func_addr,
+    get_free_func_addr,
+)
+from ._tensor import (
+    TensorCalls,
+    deserialize_tensor as _deserialize_tensor,
+    serialize_tensor as _serialize_tensor,
+    tensor_metadata_size as _tensor_metadata_size,
+)
+from .buffer_pool import (
+    BufferLease,
+    BufferPool,
+    RegisteredBufferLease,
+    RegisteredBufferPool,
+)
+
+BufferDescriptor = Descriptor
+
+
+class MooncakeDistributedStore(TensorCalls, _perigee.MooncakeDistributedStore):
+    """A client of the cluster; see the methods. One process may have several.
+
+    After `os.fork()` the child's copy is not set up: its calls answer -600 until it calls `setup`.
+    """
+
+    __doc__ = (__doc__ or "") + "\n" + (_perigee.MooncakeDistributedStore.__doc__ or "")
+
+
+# Enum members are also module attributes; where two enums share a name the later one wins.
+for _enum in (ObjectDataType, ReplicaStatus, TaskType, TaskStatus):
+    globals().update(_enum.__members__)
+del _enum
+
+__all__ = [
+    "BufferDescriptor",
+    "BufferHandle",
+    "BufferLease",
+    "BufferPool",
+    "Descriptor",
+    "DiskDescriptor",
+    "MemoryDescriptor",
+    "MooncakeDistributedStore",
+    "MooncakeHostMemAllocator",
+    "ObjectDataType",
+    "RegisteredBufferLease",
+    "RegisteredBufferPool",
+    "ReplicaDescriptor",
+    "ReplicaStatus",
+    "ReplicateConfig",
+    "SoftPinAction",
+    "TaskStatus",
+    "TaskType",
+    "bind_to_numa_node",
+    "get_alloc_func_addr",
+    "get_free_func_addr",
+]

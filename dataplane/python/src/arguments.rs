@@ -1,0 +1,121 @@
+//! What Python arguments become before the interpreter is let go.
+//! Invariant: whatever a caller passes, it ends as a value, a `TypeError` or a status, never a panic.
+
+use perigee_schemas::Status;
+use perigee_store::api::Piece;
+use pyo3::buffer::PyUntypedBuffer;
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
+
+/// An address, a size or an offset: any integer from 0 to 2^64 - 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Count(pub(crate) u64);
+
+impl Count {
+    /// The value as an address or a length in this process.
+    pub(crate) fn get(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl<'py> FromPyObject<'_, 'py> for Count {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        object.extract::<u64>().map(Count).map_err(|error| {
+            if error.is_instance_of::<PyOverflowError>(object.py()) {
+                PyTypeError::new_err("an integer from 0 to 2**64 - 1 is needed")
+            } else {
+                error
+            }
+        })
+    }
+}
+
+/// Keys of a batch, borrowed from their Python strings.
+pub(crate) type Keys = Vec<PyBackedStr>;
+
+/// The keys as the store takes them.
+pub(crate) fn borrow_keys(keys: &Keys) -> Vec<&str> {
+    keys.iter().map(|key| &**key).collect()
+}
+
+/// A contiguous buffer lent by a Python object for the length of a call.
+pub(crate) struct Value(PyUntypedBuffer);
+
+impl Value {
+    /// Address and length in bytes, whatever the item type is.
+    pub(crate) fn piece(&self) -> Piece {
+        Piece {
+            address: self.0.buf_ptr() as usize,
+            bytes: self.0.len_bytes(),
+        }
+    }
+}
+
+impl<'py> FromPyObject<'_, 'py> for Value {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let buffer = PyUntypedBuffer::get(&object).map_err(|error| {
+            PyTypeError::new_err(format!(
+                "a bytes-like object is needed, not {} ({error})",
+                type_name(&object)
+            ))
+        })?;
+        if buffer.is_c_contiguous() {
+            Ok(Self(buffer))
+        } else {
+            Err(PyTypeError::new_err(
+                "the buffer must be contiguous; pass a copy, for example bytes(view)",
+            ))
+        }
+    }
+}
+
+/// Name of an object's class, for messages.
+pub(crate) fn type_name(object: &Bound<'_, PyAny>) -> String {
+    object
+        .get_type()
+        .name()
+        .map_or_else(|_| "an object".to_owned(), |name| name.to_string())
+}
+
+/// One piece of caller memory, refused if it cannot exist.
+pub(crate) fn piece(address: Count, bytes: Count) -> Result<Piece, Status> {
+    let possible = address.0 != 0 && bytes.0 != 0 && address.0.checked_add(bytes.0).is_some();
+    if possible && bytes.0 <= isize::MAX as u64 {
+        Ok(Piece {
+            address: address.get(),
+            bytes: bytes.get(),
+        })
+    } else {
+        Err(Status::InvalidParams)
+    }
+}
+
+/// The pieces of one object; both lists must be of one length and no piece may be impossible.
+pub(crate) fn pieces(addresses: &[Count], sizes: &[Count]) -> Result<Vec<Piece>, Status> {
+    if addresses.len() != sizes.len() || addresses.is_empty() {
+        return Err(Status::InvalidParams);
+    }
+    addresses
+        .iter()
+        .zip(sizes)
+        .map(|(&address, &bytes)| piece(address, bytes))
+        .collect()
+}
+
+/// The codes Python sees of a list of statuses.
+pub(crate) fn codes(statuses: Vec<Status>) -> Vec<i32> {
+    statuses.into_iter().map(Status::code).collect()
+}
+
+/// A byte count, or the negative code of a failure.
+pub(crate) fn count_or_code(result: Result<u64, Status>) -> i64 {
+    match result {
+        Ok(count) => i64::try_from(count).unwrap_or(i64::MAX),
+        Err(status) => i64::from(status.code()),
+    }
+}

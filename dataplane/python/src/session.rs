@@ -1,0 +1,151 @@
+//! An open store of this process, and the list of all of them.
+//! Invariant: the store inside is touched only by the process that opened it. After a fork the child's
+//! copy is left alone, because the threads behind it live in the parent.
+
+use crate::limits::MAX_READ_SESSION_KEYS;
+use crate::staging::Staging;
+use perigee_memory::host::HostBuffer;
+use perigee_schemas::Status;
+use perigee_store::Store;
+use pyo3::prelude::*;
+use std::collections::HashMap;
+use std::mem::ManuallyDrop;
+use std::process;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// Stores that may still be open. Locked only while the interpreter is held, so never across a fork.
+static LIVE: Mutex<Vec<Weak<Session>>> = Mutex::new(Vec::new());
+
+/// Locks, and goes on with the data of a thread that panicked: every critical section is one update.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An open store with the state that only the Python API has.
+pub(crate) struct Session {
+    store: ManuallyDrop<Store>,
+    process: u32,
+    readers: Mutex<HashMap<String, usize>>,
+    pub(crate) staging: Mutex<Staging>,
+    pool: Mutex<Pool>,
+}
+
+/// Memory handed out by `alloc_from_mem_pool`, freed with the store.
+#[derive(Default)]
+struct Pool {
+    free_bytes: u64,
+    buffers: Vec<HostBuffer>,
+}
+
+impl Session {
+    /// Takes an open store and lists it for the interpreter's exit.
+    pub(crate) fn start(store: Store, pool_bytes: u64) -> Arc<Self> {
+        let session = Arc::new(Self {
+            store: ManuallyDrop::new(store),
+            process: process::id(),
+            readers: Mutex::default(),
+            staging: Mutex::default(),
+            pool: Mutex::new(Pool {
+                free_bytes: pool_bytes,
+                buffers: Vec::new(),
+            }),
+        });
+        let mut live = lock(&LIVE);
+        live.retain(|session| session.strong_count() > 0);
+        live.push(Arc::downgrade(&session));
+        session
+    }
+
+    /// Whether this process opened the store.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.process == process::id()
+    }
+
+    /// The store.
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Whether calls that copy through the local buffer are allowed.
+    pub(crate) fn copies(&self) -> bool {
+        self.store.config().local_buffer_bytes > 0
+    }
+
+    /// Opens a read session of each key that exists; sessions of one key nest.
+    pub(crate) fn begin_reads(&self, keys: &[&str]) -> Vec<i32> {
+        let lookup = self.store.locate(keys);
+        let mut readers = lock(&self.readers);
+        keys.iter()
+            .enumerate()
+            .map(|(index, key)| match lookup.object(index) {
+                Ok(_) if readers.len() >= MAX_READ_SESSION_KEYS && !readers.contains_key(*key) => {
+                    Status::NoAvailableHandle.code()
+                }
+                Ok(_) => {
+                    *readers.entry((*key).to_owned()).or_default() += 1;
+                    Status::Ok.code()
+                }
+                Err(status) => status.code(),
+            })
+            .collect()
+    }
+
+    /// Whether a read session of the key is open.
+    pub(crate) fn reads(&self, key: &str) -> bool {
+        lock(&self.readers).contains_key(key)
+    }
+
+    /// Ends one read session of each key; unknown keys are left alone.
+    pub(crate) fn end_reads(&self, keys: &[&str]) {
+        let mut readers = lock(&self.readers);
+        for key in keys {
+            if let Some(count) = readers.get_mut(*key) {
+                *count -= 1;
+                if *count == 0 {
+                    readers.remove(*key);
+                }
+            }
+        }
+    }
+
+    /// Address of new pool memory; 0 when the pool has no room.
+    pub(crate) fn allocate(&self, bytes: u64) -> usize {
+        let mut pool = lock(&self.pool);
+        if bytes == 0 || bytes > pool.free_bytes {
+            return 0;
+        }
+        let Ok(buffer) = HostBuffer::allocate(bytes as usize) else {
+            return 0;
+        };
+        let address = buffer.base() as usize;
+        pool.free_bytes -= bytes;
+        pool.buffers.push(buffer);
+        address
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if self.is_ours() {
+            self.store.close();
+            // SAFETY: this is the only place that drops the store, and the field is not used after it.
+            unsafe { ManuallyDrop::drop(&mut self.store) }
+        }
+    }
+}
+
+/// Closes every store this process opened; called by the interpreter when it exits.
+#[pyfunction]
+#[pyo3(name = "_close_all_stores")]
+pub(crate) fn close_all(py: Python<'_>) {
+    let sessions: Vec<Arc<Session>> = lock(&LIVE)
+        .drain(..)
+        .filter_map(|it| it.upgrade())
+        .collect();
+    py.detach(move || {
+        for session in sessions.iter().filter(|session| session.is_ours()) {
+            session.store.close();
+        }
+        drop(sessions);
+    });
+}

@@ -1,0 +1,110 @@
+//! `setup` with one dict; all values may be texts. Invariant: a key nobody knows fails the set-up with a
+//! message that names it, because a misspelt setting must not pass for the default.
+
+use super::{DEFAULT_MASTER, DEFAULT_PROTOCOL, DEFAULT_TENANT, Refusal, Request, invalid, notices};
+use crate::limits::{DEFAULT_HTTP_PORT, DEFAULT_SETUP_BYTES};
+use perigee_memory::size::parse_bytes;
+use perigee_store::api::StoreConfig;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::collections::BTreeMap;
+
+/// Known keys; those after the first of a row are other spellings of it.
+const KEYS: [&[&str]; 13] = [
+    &["local_hostname"],
+    &["metadata_server"],
+    &["global_segment_size"],
+    &["local_buffer_size"],
+    &["protocol"],
+    &["rdma_devices", "device_name"],
+    &["master_server_addr", "master_server_address"],
+    &["ipc_socket_path"],
+    &["enable_ssd_offload"],
+    &["ssd_offload_path"],
+    &["tenant_id"],
+    &["enable_client_http_server"],
+    &["client_http_port"],
+];
+
+struct Texts(BTreeMap<&'static str, String>);
+
+impl Texts {
+    fn read(config: &Bound<'_, PyDict>) -> Result<Self, Refusal> {
+        let mut texts = BTreeMap::new();
+        for (key, value) in config.iter() {
+            let key = key.str()?.to_str()?.to_owned();
+            let Some(row) = KEYS.iter().find(|row| row.contains(&key.as_str())) else {
+                let known: Vec<&str> = KEYS.iter().map(|row| row[0]).collect();
+                return Err(invalid(format!(
+                    "setup(): unknown key {key:?}; the known ones are {}",
+                    known.join(", ")
+                )));
+            };
+            if !value.is_none() {
+                texts.insert(row[0], value.str()?.to_str()?.trim().to_owned());
+            }
+        }
+        Ok(Self(texts))
+    }
+
+    fn text(&self, key: &str, default: &str) -> String {
+        self.0.get(key).map_or(default, String::as_str).to_owned()
+    }
+
+    fn required(&self, key: &str) -> Result<String, Refusal> {
+        Some(self.text(key, ""))
+            .filter(|text| !text.is_empty())
+            .ok_or_else(|| invalid(format!("setup(): the dict must have {key}")))
+    }
+
+    fn bytes(&self, key: &str) -> Result<u64, Refusal> {
+        match self.0.get(key) {
+            None => Ok(DEFAULT_SETUP_BYTES),
+            Some(text) => {
+                parse_bytes(text).map_err(|error| invalid(format!("setup(): {key}: {error}")))
+            }
+        }
+    }
+
+    fn flag(&self, key: &str) -> Result<bool, Refusal> {
+        match self.text(key, "").to_ascii_lowercase().as_str() {
+            "true" | "1" | "yes" | "on" | "enable" => Ok(true),
+            "" | "false" | "0" | "no" | "off" | "disable" => Ok(false),
+            other => Err(invalid(format!(
+                "setup(): {key} is {other:?}; write true or false"
+            ))),
+        }
+    }
+
+    fn port(&self, key: &str) -> Result<u16, Refusal> {
+        match self.0.get(key) {
+            None => Ok(DEFAULT_HTTP_PORT),
+            Some(text) => text.parse().map_err(|_| {
+                invalid(format!(
+                    "setup(): {key} is {text:?}; write a port up to 65535"
+                ))
+            }),
+        }
+    }
+}
+
+/// Reads the form.
+pub(super) fn parse(config: &Bound<'_, PyDict>) -> Result<Request, Refusal> {
+    let texts = Texts::read(config)?;
+    let http_port = texts.port("client_http_port")?;
+    let serve_http = texts.flag("enable_client_http_server")?;
+    Ok(Request {
+        notices: notices(false, texts.flag("enable_ssd_offload")?),
+        config: StoreConfig {
+            local_hostname: texts.required("local_hostname")?,
+            metadata_server: texts.required("metadata_server")?,
+            global_segment_bytes: texts.bytes("global_segment_size")?,
+            local_buffer_bytes: texts.bytes("local_buffer_size")?,
+            protocol: texts.text("protocol", DEFAULT_PROTOCOL),
+            device_name: texts.text("rdma_devices", ""),
+            master_server_address: texts.text("master_server_addr", DEFAULT_MASTER),
+            tenant_id: texts.text("tenant_id", DEFAULT_TENANT),
+            http_port: serve_http.then_some(http_port),
+        },
+    })
+}

@@ -1,0 +1,103 @@
+//! Write sessions: objects put together range by range in this process, stored when they end.
+//! Invariant: staged bytes are invisible to everybody until their session ends, and their sum is bounded.
+
+use crate::arguments::Count;
+use crate::buffer_handle::OwnedBytes;
+use crate::limits::MAX_SESSION_STAGING_BYTES;
+use crate::replicate_config::Placement;
+use perigee_schemas::Status;
+use perigee_store::api::Piece;
+use std::collections::HashMap;
+use std::ptr;
+use std::sync::Arc;
+
+/// One object being put together.
+pub(crate) struct Draft {
+    bytes: OwnedBytes,
+    /// Placement of the call that started the session.
+    pub(crate) placement: Arc<Placement>,
+    /// Group of this object.
+    pub(crate) group: Option<String>,
+}
+
+impl Draft {
+    /// The whole object.
+    pub(crate) fn piece(&self) -> Piece {
+        self.bytes.piece()
+    }
+
+    /// Copies the pieces to their offsets; returns the bytes copied. Nothing is copied if one does not fit.
+    pub(crate) fn write(&self, pieces: &[Piece], offsets: &[Count]) -> Result<u64, Status> {
+        let whole = self.bytes.piece();
+        let fits = |piece: &Piece, offset: &Count| {
+            let end = offset.0.checked_add(piece.bytes as u64);
+            end.is_some_and(|end| end <= whole.bytes as u64)
+        };
+        if pieces.len() != offsets.len() || !pieces.iter().zip(offsets).all(|(p, o)| fits(p, o)) {
+            return Err(Status::InvalidParams);
+        }
+        let mut copied = 0;
+        for (piece, offset) in pieces.iter().zip(offsets) {
+            // SAFETY: the target range was checked against the draft's own memory, which the caller's buffer
+            // cannot overlap; the source is the caller's, alive for the length of the call.
+            unsafe {
+                ptr::copy_nonoverlapping(
+                    piece.address as *const u8,
+                    (whole.address + offset.get()) as *mut u8,
+                    piece.bytes,
+                );
+            }
+            copied += piece.bytes as u64;
+        }
+        Ok(copied)
+    }
+}
+
+/// All objects of one store that are being put together.
+#[derive(Default)]
+pub(crate) struct Staging {
+    drafts: HashMap<String, Arc<Draft>>,
+    staged_bytes: u64,
+}
+
+impl Staging {
+    /// Starts a session; refused while one of the same key is open or when the bound is reached.
+    pub(crate) fn begin(
+        &mut self,
+        key: &str,
+        bytes: Count,
+        placement: &Arc<Placement>,
+        group: Option<&str>,
+    ) -> Result<(), Status> {
+        if key.is_empty() || bytes.0 == 0 {
+            return Err(Status::InvalidParams);
+        }
+        if self.drafts.contains_key(key) {
+            return Err(Status::ObjectAlreadyExists);
+        }
+        let room = MAX_SESSION_STAGING_BYTES - self.staged_bytes;
+        if bytes.0 > room {
+            return Err(Status::NoAvailableHandle);
+        }
+        let draft = Draft {
+            bytes: OwnedBytes::zeroed(bytes.0).ok_or(Status::NoAvailableHandle)?,
+            placement: Arc::clone(placement),
+            group: group.map(str::to_owned),
+        };
+        self.staged_bytes += bytes.0;
+        self.drafts.insert(key.to_owned(), Arc::new(draft));
+        Ok(())
+    }
+
+    /// The open session of a key.
+    pub(crate) fn find(&self, key: &str) -> Option<Arc<Draft>> {
+        self.drafts.get(key).cloned()
+    }
+
+    /// Ends the session of a key and returns what was put together.
+    pub(crate) fn take(&mut self, key: &str) -> Option<Arc<Draft>> {
+        let draft = self.drafts.remove(key)?;
+        self.staged_bytes -= draft.piece().bytes as u64;
+        Some(draft)
+    }
+}

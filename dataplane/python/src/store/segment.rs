@@ -1,0 +1,226 @@
+//! Replicas of objects, memory lent and withdrawn at run time, and the calls of tiers not built yet.
+//! Invariant: a feature that is not there answers -1012 (NOT_SUPPORTED), never a made-up success.
+
+use super::{NOT_OPEN, StoreClient};
+use crate::arguments::{Count, Keys, borrow_keys};
+use crate::descriptor::ReplicaDescriptor;
+use crate::limits::MAX_GRACE_S;
+use crate::session::Session;
+use crate::warning;
+use perigee_schemas::{Identity, Status};
+use perigee_store::api;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
+use pyo3::types::PyDict;
+
+const MS_PER_S: u64 = 1000;
+
+/// The two integers Mooncake shows an identity as; zero on failure.
+type TaskId = (u64, u64);
+
+fn parse_identities(texts: &Keys) -> Result<Vec<Identity>, Status> {
+    if texts.is_empty() {
+        return Err(Status::InvalidParams);
+    }
+    texts
+        .iter()
+        .map(|text| {
+            let digits = Some(text.as_bytes()).filter(|it| it.iter().all(u8::is_ascii_hexdigit));
+            digits
+                .and_then(|_| u128::from_str_radix(text, 16).ok())
+                .map(Identity)
+                .ok_or(Status::SegmentNotFound)
+        })
+        .collect()
+}
+
+/// The dict `{"ret": code, "segment_ids": [..]}` of a mount.
+fn mounted(
+    py: Python<'_>,
+    result: Result<Vec<api::SegmentId>, Status>,
+) -> PyResult<Bound<'_, PyDict>> {
+    let (code, ids) = match result {
+        Ok(ids) => (Status::Ok.code(), ids),
+        Err(status) => (status.code(), Vec::new()),
+    };
+    let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    let answer = PyDict::new(py);
+    answer.set_item("ret", code)?;
+    answer.set_item("segment_ids", ids)?;
+    Ok(answer)
+}
+
+fn replicas(session: &Session, keys: &[&str]) -> Vec<Vec<ReplicaDescriptor>> {
+    let found = session.store().replicas(keys).into_iter();
+    found
+        .map(|result| {
+            let replicas = result.unwrap_or_default().into_iter();
+            replicas.map(ReplicaDescriptor::from).collect()
+        })
+        .collect()
+}
+
+impl StoreClient {
+    fn unmount(&self, py: Python<'_>, segment_ids: &Keys, grace_period_seconds: Count) -> i32 {
+        let ids = match parse_identities(segment_ids) {
+            Ok(ids) if grace_period_seconds.0 <= MAX_GRACE_S => ids,
+            Ok(_) => return Status::InvalidParams.code(),
+            Err(status) => return status.code(),
+        };
+        let grace_ms = grace_period_seconds.0 * MS_PER_S;
+        self.call(
+            py,
+            || NOT_OPEN,
+            |session| session.store().unmount_segments(&ids, grace_ms).code(),
+        )
+    }
+}
+
+#[pymethods]
+impl StoreClient {
+    /// Returns the `ReplicaDescriptor`s of an object; an empty list for a miss.
+    fn get_replica_desc(&self, py: Python<'_>, key: PyBackedStr) -> Vec<ReplicaDescriptor> {
+        let found = self.call(py, Vec::new, |session| replicas(session, &[&*key]));
+        found.into_iter().next().unwrap_or_default()
+    }
+
+    /// Returns a dict of key to `ReplicaDescriptor`s, without the keys that were not found.
+    fn batch_get_replica_desc<'py>(
+        &self,
+        py: Python<'py>,
+        keys: Keys,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let found = {
+            let keys = borrow_keys(&keys);
+            self.call(py, Vec::new, |session| replicas(session, &keys))
+        };
+        let answer = PyDict::new(py);
+        for (key, replicas) in keys.iter().zip(found) {
+            if !replicas.is_empty() {
+                answer.set_item(&**key, replicas)?;
+            }
+        }
+        Ok(answer)
+    }
+
+    /// Drop the replicas of each key, on one segment ("host:port") or everywhere.
+    ///
+    /// Returns the keys that were cleared; a leased object or one of another client is not.
+    #[pyo3(signature = (keys, segment_name = ""))]
+    fn batch_replica_clear(&self, py: Python<'_>, keys: Keys, segment_name: &str) -> Vec<String> {
+        let keys = borrow_keys(&keys);
+        self.call(py, Vec::new, |session| {
+            session.store().replica_clear(&keys, segment_name)
+        })
+    }
+
+    /// Lend `size` more bytes of memory of this process.
+    ///
+    /// Returns {"ret": 0 or a negative code, "segment_ids": list of str}.
+    #[pyo3(signature = (size, protocol = "tcp", location = ""))]
+    fn allocate_and_mount_segment<'py>(
+        &self,
+        py: Python<'py>,
+        size: Count,
+        protocol: &str,
+        location: &str,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        report_placement(py, protocol, location);
+        let mount = |session: &Session| session.store().mount_segment(size.0);
+        let result = self.call(py, || Err(Status::InvalidParams), mount);
+        mounted(py, result)
+    }
+
+    /// Lend `size` bytes of a file or shared-memory object from `offset` on.
+    ///
+    /// Returns {"ret": 0 or a negative code, "segment_ids": list of str}.
+    #[pyo3(signature = (path, size, offset = Count(0), protocol = "tcp", location = ""))]
+    fn mount_segment<'py>(
+        &self,
+        py: Python<'py>,
+        path: &str,
+        size: Count,
+        offset: Count,
+        protocol: &str,
+        location: &str,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        report_placement(py, protocol, location);
+        let mount = |session: &Session| session.store().mount_file(path, offset.0, size.0);
+        let result = self.call(py, || Err(Status::InvalidParams), mount);
+        mounted(py, result)
+    }
+
+    /// Withdraw lent memory. Segments stay readable for the grace period, up to 3600 s.
+    ///
+    /// Returns 0, or the first failure (-101 for an unknown segment).
+    #[pyo3(signature = (segment_ids, grace_period_seconds = Count(0)))]
+    fn unmount_segment(
+        &self,
+        py: Python<'_>,
+        segment_ids: Keys,
+        grace_period_seconds: Count,
+    ) -> i32 {
+        self.unmount(py, &segment_ids, grace_period_seconds)
+    }
+
+    /// Withdraw memory of `allocate_and_mount_segment` and free it. Returns as `unmount_segment`.
+    #[pyo3(signature = (segment_ids, grace_period_seconds = Count(0)))]
+    fn unmount_and_free_segment(
+        &self,
+        py: Python<'_>,
+        segment_ids: Keys,
+        grace_period_seconds: Count,
+    ) -> i32 {
+        self.unmount(py, &segment_ids, grace_period_seconds)
+    }
+
+    /// Withdraw the SSD tier. Returns 0: this build lends none, so there is nothing left to withdraw.
+    #[pyo3(signature = (grace_period_seconds = Count(0)))]
+    fn unmount_local_disk_segment(&self, py: Python<'_>, grace_period_seconds: Count) -> i32 {
+        if grace_period_seconds.0 > MAX_GRACE_S {
+            return Status::InvalidParams.code();
+        }
+        self.call(py, || NOT_OPEN, |_| Status::Ok.code())
+    }
+
+    /// Returns how many reads of the SSD tier this client served: none, the tier is not built yet.
+    fn get_offload_rpc_read_count(&self) -> u64 {
+        0
+    }
+
+    /// Copying replicas by task is not built yet. Returns ((0, 0), -1012).
+    fn create_copy_task(&self, key: PyBackedStr, targets: Keys) -> (TaskId, i32) {
+        let _ = (key, targets);
+        ((0, 0), Status::NotSupported.code())
+    }
+
+    /// Moving replicas by task is not built yet. Returns ((0, 0), -1012).
+    fn create_move_task(
+        &self,
+        key: PyBackedStr,
+        source: PyBackedStr,
+        target: PyBackedStr,
+    ) -> (TaskId, i32) {
+        let _ = (key, source, target);
+        ((0, 0), Status::NotSupported.code())
+    }
+
+    /// Tasks are not built yet. Returns (None, -1012).
+    fn query_task(&self, task_id: TaskId) -> (Option<()>, i32) {
+        let _ = task_id;
+        (None, Status::NotSupported.code())
+    }
+}
+
+/// Says what a mount ignores: memory goes where the store puts it, over the protocol of the store.
+fn report_placement(py: Python<'_>, protocol: &str, location: &str) {
+    if !location.is_empty() {
+        warning::warn(py, &format!("Segment location {location:?} is ignored"));
+    }
+    if protocol != "tcp" {
+        warning::warn(
+            py,
+            &format!("Segment protocol {protocol:?} is not built yet; the store's own is used"),
+        );
+    }
+}

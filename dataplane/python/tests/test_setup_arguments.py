@@ -1,0 +1,131 @@
+"""`setup` in all its forms, as far as no cluster is needed."""
+
+import pytest
+
+from mooncake.store import MooncakeDistributedStore
+
+NOBODY = "127.0.0.1:1"
+SEVEN = ("127.0.0.1", "P2PHANDSHAKE", 0, 16 << 20, "tcp", "", NOBODY)
+NAMES = (
+    "local_hostname metadata_server global_segment_size local_buffer_size protocol rdma_devices "
+    "master_server_addr"
+).split()
+
+
+def setup(*args, **kwargs):
+    return MooncakeDistributedStore().setup(*args, **kwargs)
+
+
+def failure(*args, **kwargs):
+    with pytest.raises(TypeError) as raised:
+        setup(*args, **kwargs)
+    return str(raised.value)
+
+
+def test_unknown_keyword_is_listed_as_clients_read_it():
+    assert "kwargs: no_such_option=True" in failure(*SEVEN, no_such_option=True)
+
+
+def test_only_unknown_keywords_are_named():
+    text = failure(*SEVEN, None, enable_ssd_offload=True, tenant_id="t", no_such_option=1)
+    assert "no_such_option=1" in text
+    assert "enable_ssd_offload" not in text and "tenant_id" not in text
+
+
+@pytest.mark.parametrize("count", range(7))
+def test_missing_value_is_named(count):
+    # One value alone could be the dict of the other form; it is not, and the second is missing.
+    assert NAMES[count] in failure(*SEVEN[:count])
+
+
+@pytest.mark.parametrize(
+    ("index", "value"),
+    [(0, 1), (1, None), (2, "16MB"), (2, -1), (2, 1.5), (3, 1 << 64), (4, b"tcp"), (6, 50051)],
+)
+def test_wrong_type_is_named(index, value):
+    values = [*SEVEN]
+    values[index] = value
+    assert NAMES[index] in failure(*values)
+
+
+def test_value_given_twice_is_refused():
+    assert "protocol" in failure(*SEVEN, protocol="tcp")
+
+
+def test_too_many_values_are_refused():
+    assert "at most 13" in failure(*SEVEN, *range(8))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("enable_ssd_offload", "yes"), ("client_http_port", 70_000), ("tenant_id", 3)],
+)
+def test_wrong_type_of_an_extra_is_named(name, value):
+    assert name in failure(*SEVEN, **{name: value})
+
+
+def test_keyword_config_must_be_a_dict():
+    assert "config" in failure(config="x")
+
+
+def test_dict_with_an_unknown_key_is_refused_and_says_so(caplog):
+    config = {"local_hostname": "h", "metadata_server": "P2PHANDSHAKE", "segment_sise": "1"}
+    assert setup(config) == -600
+    assert "segment_sise" in caplog.text and "global_segment_size" in caplog.text
+
+
+@pytest.mark.parametrize("missing", ["local_hostname", "metadata_server"])
+def test_dict_without_a_required_key_is_refused(missing, caplog):
+    config = {"local_hostname": "h", "metadata_server": "P2PHANDSHAKE"}
+    del config[missing]
+    assert setup(config) == -600
+    assert missing in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("global_segment_size", "50%"),
+        ("local_buffer_size", "-1"),
+        ("local_buffer_size", "many"),
+        ("enable_ssd_offload", "perhaps"),
+        ("client_http_port", "99999"),
+    ],
+)
+def test_dict_with_a_wrong_value_is_refused_and_named(key, value, caplog):
+    config = {"local_hostname": "h", "metadata_server": "P2PHANDSHAKE", key: value}
+    assert setup(config=config) == -600
+    assert key in caplog.text
+
+
+def test_unreachable_master_is_a_code_and_not_an_exception(caplog):
+    assert setup(*SEVEN) < 0
+    assert setup(**dict(zip(NAMES, SEVEN))) < 0
+    config = dict(zip(NAMES, map(str, SEVEN)))
+    assert setup(config) < 0
+    assert "setup failed" in caplog.text
+
+
+def test_legacy_key_names_are_accepted_in_the_dict(caplog):
+    config = {
+        "local_hostname": "127.0.0.1",
+        "metadata_server": "P2PHANDSHAKE",
+        "global_segment_size": "0",
+        "local_buffer_size": "16MB",
+        "protocol": "tcp",
+        "device_name": "",
+        "master_server_address": NOBODY,
+    }
+    assert setup(config) < 0
+    assert "unknown key" not in caplog.text
+
+
+def test_features_not_built_are_announced(caplog):
+    setup(*SEVEN, object(), enable_ssd_offload=True, ssd_offload_path="/tmp/x")
+    assert "engine" in caplog.text and "enable_ssd_offload" in caplog.text
+
+
+def test_dummy_setup_without_a_master_says_what_to_set(monkeypatch, caplog):
+    monkeypatch.delenv("MOONCAKE_MASTER", raising=False)
+    assert MooncakeDistributedStore().setup_dummy(1 << 20, 1 << 20, "127.0.0.1:50052") == -1012
+    assert "MOONCAKE_MASTER" in caplog.text

@@ -1,0 +1,126 @@
+//! Transfers over TCP, on the side that asks: batches are planned into slices, slices go to shards, shards keep a few
+//! connections to each peer.
+
+mod batch;
+mod peer;
+mod plan;
+mod slice;
+
+pub(crate) use batch::Batch;
+pub(crate) use plan::{Content, Memory, Plan, TcpJob};
+
+use crate::error::TransferError;
+use crate::limits::STOP_DEADLINE;
+use peer::Peers;
+use perigee_schemas::Identity;
+use perigee_shard::{Congestion, Local, Shard, ShardEnvironment, ShardOptions};
+use slice::Slice;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
+
+/// The shards that move slices over TCP.
+#[derive(Debug)]
+pub(crate) struct TcpClient {
+    lanes: RwLock<Vec<Lane>>,
+    next: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Lane {
+    shard: Shard,
+    peers: Local<Peers<ShardEnvironment>>,
+}
+
+impl TcpClient {
+    /// Starts `count` shards.
+    pub(crate) fn start(
+        count: usize,
+        identity: Identity,
+        deadline: Duration,
+        congestion: &Congestion,
+    ) -> Result<Self, TransferError> {
+        let shards = (0..count.max(1)).map(|_| Lane::start(identity, deadline, congestion.clone()));
+        Ok(Self {
+            lanes: RwLock::new(shards.collect::<Result<_, _>>()?),
+            next: AtomicUsize::new(0),
+        })
+    }
+
+    /// Hands slices to the shards in turn; their batches learn the outcome.
+    pub(crate) fn submit(&self, slices: Vec<Slice>) {
+        let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);
+        if lanes.is_empty() {
+            return;
+        }
+        let mut shares: Vec<Vec<Slice>> = lanes.iter().map(|_| Vec::new()).collect();
+        let first = self.next.fetch_add(slices.len(), Ordering::Relaxed);
+        for (index, slice) in slices.into_iter().enumerate() {
+            shares[(first + index) % lanes.len()].push(slice);
+        }
+        for (lane, share) in lanes
+            .iter()
+            .zip(shares)
+            .filter(|(_, share)| !share.is_empty())
+        {
+            lane.submit(share);
+        }
+    }
+
+    /// Breaks all connections and gives the executors back; slices in flight fail.
+    pub(crate) fn stop(&self) {
+        let lanes =
+            std::mem::take(&mut *self.lanes.write().unwrap_or_else(PoisonError::into_inner));
+        for lane in &lanes {
+            let peers = lane.peers;
+            lane.shard.post(Box::new(move |environment| {
+                if let Some(peers) = environment.local(peers) {
+                    peers.stop();
+                }
+            }));
+        }
+        for lane in lanes {
+            if let Err(error) = lane.shard.join(STOP_DEADLINE) {
+                tracing::warn!(%error, "A transfer shard is left behind");
+            }
+        }
+    }
+}
+
+impl Lane {
+    fn start(
+        identity: Identity,
+        deadline: Duration,
+        congestion: Congestion,
+    ) -> Result<Self, TransferError> {
+        let (tell, told) = channel();
+        let shard = Shard::start(
+            ShardOptions::named("perigee-client"),
+            move |environment| async move {
+                environment.set_congestion(congestion);
+                let peers = Rc::new(Peers::new(environment.clone(), identity, deadline));
+                let name = environment.keep(peers.clone());
+                let _ = tell.send(name);
+                peers.ended().await;
+                environment.give_up(name);
+            },
+        )
+        .map_err(|error| TransferError::Engine(error.to_string()))?;
+        let peers = told
+            .recv_timeout(STOP_DEADLINE)
+            .map_err(|_| TransferError::Engine("a transfer shard did not come up".to_owned()))?;
+        Ok(Self { shard, peers })
+    }
+
+    /// A slice that cannot be handed over is dropped, which fails it.
+    fn submit(&self, slices: Vec<Slice>) {
+        let peers = self.peers;
+        self.shard.post(Box::new(move |environment| {
+            if let Some(peers) = environment.local(peers) {
+                peers.enqueue(slices);
+            }
+        }));
+    }
+}

@@ -1,0 +1,85 @@
+//! A batch of jobs in flight: what the caller waits for and the shards report to.
+
+use super::slice::Part;
+use crate::error::TransferError;
+use crate::limits::SPIN;
+use perigee_memory::crc32c_combine;
+use perigee_shard::monotonic;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::Thread;
+
+/// Outcome of the jobs of one call.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pending: AtomicUsize,
+    jobs: Mutex<Vec<JobOutcome>>,
+    caller: Thread,
+}
+
+#[derive(Clone, Debug, Default)]
+struct JobOutcome {
+    error: Option<TransferError>,
+    parts: Vec<(u32, u64)>,
+}
+
+impl Batch {
+    /// A batch of jobs with these numbers of parts, cut into `slices`, awaited by this thread.
+    pub(crate) fn new(parts_per_job: &[usize], slices: usize) -> Self {
+        let outcome = |parts: &usize| JobOutcome {
+            error: None,
+            parts: vec![(0, 0); *parts],
+        };
+        Self {
+            pending: AtomicUsize::new(slices),
+            jobs: Mutex::new(parts_per_job.iter().map(outcome).collect()),
+            caller: std::thread::current(),
+        }
+    }
+
+    /// One slice is through: the checksum of each of its parts, or what went wrong with it.
+    pub(crate) fn report(
+        &self,
+        outcomes: impl Iterator<Item = (Part, Result<u32, TransferError>)>,
+    ) {
+        {
+            let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+            for (part, outcome) in outcomes {
+                let job = &mut jobs[part.job];
+                match outcome {
+                    Ok(checksum) => job.parts[part.number] = (checksum, part.bytes),
+                    Err(error) => job.error = Some(error),
+                }
+            }
+        }
+        if self.pending.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.caller.unpark();
+        }
+    }
+
+    /// Waits for all slices; every slice ends within its deadline, so this does too. Returns each job's checksum.
+    pub(crate) fn wait(&self) -> Vec<Result<u32, TransferError>> {
+        let start = monotonic();
+        while self.pending.load(Ordering::Acquire) > 0 {
+            if monotonic() - start < SPIN {
+                std::thread::yield_now();
+            } else {
+                std::thread::park();
+            }
+        }
+        let jobs = std::mem::take(&mut *self.jobs.lock().unwrap_or_else(PoisonError::into_inner));
+        jobs.into_iter().map(JobOutcome::finish).collect()
+    }
+}
+
+impl JobOutcome {
+    fn finish(self) -> Result<u32, TransferError> {
+        match self.error {
+            Some(error) => Err(error),
+            None => {
+                let join = |whole, (checksum, bytes)| crc32c_combine(whole, checksum, bytes);
+                Ok(self.parts.into_iter().fold(0, join))
+            }
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! One shard's connections: a queue of slices per peer and a few workers that each own a connection.
+//!
+//! A peer that cannot be reached fails its own slices at once for a short while; others are not touched.
+
+use super::slice::Slice;
+use crate::deadline::{connect_within, within};
+use crate::error::TransferError;
+use crate::limits::{CONNECT_DEADLINE, CONNECTIONS_PER_PEER, PEER_BREAKER_OPEN};
+use crate::wire::{self, Direction};
+use perigee_schemas::frame::Kind;
+use perigee_schemas::session::{Hello, Role, Welcome, decode_failure};
+use perigee_schemas::{Identity, Status};
+use perigee_shard::{Environment, Message, Stream};
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::future::poll_fn;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+/// All peers of one shard.
+pub(crate) struct Peers<E: Environment> {
+    environment: E,
+    identity: Identity,
+    deadline: Duration,
+    peers: RefCell<HashMap<Arc<str>, Rc<Peer<E>>>>,
+    stopping: Cell<bool>,
+    waiting: RefCell<Option<Waker>>,
+}
+
+struct Peer<E: Environment> {
+    endpoint: Arc<str>,
+    queue: RefCell<VecDeque<Slice>>,
+    workers: Cell<usize>,
+    idle: RefCell<Vec<Waker>>,
+    /// The connection of each worker, so that a stop can break it.
+    streams: RefCell<HashMap<usize, E::Stream>>,
+    hired: Cell<usize>,
+    broken_until: Cell<Duration>,
+    stopping: Cell<bool>,
+}
+
+impl<E: Environment> Peers<E> {
+    pub(crate) fn new(environment: E, identity: Identity, deadline: Duration) -> Self {
+        Self {
+            environment,
+            identity,
+            deadline,
+            peers: RefCell::default(),
+            stopping: Cell::new(false),
+            waiting: RefCell::default(),
+        }
+    }
+
+    /// Queues slices with their peers.
+    pub(crate) fn enqueue(self: &Rc<Self>, slices: Vec<Slice>) {
+        for slice in slices {
+            if self.stopping.get() {
+                return;
+            }
+            let peer = self.peer(&slice.endpoint);
+            peer.queue.borrow_mut().push_back(slice);
+            let sleeper = peer.idle.borrow_mut().pop();
+            match sleeper {
+                Some(waker) => waker.wake(),
+                None if peer.workers.get() < CONNECTIONS_PER_PEER => self.hire(&peer),
+                None => {}
+            }
+        }
+    }
+
+    /// Breaks every connection; slices in flight fail, queued ones too.
+    pub(crate) fn stop(&self) {
+        self.stopping.set(true);
+        for peer in self.peers.borrow().values() {
+            peer.stopping.set(true);
+            peer.queue.borrow_mut().clear();
+            peer.streams.borrow().values().for_each(Stream::shutdown);
+            peer.idle.borrow_mut().drain(..).for_each(Waker::wake);
+        }
+        self.wake_if_ended();
+    }
+
+    /// Resolves when [`Peers::stop`] was called and every worker has ended.
+    pub(crate) async fn ended(&self) {
+        poll_fn(|context| {
+            if self.has_ended() {
+                return Poll::Ready(());
+            }
+            *self.waiting.borrow_mut() = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    fn has_ended(&self) -> bool {
+        self.stopping.get()
+            && self
+                .peers
+                .borrow()
+                .values()
+                .all(|peer| peer.workers.get() == 0)
+    }
+
+    fn wake_if_ended(&self) {
+        if self.has_ended()
+            && let Some(waker) = self.waiting.borrow_mut().take()
+        {
+            waker.wake();
+        }
+    }
+
+    fn peer(&self, endpoint: &Arc<str>) -> Rc<Peer<E>> {
+        let mut peers = self.peers.borrow_mut();
+        let make = || {
+            Rc::new(Peer {
+                endpoint: endpoint.clone(),
+                queue: RefCell::default(),
+                workers: Cell::new(0),
+                idle: RefCell::default(),
+                streams: RefCell::default(),
+                hired: Cell::new(0),
+                broken_until: Cell::new(Duration::ZERO),
+                stopping: Cell::new(false),
+            })
+        };
+        peers.entry(endpoint.clone()).or_insert_with(make).clone()
+    }
+
+    fn hire(self: &Rc<Self>, peer: &Rc<Peer<E>>) {
+        peer.workers.set(peer.workers.get() + 1);
+        let worker = peer.hired.replace(peer.hired.get() + 1);
+        let (peers, peer) = (self.clone(), peer.clone());
+        self.environment.spawn(async move {
+            peers.work(&peer, worker).await;
+            peer.streams.borrow_mut().remove(&worker);
+            peer.workers.set(peer.workers.get() - 1);
+            peers.wake_if_ended();
+        });
+    }
+
+    async fn work(&self, peer: &Peer<E>, worker: usize) {
+        let mut stream: Option<E::Stream> = None;
+        while let Some(slice) = peer.next_slice().await {
+            let reused = stream.is_some();
+            let connection = match stream.take() {
+                Some(connection) => Ok(connection),
+                None => self.connect(peer, worker).await,
+            };
+            let mut outcome = match connection {
+                Ok(connection) => self.exchange(connection, &slice).await,
+                Err(error) => Err(error),
+            };
+            if reused && outcome.as_ref().is_err_and(is_broken) && !self.stopping.get() {
+                // An idle connection may have died with a peer that is back: every slice can be sent twice.
+                outcome = match self.connect(peer, worker).await {
+                    Ok(connection) => self.exchange(connection, &slice).await,
+                    Err(error) => Err(error),
+                };
+            }
+            match outcome {
+                Ok((connection, verdicts)) => {
+                    stream = Some(connection);
+                    slice.finish(verdicts);
+                }
+                Err(error) => {
+                    peer.streams.borrow_mut().remove(&worker);
+                    slice.fail(&error);
+                }
+            }
+        }
+    }
+
+    async fn connect(&self, peer: &Peer<E>, worker: usize) -> Result<E::Stream, TransferError> {
+        let unreachable = |reason: String| TransferError::Unreachable {
+            peer: peer.endpoint.to_string(),
+            reason,
+        };
+        if self.environment.now() < peer.broken_until.get() {
+            return Err(unreachable(
+                "it could not be reached a moment ago".to_owned(),
+            ));
+        }
+        let connected = self.greet(&peer.endpoint).await;
+        match connected {
+            Ok(stream) => {
+                peer.streams.borrow_mut().insert(worker, stream.clone());
+                Ok(stream)
+            }
+            Err(error) => {
+                peer.broken_until
+                    .set(self.environment.now() + PEER_BREAKER_OPEN);
+                Err(unreachable(error.to_string()))
+            }
+        }
+    }
+
+    async fn greet(&self, endpoint: &str) -> io::Result<E::Stream> {
+        let address = resolve(endpoint)?;
+        let stream = connect_within(&self.environment, CONNECT_DEADLINE, address).await?;
+        let talk = async {
+            wire::send_bytes(&stream, Hello::new(Role::Client, self.identity).encode()).await?;
+            wire::receive_frame(&stream).await
+        };
+        let (header, body) = within(&self.environment, CONNECT_DEADLINE, &stream, talk).await?;
+        if header.kind == Kind::Failure {
+            let (status, message) = decode_failure(&body).map_err(wire::invalid)?;
+            return Err(io::Error::other(format!("{message} ({status})")));
+        }
+        let welcome = Welcome::decode(&body).map_err(wire::invalid)?;
+        match welcome.status {
+            Status::Ok => Ok(stream),
+            _ => Err(io::Error::other(welcome.message)),
+        }
+    }
+
+    /// One request and reply. On success the connection can be used again.
+    async fn exchange(
+        &self,
+        stream: E::Stream,
+        slice: &Slice,
+    ) -> Result<(E::Stream, Vec<Result<u32, Status>>), TransferError> {
+        let talk = async {
+            match slice.direction {
+                Direction::Write => write_slice(&stream, slice).await,
+                _ => read_slice(&stream, slice).await,
+            }
+        };
+        let outcome = within(&self.environment, self.deadline, &stream, talk).await;
+        outcome.map(|verdicts| (stream, verdicts)).map_err(|error| {
+            let peer = slice.endpoint.to_string();
+            match error.kind() {
+                io::ErrorKind::TimedOut => TransferError::Deadline {
+                    peer,
+                    deadline: self.deadline,
+                },
+                _ => TransferError::Broken {
+                    peer,
+                    reason: error.to_string(),
+                },
+            }
+        })
+    }
+}
+
+impl<E: Environment> Peer<E> {
+    /// The next slice, or `None` when the shard stops.
+    async fn next_slice(&self) -> Option<Slice> {
+        poll_fn(|context| {
+            if self.stopping.get() {
+                return Poll::Ready(None);
+            }
+            if let Some(slice) = self.queue.borrow_mut().pop_front() {
+                return Poll::Ready(Some(slice));
+            }
+            self.idle.borrow_mut().push(context.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+fn is_broken(error: &TransferError) -> bool {
+    matches!(error, TransferError::Broken { .. })
+}
+
+fn resolve(endpoint: &str) -> io::Result<SocketAddr> {
+    if let Ok(address) = endpoint.parse() {
+        return Ok(address);
+    }
+    endpoint
+        .to_socket_addrs()?
+        .next()
+        .ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+async fn write_slice<S: Stream>(stream: &S, slice: &Slice) -> io::Result<Vec<Result<u32, Status>>> {
+    let mut message = Message::new();
+    message.push_owned(wire::encode_request(
+        0,
+        slice.direction,
+        slice.segment,
+        &slice.pieces,
+    ));
+    let checksums = slice.load(&mut message);
+    stream.send_message(message).await?;
+    let reply = receive_reply(stream, slice).await?;
+    Ok(slice
+        .parts
+        .iter()
+        .zip(checksums)
+        .map(|(part, sum)| verdict(&reply.status[part.pieces.clone()], sum))
+        .collect())
+}
+
+async fn read_slice<S: Stream>(stream: &S, slice: &Slice) -> io::Result<Vec<Result<u32, Status>>> {
+    wire::send_bytes(
+        stream,
+        wire::encode_request(0, slice.direction, slice.segment, &slice.pieces),
+    )
+    .await?;
+    let reply = receive_reply(stream, slice).await?;
+    let mut message = Message::new();
+    for part in &slice.parts {
+        if reply.status[part.pieces.clone()]
+            .iter()
+            .all(|status| *status == Status::Ok)
+        {
+            slice.borrow(part, &mut message);
+        }
+    }
+    if message.bytes() as u64 != reply.payload_bytes {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "The peer announced another length than was asked",
+        ));
+    }
+    if message.bytes() > 0 {
+        stream.receive_message(message).await?;
+    }
+    let mut blocks = Vec::new();
+    let check = |part: &super::slice::Part| {
+        let statuses = &reply.status[part.pieces.clone()];
+        verdict(statuses, 0).map(|_| slice.checksum(part, &mut blocks))
+    };
+    Ok(slice.parts.iter().map(check).collect())
+}
+
+async fn receive_reply<S: Stream>(stream: &S, slice: &Slice) -> io::Result<wire::SliceReply> {
+    let (header, body) = wire::receive_frame(stream).await?;
+    if header.kind == Kind::Failure {
+        let (status, message) = decode_failure(&body).map_err(wire::invalid)?;
+        return Err(io::Error::other(format!("{message} ({status})")));
+    }
+    let reply = wire::decode_reply(&body)?;
+    if reply.status.len() != slice.pieces.len() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "The peer answered another number of pieces",
+        ));
+    }
+    Ok(reply)
+}
+
+fn verdict(statuses: &[Status], checksum: u32) -> Result<u32, Status> {
+    match statuses.iter().find(|status| **status != Status::Ok) {
+        Some(status) => Err(*status),
+        None => Ok(checksum),
+    }
+}

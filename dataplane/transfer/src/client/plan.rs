@@ -1,0 +1,256 @@
+//! Cutting a batch into slices: large objects are split, small ones share a slice, all sizes known before anything moves.
+
+use super::batch::Batch;
+use super::slice::{Part, Slice, Trailer};
+use crate::limits::{SLICE_BYTES_MAX, SLICE_BYTES_MIN, SLICE_PIECES_MAX, SLICES_PER_BATCH};
+use crate::place::Place;
+use crate::wire::{Direction, Piece};
+use perigee_schemas::extent::{
+    BLOCK_BYTES, checksum_count, footer_bytes, footer_offset, generation_offset,
+};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A range of the caller's memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memory {
+    pub(crate) address: usize,
+    pub(crate) bytes: usize,
+}
+
+impl Memory {
+    pub(crate) fn piece(self) -> perigee_memory::Piece {
+        perigee_memory::Piece {
+            ptr: self.address as *const u8,
+            len: self.bytes,
+        }
+    }
+}
+
+/// What a job moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// The whole object, written with its footer.
+    Write,
+    /// Payload from this byte on.
+    Read(u64),
+    /// The block checksums of the footer.
+    ReadChecksums,
+}
+
+/// One transfer of a batch.
+#[derive(Clone, Debug)]
+pub(crate) struct TcpJob {
+    pub(crate) place: Place,
+    pub(crate) content: Content,
+    pub(crate) memory: Vec<Memory>,
+}
+
+impl TcpJob {
+    fn bytes(&self) -> u64 {
+        self.memory.iter().map(|memory| memory.bytes as u64).sum()
+    }
+}
+
+/// A batch and its slices, ready to be submitted.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) batch: Arc<Batch>,
+    pub(crate) slices: Vec<Slice>,
+}
+
+impl Plan {
+    /// Cuts jobs into slices. Every job's memory has the length of what it moves.
+    pub(crate) fn new(jobs: &[TcpJob]) -> Self {
+        let total: u64 = jobs.iter().map(TcpJob::bytes).sum();
+        let target = (total / SLICES_PER_BATCH).clamp(SLICE_BYTES_MIN, SLICE_BYTES_MAX);
+        let mut planner = Planner {
+            target: target.next_multiple_of(BLOCK_BYTES),
+            ..Planner::default()
+        };
+        let parts: Vec<usize> = jobs
+            .iter()
+            .enumerate()
+            .map(|(index, job)| planner.add(index, job))
+            .collect();
+        let mut slices = planner.finished;
+        slices.extend(planner.open.into_values());
+        let batch = Arc::new(Batch::new(&parts, slices.len()));
+        for slice in &mut slices {
+            slice.join(batch.clone());
+        }
+        Self { batch, slices }
+    }
+}
+
+#[derive(Default)]
+struct Planner {
+    target: u64,
+    open: HashMap<(u128, bool), Slice>,
+    finished: Vec<Slice>,
+    open_bytes: HashMap<(u128, bool), u64>,
+}
+
+impl Planner {
+    /// Plans one job; returns its number of parts.
+    fn add(&mut self, index: usize, job: &TcpJob) -> usize {
+        let total = job.bytes();
+        let mut rest = MemoryCursor::new(&job.memory);
+        let mut start = 0;
+        let mut number = 0;
+        while start < total || number == 0 {
+            let bytes = self.target.min(total - start);
+            self.add_part(index, number, job, start, bytes, &mut rest);
+            start += bytes;
+            number += 1;
+        }
+        number
+    }
+
+    fn add_part(
+        &mut self,
+        job_index: usize,
+        number: usize,
+        job: &TcpJob,
+        start: u64,
+        bytes: u64,
+        memory: &mut MemoryCursor<'_>,
+    ) {
+        let memory = memory.take(bytes);
+        let (pieces, trailer) = part_pieces(job, start, bytes);
+        let write = job.content == Content::Write;
+        let key = (job.place.segment.id.0, write);
+        let slice = self
+            .open
+            .entry(key)
+            .or_insert_with(|| new_slice(job, write));
+        let mut bytes_open = self.open_bytes.get(&key).copied().unwrap_or(0);
+        // One range of memory is kept free for the frame, and two for the footers of the part.
+        let ranges = slice.memory.len() + slice.parts.len() + memory.len() + 3;
+        let full = slice.pieces.len() + pieces.len() > SLICE_PIECES_MAX
+            || ranges > SLICE_PIECES_MAX
+            || bytes_open + bytes > self.target;
+        if full && !slice.parts.is_empty() {
+            let finished = std::mem::replace(slice, new_slice(job, write));
+            self.finished.push(finished);
+            bytes_open = 0;
+        }
+        let slice = self
+            .open
+            .entry(key)
+            .or_insert_with(|| new_slice(job, write));
+        let memory_range = slice.memory.len()..slice.memory.len() + memory.len();
+        let piece_range = slice.pieces.len()..slice.pieces.len() + pieces.len();
+        slice.memory.extend(memory);
+        slice.pieces.extend(pieces);
+        slice.parts.push(Part {
+            job: job_index,
+            number,
+            bytes,
+            memory: memory_range,
+            pieces: piece_range,
+            trailer,
+        });
+        self.open_bytes.insert(key, bytes_open + bytes);
+    }
+}
+
+fn new_slice(job: &TcpJob, write: bool) -> Slice {
+    let direction = if write {
+        Direction::Write
+    } else {
+        Direction::Read
+    };
+    Slice::new(
+        Arc::from(job.place.segment.endpoint.as_str()),
+        job.place.segment.id,
+        direction,
+    )
+}
+
+/// The ranges of the segment that a part touches, and what its writer adds.
+fn part_pieces(job: &TcpJob, start: u64, bytes: u64) -> (Vec<Piece>, Trailer) {
+    let place = &job.place;
+    let payload = place.payload_bytes;
+    let piece = |offset: u64, bytes: u64| {
+        Piece::new(
+            place.offset + offset,
+            bytes,
+            place.offset,
+            payload,
+            place.generation,
+        )
+    };
+    match job.content {
+        Content::Read(first) => (vec![piece(first + start, bytes)], Trailer::None),
+        Content::ReadChecksums => (
+            vec![piece(footer_offset(payload) + start, bytes)],
+            Trailer::None,
+        ),
+        Content::Write if bytes == payload => {
+            let pieces = vec![
+                piece(0, bytes),
+                piece(footer_offset(payload), footer_bytes(payload)),
+            ];
+            (
+                pieces,
+                Trailer::Footer {
+                    payload_bytes: payload,
+                    generation: place.generation,
+                },
+            )
+        }
+        Content::Write => {
+            let block = start / BLOCK_BYTES;
+            let checksums = piece(
+                footer_offset(payload) + block * 4,
+                checksum_count(bytes) * 4,
+            );
+            let mut pieces = vec![piece(start, bytes), checksums];
+            let generation = (start == 0).then_some(place.generation);
+            if generation.is_some() {
+                pieces.push(piece(generation_offset(payload), 8));
+            }
+            (pieces, Trailer::Checksums { generation })
+        }
+    }
+}
+
+/// Takes ranges off the front of a list of memory.
+struct MemoryCursor<'a> {
+    memory: &'a [Memory],
+    used: usize,
+}
+
+impl<'a> MemoryCursor<'a> {
+    fn new(memory: &'a [Memory]) -> Self {
+        Self { memory, used: 0 }
+    }
+
+    fn take(&mut self, mut bytes: u64) -> Vec<Memory> {
+        let mut taken = Vec::new();
+        while bytes > 0 {
+            let Some(first) = self.memory.first() else {
+                break;
+            };
+            let length =
+                (first.bytes - self.used).min(usize::try_from(bytes).unwrap_or(usize::MAX));
+            if length > 0 {
+                taken.push(Memory {
+                    address: first.address + self.used,
+                    bytes: length,
+                });
+            }
+            self.used += length;
+            bytes -= length as u64;
+            if self.used == first.bytes {
+                self.memory = &self.memory[1..];
+                self.used = 0;
+            }
+        }
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests;

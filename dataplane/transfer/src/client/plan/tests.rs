@@ -1,0 +1,96 @@
+//! Every byte of every job is planned exactly once, within the limits of a slice.
+
+use super::*;
+use crate::place::SegmentAddress;
+use perigee_schemas::Identity;
+use perigee_schemas::extent::extent_bytes;
+use proptest::prelude::*;
+
+fn place(segment: u128, offset: u64, payload_bytes: u64) -> Place {
+    let segment = SegmentAddress {
+        id: Identity(segment),
+        bytes: 1 << 40,
+        endpoint: "127.0.0.1:1".to_owned(),
+        host_id: String::new(),
+        rendezvous: String::new(),
+    };
+    Place {
+        segment: Arc::new(segment),
+        offset,
+        payload_bytes,
+        generation: 7,
+    }
+}
+
+fn job(content: Content, segment: u128, lengths: &[usize]) -> TcpJob {
+    let mut address = 0x1000;
+    let memory = lengths.iter().map(|bytes| {
+        let memory = Memory {
+            address,
+            bytes: *bytes,
+        };
+        address += bytes;
+        memory
+    });
+    let memory: Vec<Memory> = memory.collect();
+    let payload = lengths.iter().sum::<usize>() as u64;
+    TcpJob {
+        place: place(segment, 1 << 20, payload),
+        content,
+        memory,
+    }
+}
+
+proptest! {
+    #[test]
+    fn parts_cover_each_job_in_order(
+        sizes in proptest::collection::vec(proptest::collection::vec(1usize..3_000_000, 1..4), 1..40),
+        write: bool,
+    ) {
+        let content = if write { Content::Write } else { Content::Read(0) };
+        let jobs: Vec<TcpJob> =
+            sizes.iter().enumerate().map(|(i, lengths)| job(content, i as u128 % 2, lengths)).collect();
+        let plan = Plan::new(&jobs);
+        let mut parts: Vec<(usize, usize, usize, u64)> = Vec::new();
+        for slice in &plan.slices {
+            prop_assert!(slice.pieces.len() <= SLICE_PIECES_MAX);
+            prop_assert!(slice.memory.len() + slice.parts.len() < SLICE_PIECES_MAX);
+            for part in &slice.parts {
+                let memory = &slice.memory[part.memory.clone()];
+                let bytes: usize = memory.iter().map(|m| m.bytes).sum();
+                prop_assert_eq!(bytes as u64, part.bytes);
+                parts.push((part.job, part.number, memory[0].address, part.bytes));
+                let end = slice.pieces[part.pieces.clone()].iter().map(|p| p.offset() + p.bytes()).max().unwrap();
+                let place = &jobs[part.job].place;
+                prop_assert!(end <= place.offset + extent_bytes(place.payload_bytes));
+            }
+        }
+        parts.sort_unstable();
+        for (index, job) in jobs.iter().enumerate() {
+            let mut next = 0x1000;
+            let mut total = 0;
+            for (_, _, address, bytes) in parts.iter().filter(|part| part.0 == index) {
+                prop_assert_eq!(*address, next);
+                next += *bytes as usize;
+                total += bytes;
+            }
+            prop_assert_eq!(total, job.place.payload_bytes);
+        }
+    }
+}
+
+#[test]
+fn a_large_batch_is_cut_into_slices_of_the_limit() {
+    let jobs: Vec<TcpJob> = (0..16)
+        .map(|_| job(Content::Read(0), 1, &[1 << 20]))
+        .collect();
+    let plan = Plan::new(&jobs);
+    assert_eq!(plan.slices.len(), 16);
+}
+
+#[test]
+fn small_objects_share_a_slice() {
+    let jobs: Vec<TcpJob> = (0..128).map(|_| job(Content::Write, 1, &[4096])).collect();
+    let plan = Plan::new(&jobs);
+    assert_eq!(plan.slices.len(), 4);
+}

@@ -1,0 +1,43 @@
+//! Bounded waits on a stream. The kernel may still own the memory of a wait that is cut short, so the stream is broken
+//! first and the wait then ends by itself.
+
+use futures_lite::future::or;
+use perigee_shard::{Environment, Stream};
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::time::Duration;
+
+/// Waits for `work`; after `length` the stream is broken and the result is [`io::ErrorKind::TimedOut`].
+pub(crate) async fn within<E: Environment, T>(
+    environment: &E,
+    length: Duration,
+    stream: &E::Stream,
+    work: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
+    let mut work = pin!(work);
+    let first = or(async { Some(work.as_mut().await) }, async {
+        environment.sleep(length).await;
+        None
+    })
+    .await;
+    if let Some(result) = first {
+        return result;
+    }
+    stream.shutdown();
+    let _ = work.await;
+    Err(io::ErrorKind::TimedOut.into())
+}
+
+/// Waits for a connection; gives it up after `length`.
+pub(crate) async fn connect_within<E: Environment>(
+    environment: &E,
+    length: Duration,
+    address: std::net::SocketAddr,
+) -> io::Result<E::Stream> {
+    or(environment.connect(address), async {
+        environment.sleep(length).await;
+        Err(io::ErrorKind::TimedOut.into())
+    })
+    .await
+}

@@ -1,0 +1,367 @@
+//! Moving objects for a client: each place by its nearest route, remote ones together in one batch.
+//!
+//! Copies in mapped memory run on the caller's thread while the shards move what goes over TCP.
+
+use crate::client::{Content, Memory, Plan, TcpClient, TcpJob};
+use crate::error::TransferError;
+use crate::extent::MappedExtent;
+use crate::place::Place;
+use crate::range::{Cover, RangeJob};
+use crate::route::{Reach, Route, RouteCounts, Routes};
+use crate::segments::SegmentTable;
+use crate::shared_memory::SharedMemory;
+use perigee_memory::{Piece, PieceMut};
+use perigee_schemas::Identity;
+use perigee_shard::Congestion;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+/// How an engine works.
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// Random identity of the client.
+    pub identity: Identity,
+    /// Identity of this host.
+    pub host_id: String,
+    /// Allowed routes.
+    pub routes: Routes,
+    /// Shards that move slices over TCP; started with the first such transfer.
+    pub shards: usize,
+    /// Longest a slice may take.
+    pub deadline: Duration,
+    /// Congestion control of data connections.
+    pub congestion: Congestion,
+}
+
+/// One object to write.
+#[derive(Clone, Copy, Debug)]
+pub struct WriteJob<'a> {
+    /// Where it goes.
+    pub place: &'a Place,
+    /// Its payload.
+    pub pieces: &'a [Piece],
+}
+
+/// One object to read whole.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadJob<'a> {
+    /// Where it lies.
+    pub place: &'a Place,
+    /// CRC-32C of the object.
+    pub checksum: u32,
+    /// Where the payload goes; the pieces have exactly its length.
+    pub pieces: &'a [PieceMut],
+}
+
+/// Transfers of one client. Shared by all its threads.
+#[derive(Debug)]
+pub struct Engine {
+    options: EngineOptions,
+    own: Arc<SegmentTable>,
+    shared: SharedMemory,
+    tcp: RwLock<Option<Arc<TcpClient>>>,
+    counts: RouteCounts,
+}
+
+type Outcome<T> = Vec<Result<T, TransferError>>;
+
+impl Engine {
+    /// An engine that also reaches this process's own segments.
+    pub fn new(options: EngineOptions, own: Arc<SegmentTable>) -> Self {
+        Self {
+            options,
+            own,
+            shared: SharedMemory::default(),
+            tcp: RwLock::default(),
+            counts: RouteCounts::default(),
+        }
+    }
+
+    /// Bytes moved so far.
+    pub fn counts(&self) -> &RouteCounts {
+        &self.counts
+    }
+
+    /// Writes objects; the outcome of each is the CRC-32C of its payload.
+    ///
+    /// # Safety
+    /// The pieces must be valid for reads and unchanged until the call returns.
+    pub unsafe fn write(&self, jobs: &[WriteJob<'_>]) -> Outcome<u32> {
+        let bytes = |job: &WriteJob<'_>| job.pieces.iter().map(|piece| piece.len as u64).sum();
+        let reaches: Vec<_> = jobs
+            .iter()
+            .map(|job| self.reach(job.place, bytes(job)))
+            .collect();
+        let remote = select(jobs, &reaches, |job| {
+            let memory = job.pieces.iter().map(|p| Memory {
+                address: p.ptr as usize,
+                bytes: p.len,
+            });
+            TcpJob {
+                place: job.place.clone(),
+                content: Content::Write,
+                memory: memory.collect(),
+            }
+        });
+        let flight = self.take_off(&remote);
+        let near = jobs.iter().zip(&reaches).map(|(job, reach)| match reach {
+            Ok(Some(reach)) => {
+                self.counts
+                    .count_written(reach.route(), job.place.payload_bytes);
+                extent(reach, job.place)?.write(job.place.generation, job.pieces)
+            }
+            Ok(None) => {
+                self.counts
+                    .count_written(Route::Tcp, job.place.payload_bytes);
+                Ok(0)
+            }
+            Err(error) => Err(error.clone()),
+        });
+        let mut outcome: Vec<_> = near.collect();
+        merge(&mut outcome, &reaches, flight.land());
+        outcome
+    }
+
+    /// Reads objects whole and checks them.
+    ///
+    /// # Safety
+    /// The pieces must be valid for writes and not used by others until the call returns.
+    pub unsafe fn read(&self, jobs: &[ReadJob<'_>]) -> Outcome<()> {
+        let bytes = |job: &ReadJob<'_>| job.pieces.iter().map(|piece| piece.len as u64).sum();
+        let reaches: Vec<_> = jobs
+            .iter()
+            .map(|job| self.reach(job.place, bytes(job)))
+            .collect();
+        let remote = select(jobs, &reaches, |job| {
+            let memory = job.pieces.iter().map(|p| Memory {
+                address: p.ptr as usize,
+                bytes: p.len,
+            });
+            TcpJob {
+                place: job.place.clone(),
+                content: Content::Read(0),
+                memory: memory.collect(),
+            }
+        });
+        let flight = self.take_off(&remote);
+        let near = jobs.iter().zip(&reaches).map(|(job, reach)| match reach {
+            Ok(Some(reach)) => {
+                self.counts
+                    .count_read(reach.route(), job.place.payload_bytes);
+                extent(reach, job.place)?.read(job.place.generation, job.checksum, job.pieces)?;
+                Ok(job.checksum)
+            }
+            Ok(None) => {
+                self.counts.count_read(Route::Tcp, job.place.payload_bytes);
+                Ok(job.checksum)
+            }
+            Err(error) => Err(error.clone()),
+        });
+        let mut outcome: Vec<_> = near.collect();
+        merge(&mut outcome, &reaches, flight.land());
+        let check = |(found, job): (Result<u32, TransferError>, &ReadJob<'_>)| match found? {
+            found if found == job.checksum => Ok(()),
+            found => Err(TransferError::Checksum {
+                found,
+                expected: job.checksum,
+            }),
+        };
+        outcome.into_iter().zip(jobs).map(check).collect()
+    }
+
+    /// Reads ranges of objects; each covering block is checked.
+    ///
+    /// # Safety
+    /// The targets must be valid for writes and not used by others until the call returns.
+    pub unsafe fn read_ranges(&self, jobs: &[RangeJob<'_>]) -> Outcome<()> {
+        let reaches: Vec<_> = jobs
+            .iter()
+            .map(|job| self.reach(job.place, job.place.payload_bytes))
+            .collect();
+        let mut covers: Vec<_> = jobs.iter().map(Cover::new).collect();
+        let mut remote = Vec::new();
+        for ((job, reach), cover) in jobs.iter().zip(&reaches).zip(&mut covers) {
+            if let (Ok(None), Ok(cover)) = (reach, cover)
+                && !cover.is_empty()
+            {
+                remote.extend(cover_jobs(job.place, cover));
+            }
+        }
+        let mut landed = self.take_off(&remote).land().into_iter();
+        let deliver = |((job, reach), cover): (
+            (&RangeJob<'_>, &Result<_, TransferError>),
+            Result<Cover, _>,
+        )| {
+            let mut cover = cover?;
+            match reach {
+                Ok(Some(reach)) => {
+                    cover.copy_from(extent(reach, job.place)?, job.place.generation)?
+                }
+                Ok(None) if cover.is_empty() => {}
+                Ok(None) => {
+                    let both = [landed.next(), landed.next()];
+                    both.into_iter().flatten().collect::<Result<Vec<_>, _>>()?;
+                }
+                Err(error) => return Err(error.clone()),
+            }
+            let route = reach
+                .as_ref()
+                .ok()
+                .and_then(Option::as_ref)
+                .map_or(Route::Tcp, Reach::route);
+            self.counts.count_read(route, job.target.len as u64);
+            // SAFETY: the caller vouches for the target.
+            unsafe { cover.deliver(job) }
+        };
+        jobs.iter().zip(&reaches).zip(covers).map(deliver).collect()
+    }
+
+    /// Drops mappings of owners that have gone. Called now and then.
+    pub fn sweep(&self) {
+        self.shared.sweep();
+    }
+
+    /// Breaks all connections; transfers in flight fail.
+    pub fn close(&self) {
+        let tcp = self
+            .tcp
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(tcp) = tcp {
+            tcp.stop();
+        }
+    }
+
+    /// The nearest way to a place for buffers of this many bytes; `None` is TCP.
+    fn reach(&self, place: &Place, buffers: u64) -> Result<Option<Reach>, TransferError> {
+        if buffers != place.payload_bytes {
+            return Err(TransferError::BufferSize {
+                buffers,
+                wanted: place.payload_bytes,
+            });
+        }
+        if !place.is_in_bounds() {
+            return Err(TransferError::OutOfBounds {
+                offset: place.offset,
+                bytes: place.payload_bytes,
+            });
+        }
+        Ok(Reach::find(
+            place,
+            self.options.routes,
+            &self.options.host_id,
+            &self.own,
+            &self.shared,
+        ))
+    }
+
+    fn take_off(&self, jobs: &[TcpJob]) -> Flight {
+        if jobs.is_empty() {
+            return Flight::Empty;
+        }
+        match self.tcp() {
+            Ok(tcp) => {
+                let plan = Plan::new(jobs);
+                tcp.submit(plan.slices);
+                Flight::Flying(plan.batch)
+            }
+            Err(error) => Flight::Refused(vec![Err(error); jobs.len()]),
+        }
+    }
+
+    fn tcp(&self) -> Result<Arc<TcpClient>, TransferError> {
+        if let Some(tcp) = &*self.tcp.read().unwrap_or_else(PoisonError::into_inner) {
+            return Ok(tcp.clone());
+        }
+        let mut tcp = self.tcp.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tcp) = &*tcp {
+            return Ok(tcp.clone());
+        }
+        let options = &self.options;
+        let started = TcpClient::start(
+            options.shards,
+            options.identity,
+            options.deadline,
+            &options.congestion,
+        )?;
+        Ok(tcp.insert(Arc::new(started)).clone())
+    }
+}
+
+enum Flight {
+    Empty,
+    Flying(Arc<crate::client::Batch>),
+    Refused(Outcome<u32>),
+}
+
+impl Flight {
+    fn land(self) -> Outcome<u32> {
+        match self {
+            Flight::Empty => Vec::new(),
+            Flight::Flying(batch) => batch.wait(),
+            Flight::Refused(outcome) => outcome,
+        }
+    }
+}
+
+fn extent(reach: &Reach, place: &Place) -> Result<MappedExtent, TransferError> {
+    let out_of_bounds = TransferError::OutOfBounds {
+        offset: place.offset,
+        bytes: place.payload_bytes,
+    };
+    let base = reach.extent(place).ok_or(out_of_bounds)?;
+    // SAFETY: the extent lies inside memory that `reach` keeps mapped, at a multiple of 8 from a page border; `reach`
+    // outlives the value at every use in this file.
+    Ok(unsafe { MappedExtent::new(base, place.payload_bytes) })
+}
+
+fn select<J>(
+    jobs: &[J],
+    reaches: &[Result<Option<Reach>, TransferError>],
+    remote: impl Fn(&J) -> TcpJob,
+) -> Vec<TcpJob> {
+    let is_remote = |(job, reach)| matches!(reach, &Ok(None)).then_some(job);
+    jobs.iter()
+        .zip(reaches)
+        .filter_map(is_remote)
+        .map(remote)
+        .collect()
+}
+
+/// Puts the outcomes of remote jobs where they belong.
+fn merge(
+    outcome: &mut [Result<u32, TransferError>],
+    reaches: &[Result<Option<Reach>, TransferError>],
+    landed: Outcome<u32>,
+) {
+    let remote = outcome
+        .iter_mut()
+        .zip(reaches)
+        .filter(|(_, reach)| matches!(reach, Ok(None)));
+    for ((slot, _), result) in remote.zip(landed) {
+        *slot = result;
+    }
+}
+
+/// The two reads that fill a cover: its blocks and the checksums of all blocks.
+fn cover_jobs(place: &Place, cover: &mut Cover) -> [TcpJob; 2] {
+    let memory = |bytes: &mut Vec<u8>| {
+        vec![Memory {
+            address: bytes.as_mut_ptr() as usize,
+            bytes: bytes.len(),
+        }]
+    };
+    [
+        TcpJob {
+            place: place.clone(),
+            content: Content::Read(cover.start),
+            memory: memory(&mut cover.bytes),
+        },
+        TcpJob {
+            place: place.clone(),
+            content: Content::ReadChecksums,
+            memory: memory(&mut cover.checksums),
+        },
+    ]
+}

@@ -1,0 +1,98 @@
+//! Why bytes did not move, or may not be used.
+
+use perigee_schemas::Status;
+use std::time::Duration;
+
+/// Why one transfer failed. The peer is named by its endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TransferError {
+    /// The peer cannot be reached.
+    #[error("Peer {peer} cannot be reached: {reason}")]
+    Unreachable {
+        /// Its endpoint.
+        peer: String,
+        /// The kernel's answer.
+        reason: String,
+    },
+    /// The connection broke during the transfer.
+    #[error("Connection to peer {peer} broke: {reason}")]
+    Broken {
+        /// Its endpoint.
+        peer: String,
+        /// What happened.
+        reason: String,
+    },
+    /// The transfer did not finish in time.
+    #[error("Peer {peer} did not finish within {deadline:?}")]
+    Deadline {
+        /// Its endpoint.
+        peer: String,
+        /// The time it had.
+        deadline: Duration,
+    },
+    /// The peer refused the transfer.
+    #[error("Peer {peer} refused: {status}")]
+    Refused {
+        /// Its endpoint.
+        peer: String,
+        /// Its verdict.
+        status: Status,
+    },
+    /// The place lies outside its segment.
+    #[error("Range at {offset} of {bytes} bytes lies outside the segment")]
+    OutOfBounds {
+        /// First byte.
+        offset: u64,
+        /// Length.
+        bytes: u64,
+    },
+    /// The extent was given to another object meanwhile.
+    #[error("The extent holds another generation than the descriptor")]
+    Stale,
+    /// The bytes are not the ones that were put.
+    #[error("Checksum {found:#010x} is not {expected:#010x}")]
+    Checksum {
+        /// Of the bytes read.
+        found: u32,
+        /// Of the bytes put.
+        expected: u32,
+    },
+    /// The caller's buffers do not match the object.
+    #[error("Buffers of {buffers} bytes for {wanted} bytes")]
+    BufferSize {
+        /// Bytes of the buffers.
+        buffers: u64,
+        /// Bytes of the object or range.
+        wanted: u64,
+    },
+    /// The engine could not start or has been closed.
+    #[error("Transfer engine is not available: {0}")]
+    Engine(String),
+}
+
+impl TransferError {
+    /// The status that callers of the store see.
+    pub fn status(&self) -> Status {
+        match self {
+            TransferError::Unreachable { .. }
+            | TransferError::Broken { .. }
+            | TransferError::Deadline { .. }
+            | TransferError::Engine(_) => Status::TransferFail,
+            TransferError::Refused { status, .. } => *status,
+            TransferError::OutOfBounds { .. } | TransferError::Stale => Status::InvalidReplica,
+            TransferError::Checksum { .. } => Status::ChecksumMismatch,
+            TransferError::BufferSize { .. } => Status::InvalidParams,
+        }
+    }
+
+    /// Whether the owner of the segment is likely gone, so that other keys on it will fail as well.
+    pub fn is_peer_fault(&self) -> bool {
+        matches!(
+            self,
+            TransferError::Unreachable { .. }
+                | TransferError::Broken { .. }
+                | TransferError::Deadline { .. }
+        )
+    }
+}

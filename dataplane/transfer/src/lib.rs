@@ -1,0 +1,27 @@
+//! Moving slices between segments and buffers: same process, shared memory, TCP.
+//!
+//! [`Engine`] moves whole objects and ranges for a client; [`SegmentServer`] serves the segments of a process to others.
+//! The invariant: bytes are handed out only after their length, generation and checksum were checked on this side.
+
+mod client;
+mod deadline;
+mod engine;
+mod error;
+mod extent;
+mod limits;
+mod place;
+mod range;
+mod route;
+mod segments;
+mod server;
+mod shared_memory;
+mod wire;
+
+pub use engine::{Engine, EngineOptions, ReadJob, WriteJob};
+pub use error::TransferError;
+pub use limits::TRANSFER_DEADLINE;
+pub use place::{Place, SegmentAddress};
+pub use range::RangeJob;
+pub use route::{Route, RouteCounts, Routes};
+pub use segments::SegmentTable;
+pub use server::{SegmentServer, ServerError, ServerOptions};

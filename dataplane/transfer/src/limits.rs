@@ -1,0 +1,39 @@
+//! Bounds of transfers.
+
+use std::time::Duration;
+
+/// Longest a slice may take on the wire before its connection is broken.
+pub const TRANSFER_DEADLINE: Duration = Duration::from_secs(10);
+/// Longest wait for a data connection to be accepted and greeted.
+pub(crate) const CONNECT_DEADLINE: Duration = Duration::from_secs(2);
+/// How long slices to a peer fail at once after it could not be reached.
+pub(crate) const PEER_BREAKER_OPEN: Duration = Duration::from_millis(250);
+/// Connections from one shard to one peer; four saturate memory bandwidth.
+pub(crate) const CONNECTIONS_PER_PEER: usize = 4;
+/// Payload bytes that one slice aims at when a batch is large.
+pub(crate) const SLICE_BYTES_MAX: u64 = 1 << 20;
+/// Payload bytes below which a batch is not split further.
+pub(crate) const SLICE_BYTES_MIN: u64 = 128 << 10;
+/// Slices a batch is split into when it is neither small nor large.
+pub(crate) const SLICES_PER_BATCH: u64 = 8;
+/// Pieces of memory in one slice, below the kernel's limit of 1024 with room for the frame.
+pub(crate) const SLICE_PIECES_MAX: usize = 1000;
+/// Largest body of a slice request or reply in bytes.
+pub(crate) const SLICE_BODY_BYTES_MAX: usize = 64 << 10;
+/// Longest a peer may take to finish a frame it has begun, or to greet.
+pub(crate) const FRAME_DEADLINE: Duration = Duration::from_secs(30);
+/// Data connections that one shard of a server accepts.
+pub(crate) const SERVER_CONNECTIONS_MAX: usize = 65_536;
+/// How long a caller watches its batch before it sleeps.
+pub(crate) const SPIN: Duration = Duration::from_micros(50);
+/// Longest wait for a server's or engine's shards to stop.
+pub(crate) const STOP_DEADLINE: Duration = Duration::from_secs(5);
+/// Longest wait for a peer on the same host to hand out its segments.
+pub(crate) const RENDEZVOUS_DEADLINE: Duration = Duration::from_millis(500);
+/// How long shared memory with a segment is not tried again after it failed.
+pub(crate) const SHARED_MEMORY_RETRY: Duration = Duration::from_secs(5);
+/// Clients of one host that hold mappings at the same time; the oldest has to ask again beyond that.
+pub(crate) const RENDEZVOUS_PEERS_MAX: usize = 1024;
+
+const _: () = assert!(SLICE_PIECES_MAX <= perigee_schemas::limits::SLICE_PIECES_MAX);
+const _: () = assert!(SLICE_BYTES_MAX <= perigee_schemas::limits::SLICE_PAYLOAD_BYTES_MAX);

@@ -1,0 +1,110 @@
+//! Which way bytes go: chosen per place from what has been proven, not from a flag alone.
+
+use crate::place::Place;
+use crate::segments::SegmentTable;
+use crate::shared_memory::SharedMemory;
+use perigee_memory::{MappedSegment, Segment};
+use perigee_schemas::extent::extent_bytes;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The ways bytes can go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Route {
+    /// The segment belongs to this process.
+    SameProcess,
+    /// The segment's memory is mapped here.
+    SharedMemory,
+    /// Over a socket to the owner.
+    Tcp,
+}
+
+/// Which ways are allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Routes {
+    /// Copy directly when the segment belongs to this process.
+    pub same_process: bool,
+    /// Map segments of other processes of this user on this host.
+    pub shared_memory: bool,
+}
+
+impl Default for Routes {
+    fn default() -> Self {
+        Self {
+            same_process: true,
+            shared_memory: true,
+        }
+    }
+}
+
+/// Bytes moved per route and direction since start.
+#[derive(Debug, Default)]
+pub struct RouteCounts {
+    read: [AtomicU64; 3],
+    written: [AtomicU64; 3],
+}
+
+impl RouteCounts {
+    /// Bytes read over a route.
+    pub fn read_bytes(&self, route: Route) -> u64 {
+        self.read[route as usize].load(Ordering::Relaxed)
+    }
+
+    /// Bytes written over a route.
+    pub fn written_bytes(&self, route: Route) -> u64 {
+        self.written[route as usize].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_read(&self, route: Route, bytes: u64) {
+        self.read[route as usize].fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_written(&self, route: Route, bytes: u64) {
+        self.written[route as usize].fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Memory of a segment that this process can touch.
+#[derive(Clone, Debug)]
+pub(crate) enum Reach {
+    Own(Arc<Segment>),
+    Mapped(Arc<MappedSegment>),
+}
+
+impl Reach {
+    /// The nearest way to a place, or `None` for TCP.
+    pub(crate) fn find(
+        place: &Place,
+        routes: Routes,
+        host_id: &str,
+        own: &SegmentTable,
+        shared: &SharedMemory,
+    ) -> Option<Self> {
+        if routes.same_process
+            && let Some(segment) = own.get(place.segment.id)
+        {
+            return Some(Reach::Own(segment));
+        }
+        let same_host = !place.segment.rendezvous.is_empty() && place.segment.host_id == host_id;
+        if routes.shared_memory && same_host && own.get(place.segment.id).is_none() {
+            return shared.get(&place.segment).map(Reach::Mapped);
+        }
+        None
+    }
+
+    pub(crate) fn route(&self) -> Route {
+        match self {
+            Reach::Own(_) => Route::SameProcess,
+            Reach::Mapped(_) => Route::SharedMemory,
+        }
+    }
+
+    /// First byte of an extent, if it lies inside the memory.
+    pub(crate) fn extent(&self, place: &Place) -> Option<*mut u8> {
+        let bytes = extent_bytes(place.payload_bytes);
+        match self {
+            Reach::Own(segment) => segment.range(place.offset, bytes),
+            Reach::Mapped(segment) => segment.range_mut(place.offset, bytes),
+        }
+    }
+}

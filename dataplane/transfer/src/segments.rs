@@ -1,0 +1,48 @@
+//! The segments that this process owns.
+
+use perigee_memory::Segment;
+use perigee_schemas::Identity;
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// Segments by identity. A removed segment lives on until the last transfer on it has ended.
+#[derive(Debug, Default)]
+pub struct SegmentTable {
+    segments: RwLock<HashMap<Identity, Arc<Segment>>>,
+}
+
+impl SegmentTable {
+    /// Adds a segment.
+    pub fn insert(&self, id: Identity, segment: Arc<Segment>) {
+        self.segments
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(id, segment);
+    }
+
+    /// Takes a segment out: no new transfer finds it.
+    pub fn remove(&self, id: Identity) -> Option<Arc<Segment>> {
+        self.segments
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&id)
+    }
+
+    /// The segment of an identity.
+    pub fn get(&self, id: Identity) -> Option<Arc<Segment>> {
+        self.segments
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&id)
+            .cloned()
+    }
+
+    /// All segments.
+    pub fn list(&self) -> Vec<(Identity, Arc<Segment>)> {
+        let segments = self.segments.read().unwrap_or_else(PoisonError::into_inner);
+        segments
+            .iter()
+            .map(|(id, segment)| (*id, segment.clone()))
+            .collect()
+    }
+}

@@ -1,0 +1,199 @@
+//! One data connection, served: greeting, then slice after slice. Every range is checked before a byte moves.
+
+use crate::deadline::within;
+use crate::extent::MappedExtent;
+use crate::limits::{FRAME_DEADLINE, SLICE_PIECES_MAX};
+use crate::segments::SegmentTable;
+use crate::wire::{self, Direction, Piece, SliceRequest};
+use perigee_memory::Segment;
+use perigee_schemas::extent::extent_bytes;
+use perigee_schemas::frame::{Header, Kind};
+use perigee_schemas::limits::{OBJECT_BYTES_MAX, SLICE_PAYLOAD_BYTES_MAX};
+use perigee_schemas::session::{Hello, encode_failure};
+use perigee_schemas::{Identity, Status};
+use perigee_shard::{Environment, Message, Stream};
+use std::io;
+use std::sync::Arc;
+
+/// Serves until the peer leaves or misbehaves.
+pub(super) async fn serve_connection<E: Environment>(
+    environment: &E,
+    stream: &E::Stream,
+    table: &SegmentTable,
+    identity: Identity,
+) -> io::Result<()> {
+    within(environment, FRAME_DEADLINE, stream, greet(stream, identity)).await?;
+    loop {
+        let header = match wire::receive_header(stream).await {
+            Ok(header) => header,
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+            Err(error) => return refuse(stream, 0, Status::DeserializeFail, error).await,
+        };
+        within(
+            environment,
+            FRAME_DEADLINE,
+            stream,
+            serve_slice(stream, table, &header),
+        )
+        .await?;
+    }
+}
+
+async fn greet<S: Stream>(stream: &S, identity: Identity) -> io::Result<()> {
+    let (header, body) = match wire::receive_frame(stream).await {
+        Ok(frame) => frame,
+        Err(error) => return refuse(stream, 0, Status::DeserializeFail, error).await,
+    };
+    if header.kind != Kind::Hello {
+        let error = io::Error::new(
+            io::ErrorKind::InvalidData,
+            "The first frame is not a greeting",
+        );
+        return refuse(stream, header.request, Status::InvalidVersion, error).await;
+    }
+    let welcome = Hello::decode(&body)
+        .map_err(wire::invalid)?
+        .answer(identity.low());
+    wire::send_bytes(stream, welcome.encode()).await?;
+    welcome.status.ok().map_err(io::Error::other)
+}
+
+/// Tells the peer why, then ends the connection with that error.
+async fn refuse<S: Stream, T>(
+    stream: &S,
+    request: u64,
+    status: Status,
+    error: io::Error,
+) -> io::Result<T> {
+    let _ = wire::send_bytes(stream, encode_failure(request, status, &error.to_string())).await;
+    Err(error)
+}
+
+async fn serve_slice<S: Stream>(
+    stream: &S,
+    table: &SegmentTable,
+    header: &Header,
+) -> io::Result<()> {
+    if header.kind != Kind::Slice {
+        let error = io::Error::new(
+            io::ErrorKind::InvalidData,
+            "Only slices are served on a data port",
+        );
+        return refuse(stream, header.request, Status::InvalidParams, error).await;
+    }
+    let body = match wire::receive_body(stream, header).await {
+        Ok(body) => body,
+        Err(error) => return refuse(stream, header.request, Status::DeserializeFail, error).await,
+    };
+    let request = match wire::decode_request(&body).and_then(within_limits) {
+        Ok(request) => request,
+        Err(error) => return refuse(stream, header.request, Status::InvalidParams, error).await,
+    };
+    let segment = table.get(request.segment);
+    match request.direction {
+        Direction::Write => serve_write(stream, header.request, segment, &request.pieces).await,
+        _ => serve_read(stream, header.request, segment, &request.pieces).await,
+    }
+}
+
+fn within_limits(request: SliceRequest) -> io::Result<SliceRequest> {
+    let total = request
+        .pieces
+        .iter()
+        .try_fold(0u64, |total, piece| total.checked_add(piece.bytes()));
+    let fits = request.pieces.len() <= SLICE_PIECES_MAX
+        && total.is_some_and(|total| total <= SLICE_PAYLOAD_BYTES_MAX)
+        && request.pieces.iter().all(|piece| piece.bytes() > 0)
+        && matches!(request.direction, Direction::Read | Direction::Write);
+    if fits {
+        Ok(request)
+    } else {
+        Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "Slice request over its limits",
+        ))
+    }
+}
+
+async fn serve_read<S: Stream>(
+    stream: &S,
+    request: u64,
+    segment: Option<Arc<Segment>>,
+    pieces: &[Piece],
+) -> io::Result<()> {
+    let mut payload = Message::new();
+    let mut status = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        let found = readable(segment.as_deref(), piece);
+        if let Ok(address) = found {
+            // SAFETY: the range was checked against the segment, which the guard below keeps mapped.
+            unsafe { payload.push_borrowed(address, piece.bytes() as usize) };
+        }
+        status.push(found.map_or_else(Status::code, |_| 0));
+    }
+    let payload_bytes = payload.bytes() as u64;
+    let mut message = Message::new();
+    message.push_owned(wire::encode_reply(request, &status, payload_bytes));
+    message.append(payload);
+    if let Some(segment) = segment {
+        message.guard(segment);
+    }
+    stream.send_message(message).await
+}
+
+async fn serve_write<S: Stream>(
+    stream: &S,
+    request: u64,
+    segment: Option<Arc<Segment>>,
+    pieces: &[Piece],
+) -> io::Result<()> {
+    let mut payload = Message::new();
+    let mut status = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        let bytes = piece.bytes() as usize;
+        match writable(segment.as_deref(), piece) {
+            Ok(address) => {
+                // SAFETY: the range was checked against the segment, which the guard below keeps mapped.
+                unsafe { payload.push_borrowed(address, bytes) };
+                status.push(0);
+            }
+            Err(refused) => {
+                // The peer has sent these bytes already: they go nowhere.
+                payload.push_owned(vec![0; bytes]);
+                status.push(refused.code());
+            }
+        }
+    }
+    if let Some(segment) = segment {
+        payload.guard(segment);
+    }
+    stream.receive_message(payload).await?;
+    wire::send_bytes(stream, wire::encode_reply(request, &status, 0)).await
+}
+
+fn writable(segment: Option<&Segment>, piece: &Piece) -> Result<*mut u8, Status> {
+    let segment = segment.ok_or(Status::SegmentNotFound)?;
+    segment
+        .range(piece.offset(), piece.bytes())
+        .ok_or(Status::InvalidParams)
+}
+
+/// The address of a piece whose extent still holds the generation that the reader was promised.
+fn readable(segment: Option<&Segment>, piece: &Piece) -> Result<*mut u8, Status> {
+    let address = writable(segment, piece)?;
+    let segment = segment.ok_or(Status::SegmentNotFound)?;
+    let payload_bytes = piece.extent_payload_bytes();
+    if payload_bytes > OBJECT_BYTES_MAX || !piece.extent_offset().is_multiple_of(8) {
+        return Err(Status::InvalidParams);
+    }
+    let base = segment
+        .range(piece.extent_offset(), extent_bytes(payload_bytes))
+        .ok_or(Status::InvalidParams)?;
+    // SAFETY: the whole extent was checked against the segment, segments begin at a page border, and the offset is a
+    // multiple of 8.
+    let extent = unsafe { MappedExtent::new(base, payload_bytes) };
+    extent
+        .expect_generation(piece.generation())
+        .map_err(|_| Status::InvalidReplica)?;
+    Ok(address)
+}

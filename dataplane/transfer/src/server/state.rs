@@ -1,0 +1,93 @@
+//! One shard of a server: its listener and its connections.
+
+use super::connection::serve_connection;
+use crate::limits::SERVER_CONNECTIONS_MAX;
+use crate::segments::SegmentTable;
+use perigee_schemas::Identity;
+use perigee_shard::{Environment, Listener, Stream};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Pause after a failed accept (out of descriptors) and between looks at draining connections.
+const PAUSE: Duration = Duration::from_millis(5);
+
+pub(crate) struct ServerState<E: Environment> {
+    environment: E,
+    listener: Rc<E::Listener>,
+    table: Arc<SegmentTable>,
+    identity: Identity,
+    connections: RefCell<HashMap<u64, E::Stream>>,
+    next: Cell<u64>,
+    stopping: Cell<bool>,
+}
+
+impl<E: Environment> ServerState<E> {
+    pub(crate) fn new(
+        environment: E,
+        listener: Rc<E::Listener>,
+        table: Arc<SegmentTable>,
+        identity: Identity,
+    ) -> Self {
+        Self {
+            environment,
+            listener,
+            table,
+            identity,
+            connections: RefCell::default(),
+            next: Cell::new(0),
+            stopping: Cell::new(false),
+        }
+    }
+
+    /// Accepts until [`ServerState::stop`].
+    pub(crate) async fn accept(self: &Rc<Self>) {
+        while !self.stopping.get() {
+            match self.listener.accept().await {
+                Ok(stream) if self.connections.borrow().len() < SERVER_CONNECTIONS_MAX => {
+                    self.adopt(stream)
+                }
+                Ok(stream) => stream.shutdown(),
+                Err(error) if !self.stopping.get() => {
+                    tracing::warn!(%error, "Cannot accept a data connection; raise the limit of open files");
+                    self.environment.sleep(PAUSE).await;
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Breaks the listener and every connection.
+    pub(crate) fn stop(&self) {
+        self.stopping.set(true);
+        self.listener.close();
+        self.connections
+            .borrow()
+            .values()
+            .for_each(Stream::shutdown);
+    }
+
+    /// Resolves when the last connection has ended.
+    pub(crate) async fn drained(&self) {
+        while !self.connections.borrow().is_empty() {
+            self.environment.sleep(PAUSE).await;
+        }
+    }
+
+    fn adopt(self: &Rc<Self>, stream: E::Stream) {
+        let number = self.next.replace(self.next.get() + 1);
+        self.connections.borrow_mut().insert(number, stream.clone());
+        let state = self.clone();
+        self.environment.spawn(async move {
+            if let Err(error) =
+                serve_connection(&state.environment, &stream, &state.table, state.identity).await
+            {
+                tracing::debug!(%error, "A data connection ended");
+            }
+            stream.shutdown();
+            state.connections.borrow_mut().remove(&number);
+        });
+    }
+}

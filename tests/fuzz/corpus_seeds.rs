@@ -1,0 +1,265 @@
+//! Writes the seed inputs of the fuzzers: one well-formed message of each kind.
+//! Invariant: equal schemas give equal seeds, so that running it again changes nothing.
+//!
+//! usage: cargo run -p perigee-tests --example corpus_seeds
+
+use std::path::{Path, PathBuf};
+
+use flatbuffers::FlatBufferBuilder;
+use perigee_schemas::frame::{HEADER_BYTES, Header, Kind};
+use perigee_schemas::object::{Location, Placement, PlacementArgs, Segment, SegmentArgs};
+use perigee_schemas::session::{Hello, Role, encode_failure};
+use perigee_schemas::transfer::{self, Direction, Piece};
+use perigee_schemas::{Identity, Status, master as rpc};
+
+type Builder = FlatBufferBuilder<'static>;
+
+/// Writes all seeds below the corpus folder.
+fn main() -> std::io::Result<()> {
+    let corpus = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
+    for (choice, (name, body)) in requests().into_iter().enumerate() {
+        let choice = u8::try_from(choice).expect("there are few kinds");
+        write(
+            &corpus,
+            "message",
+            name,
+            &[&[choice], body.as_slice()].concat(),
+        )?;
+        let header = Header::encode(Kind::Exist, 7, &body);
+        write(&corpus, "frame", name, &[header.as_slice(), &body].concat())?;
+    }
+    let hello = Hello::new(Role::Node, Identity(u128::MAX / 3));
+    let welcome = hello.answer(9).encode();
+    let failure = encode_failure(3, Status::InvalidParams, "Bad frame");
+    for (name, frame) in [
+        ("hello", hello.encode()),
+        ("welcome", welcome),
+        ("failure", failure),
+    ] {
+        write(&corpus, "session", name, &frame[HEADER_BYTES..])?;
+        write(&corpus, "frame", name, &frame)?;
+    }
+    Ok(())
+}
+
+fn write(corpus: &Path, decoder: &str, name: &str, bytes: &[u8]) -> std::io::Result<()> {
+    let folder = corpus.join(decoder);
+    std::fs::create_dir_all(&folder)?;
+    std::fs::write(folder.join(name), bytes)
+}
+
+/// One body of each kind, in the order in which the message decoder numbers the kinds.
+fn requests() -> Vec<(&'static str, Vec<u8>)> {
+    vec![
+        ("exist", exist()),
+        ("get_replicas", get_replicas()),
+        ("put_start", put_start()),
+        ("put_end", put_end()),
+        ("put_revoke", put_revoke()),
+        ("remove", remove()),
+        ("remove_by_regex", remove_by_regex()),
+        ("list_by_regex", list_by_regex()),
+        ("replica_clear", replica_clear()),
+        ("mount", mount()),
+        ("unmount", unmount()),
+        ("ping", ping()),
+        ("query_segments", query_segments()),
+        ("slice", slice()),
+        ("reply", get_replicas_reply()),
+    ]
+}
+
+macro_rules! keys {
+    ($builder:ident) => {{
+        let words = ["one", "two", ""].map(|key| $builder.create_string(key));
+        Some($builder.create_vector(&words))
+    }};
+}
+
+fn finished<T>(mut builder: Builder, root: flatbuffers::WIPOffset<T>) -> Vec<u8> {
+    builder.finish_minimal(root);
+    builder.finished_data().to_vec()
+}
+
+fn exist() -> Vec<u8> {
+    let mut b = Builder::new();
+    let keys = keys!(b);
+    let root = rpc::ExistRequest::create(&mut b, &rpc::ExistRequestArgs { keys, single: true });
+    finished(b, root)
+}
+
+fn get_replicas() -> Vec<u8> {
+    let mut b = Builder::new();
+    let keys = keys!(b);
+    let arguments = rpc::GetReplicasRequestArgs {
+        keys,
+        ..Default::default()
+    };
+    let root = rpc::GetReplicasRequest::create(&mut b, &arguments);
+    finished(b, root)
+}
+
+fn put_start() -> Vec<u8> {
+    let mut b = Builder::new();
+    let keys = keys!(b);
+    let group_ids = keys!(b);
+    let payload_bytes = Some(b.create_vector(&[1u64, 2, u64::MAX]));
+    let placement = Some(Placement::create(&mut b, &PlacementArgs::default()));
+    let arguments = rpc::PutStartRequestArgs {
+        client_high: 1,
+        client_low: 2,
+        keys,
+        payload_bytes,
+        group_ids,
+        placement,
+        upsert: true,
+        single: false,
+    };
+    let root = rpc::PutStartRequest::create(&mut b, &arguments);
+    finished(b, root)
+}
+
+fn put_end() -> Vec<u8> {
+    let mut b = Builder::new();
+    let keys = keys!(b);
+    let checksum = Some(b.create_vector(&[1u32, 2, 3]));
+    let arguments = rpc::PutEndRequestArgs {
+        keys,
+        checksum,
+        ..Default::default()
+    };
+    let root = rpc::PutEndRequest::create(&mut b, &arguments);
+    finished(b, root)
+}
+
+fn put_revoke() -> Vec<u8> {
+    let mut b = Builder::new();
+    let keys = keys!(b);
+    let arguments = rpc::PutRevokeRequestArgs {
+        keys,
+        ..Default::default()
+    };
+    let root = rpc::PutRevokeRequest::create(&mut b, &arguments);
+    finished(b, root)
+}
+
+fn remove() -> Vec<u8> {
+    let mut b = Builder::new();
+    let keys = keys!(b);
+    let arguments = rpc::RemoveRequestArgs {
+        keys,
+        force: true,
+        single: true,
+    };
+    let root = rpc::RemoveRequest::create(&mut b, &arguments);
+    finished(b, root)
+}
+
+fn remove_by_regex() -> Vec<u8> {
+    let mut b = Builder::new();
+    let pattern = Some(b.create_string("^a.*"));
+    let arguments = rpc::RemoveByRegexRequestArgs {
+        pattern,
+        force: false,
+    };
+    let root = rpc::RemoveByRegexRequest::create(&mut b, &arguments);
+    finished(b, root)
+}
+
+fn list_by_regex() -> Vec<u8> {
+    let mut b = Builder::new();
+    let pattern = Some(b.create_string("("));
+    let arguments = rpc::ListByRegexRequestArgs { pattern, limit: 9 };
+    let root = rpc::ListByRegexRequest::create(&mut b, &arguments);
+    finished(b, root)
+}
+
+fn replica_clear() -> Vec<u8> {
+    let mut b = Builder::new();
+    let keys = keys!(b);
+    let segment_name = Some(b.create_string("127.0.0.1:1"));
+    let arguments = rpc::ReplicaClearRequestArgs {
+        keys,
+        segment_name,
+        ..Default::default()
+    };
+    let root = rpc::ReplicaClearRequest::create(&mut b, &arguments);
+    finished(b, root)
+}
+
+fn mount() -> Vec<u8> {
+    let mut b = Builder::new();
+    let name = Some(b.create_string("127.0.0.1:1"));
+    let arguments = SegmentArgs {
+        name,
+        bytes: 1 << 30,
+        ..Default::default()
+    };
+    let segment = Segment::create(&mut b, &arguments);
+    let segments = Some(b.create_vector(&[segment]));
+    let arguments = rpc::MountRequestArgs {
+        segments,
+        remount: true,
+        ..Default::default()
+    };
+    let root = rpc::MountRequest::create(&mut b, &arguments);
+    finished(b, root)
+}
+
+fn unmount() -> Vec<u8> {
+    let mut b = Builder::new();
+    let segment_high = Some(b.create_vector(&[1u64, 2]));
+    let segment_low = Some(b.create_vector(&[3u64]));
+    let arguments = rpc::UnmountRequestArgs {
+        segment_high,
+        segment_low,
+        ..Default::default()
+    };
+    let root = rpc::UnmountRequest::create(&mut b, &arguments);
+    finished(b, root)
+}
+
+fn ping() -> Vec<u8> {
+    let mut b = Builder::new();
+    let arguments = rpc::PingRequestArgs {
+        client_high: 1,
+        client_low: 2,
+    };
+    let root = rpc::PingRequest::create(&mut b, &arguments);
+    finished(b, root)
+}
+
+fn query_segments() -> Vec<u8> {
+    let mut b = Builder::new();
+    let names = keys!(b);
+    let arguments = rpc::QuerySegmentsRequestArgs { names };
+    let root = rpc::QuerySegmentsRequest::create(&mut b, &arguments);
+    finished(b, root)
+}
+
+fn slice() -> Vec<u8> {
+    let mut b = Builder::new();
+    let pieces = Some(b.create_vector(&[Piece::new(0, 64, 0, 64, 5), Piece::new(1, 2, 3, 4, 5)]));
+    let arguments = transfer::SliceRequestArgs {
+        direction: Direction::Write,
+        pieces,
+        ..Default::default()
+    };
+    let root = transfer::SliceRequest::create(&mut b, &arguments);
+    finished(b, root)
+}
+
+fn get_replicas_reply() -> Vec<u8> {
+    let mut b = Builder::new();
+    let status = Some(b.create_vector(&[0i32, -704]));
+    let location_count = Some(b.create_vector(&[1u8, 0]));
+    let locations = Some(b.create_vector(&[Location::new(0, 3, 64, 64, 5)]));
+    let arguments = rpc::GetReplicasReplyArgs {
+        status,
+        location_count,
+        locations,
+        ..Default::default()
+    };
+    let root = rpc::GetReplicasReply::create(&mut b, &arguments);
+    finished(b, root)
+}

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# All lints, each run even when one before it failed.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+failures=0
+check() {
+    local name=$1
+    shift
+    if ! "$@"; then
+        echo "lint: $name failed" >&2
+        failures=$((failures + 1))
+    fi
+}
+
+check fmt cargo fmt --all --check
+check clippy cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+check tidy cargo xtask tidy
+check codegen cargo xtask codegen --check
+if command -v cargo-deny >/dev/null; then
+    # Advisories need a git fetch and are left to a job that may make one.
+    check deny cargo deny --log-level error check bans licenses sources
+else
+    echo "lint: cargo-deny is not installed, deny.toml is not checked"
+fi
+exit $((failures > 0))

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Lints and every test of the project; the closing line counts the tests.
+# Needs what `make setup` installs and the wheel installed in VENV_RUN (`make test` sees to both).
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly TARGET=${CARGO_TARGET_DIR:-$PWD/target}
+readonly PYTHON=${VENV_RUN:-$TARGET/venv-run}/bin/python
+readonly LOGS=$TARGET/test-logs
+readonly PYTHON_TIMEOUT_S=900
+export PERIGEE_BIN=$TARGET/release/perigee
+mkdir -p "$LOGS"
+
+passed=0
+failed=0
+skipped=0
+broken=()
+
+# Runs a stage with its output on the terminal and in a log.
+stage() {
+    local name=$1
+    shift
+    echo "== $name"
+    local started=$SECONDS
+    if ! "$@" 2>&1 | tee "$LOGS/$name.log"; then
+        broken+=("$name")
+    fi
+    echo "== $name: $((SECONDS - started)) s"
+}
+
+# Adds the number before WORD in the last summary line of a log that has one.
+count() {
+    local number
+    number=$(sed 's/\x1b\[[0-9;]*m//g' "$LOGS/$1.log" | grep -E "$2" | tail -1 | grep -oE "[0-9]+ $3" | grep -oE '^[0-9]+')
+    echo "${number:-0}"
+}
+
+stage lint tests/lint.sh
+stage wheel-needs cargo xtask needed "$PERIGEE_BIN" \
+    "$("$PYTHON" -c 'import mooncake._perigee as m; print(m.__file__)')"
+stage nextest cargo nextest run --locked --workspace
+stage doctest cargo test --quiet --locked --workspace --doc
+stage pytest-wheel timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
+    -c dataplane/python/pyproject.toml dataplane/python/tests
+stage pytest-demo timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
+    --rootdir bench/demo bench/demo/tests
+
+readonly PYTEST_SUMMARY=' in [0-9.]+s'
+for log in nextest:'tests? run:' "pytest-wheel:$PYTEST_SUMMARY" "pytest-demo:$PYTEST_SUMMARY"; do
+    name=${log%%:*}
+    line=${log#*:}
+    passed=$((passed + $(count "$name" "$line" passed)))
+    failed=$((failed + $(count "$name" "$line" failed)))
+    failed=$((failed + $(count "$name" "$line" 'timed out')))
+    failed=$((failed + $(count "$name" "$line" 'errors?')))
+    skipped=$((skipped + $(count "$name" "$line" skipped)))
+done
+echo
+for name in "${broken[@]}"; do
+    echo "Stage $name failed; its log is $LOGS/$name.log"
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+[ ${#broken[@]} = 0 ] && [ "$failed" = 0 ] && [ "$passed" -gt 0 ]

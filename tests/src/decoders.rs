@@ -1,0 +1,128 @@
+//! One entry per decoder of bytes that a stranger can send; fuzzers and corpus replay call these.
+//! Invariant: whatever the bytes, an entry returns, and what it accepted it has read to the end.
+
+use perigee_schemas::frame::{HEADER_BYTES, Header, Kind};
+use perigee_schemas::limits::HELLO_BODY_BYTES_MAX;
+use perigee_schemas::master as rpc;
+use perigee_schemas::message::decode;
+use perigee_schemas::session::{Hello, Welcome, decode_failure};
+use perigee_schemas::transfer;
+
+/// A decoder under test: its name, which is also its corpus folder, and its entry, which tells
+/// whether it took the bytes for a message.
+pub type Decoder = (&'static str, fn(&[u8]) -> bool);
+
+/// All of them.
+pub const DECODERS: [Decoder; 3] = [("frame", frame), ("session", session), ("message", message)];
+
+/// A whole frame: header, checksum, and the body as what the header says it is.
+pub fn frame(bytes: &[u8]) -> bool {
+    let Some((header, body)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
+        return false;
+    };
+    let Ok(judged) = Header::decode(header, HELLO_BODY_BYTES_MAX) else {
+        return false;
+    };
+    assert!(judged.body_bytes <= HELLO_BODY_BYTES_MAX, "the limit holds");
+    let Some(body) = body.get(..judged.body_bytes) else {
+        return false;
+    };
+    if judged.check(body).is_err() {
+        return false;
+    }
+    let again = Header::encode(judged.kind, judged.request, body);
+    assert!(
+        Header::decode(&again, HELLO_BODY_BYTES_MAX).is_ok(),
+        "encoding is stable"
+    );
+    body_of(judged.kind, body);
+    true
+}
+
+/// The three messages of the session, each on the same bytes.
+pub fn session(bytes: &[u8]) -> bool {
+    let hello = Hello::decode(bytes);
+    if let Ok(hello) = &hello {
+        let again = Hello::decode(&hello.encode()[HEADER_BYTES..]);
+        assert_eq!(
+            again.ok().as_ref(),
+            Some(hello),
+            "a greeting survives encoding"
+        );
+        let welcome = hello.answer(1);
+        assert!(
+            welcome.protocol <= hello.protocol_max,
+            "no newer version than asked for"
+        );
+    }
+    hello.is_ok() | Welcome::decode(bytes).is_ok() | decode_failure(bytes).is_ok()
+}
+
+/// A message body; the first byte chooses the kind.
+pub fn message(bytes: &[u8]) -> bool {
+    const KINDS: [Kind; 15] = [
+        Kind::Exist,
+        Kind::GetReplicas,
+        Kind::PutStart,
+        Kind::PutEnd,
+        Kind::PutRevoke,
+        Kind::Remove,
+        Kind::RemoveByRegex,
+        Kind::ListByRegex,
+        Kind::ReplicaClear,
+        Kind::Mount,
+        Kind::Unmount,
+        Kind::Ping,
+        Kind::QuerySegments,
+        Kind::Slice,
+        Kind::Reply,
+    ];
+    let Some((choice, body)) = bytes.split_first() else {
+        return false;
+    };
+    body_of(KINDS[usize::from(*choice) % KINDS.len()], body)
+}
+
+/// Decodes and walks a body. Debug output visits every field of every table.
+fn body_of(kind: Kind, body: &[u8]) -> bool {
+    macro_rules! walk {
+        ($($message:ty),+) => {{
+            let mut taken = false;
+            $(if let Ok(message) = decode::<$message>(body) {
+                std::hint::black_box(format!("{message:?}"));
+                taken = true;
+            })+
+            taken
+        }};
+    }
+    match kind {
+        Kind::Hello | Kind::Welcome | Kind::Failure => session(body),
+        Kind::Exist => walk!(rpc::ExistRequest<'_>),
+        Kind::GetReplicas => walk!(rpc::GetReplicasRequest<'_>),
+        Kind::PutStart => walk!(rpc::PutStartRequest<'_>),
+        Kind::PutEnd => walk!(rpc::PutEndRequest<'_>),
+        Kind::PutRevoke => walk!(rpc::PutRevokeRequest<'_>),
+        Kind::Remove => walk!(rpc::RemoveRequest<'_>),
+        Kind::RemoveByRegex => walk!(rpc::RemoveByRegexRequest<'_>),
+        Kind::RemoveAll => walk!(rpc::RemoveAllRequest<'_>),
+        Kind::ListByRegex => walk!(rpc::ListByRegexRequest<'_>),
+        Kind::ReplicaClear => walk!(rpc::ReplicaClearRequest<'_>),
+        Kind::Mount => walk!(rpc::MountRequest<'_>),
+        Kind::Unmount => walk!(rpc::UnmountRequest<'_>),
+        Kind::Ping => walk!(rpc::PingRequest<'_>),
+        Kind::Leave => walk!(rpc::LeaveRequest<'_>),
+        Kind::QuerySegments => walk!(rpc::QuerySegmentsRequest<'_>),
+        Kind::Slice => walk!(transfer::SliceRequest<'_>),
+        Kind::Reply => walk!(
+            rpc::ExistReply<'_>,
+            rpc::GetReplicasReply<'_>,
+            rpc::PutStartReply<'_>,
+            rpc::StatusReply<'_>,
+            rpc::CountReply<'_>,
+            rpc::ListReply<'_>,
+            rpc::PingReply<'_>,
+            rpc::QuerySegmentsReply<'_>,
+            transfer::SliceReply<'_>
+        ),
+    }
+}

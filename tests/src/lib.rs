@@ -1,0 +1,12 @@
+//! What system tests need: real programs on free loopback ports, their logs, HTTP, raw frames.
+//! Invariant: nothing outlives its test, and every wait has a deadline.
+
+pub mod cluster;
+pub mod deadline;
+pub mod decoders;
+pub mod http;
+pub mod limits;
+pub mod network;
+pub mod noise;
+pub mod program;
+pub mod wire;

@@ -1,0 +1,17 @@
+//! System tests: real processes, real sockets, on loopback.
+//! Invariant: each test starts what it needs and leaves nothing behind.
+
+#[cfg(test)]
+mod flags;
+#[cfg(test)]
+mod hostile_bytes;
+#[cfg(test)]
+mod hostile_http;
+#[cfg(test)]
+mod idle_connections;
+#[cfg(test)]
+mod membership;
+#[cfg(test)]
+mod ports_in_use;
+#[cfg(test)]
+mod shutdown;

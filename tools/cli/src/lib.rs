@@ -1,0 +1,1 @@
+//! The perigee program, also under Mooncake's program names.

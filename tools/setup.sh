@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# Installs what building and testing needs and is missing; says nothing when all is there.
+# Debian and Ubuntu packages through apt (with sudo unless root), Python tools into target/venv-build.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly VENV="${VENV_BUILD:-target/venv-build}"
+readonly REQUIREMENTS=tools/requirements.txt
+readonly NEXTEST_VERSION=0.9.143
+
+fail() {
+    printf 'setup: %s\n' "$@" >&2
+    exit 1
+}
+
+# Prints the Debian packages whose command or module is not there.
+missing_packages() {
+    local pair
+    for pair in gcc:gcc make:make pkg-config:pkg-config git:git readelf:binutils python3:python3; do
+        command -v "${pair%%:*}" >/dev/null || echo "${pair##*:}"
+    done
+    [ -e /usr/include/stdio.h ] || echo libc6-dev
+    PATH="$PATH:/usr/sbin:/sbin" command -v ip >/dev/null || echo iproute2
+    python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
+}
+
+install_packages() {
+    local packages
+    packages=$(missing_packages | sort -u | tr '\n' ' ')
+    [ -n "${packages// /}" ] || return 0
+    command -v apt-get >/dev/null || fail "Please install: $packages" "(this script knows apt only)"
+    local as_root=()
+    if [ "$(id -u)" != 0 ]; then
+        command -v sudo >/dev/null || fail "Please run as root: apt-get install $packages"
+        as_root=(sudo)
+    fi
+    echo "setup: installing $packages"
+    # shellcheck disable=SC2086  # one word per package
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages \
+        >/dev/null 2>&1 ||
+        { "${as_root[@]}" apt-get update -qq &&
+            "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+                apt-get install -y -qq --no-install-recommends $packages >/dev/null; } ||
+        fail "apt could not install: $packages" "Connect to a Debian mirror, or install them by hand."
+}
+
+check_rust() {
+    local wanted
+    wanted=$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
+    command -v cargo >/dev/null && command -v rustc >/dev/null ||
+        fail "No cargo and rustc found; Debian's own are too old." \
+            "Install rustup (https://rustup.rs), then run this again: it fetches Rust $wanted by itself."
+    local found
+    found=$(rustc --version | cut -d' ' -f2)
+    [ "$(printf '%s\n' "$wanted" "$found" | sort -V | head -1)" = "$wanted" ] ||
+        fail "rustc $found is older than $wanted." "Run: rustup toolchain install $wanted"
+}
+
+install_nextest() {
+    command -v cargo-nextest >/dev/null && return 0
+    echo "setup: building cargo-nextest $NEXTEST_VERSION (a few minutes, once)"
+    cargo install --quiet --locked cargo-nextest --version "$NEXTEST_VERSION" ||
+        fail "cargo-nextest could not be installed; is the crate registry reachable?"
+}
+
+check_python() {
+    python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+        fail "Python 3.11 or newer is needed, this is $(python3 --version)."
+}
+
+install_python_tools() {
+    local stamp="$VENV/requirements.stamp"
+    cmp -s "$REQUIREMENTS" "$stamp" && [ -x "$VENV/bin/python" ] && return 0
+    echo "setup: installing Python tools into $VENV"
+    python3 -m venv "$VENV"
+    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -r "$REQUIREMENTS" ||
+        fail "pip could not install $REQUIREMENTS; is the package index reachable?" \
+            "Offline: fill a folder with \`pip download -r $REQUIREMENTS\` and set PIP_FIND_LINKS and PIP_NO_INDEX=1."
+    cp "$REQUIREMENTS" "$stamp"
+}
+
+install_packages
+check_rust
+check_python
+install_python_tools
+[ "${1:-}" = --without-nextest ] || install_nextest

@@ -1,0 +1,93 @@
+//! Project chores behind `cargo xtask`: code generation, tidiness and packaging checks.
+//! Invariant: each chore exits 0 only when everything it checked holds.
+
+#![forbid(unsafe_code)]
+#![expect(clippy::print_stdout, reason = "a command line tool reports on stdout")]
+
+mod codegen;
+mod needed;
+mod repository;
+mod tidy;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use repository::Repository;
+
+const USAGE: &str = "\
+usage: cargo xtask CHORE
+
+  tidy               house rules over all files of the repository
+  codegen [--check]  regenerate schemas/src/generated, or only compare with it
+  needed FILE...     libraries that programs and Python modules load at start";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["tidy"] => run_tidy(),
+        ["codegen"] => run_codegen(false),
+        ["codegen", "--check"] => run_codegen(true),
+        ["needed", files @ ..] if !files.is_empty() => run_needed(files),
+        ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            Ok(true)
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run_tidy() -> Result<bool, String> {
+    let repository = Repository::here().map_err(|e| e.to_string())?;
+    let report = tidy::check(&repository).map_err(|e| e.to_string())?;
+    for finding in &report.findings {
+        println!("{finding}");
+    }
+    println!(
+        "tidy: {} files, {} findings",
+        report.files,
+        report.findings.len()
+    );
+    Ok(report.findings.is_empty())
+}
+
+fn run_codegen(check_only: bool) -> Result<bool, String> {
+    let repository = Repository::here().map_err(|e| e.to_string())?;
+    let changed = codegen::run(&repository, check_only).map_err(|e| e.to_string())?;
+    for path in &changed {
+        let verb = if check_only { "stale" } else { "wrote" };
+        println!("codegen: {verb} {path}");
+    }
+    if changed.is_empty() {
+        println!("codegen: generated code is up to date");
+    } else if check_only {
+        println!("codegen: run `cargo xtask codegen` and commit the result");
+    }
+    Ok(changed.is_empty() || !check_only)
+}
+
+fn run_needed(files: &[&str]) -> Result<bool, String> {
+    let mut good = true;
+    for file in files {
+        let libraries = needed::libraries(Path::new(file)).map_err(|e| e.to_string())?;
+        let strangers = needed::strangers(&libraries);
+        if strangers.is_empty() {
+            println!("needed: {file}: {}", libraries.join(" "));
+        } else {
+            println!("needed: {file} must not need {}", strangers.join(" "));
+            good = false;
+        }
+    }
+    Ok(good)
+}

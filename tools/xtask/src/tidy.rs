@@ -1,0 +1,119 @@
+//! The house rules that a machine can check, over every file of the repository.
+//! Invariant: a finding names file and line, so that an editor can jump there.
+
+mod arrows;
+mod document;
+mod function;
+mod mask;
+mod rust_file;
+mod text_file;
+
+use std::fmt;
+
+use crate::repository::{Repository, RepositoryError};
+
+/// One broken rule.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Finding {
+    pub(crate) file: String,
+    /// Counted from 1; 0 when the finding is about the whole file.
+    pub(crate) line: usize,
+    pub(crate) message: String,
+}
+
+impl Finding {
+    fn new(file: &str, line: usize, message: impl Into<String>) -> Self {
+        Self {
+            file: file.into(),
+            line,
+            message: message.into(),
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.file, self.line.max(1), self.message)
+    }
+}
+
+/// Outcome of a whole run.
+pub(crate) struct Report {
+    pub(crate) files: usize,
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// Checks everything.
+pub(crate) fn check(repository: &Repository) -> Result<Report, RepositoryError> {
+    let files = repository.files()?;
+    let mut findings = Vec::new();
+    for file in &files {
+        let Some(text) = repository.text(file)? else {
+            continue;
+        };
+        check_file(repository, file, &text, &mut findings);
+    }
+    let metadata = repository.run(
+        "cargo",
+        &[
+            "metadata",
+            "--no-deps",
+            "--format-version",
+            "1",
+            "--offline",
+        ],
+    )?;
+    findings.extend(arrows::check(&metadata)?);
+    findings.sort();
+    Ok(Report {
+        files: files.len(),
+        findings,
+    })
+}
+
+fn check_file(repository: &Repository, file: &str, text: &str, findings: &mut Vec<Finding>) {
+    findings.extend(text_file::check(file, text));
+    if file.ends_with(".rs") && !is_generated(file) {
+        findings.extend(rust_file::check(file, text));
+    }
+    if file.ends_with(".md") {
+        findings.extend(document::check(file, text, |target| {
+            repository.path(target).exists()
+        }));
+    }
+    if file.ends_with("Cargo.toml") && file != "Cargo.toml" && !file.starts_with("tests/fuzz/") {
+        findings.extend(arrows::check_manifest(file, text));
+    }
+}
+
+/// Code that flatc writes follows flatc's style.
+fn is_generated(file: &str) -> bool {
+    file.contains("/generated/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_code_is_left_to_its_generator() {
+        let repository = Repository::at(std::path::Path::new("/nonexistent"));
+        let mut findings = Vec::new();
+        let text = "pub mod master;\n";
+        check_file(
+            &repository,
+            "schemas/src/generated/mod.rs",
+            text,
+            &mut findings,
+        );
+        assert!(findings.is_empty(), "{findings:?}");
+        check_file(&repository, "schemas/src/mod.rs", text, &mut findings);
+        assert!(!findings.is_empty());
+    }
+
+    #[test]
+    fn a_finding_prints_as_file_line_message() {
+        let finding = Finding::new("a/b.rs", 0, "Too long");
+        assert_eq!(finding.to_string(), "a/b.rs:1: Too long");
+    }
+}

@@ -1,0 +1,295 @@
+//! Which crate may depend on which, read from `cargo metadata`.
+//! Invariant: arrows point one way: schemas <- memory <- ... <- node, and control never
+//! reaches into the data plane except for its executor.
+
+use serde_json::Value;
+
+use super::Finding;
+use crate::repository::RepositoryError;
+
+/// The data plane from the bottom up: a crate may use only those before it.
+const DATA_PLANE: [&str; 7] = [
+    "perigee-memory",
+    "perigee-ring",
+    "perigee-shard",
+    "perigee-transfer",
+    "perigee-store",
+    "perigee-node",
+    "perigee-python",
+];
+/// What the data plane may use of the control plane: how to talk to it, flags and metric names.
+const CONTROL_FOR_DATA_PLANE: [&str; 3] = ["perigee-rpc", "perigee-flags", "perigee-metrics"];
+/// What the control plane may use of the data plane: the executor.
+const DATA_PLANE_FOR_CONTROL: &str = "perigee-shard";
+/// Programs and tests: nothing may depend on them.
+const LEAVES: [&str; 4] = [
+    "perigee-cli",
+    "perigee-xtask",
+    "perigee-bench",
+    "perigee-tests",
+];
+/// Third-party crates that stay behind one seam: crate, and folders that may name it.
+const SEAMS: [(&str, &[&str]); 6] = [
+    ("glommio", &["dataplane/shard"]),
+    ("io-uring", &["dataplane/ring"]),
+    ("pyo3", &["dataplane/python"]),
+    (
+        "tokio",
+        &[
+            "control/admin",
+            "control/metadata",
+            "control/service",
+            "dataplane/node",
+            "ebpf",
+        ],
+    ),
+    (
+        "axum",
+        &[
+            "control/admin",
+            "control/metadata",
+            "control/service",
+            "dataplane/node",
+        ],
+    ),
+    ("flatbuffers", &["schemas", "control/rpc", "tests"]),
+];
+/// Crates that decide and never act: no I/O, clock, threads or randomness of their own.
+const PURE: [&str; 2] = ["perigee-master", "perigee-allocator"];
+const PURE_MUST_NOT_USE: [&str; 8] = [
+    "glommio",
+    "io-uring",
+    "libc",
+    "nix",
+    "tokio",
+    "getrandom",
+    "tracing",
+    "perigee-shard",
+];
+
+/// One crate of the workspace.
+struct Package {
+    name: String,
+    /// Folder relative to the root.
+    folder: String,
+    dependencies: Vec<Dependency>,
+}
+
+struct Dependency {
+    name: String,
+    dev_only: bool,
+}
+
+/// All arrows that point the wrong way.
+pub(super) fn check(metadata: &str) -> Result<Vec<Finding>, RepositoryError> {
+    let packages = read(metadata).ok_or_else(|| RepositoryError::Output {
+        program: "cargo metadata".into(),
+        detail: "packages with name, manifest_path and dependencies were expected".into(),
+    })?;
+    let mut findings = Vec::new();
+    for package in &packages {
+        let file = format!("{}/Cargo.toml", package.folder);
+        for dependency in &package.dependencies {
+            if let Some(message) = judge(package, dependency) {
+                findings.push(Finding::new(&file, 0, message));
+            }
+        }
+    }
+    Ok(findings)
+}
+
+/// Every crate takes its lints from the workspace, or they do not hold there.
+pub(super) fn check_manifest(file: &str, text: &str) -> Option<Finding> {
+    let inherits = text
+        .lines()
+        .skip_while(|line| line.trim() != "[lints]")
+        .nth(1);
+    (inherits.map(str::trim) != Some("workspace = true"))
+        .then(|| Finding::new(file, 0, "Add `[lints]` with `workspace = true`"))
+}
+
+fn judge(package: &Package, dependency: &Dependency) -> Option<String> {
+    let (from, to) = (package.name.as_str(), dependency.name.as_str());
+    if LEAVES.contains(&to) {
+        return Some(format!("{from} must not depend on {to}, a program"));
+    }
+    if dependency.dev_only || LEAVES.contains(&from) {
+        return None;
+    }
+    if let Some((_, folders)) = SEAMS.iter().find(|(name, _)| *name == to) {
+        let inside = folders
+            .iter()
+            .any(|folder| package.folder.starts_with(folder));
+        return (!inside).then(|| format!("{to} may be used in {} only", folders.join(", ")));
+    }
+    if PURE.contains(&from) && PURE_MUST_NOT_USE.contains(&to) {
+        return Some(format!(
+            "{from} does no I/O of its own, so it must not use {to}"
+        ));
+    }
+    to.starts_with("perigee-")
+        .then(|| judge_own(package, to))
+        .flatten()
+}
+
+fn judge_own(package: &Package, to: &str) -> Option<String> {
+    let from = package.name.as_str();
+    if from == "perigee-schemas" {
+        return Some(format!("{from} depends on nothing of ours, so not on {to}"));
+    }
+    let target_rank = DATA_PLANE.iter().position(|name| *name == to);
+    if package.folder.starts_with("control/") {
+        let allowed = target_rank.is_none() || to == DATA_PLANE_FOR_CONTROL;
+        return (!allowed).then(|| format!("{from} must not reach into the data plane ({to})"));
+    }
+    let own_rank = DATA_PLANE.iter().position(|name| *name == from)?;
+    let allowed = match target_rank {
+        Some(rank) => rank < own_rank,
+        None => to == "perigee-schemas" || CONTROL_FOR_DATA_PLANE.contains(&to),
+    };
+    (!allowed).then(|| format!("{from} must not depend on {to}: arrows point one way"))
+}
+
+fn read(metadata: &str) -> Option<Vec<Package>> {
+    let value: Value = serde_json::from_str(metadata).ok()?;
+    let root = value["workspace_root"].as_str()?;
+    value["packages"]
+        .as_array()?
+        .iter()
+        .map(|package| read_package(package, root))
+        .collect()
+}
+
+fn read_package(package: &Value, root: &str) -> Option<Package> {
+    let manifest = package["manifest_path"]
+        .as_str()?
+        .strip_prefix(root)?
+        .trim_start_matches('/');
+    let dependencies = package["dependencies"]
+        .as_array()?
+        .iter()
+        .map(|dependency| {
+            Some(Dependency {
+                name: dependency["name"].as_str()?.to_owned(),
+                dev_only: dependency["kind"].as_str() == Some("dev"),
+            })
+        });
+    Some(Package {
+        name: package["name"].as_str()?.to_owned(),
+        folder: manifest
+            .rsplit_once('/')
+            .map_or("", |(folder, _)| folder)
+            .to_owned(),
+        dependencies: dependencies.collect::<Option<_>>()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(folder: &str, name: &str, to: &str, kind: Option<&str>) -> usize {
+        let metadata = serde_json::json!({
+            "workspace_root": "/r",
+            "packages": [{
+                "name": name,
+                "manifest_path": format!("/r/{folder}/Cargo.toml"),
+                "dependencies": [{ "name": to, "kind": kind }],
+            }],
+        });
+        check(&metadata.to_string()).unwrap().len()
+    }
+
+    #[test]
+    fn the_data_plane_is_used_from_the_bottom_up() {
+        assert_eq!(
+            verdict("dataplane/store", "perigee-store", "perigee-transfer", None),
+            0
+        );
+        assert_eq!(
+            verdict(
+                "dataplane/transfer",
+                "perigee-transfer",
+                "perigee-store",
+                None
+            ),
+            1
+        );
+        assert_eq!(
+            verdict("dataplane/store", "perigee-store", "perigee-rpc", None),
+            0
+        );
+        assert_eq!(
+            verdict("dataplane/store", "perigee-store", "perigee-master", None),
+            1
+        );
+    }
+
+    #[test]
+    fn control_uses_only_the_executor_of_the_data_plane() {
+        assert_eq!(
+            verdict("control/service", "perigee-service", "perigee-shard", None),
+            0
+        );
+        assert_eq!(
+            verdict("control/service", "perigee-service", "perigee-memory", None),
+            1
+        );
+    }
+
+    #[test]
+    fn schemas_depend_on_nothing_of_ours() {
+        assert_eq!(
+            verdict("schemas", "perigee-schemas", "perigee-memory", None),
+            1
+        );
+        assert_eq!(
+            verdict("schemas", "perigee-schemas", "flatbuffers", None),
+            0
+        );
+    }
+
+    #[test]
+    fn glommio_stays_behind_its_seam() {
+        assert_eq!(
+            verdict("dataplane/shard", "perigee-shard", "glommio", None),
+            0
+        );
+        assert_eq!(
+            verdict("control/service", "perigee-service", "glommio", None),
+            1
+        );
+    }
+
+    #[test]
+    fn the_state_machine_uses_nothing_that_acts() {
+        assert_eq!(
+            verdict("control/master", "perigee-master", "getrandom", None),
+            1
+        );
+        assert_eq!(
+            verdict("control/master", "perigee-master", "getrandom", Some("dev")),
+            0
+        );
+    }
+
+    #[test]
+    fn nobody_depends_on_a_program() {
+        assert_eq!(
+            verdict("dataplane/node", "perigee-node", "perigee-cli", Some("dev")),
+            1
+        );
+    }
+
+    #[test]
+    fn unexpected_metadata_is_an_error() {
+        assert!(check("{}").is_err());
+    }
+
+    #[test]
+    fn a_crate_without_the_workspace_lints_is_found() {
+        let good = "[package]\n\n[lints]\nworkspace = true\n\n[dependencies]\n";
+        assert!(check_manifest("a/Cargo.toml", good).is_none());
+        assert!(check_manifest("a/Cargo.toml", "[package]\n").is_some());
+    }
+}
