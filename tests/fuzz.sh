@@ -25,8 +25,9 @@ for decoder in "${DECODERS[@]}"; do
     mkdir -p "$found"
     echo "== $decoder: $SECONDS_EACH s"
     if ! PERIGEE_DECODER=$decoder "$program" -max_total_time="$SECONDS_EACH" -max_len=4096 \
-        -print_final_stats=0 -verbosity=0 -artifact_prefix="tests/fuzz/corpus/$decoder/" \
-        "$found" "tests/fuzz/corpus/$decoder"; then
+        -artifact_prefix="tests/fuzz/corpus/$decoder/" \
+        "$found" "tests/fuzz/corpus/$decoder" >"$found.log" 2>&1; then
+        tail -40 "$found.log" >&2
         echo "fuzz: $decoder failed; the input is kept as tests/fuzz/corpus/$decoder/crash-*" >&2
         exit 1
     fi

@@ -1,1 +1,20 @@
 //! The master's HTTP routes: health, metrics, keys, segments.
+//!
+//! Invariant: this crate never holds state of the master; every answer comes from one call of
+//! [`ControlPlane`], so HTTP can be slow or away without touching the data plane.
+
+mod answer;
+mod jobs;
+mod keys;
+pub mod limits;
+mod overview;
+pub mod plane;
+mod query;
+mod reporter;
+mod routes;
+mod segments;
+mod server;
+pub mod summary;
+
+pub use plane::{ControlPlane, ReplicaPlace, SegmentInfo};
+pub use server::{AdminHandle, AdminOptions, AdminServer};

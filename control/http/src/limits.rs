@@ -23,6 +23,9 @@ pub const STOP_GRACE: Duration = Duration::from_secs(2);
 /// Pause after a failed accept, for example when file descriptors have run out.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Most helper threads on which handlers may block.
+pub const BLOCKING_THREADS_MAX: usize = 4;
+
 /// Largest request body in bytes.
 pub const BODY_BYTES_MAX: usize = 1 << 20;
 

@@ -2,7 +2,7 @@
 //! an error of the caller and not a line in a log.
 
 use crate::connection::Connections;
-use crate::limits::{ACCEPT_PAUSE, BODY_BYTES_MAX, Deadlines, STOP_GRACE};
+use crate::limits::{ACCEPT_PAUSE, BLOCKING_THREADS_MAX, BODY_BYTES_MAX, Deadlines, STOP_GRACE};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use std::net::SocketAddr;
@@ -65,6 +65,7 @@ impl HttpServer {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
+            .max_blocking_threads(BLOCKING_THREADS_MAX)
             .build()
             .map_err(failed)?;
         let router = router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX));

@@ -29,6 +29,11 @@ impl KeyIndex {
         self.tables[table_of(hash)].find(hash, same).copied()
     }
 
+    /// An object that very likely has this hash, if any has; nothing but the table is read.
+    pub(crate) fn guess(&self, hash: u64) -> Option<u32> {
+        self.tables[table_of(hash)].find(hash, |_| true).copied()
+    }
+
     pub(crate) fn insert(&mut self, objects: &Slab<Object>, id: u32) {
         let hash = objects[id].hash;
         self.tables[table_of(hash)].insert_unique(hash, id, |id| objects[*id].hash);

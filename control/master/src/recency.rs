@@ -4,8 +4,8 @@
 use crate::replica::Replica;
 use crate::slab::{NONE, Slab};
 
-/// How much an object is worth keeping.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How much an object is worth keeping; the least first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Class {
     /// Never read.
     Cold,

@@ -4,6 +4,7 @@
 mod adopt;
 mod evict;
 mod finish;
+mod locate;
 mod members;
 mod mount;
 mod place;
@@ -64,6 +65,8 @@ pub struct Shard {
     calls: u64,
     allocations: u64,
     counters: ShardCounters,
+    /// Hashes of the current batch's keys, kept for its memory.
+    hashes: Vec<u64>,
     /// Objects of the current batch, kept for its memory.
     found: Vec<u32>,
     /// Segments to try for the current key, kept for its memory.
@@ -93,6 +96,7 @@ impl Shard {
             calls: 0,
             allocations: 0,
             counters: ShardCounters::default(),
+            hashes: Vec::new(),
             found: Vec::new(),
             candidates: Vec::new(),
         }

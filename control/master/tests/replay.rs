@@ -121,6 +121,10 @@ struct Pool<'a> {
 }
 
 /// Compares leading runs served with those of an LRU of `ideal_ratio` of the pool's capacity.
+#[expect(
+    clippy::print_stdout,
+    reason = "the figures of passing runs are wanted too"
+)]
 fn check(label: &str, requests: &[Vec<u64>], pool: &Pool<'_>, ideal_ratio: f64) {
     let settings = ShardSettings {
         lease_ttl_ms: pool.lease_ttl_ms,

@@ -16,7 +16,7 @@ pub const STREAM_MIN_BYTES: usize = 4 << 10;
 /// Segments that travel in one rendezvous message. The kernel allows 253 descriptors.
 pub const RENDEZVOUS_SEGMENTS_MAX: usize = 128;
 
-/// Largest segment a peer may announce: 256 TiB, the user half of a 48-bit address space doubled.
+/// Largest segment, own or announced by a peer: 256 TiB, all that a 48-bit address can name.
 pub const SEGMENT_BYTES_MAX: u64 = 1 << 48;
 
 /// Longest name in the abstract socket namespace: `sun_path` less its leading zero.

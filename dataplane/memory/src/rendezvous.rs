@@ -130,7 +130,11 @@ pub fn verify_peer(stream: &UnixStream) -> Result<PeerIdentity, RendezvousError>
         pid: credentials.pid(),
         uid: credentials.uid(),
     };
-    let ours = nix::unistd::geteuid().as_raw();
+    require_user(peer, nix::unistd::geteuid().as_raw())
+}
+
+/// `peer`, if it runs as the user `ours`.
+fn require_user(peer: PeerIdentity, ours: u32) -> Result<PeerIdentity, RendezvousError> {
     if peer.uid != ours {
         return Err(RendezvousError::ForeignUser {
             pid: peer.pid,

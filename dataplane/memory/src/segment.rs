@@ -3,6 +3,7 @@
 //! fault; usable bytes are exactly those asked for, whatever the pages are.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use crate::mapping::{Mapping, place};
 
@@ -56,7 +57,7 @@ impl Default for SegmentOptions {
 #[derive(Debug)]
 pub struct Segment {
     prefault: Option<Prefault>,
-    mapping: std::sync::Arc<Mapping>,
+    mapping: Arc<Mapping>,
     file: OwnedFd,
     bytes: usize,
     warnings: Vec<SegmentWarning>,
@@ -71,7 +72,7 @@ impl Segment {
             mapping,
             mut warnings,
         } = creation::create(bytes, options)?;
-        let mapping = std::sync::Arc::new(mapping);
+        let mapping = Arc::new(mapping);
         let prefault = match options.prefault.then(|| Prefault::start(&mapping)) {
             Some(Ok(prefault)) => Some(prefault),
             Some(Err(source)) => {

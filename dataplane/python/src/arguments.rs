@@ -3,7 +3,6 @@
 
 use perigee_schemas::Status;
 use perigee_store::api::Piece;
-use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
@@ -39,39 +38,6 @@ pub(crate) type Keys = Vec<PyBackedStr>;
 /// The keys as the store takes them.
 pub(crate) fn borrow_keys(keys: &Keys) -> Vec<&str> {
     keys.iter().map(|key| &**key).collect()
-}
-
-/// A contiguous buffer lent by a Python object for the length of a call.
-pub(crate) struct Value(PyUntypedBuffer);
-
-impl Value {
-    /// Address and length in bytes, whatever the item type is.
-    pub(crate) fn piece(&self) -> Piece {
-        Piece {
-            address: self.0.buf_ptr() as usize,
-            bytes: self.0.len_bytes(),
-        }
-    }
-}
-
-impl<'py> FromPyObject<'_, 'py> for Value {
-    type Error = PyErr;
-
-    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let buffer = PyUntypedBuffer::get(&object).map_err(|error| {
-            PyTypeError::new_err(format!(
-                "a bytes-like object is needed, not {} ({error})",
-                type_name(&object)
-            ))
-        })?;
-        if buffer.is_c_contiguous() {
-            Ok(Self(buffer))
-        } else {
-            Err(PyTypeError::new_err(
-                "the buffer must be contiguous; pass a copy, for example bytes(view)",
-            ))
-        }
-    }
 }
 
 /// Name of an object's class, for messages.

@@ -13,6 +13,7 @@ mod setup;
 mod staging;
 mod store;
 mod transfer;
+mod value;
 mod warning;
 
 use pyo3::prelude::*;
@@ -20,6 +21,7 @@ use pyo3::prelude::*;
 /// Native part of `mooncake.store`; import that instead.
 #[pymodule]
 fn _perigee(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    warning::print_store_messages();
     module.add_class::<store::StoreClient>()?;
     module.add_class::<replicate_config::ReplicateConfig>()?;
     module.add_class::<buffer_handle::BufferHandle>()?;

@@ -1,7 +1,13 @@
-//! Messages to the user of the Python layer, through Python's own `logging`.
-//! Invariant: a message that cannot be delivered never fails the call it is about.
+//! Messages to the user: those of the Python layer through Python's own `logging`, those of the store's
+//! threads to the standard error. Invariant: a message that cannot be delivered never fails a call.
 
 use pyo3::prelude::*;
+use std::io;
+use tracing_subscriber::EnvFilter;
+
+/// Environment variable with the filter of the store's own messages, for example `info`.
+const FILTER_VARIABLE: &str = "PERIGEE_LOG";
+const DEFAULT_FILTER: &str = "warn";
 
 const LOGGER: &str = "mooncake.store";
 
@@ -23,4 +29,16 @@ pub(crate) fn warn(py: Python<'_>, message: &str) {
 /// Logs an error: the call ends with a code that the message explains.
 pub(crate) fn error(py: Python<'_>, message: &str) {
     log(py, "error", message);
+}
+
+/// Starts to print what the store's threads report, unless this process prints it already.
+pub(crate) fn print_store_messages() {
+    let filter =
+        EnvFilter::try_from_env(FILTER_VARIABLE).unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER));
+    let printer = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(false);
+    // Another subscriber of the process sees the messages then.
+    let _ = printer.try_init();
 }

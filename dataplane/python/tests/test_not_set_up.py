@@ -4,7 +4,14 @@ import traceback
 
 import pytest
 
-from mooncake.store import MooncakeDistributedStore, MooncakeHostMemAllocator, ReplicateConfig
+from mooncake.store import (
+    MooncakeDistributedStore,
+    MooncakeHostMemAllocator,
+    ReplicateConfig,
+    bind_to_numa_node,
+    get_alloc_func_addr,
+    get_free_func_addr,
+)
 
 REFUSED = -600
 
@@ -124,3 +131,25 @@ def test_host_memory_is_zero_aligned_and_freed_once():
     assert allocator.free(address) == 0
     assert allocator.free(address) == -600
     assert allocator.alloc(0) == 0
+
+
+def test_allocator_functions_can_be_called_through_their_addresses():
+    import ctypes
+
+    allocate = ctypes.CFUNCTYPE(
+        ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p
+    )(get_alloc_func_addr())
+    free = ctypes.CFUNCTYPE(
+        None, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p
+    )(get_free_func_addr())
+    address = allocate(5000, 0, None)
+    assert address and ctypes.string_at(address, 5000) == bytes(5000)
+    free(address, 5000, 0, None)
+    assert MooncakeHostMemAllocator().free(address) == -600
+    assert not allocate(0, 0, None)
+
+
+@pytest.mark.parametrize("node", [-1, 999, 1 << 40])
+def test_binding_to_a_numa_node_that_is_not_there_only_warns(node, caplog):
+    assert bind_to_numa_node(node) is None
+    assert f"NUMA node {node}" in caplog.text

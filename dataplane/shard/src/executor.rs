@@ -67,10 +67,11 @@ pub(crate) fn start(options: &ExecutorOptions) -> Result<Mailbox, ExecutorError>
     let (outbox, inbox) = mailbox().map_err(ExecutorError::Thread)?;
     let (ready, started) = channel();
     let wanted = options.clone();
+    let own = outbox.clone();
     let seed = getrandom::u64().map_err(|error| ExecutorError::Thread(error.into()))?;
     std::thread::Builder::new()
         .name(options.name.clone())
-        .spawn(move || serve(&wanted, inbox, seed, &ready))
+        .spawn(move || serve(&wanted, inbox, own, seed, &ready))
         .map_err(ExecutorError::Thread)?;
     match started.recv_timeout(START_DEADLINE) {
         Ok(result) => result.map(|()| outbox),
@@ -83,6 +84,7 @@ pub(crate) fn start(options: &ExecutorOptions) -> Result<Mailbox, ExecutorError>
 fn serve(
     options: &ExecutorOptions,
     inbox: crate::mailbox::Inbox,
+    own: Mailbox,
     seed: u64,
     ready: &Sender<Result<(), ExecutorError>>,
 ) {
@@ -107,7 +109,7 @@ fn serve(
                 let _ = ready.send(Err(error.into()));
             }
             Ok(ring) => {
-                let environment = ShardEnvironment::new(ring, seed);
+                let environment = ShardEnvironment::new(ring, seed, own);
                 let _ = ready.send(Ok(()));
                 Driver::new(environment, inbox, poll).run().await;
             }

@@ -4,7 +4,9 @@
 //! [`Shard`] runs code on an executor thread that drives its own ring and polls adaptively. The invariant: everything
 //! that belongs to a shard stays on its thread; other threads only post jobs to its mailbox.
 
+mod call;
 mod clock;
+mod deadline;
 mod driver;
 mod environment;
 mod executor;
@@ -16,7 +18,9 @@ mod shard;
 mod stream;
 mod timer;
 
+pub use call::Call;
 pub use clock::{monotonic, monotonic_ms};
+pub use deadline::{connect_within, within};
 pub use environment::{Environment, Listener, Stream};
 pub use executor::{ExecutorError, check_memlock};
 pub use limits::{MEMLOCK_BYTES_MIN, POLL_DEFAULT};

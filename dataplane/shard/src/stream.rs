@@ -3,6 +3,7 @@
 use crate::clock::monotonic;
 use crate::environment::{Environment, Listener, Stream};
 use crate::local::{Local, Locals};
+use crate::mailbox::Mailbox;
 use crate::timer::Timers;
 use perigee_ring::{
     Congestion, Finished, Message, Operation, Ring, SocketError, connect_socket, listen_socket,
@@ -24,22 +25,29 @@ pub struct ShardEnvironment {
     pub(crate) congestion: Rc<RefCell<Congestion>>,
     random: Rc<Cell<u64>>,
     locals: Rc<Locals>,
+    mailbox: Mailbox,
 }
 
 impl ShardEnvironment {
-    pub(crate) fn new(ring: Rc<Ring>, seed: u64) -> Self {
+    pub(crate) fn new(ring: Rc<Ring>, seed: u64, mailbox: Mailbox) -> Self {
         Self {
             ring,
             timers: Rc::default(),
             congestion: Rc::default(),
             random: Rc::new(Cell::new(seed | 1)),
             locals: Rc::default(),
+            mailbox,
         }
     }
 
     /// Sets the congestion control of data sockets made from now on.
     pub fn set_congestion(&self, congestion: Congestion) {
         *self.congestion.borrow_mut() = congestion;
+    }
+
+    /// The way other threads reach this shard.
+    pub fn mailbox(&self) -> &Mailbox {
+        &self.mailbox
     }
 
     /// Keeps a value on this shard; the returned name finds it again from any job.

@@ -4,7 +4,6 @@
 //! The invariant: bytes are handed out only after their length, generation and checksum were checked on this side.
 
 mod client;
-mod deadline;
 mod engine;
 mod error;
 mod extent;

@@ -1,4 +1,4 @@
-//! Rust code for the schemas, made by flatc and formatted.
+//! Rust code for the schemas, made by flatc.
 //! Invariant: what is committed equals what the pinned compiler makes of the committed schemas.
 
 use std::collections::BTreeMap;
@@ -8,6 +8,8 @@ use crate::repository::{Repository, RepositoryError};
 
 /// Must equal the version of the `flatbuffers` crate.
 const FLATC_VERSION: &str = "25.12.19";
+/// Includes every other schema, so that one run makes one file.
+const ROOT_SCHEMA: &str = "schemas/perigee.fbs";
 const GENERATED: &str = "schemas/src/generated";
 /// Names the compiler when it is not the one that `make setup` installs.
 const FLATC_VARIABLE: &str = "FLATC";
@@ -33,20 +35,12 @@ pub(crate) fn run(
 
 fn generate(repository: &Repository) -> Result<BTreeMap<String, String>, RepositoryError> {
     let flatc = compiler(repository)?;
-    let schemas: Vec<String> = repository
-        .files()?
-        .into_iter()
-        .filter(|name| name.starts_with("schemas/") && name.ends_with(".fbs"))
-        .collect();
     let scratch = repository.path("target/xtask-codegen");
     if scratch.exists() {
         std::fs::remove_dir_all(&scratch).map_err(|e| write_error(&scratch, e))?;
     }
     let target = scratch.to_string_lossy().into_owned();
-    let mut arguments = vec!["--rust", "--rust-module-root-file", "-o", &target];
-    arguments.extend(schemas.iter().map(String::as_str));
-    repository.run(&flatc, &arguments)?;
-    format_tree(repository, &scratch)?;
+    repository.run(&flatc, &["--rust", "--gen-all", "-o", &target, ROOT_SCHEMA])?;
     read_tree(&scratch)
 }
 
@@ -71,16 +65,6 @@ fn compiler(repository: &Repository) -> Result<String, RepositoryError> {
             version.trim()
         ),
     })
-}
-
-fn format_tree(repository: &Repository, folder: &Path) -> Result<(), RepositoryError> {
-    let names: Vec<String> = read_tree(folder)?
-        .into_keys()
-        .map(|name| folder.join(name).to_string_lossy().into_owned())
-        .collect();
-    let mut arguments = vec!["--edition", "2024"];
-    arguments.extend(names.iter().map(String::as_str));
-    repository.run("rustfmt", &arguments).map(drop)
 }
 
 /// Relative path to text of all Rust files below `folder`; empty when it does not exist.

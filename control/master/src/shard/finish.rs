@@ -13,7 +13,8 @@ use super::space::Reuse;
 impl Shard {
     /// Makes puts visible; `checksums` has the CRC-32C of each payload. One status per key.
     ///
-    /// Status -704: unknown key, or its segments are gone; -601: another client's put; repeating is fine.
+    /// Status -704: unknown key, or its segments are gone; -601: another client's put; -700: the put was discarded
+    /// and the key has other bytes. Repeating is fine.
     pub fn put_end(
         &mut self,
         now_ms: u64,
@@ -48,12 +49,7 @@ impl Shard {
     fn end_one(&mut self, client: u128, key: &[u8], checksum: u32) -> Result<(), Status> {
         let object = self.find(key).ok_or(Status::ObjectNotFound)?;
         let Some(pending) = self.pending.get(object) else {
-            let own = self.objects[object].owner == client;
-            return if own {
-                Ok(())
-            } else {
-                Err(Status::IllegalClient)
-            };
+            return self.end_again(object, client, checksum);
         };
         if pending.client != client {
             return Err(Status::IllegalClient);
@@ -70,6 +66,18 @@ impl Shard {
             self.publish(object, &pending, checksum);
         }
         Ok(())
+    }
+
+    /// A put that has ended may be ended again; one that was discarded in favour of other bytes may not.
+    fn end_again(&self, object: u32, client: u128, checksum: u32) -> Result<(), Status> {
+        let record = &self.objects[object];
+        if record.owner != client {
+            Err(Status::IllegalClient)
+        } else if record.checksum != checksum {
+            Err(Status::InvalidWrite)
+        } else {
+            Ok(())
+        }
     }
 
     /// Replaces an object's complete replicas by the ones of a put.

@@ -53,9 +53,10 @@ impl Shard {
         }
     }
 
-    /// Puts all members of an object's group into the lists where they belong now.
+    /// Puts all members of an object's group into the lists where they belong now, as the newest there.
     pub(super) fn relink_members(&mut self, object: u32) {
         self.for_each_member(object, |shard, member| {
+            shard.objects[member].stamp = shard.clock;
             let list = shard.list_of(member);
             shard.relink(member, list);
         });

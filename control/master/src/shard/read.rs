@@ -4,7 +4,7 @@
 use perigee_schemas::Status;
 
 use crate::columns::{ReplicaColumns, ReplicaState};
-use crate::key::{check_key, hash_key};
+use crate::key::check_key;
 use crate::object::Flags;
 use crate::slab::NONE;
 
@@ -114,17 +114,5 @@ impl Shard {
         self.counters.valid_gets += hits;
         self.counters.cache_hits += hits;
         self.counters.cache_hit_bytes += out.payload_bytes.iter().sum::<u64>();
-    }
-
-    /// Looks up all keys of a batch into `found` (`NONE` for unknown ones).
-    ///
-    /// Each step runs over the whole batch before the next, so that the cache misses of different keys overlap.
-    fn locate(&mut self, keys: &[&[u8]]) {
-        self.found.clear();
-        let hashes: Vec<u64> = keys.iter().map(|key| hash_key(key)).collect();
-        for (key, hash) in keys.iter().zip(hashes) {
-            self.found
-                .push(self.index.find(&self.objects, hash, key).unwrap_or(NONE));
-        }
     }
 }

@@ -1,2 +1,212 @@
-//! Facts about a shard, one test each.
-//! Invariant: every test states in its name what holds.
+//! Facts about a shard, one test each, on a small stage of segments and clients.
+//! Invariant: after every step of every test the shard's records agree with each other.
+
+mod adopting;
+mod consistency;
+mod eviction;
+mod groups;
+mod leases;
+mod model;
+mod order;
+mod placement;
+mod puts;
+mod removal;
+mod segments;
+
+use std::sync::Arc;
+
+use perigee_schemas::Status;
+use perigee_schemas::extent::extent_bytes;
+
+use super::*;
+use crate::columns::{Location, PlacementColumns, ReplicaColumns};
+use crate::placement::{PutConfig, SoftPin, Strategy};
+use crate::segment::{SegmentEvent, SegmentSpec};
+
+/// The client that writes if a test does not say otherwise.
+const WRITER: u128 = 7;
+/// Payload of an object whose extent is `EXTENT_BYTES` long.
+const PAYLOAD_BYTES: u64 = 1000;
+const EXTENT_BYTES: u64 = extent_bytes(PAYLOAD_BYTES);
+const LEASE_MS: u64 = 100;
+const DISCARD_MS: u64 = 1_000;
+const RELEASE_MS: u64 = 5_000;
+
+fn settings() -> ShardSettings {
+    ShardSettings {
+        lease_ttl_ms: LEASE_MS,
+        put_discard_timeout_ms: DISCARD_MS,
+        put_release_timeout_ms: RELEASE_MS,
+        soft_pin_ttl_ms: 10_000,
+        watermark_ratio: 1.0,
+        eviction_ratio: 1.0,
+        ..ShardSettings::default()
+    }
+}
+
+fn spec(index: u32, bytes: u64) -> SegmentSpec {
+    SegmentSpec {
+        id: u128::from(index) + 1,
+        name: format!("host-{index}:1"),
+        client: 100 + u128::from(index),
+        bytes,
+        base: 0,
+        endpoint: String::new(),
+        host_id: format!("id-{index}"),
+        rendezvous: String::new(),
+        protocol: "tcp".to_owned(),
+    }
+}
+
+/// A shard, the time, and the columns of the last answers.
+struct Stage {
+    shard: Shard,
+    now_ms: u64,
+    placements: PlacementColumns,
+    replicas: ReplicaColumns,
+    status: Vec<i32>,
+}
+
+impl Stage {
+    /// One segment per entry of `objects`, with room for so many objects of the usual size.
+    fn new(objects: &[u64]) -> Self {
+        Self::with(settings(), objects)
+    }
+
+    fn with(settings: ShardSettings, objects: &[u64]) -> Self {
+        let mut stage = Self {
+            shard: Shard::new(settings),
+            now_ms: 10_000,
+            placements: PlacementColumns::default(),
+            replicas: ReplicaColumns::default(),
+            status: Vec::new(),
+        };
+        for (index, objects) in objects.iter().enumerate() {
+            stage.mount(spec(index as u32, objects * EXTENT_BYTES), index as u32);
+        }
+        stage
+    }
+
+    fn mount(&mut self, spec: SegmentSpec, index: u32) {
+        let event = SegmentEvent::Mounted {
+            index,
+            spec: Arc::new(spec),
+        };
+        self.shard.apply(self.now_ms, &event);
+    }
+
+    fn pass(&mut self, ms: u64) {
+        self.now_ms += ms;
+    }
+
+    fn tick(&mut self) {
+        self.shard.tick(self.now_ms, 1_000);
+        self.shard.check();
+    }
+
+    fn start_with(&mut self, key: &str, bytes: u64, config: &PutConfig<'_>, upsert: bool) -> i32 {
+        self.start_in_group(key, bytes, config, upsert, "", WRITER)
+    }
+
+    fn start_in_group(
+        &mut self,
+        key: &str,
+        bytes: u64,
+        config: &PutConfig<'_>,
+        upsert: bool,
+        group: &str,
+        client: u128,
+    ) -> i32 {
+        let batch = PutStart {
+            client,
+            keys: &[key.as_bytes()],
+            payload_bytes: &[bytes],
+            groups: &[group],
+            config,
+            upsert,
+        };
+        self.shard
+            .put_start(self.now_ms, &batch, &mut self.placements);
+        self.shard.check();
+        self.placements.status[0]
+    }
+
+    fn start(&mut self, key: &str) -> i32 {
+        self.start_with(key, PAYLOAD_BYTES, &PutConfig::default(), false)
+    }
+
+    fn end(&mut self, key: &str) -> i32 {
+        self.end_as(WRITER, key, 1)
+    }
+
+    fn end_as(&mut self, client: u128, key: &str, checksum: u32) -> i32 {
+        let keys = [key.as_bytes()];
+        self.shard
+            .put_end(self.now_ms, client, &keys, &[checksum], &mut self.status);
+        self.shard.check();
+        self.status[0]
+    }
+
+    fn revoke(&mut self, client: u128, key: &str) -> i32 {
+        self.shard
+            .put_revoke(self.now_ms, client, &[key.as_bytes()], &mut self.status);
+        self.shard.check();
+        self.status[0]
+    }
+
+    /// A whole put of the usual size; the status of the first phase that fails.
+    fn put(&mut self, key: &str) -> i32 {
+        self.put_with(key, &PutConfig::default())
+    }
+
+    fn put_with(&mut self, key: &str, config: &PutConfig<'_>) -> i32 {
+        match self.start_with(key, PAYLOAD_BYTES, config, false) {
+            0 => self.end(key),
+            status => status,
+        }
+    }
+
+    fn put_in_group(&mut self, key: &str, group: &str) -> i32 {
+        let config = PutConfig::default();
+        match self.start_in_group(key, PAYLOAD_BYTES, &config, false, group, WRITER) {
+            0 => self.end(key),
+            status => status,
+        }
+    }
+
+    fn exist(&mut self, key: &str) -> i32 {
+        self.shard
+            .exist(self.now_ms, &[key.as_bytes()], &mut self.status);
+        self.shard.check();
+        self.status[0]
+    }
+
+    fn get(&mut self, key: &str) -> i32 {
+        self.shard
+            .get_replicas(self.now_ms, &[key.as_bytes()], &mut self.replicas);
+        self.shard.check();
+        self.replicas.status[0]
+    }
+
+    /// Where a key lies, without a lease; empty if it cannot be read.
+    fn peek(&self, key: &str) -> Vec<Location> {
+        let mut replicas = ReplicaColumns::default();
+        self.shard.peek(&[key.as_bytes()], &mut replicas);
+        replicas.locations
+    }
+
+    fn holds(&self, key: &str) -> bool {
+        !self.peek(key).is_empty()
+    }
+
+    fn remove(&mut self, key: &str, force: bool) -> i32 {
+        self.shard
+            .remove(self.now_ms, &[key.as_bytes()], force, &mut self.status);
+        self.shard.check();
+        self.status[0]
+    }
+}
+
+fn code(status: Status) -> i32 {
+    status.code()
+}

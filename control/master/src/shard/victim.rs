@@ -16,6 +16,7 @@ pub(super) struct Victim {
     rank: u8,
     /// Touches since its last one, weighted by its class.
     age: Reverse<u64>,
+    class: Class,
     pub(super) replica: u32,
 }
 
@@ -79,7 +80,12 @@ impl Shard {
                 }
                 let rank = u8::from(probed) + 2 * u8::from(class == Class::Pinned);
                 let age = Reverse((self.clock - object.stamp).saturating_mul(weight));
-                Some(Victim { rank, age, replica })
+                Some(Victim {
+                    rank,
+                    age,
+                    class,
+                    replica,
+                })
             });
         oldest.min()
     }

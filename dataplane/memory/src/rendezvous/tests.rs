@@ -181,6 +181,21 @@ fn a_named_listener_is_found_and_its_user_verified() {
 }
 
 #[test]
+fn another_users_process_is_refused_even_by_root() {
+    let peer = PeerIdentity { pid: 5, uid: 1000 };
+    assert_eq!(require_user(peer, 1000).unwrap(), peer);
+    let refused = require_user(peer, 0).unwrap_err();
+    assert!(matches!(
+        refused,
+        RendezvousError::ForeignUser {
+            pid: 5,
+            theirs: 1000,
+            ours: 0
+        }
+    ));
+}
+
+#[test]
 fn names_that_do_not_fit_and_listeners_that_are_not_there_are_errors() {
     for name in [String::new(), "x".repeat(108)] {
         assert!(matches!(listen(&name), Err(RendezvousError::Name { .. })));

@@ -2,11 +2,12 @@
 //! Invariant: a miss is `b""` or `None`, and Python bytes are filled in place, never copied twice.
 
 use super::{NOT_OPEN, StoreClient};
-use crate::arguments::{Count, Keys, Value, borrow_keys, codes, count_or_code, piece};
+use crate::arguments::{Count, Keys, borrow_keys, codes, count_or_code, piece};
 use crate::buffer_handle::{BufferHandle, OwnedBytes};
 use crate::replicate_config::{Placement, ReplicateConfig, placement};
 use crate::session::Session;
 use crate::transfer::{self, Write};
+use crate::value::Value;
 use perigee_schemas::Status;
 use perigee_store::api::Piece;
 use pyo3::ffi;

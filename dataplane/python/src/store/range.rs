@@ -20,9 +20,8 @@ struct Ranges<'a, Place> {
 }
 
 impl<'a, Place: Copy> Ranges<'a, Place> {
-    fn push(&mut self, place: Place, key: &'a str, range: RangeRequest<'a>) {
-        debug_assert_eq!(key, range.key);
-        self.requests.push(range);
+    fn push(&mut self, place: Place, request: RangeRequest<'a>) {
+        self.requests.push(request);
         self.places.push(place);
     }
 
@@ -100,7 +99,7 @@ impl NestedRanges {
                     let address = self.buffers[i].0.checked_add(self.targets[i][j][k].0);
                     let address = address.filter(|_| self.buffers[i].0 != 0);
                     if let Ok(request) = range(key, address, self.sources[i][j][k], bytes) {
-                        ranges.push((i, j, k), key, request);
+                        ranges.push((i, j, k), request);
                     }
                 }
             }
@@ -127,7 +126,7 @@ fn read_session_ranges(session: &Session, keys: &[&str], lists: [&[Vec<Count>]; 
                         source_offset: offset.0,
                         target,
                     };
-                    ranges.push(index, key, request);
+                    ranges.push(index, request);
                 }
             }
             _ => results[index] = i64::from(Status::InvalidParams.code()),

@@ -3,14 +3,13 @@
 //! A peer that cannot be reached fails its own slices at once for a short while; others are not touched.
 
 use super::slice::Slice;
-use crate::deadline::{connect_within, within};
 use crate::error::TransferError;
 use crate::limits::{CONNECT_DEADLINE, CONNECTIONS_PER_PEER, PEER_BREAKER_OPEN};
 use crate::wire::{self, Direction};
 use perigee_schemas::frame::Kind;
 use perigee_schemas::session::{Hello, Role, Welcome, decode_failure};
 use perigee_schemas::{Identity, Status};
-use perigee_shard::{Environment, Message, Stream};
+use perigee_shard::{Environment, Message, Stream, connect_within, within};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;

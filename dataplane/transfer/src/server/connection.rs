@@ -1,6 +1,5 @@
 //! One data connection, served: greeting, then slice after slice. Every range is checked before a byte moves.
 
-use crate::deadline::within;
 use crate::extent::MappedExtent;
 use crate::limits::{FRAME_DEADLINE, SLICE_PIECES_MAX};
 use crate::segments::SegmentTable;
@@ -11,7 +10,7 @@ use perigee_schemas::frame::{Header, Kind};
 use perigee_schemas::limits::{OBJECT_BYTES_MAX, SLICE_PAYLOAD_BYTES_MAX};
 use perigee_schemas::session::{Hello, encode_failure};
 use perigee_schemas::{Identity, Status};
-use perigee_shard::{Environment, Message, Stream};
+use perigee_shard::{Environment, Message, Stream, within};
 use std::io;
 use std::sync::Arc;
 

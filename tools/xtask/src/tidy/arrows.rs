@@ -17,8 +17,14 @@ const DATA_PLANE: [&str; 7] = [
     "perigee-node",
     "perigee-python",
 ];
-/// What the data plane may use of the control plane: how to talk to it, flags and metric names.
-const CONTROL_FOR_DATA_PLANE: [&str; 3] = ["perigee-rpc", "perigee-flags", "perigee-metrics"];
+/// What the data plane may use of the control plane: how to talk to it, flags, metric names and
+/// the node's own HTTP routes.
+const CONTROL_FOR_DATA_PLANE: [&str; 4] = [
+    "perigee-rpc",
+    "perigee-flags",
+    "perigee-http",
+    "perigee-metrics",
+];
 /// What the control plane may use of the data plane: the executor.
 const DATA_PLANE_FOR_CONTROL: &str = "perigee-shard";
 /// Programs and tests: nothing may depend on them.
@@ -37,6 +43,7 @@ const SEAMS: [(&str, &[&str]); 6] = [
         "tokio",
         &[
             "control/admin",
+            "control/http",
             "control/metadata",
             "control/service",
             "dataplane/node",
@@ -47,12 +54,22 @@ const SEAMS: [(&str, &[&str]); 6] = [
         "axum",
         &[
             "control/admin",
+            "control/http",
             "control/metadata",
             "control/service",
             "dataplane/node",
         ],
     ),
-    ("flatbuffers", &["schemas", "control/rpc", "tests"]),
+    (
+        "flatbuffers",
+        &[
+            "schemas",
+            "control/rpc",
+            "control/service",
+            "dataplane/transfer",
+            "tests",
+        ],
+    ),
 ];
 /// Crates that decide and never act: no I/O, clock, threads or randomness of their own.
 const PURE: [&str; 2] = ["perigee-master", "perigee-allocator"];

@@ -1,15 +1,18 @@
 //! Bounded waits on a stream. The kernel may still own the memory of a wait that is cut short, so the stream is broken
 //! first and the wait then ends by itself.
 
+use crate::environment::{Environment, Stream};
 use futures_lite::future::or;
-use perigee_shard::{Environment, Stream};
 use std::future::Future;
 use std::io;
 use std::pin::pin;
 use std::time::Duration;
 
 /// Waits for `work`; after `length` the stream is broken and the result is [`io::ErrorKind::TimedOut`].
-pub(crate) async fn within<E: Environment, T>(
+///
+/// # Errors
+/// The error of `work`, or that the time is up.
+pub async fn within<E: Environment, T>(
     environment: &E,
     length: Duration,
     stream: &E::Stream,
@@ -30,7 +33,10 @@ pub(crate) async fn within<E: Environment, T>(
 }
 
 /// Waits for a connection; gives it up after `length`.
-pub(crate) async fn connect_within<E: Environment>(
+///
+/// # Errors
+/// The peer refuses, or the time is up.
+pub async fn connect_within<E: Environment>(
     environment: &E,
     length: Duration,
     address: std::net::SocketAddr,

@@ -1,0 +1,67 @@
+//! Answers in Mooncake's forms. Invariant: content types and key order are those of Mooncake, since
+//! strict clients compare them.
+
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use perigee_schemas::Status;
+use serde::Serialize;
+
+const JSON: &str = "application/json; charset=utf-8";
+
+#[derive(Serialize)]
+struct ErrorBody<'a> {
+    success: bool,
+    error_code: i32,
+    error_message: &'a str,
+}
+
+/// Text with the content type of metrics.
+pub(crate) fn text(body: String) -> Response {
+    (
+        [(CONTENT_TYPE, perigee_metrics::exposition::CONTENT_TYPE)],
+        body,
+    )
+        .into_response()
+}
+
+/// Text with a plain content type.
+pub(crate) fn word(body: &'static str) -> Response {
+    body.into_response()
+}
+
+/// A JSON body.
+pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Response {
+    match serde_json::to_vec(body) {
+        Ok(bytes) => (status, [(CONTENT_TYPE, JSON)], bytes).into_response(),
+        Err(error) => {
+            tracing::error!(%error, "An answer could not be written as JSON");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+/// A JSON error with its own text.
+pub(crate) fn error_text(http: StatusCode, status: Status, message: &str) -> Response {
+    let error_code = status.code();
+    json(
+        http,
+        &ErrorBody {
+            success: false,
+            error_code,
+            error_message: message,
+        },
+    )
+}
+
+/// A JSON error whose text is the status name and whose HTTP status is the one of the table.
+pub(crate) fn error(status: Status) -> Response {
+    let http = StatusCode::from_u16(status.http()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    error_text(http, status, status.name())
+}
+
+/// The answer of a feature that is switched off: 409 and -1011.
+pub(crate) fn switched_off() -> Response {
+    let status = Status::UnavailableInCurrentMode;
+    error_text(StatusCode::CONFLICT, status, status.name())
+}

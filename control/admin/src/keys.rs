@@ -1,0 +1,208 @@
+//! Routes about objects. Invariant: looking at a key never grants a lease.
+
+use crate::answer;
+use crate::limits::{BATCH_KEYS_MAX, LISTED_KEYS_MAX};
+use crate::plane::{KeyPlaces, ReplicaPlace};
+use crate::query::{filled_parameter, parameter};
+use crate::routes::Shared;
+use axum::extract::{RawQuery, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use perigee_schemas::Status;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+#[derive(Serialize)]
+struct Place {
+    size_: u64,
+    buffer_address_: u64,
+    protocol_: String,
+    transport_endpoint_: String,
+}
+
+#[derive(Serialize)]
+struct Found {
+    success: bool,
+    data: Vec<Place>,
+}
+
+#[derive(Serialize)]
+struct BatchFound {
+    success: bool,
+    data: Entries,
+}
+
+/// Keys with their places in the order asked.
+struct Entries(Vec<(String, Entry)>);
+
+#[derive(Serialize)]
+struct Entry {
+    ok: bool,
+    error: Option<&'static str>,
+    values: Option<Vec<Place>>,
+    disk_values: Option<()>,
+    local_disk_values: Option<()>,
+    nof_values: Option<()>,
+}
+
+#[derive(Serialize)]
+struct NoKeys {
+    success: bool,
+    error: &'static str,
+}
+
+#[derive(Serialize)]
+struct Removed {
+    success: bool,
+    removed_count: u64,
+}
+
+impl Serialize for Entries {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (key, entry) in &self.0 {
+            map.serialize_entry(key, entry)?;
+        }
+        map.end()
+    }
+}
+
+impl From<ReplicaPlace> for Place {
+    fn from(place: ReplicaPlace) -> Self {
+        Self {
+            size_: place.payload_bytes,
+            buffer_address_: place.buffer_address,
+            protocol_: place.protocol,
+            transport_endpoint_: place.endpoint,
+        }
+    }
+}
+
+impl From<KeyPlaces> for Entry {
+    fn from(places: KeyPlaces) -> Self {
+        let error = places.as_ref().err().map(|status| status.name());
+        let values = places
+            .ok()
+            .map(|places| places.into_iter().map(Place::from).collect());
+        Self {
+            ok: error.is_none(),
+            error,
+            values,
+            disk_values: None,
+            local_disk_values: None,
+            nof_values: None,
+        }
+    }
+}
+
+pub(crate) async fn query_key(
+    State(shared): State<Shared>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Response> {
+    // Mooncake answers a missing parameter like a missing key, and so do we.
+    let key = filled_parameter(query.as_deref(), "key");
+    let key = key.ok_or_else(|| answer::error(Status::ObjectNotFound))?;
+    let located = shared
+        .ask(move |plane| plane.locate(&[key]))
+        .await?
+        .map_err(answer::error)?;
+    let places = located
+        .into_iter()
+        .next()
+        .unwrap_or(Err(Status::ObjectNotFound));
+    let data = places
+        .map_err(answer::error)?
+        .into_iter()
+        .map(Place::from)
+        .collect();
+    Ok(answer::json(
+        StatusCode::OK,
+        &Found {
+            success: true,
+            data,
+        },
+    ))
+}
+
+pub(crate) async fn batch_query_keys(
+    State(shared): State<Shared>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Response> {
+    let written = parameter(query.as_deref(), "keys").unwrap_or_default();
+    let mut keys: Vec<String> = written
+        .split(',')
+        .filter(|key| !key.is_empty())
+        .map(str::to_owned)
+        .collect();
+    let mut seen = std::collections::HashSet::new();
+    keys.retain(|key| seen.insert(key.clone()));
+    let refused = match keys.len() {
+        0 => Some("No keys provided. Use ?keys=key1,key2,..."),
+        count if count > BATCH_KEYS_MAX => Some("Too many keys. Ask for at most 10000 at a time"),
+        _ => None,
+    };
+    if let Some(error) = refused {
+        return Ok(answer::json(
+            StatusCode::BAD_REQUEST,
+            &NoKeys {
+                success: false,
+                error,
+            },
+        ));
+    }
+    let asked = keys.clone();
+    let located = shared
+        .ask(move |plane| plane.locate(&asked))
+        .await?
+        .map_err(answer::error)?;
+    let entries = keys
+        .into_iter()
+        .zip(located.into_iter().map(Entry::from))
+        .collect();
+    Ok(answer::json(
+        StatusCode::OK,
+        &BatchFound {
+            success: true,
+            data: Entries(entries),
+        },
+    ))
+}
+
+pub(crate) async fn all_keys(
+    State(shared): State<Shared>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Response> {
+    let limit = filled_parameter(query.as_deref(), "limit").map(|text| text.parse());
+    let limit: usize = match limit {
+        Some(Err(_)) => return Err(answer::error(Status::InvalidParams)),
+        Some(Ok(limit)) => LISTED_KEYS_MAX.min(limit),
+        None => LISTED_KEYS_MAX,
+    };
+    let keys = shared
+        .ask(move |plane| plane.list_keys(limit))
+        .await?
+        .map_err(answer::error)?;
+    let mut lines = String::with_capacity(keys.iter().map(|key| key.len() + 1).sum());
+    for key in keys {
+        lines.push_str(&key);
+        lines.push('\n');
+    }
+    Ok(answer::text(lines))
+}
+
+pub(crate) async fn remove_all(
+    State(shared): State<Shared>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Response> {
+    let force = parameter(query.as_deref(), "force");
+    let force = force.is_some_and(|word| word == "true" || word == "1");
+    let removed = shared.ask(move |plane| plane.remove_all(force)).await?;
+    let removed_count = removed.map_err(answer::error)?;
+    Ok(answer::json(
+        StatusCode::OK,
+        &Removed {
+            success: true,
+            removed_count,
+        },
+    ))
+}

@@ -1,0 +1,117 @@
+//! Routes about the master as a whole. Invariant: all of them answer while the master is not
+//! ready, because that is when people look.
+
+use crate::answer;
+use crate::routes::Shared;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{Html, IntoResponse, Response};
+use perigee_metrics::Samples;
+use serde::Serialize;
+use std::sync::PoisonError;
+use std::time::Instant;
+
+const INDEX: &str = include_str!("overview/index.html");
+
+#[derive(Serialize)]
+struct Health {
+    status: &'static str,
+    role: &'static str,
+    ha_state: &'static str,
+    service_ready: bool,
+    leader_address: Option<String>,
+    view_version: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Leader {
+    present: bool,
+    leader_address: Option<String>,
+    view_version: Option<u64>,
+}
+
+#[derive(Serialize, Default)]
+struct KvEvents {
+    enabled: bool,
+    published_batches: u64,
+    published_events: u64,
+    dropped_events: u64,
+    skipped_unparsed_keys: u64,
+}
+
+fn state_word(ready: bool) -> &'static str {
+    if ready { "serving" } else { "starting" }
+}
+
+pub(crate) async fn index(State(shared): State<Shared>) -> Html<String> {
+    Html(INDEX.replace("{version}", shared.build.version))
+}
+
+pub(crate) async fn ready(State(shared): State<Shared>) -> Response {
+    match shared.plane.readiness() {
+        Ok(()) => "ready".into_response(),
+        Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, reason).into_response(),
+    }
+}
+
+pub(crate) async fn metrics(State(shared): State<Shared>) -> Result<Response, Response> {
+    let (numbers, cells) = shared.ask(|plane| (plane.numbers(), plane.cells())).await?;
+    // A scrape during a stall still shows the cells; the state's numbers are 0 then.
+    let numbers = numbers.unwrap_or_default();
+    let cells = cells.iter().map(AsRef::as_ref);
+    let mut samples = Samples::of_master(cells, &numbers, shared.build);
+    samples.value(
+        "perigee_uptime_seconds",
+        &[],
+        shared.started.elapsed().as_secs_f64(),
+    );
+    samples.value(
+        "perigee_ready",
+        &[],
+        u8::from(shared.plane.readiness().is_ok()),
+    );
+    Ok(answer::text(samples.render()))
+}
+
+pub(crate) async fn summary(State(shared): State<Shared>) -> Result<Response, Response> {
+    let (numbers, cells) = shared.ask(|plane| (plane.numbers(), plane.cells())).await?;
+    let numbers = numbers.unwrap_or_default();
+    let ready = shared.plane.readiness().is_ok();
+    let mut rates = shared.rates.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(answer::text(rates.admin_text(
+        Instant::now(),
+        &cells,
+        &numbers,
+        ready,
+    )))
+}
+
+pub(crate) async fn health(State(shared): State<Shared>) -> Response {
+    let service_ready = shared.plane.readiness().is_ok();
+    let health = Health {
+        status: "ok",
+        role: "leader",
+        ha_state: state_word(service_ready),
+        service_ready,
+        leader_address: None,
+        view_version: None,
+    };
+    answer::json(StatusCode::OK, &health)
+}
+
+pub(crate) async fn ha_status(State(shared): State<Shared>) -> Response {
+    answer::word(state_word(shared.plane.readiness().is_ok()))
+}
+
+pub(crate) async fn leader() -> Response {
+    let leader = Leader {
+        present: false,
+        leader_address: None,
+        view_version: None,
+    };
+    answer::json(StatusCode::OK, &leader)
+}
+
+pub(crate) async fn kv_events() -> Response {
+    answer::json(StatusCode::OK, &KvEvents::default())
+}

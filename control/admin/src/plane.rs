@@ -1,0 +1,107 @@
+//! What the routes ask of the master. Invariant: nothing here grants leases, so looking never
+//! changes what can be evicted.
+
+use perigee_metrics::{MasterCells, MasterNumbers};
+use perigee_schemas::Status;
+use std::sync::Arc;
+
+/// The master as the HTTP routes see it. Calls block and must end within seconds; they are made on
+/// a few helper threads, never on a shard.
+pub trait ControlPlane: Send + Sync + 'static {
+    /// `Err` with the reason while calls of clients are not served.
+    fn readiness(&self) -> Result<(), String>;
+
+    /// Complete replicas of each key, without a lease.
+    ///
+    /// # Errors
+    /// The whole question could not be asked; each key has an outcome of its own otherwise.
+    fn locate(&self, keys: &[String]) -> Result<Vec<KeyPlaces>, Status>;
+
+    /// At most `limit` keys, in no order.
+    ///
+    /// # Errors
+    /// The master did not answer.
+    fn list_keys(&self, limit: usize) -> Result<Vec<String>, Status>;
+
+    /// All mounted segments.
+    ///
+    /// # Errors
+    /// The master did not answer.
+    fn segments(&self) -> Result<Vec<SegmentInfo>, Status>;
+
+    /// Removes all objects, leased ones only with `force`; returns how many there were.
+    ///
+    /// # Errors
+    /// The master did not answer.
+    fn remove_all(&self, force: bool) -> Result<u64, Status>;
+
+    /// Numbers of the state.
+    ///
+    /// # Errors
+    /// The master did not answer.
+    fn numbers(&self) -> Result<MasterNumbers, Status>;
+
+    /// Cells of all shards.
+    fn cells(&self) -> Vec<Arc<MasterCells>>;
+}
+
+/// Replicas of one key, or why there are none.
+pub type KeyPlaces = Result<Vec<ReplicaPlace>, Status>;
+
+/// Where one replica lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplicaPlace {
+    /// Payload length in bytes.
+    pub payload_bytes: u64,
+    /// Address in the owner's memory: segment base plus offset.
+    pub buffer_address: u64,
+    /// Protocol of the segment.
+    pub protocol: String,
+    /// Endpoint of the segment's owner.
+    pub endpoint: String,
+}
+
+/// One mounted segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentInfo {
+    /// Segment name; several segments may share one.
+    pub name: String,
+    /// Segment id.
+    pub id: u128,
+    /// Id of the client that owns it.
+    pub client: u128,
+    /// Address of its first byte in the owner's memory.
+    pub base_address: u64,
+    /// Bytes of the segment.
+    pub capacity_bytes: u64,
+    /// Bytes allocated.
+    pub used_bytes: u64,
+    /// Endpoint of its owner.
+    pub endpoint: String,
+    /// Protocol it is served by.
+    pub protocol: String,
+    /// 0 undefined, 1 OK, 2 draining, 3 drained, 4 gracefully unmounting, 5 unmounting.
+    pub state: u8,
+}
+
+/// Mooncake's word for a segment state.
+pub(crate) fn state_name(state: u8) -> &'static str {
+    match state {
+        1 => "OK",
+        2 => "DRAINING",
+        3 => "DRAINED",
+        4 => "GRACEFULLY_UNMOUNTING",
+        5 => "UNMOUNTING",
+        _ => "UNDEFINED",
+    }
+}
+
+/// Mooncake's text form of a 128-bit id: two decimal halves.
+pub(crate) fn id_text(id: u128) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the halves of the id are wanted"
+    )]
+    let (high, low) = ((id >> 64) as u64, id as u64);
+    format!("{high}-{low}")
+}

@@ -1,0 +1,77 @@
+//! The table of routes. Invariant: every route of Mooncake's admin port is here, with its own
+//! answer or the answer of a feature that is switched off.
+
+use crate::plane::ControlPlane;
+use crate::summary::Rates;
+use crate::{answer, jobs, keys, overview, segments};
+use axum::Router;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::{get, post};
+use perigee_metrics::BuildInfo;
+use perigee_schemas::Status;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+/// What every route can reach.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) plane: Arc<dyn ControlPlane>,
+    pub(crate) build: BuildInfo,
+    pub(crate) started: Instant,
+    /// Calls at the last summary over HTTP; the log line keeps its own.
+    pub(crate) rates: Arc<Mutex<Rates>>,
+}
+
+impl Shared {
+    /// Runs a blocking question to the master on a helper thread.
+    pub(crate) async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&dyn ControlPlane) -> T + Send + 'static,
+    ) -> Result<T, Response> {
+        let plane = Arc::clone(&self.plane);
+        let answered = tokio::task::spawn_blocking(move || question(plane.as_ref())).await;
+        answered.map_err(|error| {
+            tracing::error!(%error, "A question to the master was not answered");
+            answer::error(Status::InternalError)
+        })
+    }
+}
+
+/// All routes.
+pub(crate) fn router(shared: Shared) -> Router {
+    let quotas = get(jobs::quota_off)
+        .put(jobs::set_quota)
+        .delete(jobs::quota_off);
+    Router::new()
+        .route("/", get(overview::index))
+        .route("/livez", get(|| async { "ok" }))
+        .route("/readyz", get(overview::ready))
+        .route("/metrics", get(overview::metrics))
+        .route("/metrics/summary", get(overview::summary))
+        .route("/health", get(overview::health))
+        .route("/role", get(|| async { answer::word("leader") }))
+        .route("/ha_status", get(overview::ha_status))
+        .route("/leader", get(overview::leader))
+        .route("/kv_events/status", get(overview::kv_events))
+        .route("/query_key", get(keys::query_key))
+        .route("/batch_query_keys", get(keys::batch_query_keys))
+        .route("/get_all_keys", get(keys::all_keys))
+        .route("/get_all_segments", get(segments::names))
+        .route("/get_segments_detail", get(segments::detail))
+        .route("/query_segment", get(segments::query))
+        .route("/api/v1/segments/status", get(segments::status))
+        .route("/api/v1/remove_all", post(keys::remove_all))
+        .route("/api/v1/drain_jobs", post(jobs::create_drain))
+        .route("/api/v1/drain_jobs/query", get(jobs::unknown_drain))
+        .route("/api/v1/drain_jobs/cancel", post(jobs::unknown_drain))
+        .route("/api/v1/tenant_quotas", quotas)
+        .fallback(|| async { (StatusCode::NOT_FOUND, "404 Not Found") })
+        .method_not_allowed_fallback(|| async {
+            (StatusCode::METHOD_NOT_ALLOWED, "405 Method Not Allowed")
+        })
+        .with_state(shared)
+}
+
+#[cfg(test)]
+mod tests;

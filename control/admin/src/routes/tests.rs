@@ -1,0 +1,378 @@
+use super::*;
+use crate::plane::{KeyPlaces, ReplicaPlace, SegmentInfo};
+use axum::body::Body;
+use axum::http::Request;
+use http_body_util::BodyExt;
+use perigee_metrics::{MasterCells, MasterNumbers, SegmentNumbers};
+use tower::ServiceExt;
+
+const JSON: &str = "application/json; charset=utf-8";
+const METRICS: &str = "text/plain; version=0.0.4";
+const NOT_FOUND: &str = r#"{"success":false,"error_code":-704,"error_message":"OBJECT_NOT_FOUND"}"#;
+const OFF: &str =
+    r#"{"success":false,"error_code":-1011,"error_message":"UNAVAILABLE_IN_CURRENT_MODE"}"#;
+
+/// A master with fixed contents; `down` answers nothing.
+struct Fake {
+    segments: Vec<SegmentInfo>,
+    down: bool,
+}
+
+impl ControlPlane for Fake {
+    fn readiness(&self) -> Result<(), String> {
+        if self.down {
+            Err("shards are starting".to_owned())
+        } else {
+            Ok(())
+        }
+    }
+
+    fn locate(&self, keys: &[String]) -> Result<Vec<KeyPlaces>, Status> {
+        let place = ReplicaPlace {
+            payload_bytes: 1024,
+            buffer_address: 140_252_811_362_304,
+            protocol: "tcp".to_owned(),
+            endpoint: "127.0.0.1:17001".to_owned(),
+        };
+        let locate = |key: &String| match key.as_str() {
+            "k1" => Ok(vec![place.clone()]),
+            _ => Err(Status::ObjectNotFound),
+        };
+        if self.down {
+            return Err(Status::UnavailableInCurrentMode);
+        }
+        Ok(keys.iter().map(locate).collect())
+    }
+
+    fn list_keys(&self, limit: usize) -> Result<Vec<String>, Status> {
+        Ok(["k2", "k1"]
+            .iter()
+            .take(limit)
+            .map(|key| (*key).to_owned())
+            .collect())
+    }
+
+    fn segments(&self) -> Result<Vec<SegmentInfo>, Status> {
+        Ok(self.segments.clone())
+    }
+
+    fn remove_all(&self, force: bool) -> Result<u64, Status> {
+        Ok(if force { 3 } else { 1 })
+    }
+
+    fn numbers(&self) -> Result<MasterNumbers, Status> {
+        let segment = |segment: &SegmentInfo| SegmentNumbers {
+            name: segment.name.clone(),
+            allocated_bytes: segment.used_bytes,
+            capacity_bytes: segment.capacity_bytes,
+            largest_free_bytes: 1,
+        };
+        let segments = self.segments.iter().map(segment).collect();
+        Ok(MasterNumbers {
+            segments,
+            keys: 2,
+            ..Default::default()
+        })
+    }
+
+    fn cells(&self) -> Vec<Arc<MasterCells>> {
+        vec![Arc::new(MasterCells::default())]
+    }
+}
+
+fn segment() -> SegmentInfo {
+    SegmentInfo {
+        name: "127.0.0.1:17001".to_owned(),
+        id: (7 << 64) | 8,
+        client: (9 << 64) | 10,
+        base_address: 0x7f8f_2700_0000,
+        capacity_bytes: 64 << 20,
+        used_bytes: 9216,
+        endpoint: "127.0.0.1:17001".to_owned(),
+        protocol: "tcp".to_owned(),
+        state: 1,
+    }
+}
+
+struct Answer {
+    status: u16,
+    content_type: String,
+    body: String,
+}
+
+fn ask_of(fake: Fake, method: &str, target: &str, body: &str) -> Answer {
+    let now = Instant::now();
+    let shared = Shared {
+        plane: Arc::new(fake),
+        build: BuildInfo {
+            version: "1.2.3",
+            commit: "c",
+        },
+        started: now,
+        rates: Arc::new(Mutex::new(Rates::new(now))),
+    };
+    let request = Request::builder().method(method).uri(target);
+    let request = request.body(Body::from(body.to_owned())).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let response = router(shared).oneshot(request).await.unwrap();
+        let content_type = response.headers().get("content-type");
+        let content_type = content_type
+            .map_or("", |value| value.to_str().unwrap())
+            .to_owned();
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        Answer {
+            status,
+            content_type,
+            body: String::from_utf8(body.to_vec()).unwrap(),
+        }
+    })
+}
+
+fn live(method: &str, target: &str) -> Answer {
+    ask_of(
+        Fake {
+            segments: vec![segment()],
+            down: false,
+        },
+        method,
+        target,
+        "",
+    )
+}
+
+fn empty(target: &str) -> Answer {
+    ask_of(
+        Fake {
+            segments: Vec::new(),
+            down: false,
+        },
+        "GET",
+        target,
+        "",
+    )
+}
+
+fn assert_answer(answer: &Answer, status: u16, content_type: &str, body: &str) {
+    let seen = (
+        answer.status,
+        answer.content_type.as_str(),
+        answer.body.as_str(),
+    );
+    assert_eq!(seen, (status, content_type, body));
+}
+
+#[test]
+fn state_routes_answer_like_mooncake() {
+    let health = r#"{"status":"ok","role":"leader","ha_state":"serving","service_ready":true,"leader_address":null,"view_version":null}"#;
+    assert_answer(&live("GET", "/health"), 200, JSON, health);
+    let leader = r#"{"present":false,"leader_address":null,"view_version":null}"#;
+    assert_answer(&live("GET", "/leader"), 200, JSON, leader);
+    let events = r#"{"enabled":false,"published_batches":0,"published_events":0,"dropped_events":0,"skipped_unparsed_keys":0}"#;
+    assert_answer(&live("GET", "/kv_events/status"), 200, JSON, events);
+    let plain = "text/plain; charset=utf-8";
+    assert_answer(&live("GET", "/role"), 200, plain, "leader");
+    assert_answer(&live("GET", "/ha_status"), 200, plain, "serving");
+}
+
+#[test]
+fn one_key_is_shown_with_its_places() {
+    let found = r#"{"success":true,"data":[{"size_":1024,"buffer_address_":140252811362304,"protocol_":"tcp","transport_endpoint_":"127.0.0.1:17001"}]}"#;
+    assert_answer(&live("GET", "/query_key?key=k1"), 200, JSON, found);
+    for target in ["/query_key?key=nope", "/query_key", "/query_key?key="] {
+        assert_answer(&live("GET", target), 404, JSON, NOT_FOUND);
+    }
+}
+
+#[test]
+fn several_keys_are_shown_in_the_order_asked() {
+    let places = r#""disk_values":null,"local_disk_values":null,"nof_values":null"#;
+    let place = r#"{"size_":1024,"buffer_address_":140252811362304,"protocol_":"tcp","transport_endpoint_":"127.0.0.1:17001"}"#;
+    let body = format!(
+        r#"{{"success":true,"data":{{"nope":{{"ok":false,"error":"OBJECT_NOT_FOUND","values":null,{places}}},"k1":{{"ok":true,"error":null,"values":[{place}],{places}}}}}}}"#
+    );
+    for target in [
+        "/batch_query_keys?keys=nope,k1",
+        "/batch_query_keys?keys=nope%2Ck1,,nope",
+    ] {
+        assert_answer(&live("GET", target), 200, JSON, &body);
+    }
+    let none = r#"{"success":false,"error":"No keys provided. Use ?keys=key1,key2,..."}"#;
+    assert_answer(&live("GET", "/batch_query_keys"), 400, JSON, none);
+    assert_answer(&live("GET", "/batch_query_keys?keys=,"), 400, JSON, none);
+}
+
+#[test]
+fn keys_are_listed_one_per_line_and_bounded() {
+    assert_answer(&live("GET", "/get_all_keys"), 200, METRICS, "k2\nk1\n");
+    assert_answer(&live("GET", "/get_all_keys?limit=1"), 200, METRICS, "k2\n");
+    assert_eq!(live("GET", "/get_all_keys?limit=-1").status, 400);
+}
+
+#[test]
+fn segments_are_shown_like_in_mooncake() {
+    assert_answer(&empty("/get_all_segments"), 200, METRICS, "");
+    assert_answer(
+        &live("GET", "/get_all_segments"),
+        200,
+        METRICS,
+        "127.0.0.1:17001\n",
+    );
+    let none = r#"{"total_segments":0,"segments":[]}"#;
+    assert_answer(&empty("/get_segments_detail"), 200, JSON, none);
+    let detail = r#"{"total_segments":1,"segments":[{"segment_name":"127.0.0.1:17001","segment_id":"7-8","client_id":"9-10","base_address":"0x7f8f27000000","size_bytes":67108864,"size_human":"0.0625 GiB","te_endpoint":"127.0.0.1:17001","protocol":"tcp","status":"OK","allocator_used_bytes":9216,"allocator_capacity_bytes":67108864,"allocator_usage_percent":0.01373291015625}]}"#;
+    assert_answer(&live("GET", "/get_segments_detail"), 200, JSON, detail);
+    let text = "127.0.0.1:17001\nUsed(bytes): 9216\nCapacity(bytes) : 67108864\n";
+    assert_answer(
+        &live("GET", "/query_segment?segment=127.0.0.1:17001"),
+        200,
+        METRICS,
+        text,
+    );
+    for target in ["/query_segment", "/query_segment?segment=nope"] {
+        assert_answer(
+            &live("GET", target),
+            500,
+            METRICS,
+            "Failed to query segment",
+        );
+    }
+}
+
+#[test]
+fn segment_status_is_shown_like_in_mooncake() {
+    let target = "/api/v1/segments/status?segment=127.0.0.1%3A17001";
+    let found = r#"{"success":true,"segment":"127.0.0.1:17001","status":1,"status_name":"OK","error_code":0,"error_message":""}"#;
+    assert_answer(&live("GET", target), 200, JSON, found);
+    let unknown = r#"{"success":false,"error_code":-101,"error_message":"SEGMENT_NOT_FOUND"}"#;
+    assert_answer(&empty(target), 404, JSON, unknown);
+    let missing =
+        r#"{"success":false,"error_code":-600,"error_message":"Missing segment query parameter"}"#;
+    assert_answer(&live("GET", "/api/v1/segments/status"), 400, JSON, missing);
+}
+
+#[test]
+fn removing_all_needs_a_post_and_takes_force() {
+    let target = "/api/v1/remove_all";
+    assert_answer(
+        &live("POST", target),
+        200,
+        JSON,
+        r#"{"success":true,"removed_count":1}"#,
+    );
+    let forced = live("POST", "/api/v1/remove_all?force=true");
+    assert_answer(&forced, 200, JSON, r#"{"success":true,"removed_count":3}"#);
+    assert_eq!(live("GET", target).status, 405);
+}
+
+#[test]
+fn features_that_are_off_answer_like_in_mooncake() {
+    let job = r#"{"success":false,"error_code":-600,"error_message":"Missing or invalid job_id"}"#;
+    for target in [
+        "/api/v1/drain_jobs/query",
+        "/api/v1/drain_jobs/query?job_id=zz",
+    ] {
+        assert_answer(&live("GET", target), 400, JSON, job);
+    }
+    assert_answer(
+        &live("POST", "/api/v1/drain_jobs/cancel?job_id=zz"),
+        400,
+        JSON,
+        job,
+    );
+    assert_eq!(
+        live("GET", "/api/v1/drain_jobs/query?job_id=1-2").status,
+        404
+    );
+    assert_answer(&live("GET", "/api/v1/tenant_quotas"), 409, JSON, OFF);
+    assert_answer(
+        &live("DELETE", "/api/v1/tenant_quotas?tenant_id=t1"),
+        409,
+        JSON,
+        OFF,
+    );
+    let quota = r#"{"success":false,"error_code":-600,"error_message":"Tenant quota must be in [1, 2^63 - 1] bytes"}"#;
+    assert_answer(
+        &live("PUT", "/api/v1/tenant_quotas?tenant_id=t1"),
+        400,
+        JSON,
+        quota,
+    );
+    let fake = || Fake {
+        segments: Vec::new(),
+        down: false,
+    };
+    let drain = ask_of(
+        fake(),
+        "POST",
+        "/api/v1/drain_jobs",
+        r#"{"segments":["a"]}"#,
+    );
+    assert_answer(&drain, 409, JSON, OFF);
+    let broken = ask_of(fake(), "POST", "/api/v1/drain_jobs", "nonsense");
+    assert!(
+        broken.status == 400 && broken.body.contains("-600"),
+        "{}",
+        broken.body
+    );
+}
+
+#[test]
+fn unknown_routes_are_not_found_and_the_root_is_a_page() {
+    assert_eq!(live("GET", "/nothing_here").body, "404 Not Found");
+    assert_eq!(live("GET", "/nothing_here").status, 404);
+    let root = live("GET", "/");
+    assert!(root.status == 200 && root.body.contains("Perigee master 1.2.3"));
+}
+
+#[test]
+fn metrics_and_summary_have_mooncakes_content_type() {
+    let metrics = live("GET", "/metrics");
+    assert_eq!(
+        (metrics.status, metrics.content_type.as_str()),
+        (200, METRICS)
+    );
+    for line in [
+        "segment_allocated_bytes{segment=\"127.0.0.1:17001\"} 9216",
+        "master_key_count 2",
+        "perigee_ready 1",
+    ] {
+        assert!(metrics.body.contains(&format!("\n{line}\n")), "{line}");
+    }
+    let summary = live("GET", "/metrics/summary");
+    assert_eq!(
+        (summary.status, summary.content_type.as_str()),
+        (200, METRICS)
+    );
+    assert!(summary.body.starts_with("role=leader, state=serving"));
+}
+
+#[test]
+fn a_master_that_is_not_ready_is_alive_but_says_so() {
+    let ask = |target| {
+        ask_of(
+            Fake {
+                segments: Vec::new(),
+                down: true,
+            },
+            "GET",
+            target,
+            "",
+        )
+    };
+    assert_eq!(
+        (
+            ask("/livez").status,
+            ask("/health").status,
+            ask("/metrics").status
+        ),
+        (200, 200, 200)
+    );
+    assert!(ask("/health").body.contains("\"service_ready\":false"));
+    assert_eq!(ask("/readyz").status, 503);
+    assert_eq!(ask("/readyz").body, "shards are starting");
+    assert_eq!(ask("/query_key?key=k1").status, 503);
+}

@@ -1,0 +1,134 @@
+//! A check of all records of a shard against each other, for tests.
+//! Invariant checked: live and parked extents are disjoint and are exactly what the allocators gave out.
+
+use std::collections::BTreeMap;
+
+use perigee_allocator::{Extent, OffsetAllocator};
+
+use crate::object::Flags;
+use crate::recency::ListName;
+use crate::slab::NONE;
+
+use super::super::Shard;
+
+impl Shard {
+    /// Fails the test if any two records disagree.
+    pub(super) fn check(&self) {
+        self.check_space();
+        self.check_objects();
+        self.check_counts();
+    }
+
+    fn check_space(&self) {
+        let mut extents: BTreeMap<u32, Vec<Extent>> = BTreeMap::new();
+        let mut replicas: BTreeMap<u32, usize> = BTreeMap::new();
+        for replica in (0..self.replicas.bound()).filter_map(|id| self.replicas.get(id)) {
+            extents
+                .entry(replica.segment)
+                .or_default()
+                .push(replica.extent());
+            *replicas.entry(replica.segment).or_default() += 1;
+        }
+        for parked in self.parking.iter() {
+            extents
+                .entry(parked.segment)
+                .or_default()
+                .push(parked.extent);
+        }
+        for segment in 0..self.shares.len() as u32 {
+            let Some(share) = self.share(segment) else {
+                continue;
+            };
+            let linked = replicas.get(&segment).copied().unwrap_or_default();
+            assert_eq!(
+                share.recency.len(),
+                linked,
+                "all replicas of {segment} are in its lists"
+            );
+            if !share.is_readable() {
+                continue;
+            }
+            let taken = extents.remove(&segment).unwrap_or_default();
+            let expected = OffsetAllocator::rebuild(share.allocator.capacity(), taken)
+                .expect("live and parked extents do not overlap");
+            assert!(
+                expected.free_extents().eq(share.allocator.free_extents()),
+                "{segment}"
+            );
+        }
+    }
+
+    fn check_objects(&self) {
+        let mut in_chains = 0;
+        for id in (0..self.objects.bound()).filter(|id| self.objects.get(*id).is_some()) {
+            let object = &self.objects[id];
+            assert_eq!(
+                self.find(&object.key),
+                Some(id),
+                "the index finds every object"
+            );
+            let list = self.list_of(id);
+            for replica in self.chain(object.first) {
+                in_chains += 1;
+                assert_eq!(self.replicas[replica].object, id);
+                let held = self.replicas[replica].list == ListName::Held;
+                assert_eq!(held, list == ListName::Held, "list of object {id}");
+            }
+            let pending = self.pending.get(id);
+            assert_eq!(object.flags.has(Flags::PENDING), pending.is_some());
+            assert!(
+                object.first != NONE || pending.is_some(),
+                "an object has something"
+            );
+            for replica in self.chain(pending.map_or(NONE, |pending| pending.first)) {
+                in_chains += 1;
+                assert_eq!(self.replicas[replica].object, id);
+                assert_eq!(self.replicas[replica].list, ListName::Held);
+            }
+            let pinned = object.flags.has(Flags::SOFT_PIN);
+            assert_eq!(pinned, self.soft_pins.end_ms(id).is_some());
+            self.check_group(id);
+        }
+        assert_eq!(
+            in_chains,
+            self.replicas.len(),
+            "every replica is in one chain"
+        );
+    }
+
+    fn check_group(&self, id: u32) {
+        let object = &self.objects[id];
+        let Some(group) = self.groups.get(object.group) else {
+            assert_eq!(object.group, NONE);
+            return;
+        };
+        let count = |flag| {
+            let members = group.members.iter();
+            members
+                .filter(|member| self.objects[**member].flags.has(flag))
+                .count() as u32
+        };
+        assert!(group.members.contains(&id));
+        assert_eq!(group.blockers, count(Flags::BLOCKS_GROUP));
+        assert_eq!(group.soft_pinned, count(Flags::SOFT_PIN));
+        if object.first != NONE {
+            assert_eq!(
+                object.read_end_ms, group.read_end_ms,
+                "a group shares its lease"
+            );
+            assert_eq!(
+                object.probe_end_ms, group.probe_end_ms,
+                "a group shares its lease"
+            );
+        }
+    }
+
+    fn check_counts(&self) {
+        let gauges = self.gauges();
+        let parked: u64 = self.parking.iter().map(|parked| parked.extent.bytes).sum();
+        assert_eq!(gauges.parked_bytes, parked);
+        for segment in &self.live {
+            assert!(self.is_readable(*segment));
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Facts about leases: who is protected from what, and until when.
+
+use super::*;
+
+#[test]
+fn a_key_under_a_lease_is_not_removed_without_force() {
+    let mut stage = Stage::new(&[4]);
+    for key in ["probed", "read"] {
+        stage.put(key);
+    }
+    assert_eq!(stage.exist("probed"), 1);
+    assert_eq!(stage.get("read"), 0);
+    stage.pass(LEASE_MS - 1);
+    for key in ["probed", "read"] {
+        assert_eq!(stage.remove(key, false), code(Status::ObjectHasLease));
+    }
+    stage.pass(1);
+    for key in ["probed", "read"] {
+        assert_eq!(stage.remove(key, false), 0);
+    }
+}
+
+#[test]
+fn a_finished_put_has_no_lease() {
+    let mut stage = Stage::new(&[4]);
+    stage.put("a");
+    assert_eq!(stage.remove("a", false), 0);
+}
+
+#[test]
+fn peeking_grants_no_lease() {
+    let mut stage = Stage::new(&[4]);
+    stage.put("a");
+    assert!(stage.holds("a"));
+    assert_eq!(stage.shard.size(b"a"), Ok(PAYLOAD_BYTES));
+    assert_eq!(stage.remove("a", false), 0);
+    assert_eq!(stage.shard.counters().total_gets, 0);
+}
+
+#[test]
+fn space_under_a_read_lease_is_parked_when_the_removal_is_forced() {
+    let mut stage = Stage::new(&[1]);
+    stage.put("a");
+    stage.get("a");
+    assert_eq!(stage.remove("a", true), 0);
+    assert_eq!(stage.get("a"), code(Status::ObjectNotFound));
+    assert_eq!(stage.put("b"), code(Status::NoAvailableHandle));
+    stage.pass(LEASE_MS);
+    stage.tick();
+    assert_eq!(stage.put("b"), 0);
+}
+
+#[test]
+fn a_read_lease_is_never_broken_by_a_put() {
+    let mut stage = Stage::new(&[2]);
+    stage.put("a");
+    stage.put("b");
+    stage.get("a");
+    stage.get("b");
+    assert_eq!(stage.put("c"), code(Status::NoAvailableHandle));
+    assert!(stage.holds("a") && stage.holds("b"));
+    stage.pass(LEASE_MS);
+    assert_eq!(stage.put("c"), 0);
+}
+
+#[test]
+fn existence_probes_cannot_block_puts() {
+    let mut stage = Stage::new(&[2]);
+    stage.put("a");
+    stage.put("b");
+    for key in ["c", "d", "e"] {
+        for probed in ["a", "b", "c", "d"] {
+            stage.exist(probed);
+        }
+        assert_eq!(stage.put(key), 0, "{key}");
+    }
+}
+
+#[test]
+fn probes_cannot_extend_a_read_lease_against_puts() {
+    let mut stage = Stage::new(&[1]);
+    stage.put("a");
+    stage.get("a");
+    stage.pass(LEASE_MS - 1);
+    stage.exist("a");
+    assert_eq!(stage.put("b"), code(Status::NoAvailableHandle));
+    stage.pass(1);
+    stage.exist("a");
+    assert_eq!(stage.put("b"), 0);
+}
+
+#[test]
+fn a_probe_during_a_read_lease_does_not_hide_its_end() {
+    let mut stage = Stage::new(&[2]);
+    stage.put("a");
+    stage.put("b");
+    stage.get("a");
+    stage.pass(LEASE_MS / 2);
+    stage.get("b");
+    stage.exist("a");
+    stage.pass(LEASE_MS / 2);
+    assert_eq!(stage.put("c"), 0);
+    assert!(!stage.holds("a") && stage.holds("b"));
+}
+
+#[test]
+fn a_put_takes_unprobed_objects_before_probed_ones() {
+    let mut stage = Stage::new(&[2]);
+    stage.put("older");
+    stage.exist("older");
+    stage.put("newer");
+    assert_eq!(stage.put("c"), 0);
+    assert!(stage.holds("older") && !stage.holds("newer"));
+}
+
+#[test]
+fn a_lease_is_never_shortened_by_time_going_back() {
+    let mut stage = Stage::new(&[1]);
+    stage.put("a");
+    stage.get("a");
+    stage.now_ms -= 5_000;
+    stage.get("a");
+    stage.now_ms += 5_000 + LEASE_MS - 1;
+    assert_eq!(stage.remove("a", false), code(Status::ObjectHasLease));
+}
+
+#[test]
+fn reads_are_counted_with_their_hits() {
+    let mut stage = Stage::new(&[2]);
+    stage.put("a");
+    stage.get("a");
+    stage.get("b");
+    let counters = stage.shard.counters();
+    assert_eq!(
+        (
+            counters.total_gets,
+            counters.valid_gets,
+            counters.cache_hits
+        ),
+        (2, 1, 1)
+    );
+    assert_eq!(counters.cache_hit_bytes, PAYLOAD_BYTES);
+}

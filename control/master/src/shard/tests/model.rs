@@ -1,0 +1,310 @@
+//! Random sequences of calls and time steps against a model of what readers and writers may rely on.
+//! Invariant checked: no reader's and no writer's bytes are ever handed out, whatever happens in between.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
+
+use super::{
+    EXTENT_BYTES, LEASE_MS, Location, PAYLOAD_BYTES, PutConfig, RELEASE_MS, SegmentEvent,
+    ShardSettings, SoftPin, Stage, Status, WRITER, code, extent_bytes, settings, spec,
+};
+
+const KEYS: usize = 6;
+
+#[derive(Debug, Clone)]
+enum Op {
+    Put {
+        key: usize,
+        size: u64,
+        replicas: u32,
+        upsert: bool,
+        hard: bool,
+        soft: bool,
+        group: bool,
+    },
+    End(usize),
+    Revoke(usize),
+    Exist(usize),
+    Get(usize),
+    Remove {
+        key: usize,
+        force: bool,
+    },
+    Pass(u64),
+    Tick(usize),
+    Unmount,
+    Drain,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let key = 0..KEYS;
+    let pick = (
+        0..KEYS,
+        1_u64..4,
+        1_u32..3,
+        any::<bool>(),
+        0..10,
+        0..4,
+        0..3,
+    );
+    prop_oneof![
+        6 => pick.prop_map(|(key, size, replicas, upsert, hard, soft, group)| Op::Put {
+            key, size, replicas, upsert, hard: hard == 0, soft: soft == 0, group: group == 0,
+        }),
+        6 => key.clone().prop_map(Op::End),
+        1 => key.clone().prop_map(Op::Revoke),
+        2 => key.clone().prop_map(Op::Exist),
+        4 => key.clone().prop_map(Op::Get),
+        2 => (key, any::<bool>()).prop_map(|(key, force)| Op::Remove { key, force }),
+        3 => prop_oneof![1_u64..60, 100_u64..1_500, Just(6_000)].prop_map(Op::Pass),
+        2 => (0_usize..5).prop_map(Op::Tick),
+        1 => prop_oneof![3 => Just(Op::Tick(100)), 1 => Just(Op::Unmount), 1 => Just(Op::Drain)],
+    ]
+}
+
+/// Bytes that somebody relies on until a time.
+#[derive(Debug, Clone, Copy)]
+struct Claim {
+    segment: u32,
+    start: u64,
+    end: u64,
+    until_ms: u64,
+}
+
+impl Claim {
+    fn new(location: &Location, until_ms: u64) -> Self {
+        let end = location.offset + extent_bytes(location.payload_bytes);
+        Self {
+            segment: location.segment,
+            start: location.offset,
+            end,
+            until_ms,
+        }
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        self.segment == other.segment && self.start < other.end && other.start < self.end
+    }
+}
+
+/// A put that its writer has neither ended nor revoked.
+struct Writing {
+    claims: Vec<Claim>,
+    generations: Vec<u64>,
+    checksum: u32,
+}
+
+struct Model {
+    stage: Stage,
+    readers: Vec<Claim>,
+    writing: BTreeMap<usize, Writing>,
+    /// Claims of writers that were preempted and may not have noticed.
+    late_writers: Vec<Claim>,
+    /// Checksum of each generation that was completed.
+    completed: BTreeMap<u64, u32>,
+    /// Until when each key's current version is leased.
+    leased_until_ms: BTreeMap<usize, u64>,
+    puts: u32,
+    next_segment: u32,
+}
+
+fn name(key: usize) -> String {
+    format!("key-{key}")
+}
+
+impl Model {
+    fn new() -> Self {
+        Self {
+            stage: Stage::with(
+                ShardSettings {
+                    watermark_ratio: 0.7,
+                    ..settings()
+                },
+                &[5, 7],
+            ),
+            readers: Vec::new(),
+            writing: BTreeMap::new(),
+            late_writers: Vec::new(),
+            completed: BTreeMap::new(),
+            leased_until_ms: BTreeMap::new(),
+            puts: 0,
+            next_segment: 2,
+        }
+    }
+
+    fn apply(&mut self, op: &Op) {
+        match *op {
+            Op::Put { .. } => self.put(op),
+            Op::End(key) => self.end(key),
+            Op::Revoke(key) => {
+                if self.stage.revoke(WRITER, &name(key)) == 0 {
+                    self.writing.remove(&key);
+                }
+            }
+            Op::Exist(key) => {
+                if self.stage.exist(&name(key)) == 1 {
+                    self.lease(key);
+                }
+            }
+            Op::Get(key) => self.get(key),
+            Op::Remove { key, force } => self.remove(key, force),
+            Op::Pass(ms) => self.stage.pass(ms),
+            Op::Tick(budget) => {
+                self.stage.shard.tick(self.stage.now_ms, budget);
+            }
+            Op::Unmount => self.replace_segment(),
+            Op::Drain => {
+                let index = self.next_segment - 1;
+                self.stage
+                    .shard
+                    .apply(self.stage.now_ms, &SegmentEvent::Draining { index });
+            }
+        }
+        self.stage.shard.check();
+    }
+
+    fn lease(&mut self, key: usize) {
+        self.leased_until_ms
+            .insert(key, self.stage.now_ms + LEASE_MS);
+    }
+
+    fn put(&mut self, op: &Op) {
+        let Op::Put {
+            key,
+            size,
+            replicas,
+            upsert,
+            hard,
+            soft,
+            group,
+        } = *op
+        else {
+            return;
+        };
+        let soft_pin = if soft {
+            SoftPin::Enable { ttl_ms: Some(700) }
+        } else {
+            SoftPin::Preserve
+        };
+        let config = PutConfig {
+            replica_num: replicas,
+            hard_pin: hard,
+            soft_pin,
+            ..PutConfig::default()
+        };
+        let before = self.stage.holds(&name(key));
+        let group = if group { "group" } else { "" };
+        let bytes = size * PAYLOAD_BYTES / 2;
+        let status = self
+            .stage
+            .start_in_group(&name(key), bytes, &config, upsert, group, WRITER);
+        if before && !upsert {
+            assert_eq!(status, code(Status::ObjectAlreadyExists));
+        }
+        if status != 0 {
+            return;
+        }
+        if let Some(preempted) = self.writing.remove(&key) {
+            self.late_writers.extend(preempted.claims);
+        }
+        let until_ms = self.stage.now_ms + RELEASE_MS;
+        let locations = &self.stage.placements.locations;
+        let claims: Vec<Claim> = locations
+            .iter()
+            .map(|at| Claim::new(at, until_ms))
+            .collect();
+        let generations = locations.iter().map(|at| at.generation).collect();
+        self.assert_unclaimed(&claims);
+        self.puts += 1;
+        self.writing.insert(
+            key,
+            Writing {
+                claims,
+                generations,
+                checksum: self.puts,
+            },
+        );
+    }
+
+    fn assert_unclaimed(&self, claims: &[Claim]) {
+        let writers = self.writing.values().flat_map(|writing| &writing.claims);
+        let running = self.readers.iter().chain(writers).chain(&self.late_writers);
+        for claim in running.filter(|claim| claim.until_ms > self.stage.now_ms) {
+            assert!(
+                claims.iter().all(|new| !new.overlaps(claim)),
+                "{claim:?} was handed out"
+            );
+        }
+    }
+
+    fn end(&mut self, key: usize) {
+        let checksum = self.writing.get(&key).map_or(0, |writing| writing.checksum);
+        if self.stage.end_as(WRITER, &name(key), checksum) == 0
+            && let Some(writing) = self.writing.remove(&key)
+        {
+            self.completed
+                .extend(writing.generations.iter().map(|at| (*at, writing.checksum)));
+            self.leased_until_ms.remove(&key);
+        }
+    }
+
+    fn get(&mut self, key: usize) {
+        if self.stage.get(&name(key)) != 0 {
+            return;
+        }
+        let checksum = self.stage.replicas.checksum[0];
+        for location in &self.stage.replicas.locations {
+            assert_eq!(
+                self.completed.get(&location.generation),
+                Some(&checksum),
+                "key {key}"
+            );
+            self.readers
+                .push(Claim::new(location, self.stage.now_ms + LEASE_MS));
+        }
+        self.lease(key);
+    }
+
+    fn remove(&mut self, key: usize, force: bool) {
+        let leased = self
+            .leased_until_ms
+            .get(&key)
+            .is_some_and(|end| *end > self.stage.now_ms);
+        let held = self.stage.holds(&name(key));
+        let status = self.stage.remove(&name(key), force);
+        if held && leased && !force {
+            assert_ne!(status, 0, "key {key} is leased");
+        }
+        if status == 0 {
+            assert!(held && !self.stage.holds(&name(key)));
+            self.leased_until_ms.remove(&key);
+            if let Some(preempted) = self.writing.remove(&key) {
+                self.late_writers.extend(preempted.claims);
+            }
+        }
+    }
+
+    fn replace_segment(&mut self) {
+        let now_ms = self.stage.now_ms;
+        let index = self.next_segment - 1;
+        self.stage
+            .shard
+            .apply(now_ms, &SegmentEvent::Unmounted { index });
+        self.stage
+            .mount(spec(self.next_segment, 7 * EXTENT_BYTES), self.next_segment);
+        self.next_segment += 1;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn bytes_in_use_are_never_handed_out(ops in prop::collection::vec(op(), 1..120)) {
+        let mut model = Model::new();
+        for op in &ops {
+            model.apply(op);
+        }
+    }
+}

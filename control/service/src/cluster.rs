@@ -1,0 +1,274 @@
+//! The master's shards as one thing: starting them, asking them from other threads, stopping them.
+
+mod control_shard;
+mod merge;
+mod registry_calls;
+mod scatter;
+mod segment_use;
+
+pub(crate) use control_shard::ControlShard;
+pub(crate) use merge::{Codes, Placements, Replicas};
+pub(crate) use scatter::Share;
+
+use crate::config::{AllocationStrategy, MasterConfig};
+use crate::rpc;
+use perigee_master::{Registry, Shard as KeyShard, ShardSettings, Strategy};
+use perigee_metrics::MasterCells;
+use perigee_shard::{
+    Environment, ExecutorError, Listener, Local, Mailbox, Shard, ShardEnvironment, ShardOptions,
+    SocketError,
+};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+/// Longest wait for shards to come up, to stop, or to answer another thread.
+const SHARD_DEADLINE: Duration = Duration::from_secs(5);
+
+/// Why the master's shards could not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClusterError {
+    /// No executor is to be had.
+    #[error(transparent)]
+    Executor(#[from] ExecutorError),
+    /// The RPC port cannot be listened on.
+    #[error("RPC port: {0}")]
+    Socket(#[from] SocketError),
+    /// A shard did not report in time.
+    #[error("A shard did not come up within {SHARD_DEADLINE:?}")]
+    Late,
+    /// No random numbers are to be had.
+    #[error("The system gives no random numbers: {0}")]
+    Random(getrandom::Error),
+}
+
+/// Where a shard is and what it counts.
+#[derive(Debug, Clone)]
+pub(crate) struct Member {
+    pub(crate) mailbox: Mailbox,
+    pub(crate) name: Local<ControlShard>,
+    pub(crate) cells: Arc<MasterCells>,
+}
+
+/// The running shards.
+#[derive(Debug)]
+pub struct Cluster {
+    shards: Vec<Shard>,
+    members: Arc<[Member]>,
+    address: SocketAddr,
+    epoch: u64,
+}
+
+type Report = Result<(SocketAddr, Local<ControlShard>), SocketError>;
+
+impl Cluster {
+    /// Starts the shards and listens on the RPC port.
+    ///
+    /// # Errors
+    /// The port is taken, or no executor can start; the message says what to change.
+    pub fn start(config: &MasterConfig, address: SocketAddr) -> Result<Self, ClusterError> {
+        let epoch = getrandom::u64().map_err(ClusterError::Random)?;
+        let count = config.rpc.shards.max(1);
+        let mut shards = Vec::new();
+        let mut members = Vec::new();
+        let mut address = address;
+        for index in 0..count {
+            let cells = Arc::new(MasterCells::default());
+            let (shard, report) = start_shard(config, index, count, address, epoch, cells.clone())?;
+            let (bound, name) = report
+                .recv_timeout(SHARD_DEADLINE)
+                .map_err(|_| ClusterError::Late)??;
+            address = bound;
+            members.push(Member {
+                mailbox: shard.mailbox(),
+                name,
+                cells,
+            });
+            shards.push(shard);
+        }
+        let cluster = Self {
+            shards,
+            members: members.into(),
+            address,
+            epoch,
+        };
+        cluster.introduce();
+        Ok(cluster)
+    }
+
+    /// The address of the RPC port.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Random number of this master's life.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// What each shard counts.
+    pub fn cells(&self) -> impl Iterator<Item = &MasterCells> {
+        self.members.iter().map(|member| member.cells.as_ref())
+    }
+
+    /// Runs `work` on every shard and collects the results in order; `None` where a shard did not answer in time.
+    pub(crate) fn ask_all<R: Send + 'static>(
+        &self,
+        work: impl Fn(&ControlShard) -> R + Clone + Send + 'static,
+    ) -> Vec<Option<R>> {
+        let waiting: Vec<_> = self
+            .members
+            .iter()
+            .map(|member| post(member, work.clone()))
+            .collect();
+        waiting
+            .into_iter()
+            .map(|answer| answer.recv_timeout(SHARD_DEADLINE).ok())
+            .collect()
+    }
+
+    /// Runs `work` on the shard that keeps the registry.
+    pub(crate) fn ask_first<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&ControlShard) -> R + Send + 'static,
+    ) -> Option<R> {
+        post(self.members.first()?, work)
+            .recv_timeout(SHARD_DEADLINE)
+            .ok()
+    }
+
+    /// Number of shards.
+    pub(crate) fn count(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Runs `work` on one shard.
+    pub(crate) fn ask<R: Send + 'static>(
+        &self,
+        index: usize,
+        work: impl FnOnce(&ControlShard) -> R + Send + 'static,
+    ) -> Option<R> {
+        post(self.members.get(index)?, work)
+            .recv_timeout(SHARD_DEADLINE)
+            .ok()
+    }
+
+    /// Breaks all connections and ends the shards.
+    pub fn stop(self) {
+        for member in self.members.iter() {
+            let name = member.name;
+            member.mailbox.post(Box::new(move |environment| {
+                if let Some(shard) = environment.local(name) {
+                    shard.stop();
+                }
+            }));
+        }
+        for shard in self.shards {
+            if let Err(error) = shard.join(SHARD_DEADLINE) {
+                tracing::warn!(%error, "A shard is left behind");
+            }
+        }
+    }
+
+    fn introduce(&self) {
+        for member in self.members.iter() {
+            let (name, members) = (member.name, self.members.clone());
+            member.mailbox.post(Box::new(move |environment| {
+                if let Some(shard) = environment.local(name) {
+                    shard.meet(members);
+                }
+            }));
+        }
+    }
+}
+
+fn post<R: Send + 'static>(
+    member: &Member,
+    work: impl FnOnce(&ControlShard) -> R + Send + 'static,
+) -> Receiver<R> {
+    let (send, receive) = channel();
+    let name = member.name;
+    member
+        .mailbox
+        .post(Box::new(move |environment: &ShardEnvironment| {
+            if let Some(shard) = environment.local(name) {
+                let _ = send.send(work(&shard));
+            }
+        }));
+    receive
+}
+
+fn start_shard(
+    config: &MasterConfig,
+    index: usize,
+    count: usize,
+    address: SocketAddr,
+    epoch: u64,
+    cells: Arc<MasterCells>,
+) -> Result<(Shard, Receiver<Report>), ClusterError> {
+    let (tell, told) = channel();
+    let settings = settings(config, index, count, epoch);
+    let registry = perigee_master::RegistrySettings {
+        client_ttl_ms: config.client_ttl_ms,
+    };
+    let idle = config.rpc.idle_timeout_ms.map(Duration::from_millis);
+    let shard = Shard::start(
+        ShardOptions::named("perigee-master"),
+        move |environment| async move {
+            let keys = KeyShard::new(settings);
+            let registry = (index == 0).then(|| Registry::new(registry));
+            let state = ControlShard::new(environment.clone(), index, keys, registry, cells, epoch);
+            run(environment, Rc::new(state), address, count > 1, idle, tell).await;
+        },
+    )?;
+    Ok((shard, told))
+}
+
+fn settings(config: &MasterConfig, index: usize, count: usize, epoch: u64) -> ShardSettings {
+    ShardSettings {
+        index,
+        count,
+        lease_ttl_ms: config.leases.read_ttl_ms,
+        soft_pin_ttl_ms: config.leases.soft_pin_ttl_ms,
+        soft_pin_ttl_max_ms: config.leases.soft_pin_ttl_ms_max,
+        evict_soft_pinned: config.eviction.allow_soft_pinned,
+        eviction_ratio: config.eviction.ratio,
+        watermark_ratio: config.eviction.high_watermark_ratio,
+        put_discard_timeout_ms: config.writes.discard_timeout_ms,
+        put_release_timeout_ms: config.writes.release_timeout_ms,
+        strategy: match config.allocation {
+            AllocationStrategy::Random => Strategy::Random,
+            AllocationStrategy::LocalFirst => Strategy::LocalFirst,
+            AllocationStrategy::FreeRatioFirst => Strategy::FreeRatioFirst,
+        },
+        seed: epoch,
+        // Generations of different lives of the master never meet: the high bits are random, the low ones count.
+        generation_base: epoch & !0xff_ffff_ffff,
+    }
+}
+
+async fn run(
+    environment: ShardEnvironment,
+    state: Rc<ControlShard>,
+    address: SocketAddr,
+    shared: bool,
+    idle: Option<Duration>,
+    tell: Sender<Report>,
+) {
+    let listener = match environment.listen(address, shared) {
+        Ok(listener) => Rc::new(listener),
+        Err(error) => {
+            let _ = tell.send(Err(error));
+            return;
+        }
+    };
+    let name = environment.keep(state.clone());
+    let _ = tell.send(Ok((listener.local_address().unwrap_or(address), name)));
+    let ticker = state.clone();
+    environment.spawn(async move { ticker.tick().await });
+    rpc::serve(&environment, &listener, &state, idle).await;
+    environment.give_up(name);
+}

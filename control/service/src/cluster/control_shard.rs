@@ -1,0 +1,127 @@
+//! One shard of the master on its thread: its keys, and on the first shard the registry of clients and segments.
+
+use super::Member;
+use perigee_master::{Registry, SegmentEvent, Shard as KeyShard};
+use perigee_metrics::MasterCells;
+use perigee_shard::{Environment, ShardEnvironment, Stream, monotonic_ms};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Pause between ticks of the state machines.
+const TICK: Duration = Duration::from_millis(10);
+/// Objects that one tick may look at before calls get their turn again.
+const TICK_BUDGET: usize = 4096;
+
+/// State of one shard. Only its own thread touches it.
+pub(crate) struct ControlShard {
+    pub(crate) environment: ShardEnvironment,
+    pub(crate) index: usize,
+    pub(crate) keys: RefCell<KeyShard>,
+    pub(crate) registry: Option<RefCell<Registry>>,
+    pub(crate) cells: Arc<MasterCells>,
+    pub(crate) epoch: u64,
+    pub(crate) expired: Cell<u64>,
+    members: OnceCell<Arc<[Member]>>,
+    connections: RefCell<HashMap<u64, <ShardEnvironment as Environment>::Stream>>,
+    next_connection: Cell<u64>,
+    stopping: Cell<bool>,
+}
+
+impl ControlShard {
+    pub(crate) fn new(
+        environment: ShardEnvironment,
+        index: usize,
+        keys: KeyShard,
+        registry: Option<Registry>,
+        cells: Arc<MasterCells>,
+        epoch: u64,
+    ) -> Self {
+        Self {
+            environment,
+            index,
+            keys: RefCell::new(keys),
+            registry: registry.map(RefCell::new),
+            cells,
+            epoch,
+            expired: Cell::new(0),
+            members: OnceCell::new(),
+            connections: RefCell::default(),
+            next_connection: Cell::new(0),
+            stopping: Cell::new(false),
+        }
+    }
+
+    /// Learns of the other shards.
+    pub(crate) fn meet(&self, members: Arc<[Member]>) {
+        let _ = self.members.set(members);
+    }
+
+    /// All shards, this one included.
+    pub(crate) fn members(&self) -> &[Member] {
+        self.members.get().map_or(&[], |members| members)
+    }
+
+    /// Whether the shard is being stopped.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.get()
+    }
+
+    /// Open connections.
+    pub(crate) fn connection_count(&self) -> usize {
+        self.connections.borrow().len()
+    }
+
+    /// Remembers a connection so that a stop can break it.
+    pub(crate) fn enter(&self, stream: &<ShardEnvironment as Environment>::Stream) -> u64 {
+        let number = self.next_connection.replace(self.next_connection.get() + 1);
+        self.connections.borrow_mut().insert(number, stream.clone());
+        self.cells.connections_opened.add(1);
+        number
+    }
+
+    /// Forgets a connection that has ended.
+    pub(crate) fn depart(&self, number: u64) {
+        self.connections.borrow_mut().remove(&number);
+        self.cells.connections_closed.add(1);
+    }
+
+    /// Breaks all connections; the accept loop sees the flag.
+    pub(crate) fn stop(&self) {
+        self.stopping.set(true);
+        self.connections
+            .borrow()
+            .values()
+            .for_each(Stream::shutdown);
+    }
+
+    /// Advances the state machines until the shard stops.
+    pub(crate) async fn tick(&self) {
+        while !self.stopping.get() {
+            let more = self.keys.borrow_mut().tick(monotonic_ms(), TICK_BUDGET);
+            if self.registry.is_some() {
+                self.expire_clients().await;
+            }
+            self.environment
+                .sleep(if more { Duration::from_micros(1) } else { TICK })
+                .await;
+        }
+    }
+
+    /// Applies segment events in order.
+    pub(crate) fn apply(&self, events: &[SegmentEvent]) {
+        let now = monotonic_ms();
+        let mut keys = self.keys.borrow_mut();
+        events.iter().for_each(|event| keys.apply(now, event));
+    }
+}
+
+impl std::fmt::Debug for ControlShard {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("ControlShard")
+            .field("index", &self.index)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,145 @@
+//! Calls about clients and segments: they change the registry on the first shard, and every shard applies the events
+//! before the caller hears of it.
+
+use super::control_shard::ControlShard;
+use perigee_master::{ClientState, Registry, SegmentSpec};
+use perigee_schemas::{Identity, Status};
+use perigee_shard::monotonic_ms;
+
+impl ControlShard {
+    /// Mounts segments of a client; one code per segment.
+    pub(crate) async fn mount(
+        &self,
+        client: Identity,
+        segments: Vec<SegmentSpec>,
+        remount: bool,
+    ) -> Vec<i32> {
+        let count = segments.len();
+        let change = move |registry: &mut Registry, now: u64| {
+            let code = |result: Result<u32, Status>| result.map_or_else(Status::code, |_| 0);
+            // A client without segments makes itself known by an empty remount.
+            if remount || segments.is_empty() {
+                return match registry.remount(now, client.0, segments) {
+                    Ok(results) => results.into_iter().map(code).collect(),
+                    Err(status) => vec![status.code(); count],
+                };
+            }
+            segments
+                .into_iter()
+                .map(|spec| code(registry.mount(now, spec)))
+                .collect()
+        };
+        self.change_registry(change)
+            .await
+            .unwrap_or_else(|| vec![Status::InternalError.code(); count])
+    }
+
+    /// Unmounts segments, after `grace_ms` if that is not 0; one code per segment.
+    pub(crate) async fn unmount(
+        &self,
+        client: Identity,
+        segments: Vec<Identity>,
+        grace_ms: u64,
+    ) -> Vec<i32> {
+        let count = segments.len();
+        let change = move |registry: &mut Registry, now: u64| {
+            let one = |id: Identity| match grace_ms {
+                0 => registry.unmount(now, client.0, id.0),
+                grace_ms => registry.drain(now, client.0, id.0, grace_ms),
+            };
+            let results = segments.into_iter().map(one);
+            results
+                .map(|result| result.map_or_else(Status::code, |()| 0))
+                .collect::<Vec<_>>()
+        };
+        self.change_registry(change)
+            .await
+            .unwrap_or_else(|| vec![Status::InternalError.code(); count])
+    }
+
+    /// A sign of life; true if the client must mount again.
+    pub(crate) async fn ping(&self, client: Identity) -> Option<bool> {
+        let change = move |registry: &mut Registry, now: u64| {
+            registry.ping(now, client.0) != ClientState::Ok
+        };
+        self.change_registry(change).await
+    }
+
+    /// A client leaves: all its segments go at once.
+    pub(crate) async fn leave(&self, client: Identity) {
+        self.change_registry(move |registry, now| registry.leave(now, client.0))
+            .await;
+    }
+
+    /// Ends clients that were silent for too long. Runs on the first shard.
+    pub(crate) async fn expire_clients(&self) {
+        let gone = self
+            .change_registry(|registry, now| registry.tick(now))
+            .await
+            .unwrap_or_default();
+        for client in &gone {
+            let client = Identity(*client);
+            tracing::warn!(%client, "Client stopped pinging; its segments are unmounted");
+        }
+        self.expired.set(self.expired.get() + gone.len() as u64);
+    }
+
+    /// Runs `change` on the first shard's registry and has every shard apply the events.
+    async fn change_registry<R: Send + 'static>(
+        &self,
+        change: impl FnOnce(&mut Registry, u64) -> R + Send + 'static,
+    ) -> Option<R> {
+        if let Some(registry) = &self.registry {
+            let result = change(&mut registry.borrow_mut(), monotonic_ms());
+            self.publish_events().await;
+            return Some(result);
+        }
+        let first = self.members().first()?.clone();
+        let name = first.name;
+        let result = self.environment.call(&first.mailbox, move |theirs| {
+            let shard = theirs.local(name)?;
+            let result = change(&mut shard.registry.as_ref()?.borrow_mut(), monotonic_ms());
+            Some((result, shard.take_events()))
+        });
+        let (result, events) = result.await.flatten()?;
+        self.apply_everywhere(events).await;
+        Some(result)
+    }
+
+    async fn publish_events(&self) {
+        let events = self.take_events();
+        self.apply_everywhere(events).await;
+    }
+
+    fn take_events(&self) -> Vec<perigee_master::SegmentEvent> {
+        self.registry
+            .as_ref()
+            .map(|registry| registry.borrow_mut().take_events())
+            .unwrap_or_default()
+    }
+
+    async fn apply_everywhere(&self, events: Vec<perigee_master::SegmentEvent>) {
+        if events.is_empty() {
+            return;
+        }
+        let others = self
+            .members()
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| *index != self.index);
+        let asked: Vec<_> = others
+            .map(|(_, member)| {
+                let (name, events) = (member.name, events.clone());
+                self.environment.call(&member.mailbox, move |theirs| {
+                    if let Some(shard) = theirs.local(name) {
+                        shard.apply(&events);
+                    }
+                })
+            })
+            .collect();
+        self.apply(&events);
+        for answer in asked {
+            answer.await;
+        }
+    }
+}

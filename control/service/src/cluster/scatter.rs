@@ -1,0 +1,116 @@
+//! Splitting a batch by the shard that owns each key, and joining the answers.
+//!
+//! With one shard a batch is answered in place; with several, each gets one job per batch and all work at once.
+
+use super::control_shard::ControlShard;
+use super::merge::Columns;
+use perigee_master::{Shard as KeyShard, shard_of};
+use perigee_shard::{Call, monotonic_ms};
+
+/// Some keys of a batch, with their positions in it.
+pub(crate) struct Share<'a> {
+    pub(crate) keys: &'a [&'a [u8]],
+    pub(crate) positions: &'a [usize],
+}
+
+impl Share<'_> {
+    /// The entries of another column of the batch that belong to this share.
+    pub(crate) fn pick<T: Clone>(&self, column: &[T]) -> Vec<T> {
+        self.positions
+            .iter()
+            .map(|position| column[*position].clone())
+            .collect()
+    }
+}
+
+impl ControlShard {
+    /// Runs `work` on the owners of `keys` and joins what they say in the order of the batch.
+    pub(crate) async fn scatter<C: Columns>(
+        &self,
+        keys: &[&[u8]],
+        work: impl Fn(&mut KeyShard, u64, &Share<'_>, &mut C) + Clone + Send + 'static,
+    ) -> C {
+        let count = self.members().len();
+        if count <= 1 {
+            let positions: Vec<usize> = (0..keys.len()).collect();
+            return self.answer(keys, &positions, &work);
+        }
+        let mut shares: Vec<Vec<usize>> = vec![Vec::new(); count];
+        for (position, key) in keys.iter().enumerate() {
+            shares[shard_of(key, count)].push(position);
+        }
+        let mut parts: Vec<Option<C>> = (0..count).map(|_| None).collect();
+        let mut asked = Vec::new();
+        for (owner, positions) in shares
+            .iter()
+            .enumerate()
+            .filter(|(_, share)| !share.is_empty())
+        {
+            if owner != self.index {
+                asked.push((owner, self.ask_owner(owner, keys, positions, work.clone())));
+            }
+        }
+        if !shares[self.index].is_empty() {
+            let own: Vec<&[u8]> = shares[self.index]
+                .iter()
+                .map(|position| keys[*position])
+                .collect();
+            parts[self.index] = Some(self.answer(&own, &shares[self.index], &work));
+        }
+        for (owner, answer) in asked {
+            parts[owner] = answer.await.flatten();
+        }
+        join(&shares, &parts, keys.len())
+    }
+
+    fn answer<C: Columns>(
+        &self,
+        keys: &[&[u8]],
+        positions: &[usize],
+        work: &impl Fn(&mut KeyShard, u64, &Share<'_>, &mut C),
+    ) -> C {
+        let mut columns = C::default();
+        work(
+            &mut self.keys.borrow_mut(),
+            monotonic_ms(),
+            &Share { keys, positions },
+            &mut columns,
+        );
+        columns
+    }
+
+    fn ask_owner<C: Columns>(
+        &self,
+        owner: usize,
+        keys: &[&[u8]],
+        positions: &[usize],
+        work: impl Fn(&mut KeyShard, u64, &Share<'_>, &mut C) + Send + 'static,
+    ) -> Call<Option<C>> {
+        let member = self.members()[owner].clone();
+        let keys: Vec<Box<[u8]>> = positions
+            .iter()
+            .map(|position| keys[*position].into())
+            .collect();
+        let positions = positions.to_vec();
+        let name = member.name;
+        self.environment.call(&member.mailbox, move |theirs| {
+            let shard = theirs.local(name)?;
+            let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
+            Some(shard.answer(&keys, &positions, &work))
+        })
+    }
+}
+
+fn join<C: Columns>(shares: &[Vec<usize>], parts: &[Option<C>], total: usize) -> C {
+    let mut owner_of: Vec<(usize, usize)> = vec![(0, 0); total];
+    for (owner, share) in shares.iter().enumerate() {
+        for (rank, position) in share.iter().enumerate() {
+            owner_of[*position] = (owner, rank);
+        }
+    }
+    let mut whole = C::default();
+    for (owner, rank) in owner_of {
+        whole.push(parts[owner].as_ref().map(|part| (part, rank)));
+    }
+    whole
+}

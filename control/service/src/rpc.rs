@@ -1,0 +1,74 @@
+//! The RPC port of one shard: connections, calls, answers.
+
+mod codec;
+mod connection;
+mod dispatch;
+mod key_calls;
+mod limits;
+mod segment_calls;
+
+use crate::cluster::ControlShard;
+use limits::CONNECTIONS_PER_SHARD_MAX;
+use perigee_shard::{Environment, Listener, ShardEnvironment, Stream};
+use std::rc::Rc;
+use std::time::Duration;
+
+type ShardListener = <ShardEnvironment as Environment>::Listener;
+type ShardStream = <ShardEnvironment as Environment>::Stream;
+
+/// Pause after a failed accept and between looks at draining connections.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Accepts until the shard stops, then waits for the last connection.
+pub(crate) async fn serve(
+    environment: &ShardEnvironment,
+    listener: &Rc<ShardListener>,
+    shard: &Rc<ControlShard>,
+    idle: Option<Duration>,
+) {
+    let closer = (shard.clone(), listener.clone(), environment.clone());
+    environment.spawn(async move {
+        let (shard, listener, environment) = closer;
+        while !shard.is_stopping() {
+            environment.sleep(Duration::from_millis(20)).await;
+        }
+        listener.close();
+    });
+    while !shard.is_stopping() {
+        match listener.accept().await {
+            Ok(stream) if shard.connection_count() < CONNECTIONS_PER_SHARD_MAX => {
+                adopt(environment, stream, shard, idle);
+            }
+            Ok(stream) => {
+                shard.cells.connections_refused.add(1);
+                stream.shutdown();
+            }
+            Err(error) if !shard.is_stopping() => {
+                tracing::warn!(%error, "Cannot accept a connection; raise the limit of open files");
+                environment.sleep(PAUSE).await;
+            }
+            Err(_) => {}
+        }
+    }
+    while shard.connection_count() > 0 {
+        environment.sleep(PAUSE).await;
+    }
+}
+
+fn adopt(
+    environment: &ShardEnvironment,
+    stream: ShardStream,
+    shard: &Rc<ControlShard>,
+    idle: Option<Duration>,
+) {
+    let number = shard.enter(&stream);
+    let shard = shard.clone();
+    let theirs = environment.clone();
+    environment.spawn(async move {
+        if let Err(error) = connection::serve(&theirs, &stream, &shard, idle).await {
+            tracing::debug!(%error, "A connection ended");
+        }
+        stream.shutdown();
+        shard.depart(number);
+    });
+}

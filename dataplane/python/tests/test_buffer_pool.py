@@ -1,0 +1,127 @@
+"""`BufferPool`: reuse, bounds, waiting, and memory that is never shared by two leases."""
+
+import ctypes
+import threading
+
+import pytest
+from fake_store import FakeStore
+
+from mooncake.buffer_pool import BufferPool, RegisteredBufferPool
+from mooncake.store import BufferPool as StoreBufferPool
+
+MIB = 1 << 20
+
+
+def test_names_are_the_same_class():
+    assert BufferPool is RegisteredBufferPool is StoreBufferPool
+
+
+def test_lease_is_registered_aligned_and_writable():
+    store = FakeStore()
+    with BufferPool(store, alignment=MIB) as pool, pool.acquire(100_000) as lease:
+        assert lease.size == 100_000 and lease.ptr % MIB == 0
+        assert store.registered[lease.ptr] >= lease.size
+        lease.buffer[:3] = b"abc"
+        assert len(lease.buffer) == 100_000
+        assert ctypes.string_at(lease.ptr, 3) == b"abc"
+    assert store.registered == {}
+
+
+def test_released_buffers_are_reused():
+    pool = BufferPool(FakeStore())
+    with pool.buffer(1000) as lease:
+        address = lease.ptr
+    with pool.buffer(60_000) as lease:
+        assert lease.ptr == address
+
+
+def test_buffers_on_lease_are_never_shared():
+    pool = BufferPool(FakeStore())
+    leases = [pool.acquire(1000) for _ in range(10)]
+    assert len({lease.ptr for lease in leases}) == 10
+
+
+def test_released_lease_cannot_be_used():
+    lease = BufferPool(FakeStore()).acquire(10)
+    lease.release()
+    lease.release()
+    for name in ("ptr", "buffer"):
+        with pytest.raises(RuntimeError, match="released"):
+            getattr(lease, name)
+
+
+def test_memory_somebody_still_sees_is_not_reused():
+    store = FakeStore()
+    pool = BufferPool(store)
+    lease = pool.acquire(1000)
+    address, part = lease.ptr, lease.buffer[:10]
+    lease.release()
+    assert address not in store.registered
+    other = pool.acquire(1000)
+    other.buffer[:10] = b"9876543210"
+    assert bytes(part) == bytes(10)
+
+
+def test_exhausted_pool_raises_without_block_and_times_out_with_it():
+    pool = BufferPool(FakeStore(), max_bytes=2 * MIB, max_size_class=MIB)
+    leases = [pool.acquire(MIB), pool.acquire(MIB)]
+    with pytest.raises(MemoryError):
+        pool.acquire(1, block=False)
+    with pytest.raises(TimeoutError):
+        pool.acquire(1, timeout=0)
+    leases[0].release()
+    assert pool.acquire(1, block=False).size == 1
+
+
+def test_number_of_regions_is_bounded():
+    pool = BufferPool(FakeStore(), max_regions=1, block_on_exhaustion=False)
+    with pool.acquire(10):
+        with pytest.raises(MemoryError):
+            pool.acquire(10)
+
+
+def test_waiting_acquire_gets_a_released_buffer():
+    pool = BufferPool(FakeStore(), max_regions=1)
+    first, got = pool.acquire(10), []
+    thread = threading.Thread(target=lambda: got.append(pool.acquire(10, timeout=30)))
+    thread.start()
+    first.release()
+    thread.join(30)
+    assert len(got) == 1
+
+
+def test_prewarm_makes_buffers_ahead():
+    store = FakeStore()
+    BufferPool(store, prewarm_size=1000, prewarm_count=3)
+    assert len(store.registered) == 3
+
+
+@pytest.mark.parametrize("size", [0, -1, 2 * MIB])
+def test_impossible_sizes_are_refused(size):
+    with pytest.raises(ValueError):
+        BufferPool(FakeStore(), max_size_class=MIB).acquire(size)
+
+
+@pytest.mark.parametrize("arguments", [{"alignment": 3}, {"max_bytes": -1}, {"min_size_class": 0}])
+def test_impossible_pools_are_refused(arguments):
+    with pytest.raises(ValueError):
+        BufferPool(FakeStore(), **arguments)
+
+
+def test_failed_registration_is_an_error_and_frees_the_memory():
+    store = FakeStore()
+    store.register_buffer = lambda *_: -600
+    with pytest.raises(RuntimeError, match="-600"):
+        BufferPool(store).acquire(10)
+
+
+def test_closed_pool_refuses_and_late_releases_unregister():
+    store = FakeStore()
+    pool = BufferPool(store)
+    lease = pool.acquire(10)
+    pool.close()
+    assert len(store.registered) == 1
+    lease.release()
+    assert store.registered == {}
+    with pytest.raises(RuntimeError, match="closed"):
+        pool.acquire(10)

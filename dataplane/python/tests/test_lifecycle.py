@@ -1,0 +1,272 @@
+"""Several stores, threads, fork and the interpreter's exit, against a real cluster."""
+
+import gc
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import weakref
+
+import pytest
+from conftest import connect
+from test_objects import memory, pattern
+
+from mooncake.store import MooncakeDistributedStore
+
+pytestmark = pytest.mark.cluster
+
+CHILD_TIMEOUT_S = 60
+# -P: the working directory may hold a package of the same name without its native part.
+ISOLATED = (sys.executable, "-P")
+THREADS = 8
+ROUNDS = 40
+
+HEAD = """
+import atexit, os, sys, threading
+from mooncake.store import MooncakeDistributedStore
+def connect():
+    store = MooncakeDistributedStore()
+    code = store.setup("127.0.0.1", "P2PHANDSHAKE", {segment}, 1 << 24, "tcp", "", sys.argv[1])
+    assert code == 0, code
+    return store
+"""
+
+
+def run(master_address, body, segment_bytes=0):
+    """Run a program in an interpreter of its own; return its output."""
+    code = HEAD.format(segment=segment_bytes) + textwrap.dedent(body)
+    child = subprocess.run(
+        [*ISOLATED, "-c", code, master_address],
+        capture_output=True,
+        text=True,
+        timeout=CHILD_TIMEOUT_S,
+    )
+    assert child.returncode == 0, child.stdout + child.stderr
+    return child.stdout, child.stderr
+
+
+def test_two_stores_of_one_process_see_each_other(master_address, store):
+    other = connect(master_address, segment_bytes=32 << 20)
+    assert store.get_hostname() != other.get_hostname()
+    assert store.put("k", b"from one") == 0
+    assert other.get("k") == b"from one"
+    assert other.close() == 0
+    assert store.get("k") == b"from one" or store.get("k") == b""
+    assert store.put("l", b"still works") == 0
+
+
+def test_dropping_a_store_closes_it(master_address):
+    client = connect(master_address)
+    gone = weakref.ref(client)
+    del client
+    gc.collect()
+    assert gone() is None
+    again = connect(master_address)
+    assert again.health_check() == 0 and again.close() == 0
+
+
+def test_a_store_can_be_opened_and_closed_many_times_without_leaks(master_address):
+    def descriptors():
+        return len(os.listdir("/proc/self/fd"))
+
+    assert connect(master_address).close() == 0
+    before, threads = descriptors(), threading_count()
+    for _ in range(5):
+        client = connect(master_address, segment_bytes=1 << 20)
+        assert client.put("leak", b"v") == 0
+        assert client.remove("leak", True) == 0
+        assert client.close() == 0
+    assert descriptors() <= before
+    assert threading_count() <= threads
+
+
+def threading_count():
+    return len(os.listdir("/proc/self/task"))
+
+
+def test_threads_never_see_a_wrong_byte(store):
+    failures = []
+
+    def work(number):
+        try:
+            for round_ in range(ROUNDS):
+                key = f"t{number}-{round_ % 4}"
+                value = pattern(20_000 + number, number)
+                block, address, size = memory(bytes(len(value)))
+                assert store.put(key, value) == 0
+                assert store.get(key) == value
+                assert store.get_into(key, address, size) == size
+                assert bytes(block) == value
+                assert bytes(store.get_buffer(key)) == value
+                assert store.batch_is_exist([key, "none"]) == [1, 0]
+        except BaseException as error:  # reported by the main thread
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(CHILD_TIMEOUT_S)
+        assert not thread.is_alive()
+    assert failures == []
+
+
+def test_close_during_calls_ends_them_with_codes(master_address):
+    client = connect(master_address)
+    assert client.put("busy", pattern(1 << 20)) == 0
+    started, wrong = threading.Barrier(5), []
+
+    def work():
+        started.wait(10)
+        for _ in range(200):
+            value = client.get("busy")
+            if value not in (b"", pattern(1 << 20)):
+                wrong.append(value)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    started.wait(10)
+    assert client.close() == 0
+    for thread in threads:
+        thread.join(CHILD_TIMEOUT_S)
+        assert not thread.is_alive()
+    assert wrong == []
+    cleaner = connect(master_address)
+    cleaner.remove("busy", True)
+    assert cleaner.close() == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_calls_of_a_forked_child_are_refused_with_one_warning(master_address):
+    out, err = run(
+        master_address,
+        """
+        store = connect()
+        assert store.put("forked", b"v") == 0
+        child = os.fork()
+        if child == 0:
+            results = [store.put("x", b"v"), store.get("forked"), store.batch_is_exist(["x"]),
+                       store.health_check(), store.close()]
+            print(results, flush=True)
+            os._exit(0 if results == [-600, b"", [-600], 1, 0] else 1)
+        _, status = os.waitpid(child, 0)
+        assert status == 0, status
+        assert store.get("forked") == b"v"
+        assert store.remove("forked", True) == 0
+        assert store.close() == 0
+        """,
+    )
+    assert err.count("forked") == 1, err
+    assert "spawn" in err
+
+
+def test_a_forked_child_can_set_up_its_own_store(master_address):
+    run(
+        master_address,
+        """
+        store = connect()
+        child = os.fork()
+        if child == 0:
+            mine = connect()
+            ok = mine.put("own", b"child") == 0 and mine.get("own") == b"child"
+            ok = ok and mine.remove("own", True) == 0 and mine.close() == 0
+            os._exit(0 if ok else 1)
+        _, status = os.waitpid(child, 0)
+        assert status == 0, status
+        assert store.health_check() == 0
+        """,
+    )
+
+
+@pytest.mark.parametrize("segment_bytes", [0, 16 << 20])
+def test_interpreter_exits_cleanly_with_a_live_store(master_address, segment_bytes):
+    out, err = run(
+        master_address,
+        """
+        store = connect()
+        assert store.put("exit", b"v") == 0
+        assert store.remove("exit", True) == 0
+        print("end", flush=True)
+        """,
+        segment_bytes,
+    )
+    assert out == "end\n"
+    assert "Traceback" not in err and "panicked" not in err
+
+
+def test_interpreter_exits_cleanly_while_a_daemon_thread_calls(master_address):
+    out, err = run(
+        master_address,
+        """
+        store = connect()
+        started = threading.Event()
+        def work():
+            while True:
+                store.is_exist("x")
+                started.set()
+        threading.Thread(target=work, daemon=True).start()
+        assert started.wait(10)
+        print("end", flush=True)
+        """,
+    )
+    assert out == "end\n"
+    assert "panicked" not in err and "Fatal" not in err
+
+
+def test_exit_handlers_of_the_program_may_still_use_the_store(master_address):
+    out, _ = run(
+        master_address,
+        """
+        store = connect()
+        atexit.register(lambda: print(store.is_exist("none"), flush=True))
+        """,
+    )
+    assert out == "0\n"
+
+
+def test_import_leaves_no_thread_behind():
+    code = "import mooncake.store, os; print(len(os.listdir('/proc/self/task')))"
+    child = subprocess.run(
+        [*ISOLATED, "-c", code], capture_output=True, text=True, timeout=CHILD_TIMEOUT_S
+    )
+    assert child.stdout == "1\n", child.stderr
+
+
+def test_dummy_client_uses_the_master_of_the_environment(master_address, monkeypatch):
+    import ctypes
+
+    monkeypatch.setenv("MOONCAKE_MASTER", master_address)
+    client = MooncakeDistributedStore()
+    assert client.setup_dummy(1 << 20, 1 << 20, "127.0.0.1:50052") == 0
+    address = client.alloc_from_mem_pool(4096)
+    assert address and client.alloc_from_mem_pool(1 << 20) == 0
+    ctypes.memmove(address, b"pool", 4)
+    assert client.put_from("pool", address, 4) == 0
+    assert client.get("pool") == b"pool"
+    assert client.remove("pool", True) == 0
+    assert client.close() == 0
+
+
+def test_segments_come_and_go_at_run_time(store, tmp_path):
+    mounted = store.allocate_and_mount_segment(16 << 20)
+    assert mounted["ret"] == 0 and len(mounted["segment_ids"]) >= 1
+    assert store.unmount_and_free_segment(mounted["segment_ids"]) == 0
+    assert store.unmount_and_free_segment(mounted["segment_ids"]) < 0
+    assert store.unmount_segment(["no-such-segment"]) == -101
+    assert store.unmount_segment([]) == -600
+    assert store.allocate_and_mount_segment(0)["ret"] == -600
+
+
+def test_a_shared_memory_file_can_be_lent(store):
+    path = f"/dev/shm/perigee-test-{os.getpid()}"
+    with open(path, "wb") as file:
+        file.truncate(4 << 20)
+    try:
+        mounted = store.mount_segment(path, 4 << 20)
+        assert mounted["ret"] == 0
+        assert store.unmount_segment(mounted["segment_ids"]) == 0
+        assert store.mount_segment(path + "-none", 4096)["ret"] < 0
+    finally:
+        os.unlink(path)

@@ -1,0 +1,256 @@
+"""The REST service: arguments, configuration, set-up retries and every route."""
+
+import asyncio
+import json
+
+import pytest
+
+pytest.importorskip("aiohttp", reason="the service needs aiohttp")
+
+from aiohttp.test_utils import TestClient, TestServer
+from fake_store import FakeStore
+
+from mooncake import mooncake_store_service as service_module
+from mooncake.mooncake_config import MooncakeConfig
+from mooncake.mooncake_store_service import MooncakeStoreService, load_config, parse_arguments
+
+CONFIG = {
+    "local_hostname": "127.0.0.1",
+    "metadata_server": "P2PHANDSHAKE",
+    "master_server_address": "127.0.0.1:50051",
+    "global_segment_size": "16mb",
+}
+
+
+def make_service(store=None):
+    return MooncakeStoreService(MooncakeConfig.from_mapping(CONFIG), store or FakeStore())
+
+
+def ask(requests, store=None):
+    """Send requests to the service one after the other; return status and body of each."""
+
+    async def run():
+        service = make_service(store)
+        async with TestClient(TestServer(service.application())) as client:
+            answers = []
+            for method, path, body in requests:
+                data = body if isinstance(body, (str, bytes)) else json.dumps(body)
+                answer = await client.request(method, path, data=None if body is None else data)
+                answers.append((answer.status, await answer.read()))
+            return answers
+
+    return asyncio.run(run())
+
+
+def ask_one(method, path, body=None, store=None):
+    ((status, answer),) = ask([(method, path, body)], store)
+    return status, json.loads(answer)
+
+
+def test_arguments_have_the_documented_defaults():
+    options = parse_arguments([])
+    assert (options.config, options.define, options.port, options.max_wait_time) == (
+        None, [], 8080, 60,
+    )
+
+
+def test_arguments_are_read():
+    options = parse_arguments(
+        ["--config", "f", "-Dprotocol=tcp", "--define", "a=b", "--port=81", "--max-wait-time", "2"]
+    )
+    assert options.config == "f" and options.define == ["protocol=tcp", "a=b"]
+    assert options.port == 81 and options.max_wait_time == 2
+
+
+@pytest.mark.parametrize("arguments", [["--port", "0"], ["--port", "70000"], ["--what"]])
+def test_wrong_arguments_end_with_status_2(arguments, capsys):
+    with pytest.raises(SystemExit) as ended:
+        parse_arguments(arguments)
+    assert ended.value.code == 2 and arguments[0] in capsys.readouterr().err
+
+
+def test_definitions_override_the_file(tmp_path):
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps(CONFIG))
+    config = load_config(str(path), ["global_segment_size=1gb", "local_hostname=other"])
+    assert config.global_segment_size == 1 << 30 and config.local_hostname == "other"
+
+
+def test_definitions_alone_are_enough(monkeypatch):
+    monkeypatch.delenv("MOONCAKE_CONFIG_PATH", raising=False)
+    monkeypatch.delenv("MOONCAKE_MASTER", raising=False)
+    config = load_config(None, [f"{key}={value}" for key, value in CONFIG.items()])
+    assert config.global_segment_size == 16 << 20
+
+
+@pytest.mark.parametrize("define", ["nothing", "no_such_field=1", "=1"])
+def test_wrong_definitions_are_named(define):
+    with pytest.raises(ValueError, match=define):
+        load_config(None, [define])
+
+
+def test_setup_is_called_with_the_native_names():
+    store = FakeStore()
+    assert asyncio.run(make_service(store).start_store(1))
+    (arguments,) = store.setups
+    assert arguments["master_server_addr"] == "127.0.0.1:50051"
+    assert arguments["global_segment_size"] == 16 << 20 and arguments["rdma_devices"] == ""
+
+
+def test_setup_is_tried_again_until_it_works(monkeypatch):
+    monkeypatch.setattr(service_module, "SETUP_RETRY_S", 0.001)
+    store = FakeStore(setup_codes=[-900, -900, 0])
+    assert asyncio.run(make_service(store).start_store(60))
+    assert len(store.setups) == 3
+
+
+def test_setup_is_given_up_after_the_wait():
+    store = FakeStore(setup_codes=[-900])
+    assert not asyncio.run(make_service(store).start_store(0))
+    assert len(store.setups) == 1
+
+
+def test_stop_closes_the_store():
+    store = FakeStore()
+    asyncio.run(make_service(store).stop())
+    assert store.closed
+
+
+def test_text_goes_in_and_bytes_come_out():
+    put, again, get, exist = ask(
+        [
+            ("PUT", "/api/put", {"key": "s1", "value": "hello"}),
+            ("PUT", "/api/put", {"key": "s1", "value": "other"}),
+            ("GET", "/api/get/s1", None),
+            ("GET", "/api/exist/s1", None),
+        ]
+    )
+    assert (put[0], json.loads(put[1])) == (200, {"status": "success"})
+    assert again[0] == 200
+    assert get == (200, b"hello")
+    assert json.loads(exist[1]) == {"exists": True}
+
+
+def test_get_is_binary_safe_and_keys_may_have_slashes():
+    store = FakeStore()
+    store.values["a/b c"] = bytes(range(256))
+    assert ask([("GET", "/api/get/a/b%20c", None)], store) == [(200, bytes(range(256)))]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "message"),
+    [
+        ("PUT", "/api/put", {"key": "s"}, 400, "Missing key or value"),
+        ("PUT", "/api/put", {"key": "s", "value": 3}, 400, "key and value must be strings"),
+        ("PUT", "/api/put", "nope", 500, "Expecting value: line 1 column 1 (char 0)"),
+        ("PUT", "/api/put", [1], 400, "The body must be a JSON object"),
+        ("GET", "/api/get/none", None, 404, "Key not found"),
+        ("GET", "/api/exist/unreachable", None, 500, "Exist operation failed, ret=-900"),
+        ("DELETE", "/api/remove/none", None, 500, "Remove operation failed"),
+        ("POST", "/api/mount", {"size": "x"}, 400, "Invalid size, must be a positive integer"),
+        ("POST", "/api/mount", {"size": True}, 400, "Invalid size, must be a positive integer"),
+        ("POST", "/api/mount_shm", {"name": "../x", "size": 1}, 400,
+         "Missing or invalid name or size"),
+        ("POST", "/api/mount_shm", {"name": "..", "size": 1}, 400,
+         "Missing or invalid name or size"),
+        ("POST", "/api/mount_shm", {"name": "x"}, 400, "Missing or invalid name or size"),
+        ("POST", "/api/mount_shm", {"name": "x", "size": 1, "offset": -1}, 400,
+         "Invalid offset, must be a non-negative integer"),
+        ("POST", "/api/unmount_shm", {"segment_ids": []}, 400, "Missing segment_ids"),
+        ("POST", "/api/unmount", {"segment_ids": "x"}, 400,
+         "Invalid segment_ids, must be a list of strings"),
+        ("POST", "/api/unmount", {"segment_ids": ["00"]}, 500, "Unmount failed, ret=-101"),
+        ("POST", "/api/unmount_local_disk", {"grace_period_seconds": 3601}, 400,
+         "Invalid grace_period_seconds, must be from 0 to 3600"),
+        ("POST", "/api/reconfigure", {"mode": "zz"}, 400,
+         "Invalid mode. Use 'decode' or 'prefill'"),
+        ("POST", "/api/reconfigure", {"mode": "decode"}, 400, "Missing or invalid path or size"),
+    ],
+)
+def test_errors_have_status_and_text(method, path, body, status, message):
+    assert ask_one(method, path, body) == (status, {"error": message})
+
+
+def test_remove_and_remove_all():
+    store = FakeStore()
+    store.values.update(a=b"1", b=b"2", c=b"3")
+    assert ask_one("DELETE", "/api/remove/a", store=store) == (200, {"status": "success"})
+    assert ask_one("DELETE", "/api/remove_all", store=store) == (
+        200, {"status": "success removed 2 keys"},
+    )
+
+
+def test_memory_is_lent_and_withdrawn():
+    store = FakeStore()
+    status, answer = ask_one("POST", "/api/mount", {"size": 1 << 24}, store)
+    assert status == 200 and answer["allocated_size"] == 1 << 24
+    ids = {"segment_ids": answer["segment_ids"], "grace_period_seconds": 1}
+    assert ask_one("POST", "/api/unmount", ids, store) == (200, {"status": "success"})
+    assert store.segments == {}
+
+
+def test_shared_memory_is_lent_from_its_folder():
+    store = FakeStore()
+    status, answer = ask_one("POST", "/api/mount_shm", {"name": "seg", "size": 5, "offset": 2}, store)
+    assert status == 200
+    assert store.segments[answer["segment_ids"][0]] == ("/dev/shm/seg", 5, 2)
+
+
+def test_partial_failures_of_unmount_are_listed():
+    store = FakeStore()
+    good = store.mount_segment("p", 1)["segment_ids"][0]
+    status, answer = ask_one("POST", "/api/unmount_shm", {"segment_ids": ["bad", good]}, store)
+    assert status == 500 and answer["failed"] == {"bad": -101}
+    assert store.segments == {}
+
+
+def test_failed_mount_says_its_code():
+    store = FakeStore()
+    store.refuse_mounts = True
+    assert ask_one("POST", "/api/mount", {"size": 1}, store) == (
+        500, {"error": "Mount failed, ret=-600"},
+    )
+
+
+def test_reconfigure_swaps_segments_and_takes_them_back():
+    store = FakeStore()
+    decode = {"mode": "decode", "path": "/dev/shm/x", "size": 4096}
+    answers = ask(
+        [
+            ("POST", "/api/reconfigure", decode),
+            ("POST", "/api/reconfigure", decode),
+            ("POST", "/api/reconfigure", {"mode": "prefill"}),
+        ],
+        store,
+    )
+    assert [status for status, _ in answers] == [200, 200, 200]
+    assert json.loads(answers[1][1])["mode"] == "decode"
+    assert json.loads(answers[2][1]) == {"status": "success", "mode": "prefill"}
+    assert store.segments == {}
+
+
+def test_reconfigure_keeps_the_old_segment_when_the_new_one_fails():
+    store = FakeStore()
+
+    async def run():
+        service = make_service(store)
+        async with TestClient(TestServer(service.application())) as client:
+            body = {"mode": "decode", "path": "/dev/shm/x", "size": 4096}
+            first = await client.post("/api/reconfigure", json=body)
+            store.refuse_mounts = True
+            second = await client.post("/api/reconfigure", json=body)
+            return first.status, second.status
+
+    assert asyncio.run(run()) == (200, 500)
+    assert len(store.segments) == 1
+
+
+def test_unknown_route_is_404():
+    ((status, body),) = ask([("GET", "/api/none", None)])
+    assert (status, body) == (404, b"404: Not Found")
+
+
+def test_body_beyond_the_limit_is_refused(monkeypatch):
+    monkeypatch.setattr(service_module, "MAX_BODY_BYTES", 1000)
+    ((status, _),) = ask([("PUT", "/api/put", {"key": "k", "value": "x" * 2000})])
+    assert status == 413
