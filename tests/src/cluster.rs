@@ -46,10 +46,24 @@ impl Master {
     }
 
     fn try_start(extra_flags: &[&str]) -> Option<Self> {
+        Self::try_launch(extra_flags, |flags| Program::start(MASTER, flags))
+    }
+
+    /// Starts one whose output goes to `file`.
+    #[track_caller]
+    pub fn start_into(file: &std::fs::File) -> Self {
+        let launched = Self::try_launch(&[], |flags| {
+            let output = file.try_clone().expect("a file descriptor can be copied");
+            Program::start_into(MASTER, flags, output)
+        });
+        launched.expect("the master serves within the deadline")
+    }
+
+    fn try_launch(extra_flags: &[&str], launch: impl FnOnce(&[String]) -> Program) -> Option<Self> {
         let [rpc, http, metadata] = free_ports().map(loopback);
         let mut flags = master_flags(rpc, http, metadata);
         flags.extend(extra_flags.iter().map(|flag| (*flag).to_owned()));
-        let program = Program::start(MASTER, &flags);
+        let program = launch(&flags);
         let mut master = Self {
             program,
             rpc,

@@ -2,11 +2,14 @@
 //! Invariant: nothing outlives its test, and every wait has a deadline.
 
 pub mod cluster;
+pub mod content;
 pub mod deadline;
 pub mod decoders;
 pub mod http;
 pub mod limits;
 pub mod network;
 pub mod noise;
+#[cfg(feature = "store")]
+pub mod objects;
 pub mod program;
 pub mod wire;

@@ -64,14 +64,37 @@ impl Program {
         flags: &[S],
         variables: &[(&str, &str)],
     ) -> Self {
-        let folder = tempfile::tempdir().expect("a folder for the log can be made");
-        let log = File::create(folder.path().join("log")).expect("a log file can be made");
-        let both = log.try_clone().expect("a file descriptor can be copied");
         let mut command = Command::new(path());
         command
             .arg0(personality)
-            .args(flags.iter().map(AsRef::as_ref))
-            .envs(variables.iter().copied())
+            .args(flags.iter().map(AsRef::as_ref));
+        command.envs(variables.iter().copied());
+        Self::launch(personality, command, None)
+    }
+
+    /// Starts the program with both of its output channels going to `file`.
+    pub fn start_into<S: AsRef<str>>(personality: &str, flags: &[S], file: File) -> Self {
+        let mut command = Command::new(path());
+        command
+            .arg0(personality)
+            .args(flags.iter().map(AsRef::as_ref));
+        Self::launch(personality, command, Some(file))
+    }
+
+    /// Starts another program, such as a client that is to be killed.
+    pub fn start_file<S: AsRef<str>>(file: &str, arguments: &[S]) -> Self {
+        let mut command = Command::new(file);
+        command.args(arguments.iter().map(AsRef::as_ref));
+        Self::launch(file, command, None)
+    }
+
+    fn launch(name: &str, mut command: Command, output: Option<File>) -> Self {
+        let folder = tempfile::tempdir().expect("a folder for the log can be made");
+        let log = output.unwrap_or_else(|| {
+            File::create(folder.path().join("log")).expect("a log file can be made")
+        });
+        let both = log.try_clone().expect("a file descriptor can be copied");
+        command
             .current_dir(folder.path())
             .stdin(Stdio::null())
             .stdout(log)
@@ -79,7 +102,7 @@ impl Program {
         die_with_test(&mut command);
         let child = command.spawn().expect("the program can be started");
         Self {
-            name: personality.to_owned(),
+            name: name.to_owned(),
             child,
             folder,
         }

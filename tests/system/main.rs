@@ -10,8 +10,16 @@ mod hostile_http;
 #[cfg(test)]
 mod idle_connections;
 #[cfg(test)]
+mod logs;
+#[cfg(test)]
 mod membership;
 #[cfg(test)]
 mod ports_in_use;
 #[cfg(test)]
 mod shutdown;
+#[cfg(all(test, feature = "store"))]
+mod store_churn;
+#[cfg(all(test, feature = "store"))]
+mod store_faults;
+#[cfg(all(test, feature = "store"))]
+mod store_limits;

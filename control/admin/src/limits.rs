@@ -1,4 +1,5 @@
-//! Bounds of the HTTP routes. Invariant: no request makes the master list or look up more than this.
+//! Bounds of the HTTP routes. Invariant: no request makes the master list or look up more than
+//! this.
 
 use std::time::Duration;
 

@@ -56,8 +56,8 @@ pub(crate) async fn ready(State(shared): State<Shared>) -> Response {
 
 pub(crate) async fn metrics(State(shared): State<Shared>) -> Result<Response, Response> {
     let (numbers, cells) = shared.ask(|plane| (plane.numbers(), plane.cells())).await?;
-    // A scrape during a stall still shows the cells; the state's numbers are 0 then.
-    let numbers = numbers.unwrap_or_default();
+    // No scrape at all is better than counters that fall to 0 and come back.
+    let numbers = numbers.map_err(answer::error)?;
     let cells = cells.iter().map(AsRef::as_ref);
     let mut samples = Samples::of_master(cells, &numbers, shared.build);
     samples.value(
@@ -75,7 +75,7 @@ pub(crate) async fn metrics(State(shared): State<Shared>) -> Result<Response, Re
 
 pub(crate) async fn summary(State(shared): State<Shared>) -> Result<Response, Response> {
     let (numbers, cells) = shared.ask(|plane| (plane.numbers(), plane.cells())).await?;
-    let numbers = numbers.unwrap_or_default();
+    let numbers = numbers.map_err(answer::error)?;
     let ready = shared.plane.readiness().is_ok();
     let mut rates = shared.rates.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(answer::text(rates.admin_text(

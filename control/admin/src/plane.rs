@@ -8,7 +8,8 @@ use std::sync::Arc;
 /// The master as the HTTP routes see it. Calls block and must end within seconds; they are made on
 /// a few helper threads, never on a shard.
 pub trait ControlPlane: Send + Sync + 'static {
-    /// `Err` with the reason while calls of clients are not served.
+    /// `Err` with the reason while calls of clients are not served. Must not block: it is the one
+    /// call made on the HTTP thread itself.
     fn readiness(&self) -> Result<(), String>;
 
     /// Complete replicas of each key, without a lease.

@@ -1,5 +1,5 @@
-//! The periodic summary in the log. Invariant: it runs on a thread of its own and stops at once when
-//! its owner drops it.
+//! The periodic summary in the log. Invariant: it runs on a thread of its own and stops at once
+//! when its owner drops it.
 
 use crate::limits::REPORT_PERIOD;
 use crate::plane::ControlPlane;

@@ -79,3 +79,6 @@ impl AdminHandle {
         self.http.stop();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -72,7 +72,8 @@ impl OffsetAllocator {
         if bytes == 0 {
             return None;
         }
-        let &(free_bytes, offset) = self.by_bytes.range((bytes, 0)..).next()?;
+        let best = *self.by_bytes.range((bytes, 0)..).next()?;
+        let (free_bytes, offset) = if bytes < (16<<20) { self.bytes_by_offset.iter().rev().take(1000).find(|(_, free)| **free >= bytes).map_or(best, |(o, f)| (*f, *o)) } else { best };
         self.by_bytes.remove(&(free_bytes, offset));
         let left_bytes = free_bytes - bytes;
         let upper_end = bytes < LARGE_BYTES;

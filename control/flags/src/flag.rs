@@ -70,7 +70,8 @@ pub enum State {
     Built,
     /// The named feature does not exist yet; a value other than the default gives a warning.
     NotBuilt(&'static str),
-    /// An older spelling; the note says what to use. A value other than the default gives a warning.
+    /// An older spelling; the note says what to use. A value other than the default gives a
+    /// warning.
     Deprecated(&'static str),
     /// Accepted without effect; the text says why none is needed.
     Ignored(&'static str),

@@ -17,8 +17,10 @@ MAGIC = 0x4D4F4F4E
 VERSION = 1
 MAX_DIMENSIONS = 8
 HEADER_BYTES = 256
+MAX_ADDRESS = (1 << 63) - 1
 INVALID_PARAMS = -600
-# magic, version, header bytes, dtype, dimensions, layout (0: whole tensor), shape, data offset, data bytes
+# magic, version, header bytes, dtype, dimensions, layout (0: whole tensor), shape,
+# data offset, data bytes
 _HEADER = struct.Struct(f"<6I{MAX_DIMENSIONS}q2Q")
 LAYOUT_FULL = 0
 
@@ -168,7 +170,7 @@ class TensorCalls:
         return next((code for code in self._put_tensors(keys, shards, config) if code), 0)
 
     def _view_of(self, address: int, size: int) -> Any:
-        if address <= 0 or size < HEADER_BYTES:
+        if address <= 0 or size < HEADER_BYTES or address + size > MAX_ADDRESS:
             return None
         return _unpack(_memory(address, size))
 

@@ -1,6 +1,7 @@
 """Calls before `setup` and after `close` answer codes; wrong types raise `TypeError`."""
 
 import traceback
+from random import Random
 
 import pytest
 
@@ -153,3 +154,28 @@ def test_allocator_functions_can_be_called_through_their_addresses():
 def test_binding_to_a_numa_node_that_is_not_there_only_warns(node, caplog):
     assert bind_to_numa_node(node) is None
     assert f"NUMA node {node}" in caplog.text
+
+
+JUNK = [None, 0, -1, 1 << 70, 0.5, "", "k", "\ud800", b"", b"v"]
+JUNK += [[], [None], ["k"], [[]], [[1]], {}, object()]
+
+
+# These two may reach for a master with arguments that happen to make sense.
+CONNECTING = {"init_all", "setup_dummy"}
+
+
+@pytest.mark.parametrize(
+    "method",
+    [it for it in dir(MooncakeDistributedStore) if not it.startswith("_") and it not in CONNECTING],
+)
+def test_arguments_without_sense_raise_type_errors_or_answer(method):
+    """Whatever is passed, the interpreter goes on; addresses are never touched without a store."""
+    store = MooncakeDistributedStore()
+    random = Random(method)
+    for _ in range(300):
+        arguments = random.choices(JUNK, k=random.randrange(8))
+        try:
+            getattr(store, method)(*arguments)
+        except (TypeError, ValueError, AttributeError, ImportError, OSError):
+            pass
+    assert store.health_check() == 1

@@ -6,6 +6,7 @@ use crate::mailbox::{Job, Mailbox};
 use crate::pool;
 use crate::stream::ShardEnvironment;
 use std::future::Future;
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -44,7 +45,7 @@ pub struct StopError {
 pub struct Shard {
     options: ExecutorOptions,
     mailbox: Mailbox,
-    ended: Receiver<()>,
+    ended: Mutex<Receiver<()>>,
 }
 
 impl Shard {
@@ -74,7 +75,7 @@ impl Shard {
         Ok(Self {
             options,
             mailbox,
-            ended,
+            ended: Mutex::new(ended),
         })
     }
 
@@ -93,7 +94,11 @@ impl Shard {
     /// # Errors
     /// The main task is still running when `deadline` has passed.
     pub fn join(self, deadline: Duration) -> Result<(), StopError> {
-        match self.ended.recv_timeout(deadline) {
+        let ended = self
+            .ended
+            .into_inner()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        match ended.recv_timeout(deadline) {
             Ok(()) => {
                 pool::give_back(self.options, self.mailbox);
                 Ok(())

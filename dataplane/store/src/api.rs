@@ -1,7 +1,7 @@
 //! What callers hand to the store and get back. Buffers are raw addresses: the caller keeps them alive and unshared
 //! for the length of the call.
 
-use perigee_schemas::{Identity, Status};
+use perigee_schemas::Identity;
 
 /// Contiguous bytes of the caller that a put reads or a get fills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +128,6 @@ pub struct StoreConfig {
     /// Serve `/health` and `/metrics` on this port.
     pub http_port: Option<u16>,
 }
-
 
 /// Identity of a mounted segment, as `mount_segment` returns it.
 pub type SegmentId = Identity;

@@ -1,3 +1,28 @@
 //! The store client: put, get and batches on top of the master and the transports.
+//!
+//! [`Store`] is one client: it may donate segments, and it puts and gets objects. The invariant: every call ends within
+//! its deadlines with a status per key, and a key that reads as present has exactly the bytes that were put.
 
+mod addresses;
 pub mod api;
+mod client;
+mod donation;
+mod environment;
+mod error;
+mod get;
+mod heartbeat;
+mod host;
+mod limits;
+mod lookup;
+mod metadata;
+mod put;
+mod ranges;
+
+pub use api::{
+    GetRequest, Piece, PutRequest, RangeRequest, ReplicaDescriptor, ReplicateConfig, SegmentId,
+    SoftPinAction, StoreConfig,
+};
+pub use client::Store;
+pub use environment::StoreEnvironment;
+pub use error::StoreError;
+pub use lookup::Lookup;

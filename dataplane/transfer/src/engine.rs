@@ -195,7 +195,7 @@ impl Engine {
             let mut cover = cover?;
             match reach {
                 Ok(Some(reach)) => {
-                    cover.copy_from(extent(reach, job.place)?, job.place.generation)?
+                    cover.copy_from(extent(reach, job.place)?, job.place.generation)?;
                 }
                 Ok(None) if cover.is_empty() => {}
                 Ok(None) => {

@@ -72,16 +72,18 @@ pub enum TransferError {
 }
 
 impl TransferError {
-    /// The status that callers of the store see.
+    /// The status that callers of the store see. Clients of Mooncake take some codes for a miss and others for a broken
+    /// process, so whatever is no more than a lost cache entry has one of the former.
     pub fn status(&self) -> Status {
         match self {
             TransferError::Unreachable { .. }
             | TransferError::Broken { .. }
-            | TransferError::Deadline { .. }
-            | TransferError::Engine(_) => Status::TransferFail,
-            TransferError::Refused { status, .. } => *status,
-            TransferError::OutOfBounds { .. } | TransferError::Stale => Status::InvalidReplica,
-            TransferError::Checksum { .. } => Status::ChecksumMismatch,
+            | TransferError::Engine(_) => Status::RpcFail,
+            TransferError::Deadline { .. } => Status::RpcTimeout,
+            TransferError::Refused { .. }
+            | TransferError::OutOfBounds { .. }
+            | TransferError::Checksum { .. } => Status::InvalidReplica,
+            TransferError::Stale => Status::LeaseExpired,
             TransferError::BufferSize { .. } => Status::InvalidParams,
         }
     }

@@ -121,7 +121,7 @@ impl MappedExtent {
             let bytes = block.to_le_bytes();
             // SAFETY: the footer has room for one checksum per block of the payload.
             unsafe {
-                std::ptr::copy_nonoverlapping(bytes.as_ptr(), footer.wrapping_add(index * 4), 4)
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), footer.wrapping_add(index * 4), 4);
             };
         }
     }

@@ -113,7 +113,7 @@ impl Cover {
             return Err(TransferError::Checksum { found, expected });
         }
         let mut read = Vec::new();
-        checksum_slice_blocks(&self.bytes, &mut read);
+        let _whole = checksum_slice_blocks(&self.bytes, &mut read);
         let promised = &blocks[(self.start / BLOCK_BYTES) as usize..];
         match read
             .iter()

@@ -91,7 +91,7 @@ impl SharedMemory {
                             ids.push(id);
                         }
                         Err(error) => {
-                            tracing::info!(%error, segment = %id, "Shared memory refused, TCP is used")
+                            tracing::info!(%error, segment = %id, "Shared memory refused, TCP is used");
                         }
                     }
                 }

@@ -1,3 +1,6 @@
+//! Every route against a master with fixed contents. Invariant: status, content type and body are
+//! compared whole, as strict clients do.
+
 use super::*;
 use crate::plane::{KeyPlaces, ReplicaPlace, SegmentInfo};
 use axum::body::Body;

@@ -1,3 +1,5 @@
+//! The summary texts. Invariant: expected texts are those of a real Mooncake master.
+
 use super::*;
 use perigee_metrics::SegmentNumbers;
 use std::time::Duration;

@@ -1,3 +1,6 @@
+//! How settings are merged, for the command line, the environment and files. Invariant: no test
+//! reads the environment of the test process.
+
 use super::*;
 use crate::{LOG_FLAGS, LogSettings};
 

@@ -1,3 +1,5 @@
+//! The server against patient, impatient and hostile peers. Invariant: every read has a deadline.
+
 use super::*;
 use axum::routing::{get, post};
 use std::io::{Read, Write};

@@ -1,3 +1,5 @@
+//! The service over a real loopback socket. Invariant: answers are compared whole.
+
 use super::*;
 use crate::limits::KEY_BYTES_MAX;
 use crate::remote::remove_client;

@@ -1,3 +1,5 @@
+//! The text format. Invariant: whatever is rendered is read back strictly.
+
 use super::*;
 use std::collections::BTreeSet;
 

@@ -33,7 +33,8 @@ pub struct MasterNumbers {
     pub parked_bytes: u64,
     /// Bytes of discarded writes still parked.
     pub staging_bytes: u64,
-    /// Sizes of objects written, in Mooncake's buckets (4 KiB to 64 MiB, and above), with their sum.
+    /// Sizes of objects written, in the buckets of `master_value_size_bytes` (4 KiB to 64 MiB, and
+    /// above), with their sum.
     pub value_sizes: HistogramTotals,
     /// PutStart calls refused for lack of space.
     pub allocation_failures: u64,

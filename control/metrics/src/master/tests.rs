@@ -1,3 +1,5 @@
+//! Counting and summing. Invariant: expected lines are written out, not computed.
+
 use super::*;
 use crate::Samples;
 

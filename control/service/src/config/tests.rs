@@ -1,3 +1,5 @@
+//! The configuration of a start. Invariant: no test reads the environment of the test process.
+
 use super::table::MASTER;
 use super::*;
 use perigee_flags::Kind;

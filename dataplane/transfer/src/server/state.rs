@@ -47,7 +47,7 @@ impl<E: Environment> ServerState<E> {
         while !self.stopping.get() {
             match self.listener.accept().await {
                 Ok(stream) if self.connections.borrow().len() < SERVER_CONNECTIONS_MAX => {
-                    self.adopt(stream)
+                    self.adopt(stream);
                 }
                 Ok(stream) => stream.shutdown(),
                 Err(error) if !self.stopping.get() => {

@@ -1,0 +1,95 @@
+//! The server with a master that misbehaves. Invariant: every read has a deadline.
+
+use super::*;
+use crate::plane::{KeyPlaces, SegmentInfo};
+use perigee_metrics::{MasterCells, MasterNumbers};
+use perigee_schemas::Status;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// A master that never answers questions about objects, but has numbers.
+struct Stuck;
+
+impl ControlPlane for Stuck {
+    fn readiness(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn locate(&self, _: &[String]) -> Result<Vec<KeyPlaces>, Status> {
+        panic!("a defect of the master")
+    }
+
+    fn list_keys(&self, _: usize) -> Result<Vec<String>, Status> {
+        Err(Status::InternalError)
+    }
+
+    fn segments(&self) -> Result<Vec<SegmentInfo>, Status> {
+        Ok(Vec::new())
+    }
+
+    fn remove_all(&self, _: bool) -> Result<u64, Status> {
+        Ok(0)
+    }
+
+    fn numbers(&self) -> Result<MasterNumbers, Status> {
+        Err(Status::InternalError)
+    }
+
+    fn cells(&self) -> Vec<Arc<MasterCells>> {
+        Vec::new()
+    }
+}
+
+fn start() -> AdminHandle {
+    let build = BuildInfo {
+        version: "1",
+        commit: "c",
+    };
+    let options = AdminOptions {
+        build,
+        report: true,
+    };
+    AdminServer::start(
+        SocketAddr::from(([127, 0, 0, 1], 0)),
+        Arc::new(Stuck),
+        options,
+    )
+    .expect("a loopback port is free")
+}
+
+fn status_of(handle: &AdminHandle, target: &str) -> String {
+    let mut stream = TcpStream::connect(handle.local_addr()).expect("the server listens");
+    stream
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .expect("a timeout can be set");
+    let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    stream
+        .write_all(request.as_bytes())
+        .expect("the server reads");
+    let mut answer = String::new();
+    stream
+        .read_to_string(&mut answer)
+        .expect("the answer is text");
+    answer
+        .split(' ')
+        .nth(1)
+        .expect("the answer has a status")
+        .to_owned()
+}
+
+#[test]
+fn a_defect_of_the_master_costs_one_answer_and_not_the_server() {
+    let handle = start();
+    assert_eq!(status_of(&handle, "/query_key?key=a"), "500");
+    assert_eq!(status_of(&handle, "/metrics"), "500");
+    assert_eq!(status_of(&handle, "/livez"), "200");
+}
+
+#[test]
+fn stop_ends_both_threads_and_frees_the_port() {
+    let handle = start();
+    let address = handle.local_addr();
+    handle.stop();
+    assert!(TcpStream::connect(address).is_err());
+}

@@ -1,0 +1,50 @@
+//! Segment addresses by identity, so that replies about the same segment share one.
+
+use crate::limits::ADDRESSES_MAX;
+use perigee_rpc::SegmentView;
+use perigee_schemas::Identity;
+use perigee_transfer::SegmentAddress;
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// What is known of the cluster's segments.
+#[derive(Debug, Default)]
+pub(crate) struct Addresses {
+    known: RwLock<HashMap<Identity, Arc<SegmentAddress>>>,
+}
+
+impl Addresses {
+    /// The address of each segment of a reply, in order.
+    pub(crate) fn of(&self, views: &[SegmentView]) -> Vec<Arc<SegmentAddress>> {
+        views.iter().map(|view| self.one(view)).collect()
+    }
+
+    fn one(&self, view: &SegmentView) -> Arc<SegmentAddress> {
+        let known = self
+            .known
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&view.id)
+            .cloned();
+        match known {
+            Some(known) if known.endpoint == view.endpoint && known.bytes == view.bytes => known,
+            _ => self.learn(view),
+        }
+    }
+
+    fn learn(&self, view: &SegmentView) -> Arc<SegmentAddress> {
+        let address = Arc::new(SegmentAddress {
+            id: view.id,
+            bytes: view.bytes,
+            endpoint: view.endpoint.clone(),
+            host_id: view.host_id.clone(),
+            rendezvous: view.rendezvous.clone(),
+        });
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= ADDRESSES_MAX {
+            known.clear();
+        }
+        known.insert(view.id, address.clone());
+        address
+    }
+}

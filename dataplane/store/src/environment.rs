@@ -1,0 +1,174 @@
+//! The environment variables a client reads, in one place. Mooncake's names are taken where they mean the same.
+
+use crate::error::StoreError;
+use perigee_shard::{Congestion, POLL_DEFAULT};
+use perigee_transfer::{Routes, TRANSFER_DEADLINE};
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Settings of a client that are not part of `setup`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreEnvironment {
+    /// Allowed routes (`PERIGEE_SHARED_MEMORY`, `PERIGEE_SAME_PROCESS`: 0 turns one off).
+    pub routes: Routes,
+    /// Congestion control of data sockets (`PERIGEE_TCP_CONGESTION`: a name, `host`, or `auto`).
+    pub congestion: Congestion,
+    /// Shards that move slices over TCP (`PERIGEE_CLIENT_SHARDS`).
+    pub client_shards: usize,
+    /// Shards that serve donated segments (`PERIGEE_DATA_SHARDS`).
+    pub data_shards: usize,
+    /// CPUs for the data shards (`PERIGEE_DATA_CPUS`: comma-separated numbers).
+    pub data_cpus: Vec<usize>,
+    /// How long a shard polls after its last completion (`PERIGEE_POLL_US`).
+    pub poll: Duration,
+    /// Longest a slice may take (`MC_TRANSFER_TIMEOUT`, in seconds).
+    pub transfer_deadline: Duration,
+    /// Longest a call to the master may take (`PERIGEE_RPC_TIMEOUT_MS`).
+    pub call_deadline: Duration,
+    /// Address of the data port (`MC_TCP_BIND_ADDRESS`).
+    pub bind_address: Option<IpAddr>,
+    /// NUMA node of donated memory (`MC_STORE_NUMA_SOCKET_ID`).
+    pub numa_node: Option<u32>,
+    /// Donate huge pages (`MC_STORE_USE_HUGEPAGE`: set to anything).
+    pub huge_pages: bool,
+    /// Cluster in the keys of the metadata service (`MC_METADATA_CLUSTER_ID`).
+    pub metadata_cluster: Option<String>,
+}
+
+impl StoreEnvironment {
+    /// Reads the process's variables.
+    ///
+    /// # Errors
+    /// A variable has a value that cannot be understood; the error names it.
+    pub fn read() -> Result<Self, StoreError> {
+        Self::from_variables(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+    }
+
+    /// Reads variables from anywhere.
+    ///
+    /// # Errors
+    /// As [`StoreEnvironment::read`].
+    pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, StoreError> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let shards = (cores / 8).clamp(1, 4);
+        let millis = number(&variable, "PERIGEE_RPC_TIMEOUT_MS")?;
+        let seconds = number(&variable, "MC_TRANSFER_TIMEOUT")?;
+        Ok(Self {
+            routes: Routes {
+                same_process: switch(&variable, "PERIGEE_SAME_PROCESS")?,
+                shared_memory: switch(&variable, "PERIGEE_SHARED_MEMORY")?,
+            },
+            congestion: match variable("PERIGEE_TCP_CONGESTION").as_deref() {
+                None | Some("auto") => Congestion::Automatic,
+                Some("host") => Congestion::Host,
+                Some(name) => Congestion::Named(name.into()),
+            },
+            client_shards: number(&variable, "PERIGEE_CLIENT_SHARDS")?
+                .unwrap_or(shards)
+                .clamp(1, 64),
+            data_shards: number(&variable, "PERIGEE_DATA_SHARDS")?
+                .unwrap_or(shards)
+                .clamp(1, 64),
+            data_cpus: numbers(&variable, "PERIGEE_DATA_CPUS")?,
+            poll: number(&variable, "PERIGEE_POLL_US")?.map_or(POLL_DEFAULT, Duration::from_micros),
+            transfer_deadline: seconds
+                .map_or(TRANSFER_DEADLINE, |s: u64| Duration::from_secs(s.max(1))),
+            call_deadline: millis.map_or(perigee_rpc::CALL_DEADLINE, |ms: u64| {
+                Duration::from_millis(ms.max(10))
+            }),
+            bind_address: number(&variable, "MC_TCP_BIND_ADDRESS")?,
+            numa_node: number(&variable, "MC_STORE_NUMA_SOCKET_ID")?,
+            huge_pages: variable("MC_STORE_USE_HUGEPAGE").is_some(),
+            metadata_cluster: variable("MC_METADATA_CLUSTER_ID"),
+        })
+    }
+}
+
+fn number<T: FromStr>(
+    variable: &impl Fn(&str) -> Option<String>,
+    name: &'static str,
+) -> Result<Option<T>, StoreError> {
+    let Some(value) = variable(name) else {
+        return Ok(None);
+    };
+    let parsed = value
+        .trim()
+        .parse()
+        .map_err(|_| refuse(name, &value, "it is not understood; remove or correct it"));
+    parsed.map(Some)
+}
+
+fn numbers(
+    variable: &impl Fn(&str) -> Option<String>,
+    name: &'static str,
+) -> Result<Vec<usize>, StoreError> {
+    let Some(value) = variable(name) else {
+        return Ok(Vec::new());
+    };
+    let one = |text: &str| {
+        text.trim()
+            .parse()
+            .map_err(|_| refuse(name, &value, "write numbers like 0,2,4"))
+    };
+    value.split(',').map(one).collect()
+}
+
+fn switch(
+    variable: &impl Fn(&str) -> Option<String>,
+    name: &'static str,
+) -> Result<bool, StoreError> {
+    match variable(name)
+        .as_deref()
+        .map(str::to_ascii_lowercase)
+        .as_deref()
+    {
+        None | Some("1" | "true" | "yes" | "on") => Ok(true),
+        Some("0" | "false" | "no" | "off") => Ok(false),
+        Some(other) => Err(refuse(name, other, "write 0 or 1")),
+    }
+}
+
+fn refuse(name: &'static str, value: &str, reason: &str) -> StoreError {
+    StoreError::Config {
+        name,
+        value: value.to_owned(),
+        reason: reason.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(name: &str, value: &str) -> Result<StoreEnvironment, StoreError> {
+        StoreEnvironment::from_variables(|asked| (asked == name).then(|| value.to_owned()))
+    }
+
+    #[test]
+    fn everything_is_allowed_by_default() {
+        let environment = StoreEnvironment::from_variables(|_| None).unwrap();
+        assert_eq!(environment.routes, Routes::default());
+        assert_eq!(environment.transfer_deadline, TRANSFER_DEADLINE);
+    }
+
+    #[test]
+    fn variables_are_understood_or_refused_by_name() {
+        assert!(
+            !with("PERIGEE_SHARED_MEMORY", "0")
+                .unwrap()
+                .routes
+                .shared_memory
+        );
+        assert_eq!(
+            with("MC_TRANSFER_TIMEOUT", "7").unwrap().transfer_deadline,
+            Duration::from_secs(7)
+        );
+        assert_eq!(with("PERIGEE_DATA_CPUS", "0, 3").unwrap().data_cpus, [0, 3]);
+        let error = with("PERIGEE_CLIENT_SHARDS", "many").unwrap_err();
+        assert!(
+            error.to_string().contains("PERIGEE_CLIENT_SHARDS"),
+            "{error}"
+        );
+    }
+}

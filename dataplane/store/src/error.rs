@@ -1,0 +1,59 @@
+//! Why a store could not be opened or a segment not be donated.
+
+use perigee_memory::segment::SegmentError;
+use perigee_rpc::CallError;
+use perigee_schemas::Status;
+use perigee_transfer::ServerError;
+
+/// Why a store could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// A setting cannot be used.
+    #[error("{name} {value:?} cannot be used: {reason}")]
+    Config {
+        /// The setting.
+        name: &'static str,
+        /// What was given.
+        value: String,
+        /// What is wrong with it and what to write instead.
+        reason: String,
+    },
+    /// The master did not answer or refused.
+    #[error(transparent)]
+    Master(#[from] CallError),
+    /// The master refused a segment.
+    #[error("The master refused the segment: {0}")]
+    Mount(Status),
+    /// The memory is not to be had.
+    #[error(transparent)]
+    Segment(#[from] SegmentError),
+    /// The segments cannot be served.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// The metadata service did not take the registration.
+    #[error("Metadata service {url}: {reason}; check --metadata_server, or use P2PHANDSHAKE")]
+    Metadata {
+        /// Its address.
+        url: String,
+        /// What it said.
+        reason: String,
+    },
+    /// The system gives no random numbers or no thread.
+    #[error("The system refused: {0}")]
+    System(String),
+}
+
+impl StoreError {
+    /// The code that `setup` returns.
+    pub fn status(&self) -> Status {
+        match self {
+            StoreError::Master(error) => error.status(),
+            StoreError::Mount(status) => *status,
+            StoreError::Config { .. } | StoreError::Metadata { .. } => Status::InvalidParams,
+            StoreError::Segment(_) | StoreError::Server(_) | StoreError::System(_) => {
+                Status::InternalError
+            }
+        }
+    }
+}

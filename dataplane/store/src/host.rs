@@ -1,0 +1,106 @@
+//! Who this host is, and under which name a client is known.
+
+use crate::error::StoreError;
+use crate::limits::CLIENT_PORTS;
+use perigee_schemas::Identity;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+
+/// A random identity.
+pub(crate) fn random_identity() -> Result<Identity, StoreError> {
+    let number = || getrandom::u64().map_err(|error| StoreError::System(error.to_string()));
+    Ok(Identity::from_halves(number()?, number()?))
+}
+
+/// Identity of this host's running kernel: processes with the same one may share memory.
+pub(crate) fn host_id() -> String {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    boot.trim().to_owned()
+}
+
+/// `host:port` of a client; a name without a port gets one.
+pub(crate) fn client_name(local_hostname: &str) -> Result<String, StoreError> {
+    let name = local_hostname.trim();
+    let refuse = |reason: &str| StoreError::Config {
+        name: "local_hostname",
+        value: local_hostname.to_owned(),
+        reason: reason.to_owned(),
+    };
+    if name.is_empty() {
+        return Err(refuse(
+            "give the name or address by which other hosts reach this one",
+        ));
+    }
+    if let Some((_, port)) = split_port(name) {
+        return match port.parse::<u16>() {
+            Ok(port) if port > 0 => Ok(name.to_owned()),
+            _ => Err(refuse("the port is not a number from 1 to 65535")),
+        };
+    }
+    let random = getrandom::u64().map_err(|error| StoreError::System(error.to_string()))?;
+    let span = u64::from(CLIENT_PORTS.end - CLIENT_PORTS.start);
+    let port = u64::from(CLIENT_PORTS.start) + random % span;
+    let host = if name.contains(':') && !name.starts_with('[') {
+        format!("[{name}]")
+    } else {
+        name.to_owned()
+    };
+    Ok(format!("{host}:{port}"))
+}
+
+/// The host part of a name.
+pub(crate) fn host_of(name: &str) -> &str {
+    let host = split_port(name).map_or(name, |(host, _)| host);
+    host.trim_start_matches('[').trim_end_matches(']')
+}
+
+/// The address to listen on for data, and whether peers reach it under that address.
+pub(crate) fn data_address(name: &str, bind: Option<IpAddr>) -> Result<SocketAddr, StoreError> {
+    if let Some(ip) = bind {
+        return Ok(SocketAddr::new(ip, 0));
+    }
+    let host = host_of(name);
+    let found = (host, 0)
+        .to_socket_addrs()
+        .ok()
+        .and_then(|mut found| found.next());
+    found.ok_or_else(|| StoreError::Config {
+        name: "local_hostname",
+        value: name.to_owned(),
+        reason: "it does not resolve on this host; use an address of this host, or set MC_TCP_BIND_ADDRESS".to_owned(),
+    })
+}
+
+fn split_port(name: &str) -> Option<(&str, &str)> {
+    let (host, port) = name.rsplit_once(':')?;
+    let bare_v6 = host.contains(':') && !host.ends_with(']');
+    (!bare_v6).then_some((host, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_a_port_is_kept_and_one_without_gets_one() {
+        assert_eq!(client_name("10.0.0.1:17001").unwrap(), "10.0.0.1:17001");
+        let chosen = client_name("node-7").unwrap();
+        let (host, port) = chosen.split_once(':').unwrap();
+        assert_eq!(host, "node-7");
+        assert!(CLIENT_PORTS.contains(&port.parse().unwrap()));
+        assert!(client_name("fe80::1").unwrap().starts_with("[fe80::1]:"));
+    }
+
+    #[test]
+    fn unusable_names_are_refused() {
+        for name in ["", "  ", "host:0", "host:99999", "host:http"] {
+            assert!(client_name(name).is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn hosts_are_found_in_names() {
+        assert_eq!(host_of("a:1"), "a");
+        assert_eq!(host_of("[::1]:5"), "::1");
+        assert_eq!(host_of("plain"), "plain");
+    }
+}

@@ -1,0 +1,20 @@
+//! Bounds of a store client.
+
+use std::time::Duration;
+
+/// Pause between heartbeats.
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
+/// Pause between attempts to mount again after the master was lost.
+pub(crate) const REMOUNT_PAUSE: Duration = Duration::from_millis(200);
+/// Times a put is started for keys whose target could not be reached.
+pub(crate) const PUT_ATTEMPTS: usize = 3;
+/// Times a get looks a key up again after its bytes had been reused.
+pub(crate) const GET_ATTEMPTS: usize = 2;
+/// Keys in one call to the master; larger batches are cut.
+pub(crate) const KEYS_PER_CALL: usize = 8192;
+/// Segment addresses remembered.
+pub(crate) const ADDRESSES_MAX: usize = 65_536;
+/// Ports that are given to clients whose host name has none.
+pub(crate) const CLIENT_PORTS: std::ops::Range<u16> = 12_300..14_300;
+/// Longest a call to the metadata service may take.
+pub(crate) const METADATA_DEADLINE: Duration = Duration::from_secs(3);

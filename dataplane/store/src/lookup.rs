@@ -1,0 +1,91 @@
+//! Keys that were looked up: sizes, places and checksums, readable while their lease runs.
+
+use crate::addresses::Addresses;
+use perigee_rpc::Located;
+use perigee_schemas::Status;
+use perigee_transfer::Place;
+
+/// The answer to a lookup of several keys. Holding it is enough to read; bytes that were reused meanwhile are noticed.
+#[derive(Debug, Default)]
+pub struct Lookup {
+    objects: Vec<Result<Found, Status>>,
+}
+
+/// One object that can be read.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) key: String,
+    pub(crate) payload_bytes: u64,
+    pub(crate) checksum: u32,
+    pub(crate) places: Vec<Place>,
+}
+
+impl Lookup {
+    /// Number of keys.
+    pub fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// Whether no key was asked for.
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
+    /// Payload bytes of a key, or why it cannot be read.
+    ///
+    /// # Errors
+    /// The key is unknown or not complete, or the master did not answer.
+    pub fn object(&self, index: usize) -> Result<u64, Status> {
+        self.found(index).map(|found| found.payload_bytes)
+    }
+
+    pub(crate) fn found(&self, index: usize) -> Result<&Found, Status> {
+        match self.objects.get(index) {
+            Some(Ok(found)) => Ok(found),
+            Some(Err(status)) => Err(*status),
+            None => Err(Status::InvalidParams),
+        }
+    }
+
+    /// Every key with the same verdict.
+    pub(crate) fn failed(keys: usize, status: Status) -> Self {
+        Self {
+            objects: vec![Err(status); keys],
+        }
+    }
+
+    /// Appends the master's answer about `keys`.
+    pub(crate) fn append<S: AsRef<str>>(
+        &mut self,
+        keys: &[S],
+        located: &Located,
+        addresses: &Addresses,
+    ) {
+        let segments = addresses.of(&located.places.segments);
+        for (index, key) in keys.iter().enumerate() {
+            let status = located.places.status[index];
+            self.objects.push(status.ok().map(|()| {
+                Found {
+                    key: key.as_ref().to_owned(),
+                    payload_bytes: located.payload_bytes[index],
+                    checksum: located.checksum[index],
+                    places: located
+                        .places
+                        .locations_of(index)
+                        .iter()
+                        .map(|location| Place {
+                            segment: segments[location.segment as usize].clone(),
+                            offset: location.offset,
+                            payload_bytes: location.payload_bytes,
+                            generation: location.generation,
+                        })
+                        .collect(),
+                }
+            }));
+        }
+    }
+
+    pub(crate) fn append_failure(&mut self, keys: usize, status: Status) {
+        self.objects.extend((0..keys).map(|_| Err(status)));
+    }
+}

@@ -1,0 +1,121 @@
+//! A store client that puts and gets byte vectors.
+//! Invariant: a buffer lives until the call that was given its address has returned.
+
+use perigee_schemas::Status;
+use perigee_store::Store;
+use perigee_store::api::{GetRequest, Piece, PutRequest, ReplicateConfig, StoreConfig};
+
+use crate::content::{fill, version_of};
+
+/// A connected client.
+pub struct Objects {
+    /// The client itself.
+    pub store: Store,
+}
+
+impl Objects {
+    /// A client of the master at `host:port` that lends no memory.
+    #[track_caller]
+    pub fn open(master: &str) -> Self {
+        Self::open_as(master, "127.0.0.1", 0)
+    }
+
+    /// A client with a name that lends `segment_bytes`.
+    #[track_caller]
+    pub fn open_as(master: &str, name: &str, segment_bytes: u64) -> Self {
+        let config = StoreConfig {
+            local_hostname: name.to_owned(),
+            metadata_server: "P2PHANDSHAKE".to_owned(),
+            global_segment_bytes: segment_bytes,
+            local_buffer_bytes: 16 << 20,
+            protocol: "tcp".to_owned(),
+            device_name: String::new(),
+            master_server_address: master.to_owned(),
+            tenant_id: "default".to_owned(),
+            http_port: None,
+        };
+        let store = Store::open(config).unwrap_or_else(|e| unreachable_store(&e.to_string()));
+        Self { store }
+    }
+
+    /// Stores bytes under a key.
+    pub fn put(&self, key: &str, bytes: &[u8]) -> Status {
+        self.put_with(key, bytes, &ReplicateConfig::default())
+    }
+
+    /// Stores bytes under a key with further wishes.
+    pub fn put_with(&self, key: &str, bytes: &[u8], config: &ReplicateConfig) -> Status {
+        let pieces = [Piece {
+            address: bytes.as_ptr() as usize,
+            bytes: bytes.len(),
+        }];
+        self.store.put(
+            &[PutRequest {
+                key,
+                pieces: &pieces,
+                group: None,
+            }],
+            config,
+        )[0]
+    }
+
+    /// Bytes of a key, at most `room` of them.
+    pub fn get(&self, key: &str, room: usize) -> Result<Vec<u8>, Status> {
+        let mut bytes = vec![0; room];
+        let pieces = [Piece {
+            address: bytes.as_mut_ptr() as usize,
+            bytes: room,
+        }];
+        let read = self.store.get(&[GetRequest {
+            key,
+            pieces: &pieces,
+        }])[0]?;
+        bytes.truncate(usize::try_from(read).unwrap_or(room));
+        Ok(bytes)
+    }
+
+    /// Whether a key exists; an error counts as no.
+    pub fn exists(&self, key: &str) -> bool {
+        matches!(self.store.exist(&[key])[0], Ok(true))
+    }
+
+    /// Stores a self-describing object.
+    pub fn put_object(&self, key: u64, version: u64, bytes: usize) -> Status {
+        let mut value = vec![0; bytes];
+        fill(key, version, &mut value);
+        self.put(&key_name(key), &value)
+    }
+
+    /// Version of a self-describing object; fails the test when the bytes are not its own.
+    #[track_caller]
+    pub fn get_object(&self, key: u64, bytes: usize) -> Result<u64, Status> {
+        let value = self.get(&key_name(key), bytes)?;
+        assert_eq!(value.len(), bytes, "object {key} has another length");
+        let version = version_of(key, &value);
+        assert!(
+            version.is_some(),
+            "object {key} has bytes that are not its own"
+        );
+        Ok(version.unwrap_or_default())
+    }
+
+    /// Name of the segment that holds a self-describing object.
+    pub fn segment_of(&self, key: u64) -> Option<String> {
+        let name = key_name(key);
+        let replicas = self.store.replicas(&[&name]).swap_remove(0).ok()?;
+        replicas
+            .first()
+            .map(|replica| replica.transport_endpoint.clone())
+    }
+}
+
+/// Key of a self-describing object.
+pub fn key_name(key: u64) -> String {
+    format!("object-{key}")
+}
+
+#[track_caller]
+fn unreachable_store(message: &str) -> Store {
+    assert!(message.is_empty(), "the store does not open: {message}");
+    std::process::abort()
+}
