@@ -79,6 +79,7 @@ fn log_uniform_sizes_fill_86_percent_under_random_eviction() {
     for seed in 1..5 {
         let draw = |random: &mut Xorshift| random.log_uniform(4096, 64 * MIB).next_multiple_of(16);
         let used = utilisation(16_384 * MIB, seed, draw);
-        eprintln!("seed {seed} {used}");assert!(used >= 0.50, "seed {seed}: {used}");
+        eprintln!("seed {seed} {used}");
+        assert!(used >= 0.50, "seed {seed}: {used}");
     }
 }

@@ -9,6 +9,7 @@ mod segment_use;
 pub(crate) use control_shard::ControlShard;
 pub(crate) use merge::{Codes, Placements, Replicas};
 pub(crate) use scatter::Share;
+pub(crate) use segment_use::{SegmentUse, combine};
 
 use crate::config::{AllocationStrategy, MasterConfig};
 use crate::rpc;
@@ -20,8 +21,8 @@ use perigee_shard::{
 };
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Longest wait for shards to come up, to stop, or to answer another thread.
@@ -56,7 +57,7 @@ pub(crate) struct Member {
 /// The running shards.
 #[derive(Debug)]
 pub struct Cluster {
-    shards: Vec<Shard>,
+    shards: Mutex<Vec<Shard>>,
     members: Arc<[Member]>,
     address: SocketAddr,
     epoch: u64,
@@ -65,11 +66,15 @@ pub struct Cluster {
 type Report = Result<(SocketAddr, Local<ControlShard>), SocketError>;
 
 impl Cluster {
-    /// Starts the shards and listens on the RPC port.
+    /// Starts the shards and listens on the RPC port. `expiry_listener` is told the segment names of expired clients.
     ///
     /// # Errors
     /// The port is taken, or no executor can start; the message says what to change.
-    pub fn start(config: &MasterConfig, address: SocketAddr) -> Result<Self, ClusterError> {
+    pub fn start(
+        config: &MasterConfig,
+        address: SocketAddr,
+        expiry_listener: Option<Sender<Vec<String>>>,
+    ) -> Result<Self, ClusterError> {
         let epoch = getrandom::u64().map_err(ClusterError::Random)?;
         let count = config.rpc.shards.max(1);
         let mut shards = Vec::new();
@@ -77,7 +82,14 @@ impl Cluster {
         let mut address = address;
         for index in 0..count {
             let cells = Arc::new(MasterCells::default());
-            let (shard, report) = start_shard(config, index, count, address, epoch, cells.clone())?;
+            let (shard, report) = start_shard(
+                config,
+                index,
+                address,
+                epoch,
+                cells.clone(),
+                expiry_listener.clone(),
+            )?;
             let (bound, name) = report
                 .recv_timeout(SHARD_DEADLINE)
                 .map_err(|_| ClusterError::Late)??;
@@ -90,7 +102,7 @@ impl Cluster {
             shards.push(shard);
         }
         let cluster = Self {
-            shards,
+            shards: Mutex::new(shards),
             members: members.into(),
             address,
             epoch,
@@ -110,8 +122,11 @@ impl Cluster {
     }
 
     /// What each shard counts.
-    pub fn cells(&self) -> impl Iterator<Item = &MasterCells> {
-        self.members.iter().map(|member| member.cells.as_ref())
+    pub(crate) fn shared_cells(&self) -> Vec<Arc<MasterCells>> {
+        self.members
+            .iter()
+            .map(|member| member.cells.clone())
+            .collect()
     }
 
     /// Runs `work` on every shard and collects the results in order; `None` where a shard did not answer in time.
@@ -156,8 +171,8 @@ impl Cluster {
             .ok()
     }
 
-    /// Breaks all connections and ends the shards.
-    pub fn stop(self) {
+    /// Breaks all connections and ends the shards. Later questions find nobody.
+    pub fn stop(&self) {
         for member in self.members.iter() {
             let name = member.name;
             member.mailbox.post(Box::new(move |environment| {
@@ -166,7 +181,9 @@ impl Cluster {
                 }
             }));
         }
-        for shard in self.shards {
+        let shards =
+            std::mem::take(&mut *self.shards.lock().unwrap_or_else(PoisonError::into_inner));
+        for shard in shards {
             if let Err(error) = shard.join(SHARD_DEADLINE) {
                 tracing::warn!(%error, "A shard is left behind");
             }
@@ -204,12 +221,13 @@ fn post<R: Send + 'static>(
 fn start_shard(
     config: &MasterConfig,
     index: usize,
-    count: usize,
     address: SocketAddr,
     epoch: u64,
     cells: Arc<MasterCells>,
+    expiry_listener: Option<Sender<Vec<String>>>,
 ) -> Result<(Shard, Receiver<Report>), ClusterError> {
     let (tell, told) = channel();
+    let count = config.rpc.shards.max(1);
     let settings = settings(config, index, count, epoch);
     let registry = perigee_master::RegistrySettings {
         client_ttl_ms: config.client_ttl_ms,
@@ -220,7 +238,15 @@ fn start_shard(
         move |environment| async move {
             let keys = KeyShard::new(settings);
             let registry = (index == 0).then(|| Registry::new(registry));
-            let state = ControlShard::new(environment.clone(), index, keys, registry, cells, epoch);
+            let state = ControlShard::new(
+                environment.clone(),
+                index,
+                keys,
+                registry,
+                cells,
+                epoch,
+                expiry_listener,
+            );
             run(environment, Rc::new(state), address, count > 1, idle, tell).await;
         },
     )?;

@@ -3,6 +3,9 @@
 pub mod config;
 
 mod cluster;
+mod daemon;
+mod plane;
 mod rpc;
 
 pub use cluster::{Cluster, ClusterError};
+pub use daemon::{DaemonError, run};

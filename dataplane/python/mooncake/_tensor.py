@@ -194,7 +194,9 @@ class TensorCalls:
         """Store several tensors; a code per key."""
         return self._put_tensors(keys, tensors_list, None)
 
-    def batch_pub_tensor(self, keys: list[str], tensors_list: list, config: Any = None) -> list[int]:
+    def batch_pub_tensor(
+        self, keys: list[str], tensors_list: list, config: Any = None
+    ) -> list[int]:
         """Store several tensors as `config` says; a code per key."""
         return self._put_tensors(keys, tensors_list, config)
 
@@ -209,7 +211,7 @@ class TensorCalls:
         return self._put_tensors(keys, tensors_list, config, replace=True)
 
     def get_tensor(self, key: str) -> Any:
-        """Return the tensor, in memory of its own; None for a miss or an object that is no tensor."""
+        """Return the tensor in memory of its own; None for a miss or what is no tensor."""
         return self.batch_get_tensor([key])[0]
 
     def batch_get_tensor(self, keys: list[str]) -> list:

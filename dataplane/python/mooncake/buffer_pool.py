@@ -80,7 +80,7 @@ class BufferLease:
             self._view.release()
         except BufferError:  # an array or tensor was made of the view and lives on
             pass
-        # Slices, arrays and tensors of the view keep the window alive: then nobody else may have it.
+        # Slices, arrays and tensors of the view keep the window alive: then nobody may reuse it.
         self._pool._give_back(region, reusable=self._window() is None)
 
     def __enter__(self) -> "BufferLease":

@@ -95,7 +95,7 @@ def optional_text(body: dict[str, Any], field: str, default: str) -> str:
 
 
 def require_shm_path(body: dict[str, Any]) -> str:
-    """Return the path of the shared-memory object named by `name`; names cannot leave the folder."""
+    """Return the path of the shared-memory object `name`; no name leaves the folder."""
     name = body.get("name")
     wrong = (
         not isinstance(name, str)

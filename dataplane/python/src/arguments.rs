@@ -1,5 +1,5 @@
-//! What Python arguments become before the interpreter is let go.
-//! Invariant: whatever a caller passes, it ends as a value, a `TypeError` or a status, never a panic.
+//! What Python arguments become before the interpreter is let go. Invariant: whatever a caller
+//! passes, it ends as a value, a `TypeError` or a status, never a panic.
 
 use perigee_schemas::Status;
 use perigee_store::api::Piece;

@@ -17,8 +17,8 @@ pub(crate) struct OwnedBytes {
     layout: Layout,
 }
 
-// SAFETY: the memory is owned; only raw addresses of it are given out, and what readers and writers do
-// with those is ordered by the calls they are passed to.
+// SAFETY: the memory is owned; only raw addresses of it are given out, and what readers and writers
+// do with those is ordered by the calls they are passed to.
 unsafe impl Send for OwnedBytes {}
 // SAFETY: as above; no method reads or writes the memory through a shared reference.
 unsafe impl Sync for OwnedBytes {}
@@ -103,8 +103,8 @@ impl BufferHandle {
             return Err(PyBufferError::new_err("View is null"));
         }
         let Piece { address, bytes } = slf.bytes.piece();
-        // SAFETY: the view belongs to the interpreter; address and length are one live allocation, which
-        // the view keeps alive because PyBuffer_FillInfo takes a reference to the handle.
+        // SAFETY: the view belongs to the interpreter; address and length are one live allocation,
+        // which the view keeps alive because PyBuffer_FillInfo takes a reference to the handle.
         let filled = unsafe {
             ffi::PyBuffer_FillInfo(
                 view,

@@ -1,13 +1,19 @@
-//! The enums of `mooncake.store`. Invariant: each behaves like the ones clients know: `name`, `value`,
-//! `int()`, `__members__`, equal only to the same member of the same enum.
+//! The enums of `mooncake.store`. Invariant: each behaves like the ones clients know: `name`,
+//! `value`, `int()`, `__members__`, equal only to the same member of the same enum.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyType};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+/// What pickle needs: the class and its arguments.
+type Reduced<'py> = (Bound<'py, PyType>, Bound<'py, PyTuple>);
+
 macro_rules! enumeration {
-    ($(#[$doc:meta])* $name:ident, $text:literal, { $($(#[$member_doc:meta])* $member:ident = $value:literal,)+ }) => {
+    (
+        $(#[$doc:meta])* $name:ident, $text:literal,
+        { $($(#[$member_doc:meta])* $member:ident = $value:literal,)+ }
+    ) => {
         $(#[$doc])*
         #[pyclass(frozen, from_py_object, module = "mooncake.store")]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -94,7 +100,7 @@ macro_rules! enumeration {
                 format!("<{}.{}: {}>", $text, self.text(), self.0)
             }
 
-            fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyType>, Bound<'py, PyTuple>)> {
+            fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
                 Ok((py.get_type::<Self>(), PyTuple::new(py, [self.0])?))
             }
         }

@@ -86,7 +86,8 @@ impl HostMemory {
 
 /// Run the calling thread on a NUMA node's processors and take its memory there if there is room.
 ///
-/// Threads that are started later inherit it. A node that does not exist is a warning, not an error.
+/// Threads that are started later inherit it. A node that does not exist is a warning, not an
+/// error.
 #[pyfunction]
 pub(crate) fn bind_to_numa_node(py: Python<'_>, node: i64) {
     let bound = usize::try_from(node)

@@ -1,5 +1,6 @@
-//! The native module behind `mooncake.store`. Invariant: nothing here holds the interpreter while it
-//! waits, and no panic, foreign thread or open store outlives a call or the interpreter unnoticed.
+//! The native module behind `mooncake.store`. Invariant: nothing here holds the interpreter while
+//! it waits, and no panic, foreign thread or open store outlives a call or the interpreter
+//! unnoticed.
 
 mod arguments;
 mod buffer_handle;
@@ -39,7 +40,8 @@ fn _perigee(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(host_memory::get_alloc_func_addr, module)?)?;
     module.add_function(wrap_pyfunction!(host_memory::get_free_func_addr, module)?)?;
     let close_all = wrap_pyfunction!(session::close_all, module)?;
-    // Exit handlers run in reverse: those of the program, registered later, may still use its stores.
+    // Exit handlers run in reverse: those of the program, registered later, may still use its
+    // stores.
     module
         .py()
         .import("atexit")?

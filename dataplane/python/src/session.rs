@@ -1,6 +1,6 @@
-//! An open store of this process, and the list of all of them.
-//! Invariant: the store inside is touched only by the process that opened it. After a fork the child's
-//! copy is left alone, because the threads behind it live in the parent.
+//! An open store of this process, and the list of all of them. Invariant: the store inside is
+//! touched only by the process that opened it. After a fork the child's copy is left alone, because
+//! the threads behind it live in the parent.
 
 use crate::limits::MAX_READ_SESSION_KEYS;
 use crate::staging::Staging;
@@ -13,10 +13,12 @@ use std::mem::ManuallyDrop;
 use std::process;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Stores that may still be open. Locked only while the interpreter is held, so never across a fork.
+/// Stores that may still be open. Locked only while the interpreter is held, so never across a
+/// fork.
 static LIVE: Mutex<Vec<Weak<Session>>> = Mutex::new(Vec::new());
 
-/// Locks, and goes on with the data of a thread that panicked: every critical section is one update.
+/// Locks, and goes on with the data of a thread that panicked: every critical section is one
+/// update.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -128,7 +130,8 @@ impl Drop for Session {
     fn drop(&mut self) {
         if self.is_ours() {
             self.store.close();
-            // SAFETY: this is the only place that drops the store, and the field is not used after it.
+            // SAFETY: this is the only place that drops the store, and the field is not used after
+            // it.
             unsafe { ManuallyDrop::drop(&mut self.store) }
         }
     }

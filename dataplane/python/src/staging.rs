@@ -1,5 +1,6 @@
 //! Write sessions: objects put together range by range in this process, stored when they end.
-//! Invariant: staged bytes are invisible to everybody until their session ends, and their sum is bounded.
+//! Invariant: staged bytes are invisible to everybody until their session ends, and their sum is
+//! bounded.
 
 use crate::arguments::Count;
 use crate::buffer_handle::OwnedBytes;
@@ -26,7 +27,8 @@ impl Draft {
         self.bytes.piece()
     }
 
-    /// Copies the pieces to their offsets; returns the bytes copied. Nothing is copied if one does not fit.
+    /// Copies the pieces to their offsets; returns the bytes copied. Nothing is copied if one does
+    /// not fit.
     pub(crate) fn write(&self, pieces: &[Piece], offsets: &[Count]) -> Result<u64, Status> {
         let whole = self.bytes.piece();
         let fits = |piece: &Piece, offset: &Count| {
@@ -38,8 +40,9 @@ impl Draft {
         }
         let mut copied = 0;
         for (piece, offset) in pieces.iter().zip(offsets) {
-            // SAFETY: the target range was checked against the draft's own memory, which the caller's buffer
-            // cannot overlap; the source is the caller's, alive for the length of the call.
+            // SAFETY: the target range was checked against the draft's own memory, which the
+            // caller's buffer cannot overlap; the source is the caller's, alive for the length of
+            // the call.
             unsafe {
                 ptr::copy_nonoverlapping(
                     piece.address as *const u8,

@@ -1,6 +1,6 @@
-//! The native half of `MooncakeDistributedStore`: its life cycle. Objects, batches, ranges and segments
-//! are in the submodules. Invariant: every call that can wait lets the interpreter go, and a call without
-//! an open store of this process answers a code.
+//! The native half of `MooncakeDistributedStore`: its life cycle. Objects, batches, ranges and
+//! segments are in the submodules. Invariant: every call that can wait lets the interpreter go, and
+//! a call without an open store of this process answers a code.
 
 mod batch;
 mod object;
@@ -123,7 +123,8 @@ impl Drop for StoreClient {
             return;
         };
         let mut holder = Some(session);
-        // Closing waits for threads, so the interpreter is let go if it is still there to be let go.
+        // Closing waits for threads, so the interpreter is let go if it is still there to be let
+        // go.
         let closed = Python::try_attach(|py| {
             let session = holder.take();
             py.detach(move || drop(session));
@@ -142,8 +143,9 @@ impl StoreClient {
     }
 
     /// setup(local_hostname, metadata_server, global_segment_size, local_buffer_size, protocol,
-    /// rdma_devices, master_server_addr, engine=None, enable_ssd_offload=False, ssd_offload_path="",
-    /// tenant_id="default", enable_client_http_server=False, client_http_port=9300) -> int
+    /// rdma_devices, master_server_addr, engine=None, enable_ssd_offload=False,
+    /// ssd_offload_path="", tenant_id="default", enable_client_http_server=False,
+    /// client_http_port=9300) -> int
     /// setup(config: dict) -> int
     ///
     /// Join the cluster. Sizes are bytes; in the dict form they may be texts like "4gb", and
@@ -248,7 +250,8 @@ impl StoreClient {
         )
     }
 
-    /// Returns the address of `size` bytes of the pool given to `setup_dummy`; 0 when it is used up.
+    /// Returns the address of `size` bytes of the pool given to `setup_dummy`; 0 when it is used
+    /// up.
     ///
     /// The memory lives until `close()`.
     fn alloc_from_mem_pool(&self, py: Python<'_>, size: Count) -> usize {

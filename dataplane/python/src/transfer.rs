@@ -1,5 +1,6 @@
 //! From checked arguments to calls of the store and back to codes, without the interpreter.
-//! Invariant: results come one per key in the order of the keys, whatever was wrong with some of them.
+//! Invariant: results come one per key in the order of the keys, whatever was wrong with some of
+//! them.
 
 use crate::arguments::count_or_code;
 use crate::replicate_config::Placement;

@@ -1,5 +1,5 @@
-//! A contiguous buffer lent by a Python object for the length of a call.
-//! Invariant: the exporter is held, so the bytes neither move nor shrink until the value is dropped.
+//! A contiguous buffer lent by a Python object for the length of a call. Invariant: the exporter is
+//! held, so the bytes neither move nor shrink until the value is dropped.
 
 use crate::arguments::type_name;
 use perigee_store::api::Piece;
@@ -13,8 +13,8 @@ use std::mem::MaybeUninit;
 /// The view is boxed because exporters may keep pointers into it.
 pub(crate) struct Value(Box<ffi::Py_buffer>);
 
-// SAFETY: without the interpreter only the address and the length are read, which never change; the view is
-// released with the interpreter held.
+// SAFETY: without the interpreter only the address and the length are read, which never change; the
+// view is released with the interpreter held.
 unsafe impl Send for Value {}
 // SAFETY: as above, nothing is written through a shared reference.
 unsafe impl Sync for Value {}
@@ -34,8 +34,8 @@ impl<'py> FromPyObject<'_, 'py> for Value {
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let mut view = Box::new(MaybeUninit::<ffi::Py_buffer>::uninit());
-        // SAFETY: the interpreter is held and the object alive; a simple request asks for the bytes alone, and
-        // exporters that cannot show them as one run refuse it.
+        // SAFETY: the interpreter is held and the object alive; a simple request asks for the bytes
+        // alone, and exporters that cannot show them as one run refuse it.
         let lent = unsafe {
             ffi::PyObject_GetBuffer(object.as_ptr(), view.as_mut_ptr(), ffi::PyBUF_SIMPLE)
         };

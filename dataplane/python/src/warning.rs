@@ -1,5 +1,6 @@
-//! Messages to the user: those of the Python layer through Python's own `logging`, those of the store's
-//! threads to the standard error. Invariant: a message that cannot be delivered never fails a call.
+//! Messages to the user: those of the Python layer through Python's own `logging`, those of the
+//! store's threads to the standard error. Invariant: a message that cannot be delivered never fails
+//! a call.
 
 use pyo3::prelude::*;
 use std::io;

@@ -4,7 +4,7 @@ import ctypes
 
 
 class FakeStore:
-    """The client's byte calls with the client's codes; `setup_codes` is what `setup` answers in turn."""
+    """The client's byte calls and codes; `setup_codes` is what `setup` answers in turn."""
 
     def __init__(self, setup_codes=(0,)):
         self.setup_codes = list(setup_codes)

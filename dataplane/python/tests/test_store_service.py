@@ -191,7 +191,8 @@ def test_memory_is_lent_and_withdrawn():
 
 def test_shared_memory_is_lent_from_its_folder():
     store = FakeStore()
-    status, answer = ask_one("POST", "/api/mount_shm", {"name": "seg", "size": 5, "offset": 2}, store)
+    body = {"name": "seg", "size": 5, "offset": 2}
+    status, answer = ask_one("POST", "/api/mount_shm", body, store)
     assert status == 200
     assert store.segments[answer["segment_ids"][0]] == ("/dev/shm/seg", 5, 2)
 

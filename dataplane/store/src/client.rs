@@ -265,7 +265,7 @@ impl Store {
         for chunk in keys.chunks(KEYS_PER_CALL) {
             match self.master.get_replicas(chunk, keys.len() == 1, false) {
                 Ok(located) => {
-                    all.extend((0..chunk.len()).map(|index| descriptors(&located.places, index)))
+                    all.extend((0..chunk.len()).map(|index| descriptors(&located.places, index)));
                 }
                 Err(error) => all.extend(chunk.iter().map(|_| Err(refused(&error)))),
             }

@@ -143,7 +143,7 @@ impl Store {
                 tracing::warn!(key = reading.found.key, %segment, %error, "Bytes were refused");
             }
             _ => {
-                tracing::debug!(key = reading.found.key, %segment, %error, "A replica could not be read")
+                tracing::debug!(key = reading.found.key, %segment, %error, "A replica could not be read");
             }
         }
     }

@@ -36,7 +36,7 @@ impl Store {
         for (position, index) in indices.iter().enumerate() {
             match lookup.found(*index) {
                 Ok(found) if found.places.is_empty() => {
-                    results[position] = Err(Status::ReplicaIsNotReady)
+                    results[position] = Err(Status::ReplicaIsNotReady);
                 }
                 Ok(found) => waiting.push((position, found, 0)),
                 Err(status) => results[position] = Err(status),

@@ -7,6 +7,7 @@ use perigee_shard::{Environment, ShardEnvironment, Stream, monotonic_ms};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 /// Pause between ticks of the state machines.
@@ -23,6 +24,8 @@ pub(crate) struct ControlShard {
     pub(crate) cells: Arc<MasterCells>,
     pub(crate) epoch: u64,
     pub(crate) expired: Cell<u64>,
+    /// Told the segment names of expired clients.
+    pub(crate) expiry_listener: Option<Sender<Vec<String>>>,
     members: OnceCell<Arc<[Member]>>,
     connections: RefCell<HashMap<u64, <ShardEnvironment as Environment>::Stream>>,
     next_connection: Cell<u64>,
@@ -37,6 +40,7 @@ impl ControlShard {
         registry: Option<Registry>,
         cells: Arc<MasterCells>,
         epoch: u64,
+        expiry_listener: Option<Sender<Vec<String>>>,
     ) -> Self {
         Self {
             environment,
@@ -46,6 +50,7 @@ impl ControlShard {
             cells,
             epoch,
             expired: Cell::new(0),
+            expiry_listener,
             members: OnceCell::new(),
             connections: RefCell::default(),
             next_connection: Cell::new(0),

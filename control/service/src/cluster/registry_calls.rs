@@ -2,7 +2,7 @@
 //! before the caller hears of it.
 
 use super::control_shard::ControlShard;
-use perigee_master::{ClientState, Registry, SegmentSpec};
+use perigee_master::{ClientState, Registry, SegmentEvent, SegmentSpec};
 use perigee_schemas::{Identity, Status};
 use perigee_shard::monotonic_ms;
 
@@ -73,15 +73,32 @@ impl ControlShard {
 
     /// Ends clients that were silent for too long. Runs on the first shard.
     pub(crate) async fn expire_clients(&self) {
-        let gone = self
-            .change_registry(|registry, now| registry.tick(now))
-            .await
-            .unwrap_or_default();
-        for client in &gone {
-            let client = Identity(*client);
-            tracing::warn!(%client, "Client stopped pinging; its segments are unmounted");
+        let Some(registry) = &self.registry else {
+            return;
+        };
+        let gone = registry.borrow_mut().tick(monotonic_ms());
+        let events = self.take_events();
+        if !gone.is_empty() {
+            self.expired.set(self.expired.get() + gone.len() as u64);
+            self.report_expired(&gone, &events);
         }
-        self.expired.set(self.expired.get() + gone.len() as u64);
+        self.apply_everywhere(events).await;
+    }
+
+    /// Names the segments that go with expired clients, before the shards forget them.
+    fn report_expired(&self, clients: &[u128], events: &[SegmentEvent]) {
+        let keys = self.keys.borrow();
+        let name = |event: &SegmentEvent| match event {
+            SegmentEvent::Unmounted { index } => keys.segment(*index).map(|spec| spec.name.clone()),
+            _ => None,
+        };
+        let names: Vec<String> = events.iter().filter_map(name).collect();
+        for client in clients {
+            tracing::warn!(client = %Identity(*client), segments = ?names, "Client stopped pinging; it is expired");
+        }
+        if let Some(listener) = &self.expiry_listener {
+            let _ = listener.send(names);
+        }
     }
 
     /// Runs `change` on the first shard's registry and has every shard apply the events.
@@ -111,14 +128,14 @@ impl ControlShard {
         self.apply_everywhere(events).await;
     }
 
-    fn take_events(&self) -> Vec<perigee_master::SegmentEvent> {
+    fn take_events(&self) -> Vec<SegmentEvent> {
         self.registry
             .as_ref()
             .map(|registry| registry.borrow_mut().take_events())
             .unwrap_or_default()
     }
 
-    async fn apply_everywhere(&self, events: Vec<perigee_master::SegmentEvent>) {
+    async fn apply_everywhere(&self, events: Vec<SegmentEvent>) {
         if events.is_empty() {
             return;
         }

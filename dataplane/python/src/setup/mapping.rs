@@ -1,5 +1,5 @@
-//! `setup` with one dict; all values may be texts. Invariant: a key nobody knows fails the set-up with a
-//! message that names it, because a misspelt setting must not pass for the default.
+//! `setup` with one dict; all values may be texts. Invariant: a key nobody knows fails the set-up
+//! with a message that names it, because a misspelt setting must not pass for the default.
 
 use super::{DEFAULT_MASTER, DEFAULT_PROTOCOL, DEFAULT_TENANT, Refusal, Request, invalid, notices};
 use crate::limits::{DEFAULT_HTTP_PORT, DEFAULT_SETUP_BYTES};

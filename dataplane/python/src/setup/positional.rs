@@ -1,5 +1,5 @@
-//! `setup` with seven positions and optional extras, any of them by keyword.
-//! Invariant: unknown keywords are reported before anything else, all at once and nothing beside them.
+//! `setup` with seven positions and optional extras, any of them by keyword. Invariant: unknown
+//! keywords are reported before anything else, all at once and nothing beside them.
 
 use super::{DEFAULT_TENANT, Refusal, Request, mismatch, notices};
 use crate::arguments::{Count, type_name};

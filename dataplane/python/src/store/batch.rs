@@ -106,7 +106,8 @@ impl StoreClient {
         self.batch_put(py, &keys, &objects, config.as_deref(), Write::Replace)
     }
 
-    /// Store one object per key, each gathered from several buffers in order. Returns a code per key.
+    /// Store one object per key, each gathered from several buffers in order. Returns a code per
+    /// key.
     #[pyo3(signature = (keys, all_buffer_ptrs, all_sizes, config = None))]
     fn batch_put_from_multi_buffers(
         &self,

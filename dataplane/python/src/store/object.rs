@@ -17,11 +17,12 @@ use pyo3::types::PyBytes;
 use std::ptr;
 use std::slice;
 
-/// A bytes object of undefined content and where to write it. Nobody else sees it until it is returned.
+/// A bytes object of undefined content and where to write it. Nobody else sees it until it is
+/// returned.
 fn blank_bytes(py: Python<'_>, bytes: u64) -> PyResult<(Bound<'_, PyBytes>, Piece)> {
     let length = ffi::Py_ssize_t::try_from(bytes)?;
-    // SAFETY: the interpreter is held; a null source asks for uninitialised content, and a null result is
-    // turned into the pending MemoryError.
+    // SAFETY: the interpreter is held; a null source asks for uninitialised content, and a null
+    // result is turned into the pending MemoryError.
     let value = unsafe {
         let object = ffi::PyBytes_FromStringAndSize(ptr::null(), length);
         Bound::from_owned_ptr_or_err(py, object)?.cast_into_unchecked::<PyBytes>()
@@ -194,7 +195,8 @@ fn first_failure(codes: Vec<i32>) -> i32 {
 
 #[pymethods]
 impl StoreClient {
-    /// Store a copy of any contiguous bytes-like object; its size in bytes is stored whatever its items are.
+    /// Store a copy of any contiguous bytes-like object; its size in bytes is stored whatever its
+    /// items are.
     ///
     /// Returns 0 (also when the key exists: the old value stays), -200 no space, -600 for an empty
     /// key or value or a store set up with local_buffer_size 0, -900 master not reachable.
@@ -234,7 +236,8 @@ impl StoreClient {
         self.put_one(py, &key, value_pieces(&args), placement, Write::Create)
     }
 
-    /// Store several values. Returns 0, or the code of the first that failed; the others are stored.
+    /// Store several values. Returns 0, or the code of the first that failed; the others are
+    /// stored.
     #[pyo3(signature = (keys, values, config = None))]
     fn put_batch(
         &self,

@@ -1,5 +1,5 @@
-//! Parts of objects: range reads, read sessions and write sessions.
-//! Invariant: a range that does not lie inside its object is refused whole; nothing of it is copied.
+//! Parts of objects: range reads, read sessions and write sessions. Invariant: a range that does
+//! not lie inside its object is refused whole; nothing of it is copied.
 
 use super::{NOT_OPEN, StoreClient};
 use crate::arguments::{Count, Keys, borrow_keys, count_or_code, piece, pieces};
@@ -111,7 +111,8 @@ impl NestedRanges {
     }
 }
 
-/// Reads the ranges of each key whose read session is open; bytes read or the first failure per key.
+/// Reads the ranges of each key whose read session is open; bytes read or the first failure per
+/// key.
 fn read_session_ranges(session: &Session, keys: &[&str], lists: [&[Vec<Count>]; 3]) -> Vec<i64> {
     let [addresses, sizes, offsets] = lists;
     let mut results = vec![0_i64; keys.len()];
@@ -262,8 +263,8 @@ impl StoreClient {
         )
     }
 
-    /// Read ranges of keys in a read session: piece k of key i is `all_sizes[i][k]` bytes from offset
-    /// `all_src_offsets[i][k]` of the object, to address `all_buffer_ptrs[i][k]`.
+    /// Read ranges of keys in a read session: piece k of key i is `all_sizes[i][k]` bytes from
+    /// offset `all_src_offsets[i][k]` of the object, to address `all_buffer_ptrs[i][k]`.
     ///
     /// Returns the bytes read or a negative code per key; -600 without an open session.
     fn batch_get_into_multi_buffer_ranges(
@@ -319,8 +320,8 @@ impl StoreClient {
         )
     }
 
-    /// Write ranges of objects in a write session. Returns 0 or a negative code per key; -704 without
-    /// an open session, -600 when a range does not fit.
+    /// Write ranges of objects in a write session. Returns 0 or a negative code per key; -704
+    /// without an open session, -600 when a range does not fit.
     fn batch_put_from_multi_buffer_ranges(
         &self,
         py: Python<'_>,

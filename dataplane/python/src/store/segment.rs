@@ -1,5 +1,6 @@
-//! Replicas of objects, memory lent and withdrawn at run time, and the calls of tiers not built yet.
-//! Invariant: a feature that is not there answers -1012 (NOT_SUPPORTED), never a made-up success.
+//! Replicas of objects, memory lent and withdrawn at run time, and the calls of tiers not built
+//! yet. Invariant: a feature that is not there answers -1012 (NOT_SUPPORTED), never a made-up
+//! success.
 
 use super::{NOT_OPEN, StoreClient};
 use crate::arguments::{Count, Keys, borrow_keys};
@@ -174,7 +175,8 @@ impl StoreClient {
         self.unmount(py, &segment_ids, grace_period_seconds)
     }
 
-    /// Withdraw the SSD tier. Returns 0: this build lends none, so there is nothing left to withdraw.
+    /// Withdraw the SSD tier. Returns 0: this build lends none, so there is nothing left to
+    /// withdraw.
     #[pyo3(signature = (grace_period_seconds = Count(0)))]
     fn unmount_local_disk_segment(&self, py: Python<'_>, grace_period_seconds: Count) -> i32 {
         if grace_period_seconds.0 > MAX_GRACE_S {

@@ -1,0 +1,180 @@
+//! The master as its HTTP routes see it: questions are put to the shards from the HTTP threads.
+
+use crate::cluster::{Cluster, ControlShard, combine};
+use perigee_admin::plane::KeyPlaces;
+use perigee_admin::{ControlPlane, ReplicaPlace, SegmentInfo};
+use perigee_master::{ReplicaColumns, SegmentSpec, shard_of};
+use perigee_metrics::{HistogramTotals, MasterCells, MasterNumbers, SegmentNumbers};
+use perigee_schemas::Status;
+use perigee_shard::monotonic_ms;
+use std::sync::Arc;
+
+/// Keys listed in one turn of a shard, so that a listing never holds up calls.
+const KEYS_PER_TURN: usize = 4096;
+
+impl ControlPlane for Cluster {
+    fn readiness(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn locate(&self, keys: &[String]) -> Result<Vec<KeyPlaces>, Status> {
+        let mut places: Vec<KeyPlaces> = vec![Err(Status::InternalError); keys.len()];
+        for index in 0..self.count() {
+            let owned = keys
+                .iter()
+                .enumerate()
+                .filter(|(_, key)| shard_of(key.as_bytes(), self.count()) == index);
+            let (positions, share): (Vec<usize>, Vec<String>) =
+                owned.map(|(position, key)| (position, key.clone())).unzip();
+            if share.is_empty() {
+                continue;
+            }
+            let found = self
+                .ask(index, move |shard| peek(shard, &share))
+                .ok_or(Status::RpcTimeout)?;
+            for (position, key) in positions.into_iter().zip(found) {
+                places[position] = key;
+            }
+        }
+        Ok(places)
+    }
+
+    fn list_keys(&self, limit: usize) -> Result<Vec<String>, Status> {
+        let mut keys = Vec::new();
+        for index in 0..self.count() {
+            let mut cursor = Some(0);
+            while let Some(from) = cursor.filter(|_| keys.len() < limit) {
+                let room = KEYS_PER_TURN.min(limit - keys.len());
+                let turn = move |shard: &ControlShard| {
+                    let mut found = Vec::new();
+                    let collect =
+                        |key: &[u8]| found.push(String::from_utf8_lossy(key).into_owned());
+                    let next = shard.keys.borrow().list_keys(from, room, collect);
+                    (found, next)
+                };
+                let (found, next) = self.ask(index, turn).ok_or(Status::RpcTimeout)?;
+                keys.extend(found);
+                cursor = next;
+            }
+        }
+        Ok(keys)
+    }
+
+    fn segments(&self) -> Result<Vec<SegmentInfo>, Status> {
+        let listed = self
+            .ask_first(|shard| shard.listing(&[]))
+            .ok_or(Status::RpcTimeout)?;
+        let shares: Option<Vec<_>> = self.ask_all(ControlShard::shares).into_iter().collect();
+        let uses = combine(listed, &shares.ok_or(Status::RpcTimeout)?);
+        let info = |used: crate::cluster::SegmentUse| SegmentInfo {
+            name: used.spec.name.clone(),
+            id: used.spec.id,
+            client: used.spec.client,
+            base_address: used.spec.base,
+            capacity_bytes: used.spec.bytes,
+            used_bytes: used.allocated_bytes,
+            endpoint: used.spec.endpoint.clone(),
+            protocol: used.spec.protocol.clone(),
+            state: used.state,
+        };
+        Ok(uses.into_iter().map(info).collect())
+    }
+
+    fn remove_all(&self, force: bool) -> Result<u64, Status> {
+        let removed =
+            self.ask_all(move |shard| shard.keys.borrow_mut().remove_all(monotonic_ms(), force));
+        removed
+            .into_iter()
+            .map(|count| count.ok_or(Status::RpcTimeout))
+            .sum()
+    }
+
+    fn numbers(&self) -> Result<MasterNumbers, Status> {
+        let mut whole = MasterNumbers::default();
+        for part in self.ask_all(numbers) {
+            whole.merge(part.ok_or(Status::RpcTimeout)?);
+        }
+        Ok(whole)
+    }
+
+    fn cells(&self) -> Vec<Arc<MasterCells>> {
+        self.shared_cells()
+    }
+}
+
+fn peek(shard: &ControlShard, keys: &[String]) -> Vec<KeyPlaces> {
+    let mut columns = ReplicaColumns::default();
+    let raw: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();
+    let state = shard.keys.borrow();
+    state.peek(&raw, &mut columns);
+    let mut next = 0;
+    let one = |(status, count): (&i32, &u8)| {
+        let range = next..next + usize::from(*count);
+        next = range.end;
+        Status::from_peer(*status).ok()?;
+        let describe = |location: &perigee_master::Location| {
+            let spec: &SegmentSpec = state.segment(location.segment)?;
+            Some(ReplicaPlace {
+                payload_bytes: location.payload_bytes,
+                buffer_address: spec.base + location.offset,
+                protocol: spec.protocol.clone(),
+                endpoint: spec.name.clone(),
+            })
+        };
+        Ok(columns.locations[range]
+            .iter()
+            .filter_map(describe)
+            .collect())
+    };
+    columns
+        .status
+        .iter()
+        .zip(&columns.location_count)
+        .map(one)
+        .collect()
+}
+
+fn numbers(shard: &ControlShard) -> MasterNumbers {
+    let keys = shard.keys.borrow();
+    let (gauges, counters) = (keys.gauges(), keys.counters());
+    let segment = |gauges: perigee_master::SegmentGauges| SegmentNumbers {
+        name: keys
+            .segment(gauges.segment)
+            .map(|spec| spec.name.clone())
+            .unwrap_or_default(),
+        allocated_bytes: gauges.allocated_bytes,
+        capacity_bytes: gauges.capacity_bytes,
+        largest_free_bytes: gauges.largest_free_bytes,
+    };
+    let clients = shard
+        .registry
+        .as_ref()
+        .map_or(0, |registry| registry.borrow().client_count());
+    MasterNumbers {
+        segments: keys.segment_gauges().map(segment).collect(),
+        keys: gauges.keys,
+        soft_pinned_keys: gauges.soft_pinned_keys,
+        memory_replicas: keys.segment_gauges().map(|gauges| gauges.replicas).sum(),
+        active_clients: clients as u64,
+        parked_bytes: gauges.parked_bytes,
+        staging_bytes: gauges.staging_bytes,
+        value_sizes: HistogramTotals {
+            counts: counters.value_bytes_buckets.to_vec(),
+            sum: counters.value_bytes_sum,
+        },
+        allocation_failures: counters.alloc_failures,
+        partial_allocations: counters.partial_allocations,
+        memory_hits: counters.cache_hits,
+        memory_hit_bytes: counters.cache_hit_bytes,
+        valid_gets: counters.valid_gets,
+        total_gets: counters.total_gets,
+        evictions_attempted: counters.evictions_attempted,
+        evictions_successful: counters.evictions_successful,
+        evicted_keys: counters.evicted_keys,
+        evicted_bytes: counters.evicted_bytes,
+        discarded_writes: counters.discarded_puts,
+        released_writes: counters.discard_released,
+        clients_expired: shard.expired.get(),
+        ..MasterNumbers::default()
+    }
+}
