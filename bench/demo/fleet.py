@@ -16,7 +16,7 @@ LOCAL_BUFFER_BYTES = 16 << 20
 SILENCE_SECONDS = 60
 READ_BYTES = 1 << 20
 #: Environment that tells clients to leave shared memory alone, or not.
-ROUTES = {"auto": {}, "tcp": {"MC_STORE_MEMCPY": "0", "PERIGEE_ROUTE": "tcp"}}
+ROUTES = {"auto": {}, "tcp": {"PERIGEE_SHARED_MEMORY": "0"}}
 
 
 class Member:

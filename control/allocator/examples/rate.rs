@@ -31,7 +31,7 @@ fn main() {
     };
     let pair = |random: &mut Xorshift| [3_271_600, 658_448][random.below(2) as usize];
     measure("1 MiB + 80, 16 GiB", 16 << 30, |_| (1 << 20) + 80);
-    measure("64 KiB + 64, 64 GiB", 64 << 30, |_| (64 << 10) + 64);
+    measure("64 KiB + 64, 16 GiB", 16 << 30, |_| (64 << 10) + 64);
     measure("3.12 MB and 643 KiB, 64 GiB", 64 << 30, pair);
     measure("4 KiB to 64 MiB, 64 GiB", 64 << 30, log_uniform);
 }

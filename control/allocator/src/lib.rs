@@ -4,6 +4,7 @@
 
 mod error;
 mod extent;
+mod limits;
 mod offset;
 
 pub use error::AllocatorError;

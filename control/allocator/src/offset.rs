@@ -3,16 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::limits::{LOW_HOLES_MAX, SMALL_BYTES};
 use crate::{AllocatorError, Extent};
 
-/// Below this size an extent comes from the highest hole that it fits into. Small objects that stay together
-/// leave larger holes to large ones: worth one point of utilisation with log-uniform sizes, measured.
-const SMALL_BYTES: u64 = 256 << 10;
-/// Holes that are looked at from the top for a small extent, before the best fit is taken.
-const TOP_HOLES_MAX: usize = 128;
-
 /// Best fit over `[0, capacity)`: the smallest free extent that is large enough, lowest offset first; small
-/// extents fill up the top.
+/// extents fill up the bottom, where new segments are made ready first.
 ///
 /// An extent of exactly the freed size is always found again, so one odd object size loses no space.
 /// Allocated extents are not stored: a key costs nothing here, and state is rebuilt from descriptors.
@@ -78,25 +73,24 @@ impl OffsetAllocator {
         let hole = self.hole(bytes)?;
         let left_bytes = hole.bytes - bytes;
         self.by_bytes.remove(&(hole.bytes, hole.offset));
-        if left_bytes == 0 {
-            self.bytes_by_offset.remove(&hole.offset);
-        } else {
-            self.bytes_by_offset.insert(hole.offset, left_bytes);
-            self.by_bytes.insert((left_bytes, hole.offset));
+        self.bytes_by_offset.remove(&hole.offset);
+        if left_bytes > 0 {
+            self.bytes_by_offset.insert(hole.offset + bytes, left_bytes);
+            self.by_bytes.insert((left_bytes, hole.offset + bytes));
         }
         self.used += bytes;
-        Some(Extent::new(hole.offset + left_bytes, bytes))
+        Some(Extent::new(hole.offset, bytes))
     }
 
-    /// The free extent whose upper end is given to an allocation.
+    /// The free extent whose lower end is given to an allocation: an exact fit, or as the type describes.
     fn hole(&self, bytes: u64) -> Option<Extent> {
         let &(best_bytes, best_offset) = self.by_bytes.range((bytes, 0)..).next()?;
-        let mut highest = None;
-        if bytes < SMALL_BYTES {
-            let from_top = self.bytes_by_offset.iter().rev().take(TOP_HOLES_MAX);
-            highest = from_top.map(as_extent).find(|hole| hole.bytes >= bytes);
+        let mut lowest = None;
+        if bytes < SMALL_BYTES && best_bytes > bytes {
+            let holes = self.bytes_by_offset.iter().take(LOW_HOLES_MAX);
+            lowest = holes.map(as_extent).find(|hole| hole.bytes >= bytes);
         }
-        Some(highest.unwrap_or(Extent::new(best_offset, best_bytes)))
+        Some(lowest.unwrap_or(Extent::new(best_offset, best_bytes)))
     }
 
     /// Gives an extent back and merges it with its free neighbours.

@@ -5,6 +5,8 @@ use perigee_allocator::{AllocatorError, Extent, OffsetAllocator};
 use proptest::prelude::*;
 
 const CAPACITY: usize = 96;
+/// Bytes that one entry of the bitmap stands for; extents of one unit count as small.
+const UNIT: u64 = 128 << 10;
 
 #[derive(Debug, Clone)]
 enum Op {
@@ -20,6 +22,15 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         1 => (0_u64..110, 0_u64..30).prop_map(|(offset, bytes)| Op::FreeAny(offset, bytes)),
     ];
     prop::collection::vec(op, 1..200)
+}
+
+fn units(extent: Extent) -> Extent {
+    assert_eq!((extent.offset % UNIT, extent.bytes % UNIT), (0, 0));
+    Extent::new(extent.offset / UNIT, extent.bytes / UNIT)
+}
+
+fn scaled(extent: Extent) -> Extent {
+    Extent::new(extent.offset * UNIT, extent.bytes * UNIT)
 }
 
 fn free_runs(taken: &[bool]) -> Vec<Extent> {
@@ -43,11 +54,16 @@ fn mark(taken: &mut [bool], extent: Extent, value: bool) {
 fn expect_alloc(allocator: &mut OffsetAllocator, taken: &mut [bool], bytes: u64) -> Option<Extent> {
     let runs = free_runs(taken);
     let fits = runs.iter().filter(|run| bytes > 0 && run.bytes >= bytes);
-    let best = fits
-        .min_by_key(|run| (run.bytes, run.offset))
-        .map(|run| run.offset);
-    let got = allocator.alloc(bytes);
-    assert_eq!(got, best.map(|offset| Extent::new(offset, bytes)));
+    let best = fits.clone().min_by_key(|run| (run.bytes, run.offset));
+    let small = bytes * UNIT < 256 << 10;
+    let exact = best.is_some_and(|run| run.bytes == bytes);
+    let hole = if small && !exact {
+        fits.clone().next()
+    } else {
+        best
+    };
+    let got = allocator.alloc(bytes * UNIT).map(units);
+    assert_eq!(got, hole.map(|run| Extent::new(run.offset, bytes)));
     if let Some(extent) = got {
         mark(taken, extent, true);
     }
@@ -61,7 +77,7 @@ fn expect_free_any(allocator: &mut OffsetAllocator, taken: &mut [bool], extent: 
         && taken[extent.offset as usize..end as usize]
             .iter()
             .all(|byte| *byte);
-    assert_eq!(allocator.free(extent).is_ok(), all_taken);
+    assert_eq!(allocator.free(scaled(extent)).is_ok(), all_taken);
     if all_taken {
         mark(taken, extent, false);
     }
@@ -71,7 +87,7 @@ fn expect_free_any(allocator: &mut OffsetAllocator, taken: &mut [bool], extent: 
 proptest! {
     #[test]
     fn agrees_with_a_bitmap(ops in ops()) {
-        let mut allocator = OffsetAllocator::new(CAPACITY as u64);
+        let mut allocator = OffsetAllocator::new(CAPACITY as u64 * UNIT);
         let mut taken = vec![false; CAPACITY];
         let mut live: Vec<Extent> = Vec::new();
         for op in ops {
@@ -79,7 +95,7 @@ proptest! {
                 Op::Alloc(bytes) => live.extend(expect_alloc(&mut allocator, &mut taken, bytes)),
                 Op::FreeLive(index) if !live.is_empty() => {
                     let extent = live.swap_remove(index.index(live.len()));
-                    prop_assert_eq!(allocator.free(extent), Ok(()));
+                    prop_assert_eq!(allocator.free(scaled(extent)), Ok(()));
                     mark(&mut taken, extent, false);
                 }
                 Op::FreeLive(_) => {}
@@ -94,10 +110,12 @@ proptest! {
                 }
             }
             let runs = free_runs(&taken);
-            prop_assert_eq!(allocator.free_extents().collect::<Vec<_>>(), runs.clone());
+            let free: Vec<Extent> = allocator.free_extents().map(units).collect();
+            prop_assert_eq!(&free, &runs);
             let longest = runs.iter().map(|run| run.bytes).max().unwrap_or(0);
-            prop_assert_eq!(allocator.largest_free(), longest);
-            prop_assert_eq!(allocator.used(), taken.iter().filter(|byte| **byte).count() as u64);
+            prop_assert_eq!(allocator.largest_free(), longest * UNIT);
+            let used = taken.iter().filter(|byte| **byte).count() as u64;
+            prop_assert_eq!(allocator.used(), used * UNIT);
         }
     }
 

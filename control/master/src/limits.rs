@@ -28,5 +28,8 @@ pub const GHOST_BUCKETS_MAX: usize = 1 << 22;
 /// Candidates that `free_ratio_first` looks at, per replica.
 pub const FREE_RATIO_SAMPLES_PER_REPLICA: usize = 6;
 
-/// Nodes whose lease is looked at again in one search for a victim before the search gives up.
+/// Segments whose victims are compared at a time when a put must evict something.
+pub const PRESSURE_SAMPLES: usize = 16;
+
+/// Replicas whose lease is looked at again in one search for a victim before the search gives up.
 pub const VICTIM_STEPS_MAX: u32 = 1 << 16;

@@ -173,7 +173,7 @@ impl Cleanup {
         match removed {
             Ok(records) => tracing::info!(name, records, "Metadata of an expired client deleted"),
             Err(error) => {
-                tracing::warn!(name, error, "Metadata of an expired client was not deleted")
+                tracing::warn!(name, error, "Metadata of an expired client was not deleted");
             }
         }
     }

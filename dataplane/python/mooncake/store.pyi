@@ -197,7 +197,9 @@ class BufferHandle:
 
 @final
 class MooncakeHostMemAllocator:
-    """Page-aligned host memory for pools that stores read and write: alloc(bytes) and free(address)."""
+    """Page-aligned host memory for pools that stores read and write: alloc(bytes) and
+    free(address).
+    """
 
     def __init__(self) -> None: ...
     def alloc(self, size: int) -> int:
@@ -232,8 +234,9 @@ class MooncakeDistributedStore:
         client_http_port: int = 9300,
     ) -> int:
         """setup(local_hostname, metadata_server, global_segment_size, local_buffer_size, protocol,
-        rdma_devices, master_server_addr, engine=None, enable_ssd_offload=False, ssd_offload_path="",
-        tenant_id="default", enable_client_http_server=False, client_http_port=9300) -> int
+        rdma_devices, master_server_addr, engine=None, enable_ssd_offload=False,
+        ssd_offload_path="", tenant_id="default", enable_client_http_server=False,
+        client_http_port=9300) -> int
         setup(config: dict) -> int
 
         Join the cluster. Sizes are bytes; in the dict form they may be texts like "4gb", and
@@ -244,7 +247,8 @@ class MooncakeDistributedStore:
     @overload
     def setup(self, config: dict[str, Any]) -> int: ...
     def alloc_from_mem_pool(self, size: int) -> int:
-        """Returns the address of `size` bytes of the pool given to `setup_dummy`; 0 when it is used up.
+        """Returns the address of `size` bytes of the pool given to `setup_dummy`; 0 when it is used
+        up.
 
         The memory lives until `close()`.
         """
@@ -266,7 +270,8 @@ class MooncakeDistributedStore:
         buffer_ptrs: Sequence[int],
         sizes: Sequence[int],
     ) -> list[int]:
-        """Read one object per key into its buffer. Returns bytes read or a negative code per key."""
+        """Read one object per key into its buffer. Returns bytes read or a negative code per key.
+        """
     def batch_get_into_multi_buffer_ranges(
         self,
         keys: Sequence[str],
@@ -274,8 +279,8 @@ class MooncakeDistributedStore:
         all_sizes: Sequence[Sequence[int]],
         all_src_offsets: Sequence[Sequence[int]],
     ) -> list[int]:
-        """Read ranges of keys in a read session: piece k of key i is `all_sizes[i][k]` bytes from offset
-        `all_src_offsets[i][k]` of the object, to address `all_buffer_ptrs[i][k]`.
+        """Read ranges of keys in a read session: piece k of key i is `all_sizes[i][k]` bytes from
+        offset `all_src_offsets[i][k]` of the object, to address `all_buffer_ptrs[i][k]`.
 
         Returns the bytes read or a negative code per key; -600 without an open session.
         """
@@ -357,7 +362,9 @@ class MooncakeDistributedStore:
         sizes: Sequence[int],
         config: ReplicateConfig | None = None,
     ) -> list[int]:
-        """Store one buffer per key. Returns a code per key as `put_from`; failures are independent."""
+        """Store one buffer per key. Returns a code per key as `put_from`; failures are
+        independent.
+        """
     def batch_put_from_multi_buffer_ranges(
         self,
         keys: Sequence[str],
@@ -365,8 +372,8 @@ class MooncakeDistributedStore:
         all_sizes: Sequence[Sequence[int]],
         all_dst_offsets: Sequence[Sequence[int]],
     ) -> list[int]:
-        """Write ranges of objects in a write session. Returns 0 or a negative code per key; -704 without
-        an open session, -600 when a range does not fit.
+        """Write ranges of objects in a write session. Returns 0 or a negative code per key; -704
+        without an open session, -600 when a range does not fit.
         """
     def batch_put_from_multi_buffers(
         self,
@@ -375,9 +382,13 @@ class MooncakeDistributedStore:
         all_sizes: Sequence[Sequence[int]],
         config: ReplicateConfig | None = None,
     ) -> list[int]:
-        """Store one object per key, each gathered from several buffers in order. Returns a code per key."""
+        """Store one object per key, each gathered from several buffers in order. Returns a code per
+        key.
+        """
     def batch_put_session_end(self, keys: Sequence[str]) -> list[int]:
-        """Store the objects of write sessions and close them. Returns a code per key as `put_from`."""
+        """Store the objects of write sessions and close them. Returns a code per key as
+        `put_from`.
+        """
     def batch_put_session_revoke(self, keys: Sequence[str]) -> list[int]:
         """Close write sessions without storing anything. Returns 0 or -704 per key."""
     def batch_put_session_start(
@@ -451,7 +462,9 @@ class MooncakeDistributedStore:
     ) -> list[int]:
         """Store header and data of several tensors, replacing older ones; a code per key."""
     def close(self) -> None:
-        """Withdraw this client's memory and leave the cluster. Returns 0, also when nothing is open."""
+        """Withdraw this client's memory and leave the cluster. Returns 0, also when nothing is
+        open.
+        """
     def create_copy_task(self, key: str, targets: Sequence[str]) -> tuple[tuple[int, int], int]:
         """Copying replicas by task is not built yet. Returns ((0, 0), -1012)."""
     def create_move_task(self, key: str, source: str, target: str) -> tuple[tuple[int, int], int]:
@@ -483,13 +496,15 @@ class MooncakeDistributedStore:
         Returns bytes read or a negative code for each, in the same nesting.
         """
     def get_offload_rpc_read_count(self) -> int:
-        """Returns how many reads of the SSD tier this client served: none, the tier is not built yet."""
+        """Returns how many reads of the SSD tier this client served: none, the tier is not built
+        yet.
+        """
     def get_replica_desc(self, key: str) -> list[ReplicaDescriptor]:
         """Returns the `ReplicaDescriptor`s of an object; an empty list for a miss."""
     def get_size(self, key: str) -> int:
         """Returns the object's size in bytes, or a negative code (-704 for a miss)."""
     def get_tensor(self, key: str) -> Any:
-        """Return the tensor, in memory of its own; None for a miss or an object that is no tensor."""
+        """Return the tensor in memory of its own; None for a miss or what is no tensor."""
     def get_tensor_into(self, key: str, buffer_ptr: int, size: int) -> Any:
         """Read header and data into memory; return a tensor over it, or None."""
     def get_tensor_into_cuda(self, key: str, tensor: Any) -> int:
@@ -535,7 +550,8 @@ class MooncakeDistributedStore:
     ) -> dict[str, Any]:
         """Lend `size` bytes of a file or shared-memory object from `offset` on.
 
-        Returns {"ret": 0 or a negative code, "segment_ids": list of str}.
+        Returns {"ret": 0 or a negative code, "segment_ids": list of str}; ret is -1012 where the
+        store cannot lend files yet.
         """
     def pub_tensor(self, key: str, tensor: Any, config: ReplicateConfig | None = None) -> int:
         """Store a tensor as `config` says."""
@@ -550,7 +566,8 @@ class MooncakeDistributedStore:
     ) -> int:
         """As `put_tensor_with_tp`, placed as `config` says."""
     def put(self, key: str, value: Buffer, config: ReplicateConfig | None = None) -> int:
-        """Store a copy of any contiguous bytes-like object; its size in bytes is stored whatever its items are.
+        """Store a copy of any contiguous bytes-like object; its size in bytes is stored whatever its
+        items are.
 
         Returns 0 (also when the key exists: the old value stays), -200 no space, -600 for an empty
         key or value or a store set up with local_buffer_size 0, -900 master not reachable.
@@ -561,7 +578,9 @@ class MooncakeDistributedStore:
         values: Sequence[Buffer],
         config: ReplicateConfig | None = None,
     ) -> int:
-        """Store several values. Returns 0, or the code of the first that failed; the others are stored."""
+        """Store several values. Returns 0, or the code of the first that failed; the others are
+        stored.
+        """
     def put_from(
         self,
         key: str,
@@ -569,7 +588,9 @@ class MooncakeDistributedStore:
         size: int,
         config: ReplicateConfig | None = None,
     ) -> int:
-        """Store `size` bytes at address `buffer_ptr` without a copy in this process. Returns as `put`."""
+        """Store `size` bytes at address `buffer_ptr` without a copy in this process. Returns as
+        `put`.
+        """
     def put_from_with_metadata(
         self,
         key: str,
@@ -581,7 +602,9 @@ class MooncakeDistributedStore:
     ) -> int:
         """Store metadata bytes followed by payload bytes as one object. Returns as `put_from`."""
     def put_parts(self, key: str, *args: Buffer, config: ReplicateConfig | None = None) -> int:
-        """Store the concatenation of the parts as one object. Returns as `put`; 0 without any part."""
+        """Store the concatenation of the parts as one object. Returns as `put`; 0 without any
+        part.
+        """
     def put_tensor(self, key: str, tensor: Any) -> int:
         """Store a tensor."""
     def put_tensor_from(self, key: str, buffer_ptr: int, size: int) -> int:
@@ -617,7 +640,9 @@ class MooncakeDistributedStore:
     def remove_all(self, force: bool = False) -> int:
         """Remove all objects without a running lease, or all with `force`. Returns how many."""
     def remove_by_regex(self, regex_pattern: str, force: bool = False) -> int:
-        """Remove the objects whose key contains a match. Returns how many, or -600 for a bad pattern."""
+        """Remove the objects whose key contains a match. Returns how many, or -600 for a bad
+        pattern.
+        """
     def save_tensor_to_safetensor(self, key: str, file_name: str | None = None) -> int:
         """Write a stored tensor to a safetensors file, `<key>.safetensors` by default."""
     def setup_dummy(self, mem_pool_size: int, local_buffer_size: int, server_address: str) -> int:
@@ -632,9 +657,13 @@ class MooncakeDistributedStore:
         segment_ids: Sequence[str],
         grace_period_seconds: int = 0,
     ) -> int:
-        """Withdraw memory of `allocate_and_mount_segment` and free it. Returns as `unmount_segment`."""
+        """Withdraw memory of `allocate_and_mount_segment` and free it. Returns as
+        `unmount_segment`.
+        """
     def unmount_local_disk_segment(self, grace_period_seconds: int = 0) -> int:
-        """Withdraw the SSD tier. Returns 0: this build lends none, so there is nothing left to withdraw."""
+        """Withdraw the SSD tier. Returns 0: this build lends none, so there is nothing left to
+        withdraw.
+        """
     def unmount_segment(self, segment_ids: Sequence[str], grace_period_seconds: int = 0) -> int:
         """Withdraw lent memory. Segments stay readable for the grace period, up to 3600 s.
 
@@ -643,7 +672,8 @@ class MooncakeDistributedStore:
     def unregister_buffer(self, buffer_ptr: int) -> int:
         """Undo `register_buffer` of the range that starts at `buffer_ptr`."""
     def upsert(self, key: str, value: Buffer, config: ReplicateConfig | None = None) -> int:
-        """As `put`, but replaces an object of the same key; readers see the old or the new bytes."""
+        """As `put`, but replaces an object of the same key; readers see the old or the new bytes.
+        """
     def upsert_batch(
         self,
         keys: Sequence[str],
@@ -676,11 +706,13 @@ class MooncakeDistributedStore:
 def bind_to_numa_node(node: int) -> None:
     """Run the calling thread on a NUMA node's processors and take its memory there if there is room.
 
-    Threads that are started later inherit it. A node that does not exist is a warning, not an error.
+    Threads that are started later inherit it. A node that does not exist is a warning, not an
+    error.
     """
 
 def get_alloc_func_addr() -> int:
-    """Address of `void *alloc(ssize_t size, int device, void *stream)`, for pluggable allocators."""
+    """Address of `void *alloc(ssize_t size, int device, void *stream)`, for pluggable allocators.
+    """
 
 def get_free_func_addr() -> int:
     """Address of `void free(void *ptr, ssize_t size, int device, void *stream)`, likewise."""

@@ -4,15 +4,12 @@
 use perigee_allocator::Extent;
 use perigee_schemas::extent::extent_bytes;
 
-use crate::limits::FREE_RATIO_SAMPLES_PER_REPLICA;
+use crate::limits::{FREE_RATIO_SAMPLES_PER_REPLICA, PRESSURE_SAMPLES};
 use crate::placement::{PutConfig, Strategy};
 use crate::slab::NONE;
 
 use super::Shard;
 use super::victim::Need;
-
-/// Segments whose victims are compared at a time when something must be evicted.
-const PRESSURE_SAMPLES: usize = 16;
 
 /// What is to be placed.
 pub(super) struct Request<'a> {

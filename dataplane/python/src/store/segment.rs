@@ -134,7 +134,8 @@ impl StoreClient {
 
     /// Lend `size` bytes of a file or shared-memory object from `offset` on.
     ///
-    /// Returns {"ret": 0 or a negative code, "segment_ids": list of str}.
+    /// Returns {"ret": 0 or a negative code, "segment_ids": list of str}; ret is -1012 where the
+    /// store cannot lend files yet.
     #[pyo3(signature = (path, size, offset = Count(0), protocol = "tcp", location = ""))]
     fn mount_segment<'py>(
         &self,

@@ -1,0 +1,208 @@
+//! A master, a node and clients in one process: the calls of the store over every route.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use perigee_flags::Environment;
+use perigee_schemas::Status;
+use perigee_service::Cluster;
+use perigee_service::config::{MasterConfig, Start};
+use perigee_store::{
+    GetRequest, Piece, PutRequest, RangeRequest, ReplicateConfig, Store, StoreConfig,
+    StoreEnvironment,
+};
+use std::sync::Arc;
+
+fn master(shards: usize) -> Arc<Cluster> {
+    let arguments = vec![
+        format!("--rpc_shards={shards}"),
+        "--default_kv_lease_ttl=200".to_owned(),
+    ];
+    let Start::Serve(config) = MasterConfig::load(&arguments, &Environment::of(&[])).unwrap()
+    else {
+        unreachable!("no text was asked for")
+    };
+    Arc::new(Cluster::start(&config, "127.0.0.1:0".parse().unwrap(), None).unwrap())
+}
+
+fn store(cluster: &Cluster, segment_bytes: u64, shared_memory: bool) -> Store {
+    let variables =
+        |name: &str| (name == "PERIGEE_SHARED_MEMORY" && !shared_memory).then(|| "0".to_owned());
+    let config = StoreConfig {
+        local_hostname: "127.0.0.1".to_owned(),
+        metadata_server: "P2PHANDSHAKE".to_owned(),
+        global_segment_bytes: segment_bytes,
+        local_buffer_bytes: 1 << 20,
+        protocol: "tcp".to_owned(),
+        device_name: String::new(),
+        master_server_address: cluster.address().to_string(),
+        tenant_id: "default".to_owned(),
+        http_port: None,
+    };
+    Store::open_with(
+        config,
+        &StoreEnvironment::from_variables(variables).unwrap(),
+    )
+    .unwrap()
+}
+
+fn piece(bytes: &[u8]) -> Piece {
+    Piece {
+        address: bytes.as_ptr() as usize,
+        bytes: bytes.len(),
+    }
+}
+
+fn put(store: &Store, key: &str, data: &[u8]) -> Status {
+    let pieces = [
+        piece(&data[..data.len() / 2]),
+        piece(&data[data.len() / 2..]),
+    ];
+    store.put(
+        &[PutRequest {
+            key,
+            pieces: &pieces,
+            group: None,
+        }],
+        &ReplicateConfig::default(),
+    )[0]
+}
+
+fn get(store: &Store, key: &str) -> Result<Vec<u8>, Status> {
+    let bytes = store.size(&[key])[0]?;
+    let mut out = vec![0u8; bytes as usize + 3];
+    let pieces = [Piece {
+        address: out.as_mut_ptr() as usize,
+        bytes: out.len(),
+    }];
+    let read = store.get(&[GetRequest {
+        key,
+        pieces: &pieces,
+    }])[0]?;
+    out.truncate(read as usize);
+    Ok(out)
+}
+
+fn data(seed: usize, bytes: usize) -> Vec<u8> {
+    (0..bytes)
+        .map(|i| (i * 31 + seed * 17 + (i >> 9)) as u8)
+        .collect()
+}
+
+fn exercise(shards: usize, shared_memory: bool) {
+    let cluster = master(shards);
+    let node = store(&cluster, 256 << 20, shared_memory);
+    let client = store(&cluster, 0, shared_memory);
+    for (seed, bytes) in [1, 4096, 65_536, 1_000_003, 9_000_001]
+        .into_iter()
+        .enumerate()
+    {
+        let key = format!("key-{bytes}");
+        let value = data(seed, bytes);
+        assert_eq!(put(&client, &key, &value), Status::Ok);
+        assert!(get(&client, &key).unwrap() == value);
+        assert!(get(&node, &key).unwrap() == value);
+        assert_eq!(
+            put(&client, &key, &data(99, bytes)),
+            Status::Ok,
+            "a second put is accepted"
+        );
+        assert!(get(&client, &key).unwrap() == value, "and changes nothing");
+        let mut part = vec![0u8; bytes / 3];
+        let target = Piece {
+            address: part.as_mut_ptr() as usize,
+            bytes: part.len(),
+        };
+        let request = RangeRequest {
+            key: &key,
+            source_offset: (bytes / 2) as u64,
+            target,
+        };
+        assert_eq!(client.read_ranges(&[request]), [Ok((bytes / 3) as u64)]);
+        assert!(part == value[bytes / 2..bytes / 2 + bytes / 3]);
+    }
+    assert_eq!(client.exist(&["key-1", "nothing"]), [Ok(true), Ok(false)]);
+    assert_eq!(client.remove(&["key-1"], false), [Status::ObjectHasLease]);
+    assert_eq!(
+        client.remove(&["key-1", "nothing"], true),
+        [Status::Ok, Status::ObjectNotFound]
+    );
+    assert_eq!(get(&client, "key-1"), Err(Status::ObjectNotFound));
+    let replacement = data(7, 5000);
+    let pieces = [piece(&replacement)];
+    let request = PutRequest {
+        key: "key-4096",
+        pieces: &pieces,
+        group: None,
+    };
+    assert_eq!(
+        client.upsert(&[request], &ReplicateConfig::default()),
+        [Status::Ok]
+    );
+    assert!(get(&client, "key-4096").unwrap() == replacement);
+    assert_eq!(client.remove_by_regex("^key-4", true), Ok(1));
+    assert_eq!(client.remove_all(true), Ok(3));
+    assert_eq!(
+        client.replicas(&["key-65536"]),
+        [Err(Status::ObjectNotFound)]
+    );
+    many_keys(&client);
+    client.close();
+    assert_eq!(client.exist(&["x"]), [Err(Status::InvalidParams)]);
+    node.close();
+    cluster.stop();
+}
+
+fn many_keys(client: &Store) {
+    let values: Vec<Vec<u8>> = (0..500).map(|i| data(i, 4096 + i)).collect();
+    let keys: Vec<String> = (0..500).map(|i| format!("many/{i}")).collect();
+    let pieces: Vec<[Piece; 1]> = values.iter().map(|value| [piece(value)]).collect();
+    let requests: Vec<PutRequest<'_>> = keys
+        .iter()
+        .zip(&pieces)
+        .map(|(key, pieces)| PutRequest {
+            key,
+            pieces,
+            group: None,
+        })
+        .collect();
+    assert!(
+        client
+            .put(&requests, &ReplicateConfig::default())
+            .iter()
+            .all(|status| *status == Status::Ok)
+    );
+    let mut out: Vec<Vec<u8>> = values.iter().map(|value| vec![0; value.len()]).collect();
+    let targets: Vec<[Piece; 1]> = out
+        .iter_mut()
+        .map(|out| {
+            [Piece {
+                address: out.as_mut_ptr() as usize,
+                bytes: out.len(),
+            }]
+        })
+        .collect();
+    let requests: Vec<GetRequest<'_>> = keys
+        .iter()
+        .zip(&targets)
+        .map(|(key, pieces)| GetRequest { key, pieces })
+        .collect();
+    let results = client.get(&requests);
+    for ((result, value), out) in results.iter().zip(&values).zip(&out) {
+        assert_eq!(*result, Ok(value.len() as u64));
+        assert!(out == value);
+    }
+}
+
+#[test]
+fn one_master_shard_and_shared_memory() {
+    exercise(1, true);
+}
+
+#[test]
+fn one_master_shard_and_tcp() {
+    exercise(1, false);
+}
+
+#[test]
+fn three_master_shards_and_tcp() {
+    exercise(3, false);
+}
