@@ -74,11 +74,13 @@ demo: venv-run ## A cluster on loopback serves a multi-turn workload; TRACE=file
 test: setup venv-run ## Lints and all tests; what CI runs
 	@tests/run.sh
 
-test-clients: venv-run ## Real SGLang, vLLM and LMCache client classes (downloads gigabytes)
+test-clients: venv-run ## SGLang's own unmodified client class (downloads gigabytes)
 	@tests/clients/run.sh
 
-bench: build ## Benchmarks against the machine's own limits; ARGS=...
-	cargo run --release --locked --package perigee-bench -- $(ARGS)
+bench: build ## Micro-benchmarks against the machine's own limits: copies, allocator, memory per key
+	cargo run --quiet --release --locked --package perigee-memory --example copy_rates
+	cargo run --quiet --release --locked --package perigee-allocator --example rate
+	cargo run --quiet --release --locked --package perigee-master --example footprint
 
 fuzz: setup ## Fuzz every decoder; SECONDS_EACH=60
 	@tests/fuzz.sh

@@ -88,11 +88,19 @@ impl Master {
             .is_ok_and(|answer| answer.body.contains("\"service_ready\":true"))
     }
 
-    /// Starts it again with the same flags and ports after it has ended.
+    /// Starts it again with the same flags and ports after it has ended, as a supervisor does: the
+    /// kernel gives back the sockets of a killed process's rings a moment after the process.
     #[track_caller]
     pub fn start_again(&mut self) {
-        self.program = Program::start(MASTER, &self.flags);
-        assert!(self.becomes_ready(), "the restarted master does not serve");
+        let serves = comes_true(START_DEADLINE, || {
+            self.program = Program::start(MASTER, &self.flags);
+            self.becomes_ready()
+        });
+        assert!(
+            serves,
+            "the restarted master does not serve; log:\n{}",
+            self.program.log()
+        );
     }
 
     /// `host:port` for clients.

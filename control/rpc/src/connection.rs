@@ -8,6 +8,7 @@ use nix::sys::socket::{MsgFlags, recv};
 use perigee_schemas::frame::{HEADER_BYTES, Header, Kind};
 use perigee_schemas::limits::{FRAME_BODY_BYTES_MAX, HELLO_BODY_BYTES_MAX};
 use perigee_schemas::session::{Hello, Welcome, decode_failure};
+use perigee_shard::Patience;
 use std::io::{self, IoSlice, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
@@ -142,14 +143,12 @@ impl Connection {
     }
 
     fn fill(&self, mut buffer: &mut [u8], deadline: Instant) -> Result<(), CallError> {
-        let start = Instant::now();
+        let mut patience = Patience::new(SPIN);
         while !buffer.is_empty() {
             match recv(self.stream.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT) {
                 Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
                 Ok(count) => buffer = &mut buffer[count..],
-                Err(nix::errno::Errno::EAGAIN) if start.elapsed() < SPIN => {
-                    std::thread::yield_now();
-                }
+                Err(nix::errno::Errno::EAGAIN) if patience.watch_on() => {}
                 Err(nix::errno::Errno::EAGAIN) => self.wait(deadline)?,
                 Err(nix::errno::Errno::EINTR) => {}
                 Err(errno) => return Err(io::Error::from(errno).into()),

@@ -22,6 +22,9 @@ pub const SEGMENT_BYTES_MAX: u64 = 1 << 48;
 /// Longest name in the abstract socket namespace: `sun_path` less its leading zero.
 pub const ABSTRACT_NAME_BYTES_MAX: usize = 107;
 
+/// Part of a mapped segment whose page tables are filled at once when it is first touched.
+pub const TOUCH_BYTES: usize = 2 << 20;
+
 /// First step of the background prefault; steps double from here.
 pub const PREFAULT_STEP_MIN_BYTES: usize = 2 << 20;
 

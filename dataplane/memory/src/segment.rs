@@ -13,6 +13,7 @@ mod mapped;
 mod prefault;
 #[cfg(test)]
 mod tests;
+mod touched;
 
 pub use crate::mapping::Access;
 pub use error::{MapError, SegmentError, SegmentWarning};

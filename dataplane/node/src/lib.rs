@@ -1,1 +1,17 @@
-//! The node daemon: donates memory, serves its segments, reports health.
+//! The node daemon: donates memory of its host to a cluster and reports how it is. Invariant: it
+//! reads and writes no objects of its own; what it holds belongs to the master's clients.
+
+pub mod config;
+mod daemon;
+mod error;
+pub mod limits;
+mod opening;
+mod route;
+mod signals;
+mod status_page;
+mod summary;
+
+pub use config::{NodeConfig, Start};
+pub use daemon::run;
+pub use error::NodeError;
+pub use status_page::{StatusPage, StoreSlot};

@@ -566,8 +566,7 @@ class MooncakeDistributedStore:
     ) -> int:
         """As `put_tensor_with_tp`, placed as `config` says."""
     def put(self, key: str, value: Buffer, config: ReplicateConfig | None = None) -> int:
-        """Store a copy of any contiguous bytes-like object; its size in bytes is stored whatever its
-        items are.
+        """Store a copy of a contiguous bytes-like object: all its bytes, whatever its item type.
 
         Returns 0 (also when the key exists: the old value stays), -200 no space, -600 for an empty
         key or value or a store set up with local_buffer_size 0, -900 master not reachable.
@@ -704,7 +703,7 @@ class MooncakeDistributedStore:
         """Store `size` bytes of header and data, replacing an older tensor."""
 
 def bind_to_numa_node(node: int) -> None:
-    """Run the calling thread on a NUMA node's processors and take its memory there if there is room.
+    """Run the calling thread on a NUMA node's processors, with memory from there if there is room.
 
     Threads that are started later inherit it. A node that does not exist is a warning, not an
     error.

@@ -84,7 +84,7 @@ impl HostMemory {
     }
 }
 
-/// Run the calling thread on a NUMA node's processors and take its memory there if there is room.
+/// Run the calling thread on a NUMA node's processors, with memory from there if there is room.
 ///
 /// Threads that are started later inherit it. A node that does not exist is a warning, not an
 /// error.

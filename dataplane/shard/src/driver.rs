@@ -6,11 +6,12 @@
 use crate::clock::monotonic;
 use crate::limits::{JOBS_PER_TURN, REACTOR_INTERVAL};
 use crate::mailbox::Inbox;
+use crate::patience::yield_core;
 use crate::stream::ShardEnvironment;
 use glommio::io::BufferedFile;
 use perigee_ring::Operation;
 use std::os::fd::{FromRawFd, IntoRawFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Drives one shard until the process ends.
 pub(crate) struct Driver {
@@ -53,9 +54,9 @@ impl Driver {
                 reactor = active;
                 continue;
             }
-            if !worked {
-                // A shared core: let a peer that has work run instead of watching an empty ring.
-                std::thread::yield_now();
+            if !worked && yield_core(Instant::now()) {
+                // Another thread needed this core: watching an empty ring would keep it from working.
+                active = now.saturating_sub(self.poll);
             }
             if now - reactor > REACTOR_INTERVAL {
                 glommio::timer::sleep(Duration::from_micros(1)).await;

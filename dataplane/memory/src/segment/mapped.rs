@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use super::MapError;
+use super::touched::Touched;
 use crate::limits::SEGMENT_BYTES_MAX;
 use crate::mapping::{Access, Mapping, page_bytes, place};
 
@@ -14,6 +15,7 @@ pub struct MappedSegment {
     mapping: Mapping,
     bytes: usize,
     access: Access,
+    touched: Touched,
 }
 
 impl MappedSegment {
@@ -54,6 +56,7 @@ impl MappedSegment {
             mapping,
             bytes,
             access,
+            touched: Touched::nothing(mapped_bytes),
         })
     }
 
@@ -85,6 +88,8 @@ impl MappedSegment {
     #[must_use]
     pub fn range(&self, offset: u64, len: u64) -> Option<*const u8> {
         let offset = place(self.bytes, offset, len)?;
+        self.touched
+            .touch(&self.mapping, self.access, offset, len as usize);
         Some(self.base().wrapping_add(offset))
     }
 
@@ -95,6 +100,8 @@ impl MappedSegment {
             return None;
         }
         let offset = place(self.bytes, offset, len)?;
+        self.touched
+            .touch(&self.mapping, self.access, offset, len as usize);
         Some(self.mapping.base().wrapping_add(offset))
     }
 }

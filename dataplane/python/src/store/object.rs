@@ -195,8 +195,7 @@ fn first_failure(codes: Vec<i32>) -> i32 {
 
 #[pymethods]
 impl StoreClient {
-    /// Store a copy of any contiguous bytes-like object; its size in bytes is stored whatever its
-    /// items are.
+    /// Store a copy of a contiguous bytes-like object: all its bytes, whatever its item type.
     ///
     /// Returns 0 (also when the key exists: the old value stays), -200 no space, -600 for an empty
     /// key or value or a store set up with local_buffer_size 0, -900 master not reachable.

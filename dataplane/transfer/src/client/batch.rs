@@ -4,7 +4,7 @@ use super::slice::Part;
 use crate::error::TransferError;
 use crate::limits::SPIN;
 use perigee_memory::crc32c_combine;
-use perigee_shard::monotonic;
+use perigee_shard::Patience;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::Thread;
@@ -59,11 +59,9 @@ impl Batch {
 
     /// Waits for all slices; every slice ends within its deadline, so this does too. Returns each job's checksum.
     pub(crate) fn wait(&self) -> Vec<Result<u32, TransferError>> {
-        let start = monotonic();
+        let mut patience = Patience::new(SPIN);
         while self.pending.load(Ordering::Acquire) > 0 {
-            if monotonic() - start < SPIN {
-                std::thread::yield_now();
-            } else {
+            if !patience.watch_on() {
                 std::thread::park();
             }
         }

@@ -1,0 +1,62 @@
+//! Which parts of a mapping this process has touched. A first touch fills the page tables of a whole 2 MiB part with one
+//! system call; without it every 4 KiB page of a new mapping would cost a fault of its own.
+
+use crate::limits::TOUCH_BYTES;
+use crate::mapping::{Access, Mapping};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One bit per part of a mapping.
+#[derive(Debug)]
+pub(super) struct Touched {
+    bits: Box<[AtomicU64]>,
+}
+
+impl Touched {
+    /// Nothing of `mapped_bytes` has been touched.
+    pub(super) fn nothing(mapped_bytes: usize) -> Self {
+        let words = mapped_bytes.div_ceil(TOUCH_BYTES).div_ceil(64);
+        Self {
+            bits: (0..words).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    /// Fills the page tables of every part of `offset .. offset + len` that was not touched yet. The range lies within
+    /// the mapping. If the kernel refuses, pages are faulted in one by one as ever.
+    pub(super) fn touch(&self, mapping: &Mapping, access: Access, offset: usize, len: usize) {
+        if len == 0 {
+            return;
+        }
+        for part in offset / TOUCH_BYTES..=(offset + len - 1) / TOUCH_BYTES {
+            let (word, bit) = (&self.bits[part / 64], 1u64 << (part % 64));
+            if word.load(Ordering::Relaxed) & bit != 0 {
+                continue;
+            }
+            let start = part * TOUCH_BYTES;
+            let bytes = TOUCH_BYTES.min(mapping.mapped_bytes() - start);
+            let advice = match access {
+                Access::ReadOnly => libc::MADV_POPULATE_READ,
+                Access::ReadWrite => libc::MADV_POPULATE_WRITE,
+            };
+            let _ = mapping.advise(start, bytes, advice);
+            word.fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_part_of_a_range_is_touched_once() {
+        let bytes = 3 * TOUCH_BYTES + 8192;
+        let mapping = Mapping::anonymous(bytes).unwrap();
+        let touched = Touched::nothing(bytes);
+        touched.touch(&mapping, Access::ReadWrite, TOUCH_BYTES - 1, 2);
+        assert_eq!(touched.bits[0].load(Ordering::Relaxed), 0b0011);
+        touched.touch(&mapping, Access::ReadWrite, bytes - 1, 1);
+        assert_eq!(touched.bits[0].load(Ordering::Relaxed), 0b1011);
+        touched.touch(&mapping, Access::ReadWrite, 0, bytes);
+        assert_eq!(touched.bits[0].load(Ordering::Relaxed), 0b1111);
+    }
+}

@@ -1,0 +1,85 @@
+//! The node's typed configuration. Invariant: every value here has passed its check, so the daemon
+//! never validates settings again.
+
+pub(crate) mod build;
+pub mod table;
+
+use perigee_flags::{Environment, FlagError, LogSettings, Outcome};
+use perigee_store::StoreEnvironment;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Everything a node needs to know to start.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeConfig {
+    /// The name other hosts know it by.
+    pub name: NodeName,
+    /// `host:port` of the master.
+    pub master: String,
+    /// Where to register.
+    pub metadata: Metadata,
+    /// Memory to donate, in bytes.
+    pub segment_bytes: u64,
+    /// Protocol shown for the segment.
+    pub protocol: String,
+    /// Names of RDMA devices; shown only.
+    pub device_names: String,
+    /// Tenant.
+    pub tenant: String,
+    /// How long a start waits for the master.
+    pub max_wait: Duration,
+    /// Where the HTTP routes are served, when switched on.
+    pub http: Option<SocketAddr>,
+    /// Settings of the data path.
+    pub environment: StoreEnvironment,
+    /// Log switches.
+    pub log: LogSettings,
+    /// `name=value` of every setting that differs from its default.
+    pub changed: Vec<String>,
+    /// What the operator should know about these settings; log each once.
+    pub warnings: Vec<String>,
+}
+
+/// How the node is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NodeName {
+    /// This name, with or without a port.
+    Given(String),
+    /// The local address of the route to the master, with this port; 0 chooses one.
+    OfRoute(u16),
+}
+
+/// Where the node registers its segment besides the master.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Metadata {
+    /// At this place (a URL or `P2PHANDSHAKE`), which must work.
+    Required(String),
+    /// At this URL if a service answers there: nobody asked for it.
+    IfThere(String),
+}
+
+/// What a start of the node should do.
+#[derive(Debug)]
+pub enum Start {
+    /// Serve with this configuration.
+    Serve(Box<NodeConfig>),
+    /// Print this text on standard output and exit with 0.
+    Print(String),
+}
+
+impl NodeConfig {
+    /// Reads the configuration of a start; `arguments` is without the program name.
+    ///
+    /// # Errors
+    /// Any setting that is unknown, unreadable, out of range, or contradicts another one.
+    pub fn load(arguments: &[String], environment: &Environment) -> Result<Start, FlagError> {
+        match table::NODE.load(arguments, environment)? {
+            Outcome::Print(text) => Ok(Start::Print(text)),
+            Outcome::Run(settings) => build::node_config(&settings, environment)
+                .map(|config| Start::Serve(Box::new(config))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

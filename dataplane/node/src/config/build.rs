@@ -1,0 +1,184 @@
+//! From merged settings to [`NodeConfig`]. Invariant: what a table entry cannot check (addresses,
+//! lists, rules between settings) is checked here, with the name of the setting in the message.
+
+use super::{Metadata, NodeConfig, NodeName};
+use crate::limits::CPU_NUMBER_MAX;
+use perigee_flags::{Environment, FlagError, LogSettings, Settings};
+use perigee_shard::Congestion;
+use perigee_store::StoreEnvironment;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// Hosts that stand for "any address of this machine".
+const ANY_HOST: [&str; 4] = ["0.0.0.0", "::", "[::]", ""];
+
+pub(super) fn node_config(
+    settings: &Settings,
+    environment: &Environment,
+) -> Result<NodeConfig, FlagError> {
+    let mut warnings = settings.warnings().to_vec();
+    if settings.integer::<u64>("global_segment_size") == 0 {
+        warnings.push("Setting `global_segment_size` is 0: this node donates nothing".to_owned());
+    }
+    Ok(NodeConfig {
+        name: name(settings, &mut warnings)?,
+        master: master(settings)?,
+        metadata: metadata(settings)?,
+        segment_bytes: settings.integer("global_segment_size"),
+        protocol: settings.text("protocol").to_owned(),
+        device_names: settings.text("device_names").to_owned(),
+        tenant: settings.text("tenant_id").to_owned(),
+        max_wait: Duration::from_millis(settings.integer("max_wait_time")),
+        http: http(settings)?,
+        environment: data_path(settings, environment)?,
+        log: LogSettings::from_settings(settings),
+        changed: settings.changed(),
+        warnings,
+    })
+}
+
+fn refuse(settings: &Settings, name: &'static str, expected: &str) -> FlagError {
+    FlagError::BadValue {
+        name,
+        value: settings.text(name).chars().take(80).collect(),
+        origin: settings.origin(name).clone(),
+        expected: expected.to_owned(),
+    }
+}
+
+fn name(settings: &Settings, warnings: &mut Vec<String>) -> Result<NodeName, FlagError> {
+    let host = settings.text("host").trim();
+    let port: u16 = settings.integer("port");
+    if ANY_HOST.contains(&host) {
+        return Ok(NodeName::OfRoute(port));
+    }
+    if host.contains(char::is_whitespace) || host.contains('/') {
+        return Err(refuse(settings, "host", "a host name or an IP address"));
+    }
+    if host.parse::<IpAddr>().is_ok() || !host.contains(':') {
+        return Ok(NodeName::Given(with_port(host, port)));
+    }
+    if host.ends_with(']') {
+        return Ok(NodeName::Given(with_port(
+            host.trim_matches(['[', ']']),
+            port,
+        )));
+    }
+    if !is_host_and_port(host) {
+        return Err(refuse(settings, "host", "HOST or HOST:PORT"));
+    }
+    if settings.is_given("port") {
+        warnings.push("Setting `port` is not used: `host` has a port of its own".to_owned());
+    }
+    Ok(NodeName::Given(host.to_owned()))
+}
+
+/// `host:port` with brackets where an address needs them; without a port when it is 0.
+pub(crate) fn with_port(host: &str, port: u16) -> String {
+    let bare_v6 = host.contains(':') && !host.starts_with('[');
+    match (bare_v6, port) {
+        (true, 0) => format!("[{host}]"),
+        (false, 0) => host.to_owned(),
+        (true, port) => format!("[{host}]:{port}"),
+        (false, port) => format!("{host}:{port}"),
+    }
+}
+
+fn is_host_and_port(text: &str) -> bool {
+    let Some((host, port)) = text.rsplit_once(':') else {
+        return false;
+    };
+    let bracketed = host.starts_with('[') && host.ends_with(']');
+    let bare = !host.contains(':') && !host.contains(char::is_whitespace);
+    !host.is_empty() && (bracketed || bare) && port.parse::<u16>().is_ok_and(|port| port > 0)
+}
+
+fn master(settings: &Settings) -> Result<String, FlagError> {
+    let address = settings.text("master_server_address").trim();
+    if !is_host_and_port(address) {
+        let expected = "HOST:PORT of the master, such as 10.0.0.1:50051";
+        return Err(refuse(settings, "master_server_address", expected));
+    }
+    Ok(address.to_owned())
+}
+
+fn metadata(settings: &Settings) -> Result<Metadata, FlagError> {
+    let server = settings.text("metadata_server").trim();
+    if !settings.is_given("metadata_server") {
+        return Ok(Metadata::IfThere(server.to_owned()));
+    }
+    let direct = server.is_empty() || server.eq_ignore_ascii_case("P2PHANDSHAKE");
+    if !direct && !server.starts_with("http://") {
+        let expected = "P2PHANDSHAKE or http://HOST:PORT/metadata (etcd, redis and https are not \
+                        built yet)";
+        return Err(refuse(settings, "metadata_server", expected));
+    }
+    Ok(Metadata::Required(server.to_owned()))
+}
+
+fn http(settings: &Settings) -> Result<Option<SocketAddr>, FlagError> {
+    if !settings.bool("enable_http_server") {
+        return Ok(None);
+    }
+    let host = settings.text("http_host").trim_matches(['[', ']']);
+    let address = host
+        .parse()
+        .map_err(|_| refuse(settings, "http_host", "an IP address such as 0.0.0.0"))?;
+    Ok(Some(SocketAddr::new(
+        address,
+        settings.integer("http_port"),
+    )))
+}
+
+/// The environment's settings with those of the flags on top.
+fn data_path(
+    settings: &Settings,
+    environment: &Environment,
+) -> Result<StoreEnvironment, FlagError> {
+    let variable = |name: &str| environment.get(name).map(str::to_owned);
+    let mut path = StoreEnvironment::from_variables(variable)
+        .map_err(|error| FlagError::Conflict(error.to_string()))?;
+    path.routes.shared_memory = settings.bool("shared_memory");
+    path.huge_pages |= settings.bool("huge_pages");
+    path.data_cpus = cpus(settings)?;
+    path.congestion = match settings.text("tcp_congestion") {
+        "auto" | "" => Congestion::Automatic,
+        "host" => Congestion::Host,
+        name => Congestion::Named(name.into()),
+    };
+    if let shards @ 1.. = settings.integer("data_shards") {
+        path.data_shards = shards;
+    }
+    if let Some(poll_us) = non_negative(settings, "poll_us") {
+        path.poll = Duration::from_micros(poll_us.into());
+    }
+    path.numa_node = non_negative(settings, "numa_node");
+    path.bind_address = match settings.optional_text("bind_address") {
+        None => None,
+        Some(text) => Some(
+            text.trim()
+                .parse()
+                .map_err(|_| refuse(settings, "bind_address", "an IP address of this host"))?,
+        ),
+    };
+    Ok(path)
+}
+
+fn non_negative(settings: &Settings, name: &str) -> Option<u32> {
+    u32::try_from(settings.integer::<i64>(name)).ok()
+}
+
+fn cpus(settings: &Settings) -> Result<Vec<usize>, FlagError> {
+    let parts = settings.text("data_cpus").split(',').map(str::trim);
+    let number = |part: &str| {
+        let number = part.parse::<u16>().ok();
+        number
+            .filter(|cpu| i128::from(*cpu) <= CPU_NUMBER_MAX)
+            .map(usize::from)
+            .ok_or_else(|| refuse(settings, "data_cpus", "CPU numbers such as 0,2,4"))
+    };
+    match settings.optional_text("data_cpus") {
+        None => Ok(Vec::new()),
+        Some(_) => parts.map(number).collect(),
+    }
+}

@@ -1,0 +1,223 @@
+//! Every setting of the node as data. Invariant: the first two groups hold Mooncake's flags with
+//! Mooncake's types and defaults; what is ours has a group of its own.
+
+use crate::limits::{
+    CPU_NUMBER_MAX, DATA_SHARDS_MAX, POLL_US_MAX, PORT_MAX, SEGMENT_BYTES_MAX, THREADS_MAX,
+    WAIT_MS_MAX,
+};
+use perigee_flags::{Flag, Kind, LOG_FLAGS, Program};
+
+const DUMMY_CLIENTS: &str = "RPC service for dummy clients";
+const SSD: &str = "SSD tier";
+const RDMA: &str = "RDMA transport";
+const ARENA: &str = "use --huge_pages for donated memory; there is no arena";
+
+/// The node as its settings see it.
+pub const NODE: Program = Program {
+    name: "perigee node",
+    version: env!("CARGO_PKG_VERSION"),
+    summary: "donates memory of this host to a KV-cache cluster and serves it to clients",
+    variable_prefix: "PERIGEE_NODE_",
+    tables: &[
+        ("Cluster", CLUSTER),
+        ("Memory", MEMORY),
+        ("HTTP", HTTP),
+        ("Data path", DATA_PATH),
+        ("Logs", LOG_FLAGS),
+    ],
+};
+
+const CLUSTER: &[Flag] = &[
+    Flag::new(
+        "config_path",
+        Kind::Text,
+        "",
+        "JSON or YAML file with settings of these names",
+    ),
+    Flag::new(
+        "host",
+        Kind::Text,
+        "0.0.0.0",
+        "Address or name by which other hosts reach this one; 0.0.0.0 takes the local address of \
+         the route to the master; HOST:PORT is taken whole",
+    ),
+    Flag::new(
+        "port",
+        Kind::Int32,
+        "50052",
+        "Port part of the segment's name; nothing listens on it, data goes over a port chosen by \
+         the system; 0 chooses a free name",
+    )
+    .within(0, PORT_MAX),
+    Flag::new(
+        "master_server_address",
+        Kind::Text,
+        "127.0.0.1:50051",
+        "HOST:PORT of the master",
+    )
+    .aliases(&["master_server_addr"]),
+    Flag::new(
+        "metadata_server",
+        Kind::Text,
+        "http://127.0.0.1:8080/metadata",
+        "P2PHANDSHAKE, or the http:// URL of a metadata service to register with; the default URL \
+         is used only when a service answers there",
+    ),
+    Flag::new(
+        "max_wait_time",
+        Kind::DurationMs,
+        "60s",
+        "Time to wait at the start for the master and a given metadata service; 0 tries once",
+    )
+    .within(0, WAIT_MS_MAX),
+    Flag::new(
+        "protocol",
+        Kind::Text,
+        "tcp",
+        "Protocol shown for the segment; bytes move over shared memory and TCP",
+    ),
+    Flag::new("device_names", Kind::Text, "", "RDMA devices")
+        .aliases(&["device_name", "rdma_devices"])
+        .not_built(RDMA),
+    Flag::new("tenant_id", Kind::Text, "default", "Tenant of this node"),
+    Flag::new(
+        "threads",
+        Kind::Int32,
+        "1",
+        "Threads that serve dummy clients",
+    )
+    .within(0, THREADS_MAX)
+    .not_built(DUMMY_CLIENTS),
+];
+
+const MEMORY: &[Flag] = &[
+    Flag::new(
+        "global_segment_size",
+        Kind::SizeBytes,
+        "4 GB",
+        "Memory to donate",
+    )
+    .within(0, SEGMENT_BYTES_MAX),
+    Flag::new(
+        "local_buffer_size",
+        Kind::SizeBytes,
+        "0",
+        "Buffer for dummy clients",
+    )
+    .within(0, SEGMENT_BYTES_MAX)
+    .not_built(DUMMY_CLIENTS),
+    Flag::new(
+        "huge_pages",
+        Kind::Bool,
+        "false",
+        "Donate memory in huge pages of the system's default size; also switched on by \
+         MC_STORE_USE_HUGEPAGE",
+    ),
+    Flag::new(
+        "numa_node",
+        Kind::Int32,
+        "-1",
+        "NUMA node of the donated memory; -1 lets the system choose",
+    )
+    .within(-1, CPU_NUMBER_MAX)
+    .variables(&["MC_STORE_NUMA_SOCKET_ID"]),
+    Flag::new(
+        "use_mmap_arena_allocator",
+        Kind::Bool,
+        "false",
+        "Arena for mapped buffers",
+    )
+    .ignored(ARENA),
+    Flag::new(
+        "mmap_arena_pool_size",
+        Kind::Uint64,
+        "8589934592",
+        "Bytes of the arena for mapped buffers",
+    )
+    .ignored(ARENA),
+    Flag::new(
+        "enable_offload",
+        Kind::Bool,
+        "false",
+        "Move objects to an SSD",
+    )
+    .not_built(SSD),
+    Flag::new(
+        "start_offload_rpc_server",
+        Kind::Bool,
+        "true",
+        "Serve reads of objects on the SSD",
+    )
+    .not_built(SSD),
+];
+
+const HTTP: &[Flag] = &[
+    Flag::new(
+        "enable_http_server",
+        Kind::Bool,
+        "false",
+        "Serve /health, /metrics, /metrics/summary, /livez and /readyz",
+    ),
+    Flag::new(
+        "http_port",
+        Kind::Int32,
+        "9300",
+        "Port of the HTTP server; 0 lets the system choose",
+    )
+    .within(0, PORT_MAX),
+    Flag::new(
+        "http_host",
+        Kind::Text,
+        "0.0.0.0",
+        "IP address the HTTP server listens on",
+    ),
+];
+
+const DATA_PATH: &[Flag] = &[
+    Flag::new(
+        "shared_memory",
+        Kind::Bool,
+        "true",
+        "Let clients of this host map the donated memory",
+    )
+    .variables(&["PERIGEE_SHARED_MEMORY"]),
+    Flag::new(
+        "data_shards",
+        Kind::Int32,
+        "0",
+        "Executors that serve donated memory over TCP; 0 means one for each 8 cores, 1 to 4",
+    )
+    .within(0, DATA_SHARDS_MAX)
+    .variables(&["PERIGEE_DATA_SHARDS"]),
+    Flag::new(
+        "data_cpus",
+        Kind::Text,
+        "",
+        "CPU numbers to bind the data shards to, separated by commas; empty binds none",
+    )
+    .variables(&["PERIGEE_DATA_CPUS"]),
+    Flag::new(
+        "bind_address",
+        Kind::Text,
+        "",
+        "IP address of the data port; empty takes the address of the node's name",
+    )
+    .variables(&["MC_TCP_BIND_ADDRESS"]),
+    Flag::new(
+        "tcp_congestion",
+        Kind::Text,
+        "auto",
+        "Congestion control of data connections: a name the kernel knows, host for the system's \
+         setting, or auto",
+    )
+    .variables(&["PERIGEE_TCP_CONGESTION"]),
+    Flag::new(
+        "poll_us",
+        Kind::Int32,
+        "-1",
+        "Microseconds a data shard polls after its last work before it sleeps; -1 takes the \
+         built-in value",
+    )
+    .within(-1, POLL_US_MAX)
+    .variables(&["PERIGEE_POLL_US"]),
+];

@@ -1,0 +1,178 @@
+//! The configuration of a start. Invariant: no test reads the environment of the test process.
+
+use super::table::NODE;
+use super::*;
+use perigee_shard::Congestion;
+
+fn load_with(arguments: &[&str], variables: &[(&str, &str)]) -> Result<NodeConfig, FlagError> {
+    let arguments: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
+    match NodeConfig::load(&arguments, &Environment::of(variables))? {
+        Start::Serve(config) => Ok(*config),
+        Start::Print(text) => panic!("printed {text}"),
+    }
+}
+
+fn load(arguments: &[&str]) -> Result<NodeConfig, FlagError> {
+    load_with(arguments, &[])
+}
+
+fn name(arguments: &[&str]) -> NodeName {
+    load(arguments).unwrap().name
+}
+
+#[test]
+fn tables_are_sound() {
+    assert_eq!(NODE.check(), Vec::<String>::new());
+}
+
+#[test]
+fn defaults_are_those_of_mooncake() {
+    let config = load(&[]).unwrap();
+    assert_eq!(config.name, NodeName::OfRoute(50052));
+    assert_eq!(config.master, "127.0.0.1:50051");
+    assert_eq!(config.segment_bytes, 4 << 30);
+    assert_eq!(
+        (config.protocol.as_str(), config.tenant.as_str()),
+        ("tcp", "default")
+    );
+    assert_eq!((config.http, config.max_wait.as_secs()), (None, 60));
+    let url = "http://127.0.0.1:8080/metadata".to_owned();
+    assert_eq!(config.metadata, Metadata::IfThere(url));
+    assert_eq!((config.warnings, config.changed), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn command_line_of_the_mooncake_guide_is_read() {
+    let config = load(&[
+        "--global_segment_size=4GB",
+        "--master_server_address",
+        "10.0.0.1:50051",
+        "--metadata_server=P2PHANDSHAKE",
+        "-host=10.0.0.2",
+        "--protocol=rdma",
+        "--enable_http_server",
+        "--http_port=9301",
+    ])
+    .unwrap();
+    assert_eq!(config.name, NodeName::Given("10.0.0.2:50052".to_owned()));
+    assert_eq!(config.master, "10.0.0.1:50051");
+    assert_eq!(
+        config.metadata,
+        Metadata::Required("P2PHANDSHAKE".to_owned())
+    );
+    assert_eq!(config.http, Some("0.0.0.0:9301".parse().unwrap()));
+}
+
+#[test]
+fn a_default_metadata_server_that_is_written_out_is_required() {
+    let url = "http://127.0.0.1:8080/metadata";
+    let config = load(&[&format!("--metadata_server={url}")]).unwrap();
+    assert_eq!(config.metadata, Metadata::Required(url.to_owned()));
+}
+
+#[test]
+fn hosts_get_the_port_unless_they_have_one() {
+    assert_eq!(
+        name(&["--host=node-7"]),
+        NodeName::Given("node-7:50052".to_owned())
+    );
+    assert_eq!(
+        name(&["--host=fe80::1"]),
+        NodeName::Given("[fe80::1]:50052".to_owned())
+    );
+    assert_eq!(
+        name(&["--host=[fe80::1]"]),
+        NodeName::Given("[fe80::1]:50052".to_owned())
+    );
+    assert_eq!(name(&["--host=a:9"]), NodeName::Given("a:9".to_owned()));
+    assert_eq!(
+        name(&["--host=a", "--port=0"]),
+        NodeName::Given("a".to_owned())
+    );
+    assert_eq!(name(&["--host=::", "--port=7"]), NodeName::OfRoute(7));
+    assert!(load(&["--host=a:9", "--port=8"]).unwrap().warnings[0].contains("port of its own"));
+}
+
+#[test]
+fn values_that_cannot_be_used_are_refused_by_name() {
+    for (argument, part) in [
+        ("--global_segment_size=-1", "global_segment_size"),
+        ("--global_segment_size=50%", "global_segment_size"),
+        ("--master_server_address=nowhere", "such as 10.0.0.1:50051"),
+        ("--master_server_address=:1", "master_server_address"),
+        ("--metadata_server=etcd://a:2379", "not built yet"),
+        ("--host=a:b:c", "host"),
+        ("--host=two words", "host"),
+        ("--data_cpus=0,x", "data_cpus"),
+        ("--bind_address=here", "bind_address"),
+        ("--port=70000", "port"),
+        ("--max_wait_time=soon", "max_wait_time"),
+    ] {
+        let text = load(&[argument]).unwrap_err().to_string();
+        assert!(text.contains(part), "{argument}: {text}");
+    }
+    let text = load(&["--enable_http_server", "--http_host=x"])
+        .unwrap_err()
+        .to_string();
+    assert!(text.contains("http_host"), "{text}");
+}
+
+#[test]
+fn features_not_built_are_named_in_one_warning() {
+    let config = load(&["--threads=8", "--local_buffer_size=1GB", "--enable_offload"]).unwrap();
+    assert_eq!(config.warnings.len(), 1);
+    for part in [
+        "threads",
+        "local_buffer_size",
+        "dummy clients",
+        "enable_offload",
+    ] {
+        assert!(
+            config.warnings[0].contains(part),
+            "{part}: {}",
+            config.warnings[0]
+        );
+    }
+}
+
+#[test]
+fn a_node_without_memory_is_told_that_it_is_of_little_use() {
+    let config = load(&["--global_segment_size=0"]).unwrap();
+    assert!(config.warnings[0].contains("donates nothing"));
+}
+
+#[test]
+fn data_path_settings_reach_the_store() {
+    let path = load(&[
+        "--noshared_memory",
+        "--data_shards=3",
+        "--data_cpus=1, 2",
+        "--numa_node=0",
+        "--huge_pages",
+        "--tcp_congestion=bbr",
+        "--poll_us=7",
+        "--bind_address=127.0.0.1",
+    ])
+    .unwrap()
+    .environment;
+    assert!(!path.routes.shared_memory && path.huge_pages);
+    assert_eq!((path.data_shards, path.data_cpus), (3, vec![1, 2]));
+    assert_eq!((path.numa_node, path.poll.as_micros()), (Some(0), 7));
+    assert_eq!(path.congestion, Congestion::Named("bbr".into()));
+    assert_eq!(path.bind_address, Some("127.0.0.1".parse().unwrap()));
+}
+
+#[test]
+fn variables_of_clients_are_read_and_flags_win() {
+    let variables = [
+        ("PERIGEE_SHARED_MEMORY", "0"),
+        ("PERIGEE_DATA_SHARDS", "2"),
+        ("MC_STORE_USE_HUGEPAGE", "anything"),
+        ("PERIGEE_POLL_US", "9"),
+    ];
+    let path = load_with(&["--poll_us=7"], &variables).unwrap().environment;
+    assert!(!path.routes.shared_memory && path.huge_pages);
+    assert_eq!((path.data_shards, path.poll.as_micros()), (2, 7));
+    let unset = load(&[]).unwrap().environment;
+    assert_eq!(unset.poll, perigee_shard::POLL_DEFAULT);
+}

@@ -1,0 +1,128 @@
+//! The node as a program, from configuration to a clean stop. Invariant: a stop signal ends it with
+//! success at any moment, also while it still waits for its master.
+
+use crate::config::NodeConfig;
+use crate::error::NodeError;
+use crate::limits::CLOSE_DEADLINE;
+use crate::opening;
+use crate::signals::StopSignals;
+use crate::status_page::{StatusPage, StoreSlot};
+use nix::sys::signal::Signal;
+use perigee_http::HttpHandle;
+use perigee_store::Store;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+enum Event {
+    Opened(Box<Result<Store, NodeError>>),
+    Stop(Signal),
+}
+
+/// Donates and serves until SIGTERM or SIGINT.
+///
+/// A signal during the start ends the process without a farewell: a segment that was mounted in
+/// that moment leaves the cluster with the client's time to live.
+///
+/// # Errors
+/// A port is taken, memory is not to be had, or the master does not come up in time; the message
+/// says what to change.
+pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
+    let signals = StopSignals::block()?;
+    announce_settings(config);
+    let slot = StoreSlot::default();
+    let page = start_page(config, &slot)?;
+    let (send, events) = channel();
+    watch(signals, send.clone())?;
+    open_aside(config, send)?;
+    if let Some(store) = wait_until_open(&events)? {
+        let store = slot.fill(store);
+        announce_ready(config, &store, page.as_ref());
+        wait_for_stop(&events);
+        signals.unblock();
+        leave(store);
+    }
+    if let Some(page) = page {
+        page.stop();
+    }
+    tracing::info!("Stopped");
+    Ok(())
+}
+
+fn announce_settings(config: &NodeConfig) {
+    for line in &config.changed {
+        tracing::info!("Setting {line}");
+    }
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+}
+
+fn start_page(config: &NodeConfig, slot: &StoreSlot) -> Result<Option<HttpHandle>, NodeError> {
+    let start = |address| StatusPage::start(address, slot.clone());
+    let page = config.http.map(start).transpose()?;
+    if let Some(page) = &page {
+        tracing::info!(http = %page.local_addr(), "HTTP server started");
+    }
+    Ok(page)
+}
+
+fn watch(signals: StopSignals, send: Sender<Event>) -> io::Result<()> {
+    // Nobody receives only when the program is ending already.
+    signals.watch(move |signal| drop(send.send(Event::Stop(signal))))
+}
+
+/// Opens the store on a thread of its own, so that a stop signal is heard meanwhile.
+fn open_aside(config: &NodeConfig, send: Sender<Event>) -> io::Result<()> {
+    let config = config.clone();
+    let work = move || drop(send.send(Event::Opened(Box::new(opening::open(&config)))));
+    std::thread::Builder::new()
+        .name("perigee-open".to_owned())
+        .spawn(work)
+        .map(drop)
+}
+
+/// The opened store, or nothing when a signal came first.
+fn wait_until_open(events: &Receiver<Event>) -> Result<Option<Store>, NodeError> {
+    match events.recv() {
+        Ok(Event::Opened(opened)) => opened.map(Some),
+        Ok(Event::Stop(signal)) => {
+            tracing::info!(%signal, "Stopping before the node was ready");
+            Ok(None)
+        }
+        Err(_) => Err(io::Error::other("the opening thread ended without a result").into()),
+    }
+}
+
+fn wait_for_stop(events: &Receiver<Event>) {
+    if let Ok(Event::Stop(signal)) = events.recv() {
+        tracing::info!(%signal, "Stopping");
+    }
+}
+
+fn announce_ready(config: &NodeConfig, store: &Store, page: Option<&HttpHandle>) {
+    let http = page.map(|page| page.local_addr().to_string());
+    tracing::info!(
+        name = store.hostname(),
+        segment_bytes = config.segment_bytes,
+        master = config.master,
+        http = http.as_deref().unwrap_or("off"),
+        "Ready"
+    );
+}
+
+/// Unmounts and closes, for a bounded time: the memory is given back with the process anyway.
+fn leave(store: Arc<Store>) {
+    let (send, closed) = channel();
+    let close = move || {
+        store.close();
+        // Nobody waits any more when closing took too long.
+        let _ = send.send(());
+    };
+    let thread = std::thread::Builder::new()
+        .name("perigee-close".to_owned())
+        .spawn(close);
+    if thread.is_err() || closed.recv_timeout(CLOSE_DEADLINE).is_err() {
+        tracing::warn!("The store did not close in time; ending without it");
+    }
+}

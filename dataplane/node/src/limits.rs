@@ -1,0 +1,36 @@
+//! Bounds of the node daemon. Invariant: every wait of this crate names its constant here.
+
+use std::time::Duration;
+
+/// Largest port number.
+pub const PORT_MAX: i128 = 65_535;
+
+/// Most memory one node may donate, in bytes (64 TiB).
+pub const SEGMENT_BYTES_MAX: i128 = 1 << 46;
+
+/// Longest time a start may wait for its master, in milliseconds (one day).
+pub const WAIT_MS_MAX: i128 = 24 * 3600 * 1000;
+
+/// Most shards that serve donated memory.
+pub const DATA_SHARDS_MAX: i128 = 64;
+
+/// Highest CPU or NUMA node number that a setting may name.
+pub const CPU_NUMBER_MAX: i128 = 8191;
+
+/// Longest busy polling of a data shard, in microseconds.
+pub const POLL_US_MAX: i128 = 1_000_000;
+
+/// Most threads that the older setting may name.
+pub const THREADS_MAX: i128 = 4096;
+
+/// Pause between two attempts to join the cluster.
+pub const ATTEMPT_PAUSE: Duration = Duration::from_secs(1);
+
+/// Longest wait for one TCP connection that only asks whether somebody listens.
+pub const PROBE_DEADLINE: Duration = Duration::from_secs(2);
+
+/// Pause between two log lines about the same obstacle.
+pub const OBSTACLE_LOG_PAUSE: Duration = Duration::from_secs(10);
+
+/// Longest time that leaving the cluster may take before the program ends without it.
+pub const CLOSE_DEADLINE: Duration = Duration::from_secs(12);

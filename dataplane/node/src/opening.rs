@@ -1,0 +1,182 @@
+//! Joining the cluster, with patience. Invariant: memory is allocated only after the master was
+//! seen to listen, and the whole wait ends with the configured time.
+
+use crate::config::build::with_port;
+use crate::config::{Metadata, NodeConfig, NodeName};
+use crate::error::NodeError;
+use crate::limits::{ATTEMPT_PAUSE, OBSTACLE_LOG_PAUSE};
+use crate::route::{local_address_towards, probe};
+use perigee_flags::FlagError;
+use perigee_rpc::CallError;
+use perigee_schemas::Status;
+use perigee_store::{Store, StoreConfig, StoreError};
+use std::time::Instant;
+
+/// What the store calls the setting `host`.
+const LOCAL_HOSTNAME: &str = "local_hostname";
+
+/// Word for "register with the master only".
+const NO_METADATA: &str = "P2PHANDSHAKE";
+
+/// Opens the store of a node, waiting for the master as long as the configuration says.
+///
+/// # Errors
+/// A setting is wrong, memory is not to be had, or the time is over.
+pub(crate) fn open(config: &NodeConfig) -> Result<Store, NodeError> {
+    let started = Instant::now();
+    let mut metadata = starting_metadata(&config.metadata);
+    let mut reported = Reported::default();
+    loop {
+        let obstacle = match attempt(config, &metadata) {
+            Ok(store) => return Ok(store),
+            Err(Refusal::Final(error)) => return Err(error),
+            Err(Refusal::Metadata(reason)) if is_optional(&config.metadata) => {
+                tracing::info!("{reason}; going on without it, the master is enough");
+                NO_METADATA.clone_into(&mut metadata);
+                continue;
+            }
+            Err(Refusal::Metadata(reason)) => Obstacle::new(reason, Status::RpcFail),
+            Err(Refusal::NotYet(obstacle)) => obstacle,
+        };
+        let waited = started.elapsed();
+        if waited + ATTEMPT_PAUSE > config.max_wait {
+            return Err(NodeError::GaveUp {
+                waited,
+                reason: obstacle.reason,
+                status: obstacle.status,
+            });
+        }
+        reported.report(
+            &obstacle.reason,
+            config.max_wait.saturating_sub(waited).as_secs(),
+        );
+        std::thread::sleep(ATTEMPT_PAUSE);
+    }
+}
+
+/// Something that may go away by itself.
+struct Obstacle {
+    reason: String,
+    status: Status,
+}
+
+impl Obstacle {
+    fn new(reason: String, status: Status) -> Self {
+        Self { reason, status }
+    }
+}
+
+enum Refusal {
+    Final(NodeError),
+    Metadata(String),
+    NotYet(Obstacle),
+}
+
+fn attempt(config: &NodeConfig, metadata: &str) -> Result<Store, Refusal> {
+    let unreachable = |error: std::io::Error| {
+        let reason = format!("Master {} cannot be reached: {error}", config.master);
+        Refusal::NotYet(Obstacle::new(reason, Status::RpcFail))
+    };
+    probe(&config.master).map_err(unreachable)?;
+    let local_hostname = match &config.name {
+        NodeName::Given(name) => name.clone(),
+        NodeName::OfRoute(port) => {
+            let address = local_address_towards(&config.master).map_err(unreachable)?;
+            with_port(&address.to_string(), *port)
+        }
+    };
+    let store = StoreConfig {
+        local_hostname,
+        metadata_server: metadata.to_owned(),
+        global_segment_bytes: config.segment_bytes,
+        local_buffer_bytes: 0,
+        protocol: config.protocol.clone(),
+        device_name: config.device_names.clone(),
+        master_server_address: config.master.clone(),
+        tenant_id: config.tenant.clone(),
+        http_port: None,
+    };
+    Store::open_with(store, &config.environment).map_err(refusal)
+}
+
+fn refusal(error: StoreError) -> Refusal {
+    let not_yet = match &error {
+        StoreError::Metadata { .. } => return Refusal::Metadata(error.to_string()),
+        StoreError::Config { name, reason, .. } => {
+            let setting = if *name == LOCAL_HOSTNAME {
+                "host"
+            } else {
+                name
+            };
+            let conflict = format!("Setting `{setting}` cannot be used: {reason}");
+            return Refusal::Final(FlagError::Conflict(conflict).into());
+        }
+        StoreError::Master(CallError::Refused { status, .. }) => {
+            *status == Status::UnavailableInCurrentStatus
+        }
+        StoreError::Master(call) => matches!(
+            call,
+            CallError::Address { .. }
+                | CallError::Unreachable { .. }
+                | CallError::Broken { .. }
+                | CallError::Io(_)
+                | CallError::Deadline(_)
+        ),
+        _ => false,
+    };
+    if not_yet {
+        Refusal::NotYet(Obstacle::new(error.to_string(), error.status()))
+    } else {
+        Refusal::Final(error.into())
+    }
+}
+
+fn is_optional(metadata: &Metadata) -> bool {
+    matches!(metadata, Metadata::IfThere(_))
+}
+
+/// The metadata server of the first attempt: the default URL only if somebody listens there.
+fn starting_metadata(metadata: &Metadata) -> String {
+    match metadata {
+        Metadata::Required(server) => server.clone(),
+        Metadata::IfThere(url) => {
+            let authority = url
+                .trim_start_matches("http://")
+                .split('/')
+                .next()
+                .unwrap_or_default();
+            match probe(authority) {
+                Ok(()) => url.clone(),
+                Err(_) => {
+                    tracing::debug!(url, "No metadata service there; the master is enough");
+                    NO_METADATA.to_owned()
+                }
+            }
+        }
+    }
+}
+
+/// What was logged last: one line per obstacle, and again after a while.
+#[derive(Default)]
+struct Reported {
+    last: Option<(String, Instant)>,
+}
+
+impl Reported {
+    fn report(&mut self, reason: &str, remaining_s: u64) {
+        if self.is_known(reason) {
+            return;
+        }
+        tracing::warn!(remaining_s, "Not in the cluster yet, trying on: {reason}");
+        self.last = Some((reason.to_owned(), Instant::now()));
+    }
+
+    fn is_known(&self, reason: &str) -> bool {
+        self.last
+            .as_ref()
+            .is_some_and(|(last, at)| last == reason && at.elapsed() < OBSTACLE_LOG_PAUSE)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,74 @@
+//! Waiting for a master that is not there. Invariant: the ports used here were free a moment ago.
+
+use super::*;
+use crate::config::Start;
+use perigee_flags::Environment;
+use std::net::TcpListener;
+
+fn config(arguments: &[&str]) -> NodeConfig {
+    let arguments: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
+    match NodeConfig::load(&arguments, &Environment::default()).unwrap() {
+        Start::Serve(config) => *config,
+        Start::Print(text) => panic!("printed {text}"),
+    }
+}
+
+fn unused_address() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().to_string()
+}
+
+#[test]
+fn a_start_without_patience_gives_up_and_names_the_master() {
+    let address = unused_address();
+    let master = format!("--master_server_address={address}");
+    let error = open(&config(&[&master, "--max_wait_time=0"])).unwrap_err();
+    assert!(matches!(error, NodeError::GaveUp { .. }), "{error}");
+    assert!(error.to_string().contains(&address), "{error}");
+    assert_eq!(error.exit_code(), Status::RpcFail.exit());
+}
+
+#[test]
+fn the_default_metadata_service_is_left_out_when_nobody_listens() {
+    let url = format!("http://{}/metadata", unused_address());
+    assert_eq!(
+        starting_metadata(&Metadata::IfThere(url.clone())),
+        NO_METADATA
+    );
+    assert_eq!(starting_metadata(&Metadata::Required(url.clone())), url);
+}
+
+#[test]
+fn the_default_metadata_service_is_used_when_somebody_listens() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/metadata", listener.local_addr().unwrap());
+    assert_eq!(starting_metadata(&Metadata::IfThere(url.clone())), url);
+}
+
+#[test]
+fn an_obstacle_is_reported_once_until_it_changes() {
+    let mut reported = Reported::default();
+    reported.report("refused", 9);
+    assert!(reported.is_known("refused"));
+    assert!(!reported.is_known("timed out"));
+}
+
+#[test]
+fn a_refused_segment_is_final() {
+    let refused = refusal(StoreError::Mount(Status::InvalidParams));
+    assert!(matches!(refused, Refusal::Final(_)));
+}
+
+#[test]
+fn a_host_that_is_not_ours_is_refused_by_the_name_of_the_flag() {
+    let refused = refusal(StoreError::Config {
+        name: LOCAL_HOSTNAME,
+        value: "elsewhere:1".to_owned(),
+        reason: "it does not resolve".to_owned(),
+    });
+    let Refusal::Final(error) = refused else {
+        panic!("a wrong host never becomes right by waiting");
+    };
+    assert!(error.to_string().contains("`host`"), "{error}");
+    assert_eq!(error.exit_code(), perigee_flags::USAGE_EXIT_CODE);
+}

@@ -1,0 +1,128 @@
+//! The HTTP routes of a process that holds a store. Invariant: the routes answer from the first
+//! moment on, also while the store is still being opened.
+
+use crate::summary::summary_text;
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use perigee_http::{HttpHandle, HttpServer, StartError};
+use perigee_metrics::{BuildInfo, ClientCells, Samples, exposition};
+use perigee_store::Store;
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+
+/// Health code of a store that is not open.
+const NOT_OPEN: i32 = 1;
+/// Health code of a store whose master does not answer.
+const MASTER_SILENT: i32 = 2;
+
+const BUILD: BuildInfo = BuildInfo {
+    version: env!("CARGO_PKG_VERSION"),
+    commit: match option_env!("PERIGEE_COMMIT") {
+        Some(commit) => commit,
+        None => "unknown",
+    },
+};
+
+/// Where the store of this process will be once it is open.
+#[derive(Debug, Clone, Default)]
+pub struct StoreSlot {
+    store: Arc<OnceLock<Arc<Store>>>,
+}
+
+impl StoreSlot {
+    /// A slot that is filled from the start.
+    #[must_use]
+    pub fn of(store: Arc<Store>) -> Self {
+        Self {
+            store: Arc::new(OnceLock::from(store)),
+        }
+    }
+
+    /// Puts the store in; the first one stays.
+    pub(crate) fn fill(&self, store: Store) -> Arc<Store> {
+        Arc::clone(self.store.get_or_init(|| Arc::new(store)))
+    }
+
+    /// 0 healthy, 1 not open, 2 the master does not answer. Asks the master, so it may block.
+    fn health(&self) -> i32 {
+        self.store.get().map_or(NOT_OPEN, |store| store.health())
+    }
+
+    fn metrics(&self) -> String {
+        let nothing = ClientCells::default();
+        let cells = self.store.get().map_or(&nothing, |store| store.cells());
+        Samples::of_client([cells], "real", BUILD).render()
+    }
+}
+
+/// Serves `/health`, `/metrics`, `/metrics/summary`, `/livez` and `/readyz`.
+#[derive(Debug)]
+pub struct StatusPage;
+
+impl StatusPage {
+    /// Serves the routes at `address` on a thread of its own.
+    ///
+    /// # Errors
+    /// The address cannot be bound.
+    pub fn start(address: SocketAddr, slot: StoreSlot) -> Result<HttpHandle, StartError> {
+        HttpServer::start("node", address, router(slot))
+    }
+}
+
+fn router(slot: StoreSlot) -> Router {
+    Router::new()
+        .route("/livez", get(|| async { "ok" }))
+        .route("/readyz", get(ready))
+        .route("/health", get(health))
+        .route("/metrics", get(metrics))
+        .route("/metrics/summary", get(summary))
+        .fallback(|| async { (StatusCode::NOT_FOUND, "404 Not Found") })
+        .with_state(slot)
+}
+
+/// Runs a question that may block on a helper thread.
+async fn health_code(slot: StoreSlot) -> i32 {
+    match tokio::task::spawn_blocking(move || slot.health()).await {
+        Ok(code) => code,
+        Err(error) => {
+            tracing::error!(%error, "The health of the store could not be read");
+            NOT_OPEN
+        }
+    }
+}
+
+async fn health(State(slot): State<StoreSlot>) -> Response {
+    let code = health_code(slot).await;
+    let (status, word) = match code {
+        0 => (StatusCode::OK, "healthy"),
+        _ => (StatusCode::SERVICE_UNAVAILABLE, "unhealthy"),
+    };
+    let body = format!("{{\"status\":\"{word}\",\"code\":{code}}}");
+    (status, [(CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+async fn ready(State(slot): State<StoreSlot>) -> Response {
+    let reason = match health_code(slot).await {
+        0 => return "ready".into_response(),
+        MASTER_SILENT => "The master does not answer",
+        _ => "The store is not open: starting or stopping",
+    };
+    (StatusCode::SERVICE_UNAVAILABLE, reason).into_response()
+}
+
+async fn metrics(State(slot): State<StoreSlot>) -> Response {
+    let content_type = [(CONTENT_TYPE, exposition::CONTENT_TYPE)];
+    (content_type, slot.metrics()).into_response()
+}
+
+async fn summary(State(slot): State<StoreSlot>) -> Response {
+    let content_type = [(CONTENT_TYPE, "text/plain")];
+    (content_type, summary_text(&slot.metrics())).into_response()
+}
+
+#[cfg(test)]
+mod tests;

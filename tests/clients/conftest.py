@@ -1,0 +1,55 @@
+"""Fixtures: a cluster whose leases are short, and client processes of it."""
+
+import os
+
+import pytest
+from client_process import ClientProcess
+
+from bench.demo.cluster import Cluster
+
+NODES = 2
+POOL_BYTES = 256 << 20
+#: Long enough for every get of these tests, short enough to wait for its end.
+LEASE_MS = 2000
+CORE_LIMIT_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+
+
+class ShortLeaseCluster(Cluster):
+    """The demo's cluster with leases that a test can wait for."""
+
+    def launch(self, name, program_name, *flags):
+        if name == "master":
+            flags = (*flags, f"--default_kv_lease_ttl={LEASE_MS}")
+        super().launch(name, program_name, *flags)
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    running = ShortLeaseCluster(NODES, POOL_BYTES // NODES, str(tmp_path))
+    try:
+        yield running
+        for process in running.processes:
+            process.check_running()
+    finally:
+        complaints = running.stop()
+    assert complaints == [] or os.environ.get("PERIGEE_CLIENTS_CONTROL"), complaints
+
+
+@pytest.fixture
+def client(cluster, tmp_path):
+    """Starts `function` of a driver module in a process of its own, as `module:function`."""
+    started = []
+
+    def start(function, environment=None, **arguments):
+        process = ClientProcess(
+            function,
+            {"master": cluster.master_address, "http_port": cluster.http_port, **arguments},
+            tmp_path / f"client-{len(started) + 1}",
+            {**CORE_LIMIT_ENVIRONMENT, **(environment or {})},
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()

@@ -1,0 +1,167 @@
+//! The table of commands. Invariant: the overview, the multi-call names and the dispatch all read
+//! this table.
+
+use crate::failure::Failure;
+use crate::invocation::{Invocation, Task};
+use crate::{daemon, inspect, output, status};
+use perigee_flags::{Environment, nearest};
+use std::fmt::Write as _;
+
+/// One command of the program.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Command {
+    /// The word after `perigee`.
+    pub(crate) name: &'static str,
+    /// Mooncake's program of the same kind, if there is one.
+    pub(crate) personality: Option<&'static str>,
+    /// What it does, for the overview.
+    summary: &'static str,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Master,
+    Node,
+    Metadata,
+    Status,
+    Inspect,
+}
+
+/// All commands, in the order of the overview.
+pub(crate) const COMMANDS: &[Command] = &[
+    Command {
+        name: "master",
+        personality: Some("mooncake_master"),
+        summary: "Serve metadata, placement, leases and eviction of a cluster",
+        kind: Kind::Master,
+    },
+    Command {
+        name: "node",
+        personality: Some("mooncake_client"),
+        summary: "Donate memory of this host to a cluster",
+        kind: Kind::Node,
+    },
+    Command {
+        name: "metadata",
+        personality: Some("mooncake_http_metadata_server"),
+        summary: "Serve the HTTP metadata service of transfer engines",
+        kind: Kind::Metadata,
+    },
+    Command {
+        name: "status",
+        personality: None,
+        summary: "Show the segments of a cluster and how full they are",
+        kind: Kind::Status,
+    },
+    Command {
+        name: "inspect",
+        personality: None,
+        summary: "Show built-in numbers: perigee inspect limits",
+        kind: Kind::Inspect,
+    },
+];
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0   done; for a server: ended by SIGTERM or SIGINT
+  2   a setting is wrong; the message says which and what to write
+  64  no such command, or an argument the cluster refused
+  69  a port is taken, or the master does not answer
+  70  a defect of this program or a refusal of the system
+  75  try again later: no answer in time, or no room
+  76  the master speaks another protocol version
+";
+
+/// Does what was asked for.
+pub(crate) fn execute(invocation: &Invocation, environment: &Environment) -> Result<(), Failure> {
+    match &invocation.task {
+        Task::Help => Ok(output::print(&overview())?),
+        Task::Version => {
+            let version = env!("CARGO_PKG_VERSION");
+            Ok(output::print(&format!(
+                "{} {version}\n",
+                invocation.program
+            ))?)
+        }
+        Task::Nothing => Err(Failure::NoCommand),
+        Task::Unknown(word) => Err(unknown(word)),
+        Task::Run(command) => run(command, invocation, environment),
+    }
+}
+
+fn run(
+    command: &Command,
+    invocation: &Invocation,
+    environment: &Environment,
+) -> Result<(), Failure> {
+    match command.kind {
+        Kind::Master => daemon::master(invocation, environment),
+        Kind::Node => daemon::node(invocation, environment),
+        Kind::Metadata => daemon::metadata(invocation, environment),
+        Kind::Status => status::run(invocation, environment),
+        Kind::Inspect => inspect::run(invocation, environment),
+    }
+}
+
+fn unknown(word: &str) -> Failure {
+    let names = COMMANDS.iter().map(|command| command.name);
+    Failure::UnknownCommand {
+        written: word.chars().take(80).collect(),
+        suggestion: nearest(word, names.chain(["help", "version"])),
+    }
+}
+
+/// Text of `perigee --help`.
+fn overview() -> String {
+    let mut text = format!(
+        "perigee {}: a distributed KV-cache store for LLM inference\n\n\
+         Usage: perigee COMMAND [--name=value ...]\n\nCommands:\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    for command in COMMANDS {
+        let also = command
+            .personality
+            .map_or_else(String::new, |name| format!(" (also as {name})"));
+        let _ = writeln!(text, "  {:<10}{}{also}", command.name, command.summary);
+    }
+    text.push_str("  help      Show this text, or the settings of one command\n");
+    text.push_str("  version   Show the version\n\n");
+    text.push_str("perigee COMMAND --help lists the settings of a command.\n");
+    text.push_str(
+        "PERIGEE_LOG=perigee_store=debug,info filters logs; PERIGEE_LOG_FORMAT=json writes JSON.\n\n",
+    );
+    text.push_str(EXIT_CODES);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_overview_names_every_command_and_personality() {
+        let text = overview();
+        for command in COMMANDS {
+            assert!(text.contains(&format!("\n  {} ", command.name)), "{text}");
+            if let Some(name) = command.personality {
+                assert!(text.contains(name), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn lines_of_the_overview_fit_a_terminal() {
+        for line in overview().lines() {
+            assert!(line.chars().count() <= 100, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_slip_gets_a_suggestion_and_noise_gets_none() {
+        let text = unknown("mastr").to_string();
+        assert!(text.contains("did you mean `master`?"), "{text}");
+        let text = unknown("xyzzyxyzzy").to_string();
+        assert!(!text.contains("did you mean"), "{text}");
+    }
+}

@@ -1,0 +1,65 @@
+//! Why the program ends without success. Invariant: every failure has one exit code, and the same
+//! status has the same code wherever it comes from.
+
+use perigee_flags::FlagError;
+use perigee_http::StartError;
+use perigee_node::NodeError;
+use perigee_rpc::CallError;
+use perigee_schemas::Status;
+use perigee_service::DaemonError;
+
+/// Why the program ends without success.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// Nothing was asked for.
+    #[error("No command; perigee --help lists them")]
+    NoCommand,
+    /// The first word is no command.
+    #[error("Unknown command `{written}`{} perigee --help lists all", hint(.suggestion))]
+    UnknownCommand {
+        /// The word, shortened.
+        written: String,
+        /// The closest command.
+        suggestion: Option<&'static str>,
+    },
+    /// A setting is wrong.
+    #[error(transparent)]
+    Settings(#[from] FlagError),
+    /// The master could not start.
+    #[error(transparent)]
+    Master(#[from] DaemonError),
+    /// The node could not start.
+    #[error(transparent)]
+    Node(#[from] NodeError),
+    /// An HTTP service could not start.
+    #[error(transparent)]
+    Http(#[from] StartError),
+    /// The master was asked and did not answer.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The system refused something.
+    #[error("The system refused: {0}")]
+    System(#[from] std::io::Error),
+}
+
+impl Failure {
+    /// The exit code of the program.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::NoCommand | Self::UnknownCommand { .. } => Status::InvalidParams.exit(),
+            Self::Settings(error) => error.exit_code(),
+            Self::Master(error) => error.exit_code(),
+            Self::Node(error) => error.exit_code(),
+            Self::Http(_) => Status::RpcFail.exit(),
+            Self::Call(error) => error.status().exit(),
+            Self::System(_) => Status::InternalError.exit(),
+        }
+    }
+}
+
+fn hint(suggestion: &Option<&'static str>) -> String {
+    suggestion.map_or_else(
+        || ";".to_owned(),
+        |name| format!("; did you mean `{name}`?"),
+    )
+}

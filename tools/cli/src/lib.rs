@@ -1,1 +1,0 @@
-//! The perigee program, also under Mooncake's program names.

@@ -1,0 +1,29 @@
+//! The perigee program. Invariant: whatever it is started as, wrong input ends it with one line on
+//! standard error and an exit code of the table in the help text, never with a panic.
+
+mod commands;
+mod daemon;
+mod failure;
+mod inspect;
+mod invocation;
+mod limits;
+mod logging;
+mod output;
+mod signals;
+mod status;
+
+use invocation::Invocation;
+use perigee_flags::Environment;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    let invocation = Invocation::read(words.collect());
+    match commands::execute(&invocation, &Environment::of_process()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output::complain(&format!("{}: error: {failure}\n", invocation.program));
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! `perigee status`: what a master knows of its segments. Invariant: one call, within the given
+//! time; nothing is changed.
+
+mod table;
+
+use crate::failure::Failure;
+use crate::invocation::Invocation;
+use crate::limits::STATUS_TIMEOUT_MS_MAX;
+use crate::output;
+use perigee_flags::{Environment, Flag, Kind, Outcome, Program};
+use perigee_rpc::{ClientOptions, MasterClient, SegmentUse};
+use perigee_schemas::Identity;
+use perigee_schemas::session::Role;
+use serde_json::json;
+use std::time::Duration;
+
+const FLAGS: &[Flag] = &[
+    Flag::new(
+        "master_server_address",
+        Kind::Text,
+        "127.0.0.1:50051",
+        "HOST:PORT of the master; also the first word without dashes",
+    )
+    .aliases(&["master"]),
+    Flag::new(
+        "format",
+        Kind::Text,
+        "text",
+        "text for people, json for programs",
+    )
+    .one_of(&["text", "json"]),
+    Flag::new(
+        "timeout",
+        Kind::DurationMs,
+        "5s",
+        "Longest wait for the answer",
+    )
+    .within(1, STATUS_TIMEOUT_MS_MAX),
+];
+
+/// The command as its settings see it.
+const STATUS: Program = Program {
+    name: "perigee status",
+    version: env!("CARGO_PKG_VERSION"),
+    summary: "shows the segments of a cluster and how full they are",
+    variable_prefix: "PERIGEE_STATUS_",
+    tables: &[("Status", FLAGS)],
+};
+
+/// Asks a master and prints its segments.
+pub(crate) fn run(invocation: &Invocation, environment: &Environment) -> Result<(), Failure> {
+    let arguments = with_flag_for_address(&invocation.arguments);
+    let settings = match STATUS.load(&arguments, environment)? {
+        Outcome::Print(text) => return Ok(output::print(&text)?),
+        Outcome::Run(settings) => settings,
+    };
+    let master = settings.text("master_server_address");
+    let mut options = ClientOptions::new(master, identity()?);
+    options.role = Role::Operator;
+    options.deadline = Duration::from_millis(settings.integer("timeout"));
+    let mut segments = MasterClient::new(options).segments(&[])?;
+    segments.sort_by(|one, other| one.segment.name.cmp(&other.segment.name));
+    let text = match settings.text("format") {
+        "json" => json_text(master, &segments),
+        _ => table::text(master, &segments),
+    };
+    Ok(output::print(&text)?)
+}
+
+/// `perigee status HOST:PORT` is `perigee status --master_server_address=HOST:PORT`.
+fn with_flag_for_address(arguments: &[String]) -> Vec<String> {
+    let mut arguments = arguments.to_vec();
+    if let Some(first) = arguments.first_mut()
+        && !first.starts_with('-')
+    {
+        *first = format!("--master_server_address={first}");
+    }
+    arguments
+}
+
+fn identity() -> Result<Identity, Failure> {
+    let number = || getrandom::u64().map_err(std::io::Error::other);
+    Ok(Identity::from_halves(number()?, number()?))
+}
+
+fn json_text(master: &str, segments: &[SegmentUse]) -> String {
+    let of_segment = |one: &SegmentUse| {
+        json!({
+            "name": one.segment.name,
+            "endpoint": one.segment.endpoint,
+            "protocol": one.segment.protocol,
+            "host_id": one.segment.host_id,
+            "state": table::state_word(one.state),
+            "used_bytes": one.used_bytes,
+            "capacity_bytes": one.segment.bytes,
+        })
+    };
+    let document = json!({
+        "master": master,
+        "segments": segments.iter().map(of_segment).collect::<Vec<_>>(),
+        "used_bytes": table::used_bytes(segments),
+        "capacity_bytes": table::capacity_bytes(segments),
+    });
+    format!("{document:#}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table_is_sound() {
+        assert_eq!(STATUS.check(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_first_word_may_be_the_address() {
+        let words = |list: &[&str]| {
+            list.iter()
+                .map(|word| (*word).to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            with_flag_for_address(&words(&["a:1", "--format=json"])),
+            ["--master_server_address=a:1", "--format=json"]
+        );
+        assert_eq!(
+            with_flag_for_address(&words(&["--master=a:1"])),
+            ["--master=a:1"]
+        );
+    }
+
+    #[test]
+    fn json_has_the_sums() {
+        let document: serde_json::Value = json_text("m:1", &table::samples())
+            .parse()
+            .expect("the text is JSON");
+        assert_eq!(document["used_bytes"], 3 << 20);
+        assert_eq!(document["capacity_bytes"], 6 << 30);
+        assert_eq!(document["segments"][0]["state"], "ok");
+    }
+}

@@ -1,0 +1,165 @@
+//! Segments as lines for people. Invariant: columns are as wide as their widest entry, so long
+//! names never break the table.
+
+use perigee_rpc::SegmentUse;
+use std::fmt::Write as _;
+
+const HEADERS: [&str; 6] = ["SEGMENT", "USED", "CAPACITY", "FULL", "STATE", "DATA PORT"];
+
+const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+
+/// Mooncake's segment states as words.
+pub(super) fn state_word(state: u8) -> &'static str {
+    match state {
+        1 => "ok",
+        2 => "draining",
+        3 => "drained",
+        4 => "gracefully_unmounting",
+        5 => "unmounting",
+        _ => "undefined",
+    }
+}
+
+pub(super) fn used_bytes(segments: &[SegmentUse]) -> u64 {
+    sum(segments, |one| one.used_bytes)
+}
+
+pub(super) fn capacity_bytes(segments: &[SegmentUse]) -> u64 {
+    sum(segments, |one| one.segment.bytes)
+}
+
+fn sum(segments: &[SegmentUse], part: impl Fn(&SegmentUse) -> u64) -> u64 {
+    segments.iter().map(part).fold(0, u64::saturating_add)
+}
+
+/// The whole answer.
+pub(super) fn text(master: &str, segments: &[SegmentUse]) -> String {
+    if segments.is_empty() {
+        return format!("Master {master}: no segment is mounted; start nodes with perigee node\n");
+    }
+    let (used, capacity) = (used_bytes(segments), capacity_bytes(segments));
+    let mut rows = vec![HEADERS.map(str::to_owned)];
+    rows.extend(segments.iter().map(row));
+    let mut text = format!(
+        "Master {master}: segments {}, {} of {} used ({})\n\n",
+        segments.len(),
+        size_text(used),
+        size_text(capacity),
+        share_text(used, capacity)
+    );
+    push_columns(&mut text, &rows);
+    text
+}
+
+fn row(one: &SegmentUse) -> [String; 6] {
+    let segment = &one.segment;
+    [
+        segment.name.escape_debug().to_string(),
+        size_text(one.used_bytes),
+        size_text(segment.bytes),
+        share_text(one.used_bytes, segment.bytes),
+        state_word(one.state).to_owned(),
+        segment.endpoint.escape_debug().to_string(),
+    ]
+}
+
+fn push_columns(text: &mut String, rows: &[[String; 6]]) {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: [usize; 6] = std::array::from_fn(|column| width(column).unwrap_or(0));
+    for row in rows {
+        let mut line = String::new();
+        for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
+            let is_number = (1..=3).contains(&column);
+            let _ = match is_number {
+                true => write!(line, "{cell:>width$}  "),
+                false => write!(line, "{cell:<width$}  "),
+            };
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a shown size needs no more than 53 bits"
+)]
+fn size_text(bytes: u64) -> String {
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let (mut value, mut unit) = (bytes as f64 / 1024.0, 0);
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a shown share needs no more than 53 bits"
+)]
+fn share_text(used: u64, capacity: u64) -> String {
+    match capacity {
+        0 => "-".to_owned(),
+        capacity => format!("{:.1}%", used as f64 * 100.0 / capacity as f64),
+    }
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<SegmentUse> {
+    let sample = |name: &str, used_bytes, bytes| SegmentUse {
+        segment: perigee_rpc::SegmentView {
+            id: perigee_schemas::Identity::from_halves(1, 2),
+            client: perigee_schemas::Identity::from_halves(3, 4),
+            bytes,
+            base: 0,
+            name: name.to_owned(),
+            endpoint: "10.0.0.1:4000".to_owned(),
+            host_id: "host".to_owned(),
+            rendezvous: String::new(),
+            protocol: "tcp".to_owned(),
+        },
+        used_bytes,
+        state: 1,
+    };
+    vec![
+        sample("a:1", 1 << 20, 4 << 30),
+        sample("a-longer-name:2", 2 << 20, 2 << 30),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let text = text("m:1", &samples());
+        let lines: Vec<&str> = text.lines().skip(2).collect();
+        let starts: Vec<_> = lines
+            .iter()
+            .map(|line| line.find("DATA PORT").or_else(|| line.find("10.0.0.1")))
+            .collect();
+        assert_eq!(lines.len(), 3);
+        assert!(
+            starts[0].is_some() && starts.iter().all(|at| *at == starts[0]),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn sizes_and_shares_are_readable() {
+        assert_eq!(size_text(0), "0 B");
+        assert_eq!(size_text(1536), "1.5 KiB");
+        assert_eq!(size_text(u64::MAX), "16384.0 PiB");
+        assert_eq!(share_text(1, 4), "25.0%");
+        assert_eq!(share_text(0, 0), "-");
+    }
+
+    #[test]
+    fn a_cluster_without_segments_says_what_to_do() {
+        assert!(text("m:1", &[]).contains("perigee node"));
+    }
+}
