@@ -27,6 +27,10 @@ use std::time::Duration;
 
 /// Longest wait for shards to come up, to stop, or to answer another thread.
 const SHARD_DEADLINE: Duration = Duration::from_secs(5);
+/// How long a taken RPC port is tried again.
+const PORT_PATIENCE: Duration = Duration::from_secs(2);
+/// Pause between those tries.
+const PORT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Why the master's shards could not start.
 #[derive(Debug, thiserror::Error)]
@@ -284,7 +288,7 @@ async fn run(
     idle: Option<Duration>,
     tell: Sender<Report>,
 ) {
-    let listener = match environment.listen(address, shared) {
+    let listener = match listen(&environment, address, shared).await {
         Ok(listener) => Rc::new(listener),
         Err(error) => {
             let _ = tell.send(Err(error));
@@ -297,4 +301,22 @@ async fn run(
     environment.spawn(async move { ticker.tick().await });
     rpc::serve(&environment, &listener, &state, idle).await;
     environment.give_up(name);
+}
+
+/// The kernel frees the port of a killed master a moment after the process is gone: a supervisor that restarts at once
+/// must not fail for that.
+async fn listen(
+    environment: &ShardEnvironment,
+    address: SocketAddr,
+    shared: bool,
+) -> Result<<ShardEnvironment as Environment>::Listener, SocketError> {
+    let deadline = environment.now() + PORT_PATIENCE;
+    loop {
+        match environment.listen(address, shared) {
+            Err(error) if error.is_address_in_use() && environment.now() < deadline => {
+                environment.sleep(PORT_PAUSE).await;
+            }
+            other => return other,
+        }
+    }
 }

@@ -30,6 +30,13 @@ pub enum SocketError {
     Create(io::Error),
 }
 
+impl SocketError {
+    /// Whether another socket has the port.
+    pub fn is_address_in_use(&self) -> bool {
+        matches!(self, SocketError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse)
+    }
+}
+
 fn listen_hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => "; another program has this port, choose another one",
