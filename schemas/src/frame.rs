@@ -215,7 +215,10 @@ mod tests {
         }
 
         #[test]
-        fn any_flipped_bit_is_noticed(bit in 0usize..8 * (HEADER_BYTES + 40), body in any::<[u8; 40]>()) {
+        fn any_flipped_bit_is_noticed(
+            bit in 0usize..8 * (HEADER_BYTES + 40),
+            body in any::<[u8; 40]>(),
+        ) {
             let mut whole = Header::encode(Kind::PutEnd, 7, &body).to_vec();
             whole.extend_from_slice(&body);
             whole[bit / 8] ^= 1 << (bit % 8);

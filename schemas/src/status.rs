@@ -5,7 +5,10 @@
 use std::fmt;
 
 macro_rules! statuses {
-    ($($(#[$doc:meta])* $name:ident = $code:literal, $text:literal, $http:literal, $exit:literal;)*) => {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident = $code:literal, $text:literal, $http:literal, $exit:literal;
+    )*) => {
         /// Outcome of a call, as it travels on the wire and as Python sees it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]

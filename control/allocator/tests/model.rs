@@ -120,7 +120,8 @@ proptest! {
     }
 
     #[test]
-    fn rebuilding_from_live_extents_gives_the_same_state(sizes in prop::collection::vec(1_u64..30, 1..20),
+    fn rebuilding_from_live_extents_gives_the_same_state(
+        sizes in prop::collection::vec(1_u64..30, 1..20),
                                                          drop_every in 2_usize..5) {
         let mut allocator = OffsetAllocator::new(256);
         let live: Vec<Extent> = sizes.iter().filter_map(|bytes| allocator.alloc(*bytes)).collect();

@@ -82,6 +82,9 @@ impl CallError {
     pub(crate) fn is_stale_connection(&self) -> bool {
         use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
         matches!(self, CallError::Io(error)
-            if matches!(error.kind(), BrokenPipe | ConnectionReset | ConnectionAborted | UnexpectedEof))
+        if matches!(
+            error.kind(),
+            BrokenPipe | ConnectionReset | ConnectionAborted | UnexpectedEof
+        ))
     }
 }

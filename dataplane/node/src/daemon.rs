@@ -7,6 +7,7 @@ use crate::limits::CLOSE_DEADLINE;
 use crate::opening;
 use crate::signals::StopSignals;
 use crate::status_page::{StatusPage, StoreSlot};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 use perigee_http::HttpHandle;
 use perigee_store::Store;
@@ -29,6 +30,7 @@ enum Event {
 /// says what to change.
 pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
     let signals = StopSignals::block()?;
+    raise_descriptor_limit();
     announce_settings(config);
     let slot = StoreSlot::default();
     let page = start_page(config, &slot)?;
@@ -47,6 +49,16 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
     }
     tracing::info!("Stopped");
     Ok(())
+}
+
+/// Each client of the node holds connections: the soft limit is raised to the hard one.
+fn raise_descriptor_limit() {
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && soft < hard
+        && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_err()
+    {
+        tracing::info!(soft, hard, "The limit of open files could not be raised");
+    }
 }
 
 fn announce_settings(config: &NodeConfig) {

@@ -46,7 +46,8 @@ impl NodeError {
             Self::Config(error) => error.exit_code(),
             Self::Store(error) => error.status().exit(),
             Self::GaveUp { status, .. } => status.exit(),
-            Self::Http(_) | Self::System(_) => Status::RpcFail.exit(),
+            Self::Http(_) => Status::RpcFail.exit(),
+            Self::System(_) => Status::InternalError.exit(),
         }
     }
 }

@@ -15,6 +15,9 @@ use std::time::Instant;
 /// What the store calls the setting `host`.
 const LOCAL_HOSTNAME: &str = "local_hostname";
 
+/// Port of an http:// URL without one.
+const HTTP_PORT: u16 = 80;
+
 /// Word for "register with the master only".
 const NO_METADATA: &str = "P2PHANDSHAKE";
 
@@ -24,7 +27,8 @@ const NO_METADATA: &str = "P2PHANDSHAKE";
 /// A setting is wrong, memory is not to be had, or the time is over.
 pub(crate) fn open(config: &NodeConfig) -> Result<Store, NodeError> {
     let started = Instant::now();
-    let mut metadata = starting_metadata(&config.metadata);
+    let (Metadata::Required(server) | Metadata::IfThere(server)) = &config.metadata;
+    let mut metadata = server.clone();
     let mut reported = Reported::default();
     loop {
         let obstacle = match attempt(config, &metadata) {
@@ -78,6 +82,7 @@ fn attempt(config: &NodeConfig, metadata: &str) -> Result<Store, Refusal> {
         Refusal::NotYet(Obstacle::new(reason, Status::RpcFail))
     };
     probe(&config.master).map_err(unreachable)?;
+    probe_metadata(metadata)?;
     let local_hostname = match &config.name {
         NodeName::Given(name) => name.clone(),
         NodeName::OfRoute(port) => {
@@ -135,25 +140,21 @@ fn is_optional(metadata: &Metadata) -> bool {
     matches!(metadata, Metadata::IfThere(_))
 }
 
-/// The metadata server of the first attempt: the default URL only if somebody listens there.
-fn starting_metadata(metadata: &Metadata) -> String {
-    match metadata {
-        Metadata::Required(server) => server.clone(),
-        Metadata::IfThere(url) => {
-            let authority = url
-                .trim_start_matches("http://")
-                .split('/')
-                .next()
-                .unwrap_or_default();
-            match probe(authority) {
-                Ok(()) => url.clone(),
-                Err(_) => {
-                    tracing::debug!(url, "No metadata service there; the master is enough");
-                    NO_METADATA.to_owned()
-                }
-            }
-        }
-    }
+/// Asks whether the metadata service listens, before memory is allocated for nothing.
+fn probe_metadata(server: &str) -> Result<(), Refusal> {
+    let Some(rest) = server.strip_prefix("http://") else {
+        return Ok(());
+    };
+    let authority = rest.split('/').next().unwrap_or_default();
+    let address = match authority.rsplit_once(':') {
+        Some((_, port)) if port.parse::<u16>().is_ok() => authority.to_owned(),
+        _ => format!("{authority}:{HTTP_PORT}"),
+    };
+    probe(&address).map_err(|error| {
+        Refusal::Metadata(format!(
+            "Metadata service {server} cannot be reached: {error}"
+        ))
+    })
 }
 
 /// What was logged last: one line per obstacle, and again after a while.

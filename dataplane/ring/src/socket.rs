@@ -33,7 +33,10 @@ pub enum SocketError {
 impl SocketError {
     /// Whether another socket has the port.
     pub fn is_address_in_use(&self) -> bool {
-        matches!(self, SocketError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse)
+        match self {
+            SocketError::Listen { source, .. } => source.kind() == io::ErrorKind::AddrInUse,
+            SocketError::Create(_) => false,
+        }
     }
 }
 

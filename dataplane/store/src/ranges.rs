@@ -56,7 +56,8 @@ impl Store {
                     .as_ref()
                     .map(|()| requests[position].target.bytes as u64)
                     .map_err(TransferError::status);
-                let lost = matches!(&outcome, Err(error) if !matches!(error, TransferError::BufferSize { .. }));
+                let wrong_size = matches!(&outcome, Err(TransferError::BufferSize { .. }));
+                let lost = outcome.is_err() && !wrong_size;
                 if lost && tried + 1 < found.places.len() {
                     again.push((position, found, tried + 1));
                 }

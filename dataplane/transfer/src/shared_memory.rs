@@ -106,7 +106,10 @@ impl SharedMemory {
             }
             Err(error) => tracing::debug!(%error, "No shared memory with this owner, TCP is used"),
         }
-        let usable = |mapping: &Mapping| matches!(mapping, Mapping::Ready(segment) if segment.len() as u64 == address.bytes);
+        let usable = |mapping: &Mapping| match mapping {
+            Mapping::Ready(segment) => segment.len() as u64 == address.bytes,
+            Mapping::Refused { .. } => false,
+        };
         if !mapped.get(&address.id).is_some_and(usable) {
             let until = Instant::now() + SHARED_MEMORY_RETRY;
             mapped.insert(address.id, Mapping::Refused { until });

@@ -45,7 +45,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: "metadata",
         personality: Some("mooncake_http_metadata_server"),
-        summary: "Serve the HTTP metadata service of transfer engines",
+        summary: "Serve records of transfer engines over HTTP",
         kind: Kind::Metadata,
     },
     Command {

@@ -136,7 +136,7 @@ mod tests {
             .parse()
             .expect("the text is JSON");
         assert_eq!(document["used_bytes"], 3 << 20);
-        assert_eq!(document["capacity_bytes"], 6 << 30);
+        assert_eq!(document["capacity_bytes"], 6_u64 << 30);
         assert_eq!(document["segments"][0]["state"], "ok");
     }
 }

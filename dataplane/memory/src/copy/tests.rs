@@ -129,7 +129,8 @@ proptest! {
     ) {
         let source = noise(len, 6);
         for kernel in Kernel::ALL {
-            let mut parts: Vec<Vec<u8>> = lengths(len, &cuts).into_iter().map(|n| vec![0; n]).collect();
+            let cuts = lengths(len, &cuts);
+            let mut parts: Vec<Vec<u8>> = cuts.into_iter().map(|n| vec![0; n]).collect();
             let mut blocks = Vec::new();
             let mut copier =
                 ChecksumCopier::new(len, BLOCK_BYTES, &mut blocks).with_kernel(kernel);
@@ -140,7 +141,8 @@ proptest! {
                 at += part.len();
             }
             let whole = copier.finish();
-            let pieces: Vec<PieceMut> = parts.iter_mut().map(|p| PieceMut::from(&mut p[..])).collect();
+            let pieces = parts.iter_mut().map(|p| PieceMut::from(&mut p[..]));
+            let pieces: Vec<PieceMut> = pieces.collect();
             let mut again = Vec::new();
             // SAFETY: as above.
             let same = unsafe {

@@ -29,20 +29,28 @@ fn a_start_without_patience_gives_up_and_names_the_master() {
 }
 
 #[test]
-fn the_default_metadata_service_is_left_out_when_nobody_listens() {
-    let url = format!("http://{}/metadata", unused_address());
-    assert_eq!(
-        starting_metadata(&Metadata::IfThere(url.clone())),
-        NO_METADATA
+fn a_metadata_service_is_asked_only_when_it_is_a_url() {
+    assert!(probe_metadata(NO_METADATA).is_ok());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/metadata", listener.local_addr().unwrap());
+    assert!(probe_metadata(&url).is_ok());
+    drop(listener);
+    assert!(
+        matches!(probe_metadata(&url), Err(Refusal::Metadata(reason)) if reason.contains(&url))
     );
-    assert_eq!(starting_metadata(&Metadata::Required(url.clone())), url);
 }
 
 #[test]
-fn the_default_metadata_service_is_used_when_somebody_listens() {
+fn a_given_metadata_service_is_waited_for_like_the_master() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/metadata", listener.local_addr().unwrap());
-    assert_eq!(starting_metadata(&Metadata::IfThere(url.clone())), url);
+    let master = format!("--master_server_address={}", listener.local_addr().unwrap());
+    let url = format!("http://{}/metadata", unused_address());
+    let metadata = format!("--metadata_server={url}");
+    let error = open(&config(&[&master, &metadata, "--max_wait_time=0"])).unwrap_err();
+    assert!(
+        matches!(&error, NodeError::GaveUp { reason, .. } if reason.contains(&url)),
+        "{error}"
+    );
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::*;
 use crate::place::SegmentAddress;
 use perigee_schemas::Identity;
 use perigee_schemas::extent::extent_bytes;
+use proptest::collection;
 use proptest::prelude::*;
 
 fn place(segment: u128, offset: u64, payload_bytes: u64) -> Place {
@@ -44,12 +45,12 @@ fn job(content: Content, segment: u128, lengths: &[usize]) -> TcpJob {
 proptest! {
     #[test]
     fn parts_cover_each_job_in_order(
-        sizes in proptest::collection::vec(proptest::collection::vec(1usize..3_000_000, 1..4), 1..40),
+        sizes in collection::vec(collection::vec(1usize..3_000_000, 1..4), 1..40),
         write: bool,
     ) {
         let content = if write { Content::Write } else { Content::Read(0) };
         let jobs: Vec<TcpJob> =
-            sizes.iter().enumerate().map(|(i, lengths)| job(content, i as u128 % 2, lengths)).collect();
+            (0u128..).zip(&sizes).map(|(i, lengths)| job(content, i % 2, lengths)).collect();
         let plan = Plan::new(&jobs);
         let mut parts: Vec<(usize, usize, usize, u64)> = Vec::new();
         for slice in &plan.slices {
@@ -60,7 +61,8 @@ proptest! {
                 let bytes: usize = memory.iter().map(|m| m.bytes).sum();
                 prop_assert_eq!(bytes as u64, part.bytes);
                 parts.push((part.job, part.number, memory[0].address, part.bytes));
-                let end = slice.pieces[part.pieces.clone()].iter().map(|p| p.offset() + p.bytes()).max().unwrap();
+                let pieces = &slice.pieces[part.pieces.clone()];
+                let end = pieces.iter().map(|p| p.offset() + p.bytes()).max().unwrap();
                 let place = &jobs[part.job].place;
                 prop_assert!(end <= place.offset + extent_bytes(place.payload_bytes));
             }
