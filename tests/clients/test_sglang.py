@@ -1,43 +1,29 @@
-"""SGLang's own test of its Mooncake backend, as it comes in SGLang's package."""
+"""SGLang 0.5.23: its own test of its Mooncake backend, and its two stores in two processes each."""
 
 import os
 import subprocess
 import sys
 
 import pytest
-
-from bench.demo.cluster import Cluster
+from conftest import LEASE_MS
 
 OWN_TEST = "sglang.srt.mem_cache.storage.mooncake_store.test_mooncake_store"
 DEADLINE_SECONDS = 300
-POOL_BYTES = 256 << 20
 
 
-@pytest.fixture
-def cluster(tmp_path):
-    running = Cluster(2, POOL_BYTES // 2, str(tmp_path))
-    yield running
-    assert running.stop() == []
-
-
-def environment(cluster, **more):
-    return {
-        **os.environ,
-        "MOONCAKE_MASTER": cluster.master_address,
-        "MOONCAKE_PROTOCOL": "tcp",
-        "MOONCAKE_DEVICE": "",
-        "MOONCAKE_TE_META_DATA_SERVER": "P2PHANDSHAKE",
-        "LOCAL_HOSTNAME": "127.0.0.1",
-        **more,
-    }
-
-
-@pytest.mark.parametrize("segment_size", ["67108864", "0"])
+@pytest.mark.parametrize("segment_size", ["67108864", "0"], ids=["lender", "client"])
 def test_sglang_passes_its_own_test(cluster, segment_size):
-    """With memory lent by the client itself too, and as a client only."""
     ended = subprocess.run(
         [sys.executable, "-m", OWN_TEST],
-        env=environment(cluster, MOONCAKE_GLOBAL_SEGMENT_SIZE=segment_size),
+        env={
+            **os.environ,
+            "MOONCAKE_MASTER": cluster.master_address,
+            "MOONCAKE_PROTOCOL": "tcp",
+            "MOONCAKE_DEVICE": "",
+            "MOONCAKE_TE_META_DATA_SERVER": "P2PHANDSHAKE",
+            "MOONCAKE_GLOBAL_SEGMENT_SIZE": segment_size,
+            "LOCAL_HOSTNAME": "127.0.0.1",
+        },
         capture_output=True,
         text=True,
         timeout=DEADLINE_SECONDS,
@@ -46,3 +32,35 @@ def test_sglang_passes_its_own_test(cluster, segment_size):
     output = ended.stdout + ended.stderr
     assert ended.returncode == 0, output
     assert "All tests passed" in output, output
+
+
+@pytest.mark.parametrize(
+    ("is_mla", "lends_memory", "group_semantics"),
+    [(False, True, True), (True, False, False)],
+    ids=["mha-lender-groups", "mla-client"],
+)
+def test_sglang_reads_in_one_process_what_another_wrote(
+    client, is_mla, lends_memory, group_semantics
+):
+    writer = client(
+        "sglang_driver:write",
+        lends_memory=lends_memory,
+        is_mla=is_mla,
+        group_semantics=group_semantics,
+    ).wait_ready()
+    assert client("sglang_driver:read", is_mla=is_mla).finish() == 11
+    writer.finish()
+
+
+def test_sglang_side_pools_limit_the_usable_prefix(client):
+    assert client("sglang_driver:side_pools").finish() == 4
+
+
+def test_sglang_clear_removes_what_is_not_leased(client):
+    assert client("sglang_driver:clear", lease_ms=LEASE_MS).finish() == [4, 0]
+
+
+def test_sglang_embedding_store_reads_what_another_process_wrote(client):
+    writer = client("sglang_driver:write_embeddings").wait_ready()
+    assert client("sglang_driver:read_embeddings").finish() == 6
+    writer.finish()

@@ -62,6 +62,11 @@ pub(crate) const COMMANDS: &[Command] = &[
     },
 ];
 
+const VARIABLES: &str = "\
+PERIGEE_LOG=perigee_store=debug,info filters logs; PERIGEE_LOG_FORMAT=json writes JSON.
+
+";
+
 const EXIT_CODES: &str = "\
 Exit codes:
   0   done; for a server: ended by SIGTERM or SIGINT
@@ -128,9 +133,7 @@ fn overview() -> String {
     text.push_str("  help      Show this text, or the settings of one command\n");
     text.push_str("  version   Show the version\n\n");
     text.push_str("perigee COMMAND --help lists the settings of a command.\n");
-    text.push_str(
-        "PERIGEE_LOG=perigee_store=debug,info filters logs; PERIGEE_LOG_FORMAT=json writes JSON.\n\n",
-    );
+    text.push_str(VARIABLES);
     text.push_str(EXIT_CODES);
     text
 }
