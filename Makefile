@@ -74,7 +74,7 @@ demo: venv-run ## A cluster on loopback serves a multi-turn workload; TRACE=file
 test: setup venv-run ## Lints and all tests; what CI runs
 	@tests/run.sh
 
-test-clients: venv-run ## SGLang's own unmodified client class (downloads gigabytes)
+test-clients: venv-run ## Unmodified client classes of SGLang, LMCache and vLLM (downloads gigabytes)
 	@tests/clients/run.sh
 
 bench: build ## Micro-benchmarks against the machine's own limits: copies, allocator, memory per key

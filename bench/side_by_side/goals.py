@@ -49,11 +49,8 @@ def goals_of(cell, is_tcp):
         case "bulk", _ if cell["size"] == 4 * KIB:
             return [SMALL]
         case "bulk", _ if 64 * KIB <= cell["size"] <= 16 << 20:
-            if not is_tcp:
-                speed = SHARED
-            else:
-                speed = TCP_ONE if cell["clients"] == 1 else TCP_FOUR
-            return [speed, CPU]
+            by_clients = {1: [TCP_ONE], 4: [TCP_FOUR]}.get(cell["clients"], []) if is_tcp else [SHARED]
+            return [*by_clients, CPU]
         case "plain", _ if cell["size"] == 4 * KIB and cell["clients"] == 1:
             return list(PLAIN)
         case "rpc", "is_exist" if cell["clients"] == 1:

@@ -24,8 +24,10 @@ class ShortLeaseCluster(Cluster):
 
 
 @pytest.fixture
-def cluster(tmp_path):
-    running = ShortLeaseCluster(NODES, POOL_BYTES // NODES, str(tmp_path))
+def cluster(request, tmp_path):
+    """Its parameter, if a test gives one, is the pool's size in bytes."""
+    pool_bytes = getattr(request, "param", POOL_BYTES)
+    running = ShortLeaseCluster(NODES, pool_bytes // NODES, str(tmp_path))
     try:
         yield running
         for process in running.processes:

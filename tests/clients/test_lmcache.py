@@ -1,5 +1,7 @@
 """LMCache 0.5.6: its Mooncake connector in two processes, and its lookup client."""
 
+import os
+
 import pytest
 
 CHUNK_TOKENS = 256
@@ -15,5 +17,9 @@ def test_lmcache_reads_in_one_process_what_another_wrote(client, save_chunk_meta
     assert bool(writer.finish()["segment"]) == lends_memory
 
 
+@pytest.mark.skipif(
+    "PERIGEE_CLIENTS_CONTROL" in os.environ,
+    reason="Mooncake itself ignores the name under which this client gives the master's address",
+)
 def test_lmcache_lookup_finds_the_longest_prefix_in_the_store(client):
     assert client("lmcache_driver:lookup").finish() == [3 * CHUNK_TOKENS, 3 * CHUNK_TOKENS]

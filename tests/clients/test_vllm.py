@@ -3,6 +3,7 @@
 import pytest
 
 BLOCK_TOKENS = 16
+SMALL_POOL_BYTES = 32 << 20
 
 
 @pytest.mark.parametrize(
@@ -20,6 +21,11 @@ def test_vllm_worker_loads_what_another_worker_saved(client, lends_memory, group
 
 def test_vllm_worker_reset_empties_the_store(client):
     assert client("vllm_worker_driver:reset").finish() == [8 * BLOCK_TOKENS, 0]
+
+
+@pytest.mark.parametrize("cluster", [SMALL_POOL_BYTES], indirect=True, ids=["small-pool"])
+def test_vllm_worker_learns_that_space_is_missing(client):
+    client("vllm_worker_driver:pressure", pool_bytes=SMALL_POOL_BYTES).finish()
 
 
 @pytest.mark.parametrize("lends_memory", [True, False], ids=["embedded", "standalone"])

@@ -25,6 +25,8 @@ KV_HEADS = 2
 HEAD_SIZE = 32
 LAYERS = 4
 CACHE_BLOCKS = 64
+#: Makes blocks of 256 KiB, few of which fill a pool.
+LARGE_HEAD_SIZE = 512
 PROMPT_BLOCKS = 8
 #: Tokens of the prompt after its last full block: never stored.
 PROMPT_REST = 5
@@ -74,7 +76,7 @@ def environment(master, lends_memory):
     os.environ["VLLM_RPC_BASE_PATH"] = tempfile.mkdtemp(prefix="vllm-")
 
 
-def engine_configuration(group_semantics):
+def engine_configuration(group_semantics, cache_blocks):
     return SimpleNamespace(
         model_config=SimpleNamespace(
             model="perigee/test-model",
@@ -95,23 +97,23 @@ def engine_configuration(group_semantics):
             block_size=BLOCK_TOKENS,
             prefix_match_unit=None,
             enable_prefix_caching=True,
-            num_gpu_blocks=CACHE_BLOCKS,
+            num_gpu_blocks=cache_blocks,
         ),
         kv_events_config=None,
         speculative_config=None,
     )
 
 
-def cache_configuration():
+def cache_configuration(cache_blocks, head_size):
     spec = FullAttentionSpec(
         block_size=BLOCK_TOKENS,
         num_kv_heads=KV_HEADS,
-        head_size=HEAD_SIZE,
+        head_size=head_size,
         dtype=torch.float16,
     )
     names = [f"layer.{layer}" for layer in range(LAYERS)]
     return KVCacheConfig(
-        num_blocks=CACHE_BLOCKS,
+        num_blocks=cache_blocks,
         kv_cache_tensors=[],
         kv_cache_groups=[KVCacheGroupSpec(names, spec)],
     )
@@ -126,21 +128,29 @@ def block_hashes(prompt, count=PROMPT_BLOCKS):
     return hashes
 
 
-def content(block_hash, layer):
+def content(block_hash, layer, size_bytes):
     generator = torch.Generator().manual_seed(int.from_bytes(block_hash[:6], "big") + layer)
-    count = KV_HEADS * BLOCK_TOKENS * 2 * HEAD_SIZE * torch.float16.itemsize
-    return torch.randint(0, 256, (count,), dtype=torch.uint8, generator=generator)
+    return torch.randint(0, 256, (size_bytes,), dtype=torch.uint8, generator=generator)
 
 
 class Engine:
     """The worker and the caches that the engine gives it."""
 
-    def __init__(self, master, lends_memory, group_semantics):
+    def __init__(
+        self,
+        master,
+        lends_memory=False,
+        group_semantics=False,
+        cache_blocks=CACHE_BLOCKS,
+        head_size=HEAD_SIZE,
+    ):
         stand_in()
         environment(master, lends_memory)
-        configuration = engine_configuration(group_semantics)
-        self.worker = worker_module.MooncakeStoreWorker(configuration, cache_configuration())
-        shape = (CACHE_BLOCKS, KV_HEADS, BLOCK_TOKENS, 2 * HEAD_SIZE)
+        configuration = engine_configuration(group_semantics, cache_blocks)
+        self.worker = worker_module.MooncakeStoreWorker(
+            configuration, cache_configuration(cache_blocks, head_size)
+        )
+        shape = (cache_blocks, KV_HEADS, BLOCK_TOKENS, 2 * head_size)
         self.caches = {
             f"layer.{layer}": torch.zeros(shape, dtype=torch.float16) for layer in range(LAYERS)
         }
@@ -154,12 +164,14 @@ class Engine:
     def fill(self, hashes, blocks):
         for block_hash, block in zip(hashes, blocks, strict=True):
             for layer in range(LAYERS):
-                self.block(layer, block).copy_(content(block_hash, layer))
+                destination = self.block(layer, block)
+                destination.copy_(content(block_hash, layer, destination.numel()))
 
     def check(self, hashes, blocks):
         for block_hash, block in zip(hashes, blocks, strict=True):
             for layer in range(LAYERS):
-                same = torch.equal(self.block(layer, block), content(block_hash, layer))
+                found = self.block(layer, block)
+                same = torch.equal(found, content(block_hash, layer, found.numel()))
                 assert same, f"block {block} of layer {layer} has other bytes"
 
     def check_zero(self, blocks):
@@ -174,8 +186,8 @@ class Engine:
             time.sleep(POLL_SECONDS)
         return answer
 
-    def save(self, request, hashes, blocks):
-        """Stores the blocks; returns how many keys each kind of operation had."""
+    def save(self, request, hashes, blocks, ends=True):
+        """Stores the blocks; returns how many keys each kind of operation had and lost."""
         self.jobs += 1
         step = MooncakeStoreConnectorMetadata({request}, set())
         step.add_request(
@@ -192,7 +204,8 @@ class Engine:
         self.worker.wait_for_save(step)
         done = self.wait("a save", self.worker.build_connector_worker_meta)
         assert done.completed_saves == {self.jobs: 1}
-        self.worker.get_finished({request}, MooncakeStoreConnectorMetadata(set(), set()))
+        ended = {request} if ends else set()
+        self.worker.get_finished(ended, MooncakeStoreConnectorMetadata(set(), set()))
         return self.operations()
 
     def load(self, request, hashes, blocks):
@@ -265,7 +278,7 @@ def write(meet, master, http_port, lends_memory, group_semantics):
 
 
 def read(meet, master, http_port):
-    engine = Engine(master, lends_memory=False, group_semantics=False)
+    engine = Engine(master)
     stored = block_hashes("first", PROMPT_BLOCKS + 2)
     prompt = stored + block_hashes("unknown", 3)
     hit_blocks = engine.hit_tokens(prompt) // BLOCK_TOKENS
@@ -285,7 +298,7 @@ def read(meet, master, http_port):
 
 def reset(meet, master, http_port):
     """`remove_all(force=True)` over the lookup channel, leases or not."""
-    engine = Engine(master, lends_memory=False, group_semantics=False)
+    engine = Engine(master)
     prompt = block_hashes("reset")
     blocks = list(range(1, 1 + PROMPT_BLOCKS))
     engine.fill(prompt, blocks)
@@ -296,3 +309,32 @@ def reset(meet, master, http_port):
     after = engine.hit_tokens(prompt)
     engine.close()
     return [before, after]
+
+
+def pressure(meet, master, http_port, pool_bytes):
+    """A request larger than the pool: the worker must see that it was space that was missing."""
+    block_bytes = LAYERS * KV_HEADS * BLOCK_TOKENS * 2 * LARGE_HEAD_SIZE * torch.float16.itemsize
+    count = 2 * pool_bytes // block_bytes
+    engine = Engine(master, cache_blocks=count + 100, head_size=LARGE_HEAD_SIZE)
+    large = block_hashes("large", count)
+    blocks = list(range(1, 1 + count))
+    engine.fill(large, blocks)
+    stored, failed = engine.save("large", large, blocks, ends=False)["save_put"]
+    assert stored == count
+    assert 0 < failed < count
+    # Without space the worker leaves that request alone until another save succeeds.
+    assert engine.save("large", large, blocks, ends=False) == {}
+    small = block_hashes("small")
+    engine.fill(small, range(count + 1, count + 1 + PROMPT_BLOCKS))
+    engine.wait("space for a small request", lambda: saves_all(engine, small, count + 1))
+    found = engine.load("small", small, list(range(count + 11, count + 11 + PROMPT_BLOCKS)))
+    assert found == set()
+    engine.check(small, range(count + 11, count + 11 + PROMPT_BLOCKS))
+    assert "save_exists" in engine.save("large", large, blocks)
+    engine.close()
+    return None
+
+
+def saves_all(engine, hashes, first_block):
+    operations = engine.save("small", hashes, list(range(first_block, first_block + len(hashes))))
+    return operations.get("save_put", (0, 0))[1] == 0

@@ -2,8 +2,8 @@
 //! Invariant: a buffer lives until the call that was given its address has returned.
 
 use perigee_schemas::Status;
-use perigee_store::Store;
 use perigee_store::api::{GetRequest, Piece, PutRequest, ReplicateConfig, StoreConfig};
+use perigee_store::{Store, StoreEnvironment};
 
 use crate::content::{fill, version_of};
 
@@ -20,10 +20,29 @@ impl Objects {
         Self::open_as(master, "127.0.0.1", 0)
     }
 
+    /// A client that lends no memory and moves all bytes over TCP.
+    #[track_caller]
+    pub fn open_over_tcp(master: &str) -> Self {
+        let off = |name: &str| (name == "PERIGEE_SHARED_MEMORY").then(|| "0".to_owned());
+        let opened = StoreEnvironment::from_variables(off).and_then(|environment| {
+            Store::open_with(Self::config(master, "127.0.0.1", 0), &environment)
+        });
+        Self {
+            store: opened.unwrap_or_else(|e| unreachable_store(&e.to_string())),
+        }
+    }
+
     /// A client with a name that lends `segment_bytes`.
     #[track_caller]
     pub fn open_as(master: &str, name: &str, segment_bytes: u64) -> Self {
-        let config = StoreConfig {
+        let opened = Store::open(Self::config(master, name, segment_bytes));
+        Self {
+            store: opened.unwrap_or_else(|e| unreachable_store(&e.to_string())),
+        }
+    }
+
+    fn config(master: &str, name: &str, segment_bytes: u64) -> StoreConfig {
+        StoreConfig {
             local_hostname: name.to_owned(),
             metadata_server: "P2PHANDSHAKE".to_owned(),
             global_segment_bytes: segment_bytes,
@@ -33,9 +52,7 @@ impl Objects {
             master_server_address: master.to_owned(),
             tenant_id: "default".to_owned(),
             http_port: None,
-        };
-        let store = Store::open(config).unwrap_or_else(|e| unreachable_store(&e.to_string()));
-        Self { store }
+        }
     }
 
     /// Stores bytes under a key.

@@ -3,6 +3,7 @@
 
 use nix::sys::signal::Signal;
 use perigee_schemas::Status;
+use perigee_store::ReplicateConfig;
 use perigee_tests::cluster::{Master, Node};
 use perigee_tests::deadline::wait_until;
 use perigee_tests::limits::{ANSWER_DEADLINE, MEMBERSHIP_DEADLINE};
@@ -79,6 +80,31 @@ fn keys_of_a_killed_node_become_misses_and_the_others_keep_working() {
     for key in &lost {
         assert_eq!(objects.put_object(*key, 2, OBJECT_BYTES), Status::Ok);
         assert_eq!(objects.get_object(*key, OBJECT_BYTES), Ok(2));
+    }
+}
+
+#[test]
+fn objects_with_a_second_replica_stay_readable_when_a_node_is_killed() {
+    let master = Master::start(&[]);
+    let mut dead = Node::start(&master, POOL_BYTES);
+    let _alive = Node::start(&master, POOL_BYTES);
+    let objects = Objects::open_over_tcp(&master.address());
+    let twice = ReplicateConfig {
+        replica_num: 2,
+        ..ReplicateConfig::default()
+    };
+    let names: Vec<String> = (0..KEYS).map(key_name).collect();
+    let value = vec![7; OBJECT_BYTES];
+    for name in &names {
+        assert_eq!(objects.put_with(name, &value, &twice), Status::Ok);
+    }
+    dead.program.kill();
+    // Within the dead node's time to live the master still names both replicas.
+    for name in &names {
+        assert!(
+            objects.get(name, OBJECT_BYTES).as_ref() == Ok(&value),
+            "{name}"
+        );
     }
 }
 

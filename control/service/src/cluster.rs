@@ -17,7 +17,7 @@ use perigee_master::{Registry, Shard as KeyShard, ShardSettings, Strategy};
 use perigee_metrics::MasterCells;
 use perigee_shard::{
     Environment, ExecutorError, Listener, Local, Mailbox, Shard, ShardEnvironment, ShardOptions,
-    SocketError,
+    SocketError, Watchdog,
 };
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -45,6 +45,9 @@ pub enum ClusterError {
     /// A shard did not report in time.
     #[error("A shard did not come up within {SHARD_DEADLINE:?}")]
     Late,
+    /// No thread is to be had.
+    #[error("Cannot start a thread: {0}")]
+    Thread(std::io::Error),
     /// No random numbers are to be had.
     #[error("The system gives no random numbers: {0}")]
     Random(getrandom::Error),
@@ -63,6 +66,7 @@ pub(crate) struct Member {
 pub struct Cluster {
     shards: Mutex<Vec<Shard>>,
     members: Arc<[Member]>,
+    watchdog: Watchdog,
     address: SocketAddr,
     epoch: u64,
 }
@@ -105,9 +109,13 @@ impl Cluster {
             });
             shards.push(shard);
         }
+        let mailboxes = members.iter().map(|member: &Member| member.mailbox.clone());
+        let watchdog =
+            Watchdog::start("master", mailboxes.collect()).map_err(ClusterError::Thread)?;
         let cluster = Self {
             shards: Mutex::new(shards),
             members: members.into(),
+            watchdog,
             address,
             epoch,
         };
@@ -118,6 +126,11 @@ impl Cluster {
     /// The address of the RPC port.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The first shard that takes no jobs any more, and for how long.
+    pub(crate) fn stalled(&self) -> Option<(usize, Duration)> {
+        self.watchdog.stalled()
     }
 
     /// Random number of this master's life.

@@ -14,7 +14,10 @@ const KEYS_PER_TURN: usize = 4096;
 
 impl ControlPlane for Cluster {
     fn readiness(&self) -> Result<(), String> {
-        Ok(())
+        match self.stalled() {
+            None => Ok(()),
+            Some((shard, silent)) => Err(format!("shard {shard} has not answered for {silent:?}")),
+        }
     }
 
     fn locate(&self, keys: &[String]) -> Result<Vec<KeyPlaces>, Status> {

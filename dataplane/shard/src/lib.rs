@@ -18,6 +18,7 @@ mod pool;
 mod shard;
 mod stream;
 mod timer;
+mod watchdog;
 
 pub use call::Call;
 pub use clock::{monotonic, monotonic_ms};
@@ -31,3 +32,4 @@ pub use patience::Patience;
 pub use perigee_ring::{Congestion, Guard, Message, SocketError};
 pub use shard::{Shard, ShardOptions, StopError};
 pub use stream::{RingListener, RingStream, ShardEnvironment};
+pub use watchdog::Watchdog;

@@ -1,0 +1,113 @@
+//! The few words of memcached's text protocol that a multi-get needs.
+//! Invariant: an answer is taken only if it is as long as the hit of every key makes it.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use crate::error::BenchError;
+use crate::limits::{ANSWER_DEADLINE, REPLY_BYTES_MAX};
+
+const NAME: &str = "memcached";
+const END: &[u8] = b"END\r\n";
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Memcached {
+    stream: TcpStream,
+    reply: Vec<u8>,
+}
+
+/// A multi-get made ready.
+#[derive(Debug)]
+pub(crate) struct MultiGet {
+    request: Vec<u8>,
+    reply_bytes: usize,
+}
+
+impl MultiGet {
+    /// Asks for `keys`, which must all have been stored by [`Memcached::store`].
+    pub(crate) fn new(keys: &[&str]) -> Self {
+        let mut request = b"get".to_vec();
+        let mut reply_bytes = END.len();
+        for key in keys {
+            request.push(b' ');
+            request.extend_from_slice(key.as_bytes());
+            reply_bytes += "VALUE ".len() + key.len() + " 0 1\r\nx\r\n".len();
+        }
+        request.extend_from_slice(b"\r\n");
+        Self {
+            request,
+            reply_bytes,
+        }
+    }
+}
+
+impl Memcached {
+    /// Connects.
+    pub(crate) fn connect(address: SocketAddr) -> Result<Self, BenchError> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(ANSWER_DEADLINE))?;
+        stream.set_write_timeout(Some(ANSWER_DEADLINE))?;
+        Ok(Self {
+            stream,
+            reply: Vec::new(),
+        })
+    }
+
+    /// Stores a value of one byte under each key.
+    pub(crate) fn store(&mut self, keys: &[&str]) -> Result<(), BenchError> {
+        let mut request = Vec::new();
+        for key in keys {
+            request.extend_from_slice(format!("set {key} 0 0 1 noreply\r\nx\r\n").as_bytes());
+        }
+        self.stream.write_all(&request)?;
+        self.get(&MultiGet::new(&keys[keys.len().saturating_sub(1)..]))
+    }
+
+    /// One multi-get, all of whose keys must be found.
+    pub(crate) fn get(&mut self, get: &MultiGet) -> Result<(), BenchError> {
+        if get.reply_bytes > REPLY_BYTES_MAX {
+            return Err(BenchError::program(
+                NAME,
+                "a batch this large is not supported; ask for fewer keys",
+            ));
+        }
+        self.stream.write_all(&get.request)?;
+        self.reply.resize(get.reply_bytes, 0);
+        let mut filled = 0;
+        while filled < get.reply_bytes {
+            let read = self.stream.read(&mut self.reply[filled..])?;
+            filled += read;
+            if read == 0 || (filled < get.reply_bytes && self.reply[..filled].ends_with(END)) {
+                return Err(BenchError::program(
+                    NAME,
+                    "it lost keys; give it more memory",
+                ));
+            }
+        }
+        if self.reply.ends_with(END) {
+            Ok(())
+        } else {
+            Err(BenchError::program(
+                NAME,
+                "an answer of another form than expected",
+            ))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_multi_get_knows_the_length_of_its_answer() {
+        let get = MultiGet::new(&["a", "bcd"]);
+        assert_eq!(get.request, b"get a bcd\r\n");
+        assert_eq!(
+            get.reply_bytes,
+            "VALUE a 0 1\r\nx\r\nVALUE bcd 0 1\r\nx\r\nEND\r\n".len()
+        );
+    }
+}

@@ -1,0 +1,135 @@
+//! Notices a shard that no longer takes jobs: it would not answer anybody, and nothing else would say why.
+
+use crate::clock::monotonic_ms;
+use crate::mailbox::Mailbox;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Pause between two questions to each shard.
+const QUESTION: Duration = Duration::from_millis(500);
+/// A shard that has not answered for this long is stalled.
+const STALLED: Duration = Duration::from_secs(3);
+
+/// A thread that asks every shard now and then whether it is there. Dropping it ends the thread.
+#[derive(Debug)]
+pub struct Watchdog {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    name: &'static str,
+    answered_ms: Vec<Arc<AtomicU64>>,
+    stopping: Mutex<bool>,
+    bell: Condvar,
+}
+
+impl Watchdog {
+    /// Watches shards, by the way jobs reach them; `name` says what they are in the log.
+    ///
+    /// # Errors
+    /// No thread is to be had.
+    pub fn start(name: &'static str, shards: Vec<Mailbox>) -> std::io::Result<Self> {
+        let answered = || Arc::new(AtomicU64::new(monotonic_ms()));
+        let shared = Arc::new(Shared {
+            name,
+            answered_ms: shards.iter().map(|_| answered()).collect(),
+            stopping: Mutex::default(),
+            bell: Condvar::new(),
+        });
+        let theirs = shared.clone();
+        let builder = std::thread::Builder::new().name("perigee-watch".to_owned());
+        let thread = builder.spawn(move || theirs.watch(&shards))?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// The first shard that does not answer, and for how long it has not.
+    pub fn stalled(&self) -> Option<(usize, Duration)> {
+        self.shared.stalled()
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        *self
+            .shared
+            .stopping
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = true;
+        self.shared.bell.notify_all();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn watch(&self, shards: &[Mailbox]) {
+        let mut reported = false;
+        while !self.pause() {
+            for (shard, answered) in shards.iter().zip(&self.answered_ms) {
+                let answered = answered.clone();
+                shard.post(Box::new(move |_| {
+                    answered.store(monotonic_ms(), Ordering::Relaxed);
+                }));
+            }
+            let stalled = self.stalled();
+            if let (Some((shard, silent)), false) = (stalled, reported) {
+                tracing::error!(shards = self.name, shard, ?silent, "A shard is stalled");
+            }
+            reported = stalled.is_some();
+        }
+    }
+
+    fn stalled(&self) -> Option<(usize, Duration)> {
+        let now = monotonic_ms();
+        let silent = |answered: &Arc<AtomicU64>| {
+            Duration::from_millis(now.saturating_sub(answered.load(Ordering::Relaxed)))
+        };
+        let mut shards = self.answered_ms.iter().map(silent).enumerate();
+        shards.find(|(_, silent)| *silent > STALLED)
+    }
+
+    /// True when the watch is over.
+    fn pause(&self) -> bool {
+        let stopping = self.stopping.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self
+            .bell
+            .wait_timeout_while(stopping, QUESTION, |stop| !*stop);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Shard, ShardOptions};
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn a_blocked_shard_is_noticed_and_a_free_one_is_not() {
+        let (end, ended) = channel::<()>();
+        let shard = Shard::start(ShardOptions::named("test-watch"), |_| async {}).unwrap();
+        let watchdog = Watchdog::start("test", vec![shard.mailbox()]).unwrap();
+        assert_eq!(watchdog.stalled(), None);
+        shard.post(Box::new(move |_| {
+            let _ = ended.recv_timeout(Duration::from_secs(60));
+        }));
+        let deadline = monotonic_ms() + 30_000;
+        while watchdog.stalled().is_none() {
+            assert!(monotonic_ms() < deadline, "the stall is noticed");
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+        end.send(()).unwrap();
+        while watchdog.stalled().is_some() {
+            assert!(monotonic_ms() < deadline, "the end of the stall is noticed");
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+    }
+}
