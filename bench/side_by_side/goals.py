@@ -44,10 +44,12 @@ HIT_RATE_SLACK = 0.002
 
 
 def goals_of(cell, is_tcp):
-    """Goals that a cell (a dict that names what was measured) answers."""
+    """Goals that a cell (a dict that names what was measured) answers; over TCP only large blocks have any."""
     match cell["section"], cell["operation"]:
+        case ("plain" | "rpc" | "replay"), _ if is_tcp:
+            return []
         case "bulk", _ if cell["size"] == 4 * KIB:
-            return [SMALL]
+            return [] if is_tcp else [SMALL]
         case "bulk", _ if 64 * KIB <= cell["size"] <= 16 << 20:
             by_clients = {1: [TCP_ONE], 4: [TCP_FOUR]}.get(cell["clients"], []) if is_tcp else [SHARED]
             return [*by_clients, CPU]

@@ -31,9 +31,14 @@ def read(paths):
         with open(path, encoding="utf-8") as lines:
             rows.extend(json.loads(line) for line in lines if line.strip())
     for row in rows:
-        if row.get("moved_gb") and all(part in row for part in CPU_PARTS):
-            row["cpu_s_per_gb"] = sum(row[part] for part in CPU_PARTS) / row["moved_gb"]
+        add_cpu(row)
     return rows
+
+
+def add_cpu(row):
+    """Gives a row that moved bytes the CPU seconds of all processes per 10^9 bytes."""
+    if row.get("moved_gb") and all(part in row for part in CPU_PARTS):
+        row["cpu_s_per_gb"] = sum(row[part] for part in CPU_PARTS) / row["moved_gb"]
 
 
 def collect(rows):
@@ -47,17 +52,17 @@ def collect(rows):
     return table
 
 
-def number(value):
-    """Three significant digits, or all before the point."""
-    if value >= 1e7:
+def number(value, metric=""):
+    """Three significant digits, or all before the point; memory in binary units."""
+    if metric.endswith("_bytes"):
         return format_bytes(int(value))
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def spread(values):
+def spread(values, metric):
     """Median and range."""
-    middle = number(statistics.median(values))
-    return f"{middle} ({number(min(values))}..{number(max(values))})" if len(values) > 1 else middle
+    middle, low, high = (number(value, metric) for value in (statistics.median(values), min(values), max(values)))
+    return f"{middle} ({low}..{high})" if len(values) > 1 else middle
 
 
 def tcp_labels(rows):
@@ -82,7 +87,7 @@ def render(rows, base=None):
     ratios = collections.defaultdict(list)
     for (cell, metric), values in table.items():
         named = dict(zip(CELL, cell))
-        line = [f"{named['section']} {named['operation']}".strip(), *describe(named), metric, cell_text(values[base])]
+        line = [f"{named['section']} {named['operation']}".strip(), *describe(named), metric, cell_text(values[base], metric)]
         for label in others:
             line += compare(named, metric, values[base], values[label], label, label in tcp, ratios)
         lines.append(f"| {' | '.join(line)} |")
@@ -97,22 +102,22 @@ def describe(named):
     return [size, str(named["batch"]), str(named["clients"])]
 
 
-def cell_text(values):
+def cell_text(values, metric):
     """Values of a cell, or a dash."""
-    return spread(values) if values else "-"
+    return spread(values, metric) if values else "-"
 
 
 def compare(named, metric, base_values, values, label, is_tcp, ratios):
     """The columns of one label; remembers the ratios that answer a goal."""
     if not values or not base_values or not statistics.median(base_values):
-        return [cell_text(values), "-", ""]
+        return [cell_text(values, metric), "-", ""]
     ratio = statistics.median(values) / statistics.median(base_values)
     verdicts = []
     for goal in goals_of(named, is_tcp):
         if goal.metric == metric:
             ratios[label, goal].append(ratio)
             verdicts.append(f"{goal.text()} {'met' if goal.met(ratio) else 'MISSED'}")
-    return [spread(values), f"{ratio:.2f}", ", ".join(verdicts)]
+    return [spread(values, metric), f"{ratio:.2f}", ", ".join(verdicts)]
 
 
 def goal_lines(ratios):

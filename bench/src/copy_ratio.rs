@@ -106,6 +106,7 @@ fn measure(
     workload.check_last()?;
     workload.clear()?;
     workload.fill()?;
+    workload.read_all()?;
     let get = alternate(pair, bytes, per_call, time, || workload.get())?;
     workload.check_last()?;
     workload.clear()?;

@@ -65,7 +65,7 @@ mod tests {
         let mut places = Places::new(1);
         for _ in 0..1000 {
             let offset = places.offset(65_536, 1 << 20);
-            assert!(offset + 65_536 <= 1 << 20 && offset % 4096 == 0);
+            assert!(offset + 65_536 <= 1 << 20 && offset.is_multiple_of(4096));
         }
         assert_eq!(places.offset(1 << 20, 1 << 20), 0);
     }

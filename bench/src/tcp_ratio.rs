@@ -104,6 +104,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
         for (at, call) in ["put", "get"].into_iter().enumerate() {
             if call == "get" {
                 workload.fill()?;
+                workload.read_all()?;
             }
             let mut once = || {
                 if call == "get" {

@@ -15,9 +15,13 @@ CORE_LIMIT_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "fal
 
 
 class ShortLeaseCluster(Cluster):
-    """The demo's cluster with leases that a test can wait for."""
+    """The demo's cluster with leases that a test can wait for, and the address of its last node."""
 
     def launch(self, name, program_name, *flags):
+        [port] = [
+            flag.split("=")[1] for flag in flags if flag.startswith(("--port=", "--rpc_port="))
+        ]
+        self.node_address = f"127.0.0.1:{port}"
         if name == "master":
             flags = (*flags, f"--default_kv_lease_ttl={LEASE_MS}")
         super().launch(name, program_name, *flags)

@@ -5,6 +5,7 @@ Stood in for, because they want an engine: the host pools, whose pages follow fr
 
 import hashlib
 import time
+import urllib.request
 
 import torch
 from sglang.srt.mem_cache.hicache_storage import (
@@ -16,7 +17,10 @@ from sglang.srt.mem_cache.hicache_storage import (
 from sglang.srt.mem_cache.storage.mooncake_store.mooncake_embedding_store import (
     MooncakeEmbeddingStore,
 )
-from sglang.srt.mem_cache.storage.mooncake_store.mooncake_store import MooncakeStore
+from sglang.srt.mem_cache.storage.mooncake_store.mooncake_store import (
+    MooncakeHostTensorAllocator,
+    MooncakeStore,
+)
 
 PAGE_TOKENS = 16
 TOKEN_BYTES = 256
@@ -37,10 +41,15 @@ class HostPool:
     layout = "page_first"
     page_size = PAGE_TOKENS
 
-    def __init__(self, parts):
+    def __init__(self, parts, allocator=None):
         self.parts = parts
         self.part_bytes = PAGE_TOKENS * TOKEN_BYTES
-        self.kv_buffer = torch.zeros(PAGES, parts, self.part_bytes, dtype=torch.uint8)
+        self.allocator = allocator
+        shape = (PAGES, parts, self.part_bytes)
+        if allocator:
+            self.kv_buffer = allocator.allocate(shape, torch.uint8).zero_()
+        else:
+            self.kv_buffer = torch.zeros(shape, dtype=torch.uint8)
 
     def get_page_buffer_meta(self, indices):
         pages = indices.reshape(-1, PAGE_TOKENS)[:, 0] // PAGE_TOKENS
@@ -159,9 +168,7 @@ def side_pools(meet, master, http_port):
     pool.fill(keys, 0)
     side.fill(keys, 0)
     assert all(store.batch_set_v1(keys, token_indices(0, 6)))
-    stored = PoolTransfer(
-        name=PoolName.INDEXER, host_indices=token_indices(0, 4), keys=keys[:4]
-    )
+    stored = PoolTransfer(name=PoolName.INDEXER, host_indices=token_indices(0, 4), keys=keys[:4])
     assert store.batch_set_v2([stored]) == {PoolName.INDEXER: [True] * 4}
     asked = PoolTransfer(name=PoolName.INDEXER, keys=keys, hit_policy=PoolHitPolicy.ALL_PAGES)
     hit = store.batch_exists_v2(keys, [asked])
@@ -173,19 +180,44 @@ def side_pools(meet, master, http_port):
     return hit.kv_hit_pages
 
 
-def clear(meet, master, http_port, lease_ms):
-    """`remove_all()` spares leased objects, so it is asked until the leases are over."""
+def through_node(meet, master, http_port, node):
+    """A client that lends nothing and is given a node's address: SGLang's standalone storage."""
+    configured = configuration(master, http_port, False)
+    configured.extra_config |= {"standalone_storage": True, "client_server_address": node}
+    pool = HostPool(2, MooncakeHostTensorAllocator())
+    store = MooncakeStore(configured, pool)
+    store.register_mem_pool_host(pool)
+    keys = page_keys("node", 4)
+    pool.fill(keys, 0)
+    assert store.batch_set_v1(keys, token_indices(0, 4)) == [True] * 4
+    assert store.batch_exists([*keys, "absent"]) == 4
+    found = store.batch_get_v1([*keys, "absent"], token_indices(30, 5))
+    assert found == [True] * 4 + [False]
+    pool.check(keys, 30)
+    pool.check_zero(34)
+    return sum(found)
+
+
+def stored_keys(http_port):
+    """Names of all objects; unlike asking for their existence, this does not lease them."""
+    url = f"http://127.0.0.1:{http_port}/get_all_keys"
+    with urllib.request.urlopen(url, timeout=DEADLINE_SECONDS) as reply:
+        return reply.read().decode().split()
+
+
+def clear(meet, master, http_port):
+    """`remove_all()` spares leased objects, so it is called until the leases are over."""
     store, pool = connect(configuration(master, http_port, False))
     keys = page_keys("clear", 4)
     pool.fill(keys, 0)
     assert all(store.batch_set_v1(keys, token_indices(0, 4)))
     before = store.batch_exists(keys)
+    assert len(stored_keys(http_port)) >= before
     deadline = time.monotonic() + DEADLINE_SECONDS
-    while store.batch_exists(keys[:1]):
-        assert time.monotonic() < deadline, "the objects outlive their leases and clear()"
-        # Asking for existence leases an object, so it must not be asked more often than that.
-        time.sleep(2 * lease_ms / 1000)
+    while stored_keys(http_port):
+        assert time.monotonic() < deadline, "objects outlive their leases and clear()"
         store.clear()
+        time.sleep(POLL_SECONDS)
     return [before, store.batch_exists(keys)]
 
 

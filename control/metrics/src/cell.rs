@@ -1,5 +1,6 @@
-//! Numbers that one thread writes and others read. Invariant: each cell has exactly one writing
-//! thread, so an addition is a load and a store, never a locked instruction.
+//! Numbers that one thread writes and others read. Invariant: a cell has one writing thread,
+//! so an addition is a load and a store, never a locked instruction; cells of clients, whose calls come
+//! from any thread, are only written by the `_shared` methods.
 
 use crate::family::Buckets;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,6 +15,12 @@ impl Counter {
     pub fn add(&self, amount: u64) {
         self.0
             .store(self.0.load(Relaxed).wrapping_add(amount), Relaxed);
+    }
+
+    /// Adds from any thread; dearer than [`Counter::add`].
+    #[inline]
+    pub fn add_shared(&self, amount: u64) {
+        self.0.fetch_add(amount, Relaxed);
     }
 
     /// Reads; any thread.
@@ -69,6 +76,14 @@ impl Histogram {
         let index = self.buckets.bounds.partition_point(|bound| *bound < value);
         self.counts[index].add(1);
         self.sum.add(value);
+    }
+
+    /// As [`Histogram::observe`], from any thread.
+    #[inline]
+    pub fn observe_shared(&self, value: u64) {
+        let index = self.buckets.bounds.partition_point(|bound| *bound < value);
+        self.counts[index].add_shared(1);
+        self.sum.add_shared(value);
     }
 
     /// Adds the numbers of this histogram to `totals`; any thread.

@@ -1,5 +1,5 @@
-//! What a client library or node daemon counts. Invariant: one [`ClientCells`] belongs to one shard
-//! thread; sums are made only when somebody reads.
+//! What a client library or node daemon counts. Invariant: one [`ClientCells`] belongs to one client,
+//! whose calls come from any thread, so additions are atomic.
 
 use crate::catalogue::buckets::{CLIENT_LATENCY_US, DURATIONS};
 use crate::cell::{Counter, Histogram, HistogramTotals};
@@ -90,7 +90,7 @@ impl Operation {
     }
 }
 
-/// Numbers of one shard thread of a client; that thread is the only writer.
+/// Numbers of one client. Any of its threads may count.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct ClientCells {
@@ -129,9 +129,9 @@ impl TimedCells {
     }
 
     fn record(&self, bytes: u64, elapsed_ns: u64) {
-        self.count.add(1);
-        self.bytes.add(bytes);
-        self.latency_us.observe(elapsed_ns / 1000);
+        self.count.add_shared(1);
+        self.bytes.add_shared(bytes);
+        self.latency_us.observe_shared(elapsed_ns / 1000);
     }
 }
 
@@ -163,18 +163,18 @@ impl ClientCells {
     /// Counts one finished transfer of payload bytes.
     pub fn record_transfer(&self, route: Route, direction: Direction, bytes: u64, elapsed_ns: u64) {
         let cells = self.transfer(route, direction);
-        cells.bytes.add(bytes);
-        cells.duration_ns.observe(elapsed_ns);
+        cells.bytes.add_shared(bytes);
+        cells.duration_ns.observe_shared(elapsed_ns);
     }
 
     /// Counts one failed transfer.
     pub fn record_transfer_failure(&self, route: Route, direction: Direction) {
-        self.transfer(route, direction).failures.add(1);
+        self.transfer(route, direction).failures.add_shared(1);
     }
 
     /// Counts an object whose bytes did not match its checksum.
     pub fn record_checksum_failure(&self, route: Route) {
-        self.checksum_failures[route as usize].add(1);
+        self.checksum_failures[route as usize].add_shared(1);
     }
 
     /// Counts one call of the application with the payload bytes it moved.
@@ -185,6 +185,11 @@ impl ClientCells {
     /// Counts one call to the master.
     pub fn record_call(&self, kind: RpcKind, elapsed_ns: u64) {
         self.calls[kind as usize].record(0, elapsed_ns);
+    }
+
+    /// Counts transfers that are tried again.
+    pub fn record_retries(&self, count: u64) {
+        self.retries.add_shared(count);
     }
 }
 

@@ -4,6 +4,7 @@
 
 use crate::limits::MAX_READ_SESSION_KEYS;
 use crate::staging::Staging;
+use perigee_http::HttpHandle;
 use perigee_memory::host::HostBuffer;
 use perigee_schemas::Status;
 use perigee_store::Store;
@@ -25,7 +26,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// An open store with the state that only the Python API has.
 pub(crate) struct Session {
-    store: ManuallyDrop<Store>,
+    store: ManuallyDrop<Arc<Store>>,
+    page: ManuallyDrop<Option<HttpHandle>>,
     process: u32,
     readers: Mutex<HashMap<String, usize>>,
     pub(crate) staging: Mutex<Staging>,
@@ -40,10 +42,12 @@ struct Pool {
 }
 
 impl Session {
-    /// Takes an open store and lists it for the interpreter's exit.
-    pub(crate) fn start(store: Store, pool_bytes: u64) -> Arc<Self> {
+    /// Takes an open store with its status page, if it has one, and lists it for the interpreter's
+    /// exit.
+    pub(crate) fn start(store: Arc<Store>, page: Option<HttpHandle>, pool_bytes: u64) -> Arc<Self> {
         let session = Arc::new(Self {
             store: ManuallyDrop::new(store),
+            page: ManuallyDrop::new(page),
             process: process::id(),
             readers: Mutex::default(),
             staging: Mutex::default(),
@@ -129,9 +133,11 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         if self.is_ours() {
-            self.store.close();
-            // SAFETY: this is the only place that drops the store, and the field is not used after
+            // SAFETY: this is the only place that drops the page, and the field is not used after
             // it.
+            unsafe { ManuallyDrop::drop(&mut self.page) }
+            self.store.close();
+            // SAFETY: as for the page.
             unsafe { ManuallyDrop::drop(&mut self.store) }
         }
     }

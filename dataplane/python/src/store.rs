@@ -11,11 +11,13 @@ use crate::arguments::Count;
 use crate::session::Session;
 use crate::setup::{self, Refusal};
 use crate::warning;
+use perigee_node::{StatusPage, StoreSlot};
 use perigee_schemas::Status;
 use perigee_store::Store;
 use perigee_store::api::StoreConfig;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -103,15 +105,28 @@ impl StoreClient {
             );
             return Status::UnavailableInCurrentStatus.code();
         }
+        let port = config.http_port;
         let opened = py.detach(|| Store::open(config));
         let store = match opened {
-            Ok(store) => store,
+            Ok(store) => Arc::new(store),
             Err(error) => {
                 warning::error(py, &format!("Store setup failed: {error}"));
                 return error.status().code();
             }
         };
-        let older = self.replace(Some(Session::start(store, pool_bytes)));
+        let page = port.map(|port| {
+            let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
+            StatusPage::start(address, StoreSlot::of(store.clone()))
+        });
+        let page = match page.transpose() {
+            Ok(page) => page,
+            Err(error) => {
+                warning::error(py, &format!("Store setup failed: {error}"));
+                py.detach(move || store.close());
+                return Status::InvalidParams.code();
+            }
+        };
+        let older = self.replace(Some(Session::start(store, page, pool_bytes)));
         py.detach(move || drop(older));
         Status::Ok.code()
     }

@@ -337,3 +337,35 @@ def test_other_threads_run_while_a_call_waits(store):
     stop.set()
     thread.join(10)
     assert len(ticks) > before
+
+
+def test_the_client_serves_health_and_metrics_when_asked(master_address):
+    import json
+    import socket
+    import urllib.request
+
+    from mooncake.store import MooncakeDistributedStore
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    store = MooncakeDistributedStore()
+    code = store.setup(
+        "127.0.0.1",
+        "P2PHANDSHAKE",
+        0,
+        1 << 20,
+        "tcp",
+        "",
+        master_address,
+        enable_client_http_server=True,
+        client_http_port=port,
+    )
+    assert code == 0
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=10) as answer:
+        assert json.load(answer)["code"] == 0
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        assert b"perigee_transfer_bytes_total" in answer.read()
+    assert store.close() == 0
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", port)) != 0

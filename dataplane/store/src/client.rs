@@ -2,6 +2,7 @@
 
 use crate::addresses::Addresses;
 use crate::api::{ReplicaDescriptor, SegmentId, StoreConfig};
+use crate::counting::Counting;
 use crate::donation::Donation;
 use crate::environment::StoreEnvironment;
 use crate::error::StoreError;
@@ -11,10 +12,11 @@ use crate::limits::KEYS_PER_CALL;
 use crate::lookup::Lookup;
 use crate::metadata::Registration;
 use perigee_memory::RegisteredRegions;
-use perigee_metrics::ClientCells;
+use perigee_metrics::{ClientCells, RpcKind};
 use perigee_rpc::{CallError, ClientOptions, MasterClient};
 use perigee_schemas::Status;
 use perigee_schemas::session::Role;
+use perigee_shard::monotonic;
 use perigee_transfer::{Engine, EngineOptions};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,7 +30,7 @@ pub struct Store {
     pub(crate) master: Arc<MasterClient>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) addresses: Addresses,
-    pub(crate) cells: ClientCells,
+    pub(crate) cells: Arc<ClientCells>,
     donation: Arc<Donation>,
     registration: Option<Registration>,
     heartbeat: Mutex<Option<Heartbeat>>,
@@ -90,6 +92,7 @@ impl Store {
             &config.protocol,
             environment,
         ));
+        let cells = Arc::<ClientCells>::default();
         let engine = EngineOptions {
             identity,
             host_id: host_id.clone(),
@@ -97,6 +100,7 @@ impl Store {
             shards: environment.client_shards,
             deadline: environment.transfer_deadline,
             congestion: environment.congestion.clone(),
+            observer: Arc::new(Counting(cells.clone())),
         };
         Ok(Self {
             name,
@@ -104,7 +108,7 @@ impl Store {
             master: Arc::new(MasterClient::new(options)),
             engine: Arc::new(Engine::new(engine, donation.table().clone())),
             addresses: Addresses::default(),
-            cells: ClientCells::default(),
+            cells,
             donation,
             registration,
             heartbeat: Mutex::default(),
@@ -224,7 +228,8 @@ impl Store {
             code if code > 0 => Ok(true),
             code => Err(Status::from_peer(code)),
         };
-        let ask = |chunk: &[&str]| self.master.exist(chunk, keys.len() == 1);
+        let kind = kind_of(RpcKind::ExistKey, keys.len());
+        let ask = |chunk: &[&str]| self.timed(kind, |master| master.exist(chunk, keys.len() == 1));
         self.in_chunks(keys, ask, |status| vec![status.code(); 1])
             .into_iter()
             .map(answer)
@@ -248,7 +253,11 @@ impl Store {
         }
         let mut lookup = Lookup::default();
         for chunk in keys.chunks(KEYS_PER_CALL) {
-            match self.master.get_replicas(chunk, keys.len() == 1, peek) {
+            let kind = kind_of(RpcKind::GetReplicaList, keys.len());
+            let located = self.timed(kind, |master| {
+                master.get_replicas(chunk, keys.len() == 1, peek)
+            });
+            match located {
                 Ok(located) => lookup.append(chunk, &located, &self.addresses),
                 Err(error) => lookup.append_failure(chunk.len(), refused(&error)),
             }
@@ -391,6 +400,19 @@ impl Store {
             .map_or(Status::InvalidParams, |_| Status::Ok)
     }
 
+    /// A call to the master, counted and timed.
+    pub(crate) fn timed<T>(
+        &self,
+        kind: RpcKind,
+        call: impl FnOnce(&MasterClient) -> Result<T, CallError>,
+    ) -> Result<T, CallError> {
+        let start = monotonic();
+        let answer = call(&self.master);
+        self.cells
+            .record_call(kind, (monotonic() - start).as_nanos() as u64);
+        answer
+    }
+
     pub(crate) fn while_open(&self) -> Result<(), Status> {
         if self.is_open() {
             Ok(())
@@ -424,6 +446,11 @@ impl Drop for Store {
     fn drop(&mut self) {
         self.close();
     }
+}
+
+/// The single or the batch kind of a call.
+pub(crate) fn kind_of(kind: RpcKind, keys: usize) -> RpcKind {
+    if keys == 1 { kind } else { kind.batched() }
 }
 
 /// The status of a failed call, with a line in the log for whoever debugs it.

@@ -43,6 +43,7 @@ impl Store {
             if retry.is_empty() || !self.is_open() {
                 break;
             }
+            self.cells.record_retries(retry.len() as u64);
             let keys: Vec<&str> = retry
                 .iter()
                 .map(|i| lookup.found(targets[*i].0).map_or("", |f| &f.key))

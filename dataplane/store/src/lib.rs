@@ -6,6 +6,7 @@
 mod addresses;
 pub mod api;
 mod client;
+mod counting;
 mod donation;
 mod environment;
 mod error;

@@ -1,10 +1,10 @@
 //! Writing objects: reserve, move, commit. What cannot be written is revoked, so no key is left half-done.
 
 use crate::api::{PutRequest, ReplicateConfig, SoftPinAction};
-use crate::client::{Store, refused};
+use crate::client::{Store, kind_of, refused};
 use crate::limits::{KEYS_PER_CALL, PUT_ATTEMPTS};
 use perigee_memory::Piece as Source;
-use perigee_metrics::Operation;
+use perigee_metrics::{Operation, RpcKind};
 use perigee_rpc::{Placement, Started};
 use perigee_schemas::Status;
 use perigee_shard::monotonic;
@@ -73,6 +73,7 @@ impl Store {
                 Err(status) => return chunk.iter().for_each(|index| results[*index] = status),
             };
             chunk = self.move_bytes(requests, &writings, results);
+            self.cells.record_retries(chunk.len() as u64);
         }
     }
 
@@ -98,9 +99,14 @@ impl Store {
         } else {
             Vec::new()
         };
-        let started =
-            self.master
-                .put_start(&keys, &sizes, &groups, &self.placement(config), upsert);
+        let start = if upsert {
+            RpcKind::UpsertStart
+        } else {
+            RpcKind::PutStart
+        };
+        let started = self.timed(kind_of(start, keys.len()), |master| {
+            master.put_start(&keys, &sizes, &groups, &self.placement(config), upsert)
+        });
         let started = started.map_err(|error| refused(&error))?;
         let mut writings = Vec::with_capacity(chunk.len());
         for (position, index) in chunk.iter().enumerate() {
@@ -169,7 +175,8 @@ impl Store {
         }
         let keys: Vec<&str> = good.iter().map(|(index, _)| requests[*index].key).collect();
         let checksums: Vec<u32> = good.iter().map(|(_, checksum)| *checksum).collect();
-        let ended = self.master.put_end(&keys, &checksums);
+        let kind = kind_of(RpcKind::PutEnd, keys.len());
+        let ended = self.timed(kind, |master| master.put_end(&keys, &checksums));
         let ended = ended.unwrap_or_else(|error| vec![refused(&error); good.len()]);
         for ((index, _), status) in good.iter().zip(ended) {
             results[*index] = status;
@@ -186,7 +193,8 @@ impl Store {
             return Vec::new();
         }
         let keys: Vec<&str> = bad.iter().map(|(index, _)| requests[*index].key).collect();
-        if let Err(error) = self.master.put_revoke(&keys) {
+        let kind = kind_of(RpcKind::PutRevoke, keys.len());
+        if let Err(error) = self.timed(kind, |master| master.put_revoke(&keys)) {
             tracing::debug!(%error, "Started puts were not revoked; the master discards them later");
         }
         for (index, error) in bad {

@@ -7,12 +7,12 @@ use crate::error::TransferError;
 use crate::extent::MappedExtent;
 use crate::place::Place;
 use crate::range::{Cover, RangeJob};
-use crate::route::{Reach, Route, RouteCounts, Routes};
+use crate::route::{Flow, Observer, Reach, Route, Routes};
 use crate::segments::SegmentTable;
 use crate::shared_memory::SharedMemory;
 use perigee_memory::{Piece, PieceMut};
 use perigee_schemas::Identity;
-use perigee_shard::Congestion;
+use perigee_shard::{Congestion, monotonic};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -31,6 +31,8 @@ pub struct EngineOptions {
     pub deadline: Duration,
     /// Congestion control of data connections.
     pub congestion: Congestion,
+    /// Who counts.
+    pub observer: Arc<dyn Observer>,
 }
 
 /// One object to write.
@@ -60,7 +62,6 @@ pub struct Engine {
     own: Arc<SegmentTable>,
     shared: SharedMemory,
     tcp: RwLock<Option<Arc<TcpClient>>>,
-    counts: RouteCounts,
 }
 
 type Outcome<T> = Vec<Result<T, TransferError>>;
@@ -73,13 +74,7 @@ impl Engine {
             own,
             shared: SharedMemory::default(),
             tcp: RwLock::default(),
-            counts: RouteCounts::default(),
         }
-    }
-
-    /// Bytes moved so far.
-    pub fn counts(&self) -> &RouteCounts {
-        &self.counts
     }
 
     /// Writes objects; the outcome of each is the CRC-32C of its payload.
@@ -87,6 +82,7 @@ impl Engine {
     /// # Safety
     /// The pieces must be valid for reads and unchanged until the call returns.
     pub unsafe fn write(&self, jobs: &[WriteJob<'_>]) -> Outcome<u32> {
+        let start = monotonic();
         let bytes = |job: &WriteJob<'_>| job.pieces.iter().map(|piece| piece.len as u64).sum();
         let reaches: Vec<_> = jobs
             .iter()
@@ -105,20 +101,19 @@ impl Engine {
         });
         let flight = self.take_off(&remote);
         let near = jobs.iter().zip(&reaches).map(|(job, reach)| match reach {
-            Ok(Some(reach)) => {
-                self.counts
-                    .count_written(reach.route(), job.place.payload_bytes);
-                extent(reach, job.place)?.write(job.place.generation, job.pieces)
-            }
-            Ok(None) => {
-                self.counts
-                    .count_written(Route::Tcp, job.place.payload_bytes);
-                Ok(0)
-            }
+            Ok(Some(reach)) => extent(reach, job.place)?.write(job.place.generation, job.pieces),
+            Ok(None) => Ok(0),
             Err(error) => Err(error.clone()),
         });
         let mut outcome: Vec<_> = near.collect();
         merge(&mut outcome, &reaches, flight.land());
+        self.report(
+            Flow::Write,
+            start,
+            &reaches,
+            jobs.iter().map(bytes),
+            &outcome,
+        );
         outcome
     }
 
@@ -127,6 +122,7 @@ impl Engine {
     /// # Safety
     /// The pieces must be valid for writes and not used by others until the call returns.
     pub unsafe fn read(&self, jobs: &[ReadJob<'_>]) -> Outcome<()> {
+        let start = monotonic();
         let bytes = |job: &ReadJob<'_>| job.pieces.iter().map(|piece| piece.len as u64).sum();
         let reaches: Vec<_> = jobs
             .iter()
@@ -146,15 +142,10 @@ impl Engine {
         let flight = self.take_off(&remote);
         let near = jobs.iter().zip(&reaches).map(|(job, reach)| match reach {
             Ok(Some(reach)) => {
-                self.counts
-                    .count_read(reach.route(), job.place.payload_bytes);
                 extent(reach, job.place)?.read(job.place.generation, job.checksum, job.pieces)?;
                 Ok(job.checksum)
             }
-            Ok(None) => {
-                self.counts.count_read(Route::Tcp, job.place.payload_bytes);
-                Ok(job.checksum)
-            }
+            Ok(None) => Ok(job.checksum),
             Err(error) => Err(error.clone()),
         });
         let mut outcome: Vec<_> = near.collect();
@@ -166,7 +157,15 @@ impl Engine {
                 expected: job.checksum,
             }),
         };
-        outcome.into_iter().zip(jobs).map(check).collect()
+        let outcome: Vec<_> = outcome.into_iter().zip(jobs).map(check).collect();
+        self.report(
+            Flow::Read,
+            start,
+            &reaches,
+            jobs.iter().map(bytes),
+            &outcome,
+        );
+        outcome
     }
 
     /// Reads ranges of objects; each covering block is checked.
@@ -174,6 +173,7 @@ impl Engine {
     /// # Safety
     /// The targets must be valid for writes and not used by others until the call returns.
     pub unsafe fn read_ranges(&self, jobs: &[RangeJob<'_>]) -> Outcome<()> {
+        let start = monotonic();
         let reaches: Vec<_> = jobs
             .iter()
             .map(|job| self.reach(job.place, job.place.payload_bytes))
@@ -204,16 +204,41 @@ impl Engine {
                 }
                 Err(error) => return Err(error.clone()),
             }
-            let route = reach
-                .as_ref()
-                .ok()
-                .and_then(Option::as_ref)
-                .map_or(Route::Tcp, Reach::route);
-            self.counts.count_read(route, job.target.len as u64);
             // SAFETY: the caller vouches for the target.
             unsafe { cover.deliver(job) }
         };
-        jobs.iter().zip(&reaches).zip(covers).map(deliver).collect()
+        let outcome: Vec<_> = jobs.iter().zip(&reaches).zip(covers).map(deliver).collect();
+        let bytes = jobs.iter().map(|job| job.target.len as u64);
+        self.report(Flow::Read, start, &reaches, bytes, &outcome);
+        outcome
+    }
+
+    /// Tells the observer what a batch did, route by route.
+    fn report<T>(
+        &self,
+        flow: Flow,
+        start: Duration,
+        reaches: &[Result<Option<Reach>, TransferError>],
+        bytes: impl Iterator<Item = u64>,
+        outcome: &[Result<T, TransferError>],
+    ) {
+        let elapsed = monotonic() - start;
+        let mut moved = [
+            (Route::SameProcess, 0),
+            (Route::SharedMemory, 0),
+            (Route::Tcp, 0),
+        ];
+        for ((reach, bytes), outcome) in reaches.iter().zip(bytes).zip(outcome) {
+            let reach = reach.as_ref().ok().and_then(Option::as_ref);
+            let route = reach.map_or(Route::Tcp, Reach::route);
+            match outcome {
+                Ok(_) => moved[route as usize].1 += bytes,
+                Err(error) => self.options.observer.failed(route, flow, error),
+            }
+        }
+        for (route, bytes) in moved.into_iter().filter(|(_, bytes)| *bytes > 0) {
+            self.options.observer.moved(route, flow, bytes, elapsed);
+        }
     }
 
     /// Drops mappings of owners that have gone. Called now and then.

@@ -21,6 +21,6 @@ pub use error::TransferError;
 pub use limits::TRANSFER_DEADLINE;
 pub use place::{Place, SegmentAddress};
 pub use range::RangeJob;
-pub use route::{Route, RouteCounts, Routes};
+pub use route::{Flow, Observer, Route, Routes};
 pub use segments::SegmentTable;
 pub use server::{SegmentServer, ServerError, ServerOptions};

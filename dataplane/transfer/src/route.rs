@@ -1,12 +1,13 @@
 //! Which way bytes go: chosen per place from what has been proven, not from a flag alone.
 
+use crate::error::TransferError;
 use crate::place::Place;
 use crate::segments::SegmentTable;
 use crate::shared_memory::SharedMemory;
 use perigee_memory::{MappedSegment, Segment};
 use perigee_schemas::extent::extent_bytes;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// The ways bytes can go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,31 +38,22 @@ impl Default for Routes {
     }
 }
 
-/// Bytes moved per route and direction since start.
-#[derive(Debug, Default)]
-pub struct RouteCounts {
-    read: [AtomicU64; 3],
-    written: [AtomicU64; 3],
+/// Which way bytes go, seen from the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// From a segment to the caller.
+    Read,
+    /// From the caller to a segment.
+    Write,
 }
 
-impl RouteCounts {
-    /// Bytes read over a route.
-    pub fn read_bytes(&self, route: Route) -> u64 {
-        self.read[route as usize].load(Ordering::Relaxed)
-    }
+/// Somebody who counts what an engine does.
+pub trait Observer: Send + Sync + std::fmt::Debug {
+    /// Payload bytes of one batch that went over one route, and how long the batch took.
+    fn moved(&self, route: Route, flow: Flow, bytes: u64, elapsed: Duration);
 
-    /// Bytes written over a route.
-    pub fn written_bytes(&self, route: Route) -> u64 {
-        self.written[route as usize].load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn count_read(&self, route: Route, bytes: u64) {
-        self.read[route as usize].fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    pub(crate) fn count_written(&self, route: Route, bytes: u64) {
-        self.written[route as usize].fetch_add(bytes, Ordering::Relaxed);
-    }
+    /// One object that could not be moved.
+    fn failed(&self, route: Route, flow: Flow, error: &TransferError);
 }
 
 /// Memory of a segment that this process can touch.

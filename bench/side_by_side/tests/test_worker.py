@@ -1,0 +1,119 @@
+"""Facts about what a worker counts, with a store in a dict."""
+
+import ctypes
+import time
+
+import pytest
+
+from bench.side_by_side.worker import OPERATIONS, Worker
+
+SIZE = 4096
+
+
+class DictStore:
+    """As much of a store as a worker calls."""
+
+    def __init__(self):
+        self.objects = {}
+
+    def setup(self, *_):
+        return 0
+
+    def register_buffer(self, _address, _size):
+        return 0
+
+    def put(self, key, value):
+        self.objects[key] = value
+        return 0
+
+    def get(self, key):
+        return self.objects.get(key, b"")
+
+    def batch_put_from(self, keys, addresses, sizes):
+        return [self.put(key, ctypes.string_at(at, size)) for key, at, size in zip(keys, addresses, sizes)]
+
+    def batch_get_into(self, keys, addresses, _sizes):
+        codes = []
+        for key, address in zip(keys, addresses):
+            value = self.objects.get(key)
+            if value is not None:
+                ctypes.memmove(address, value, len(value))
+            codes.append(-704 if value is None else len(value))
+        return codes
+
+    def is_exist(self, key):
+        return int(key in self.objects)
+
+    def batch_is_exist(self, keys):
+        return [self.is_exist(key) for key in keys]
+
+    def remove_all(self, _force):
+        self.objects.clear()
+        return 0
+
+
+@pytest.fixture
+def worker(monkeypatch):
+    import sys
+    import types
+
+    module = types.ModuleType("mooncake.store")
+    module.MooncakeDistributedStore = DictStore
+    monkeypatch.setitem(sys.modules, "mooncake", types.ModuleType("mooncake"))
+    monkeypatch.setitem(sys.modules, "mooncake.store", module)
+    return Worker(["host"], 64 * SIZE, SIZE)
+
+
+def job(operation, batch, keys=None):
+    return {
+        "operation": operation,
+        "size": SIZE,
+        "batch": batch,
+        "keys": keys,
+        "seconds": 0.02,
+        "cap_bytes": 64 * SIZE,
+        "start_at": time.monotonic(),
+        "seed": 1,
+        "prefix": operation,
+    }
+
+
+@pytest.mark.parametrize("operation", sorted(OPERATIONS))
+def test_every_operation_succeeds_on_a_store_that_works(worker, operation):
+    batch = 4 if operation.startswith("batch") else 1
+    keys = [f"key-{i}" for i in range(16)]
+    assert worker.fill(keys, SIZE, 4) == {"refused": 0}
+    answer = worker.measure(job(operation, batch, keys))
+    assert answer["calls"] > 0
+    assert answer["items"] == answer["calls"] * batch
+    assert answer["errors"] == answer["corrupt"] == 0
+    assert (answer["checked"] > 0) == ("exist" not in operation)
+
+
+@pytest.mark.parametrize("operation", ["batch_get_into", "get"])
+def test_one_wrong_byte_is_corruption(worker, operation):
+    keys = [f"key-{i}" for i in range(4)]
+    worker.fill(keys, SIZE, 4)
+    value = bytearray(worker.store.objects["key-2"])
+    value[SIZE // 2] ^= 1
+    worker.store.objects["key-2"] = bytes(value)
+    answer = worker.measure(job(operation, 4 if operation == "batch_get_into" else 1, keys))
+    assert answer["corrupt"] == 1
+
+
+def test_a_missing_key_is_an_error_and_not_corruption(worker):
+    keys = [f"key-{i}" for i in range(4)]
+    worker.fill(keys[:3], SIZE, 3)
+    answer = worker.measure(job("batch_get_into", 4, keys))
+    assert answer["errors"] == answer["calls"]
+    assert answer["corrupt"] == 0
+
+
+def test_a_put_stops_at_its_cap(worker):
+    answer = worker.measure({**job("put", 1), "seconds": 60})
+    assert answer["calls"] == 64
+
+
+def test_values_that_do_not_fit_the_buffer_are_refused(worker):
+    with pytest.raises(RuntimeError, match="do not fit"):
+        worker.places(65, SIZE)
