@@ -55,8 +55,8 @@ def stand_in():
     torch.cuda.Event = Event
 
 
-def environment(master, lends_memory):
-    """The store's configuration file, and a folder whose name is short enough for a socket."""
+def environment(master, lends_memory, socket_folder):
+    """The store's configuration file, and where the lookup channel has its socket."""
     with open("mooncake.json", "w") as file:
         json.dump(
             {
@@ -73,7 +73,7 @@ def environment(master, lends_memory):
     os.environ["MOONCAKE_CONFIG_PATH"] = os.path.abspath("mooncake.json")
     os.environ["MOONCAKE_REQUESTER_LOCAL_HOSTNAME"] = "127.0.0.1"
     os.environ["VLLM_MOONCAKE_STORE_TIER_LOG"] = "1"
-    os.environ["VLLM_RPC_BASE_PATH"] = tempfile.mkdtemp(prefix="vllm-")
+    os.environ["VLLM_RPC_BASE_PATH"] = socket_folder
 
 
 def engine_configuration(group_semantics, cache_blocks):
@@ -145,7 +145,9 @@ class Engine:
         head_size=HEAD_SIZE,
     ):
         stand_in()
-        environment(master, lends_memory)
+        # Not the folder of the test: its name is too long for a socket's.
+        self.socket_folder = tempfile.TemporaryDirectory(prefix="vllm-")
+        environment(master, lends_memory, self.socket_folder.name)
         configuration = engine_configuration(group_semantics, cache_blocks)
         self.worker = worker_module.MooncakeStoreWorker(
             configuration, cache_configuration(cache_blocks, head_size)

@@ -1,1 +1,0 @@
-//! Benchmarks against the machine's own limits.
