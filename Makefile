@@ -29,7 +29,7 @@ DEMO_FLAGS = $(if $(TRACE),--trace "$(TRACE)") $(if $(BLOCK_BYTES),--block-bytes
 	$(if $(POOL),--pool $(POOL)) $(if $(REQUESTS),--requests $(REQUESTS)) \
 	$(if $(CLIENTS),--clients $(CLIENTS)) $(if $(ROUTE),--route $(ROUTE)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: help setup build wheel demo test test-clients bench fuzz lint codegen clean venv-run
+.PHONY: help setup build wheel demo test test-clients bench deny fuzz lint codegen clean venv-run
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -77,15 +77,22 @@ test: setup venv-run ## Lints and all tests; what CI runs
 test-clients: venv-run ## Unmodified client classes of SGLang, LMCache and vLLM (downloads gigabytes)
 	@tests/clients/run.sh
 
-bench: build ## Micro-benchmarks against the machine's own limits: copies, allocator, memory per key
-	cargo run --quiet --release --locked --package perigee-memory --example copy_rates
-	cargo run --quiet --release --locked --package perigee-allocator --example rate
-	cargo run --quiet --release --locked --package perigee-master --example footprint
+bench: build ## Ratios to the machine's own limits: copies, TCP, checksums, master, allocator
+	@tools/setup.sh --for-bench
+	bench="cargo run --quiet --release --locked --package perigee-bench --"
+	for what in copy-ratio tcp-ratio integrity-cost "master --program $(PROGRAM)" allocator; do
+		echo "== $$what"
+		$$bench $$what
+	done
+
+deny: ## Licences and sources of all dependencies; builds cargo-deny first (minutes, once)
+	@tools/setup.sh --with-deny
+	cargo deny --log-level error check bans licenses sources
 
 fuzz: setup ## Fuzz every decoder; SECONDS_EACH=60
 	@tests/fuzz.sh
 
-lint: setup ## Formatting, clippy, house rules, generated code, licences
+lint: setup ## Formatting, clippy, house rules, generated code; licences if cargo-deny is there
 	@tests/lint.sh
 
 codegen: setup ## Regenerate schemas/src/generated from the schemas

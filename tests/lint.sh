@@ -21,6 +21,6 @@ if command -v cargo-deny >/dev/null; then
     # Advisories need a git fetch and are left to a job that may make one.
     check deny cargo deny --log-level error check bans licenses sources
 else
-    echo "lint: cargo-deny is not installed, deny.toml is not checked"
+    echo "lint: skipped: licences and sources (deny.toml); \`make deny\` installs cargo-deny and checks them"
 fi
 exit $((failures > 0))

@@ -44,9 +44,12 @@ stage pytest-wheel timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cach
     -c dataplane/python/pyproject.toml dataplane/python/tests
 stage pytest-demo timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
     --rootdir bench/demo bench/demo/tests
+stage pytest-side-by-side timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
+    --rootdir bench/side_by_side bench/side_by_side/tests
 
 readonly PYTEST_SUMMARY=' in [0-9.]+s'
-for log in nextest:'tests? run:' "pytest-wheel:$PYTEST_SUMMARY" "pytest-demo:$PYTEST_SUMMARY"; do
+for log in nextest:'tests? run:' "pytest-wheel:$PYTEST_SUMMARY" "pytest-demo:$PYTEST_SUMMARY" \
+    "pytest-side-by-side:$PYTEST_SUMMARY"; do
     name=${log%%:*}
     line=${log#*:}
     passed=$((passed + $(count "$name" "$line" passed)))

@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # Installs what building and testing needs and is missing; says nothing when all is there.
 # Debian and Ubuntu packages through apt (with sudo unless root), Python tools into target/venv-build.
+# --without-nextest leaves out what only tests need; --for-bench adds memcached, --with-deny cargo-deny.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly VENV="${VENV_BUILD:-target/venv-build}"
 readonly REQUIREMENTS=tools/requirements.txt
 readonly NEXTEST_VERSION=0.9.143
+readonly DENY_VERSION=0.20.2
+readonly PURPOSE=${1:-}
 
 fail() {
     printf 'setup: %s\n' "$@" >&2
@@ -22,6 +25,16 @@ missing_packages() {
     [ -e /usr/include/stdio.h ] || echo libc6-dev
     PATH="$PATH:/usr/sbin:/sbin" command -v ip >/dev/null || echo iproute2
     python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
+    [ "$PURPOSE" != --for-bench ] || command -v memcached >/dev/null || echo memcached
+}
+
+# The package starts a memcached of its own, which nothing here wants and which would disturb the measuring.
+stop_packaged_memcached() {
+    if [ -d /run/systemd/system ]; then
+        "$@" systemctl disable --quiet --now memcached
+    elif [ -x /etc/init.d/memcached ]; then
+        "$@" /etc/init.d/memcached stop >/dev/null && "$@" update-rc.d memcached disable >/dev/null
+    fi || fail "The memcached service could not be disabled; do it by hand, then run this again."
 }
 
 install_packages() {
@@ -42,6 +55,9 @@ install_packages() {
             "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
                 apt-get install -y -qq --no-install-recommends $packages >/dev/null; } ||
         fail "apt could not install: $packages" "Connect to a Debian mirror, or install them by hand."
+    case " $packages " in
+        *" memcached "*) stop_packaged_memcached "${as_root[@]}" ;;
+    esac
 }
 
 check_rust() {
@@ -61,6 +77,13 @@ install_nextest() {
     echo "setup: building cargo-nextest $NEXTEST_VERSION (a few minutes, once)"
     cargo install --quiet --locked cargo-nextest --version "$NEXTEST_VERSION" ||
         fail "cargo-nextest could not be installed; is the crate registry reachable?"
+}
+
+install_deny() {
+    command -v cargo-deny >/dev/null && return 0
+    echo "setup: building cargo-deny $DENY_VERSION (a few minutes, once)"
+    cargo install --quiet --locked cargo-deny --version "$DENY_VERSION" ||
+        fail "cargo-deny could not be installed; is the crate registry reachable?"
 }
 
 check_python() {
@@ -83,4 +106,8 @@ install_packages
 check_rust
 check_python
 install_python_tools
-[ "${1:-}" = --without-nextest ] || install_nextest
+case $PURPOSE in
+    --without-nextest | --for-bench) ;;
+    --with-deny) install_deny ;;
+    *) install_nextest ;;
+esac

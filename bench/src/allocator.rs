@@ -14,7 +14,8 @@ const GIB: u64 = 1 << 30;
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Allocations per row; fewer would not fill the range.
-    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(200_000..))]
+    #[arg(long, default_value_t = 1_000_000)]
+    #[arg(value_parser = clap::value_parser!(u32).range(200_000..))]
     allocations: u32,
 }
 

@@ -191,6 +191,7 @@ fn store_keys(master: &Program, keys: &[&str]) -> Result<(), BenchError> {
         prefer_alloc_in_same_node: false,
         data_type: 0,
         preferred_segments: &[],
+        excluded: &[],
         host_id: "bench",
         host_name: "bench",
     };
@@ -198,7 +199,8 @@ fn store_keys(master: &Program, keys: &[&str]) -> Result<(), BenchError> {
         let sizes = vec![PAYLOAD_BYTES; chunk.len()];
         let started = client.put_start(chunk, &sizes, &[], &placement, false)?;
         expect("put start", chunk[0], &started.status)?;
-        let ended = client.put_end(chunk, &vec![1; chunk.len()])?;
+        let generations: Vec<u64> = started.locations.iter().map(|at| at.generation).collect();
+        let ended = client.put_end(chunk, &generations, &vec![1; chunk.len()])?;
         expect("put end", chunk[0], &ended)?;
     }
     Ok(())

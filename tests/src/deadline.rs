@@ -25,6 +25,16 @@ pub fn wait_until(what: &str, limit: Duration, condition: impl FnMut() -> bool) 
     assert!(comes_true(limit, condition), "not within {limit:?}: {what}");
 }
 
+/// Runs one call and fails the test if it took longer than `limit`.
+#[track_caller]
+pub fn within<T>(what: &str, limit: Duration, call: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let result = call();
+    let taken = start.elapsed();
+    assert!(taken <= limit, "{what} took {taken:?}, more than {limit:?}");
+    result
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

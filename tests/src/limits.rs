@@ -10,6 +10,13 @@ pub const EXIT_DEADLINE: Duration = Duration::from_secs(20);
 pub const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
 /// A change that needs heartbeats, expiry or a remount to be seen.
 pub const MEMBERSHIP_DEADLINE: Duration = Duration::from_secs(40);
+/// One call of a store client while a node it needs is frozen: it gives up by itself, tries other
+/// places, and the master forgets the node meanwhile.
+pub const FROZEN_NODE_CALL_DEADLINE: Duration = Duration::from_secs(60);
+/// One call of a store client whose peers refuse connections or answer.
+pub const CALL_DEADLINE: Duration = Duration::from_secs(10);
+/// A call that fails without asking the master: far less than the patience of one that asks.
+pub const REFUSED_CALL_DEADLINE: Duration = Duration::from_secs(1);
 /// Pause between two looks at a condition.
 pub const POLL_PAUSE: Duration = Duration::from_millis(10);
 

@@ -116,6 +116,45 @@ impl Objects {
         Ok(version.unwrap_or_default())
     }
 
+    /// Stores or replaces self-describing objects of `bytes` each in one call.
+    pub fn upsert_objects(&self, keys: &[u64], version: u64, bytes: usize) -> Vec<Status> {
+        let names: Vec<String> = keys.iter().map(|key| key_name(*key)).collect();
+        let mut room = vec![0; keys.len() * bytes];
+        for (key, value) in keys.iter().zip(room.chunks_mut(bytes)) {
+            fill(*key, version, value);
+        }
+        let places: Vec<[Piece; 1]> = room.chunks_mut(bytes).map(whole).collect();
+        let requests: Vec<PutRequest<'_>> = names
+            .iter()
+            .zip(&places)
+            .map(|(key, place)| PutRequest {
+                key,
+                pieces: place,
+                group: None,
+            })
+            .collect();
+        self.store.upsert(&requests, &ReplicateConfig::default())
+    }
+
+    /// Versions of self-describing objects of `bytes` each, read in one call; nothing in place of
+    /// the version tells bytes that are not the object's own.
+    pub fn get_objects(&self, keys: &[u64], bytes: usize) -> Vec<Result<Option<u64>, Status>> {
+        let names: Vec<String> = keys.iter().map(|key| key_name(*key)).collect();
+        let mut room = vec![0; keys.len() * bytes];
+        let places: Vec<[Piece; 1]> = room.chunks_mut(bytes).map(whole).collect();
+        let requests: Vec<GetRequest<'_>> = names
+            .iter()
+            .zip(&places)
+            .map(|(key, place)| GetRequest { key, pieces: place })
+            .collect();
+        let results = self.store.get(&requests).into_iter();
+        let values = keys.iter().zip(room.chunks(bytes));
+        results
+            .zip(values)
+            .map(|(read, (key, value))| read.map(|_| version_of(*key, value)))
+            .collect()
+    }
+
     /// Name of the segment that holds a self-describing object.
     pub fn segment_of(&self, key: u64) -> Option<String> {
         let name = key_name(key);
@@ -124,6 +163,14 @@ impl Objects {
             .first()
             .map(|replica| replica.transport_endpoint.clone())
     }
+}
+
+/// All of a buffer as the one place of an object.
+pub fn whole(room: &mut [u8]) -> [Piece; 1] {
+    [Piece {
+        address: room.as_mut_ptr() as usize,
+        bytes: room.len(),
+    }]
 }
 
 /// Key of a self-describing object.

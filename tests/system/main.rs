@@ -22,4 +22,6 @@ mod store_churn;
 #[cfg(all(test, feature = "store"))]
 mod store_faults;
 #[cfg(all(test, feature = "store"))]
+mod store_freezes;
+#[cfg(all(test, feature = "store"))]
 mod store_limits;

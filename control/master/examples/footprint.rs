@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use perigee_master::{
     PlacementColumns, PutConfig, PutStart, ReplicaColumns, SegmentEvent, SegmentSpec, Shard,
-    ShardSettings,
+    ShardSettings, StartedPuts,
 };
 
 const KEYS: usize = 1_000_000;
@@ -105,7 +105,17 @@ fn put(shard: &mut Shard, keys: &[&[u8]]) {
         upsert: false,
     };
     shard.put_start(0, &batch, &mut placements);
-    shard.put_end(0, 1, keys, &[1; BATCH][..keys.len()], &mut status);
+    let generations: Vec<u64> = placements
+        .locations
+        .iter()
+        .map(|location| location.generation)
+        .collect();
+    let puts = StartedPuts {
+        client: 1,
+        keys,
+        generations: &generations,
+    };
+    shard.put_end(0, &puts, &[1; BATCH][..keys.len()], &mut status);
     assert!(status.iter().all(|status| *status == 0));
 }
 

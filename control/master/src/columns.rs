@@ -25,7 +25,8 @@ pub struct Location {
     pub offset: u64,
     /// Length of the payload in bytes, without the footer.
     pub payload_bytes: u64,
-    /// Number of the allocation; no other allocation of any master life has it.
+    /// Number of the allocation; no other one of this master's life has it, and one of another life only by a
+    /// chance of one in millions.
     pub generation: u64,
 }
 

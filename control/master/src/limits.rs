@@ -31,5 +31,10 @@ pub const FREE_RATIO_SAMPLES_PER_REPLICA: usize = 6;
 /// Segments whose victims are compared at a time when a put must evict something.
 pub const PRESSURE_SAMPLES: usize = 16;
 
+/// Most that one put evicts from a segment without getting its space there, as a multiple of what it needs...
+pub const EVICTION_WASTE_FACTOR: u64 = 4;
+/// ... and in bytes, if that is more: what a few small objects need must not stop at the first victims.
+pub const EVICTION_WASTE_BYTES: u64 = 64 << 20;
+
 /// Replicas whose lease is looked at again in one search for a victim before the search gives up.
 pub const VICTIM_STEPS_MAX: u32 = 1 << 16;

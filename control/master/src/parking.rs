@@ -1,23 +1,28 @@
 //! Space that must not be reused yet, because somebody may still read or write it.
 //! Invariant: a parked extent is allocated in its share until it is released here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use perigee_allocator::Extent;
+
+use crate::pending::PutName;
 
 /// An extent of a share that waits for its release.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Parked {
     pub(crate) segment: u32,
     pub(crate) extent: Extent,
-    /// Whether it belonged to a discarded put.
-    pub(crate) staging: bool,
+    /// The discarded put that it belonged to, if any.
+    pub(crate) put: Option<PutName>,
 }
 
 /// All parked extents in order of their release times.
 #[derive(Debug, Default)]
 pub(crate) struct Parking {
     by_release: BTreeMap<(u64, u64), Parked>,
+    /// Extents of discarded puts: the put, then their key in `by_release`.
+    by_put: BTreeSet<(PutName, (u64, u64))>,
+    bytes_of_segment: BTreeMap<u32, u64>,
     sequence: u64,
     bytes: u64,
     staging_bytes: u64,
@@ -26,25 +31,56 @@ pub(crate) struct Parking {
 impl Parking {
     pub(crate) fn park(&mut self, release_ms: u64, parked: Parked) {
         self.sequence += 1;
-        self.by_release.insert((release_ms, self.sequence), parked);
+        let key = (release_ms, self.sequence);
+        self.by_release.insert(key, parked);
         self.bytes += parked.extent.bytes;
-        if parked.staging {
+        *self.bytes_of_segment.entry(parked.segment).or_default() += parked.extent.bytes;
+        if let Some(put) = parked.put {
+            self.by_put.insert((put, key));
             self.staging_bytes += parked.extent.bytes;
         }
     }
 
     /// Takes one extent whose time has come.
     pub(crate) fn pop_due(&mut self, now_ms: u64) -> Option<Parked> {
-        let entry = self.by_release.first_entry()?;
-        if entry.key().0 > now_ms {
+        let (&key, _) = self.by_release.first_key_value()?;
+        if key.0 > now_ms {
             return None;
         }
-        let parked = entry.remove();
+        self.remove(key)
+    }
+
+    /// Takes one extent of a discarded put, before its time.
+    pub(crate) fn pop_of_put(&mut self, put: PutName) -> Option<Parked> {
+        let &(found, key) = self.by_put.range((put, (0, 0))..).next()?;
+        if found != put {
+            return None;
+        }
+        self.remove(key)
+    }
+
+    fn remove(&mut self, key: (u64, u64)) -> Option<Parked> {
+        let parked = self.by_release.remove(&key)?;
         self.bytes -= parked.extent.bytes;
-        if parked.staging {
+        if let Some(put) = parked.put {
+            self.by_put.remove(&(put, key));
             self.staging_bytes -= parked.extent.bytes;
         }
+        if let Some(bytes) = self.bytes_of_segment.get_mut(&parked.segment) {
+            *bytes -= parked.extent.bytes;
+            if *bytes == 0 {
+                self.bytes_of_segment.remove(&parked.segment);
+            }
+        }
         Some(parked)
+    }
+
+    /// Parked bytes of one segment.
+    pub(crate) fn bytes_of(&self, segment: u32) -> u64 {
+        self.bytes_of_segment
+            .get(&segment)
+            .copied()
+            .unwrap_or_default()
     }
 
     pub(crate) fn bytes(&self) -> u64 {

@@ -3,10 +3,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What tells one put of a key from any other of it, so that a late message ends or frees only its own put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PutName {
+    /// The writer.
+    pub(crate) client: u128,
+    /// Generation of the first replica that the writer was given.
+    pub(crate) generation: u64,
+}
+
 /// A started put that has neither ended nor been revoked.
 #[derive(Debug)]
 pub(crate) struct Pending {
-    pub(crate) client: u128,
+    pub(crate) name: PutName,
     pub(crate) started_ms: u64,
     /// First replica being written, or `NONE` if all were lost with their segments.
     pub(crate) first: u32,

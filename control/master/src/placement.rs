@@ -74,6 +74,8 @@ pub struct PutConfig<'a> {
     pub soft_pin: SoftPin,
     /// Names of segments to try first, in this order.
     pub preferred_segments: &'a [&'a str],
+    /// Identities of segments to avoid as long as an object can be placed elsewhere, such as unreachable ones.
+    pub excluded: &'a [u128],
     /// Put all objects of the batch where the first one went, as long as they fit.
     pub prefer_alloc_in_same_node: bool,
     /// Identity of the writer's host, or empty.
@@ -89,6 +91,7 @@ impl Default for PutConfig<'_> {
             hard_pin: false,
             soft_pin: SoftPin::Preserve,
             preferred_segments: &[],
+            excluded: &[],
             prefer_alloc_in_same_node: false,
             host_id: "",
             host_name: "",

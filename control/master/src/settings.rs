@@ -30,7 +30,7 @@ pub struct ShardSettings {
     pub strategy: Strategy,
     /// Seed of the random choices.
     pub seed: u64,
-    /// First generation number; random per life of the master, so that no old descriptor fits.
+    /// First generation number, not 0; random per life of the master, so that an old descriptor hardly ever fits.
     pub generation_base: u64,
 }
 

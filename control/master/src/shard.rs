@@ -20,6 +20,7 @@ mod victim;
 mod tests;
 
 pub use adopt::AdoptedReplica;
+pub use finish::StartedPuts;
 pub use put::PutStart;
 
 use crate::counters::{SegmentGauges, ShardCounters, ShardGauges};

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use perigee_master::{
     PlacementColumns, PutConfig, PutStart, ReplicaColumns, SegmentEvent, SegmentSpec, Shard,
-    ShardSettings,
+    ShardSettings, StartedPuts,
 };
 use perigee_schemas::extent::extent_bytes;
 
@@ -107,8 +107,15 @@ impl Cache {
             .filter(|(_, status)| **status == 0);
         let started: Vec<&[u8]> = started.map(|(key, _)| *key).collect();
         let checksums = vec![7; started.len()];
+        let locations = self.placements.locations.iter();
+        let generations: Vec<u64> = locations.map(|location| location.generation).collect();
+        let puts = StartedPuts {
+            client: 1,
+            keys: &started,
+            generations: &generations,
+        };
         self.shard
-            .put_end(self.now_ms, 1, &started, &checksums, &mut self.status);
+            .put_end(self.now_ms, &puts, &checksums, &mut self.status);
         assert!(self.status.iter().all(|status| *status == 0));
     }
 }

@@ -1,9 +1,10 @@
 //! The blocking client: one method per call, on pooled connections, from any thread.
 
+use crate::address::MasterAddress;
 use crate::breaker::Breaker;
 use crate::connection::Connection;
 use crate::error::CallError;
-use crate::limits::{CALL_DEADLINE, IDLE_CONNECTIONS_MAX};
+use crate::limits::{CALL_DEADLINE, IDLE_CONNECTIONS_MAX, LEAVE_DEADLINE, PING_DEADLINE};
 use crate::reply::{Counted, Located, SegmentUse, Started, codes, counted, segment_uses, statuses};
 use crate::request::{Placement, SegmentOffer, mount, placement, strings};
 use flatbuffers::FlatBufferBuilder;
@@ -11,7 +12,6 @@ use perigee_schemas::frame::Kind;
 use perigee_schemas::message::decode;
 use perigee_schemas::session::{Hello, Role};
 use perigee_schemas::{Identity, Status, master};
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -54,6 +54,7 @@ pub struct Pong {
 #[derive(Debug)]
 pub struct MasterClient {
     options: ClientOptions,
+    address: MasterAddress,
     idle: Mutex<Vec<Connection>>,
     breaker: Breaker,
     epoch: AtomicU64,
@@ -65,6 +66,7 @@ impl MasterClient {
     /// A client; connects with the first call.
     pub fn new(options: ClientOptions) -> Self {
         Self {
+            address: MasterAddress::new(&options.address),
             options,
             idle: Mutex::default(),
             breaker: Breaker::default(),
@@ -155,25 +157,28 @@ impl MasterClient {
         })
     }
 
-    /// Commits written keys with the CRC-32C of each.
+    /// Commits written keys with the CRC-32C of each. `generations` has that of the first location of each.
     ///
     /// # Errors
     /// No answer in time.
     pub fn put_end<S: AsRef<str>>(
         &self,
         keys: &[S],
+        generations: &[u64],
         checksums: &[u32],
     ) -> Result<Vec<Status>, CallError> {
         let client = self.options.client;
         let encode = |builder: &mut Builder| {
             let key_strings = Some(strings(builder, keys));
             let checksum = Some(builder.create_vector(checksums));
+            let generation = Some(builder.create_vector(generations));
             let args = master::PutEndRequestArgs {
                 client_high: client.high(),
                 client_low: client.low(),
                 keys: key_strings,
                 checksum,
                 single: keys.len() == 1,
+                generation,
             };
             let root = master::PutEndRequest::create(builder, &args);
             builder.finish_minimal(root);
@@ -183,19 +188,27 @@ impl MasterClient {
         })
     }
 
-    /// Gives up started puts.
+    /// Gives up started puts, named as in `put_end`. With `in_flight`, bytes may still arrive at their places.
     ///
     /// # Errors
     /// No answer in time.
-    pub fn put_revoke<S: AsRef<str>>(&self, keys: &[S]) -> Result<Vec<Status>, CallError> {
+    pub fn put_revoke<S: AsRef<str>>(
+        &self,
+        keys: &[S],
+        generations: &[u64],
+        in_flight: bool,
+    ) -> Result<Vec<Status>, CallError> {
         let client = self.options.client;
         let encode = |builder: &mut Builder| {
             let key_strings = Some(strings(builder, keys));
+            let generation = Some(builder.create_vector(generations));
             let args = master::PutRevokeRequestArgs {
                 client_high: client.high(),
                 client_low: client.low(),
                 keys: key_strings,
                 single: keys.len() == 1,
+                generation,
+                in_flight,
             };
             let root = master::PutRevokeRequest::create(builder, &args);
             builder.finish_minimal(root);
@@ -321,7 +334,7 @@ impl MasterClient {
         })
     }
 
-    /// Heartbeat.
+    /// Heartbeat. Waits at most [`PING_DEADLINE`].
     ///
     /// # Errors
     /// No answer in time.
@@ -335,7 +348,7 @@ impl MasterClient {
             let root = master::PingRequest::create(builder, &args);
             builder.finish_minimal(root);
         };
-        self.call(Kind::Ping, true, encode, |body| {
+        self.call_within(PING_DEADLINE, Kind::Ping, true, encode, |body| {
             let reply = decode::<master::PingReply<'_>>(body)?;
             Ok(Pong {
                 must_mount: reply.state() != 0,
@@ -344,7 +357,8 @@ impl MasterClient {
         })
     }
 
-    /// Says goodbye: the master unmounts everything of this client at once.
+    /// Says goodbye: the master unmounts everything of this client at once. Waits at most
+    /// [`LEAVE_DEADLINE`]: a master that does not hear it notices the silence.
     ///
     /// # Errors
     /// No answer in time.
@@ -358,7 +372,7 @@ impl MasterClient {
             let root = master::LeaveRequest::create(builder, &args);
             builder.finish_minimal(root);
         };
-        self.call(Kind::Leave, true, encode, |_| Ok(()))
+        self.call_within(LEAVE_DEADLINE, Kind::Leave, true, encode, |_| Ok(()))
     }
 
     /// Segments by name, or all of them.
@@ -385,7 +399,6 @@ impl MasterClient {
             .clear();
     }
 
-    /// One exchange. A pooled connection may have died while idle; then a call that can be repeated is tried once more.
     fn call<T>(
         &self,
         kind: Kind,
@@ -393,29 +406,43 @@ impl MasterClient {
         encode: impl Fn(&mut Builder),
         decode: impl Fn(&[u8]) -> Result<T, CallError>,
     ) -> Result<T, CallError> {
-        let deadline = Instant::now() + self.options.deadline;
+        self.call_within(self.options.deadline, kind, repeatable, encode, decode)
+    }
+
+    /// One exchange. A pooled connection may have died while idle; then a call that can be repeated is tried once more.
+    fn call_within<T>(
+        &self,
+        limit: Duration,
+        kind: Kind,
+        repeatable: bool,
+        encode: impl Fn(&mut Builder),
+        decode: impl Fn(&[u8]) -> Result<T, CallError>,
+    ) -> Result<T, CallError> {
+        let limit = limit.min(self.options.deadline);
+        let deadline = Instant::now() + limit;
         let attempt = |mut connection: Connection| -> Result<T, CallError> {
             encode(&mut connection.builder);
             let answer = decode(connection.exchange(kind, deadline)?)?;
             self.keep(connection);
             Ok(answer)
         };
+        let fresh = || self.connect(deadline).and_then(attempt);
         let outcome = match self.pooled() {
-            None => attempt(self.connect(deadline)?),
+            None => fresh(),
             Some(connection) if connection.is_usable() => match attempt(connection) {
-                Err(error) if repeatable && error.is_stale_connection() => {
-                    attempt(self.connect(deadline)?)
-                }
+                Err(error) if repeatable && error.is_stale_connection() => fresh(),
                 other => other,
             },
             Some(_) => {
                 self.close();
-                attempt(self.connect(deadline)?)
+                fresh()
             }
         };
         if let Err(CallError::Deadline(_)) = outcome {
             self.breaker.trip();
-            return Err(CallError::Deadline(self.options.deadline));
+            // Idle connections lead to the same silent master: each would cost another deadline.
+            self.close();
+            return Err(CallError::Deadline(limit));
         }
         outcome
     }
@@ -440,14 +467,13 @@ impl MasterClient {
     }
 
     fn connect(&self, deadline: Instant) -> Result<Connection, CallError> {
-        let address = &self.options.address;
         if self.breaker.is_open() {
             return Err(CallError::Broken {
-                address: address.clone(),
+                address: self.options.address.clone(),
             });
         }
         let hello = Hello::new(self.options.role, self.options.client);
-        let opened = Connection::open(resolve(address)?, &hello, deadline);
+        let opened = self.address.open(&hello, deadline);
         if let Err(CallError::Unreachable { source, .. }) = &opened
             && source.kind() == std::io::ErrorKind::TimedOut
         {
@@ -459,17 +485,4 @@ impl MasterClient {
 
 fn status_reply(body: &[u8], wanted: usize) -> Result<Vec<Status>, CallError> {
     statuses(decode::<master::StatusReply<'_>>(body)?.status(), wanted)
-}
-
-fn resolve(address: &str) -> Result<SocketAddr, CallError> {
-    let refuse = |reason: String| CallError::Address {
-        address: address.to_owned(),
-        reason,
-    };
-    let mut found = address
-        .to_socket_addrs()
-        .map_err(|error| refuse(error.to_string()))?;
-    found
-        .next()
-        .ok_or_else(|| refuse("no address found".to_owned()))
 }

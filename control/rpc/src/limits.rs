@@ -4,6 +4,10 @@ use std::time::Duration;
 
 /// Longest a call may take, connecting included.
 pub const CALL_DEADLINE: Duration = Duration::from_secs(5);
+/// Longest a sign of life may take.
+pub(crate) const PING_DEADLINE: Duration = Duration::from_secs(2);
+/// Longest a farewell may take: nobody wants to wait for it.
+pub(crate) const LEAVE_DEADLINE: Duration = Duration::from_millis(500);
 /// Longest wait for a connection to be accepted.
 pub(crate) const CONNECT_DEADLINE: Duration = Duration::from_secs(2);
 /// How long a caller watches its socket before it sleeps: a polling master answers within this.

@@ -25,6 +25,8 @@ pub struct Placement<'a> {
     pub data_type: u8,
     /// Segments to try first, in order.
     pub preferred_segments: &'a [String],
+    /// Segments to avoid as long as there is another choice.
+    pub excluded: &'a [Identity],
     /// Identity of the writer's host.
     pub host_id: &'a str,
     /// Name of the writer's host.
@@ -67,6 +69,10 @@ pub(crate) fn placement(
     let preferred_segments = strings(builder, wanted.preferred_segments);
     let host_id = builder.create_string(wanted.host_id);
     let host_name = builder.create_string(wanted.host_name);
+    let high: Vec<u64> = wanted.excluded.iter().map(|id| id.high()).collect();
+    let low: Vec<u64> = wanted.excluded.iter().map(|id| id.low()).collect();
+    let excluded_high = Some(builder.create_vector(&high));
+    let excluded_low = Some(builder.create_vector(&low));
     object::Placement::create(
         builder,
         &object::PlacementArgs {
@@ -82,6 +88,8 @@ pub(crate) fn placement(
             preferred_segments: Some(preferred_segments),
             host_id: Some(host_id),
             host_name: Some(host_name),
+            excluded_high,
+            excluded_low,
         },
     )
 }

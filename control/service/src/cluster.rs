@@ -288,8 +288,9 @@ fn settings(config: &MasterConfig, index: usize, count: usize, epoch: u64) -> Sh
             AllocationStrategy::FreeRatioFirst => Strategy::FreeRatioFirst,
         },
         seed: epoch,
-        // Generations of different lives of the master never meet: the high bits are random, the low ones count.
-        generation_base: epoch & !0xff_ffff_ffff,
+        // The high bits are random and the low 40 count, so generations of two lives of the master meet only by a
+        // chance of one in 2^23; the bit that is always set keeps every generation from being 0.
+        generation_base: epoch & !0xff_ffff_ffff | 1 << 40,
     }
 }
 

@@ -1,6 +1,8 @@
 //! What the kernel says about memory, for error texts and warnings.
 //! Invariant: an unreadable or odd file gives `None`, never an error of its own.
 
+mod cgroup;
+
 use std::fs;
 
 /// The value of one line of `/proc/meminfo` in bytes, or a plain count for lines without a unit.
@@ -21,9 +23,10 @@ fn parse_field(text: &str, name: &str) -> Option<u64> {
     }
 }
 
-/// Memory that can be had without swapping.
+/// Memory that can be had without swapping, within this process's control group.
 pub(crate) fn available_bytes() -> Option<u64> {
-    field("MemAvailable")
+    let group = cgroup::available_bytes();
+    [field("MemAvailable"), group].into_iter().flatten().min()
 }
 
 /// Size of the huge pages that MFD_HUGETLB uses by default.

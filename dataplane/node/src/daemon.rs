@@ -3,6 +3,7 @@
 
 use crate::config::NodeConfig;
 use crate::error::NodeError;
+use crate::introduction::Introduction;
 use crate::limits::CLOSE_DEADLINE;
 use crate::opening;
 use crate::signals::StopSignals;
@@ -40,8 +41,12 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
     if let Some(store) = wait_until_open(&events)? {
         let store = slot.fill(store);
         announce_ready(config, &store, page.as_ref());
+        let introduction = introduce(config, &store);
         wait_for_stop(&events);
         signals.unblock();
+        if let Some(introduction) = introduction {
+            introduction.stop();
+        }
         leave(store);
     }
     if let Some(page) = page {
@@ -104,6 +109,13 @@ fn wait_until_open(events: &Receiver<Event>) -> Result<Option<Store>, NodeError>
         }
         Err(_) => Err(io::Error::other("the opening thread ended without a result").into()),
     }
+}
+
+/// Programs on this host ask for the node by the port of its name.
+fn introduce(config: &NodeConfig, store: &Store) -> Option<Introduction> {
+    let name = store.hostname();
+    let port = name.rsplit_once(':')?.1.parse().ok()?;
+    Introduction::start(port, &config.master)
 }
 
 fn wait_for_stop(events: &Receiver<Event>) {

@@ -4,6 +4,7 @@
 pub mod config;
 mod daemon;
 mod error;
+mod introduction;
 pub mod limits;
 mod opening;
 mod route;

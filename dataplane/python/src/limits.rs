@@ -1,5 +1,7 @@
 //! Every bound of the Python layer. A number that limits something stands here and nowhere else.
 
+use std::time::Duration;
+
 /// Bytes that unfinished write sessions of one store may hold in memory.
 pub(crate) const MAX_SESSION_STAGING_BYTES: u64 = 4 << 30;
 
@@ -20,3 +22,6 @@ pub(crate) const HANDLE_ALIGNMENT_BYTES: usize = 64;
 
 /// Longest wait for a graceful unmount, in seconds.
 pub(crate) const MAX_GRACE_S: u64 = 3600;
+
+/// Longest wait for each step of asking the node daemon of this host for its master.
+pub(crate) const INTRODUCTION_DEADLINE: Duration = Duration::from_secs(2);

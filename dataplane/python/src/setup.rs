@@ -6,9 +6,10 @@ mod mapping;
 mod positional;
 
 use crate::arguments::Count;
-use crate::limits::DEFAULT_SETUP_BYTES;
+use crate::limits::{DEFAULT_SETUP_BYTES, INTRODUCTION_DEADLINE};
 use perigee_schemas::Status;
 use perigee_store::api::StoreConfig;
+use perigee_store::ask_node;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -96,25 +97,30 @@ fn notices(engine: bool, ssd: bool) -> Vec<String> {
     notices
 }
 
-/// A client that lends nothing, on the host of `server_address`.
+/// A client that lends nothing, on the host of `server_address`. Without a master in the environment the node daemon
+/// on this host is asked for its own, which may take a moment.
 pub(crate) fn pure_client(
     server_address: &str,
     local_buffer: Count,
 ) -> Result<StoreConfig, (Status, String)> {
-    let master = env::var(MASTER_VARIABLE).unwrap_or_default();
-    if master.is_empty() {
-        let message = format!(
-            "setup_dummy() reaches the master itself; set {MASTER_VARIABLE}=host:port to name it"
-        );
-        return Err((Status::NotSupported, message));
-    }
-    let host = server_address
+    let parts = server_address
         .rsplit_once(':')
-        .map_or(server_address, |(host, _)| host);
-    if host.is_empty() {
+        .and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
+    let Some((host, port)) = parts.filter(|(host, _)| !host.is_empty()) else {
         let message = format!("setup_dummy(): {server_address:?} is no host:port address");
         return Err((Status::InvalidParams, message));
-    }
+    };
+    let named = env::var(MASTER_VARIABLE).ok();
+    let master = match named.filter(|master| !master.is_empty()) {
+        Some(master) => master,
+        None => ask_node(port, INTRODUCTION_DEADLINE).map_err(|error| {
+            let message = format!(
+                "setup_dummy(): no mooncake_client with port {port} on this host names its master \
+                 ({error}); start one as this user, or set {MASTER_VARIABLE}=host:port"
+            );
+            (Status::RpcFail, message)
+        })?,
+    };
     Ok(StoreConfig {
         local_hostname: host.to_owned(),
         master_server_address: master,

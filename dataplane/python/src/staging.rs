@@ -6,15 +6,18 @@ use crate::arguments::Count;
 use crate::buffer_handle::OwnedBytes;
 use crate::limits::MAX_SESSION_STAGING_BYTES;
 use crate::replicate_config::Placement;
+use crate::session::lock;
 use perigee_schemas::Status;
 use perigee_store::api::Piece;
 use std::collections::HashMap;
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// One object being put together.
 pub(crate) struct Draft {
     bytes: OwnedBytes,
+    /// Held while ranges are copied; true from the end of the session on.
+    ended: Mutex<bool>,
     /// Placement of the call that started the session.
     pub(crate) placement: Arc<Placement>,
     /// Group of this object.
@@ -28,7 +31,7 @@ impl Draft {
     }
 
     /// Copies the pieces to their offsets; returns the bytes copied. Nothing is copied if one does
-    /// not fit.
+    /// not fit, or when the session has ended meanwhile: the bytes may be on their way already.
     pub(crate) fn write(&self, pieces: &[Piece], offsets: &[Count]) -> Result<u64, Status> {
         let whole = self.bytes.piece();
         let fits = |piece: &Piece, offset: &Count| {
@@ -38,11 +41,15 @@ impl Draft {
         if pieces.len() != offsets.len() || !pieces.iter().zip(offsets).all(|(p, o)| fits(p, o)) {
             return Err(Status::InvalidParams);
         }
+        let ended = lock(&self.ended);
+        if *ended {
+            return Err(Status::ObjectNotFound);
+        }
         let mut copied = 0;
         for (piece, offset) in pieces.iter().zip(offsets) {
-            // SAFETY: the target range was checked against the draft's own memory, which the
-            // caller's buffer cannot overlap; the source is the caller's, alive for the length of
-            // the call.
+            // SAFETY: the target range was checked against the draft's own memory, which nobody else
+            // reads or writes under this lock and which the caller's buffer cannot overlap; the
+            // source is the caller's, alive for the length of the call.
             unsafe {
                 ptr::copy_nonoverlapping(
                     piece.address as *const u8,
@@ -84,6 +91,7 @@ impl Staging {
         }
         let draft = Draft {
             bytes: OwnedBytes::zeroed(bytes.0).ok_or(Status::NoAvailableHandle)?,
+            ended: Mutex::new(false),
             placement: Arc::clone(placement),
             group: group.map(str::to_owned),
         };
@@ -100,6 +108,7 @@ impl Staging {
     /// Ends the session of a key and returns what was put together.
     pub(crate) fn take(&mut self, key: &str) -> Option<Arc<Draft>> {
         let draft = self.drafts.remove(key)?;
+        *lock(&draft.ended) = true;
         self.staged_bytes -= draft.piece().bytes as u64;
         Some(draft)
     }

@@ -165,7 +165,8 @@ impl StoreClient {
     ///
     /// Join the cluster. Sizes are bytes; in the dict form they may be texts like "4gb", and
     /// device_name and master_server_address are accepted for rdma_devices and master_server_addr.
-    /// Returns 0, -600 for values that make no sense, -900 when the master cannot be reached.
+    /// Returns 0, -600 for values that make no sense or a metadata server that does not answer
+    /// (P2PHANDSHAKE needs none), -900 when the master cannot be reached.
     /// Raises TypeError for a missing, unknown or wrongly typed argument.
     #[pyo3(signature = (*args, **kwargs))]
     fn setup(
@@ -192,8 +193,9 @@ impl StoreClient {
     /// Join as a client that lends nothing, with memory from `alloc_from_mem_pool`.
     ///
     /// mem_pool_size, local_buffer_size: bytes. server_address: "host:port" of the mooncake_client
-    /// on this host. The client talks to the master itself; its address comes from MOONCAKE_MASTER.
-    /// Returns 0, or -1012 when MOONCAKE_MASTER is not set, or a code of `setup`.
+    /// on this host. The client talks to the master itself: to MOONCAKE_MASTER if that is set, else
+    /// to the master of that mooncake_client.
+    /// Returns 0, or -900 when no mooncake_client of this user answers, or a code of `setup`.
     fn setup_dummy(
         &self,
         py: Python<'_>,
@@ -201,7 +203,8 @@ impl StoreClient {
         local_buffer_size: Count,
         server_address: &str,
     ) -> i32 {
-        match setup::pure_client(server_address, local_buffer_size) {
+        let asked = py.detach(|| setup::pure_client(server_address, local_buffer_size));
+        match asked {
             Ok(config) => self.open(py, config, mem_pool_size.0),
             Err((status, message)) => {
                 warning::error(py, &message);

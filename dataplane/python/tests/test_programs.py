@@ -62,6 +62,12 @@ def test_personality_is_the_first_argument(monkeypatch):
     assert ended.value.code == (cli.program_path(), ["mooncake_master", "--x"])
 
 
+def test_engine_benchmark_says_that_it_is_not_built(capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.transfer_engine_bench()
+    assert ended.value.code == 69 and "not built yet" in capsys.readouterr().err
+
+
 def test_missing_program_ends_with_127_and_says_why(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("PERIGEE_BIN", str(tmp_path / "none"))
     with pytest.raises(SystemExit) as ended:

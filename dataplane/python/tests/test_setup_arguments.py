@@ -1,5 +1,8 @@
 """`setup` in all its forms, as far as no cluster is needed."""
 
+import socket
+import threading
+
 import pytest
 
 from mooncake.store import MooncakeDistributedStore
@@ -125,7 +128,24 @@ def test_features_not_built_are_announced(caplog):
     assert "engine" in caplog.text and "enable_ssd_offload" in caplog.text
 
 
-def test_dummy_setup_without_a_master_says_what_to_set(monkeypatch, caplog):
+def test_dummy_setup_without_a_master_or_a_node_says_what_to_do(monkeypatch, caplog):
     monkeypatch.delenv("MOONCAKE_MASTER", raising=False)
-    assert MooncakeDistributedStore().setup_dummy(1 << 20, 1 << 20, "127.0.0.1:50052") == -1012
+    assert MooncakeDistributedStore().setup_dummy(1 << 20, 1 << 20, "127.0.0.1:1") == -900
     assert "MOONCAKE_MASTER" in caplog.text
+
+
+def test_dummy_setup_asks_the_node_for_its_master(monkeypatch, caplog):
+    monkeypatch.delenv("MOONCAKE_MASTER", raising=False)
+    with socket.socket(socket.AF_UNIX) as node:
+        node.bind("\0perigee-node-1")
+        node.listen()
+
+        def answer():
+            with node.accept()[0] as program:
+                program.sendall(f"{NOBODY}\n".encode())
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        assert MooncakeDistributedStore().setup_dummy(1 << 20, 1 << 20, "127.0.0.1:1") == -900
+        thread.join(timeout=10)
+    assert NOBODY in caplog.text

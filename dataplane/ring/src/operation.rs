@@ -13,8 +13,8 @@ pub enum Operation {
     Accept(RawFd),
     /// Connects a non-blocking socket.
     Connect(RawFd, Box<Address>),
-    /// Receives some bytes behind the contents of the vector, up to its capacity.
-    Receive(RawFd, Vec<u8>),
+    /// Receives some bytes behind the contents of the vector: at most this many, and no more than its capacity.
+    Receive(RawFd, Vec<u8>, usize),
     /// Fills the whole message, or fails; the result is the number of bytes of the last step.
     ReceiveMessage(RawFd, Box<Message>),
     /// Sends the whole message, or fails.
@@ -57,10 +57,11 @@ impl Operation {
                 let pointer = (&raw const address.storage).cast();
                 opcode::Connect::new(types::Fd(*fd), pointer, address.bytes).build()
             }
-            Operation::Receive(fd, buffer) => {
+            Operation::Receive(fd, buffer, limit) => {
                 let spare = buffer.spare_capacity_mut();
                 let pointer = spare.as_mut_ptr().cast();
-                opcode::Recv::new(types::Fd(*fd), pointer, spare.len() as u32).build()
+                let bytes = u32::try_from(spare.len().min(*limit)).unwrap_or(u32::MAX);
+                opcode::Recv::new(types::Fd(*fd), pointer, bytes).build()
             }
             Operation::ReceiveMessage(fd, message) => {
                 opcode::RecvMsg::new(types::Fd(*fd), message.header())
@@ -93,7 +94,7 @@ pub struct Finished {
 impl Finished {
     pub(crate) fn new(code: i32, mut operation: Operation) -> Self {
         let result = usize::try_from(code).map_err(|_| io::Error::from_raw_os_error(-code));
-        if let (Ok(received), Operation::Receive(_, buffer)) = (&result, &mut operation) {
+        if let (Ok(received), Operation::Receive(_, buffer, _)) = (&result, &mut operation) {
             let filled = buffer.len() + received;
             // SAFETY: the kernel wrote `received` bytes into the spare capacity right behind the contents.
             unsafe { buffer.set_len(filled) };

@@ -67,8 +67,10 @@ impl Ring {
                 return Completion::refused(self.clone(), Finished::new(-libc::EAGAIN, operation));
             }
         };
-        self.push(slot);
-        self.in_flight.set(self.in_flight.get() + 1);
+        match self.push(slot) {
+            Ok(()) => self.in_flight.set(self.in_flight.get() + 1),
+            Err(code) => drop(self.slots.borrow_mut().land(slot, code)),
+        }
         Completion::flying(self.clone(), slot)
     }
 
@@ -110,9 +112,9 @@ impl Ring {
         let mut count = 0;
         while let Some((slot, code)) = self.next_completion() {
             count += 1;
-            if self.resume(slot, code) {
+            let Some(code) = self.resume(slot, code) else {
                 continue;
-            }
+            };
             self.in_flight.set(self.in_flight.get() - 1);
             let waker = self.slots.borrow_mut().land(slot, code);
             if let Some(waker) = waker {
@@ -146,32 +148,35 @@ impl Ring {
         Some((entry.user_data() as u32, entry.result()))
     }
 
-    /// Continues a message that the kernel moved only in part; true if it is under way again.
-    fn resume(&self, slot: u32, code: i32) -> bool {
+    /// Continues a message that the kernel moved only in part. Returns the outcome, or `None` if the message is under way
+    /// again.
+    fn resume(&self, slot: u32, code: i32) -> Option<i32> {
         let moved = match usize::try_from(code) {
             Ok(moved) if moved > 0 => moved,
-            _ => return false,
+            _ => return Some(code),
         };
         let mut slots = self.slots.borrow_mut();
         let message: &mut Message = match slots.operation(slot) {
             Some(Operation::SendMessage(_, message) | Operation::ReceiveMessage(_, message)) => {
                 message
             }
-            _ => return false,
+            _ => return Some(code),
         };
         message.advance(moved);
         let more = message.bytes() > 0;
         drop(slots);
         if more {
-            self.push(slot);
+            self.push(slot).err()
+        } else {
+            Some(code)
         }
-        more
     }
 
-    fn push(&self, slot: u32) {
+    /// Queues a slot's operation; the error is the code it lands with, for the kernel has not seen it.
+    fn push(&self, slot: u32) -> Result<(), i32> {
         let entry = match self.slots.borrow_mut().operation(slot) {
             Some(operation) => operation.entry().user_data(u64::from(slot)),
-            None => return,
+            None => return Ok(()),
         };
         loop {
             let mut io = self.io.borrow_mut();
@@ -181,12 +186,12 @@ impl Ring {
             }
             drop(io);
             if let Err(error) = self.flush() {
-                // The slot stays in flight; its connection's deadline ends the wait.
                 tracing::error!(%error, "io_uring refused queued operations");
-                return;
+                return Err(-error.raw_os_error().unwrap_or(libc::EIO));
             }
         }
         self.unsubmitted.set(true);
+        Ok(())
     }
 }
 

@@ -32,6 +32,19 @@ pub async fn within<E: Environment, T>(
     Err(io::ErrorKind::TimedOut.into())
 }
 
+/// Waits for `work`, and gives it up after `length`. Only for work that owns nothing the kernel writes to.
+pub async fn at_most<E: Environment, T>(
+    environment: &E,
+    length: Duration,
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    or(async { Some(work.await) }, async {
+        environment.sleep(length).await;
+        None
+    })
+    .await
+}
+
 /// Waits for a connection; gives it up after `length`.
 ///
 /// # Errors

@@ -77,7 +77,7 @@ impl Driver {
         }
         worked |= self.environment.timers.fire(monotonic()) > 0;
         if let Err(error) = self.environment.ring.flush() {
-            tracing::error!(%error, "io_uring failed; the shard's connections will time out");
+            tracing::error!(%error, "io_uring failed; transfers of this shard wait until it works again");
         }
         worked | (self.environment.ring.reap() > 0)
     }

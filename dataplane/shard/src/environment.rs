@@ -42,7 +42,16 @@ pub trait Environment: Clone + 'static {
 /// A connected byte stream. Clones share the connection.
 pub trait Stream: Clone + 'static {
     /// Receives some bytes behind the contents of `buffer`, up to its capacity; 0 bytes mean the peer has finished.
-    fn receive(&self, buffer: Vec<u8>) -> impl Future<Output = (io::Result<usize>, Vec<u8>)>;
+    fn receive(&self, buffer: Vec<u8>) -> impl Future<Output = (io::Result<usize>, Vec<u8>)> {
+        self.receive_up_to(buffer, usize::MAX)
+    }
+
+    /// As [`Stream::receive`], but never more than `limit` bytes: a vector may have more capacity than was asked for.
+    fn receive_up_to(
+        &self,
+        buffer: Vec<u8>,
+        limit: usize,
+    ) -> impl Future<Output = (io::Result<usize>, Vec<u8>)>;
 
     /// Fills the whole message or fails.
     fn receive_message(&self, message: Message) -> impl Future<Output = io::Result<()>>;

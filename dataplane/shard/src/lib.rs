@@ -22,7 +22,7 @@ mod watchdog;
 
 pub use call::Call;
 pub use clock::{monotonic, monotonic_ms};
-pub use deadline::{connect_within, within};
+pub use deadline::{at_most, connect_within, within};
 pub use environment::{Environment, Listener, Stream};
 pub use executor::{ExecutorError, check_memlock};
 pub use limits::{MEMLOCK_BYTES_MIN, POLL_DEFAULT};

@@ -14,5 +14,7 @@ pub(crate) const GLOMMIO_RING_ENTRIES: usize = 64;
 pub(crate) const START_DEADLINE: Duration = Duration::from_secs(10);
 /// Jobs taken from the mailbox before the ring gets its turn again.
 pub(crate) const JOBS_PER_TURN: usize = 64;
+/// Dropped timers that the heap may keep beyond as many as still wait.
+pub(crate) const STALE_TIMERS_MAX: usize = 64;
 /// Longest uninterrupted run of the driver before glommio's own reactor gets a turn.
 pub(crate) const REACTOR_INTERVAL: Duration = Duration::from_millis(20);

@@ -131,13 +131,13 @@ pub struct RingStream {
 }
 
 impl Stream for RingStream {
-    async fn receive(&self, buffer: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
+    async fn receive_up_to(&self, buffer: Vec<u8>, limit: usize) -> (io::Result<usize>, Vec<u8>) {
         let finished = self
             .ring
-            .submit(Operation::Receive(self.fd.as_raw_fd(), buffer))
+            .submit(Operation::Receive(self.fd.as_raw_fd(), buffer, limit))
             .await;
         match finished.operation {
-            Operation::Receive(_, buffer) => (finished.result, buffer),
+            Operation::Receive(_, buffer, _) => (finished.result, buffer),
             _ => (finished.result, Vec::new()),
         }
     }

@@ -1,5 +1,6 @@
 //! Timers of a shard: checked by its driver each turn, so a busy shard needs no system call for them.
 
+use crate::limits::STALE_TIMERS_MAX;
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -54,6 +55,20 @@ impl Timers {
         }
         None
     }
+
+    /// A dropped timer waits no more. Its heap entry would stay until its deadline, so the heap is cleaned once most of
+    /// it is such entries: its size follows the timers that wait, not the rate of calls.
+    fn forget(&self, number: u64) {
+        let waker = self.waiting.borrow_mut().remove(&number);
+        let waiting = self.waiting.borrow();
+        let mut heap = self.heap.borrow_mut();
+        if heap.len() > 2 * waiting.len() + STALE_TIMERS_MAX {
+            heap.retain(|Reverse((_, number))| waiting.contains_key(number));
+        }
+        drop((heap, waiting));
+        // Last, because dropping a waker may drop a task with timers of its own.
+        drop(waker);
+    }
 }
 
 /// Resolves at its deadline.
@@ -97,7 +112,31 @@ impl Future for Timer {
 impl Drop for Timer {
     fn drop(&mut self) {
         if let Some(number) = self.number {
-            self.timers.waiting.borrow_mut().remove(&number);
+            self.timers.forget(number);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(timers: &Rc<Timers>, deadline: Duration) -> Timer {
+        let mut timer = timers.until(deadline);
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(Pin::new(&mut timer).poll(&mut context).is_pending());
+        timer
+    }
+
+    #[test]
+    fn dropped_timers_leave_the_heap_and_waiting_ones_still_fire() {
+        let timers = Rc::new(Timers::default());
+        let kept = [1, 2, 3].map(|seconds| start(&timers, Duration::from_secs(seconds)));
+        for _ in 0..10_000 {
+            drop(start(&timers, Duration::from_secs(30)));
+        }
+        assert!(timers.heap.borrow().len() <= 2 * kept.len() + STALE_TIMERS_MAX);
+        assert_eq!(timers.next_deadline(), Some(Duration::from_secs(1)));
+        assert_eq!(timers.fire(Duration::from_secs(3)), kept.len());
     }
 }

@@ -11,6 +11,7 @@ use crate::host::{client_name, host_id, host_of, random_identity};
 use crate::limits::KEYS_PER_CALL;
 use crate::lookup::Lookup;
 use crate::metadata::Registration;
+use crate::refusals::Refusals;
 use perigee_memory::RegisteredRegions;
 use perigee_metrics::{ClientCells, RpcKind};
 use perigee_rpc::{CallError, ClientOptions, MasterClient};
@@ -20,6 +21,7 @@ use perigee_shard::monotonic;
 use perigee_transfer::{Engine, EngineOptions};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// One client. Shared by all threads of a process.
 #[derive(Debug)]
@@ -35,6 +37,7 @@ pub struct Store {
     registration: Option<Registration>,
     heartbeat: Mutex<Option<Heartbeat>>,
     regions: Mutex<RegisteredRegions>,
+    pub(crate) refusals: Refusals,
     open: AtomicBool,
 }
 
@@ -71,8 +74,8 @@ impl Store {
         let registration = Registration::new(&config.metadata_server, cluster, &name)?;
         if !config.protocol.eq_ignore_ascii_case("tcp") {
             tracing::warn!(
-                protocol = config.protocol,
-                "This build moves bytes over shared memory and TCP only"
+                "TCP and shared memory are used instead of {}",
+                config.protocol
             );
         }
         let options = ClientOptions {
@@ -90,6 +93,7 @@ impl Store {
             &name,
             &host_id,
             &config.protocol,
+            &config.master_server_address,
             environment,
         ));
         let cells = Arc::<ClientCells>::default();
@@ -113,6 +117,7 @@ impl Store {
             registration,
             heartbeat: Mutex::default(),
             regions: Mutex::new(RegisteredRegions::new()),
+            refusals: Refusals::default(),
             open: AtomicBool::new(true),
             config,
         })
@@ -130,7 +135,7 @@ impl Store {
                 &self.name,
                 &self.config.protocol,
                 &offers,
-                self.donation.address(),
+                self.donation.endpoint(),
             )?;
         }
         let heartbeat = Heartbeat::start(
@@ -175,10 +180,10 @@ impl Store {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        if let Some(heartbeat) = heartbeat {
-            heartbeat.stop();
-        }
-        if let Err(error) = self.master.leave() {
+        let answers = heartbeat.is_none_or(Heartbeat::stop);
+        if !answers {
+            tracing::info!("The master does not answer; it will notice that this client left");
+        } else if let Err(error) = self.master.leave() {
             tracing::info!(%error, "The master was not told that this client leaves; it will notice");
         }
         if let Some(registration) = &self.registration {
@@ -368,8 +373,8 @@ impl Store {
             Err(error) => return refused(&error),
         };
         for (id, status) in ids.iter().zip(&statuses) {
-            if *status == Status::Ok && grace_ms == 0 {
-                self.donation.remove(*id);
+            if *status == Status::Ok {
+                self.donation.retire(*id, Duration::from_millis(grace_ms));
             }
         }
         statuses

@@ -2,14 +2,16 @@
 
 use crate::environment::StoreEnvironment;
 use crate::error::StoreError;
-use crate::host::{data_address, host_of, random_identity};
+use crate::host::random_identity;
+use crate::reach::Reach;
 use perigee_memory::Segment;
-use perigee_memory::segment::{Pages, SegmentOptions};
+use perigee_memory::segment::{Pages, SegmentOptions, SegmentWarning};
 use perigee_rpc::SegmentOffer;
 use perigee_schemas::Identity;
 use perigee_transfer::{SegmentServer, SegmentTable, ServerOptions};
-use std::net::SocketAddr;
+use std::mem::{Discriminant, discriminant};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Segments of this process. The server starts with the first one.
 #[derive(Debug)]
@@ -18,6 +20,7 @@ pub(crate) struct Donation {
     name: String,
     host_id: String,
     protocol: String,
+    master: String,
     environment: StoreEnvironment,
     table: Arc<SegmentTable>,
     state: Mutex<State>,
@@ -26,7 +29,13 @@ pub(crate) struct Donation {
 #[derive(Debug, Default)]
 struct State {
     server: Option<SegmentServer>,
+    /// Host under which peers reach the server.
+    announced: String,
     offers: Vec<SegmentOffer>,
+    /// Unmounted segments that stay readable until their grace is over.
+    retiring: Vec<(Identity, Instant)>,
+    /// Kinds of warnings that were logged.
+    warned: Vec<Discriminant<SegmentWarning>>,
 }
 
 impl Donation {
@@ -35,6 +44,7 @@ impl Donation {
         name: &str,
         host_id: &str,
         protocol: &str,
+        master: &str,
         environment: &StoreEnvironment,
     ) -> Self {
         Self {
@@ -42,6 +52,7 @@ impl Donation {
             name: name.to_owned(),
             host_id: host_id.to_owned(),
             protocol: protocol.to_owned(),
+            master: master.to_owned(),
             environment: environment.clone(),
             table: Arc::default(),
             state: Mutex::default(),
@@ -65,10 +76,8 @@ impl Donation {
             prefault: true,
         };
         let segment = Segment::create(bytes, &options)?;
-        for warning in segment.warnings() {
-            tracing::info!("{warning}");
-        }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.warn_once(segment.warnings());
         let endpoint = self.serve(&mut state)?;
         let offer = SegmentOffer {
             id: random_identity()?,
@@ -99,6 +108,30 @@ impl Donation {
         }
     }
 
+    /// Takes a segment out when its grace is over; meanwhile it is read, but not mounted again.
+    pub(crate) fn retire(&self, id: Identity, grace: Duration) {
+        if grace.is_zero() {
+            return self.remove(id);
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.offers.retain(|offer| offer.id != id);
+        if let Some(due) = Instant::now().checked_add(grace) {
+            state.retiring.push((id, due));
+        }
+    }
+
+    /// Gives the memory of segments back whose grace is over.
+    pub(crate) fn give_back_due(&self, now: Instant) {
+        let due: Vec<Identity> = {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let due = state.retiring.extract_if(.., |(_, due)| *due <= now);
+            due.map(|(id, _)| id).collect()
+        };
+        for id in due {
+            self.remove(id);
+        }
+    }
+
     /// What is on offer, for mounting again.
     pub(crate) fn offers(&self) -> Vec<SegmentOffer> {
         self.state
@@ -108,10 +141,11 @@ impl Donation {
             .clone()
     }
 
-    /// The data port, if anything is served.
-    pub(crate) fn address(&self) -> Option<SocketAddr> {
+    /// Host and port under which peers reach the data port, if anything is served.
+    pub(crate) fn endpoint(&self) -> Option<(String, u16)> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.server.as_ref().map(SegmentServer::address)
+        let server = state.server.as_ref()?;
+        Some((state.announced.clone(), server.address().port()))
     }
 
     /// Ends the server and gives all memory back.
@@ -119,6 +153,9 @@ impl Donation {
         let state = std::mem::take(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner));
         for offer in &state.offers {
             self.table.remove(offer.id);
+        }
+        for (id, _) in &state.retiring {
+            self.table.remove(*id);
         }
         if let Some(server) = state.server {
             server.stop();
@@ -128,8 +165,9 @@ impl Donation {
     /// The endpoint of the running server, started if need be.
     fn serve(&self, state: &mut State) -> Result<String, StoreError> {
         if state.server.is_none() {
+            let reach = Reach::find(&self.name, self.environment.bind_address, &self.master)?;
             let options = ServerOptions {
-                address: data_address(&self.name, self.environment.bind_address)?,
+                address: reach.listen,
                 shards: self.environment.data_shards,
                 cpus: self.environment.data_cpus.clone(),
                 poll: self.environment.poll,
@@ -138,15 +176,13 @@ impl Donation {
                 identity: self.identity,
             };
             state.server = Some(SegmentServer::start(&options, &self.table)?);
+            state.announced = reach.announce;
         }
         let port = state
             .server
             .as_ref()
             .map_or(0, |server| server.address().port());
-        let host = match self.environment.bind_address {
-            Some(ip) => ip.to_string(),
-            None => host_of(&self.name).to_owned(),
-        };
+        let host = &state.announced;
         Ok(if host.contains(':') {
             format!("[{host}]:{port}")
         } else {
@@ -160,5 +196,44 @@ impl Donation {
         } else {
             String::new()
         }
+    }
+}
+
+impl State {
+    /// Logs each kind of warning once.
+    fn warn_once(&mut self, warnings: &[SegmentWarning]) {
+        for warning in warnings {
+            let kind = discriminant(warning);
+            if !self.warned.contains(&kind) {
+                self.warned.push(kind);
+                tracing::warn!("{warning}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn donation() -> Donation {
+        let environment = StoreEnvironment::from_variables(|_| None).unwrap();
+        let identity = random_identity().unwrap();
+        let master = "127.0.0.1:1";
+        Donation::new(identity, "127.0.0.1:1", "host", "tcp", master, &environment)
+    }
+
+    #[test]
+    fn a_retired_segment_is_kept_for_its_grace_and_not_mounted_again() {
+        let donation = donation();
+        let id = donation.add(1 << 20).unwrap().id;
+        let before = Instant::now();
+        donation.retire(id, Duration::from_secs(60));
+        assert!(donation.offers().is_empty());
+        donation.give_back_due(before);
+        assert_eq!(donation.table().list().len(), 1);
+        donation.give_back_due(Instant::now() + Duration::from_secs(60));
+        assert!(donation.table().list().is_empty());
+        donation.stop();
     }
 }

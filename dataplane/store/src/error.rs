@@ -32,7 +32,9 @@ pub enum StoreError {
     #[error(transparent)]
     Server(#[from] ServerError),
     /// The metadata service did not take the registration.
-    #[error("Metadata service {url}: {reason}; check --metadata_server, or use P2PHANDSHAKE")]
+    #[error(
+        "Metadata service {url}: {reason}; start it, correct metadata_server, or set it to P2PHANDSHAKE to do without one"
+    )]
     Metadata {
         /// Its address.
         url: String,

@@ -141,7 +141,9 @@ impl Store {
             .id;
         match error {
             TransferError::Checksum { .. } => {
-                tracing::warn!(key = reading.found.key, %segment, %error, "Bytes were refused");
+                if let Some(unlogged) = self.refusals.admit(monotonic()) {
+                    tracing::warn!(key = reading.found.key, %segment, %error, unlogged, "Bytes were refused");
+                }
             }
             _ => {
                 tracing::debug!(key = reading.found.key, %segment, %error, "A replica could not be read");

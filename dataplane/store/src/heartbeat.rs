@@ -1,18 +1,20 @@
 //! The client's own thread: signs of life, mounting again after the master was restarted, dropping stale mappings.
 
 use crate::donation::Donation;
-use crate::limits::{HEARTBEAT, REMOUNT_PAUSE};
+use crate::limits::{HEARTBEAT, HEARTBEAT_STOP, REMOUNT_PAUSE};
 use perigee_rpc::MasterClient;
 use perigee_transfer::Engine;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The running thread.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
     stop: Arc<Stop>,
-    thread: JoinHandle<()>,
+    reachable: Arc<AtomicBool>,
+    ended: Mutex<Receiver<()>>,
 }
 
 #[derive(Debug, Default)]
@@ -25,7 +27,9 @@ struct Beat {
     master: Arc<MasterClient>,
     donation: Arc<Donation>,
     engine: Arc<Engine>,
-    reachable: bool,
+    stop: Arc<Stop>,
+    /// Whether the last sign of life was answered.
+    reachable: Arc<AtomicBool>,
 }
 
 impl Heartbeat {
@@ -35,36 +39,54 @@ impl Heartbeat {
         engine: Arc<Engine>,
     ) -> std::io::Result<Self> {
         let stop = Arc::new(Stop::default());
-        let theirs = stop.clone();
-        let mut beat = Beat {
+        let reachable = Arc::new(AtomicBool::new(true));
+        let (end, ended) = channel();
+        let beat = Beat {
             master,
             donation,
             engine,
-            reachable: true,
+            stop: stop.clone(),
+            reachable: reachable.clone(),
         };
-        let thread = std::thread::Builder::new()
+        std::thread::Builder::new()
             .name("perigee-beat".to_owned())
             .spawn(move || {
                 let mut pause = HEARTBEAT;
-                while !theirs.wait(pause) {
+                while !beat.stop.wait(pause) {
                     pause = beat.once();
                 }
+                // Nobody waits any more when the last sign of life took too long.
+                let _ = end.send(());
             })?;
-        Ok(Self { stop, thread })
+        Ok(Self {
+            stop,
+            reachable,
+            ended: Mutex::new(ended),
+        })
     }
 
-    pub(crate) fn stop(self) {
+    /// Ends the thread; whether the master can be expected to hear a farewell. A thread that waits for a silent master
+    /// is left to end by itself.
+    pub(crate) fn stop(self) -> bool {
         *self
             .stop
             .wanted
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = true;
         self.stop.bell.notify_all();
-        let _ = self.thread.join();
+        let ended = self
+            .ended
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        ended.recv_timeout(HEARTBEAT_STOP).is_ok() && self.reachable.load(Ordering::Acquire)
     }
 }
 
 impl Stop {
+    fn has_come(&self) -> bool {
+        *self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// True when the stop has come.
     fn wait(&self, pause: Duration) -> bool {
         let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -77,21 +99,22 @@ impl Stop {
 
 impl Beat {
     /// One sign of life; returns the pause until the next.
-    fn once(&mut self) -> Duration {
+    fn once(&self) -> Duration {
         self.engine.sweep();
+        self.donation.give_back_due(Instant::now());
         match self.master.ping() {
             Ok(pong) => {
-                if !std::mem::replace(&mut self.reachable, true) {
+                if !self.reachable.swap(true, Ordering::AcqRel) {
                     tracing::info!("The master answers again");
                 }
-                if !pong.must_mount || self.mount() {
+                if !pong.must_mount || self.stop.has_come() || self.mount() {
                     HEARTBEAT
                 } else {
                     REMOUNT_PAUSE
                 }
             }
             Err(error) => {
-                if std::mem::replace(&mut self.reachable, false) {
+                if self.reachable.swap(false, Ordering::AcqRel) {
                     tracing::warn!(%error, "The master does not answer; calls fail until it does");
                 }
                 REMOUNT_PAUSE

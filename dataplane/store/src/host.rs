@@ -3,7 +3,6 @@
 use crate::error::StoreError;
 use crate::limits::CLIENT_PORTS;
 use perigee_schemas::Identity;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 /// A random identity.
 pub(crate) fn random_identity() -> Result<Identity, StoreError> {
@@ -51,23 +50,6 @@ pub(crate) fn client_name(local_hostname: &str) -> Result<String, StoreError> {
 pub(crate) fn host_of(name: &str) -> &str {
     let host = split_port(name).map_or(name, |(host, _)| host);
     host.trim_start_matches('[').trim_end_matches(']')
-}
-
-/// The address to listen on for data, and whether peers reach it under that address.
-pub(crate) fn data_address(name: &str, bind: Option<IpAddr>) -> Result<SocketAddr, StoreError> {
-    if let Some(ip) = bind {
-        return Ok(SocketAddr::new(ip, 0));
-    }
-    let host = host_of(name);
-    let found = (host, 0)
-        .to_socket_addrs()
-        .ok()
-        .and_then(|mut found| found.next());
-    found.ok_or_else(|| StoreError::Config {
-        name: "local_hostname",
-        value: name.to_owned(),
-        reason: "it does not resolve on this host; use an address of this host, or set MC_TCP_BIND_ADDRESS".to_owned(),
-    })
 }
 
 fn split_port(name: &str) -> Option<(&str, &str)> {

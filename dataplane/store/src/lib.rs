@@ -13,11 +13,14 @@ mod error;
 mod get;
 mod heartbeat;
 mod host;
+mod introduction;
 mod limits;
 mod lookup;
 mod metadata;
 mod put;
 mod ranges;
+mod reach;
+mod refusals;
 
 pub use api::{
     GetRequest, Piece, PutRequest, RangeRequest, ReplicaDescriptor, ReplicateConfig, SegmentId,
@@ -26,4 +29,5 @@ pub use api::{
 pub use client::Store;
 pub use environment::StoreEnvironment;
 pub use error::StoreError;
+pub use introduction::{ask_node, introduction_name};
 pub use lookup::Lookup;

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// Pause between heartbeats.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
+/// Longest a closing client waits for its heartbeat to end.
+pub(crate) const HEARTBEAT_STOP: Duration = Duration::from_secs(1);
 /// Pause between attempts to mount again after the master was lost.
 pub(crate) const REMOUNT_PAUSE: Duration = Duration::from_millis(200);
 /// Times a put is started for keys whose target could not be reached.
@@ -16,5 +18,9 @@ pub(crate) const KEYS_PER_CALL: usize = 8192;
 pub(crate) const ADDRESSES_MAX: usize = 65_536;
 /// Ports that are given to clients whose host name has none.
 pub(crate) const CLIENT_PORTS: std::ops::Range<u16> = 12_300..14_300;
+/// Pause between two log lines about refused bytes.
+pub(crate) const REFUSAL_LOG_PAUSE: Duration = Duration::from_secs(1);
 /// Longest a call to the metadata service may take.
 pub(crate) const METADATA_DEADLINE: Duration = Duration::from_secs(3);
+/// Longest master address that a node daemon may name, in bytes, with its line end.
+pub(crate) const MASTER_ADDRESS_BYTES_MAX: u64 = 512;

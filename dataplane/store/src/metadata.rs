@@ -4,7 +4,6 @@ use crate::error::StoreError;
 use crate::limits::METADATA_DEADLINE;
 use perigee_rpc::SegmentOffer;
 use serde_json::json;
-use std::net::SocketAddr;
 
 /// This client's records in a metadata service.
 #[derive(Debug)]
@@ -56,12 +55,9 @@ impl Registration {
         name: &str,
         protocol: &str,
         offers: &[SegmentOffer],
-        address: Option<SocketAddr>,
+        endpoint: Option<(String, u16)>,
     ) -> Result<(), StoreError> {
-        let host = address
-            .map(|address| address.ip().to_string())
-            .unwrap_or_default();
-        let port = address.map_or(0, |address| address.port());
+        let (host, port) = endpoint.unwrap_or_default();
         let buffers: Vec<_> = offers
             .iter()
             .map(|o| json!({"name": o.name, "addr": o.base, "length": o.bytes}))

@@ -6,7 +6,7 @@ use crate::limits::{KEYS_PER_CALL, PUT_ATTEMPTS};
 use perigee_memory::Piece as Source;
 use perigee_metrics::{Operation, RpcKind};
 use perigee_rpc::{Placement, Started};
-use perigee_schemas::Status;
+use perigee_schemas::{Identity, Status};
 use perigee_shard::monotonic;
 use perigee_transfer::{Place, TransferError, WriteJob};
 
@@ -15,6 +15,28 @@ struct Writing {
     /// Index of the request.
     request: usize,
     places: Vec<Place>,
+}
+
+impl Writing {
+    /// What names this put among all puts of its key; no allocation has 0.
+    fn generation(&self) -> u64 {
+        self.places.first().map_or(0, |place| place.generation)
+    }
+}
+
+/// A put whose bytes could not all be moved.
+struct Failed {
+    request: usize,
+    generation: u64,
+    error: TransferError,
+    /// A target broke off or was late, so bytes may still arrive there.
+    in_flight: bool,
+}
+
+/// What the replicas of one object came to.
+struct Verdict {
+    checksum: Result<u32, TransferError>,
+    in_flight: bool,
 }
 
 impl Store {
@@ -64,15 +86,17 @@ impl Store {
         upsert: bool,
         results: &mut [Status],
     ) {
+        let mut excluded = Vec::new();
         for _ in 0..PUT_ATTEMPTS {
             if chunk.is_empty() {
                 return;
             }
-            let writings = match self.start(requests, &chunk, config, upsert, results) {
+            let placement = self.placement(config, &excluded);
+            let writings = match self.start(requests, &chunk, &placement, upsert, results) {
                 Ok(writings) => writings,
                 Err(status) => return chunk.iter().for_each(|index| results[*index] = status),
             };
-            chunk = self.move_bytes(requests, &writings, results);
+            chunk = self.move_bytes(requests, &writings, &mut excluded, results);
             self.cells.record_retries(chunk.len() as u64);
         }
     }
@@ -82,7 +106,7 @@ impl Store {
         &self,
         requests: &[PutRequest<'_>],
         chunk: &[usize],
-        config: &ReplicateConfig,
+        placement: &Placement<'_>,
         upsert: bool,
         results: &mut [Status],
     ) -> Result<Vec<Writing>, Status> {
@@ -105,7 +129,7 @@ impl Store {
             RpcKind::PutStart
         };
         let started = self.timed(kind_of(start, keys.len()), |master| {
-            master.put_start(&keys, &sizes, &groups, &self.placement(config), upsert)
+            master.put_start(&keys, &sizes, &groups, placement, upsert)
         });
         let started = started.map_err(|error| refused(&error))?;
         let mut writings = Vec::with_capacity(chunk.len());
@@ -133,11 +157,13 @@ impl Store {
         started.locations_of(position).iter().map(place).collect()
     }
 
-    /// Writes all replicas, then commits or revokes each key; returns the requests that deserve another attempt.
+    /// Writes all replicas, then commits or revokes each key; returns the requests that deserve another attempt and
+    /// adds the segments that failed to `excluded`.
     fn move_bytes(
         &self,
         requests: &[PutRequest<'_>],
         writings: &[Writing],
+        excluded: &mut Vec<Identity>,
         results: &mut [Status],
     ) -> Vec<usize> {
         let sources: Vec<Vec<Source>> = writings
@@ -160,54 +186,100 @@ impl Store {
         let (mut good, mut bad) = (Vec::new(), Vec::new());
         for writing in writings {
             let replicas: Vec<_> = outcomes.by_ref().take(writing.places.len()).collect();
-            match verdict(replicas) {
-                Ok(checksum) => good.push((writing.request, checksum)),
-                Err(error) => bad.push((writing.request, error)),
+            exclude_faulty(&writing.places, &replicas, excluded);
+            let Verdict {
+                checksum,
+                in_flight,
+            } = verdict(replicas);
+            match checksum {
+                Ok(checksum) => good.push((writing, checksum)),
+                Err(error) => bad.push(Failed {
+                    request: writing.request,
+                    generation: writing.generation(),
+                    error,
+                    in_flight,
+                }),
             }
         }
         self.commit(requests, &good, results);
         self.revoke(requests, &bad, results)
     }
 
-    fn commit(&self, requests: &[PutRequest<'_>], good: &[(usize, u32)], results: &mut [Status]) {
+    fn commit(
+        &self,
+        requests: &[PutRequest<'_>],
+        good: &[(&Writing, u32)],
+        results: &mut [Status],
+    ) {
         if good.is_empty() {
             return;
         }
-        let keys: Vec<&str> = good.iter().map(|(index, _)| requests[*index].key).collect();
+        let key = |writing: &Writing| requests[writing.request].key;
+        let keys: Vec<&str> = good.iter().map(|(writing, _)| key(writing)).collect();
+        let generations: Vec<u64> = good.iter().map(|(put, _)| put.generation()).collect();
         let checksums: Vec<u32> = good.iter().map(|(_, checksum)| *checksum).collect();
         let kind = kind_of(RpcKind::PutEnd, keys.len());
-        let ended = self.timed(kind, |master| master.put_end(&keys, &checksums));
+        let ended = self.timed(kind, |master| {
+            master.put_end(&keys, &generations, &checksums)
+        });
         let ended = ended.unwrap_or_else(|error| vec![refused(&error); good.len()]);
-        for ((index, _), status) in good.iter().zip(ended) {
-            results[*index] = status;
+        for ((writing, _), status) in good.iter().zip(ended) {
+            results[writing.request] = status;
         }
     }
 
+    /// Revokes puts; those whose target failed and whose revocation the master confirmed deserve another attempt.
+    /// Without that, a next attempt would find the own unfinished put and take it for somebody's stored object.
     fn revoke(
         &self,
         requests: &[PutRequest<'_>],
-        bad: &[(usize, TransferError)],
+        bad: &[Failed],
         results: &mut [Status],
     ) -> Vec<usize> {
-        if bad.is_empty() {
+        for failed in bad {
+            let (key, error) = (requests[failed.request].key, &failed.error);
+            tracing::debug!(key, %error, "An object could not be written");
+            results[failed.request] = error.status();
+        }
+        let mut again = Vec::new();
+        for in_flight in [false, true] {
+            let puts = bad.iter().filter(|failed| failed.in_flight == in_flight);
+            again.extend(self.revoke_alike(requests, &puts.collect::<Vec<_>>(), in_flight));
+        }
+        again
+    }
+
+    fn revoke_alike(
+        &self,
+        requests: &[PutRequest<'_>],
+        puts: &[&Failed],
+        in_flight: bool,
+    ) -> Vec<usize> {
+        if puts.is_empty() {
             return Vec::new();
         }
-        let keys: Vec<&str> = bad.iter().map(|(index, _)| requests[*index].key).collect();
+        let keys: Vec<&str> = puts.iter().map(|put| requests[put.request].key).collect();
+        let generations: Vec<u64> = puts.iter().map(|put| put.generation).collect();
         let kind = kind_of(RpcKind::PutRevoke, keys.len());
-        if let Err(error) = self.timed(kind, |master| master.put_revoke(&keys)) {
+        let revoked = self.timed(kind, |master| {
+            master.put_revoke(&keys, &generations, in_flight)
+        });
+        let revoked = revoked.unwrap_or_else(|error| {
             tracing::debug!(%error, "Started puts were not revoked; the master discards them later");
-        }
-        for (index, error) in bad {
-            tracing::debug!(key = requests[*index].key, %error, "An object could not be written");
-            results[*index] = error.status();
-        }
-        bad.iter()
-            .filter(|(_, error)| error.is_peer_fault())
-            .map(|(index, _)| *index)
+            vec![error.status(); puts.len()]
+        });
+        puts.iter()
+            .zip(revoked)
+            .filter(|(put, status)| is_revoked(*status) && put.error.is_peer_fault())
+            .map(|(put, _)| put.request)
             .collect()
     }
 
-    fn placement<'a>(&'a self, config: &'a ReplicateConfig) -> Placement<'a> {
+    fn placement<'a>(
+        &'a self,
+        config: &'a ReplicateConfig,
+        excluded: &'a [Identity],
+    ) -> Placement<'a> {
         Placement {
             replica_num: config.replica_num,
             soft_pin_action: match config.soft_pin_action {
@@ -221,6 +293,7 @@ impl Store {
             prefer_alloc_in_same_node: config.prefer_alloc_in_same_node,
             data_type: config.data_type,
             preferred_segments: &config.preferred_segments,
+            excluded,
             host_id: &self.host_id,
             host_name: self.host_name(),
         }
@@ -240,10 +313,89 @@ fn sources(request: &PutRequest<'_>) -> Vec<Source> {
 }
 
 /// All replicas carry the same bytes, so the same checksum; one that failed fails the object.
-fn verdict(replicas: Vec<Result<u32, TransferError>>) -> Result<u32, TransferError> {
-    let mut checksum = None;
-    for replica in replicas {
-        checksum = Some(replica?);
+fn verdict(replicas: Vec<Result<u32, TransferError>>) -> Verdict {
+    let in_flight = replicas
+        .iter()
+        .filter_map(|replica| replica.as_ref().err())
+        .any(TransferError::is_peer_fault);
+    let none = Err(TransferError::Engine("the master gave no place".to_owned()));
+    let checksum = replicas
+        .into_iter()
+        .reduce(|all, replica| all.and(replica))
+        .unwrap_or(none);
+    Verdict {
+        checksum,
+        in_flight,
     }
-    checksum.ok_or_else(|| TransferError::Engine("the master gave no place".to_owned()))
+}
+
+/// Whether the master knows nothing of the put any more.
+fn is_revoked(status: Status) -> bool {
+    matches!(status, Status::Ok | Status::ObjectNotFound)
+}
+
+/// Adds the segments whose owner failed.
+fn exclude_faulty(
+    places: &[Place],
+    replicas: &[Result<u32, TransferError>],
+    excluded: &mut Vec<Identity>,
+) {
+    for (place, replica) in places.iter().zip(replicas) {
+        let faulty = matches!(replica, Err(error) if error.is_peer_fault());
+        if faulty && !excluded.contains(&place.segment.id) {
+            excluded.push(place.segment.id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perigee_transfer::SegmentAddress;
+    use std::sync::Arc;
+
+    fn broken() -> TransferError {
+        TransferError::Broken {
+            peer: String::new(),
+            reason: String::new(),
+        }
+    }
+
+    fn place(id: u128) -> Place {
+        Place {
+            segment: Arc::new(SegmentAddress {
+                id: Identity(id),
+                bytes: 0,
+                endpoint: String::new(),
+                host_id: String::new(),
+                rendezvous: String::new(),
+            }),
+            offset: 0,
+            payload_bytes: 0,
+            generation: 1,
+        }
+    }
+
+    #[test]
+    fn one_broken_replica_leaves_bytes_in_flight_whatever_failed_first() {
+        let Verdict {
+            checksum,
+            in_flight,
+        } = verdict(vec![Ok(7), Err(TransferError::Stale), Err(broken())]);
+        assert_eq!(checksum, Err(TransferError::Stale));
+        assert!(in_flight);
+        assert!(!verdict(vec![Ok(7), Err(TransferError::Stale)]).in_flight);
+        assert_eq!(verdict(vec![Ok(7), Ok(7)]).checksum, Ok(7));
+        assert!(verdict(Vec::new()).checksum.is_err());
+    }
+
+    #[test]
+    fn only_segments_of_faulty_peers_are_avoided_and_each_once() {
+        let places = [place(1), place(2), place(3)];
+        let replicas = [Ok(7), Err(broken()), Err(TransferError::Stale)];
+        let mut excluded = Vec::new();
+        exclude_faulty(&places, &replicas, &mut excluded);
+        exclude_faulty(&places, &replicas, &mut excluded);
+        assert_eq!(excluded, [Identity(2)]);
+    }
 }

@@ -13,7 +13,9 @@ use crate::error::TransferError;
 use crate::limits::STOP_DEADLINE;
 use peer::Peers;
 use perigee_schemas::Identity;
-use perigee_shard::{Congestion, Local, Shard, ShardEnvironment, ShardOptions};
+use perigee_shard::{
+    Congestion, Local, Shard, ShardEnvironment, ShardOptions, Watchdog, monotonic,
+};
 use slice::Slice;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,6 +28,7 @@ use std::time::Duration;
 pub(crate) struct TcpClient {
     lanes: RwLock<Vec<Lane>>,
     next: AtomicUsize,
+    watchdog: Watchdog,
 }
 
 #[derive(Debug)]
@@ -42,11 +45,21 @@ impl TcpClient {
         deadline: Duration,
         congestion: &Congestion,
     ) -> Result<Self, TransferError> {
-        let shards = (0..count.max(1)).map(|_| Lane::start(identity, deadline, congestion.clone()));
+        let lanes = (0..count.max(1)).map(|_| Lane::start(identity, deadline, congestion.clone()));
+        let lanes = lanes.collect::<Result<Vec<_>, _>>()?;
+        let mailboxes = lanes.iter().map(|lane| lane.shard.mailbox()).collect();
+        let watchdog = Watchdog::start("transfer", mailboxes)
+            .map_err(|error| TransferError::Engine(error.to_string()))?;
         Ok(Self {
-            lanes: RwLock::new(shards.collect::<Result<_, _>>()?),
+            lanes: RwLock::new(lanes),
             next: AtomicUsize::new(0),
+            watchdog,
         })
+    }
+
+    /// The first shard that takes no jobs, and for how long it has taken none.
+    pub(crate) fn stalled(&self) -> Option<(usize, Duration)> {
+        self.watchdog.stalled()
     }
 
     /// Hands slices to the shards in turn; their batches learn the outcome.
@@ -116,10 +129,10 @@ impl Lane {
 
     /// A slice that cannot be handed over is dropped, which fails it.
     fn submit(&self, slices: Vec<Slice>) {
-        let peers = self.peers;
+        let (peers, submitted) = (self.peers, monotonic());
         self.shard.post(Box::new(move |environment| {
             if let Some(peers) = environment.local(peers) {
-                peers.enqueue(slices);
+                peers.enqueue(slices, submitted);
             }
         }));
     }

@@ -2,7 +2,7 @@
 //!
 //! Copies in mapped memory run on the caller's thread while the shards move what goes over TCP.
 
-use crate::client::{Content, Memory, Plan, TcpClient, TcpJob};
+use crate::client::{Batch, Content, Memory, Plan, TcpClient, TcpJob};
 use crate::error::TransferError;
 use crate::extent::MappedExtent;
 use crate::place::Place;
@@ -61,7 +61,15 @@ pub struct Engine {
     options: EngineOptions,
     own: Arc<SegmentTable>,
     shared: SharedMemory,
-    tcp: RwLock<Option<Arc<TcpClient>>>,
+    tcp: RwLock<Tcp>,
+}
+
+#[derive(Debug, Default)]
+enum Tcp {
+    #[default]
+    Unused,
+    Started(Arc<TcpClient>),
+    Closed,
 }
 
 type Outcome<T> = Vec<Result<T, TransferError>>;
@@ -246,14 +254,12 @@ impl Engine {
         self.shared.sweep();
     }
 
-    /// Breaks all connections; transfers in flight fail.
+    /// Breaks all connections; transfers in flight fail, and later ones over TCP too.
     pub fn close(&self) {
-        let tcp = self
-            .tcp
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        if let Some(tcp) = tcp {
+        let mut tcp = self.tcp.write().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *tcp, Tcp::Closed);
+        drop(tcp);
+        if let Tcp::Started(tcp) = before {
             tcp.stop();
         }
     }
@@ -283,50 +289,70 @@ impl Engine {
 
     fn take_off(&self, jobs: &[TcpJob]) -> Flight {
         if jobs.is_empty() {
-            return Flight::Empty;
+            return Flight::default();
         }
         match self.tcp() {
             Ok(tcp) => {
                 let plan = Plan::new(jobs);
+                let flying = Some((plan.batch, tcp.clone()));
+                let flight = Flight {
+                    flying,
+                    refused: Vec::new(),
+                };
                 tcp.submit(plan.slices);
-                Flight::Flying(plan.batch)
+                flight
             }
-            Err(error) => Flight::Refused(vec![Err(error); jobs.len()]),
+            Err(error) => Flight {
+                flying: None,
+                refused: vec![Err(error); jobs.len()],
+            },
         }
     }
 
     fn tcp(&self) -> Result<Arc<TcpClient>, TransferError> {
-        if let Some(tcp) = &*self.tcp.read().unwrap_or_else(PoisonError::into_inner) {
+        if let Tcp::Started(tcp) = &*self.tcp.read().unwrap_or_else(PoisonError::into_inner) {
             return Ok(tcp.clone());
         }
         let mut tcp = self.tcp.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(tcp) = &*tcp {
-            return Ok(tcp.clone());
+        match &*tcp {
+            Tcp::Started(tcp) => return Ok(tcp.clone()),
+            Tcp::Closed => return Err(TransferError::Engine("it has been closed".to_owned())),
+            Tcp::Unused => {}
         }
         let options = &self.options;
-        let started = TcpClient::start(
+        let started = Arc::new(TcpClient::start(
             options.shards,
             options.identity,
             options.deadline,
             &options.congestion,
-        )?;
-        Ok(tcp.insert(Arc::new(started)).clone())
+        )?);
+        *tcp = Tcp::Started(started.clone());
+        Ok(started)
     }
 }
 
-enum Flight {
-    Empty,
-    Flying(Arc<crate::client::Batch>),
-    Refused(Outcome<u32>),
+/// Transfers under way. It ends only when the shards are done with the caller's memory, be it by a panic.
+#[derive(Default)]
+struct Flight {
+    flying: Option<(Arc<Batch>, Arc<TcpClient>)>,
+    refused: Outcome<u32>,
 }
 
 impl Flight {
-    fn land(self) -> Outcome<u32> {
-        match self {
-            Flight::Empty => Vec::new(),
-            Flight::Flying(batch) => batch.wait(),
-            Flight::Refused(outcome) => outcome,
-        }
+    fn land(mut self) -> Outcome<u32> {
+        self.wait()
+            .unwrap_or_else(|| std::mem::take(&mut self.refused))
+    }
+
+    fn wait(&mut self) -> Option<Outcome<u32>> {
+        let (batch, tcp) = self.flying.take()?;
+        Some(batch.wait(|| tcp.stalled()))
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        let _ = self.wait();
     }
 }
 

@@ -66,6 +66,11 @@ pub enum TransferError {
         /// Bytes of the object or range.
         wanted: u64,
     },
+    /// The kernel cannot reach the caller's buffers.
+    #[error(
+        "The buffers are not memory that this process may read and write; pass valid addresses and lengths"
+    )]
+    LocalMemory,
     /// The engine could not start or has been closed.
     #[error("Transfer engine is not available: {0}")]
     Engine(String),
@@ -84,7 +89,7 @@ impl TransferError {
             | TransferError::OutOfBounds { .. }
             | TransferError::Checksum { .. } => Status::InvalidReplica,
             TransferError::Stale => Status::LeaseExpired,
-            TransferError::BufferSize { .. } => Status::InvalidParams,
+            TransferError::BufferSize { .. } | TransferError::LocalMemory => Status::InvalidParams,
         }
     }
 

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-/// Longest a slice may take on the wire before its connection is broken.
+/// Longest a slice may wait for a connection, and then be on the wire before its connection is broken.
 pub const TRANSFER_DEADLINE: Duration = Duration::from_secs(10);
+/// Time that a batch gets for each of its bytes on top of the deadline: 100 MB/s are not too slow.
+pub(crate) const SLOWEST_PER_BYTE: Duration = Duration::from_nanos(10);
 /// Longest wait for a data connection to be accepted and greeted.
 pub(crate) const CONNECT_DEADLINE: Duration = Duration::from_secs(2);
 /// How long slices to a peer fail at once after it could not be reached.
@@ -26,12 +28,20 @@ pub(crate) const FRAME_DEADLINE: Duration = Duration::from_secs(30);
 pub(crate) const SERVER_CONNECTIONS_MAX: usize = 65_536;
 /// How long a caller watches its batch before it sleeps.
 pub(crate) const SPIN: Duration = Duration::from_micros(50);
+/// How long a caller sleeps before it looks whether the shards it waits for are stalled.
+pub(crate) const STALL_CHECK: Duration = Duration::from_secs(5);
+/// How long a connection stays open without work.
+pub(crate) const IDLE_CONNECTION: Duration = Duration::from_secs(60);
+/// Bytes of refused writes taken off a connection at a time.
+pub(crate) const DISCARD_BYTES: usize = 64 << 10;
 /// Longest wait for a server's or engine's shards to stop.
 pub(crate) const STOP_DEADLINE: Duration = Duration::from_secs(5);
 /// Longest wait for a peer on the same host to hand out its segments.
 pub(crate) const RENDEZVOUS_DEADLINE: Duration = Duration::from_millis(500);
 /// How long shared memory with a segment is not tried again after it failed.
 pub(crate) const SHARED_MEMORY_RETRY: Duration = Duration::from_secs(5);
+/// How often the owners of mapped segments are looked at while their mappings are used.
+pub(crate) const OWNER_CHECK_MS: u64 = 50;
 /// Clients of one host that hold mappings at the same time; the oldest has to ask again beyond that.
 pub(crate) const RENDEZVOUS_PEERS_MAX: usize = 1024;
 

@@ -118,7 +118,8 @@ pub(crate) async fn receive_body<S: Stream>(stream: &S, header: &Header) -> io::
 async fn receive_bytes<S: Stream>(stream: &S, count: usize) -> io::Result<Vec<u8>> {
     let mut buffer = Vec::with_capacity(count);
     while buffer.len() < count {
-        let (result, filled) = stream.receive(buffer).await;
+        let missing = count - buffer.len();
+        let (result, filled) = stream.receive_up_to(buffer, missing).await;
         buffer = filled;
         if result? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());

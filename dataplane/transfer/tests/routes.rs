@@ -285,3 +285,89 @@ fn a_dead_peer_fails_its_own_keys_and_spares_the_others() {
     );
     engine.close();
 }
+
+#[test]
+fn a_closed_engine_starts_nothing_again() {
+    let node = node();
+    let engine = engine(&node, Route::Tcp);
+    engine.close();
+    let outcome = read_one(&engine, &place(&node, 0, 4096, 1), 0);
+    assert!(
+        matches!(outcome, Err(TransferError::Engine(_))),
+        "{outcome:?}"
+    );
+}
+
+#[test]
+fn memory_that_cannot_be_written_is_the_callers_fault() {
+    static CONSTANT: [u8; 4096] = [7; 4096];
+    let node = node();
+    let engine = engine(&node, Route::Tcp);
+    let place = place(&node, 0, CONSTANT.len(), 1);
+    let data = payload(1, CONSTANT.len());
+    let checksum = write_all(&engine, std::slice::from_ref(&place), &[data])[0];
+    let pieces = [PieceMut {
+        ptr: CONSTANT.as_ptr().cast_mut(),
+        len: CONSTANT.len(),
+    }];
+    // SAFETY: nothing is written there: the kernel refuses to write to constants.
+    let outcome = unsafe {
+        engine.read(&[ReadJob {
+            place: &place,
+            checksum,
+            pieces: &pieces,
+        }])
+    };
+    assert_eq!(outcome, [Err(TransferError::LocalMemory)]);
+    engine.close();
+}
+
+#[test]
+fn refused_writes_spare_the_connection_and_their_neighbours() {
+    let node = node();
+    let engine = engine(&node, Route::Tcp);
+    let withdrawn = Arc::new(SegmentAddress {
+        id: Identity(random()),
+        ..(*node.address).clone()
+    });
+    let lost = Place {
+        segment: withdrawn,
+        ..place(&node, 0, 300_000, 1)
+    };
+    let kept = place(&node, 0, 300_000, 2);
+    let data = payload(1, 300_000);
+    let pieces = [Piece::from(data.as_slice())];
+    let jobs = [&lost, &kept].map(|place| WriteJob {
+        place,
+        pieces: &pieces,
+    });
+    // SAFETY: `data` outlives the call.
+    let outcome = unsafe { engine.write(&jobs) };
+    assert!(
+        matches!(outcome[0], Err(TransferError::Refused { .. })),
+        "{outcome:?}"
+    );
+    let checksum = *outcome[1].as_ref().unwrap();
+    assert_eq!(read_one(&engine, &kept, checksum).unwrap(), data);
+    engine.close();
+}
+
+#[test]
+fn a_withdrawn_mapping_is_not_used_any_more() {
+    let node = node();
+    let engine = engine(&node, Route::SharedMemory);
+    let place = place(&node, 0, 4096, 1);
+    let data = payload(1, 4096);
+    let checksum = write_all(&engine, std::slice::from_ref(&place), &[data])[0];
+    read_one(&engine, &place, checksum).unwrap();
+    drop(node.table.remove(node.address.id));
+    node.server.as_ref().unwrap().withdraw_mappings();
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    while read_one(&engine, &place, checksum).is_ok() {
+        assert!(
+            std::time::Instant::now() < deadline,
+            "the mapping is dropped"
+        );
+    }
+    engine.close();
+}

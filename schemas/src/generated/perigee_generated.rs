@@ -1125,6 +1125,8 @@ impl<'a> Placement<'a> {
   pub const VT_PREFERRED_SEGMENTS: ::flatbuffers::VOffsetT = 18;
   pub const VT_HOST_ID: ::flatbuffers::VOffsetT = 20;
   pub const VT_HOST_NAME: ::flatbuffers::VOffsetT = 22;
+  pub const VT_EXCLUDED_HIGH: ::flatbuffers::VOffsetT = 24;
+  pub const VT_EXCLUDED_LOW: ::flatbuffers::VOffsetT = 26;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -1137,6 +1139,8 @@ impl<'a> Placement<'a> {
   ) -> ::flatbuffers::WIPOffset<Placement<'bldr>> {
     let mut builder = PlacementBuilder::new(_fbb);
     builder.add_soft_pin_ttl_ms(args.soft_pin_ttl_ms);
+    if let Some(x) = args.excluded_low { builder.add_excluded_low(x); }
+    if let Some(x) = args.excluded_high { builder.add_excluded_high(x); }
     if let Some(x) = args.host_name { builder.add_host_name(x); }
     if let Some(x) = args.host_id { builder.add_host_id(x); }
     if let Some(x) = args.preferred_segments { builder.add_preferred_segments(x); }
@@ -1221,6 +1225,21 @@ impl<'a> Placement<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(Placement::VT_HOST_NAME, None)}
   }
+  /// Identities of segments to avoid as long as there is another choice, in halves.
+  #[inline]
+  pub fn excluded_high(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(Placement::VT_EXCLUDED_HIGH, None)}
+  }
+  #[inline]
+  pub fn excluded_low(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(Placement::VT_EXCLUDED_LOW, None)}
+  }
 }
 
 impl ::flatbuffers::Verifiable for Placement<'_> {
@@ -1239,6 +1258,8 @@ impl ::flatbuffers::Verifiable for Placement<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<&'_ str>>>>("preferred_segments", Self::VT_PREFERRED_SEGMENTS, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("host_id", Self::VT_HOST_ID, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("host_name", Self::VT_HOST_NAME, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("excluded_high", Self::VT_EXCLUDED_HIGH, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("excluded_low", Self::VT_EXCLUDED_LOW, false)?
      .finish();
     Ok(())
   }
@@ -1254,6 +1275,8 @@ pub struct PlacementArgs<'a> {
     pub preferred_segments: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>,
     pub host_id: Option<::flatbuffers::WIPOffset<&'a str>>,
     pub host_name: Option<::flatbuffers::WIPOffset<&'a str>>,
+    pub excluded_high: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+    pub excluded_low: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
 }
 impl<'a> Default for PlacementArgs<'a> {
   #[inline]
@@ -1269,6 +1292,8 @@ impl<'a> Default for PlacementArgs<'a> {
       preferred_segments: None,
       host_id: None,
       host_name: None,
+      excluded_high: None,
+      excluded_low: None,
     }
   }
 }
@@ -1319,6 +1344,14 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> PlacementBuilder<'a, 'b, A> {
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Placement::VT_HOST_NAME, host_name);
   }
   #[inline]
+  pub fn add_excluded_high(&mut self, excluded_high: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Placement::VT_EXCLUDED_HIGH, excluded_high);
+  }
+  #[inline]
+  pub fn add_excluded_low(&mut self, excluded_low: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Placement::VT_EXCLUDED_LOW, excluded_low);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> PlacementBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     PlacementBuilder {
@@ -1346,6 +1379,8 @@ impl ::core::fmt::Debug for Placement<'_> {
       ds.field("preferred_segments", &self.preferred_segments());
       ds.field("host_id", &self.host_id());
       ds.field("host_name", &self.host_name());
+      ds.field("excluded_high", &self.excluded_high());
+      ds.field("excluded_low", &self.excluded_low());
       ds.finish()
   }
 }
@@ -2278,6 +2313,7 @@ impl<'a> PutEndRequest<'a> {
   pub const VT_KEYS: ::flatbuffers::VOffsetT = 8;
   pub const VT_CHECKSUM: ::flatbuffers::VOffsetT = 10;
   pub const VT_SINGLE: ::flatbuffers::VOffsetT = 12;
+  pub const VT_GENERATION: ::flatbuffers::VOffsetT = 14;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -2291,6 +2327,7 @@ impl<'a> PutEndRequest<'a> {
     let mut builder = PutEndRequestBuilder::new(_fbb);
     builder.add_client_low(args.client_low);
     builder.add_client_high(args.client_high);
+    if let Some(x) = args.generation { builder.add_generation(x); }
     if let Some(x) = args.checksum { builder.add_checksum(x); }
     if let Some(x) = args.keys { builder.add_keys(x); }
     builder.add_single(args.single);
@@ -2333,6 +2370,14 @@ impl<'a> PutEndRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<bool>(PutEndRequest::VT_SINGLE, Some(false)).unwrap()}
   }
+  /// Generation of the first location that the put start of key i gave; names the put.
+  #[inline]
+  pub fn generation(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(PutEndRequest::VT_GENERATION, None)}
+  }
 }
 
 impl ::flatbuffers::Verifiable for PutEndRequest<'_> {
@@ -2346,6 +2391,7 @@ impl ::flatbuffers::Verifiable for PutEndRequest<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<&'_ str>>>>("keys", Self::VT_KEYS, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u32>>>("checksum", Self::VT_CHECKSUM, false)?
      .visit_field::<bool>("single", Self::VT_SINGLE, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("generation", Self::VT_GENERATION, false)?
      .finish();
     Ok(())
   }
@@ -2356,6 +2402,7 @@ pub struct PutEndRequestArgs<'a> {
     pub keys: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>,
     pub checksum: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u32>>>,
     pub single: bool,
+    pub generation: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
 }
 impl<'a> Default for PutEndRequestArgs<'a> {
   #[inline]
@@ -2366,6 +2413,7 @@ impl<'a> Default for PutEndRequestArgs<'a> {
       keys: None,
       checksum: None,
       single: false,
+      generation: None,
     }
   }
 }
@@ -2396,6 +2444,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> PutEndRequestBuilder<'a, 'b, 
     self.fbb_.push_slot::<bool>(PutEndRequest::VT_SINGLE, single, false);
   }
   #[inline]
+  pub fn add_generation(&mut self, generation: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(PutEndRequest::VT_GENERATION, generation);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> PutEndRequestBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     PutEndRequestBuilder {
@@ -2418,6 +2470,7 @@ impl ::core::fmt::Debug for PutEndRequest<'_> {
       ds.field("keys", &self.keys());
       ds.field("checksum", &self.checksum());
       ds.field("single", &self.single());
+      ds.field("generation", &self.generation());
       ds.finish()
   }
 }
@@ -2441,6 +2494,8 @@ impl<'a> PutRevokeRequest<'a> {
   pub const VT_CLIENT_LOW: ::flatbuffers::VOffsetT = 6;
   pub const VT_KEYS: ::flatbuffers::VOffsetT = 8;
   pub const VT_SINGLE: ::flatbuffers::VOffsetT = 10;
+  pub const VT_GENERATION: ::flatbuffers::VOffsetT = 12;
+  pub const VT_IN_FLIGHT: ::flatbuffers::VOffsetT = 14;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -2454,7 +2509,9 @@ impl<'a> PutRevokeRequest<'a> {
     let mut builder = PutRevokeRequestBuilder::new(_fbb);
     builder.add_client_low(args.client_low);
     builder.add_client_high(args.client_high);
+    if let Some(x) = args.generation { builder.add_generation(x); }
     if let Some(x) = args.keys { builder.add_keys(x); }
+    builder.add_in_flight(args.in_flight);
     builder.add_single(args.single);
     builder.finish()
   }
@@ -2488,6 +2545,22 @@ impl<'a> PutRevokeRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<bool>(PutRevokeRequest::VT_SINGLE, Some(false)).unwrap()}
   }
+  /// As in the put end.
+  #[inline]
+  pub fn generation(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(PutRevokeRequest::VT_GENERATION, None)}
+  }
+  /// True when bytes of the puts may still arrive at their places.
+  #[inline]
+  pub fn in_flight(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(PutRevokeRequest::VT_IN_FLIGHT, Some(false)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for PutRevokeRequest<'_> {
@@ -2500,6 +2573,8 @@ impl ::flatbuffers::Verifiable for PutRevokeRequest<'_> {
      .visit_field::<u64>("client_low", Self::VT_CLIENT_LOW, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<&'_ str>>>>("keys", Self::VT_KEYS, false)?
      .visit_field::<bool>("single", Self::VT_SINGLE, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("generation", Self::VT_GENERATION, false)?
+     .visit_field::<bool>("in_flight", Self::VT_IN_FLIGHT, false)?
      .finish();
     Ok(())
   }
@@ -2509,6 +2584,8 @@ pub struct PutRevokeRequestArgs<'a> {
     pub client_low: u64,
     pub keys: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>,
     pub single: bool,
+    pub generation: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+    pub in_flight: bool,
 }
 impl<'a> Default for PutRevokeRequestArgs<'a> {
   #[inline]
@@ -2518,6 +2595,8 @@ impl<'a> Default for PutRevokeRequestArgs<'a> {
       client_low: 0,
       keys: None,
       single: false,
+      generation: None,
+      in_flight: false,
     }
   }
 }
@@ -2544,6 +2623,14 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> PutRevokeRequestBuilder<'a, '
     self.fbb_.push_slot::<bool>(PutRevokeRequest::VT_SINGLE, single, false);
   }
   #[inline]
+  pub fn add_generation(&mut self, generation: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(PutRevokeRequest::VT_GENERATION, generation);
+  }
+  #[inline]
+  pub fn add_in_flight(&mut self, in_flight: bool) {
+    self.fbb_.push_slot::<bool>(PutRevokeRequest::VT_IN_FLIGHT, in_flight, false);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> PutRevokeRequestBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     PutRevokeRequestBuilder {
@@ -2565,6 +2652,8 @@ impl ::core::fmt::Debug for PutRevokeRequest<'_> {
       ds.field("client_low", &self.client_low());
       ds.field("keys", &self.keys());
       ds.field("single", &self.single());
+      ds.field("generation", &self.generation());
+      ds.field("in_flight", &self.in_flight());
       ds.finish()
   }
 }

@@ -3,6 +3,7 @@
 
 use perigee_allocator::Extent;
 
+use crate::limits::{EVICTION_WASTE_BYTES, EVICTION_WASTE_FACTOR};
 use crate::slab::NONE;
 
 use super::Shard;
@@ -46,9 +47,17 @@ impl Shard {
         self.drop_complete(replica, Reuse::AfterReads);
     }
 
-    /// Evicts from a segment until `bytes` bytes can be allocated there, if that can be reached.
+    /// Evicts from a segment until `bytes` bytes can be allocated there. Evicts nothing if all that may go is too
+    /// little; gives up after some multiple of `bytes` if no hole becomes large enough, and what went is lost then.
     pub(super) fn evict_until_fits(&mut self, segment: u32, bytes: u64) -> Option<Extent> {
         self.counters.evictions_attempted += 1;
+        if !self.can_make_room(segment, bytes) {
+            return None;
+        }
+        let waste_bytes = bytes
+            .saturating_mul(EVICTION_WASTE_FACTOR)
+            .max(EVICTION_WASTE_BYTES);
+        let evicted_before = self.counters.evicted_bytes;
         let steps = self.share(segment)?.recency.len();
         let mut evicted = false;
         for _ in 0..steps {
@@ -61,6 +70,9 @@ impl Shard {
             let extent = self.share_mut(segment)?.allocator.alloc(bytes);
             if extent.is_some() {
                 return extent;
+            }
+            if self.counters.evicted_bytes - evicted_before > waste_bytes {
+                break;
             }
         }
         None
@@ -77,8 +89,13 @@ impl Shard {
     }
 
     fn is_above_watermark(&self, segment: u32) -> bool {
+        // Parked space comes back by itself; evicting more does not bring it back sooner.
+        let parked_bytes = self.parking.bytes_of(segment);
         self.share(segment).is_some_and(|share| {
-            share.is_readable() && share.used_ratio() > self.settings.watermark_ratio
+            let pressure_bytes = share.allocator.used().saturating_sub(parked_bytes);
+            share.is_readable()
+                && pressure_bytes as f64
+                    > self.settings.watermark_ratio * share.allocator.capacity() as f64
         })
     }
 

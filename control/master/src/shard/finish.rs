@@ -1,57 +1,97 @@
 //! The second phase of a put: it ends and becomes visible, or it is revoked.
-//! Invariant: only the client that started a put can finish it, and a finished put stays as it is.
+//! Invariant: only the client that started a put can finish it, only that put, and a finished put stays as it is.
 
 use perigee_schemas::Status;
 
 use crate::object::Flags;
-use crate::pending::{Pending, PendingPin};
+use crate::pending::{Pending, PendingPin, PutName};
 use crate::slab::NONE;
 
 use super::Shard;
 use super::space::Reuse;
 
+/// A batch of puts to end or to revoke; all keys must belong to the shard.
+#[derive(Debug, Clone, Copy)]
+pub struct StartedPuts<'a> {
+    /// The writer.
+    pub client: u128,
+    /// The keys.
+    pub keys: &'a [&'a [u8]],
+    /// Generation of the first location that each put was given.
+    pub generations: &'a [u64],
+}
+
+impl StartedPuts<'_> {
+    fn name(&self, at: usize) -> PutName {
+        PutName {
+            client: self.client,
+            generation: self.generations[at],
+        }
+    }
+}
+
 impl Shard {
     /// Makes puts visible; `checksums` has the CRC-32C of each payload. One status per key.
     ///
     /// Status -704: unknown key, or its segments are gone; -601: another client's put; -700: the put was discarded
-    /// and the key has other bytes. Repeating is fine.
+    /// and the key has, or is being given, other bytes; -600: a column has the wrong length. Repeating is fine.
     pub fn put_end(
         &mut self,
         now_ms: u64,
-        client: u128,
-        keys: &[&[u8]],
+        batch: &StartedPuts<'_>,
         checksums: &[u32],
         out: &mut Vec<i32>,
     ) {
         self.begin(now_ms);
+        let keys = batch.keys;
         out.clear();
         out.resize(keys.len(), Status::InvalidParams.code());
-        if checksums.len() != keys.len() {
+        if checksums.len() != keys.len() || batch.generations.len() != keys.len() {
             return;
         }
         // Last to first, so that the first key of a batch is the newest.
         for at in (0..keys.len()).rev() {
-            out[at] = code(self.end_one(client, keys[at], checksums[at]));
+            out[at] = code(self.end_one(batch.name(at), keys[at], checksums[at]));
         }
     }
 
-    /// Takes started puts back and frees their space at once. One status per key.
+    /// Takes started puts back. Their space is free at once, also that of puts discarded before; with `in_flight`,
+    /// which says that bytes may still arrive, it is parked like that of a discarded put. One status per key.
     ///
-    /// Status -704: unknown key; -601: another client's put; -700: the put has ended.
-    pub fn put_revoke(&mut self, now_ms: u64, client: u128, keys: &[&[u8]], out: &mut Vec<i32>) {
+    /// Status -704: unknown key; -601: another client's put; -700: the put has ended; -600: a column has the wrong
+    /// length. A put that another one has replaced is revoked already.
+    pub fn put_revoke(
+        &mut self,
+        now_ms: u64,
+        batch: &StartedPuts<'_>,
+        in_flight: bool,
+        out: &mut Vec<i32>,
+    ) {
         self.begin(now_ms);
         out.clear();
-        for key in keys {
-            out.push(code(self.revoke_one(client, key)));
+        out.resize(batch.keys.len(), Status::InvalidParams.code());
+        if batch.generations.len() != batch.keys.len() {
+            return;
+        }
+        for (at, key) in batch.keys.iter().enumerate() {
+            out[at] = code(self.revoke_one(batch.name(at), key, in_flight));
         }
     }
 
-    fn end_one(&mut self, client: u128, key: &[u8], checksum: u32) -> Result<(), Status> {
+    fn end_one(&mut self, put: PutName, key: &[u8], checksum: u32) -> Result<(), Status> {
+        // Its writer has stopped, so the space of a discarded put can be used again.
+        let discarded = self.free_discarded(put);
         let object = self.find(key).ok_or(Status::ObjectNotFound)?;
-        let Some(pending) = self.pending.get(object) else {
-            return self.end_again(object, client, checksum);
+        let pending = self.pending.get(object);
+        let Some(pending) = pending.filter(|pending| pending.name.generation == put.generation)
+        else {
+            return if discarded {
+                Err(Status::InvalidWrite)
+            } else {
+                self.end_again(object, put.client, checksum)
+            };
         };
-        if pending.client != client {
+        if pending.name.client != put.client {
             return Err(Status::IllegalClient);
         }
         let first = pending.first;
@@ -71,7 +111,9 @@ impl Shard {
     /// A put that has ended may be ended again; one that was discarded in favour of other bytes may not.
     fn end_again(&self, object: u32, client: u128, checksum: u32) -> Result<(), Status> {
         let record = &self.objects[object];
-        if record.owner != client {
+        if record.first == NONE {
+            Err(Status::InvalidWrite)
+        } else if record.owner != client {
             Err(Status::IllegalClient)
         } else if record.checksum != checksum {
             Err(Status::InvalidWrite)
@@ -92,7 +134,7 @@ impl Shard {
         let (old, old_read_end_ms) = (record.first, record.read_end_ms);
         record.first = pending.first;
         record.checksum = checksum;
-        record.owner = pending.client;
+        record.owner = pending.name.client;
         record.stamp = self.clock;
         record.read_end_ms = read_end_ms;
         record.probe_end_ms = probe_end_ms;
@@ -118,20 +160,48 @@ impl Shard {
         }
     }
 
-    fn revoke_one(&mut self, client: u128, key: &[u8]) -> Result<(), Status> {
+    fn revoke_one(&mut self, put: PutName, key: &[u8], in_flight: bool) -> Result<(), Status> {
+        if !in_flight && self.free_discarded(put) {
+            return Ok(());
+        }
         let object = self.find(key).ok_or(Status::ObjectNotFound)?;
-        let pending = self.pending.get(object).ok_or(Status::InvalidWrite)?;
-        if pending.client != client {
+        let pending = self.pending.get(object);
+        let Some(pending) = pending.filter(|pending| pending.name.generation == put.generation)
+        else {
+            return self.revoke_gone(object, put.generation);
+        };
+        if pending.name.client != put.client {
             return Err(Status::IllegalClient);
         }
-        let first = self
-            .pending
-            .remove(object)
-            .map_or(NONE, |pending| pending.first);
-        self.objects[object].flags.set(Flags::PENDING, false);
-        self.drop_chain(first, 0, Reuse::AfterReads);
-        self.settle(object);
+        if in_flight {
+            self.discard_pending(object);
+        } else {
+            self.drop_pending(object, Reuse::AfterReads);
+        }
         Ok(())
+    }
+
+    /// A put that is not under way can be revoked unless it has ended.
+    fn revoke_gone(&self, object: u32, generation: u64) -> Result<(), Status> {
+        let ended = self
+            .chain(self.objects[object].first)
+            .any(|id| self.replicas[id].generation == generation);
+        if ended {
+            Err(Status::InvalidWrite)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Frees the parked space of a discarded put whose writer has stopped; returns whether there was any.
+    fn free_discarded(&mut self, put: PutName) -> bool {
+        let mut any = false;
+        while let Some(parked) = self.parking.pop_of_put(put) {
+            self.free_extent(parked.segment, parked.extent);
+            self.counters.discard_released += 1;
+            any = true;
+        }
+        any
     }
 }
 

@@ -33,14 +33,39 @@ impl Shard {
         let wanted = request.config.replica_num;
         let mut candidates = std::mem::take(&mut self.candidates);
         self.rank_segments(request, &mut candidates);
+        let mut excluded = self.split_off_excluded(request, &mut candidates);
         let mut extents = Vec::with_capacity(wanted as usize);
-        self.place_free(request, &mut candidates, &mut extents);
-        if extents.len() < wanted as usize {
-            self.place_by_eviction(request, &mut candidates, &mut extents);
+        self.place_among(request, &mut candidates, &mut extents);
+        if extents.is_empty() {
+            self.place_among(request, &mut excluded, &mut extents);
         }
         candidates.clear();
         self.candidates = candidates;
         self.chain_up(&extents, request.payload_bytes)
+    }
+
+    fn place_among(
+        &mut self,
+        request: &Request<'_>,
+        candidates: &mut Vec<u32>,
+        extents: &mut Vec<(u32, Extent)>,
+    ) {
+        self.place_free(request, candidates, extents);
+        if extents.len() < request.config.replica_num as usize {
+            self.place_by_eviction(request, candidates, extents);
+        }
+    }
+
+    /// Takes the segments that the writer wants to avoid out of `candidates`.
+    fn split_off_excluded(&self, request: &Request<'_>, candidates: &mut Vec<u32>) -> Vec<u32> {
+        if request.config.excluded.is_empty() {
+            return Vec::new();
+        }
+        let is_excluded = |segment: &mut u32| {
+            self.share(*segment)
+                .is_some_and(|share| request.config.excluded.contains(&share.spec.id))
+        };
+        candidates.extract_if(.., is_excluded).collect()
     }
 
     /// Allocates from free space; segments that were used or are too small leave `candidates`.

@@ -7,7 +7,7 @@ use crate::columns::{PlacementColumns, ReplicaState};
 use crate::key::{check_key, hash_key};
 use crate::limits::OBJECT_BYTES_MAX;
 use crate::object::{Flags, Object};
-use crate::pending::{Pending, PendingPin};
+use crate::pending::{Pending, PendingPin, PutName};
 use crate::placement::{PutConfig, SoftPin};
 use crate::slab::NONE;
 
@@ -137,15 +137,24 @@ impl Shard {
 
     /// Abandons an unfinished put; its space is parked, because its writer may still be writing.
     pub(super) fn discard_pending(&mut self, object: u32) {
+        let Some(pending) = self.pending.get(object) else {
+            return;
+        };
+        let release_ms = pending
+            .started_ms
+            .saturating_add(self.settings.put_release_timeout_ms);
+        let reuse = Reuse::At(release_ms, pending.name);
+        self.counters.discarded_puts += 1;
+        self.drop_pending(object, reuse);
+    }
+
+    /// Forgets an unfinished put.
+    pub(super) fn drop_pending(&mut self, object: u32, reuse: Reuse) {
         let Some(pending) = self.pending.remove(object) else {
             return;
         };
         self.objects[object].flags.set(Flags::PENDING, false);
-        let release_ms = pending
-            .started_ms
-            .saturating_add(self.settings.put_release_timeout_ms);
-        self.drop_chain(pending.first, 0, Reuse::At(release_ms));
-        self.counters.discarded_puts += 1;
+        self.drop_chain(pending.first, 0, reuse);
         self.settle(object);
     }
 
@@ -188,7 +197,10 @@ impl Shard {
         self.assign_chain(placed.first, object);
         self.objects[object].flags.set(Flags::PENDING, true);
         let pending = Pending {
-            client: batch.client,
+            name: PutName {
+                client: batch.client,
+                generation: self.replicas[placed.first].generation,
+            },
             started_ms: self.now_ms,
             first: placed.first,
             hard_pin: batch.config.hard_pin || inherited.hard_pin,

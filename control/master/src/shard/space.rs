@@ -5,6 +5,7 @@ use perigee_allocator::Extent;
 
 use crate::object::{Flags, Object};
 use crate::parking::Parked;
+use crate::pending::PutName;
 use crate::recency::ListName;
 use crate::replica::Replica;
 use crate::slab::NONE;
@@ -16,8 +17,8 @@ use super::Shard;
 pub(super) enum Reuse {
     /// At once, or when the object's read lease ends.
     AfterReads,
-    /// At this time: a writer may still be at work.
-    At(u64),
+    /// At this time, or when the writer of this put says that it has stopped: it may still be at work.
+    At(u64, PutName),
 }
 
 impl Shard {
@@ -84,9 +85,9 @@ impl Shard {
             share.recency.unlink(&mut self.replicas, id);
         }
         self.replicas.remove(id);
-        let (release_ms, staging) = match reuse {
-            Reuse::AfterReads => (read_end_ms, false),
-            Reuse::At(release_ms) => (release_ms, true),
+        let (release_ms, put) = match reuse {
+            Reuse::AfterReads => (read_end_ms, None),
+            Reuse::At(release_ms, put) => (release_ms, Some(put)),
         };
         if release_ms > self.now_ms {
             self.parking.park(
@@ -94,7 +95,7 @@ impl Shard {
                 Parked {
                     segment,
                     extent,
-                    staging,
+                    put,
                 },
             );
         } else {

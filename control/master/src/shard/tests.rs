@@ -13,6 +13,7 @@ mod puts;
 mod removal;
 mod segments;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use perigee_schemas::Status;
@@ -65,6 +66,8 @@ struct Stage {
     placements: PlacementColumns,
     replicas: ReplicaColumns,
     status: Vec<i32>,
+    /// Generation that names the last put of each key.
+    generations: BTreeMap<String, u64>,
 }
 
 impl Stage {
@@ -80,6 +83,7 @@ impl Stage {
             placements: PlacementColumns::default(),
             replicas: ReplicaColumns::default(),
             status: Vec::new(),
+            generations: BTreeMap::new(),
         };
         for (index, objects) in objects.iter().enumerate() {
             stage.mount(spec(index as u32, objects * EXTENT_BYTES), index as u32);
@@ -128,6 +132,9 @@ impl Stage {
         self.shard
             .put_start(self.now_ms, &batch, &mut self.placements);
         self.shard.check();
+        if let Some(location) = self.placements.locations.first() {
+            self.generations.insert(key.to_owned(), location.generation);
+        }
         self.placements.status[0]
     }
 
@@ -140,18 +147,41 @@ impl Stage {
     }
 
     fn end_as(&mut self, client: u128, key: &str, checksum: u32) -> i32 {
-        let keys = [key.as_bytes()];
+        let generation = self.generation(key);
+        self.end_of(client, key, generation, checksum)
+    }
+
+    fn end_of(&mut self, client: u128, key: &str, generation: u64, checksum: u32) -> i32 {
+        let puts = StartedPuts {
+            client,
+            keys: &[key.as_bytes()],
+            generations: &[generation],
+        };
         self.shard
-            .put_end(self.now_ms, client, &keys, &[checksum], &mut self.status);
+            .put_end(self.now_ms, &puts, &[checksum], &mut self.status);
         self.shard.check();
         self.status[0]
     }
 
     fn revoke(&mut self, client: u128, key: &str) -> i32 {
+        let generation = self.generation(key);
+        self.revoke_of(client, key, generation, false)
+    }
+
+    fn revoke_of(&mut self, client: u128, key: &str, generation: u64, in_flight: bool) -> i32 {
+        let puts = StartedPuts {
+            client,
+            keys: &[key.as_bytes()],
+            generations: &[generation],
+        };
         self.shard
-            .put_revoke(self.now_ms, client, &[key.as_bytes()], &mut self.status);
+            .put_revoke(self.now_ms, &puts, in_flight, &mut self.status);
         self.shard.check();
         self.status[0]
+    }
+
+    fn generation(&self, key: &str) -> u64 {
+        self.generations.get(key).copied().unwrap_or_default()
     }
 
     /// A whole put of the usual size; the status of the first phase that fails.

@@ -20,7 +20,7 @@ impl Shard {
             && let Some(parked) = self.parking.pop_due(self.now_ms)
         {
             self.free_extent(parked.segment, parked.extent);
-            self.counters.discard_released += u64::from(parked.staging);
+            self.counters.discard_released += u64::from(parked.put.is_some());
             budget -= 1;
         }
         budget

@@ -90,6 +90,29 @@ impl Shard {
         oldest.min()
     }
 
+    /// Whether free and evictable space of a segment sum up to `bytes`. Looks only at as many replicas as it takes.
+    pub(super) fn can_make_room(&self, segment: u32, bytes: u64) -> bool {
+        let Some(share) = self.share(segment) else {
+            return false;
+        };
+        let mut room_bytes = share.allocator.capacity() - share.allocator.used();
+        let pinned = self.settings.evict_soft_pinned.then_some(Class::Pinned);
+        for class in [Class::Cold, Class::Hot].into_iter().chain(pinned) {
+            for phase in [Phase::Free, Phase::Probed, Phase::Read] {
+                let mut id = share.recency.oldest(ListName::Evictable(class, phase));
+                while room_bytes < bytes && id != NONE {
+                    let replica = &self.replicas[id];
+                    if self.objects[replica.object].read_end_ms > self.now_ms {
+                        break;
+                    }
+                    room_bytes += replica.extent().bytes;
+                    id = replica.newer;
+                }
+            }
+        }
+        room_bytes >= bytes
+    }
+
     /// Moves replicas whose read lease has ended but whose probe lease runs out of the way of those behind them.
     fn sort_out_readers(&mut self, segment: u32, class: Class) {
         let (now_ms, slot) = (self.now_ms, segment as usize);

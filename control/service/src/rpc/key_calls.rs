@@ -3,8 +3,9 @@
 use super::codec::{column, finish_status, keys, places};
 use super::dispatch::{Builder, Refusal, Tally};
 use crate::cluster::{Codes, ControlShard, Placements, Replicas, Share};
-use perigee_master::{PutConfig, PutStart, Shard as KeyShard, SoftPin};
+use perigee_master::{PutConfig, PutStart, Shard as KeyShard, SoftPin, StartedPuts};
 use perigee_metrics::RpcKind;
+use perigee_schemas::limits::SEGMENTS_MAX;
 use perigee_schemas::message::decode;
 use perigee_schemas::{Identity, Status, master, object};
 use std::sync::Arc;
@@ -105,15 +106,15 @@ pub(super) async fn put_end(
     let keys = keys(request.keys())?;
     let client = Identity::from_halves(request.client_high(), request.client_low());
     let checksums: Arc<[u32]> = column(request.checksum(), keys.len(), "checksum")?.into();
+    let generations: Arc<[u64]> = column(request.generation(), keys.len(), "generation")?.into();
     let codes: Codes = shard
         .scatter(&keys, move |owner, now, share, codes: &mut Codes| {
-            owner.put_end(
-                now,
-                client.0,
-                share.keys,
-                &share.pick(&checksums),
-                &mut codes.0,
-            );
+            let puts = StartedPuts {
+                client: client.0,
+                keys: share.keys,
+                generations: &share.pick(&generations),
+            };
+            owner.put_end(now, &puts, &share.pick(&checksums), &mut codes.0);
         })
         .await;
     finish_status(builder, &codes.0);
@@ -128,9 +129,16 @@ pub(super) async fn put_revoke(
     let request = decode::<master::PutRevokeRequest<'_>>(body)?;
     let keys = keys(request.keys())?;
     let client = Identity::from_halves(request.client_high(), request.client_low());
+    let generations: Arc<[u64]> = column(request.generation(), keys.len(), "generation")?.into();
+    let in_flight = request.in_flight();
     let codes: Codes = shard
         .scatter(&keys, move |owner, now, share, codes: &mut Codes| {
-            owner.put_revoke(now, client.0, share.keys, &mut codes.0);
+            let puts = StartedPuts {
+                client: client.0,
+                keys: share.keys,
+                generations: &share.pick(&generations),
+            };
+            owner.put_revoke(now, &puts, in_flight, &mut codes.0);
         })
         .await;
     finish_status(builder, &codes.0);
@@ -181,6 +189,7 @@ struct Wanted {
     hard_pin: bool,
     soft_pin: SoftPin,
     preferred_segments: Vec<String>,
+    excluded: Vec<u128>,
     prefer_alloc_in_same_node: bool,
     host_id: String,
     host_name: String,
@@ -230,6 +239,7 @@ impl Wanted {
                     .as_ref()
                     .and_then(object::Placement::preferred_segments),
             ),
+            excluded: excluded(placement.as_ref())?,
             prefer_alloc_in_same_node: placement
                 .as_ref()
                 .is_some_and(object::Placement::prefer_alloc_in_same_node),
@@ -253,6 +263,7 @@ impl Wanted {
             hard_pin: self.hard_pin,
             soft_pin: self.soft_pin,
             preferred_segments: &preferred,
+            excluded: &self.excluded,
             prefer_alloc_in_same_node: self.prefer_alloc_in_same_node,
             host_id: &self.host_id,
             host_name: &self.host_name,
@@ -268,4 +279,22 @@ impl Wanted {
         owner.put_start(now, &put, &mut started.columns);
         started.index();
     }
+}
+
+fn excluded(placement: Option<&object::Placement<'_>>) -> Result<Vec<u128>, Refusal> {
+    let Some(placement) = placement else {
+        return Ok(Vec::new());
+    };
+    let high = placement.excluded_high();
+    let count = high.as_ref().map_or(0, flatbuffers::Vector::len);
+    if count > SEGMENTS_MAX {
+        let message =
+            format!("{count} segments are to be avoided, over the limit of {SEGMENTS_MAX}");
+        return Err(Refusal::new(Status::InvalidParams, message));
+    }
+    let low: Vec<u64> = column(placement.excluded_low(), count, "excluded_low")?;
+    let pairs = high.iter().flat_map(flatbuffers::Vector::iter).zip(low);
+    Ok(pairs
+        .map(|(high, low)| Identity::from_halves(high, low).0)
+        .collect())
 }

@@ -61,18 +61,19 @@ fn ordinary(
     warnings: &mut Vec<SegmentWarning>,
 ) -> Result<(OwnedFd, Mapping), SegmentError> {
     let available_bytes = meminfo::available_bytes().unwrap_or(u64::MAX);
+    // The kernel would promise the memory and end the process when the segment fills.
+    if bytes > available_bytes {
+        return Err(SegmentError::NotAvailable {
+            asked_bytes: bytes,
+            available_bytes,
+        });
+    }
     let made = sealed_mapping(bytes, page_bytes(), 0);
     let (file, mapping) = made.map_err(|source| SegmentError::Memory {
         asked_bytes: bytes,
         available_bytes,
         source,
     })?;
-    if bytes > available_bytes {
-        warnings.push(SegmentWarning::LargerThanAvailable {
-            asked_bytes: bytes,
-            available_bytes,
-        });
-    }
     let setting = meminfo::chosen(SHMEM_ENABLED).unwrap_or_else(|| "absent".to_owned());
     let off = matches!(setting.as_str(), "never" | "deny" | "absent");
     if mapping.advise_huge_pages().is_err() || off {

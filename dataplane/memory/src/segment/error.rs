@@ -18,6 +18,18 @@ pub enum SegmentError {
         /// Bytes asked for.
         asked_bytes: u64,
     },
+    /// More than can be had without swapping, or than the control group has left.
+    #[error(
+        "Cannot donate {} of memory: only {} are available here; set global_segment_size to less, free \
+         memory, or raise the container's memory limit",
+        format_bytes(*asked_bytes), format_bytes(*available_bytes)
+    )]
+    NotAvailable {
+        /// Bytes asked for.
+        asked_bytes: u64,
+        /// Bytes available on the host or in the control group, whichever is less.
+        available_bytes: u64,
+    },
     /// The kernel refused.
     #[error(
         "Cannot reserve {} of memory ({source}); {} are available: donate less, free memory, or raise \
@@ -66,17 +78,6 @@ pub enum SegmentWarning {
     NoTransparentHugePages {
         /// The present setting.
         setting: String,
-    },
-    /// More was asked for than can be had without swapping.
-    #[error(
-        "The segment has {} but only {} of memory are available; the process may be killed when it fills",
-        format_bytes(*asked_bytes), format_bytes(*available_bytes)
-    )]
-    LargerThanAvailable {
-        /// Bytes asked for.
-        asked_bytes: u64,
-        /// Bytes available.
-        available_bytes: u64,
     },
     /// The pages may come from any node.
     #[error("Cannot bind the segment to NUMA node {node} ({source}); its pages may be on any node")]

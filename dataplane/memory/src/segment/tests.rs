@@ -39,16 +39,18 @@ fn impossible_sizes_are_refused_with_what_to_do() {
 }
 
 #[test]
-fn a_segment_beyond_the_address_space_names_need_and_remedy() {
+fn a_segment_beyond_the_available_memory_names_need_and_remedy() {
     let error = Segment::create(1 << 48, &quiet()).unwrap_err();
-    assert!(matches!(error, SegmentError::Memory { asked_bytes, .. } if asked_bytes == 1 << 48));
+    assert!(
+        matches!(error, SegmentError::NotAvailable { asked_bytes, .. } if asked_bytes == 1 << 48)
+    );
     assert!(
         error
             .to_string()
-            .contains("Cannot reserve 256 TiB of memory"),
+            .contains("Cannot donate 256 TiB of memory: only"),
         "{error}"
     );
-    assert!(error.to_string().contains("donate less"), "{error}");
+    assert!(error.to_string().contains("global_segment_size"), "{error}");
 }
 
 #[test]

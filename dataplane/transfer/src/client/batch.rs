@@ -2,12 +2,13 @@
 
 use super::slice::Part;
 use crate::error::TransferError;
-use crate::limits::SPIN;
+use crate::limits::{SPIN, STALL_CHECK};
 use perigee_memory::crc32c_combine;
 use perigee_shard::Patience;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::Thread;
+use std::time::Duration;
 
 /// Outcome of the jobs of one call.
 #[derive(Debug)]
@@ -57,12 +58,20 @@ impl Batch {
         }
     }
 
-    /// Waits for all slices; every slice ends within its deadline, so this does too. Returns each job's checksum.
-    pub(crate) fn wait(&self) -> Vec<Result<u32, TransferError>> {
+    /// Waits for all slices; returns each job's checksum. A running shard ends every slice within twice the transfer
+    /// deadline. A stalled shard does not, and this wait must last as long as the stall: until a slice has reported, the
+    /// kernel may write to the caller's memory. `stalled` names such a shard, which is then logged.
+    pub(crate) fn wait(
+        &self,
+        stalled: impl Fn() -> Option<(usize, Duration)>,
+    ) -> Vec<Result<u32, TransferError>> {
         let mut patience = Patience::new(SPIN);
         while self.pending.load(Ordering::Acquire) > 0 {
             if !patience.watch_on() {
-                std::thread::park();
+                std::thread::park_timeout(STALL_CHECK);
+                if let Some((shard, silent)) = stalled() {
+                    tracing::error!(shard, ?silent, "A transfer waits for a stalled shard");
+                }
             }
         }
         let jobs = std::mem::take(&mut *self.jobs.lock().unwrap_or_else(PoisonError::into_inner));

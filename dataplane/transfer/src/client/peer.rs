@@ -4,12 +4,14 @@
 
 use super::slice::Slice;
 use crate::error::TransferError;
-use crate::limits::{CONNECT_DEADLINE, CONNECTIONS_PER_PEER, PEER_BREAKER_OPEN};
+use crate::limits::{
+    CONNECT_DEADLINE, CONNECTIONS_PER_PEER, IDLE_CONNECTION, PEER_BREAKER_OPEN, SLOWEST_PER_BYTE,
+};
 use crate::wire::{self, Direction};
 use perigee_schemas::frame::Kind;
 use perigee_schemas::session::{Hello, Role, Welcome, decode_failure};
 use perigee_schemas::{Identity, Status};
-use perigee_shard::{Environment, Message, Stream, connect_within, within};
+use perigee_shard::{Environment, Message, Stream, at_most, connect_within, within};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
@@ -32,14 +34,21 @@ pub(crate) struct Peers<E: Environment> {
 
 struct Peer<E: Environment> {
     endpoint: Arc<str>,
-    queue: RefCell<VecDeque<Slice>>,
+    queue: RefCell<VecDeque<Queued>>,
     workers: Cell<usize>,
-    idle: RefCell<Vec<Waker>>,
+    /// Workers without work, and how to wake them.
+    idle: RefCell<Vec<(usize, Waker)>>,
     /// The connection of each worker, so that a stop can break it.
     streams: RefCell<HashMap<usize, E::Stream>>,
     hired: Cell<usize>,
     broken_until: Cell<Duration>,
     stopping: Cell<bool>,
+}
+
+/// A slice and when it must have come to a connection.
+struct Queued {
+    slice: Slice,
+    due: Duration,
 }
 
 impl<E: Environment> Peers<E> {
@@ -54,17 +63,21 @@ impl<E: Environment> Peers<E> {
         }
     }
 
-    /// Queues slices with their peers.
-    pub(crate) fn enqueue(self: &Rc<Self>, slices: Vec<Slice>) {
+    /// Queues slices with their peers. Their time runs since they were submitted and grows with the bytes of the batch, so
+    /// that a large batch on a slow network is not cut short.
+    pub(crate) fn enqueue(self: &Rc<Self>, slices: Vec<Slice>, submitted: Duration) {
+        let parts = slices.iter().flat_map(|slice| &slice.parts);
+        let bytes: u64 = parts.map(|part| part.bytes).sum();
+        let due = submitted + self.deadline + SLOWEST_PER_BYTE.saturating_mul(clamped(bytes));
         for slice in slices {
             if self.stopping.get() {
                 return;
             }
             let peer = self.peer(&slice.endpoint);
-            peer.queue.borrow_mut().push_back(slice);
+            peer.queue.borrow_mut().push_back(Queued { slice, due });
             let sleeper = peer.idle.borrow_mut().pop();
             match sleeper {
-                Some(waker) => waker.wake(),
+                Some((_, waker)) => waker.wake(),
                 None if peer.workers.get() < CONNECTIONS_PER_PEER => self.hire(&peer),
                 None => {}
             }
@@ -78,7 +91,8 @@ impl<E: Environment> Peers<E> {
             peer.stopping.set(true);
             peer.queue.borrow_mut().clear();
             peer.streams.borrow().values().for_each(Stream::shutdown);
-            peer.idle.borrow_mut().drain(..).for_each(Waker::wake);
+            let sleepers = std::mem::take(&mut *peer.idle.borrow_mut());
+            sleepers.into_iter().for_each(|(_, waker)| waker.wake());
         }
         self.wake_if_ended();
     }
@@ -137,26 +151,39 @@ impl<E: Environment> Peers<E> {
             peers.work(&peer, worker).await;
             peer.streams.borrow_mut().remove(&worker);
             peer.workers.set(peer.workers.get() - 1);
+            peers.forget_unused(&peer);
             peers.wake_if_ended();
         });
     }
 
+    /// Peers come and go; one that nobody works for leaves nothing behind.
+    fn forget_unused(&self, peer: &Rc<Peer<E>>) {
+        if peer.workers.get() == 0 && peer.queue.borrow().is_empty() {
+            self.peers.borrow_mut().remove(&peer.endpoint);
+        }
+    }
+
     async fn work(&self, peer: &Peer<E>, worker: usize) {
         let mut stream: Option<E::Stream> = None;
-        while let Some(slice) = peer.next_slice().await {
+        while let Some(Queued { slice, due }) = self.next(peer, worker).await {
+            if self.environment.now() >= due {
+                slice.fail(&self.late(peer));
+                continue;
+            }
             let reused = stream.is_some();
             let connection = match stream.take() {
                 Some(connection) => Ok(connection),
                 None => self.connect(peer, worker).await,
             };
             let mut outcome = match connection {
-                Ok(connection) => self.exchange(connection, &slice).await,
+                Ok(connection) => self.exchange(connection, &slice, due).await,
                 Err(error) => Err(error),
             };
-            if reused && outcome.as_ref().is_err_and(is_broken) && !self.stopping.get() {
+            let in_time = self.environment.now() < due && !self.stopping.get();
+            if reused && in_time && outcome.as_ref().is_err_and(is_broken) {
                 // An idle connection may have died with a peer that is back: every slice can be sent twice.
                 outcome = match self.connect(peer, worker).await {
-                    Ok(connection) => self.exchange(connection, &slice).await,
+                    Ok(connection) => self.exchange(connection, &slice, due).await,
                     Err(error) => Err(error),
                 };
             }
@@ -167,9 +194,26 @@ impl<E: Environment> Peers<E> {
                 }
                 Err(error) => {
                     peer.streams.borrow_mut().remove(&worker);
+                    if matches!(error, TransferError::Deadline { .. }) {
+                        peer.trip(self.environment.now());
+                    }
                     slice.fail(&error);
                 }
             }
+        }
+    }
+
+    /// The next slice for a worker, or `None` when it has been idle for long or the shard stops.
+    async fn next(&self, peer: &Peer<E>, worker: usize) -> Option<Queued> {
+        let next = peer.next_slice(worker);
+        let found = at_most(&self.environment, IDLE_CONNECTION, next).await;
+        found.unwrap_or_else(|| peer.retire(worker))
+    }
+
+    fn late(&self, peer: &Peer<E>) -> TransferError {
+        TransferError::Deadline {
+            peer: peer.endpoint.to_string(),
+            deadline: self.deadline,
         }
     }
 
@@ -190,8 +234,7 @@ impl<E: Environment> Peers<E> {
                 Ok(stream)
             }
             Err(error) => {
-                peer.broken_until
-                    .set(self.environment.now() + PEER_BREAKER_OPEN);
+                peer.trip(self.environment.now());
                 Err(unreachable(error.to_string()))
             }
         }
@@ -216,11 +259,13 @@ impl<E: Environment> Peers<E> {
         }
     }
 
-    /// One request and reply. On success the connection can be used again.
+    /// One request and reply, over within a transfer deadline from `due` at the latest. On success the connection can be
+    /// used again.
     async fn exchange(
         &self,
         stream: E::Stream,
         slice: &Slice,
+        due: Duration,
     ) -> Result<(E::Stream, Vec<Result<u32, Status>>), TransferError> {
         let talk = async {
             match slice.direction {
@@ -228,10 +273,13 @@ impl<E: Environment> Peers<E> {
                 _ => read_slice(&stream, slice).await,
             }
         };
-        let outcome = within(&self.environment, self.deadline, &stream, talk).await;
+        let left = (due + self.deadline).saturating_sub(self.environment.now());
+        let length = left.min(self.deadline);
+        let outcome = within(&self.environment, length, &stream, talk).await;
         outcome.map(|verdicts| (stream, verdicts)).map_err(|error| {
             let peer = slice.endpoint.to_string();
             match error.kind() {
+                _ if error.raw_os_error() == Some(nix::libc::EFAULT) => TransferError::LocalMemory,
                 io::ErrorKind::TimedOut => TransferError::Deadline {
                     peer,
                     deadline: self.deadline,
@@ -246,20 +294,38 @@ impl<E: Environment> Peers<E> {
 }
 
 impl<E: Environment> Peer<E> {
+    /// For a short while no connection is tried.
+    fn trip(&self, now: Duration) {
+        self.broken_until.set(now + PEER_BREAKER_OPEN);
+    }
+
+    /// Nobody wakes this worker any more; a slice that came at the last moment is still its own.
+    fn retire(&self, worker: usize) -> Option<Queued> {
+        self.idle.borrow_mut().retain(|(idle, _)| *idle != worker);
+        self.queue.borrow_mut().pop_front()
+    }
+
     /// The next slice, or `None` when the shard stops.
-    async fn next_slice(&self) -> Option<Slice> {
+    async fn next_slice(&self, worker: usize) -> Option<Queued> {
         poll_fn(|context| {
+            self.idle.borrow_mut().retain(|(idle, _)| *idle != worker);
             if self.stopping.get() {
                 return Poll::Ready(None);
             }
-            if let Some(slice) = self.queue.borrow_mut().pop_front() {
-                return Poll::Ready(Some(slice));
+            if let Some(queued) = self.queue.borrow_mut().pop_front() {
+                return Poll::Ready(Some(queued));
             }
-            self.idle.borrow_mut().push(context.waker().clone());
+            let sleeper = (worker, context.waker().clone());
+            self.idle.borrow_mut().push(sleeper);
             Poll::Pending
         })
         .await
     }
+}
+
+/// A number of bytes that a duration can be multiplied with.
+fn clamped(bytes: u64) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 fn is_broken(error: &TransferError) -> bool {

@@ -1,7 +1,7 @@
 //! One data connection, served: greeting, then slice after slice. Every range is checked before a byte moves.
 
 use crate::extent::MappedExtent;
-use crate::limits::{FRAME_DEADLINE, SLICE_PIECES_MAX};
+use crate::limits::{DISCARD_BYTES, FRAME_DEADLINE, SLICE_PIECES_MAX};
 use crate::segments::SegmentTable;
 use crate::wire::{self, Direction, Piece, SliceRequest};
 use perigee_memory::Segment;
@@ -146,28 +146,45 @@ async fn serve_write<S: Stream>(
     segment: Option<Arc<Segment>>,
     pieces: &[Piece],
 ) -> io::Result<()> {
-    let mut payload = Message::new();
-    let mut status = Vec::with_capacity(pieces.len());
-    for piece in pieces {
-        let bytes = piece.bytes() as usize;
-        match writable(segment.as_deref(), piece) {
-            Ok(address) => {
-                // SAFETY: the range was checked against the segment, which the guard below keeps mapped.
-                unsafe { payload.push_borrowed(address, bytes) };
-                status.push(0);
-            }
-            Err(refused) => {
-                // The peer has sent these bytes already: they go nowhere.
-                payload.push_owned(vec![0; bytes]);
-                status.push(refused.code());
-            }
+    let verdicts: Vec<_> = pieces
+        .iter()
+        .map(|piece| writable(segment.as_deref(), piece))
+        .collect();
+    let mut todo = pieces.iter().zip(&verdicts).peekable();
+    while todo.peek().is_some() {
+        let mut payload = Message::new();
+        while let Some((piece, Ok(address))) = todo.next_if(|(_, verdict)| verdict.is_ok()) {
+            // SAFETY: the range was checked against the segment, which the guard below keeps mapped.
+            unsafe { payload.push_borrowed(*address, piece.bytes() as usize) };
         }
+        if let Some(segment) = segment.clone() {
+            payload.guard(segment);
+        }
+        if payload.bytes() > 0 {
+            stream.receive_message(payload).await?;
+        }
+        let mut refused = 0;
+        while let Some((piece, _)) = todo.next_if(|(_, verdict)| verdict.is_err()) {
+            refused += piece.bytes() as usize;
+        }
+        discard(stream, refused).await?;
     }
-    if let Some(segment) = segment {
-        payload.guard(segment);
-    }
-    stream.receive_message(payload).await?;
+    let code = |verdict: Result<_, Status>| verdict.map_or_else(Status::code, |_| 0);
+    let status: Vec<_> = verdicts.into_iter().map(code).collect();
     wire::send_bytes(stream, wire::encode_reply(request, &status, 0)).await
+}
+
+/// Takes bytes off the connection that the peer had sent before it could learn that they are refused.
+async fn discard<S: Stream>(stream: &S, bytes: usize) -> io::Result<()> {
+    let mut left = bytes;
+    while left > 0 {
+        let step = left.min(DISCARD_BYTES);
+        let mut nowhere = Message::new();
+        nowhere.push_owned(vec![0; step]);
+        stream.receive_message(nowhere).await?;
+        left -= step;
+    }
+    Ok(())
 }
 
 fn writable(segment: Option<&Segment>, piece: &Piece) -> Result<*mut u8, Status> {

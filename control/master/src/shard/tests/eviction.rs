@@ -42,9 +42,15 @@ fn within_a_batch_the_first_key_is_evicted_last() {
     for key in ["root", "middle", "leaf"] {
         stage.start(key);
     }
+    let generations = ["root", "middle", "leaf"].map(|key| stage.generation(key));
+    let puts = StartedPuts {
+        client: WRITER,
+        keys: &keys,
+        generations: &generations,
+    };
     stage
         .shard
-        .put_end(stage.now_ms, WRITER, &keys, &[1; 3], &mut stage.status);
+        .put_end(stage.now_ms, &puts, &[1; 3], &mut stage.status);
     stage.put("x");
     assert!(!stage.holds("leaf"));
     stage
@@ -215,4 +221,72 @@ fn the_watermark_breaks_no_probe_lease() {
     stage.pass(LEASE_MS);
     stage.tick();
     assert!(!stage.holds("a"));
+}
+
+#[test]
+fn a_put_that_cannot_get_its_space_evicts_nothing() {
+    let mut stage = Stage::new(&[4]);
+    let hard = PutConfig {
+        hard_pin: true,
+        ..PutConfig::default()
+    };
+    stage.put_with("pinned", &hard);
+    for key in ["a", "b", "c"] {
+        stage.put(key);
+    }
+    let config = PutConfig::default();
+    let large = stage.start_with("large", 4 * PAYLOAD_BYTES, &config, false);
+    assert_eq!(large, code(Status::NoAvailableHandle));
+    assert_eq!(stage.shard.counters().evicted_keys, 0);
+    stage.get("a");
+    let large = stage.start_with("large", 3 * PAYLOAD_BYTES, &config, false);
+    assert_eq!(large, code(Status::NoAvailableHandle));
+    assert!(stage.holds("b") && stage.holds("c"));
+}
+
+#[test]
+fn what_one_put_evicts_in_vain_is_bounded() {
+    const LARGE_BYTES: u64 = 8 << 20;
+    let mut stage = Stage::new(&[]);
+    stage.mount(spec(0, 40 * extent_bytes(LARGE_BYTES)), 0);
+    let hard = PutConfig {
+        hard_pin: true,
+        ..PutConfig::default()
+    };
+    let plain = PutConfig::default();
+    for key in 0..40 {
+        let config = if key % 2 == 0 { &hard } else { &plain };
+        assert_eq!(
+            stage.start_with(&format!("{key}"), LARGE_BYTES, config, false),
+            0
+        );
+        assert_eq!(stage.end(&format!("{key}")), 0);
+    }
+    let large = stage.start_with("large", 2 * LARGE_BYTES, &plain, false);
+    assert_eq!(large, code(Status::NoAvailableHandle));
+    assert_eq!(
+        stage.shard.counters().evicted_keys,
+        9,
+        "64 MiB and the one that passes it"
+    );
+}
+
+#[test]
+fn parked_space_is_no_reason_to_evict() {
+    let settings = ShardSettings {
+        watermark_ratio: 0.5,
+        ..settings()
+    };
+    let mut stage = Stage::with(settings, &[10]);
+    for key in 0..5 {
+        stage.put(&format!("{key}"));
+        stage.get(&format!("{key}"));
+    }
+    stage.shard.remove_all(stage.now_ms, true);
+    for key in 5..9 {
+        stage.put(&format!("{key}"));
+    }
+    assert_eq!(stage.shard.gauges().parked_bytes, 5 * EXTENT_BYTES);
+    stage.tick();
+    assert_eq!(stage.shard.gauges().keys, 4);
 }

@@ -25,6 +25,9 @@ enum Op {
     },
     End(usize),
     Revoke(usize),
+    Late {
+        end: bool,
+    },
     Exist(usize),
     Get(usize),
     Remove {
@@ -54,6 +57,7 @@ fn op() -> impl Strategy<Value = Op> {
         }),
         6 => key.clone().prop_map(Op::End),
         1 => key.clone().prop_map(Op::Revoke),
+        2 => any::<bool>().prop_map(|end| Op::Late { end }),
         2 => key.clone().prop_map(Op::Exist),
         4 => key.clone().prop_map(Op::Get),
         2 => (key, any::<bool>()).prop_map(|(key, force)| Op::Remove { key, force }),
@@ -99,8 +103,8 @@ struct Model {
     stage: Stage,
     readers: Vec<Claim>,
     writing: BTreeMap<usize, Writing>,
-    /// Claims of writers that were preempted and may not have noticed.
-    late_writers: Vec<Claim>,
+    /// Puts that were preempted and whose writers may not have noticed, by key and generation.
+    late_writers: BTreeMap<(usize, u64), Vec<Claim>>,
     /// Checksum of each generation that was completed.
     completed: BTreeMap<u64, u32>,
     /// Until when each key's current version is leased.
@@ -125,7 +129,7 @@ impl Model {
             ),
             readers: Vec::new(),
             writing: BTreeMap::new(),
-            late_writers: Vec::new(),
+            late_writers: BTreeMap::new(),
             completed: BTreeMap::new(),
             leased_until_ms: BTreeMap::new(),
             puts: 0,
@@ -138,10 +142,13 @@ impl Model {
             Op::Put { .. } => self.put(op),
             Op::End(key) => self.end(key),
             Op::Revoke(key) => {
+                let generation = self.stage.generation(&name(key));
                 if self.stage.revoke(WRITER, &name(key)) == 0 {
                     self.writing.remove(&key);
                 }
+                self.late_writers.remove(&(key, generation));
             }
+            Op::Late { end } => self.report_late(end),
             Op::Exist(key) => {
                 if self.stage.exist(&name(key)) == 1 {
                     self.lease(key);
@@ -206,7 +213,7 @@ impl Model {
             return;
         }
         if let Some(preempted) = self.writing.remove(&key) {
-            self.late_writers.extend(preempted.claims);
+            self.preempt(key, preempted);
         }
         let until_ms = self.stage.now_ms + RELEASE_MS;
         let locations = &self.stage.placements.locations;
@@ -227,9 +234,15 @@ impl Model {
         );
     }
 
+    fn preempt(&mut self, key: usize, put: Writing) {
+        let generation = put.generations[0];
+        self.late_writers.insert((key, generation), put.claims);
+    }
+
     fn assert_unclaimed(&self, claims: &[Claim]) {
         let writers = self.writing.values().flat_map(|writing| &writing.claims);
-        let running = self.readers.iter().chain(writers).chain(&self.late_writers);
+        let late = self.late_writers.values().flatten();
+        let running = self.readers.iter().chain(writers).chain(late);
         for claim in running.filter(|claim| claim.until_ms > self.stage.now_ms) {
             assert!(
                 claims.iter().all(|new| !new.overlaps(claim)),
@@ -240,13 +253,32 @@ impl Model {
 
     fn end(&mut self, key: usize) {
         let checksum = self.writing.get(&key).map_or(0, |writing| writing.checksum);
-        if self.stage.end_as(WRITER, &name(key), checksum) == 0
-            && let Some(writing) = self.writing.remove(&key)
+        let generation = self.stage.generation(&name(key));
+        let status = self.stage.end_as(WRITER, &name(key), checksum);
+        self.late_writers.remove(&(key, generation));
+        // Ended or not, the writer has stopped.
+        if let Some(writing) = self.writing.remove(&key)
+            && status == 0
         {
             self.completed
                 .extend(writing.generations.iter().map(|at| (*at, writing.checksum)));
             self.leased_until_ms.remove(&key);
         }
+    }
+
+    /// A writer that was preempted ends or revokes its put, which changes no key.
+    fn report_late(&mut self, end: bool) {
+        let Some(((key, generation), _)) = self.late_writers.pop_first() else {
+            return;
+        };
+        let before = self.stage.peek(&name(key));
+        if end {
+            let status = self.stage.end_of(WRITER, &name(key), generation, 0);
+            assert_ne!(status, 0, "key {key} has another put");
+        } else {
+            self.stage.revoke_of(WRITER, &name(key), generation, false);
+        }
+        assert_eq!(self.stage.peek(&name(key)), before);
     }
 
     fn get(&mut self, key: usize) {
@@ -280,7 +312,7 @@ impl Model {
             assert!(held && !self.stage.holds(&name(key)));
             self.leased_until_ms.remove(&key);
             if let Some(preempted) = self.writing.remove(&key) {
-                self.late_writers.extend(preempted.claims);
+                self.preempt(key, preempted);
             }
         }
     }

@@ -198,3 +198,25 @@ fn shards_share_a_segment_without_overlap() {
             .all(|pair| pair[1] - pair[0] >= EXTENT_BYTES)
     );
 }
+
+#[test]
+fn an_excluded_segment_is_used_only_without_another_choice() {
+    let mut stage = Stage::new(&[1, 1]);
+    let excluded = [spec(0, 0).id];
+    let config = PutConfig {
+        excluded: &excluded,
+        preferred_segments: &["host-0:1"],
+        ..PutConfig::default()
+    };
+    assert_eq!(stage.put_with("a", &config), 0);
+    assert_eq!(stage.put_with("b", &config), 0, "evicts the first key");
+    assert_eq!(stage.peek("b")[0].segment, 1);
+    assert!(!stage.holds("a"));
+    let hard = PutConfig {
+        hard_pin: true,
+        ..config
+    };
+    assert_eq!(stage.put_with("c", &hard), 0);
+    assert_eq!(stage.put_with("d", &config), 0);
+    assert_eq!(stage.peek("d")[0].segment, 0);
+}

@@ -259,3 +259,72 @@ fn value_sizes_are_counted_at_the_end_of_a_put() {
     assert_eq!(stage.shard.counters().puts_ended, 1);
     assert_eq!(stage.shard.counters().value_bytes_sum, PAYLOAD_BYTES);
 }
+
+#[test]
+fn a_late_message_touches_only_its_own_put() {
+    let mut stage = Stage::new(&[4]);
+    let config = PutConfig::default();
+    stage.start_with("a", PAYLOAD_BYTES, &config, true);
+    let first = stage.generation("a");
+    stage.start_with("a", PAYLOAD_BYTES, &config, true);
+    let second = stage.generation("a");
+    assert_eq!(stage.shard.gauges().staging_bytes, EXTENT_BYTES);
+    assert_eq!(
+        stage.end_of(WRITER, "a", first, 1),
+        code(Status::InvalidWrite)
+    );
+    assert!(!stage.holds("a"), "the second put is still unfinished");
+    assert_eq!(stage.end_of(WRITER, "a", second, 2), 0);
+    assert_eq!(stage.peek("a")[0].generation, second);
+}
+
+#[test]
+fn a_preempted_writer_that_reports_back_frees_its_space() {
+    let mut stage = Stage::new(&[4]);
+    let config = PutConfig::default();
+    for _ in 0..20 {
+        assert_eq!(stage.start_with("a", PAYLOAD_BYTES, &config, true), 0);
+        let preempted = stage.generation("a");
+        assert_eq!(stage.start_with("a", PAYLOAD_BYTES, &config, true), 0);
+        assert_eq!(stage.revoke_of(8, "a", preempted, false), 0);
+        assert_eq!(
+            stage.shard.gauges().staging_bytes,
+            EXTENT_BYTES,
+            "another client's message frees nothing"
+        );
+        assert_eq!(stage.revoke_of(WRITER, "a", preempted, false), 0);
+        assert_eq!(stage.shard.gauges().parked_bytes, 0);
+        assert_eq!(stage.end("a"), 0);
+    }
+}
+
+#[test]
+fn the_space_of_a_put_revoked_in_flight_is_parked() {
+    let mut stage = Stage::new(&[2]);
+    stage.start("a");
+    let generation = stage.generation("a");
+    assert_eq!(stage.revoke_of(WRITER, "a", generation, true), 0);
+    assert_eq!(stage.shard.gauges().staging_bytes, EXTENT_BYTES);
+    assert_eq!(stage.put("b"), 0);
+    assert_eq!(stage.put("c"), 0, "evicts rather than using parked space");
+    assert!(!stage.holds("b"));
+    stage.pass(RELEASE_MS);
+    stage.tick();
+    assert_eq!(stage.shard.gauges().parked_bytes, 0);
+}
+
+#[test]
+fn puts_named_by_too_few_generations_are_refused() {
+    let mut stage = Stage::new(&[2]);
+    stage.start("a");
+    let puts = StartedPuts {
+        client: WRITER,
+        keys: &[b"a"],
+        generations: &[],
+    };
+    stage.shard.put_end(0, &puts, &[1], &mut stage.status);
+    assert_eq!(stage.status, [-600]);
+    stage.shard.put_revoke(0, &puts, false, &mut stage.status);
+    assert_eq!(stage.status, [-600]);
+    assert_eq!(stage.end("a"), 0);
+}

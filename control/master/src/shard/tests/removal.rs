@@ -24,8 +24,9 @@ fn a_forced_removal_also_ends_a_running_replacement() {
     stage.start_with("a", PAYLOAD_BYTES, &PutConfig::default(), true);
     assert_eq!(stage.remove("a", false), code(Status::ReplicaIsNotReady));
     assert_eq!(stage.remove("a", true), 0);
-    assert_eq!(stage.end("a"), code(Status::ObjectNotFound));
     assert_eq!(stage.shard.gauges().staging_bytes, EXTENT_BYTES);
+    assert_eq!(stage.end("a"), code(Status::ObjectNotFound));
+    assert_eq!(stage.shard.gauges().staging_bytes, 0);
 }
 
 #[test]

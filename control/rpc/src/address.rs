@@ -1,0 +1,137 @@
+//! Where the master is: its name is resolved once, and again after a connection failed. Invariant: all addresses of a
+//! name are tried, each with its share of the time, before a call fails.
+
+use crate::connection::Connection;
+use crate::error::CallError;
+use perigee_schemas::session::Hello;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+#[derive(Debug)]
+pub(crate) struct MasterAddress {
+    name: String,
+    /// Empty until the name was resolved; the address that answered last comes first.
+    known: Mutex<Vec<SocketAddr>>,
+}
+
+impl MasterAddress {
+    /// The master at `host:port`.
+    pub(crate) fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            known: Mutex::default(),
+        }
+    }
+
+    /// A greeted connection to the first address that gives one.
+    pub(crate) fn open(&self, hello: &Hello, deadline: Instant) -> Result<Connection, CallError> {
+        let mut addresses = self.remembered();
+        if addresses.is_empty() {
+            addresses = resolve(&self.name)?;
+        }
+        let opened = first_open(&addresses, hello, deadline);
+        match opened {
+            Ok((connection, index)) => {
+                addresses.swap(0, index);
+                self.remember(addresses);
+                Ok(connection)
+            }
+            Err(error) => {
+                self.remember(Vec::new());
+                Err(error)
+            }
+        }
+    }
+
+    fn remembered(&self) -> Vec<SocketAddr> {
+        self.known
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn remember(&self, addresses: Vec<SocketAddr>) {
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = addresses;
+    }
+}
+
+/// The first connection that opens, with the index of its address.
+fn first_open(
+    addresses: &[SocketAddr],
+    hello: &Hello,
+    deadline: Instant,
+) -> Result<(Connection, usize), CallError> {
+    let mut failure = None;
+    for (index, address) in addresses.iter().enumerate() {
+        let untried = (addresses.len() - index) as u32;
+        let now = Instant::now();
+        let share = now + deadline.saturating_duration_since(now) / untried;
+        match Connection::open(*address, hello, share) {
+            Ok(connection) => return Ok((connection, index)),
+            Err(
+                error @ (CallError::Unreachable { .. } | CallError::Deadline(_) | CallError::Io(_)),
+            ) => failure = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(failure.unwrap_or(CallError::Deadline(std::time::Duration::ZERO)))
+}
+
+/// All addresses of `host:port`, at least one.
+fn resolve(name: &str) -> Result<Vec<SocketAddr>, CallError> {
+    let refuse = |reason: String| CallError::Address {
+        address: name.to_owned(),
+        reason,
+    };
+    let found: Vec<SocketAddr> = name
+        .to_socket_addrs()
+        .map_err(|error| refuse(error.to_string()))?
+        .collect();
+    if found.is_empty() {
+        return Err(refuse("no address found".to_owned()));
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ClientOptions, MasterClient};
+    use perigee_schemas::Identity;
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    fn client(address: &str) -> MasterClient {
+        let mut options = ClientOptions::new(address, Identity::from_halves(1, 2));
+        options.deadline = Duration::from_millis(100);
+        MasterClient::new(options)
+    }
+
+    #[test]
+    fn a_master_that_accepts_and_is_silent_fails_the_call_and_then_calls_at_once() {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = client(&silent.local_addr().unwrap().to_string());
+        let whole = Duration::from_millis(100);
+        assert!(matches!(client.ping(), Err(CallError::Deadline(limit)) if limit == whole));
+        assert!(matches!(client.ping(), Err(CallError::Broken { .. })));
+    }
+
+    #[test]
+    fn every_address_is_tried_and_a_failure_is_resolved_again() {
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap();
+        let refusing = closed.local_addr().unwrap();
+        drop(closed);
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = MasterAddress::new("127.0.0.1:1");
+        address.remember(vec![refusing, silent.local_addr().unwrap()]);
+        let hello = Hello::new(
+            perigee_schemas::session::Role::Client,
+            Identity::from_halves(1, 2),
+        );
+        let opened = address.open(&hello, Instant::now() + Duration::from_millis(100));
+        assert!(matches!(opened, Err(CallError::Deadline(_))));
+        assert!(silent.accept().is_ok(), "the second address was tried");
+        assert!(address.remembered().is_empty());
+    }
+}

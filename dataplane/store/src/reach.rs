@@ -1,0 +1,130 @@
+//! Where the data port listens and under which host peers reach it. Invariant: a client named after the loopback
+//! interface opens no port to other hosts.
+
+use crate::error::StoreError;
+use crate::host::host_of;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+
+/// A place to listen and the host to announce.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Reach {
+    /// Address to listen on; port 0 chooses one.
+    pub(crate) listen: SocketAddr,
+    /// Host part of the endpoint, without brackets.
+    pub(crate) announce: String,
+}
+
+impl Reach {
+    /// The reach of the client `name`; `bind` is an address that was asked for.
+    pub(crate) fn find(name: &str, bind: Option<IpAddr>, master: &str) -> Result<Self, StoreError> {
+        let host = host_of(name);
+        if let Some(ip) = bind.filter(|ip| !ip.is_unspecified()) {
+            return Ok(Self::at(ip, ip.to_string()));
+        }
+        let own = addresses_of(host);
+        let first = *own.first().ok_or_else(|| StoreError::Config {
+            name: "local_hostname",
+            value: name.to_owned(),
+            reason: "it does not resolve on this host; use an address of this host, or set MC_TCP_BIND_ADDRESS"
+                .to_owned(),
+        })?;
+        let any = bind.unwrap_or_else(|| unspecified_like(first));
+        // Without a route the master is not reached anyway, and the call to it says so.
+        let route = route_to(master).unwrap_or(first);
+        if first.is_unspecified() {
+            return Ok(Self::at(any, route.to_string()));
+        }
+        if own.iter().any(|ip| !ip.is_loopback()) {
+            return Ok(Self::at(any, host.to_owned()));
+        }
+        if bind.is_none() && (route.is_loopback() || is_loopback_name(host)) {
+            if !route.is_loopback() {
+                tracing::warn!(
+                    name,
+                    "Other hosts cannot read from this client; name it by an address they reach"
+                );
+            }
+            return Ok(Self::at(first, host.to_owned()));
+        }
+        Ok(Self::at(any, route.to_string()))
+    }
+
+    fn at(ip: IpAddr, announce: String) -> Self {
+        Self {
+            listen: SocketAddr::new(ip, 0),
+            announce,
+        }
+    }
+}
+
+fn addresses_of(host: &str) -> Vec<IpAddr> {
+    let found = (host, 0).to_socket_addrs();
+    found.map_or_else(|_| Vec::new(), |found| found.map(|at| at.ip()).collect())
+}
+
+/// Whether the name says loopback itself, rather than being a host's name that happens to resolve to it.
+fn is_loopback_name(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+fn unspecified_like(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
+/// The local address of the route to `host:port`: a datagram socket that is connected picks one without a packet.
+fn route_to(address: &str) -> io::Result<IpAddr> {
+    let missing = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    let target = address.to_socket_addrs()?.next().ok_or_else(missing)?;
+    let socket = UdpSocket::bind((unspecified_like(target.ip()), 0))?;
+    socket.connect(target)?;
+    Ok(socket.local_addr()?.ip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MASTER: &str = "127.0.0.1:50051";
+
+    fn find(name: &str, bind: Option<&str>) -> (String, String) {
+        let bind = bind.map(|ip| ip.parse().unwrap());
+        let reach = Reach::find(name, bind, MASTER).unwrap();
+        (reach.listen.ip().to_string(), reach.announce)
+    }
+
+    fn pair(listen: &str, announce: &str) -> (String, String) {
+        (listen.to_owned(), announce.to_owned())
+    }
+
+    #[test]
+    fn loopback_names_stay_on_loopback() {
+        assert_eq!(find("127.0.0.1:5", None), pair("127.0.0.1", "127.0.0.1"));
+        assert_eq!(find("localhost:5", None).1, "localhost");
+        let listen: IpAddr = find("localhost:5", None).0.parse().unwrap();
+        assert!(listen.is_loopback());
+    }
+
+    #[test]
+    fn other_names_are_announced_and_every_interface_is_listened_on() {
+        assert_eq!(find("192.0.2.7:5", None), pair("0.0.0.0", "192.0.2.7"));
+        assert_eq!(find("[2001:db8::7]:5", None), pair("::", "2001:db8::7"));
+    }
+
+    #[test]
+    fn an_address_that_was_asked_for_is_used_for_both() {
+        let asked = find("192.0.2.7:5", Some("192.0.2.9"));
+        assert_eq!(asked, pair("192.0.2.9", "192.0.2.9"));
+        let any = find("192.0.2.7:5", Some("0.0.0.0"));
+        assert_eq!(any, pair("0.0.0.0", "192.0.2.7"));
+    }
+
+    #[test]
+    fn an_unspecified_name_is_announced_as_the_route_to_the_master() {
+        assert_eq!(find("0.0.0.0:5", None), pair("0.0.0.0", "127.0.0.1"));
+    }
+}
