@@ -81,12 +81,14 @@ impl Shared {
         }
     }
 
+    /// The list of peers is held while descriptors are handed out: a withdrawal either finds this peer in the list, or has
+    /// already changed what is handed out.
     fn welcome(&self, stream: UnixStream) {
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = self.hand_out(&stream) {
             tracing::info!(%error, "A client on this host was not given the segments");
             return;
         }
-        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         if peers.len() >= RENDEZVOUS_PEERS_MAX {
             peers.remove(0);
         }
