@@ -178,7 +178,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts one that donates `bytes` and waits until its segment is mounted.
+    /// Starts one that donates `bytes` and waits until its segment is mounted and it is ready.
     #[track_caller]
     pub fn start(master: &Master, bytes: u64) -> Self {
         let before = master.segment_names();
@@ -194,6 +194,8 @@ impl Node {
                 .find(|name| !before.contains(name));
             name.is_some() || !program.is_running()
         });
+        // A signal between mounting and readiness ends a node without a goodbye.
+        let mounted = mounted && comes_true(limit, || program.log().contains("Ready"));
         assert!(
             mounted,
             "the node's segment is not mounted; log:\n{}",
