@@ -8,11 +8,16 @@ use super::Finding;
 use crate::repository::RepositoryError;
 
 /// The data plane from the bottom up: a crate may use only those before it.
-const DATA_PLANE: [&str; 7] = [
+const DATA_PLANE: [&str; 12] = [
     "perigee-memory",
     "perigee-ring",
     "perigee-shard",
+    "perigee-topology",
+    "perigee-verbs",
+    "perigee-rails",
     "perigee-transfer",
+    "perigee-discovery",
+    "perigee-engine",
     "perigee-store",
     "perigee-node",
     "perigee-python",
