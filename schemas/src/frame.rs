@@ -43,12 +43,13 @@ pub enum Kind {
     Leave = 23,
     QuerySegments = 24,
     Slice = 40,
+    Move = 41,
     /// Answer to a request of any kind; the body is that kind's reply.
     Reply = 100,
 }
 
 impl Kind {
-    const ALL: [Kind; 20] = [
+    const ALL: [Kind; 21] = [
         Kind::Hello,
         Kind::Welcome,
         Kind::Failure,
@@ -68,6 +69,7 @@ impl Kind {
         Kind::Leave,
         Kind::QuerySegments,
         Kind::Slice,
+        Kind::Move,
         Kind::Reply,
     ];
 

@@ -66,6 +66,7 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
         ("query_segments", query_segments()),
         ("slice", slice()),
         ("reply", get_replicas_reply()),
+        ("move", moved()),
     ]
 }
 

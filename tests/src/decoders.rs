@@ -6,7 +6,7 @@ use perigee_schemas::limits::HELLO_BODY_BYTES_MAX;
 use perigee_schemas::master as rpc;
 use perigee_schemas::message::decode;
 use perigee_schemas::session::{Hello, Welcome, decode_failure};
-use perigee_schemas::transfer;
+use perigee_schemas::{engine, transfer};
 
 /// A decoder under test: its name, which is also its corpus folder, and its entry, which tells
 /// whether it took the bytes for a message.
@@ -60,7 +60,7 @@ pub fn session(bytes: &[u8]) -> bool {
 
 /// A message body; the first byte chooses the kind.
 pub fn message(bytes: &[u8]) -> bool {
-    const KINDS: [Kind; 15] = [
+    const KINDS: [Kind; 16] = [
         Kind::Exist,
         Kind::GetReplicas,
         Kind::PutStart,
@@ -76,6 +76,7 @@ pub fn message(bytes: &[u8]) -> bool {
         Kind::QuerySegments,
         Kind::Slice,
         Kind::Reply,
+        Kind::Move,
     ];
     let Some((choice, body)) = bytes.split_first() else {
         return false;
@@ -113,6 +114,7 @@ fn body_of(kind: Kind, body: &[u8]) -> bool {
         Kind::Leave => walk!(rpc::LeaveRequest<'_>),
         Kind::QuerySegments => walk!(rpc::QuerySegmentsRequest<'_>),
         Kind::Slice => walk!(transfer::SliceRequest<'_>),
+        Kind::Move => walk!(engine::MoveRequest<'_>),
         Kind::Reply => walk!(
             rpc::ExistReply<'_>,
             rpc::GetReplicasReply<'_>,
@@ -122,7 +124,8 @@ fn body_of(kind: Kind, body: &[u8]) -> bool {
             rpc::ListReply<'_>,
             rpc::PingReply<'_>,
             rpc::QuerySegmentsReply<'_>,
-            transfer::SliceReply<'_>
+            transfer::SliceReply<'_>,
+            engine::MoveReply<'_>
         ),
     }
 }

@@ -2,13 +2,15 @@
 //! Invariant: SIGTERM and SIGINT mean the same.
 
 use nix::sys::signal::Signal;
-use perigee_tests::cluster::{METADATA, Master, Node};
+use perigee_tests::cluster::{METADATA, Master, NODE, Node, node_flags};
 use perigee_tests::deadline::wait_until;
 use perigee_tests::http;
 use perigee_tests::limits::{EXIT_DEADLINE, START_DEADLINE};
 use perigee_tests::network::{free_ports, loopback};
 use perigee_tests::program::Program;
 use perigee_tests::wire::Connection;
+use std::io::{Read, Write};
+use std::net::TcpListener;
 
 #[test]
 fn a_master_ends_with_0_even_with_clients_connected() {
@@ -44,6 +46,44 @@ fn a_node_ends_with_0_while_its_master_is_gone() {
     let mut node = Node::start(&master, 16 << 20);
     master.program.kill();
     node.program.stop();
+}
+
+#[test]
+fn a_node_stopped_between_mount_and_readiness_takes_its_segment_along() {
+    // The time to live is a day, so only a goodbye can take the segment out.
+    let master = Master::start(&["--client_ttl=86400"]);
+    let metadata = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let [port] = free_ports();
+    let mut flags = node_flags(&master, port, "16777216");
+    let address = metadata.local_addr().expect("it listens");
+    flags.push(format!("--metadata_server=http://{address}/metadata"));
+    let mut node = Program::start(NODE, &flags);
+    // The node publishes itself after its segment was mounted; the answer is held back.
+    let mut publishing = accept_request(&metadata);
+    master.wait_for_segments(1);
+    node.signal(Signal::SIGTERM);
+    wait_until("the node has heard the signal", START_DEADLINE, || {
+        node.log().contains("Stopping before the node was ready")
+    });
+    let answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    publishing
+        .write_all(answer.as_bytes())
+        .expect("the node waits for the answer");
+    drop((publishing, metadata));
+    let status = node.wait(EXIT_DEADLINE).expect("the node ends");
+    assert_eq!(status.code(), Some(0), "{}", node.log());
+    assert_eq!(master.segment_names(), [""; 0], "{}", node.log());
+}
+
+/// The first connection that asks something, with its request begun; the others only look whether somebody listens.
+fn accept_request(listener: &TcpListener) -> std::net::TcpStream {
+    loop {
+        let (mut stream, _) = listener.accept().expect("a connection comes");
+        let mut first = [0; 1];
+        if stream.read(&mut first).is_ok_and(|count| count > 0) {
+            return stream;
+        }
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::error::NodeError;
 use crate::introduction::Introduction;
 use crate::limits::CLOSE_DEADLINE;
 use crate::opening;
+use crate::phase::Phase;
 use crate::signals::StopSignals;
 use crate::status_page::{StatusPage, StoreSlot};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -17,14 +18,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 enum Event {
-    Opened(Box<Result<Store, NodeError>>),
+    Opened(Box<Result<Option<Store>, NodeError>>),
     Stop(Signal),
 }
 
 /// Donates and serves until SIGTERM or SIGINT.
 ///
-/// A signal during the start ends the process without a farewell: a segment that was mounted in
-/// that moment leaves the cluster with the client's time to live.
+/// A signal during the start ends it too; what was mounted in that moment is unmounted first. A second signal does not
+/// wait for that: the segment then leaves the cluster with the client's time to live.
 ///
 /// # Errors
 /// A port is taken, memory is not to be had, or the master does not come up in time; the message
@@ -37,8 +38,9 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
     let page = start_page(config, &slot)?;
     let (send, events) = channel();
     watch(signals, send.clone())?;
-    open_aside(config, send)?;
-    if let Some(store) = wait_until_open(&events)? {
+    let phase = Phase::default();
+    open_aside(config, phase.clone(), send)?;
+    if let Some(store) = wait_until_open(&events, &phase)? {
         let store = slot.fill(store);
         announce_ready(config, &store, page.as_ref());
         let introduction = introduce(config, &store);
@@ -90,9 +92,9 @@ fn watch(signals: StopSignals, send: Sender<Event>) -> io::Result<()> {
 }
 
 /// Opens the store on a thread of its own, so that a stop signal is heard meanwhile.
-fn open_aside(config: &NodeConfig, send: Sender<Event>) -> io::Result<()> {
+fn open_aside(config: &NodeConfig, phase: Phase, send: Sender<Event>) -> io::Result<()> {
     let config = config.clone();
-    let work = move || drop(send.send(Event::Opened(Box::new(opening::open(&config)))));
+    let work = move || drop(send.send(Event::Opened(Box::new(opening::open(&config, &phase)))));
     std::thread::Builder::new()
         .name("perigee-open".to_owned())
         .spawn(work)
@@ -100,14 +102,31 @@ fn open_aside(config: &NodeConfig, send: Sender<Event>) -> io::Result<()> {
 }
 
 /// The opened store, or nothing when a signal came first.
-fn wait_until_open(events: &Receiver<Event>) -> Result<Option<Store>, NodeError> {
+fn wait_until_open(events: &Receiver<Event>, phase: &Phase) -> Result<Option<Store>, NodeError> {
     match events.recv() {
-        Ok(Event::Opened(opened)) => opened.map(Some),
+        Ok(Event::Opened(opened)) => *opened,
         Ok(Event::Stop(signal)) => {
             tracing::info!(%signal, "Stopping before the node was ready");
+            if phase.stop() {
+                take_back(events);
+            }
             Ok(None)
         }
         Err(_) => Err(io::Error::other("the opening thread ended without a result").into()),
+    }
+}
+
+/// Leaves the cluster again if the attempt under way joins it.
+fn take_back(events: &Receiver<Event>) {
+    match events.recv_timeout(CLOSE_DEADLINE) {
+        Ok(Event::Opened(opened)) => {
+            if let Ok(Some(store)) = *opened {
+                leave(Arc::new(store));
+            }
+        }
+        Ok(Event::Stop(_)) | Err(_) => {
+            tracing::warn!("Ending in the middle of joining; the master will notice");
+        }
     }
 }
 

@@ -7,6 +7,7 @@ mod error;
 mod introduction;
 pub mod limits;
 mod opening;
+mod phase;
 mod route;
 mod signals;
 mod status_page;

@@ -5,6 +5,7 @@ use crate::config::build::with_port;
 use crate::config::{Metadata, NodeConfig, NodeName};
 use crate::error::NodeError;
 use crate::limits::{ATTEMPT_PAUSE, OBSTACLE_LOG_PAUSE};
+use crate::phase::Phase;
 use crate::route::{local_address_towards, probe};
 use perigee_flags::FlagError;
 use perigee_rpc::CallError;
@@ -21,18 +22,19 @@ const HTTP_PORT: u16 = 80;
 /// Word for "register with the master only".
 const NO_METADATA: &str = "P2PHANDSHAKE";
 
-/// Opens the store of a node, waiting for the master as long as the configuration says.
+/// Opens the store of a node, waiting for the master as long as the configuration says; nothing if the program stops first.
 ///
 /// # Errors
 /// A setting is wrong, memory is not to be had, or the time is over.
-pub(crate) fn open(config: &NodeConfig) -> Result<Store, NodeError> {
+pub(crate) fn open(config: &NodeConfig, phase: &Phase) -> Result<Option<Store>, NodeError> {
     let started = Instant::now();
     let (Metadata::Required(server) | Metadata::IfThere(server)) = &config.metadata;
     let mut metadata = server.clone();
     let mut reported = Reported::default();
     loop {
-        let obstacle = match attempt(config, &metadata) {
-            Ok(store) => return Ok(store),
+        let obstacle = match attempt(config, &metadata, phase) {
+            Ok(store) => return Ok(Some(store)),
+            Err(Refusal::Stopped) => return Ok(None),
             Err(Refusal::Final(error)) => return Err(error),
             Err(Refusal::Metadata(reason)) if is_optional(&config.metadata) => {
                 tracing::info!("{reason}; going on without it, the master is enough");
@@ -71,12 +73,13 @@ impl Obstacle {
 }
 
 enum Refusal {
+    Stopped,
     Final(NodeError),
     Metadata(String),
     NotYet(Obstacle),
 }
 
-fn attempt(config: &NodeConfig, metadata: &str) -> Result<Store, Refusal> {
+fn attempt(config: &NodeConfig, metadata: &str, phase: &Phase) -> Result<Store, Refusal> {
     let unreachable = |error: std::io::Error| {
         let reason = format!("Master {} cannot be reached: {error}", config.master);
         Refusal::NotYet(Obstacle::new(reason, Status::RpcFail))
@@ -101,7 +104,17 @@ fn attempt(config: &NodeConfig, metadata: &str) -> Result<Store, Refusal> {
         tenant_id: config.tenant.clone(),
         http_port: None,
     };
-    Store::open_with(store, &config.environment).map_err(refusal)
+    if !phase.join() {
+        return Err(Refusal::Stopped);
+    }
+    // A store that could not be opened has left the cluster again.
+    Store::open_with(store, &config.environment).map_err(|error| {
+        if phase.wait_on() {
+            refusal(error)
+        } else {
+            Refusal::Stopped
+        }
+    })
 }
 
 fn refusal(error: StoreError) -> Refusal {

@@ -5021,5 +5021,521 @@ impl ::core::fmt::Debug for SliceReply<'_> {
   }
 }
 }  // pub mod transfer
+
+#[allow(unused_imports, dead_code)]
+pub mod engine {
+
+
+#[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
+pub const ENUM_MIN_DIRECTION: u8 = 0;
+#[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
+pub const ENUM_MAX_DIRECTION: u8 = 1;
+#[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
+#[allow(non_camel_case_types)]
+pub const ENUM_VALUES_DIRECTION: [Direction; 2] = [
+  Direction::Read,
+  Direction::Write,
+];
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
+pub struct Direction(pub u8);
+#[allow(non_upper_case_globals)]
+impl Direction {
+  pub const Read: Self = Self(0);
+  pub const Write: Self = Self(1);
+
+  pub const ENUM_MIN: u8 = 0;
+  pub const ENUM_MAX: u8 = 1;
+  pub const ENUM_VALUES: &'static [Self] = &[
+    Self::Read,
+    Self::Write,
+  ];
+  /// Returns the variant's name or "" if unknown.
+  pub fn variant_name(self) -> Option<&'static str> {
+    match self {
+      Self::Read => Some("Read"),
+      Self::Write => Some("Write"),
+      _ => None,
+    }
+  }
+}
+impl ::core::fmt::Debug for Direction {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter) -> ::core::fmt::Result {
+    if let Some(name) = self.variant_name() {
+      f.write_str(name)
+    } else {
+      f.write_fmt(format_args!("<UNKNOWN {:?}>", self.0))
+    }
+  }
+}
+impl<'a> ::flatbuffers::Follow<'a> for Direction {
+  type Inner = Self;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    let b = unsafe { ::flatbuffers::read_scalar_at::<u8>(buf, loc) };
+    Self(b)
+  }
+}
+
+impl ::flatbuffers::Push for Direction {
+    type Output = Direction;
+    #[inline]
+    unsafe fn push(&self, dst: &mut [u8], _written_len: usize) {
+        unsafe { ::flatbuffers::emplace_scalar::<u8>(dst, self.0) };
+    }
+}
+
+impl ::flatbuffers::EndianScalar for Direction {
+  type Scalar = u8;
+  #[inline]
+  fn to_little_endian(self) -> u8 {
+    self.0.to_le()
+  }
+  #[inline]
+  #[allow(clippy::wrong_self_convention)]
+  fn from_little_endian(v: u8) -> Self {
+    let b = u8::from_le(v);
+    Self(b)
+  }
+}
+
+impl<'a> ::flatbuffers::Verifiable for Direction {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    u8::run_verifier(v, pos)
+  }
+}
+
+impl ::flatbuffers::SimpleToVerifyInSlice for Direction {}
+/// One contiguous range of the target's address space. It must lie in one registered buffer.
+// struct Piece, aligned to 8
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq)]
+pub struct Piece(pub [u8; 16]);
+impl Default for Piece { 
+  fn default() -> Self { 
+    Self([0; 16])
+  }
+}
+impl ::core::fmt::Debug for Piece {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter) -> ::core::fmt::Result {
+    f.debug_struct("Piece")
+      .field("address", &self.address())
+      .field("bytes", &self.bytes())
+      .finish()
+  }
+}
+
+impl ::flatbuffers::SimpleToVerifyInSlice for Piece {}
+impl<'a> ::flatbuffers::Follow<'a> for Piece {
+  type Inner = &'a Piece;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    unsafe { <&'a Piece>::follow(buf, loc) }
+  }
+}
+impl<'a> ::flatbuffers::Follow<'a> for &'a Piece {
+  type Inner = &'a Piece;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    unsafe { ::flatbuffers::follow_cast_ref::<Piece>(buf, loc) }
+  }
+}
+impl<'b> ::flatbuffers::Push for Piece {
+    type Output = Piece;
+    #[inline]
+    unsafe fn push(&self, dst: &mut [u8], _written_len: usize) {
+        let src = unsafe { ::core::slice::from_raw_parts(self as *const Piece as *const u8, <Self as ::flatbuffers::Push>::size()) };
+        dst.copy_from_slice(src);
+    }
+    #[inline]
+    fn alignment() -> ::flatbuffers::PushAlignment {
+        ::flatbuffers::PushAlignment::new(8)
+    }
+}
+
+impl<'a> ::flatbuffers::Verifiable for Piece {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.in_buffer::<Self>(pos)
+  }
+}
+
+impl<'a> Piece {
+  #[allow(clippy::too_many_arguments)]
+  pub fn new(
+    address: u64,
+    bytes: u64,
+  ) -> Self {
+    let mut s = Self([0; 16]);
+    s.set_address(address);
+    s.set_bytes(bytes);
+    s
+  }
+
+  pub fn address(&self) -> u64 {
+    let mut mem = ::core::mem::MaybeUninit::<<u64 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[0..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_address(&mut self, x: u64) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[0..].as_mut_ptr(),
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+  pub fn bytes(&self) -> u64 {
+    let mut mem = ::core::mem::MaybeUninit::<<u64 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[8..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_bytes(&mut self, x: u64) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[8..].as_mut_ptr(),
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+}
+
+pub enum MoveRequestOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+pub struct MoveRequest<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for MoveRequest<'a> {
+  type Inner = MoveRequest<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> MoveRequest<'a> {
+  pub const VT_DIRECTION: ::flatbuffers::VOffsetT = 4;
+  pub const VT_EPOCH: ::flatbuffers::VOffsetT = 6;
+  pub const VT_PIECES: ::flatbuffers::VOffsetT = 8;
+  pub const VT_CHECKSUM: ::flatbuffers::VOffsetT = 10;
+  pub const VT_WITH_CHECKSUM: ::flatbuffers::VOffsetT = 12;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    MoveRequest { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args MoveRequestArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<MoveRequest<'bldr>> {
+    let mut builder = MoveRequestBuilder::new(_fbb);
+    builder.add_epoch(args.epoch);
+    if let Some(x) = args.checksum { builder.add_checksum(x); }
+    if let Some(x) = args.pieces { builder.add_pieces(x); }
+    builder.add_with_checksum(args.with_checksum);
+    builder.add_direction(args.direction);
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn direction(&self) -> Direction {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<Direction>(MoveRequest::VT_DIRECTION, Some(Direction::Read)).unwrap()}
+  }
+  /// The life of the target that the addresses belong to; a target in another life refuses.
+  #[inline]
+  pub fn epoch(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(MoveRequest::VT_EPOCH, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn pieces(&self) -> Option<::flatbuffers::Vector<'a, Piece>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, Piece>>>(MoveRequest::VT_PIECES, None)}
+  }
+  /// CRC-32C of each piece of a write, or empty.
+  #[inline]
+  pub fn checksum(&self) -> Option<::flatbuffers::Vector<'a, u32>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u32>>>(MoveRequest::VT_CHECKSUM, None)}
+  }
+  /// A read wants the CRC-32C of each piece in the reply.
+  #[inline]
+  pub fn with_checksum(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(MoveRequest::VT_WITH_CHECKSUM, Some(false)).unwrap()}
+  }
+}
+
+impl ::flatbuffers::Verifiable for MoveRequest<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<Direction>("direction", Self::VT_DIRECTION, false)?
+     .visit_field::<u64>("epoch", Self::VT_EPOCH, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, Piece>>>("pieces", Self::VT_PIECES, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u32>>>("checksum", Self::VT_CHECKSUM, false)?
+     .visit_field::<bool>("with_checksum", Self::VT_WITH_CHECKSUM, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct MoveRequestArgs<'a> {
+    pub direction: Direction,
+    pub epoch: u64,
+    pub pieces: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, Piece>>>,
+    pub checksum: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u32>>>,
+    pub with_checksum: bool,
+}
+impl<'a> Default for MoveRequestArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    MoveRequestArgs {
+      direction: Direction::Read,
+      epoch: 0,
+      pieces: None,
+      checksum: None,
+      with_checksum: false,
+    }
+  }
+}
+
+pub struct MoveRequestBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> MoveRequestBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_direction(&mut self, direction: Direction) {
+    self.fbb_.push_slot::<Direction>(MoveRequest::VT_DIRECTION, direction, Direction::Read);
+  }
+  #[inline]
+  pub fn add_epoch(&mut self, epoch: u64) {
+    self.fbb_.push_slot::<u64>(MoveRequest::VT_EPOCH, epoch, 0);
+  }
+  #[inline]
+  pub fn add_pieces(&mut self, pieces: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , Piece>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(MoveRequest::VT_PIECES, pieces);
+  }
+  #[inline]
+  pub fn add_checksum(&mut self, checksum: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u32>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(MoveRequest::VT_CHECKSUM, checksum);
+  }
+  #[inline]
+  pub fn add_with_checksum(&mut self, with_checksum: bool) {
+    self.fbb_.push_slot::<bool>(MoveRequest::VT_WITH_CHECKSUM, with_checksum, false);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> MoveRequestBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    MoveRequestBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<MoveRequest<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for MoveRequest<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("MoveRequest");
+      ds.field("direction", &self.direction());
+      ds.field("epoch", &self.epoch());
+      ds.field("pieces", &self.pieces());
+      ds.field("checksum", &self.checksum());
+      ds.field("with_checksum", &self.with_checksum());
+      ds.finish()
+  }
+}
+pub enum MoveReplyOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// One status per piece. The payload of a read follows only if all of them are 0.
+pub struct MoveReply<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for MoveReply<'a> {
+  type Inner = MoveReply<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> MoveReply<'a> {
+  pub const VT_STATUS: ::flatbuffers::VOffsetT = 4;
+  pub const VT_CHECKSUM: ::flatbuffers::VOffsetT = 6;
+  pub const VT_PAYLOAD_BYTES: ::flatbuffers::VOffsetT = 8;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    MoveReply { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args MoveReplyArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<MoveReply<'bldr>> {
+    let mut builder = MoveReplyBuilder::new(_fbb);
+    builder.add_payload_bytes(args.payload_bytes);
+    if let Some(x) = args.checksum { builder.add_checksum(x); }
+    if let Some(x) = args.status { builder.add_status(x); }
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn status(&self) -> Option<::flatbuffers::Vector<'a, i32>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, i32>>>(MoveReply::VT_STATUS, None)}
+  }
+  #[inline]
+  pub fn checksum(&self) -> Option<::flatbuffers::Vector<'a, u32>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u32>>>(MoveReply::VT_CHECKSUM, None)}
+  }
+  #[inline]
+  pub fn payload_bytes(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(MoveReply::VT_PAYLOAD_BYTES, Some(0)).unwrap()}
+  }
+}
+
+impl ::flatbuffers::Verifiable for MoveReply<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i32>>>("status", Self::VT_STATUS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u32>>>("checksum", Self::VT_CHECKSUM, false)?
+     .visit_field::<u64>("payload_bytes", Self::VT_PAYLOAD_BYTES, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct MoveReplyArgs<'a> {
+    pub status: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, i32>>>,
+    pub checksum: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u32>>>,
+    pub payload_bytes: u64,
+}
+impl<'a> Default for MoveReplyArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    MoveReplyArgs {
+      status: None,
+      checksum: None,
+      payload_bytes: 0,
+    }
+  }
+}
+
+pub struct MoveReplyBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> MoveReplyBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_status(&mut self, status: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , i32>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(MoveReply::VT_STATUS, status);
+  }
+  #[inline]
+  pub fn add_checksum(&mut self, checksum: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u32>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(MoveReply::VT_CHECKSUM, checksum);
+  }
+  #[inline]
+  pub fn add_payload_bytes(&mut self, payload_bytes: u64) {
+    self.fbb_.push_slot::<u64>(MoveReply::VT_PAYLOAD_BYTES, payload_bytes, 0);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> MoveReplyBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    MoveReplyBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<MoveReply<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for MoveReply<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("MoveReply");
+      ds.field("status", &self.status());
+      ds.field("checksum", &self.checksum());
+      ds.field("payload_bytes", &self.payload_bytes());
+      ds.finish()
+  }
+}
+}  // pub mod engine
 }  // pub mod perigee
 

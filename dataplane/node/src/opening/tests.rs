@@ -22,7 +22,7 @@ fn unused_address() -> String {
 fn a_start_without_patience_gives_up_and_names_the_master() {
     let address = unused_address();
     let master = format!("--master_server_address={address}");
-    let error = open(&config(&[&master, "--max_wait_time=0"])).unwrap_err();
+    let error = open(&config(&[&master, "--max_wait_time=0"]), &Phase::default()).unwrap_err();
     assert!(matches!(error, NodeError::GaveUp { .. }), "{error}");
     assert!(error.to_string().contains(&address), "{error}");
     assert_eq!(error.exit_code(), Status::RpcFail.exit());
@@ -46,7 +46,11 @@ fn a_given_metadata_service_is_waited_for_like_the_master() {
     let master = format!("--master_server_address={}", listener.local_addr().unwrap());
     let url = format!("http://{}/metadata", unused_address());
     let metadata = format!("--metadata_server={url}");
-    let error = open(&config(&[&master, &metadata, "--max_wait_time=0"])).unwrap_err();
+    let error = open(
+        &config(&[&master, &metadata, "--max_wait_time=0"]),
+        &Phase::default(),
+    )
+    .unwrap_err();
     assert!(
         matches!(&error, NodeError::GaveUp { reason, .. } if reason.contains(&url)),
         "{error}"

@@ -8,7 +8,8 @@ use super::Finding;
 use crate::repository::RepositoryError;
 
 /// The data plane from the bottom up: a crate may use only those before it.
-const DATA_PLANE: [&str; 12] = [
+const DATA_PLANE: [&str; 13] = [
+    "perigee-activity",
     "perigee-memory",
     "perigee-ring",
     "perigee-shard",

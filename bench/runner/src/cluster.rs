@@ -1,0 +1,64 @@
+//! A master and store clients inside this process.
+//! Invariant: no route is chosen by accident: each client is told which ones it may take.
+
+use perigee_flags::Environment;
+use perigee_service::Cluster;
+use perigee_service::config::{MasterConfig, Start};
+use perigee_store::{Store, StoreConfig, StoreEnvironment};
+
+use crate::error::BenchError;
+
+/// How bytes may move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// Through a mapping of the node's memory, as between processes of one host.
+    SharedMemory,
+    /// Over TCP.
+    Tcp,
+}
+
+/// Length of a read lease: removed objects that were read hold their space for so long.
+pub const LEASE_MS: u64 = 200;
+
+/// Starts a master on a free port.
+pub fn start_master() -> Result<Cluster, BenchError> {
+    let arguments = vec![
+        "--rpc_shards=1".to_owned(),
+        format!("--default_kv_lease_ttl={LEASE_MS}"),
+    ];
+    let fail = |detail: String| BenchError::Cluster(detail);
+    let start = MasterConfig::load(&arguments, &Environment::of(&[]));
+    let Start::Serve(config) = start.map_err(|error| fail(error.to_string()))? else {
+        return Err(fail("its settings are not those of a server".to_owned()));
+    };
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+    Cluster::start(&config, address, None).map_err(|error| fail(error.to_string()))
+}
+
+/// Opens a client; it donates `segment_bytes`.
+pub fn open_store(
+    master: &str,
+    segment_bytes: u64,
+    route: Route,
+    congestion: Option<&str>,
+) -> Result<Store, BenchError> {
+    let variables = |name: &str| match name {
+        "PERIGEE_SAME_PROCESS" => Some("0".to_owned()),
+        "PERIGEE_SHARED_MEMORY" if route == Route::Tcp => Some("0".to_owned()),
+        "PERIGEE_TCP_CONGESTION" => congestion.map(str::to_owned),
+        _ => std::env::var(name).ok().filter(|value| !value.is_empty()),
+    };
+    let config = StoreConfig {
+        local_hostname: "127.0.0.1".to_owned(),
+        metadata_server: "P2PHANDSHAKE".to_owned(),
+        global_segment_bytes: segment_bytes,
+        local_buffer_bytes: 1 << 20,
+        protocol: "tcp".to_owned(),
+        device_name: String::new(),
+        master_server_address: master.to_owned(),
+        tenant_id: "default".to_owned(),
+        http_port: None,
+    };
+    let environment = StoreEnvironment::from_variables(variables)?;
+    Ok(Store::open_with(config, &environment)?)
+}

@@ -1,0 +1,212 @@
+//! Blocks put and got in calls of several, from and to random places of large memories, with their bytes checked.
+//! Invariant: the value of a key is a fixed range of the source, so any read can be compared with it.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use perigee_schemas::Status;
+use perigee_store::{GetRequest, Piece, PutRequest, ReplicateConfig, Store};
+
+use crate::cluster::LEASE_MS;
+use crate::error::BenchError;
+use crate::memory_pair::MemoryPair;
+use crate::sample::Places;
+
+/// Blocks of one size against one store.
+pub struct Workload<'a> {
+    store: &'a Store,
+    pair: &'a MemoryPair,
+    bytes: usize,
+    per_call: usize,
+    places: Places,
+    /// Key and source slot of every block that is stored.
+    stored: Vec<(String, usize)>,
+    /// What the last call was about: key, source slot, target slot.
+    last: Vec<(String, usize, usize)>,
+    /// Blocks put so far, for new keys.
+    sequence: usize,
+}
+
+impl<'a> Workload<'a> {
+    /// Blocks of `bytes` bytes in calls of `per_call`.
+    pub fn new(
+        store: &'a Store,
+        pair: &'a MemoryPair,
+        bytes: usize,
+        per_call: usize,
+    ) -> Self {
+        Self {
+            store,
+            pair,
+            bytes,
+            per_call,
+            places: Places::new(0x9E37_79B9_7F4A_7C15),
+            stored: Vec::new(),
+            last: Vec::new(),
+            sequence: 0,
+        }
+    }
+
+    /// Blocks that fit a memory.
+    fn slots(&self) -> usize {
+        self.pair.bytes() / self.bytes
+    }
+
+    /// Stores as many blocks as fit a memory.
+    pub fn fill(&mut self) -> Result<(), BenchError> {
+        while self.stored.len() + self.per_call <= self.slots() {
+            self.put()?;
+        }
+        Ok(())
+    }
+
+    /// Puts new blocks; returns the time of the call. Everything is removed first when a memory's worth is stored.
+    pub fn put(&mut self) -> Result<Duration, BenchError> {
+        if self.stored.len() + self.per_call > self.slots() {
+            self.clear()?;
+        }
+        let chosen = self.distinct_slots();
+        let keys: Vec<String> = (self.sequence..self.sequence + self.per_call)
+            .map(|number| format!("block-{}-{number}", self.bytes))
+            .collect();
+        self.sequence += self.per_call;
+        let pieces: Vec<[Piece; 1]> = chosen
+            .iter()
+            .map(|slot| [self.piece(self.pair.segment(), *slot)])
+            .collect();
+        let requests: Vec<PutRequest<'_>> = keys
+            .iter()
+            .zip(&pieces)
+            .map(|(key, pieces)| PutRequest {
+                key,
+                pieces,
+                group: None,
+            })
+            .collect();
+        let config = ReplicateConfig::default();
+        let start = Instant::now();
+        let outcomes = self.store.put(&requests, &config);
+        let took = start.elapsed();
+        for (key, status) in keys.iter().zip(outcomes) {
+            expect("put", key, status.ok())?;
+        }
+        let placed = keys.into_iter().zip(chosen);
+        self.last = placed.map(|(key, slot)| (key, slot, slot)).collect();
+        self.stored
+            .extend(self.last.iter().map(|(key, slot, _)| (key.clone(), *slot)));
+        Ok(took)
+    }
+
+    /// Gets stored blocks to random places; returns the time of the call.
+    pub fn get(&mut self) -> Result<Duration, BenchError> {
+        let targets = self.distinct_slots();
+        let blocks = self.stored.len() as u64;
+        self.last.clear();
+        for target in targets {
+            let (key, source) = self.stored[self.places.below(blocks) as usize].clone();
+            self.last.push((key, source, target));
+        }
+        self.read_last()
+    }
+
+    /// Gets every stored block once: the first read of a node's memory fills page tables, which no later one pays for.
+    pub fn read_all(&mut self) -> Result<(), BenchError> {
+        for first in (0..self.stored.len()).step_by(self.per_call) {
+            let part = self.stored[first..].iter().take(self.per_call).cloned();
+            self.last = part
+                .enumerate()
+                .map(|(target, (key, source))| (key, source, target))
+                .collect();
+            self.read_last()?;
+        }
+        Ok(())
+    }
+
+    /// Reads the blocks of the last call again and compares every byte.
+    pub fn check_last(&mut self) -> Result<(), BenchError> {
+        for (_, _, target) in &self.last {
+            // SAFETY: the slot lies within the buffer, which nobody else uses now.
+            unsafe {
+                self.at(self.pair.buffer(), *target)
+                    .write_bytes(0, self.bytes);
+            };
+        }
+        self.read_last()?;
+        for (key, source, target) in &self.last {
+            // SAFETY: both slots lie within their memories, and no call is under way.
+            let (wanted, found) = unsafe {
+                (
+                    std::slice::from_raw_parts(self.at(self.pair.segment(), *source), self.bytes),
+                    std::slice::from_raw_parts(self.at(self.pair.buffer(), *target), self.bytes),
+                )
+            };
+            if wanted != found {
+                return Err(BenchError::Corrupt { key: key.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes everything; returns when the space of what was read is free too.
+    pub fn clear(&mut self) -> Result<(), BenchError> {
+        let removed = self.store.remove_all(true).map(|_| ());
+        expect("remove_all", "everything", removed)?;
+        thread::sleep(Duration::from_millis(LEASE_MS * 2));
+        self.stored.clear();
+        Ok(())
+    }
+
+    fn read_last(&self) -> Result<Duration, BenchError> {
+        let base = self.pair.buffer();
+        let pieces: Vec<[Piece; 1]> = self
+            .last
+            .iter()
+            .map(|(_, _, target)| [self.piece(base, *target)])
+            .collect();
+        let requests: Vec<GetRequest<'_>> = self
+            .last
+            .iter()
+            .zip(&pieces)
+            .map(|((key, _, _), pieces)| GetRequest { key, pieces })
+            .collect();
+        let start = Instant::now();
+        let outcomes = self.store.get(&requests);
+        let took = start.elapsed();
+        for ((key, _, _), outcome) in self.last.iter().zip(outcomes) {
+            expect("get", key, outcome.map(|_| ()))?;
+        }
+        Ok(took)
+    }
+
+    /// Different slots for one call: two blocks of a call must not share their bytes.
+    fn distinct_slots(&mut self) -> Vec<usize> {
+        let slots = self.slots() as u64;
+        let mut chosen = Vec::with_capacity(self.per_call);
+        while chosen.len() < self.per_call {
+            let slot = self.places.below(slots) as usize;
+            if !chosen.contains(&slot) {
+                chosen.push(slot);
+            }
+        }
+        chosen
+    }
+
+    fn at(&self, base: *mut u8, slot: usize) -> *mut u8 {
+        base.wrapping_add(slot * self.bytes)
+    }
+
+    fn piece(&self, base: *mut u8, slot: usize) -> Piece {
+        Piece {
+            address: self.at(base, slot) as usize,
+            bytes: self.bytes,
+        }
+    }
+}
+
+fn expect(call: &'static str, key: &str, outcome: Result<(), Status>) -> Result<(), BenchError> {
+    outcome.map_err(|status| BenchError::Outcome {
+        call,
+        key: key.to_owned(),
+        status,
+    })
+}

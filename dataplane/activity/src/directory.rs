@@ -1,0 +1,180 @@
+//! The folder where processes of a host leave their pages.
+
+use crate::limits::PAGES_MAX;
+use crate::page::PageError;
+use crate::reader::PageReader;
+use nix::fcntl::{Flock, FlockArg};
+use std::fs::{DirBuilder, DirEntry, File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::SystemTime;
+
+const DEFAULT: &str = "/dev/shm/perigee";
+/// Names the folder; `off` keeps pages private.
+const VARIABLE: &str = "PERIGEE_ACTIVITY_DIR";
+
+/// A folder of pages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Directory(PathBuf);
+
+impl Directory {
+    /// A folder, created when a page is.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+
+    /// `PERIGEE_ACTIVITY_DIR`, else `/dev/shm/perigee`; `None` when the variable says `off`.
+    pub fn from_environment() -> Option<Self> {
+        match std::env::var_os(VARIABLE) {
+            Some(value) if value == "off" => None,
+            Some(value) if !value.is_empty() => Some(Self(value.into())),
+            _ => Some(Self(DEFAULT.into())),
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// A new file of `bytes` zero bytes, locked for the life of the process.
+    pub(crate) fn create_page(&self, bytes: u64) -> Result<(Flock<File>, PathBuf), PageError> {
+        let failed = |error| PageError::File {
+            path: self.0.clone(),
+            error,
+        };
+        self.create().map_err(failed)?;
+        let name = unique_name();
+        let (hidden, path) = (self.0.join(format!(".{name}")), self.0.join(name));
+        let file = create_locked(&hidden, bytes).map_err(failed)?;
+        // A reader removes what nobody holds a lock on, so the file gets its name after its lock.
+        std::fs::rename(&hidden, &path).map_err(failed)?;
+        Ok((file, path))
+    }
+
+    /// Every user may leave pages, nobody may remove those of others.
+    fn create(&self) -> io::Result<()> {
+        match DirBuilder::new().mode(0o1777).create(&self.0) {
+            Ok(()) => std::fs::set_permissions(&self.0, Permissions::from_mode(0o1777)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Process number and start time, and a count: unique among all containers that share the folder.
+fn unique_name() -> String {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let started_ns = since_epoch.unwrap_or_default().as_nanos();
+    format!("{}-{number}-{started_ns:x}", std::process::id())
+}
+
+fn create_locked(path: &Path, bytes: u64) -> io::Result<Flock<File>> {
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).create_new(true).open(path)?;
+    // Whatever the umask: others may read.
+    file.set_permissions(Permissions::from_mode(0o644))?;
+    file.set_len(bytes)?;
+    Flock::lock(file, FlockArg::LockSharedNonblock).map_err(|(_, error)| error.into())
+}
+
+/// The pages of all living processes. Leftovers of dead ones are removed where that is allowed.
+pub fn pages(directory: &Directory) -> Vec<PageReader> {
+    let Ok(entries) = std::fs::read_dir(directory.path()) else {
+        return Vec::new();
+    };
+    let visible = |entry: &DirEntry| !entry.file_name().as_encoded_bytes().starts_with(b".");
+    let entries = entries.flatten().filter(visible).take(PAGES_MAX);
+    entries
+        .filter_map(|entry| open_living(&entry.path()))
+        .collect()
+}
+
+fn open_living(path: &Path) -> Option<PageReader> {
+    let mut options = OpenOptions::new();
+    let options = options
+        .read(true)
+        .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK);
+    let file = options.open(path).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        Ok(_) => {
+            // Nobody holds it: its process is gone.
+            let _ = std::fs::remove_file(path);
+            None
+        }
+        Err((file, _)) => PageReader::open(file, path).ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{Direction, Key, Route};
+    use crate::page::Page;
+
+    fn page_in(directory: &Directory) -> &'static Page {
+        Box::leak(Box::new(Page::create(directory).unwrap()))
+    }
+
+    #[test]
+    fn others_read_what_a_process_records() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = Directory::new(folder.path().join("pages"));
+        let key = Key::new("mlx5_0", Route::Rdma, Direction::Write, 3);
+        let slot = page_in(&directory).claim(key).unwrap();
+        slot.record(4096, 1500, 20);
+        slot.record_failure();
+        slot.set_depth(2);
+        let found = pages(&directory);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].pid(), std::process::id());
+        assert!(!found[0].program().is_empty());
+        let slots = found[0].slots().unwrap();
+        assert_eq!(slots.len(), 1);
+        let reading = &slots[0];
+        assert_eq!(
+            (reading.key, reading.operations, reading.bytes),
+            (key, 1, 4096)
+        );
+        assert_eq!((reading.latency_ns, reading.queue_ns), (1500, 20));
+        assert_eq!((reading.errors, reading.depth), (1, 2));
+        assert_eq!(reading.buckets[10], 1);
+    }
+
+    #[test]
+    fn leftovers_of_dead_processes_vanish() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = Directory::new(folder.path());
+        drop(Page::create(&directory).unwrap());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert!(pages(&directory).is_empty());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn files_that_are_no_pages_are_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, bytes) in [("short", 10), ("zeros", 4 << 20)] {
+            let file = File::create(folder.path().join(name)).unwrap();
+            file.set_len(bytes).unwrap();
+        }
+        std::fs::create_dir(folder.path().join("folder")).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", folder.path().join("link")).unwrap();
+        let directory = Directory::new(folder.path());
+        let living = page_in(&directory);
+        let locked = File::open(folder.path().join("zeros")).unwrap();
+        let _held = Flock::lock(locked, FlockArg::LockSharedNonblock).unwrap();
+        let found: Vec<_> = pages(&directory)
+            .iter()
+            .map(|p| p.path().to_owned())
+            .collect();
+        assert_eq!(found, [living.path().unwrap()]);
+    }
+}

@@ -1,0 +1,227 @@
+//! The page as bytes: a header and slots of counters. The layout is an interface between processes of different builds.
+
+use crate::limits::{DEVICE_BYTES, LATENCY_BUCKETS, SLOTS};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// First eight bytes of every page.
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"PERIGEE1");
+/// Changes when a reader of this build could no longer read the page.
+pub(crate) const VERSION: u32 = 1;
+
+/// The way bytes took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Route {
+    /// A copy inside the process.
+    SameProcess = 0,
+    /// A copy through memory shared with another process of the host.
+    SharedMemory = 1,
+    /// A socket.
+    Tcp = 2,
+    /// One-sided verbs.
+    Rdma = 3,
+    /// A disk of the SSD tier.
+    Disk = 4,
+}
+
+impl Route {
+    /// All routes.
+    pub const ALL: [Self; 5] = [
+        Self::SameProcess,
+        Self::SharedMemory,
+        Self::Tcp,
+        Self::Rdma,
+        Self::Disk,
+    ];
+
+    /// Value of the `route` label.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::SameProcess => "same_process",
+            Self::SharedMemory => "shared_memory",
+            Self::Tcp => "tcp",
+            Self::Rdma => "rdma",
+            Self::Disk => "disk",
+        }
+    }
+}
+
+/// Which way bytes went, seen from the process that counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Direction {
+    /// Towards this process.
+    Read = 0,
+    /// Away from this process.
+    Write = 1,
+}
+
+impl Direction {
+    /// Both directions.
+    pub const ALL: [Self; 2] = [Self::Read, Self::Write];
+
+    /// Value of the `direction` label.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
+/// What a slot counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    device: [u8; DEVICE_BYTES],
+    /// The way bytes took.
+    pub route: Route,
+    /// Which way they went.
+    pub direction: Direction,
+    /// Number of the shard that writes; [`Key::CALLER`] for a caller's own thread.
+    pub shard: u16,
+}
+
+impl Key {
+    /// The "shard" of threads that are none.
+    pub const CALLER: u16 = u16::MAX;
+
+    /// A key. Device names are cut at 24 bytes; copies in memory have none.
+    pub fn new(device: &str, route: Route, direction: Direction, shard: u16) -> Self {
+        let mut bytes = [0; DEVICE_BYTES];
+        for (slot, byte) in bytes.iter_mut().zip(device.bytes()) {
+            *slot = byte;
+        }
+        Self {
+            device: bytes,
+            route,
+            direction,
+            shard,
+        }
+    }
+
+    /// Name of the NIC or disk; empty for copies in memory.
+    pub fn device(&self) -> &str {
+        let end = self.device.iter().position(|byte| *byte == 0);
+        let name = &self.device[..end.unwrap_or(DEVICE_BYTES)];
+        match std::str::from_utf8(name) {
+            Ok(name) => name,
+            Err(error) => std::str::from_utf8(&name[..error.valid_up_to()]).unwrap_or(""),
+        }
+    }
+
+    /// The key as it lies in a slot: shard, route, direction, device.
+    pub(crate) fn encode(&self) -> [u64; 4] {
+        let head =
+            u64::from(self.shard) | (self.route as u64) << 16 | (self.direction as u64) << 24;
+        let mut words = [head, 0, 0, 0];
+        for (word, bytes) in words[1..].iter_mut().zip(self.device.chunks_exact(8)) {
+            let mut chunk = [0; 8];
+            chunk.copy_from_slice(bytes);
+            *word = u64::from_le_bytes(chunk);
+        }
+        words
+    }
+
+    /// The key of a slot, or `None` if a newer build wrote a route that this one does not know.
+    pub(crate) fn decode(words: [u64; 4]) -> Option<Self> {
+        let route = (words[0] >> 16) as u8;
+        let direction = (words[0] >> 24) as u8;
+        let mut device = [0; DEVICE_BYTES];
+        for (bytes, word) in device.chunks_exact_mut(8).zip(&words[1..]) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        Some(Self {
+            device,
+            route: *Route::ALL.get(usize::from(route))?,
+            direction: *Direction::ALL.get(usize::from(direction))?,
+            shard: words[0] as u16,
+        })
+    }
+}
+
+/// The start of a page.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Header {
+    pub(crate) magic: AtomicU64,
+    pub(crate) version: AtomicU32,
+    pub(crate) header_bytes: AtomicU32,
+    pub(crate) slot_bytes: AtomicU32,
+    pub(crate) slots: AtomicU32,
+    pub(crate) pid: AtomicU32,
+    /// Slots that were ever claimed; those behind are all zero.
+    pub(crate) used: AtomicU32,
+    /// Name of the program, zero-padded.
+    pub(crate) program: [AtomicU64; 4],
+}
+
+/// The counters of one writer for one key.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Cells {
+    pub(crate) key: [AtomicU64; 4],
+    pub(crate) operations: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    pub(crate) latency_ns: AtomicU64,
+    pub(crate) queue_ns: AtomicU64,
+    pub(crate) errors: AtomicU64,
+    pub(crate) retries: AtomicU64,
+    /// Operations under way now.
+    pub(crate) depth: AtomicU64,
+    pub(crate) buckets: [AtomicU64; LATENCY_BUCKETS],
+}
+
+pub(crate) const HEADER_BYTES: usize = 4096;
+pub(crate) const SLOT_BYTES: usize = size_of::<Cells>();
+pub(crate) const PAGE_BYTES: usize = HEADER_BYTES + SLOTS * SLOT_BYTES;
+
+const _: () = assert!(size_of::<Header>() <= HEADER_BYTES);
+const _: () = assert!(SLOT_BYTES == 448 && DEVICE_BYTES == 24);
+
+/// Bucket of a duration in nanoseconds.
+#[inline]
+pub(crate) fn bucket(nanoseconds: u64) -> usize {
+    let log2 = (u64::BITS - 1 - (nanoseconds | 1).leading_zeros()) as usize;
+    log2.min(LATENCY_BUCKETS - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_survive_the_page() {
+        for route in Route::ALL {
+            for direction in Direction::ALL {
+                let key = Key::new("mlx5_bond_0", route, direction, 7);
+                assert_eq!(Key::decode(key.encode()), Some(key));
+                assert_eq!(key.device(), "mlx5_bond_0");
+            }
+        }
+    }
+
+    #[test]
+    fn long_names_are_cut_and_cut_characters_left_out() {
+        let long = "a-device-name-of-22-by-e\u{e9}";
+        assert_eq!(
+            Key::new(long, Route::Tcp, Direction::Read, 0).device(),
+            &long[..24]
+        );
+        let split = "a-device-name-of-22-byt\u{e9}";
+        assert_eq!(
+            Key::new(split, Route::Tcp, Direction::Read, 0).device(),
+            &split[..23]
+        );
+    }
+
+    #[test]
+    fn unknown_routes_are_no_key() {
+        assert_eq!(Key::decode([200 << 16, 0, 0, 0]), None);
+    }
+
+    #[test]
+    fn buckets_are_powers_of_two() {
+        let found = [0, 1, 2, 3, 4, 1023, 1024, u64::MAX].map(bucket);
+        assert_eq!(found, [0, 0, 1, 1, 2, 9, 10, LATENCY_BUCKETS - 1]);
+    }
+}

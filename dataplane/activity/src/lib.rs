@@ -1,0 +1,22 @@
+//! What this process moved, by NIC, route and direction, in a page that other processes read without privilege.
+//!
+//! Each [`Slot`] has one writer thread; a record is a few plain loads and stores. The agent finds the pages of a host with
+//! [`pages`] and sums their slots. The invariant: a slot's counters only grow, whoever writes it next.
+
+mod directory;
+mod layout;
+mod limits;
+mod mark;
+mod page;
+mod reader;
+mod slot;
+mod thread;
+
+pub use directory::{Directory, pages};
+pub use layout::{Direction, Key, Route};
+pub use limits::LATENCY_BUCKETS;
+pub use mark::{BatchMark, batch_done, batch_done_address};
+pub use page::{Page, PageError, page};
+pub use reader::{PageReader, SlotReading};
+pub use slot::Slot;
+pub use thread::{record, record_failure, record_retry};

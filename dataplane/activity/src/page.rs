@@ -1,0 +1,233 @@
+//! The page of this process: where it lies, who has which slot.
+
+use crate::directory::Directory;
+use crate::layout::{Cells, HEADER_BYTES, Header, Key, MAGIC, PAGE_BYTES, SLOT_BYTES, VERSION};
+use crate::limits::SLOTS;
+use crate::slot::Slot;
+use nix::fcntl::Flock;
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// A page cannot be shown to other processes.
+#[derive(Debug, thiserror::Error)]
+pub enum PageError {
+    /// The folder or the file in it.
+    #[error("Cannot create an activity page in {}: {error}", path.display())]
+    File {
+        /// Folder of the pages.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// Memory for it.
+    #[error("Cannot map {bytes} bytes for an activity page: {error}")]
+    Map {
+        /// Size of the page.
+        bytes: usize,
+        /// What the system said.
+        error: nix::Error,
+    },
+}
+
+/// The counters of a process.
+#[derive(Debug)]
+pub struct Page {
+    header: &'static Header,
+    cells: &'static [Cells],
+    claims: Mutex<Claims>,
+    /// Locked for as long as the process lives, which tells readers that the page is not a leftover.
+    _file: Option<Flock<File>>,
+    path: Option<PathBuf>,
+}
+
+#[derive(Debug, Default)]
+struct Claims {
+    used: usize,
+    idle: HashMap<Key, Vec<usize>>,
+}
+
+/// The page of this process, made at the first call. Where no file can be made it is private, and [`Page::path`] is `None`.
+pub fn page() -> Option<&'static Page> {
+    static PAGE: OnceLock<Option<Page>> = OnceLock::new();
+    let make = || {
+        let directory = Directory::from_environment();
+        let public = directory.map(|directory| Page::create(&directory));
+        let made = public.and_then(Result::ok);
+        made.or_else(|| Page::private().ok())
+    };
+    PAGE.get_or_init(make).as_ref()
+}
+
+impl Page {
+    /// A page that other processes can read.
+    ///
+    /// # Errors
+    /// The folder cannot be written or the memory cannot be mapped.
+    pub fn create(directory: &Directory) -> Result<Self, PageError> {
+        let (file, path) = directory.create_page(PAGE_BYTES as u64)?;
+        let flags = MapFlags::MAP_SHARED;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory of this program.
+        let base = unsafe { mmap(None, page_bytes(), writable(), flags, &*file, 0) };
+        let base = base.map_err(map_error)?;
+        Ok(Self::over(base.cast(), Some(file), Some(path)))
+    }
+
+    /// A page that only this process sees.
+    ///
+    /// # Errors
+    /// The memory cannot be mapped.
+    pub fn private() -> Result<Self, PageError> {
+        let flags = MapFlags::MAP_PRIVATE;
+        // SAFETY: as in `create`.
+        let base = unsafe { mmap_anonymous(None, page_bytes(), writable(), flags) };
+        Ok(Self::over(base.map_err(map_error)?.cast(), None, None))
+    }
+
+    fn over(base: NonNull<u8>, file: Option<Flock<File>>, path: Option<PathBuf>) -> Self {
+        // SAFETY: the mapping has `PAGE_BYTES` zero bytes, is aligned to a page, and is never unmapped; both types are
+        // made of atomics, for which zero bytes are values and other processes' accesses are no data race.
+        let (header, cells) = unsafe {
+            let cells = base.add(HEADER_BYTES).cast::<Cells>();
+            let cells = std::slice::from_raw_parts(cells.as_ptr(), SLOTS);
+            (base.cast::<Header>().as_ref(), cells)
+        };
+        let page = Self {
+            header,
+            cells,
+            claims: Mutex::default(),
+            _file: file,
+            path,
+        };
+        page.introduce();
+        page
+    }
+
+    /// Fills the header; the magic number comes last, it makes the rest valid.
+    fn introduce(&self) {
+        let header = self.header;
+        header.version.store(VERSION, Ordering::Relaxed);
+        header
+            .header_bytes
+            .store(HEADER_BYTES as u32, Ordering::Relaxed);
+        header
+            .slot_bytes
+            .store(SLOT_BYTES as u32, Ordering::Relaxed);
+        header.slots.store(SLOTS as u32, Ordering::Relaxed);
+        header.pid.store(std::process::id(), Ordering::Relaxed);
+        let program = std::env::args_os().next().unwrap_or_default();
+        let program = Path::new(&program).file_name().unwrap_or_default();
+        let bytes = program.as_encoded_bytes();
+        for (word, chunk) in header.program.iter().zip(bytes.chunks(8)) {
+            let mut padded = [0; 8];
+            padded[..chunk.len()].copy_from_slice(chunk);
+            word.store(u64::from_le_bytes(padded), Ordering::Relaxed);
+        }
+        header.magic.store(MAGIC, Ordering::Release);
+    }
+
+    /// The file that others read, if there is one.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// A slot for this thread. A slot that an earlier thread gave back goes on counting. `None` when the page is full.
+    pub fn claim(&'static self, key: Key) -> Option<Slot> {
+        let mut claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = match claims.idle.get_mut(&key).and_then(Vec::pop) {
+            Some(index) => index,
+            None if claims.used < SLOTS => {
+                let index = claims.used;
+                let cells = &self.cells[index];
+                for (cell, word) in cells.key.iter().zip(key.encode()) {
+                    cell.store(word, Ordering::Relaxed);
+                }
+                claims.used = index + 1;
+                self.header
+                    .used
+                    .store(claims.used as u32, Ordering::Release);
+                index
+            }
+            None => return None,
+        };
+        Some(Slot::new(self, index, &self.cells[index]))
+    }
+
+    pub(crate) fn give_back(&self, index: usize) {
+        let words = self.cells[index].key.each_ref();
+        if let Some(key) = Key::decode(words.map(|word| word.load(Ordering::Relaxed))) {
+            let mut claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
+            claims.idle.entry(key).or_default().push(index);
+        }
+    }
+}
+
+fn page_bytes() -> NonZeroUsize {
+    NonZeroUsize::new(PAGE_BYTES).unwrap_or(NonZeroUsize::MIN)
+}
+
+fn writable() -> ProtFlags {
+    ProtFlags::PROT_READ | ProtFlags::PROT_WRITE
+}
+
+fn map_error(error: nix::Error) -> PageError {
+    PageError::Map {
+        bytes: PAGE_BYTES,
+        error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{Direction, Route};
+
+    fn leaked() -> &'static Page {
+        Box::leak(Box::new(Page::private().unwrap()))
+    }
+
+    fn key(shard: u16) -> Key {
+        Key::new("eth0", Route::Tcp, Direction::Write, shard)
+    }
+
+    #[test]
+    fn a_slot_given_back_goes_on_counting_for_the_same_key() {
+        let page = leaked();
+        let first = page.claim(key(0)).unwrap();
+        first.record(10, 100, 0);
+        drop(first);
+        let other = page.claim(key(1)).unwrap();
+        let again = page.claim(key(0)).unwrap();
+        again.record(5, 100, 0);
+        assert_eq!(page.cells[0].bytes.load(Ordering::Relaxed), 15);
+        assert_eq!(page.cells[1].bytes.load(Ordering::Relaxed), 0);
+        assert_eq!(other.key(), Some(key(1)));
+    }
+
+    #[test]
+    fn two_writers_of_one_key_have_two_slots() {
+        let page = leaked();
+        let (one, two) = (page.claim(key(0)).unwrap(), page.claim(key(0)).unwrap());
+        one.record(1, 1, 1);
+        two.record(2, 2, 2);
+        let bytes = |index: usize| page.cells[index].bytes.load(Ordering::Relaxed);
+        assert_eq!((bytes(0), bytes(1)), (1, 2));
+    }
+
+    #[test]
+    fn a_full_page_hands_out_no_slot() {
+        let page = leaked();
+        let slots: Vec<_> = (0..SLOTS)
+            .map(|n| page.claim(key(n as u16)).unwrap())
+            .collect();
+        assert!(page.claim(key(9999)).is_none());
+        drop(slots);
+        assert!(page.claim(key(3)).is_some());
+    }
+}

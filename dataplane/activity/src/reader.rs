@@ -1,0 +1,130 @@
+//! Reading the page of another process. Its bytes are not trusted: any of them may be anything, and the file may shrink at
+//! any moment, so it is read and never mapped.
+
+use crate::layout::{HEADER_BYTES, Header, Key, MAGIC, SLOT_BYTES, VERSION};
+use crate::limits::{LATENCY_BUCKETS, SLOTS};
+use std::fs::File;
+use std::io;
+use std::mem::offset_of;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// The page of a living process.
+#[derive(Debug)]
+pub struct PageReader {
+    file: File,
+    path: PathBuf,
+    pid: u32,
+    program: String,
+}
+
+/// The counters of one slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotReading {
+    /// What was counted.
+    pub key: Key,
+    /// Finished operations.
+    pub operations: u64,
+    /// Payload bytes of them.
+    pub bytes: u64,
+    /// Nanoseconds on the wire or disk, summed.
+    pub latency_ns: u64,
+    /// Nanoseconds in queues before that, summed.
+    pub queue_ns: u64,
+    /// Failed operations.
+    pub errors: u64,
+    /// Repeated operations.
+    pub retries: u64,
+    /// Operations under way.
+    pub depth: u64,
+    /// Operations by latency: bucket `n` holds `[2^n, 2^(n+1))` ns.
+    pub buckets: [u64; LATENCY_BUCKETS],
+}
+
+impl PageReader {
+    /// Opens a page.
+    ///
+    /// # Errors
+    /// It is too short, no page, or of a version this build does not know.
+    pub fn open(file: File, path: &Path) -> io::Result<Self> {
+        let mut header = [0; size_of::<Header>()];
+        file.read_exact_at(&mut header, 0)?;
+        let number = |offset: usize| u32::from_ne_bytes(word(&header, offset));
+        let known = u64::from_ne_bytes(word(&header, offset_of!(Header, magic))) == MAGIC
+            && number(offset_of!(Header, version)) == VERSION
+            && number(offset_of!(Header, slot_bytes)) as usize == SLOT_BYTES
+            && number(offset_of!(Header, header_bytes)) as usize == HEADER_BYTES;
+        if !known {
+            let text = "The page is of another version";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+        let program = &header[offset_of!(Header, program)..][..32];
+        let end = program.iter().position(|byte| *byte == 0);
+        let program = String::from_utf8_lossy(&program[..end.unwrap_or(32)]).into_owned();
+        let pid = number(offset_of!(Header, pid));
+        Ok(Self {
+            file,
+            path: path.to_owned(),
+            pid,
+            program,
+        })
+    }
+
+    /// Where the page lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Process number, as its own namespace counts.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Name of the program.
+    pub fn program(&self) -> &str {
+        &self.program
+    }
+
+    /// All slots that were ever used. Counters of one slot may be an operation apart.
+    ///
+    /// # Errors
+    /// The page has shrunk.
+    pub fn slots(&self) -> io::Result<Vec<SlotReading>> {
+        let mut used = [0; 4];
+        self.file
+            .read_exact_at(&mut used, offset_of!(Header, used) as u64)?;
+        let used = (u32::from_ne_bytes(used) as usize).min(SLOTS);
+        let mut bytes = vec![0; used * SLOT_BYTES];
+        self.file.read_exact_at(&mut bytes, HEADER_BYTES as u64)?;
+        Ok(bytes
+            .chunks_exact(SLOT_BYTES)
+            .filter_map(SlotReading::decode)
+            .collect())
+    }
+}
+
+impl SlotReading {
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut words = bytes
+            .chunks_exact(8)
+            .map(|chunk| u64::from_ne_bytes(word(chunk, 0)));
+        let mut next = || words.next();
+        Some(Self {
+            key: Key::decode([next()?, next()?, next()?, next()?])?,
+            operations: next()?,
+            bytes: next()?,
+            latency_ns: next()?,
+            queue_ns: next()?,
+            errors: next()?,
+            retries: next()?,
+            depth: next()?,
+            buckets: std::array::from_fn(|_| next().unwrap_or(0)),
+        })
+    }
+}
+
+fn word<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
+    let mut word = [0; N];
+    word.copy_from_slice(&bytes[offset..offset + N]);
+    word
+}

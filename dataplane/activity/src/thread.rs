@@ -1,0 +1,49 @@
+//! Slots of the current thread, for code that runs on threads it did not start.
+
+use crate::layout::Key;
+use crate::limits::SLOTS_PER_THREAD;
+use crate::page::page;
+use crate::slot::Slot;
+use std::cell::RefCell;
+
+thread_local! {
+    /// Given back when the thread ends.
+    static SLOTS: RefCell<Vec<(Key, Slot)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Counts a finished operation in the calling thread's slot for `key`. Counts nothing when the page is full.
+pub fn record(key: Key, bytes: u64, latency_ns: u64, queue_ns: u64) {
+    with_slot(key, |slot| slot.record(bytes, latency_ns, queue_ns));
+}
+
+/// Counts a failed operation in the calling thread's slot for `key`.
+pub fn record_failure(key: Key) {
+    with_slot(key, Slot::record_failure);
+}
+
+/// Counts a repeated operation in the calling thread's slot for `key`.
+pub fn record_retry(key: Key) {
+    with_slot(key, Slot::record_retry);
+}
+
+fn with_slot(key: Key, count: impl FnOnce(&Slot)) {
+    // A thread that is ending has no slots any more; what it still does is not counted.
+    let _ = SLOTS.try_with(|slots| {
+        let mut slots = slots.borrow_mut();
+        let found = slots.iter().position(|(mine, _)| *mine == key);
+        let index = match found {
+            Some(index) => index,
+            None => {
+                let Some(slot) = page().and_then(|page| page.claim(key)) else {
+                    return;
+                };
+                if slots.len() == SLOTS_PER_THREAD {
+                    slots.remove(0);
+                }
+                slots.push((key, slot));
+                slots.len() - 1
+            }
+        };
+        count(&slots[index].1);
+    });
+}
