@@ -1,0 +1,151 @@
+//! Attachments to what comes and goes: interfaces, control groups, program files. Each is a link of this process.
+
+use crate::error::ProbeError;
+use crate::mark::find_mark;
+use aya::Ebpf;
+use aya::programs::sock_ops::SockOpsLink;
+use aya::programs::tc::{SchedClassifierLink, TcAttachType};
+use aya::programs::uprobe::{UProbeLink, UProbeScope};
+use aya::programs::{CgroupAttachMode, ProgramError, SchedClassifier, SockOps, UProbe};
+use aya::util::KernelVersion;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::path::PathBuf;
+
+/// An interface, as one network namespace knows it.
+pub(crate) type Interface = (u32, String);
+
+#[derive(Default)]
+pub(crate) struct Attachments {
+    interfaces: BTreeMap<Interface, [SchedClassifierLink; 2]>,
+    groups: BTreeMap<PathBuf, SockOpsLink>,
+    marks: BTreeMap<PathBuf, UProbeLink>,
+}
+
+impl Attachments {
+    /// Attaches to new interfaces and forgets those that are gone; returns what could not be attached.
+    pub(crate) fn sync_interfaces(
+        &mut self,
+        ebpf: &mut Ebpf,
+        wanted: &BTreeSet<Interface>,
+    ) -> Vec<(String, ProbeError)> {
+        self.interfaces
+            .retain(|interface, _| wanted.contains(interface));
+        let mut failed = Vec::new();
+        for interface in wanted {
+            if !self.interfaces.contains_key(interface) {
+                match attach_interface(ebpf, &interface.1) {
+                    Ok(links) => drop(self.interfaces.insert(interface.clone(), links)),
+                    Err(error) => failed.push((interface.1.clone(), error)),
+                }
+            }
+        }
+        failed
+    }
+
+    /// The same for control groups of our processes.
+    pub(crate) fn sync_groups(
+        &mut self,
+        ebpf: &mut Ebpf,
+        wanted: &BTreeSet<PathBuf>,
+    ) -> Vec<(String, ProbeError)> {
+        self.groups.retain(|group, _| wanted.contains(group));
+        let mut failed = Vec::new();
+        for group in wanted {
+            if !self.groups.contains_key(group) {
+                match attach_group(ebpf, group) {
+                    Ok(link) => drop(self.groups.insert(group.clone(), link)),
+                    Err(error) => failed.push((group.display().to_string(), error)),
+                }
+            }
+        }
+        failed
+    }
+
+    /// The same for program files that have the mark; files without one are passed over.
+    pub(crate) fn sync_marks(
+        &mut self,
+        ebpf: &mut Ebpf,
+        wanted: &BTreeSet<PathBuf>,
+    ) -> Vec<(String, ProbeError)> {
+        self.marks.retain(|file, _| wanted.contains(file));
+        let mut failed = Vec::new();
+        for file in wanted {
+            if !self.marks.contains_key(file) {
+                match attach_mark(ebpf, file) {
+                    Ok(Some(link)) => drop(self.marks.insert(file.clone(), link)),
+                    Ok(None) => {}
+                    Err(error) => failed.push((file.display().to_string(), error)),
+                }
+            }
+        }
+        failed
+    }
+
+    /// How many interfaces, control groups and program files are watched.
+    pub(crate) fn counts(&self) -> (usize, usize, usize) {
+        (self.interfaces.len(), self.groups.len(), self.marks.len())
+    }
+}
+
+/// Names the program in an error.
+pub(crate) fn of(program: &'static str) -> impl Fn(ProgramError) -> ProbeError {
+    move |error| ProbeError::Program {
+        program,
+        error: Box::new(error),
+    }
+}
+
+/// A loaded program of a type.
+macro_rules! program {
+    ($ebpf:expr, $name:literal, $kind:ty) => {{
+        let program = $ebpf.program_mut($name).ok_or(ProbeError::Absent($name))?;
+        <&mut $kind>::try_from(program).map_err(of($name))?
+    }};
+}
+
+fn attach_interface(ebpf: &mut Ebpf, name: &str) -> Result<[SchedClassifierLink; 2], ProbeError> {
+    let ingress = program!(ebpf, "nic_ingress", SchedClassifier);
+    let link = ingress
+        .attach(name, TcAttachType::Ingress)
+        .map_err(of("nic_ingress"))?;
+    let ingress = ingress.take_link(link).map_err(of("nic_ingress"))?;
+    let egress = program!(ebpf, "nic_egress", SchedClassifier);
+    let link = egress
+        .attach(name, TcAttachType::Egress)
+        .map_err(of("nic_egress"))?;
+    let egress = egress.take_link(link).map_err(of("nic_egress"))?;
+    Ok([ingress, egress])
+}
+
+fn attach_group(ebpf: &mut Ebpf, path: &PathBuf) -> Result<SockOpsLink, ProbeError> {
+    let group = File::open(path).map_err(|error| ProbeError::File {
+        path: path.display().to_string(),
+        error,
+    })?;
+    let program = program!(ebpf, "tcp_round_trip", SockOps);
+    let link = program
+        .attach(group, CgroupAttachMode::Single)
+        .map_err(of("tcp_round_trip"))?;
+    program.take_link(link).map_err(of("tcp_round_trip"))
+}
+
+fn attach_mark(ebpf: &mut Ebpf, file: &PathBuf) -> Result<Option<UProbeLink>, ProbeError> {
+    let Some(site) = find_mark(file)? else {
+        return Ok(None);
+    };
+    let offset = site.file_offset + second_no_op();
+    let program = program!(ebpf, "batch_done", UProbe);
+    let link = program
+        .attach(offset, file, UProbeScope::AllProcesses)
+        .map_err(of("batch_done"))?;
+    program.take_link(link).map(Some).map_err(of("batch_done"))
+}
+
+/// The mark's five-byte no-op is one byte in. Kernels that turn it into a call hit it twice as fast; others would
+/// single-step it.
+fn second_no_op() -> u64 {
+    let turned =
+        KernelVersion::current().is_ok_and(|kernel| kernel >= KernelVersion::new(6, 18, 0));
+    u64::from(cfg!(target_arch = "x86_64") && turned)
+}

@@ -1,0 +1,67 @@
+//! What can go wrong with a probe.
+
+use aya::EbpfError;
+use aya::programs::ProgramError;
+use std::io;
+
+/// Why probes could not be loaded, attached or read.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// This build has none.
+    #[error("This build has no eBPF probes; run ebpf/build.sh --install, then build again")]
+    NotBuilt,
+    /// The kernel does not describe itself.
+    #[error("Cannot read /sys/kernel/btf/vmlinux: {0}; the kernel needs CONFIG_DEBUG_INFO_BTF")]
+    KernelTypes(io::Error),
+    /// The kernel's description is damaged or of another format.
+    #[error("The kernel's type information cannot be read: {0}")]
+    Malformed(&'static str),
+    /// A kernel without something a probe needs.
+    #[error("This kernel has no {0}")]
+    NoMember(String),
+    /// The object or its maps.
+    #[error("Cannot load the probes: {0}")]
+    Object(#[from] EbpfError),
+    /// One program.
+    #[error("Cannot load or attach {program}: {}", chain(error))]
+    Program {
+        /// Its name.
+        program: &'static str,
+        /// What the kernel said.
+        error: Box<ProgramError>,
+    },
+    /// A map.
+    #[error("Cannot use the map {map}: {error}")]
+    Map {
+        /// Its name.
+        map: &'static str,
+        /// What the kernel said.
+        error: aya::maps::MapError,
+    },
+    /// Something the object should hold.
+    #[error("The probes have no {0}; the build is inconsistent")]
+    Absent(&'static str),
+    /// A file.
+    #[error("Cannot open {path}: {error}")]
+    File {
+        /// Which.
+        path: String,
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+/// The message with its causes: the outer one often only names the system call.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        if !text.contains(&inner_text) {
+            text.push_str(": ");
+            text.push_str(&inner_text);
+        }
+        cause = inner.source();
+    }
+    text
+}

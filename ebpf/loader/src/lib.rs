@@ -1,0 +1,26 @@
+//! Loads the eBPF probes, attaches what this host allows, and reads what they counted.
+//!
+//! [`Probes::load`] never fails as a whole: each [`Feature`] is on, or off with a reason and a remedy. The invariant: every
+//! attachment is a link of this process, so when it dies, however it dies, nothing stays attached.
+
+mod attachment;
+mod capability;
+mod error;
+mod feature;
+mod limits;
+mod mark;
+mod object;
+mod probes;
+mod reading;
+mod slow;
+mod types;
+
+pub use capability::{Capability, held_capabilities};
+pub use error::ProbeError;
+pub use feature::{Feature, FeatureState};
+pub use mark::{MarkSite, find_mark};
+pub use object::is_built;
+pub use perigee_probe_types as value;
+pub use probes::Probes;
+pub use reading::{BatchReading, BlockReading, DropReading, NicReading, ProgramCost, TcpReading};
+pub use slow::SlowBatches;

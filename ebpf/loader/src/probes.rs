@@ -1,0 +1,237 @@
+//! The probes of this process: what is on, what it watches, what it has counted.
+
+mod read;
+
+use crate::attachment::{Attachments, Interface, of};
+use crate::capability::{Capability, held_capabilities};
+use crate::error::ProbeError;
+use crate::feature::{Feature, FeatureState};
+use crate::limits::MARK_FILES_MAX;
+use crate::object;
+use crate::slow::SlowBatches;
+use crate::types::KernelTypes;
+use crate::value::TaskTotals;
+use aya::maps::{HashMap as KernelMap, PerCpuHashMap, PerCpuValues};
+use aya::programs::{BtfTracePoint, Program};
+use aya::{Btf, Ebpf, EbpfLoader};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Loaded probes. Dropping them detaches everything.
+pub struct Probes {
+    ebpf: Ebpf,
+    states: BTreeMap<Feature, FeatureState>,
+    attachments: Attachments,
+    drop_reasons: HashMap<u32, String>,
+    threads: BTreeSet<u32>,
+    processes: BTreeSet<u32>,
+}
+
+impl Probes {
+    /// Loads what can be loaded; batches slower than `slow` go to the ring. [`Probes::states`] tells what works.
+    ///
+    /// # Errors
+    /// Nothing works: the build has no probes, the kernel does not describe itself, or maps are not allowed.
+    pub fn load(slow: Duration) -> Result<Self, ProbeError> {
+        if !object::is_built() {
+            return Err(ProbeError::NotBuilt);
+        }
+        let types = KernelTypes::of_running_kernel()?;
+        let (offsets, missing) = types.offsets();
+        for member in missing {
+            tracing::warn!(%member, "This kernel lacks a member that a probe reads; what it shows will be missing");
+        }
+        let slow_ns = u64::try_from(slow.as_nanos()).unwrap_or(u64::MAX);
+        let btf = Btf::from_sys_fs().map_err(aya::EbpfError::from)?;
+        let mut loader = EbpfLoader::new();
+        loader
+            .btf(Some(&btf))
+            .override_global("SLOW_BATCH_NS", &slow_ns, true);
+        for (global, offset) in &offsets {
+            loader.override_global(global, offset, false);
+        }
+        let ebpf = loader.load(object::bytes())?;
+        let mut probes = Self {
+            ebpf,
+            states: BTreeMap::new(),
+            attachments: Attachments::default(),
+            drop_reasons: types.enumerators("skb_drop_reason"),
+            threads: BTreeSet::new(),
+            processes: BTreeSet::new(),
+        };
+        let held = held_capabilities();
+        for feature in Feature::ALL {
+            let state = probes.start(feature, &btf, &held);
+            probes.states.insert(feature, state);
+        }
+        Ok(probes)
+    }
+
+    /// What works, and why the rest does not.
+    pub fn states(&self) -> &BTreeMap<Feature, FeatureState> {
+        &self.states
+    }
+
+    /// Whether a feature works.
+    pub fn works(&self, feature: Feature) -> bool {
+        self.states.get(&feature).is_some_and(FeatureState::works)
+    }
+
+    /// How many interfaces, control groups and program files are watched.
+    pub fn watched(&self) -> (usize, usize, usize) {
+        self.attachments.counts()
+    }
+
+    fn start(&mut self, feature: Feature, btf: &Btf, held: &[Capability]) -> FeatureState {
+        if let Some(lacking) = feature.lacking(held) {
+            return lacking;
+        }
+        match self.try_start(feature, btf) {
+            Ok(()) if feature == Feature::Batches => FeatureState::Ready,
+            Ok(()) => FeatureState::On,
+            Err(error) => {
+                tracing::warn!(feature = feature.label(), %error, "A probe stays off");
+                FeatureState::Off {
+                    reason: error.to_string(),
+                    remedy: "see the agent's log; kernel 6.6 or newer with BTF is needed"
+                        .to_owned(),
+                }
+            }
+        }
+    }
+
+    fn try_start(&mut self, feature: Feature, btf: &Btf) -> Result<(), ProbeError> {
+        for (name, tracepoint) in feature.tracepoints() {
+            let program = self
+                .ebpf
+                .program_mut(name)
+                .ok_or(ProbeError::Absent(name))?;
+            let program = <&mut BtfTracePoint>::try_from(program).map_err(of(name))?;
+            program.load(tracepoint, btf).map_err(of(name))?;
+            program.attach().map_err(of(name))?;
+        }
+        if feature.tracepoints().is_empty() {
+            for name in feature.programs() {
+                let program = self
+                    .ebpf
+                    .program_mut(name)
+                    .ok_or(ProbeError::Absent(name))?;
+                load(program).map_err(of(name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Watches these interfaces (number, name) and no others; returns what could not be attached.
+    pub fn watch_interfaces(
+        &mut self,
+        interfaces: &BTreeSet<Interface>,
+    ) -> Vec<(String, ProbeError)> {
+        if !self.works(Feature::Nics) {
+            return Vec::new();
+        }
+        self.attachments.sync_interfaces(&mut self.ebpf, interfaces)
+    }
+
+    /// Watches the connections of these control groups (folders of cgroup2) and no others.
+    pub fn watch_groups(&mut self, groups: &BTreeSet<PathBuf>) -> Vec<(String, ProbeError)> {
+        if !self.works(Feature::RoundTrips) {
+            return Vec::new();
+        }
+        self.attachments.sync_groups(&mut self.ebpf, groups)
+    }
+
+    /// Watches batches of processes that run these program files; an empty set costs nothing.
+    pub fn watch_batches(&mut self, files: &BTreeSet<PathBuf>) -> Vec<(String, ProbeError)> {
+        if !self.works(Feature::Batches) {
+            return Vec::new();
+        }
+        let files = files.iter().take(MARK_FILES_MAX).cloned().collect();
+        self.attachments.sync_marks(&mut self.ebpf, &files)
+    }
+
+    /// Watches these threads and no others.
+    ///
+    /// # Errors
+    /// The map cannot be changed.
+    pub fn watch_threads(&mut self, threads: &BTreeSet<u32>) -> Result<(), ProbeError> {
+        if !self.works(Feature::Tasks) {
+            return Ok(());
+        }
+        let failed = |error| ProbeError::Map {
+            map: "TASKS",
+            error,
+        };
+        let map = self
+            .ebpf
+            .map_mut("TASKS")
+            .ok_or(ProbeError::Absent("TASKS"))?;
+        let mut map = KernelMap::<_, u32, TaskTotals>::try_from(map).map_err(failed)?;
+        for gone in self.threads.difference(threads) {
+            let _ = map.remove(gone);
+        }
+        for new in threads.difference(&self.threads) {
+            map.insert(new, TaskTotals::default(), 0).map_err(failed)?;
+        }
+        self.threads.clone_from(threads);
+        Ok(())
+    }
+
+    /// Watches the io_uring requests of these processes and no others.
+    ///
+    /// # Errors
+    /// The map cannot be changed.
+    pub fn watch_processes(&mut self, processes: &BTreeSet<u32>) -> Result<(), ProbeError> {
+        if !self.works(Feature::Urings) {
+            return Ok(());
+        }
+        let failed = |error| ProbeError::Map {
+            map: "URINGS",
+            error,
+        };
+        let cpus = aya::util::nr_cpus().map_err(|(_, error)| ProbeError::File {
+            path: "/sys/devices/system/cpu/possible".to_owned(),
+            error,
+        })?;
+        let map = self
+            .ebpf
+            .map_mut("URINGS")
+            .ok_or(ProbeError::Absent("URINGS"))?;
+        let mut map = PerCpuHashMap::<_, u32, _>::try_from(map).map_err(failed)?;
+        for gone in self.processes.difference(processes) {
+            let _ = map.remove(gone);
+        }
+        for new in processes.difference(&self.processes) {
+            let empty = vec![crate::value::UringTotals::default(); cpus];
+            let empty = PerCpuValues::try_from(empty).map_err(|error| ProbeError::File {
+                path: "/sys/devices/system/cpu/possible".to_owned(),
+                error,
+            })?;
+            map.insert(new, empty, 0).map_err(failed)?;
+        }
+        self.processes.clone_from(processes);
+        Ok(())
+    }
+
+    /// The ring of slow batches. Only the first caller gets it.
+    ///
+    /// # Errors
+    /// It has been taken already.
+    pub fn take_slow_batches(&mut self) -> Result<SlowBatches, ProbeError> {
+        SlowBatches::new(
+            self.ebpf
+                .take_map("SLOW")
+                .ok_or(ProbeError::Absent("SLOW"))?,
+        )
+    }
+}
+
+fn load(program: &mut Program) -> Result<(), aya::programs::ProgramError> {
+    match program {
+        Program::SchedClassifier(program) => program.load(),
+        Program::SockOps(program) => program.load(),
+        Program::UProbe(program) => program.load(),
+        _ => Err(aya::programs::ProgramError::UnexpectedProgramType),
+    }
+}

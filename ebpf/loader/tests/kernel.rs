@@ -1,0 +1,325 @@
+//! The probes in the running kernel, under real load. Needs root; says SKIP loudly where it is not allowed.
+
+use perigee_activity::{BatchMark, Direction, Route, batch_done};
+use perigee_probe_loader::{Feature, Probes, is_built};
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+const LONG: Duration = Duration::from_secs(20);
+
+/// Tests that look at what is attached to the host run one after the other.
+static HOST: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    HOST.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The probes, or `None` with a loud word where this build or this user cannot have them.
+#[allow(clippy::unwrap_used, reason = "a test's own steps")]
+#[allow(clippy::panic, reason = "root can have probes, so this is a failed test")]
+fn probes(wanted: &[Feature]) -> Option<Probes> {
+    if !is_built() {
+        eprintln!("SKIP: this build has no eBPF probes");
+        return None;
+    }
+    let is_root = nix::unistd::geteuid().is_root();
+    match Probes::load(Duration::from_millis(1)) {
+        Ok(probes) => {
+            let off: Vec<_> = wanted
+                .iter()
+                .filter(|feature| !probes.works(**feature))
+                .collect();
+            assert!(
+                off.is_empty() || !is_root,
+                "off although root: {:?}",
+                probes.states()
+            );
+            off.is_empty().then_some(probes)
+        }
+        Err(error) if is_root => panic!("root cannot load the probes: {error}"),
+        Err(error) => {
+            eprintln!("SKIP: {error}");
+            None
+        }
+    }
+}
+
+/// Bytes and packets that this thread's `lo` has received, as the kernel counts them.
+#[allow(clippy::unwrap_used, reason = "a test's own steps")]
+fn loopback_counters() -> (u64, u64) {
+    let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
+    let line = table
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("lo:"))
+        .unwrap();
+    let mut numbers = line.split_whitespace().map(|word| word.parse().unwrap());
+    (numbers.next().unwrap(), numbers.next().unwrap())
+}
+
+#[allow(clippy::unwrap_used, reason = "a test's own steps")]
+fn send_over_loopback(bytes: usize) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut sink = Vec::new();
+        stream.read_to_end(&mut sink).unwrap();
+        stream.write_all(b"done").unwrap();
+        sink.len()
+    });
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(&vec![7; bytes]).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    assert_eq!(
+        (server.join().unwrap(), answer.as_slice()),
+        (bytes, &b"done"[..])
+    );
+}
+
+fn loopback() -> (u32, String) {
+    let index = nix::net::if_::if_nametoindex("lo").expect("every namespace has a loopback");
+    (index, "lo".to_owned())
+}
+
+/// What `bpftool` lists, or `None` where it is not installed.
+#[allow(clippy::unwrap_used, reason = "a test's own steps")]
+fn loaded_programs() -> Option<String> {
+    let output = Command::new("bpftool")
+        .args(["prog", "show"])
+        .output()
+        .ok()?;
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn bytes_of_a_nic_are_those_the_kernel_counts() {
+    let _alone = alone();
+    let Some(mut probes) = probes(&[Feature::Nics]) else {
+        return;
+    };
+    // A network of its own: nobody else's packets.
+    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+    let up = Command::new("ip")
+        .args(["link", "set", "lo", "up"])
+        .status()
+        .unwrap();
+    assert!(up.success());
+    let interface = loopback();
+    assert!(
+        probes
+            .watch_interfaces(&BTreeSet::from([interface.clone()]))
+            .is_empty()
+    );
+    let before = loopback_counters();
+    send_over_loopback(16 << 20);
+    let after = loopback_counters();
+    let counted = probes.nic(interface.0).unwrap().unwrap().totals;
+    // On the way out a large segment counts with the headers of every packet it becomes: 66 bytes each.
+    let more = counted.transmit_bytes - counted.receive_bytes;
+    assert!(more.is_multiple_of(66), "{counted:?}");
+    assert!(counted.receive_bytes >= 16 << 20);
+    // The loopback's own counters leave out the link header of each packet.
+    let headers = 14 * (after.1 - before.1);
+    assert_eq!(counted.receive_bytes, after.0 - before.0 + headers);
+}
+
+#[test]
+fn round_trips_are_counted_for_connections_of_a_watched_group() {
+    let _alone = alone();
+    let Some(mut probes) = probes(&[Feature::RoundTrips]) else {
+        return;
+    };
+    let Some(group) = TestGroup::enter("perigee-test-rtt") else {
+        eprintln!("SKIP: no cgroup2 that can be written");
+        return;
+    };
+    let failed = probes.watch_groups(&BTreeSet::from([group.0.clone()]));
+    assert!(failed.is_empty(), "{failed:?}");
+    let samples = |probes: &Probes| {
+        let slots = [0, loopback().0].map(|slot| probes.tcp(slot).unwrap().unwrap());
+        slots
+            .iter()
+            .map(|slot| slot.totals.round_trip.count)
+            .sum::<u64>()
+    };
+    let before = samples(&probes);
+    send_over_loopback(4 << 20);
+    assert!(samples(&probes) > before);
+}
+
+/// This process in a control group of its own until the end of the test.
+struct TestGroup(PathBuf, PathBuf);
+
+impl TestGroup {
+    fn enter(name: &str) -> Option<Self> {
+        let mounts = std::fs::read_to_string("/proc/mounts").ok()?;
+        let mount = mounts.lines().find_map(|line| {
+            let mut words = line.split(' ');
+            let path = words.nth(1)?;
+            (words.next()? == "cgroup2").then(|| PathBuf::from(path))
+        })?;
+        let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+        let own = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
+        let path = mount.join(name);
+        std::fs::create_dir_all(&path).ok()?;
+        std::fs::write(path.join("cgroup.procs"), std::process::id().to_string()).ok()?;
+        Some(Self(path, mount.join(own)))
+    }
+}
+
+impl Drop for TestGroup {
+    fn drop(&mut self) {
+        let _ = std::fs::write(self.1.join("cgroup.procs"), std::process::id().to_string());
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn every_direct_write_is_one_request_of_a_disk() {
+    let _alone = alone();
+    let Some(probes) = probes(&[Feature::Blocks]) else {
+        return;
+    };
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let mut options = File::options();
+    let options = options
+        .write(true)
+        .create(true)
+        .custom_flags(nix::libc::O_DIRECT);
+    let Ok(mut file) = options.open(folder.path().join("blocks")) else {
+        eprintln!("SKIP: no direct I/O in the target folder");
+        return;
+    };
+    let totals = |probes: &Probes| {
+        let blocks = probes.blocks().unwrap();
+        let writes = blocks.iter().filter(|block| block.key.operation == 1);
+        writes.fold((0, 0, 0), |sum, block| {
+            let totals = &block.totals;
+            (
+                sum.0 + totals.device.count,
+                sum.1 + totals.bytes,
+                sum.2 + totals.device.sum,
+            )
+        })
+    };
+    let before = totals(&probes);
+    let block = aligned_block();
+    for _ in 0..100 {
+        file.write_all(block).unwrap();
+    }
+    let deadline = Instant::now() + LONG;
+    loop {
+        let after = totals(&probes);
+        if after.0 >= before.0 + 100 && after.1 >= before.1 + 100 * 4096 {
+            assert!(after.2 > before.2, "requests take time");
+            return;
+        }
+        assert!(Instant::now() < deadline, "{before:?} then {after:?}");
+        std::thread::yield_now();
+    }
+}
+
+/// A block where direct I/O wants it.
+fn aligned_block() -> &'static [u8] {
+    #[repr(align(4096))]
+    struct Block([u8; 4096]);
+    static BLOCK: Block = Block([7; 4096]);
+    &BLOCK.0
+}
+
+#[test]
+fn a_thread_that_sleeps_is_seen_sleeping() {
+    let _alone = alone();
+    let Some(mut probes) = probes(&[Feature::Tasks]) else {
+        return;
+    };
+    let thread = nix::unistd::gettid().as_raw() as u32;
+    probes.watch_threads(&BTreeSet::from([thread])).unwrap();
+    let deadline = Instant::now() + LONG;
+    while probes.task(thread).unwrap().off_cpu.count < 3 {
+        assert!(Instant::now() < deadline, "{:?}", probes.task(thread));
+        std::thread::park_timeout(Duration::from_millis(2));
+    }
+    let totals = probes.task(thread).unwrap();
+    assert!(totals.off_cpu.sum >= 3_000_000, "{totals:?}");
+    assert!(totals.run_queue.count >= 3, "{totals:?}");
+    probes.watch_threads(&BTreeSet::new()).unwrap();
+    assert!(probes.task(thread).is_none());
+}
+
+#[test]
+fn every_marked_batch_is_counted_while_watched_and_none_after() {
+    let _alone = alone();
+    let Some(mut probes) = probes(&[Feature::Batches]) else {
+        return;
+    };
+    let mut slow = probes.take_slow_batches().unwrap();
+    let own = BTreeSet::from([std::env::current_exe().unwrap()]);
+    assert!(probes.watch_batches(&own).is_empty());
+    let mut mark = BatchMark::new(
+        Route::Rdma,
+        Direction::Write,
+        "mlx5_3",
+        "10.0.0.9:1",
+        "blue",
+    );
+    (mark.operations, mark.bytes, mark.queue_ns, mark.wire_ns) = (4, 1 << 20, 1_000, 90_000);
+    for _ in 0..1000 {
+        batch_done(&mark);
+    }
+    mark.wire_ns = 5_000_000;
+    batch_done(&mark);
+    let batches = probes.batches().unwrap();
+    assert_eq!(batches.len(), 1);
+    let totals = &batches[0].totals;
+    assert_eq!((totals.latency.count, totals.operations), (1001, 4004));
+    assert_eq!(totals.bytes, 1001 << 20);
+    assert_eq!(&batches[0].key.nic[..7], b"mlx5_3\0");
+    let found = slow.take().expect("one batch was slow");
+    assert_eq!(
+        (found.pid, found.mark.wire_ns),
+        (std::process::id(), 5_000_000)
+    );
+    assert!(slow.take().is_none());
+    assert!(probes.watch_batches(&BTreeSet::new()).is_empty());
+    batch_done(&mark);
+    assert_eq!(probes.batches().unwrap()[0].totals.latency.count, 1001);
+    assert!(probes.losses().unwrap().iter().all(|(_, lost)| *lost == 0));
+}
+
+#[test]
+fn nothing_stays_attached_when_probes_are_dropped() {
+    let _alone = alone();
+    let Some(mut probes) = probes(&[Feature::Nics, Feature::Blocks]) else {
+        return;
+    };
+    let Some(programs) = loaded_programs() else {
+        eprintln!("SKIP: no bpftool");
+        return;
+    };
+    assert!(
+        programs.contains("nic_ingress") && programs.contains("block_issue"),
+        "{programs}"
+    );
+    assert!(
+        probes
+            .watch_interfaces(&BTreeSet::from([loopback()]))
+            .is_empty()
+    );
+    drop(probes);
+    // The kernel frees programs a moment later.
+    let deadline = Instant::now() + LONG;
+    while loaded_programs().is_some_and(|programs| programs.contains("nic_ingress")) {
+        assert!(Instant::now() < deadline, "{:?}", loaded_programs());
+        std::thread::yield_now();
+    }
+}

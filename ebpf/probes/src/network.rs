@@ -1,0 +1,148 @@
+//! Interfaces and TCP connections.
+
+use crate::kernel::{self, DEVICE_INDEX, SKB_DEVICE, SOCK_RX_INTERFACE, offset};
+use aya_ebpf::bindings::{BPF_SOCK_OPS_RTT_CB_FLAG, TC_ACT_UNSPEC, bpf_sock_ops};
+use aya_ebpf::helpers::bpf_skc_to_tcp_sock;
+use aya_ebpf::macros::{btf_tracepoint, classifier, map, sock_ops};
+use aya_ebpf::maps::PerCpuArray;
+use aya_ebpf::programs::{BtfTracePointContext, SockOpsContext, TcContext};
+use perigee_probe_types::{DROP_REASONS_MAX, INTERFACES_MAX, NicTotals, TcpTotals};
+
+#[map]
+static NICS: PerCpuArray<NicTotals> = PerCpuArray::with_max_entries(INTERFACES_MAX, 0);
+#[map]
+static TCP: PerCpuArray<TcpTotals> = PerCpuArray::with_max_entries(INTERFACES_MAX, 0);
+#[map]
+static DROPS: PerCpuArray<u64> = PerCpuArray::with_max_entries(DROP_REASONS_MAX, 0);
+
+/// Operation numbers of `sock_ops`.
+const ACTIVE_ESTABLISHED: u32 = 4;
+const PASSIVE_ESTABLISHED: u32 = 5;
+const ROUND_TRIP: u32 = 12;
+
+/// Slot of an interface; 0 for what has none.
+#[inline(always)]
+fn slot(interface: u32) -> u32 {
+    if interface < INTERFACES_MAX { interface } else { 0 }
+}
+
+#[classifier]
+pub fn nic_ingress(context: TcContext) -> i32 {
+    let skb = context.skb.skb;
+    // SAFETY: the context is valid for the length of the program. On the way in, `wire_len` lacks the link header.
+    let (interface, bytes, segments) = unsafe { ((*skb).ifindex, (*skb).len, (*skb).gso_segs) };
+    if let Some(totals) = NICS.get_ptr_mut(slot(interface)) {
+        // SAFETY: the slot belongs to this CPU.
+        unsafe {
+            (*totals).receive_bytes += u64::from(bytes);
+            (*totals).receive_packets += u64::from(segments.max(1));
+        }
+    }
+    TC_ACT_UNSPEC
+}
+
+#[classifier]
+pub fn nic_egress(context: TcContext) -> i32 {
+    let skb = context.skb.skb;
+    // SAFETY: as above. On the way out a buffer may become many packets; `wire_len` counts the headers of each.
+    let (interface, bytes, segments) =
+        unsafe { ((*skb).ifindex, (*skb).wire_len, (*skb).gso_segs) };
+    if let Some(totals) = NICS.get_ptr_mut(slot(interface)) {
+        // SAFETY: the slot belongs to this CPU.
+        unsafe {
+            (*totals).transmit_bytes += u64::from(bytes);
+            (*totals).transmit_packets += u64::from(segments.max(1));
+        }
+    }
+    TC_ACT_UNSPEC
+}
+
+/// Sits on the control groups of our processes, so foreign connections cost nothing.
+#[sock_ops]
+pub fn tcp_round_trip(context: SockOpsContext) -> u32 {
+    match context.op() {
+        ACTIVE_ESTABLISHED | PASSIVE_ESTABLISHED => {
+            let flags = context.cb_flags() as i32 | BPF_SOCK_OPS_RTT_CB_FLAG as i32;
+            let _ = context.set_cb_flags(flags);
+        }
+        ROUND_TRIP => count_round_trip(context.ops),
+        _ => {}
+    }
+    1
+}
+
+#[inline(always)]
+fn count_round_trip(operations: *mut bpf_sock_ops) {
+    // SAFETY: the context is valid for the length of the program; the kernel stores the time in eighths.
+    let (round_trip_us, socket) =
+        unsafe { ((*operations).srtt_us >> 3, (*operations).__bindgen_anon_2.sk) };
+    if socket.is_null() {
+        return;
+    }
+    // SAFETY: the helper takes any socket and answers null for one that is no TCP socket.
+    let socket = unsafe { bpf_skc_to_tcp_sock(socket.cast()) }.cast::<u8>();
+    if socket.is_null() {
+        return;
+    }
+    let interface = kernel::read::<u32>(socket, offset(&SOCK_RX_INTERFACE)).unwrap_or(0);
+    if let Some(totals) = TCP.get_ptr_mut(slot(interface)) {
+        // SAFETY: the slot belongs to this CPU.
+        unsafe { (*totals).round_trip.add(u64::from(round_trip_us) * 1000) };
+    }
+}
+
+#[inline(always)]
+fn of_socket(context: &BtfTracePointContext, argument: usize) -> Option<*mut TcpTotals> {
+    let socket: *const u8 = context.arg(argument);
+    let interface = kernel::read::<u32>(socket, offset(&SOCK_RX_INTERFACE)).unwrap_or(0);
+    TCP.get_ptr_mut(slot(interface))
+}
+
+#[btf_tracepoint(function = "tcp_retransmit_skb")]
+pub fn tcp_retransmit(context: BtfTracePointContext) -> i32 {
+    if let Some(totals) = of_socket(&context, 0) {
+        // SAFETY: the slot belongs to this CPU.
+        unsafe { (*totals).retransmits += 1 };
+    }
+    0
+}
+
+#[btf_tracepoint(function = "tcp_send_reset")]
+pub fn tcp_reset_sent(context: BtfTracePointContext) -> i32 {
+    if let Some(totals) = of_socket(&context, 0) {
+        // SAFETY: the slot belongs to this CPU.
+        unsafe { (*totals).resets_sent += 1 };
+    }
+    0
+}
+
+#[btf_tracepoint(function = "tcp_receive_reset")]
+pub fn tcp_reset_received(context: BtfTracePointContext) -> i32 {
+    if let Some(totals) = of_socket(&context, 0) {
+        // SAFETY: the slot belongs to this CPU.
+        unsafe { (*totals).resets_received += 1 };
+    }
+    0
+}
+
+/// `kfree_skb(skb, location, reason)`: only packets that were dropped, not those that were used up.
+#[btf_tracepoint(function = "kfree_skb")]
+pub fn packet_drop(context: BtfTracePointContext) -> i32 {
+    let reason: u32 = context.arg(2);
+    let index = if reason < DROP_REASONS_MAX { reason } else { 0 };
+    if let Some(cell) = DROPS.get_ptr_mut(index) {
+        // SAFETY: the slot belongs to this CPU.
+        unsafe { *cell += 1 };
+    }
+    let skb: *const u8 = context.arg(0);
+    let device = kernel::read::<*const u8>(skb, offset(&SKB_DEVICE));
+    let interface = device.and_then(|device| kernel::read::<u32>(device, offset(&DEVICE_INDEX)));
+    if let Some(cell) = NIC_DROPS.get_ptr_mut(slot(interface.unwrap_or(0))) {
+        // SAFETY: the slot belongs to this CPU.
+        unsafe { *cell += 1 };
+    }
+    0
+}
+
+#[map]
+static NIC_DROPS: PerCpuArray<u64> = PerCpuArray::with_max_entries(INTERFACES_MAX, 0);

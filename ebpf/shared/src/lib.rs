@@ -1,0 +1,57 @@
+//! What the probes write and user space reads: plain values without padding that both compilers lay out alike.
+#![no_std]
+
+mod batch;
+mod block;
+mod histogram;
+mod network;
+mod task;
+#[cfg(feature = "user")]
+mod user;
+
+pub use batch::{BatchKey, BatchMark, BatchTotals, NIC_BYTES, PEER_BYTES, SlowBatch, TENANT_BYTES};
+pub use block::{BlockKey, BlockOperation, BlockTotals};
+pub use histogram::{BUCKETS, Histogram, bucket};
+pub use network::{INTERFACES_MAX, NicTotals, TcpTotals};
+pub use task::{TaskTotals, UringTotals};
+
+/// Drop reasons that are told apart; the kernel has about 130.
+pub const DROP_REASONS_MAX: u32 = 512;
+
+/// Why a probe could not count something. The index into the probes' `LOST` array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Loss {
+    /// The map of requests under way was full.
+    BlockStart = 0,
+    /// The map of io_uring requests under way was full.
+    UringStart = 1,
+    /// The ring of slow batches was full.
+    SlowRing = 2,
+    /// The map of batches by NIC, peer and tenant was full.
+    BatchMap = 3,
+    /// The batch mark could not be read.
+    BatchRead = 4,
+}
+
+impl Loss {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::BlockStart,
+        Self::UringStart,
+        Self::SlowRing,
+        Self::BatchMap,
+        Self::BatchRead,
+    ];
+
+    /// Value of the `reason` label.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::BlockStart => "block_requests",
+            Self::UringStart => "uring_requests",
+            Self::SlowRing => "slow_batches",
+            Self::BatchMap => "batch_labels",
+            Self::BatchRead => "batch_mark",
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Network interfaces and TCP connections.
+
+use crate::Histogram;
+
+/// Interfaces are array slots, so that counting a packet costs no hash: index 0 is "unknown".
+pub const INTERFACES_MAX: u32 = 4096;
+
+/// What passed an interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct NicTotals {
+    /// Bytes received, link headers included as the kernel's counters do.
+    pub receive_bytes: u64,
+    /// Packets received.
+    pub receive_packets: u64,
+    /// Bytes sent; a large segment counts with the headers of each packet it becomes.
+    pub transmit_bytes: u64,
+    /// Packets sent.
+    pub transmit_packets: u64,
+}
+
+/// The TCP connections behind an interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct TcpTotals {
+    /// Smoothed round trip times of our connections, one value per sample the kernel takes.
+    pub round_trip: Histogram,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Resets sent.
+    pub resets_sent: u64,
+    /// Resets received.
+    pub resets_received: u64,
+}

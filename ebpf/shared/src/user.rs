@@ -1,0 +1,26 @@
+//! Leave to read the types from maps.
+
+use crate::{
+    BatchKey, BatchMark, BatchTotals, BlockKey, BlockTotals, NicTotals, SlowBatch, TaskTotals,
+    TcpTotals, UringTotals,
+};
+
+macro_rules! plain {
+    ($($name:ty),* $(,)?) => {
+        // SAFETY: made of integers only, without padding, and every bit pattern is a value.
+        $(unsafe impl aya::Pod for $name {})*
+    };
+}
+
+plain!(
+    BatchKey,
+    BatchMark,
+    BatchTotals,
+    BlockKey,
+    BlockTotals,
+    NicTotals,
+    SlowBatch,
+    TaskTotals,
+    TcpTotals,
+    UringTotals,
+);
