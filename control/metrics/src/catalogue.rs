@@ -1,5 +1,6 @@
 //! Every metric family of every program. Invariant: names are unique; order is the order served.
 
+mod agent;
 pub mod buckets;
 mod calls;
 mod client;
@@ -23,6 +24,7 @@ const GROUPS: &[&[Family]] = &[
     own::FAMILIES,
     client::MOONCAKE,
     client::OWN,
+    agent::FAMILIES,
 ];
 
 static INDEX: LazyLock<HashMap<&'static str, (usize, &'static Family)>> = LazyLock::new(|| {

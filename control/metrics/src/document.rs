@@ -12,6 +12,7 @@ pub fn catalogue_markdown() -> String {
     for (source, title) in [
         (Source::Master, "Master"),
         (Source::Client, "Clients and nodes"),
+        (Source::Agent, "Agent"),
     ] {
         let _ = write!(
             page,

@@ -10,6 +10,9 @@ use std::fmt::{Display, Write as _};
 
 /// Content type of the text.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4";
+/// Content type of [`Samples::render_openmetrics`].
+pub const OPENMETRICS_CONTENT_TYPE: &str =
+    "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Numbers of one scrape, by family.
 #[derive(Debug)]
@@ -75,6 +78,31 @@ impl Samples {
                 None => {}
             }
         }
+        text
+    }
+
+    /// The whole text as OpenMetrics 1.0. Only for sources whose counters end in `_total`.
+    #[must_use]
+    pub fn render_openmetrics(&self) -> String {
+        let mut text = String::with_capacity(64 * 1024);
+        for (index, family) in catalogue::families().enumerate() {
+            if family.source != self.source {
+                continue;
+            }
+            // There a family is named without the ending of its samples, and ends in its unit.
+            let name = family.name.strip_suffix("_total").unwrap_or(family.name);
+            let _ = writeln!(text, "# TYPE {name} {}", family.kind.word());
+            if name.ends_with(&format!("_{}", family.unit)) {
+                let _ = writeln!(text, "# UNIT {name} {}", family.unit);
+            }
+            let _ = writeln!(text, "# HELP {name} {}", family.help);
+            match self.lines.get(&index) {
+                Some(lines) => lines.iter().for_each(|line| push_line(&mut text, line)),
+                None if family.labels.is_empty() => zero_lines(family, &mut text),
+                None => {}
+            }
+        }
+        text.push_str("# EOF\n");
         text
     }
 

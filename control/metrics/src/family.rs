@@ -69,6 +69,8 @@ pub enum Source {
     Master,
     /// A client library or node daemon, on its HTTP port.
     Client,
+    /// The agent of a host, on its port.
+    Agent,
 }
 
 /// One entry of the catalogue.
@@ -153,6 +155,13 @@ impl Family {
     #[must_use]
     pub const fn of_client(mut self) -> Self {
         self.source = Source::Client;
+        self
+    }
+
+    /// Moves the family to the agent.
+    #[must_use]
+    pub const fn of_agent(mut self) -> Self {
+        self.source = Source::Agent;
         self
     }
 }

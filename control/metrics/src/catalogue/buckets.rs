@@ -52,3 +52,36 @@ pub static DURATIONS: Buckets = Buckets {
     divisor: 1e9,
     le_digits: None,
 };
+
+/// Durations by powers of two, as eBPF probes and activity pages count them: 1 us to 17 s.
+pub static LOG2_DURATIONS: Buckets = Buckets {
+    bounds: &[
+        1 << 10,
+        1 << 11,
+        1 << 12,
+        1 << 13,
+        1 << 14,
+        1 << 15,
+        1 << 16,
+        1 << 17,
+        1 << 18,
+        1 << 19,
+        1 << 20,
+        1 << 21,
+        1 << 22,
+        1 << 23,
+        1 << 24,
+        1 << 25,
+        1 << 26,
+        1 << 27,
+        1 << 28,
+        1 << 29,
+        1 << 30,
+        1 << 31,
+        1 << 32,
+        1 << 33,
+        1 << 34,
+    ],
+    divisor: 1e9,
+    le_digits: None,
+};

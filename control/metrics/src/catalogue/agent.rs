@@ -1,0 +1,118 @@
+//! Families of the agent, along the path of a byte: NIC, flow, connection, disk, thread, batch, probe.
+//! Invariant: base units only; every label is bounded by what a host has.
+
+use super::buckets::LOG2_DURATIONS;
+use crate::family::Family;
+
+const PORT: &[&str] = &["device", "port", "numa", "kind"];
+const DEVICE: &[&str] = &["device"];
+const DEVICE_DIRECTION: &[&str] = &["device", "direction"];
+const FLOW: &[&str] = &["device", "route", "direction"];
+const SHARD: &[&str] = &["program", "shard", "direction"];
+const THREAD: &[&str] = &["program", "thread"];
+const BATCH: &[&str] = &["device", "peer", "tenant", "route", "direction"];
+const PROBE_PROGRAM: &[&str] = &["probe", "program"];
+
+const fn counter(name: &'static str, unit: &'static str, help: &'static str) -> Family {
+    Family::counter(name, unit, help).ours().of_agent()
+}
+
+const fn gauge(name: &'static str, unit: &'static str, help: &'static str) -> Family {
+    Family::gauge(name, unit, help).ours().of_agent()
+}
+
+const fn duration(name: &'static str, help: &'static str) -> Family {
+    Family::histogram(name, "seconds", &LOG2_DURATIONS, help)
+        .ours()
+        .of_agent()
+}
+
+#[rustfmt::skip]
+pub(super) const FAMILIES: &[Family] = &[
+    gauge("perigee_agent_info", "none", "Version of the agent and name of its host")
+        .labelled(&["version", "host"]),
+    gauge("perigee_agent_processes", "processes", "Processes of ours that are seen on the host"),
+    gauge("perigee_agent_collect_seconds", "seconds", "Time of the last reading of the host"),
+    counter("perigee_nic_receive_bytes_total", "bytes",
+        "Bytes received; source: interface statistics, port counters of RDMA devices").labelled(PORT),
+    counter("perigee_nic_transmit_bytes_total", "bytes",
+        "Bytes sent; source: interface statistics, port counters of RDMA devices").labelled(PORT),
+    counter("perigee_nic_receive_packets_total", "packets",
+        "Packets received; source: interface statistics, port counters of RDMA devices").labelled(PORT),
+    counter("perigee_nic_transmit_packets_total", "packets",
+        "Packets sent; source: interface statistics, port counters of RDMA devices").labelled(PORT),
+    counter("perigee_nic_errors_total", "packets",
+        "Packets with errors, both directions; source: interface statistics, port counters").labelled(PORT),
+    counter("perigee_nic_drops_total", "packets",
+        "Packets the NIC or its driver dropped; source: interface statistics, port counters").labelled(PORT),
+    gauge("perigee_nic_up", "none", "1 if the link carries data; source: sysfs").labelled(PORT),
+    gauge("perigee_nic_link_bytes_per_second", "bytes_per_second",
+        "What the link can carry in one direction; source: sysfs").labelled(PORT),
+    counter("perigee_nic_hardware_events_total", "events",
+        "Congestion, loss and retries inside an RDMA port; source: hw_counters")
+        .labelled(&["device", "port", "event"]),
+    counter("perigee_probed_bytes_total", "bytes",
+        "Bytes of an interface with the headers of every packet; source: eBPF tcx").labelled(DEVICE_DIRECTION),
+    counter("perigee_probed_packets_total", "packets",
+        "Packets of an interface; source: eBPF tcx").labelled(DEVICE_DIRECTION),
+    counter("perigee_probed_drops_total", "packets",
+        "Packets dropped on an interface; source: eBPF kfree_skb").labelled(DEVICE),
+    counter("perigee_flow_operations_total", "operations",
+        "Operations of the data plane by NIC, route and direction; source: activity pages").labelled(FLOW),
+    counter("perigee_flow_bytes_total", "bytes",
+        "Payload bytes of the data plane; source: activity pages").labelled(FLOW),
+    counter("perigee_flow_errors_total", "operations",
+        "Failed operations of the data plane; source: activity pages").labelled(FLOW),
+    counter("perigee_flow_retries_total", "operations",
+        "Repeated operations of the data plane; source: activity pages").labelled(FLOW),
+    counter("perigee_flow_queue_seconds_total", "seconds",
+        "Time operations waited before they were on their way; source: activity pages").labelled(FLOW),
+    gauge("perigee_flow_depth", "operations",
+        "Operations under way; source: activity pages").labelled(FLOW),
+    duration("perigee_flow_latency_seconds",
+        "Operations of the data plane on the wire or disk; source: activity pages").labelled(FLOW),
+    counter("perigee_shard_operations_total", "operations",
+        "Operations by shard; source: activity pages").labelled(SHARD),
+    counter("perigee_shard_bytes_total", "bytes",
+        "Payload bytes by shard; source: activity pages").labelled(SHARD),
+    gauge("perigee_shard_depth", "operations",
+        "Operations under way by shard; source: activity pages").labelled(SHARD),
+    duration("perigee_tcp_round_trip_seconds",
+        "Smoothed round trip times of our connections; source: eBPF sock_ops").labelled(DEVICE),
+    counter("perigee_tcp_retransmits_total", "segments",
+        "Segments sent again, all connections of the host; source: eBPF tcp_retransmit_skb").labelled(DEVICE),
+    counter("perigee_tcp_resets_total", "segments",
+        "Resets, all connections of the host; source: eBPF tcp_send_reset, tcp_receive_reset")
+        .labelled(DEVICE_DIRECTION),
+    counter("perigee_packet_drops_total", "packets",
+        "Packets the host dropped, by the kernel's reason; source: eBPF kfree_skb").labelled(&["reason"]),
+    duration("perigee_block_queue_seconds",
+        "Requests of a disk before the device got them; source: eBPF block_rq_issue")
+        .labelled(DEVICE_DIRECTION),
+    duration("perigee_block_device_seconds",
+        "Requests of a disk inside the device; source: eBPF block_rq_complete").labelled(DEVICE_DIRECTION),
+    counter("perigee_block_bytes_total", "bytes",
+        "Bytes of a disk; source: eBPF block_rq_complete").labelled(DEVICE_DIRECTION),
+    gauge("perigee_block_depth", "requests",
+        "Requests inside a disk; source: eBPF block_rq_issue").labelled(DEVICE_DIRECTION),
+    duration("perigee_uring_latency_seconds",
+        "io_uring requests of our programs, one in 32; source: eBPF io_uring_complete").labelled(&["program"]),
+    duration("perigee_task_run_queue_seconds",
+        "Our threads ready but without a core; source: eBPF sched_switch").labelled(THREAD),
+    duration("perigee_task_off_cpu_seconds",
+        "Our threads asleep; source: eBPF sched_wakeup").labelled(THREAD),
+    gauge("perigee_task_threads", "threads", "Threads of ours that are watched").labelled(THREAD),
+    duration("perigee_batch_latency_seconds",
+        "Batches by NIC, peer and tenant while somebody looks; source: eBPF uprobe").labelled(BATCH),
+    counter("perigee_batch_bytes_total", "bytes",
+        "Payload bytes of batches while somebody looks; source: eBPF uprobe").labelled(BATCH),
+    gauge("perigee_probe_on", "none",
+        "1 if a source of numbers works on this host").labelled(&["probe"]),
+    counter("perigee_probe_runs_total", "runs",
+        "Runs of a probe while costs are measured; source: the kernel's BPF statistics").labelled(PROBE_PROGRAM),
+    counter("perigee_probe_run_seconds_total", "seconds",
+        "Run time of a probe while costs are measured; source: the kernel's BPF statistics")
+        .labelled(PROBE_PROGRAM),
+    counter("perigee_probe_lost_total", "events",
+        "Events that a probe could not count, by reason").labelled(&["reason"]),
+];

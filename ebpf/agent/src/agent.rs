@@ -1,0 +1,137 @@
+//! The running agent: one thread reads the host every second, another serves what was read.
+
+use crate::collector::Collector;
+use crate::limits::{INTERVAL, STATE_INTERVAL, STOP_DEADLINE};
+use crate::options::AgentOptions;
+use crate::snapshot::Snapshot;
+use crate::watch::Watch;
+use crate::web;
+use perigee_http::{HttpHandle, HttpServer, StartError};
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// Why an agent does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// Its port.
+    #[error(transparent)]
+    Serve(#[from] StartError),
+    /// Its thread.
+    #[error("Cannot start the collecting thread: {0}")]
+    Thread(std::io::Error),
+}
+
+/// A running agent. Dropping it stops it.
+#[derive(Debug)]
+pub struct Agent {
+    http: Option<HttpHandle>,
+    stop: Option<Sender<()>>,
+    collecting: Option<JoinHandle<()>>,
+}
+
+/// The last snapshot, for those who serve it.
+#[derive(Debug, Default)]
+pub(crate) struct Board {
+    last: Mutex<Option<Arc<Snapshot>>>,
+    changed: Condvar,
+    pub(crate) watch: Arc<Watch>,
+}
+
+impl Board {
+    /// The last snapshot; waits for the first one, but not for ever.
+    pub(crate) fn last(&self) -> Option<Arc<Snapshot>> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_empty = |last: &mut Option<Arc<Snapshot>>| last.is_none();
+        let waited = self
+            .changed
+            .wait_timeout_while(last, STOP_DEADLINE, is_empty);
+        waited.unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+
+    fn put(&self, snapshot: Snapshot) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(snapshot));
+        self.changed.notify_all();
+    }
+}
+
+impl Agent {
+    /// Starts to read and to serve.
+    ///
+    /// # Errors
+    /// The port is taken, or there is no thread to be had.
+    pub fn start(options: AgentOptions) -> Result<Self, AgentError> {
+        let board = Arc::new(Board::default());
+        let http = HttpServer::start("agent", options.listen, web::router(Arc::clone(&board)))?;
+        let (stop, stopped) = channel();
+        let thread = std::thread::Builder::new().name("agent-collect".to_owned());
+        let collecting = thread.spawn(move || {
+            let collector = Collector::new(options, Arc::clone(&board.watch));
+            collect(collector, &board, &stopped);
+        });
+        Ok(Self {
+            http: Some(http),
+            stop: Some(stop),
+            collecting: Some(collecting.map_err(AgentError::Thread)?),
+        })
+    }
+
+    /// Where it serves.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.http.as_ref().map(HttpHandle::local_addr)
+    }
+
+    /// Ends both threads; probes are detached and counters kept when it returns.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        if let Some(http) = self.http.take() {
+            http.stop();
+        }
+        drop(self.stop.take());
+        if let Some(collecting) = self.collecting.take()
+            && collecting.join().is_err()
+        {
+            tracing::error!("The collecting thread ended by a panic");
+        }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Reads the host until the sender is gone.
+fn collect(mut collector: Collector, board: &Board, stopped: &Receiver<()>) {
+    let mut saved: Option<Instant> = None;
+    let mut explained = false;
+    loop {
+        let snapshot = collector.collect();
+        if !explained {
+            explained = true;
+            for source in snapshot
+                .sources
+                .iter()
+                .filter(|source| source.state == "off")
+            {
+                tracing::info!(source = %source.name, reason = %source.reason, remedy = %source.remedy, "Off");
+            }
+        }
+        board.put(snapshot);
+        if saved.is_none_or(|saved| saved.elapsed() >= STATE_INTERVAL) {
+            collector.save();
+            saved = Some(Instant::now());
+        }
+        match stopped.recv_timeout(INTERVAL) {
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    collector.save();
+}

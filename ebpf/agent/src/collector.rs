@@ -1,0 +1,189 @@
+//! Reads the host into snapshots. Not for many threads: one collector, one thread.
+
+mod flows;
+mod probed;
+
+use crate::explain::sources;
+use crate::host::{self, OurProcess};
+use crate::ledger::Ledger;
+use crate::limits::{SLOW_BATCHES_MAX, SLOW_BATCHES_PER_TURN};
+use crate::options::AgentOptions;
+use crate::snapshot::{ProcessSeries, SlowBatchEntry, Snapshot};
+use crate::watch::Watch;
+use flows::Flows;
+use perigee_activity::{PageReader, pages};
+use perigee_probe_loader::{Feature, Probes, SlowBatches};
+use perigee_topology::Topology;
+use std::collections::{BTreeSet, VecDeque};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+/// Reads the host.
+pub struct Collector {
+    options: AgentOptions,
+    watch: Arc<Watch>,
+    ledger: Ledger,
+    boot: String,
+    started: Instant,
+    flows: Flows,
+    probes: Option<Probes>,
+    /// Why there are no probes at all.
+    refused: String,
+    ring: Option<SlowBatches>,
+    slow: VecDeque<SlowBatchEntry>,
+    measuring: Option<OwnedFd>,
+    cgroup_mount: Option<PathBuf>,
+}
+
+impl Collector {
+    /// A collector; loads the probes if that is wanted and allowed.
+    pub fn new(options: AgentOptions, watch: Arc<Watch>) -> Self {
+        let boot = host::boot(&options.roots);
+        let (mut probes, refused) = load_probes(&options);
+        let ring = probes
+            .as_mut()
+            .and_then(|probes| probes.take_slow_batches().ok());
+        let mounts = options.roots.proc().text("mounts").unwrap_or_default();
+        Self {
+            ledger: Ledger::open(options.state.as_deref(), &boot),
+            boot,
+            started: Instant::now(),
+            flows: Flows::default(),
+            probes,
+            refused,
+            ring,
+            slow: VecDeque::new(),
+            measuring: None,
+            cgroup_mount: cgroup_mount(&mounts),
+            options,
+            watch,
+        }
+    }
+
+    /// Reads everything once.
+    pub fn collect(&mut self) -> Snapshot {
+        let begun = Instant::now();
+        let roots = self.options.roots.clone();
+        let topology = Topology::discover(&roots);
+        let pages = pages(&self.options.activity);
+        let processes = host::processes(&roots, &pages);
+        let nics = host::nics(&roots, &topology, &self.options.interfaces);
+        let interfaces = host::interfaces(&roots, &topology, &self.options.interfaces);
+        self.adjust(&interfaces, &processes);
+        let mut snapshot = Snapshot {
+            taken_ms: since_1970_ms(),
+            monotonic_ns: nanoseconds(self.started.elapsed()),
+            host: host::name(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            flows: self.flows.read(&pages, &mut self.ledger),
+            processes: processes.iter().map(describe).collect(),
+            nics,
+            ..Snapshot::default()
+        };
+        self.read_probes(&mut snapshot, &interfaces, &processes);
+        snapshot.slow = self.slow.iter().cloned().collect();
+        snapshot.sources = self.sources(&topology, &pages);
+        snapshot.collect_ns = nanoseconds(begun.elapsed());
+        snapshot
+    }
+
+    /// Keeps the counters for the next agent.
+    pub fn save(&self) {
+        if let Err(error) = self.ledger.save(&self.boot) {
+            let folder = self.options.state.as_deref().unwrap_or(Path::new(""));
+            tracing::warn!(folder = %folder.display(), %error, "Counters cannot be kept over a restart of the agent");
+        }
+    }
+
+    fn sources(&self, topology: &Topology, pages: &[PageReader]) -> Vec<crate::SourceState> {
+        let ports = topology.rdma.iter().map(|device| device.ports.len()).sum();
+        sources(self.probes.as_ref(), &self.refused, ports, pages.len())
+    }
+
+    /// Watches what is there now: interfaces, our threads and processes, batches while somebody looks.
+    fn adjust(&mut self, interfaces: &BTreeSet<(u32, String)>, processes: &[OurProcess]) {
+        let Some(probes) = &mut self.probes else {
+            return;
+        };
+        let watched = self.watch.is_watched();
+        let mut failed = probes.watch_interfaces(interfaces);
+        let groups = processes
+            .iter()
+            .filter_map(|process| Some(self.cgroup_mount.as_ref()?.join(process.group.as_ref()?)));
+        failed.extend(probes.watch_groups(&groups.collect()));
+        let files = processes.iter().filter(|_| watched);
+        let files = files.flat_map(|process| process.code_files(&self.options.roots));
+        failed.extend(probes.watch_batches(&files.collect()));
+        for (target, error) in failed {
+            tracing::debug!(%target, %error, "A probe cannot be attached here");
+        }
+        let threads = processes
+            .iter()
+            .flat_map(|process| process.threads.keys().copied());
+        let pids = processes.iter().map(|process| process.pid);
+        let watching = probes
+            .watch_threads(&threads.collect())
+            .and_then(|()| probes.watch_processes(&pids.collect()));
+        if let Err(error) = watching {
+            tracing::warn!(%error, "Our threads cannot be watched");
+        }
+        let measure = watched || self.options.measure_costs;
+        match (&self.measuring, measure && probes.works(Feature::Batches)) {
+            (None, true) => self.measuring = probes.measure_costs().ok(),
+            (Some(_), false) => self.measuring = None,
+            _ => {}
+        }
+    }
+
+    fn take_slow_batches(&mut self) {
+        let Some(ring) = &mut self.ring else {
+            return;
+        };
+        for _ in 0..SLOW_BATCHES_PER_TURN {
+            let Some(batch) = ring.take() else {
+                break;
+            };
+            self.slow.push_front(probed::slow_entry(&batch));
+        }
+        self.slow.truncate(SLOW_BATCHES_MAX);
+    }
+}
+
+fn load_probes(options: &AgentOptions) -> (Option<Probes>, String) {
+    if !options.ebpf {
+        return (None, "it was turned off with --no-ebpf".to_owned());
+    }
+    match Probes::load(options.slow) {
+        Ok(probes) => (Some(probes), String::new()),
+        Err(error) => {
+            tracing::warn!(%error, "No eBPF probes; everything else works");
+            (None, error.to_string())
+        }
+    }
+}
+
+fn cgroup_mount(mounts: &str) -> Option<PathBuf> {
+    let mut lines = mounts.lines().map(|line| line.split(' '));
+    lines.find_map(|mut words| {
+        let path = words.nth(1)?;
+        (words.next()? == "cgroup2").then(|| PathBuf::from(path))
+    })
+}
+
+fn describe(process: &OurProcess) -> ProcessSeries {
+    ProcessSeries {
+        pid: process.pid,
+        program: process.program.clone(),
+    }
+}
+
+fn since_1970_ms() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn nanoseconds(length: std::time::Duration) -> u64 {
+    u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,135 @@
+//! What can be seen on this host and what cannot, and why: one table.
+
+use perigee_probe_loader::{Feature, FeatureState, Probes};
+use serde::Serialize;
+use std::fmt::Write as _;
+
+/// One source of numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SourceState {
+    /// Short name.
+    pub name: String,
+    /// `on`, `ready` (when somebody looks) or `off`.
+    pub state: String,
+    /// What it shows.
+    pub shows: String,
+    /// Where the numbers come from.
+    pub source: String,
+    /// Why it is off; empty otherwise.
+    pub reason: String,
+    /// What turns it on; empty otherwise.
+    pub remedy: String,
+}
+
+impl SourceState {
+    fn on(name: &str, shows: &str, source: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            state: "on".to_owned(),
+            shows: shows.to_owned(),
+            source: source.to_owned(),
+            reason: String::new(),
+            remedy: String::new(),
+        }
+    }
+
+    fn off(mut self, reason: &str, remedy: &str) -> Self {
+        self.state = "off".to_owned();
+        self.reason = reason.to_owned();
+        self.remedy = remedy.to_owned();
+        self
+    }
+}
+
+/// The table: sources without privilege first, then the probes. `refused` is why there are no probes at all.
+pub(crate) fn sources(
+    probes: Option<&Probes>,
+    refused: &str,
+    rdma_ports: usize,
+    processes: usize,
+) -> Vec<SourceState> {
+    let mut table = vec![SourceState::on(
+        "interfaces",
+        "bytes, packets, errors and speed of each network interface",
+        "/sys/class/net/*/statistics",
+    )];
+    let ports = SourceState::on(
+        "rdma_ports",
+        "bytes, packets and congestion of each RDMA port",
+        "/sys/class/infiniband/*/ports/*/counters, hw_counters",
+    );
+    table.push(match rdma_ports {
+        0 => ports.off(
+            "this host has no RDMA device",
+            "load its driver: see perigee doctor",
+        ),
+        _ => ports,
+    });
+    let activity = SourceState::on(
+        "activity",
+        "operations, bytes, latency, errors and queue depth by NIC, route and direction",
+        "pages that our processes keep in shared memory",
+    );
+    table.push(match processes {
+        0 => activity.off(
+            "no process of ours is seen",
+            "start a node or client here, and share /dev/shm with its container",
+        ),
+        _ => activity,
+    });
+    table.extend(Feature::ALL.map(|feature| probe_state(feature, probes, refused)));
+    table
+}
+
+fn probe_state(feature: Feature, probes: Option<&Probes>, refused: &str) -> SourceState {
+    let source = format!("eBPF {}", feature.hook());
+    let mut row = SourceState::on(feature.label(), feature.description(), &source);
+    match probes.and_then(|probes| probes.states().get(&feature)) {
+        Some(FeatureState::On) => row,
+        Some(FeatureState::Ready) => {
+            "ready".clone_into(&mut row.state);
+            row
+        }
+        Some(FeatureState::Off { reason, remedy }) => row.off(reason, remedy),
+        None => row.off(refused, "see the README of ebpf/ for what the probes need"),
+    }
+}
+
+/// The table for people.
+pub fn explain_text(sources: &[SourceState]) -> String {
+    let mut text = String::new();
+    for row in sources {
+        let _ = writeln!(text, "{:<12} {:<6} {}", row.name, row.state, row.shows);
+        let _ = writeln!(text, "{:19} from {}", "", row.source);
+        if row.state == "off" {
+            let _ = writeln!(text, "{:19} off because {}", "", row.reason);
+            let _ = writeln!(text, "{:19} to change that: {}", "", row.remedy);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_source_that_is_off_says_why_and_what_to_do() {
+        let table = sources(None, "this build has no probes", 0, 0);
+        assert_eq!(table.len(), 3 + Feature::ALL.len());
+        let off: Vec<_> = table.iter().filter(|row| row.state == "off").collect();
+        assert_eq!(off.len(), 2 + Feature::ALL.len());
+        assert!(
+            off.iter()
+                .all(|row| !row.reason.is_empty() && !row.remedy.is_empty())
+        );
+        let text = explain_text(&table);
+        assert!(text.contains("off because this build has no probes"));
+    }
+
+    #[test]
+    fn what_is_there_is_on() {
+        let table = sources(None, "x", 2, 1);
+        assert!(table[..3].iter().all(|row| row.state == "on"));
+    }
+}

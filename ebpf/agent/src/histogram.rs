@@ -1,0 +1,88 @@
+//! A distribution by powers of two of nanoseconds, as pages and probes count it.
+
+use perigee_metrics::HistogramTotals;
+use perigee_metrics::catalogue::buckets::LOG2_DURATIONS;
+use serde::{Deserialize, Serialize};
+
+/// Cells of a distribution: count, sum and buckets in one list, which is what the ledger adds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Distribution {
+    /// Values.
+    pub count: u64,
+    /// Their sum in nanoseconds.
+    pub sum_ns: u64,
+    /// Values by power of two: bucket `n` holds `[2^n, 2^(n+1))` ns.
+    pub buckets: Vec<u64>,
+}
+
+impl Distribution {
+    /// From cells.
+    pub(crate) fn new(count: u64, sum_ns: u64, buckets: &[u64]) -> Self {
+        Self {
+            count,
+            sum_ns,
+            buckets: buckets.to_vec(),
+        }
+    }
+
+    /// Adds the values of another one.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.count += other.count;
+        self.sum_ns += other.sum_ns;
+        if self.buckets.len() < other.buckets.len() {
+            self.buckets.resize(other.buckets.len(), 0);
+        }
+        for (cell, more) in self.buckets.iter_mut().zip(&other.buckets) {
+            *cell += more;
+        }
+    }
+
+    /// All numbers in a row.
+    pub(crate) fn cells(&self) -> Vec<u64> {
+        [&[self.count, self.sum_ns], self.buckets.as_slice()].concat()
+    }
+
+    /// The reverse of [`Distribution::cells`].
+    pub(crate) fn of_cells(cells: &[u64]) -> Self {
+        let number = |index: usize| cells.get(index).copied().unwrap_or(0);
+        Self::new(number(0), number(1), cells.get(2..).unwrap_or(&[]))
+    }
+
+    /// For the exporter, whose bounds are powers of two as well.
+    pub(crate) fn totals(&self) -> HistogramTotals {
+        let bounds = LOG2_DURATIONS.bounds;
+        let mut counts = vec![0; bounds.len() + 1];
+        for (power, count) in self.buckets.iter().enumerate() {
+            let upper = 2u64.checked_shl(power as u32).unwrap_or(u64::MAX);
+            let index = bounds.partition_point(|bound| *bound < upper);
+            counts[index] += count;
+        }
+        HistogramTotals {
+            counts,
+            sum: self.sum_ns,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_value_falls_into_a_lower_bucket_than_it_had() {
+        let mut buckets = vec![0; 40];
+        (buckets[0], buckets[12], buckets[39]) = (1, 2, 4);
+        let totals = Distribution::new(7, 100, &buckets).totals();
+        assert_eq!(totals.counts.iter().sum::<u64>(), 7);
+        let index = totals.counts.iter().position(|count| *count == 2).unwrap();
+        assert_eq!(LOG2_DURATIONS.bounds[index], 1 << 13);
+        assert_eq!(totals.counts.last(), Some(&4));
+    }
+
+    #[test]
+    fn cells_keep_everything() {
+        let one = Distribution::new(3, 9, &[1, 2]);
+        assert_eq!(Distribution::of_cells(&one.cells()), one);
+        assert_eq!(Distribution::of_cells(&[]), Distribution::default());
+    }
+}

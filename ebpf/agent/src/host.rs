@@ -1,0 +1,27 @@
+//! The host without privilege: NICs and our processes.
+
+mod hardware;
+mod interface;
+mod process;
+
+pub(crate) use interface::{interfaces, nics};
+pub(crate) use process::{OurProcess, processes};
+
+use perigee_topology::Roots;
+
+/// Name of this host.
+pub(crate) fn name() -> String {
+    let name = nix::unistd::gethostname();
+    name.map_or_else(
+        |_| String::new(),
+        |name| name.to_string_lossy().into_owned(),
+    )
+}
+
+/// Changes with each boot.
+pub(crate) fn boot(roots: &Roots) -> String {
+    roots
+        .proc()
+        .text("sys/kernel/random/boot_id")
+        .unwrap_or_default()
+}

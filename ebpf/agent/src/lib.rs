@@ -1,0 +1,29 @@
+//! Shows what the NICs, disks and shards of a host do.
+//!
+//! [`Collector`] reads: counters of the kernel and of RDMA ports (no privilege), activity pages of our processes (no
+//! privilege), eBPF probes (where allowed). [`Agent`] serves what it read as metrics, JSON and a page. The invariant: a
+//! number that was served once never falls, whatever is restarted; what is missing is named with its reason.
+
+mod agent;
+mod collector;
+mod explain;
+mod histogram;
+mod host;
+mod ledger;
+mod limits;
+mod metrics;
+mod options;
+mod snapshot;
+mod watch;
+mod web;
+
+pub use agent::{Agent, AgentError};
+pub use collector::Collector;
+pub use explain::{SourceState, explain_text};
+pub use histogram::Distribution;
+pub use options::AgentOptions;
+pub use snapshot::{
+    BatchSeries, BlockSeries, DropSeries, FlowSeries, NicSeries, ProbeSeries, ProcessSeries,
+    SlowBatchEntry, Snapshot, TaskSeries, TcpSeries, UringSeries,
+};
+pub use watch::Watch;

@@ -1,0 +1,26 @@
+//! Bounds of the agent.
+
+use std::time::Duration;
+
+/// How often the host is read.
+pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
+/// Peers, tenants and NICs that batches are told apart by; the rest is summed as `other`.
+pub(crate) const BATCH_SERIES_MAX: usize = 64;
+/// Slow batches that are remembered.
+pub(crate) const SLOW_BATCHES_MAX: usize = 256;
+/// Slow batches taken from the ring in one turn.
+pub(crate) const SLOW_BATCHES_PER_TURN: usize = 1024;
+/// Threads of our processes that are watched.
+pub(crate) const THREADS_MAX: usize = 2048;
+/// Interfaces that are watched.
+pub(crate) const INTERFACES_MAX: usize = 512;
+/// How long batches stay watched after somebody looked last.
+pub(crate) const WATCH_LENGTH: Duration = Duration::from_secs(10);
+/// Longest wait for the collecting thread to end.
+pub(crate) const STOP_DEADLINE: Duration = Duration::from_secs(5);
+/// Largest state file that is read back, in bytes.
+pub(crate) const STATE_BYTES_MAX: u64 = 64 << 20;
+/// How often the state file is written at most, when nobody scrapes.
+pub(crate) const STATE_INTERVAL: Duration = Duration::from_secs(15);
+/// Bytes of a process's memory map that are read; a Python process has some hundred kilobytes.
+pub(crate) const MAPS_BYTES_MAX: u64 = 8 << 20;

@@ -1,0 +1,51 @@
+//! What an agent is told.
+
+use perigee_activity::Directory;
+use perigee_topology::Roots;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Options of an agent.
+#[derive(Clone, Debug)]
+pub struct AgentOptions {
+    /// Where metrics, JSON and the page are served.
+    pub listen: SocketAddr,
+    /// Where `/sys` and `/proc` of the host are.
+    pub roots: Roots,
+    /// Where processes of this host leave their activity pages.
+    pub activity: Directory,
+    /// Folder that keeps counters over a restart; `None` starts from zero each time.
+    pub state: Option<PathBuf>,
+    /// Whether eBPF is used where it is allowed.
+    pub ebpf: bool,
+    /// Batches that take longer are listed one by one.
+    pub slow: Duration,
+    /// Whether the kernel measures the probes' own cost all the time.
+    pub measure_costs: bool,
+    /// Interfaces to watch; empty for all.
+    pub interfaces: Vec<String>,
+}
+
+impl AgentOptions {
+    /// Port of metrics and page.
+    pub const PORT: u16 = 9305;
+    /// The usual folder for counters over a restart.
+    pub const STATE: &'static str = "/run/perigee-agent";
+}
+
+impl Default for AgentOptions {
+    fn default() -> Self {
+        let activity = Directory::from_environment();
+        Self {
+            listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), Self::PORT),
+            roots: Roots::system(),
+            activity: activity.unwrap_or_else(|| Directory::new("/dev/shm/perigee")),
+            state: Some(PathBuf::from(Self::STATE)),
+            ebpf: true,
+            slow: Duration::from_millis(10),
+            measure_costs: false,
+            interfaces: Vec::new(),
+        }
+    }
+}

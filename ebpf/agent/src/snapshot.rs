@@ -1,0 +1,254 @@
+//! What the agent knows of a host at one moment: plain data, served as JSON and turned into metrics.
+
+use crate::explain::SourceState;
+use crate::histogram::Distribution;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A host at one moment. Counters only grow from one snapshot to the next.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Snapshot {
+    /// Milliseconds since 1970.
+    pub taken_ms: u64,
+    /// Monotonic nanoseconds, for rates.
+    pub monotonic_ns: u64,
+    /// Name of the host.
+    pub host: String,
+    /// Version of the agent.
+    pub version: String,
+    /// NICs.
+    pub nics: Vec<NicSeries>,
+    /// What our processes moved.
+    pub flows: Vec<FlowSeries>,
+    /// TCP connections of our processes, by NIC.
+    pub tcp: Vec<TcpSeries>,
+    /// Packets that the host dropped.
+    pub drops: Vec<DropSeries>,
+    /// Disks.
+    pub blocks: Vec<BlockSeries>,
+    /// io_uring requests of our programs.
+    pub urings: Vec<UringSeries>,
+    /// Threads of our programs.
+    pub tasks: Vec<TaskSeries>,
+    /// Batches by NIC, peer and tenant, while somebody looks.
+    pub batches: Vec<BatchSeries>,
+    /// Batches that took long, the newest first.
+    pub slow: Vec<SlowBatchEntry>,
+    /// Our processes.
+    pub processes: Vec<ProcessSeries>,
+    /// The probes and what they cost.
+    pub probes: Vec<ProbeSeries>,
+    /// Events that a probe could not count, by reason.
+    pub lost: BTreeMap<String, u64>,
+    /// What can be seen on this host and what cannot, and why.
+    pub sources: Vec<SourceState>,
+    /// How long it took to make this snapshot, in nanoseconds.
+    pub collect_ns: u64,
+}
+
+/// A NIC's port.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct NicSeries {
+    /// Device.
+    pub device: String,
+    /// Port of an RDMA device; 1 for an interface.
+    pub port: u8,
+    /// NUMA node, if known.
+    pub numa: Option<u32>,
+    /// `ethernet`, `roce`, `ib`, `virtual`, `loopback`.
+    pub kind: String,
+    /// Whether it carries data.
+    pub up: bool,
+    /// Bytes per second that the link can carry, if known.
+    pub link_bytes_per_second: Option<u64>,
+    /// Bytes received, as the kernel or the port counts.
+    pub receive_bytes: u64,
+    /// Bytes sent.
+    pub transmit_bytes: u64,
+    /// Packets received.
+    pub receive_packets: u64,
+    /// Packets sent.
+    pub transmit_packets: u64,
+    /// Errors of both directions.
+    pub errors: u64,
+    /// Packets the NIC or its driver dropped.
+    pub drops: u64,
+    /// Hardware counters of an RDMA port.
+    pub hardware: BTreeMap<String, u64>,
+    /// What the probes saw, if they watch it: bytes and packets received, bytes and packets sent.
+    pub probed: Option<[u64; 4]>,
+    /// Packets dropped on it, as the probes saw.
+    pub probed_drops: Option<u64>,
+}
+
+/// What our processes moved over one device and route in one direction.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct FlowSeries {
+    /// NIC or disk; empty for memory.
+    pub device: String,
+    /// Route.
+    pub route: String,
+    /// `read` or `write`.
+    pub direction: String,
+    /// Program.
+    pub program: String,
+    /// Number of the shard, or `caller`.
+    pub shard: String,
+    /// Finished operations.
+    pub operations: u64,
+    /// Payload bytes.
+    pub bytes: u64,
+    /// Failed operations.
+    pub errors: u64,
+    /// Repeated operations.
+    pub retries: u64,
+    /// Operations under way.
+    pub depth: u64,
+    /// Nanoseconds in queues.
+    pub queue_ns: u64,
+    /// Time on the wire or disk.
+    pub latency: Distribution,
+}
+
+/// TCP connections behind a NIC.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct TcpSeries {
+    /// NIC.
+    pub device: String,
+    /// Round trip times.
+    pub round_trip: Distribution,
+    /// Segments sent again, all connections of the host.
+    pub retransmits: u64,
+    /// Resets sent and received, all connections of the host.
+    pub resets: [u64; 2],
+}
+
+/// Packets dropped for one reason.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct DropSeries {
+    /// The kernel's word for it.
+    pub reason: String,
+    /// Packets.
+    pub packets: u64,
+}
+
+/// A disk.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct BlockSeries {
+    /// Disk.
+    pub device: String,
+    /// `read`, `write` or `other`.
+    pub direction: String,
+    /// Bytes.
+    pub bytes: u64,
+    /// Requests under way.
+    pub depth: u64,
+    /// Time before the device got them.
+    pub queue: Distribution,
+    /// Time in the device.
+    pub device_time: Distribution,
+}
+
+/// io_uring requests of a program.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct UringSeries {
+    /// Program.
+    pub program: String,
+    /// From submission to completion; a sample.
+    pub latency: Distribution,
+}
+
+/// Threads of one name.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct TaskSeries {
+    /// Program.
+    pub program: String,
+    /// Name of the threads.
+    pub thread: String,
+    /// Threads.
+    pub threads: u64,
+    /// Ready but without a core.
+    pub run_queue: Distribution,
+    /// Asleep.
+    pub off_cpu: Distribution,
+}
+
+/// Batches of one NIC, peer and tenant.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct BatchSeries {
+    /// NIC.
+    pub device: String,
+    /// Peer.
+    pub peer: String,
+    /// Tenant.
+    pub tenant: String,
+    /// Route.
+    pub route: String,
+    /// `read` or `write`.
+    pub direction: String,
+    /// Operations.
+    pub operations: u64,
+    /// Payload bytes.
+    pub bytes: u64,
+    /// Queue, wire and disk together.
+    pub latency: Distribution,
+    /// Nanoseconds in queues.
+    pub queue_ns: u64,
+    /// Nanoseconds on the wire.
+    pub wire_ns: u64,
+}
+
+/// One batch that took long, stage by stage.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct SlowBatchEntry {
+    /// Nanoseconds since boot.
+    pub ended_ns: u64,
+    /// Process.
+    pub pid: u32,
+    /// NIC.
+    pub device: String,
+    /// Peer.
+    pub peer: String,
+    /// Tenant.
+    pub tenant: String,
+    /// Route.
+    pub route: String,
+    /// `read` or `write`.
+    pub direction: String,
+    /// Operations.
+    pub operations: u64,
+    /// Payload bytes.
+    pub bytes: u64,
+    /// Status code; 0 when all went well.
+    pub status: i32,
+    /// In the queue.
+    pub queue_ns: u64,
+    /// On the wire without the peer's part.
+    pub wire_ns: u64,
+    /// On a disk of this host.
+    pub disk_ns: u64,
+    /// At the peer.
+    pub peer_ns: u64,
+}
+
+/// A process of ours.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ProcessSeries {
+    /// Number, as this agent's namespace counts.
+    pub pid: u32,
+    /// Program.
+    pub program: String,
+}
+
+/// A probe.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ProbeSeries {
+    /// Feature it belongs to.
+    pub probe: String,
+    /// Program in the kernel.
+    pub program: String,
+    /// Runs while costs were measured.
+    pub runs: u64,
+    /// Run time while costs were measured, in nanoseconds.
+    pub run_ns: u64,
+}

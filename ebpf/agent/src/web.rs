@@ -1,0 +1,97 @@
+//! The routes: metrics, JSON, health and the page. Everything the page needs is in this program.
+
+use crate::agent::Board;
+use crate::explain::explain_text;
+use crate::metrics::samples;
+use crate::snapshot::Snapshot;
+use axum::Router;
+use axum::extract::State;
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use perigee_metrics::exposition;
+use std::sync::Arc;
+
+const PAGE: &str = include_str!("web/page.html");
+const STYLE: &str = include_str!("web/page.css");
+const SCRIPT: &str = include_str!("web/page.js");
+/// The page loads nothing from elsewhere, and a browser is told to see to it.
+const POLICY: &str =
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:";
+
+pub(crate) fn router(board: Arc<Board>) -> Router {
+    Router::new()
+        .route("/", get(|| file("text/html; charset=utf-8", PAGE)))
+        .route("/page.css", get(|| file("text/css; charset=utf-8", STYLE)))
+        .route(
+            "/page.js",
+            get(|| file("text/javascript; charset=utf-8", SCRIPT)),
+        )
+        .route("/metrics", get(metrics))
+        .route("/snapshot.json", get(snapshot))
+        .route("/explain", get(explain))
+        .route("/livez", get(|| async { "ok" }))
+        .route("/readyz", get(ready))
+        .fallback(|| async { (StatusCode::NOT_FOUND, "404 Not Found") })
+        .with_state(board)
+}
+
+async fn file(content_type: &'static str, body: &'static str) -> Response {
+    let headers = [
+        (CONTENT_TYPE, content_type),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (CACHE_CONTROL, "no-cache"),
+    ];
+    (headers, body).into_response()
+}
+
+/// The last snapshot, without holding up the server while the first one is made.
+async fn last(board: Arc<Board>) -> Result<Arc<Snapshot>, Response> {
+    let asked = tokio::task::spawn_blocking(move || board.last()).await;
+    asked.ok().flatten().ok_or_else(|| {
+        let text = "The host has not been read yet";
+        (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+    })
+}
+
+async fn metrics(State(board): State<Arc<Board>>, headers: HeaderMap) -> Response {
+    let snapshot = match last(board).await {
+        Ok(snapshot) => snapshot,
+        Err(response) => return response,
+    };
+    let samples = samples(&snapshot);
+    let accepts = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    if accepts.is_some_and(|accepts| accepts.contains("application/openmetrics-text")) {
+        let headers = [(CONTENT_TYPE, exposition::OPENMETRICS_CONTENT_TYPE)];
+        return (headers, samples.render_openmetrics()).into_response();
+    }
+    ([(CONTENT_TYPE, exposition::CONTENT_TYPE)], samples.render()).into_response()
+}
+
+/// Whoever asks for this looks, so batches are watched for a while.
+async fn snapshot(State(board): State<Arc<Board>>) -> Response {
+    board.watch.look();
+    match last(board).await {
+        Ok(snapshot) => axum::Json(&*snapshot).into_response(),
+        Err(response) => response,
+    }
+}
+
+async fn explain(State(board): State<Arc<Board>>) -> Response {
+    match last(board).await {
+        Ok(snapshot) => explain_text(&snapshot.sources).into_response(),
+        Err(response) => response,
+    }
+}
+
+/// Ready as soon as the host was read; the table says what is missing.
+async fn ready(State(board): State<Arc<Board>>) -> Response {
+    match last(board).await {
+        Ok(snapshot) => axum::Json(&snapshot.sources).into_response(),
+        Err(response) => response,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! The routes over HTTP, of an agent that reads this host.
+
+use crate::{Agent, AgentOptions};
+use perigee_activity::{Direction, Directory, Key, Page, Route};
+use std::collections::BTreeMap;
+
+struct Fixture {
+    agent: Agent,
+    _folder: tempfile::TempDir,
+}
+
+fn agent() -> Fixture {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = Directory::new(folder.path().join("activity"));
+    let page = Box::leak(Box::new(Page::create(&directory).unwrap()));
+    let slot = page
+        .claim(Key::new("eth7", Route::Tcp, Direction::Write, 2))
+        .unwrap();
+    slot.record(4096, 30_000, 500);
+    std::mem::drop(slot);
+    let options = AgentOptions {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        activity: directory,
+        state: Some(folder.path().join("state")),
+        ebpf: false,
+        ..AgentOptions::default()
+    };
+    Fixture {
+        agent: Agent::start(options).unwrap(),
+        _folder: folder,
+    }
+}
+
+impl Fixture {
+    fn get(&self, path: &str, accept: &str) -> (String, String) {
+        let address = self.agent.address().unwrap();
+        let request = ureq::get(format!("http://{address}{path}")).header("accept", accept);
+        let mut response = request.call().unwrap();
+        let kind = response.headers()["content-type"]
+            .to_str()
+            .unwrap()
+            .to_owned();
+        (kind, response.body_mut().read_to_string().unwrap())
+    }
+}
+
+#[test]
+fn metrics_hold_what_processes_and_kernel_counted_under_catalogued_names() {
+    let fixture = agent();
+    let (kind, text) = fixture.get("/metrics", "*/*");
+    assert!(kind.starts_with("text/plain"));
+    let flow = "perigee_flow_bytes_total{device=\"eth7\",route=\"tcp\",direction=\"write\"} 4096";
+    assert!(text.contains(flow), "{text}");
+    assert!(text.contains("perigee_nic_receive_bytes_total{device=\"lo\",port=\"1\""));
+    assert!(text.contains("perigee_probe_on{probe=\"nics\"} 0"));
+    assert!(text.contains("perigee_flow_latency_seconds_count"));
+}
+
+#[test]
+fn openmetrics_is_served_to_those_who_ask() {
+    let fixture = agent();
+    let (kind, text) = fixture.get("/metrics", "application/openmetrics-text; version=1.0.0");
+    assert!(kind.starts_with("application/openmetrics-text"));
+    assert!(text.ends_with("# EOF\n"));
+    assert!(text.contains("# TYPE perigee_flow_bytes counter"));
+    assert!(text.contains("# UNIT perigee_flow_latency_seconds seconds"));
+}
+
+#[test]
+fn readiness_names_what_is_off_and_why() {
+    let fixture = agent();
+    let (_, text) = fixture.get("/readyz", "*/*");
+    let rows: Vec<BTreeMap<String, String>> = serde_json::from_str(&text).unwrap();
+    let off = rows.iter().find(|row| row["name"] == "nics").unwrap();
+    assert_eq!(off["state"], "off");
+    assert!(off["reason"].contains("--no-ebpf"));
+    let (_, text) = fixture.get("/explain", "*/*");
+    assert!(text.contains("activity     on"), "{text}");
+}
+
+#[test]
+fn the_page_comes_with_all_it_needs_and_may_load_nothing_else() {
+    let fixture = agent();
+    let (_, page) = fixture.get("/", "text/html");
+    for needed in ["page.css", "page.js"] {
+        assert!(page.contains(needed));
+        assert!(!fixture.get(&format!("/{needed}"), "*/*").1.is_empty());
+    }
+    assert!(!page.contains("http://") && !page.contains("https://"));
+}
+
+#[test]
+fn nothing_the_agent_serves_is_unknown_to_the_catalogue() {
+    let fixture = agent();
+    let (_, text) = fixture.get("/snapshot.json", "*/*");
+    assert!(text.contains("\"flows\""));
+    let mut collector = crate::Collector::new(
+        AgentOptions {
+            state: None,
+            ..AgentOptions::default()
+        },
+        std::sync::Arc::default(),
+    );
+    let samples = crate::metrics::samples(&collector.collect());
+    assert_eq!(samples.refused(), Vec::<String>::new());
+}
