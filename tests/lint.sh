@@ -17,6 +17,7 @@ check fmt cargo fmt --all --check
 check clippy cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 check tidy cargo xtask tidy
 check codegen cargo xtask codegen --check
+check dashboards cargo xtask dashboards --check
 if command -v cargo-deny >/dev/null; then
     # Advisories need a git fetch and are left to a job that may make one.
     check deny cargo deny --log-level error check bans licenses sources

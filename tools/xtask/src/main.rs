@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, reason = "a command line tool reports on stdout")]
 
 mod codegen;
+mod dashboards;
 mod needed;
 mod repository;
 mod tidy;
@@ -19,6 +20,7 @@ usage: cargo xtask CHORE
 
   tidy               house rules over all files of the repository
   codegen [--check]  regenerate schemas/src/generated, or only compare with it
+  dashboards [--check]  write Grafana's files from tools/dashboards, or only compare and check
   needed FILE...     libraries that programs and Python modules load at start";
 
 fn main() -> ExitCode {
@@ -28,6 +30,8 @@ fn main() -> ExitCode {
         ["tidy"] => run_tidy(),
         ["codegen"] => run_codegen(false),
         ["codegen", "--check"] => run_codegen(true),
+        ["dashboards"] => run_dashboards(false),
+        ["dashboards", "--check"] => run_dashboards(true),
         ["needed", files @ ..] if !files.is_empty() => run_needed(files),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
@@ -75,6 +79,23 @@ fn run_codegen(check_only: bool) -> Result<bool, String> {
         println!("codegen: run `cargo xtask codegen` and commit the result");
     }
     Ok(changed.is_empty() || !check_only)
+}
+
+fn run_dashboards(check_only: bool) -> Result<bool, String> {
+    let repository = Repository::here().map_err(|e| e.to_string())?;
+    let report = dashboards::run(&repository, check_only).map_err(|e| e.to_string())?;
+    for finding in &report.unknown {
+        println!("dashboards: {finding}");
+    }
+    for path in &report.changed {
+        let verb = if check_only { "stale" } else { "wrote" };
+        println!("dashboards: {verb} {path}");
+    }
+    let is_sound = report.unknown.is_empty() && (report.changed.is_empty() || !check_only);
+    if is_sound {
+        println!("dashboards: every query is sound");
+    }
+    Ok(is_sound)
 }
 
 fn run_needed(files: &[&str]) -> Result<bool, String> {

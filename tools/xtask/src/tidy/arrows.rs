@@ -40,11 +40,16 @@ const LEAVES: [&str; 4] = [
     "perigee-bench",
     "perigee-tests",
 ];
+/// What the bench programs share: it may use everything, and only programs may use it.
+const BENCH_RUNNER: &str = "perigee-runner";
 /// Third-party crates that stay behind one seam: crate, and folders that may name it.
-const SEAMS: [(&str, &[&str]); 6] = [
+const SEAMS: [(&str, &[&str]); 10] = [
     ("glommio", &["dataplane/shard"]),
     ("io-uring", &["dataplane/ring"]),
+    ("libloading", &["dataplane/verbs"]),
     ("pyo3", &["dataplane/python"]),
+    ("redis", &["dataplane/discovery"]),
+    ("rustls", &["dataplane/discovery"]),
     (
         "tokio",
         &[
@@ -52,6 +57,7 @@ const SEAMS: [(&str, &[&str]); 6] = [
             "control/http",
             "control/metadata",
             "control/service",
+            "dataplane/discovery",
             "dataplane/node",
             "ebpf",
         ],
@@ -64,8 +70,10 @@ const SEAMS: [(&str, &[&str]); 6] = [
             "control/metadata",
             "control/service",
             "dataplane/node",
+            "ebpf/agent",
         ],
     ),
+    ("aya", &["ebpf"]),
     (
         "flatbuffers",
         &[
@@ -73,6 +81,7 @@ const SEAMS: [(&str, &[&str]); 6] = [
             "control/rpc",
             "control/service",
             "dataplane/transfer",
+            "dataplane/engine",
             "tests",
         ],
     ),
@@ -138,6 +147,11 @@ fn judge(package: &Package, dependency: &Dependency) -> Option<String> {
     }
     if dependency.dev_only || LEAVES.contains(&from) {
         return None;
+    }
+    if to == BENCH_RUNNER {
+        return Some(format!(
+            "{from} must not depend on {to}, which is for programs"
+        ));
     }
     if let Some((_, folders)) = SEAMS.iter().find(|(name, _)| *name == to) {
         let inside = folders
@@ -301,6 +315,22 @@ mod tests {
         assert_eq!(
             verdict("dataplane/node", "perigee-node", "perigee-cli", Some("dev")),
             1
+        );
+    }
+
+    #[test]
+    fn only_programs_use_the_bench_runner() {
+        assert_eq!(
+            verdict("tools/cli", "perigee-cli", "perigee-runner", None),
+            0
+        );
+        assert_eq!(
+            verdict("dataplane/node", "perigee-node", "perigee-runner", None),
+            1
+        );
+        assert_eq!(
+            verdict("bench/runner", "perigee-runner", "perigee-store", None),
+            0
         );
     }
 

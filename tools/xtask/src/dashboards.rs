@@ -1,0 +1,182 @@
+//! Grafana dashboards from their short form, and the check that queries only use catalogued names.
+//! Invariant: what is committed under `grafana/` is what this chore writes.
+
+mod grafana;
+mod query;
+
+use crate::repository::{Repository, RepositoryError};
+use serde::Deserialize;
+use std::collections::BTreeSet;
+
+const FOLDER: &str = "tools/dashboards";
+const RULES: [&str; 2] = ["prometheus/recording.yml", "prometheus/alerts.yml"];
+
+/// A dashboard as people write it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Dashboard {
+    title: String,
+    uid: String,
+    description: String,
+    /// Labels to choose from at the top.
+    #[serde(default)]
+    variables: Vec<String>,
+    rows: Vec<Row>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    title: String,
+    panels: Vec<Panel>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Panel {
+    title: String,
+    #[serde(default)]
+    kind: PanelKind,
+    unit: String,
+    queries: Vec<Query>,
+    /// Where the numbers come from; shown to the reader.
+    source: String,
+    /// Needs hardware that a test host may not have.
+    #[serde(default)]
+    #[expect(
+        dead_code,
+        reason = "read by the system test that asks a real Prometheus"
+    )]
+    optional: bool,
+}
+
+#[derive(Debug, Default, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum PanelKind {
+    #[default]
+    Lines,
+    Stat,
+    Heatmap,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Query {
+    expr: String,
+    name: String,
+}
+
+/// What one run found.
+pub(crate) struct Report {
+    /// Files that were written, or are stale.
+    pub(crate) changed: Vec<String>,
+    /// Queries that use what the catalogue does not have.
+    pub(crate) unknown: Vec<String>,
+}
+
+/// Writes the dashboards, or only compares.
+pub(crate) fn run(repository: &Repository, check_only: bool) -> Result<Report, RepositoryError> {
+    let mut report = Report {
+        changed: Vec::new(),
+        unknown: Vec::new(),
+    };
+    let recorded = recorded_names(repository)?;
+    let files = repository.files()?;
+    let prefix = format!("{FOLDER}/");
+    for file in &files {
+        let name = file
+            .strip_prefix(&prefix)
+            .and_then(|name| name.strip_suffix(".yaml"));
+        let Some(name) = name.filter(|name| !name.contains('/') && *name != "compose") else {
+            continue;
+        };
+        let dashboard: Dashboard = parse(file, &read(repository, file)?)?;
+        for panel in dashboard.rows.iter().flat_map(|row| &row.panels) {
+            for query in &panel.queries {
+                let findings = query::check(&query.expr, &recorded);
+                let place = format!("{file}: {}", panel.title);
+                report
+                    .unknown
+                    .extend(findings.iter().map(|finding| format!("{place}: {finding}")));
+            }
+        }
+        let target = format!("{FOLDER}/grafana/{name}.json");
+        let wanted = grafana::json(&dashboard);
+        if read(repository, &target).ok().as_deref() != Some(&wanted) {
+            if !check_only {
+                write(repository, &target, &wanted)?;
+            }
+            report.changed.push(target);
+        }
+    }
+    for rules in RULES {
+        let file = format!("{FOLDER}/{rules}");
+        for (name, expr) in rule_queries(&file, &read(repository, &file)?)? {
+            let findings = query::check(&expr, &recorded);
+            report.unknown.extend(
+                findings
+                    .iter()
+                    .map(|finding| format!("{file}: {name}: {finding}")),
+            );
+        }
+    }
+    Ok(report)
+}
+
+#[derive(Debug, Deserialize)]
+struct RuleFile {
+    groups: Vec<RuleGroup>,
+}
+
+#[derive(Debug, Deserialize)]
+struct RuleGroup {
+    rules: Vec<Rule>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Rule {
+    record: Option<String>,
+    alert: Option<String>,
+    expr: String,
+}
+
+fn rule_queries(file: &str, text: &str) -> Result<Vec<(String, String)>, RepositoryError> {
+    let rules: RuleFile = parse(file, text)?;
+    let rules = rules.groups.into_iter().flat_map(|group| group.rules);
+    let named = |rule: Rule| (rule.record.or(rule.alert).unwrap_or_default(), rule.expr);
+    Ok(rules.map(named).collect())
+}
+
+fn recorded_names(repository: &Repository) -> Result<BTreeSet<String>, RepositoryError> {
+    let file = format!("{FOLDER}/{}", RULES[0]);
+    let rules = rule_queries(&file, &read(repository, &file)?)?;
+    Ok(rules.into_iter().map(|(name, _)| name).collect())
+}
+
+fn parse<T: for<'a> Deserialize<'a>>(file: &str, text: &str) -> Result<T, RepositoryError> {
+    serde_yaml_ng::from_str(text).map_err(|error| RepositoryError::Output {
+        program: file.into(),
+        detail: error.to_string(),
+    })
+}
+
+fn read(repository: &Repository, file: &str) -> Result<String, RepositoryError> {
+    repository
+        .text(file)?
+        .ok_or_else(|| RepositoryError::Output {
+            program: file.into(),
+            detail: "it is no text".into(),
+        })
+}
+
+fn write(repository: &Repository, file: &str, text: &str) -> Result<(), RepositoryError> {
+    let failed = |source| RepositoryError::Write {
+        path: file.into(),
+        source,
+    };
+    let path = repository.path(file);
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(failed)?;
+    }
+    std::fs::write(path, text).map_err(failed)
+}

@@ -1,0 +1,116 @@
+//! A dashboard in Grafana's form: a grid 24 columns wide.
+
+use super::{Dashboard, Panel, PanelKind};
+use serde_json::{Value, json};
+
+const COLUMNS: usize = 24;
+const ROW_HEIGHT: usize = 1;
+const STAT_HEIGHT: usize = 4;
+const PANEL_HEIGHT: usize = 8;
+/// Grafana's schema that these files were written for.
+const SCHEMA: u32 = 39;
+
+/// The text of the file.
+pub(super) fn json(dashboard: &Dashboard) -> String {
+    let mut panels = Vec::new();
+    let mut y = 0;
+    for row in &dashboard.rows {
+        panels.push(json!({
+            "type": "row", "title": row.title, "collapsed": false, "panels": [],
+            "id": panels.len() + 1, "gridPos": { "x": 0, "y": y, "w": COLUMNS, "h": ROW_HEIGHT },
+        }));
+        y += ROW_HEIGHT;
+        y = place(&mut panels, &row.panels, y);
+    }
+    let document = json!({
+        "title": dashboard.title,
+        "uid": dashboard.uid,
+        "description": dashboard.description,
+        "tags": ["perigee"],
+        "schemaVersion": SCHEMA,
+        "editable": true,
+        "refresh": "10s",
+        "time": { "from": "now-30m", "to": "now" },
+        "templating": { "list": variables(dashboard) },
+        "links": [{
+            "type": "dashboards", "title": "Perigee", "tags": ["perigee"], "asDropdown": true,
+            "includeVars": true, "keepTime": true,
+        }],
+        "panels": panels,
+    });
+    serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
+}
+
+/// Puts panels side by side; returns the line below them.
+fn place(grid: &mut Vec<Value>, panels: &[Panel], top: usize) -> usize {
+    let (mut x, mut y, mut height) = (0, top, 0);
+    for panel in panels {
+        let (width, tall) = match panel.kind {
+            PanelKind::Stat => (COLUMNS / 6, STAT_HEIGHT),
+            PanelKind::Lines | PanelKind::Heatmap => (COLUMNS / 2, PANEL_HEIGHT),
+        };
+        if x + width > COLUMNS {
+            (x, y, height) = (0, y + height, 0);
+        }
+        let mut value = draw(panel, grid.len() + 1);
+        value["gridPos"] = json!({ "x": x, "y": y, "w": width, "h": tall });
+        grid.push(value);
+        x += width;
+        height = height.max(tall);
+    }
+    y + height
+}
+
+fn draw(panel: &Panel, id: usize) -> Value {
+    let (kind, options) = match panel.kind {
+        PanelKind::Stat => (
+            "stat",
+            json!({ "reduceOptions": { "calcs": ["lastNotNull"] } }),
+        ),
+        PanelKind::Heatmap => (
+            "heatmap",
+            json!({ "calculate": false, "yAxis": { "unit": panel.unit }, "cellGap": 0 }),
+        ),
+        PanelKind::Lines => (
+            "timeseries",
+            json!({ "tooltip": { "mode": "multi", "sort": "desc" },
+                    "legend": { "displayMode": "list", "placement": "bottom" } }),
+        ),
+    };
+    let heat = matches!(panel.kind, PanelKind::Heatmap);
+    let targets = panel.queries.iter().enumerate().map(|(index, query)| {
+        json!({
+            "refId": char::from(b'A' + (index % 26) as u8).to_string(),
+            "expr": query.expr, "legendFormat": query.name,
+            "format": if heat { "heatmap" } else { "time_series" },
+            "datasource": datasource(),
+        })
+    });
+    json!({
+        "id": id, "type": kind, "title": panel.title,
+        "description": format!("Source: {}", panel.source),
+        "datasource": datasource(),
+        "fieldConfig": { "defaults": { "unit": panel.unit }, "overrides": [] },
+        "options": options,
+        "targets": targets.collect::<Vec<_>>(),
+    })
+}
+
+fn datasource() -> Value {
+    json!({ "type": "prometheus", "uid": "${datasource}" })
+}
+
+fn variables(dashboard: &Dashboard) -> Vec<Value> {
+    let source = json!({
+        "name": "datasource", "type": "datasource", "query": "prometheus", "label": "Data source",
+    });
+    let labels = dashboard.variables.iter().map(|label| {
+        json!({
+            "name": label, "type": "query", "multi": true, "includeAll": true, "allValue": ".*",
+            "current": { "text": "All", "value": "$__all" }, "refresh": 2,
+            "datasource": datasource(),
+            "query": { "query": format!("label_values(perigee_nic_up, {label})"), "refId": "A" },
+        })
+    });
+    std::iter::once(source).chain(labels).collect()
+}
