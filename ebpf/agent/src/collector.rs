@@ -153,7 +153,7 @@ impl Collector {
 
 fn load_probes(options: &AgentOptions) -> (Option<Probes>, String) {
     if !options.ebpf {
-        return (None, "it was turned off with --no-ebpf".to_owned());
+        return (None, "it was turned off with --ebpf=false".to_owned());
     }
     match Probes::load(options.slow) {
         Ok(probes) => (Some(probes), String::new()),

@@ -1,11 +1,11 @@
 //! What can be seen on this host and what cannot, and why: one table.
 
 use perigee_probe_loader::{Feature, FeatureState, Probes};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
 /// One source of numbers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceState {
     /// Short name.
     pub name: String,

@@ -26,7 +26,7 @@ impl Distribution {
     }
 
     /// Adds the values of another one.
-    pub(crate) fn add(&mut self, other: &Self) {
+    pub fn merge(&mut self, other: &Self) {
         self.count += other.count;
         self.sum_ns += other.sum_ns;
         if self.buckets.len() < other.buckets.len() {

@@ -6,6 +6,7 @@
 
 mod agent;
 mod collector;
+mod config;
 mod explain;
 mod histogram;
 mod host;
@@ -19,6 +20,7 @@ mod web;
 
 pub use agent::{Agent, AgentError};
 pub use collector::Collector;
+pub use config::{AGENT, AgentConfig, Format, Start};
 pub use explain::{SourceState, explain_text};
 pub use histogram::Distribution;
 pub use options::AgentOptions;

@@ -111,7 +111,7 @@ fn add_flows(samples: &mut Samples, snapshot: &Snapshot) {
                 .iter_mut()
                 .zip(cells)
                 .for_each(|(cell, more)| *cell += more);
-            sum.1.add(&flow.latency);
+            sum.1.merge(&flow.latency);
         }
     }
     for (labels, (numbers, latency)) in devices {

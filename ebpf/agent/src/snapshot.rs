@@ -2,11 +2,11 @@
 
 use crate::explain::SourceState;
 use crate::histogram::Distribution;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A host at one moment. Counters only grow from one snapshot to the next.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Snapshot {
     /// Milliseconds since 1970.
     pub taken_ms: u64,
@@ -47,7 +47,7 @@ pub struct Snapshot {
 }
 
 /// A NIC's port.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct NicSeries {
     /// Device.
     pub device: String,
@@ -82,7 +82,7 @@ pub struct NicSeries {
 }
 
 /// What our processes moved over one device and route in one direction.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct FlowSeries {
     /// NIC or disk; empty for memory.
     pub device: String,
@@ -111,7 +111,7 @@ pub struct FlowSeries {
 }
 
 /// TCP connections behind a NIC.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct TcpSeries {
     /// NIC.
     pub device: String,
@@ -124,7 +124,7 @@ pub struct TcpSeries {
 }
 
 /// Packets dropped for one reason.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct DropSeries {
     /// The kernel's word for it.
     pub reason: String,
@@ -133,7 +133,7 @@ pub struct DropSeries {
 }
 
 /// A disk.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct BlockSeries {
     /// Disk.
     pub device: String,
@@ -150,7 +150,7 @@ pub struct BlockSeries {
 }
 
 /// io_uring requests of a program.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct UringSeries {
     /// Program.
     pub program: String,
@@ -159,7 +159,7 @@ pub struct UringSeries {
 }
 
 /// Threads of one name.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct TaskSeries {
     /// Program.
     pub program: String,
@@ -174,7 +174,7 @@ pub struct TaskSeries {
 }
 
 /// Batches of one NIC, peer and tenant.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct BatchSeries {
     /// NIC.
     pub device: String,
@@ -199,7 +199,7 @@ pub struct BatchSeries {
 }
 
 /// One batch that took long, stage by stage.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SlowBatchEntry {
     /// Nanoseconds since boot.
     pub ended_ns: u64,
@@ -232,7 +232,7 @@ pub struct SlowBatchEntry {
 }
 
 /// A process of ours.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ProcessSeries {
     /// Number, as this agent's namespace counts.
     pub pid: u32,
@@ -241,7 +241,7 @@ pub struct ProcessSeries {
 }
 
 /// A probe.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ProbeSeries {
     /// Feature it belongs to.
     pub probe: String,

@@ -71,7 +71,7 @@ impl Totals {
             *number += more;
         }
         self.depth += other.depth;
-        self.latency.add(&other.latency);
+        self.latency.merge(&other.latency);
     }
 }
 

@@ -73,7 +73,7 @@ fn readiness_names_what_is_off_and_why() {
     let rows: Vec<BTreeMap<String, String>> = serde_json::from_str(&text).unwrap();
     let off = rows.iter().find(|row| row["name"] == "nics").unwrap();
     assert_eq!(off["state"], "off");
-    assert!(off["reason"].contains("--no-ebpf"));
+    assert!(off["reason"].contains("--ebpf=false"));
     let (_, text) = fixture.get("/explain", "*/*");
     assert!(text.contains("activity     on"), "{text}");
 }

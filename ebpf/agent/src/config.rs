@@ -1,0 +1,177 @@
+//! Settings of `perigee agent`. Invariant: the defaults are those of [`AgentOptions`].
+
+use crate::options::AgentOptions;
+use perigee_activity::Directory;
+use perigee_flags::{
+    Environment, Flag, FlagError, Kind, LOG_FLAGS, LogSettings, Outcome, Program, Settings,
+};
+use perigee_topology::Roots;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Largest port number.
+const PORT_MAX: i128 = 65_535;
+/// Longest threshold of a slow batch: a minute.
+const SLOW_MS_MAX: i128 = 60_000;
+
+#[rustfmt::skip]
+const FLAGS: &[Flag] = &[
+    Flag::new("host", Kind::Text, "127.0.0.1",
+        "Address of metrics and page; 0.0.0.0 lets other hosts see them"),
+    Flag::new("port", Kind::Int32, "9305", "Port of metrics and page; 0 lets the system choose")
+        .within(0, PORT_MAX),
+    Flag::new("explain", Kind::Bool, "false",
+        "Print what can be seen on this host, what cannot, and what changes that; then end"),
+    Flag::new("format", Kind::Text, "text", "Form of --explain").one_of(&["text", "json"]),
+    Flag::new("ebpf", Kind::Bool, "true", "Use eBPF probes where they are allowed"),
+    Flag::new("slow_ms", Kind::Int64, "10",
+        "List batches of the data plane that take longer, while somebody looks").within(0, SLOW_MS_MAX),
+    Flag::new("measure_costs", Kind::Bool, "false",
+        "Let the kernel measure the probes all the time, not only while somebody looks"),
+    Flag::new("interfaces", Kind::Text, "", "NICs to watch, with commas; empty for all"),
+    Flag::new("state_dir", Kind::Text, AgentOptions::STATE,
+        "Folder that keeps counters over a restart; empty starts from zero"),
+    Flag::new("activity_dir", Kind::Text, "",
+        "Folder with the pages of our processes; empty asks PERIGEE_ACTIVITY_DIR, else /dev/shm/perigee"),
+    Flag::new("sysfs", Kind::Text, "/sys", "The host's /sys, where a container has it"),
+    Flag::new("procfs", Kind::Text, "/proc", "The host's /proc, where a container has it"),
+];
+
+/// The agent as its settings see it.
+pub const AGENT: Program = Program {
+    name: "perigee agent",
+    version: env!("CARGO_PKG_VERSION"),
+    summary: "shows what NICs, disks and shards of this host do: metrics on /metrics, a page on /",
+    variable_prefix: "PERIGEE_AGENT_",
+    tables: &[("Agent", FLAGS), ("Logs", LOG_FLAGS)],
+};
+
+/// Everything a start needs to know.
+#[derive(Clone, Debug)]
+pub struct AgentConfig {
+    /// For the agent itself.
+    pub options: AgentOptions,
+    /// Only print the table of sources.
+    pub explain: Option<Format>,
+    /// Log switches.
+    pub log: LogSettings,
+    /// What the operator should know about these settings.
+    pub warnings: Vec<String>,
+}
+
+/// Form of printed text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// What a start should do.
+#[derive(Debug)]
+pub enum Start {
+    /// Work with this configuration.
+    Serve(Box<AgentConfig>),
+    /// Print this text on standard output and exit with 0.
+    Print(String),
+}
+
+impl AgentConfig {
+    /// Reads the configuration of a start; `arguments` is without the program name.
+    ///
+    /// # Errors
+    /// Any setting that is unknown or unreadable.
+    pub fn load(arguments: &[String], environment: &Environment) -> Result<Start, FlagError> {
+        let settings = match AGENT.load(arguments, environment)? {
+            Outcome::Print(text) => return Ok(Start::Print(text)),
+            Outcome::Run(settings) => settings,
+        };
+        let format = match settings.text("format") {
+            "json" => Format::Json,
+            _ => Format::Text,
+        };
+        Ok(Start::Serve(Box::new(Self {
+            options: options(&settings)?,
+            explain: settings.bool("explain").then_some(format),
+            log: LogSettings::from_settings(&settings),
+            warnings: settings.warnings().to_vec(),
+        })))
+    }
+}
+
+fn options(settings: &Settings) -> Result<AgentOptions, FlagError> {
+    let host = settings.text("host");
+    let address: IpAddr = host.trim_matches(['[', ']']).parse().map_err(|_| {
+        let text = format!("The host `{host}` is no address; write one such as 127.0.0.1 or ::");
+        FlagError::Conflict(text)
+    })?;
+    let names = settings.text("interfaces").split(',').map(str::trim);
+    let defaults = AgentOptions::default();
+    let activity = settings.optional_text("activity_dir").map(Directory::new);
+    Ok(AgentOptions {
+        listen: SocketAddr::new(address, settings.integer("port")),
+        roots: Roots::new(settings.text("sysfs"), settings.text("procfs")),
+        activity: activity.unwrap_or(defaults.activity),
+        state: settings.optional_text("state_dir").map(PathBuf::from),
+        ebpf: settings.bool("ebpf"),
+        slow: Duration::from_millis(settings.integer("slow_ms")),
+        measure_costs: settings.bool("measure_costs"),
+        interfaces: names
+            .filter(|name| !name.is_empty())
+            .map(str::to_owned)
+            .collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(arguments: &[&str]) -> Result<AgentConfig, FlagError> {
+        let arguments: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
+        match AgentConfig::load(&arguments, &Environment::default())? {
+            Start::Serve(config) => Ok(*config),
+            Start::Print(text) => panic!("printed {text}"),
+        }
+    }
+
+    #[test]
+    fn the_table_is_sound_and_its_defaults_are_the_agents() {
+        assert_eq!(AGENT.check(), Vec::<String>::new());
+        let (found, wanted) = (load(&[]).unwrap().options, AgentOptions::default());
+        assert_eq!(found.listen, wanted.listen);
+        assert_eq!((found.state, found.slow), (wanted.state, wanted.slow));
+        assert_eq!(
+            (found.ebpf, found.interfaces),
+            (wanted.ebpf, wanted.interfaces)
+        );
+    }
+
+    #[test]
+    fn settings_reach_the_agent() {
+        let config = load(&[
+            "--host=::1",
+            "--port=0",
+            "--interfaces=eth0, eth1,",
+            "--ebpf=false",
+        ]);
+        let options = config.unwrap().options;
+        assert_eq!(options.listen, "[::1]:0".parse().unwrap());
+        assert_eq!(options.interfaces, ["eth0", "eth1"]);
+        assert!(!options.ebpf);
+    }
+
+    #[test]
+    fn addresses_that_are_none_and_unknown_flags_are_refused() {
+        assert!(
+            load(&["--host=here"])
+                .unwrap_err()
+                .to_string()
+                .contains("`here`")
+        );
+        assert!(load(&["--prot=1"]).is_err());
+        assert!(load(&["--port=70000"]).is_err());
+    }
+}
