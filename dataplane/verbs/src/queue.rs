@@ -1,0 +1,199 @@
+//! Completion queues and reliable connected queue pairs.
+//! Invariant: a queue pair is made through the completion queue that reports for it and keeps that
+//! queue alive, so no completion ever names a queue that is gone.
+
+use std::fmt;
+use std::os::fd::BorrowedFd;
+
+use crate::error::{PostError, VerbsError};
+use crate::limits::{
+    READS_OUTSTANDING_DEFAULT, RETRIES_MAX, SEND_ENTRIES_DEFAULT, TIMEOUT_EXPONENT_DEFAULT,
+    TIMEOUT_EXPONENT_MAX,
+};
+use crate::region::Access;
+use crate::work::{Completion, WorkRequest};
+
+/// Where the ends of work requests arrive. May be polled from any thread; meant for one.
+pub trait CompletionQueue: Send + Sync + fmt::Debug {
+    /// Takes up to `into.len()` completions and returns how many were taken.
+    fn poll(&self, into: &mut [Completion]) -> Result<usize, VerbsError>;
+
+    /// Makes [`CompletionQueue::event_fd`] readable at the next completion, once. Poll again after
+    /// arming: what arrived before does not count.
+    fn arm(&self) -> Result<(), VerbsError>;
+
+    /// Readable after a completion arrived on the armed queue.
+    fn event_fd(&self) -> BorrowedFd<'_>;
+
+    /// Takes the events that made the descriptor readable and returns how many there were.
+    fn drain_events(&self) -> Result<usize, VerbsError>;
+
+    /// Completions the queue can hold. The work requests waiting on all its queue pairs must never
+    /// be more: a queue that overflows is lost.
+    fn entries(&self) -> u32;
+
+    /// A queue pair that reports here, not yet connected.
+    fn queue_pair(&self, options: &QueuePairOptions) -> Result<Box<dyn QueuePair>, VerbsError>;
+}
+
+/// One end of a reliable connection.
+pub trait QueuePair: Send + fmt::Debug {
+    /// Number, unique on the device.
+    fn number(&self) -> u32;
+
+    /// What the peer needs to connect to this end.
+    fn endpoint(&self) -> &Endpoint;
+
+    /// What was granted: never more than asked, and for inline data perhaps less.
+    fn capacity(&self) -> QueuePairCapacity;
+
+    /// Joins this end to `remote`. Both ends have to do it; nothing is sent, so an unreachable peer
+    /// shows only with the first work request.
+    fn connect(&mut self, remote: &Endpoint, options: &ConnectOptions) -> Result<(), VerbsError>;
+
+    /// Hands the requests to the device in order, with one doorbell per [`crate::limits::CHAIN_MAX`].
+    /// On an error the requests before `accepted` are on their way, the others are not.
+    fn post(&mut self, chain: &[WorkRequest<'_>]) -> Result<(), PostError>;
+
+    /// The state as the device sees it now.
+    fn state(&self) -> Result<QueuePairState, VerbsError>;
+
+    /// Moves to the error state: all that waits completes as flushed, nothing new is accepted.
+    fn fail(&mut self) -> Result<(), VerbsError>;
+}
+
+/// What a queue pair is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueuePairOptions {
+    /// Entry of the device's GID table to speak from.
+    pub gid_index: u32,
+    /// Entry of the partition key table.
+    pub partition_index: u16,
+    /// Work requests that may wait.
+    pub send_entries: u32,
+    /// Pieces of one work request.
+    pub pieces: u32,
+    /// Inline bytes wished for; the device may grant less.
+    pub inline_bytes: u32,
+    /// What peers may do through this queue pair, whatever the region allows.
+    pub access: Access,
+}
+
+impl Default for QueuePairOptions {
+    fn default() -> QueuePairOptions {
+        QueuePairOptions {
+            gid_index: 0,
+            partition_index: 0,
+            send_entries: SEND_ENTRIES_DEFAULT,
+            pieces: 1,
+            inline_bytes: 0,
+            access: Access::ALL,
+        }
+    }
+}
+
+/// What a queue pair was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueuePairCapacity {
+    /// Work requests that may wait: posted and not yet covered by a completion.
+    pub send_entries: u32,
+    /// Pieces of one work request.
+    pub pieces: u32,
+    /// Bytes of one inline write.
+    pub inline_bytes: u32,
+}
+
+/// The address of one end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Endpoint {
+    /// Global identifier of the port, in network order.
+    pub gid: [u8; 16],
+    /// Local identifier on InfiniBand; 0 on Ethernet.
+    pub lid: u16,
+    /// Number of the queue pair, 24 bits.
+    pub queue_pair: u32,
+    /// First packet sequence number that this end sends, 24 bits.
+    pub sequence: u32,
+    /// Largest packet payload that this end's port takes, in bytes.
+    pub mtu_bytes: u32,
+}
+
+/// How a connection behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectOptions {
+    /// One attempt waits 4.096 us times 2 to this power for an answer; 1 to 31. Devices round up.
+    pub timeout_exponent: u8,
+    /// Attempts after the first, 0 to 6: 7 is for ever on some devices and therefore refused.
+    pub retries: u8,
+    /// Attempts when the peer is not ready, 0 to 6.
+    pub rnr_retries: u8,
+    /// Reads outstanding at a time; cut to what the device allows.
+    pub reads_outstanding: u8,
+    /// Largest packet payload; the connection takes the least of this and both ends' own.
+    pub mtu_bytes: u32,
+    /// Traffic class (RoCE: DSCP and ECN bits).
+    pub traffic_class: u8,
+    /// Service level (RoCE: priority).
+    pub service_level: u8,
+    /// Routers a packet may pass.
+    pub hop_limit: u8,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> ConnectOptions {
+        ConnectOptions {
+            timeout_exponent: TIMEOUT_EXPONENT_DEFAULT,
+            retries: RETRIES_MAX,
+            rnr_retries: RETRIES_MAX,
+            reads_outstanding: READS_OUTSTANDING_DEFAULT,
+            mtu_bytes: 4096,
+            traffic_class: 0,
+            service_level: 0,
+            hop_limit: 64,
+        }
+    }
+}
+
+impl ConnectOptions {
+    /// Whether a connection with these options gives up some time, and the fields fit their bits.
+    pub(crate) fn check(&self, device: &str) -> Result<(), VerbsError> {
+        let too_much = |what, asked: u8, limit: u8| {
+            Err(VerbsError::TooMuch {
+                device: device.to_owned(),
+                what,
+                asked: u64::from(asked),
+                limit: u64::from(limit),
+            })
+        };
+        if self.timeout_exponent == 0 || self.timeout_exponent > TIMEOUT_EXPONENT_MAX {
+            // Zero means for ever on InfiniBand, which is more than the limit too.
+            return too_much(
+                "Timeout exponent (0 is for ever)",
+                self.timeout_exponent,
+                TIMEOUT_EXPONENT_MAX,
+            );
+        }
+        if self.retries > RETRIES_MAX {
+            return too_much("Number of retries", self.retries, RETRIES_MAX);
+        }
+        if self.rnr_retries > RETRIES_MAX {
+            return too_much(
+                "Number of retries of an unready peer",
+                self.rnr_retries,
+                RETRIES_MAX,
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Where a queue pair is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueuePairState {
+    /// Made, not connected.
+    Unconnected,
+    /// Connected and usable.
+    Connected,
+    /// Failed; can only be dropped.
+    Failed,
+}

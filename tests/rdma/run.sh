@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# Builds the tests that need RDMA devices and runs them in a virtual machine: one start for all of them.
+#
+#   tests/rdma/run.sh [NAME...]    those of programs.txt, or only the ones named
+#   tests/rdma/run.sh --install    only install what the machine needs
+#
+# Exit status: 0 if all passed, 1 if one failed, 125 if the machine could not be started.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+readonly FOLDER=tests/rdma
+readonly TARGET=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+export CARGO_TARGET_DIR=$TARGET
+readonly WORK=$TARGET/rdma-vm
+# Enough for two engines with two rails each.
+readonly RAILS=4
+# An emulated machine on a busy host is slow; a machine that hangs ends here.
+readonly LIMIT_S=${PERIGEE_VM_LIMIT_S:-1200}
+
+fail() {
+    printf 'rdma: %s\n' "$@" >&2
+    exit 125
+}
+
+missing_packages() {
+    local pair
+    for pair in qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cpio xz:xz-utils \
+        modprobe:kmod setpriv:util-linux rdma:iproute2 cc:gcc python3:python3; do
+        PATH=$PATH:/usr/sbin:/sbin command -v "${pair%%:*}" >/dev/null || echo "${pair##*:}"
+    done
+    [ -e /usr/include/infiniband/verbs.h ] || echo libibverbs-dev
+    ls /usr/lib/*/libibverbs/librxe-rdmav*.so >/dev/null 2>&1 || echo ibverbs-providers
+}
+
+install_packages() {
+    local packages as_root=()
+    packages=$(missing_packages | sort -u | tr '\n' ' ')
+    [ -n "${packages// /}" ] || return 0
+    command -v apt-get >/dev/null || fail "please install: $packages"
+    [ "$(id -u)" = 0 ] || as_root=(sudo)
+    echo "rdma: installing $packages"
+    # The lists are read anew: the kernel's package changes its name with each update.
+    "${as_root[@]}" apt-get update -qq
+    # shellcheck disable=SC2086  # one word per package
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+        $packages >/dev/null 2>&1 || fail "apt could not install: $packages"
+}
+
+# Prints NAME, guests, kind and the rest of each line of programs.txt that is asked for.
+chosen_programs() { # NAME...
+    local name guests kind rest
+    while read -r name guests kind rest; do
+        case $name in '' | '#'*) continue ;; esac
+        [ $# = 0 ] || [[ " $* " = *" $name "* ]] || continue
+        printf '%s %s %s %s\n' "$name" "$guests" "$kind" "$rest"
+    done <"$FOLDER/programs.txt"
+}
+
+# Builds one test binary and prints its path.
+build_test() { # CARGO_ARGUMENTS...
+    cargo test --locked --no-run --quiet --message-format=json-render-diagnostics "$@" |
+        python3 -c '
+import json, sys
+found = [m["executable"] for m in map(json.loads, sys.stdin) if m.get("executable")]
+print(found[-1])'
+}
+
+# Writes for each number of guests the commands that they run, one a line behind its name.
+write_lists() { # NAME...
+    local name guests kind rest binary arguments
+    rm -f "$WORK"/list.*
+    while read -r name guests kind rest; do
+        case $kind in
+            test)
+                arguments=--test-threads=1
+                [[ $rest != *" -- "* ]] || arguments="$arguments ${rest#* -- }"
+                # shellcheck disable=SC2086  # cargo's arguments
+                binary=$(build_test ${rest%% -- *})
+                echo "$name $binary $arguments" >>"$WORK/list.$guests"
+                ;;
+            run) echo "$name $rest" >>"$WORK/list.$guests" ;;
+            *) fail "programs.txt: $name is neither test nor run" ;;
+        esac
+    done < <(chosen_programs "$@")
+}
+
+install_packages
+[ "${1:-}" != --install ] || exit 0
+mkdir -p "$WORK"
+"$FOLDER/vm.sh" --prepare &
+prepared=$!
+write_lists "$@"
+wait $prepared || fail "the machine could not be prepared"
+ls "$WORK"/list.* >/dev/null 2>&1 || fail "no program of programs.txt is called $*"
+status=0
+for list in "$WORK"/list.*; do
+    "$FOLDER/vm.sh" --hosts "${list##*.}" --rails "$RAILS" --limit "$LIMIT_S" --retries 1 \
+        --share "$WORK" -- bash "$FOLDER/guest.sh" "$list" || status=$?
+done
+exit $status
