@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what building and testing needs and is missing; says nothing when all is there.
 # Debian and Ubuntu packages through apt (with sudo unless root), Python tools into target/venv-build.
-# --without-nextest leaves out what only tests need; --for-bench adds memcached, --with-deny cargo-deny.
+# --without-nextest and --for-bench leave out what only tests need; --for-bench adds memcached, --with-deny cargo-deny.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -10,6 +10,8 @@ readonly REQUIREMENTS=tools/requirements.txt
 readonly NEXTEST_VERSION=0.9.143
 readonly DENY_VERSION=0.20.2
 readonly PURPOSE=${1:-}
+# Packages that start a service of their own, as package:service.
+readonly SERVICES="memcached:memcached etcd-server:etcd redis-server:redis-server"
 
 fail() {
     printf 'setup: %s\n' "$@" >&2
@@ -23,18 +25,30 @@ missing_packages() {
         command -v "${pair%%:*}" >/dev/null || echo "${pair##*:}"
     done
     [ -e /usr/include/stdio.h ] || echo libc6-dev
+    # The layouts of our own verbs structures are tested against these headers.
+    [ -e /usr/include/infiniband/verbs.h ] || [ "$PURPOSE" = --without-nextest ] || echo libibverbs-dev
     PATH="$PATH:/usr/sbin:/sbin" command -v ip >/dev/null || echo iproute2
     python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
-    [ "$PURPOSE" != --for-bench ] || command -v memcached >/dev/null || echo memcached
+    case $PURPOSE in
+        --without-nextest) ;;
+        --for-bench) command -v memcached >/dev/null || echo memcached ;;
+        *)
+            command -v etcd >/dev/null || echo etcd-server
+            command -v redis-server >/dev/null || echo redis-server
+            ;;
+    esac
 }
 
-# The package starts a memcached of its own, which nothing here wants and which would disturb the measuring.
-stop_packaged_memcached() {
+# Stops a service that a package has just started: nothing here wants it, and it would disturb the measuring.
+# Usage: stop_service NAME [sudo]
+stop_service() {
+    local name=$1
+    shift
     if [ -d /run/systemd/system ]; then
-        "$@" systemctl disable --quiet --now memcached
-    elif [ -x /etc/init.d/memcached ]; then
-        "$@" /etc/init.d/memcached stop >/dev/null && "$@" update-rc.d memcached disable >/dev/null
-    fi || fail "The memcached service could not be disabled; do it by hand, then run this again."
+        "$@" systemctl disable --quiet --now "$name"
+    elif [ -x "/etc/init.d/$name" ]; then
+        "$@" "/etc/init.d/$name" stop >/dev/null && "$@" update-rc.d "$name" disable >/dev/null
+    fi || fail "The service $name could not be disabled; do it by hand, then run this again."
 }
 
 install_packages() {
@@ -55,9 +69,12 @@ install_packages() {
             "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
                 apt-get install -y -qq --no-install-recommends $packages >/dev/null; } ||
         fail "apt could not install: $packages" "Connect to a Debian mirror, or install them by hand."
-    case " $packages " in
-        *" memcached "*) stop_packaged_memcached "${as_root[@]}" ;;
-    esac
+    local pair
+    for pair in $SERVICES; do
+        case " $packages " in
+            *" ${pair%%:*} "*) stop_service "${pair##*:}" "${as_root[@]}" ;;
+        esac
+    done
 }
 
 check_rust() {

@@ -6,11 +6,12 @@
 use std::path::{Path, PathBuf};
 
 use flatbuffers::FlatBufferBuilder;
+use perigee_discovery::handshake::frame::{Frame, Kind as PeerKind};
 use perigee_schemas::frame::{HEADER_BYTES, Header, Kind};
 use perigee_schemas::object::{Location, Placement, PlacementArgs, Segment, SegmentArgs};
 use perigee_schemas::session::{Hello, Role, encode_failure};
 use perigee_schemas::transfer::{self, Direction, Piece};
-use perigee_schemas::{Identity, Status, master as rpc};
+use perigee_schemas::{Identity, Status, engine, master as rpc};
 
 type Builder = FlatBufferBuilder<'static>;
 
@@ -39,8 +40,41 @@ fn main() -> std::io::Result<()> {
         write(&corpus, "session", name, &frame[HEADER_BYTES..])?;
         write(&corpus, "frame", name, &frame)?;
     }
-    Ok(())
+    for (name, kind, json) in DOCUMENTS {
+        write(&corpus, "document", name, json.as_bytes())?;
+        let frame = Frame::new(kind, json.to_owned());
+        write(&corpus, "handshake", name, &frame.encode())?;
+    }
+    let untyped = Frame {
+        typed: false,
+        ..Frame::new(PeerKind::Connection, CONNECTION.to_owned())
+    };
+    write(&corpus, "handshake", "untyped", &untyped.encode())
 }
+
+/// A connection message with all fields.
+const CONNECTION: &str = r#"{"local_nic_path":"h:1@mlx5_0","peer_nic_path":"p:2@mlx5_1",
+"local_lid":3,"local_gid":"fe:80","qp_num":[7,4294967295],"reply_msg":"","ready_ack":true,
+"payload":"x","new":[null]}"#;
+const TCP_SEGMENT: &str = r#"{"buffers":[{"addr":140373959634960,"length":2147483648,
+"name":"h:1"}],"name":"h:1","protocol":"tcp","rdma_server_name":"","tcp_data_host":"127.0.0.1",
+"tcp_data_port":16233,"tcp_proto_version":2,"timestamp":"2026-11-21 12:06:54.945639"}"#;
+const RDMA_SEGMENT: &str = r#"{"name":"h:1","protocol":"rdma",
+"devices":[{"name":"mlx5_0","lid":3,"gid":"fe:80"}],
+"buffers":[{"name":"cpu:0","addr":4096,"length":8192,"rkey":[1],"lkey":[7]}],
+"priority_matrix":{"cpu:0":[["mlx5_0"],[]]},
+"perigee":{"version":1,"epoch":"0123","data_endpoint":"h:2","rails":[{}]},"other":1}"#;
+/// One of each document and message, with the kind of the frame it travels in.
+const DOCUMENTS: [(&str, PeerKind, &str); 4] = [
+    ("connection", PeerKind::Connection, CONNECTION),
+    ("tcp_segment", PeerKind::Metadata, TCP_SEGMENT),
+    ("rdma_segment", PeerKind::Metadata, RDMA_SEGMENT),
+    (
+        "notify",
+        PeerKind::Notify,
+        r#"{"name":"a","notify_msg":"b"}"#,
+    ),
+];
 
 fn write(corpus: &Path, decoder: &str, name: &str, bytes: &[u8]) -> std::io::Result<()> {
     let folder = corpus.join(decoder);
@@ -247,6 +281,36 @@ fn slice() -> Vec<u8> {
         ..Default::default()
     };
     let root = transfer::SliceRequest::create(&mut b, &arguments);
+    finished(b, root)
+}
+
+fn moved() -> Vec<u8> {
+    let mut b = Builder::new();
+    let pieces = Some(b.create_vector(&[engine::Piece::new(4096, 64)]));
+    let arguments = engine::MoveRequestArgs {
+        direction: engine::Direction::Write,
+        epoch: 7,
+        pieces,
+        ..Default::default()
+    };
+    let root = engine::MoveRequest::create(&mut b, &arguments);
+    finished(b, root)
+}
+
+fn moved() -> Vec<u8> {
+    let mut b = Builder::new();
+    let pieces = [
+        engine::Piece::new(4096, 64),
+        engine::Piece::new(u64::MAX, 2),
+    ];
+    let arguments = engine::MoveRequestArgs {
+        direction: engine::Direction::Write,
+        epoch: 9,
+        pieces: Some(b.create_vector(&pieces)),
+        checksum: Some(b.create_vector(&[1u32, 2])),
+        ..Default::default()
+    };
+    let root = engine::MoveRequest::create(&mut b, &arguments);
     finished(b, root)
 }
 

@@ -5,10 +5,15 @@ use crate::store::{Change, MetadataStore};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{RawQuery, State};
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use std::time::Duration;
+
+/// With this header a record lives only so many seconds, unless it is written again. The answer
+/// repeats it, which tells a client that this service knows it: Mooncake's do not.
+const LIFE: &str = "perigee-life-seconds";
 
 /// All routes of the service.
 pub(crate) fn router(store: MetadataStore) -> Router {
@@ -48,10 +53,13 @@ async fn read(
 async fn write(
     State(store): State<MetadataStore>,
     RawQuery(query): RawQuery,
+    headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, KeyError> {
     let key = key_of_query(query.as_deref())?;
-    Ok(match store.put(key, &body) {
+    let life = headers.get(LIFE);
+    let seconds = life.and_then(|life| life.to_str().ok()?.parse().ok());
+    let mut answer = match store.put(key, &body, seconds.map(Duration::from_secs)) {
         Ok(Change::Updated) => "metadata updated".into_response(),
         Ok(Change::Unchanged) => "metadata unchanged".into_response(),
         Err(_full) => {
@@ -61,7 +69,11 @@ async fn write(
             );
             (StatusCode::INSUFFICIENT_STORAGE, "metadata store is full").into_response()
         }
-    })
+    };
+    if let Some(life) = life.filter(|_| seconds.is_some()) {
+        answer.headers_mut().insert(LIFE, life.clone());
+    }
+    Ok(answer)
 }
 
 async fn remove(

@@ -1,9 +1,10 @@
 //! The records. Invariant: the byte total is exactly the sum over all records, and stays within
-//! its limit.
+//! its limit; a record whose life has ended is not seen any more.
 
-use crate::limits::{RECORDS_MAX, TOTAL_BYTES_MAX};
+use crate::limits::{LIFE_MAX, RECORDS_MAX, SWEEP_INTERVAL, TOTAL_BYTES_MAX};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// What a write did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,27 +27,82 @@ pub struct MetadataStore {
 
 #[derive(Debug, Default)]
 struct Records {
-    bodies: HashMap<Vec<u8>, Arc<[u8]>>,
+    records: HashMap<Vec<u8>, Record>,
     total_bytes: usize,
+    swept: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Record {
+    body: Arc<[u8]>,
+    /// None = lives until it is removed.
+    ends: Option<Instant>,
+}
+
+impl Record {
+    fn lives(&self, now: Instant) -> bool {
+        self.ends.is_none_or(|ends| now < ends)
+    }
+}
+
+impl Records {
+    fn remove(&mut self, key: &[u8]) -> Option<Record> {
+        let removed = self.records.remove(key)?;
+        self.total_bytes -= key.len() + removed.body.len();
+        Some(removed)
+    }
+
+    /// Removes what has ended, if that was not done a moment ago.
+    fn sweep(&mut self, now: Instant) {
+        let recent = |swept: Instant| now.duration_since(swept) < SWEEP_INTERVAL;
+        if self.swept.is_some_and(recent) {
+            return;
+        }
+        self.swept = Some(now);
+        let total_bytes = &mut self.total_bytes;
+        self.records.retain(|key, record| {
+            let lives = record.lives(now);
+            if !lives {
+                *total_bytes -= key.len() + record.body.len();
+            }
+            lives
+        });
+    }
 }
 
 impl MetadataStore {
     /// Body of a record.
     #[must_use]
     pub fn get(&self, key: &[u8]) -> Option<Arc<[u8]>> {
-        self.lock().bodies.get(key).cloned()
+        let now = Instant::now();
+        let records = self.lock();
+        let record = records.records.get(key)?;
+        record.lives(now).then(|| Arc::clone(&record.body))
     }
 
-    /// Writes a record; the last body wins.
+    /// Writes a record; the last body wins. With a life (at most [`LIFE_MAX`]), the record is gone
+    /// when it was not written again for that long.
     ///
     /// # Errors
     /// There are too many records or bytes.
-    pub fn put(&self, key: Vec<u8>, body: &[u8]) -> Result<Change, StoreFull> {
+    pub fn put(
+        &self,
+        key: Vec<u8>,
+        body: &[u8],
+        life: Option<Duration>,
+    ) -> Result<Change, StoreFull> {
+        let now = Instant::now();
+        let ends = life.map(|life| now + life.min(LIFE_MAX));
         let mut records = self.lock();
-        let old_bytes = match records.bodies.get(&key) {
-            Some(old) if **old == *body => return Ok(Change::Unchanged),
-            Some(old) => key.len() + old.len(),
-            None if records.bodies.len() >= RECORDS_MAX => return Err(StoreFull),
+        records.sweep(now);
+        let count = records.records.len();
+        let old_bytes = match records.records.get_mut(&key) {
+            Some(old) if *old.body == *body => {
+                old.ends = ends;
+                return Ok(Change::Unchanged);
+            }
+            Some(old) => key.len() + old.body.len(),
+            None if count >= RECORDS_MAX => return Err(StoreFull),
             None => 0,
         };
         let total_bytes = records.total_bytes - old_bytes + key.len() + body.len();
@@ -54,18 +110,15 @@ impl MetadataStore {
             return Err(StoreFull);
         }
         records.total_bytes = total_bytes;
-        records.bodies.insert(key, body.into());
+        let body = body.into();
+        records.records.insert(key, Record { body, ends });
         Ok(Change::Updated)
     }
 
     /// Removes a record; true when there was one.
     pub fn remove(&self, key: &[u8]) -> bool {
-        let mut records = self.lock();
-        let removed = records.bodies.remove(key);
-        if let Some(body) = &removed {
-            records.total_bytes -= key.len() + body.len();
-        }
-        removed.is_some()
+        let removed = self.lock().remove(key);
+        removed.is_some_and(|record| record.lives(Instant::now()))
     }
 
     /// Removes the segment and address records of a client that expired, by segment name;
@@ -81,7 +134,10 @@ impl MetadataStore {
     /// Number of records.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.lock().bodies.len()
+        let now = Instant::now();
+        let records = self.lock();
+        let lives = |record: &&Record| record.lives(now);
+        records.records.values().filter(lives).count()
     }
 
     /// True without records.
@@ -113,9 +169,9 @@ mod tests {
     #[test]
     fn last_body_wins_and_bytes_are_counted() {
         let store = MetadataStore::default();
-        assert_eq!(store.put(b"a".to_vec(), b"12"), Ok(Change::Updated));
-        assert_eq!(store.put(b"a".to_vec(), b"12"), Ok(Change::Unchanged));
-        assert_eq!(store.put(b"a".to_vec(), b"345"), Ok(Change::Updated));
+        assert_eq!(store.put(b"a".to_vec(), b"12", None), Ok(Change::Updated));
+        assert_eq!(store.put(b"a".to_vec(), b"12", None), Ok(Change::Unchanged));
+        assert_eq!(store.put(b"a".to_vec(), b"345", None), Ok(Change::Updated));
         assert_eq!(store.get(b"a").as_deref(), Some(&b"345"[..]));
         assert_eq!(store.lock().total_bytes, 4);
         assert!(store.remove(b"a") && !store.remove(b"a"));
@@ -126,10 +182,34 @@ mod tests {
     #[test]
     fn a_full_store_refuses_new_bytes_and_keeps_the_old() {
         let store = MetadataStore::default();
-        store.put(b"a".to_vec(), b"1").unwrap();
+        store.put(b"a".to_vec(), b"1", None).unwrap();
         store.lock().total_bytes = TOTAL_BYTES_MAX - 1;
-        assert_eq!(store.put(b"bb".to_vec(), b"2"), Err(StoreFull));
-        assert_eq!(store.put(b"a".to_vec(), b"2"), Ok(Change::Updated));
+        assert_eq!(store.put(b"bb".to_vec(), b"2", None), Err(StoreFull));
+        assert_eq!(store.put(b"a".to_vec(), b"2", None), Ok(Change::Updated));
+    }
+
+    #[test]
+    fn a_record_whose_life_has_ended_is_gone_with_its_bytes() {
+        let store = MetadataStore::default();
+        let ended = Some(Duration::ZERO);
+        store.put(b"a".to_vec(), b"1", ended).unwrap();
+        store.put(b"b".to_vec(), b"2", Some(LIFE_MAX)).unwrap();
+        assert_eq!((store.get(b"a"), store.len()), (None, 1));
+        assert!(!store.remove(b"a"));
+        store.put(b"a".to_vec(), b"1", ended).unwrap();
+        store.lock().swept = None;
+        store.put(b"c".to_vec(), b"3", None).unwrap();
+        assert_eq!(store.lock().total_bytes, 4);
+    }
+
+    #[test]
+    fn the_same_body_again_gives_a_record_new_life() {
+        let store = MetadataStore::default();
+        let ended = Some(Duration::ZERO);
+        store.put(b"a".to_vec(), b"1", ended).unwrap();
+        store.lock().swept = Some(Instant::now() + LIFE_MAX);
+        assert_eq!(store.put(b"a".to_vec(), b"1", None), Ok(Change::Unchanged));
+        assert!(store.get(b"a").is_some());
     }
 
     #[test]
@@ -140,7 +220,7 @@ mod tests {
             "mooncake/rpc_meta/h:1",
             "mooncake/ram/h:2",
         ] {
-            store.put(key.into(), b"{}").unwrap();
+            store.put(key.into(), b"{}", None).unwrap();
         }
         assert_eq!(store.remove_client("", "h:1"), 2);
         assert_eq!(store.remove_client("", "h:1"), 0);

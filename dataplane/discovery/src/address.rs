@@ -1,0 +1,137 @@
+//! `host:port` texts, and the addresses behind them. Invariant: a look-up ends by its deadline,
+//! although the system's resolver knows none: it gets a thread, and only so many of those exist.
+
+use crate::limits::{LOOK_UPS_MAX, NAME_BYTES_MAX};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc::sync_channel;
+use std::thread::Builder;
+use std::time::{Duration, Instant};
+
+/// Look-ups whose thread still runs.
+static LOOK_UPS: AtomicUsize = AtomicUsize::new(0);
+
+/// Host and port of `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address.
+pub(crate) fn split(text: &str) -> Option<(&str, Option<u16>)> {
+    if text.len() > NAME_BYTES_MAX {
+        return None;
+    }
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (host, after) = rest.split_once(']')?;
+            let port = match after {
+                "" => None,
+                _ => Some(after.strip_prefix(':')?),
+            };
+            (host, port)
+        }
+        None if text.matches(':').count() > 1 => (text, None),
+        None => match text.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        },
+    };
+    let port = match port {
+        Some(digits) => Some(digits.parse().ok().filter(|port| *port != 0)?),
+        None => None,
+    };
+    let usable = !host.is_empty() && !host.contains(|c: char| c.is_whitespace() || c == '/');
+    usable.then_some((host, port))
+}
+
+/// All addresses of a host name or literal address, resolved before `deadline`.
+///
+/// # Errors
+/// The name has no address or the resolver does not answer in time; in words.
+pub fn resolve(host: &str, port: u16, deadline: Instant) -> Result<Vec<SocketAddr>, String> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(address, port)]);
+    }
+    let slot = LookUp::start().ok_or("too many names are being looked up")?;
+    let (answer, wait) = sync_channel(1);
+    let name = host.to_owned();
+    let look_up = move || {
+        let found = (name.as_str(), port).to_socket_addrs();
+        let found = found.map(Iterator::collect::<Vec<_>>);
+        // The caller may have given up.
+        let _ = answer.send(found);
+        drop(slot);
+    };
+    Builder::new()
+        .name("perigee-name".to_owned())
+        .spawn(look_up)
+        .map_err(|error| error.to_string())?;
+    let left = deadline.saturating_duration_since(Instant::now());
+    match wait.recv_timeout(left) {
+        Ok(Ok(addresses)) if addresses.is_empty() => Err("it has no address".to_owned()),
+        Ok(Ok(addresses)) => Ok(addresses),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("the resolver did not answer in time".to_owned()),
+    }
+}
+
+/// Time of `left` untried things that one of them may take until `deadline`.
+pub(crate) fn share(deadline: Instant, left: usize) -> Duration {
+    let time = deadline.saturating_duration_since(Instant::now());
+    time / u32::try_from(left.max(1)).unwrap_or(u32::MAX)
+}
+
+struct LookUp;
+
+impl LookUp {
+    fn start() -> Option<Self> {
+        if LOOK_UPS.fetch_add(1, SeqCst) < LOOK_UPS_MAX {
+            return Some(Self);
+        }
+        LOOK_UPS.fetch_sub(1, SeqCst);
+        None
+    }
+}
+
+impl Drop for LookUp {
+    fn drop(&mut self) {
+        LOOK_UPS.fetch_sub(1, SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_and_ports_are_told_apart() {
+        for (text, expected) in [
+            ("host", Some(("host", None))),
+            ("host:1", Some(("host", Some(1)))),
+            ("10.0.0.1:17001", Some(("10.0.0.1", Some(17_001)))),
+            ("[fe80::1]:7", Some(("fe80::1", Some(7)))),
+            ("[::1]", Some(("::1", None))),
+            ("fe80::1", Some(("fe80::1", None))),
+            ("", None),
+            (":1", None),
+            ("host:", None),
+            ("host:0", None),
+            ("host:65536", None),
+            ("[::1", None),
+            ("[::1]x", None),
+            ("a b:1", None),
+        ] {
+            assert_eq!(split(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn literal_addresses_need_no_resolver() {
+        let past = Instant::now();
+        assert_eq!(
+            resolve("::1", 5, past),
+            Ok(vec!["[::1]:5".parse().unwrap()])
+        );
+    }
+
+    #[test]
+    fn a_name_without_address_is_an_error() {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        assert!(resolve("no-such-host.invalid", 1, deadline).is_err());
+    }
+}

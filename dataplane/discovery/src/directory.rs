@@ -1,0 +1,271 @@
+//! Where engines say what they offer and find what others offer.
+//!
+//! Invariant: an entry of this process lives only as long as the process: it goes when the
+//! directory closes, and where the metadata server can, soon after the process died.
+
+mod backend;
+mod cache;
+mod claim;
+mod etcd;
+mod gateway;
+mod http;
+mod keeper;
+mod redis;
+mod web;
+
+use crate::address::split;
+use crate::document::{self, SegmentDocument};
+use crate::error::DiscoveryError;
+use crate::handshake::HandshakeClient;
+use crate::message::RpcMeta;
+use crate::settings::Settings;
+use backend::Server;
+use cache::Cache;
+use keeper::Keeper;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Name that stands for "no server, ask the peer".
+const PEER_TO_PEER: &str = "P2PHANDSHAKE";
+
+/// Documents of segments and places of engines. Cheap to clone, usable from any thread; the last
+/// clone that is dropped closes it.
+#[derive(Clone, Debug)]
+pub struct Directory {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    settings: Settings,
+    handshake: HandshakeClient,
+    /// Without one, peers are asked.
+    keeper: Option<Keeper>,
+    cache: Cache,
+    own: Mutex<Option<Arc<SegmentDocument>>>,
+}
+
+impl Directory {
+    /// Chooses the backend that `metadata_server` names; talks to nobody yet.
+    ///
+    /// # Errors
+    /// The text names no backend, or one with an unusable address.
+    pub fn open(metadata_server: &str, settings: Settings) -> Result<Self, DiscoveryError> {
+        let given = metadata_server.trim();
+        let keeper = if given.eq_ignore_ascii_case(PEER_TO_PEER) {
+            None
+        } else {
+            let server = Server::open(given, &settings)?;
+            Some(Keeper::new(server, settings.entry_life))
+        };
+        Ok(Self {
+            inner: Arc::new(Inner {
+                handshake: HandshakeClient::new(&settings),
+                cache: Cache::new(&settings),
+                keeper,
+                settings,
+                own: Mutex::default(),
+            }),
+        })
+    }
+
+    /// Peers are asked themselves, by names like `host:port`.
+    pub fn is_peer_to_peer(&self) -> bool {
+        self.inner.keeper.is_none()
+    }
+
+    /// Says where this engine's handshake is served. An engine that is gone loses its name to
+    /// this one. In P2P mode there is nothing to say.
+    ///
+    /// # Errors
+    /// A living engine has the name, the name is empty or too long, or the metadata server fails.
+    pub fn publish_rpc(&self, name: &str, meta: &RpcMeta) -> Result<(), DiscoveryError> {
+        let Some(keeper) = &self.inner.keeper else {
+            return Ok(());
+        };
+        document::name("name", name).map_err(|error| unusable(name, error))?;
+        let keys = self.keys(name);
+        claim::check(keeper.server(), &keys, name, meta, &self.inner.handshake)?;
+        keeper.reclaim([&keys.rpc_meta, &keys.segment]);
+        keeper.publish(&keys.rpc_meta, meta.encode())
+    }
+
+    /// Says what this engine offers; again after each change. In P2P mode the document is only
+    /// kept, for the handshake to show.
+    ///
+    /// # Errors
+    /// The document breaks a limit, another engine has taken the name meanwhile, or the metadata
+    /// server fails; then the document published before remains.
+    pub fn publish(&self, document: &SegmentDocument) -> Result<(), DiscoveryError> {
+        let json = document.encode();
+        SegmentDocument::decode(json.as_bytes()).map_err(|error| DiscoveryError::Document {
+            name: document.name.clone(),
+            error,
+        })?;
+        if let Some(keeper) = &self.inner.keeper {
+            keeper.publish(&self.keys(&document.name).segment, json)?;
+        }
+        *self.own_slot() = Some(Arc::new(document.clone()));
+        Ok(())
+    }
+
+    /// The document published last.
+    pub fn own(&self) -> Option<Arc<SegmentDocument>> {
+        self.own_slot().clone()
+    }
+
+    /// The document of a segment, from the cache if it may come from there.
+    ///
+    /// # Errors
+    /// Nobody registered it, its engine or the metadata server does not answer, or what they
+    /// answer is no document.
+    pub fn segment(&self, name: &str) -> Result<Arc<SegmentDocument>, DiscoveryError> {
+        if let Some(own) = self.own().filter(|own| own.name == name) {
+            return Ok(own);
+        }
+        if let Some(fresh) = self.inner.cache.fresh(name) {
+            return Ok(fresh);
+        }
+        match self.reload(name) {
+            // An old document is better than none while the server is away; a name that is gone
+            // is gone.
+            Err(error) if !matches!(error, DiscoveryError::NotFound { .. }) => {
+                self.inner.cache.any(name).ok_or(error)
+            }
+            other => other,
+        }
+    }
+
+    /// The document of a segment as it is now, for example after a transfer failed.
+    ///
+    /// # Errors
+    /// As [`Directory::segment`].
+    pub fn reload(&self, name: &str) -> Result<Arc<SegmentDocument>, DiscoveryError> {
+        let fetched = match &self.inner.keeper {
+            None => self.ask_peer(name),
+            Some(keeper) => self.fetch(keeper.server(), name),
+        };
+        match fetched {
+            Ok(document) => {
+                let document = Arc::new(document);
+                self.inner.cache.keep(name, &document);
+                Ok(document)
+            }
+            Err(error) => {
+                if matches!(error, DiscoveryError::NotFound { .. }) {
+                    self.inner.cache.forget(name);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Drops a document from the cache.
+    pub fn forget(&self, name: &str) {
+        self.inner.cache.forget(name);
+    }
+
+    /// Where an engine's handshake is served. In P2P mode its name says it.
+    ///
+    /// # Errors
+    /// Nobody registered the name, it is no `host:port`, or the metadata server fails.
+    pub fn rpc_meta(&self, name: &str) -> Result<RpcMeta, DiscoveryError> {
+        let Some(keeper) = &self.inner.keeper else {
+            return self.place_in_name(name);
+        };
+        let server = keeper.server();
+        let found = server.get(&self.keys(name).rpc_meta)?;
+        let json = found.ok_or_else(|| not_found(name, server))?;
+        RpcMeta::decode(&json).map_err(|error| unusable(name, error))
+    }
+
+    /// Takes this process's entries back and ends the signs of life. Bounded in time even when
+    /// the metadata server is away; then its entries expire by themselves if it can do that.
+    pub fn close(&self) {
+        self.inner.close();
+    }
+
+    fn own_slot(&self) -> MutexGuard<'_, Option<Arc<SegmentDocument>>> {
+        self.inner
+            .own
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keys(&self, name: &str) -> Keys {
+        Keys::of(&self.inner.settings.cluster, name)
+    }
+
+    fn fetch(&self, server: &Server, name: &str) -> Result<SegmentDocument, DiscoveryError> {
+        let found = server.get(&self.keys(name).segment)?;
+        let json = found.ok_or_else(|| not_found(name, server))?;
+        SegmentDocument::decode(&json).map_err(|error| unusable(name, error))
+    }
+
+    fn ask_peer(&self, name: &str) -> Result<SegmentDocument, DiscoveryError> {
+        let place = self.place_in_name(name)?;
+        let own = self.own().unwrap_or_default();
+        Ok(self.inner.handshake.metadata(&place, &own)?)
+    }
+
+    fn place_in_name(&self, name: &str) -> Result<RpcMeta, DiscoveryError> {
+        let (host, port) = split(name).ok_or_else(|| DiscoveryError::Setting {
+            name: "segment name",
+            value: name.to_owned(),
+            reason: "with P2PHANDSHAKE it is host:port of the peer".to_owned(),
+        })?;
+        let port = port.unwrap_or(self.inner.settings.handshake_port);
+        Ok(RpcMeta::new(host, port))
+    }
+}
+
+impl Inner {
+    fn close(&self) {
+        if let Some(keeper) = &self.keeper {
+            keeper.close();
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// The two records of one engine.
+#[derive(Debug)]
+struct Keys {
+    segment: String,
+    rpc_meta: String,
+}
+
+impl Keys {
+    fn of(cluster: &str, name: &str) -> Self {
+        let prefix = match cluster {
+            "" => "mooncake/".to_owned(),
+            cluster if cluster.ends_with('/') => format!("mooncake/{cluster}"),
+            cluster => format!("mooncake/{cluster}/"),
+        };
+        Self {
+            segment: format!("{prefix}ram/{name}"),
+            rpc_meta: format!("{prefix}rpc_meta/{name}"),
+        }
+    }
+}
+
+fn not_found(name: &str, server: &Server) -> DiscoveryError {
+    DiscoveryError::NotFound {
+        name: name.to_owned(),
+        server: server.shown().to_owned(),
+    }
+}
+
+fn unusable(name: &str, error: crate::DocumentError) -> DiscoveryError {
+    DiscoveryError::Document {
+        name: name.to_owned(),
+        error,
+    }
+}
+
+#[cfg(test)]
+mod tests;

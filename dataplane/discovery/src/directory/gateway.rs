@@ -1,0 +1,174 @@
+//! etcd's JSON gateway: each call of its API is a POST, on whichever endpoint answers.
+//!
+//! The gateway is part of every etcd since 3.4 and on by default. Using it needs no protobuf
+//! compiler, no gRPC stack and no second runtime inside the processes of others; the six calls
+//! needed here are plain requests and answers.
+//! Invariant: an endpoint that does not answer or has no leader costs its share of the deadline,
+//! then the next one is asked; an answer of the cluster is final.
+
+use super::web::{Answer, Web};
+use crate::address::{share, split};
+use crate::limits::ENDPOINTS_MAX;
+use serde_json::Value;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use ureq::http::{Method, Request};
+
+/// Port of an endpoint without one.
+const PORT: u16 = 2379;
+/// gRPC's number for a thing that does not exist.
+const CODE_NOT_FOUND: u64 = 5;
+
+/// Why the cluster did not do as asked.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// The lease (or what else was named) does not exist.
+    Missing,
+    /// Anything else, in words.
+    Other(String),
+}
+
+impl Refusal {
+    pub(super) fn words(self) -> String {
+        match self {
+            Self::Missing => "the lease has expired".to_owned(),
+            Self::Other(words) => words,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Gateway {
+    /// `http://host:port` of each endpoint.
+    endpoints: Vec<String>,
+    /// The one that answered last.
+    preferred: AtomicUsize,
+    limit: Duration,
+    web: Web,
+}
+
+impl Gateway {
+    /// Endpoints of a list with commas or semicolons. `None` = it is no such list.
+    pub(super) fn new(list: &str, limit: Duration) -> Option<Self> {
+        let endpoints: Option<Vec<String>> = list.split([',', ';']).map(endpoint).collect();
+        let endpoints = endpoints.filter(|endpoints| endpoints.len() <= ENDPOINTS_MAX)?;
+        Some(Self {
+            endpoints,
+            preferred: AtomicUsize::new(0),
+            limit,
+            web: Web::new(),
+        })
+    }
+
+    /// Calls `path` of the API with a body; the answer is JSON.
+    pub(super) fn call(&self, path: &str, body: &Value) -> Result<Value, Refusal> {
+        let deadline = Instant::now() + self.limit;
+        let count = self.endpoints.len();
+        let first = self.preferred.load(Relaxed);
+        let mut failures = Vec::new();
+        for step in 0..count {
+            let index = (first + step) % count;
+            let endpoint = &self.endpoints[index];
+            match self.attempt(endpoint, path, body, share(deadline, count - step)) {
+                Attempt::Answered(verdict) => {
+                    self.preferred.store(index, Relaxed);
+                    return verdict;
+                }
+                Attempt::Failed(reason) => failures.push(format!("{endpoint}: {reason}")),
+            }
+        }
+        Err(Refusal::Other(failures.join("; ")))
+    }
+
+    fn attempt(&self, endpoint: &str, path: &str, body: &Value, limit: Duration) -> Attempt {
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(format!("{endpoint}/v3/{path}"))
+            .header("content-type", "application/json");
+        match self.web.call(request, body.to_string().into_bytes(), limit) {
+            Ok(answer) if answer.status >= 500 => Attempt::Failed(refusal_words(&answer)),
+            Ok(answer) => Attempt::Answered(judge(&answer)),
+            Err(reason) => Attempt::Failed(reason),
+        }
+    }
+}
+
+enum Attempt {
+    Answered(Result<Value, Refusal>),
+    Failed(String),
+}
+
+fn judge(answer: &Answer) -> Result<Value, Refusal> {
+    let json: Option<Value> = serde_json::from_slice(&answer.body).ok();
+    match json {
+        Some(json) if answer.status == 200 && json.get("error").is_none() => Ok(json),
+        Some(json)
+            if json["code"] == CODE_NOT_FOUND || json["error"]["grpc_code"] == CODE_NOT_FOUND =>
+        {
+            Err(Refusal::Missing)
+        }
+        None if answer.status == 404 => Err(Refusal::Other(
+            "it has no JSON gateway under /v3; etcd 3.4 or newer is needed".to_owned(),
+        )),
+        _ => Err(Refusal::Other(refusal_words(answer))),
+    }
+}
+
+fn refusal_words(answer: &Answer) -> String {
+    format!("it answered {} ({})", answer.status, answer.words())
+}
+
+fn endpoint(text: &str) -> Option<String> {
+    let text = text.trim().trim_end_matches('/');
+    let text = text.strip_prefix("http://").unwrap_or(text);
+    let (host, port) = split(text)?;
+    let port = port.unwrap_or(PORT);
+    Some(if host.contains(':') {
+        format!("http://[{host}]:{port}")
+    } else {
+        format!("http://{host}:{port}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ureq::http::HeaderMap;
+
+    fn answer(status: u16, body: &str) -> Answer {
+        Answer {
+            status,
+            headers: HeaderMap::new(),
+            body: body.as_bytes().to_vec(),
+        }
+    }
+
+    #[test]
+    fn endpoints_get_scheme_and_port() {
+        for (text, expected) in [
+            ("a:1", Some("http://a:1")),
+            (" http://a:1/ ", Some("http://a:1")),
+            ("a", Some("http://a:2379")),
+            ("[::1]:5", Some("http://[::1]:5")),
+            ("", None),
+            ("a:b", None),
+        ] {
+            assert_eq!(endpoint(text).as_deref(), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_missing_lease_is_told_from_other_refusals() {
+        let gone = r#"{"error":"etcdserver: requested lease not found","code":5}"#;
+        assert_eq!(judge(&answer(404, gone)), Err(Refusal::Missing));
+        assert!(matches!(
+            judge(&answer(400, r#"{"code":3}"#)),
+            Err(Refusal::Other(_))
+        ));
+        assert!(matches!(
+            judge(&answer(404, "404 page not found")),
+            Err(Refusal::Other(_))
+        ));
+        assert!(judge(&answer(200, "{}")).is_ok());
+    }
+}

@@ -1,0 +1,224 @@
+//! The entries of this process, and the thread that keeps them alive.
+//!
+//! Invariant: an entry that somebody else has replaced is given up, never fought over; a server
+//! that forgot everything gets all entries again with the next sign of life.
+
+use super::backend::{Entry, Held, Server};
+use crate::error::DiscoveryError;
+use crate::limits::{BEAT_RETRY, BEATS_PER_LIFE};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+#[derive(Debug)]
+pub(super) struct Keeper {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    server: Server,
+    entry_life: Duration,
+    /// Held during calls for own entries, so that they keep their order.
+    entries: Mutex<Vec<Entry>>,
+    /// Keys that another engine took.
+    lost: Mutex<Vec<String>>,
+    /// The last sign of life arrived.
+    well: AtomicBool,
+    closed: Mutex<bool>,
+    wake: Condvar,
+}
+
+impl Keeper {
+    pub(super) fn new(server: Server, entry_life: Duration) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                server,
+                entry_life,
+                entries: Mutex::default(),
+                lost: Mutex::default(),
+                well: AtomicBool::new(true),
+                closed: Mutex::new(false),
+                wake: Condvar::new(),
+            }),
+            thread: Mutex::default(),
+        }
+    }
+
+    pub(super) fn server(&self) -> &Server {
+        &self.shared.server
+    }
+
+    /// Allows to write keys again that another engine took: their name was claimed anew.
+    pub(super) fn reclaim(&self, keys: [&str; 2]) {
+        lock(&self.shared.lost).retain(|lost| !keys.contains(&lost.as_str()));
+    }
+
+    /// Writes an entry and keeps it alive from now on. One that another engine took stays that
+    /// engine's.
+    pub(super) fn publish(&self, key: &str, value: String) -> Result<(), DiscoveryError> {
+        let mut entries = self.shared.entries();
+        if *lock(&self.shared.closed) {
+            return Err(DiscoveryError::Closed);
+        }
+        if entries.iter().any(|entry| entry.key == key) {
+            self.shared.beat_one(&mut entries, key)?;
+        }
+        if lock(&self.shared.lost).iter().any(|lost| lost == key) {
+            return Err(DiscoveryError::Lost {
+                key: key.to_owned(),
+            });
+        }
+        let known = entries.iter_mut().find(|entry| entry.key == key);
+        let Some(entry) = known else {
+            self.shared.server.put(key, &value)?;
+            entries.push(Entry {
+                key: key.to_owned(),
+                value,
+                tried: None,
+            });
+            return self.start();
+        };
+        entry.tried = Some(value.clone());
+        self.shared.server.put(key, &value)?;
+        entry.value = value;
+        entry.tried = None;
+        Ok(())
+    }
+
+    /// Starts the thread if it does not run.
+    fn start(&self) -> Result<(), DiscoveryError> {
+        let mut thread = lock(&self.thread);
+        if thread.is_none() {
+            let shared = Arc::clone(&self.shared);
+            let spawned = Builder::new()
+                .name("perigee-lease".to_owned())
+                .spawn(move || shared.beat_until_closed());
+            *thread = Some(spawned.map_err(|error| DiscoveryError::System {
+                what: "starting the thread that keeps entries alive",
+                reason: error.to_string(),
+            })?);
+        }
+        Ok(())
+    }
+
+    /// Ends the thread and removes the entries.
+    pub(super) fn close(&self) {
+        if std::mem::replace(&mut *lock(&self.shared.closed), true) {
+            return;
+        }
+        self.shared.wake.notify_all();
+        let thread = lock(&self.thread).take();
+        if let Some(thread) = thread {
+            // A panic of the thread has been reported by the panic hook.
+            let _ = thread.join();
+        }
+        self.shared.remove_all();
+    }
+}
+
+impl Shared {
+    fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {
+        lock(&self.entries)
+    }
+
+    fn beat_until_closed(&self) {
+        let mut pause = self.interval();
+        while self.sleep(pause) {
+            let beat = self.beat();
+            let was_well = self.well.swap(beat.is_ok(), Relaxed);
+            pause = self.interval();
+            match beat {
+                Ok(()) if was_well => {}
+                Ok(()) => tracing::info!("Entries are kept alive again"),
+                Err(error) => {
+                    pause = pause.min(BEAT_RETRY);
+                    if was_well {
+                        tracing::warn!(%error, "Entries cannot be kept alive; trying again");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Time between two signs of life. Where nothing expires, they only find out whether the server
+    /// forgot the entries.
+    fn interval(&self) -> Duration {
+        let beats = if self.server.expires() {
+            BEATS_PER_LIFE
+        } else {
+            1
+        };
+        self.entry_life / beats
+    }
+
+    /// Waits; false = the keeper was closed.
+    fn sleep(&self, pause: Duration) -> bool {
+        let deadline = Instant::now() + pause;
+        let mut closed = lock(&self.closed);
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if *closed || left.is_zero() {
+                return !*closed;
+            }
+            let woken = self.wake.wait_timeout(closed, left);
+            closed = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// One sign of life for every entry; the first failure ends it.
+    fn beat(&self) -> Result<(), DiscoveryError> {
+        let mut entries = self.entries();
+        self.server.begin_beat()?;
+        let keys: Vec<String> = entries.iter().map(|entry| entry.key.clone()).collect();
+        keys.iter()
+            .try_for_each(|key| self.beat_one(&mut entries, key))
+    }
+
+    /// A sign of life for one entry, which is given up if another engine took it.
+    fn beat_one(&self, entries: &mut Vec<Entry>, key: &str) -> Result<(), DiscoveryError> {
+        let Some(index) = entries.iter().position(|entry| entry.key == key) else {
+            return Ok(());
+        };
+        match self.server.refresh(&entries[index])? {
+            Held::Kept => {}
+            Held::Restored => tracing::info!(key, "An entry was gone and was written again"),
+            Held::Lost if self.is_own(&entries[index])? => {}
+            Held::Lost => {
+                tracing::warn!(key, "Another engine took this entry; it is given up");
+                entries.remove(index);
+                lock(&self.lost).push(key.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// A second look at an entry that seems lost: a write whose answer did not arrive makes the
+    /// repetition find its own value.
+    fn is_own(&self, entry: &Entry) -> Result<bool, DiscoveryError> {
+        let stored = self.server.get(&entry.key)?;
+        Ok(stored.is_some_and(|stored| entry.wrote(&stored)))
+    }
+
+    /// Removes all entries, unless the server does not answer: nobody wants to wait for that.
+    fn remove_all(&self) {
+        let mut entries = self.entries();
+        if !self.well.load(Relaxed) {
+            entries.clear();
+            return;
+        }
+        for entry in entries.drain(..) {
+            if let Err(error) = self.server.remove(&entry) {
+                tracing::warn!(%error, key = entry.key, "An entry could not be removed");
+                return;
+            }
+        }
+        self.server.end();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

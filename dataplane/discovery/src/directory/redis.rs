@@ -1,0 +1,173 @@
+//! Redis: each entry is a string with an expiry that signs of life push out.
+//! Invariant: one connection, used by one call at a time, given up after any failure on it.
+
+use super::backend::{Backend, Entry, Held};
+use crate::address::{resolve, share};
+use crate::settings::Settings;
+use redis::{Client, Connection, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _};
+use redis::{ErrorKind, FromRedisValue, RedisConnectionInfo, RedisError, cmd};
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+pub(super) struct Redis {
+    host: String,
+    port: u16,
+    login: RedisConnectionInfo,
+    life: Duration,
+    limit: Duration,
+    connection: Mutex<Option<Connection>>,
+}
+
+impl fmt::Debug for Redis {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Redis({}:{})", self.host, self.port)
+    }
+}
+
+impl Redis {
+    /// The server of a `redis://` URL. `None` = it is no such URL.
+    pub(super) fn new(url: &str, settings: &Settings) -> Option<Self> {
+        let info: ConnectionInfo = url.into_connection_info().ok()?;
+        let ConnectionAddr::Tcp(host, port) = info.addr() else {
+            return None;
+        };
+        Some(Self {
+            host: host.clone(),
+            port: *port,
+            login: login(info.redis_settings(), settings),
+            life: settings.entry_life,
+            limit: settings.call_deadline,
+            connection: Mutex::default(),
+        })
+    }
+
+    fn connect(&self, deadline: Instant) -> Result<Connection, String> {
+        let addresses = resolve(&self.host, self.port, deadline)?;
+        let mut failure = String::from("its name has no address");
+        for (index, address) in addresses.iter().enumerate() {
+            let time = share(deadline, addresses.len() - index);
+            if time.is_zero() {
+                break;
+            }
+            let address = ConnectionAddr::Tcp(address.ip().to_string(), address.port());
+            let info = address
+                .into_connection_info()
+                .map_err(|error| error.to_string())?
+                .set_redis_settings(self.login.clone());
+            match Client::open(info).and_then(|client| client.get_connection_with_timeout(time)) {
+                Ok(connection) => return Ok(connection),
+                Err(error) => failure = self.words(&error),
+            }
+        }
+        Err(failure)
+    }
+
+    /// One command. A connection that turns out to be broken is replaced once: the server may
+    /// have closed it long ago.
+    fn ask<T: FromRedisValue>(&self, command: &redis::Cmd) -> Result<T, String> {
+        let deadline = Instant::now() + self.limit;
+        let mut slot = self
+            .connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(mut connection) = slot.take() {
+            match self.query(&mut connection, command, deadline) {
+                Ok(answer) => {
+                    *slot = Some(connection);
+                    return Ok(answer);
+                }
+                Err(error) if error.is_io_error() && !error.is_timeout() => {}
+                Err(error) => return Err(self.words(&error)),
+            }
+        }
+        let mut connection = self.connect(deadline)?;
+        let answer = self
+            .query(&mut connection, command, deadline)
+            .map_err(|error| self.words(&error))?;
+        *slot = Some(connection);
+        Ok(answer)
+    }
+
+    fn query<T: FromRedisValue>(
+        &self,
+        connection: &mut Connection,
+        command: &redis::Cmd,
+        deadline: Instant,
+    ) -> Result<T, RedisError> {
+        // A time of zero would mean to wait for ever.
+        let left = share(deadline, 1).max(Duration::from_millis(1));
+        connection.set_read_timeout(Some(left))?;
+        connection.set_write_timeout(Some(left))?;
+        command.query(connection)
+    }
+
+    fn words(&self, error: &RedisError) -> String {
+        if error.is_timeout() {
+            return format!("it did not answer within {:?}", self.limit);
+        }
+        let login = error.kind() == ErrorKind::AuthenticationFailed
+            || matches!(error.code(), Some("NOAUTH" | "WRONGPASS"));
+        if login {
+            return format!("{error}; check MC_REDIS_USERNAME and MC_REDIS_PASSWORD");
+        }
+        error.to_string()
+    }
+
+    fn life_ms(&self) -> u64 {
+        u64::try_from(self.life.as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Backend for Redis {
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, String> {
+        self.ask(cmd("GET").arg(key))
+    }
+
+    fn put(&self, key: &str, value: &str) -> Result<(), String> {
+        self.ask(cmd("SET").arg(key).arg(value).arg("PX").arg(self.life_ms()))
+    }
+
+    fn refresh(&self, entry: &Entry) -> Result<Held, String> {
+        if let Some(stored) = self.get(&entry.key)? {
+            if !entry.wrote(&stored) {
+                return Ok(Held::Lost);
+            }
+            if self.ask(cmd("PEXPIRE").arg(&entry.key).arg(self.life_ms()))? {
+                return Ok(Held::Kept);
+            }
+        }
+        let mut command = cmd("SET");
+        command.arg(&entry.key).arg(&entry.value);
+        let set: Option<String> = self.ask(command.arg("NX").arg("PX").arg(self.life_ms()))?;
+        Ok(if set.is_some() {
+            Held::Restored
+        } else {
+            Held::Lost
+        })
+    }
+
+    fn remove(&self, entry: &Entry) -> Result<(), String> {
+        match self.get(&entry.key)? {
+            Some(stored) if entry.wrote(&stored) => self.ask(cmd("DEL").arg(&entry.key)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What the URL says, and the settings where it says nothing.
+fn login(url: &RedisConnectionInfo, settings: &Settings) -> RedisConnectionInfo {
+    let mut login = RedisConnectionInfo::default().set_skip_set_lib_name();
+    let username = url.username().unwrap_or(&settings.redis_username);
+    if !username.is_empty() {
+        login = login.set_username(username);
+    }
+    let password = url.password().unwrap_or(settings.redis_password.reveal());
+    if !password.is_empty() {
+        login = login.set_password(password);
+    }
+    match url.db() {
+        0 => login.set_db(i64::from(settings.redis_database)),
+        chosen => login.set_db(chosen),
+    }
+}

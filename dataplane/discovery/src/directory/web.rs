@@ -1,0 +1,86 @@
+//! One HTTP call with a deadline, for the metadata service and for etcd's gateway.
+//! Invariant: no redirects and no proxy, so that entries go where the operator said and nowhere else.
+
+use crate::limits::FRAME_BYTES_MAX;
+use std::sync::Arc;
+use std::time::Duration;
+use ureq::http::HeaderMap;
+use ureq::tls::{RootCerts, TlsConfig};
+use ureq::{Agent, Body, http};
+
+/// What a server answered.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Vec<u8>,
+}
+
+impl Answer {
+    /// The body for an error message: its first line.
+    pub(super) fn words(&self) -> String {
+        let text = String::from_utf8_lossy(&self.body);
+        let line = text.lines().next().unwrap_or_default();
+        line.chars().take(200).collect()
+    }
+}
+
+/// Connections to HTTP servers, kept for reuse.
+#[derive(Debug)]
+pub(super) struct Web {
+    agent: Agent,
+}
+
+impl Web {
+    pub(super) fn new() -> Self {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = TlsConfig::builder()
+            .root_certs(RootCerts::PlatformVerifier)
+            .unversioned_rustls_crypto_provider(provider)
+            .build();
+        let config = Agent::config_builder()
+            .tls_config(tls)
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .proxy(None)
+            .build();
+        Self {
+            agent: config.new_agent(),
+        }
+    }
+
+    /// Sends a request that ends within `limit`.
+    pub(super) fn call(
+        &self,
+        request: http::request::Builder,
+        body: Vec<u8>,
+        limit: Duration,
+    ) -> Result<Answer, String> {
+        let request = request.body(body).map_err(|error| error.to_string())?;
+        let request = self
+            .agent
+            .configure_request(request)
+            .timeout_global(Some(limit))
+            .build();
+        let sent: Result<http::Response<Body>, _> = self.agent.run(request);
+        let mut response = sent.map_err(|error| reason(&error, limit))?;
+        let body = response
+            .body_mut()
+            .with_config()
+            .limit(FRAME_BYTES_MAX as u64)
+            .read_to_vec()
+            .map_err(|error| reason(&error, limit))?;
+        Ok(Answer {
+            status: response.status().as_u16(),
+            headers: std::mem::take(response.headers_mut()),
+            body,
+        })
+    }
+}
+
+fn reason(error: &ureq::Error, limit: Duration) -> String {
+    match error {
+        ureq::Error::Timeout(_) => format!("it did not answer within {limit:?}"),
+        other => other.to_string(),
+    }
+}

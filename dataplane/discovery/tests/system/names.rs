@@ -1,0 +1,112 @@
+//! Two engines and one name.
+
+use crate::engine::{Answers, Engine, directory, settings};
+use crate::server::Server;
+use crate::wait::until;
+use perigee_discovery::{DiscoveryError, HandshakeServer, RpcMeta, SegmentDocument};
+use std::sync::Arc;
+
+#[test]
+fn a_living_engine_keeps_its_name() {
+    for server in Server::all() {
+        let address = server.address();
+        let first = Engine::start(&address, "one:1").unwrap();
+        let refused = Engine::start(&address, "one:1").unwrap_err();
+        let text = refused.to_string();
+        assert!(
+            matches!(refused, DiscoveryError::NameTaken { .. }),
+            "{address}: {text}"
+        );
+        assert!(text.contains(&first.place().to_string()), "{text}");
+        assert_eq!(
+            *directory(&address).segment("one:1").unwrap(),
+            first.document,
+            "{address}"
+        );
+
+        first.directory.close();
+        assert!(Engine::start(&address, "one:1").is_ok(), "{address}");
+    }
+}
+
+#[test]
+fn a_living_mooncake_engine_keeps_its_name() {
+    let server = Server::http();
+    let upstream = directory(&server.address());
+    let answers = Arc::new(Answers::new(upstream.clone()));
+    let greeter = HandshakeServer::bind(None, &settings())
+        .unwrap()
+        .serve(answers)
+        .unwrap();
+    upstream
+        .publish_rpc("m:1", &RpcMeta::new("127.0.0.1", greeter.port()))
+        .unwrap();
+    upstream
+        .publish(&SegmentDocument::new("m:1", "tcp"))
+        .unwrap();
+    let refused = Engine::start(&server.address(), "m:1").unwrap_err();
+    assert!(
+        matches!(refused, DiscoveryError::NameTaken { .. }),
+        "{refused}"
+    );
+}
+
+#[test]
+fn another_engine_behind_the_old_port_does_not_hold_a_name() {
+    for server in Server::all() {
+        let address = server.address();
+        let stranger = Engine::start(&address, "stranger:1").unwrap();
+        // A crashed engine left this behind; its port went to the stranger.
+        let crashed = directory(&address);
+        crashed.publish_rpc("old:1", &stranger.place()).unwrap();
+        let mut document = stranger.document.clone();
+        document.name = "old:1".to_owned();
+        document.perigee.as_mut().unwrap().epoch = "another life".to_owned();
+        crashed.publish(&document).unwrap();
+
+        let engine = Engine::start(&address, "old:1").unwrap();
+        let other = directory(&address);
+        assert_eq!(
+            other.rpc_meta("old:1").unwrap(),
+            engine.place(),
+            "{address}"
+        );
+    }
+}
+
+#[test]
+fn an_entry_that_was_taken_over_is_neither_fought_over_nor_removed() {
+    for server in Server::all() {
+        let address = server.address();
+        // Entries without anything behind their port: their owner counts as dead.
+        let frozen = directory(&address);
+        frozen
+            .publish_rpc("x:1", &RpcMeta::new("127.0.0.1", 1))
+            .unwrap();
+        frozen
+            .publish(&SegmentDocument::new("x:1", "rdma"))
+            .unwrap();
+        let engine = Engine::start(&address, "x:1").unwrap();
+        let other = directory(&address);
+        let late = frozen.publish(&SegmentDocument::new("x:1", "late"));
+        assert!(
+            matches!(late, Err(DiscoveryError::Lost { .. })),
+            "{address}"
+        );
+        // A while in which both give several signs of life.
+        let mut rounds = 0;
+        until("the while is over", || {
+            rounds += 1;
+            assert_eq!(*other.reload("x:1").unwrap(), engine.document, "{address}");
+            rounds > 100
+        });
+        let late = frozen.publish(&SegmentDocument::new("x:1", "late"));
+        assert!(
+            matches!(late, Err(DiscoveryError::Lost { .. })),
+            "{address}"
+        );
+        frozen.close();
+        assert_eq!(*other.reload("x:1").unwrap(), engine.document, "{address}");
+        assert_eq!(other.rpc_meta("x:1").unwrap(), engine.place(), "{address}");
+    }
+}
