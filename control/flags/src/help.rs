@@ -5,6 +5,15 @@ use crate::limits::HELP_COLUMNS;
 use crate::program::Program;
 use std::fmt::Write as _;
 
+/// What every program answers beside its flags.
+const BUILT_IN: [(&str, &str); 2] = [
+    (
+        "help",
+        "This list; also -h, -helpshort, -helpfull and -helppackage",
+    ),
+    ("version", "Name and version"),
+];
+
 /// Text of `--help`.
 pub(crate) fn help_text(program: &Program) -> String {
     let mut text = format!("{}: {}\n\n", program.name, program.summary);
@@ -14,6 +23,10 @@ pub(crate) fn help_text(program: &Program) -> String {
         for flag in *flags {
             wrap_into(&mut text, 4, &describe(flag));
         }
+    }
+    text.push_str("\n  Asked instead of starting:\n");
+    for (name, meaning) in BUILT_IN {
+        wrap_into(&mut text, 4, &format!("-{name} ({meaning})"));
     }
     text
 }

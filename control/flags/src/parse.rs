@@ -19,6 +19,9 @@ pub(crate) enum Request {
     Version,
 }
 
+/// Names that ask for the help text.
+pub(crate) const HELP_NAMES: [&str; 5] = ["help", "helpshort", "helpfull", "helppackage", "h"];
+
 /// Reads all arguments (without the program name).
 pub(crate) fn read_arguments(
     program: &Program,
@@ -46,8 +49,8 @@ pub(crate) fn read_arguments(
             None => (body, None),
         };
         match written {
-            "help" | "helpfull" | "helpshort" | "h" if value.is_none() => return Ok(Request::Help),
             "version" if value.is_none() => return Ok(Request::Version),
+            name if value.is_none() && HELP_NAMES.contains(&name) => return Ok(Request::Help),
             _ => {}
         }
         let (flag, negated) = find(program, written)?;

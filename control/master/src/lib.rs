@@ -35,4 +35,4 @@ pub use placement::{PutConfig, SoftPin, Strategy};
 pub use registry::{ClientState, Registry, RegistrySettings, SegmentState, SegmentView};
 pub use segment::{SegmentEvent, SegmentSpec};
 pub use settings::ShardSettings;
-pub use shard::{AdoptedReplica, PutStart, Shard, StartedPuts};
+pub use shard::{AdoptedReplica, Pattern, PutStart, Scan, Shard, StartedPuts};

@@ -38,3 +38,6 @@ pub const EVICTION_WASTE_BYTES: u64 = 64 << 20;
 
 /// Replicas whose lease is looked at again in one search for a victim before the search gives up.
 pub const VICTIM_STEPS_MAX: u32 = 1 << 16;
+
+/// Objects that one step of a walk over all keys looks at.
+pub const SCAN_STEP_OBJECTS: u32 = 1024;

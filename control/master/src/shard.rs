@@ -11,6 +11,7 @@ mod place;
 mod put;
 mod read;
 mod remove;
+mod scan;
 mod space;
 mod tick;
 mod touch;
@@ -22,6 +23,7 @@ mod tests;
 pub use adopt::AdoptedReplica;
 pub use finish::StartedPuts;
 pub use put::PutStart;
+pub use scan::{Pattern, Scan};
 
 use crate::counters::{SegmentGauges, ShardCounters, ShardGauges};
 use crate::ghosts::Ghosts;

@@ -66,21 +66,24 @@ impl Connection {
         self.epoch
     }
 
-    /// Sends what the builder has finished and waits for the reply; the returned bytes are its body.
-    pub(crate) fn exchange(&mut self, kind: Kind, deadline: Instant) -> Result<&[u8], CallError> {
+    /// Sends what the builder has finished; [`Connection::answer`] must follow.
+    pub(crate) fn ask(&mut self, kind: Kind, deadline: Instant) -> Result<(), CallError> {
         self.request += 1;
-        let request = self.request;
         let body = std::mem::take(&mut self.builder);
         let sent = {
             let bytes = body.finished_data();
-            let header = Header::encode(kind, request, bytes);
+            let header = Header::encode(kind, self.request, bytes);
             self.send(&header, bytes, deadline)
         };
         self.builder = body;
-        sent?;
+        sent
+    }
+
+    /// Waits for the reply to what was asked last; the returned bytes are its body.
+    pub(crate) fn answer(&mut self, deadline: Instant) -> Result<&[u8], CallError> {
         let header = self.receive(FRAME_BODY_BYTES_MAX, deadline)?;
         self.refusal(header)?;
-        if header.request != request {
+        if header.request != self.request {
             return Err(
                 io::Error::new(io::ErrorKind::InvalidData, "Reply to another request").into(),
             );

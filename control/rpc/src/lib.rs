@@ -12,7 +12,7 @@ mod limits;
 mod reply;
 mod request;
 
-pub use client::{ClientOptions, MasterClient, Pong};
+pub use client::{AskedReplicas, ClientOptions, MasterClient, Pong};
 pub use error::CallError;
 pub use limits::CALL_DEADLINE;
 pub use reply::{Counted, Located, Location, SegmentUse, SegmentView, Started};

@@ -3,14 +3,11 @@
 use crate::cluster::{Cluster, ControlShard, combine};
 use perigee_admin::plane::KeyPlaces;
 use perigee_admin::{ControlPlane, ReplicaPlace, SegmentInfo};
-use perigee_master::{ReplicaColumns, SegmentSpec, shard_of};
+use perigee_master::{Pattern, ReplicaColumns, Scan, SegmentSpec, Shard as KeyShard, shard_of};
 use perigee_metrics::{HistogramTotals, MasterCells, MasterNumbers, SegmentNumbers};
 use perigee_schemas::Status;
 use perigee_shard::monotonic_ms;
 use std::sync::Arc;
-
-/// Keys listed in one turn of a shard, so that a listing never holds up calls.
-const KEYS_PER_TURN: usize = 4096;
 
 impl ControlPlane for Cluster {
     fn readiness(&self) -> Result<(), String> {
@@ -43,23 +40,21 @@ impl ControlPlane for Cluster {
     }
 
     fn list_keys(&self, limit: usize) -> Result<Vec<String>, Status> {
-        let mut keys = Vec::new();
-        for index in 0..self.count() {
-            let mut cursor = Some(0);
-            while let Some(from) = cursor.filter(|_| keys.len() < limit) {
-                let room = KEYS_PER_TURN.min(limit - keys.len());
-                let turn = move |shard: &ControlShard| {
-                    let mut found = Vec::new();
-                    let collect =
-                        |key: &[u8]| found.push(String::from_utf8_lossy(key).into_owned());
-                    let next = shard.keys.borrow().list_keys(from, room, collect);
-                    (found, next)
-                };
-                let (found, next) = self.ask(index, turn).ok_or(Status::RpcTimeout)?;
+        let mut keys: Vec<String> = Vec::new();
+        let step = |shard: &KeyShard, scan: &mut Scan| {
+            let mut found = Vec::new();
+            let collect = |key: &[u8]| found.push(String::from_utf8_lossy(key).into_owned());
+            shard.list_step(scan, &Pattern::any(), collect);
+            found
+        };
+        self.walk(
+            move |shard, scan| step(&shard.keys.borrow(), scan),
+            |found| {
                 keys.extend(found);
-                cursor = next;
-            }
-        }
+                keys.len() < limit
+            },
+        )?;
+        keys.truncate(limit);
         Ok(keys)
     }
 
@@ -84,12 +79,16 @@ impl ControlPlane for Cluster {
     }
 
     fn remove_all(&self, force: bool) -> Result<u64, Status> {
-        let removed =
-            self.ask_all(move |shard| shard.keys.borrow_mut().remove_all(monotonic_ms(), force));
-        removed
-            .into_iter()
-            .map(|count| count.ok_or(Status::RpcTimeout))
-            .sum()
+        let mut removed = 0;
+        let step = move |shard: &ControlShard, scan: &mut Scan| {
+            let mut keys = shard.keys.borrow_mut();
+            keys.remove_step(monotonic_ms(), scan, &Pattern::any(), force)
+        };
+        self.walk(step, |count| {
+            removed += count;
+            true
+        })?;
+        Ok(removed)
     }
 
     fn numbers(&self) -> Result<MasterNumbers, Status> {
@@ -102,6 +101,33 @@ impl ControlPlane for Cluster {
 
     fn cells(&self) -> Vec<Arc<MasterCells>> {
         self.shared_cells()
+    }
+}
+
+impl Cluster {
+    /// Walks over the keys of one shard after the other in bounded steps. `take` gets the result of each step and ends the
+    /// walk by returning false.
+    fn walk<R: Send + 'static>(
+        &self,
+        step: impl Fn(&ControlShard, &mut Scan) -> R + Copy + Send + 'static,
+        mut take: impl FnMut(R) -> bool,
+    ) -> Result<(), Status> {
+        for index in 0..self.count() {
+            let mut ahead: Option<Scan> = None;
+            while ahead.is_none_or(|scan| !scan.has_ended()) {
+                let turn = move |shard: &ControlShard| {
+                    let mut scan = ahead.unwrap_or_else(|| shard.keys.borrow().scan());
+                    let result = step(shard, &mut scan);
+                    (scan, result)
+                };
+                let (scan, result) = self.ask(index, turn).ok_or(Status::RpcTimeout)?;
+                if !take(result) {
+                    return Ok(());
+                }
+                ahead = Some(scan);
+            }
+        }
+        Ok(())
     }
 }
 

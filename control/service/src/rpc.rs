@@ -6,6 +6,8 @@ mod dispatch;
 mod key_calls;
 mod limits;
 mod segment_calls;
+mod set_calls;
+mod wanted;
 
 use crate::cluster::ControlShard;
 use limits::CONNECTIONS_PER_SHARD_MAX;

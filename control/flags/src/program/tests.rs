@@ -231,8 +231,17 @@ fn help_lists_every_flag_once_and_version_is_one_line() {
         Ok(Outcome::Print(text)) => text,
         other => panic!("{other:?}"),
     };
-    for argument in ["--help", "-help", "--helpfull", "--helpshort", "-h"] {
+    let arguments = [
+        "--help",
+        "-help",
+        "--helpfull",
+        "--helpshort",
+        "--helppackage",
+        "-h",
+    ];
+    for argument in arguments {
         let text = print(argument);
+        assert!(text.contains("    -help (") && text.contains("    -version ("));
         for flag in PROGRAM.flags() {
             let line = format!("    -{} (", flag.name);
             assert_eq!(text.matches(&line).count(), 1, "{line}");

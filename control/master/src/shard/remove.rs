@@ -1,10 +1,8 @@
-//! Removal by key, by pattern, of everything, and of single replicas; and listing.
+//! Removal by key and of single replicas.
 //! Invariant: space under a running read lease is parked, even when the removal is forced.
 
 use perigee_schemas::Status;
-use regex::bytes::Regex;
 
-use crate::limits::PATTERN_BYTES_MAX;
 use crate::object::{Flags, Object};
 
 use super::Shard;
@@ -27,28 +25,6 @@ impl Shard {
         }
     }
 
-    /// Removes all keys in which the pattern is found; those that cannot be removed stay. Returns the count.
-    /// Looks at every key of the shard in one call.
-    ///
-    /// # Errors
-    /// `InvalidParams` for a pattern that is no regular expression.
-    pub fn remove_by_regex(
-        &mut self,
-        now_ms: u64,
-        pattern: &str,
-        force: bool,
-    ) -> Result<u64, Status> {
-        self.begin(now_ms);
-        let pattern = compile(pattern)?;
-        Ok(self.remove_where(force, |key| pattern.is_match(key)))
-    }
-
-    /// Removes all keys that can be removed; returns the count.
-    pub fn remove_all(&mut self, now_ms: u64, force: bool) -> u64 {
-        self.begin(now_ms);
-        self.remove_where(force, |_| true)
-    }
-
     /// Drops the client's own replicas of keys on the segments of a name, or on all segments for an empty name.
     /// One status per key, 0 for cleared ones; leased, unfinished and foreign objects stay.
     pub fn replica_clear(
@@ -66,58 +42,7 @@ impl Shard {
         }
     }
 
-    /// Calls `each` with up to `limit` readable keys from the cursor on; returns the cursor of the next page,
-    /// or `None` at the end. Start with 0. Keys that come or go between pages may be missed or not.
-    pub fn list_keys(&self, cursor: u32, limit: usize, mut each: impl FnMut(&[u8])) -> Option<u32> {
-        let mut listed = 0;
-        for id in cursor..self.objects.bound() {
-            if listed == limit {
-                return Some(id);
-            }
-            if self.objects.get(id).is_some() && self.is_complete(id) {
-                each(&self.objects[id].key);
-                listed += 1;
-            }
-        }
-        None
-    }
-
-    /// Calls `each` with up to `limit` readable keys in which the pattern is found.
-    ///
-    /// # Errors
-    /// `InvalidParams` for a pattern that is no regular expression.
-    pub fn list_by_regex(
-        &self,
-        pattern: &str,
-        limit: usize,
-        mut each: impl FnMut(&[u8]),
-    ) -> Result<(), Status> {
-        let pattern = compile(pattern)?;
-        let ids = (0..self.objects.bound()).filter(|id| {
-            let key = self.objects.get(*id).map(|record| &record.key);
-            key.is_some_and(|key| pattern.is_match(key)) && self.is_complete(*id)
-        });
-        for id in ids.take(limit) {
-            each(&self.objects[id].key);
-        }
-        Ok(())
-    }
-
-    fn remove_where(&mut self, force: bool, wanted: impl Fn(&[u8]) -> bool) -> u64 {
-        let mut removed = 0;
-        for id in 0..self.objects.bound() {
-            if self
-                .objects
-                .get(id)
-                .is_some_and(|record| wanted(&record.key))
-            {
-                removed += u64::from(self.remove_object(id, force).is_ok());
-            }
-        }
-        removed
-    }
-
-    fn remove_object(&mut self, object: u32, force: bool) -> Result<(), Status> {
+    pub(super) fn remove_object(&mut self, object: u32, force: bool) -> Result<(), Status> {
         let complete = self.is_complete(object);
         let Object { flags, .. } = self.objects[object];
         if flags.has(Flags::PENDING) && !(force && complete) {
@@ -162,11 +87,4 @@ impl Shard {
         }
         Ok(())
     }
-}
-
-fn compile(pattern: &str) -> Result<Regex, Status> {
-    if pattern.len() > PATTERN_BYTES_MAX {
-        return Err(Status::InvalidParams);
-    }
-    Regex::new(pattern).map_err(|_| Status::InvalidParams)
 }

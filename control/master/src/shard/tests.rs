@@ -229,6 +229,18 @@ impl Stage {
         !self.peek(key).is_empty()
     }
 
+    fn remove_matching(&mut self, pattern: &Pattern, force: bool) -> u64 {
+        let mut scan = self.shard.scan();
+        let mut removed = 0;
+        while !scan.has_ended() {
+            let step = self
+                .shard
+                .remove_step(self.now_ms, &mut scan, pattern, force);
+            removed += step;
+        }
+        removed
+    }
+
     fn remove(&mut self, key: &str, force: bool) -> i32 {
         self.shard
             .remove(self.now_ms, &[key.as_bytes()], force, &mut self.status);

@@ -3,6 +3,9 @@
 use perigee_master::{Location, PlacementColumns, ReplicaColumns};
 use perigee_schemas::Status;
 
+/// Status, checksum, payload bytes and locations of a key whose shard is gone.
+const LOST_KEY: (i32, u32, u64, u8) = (Status::InternalError.code(), 0, 0, 0);
+
 /// Columns that can be split by key and joined again.
 pub(crate) trait Columns: Default + Send + 'static {
     /// Takes over entry `from` of `part` as the next entry; `None` if the shard that owns the key is gone.
@@ -13,29 +16,37 @@ pub(crate) trait Columns: Default + Send + 'static {
 #[derive(Debug, Default)]
 pub(crate) struct Codes(pub(crate) Vec<i32>);
 
-/// Looked-up replicas, and where each key's locations begin.
+/// Columns whose keys have any number of locations each, and where those of each key begin.
 #[derive(Debug, Default)]
-pub(crate) struct Replicas {
-    pub(crate) columns: ReplicaColumns,
+pub(crate) struct Spread<C> {
+    pub(crate) columns: C,
     starts: Vec<usize>,
 }
 
-/// Started puts, and where each key's locations begin.
-#[derive(Debug, Default)]
-pub(crate) struct Placements {
-    pub(crate) columns: PlacementColumns,
-    starts: Vec<usize>,
+/// Looked-up replicas.
+pub(crate) type Replicas = Spread<ReplicaColumns>;
+
+/// Started puts.
+pub(crate) type Placements = Spread<PlacementColumns>;
+
+/// Columns with locations.
+pub(crate) trait Located: Default + Send + 'static {
+    /// Takes over everything but the locations of entry `from` of `part`; `None` if the shard that owns the key is gone.
+    fn push_key(&mut self, part: Option<(&Self, usize)>);
+
+    /// Number of locations of each key.
+    fn counts(&self) -> &[u8];
+
+    /// Locations of all keys in order.
+    fn locations(&self) -> &[Location];
+
+    /// The same, to append to.
+    fn locations_mut(&mut self) -> &mut Vec<Location>;
 }
 
-impl Replicas {
+impl<C: Located> Spread<C> {
     pub(crate) fn index(&mut self) {
-        self.starts = starts(&self.columns.location_count);
-    }
-}
-
-impl Placements {
-    pub(crate) fn index(&mut self) {
-        self.starts = starts(&self.columns.location_count);
+        self.starts = starts(self.columns.counts());
     }
 }
 
@@ -46,53 +57,68 @@ impl Columns for Codes {
     }
 }
 
-impl Columns for Replicas {
+impl<C: Located> Columns for Spread<C> {
     fn push(&mut self, part: Option<(&Self, usize)>) {
-        let ours = &mut self.columns;
-        match part {
-            Some((part, from)) => {
-                let theirs = &part.columns;
-                ours.status.push(theirs.status[from]);
-                ours.checksum.push(theirs.checksum[from]);
-                ours.payload_bytes.push(theirs.payload_bytes[from]);
-                ours.location_count.push(theirs.location_count[from]);
-                ours.locations.extend(slice(
-                    &theirs.locations,
-                    &theirs.location_count,
-                    &part.starts,
-                    from,
-                ));
-            }
-            None => {
-                ours.status.push(Status::InternalError.code());
-                ours.checksum.push(0);
-                ours.payload_bytes.push(0);
-                ours.location_count.push(0);
-            }
+        let key = part.map(|(part, from)| (&part.columns, from));
+        self.columns.push_key(key);
+        if let Some((part, from)) = part {
+            let count = usize::from(part.columns.counts()[from]);
+            let theirs = part.columns.locations();
+            let own = &theirs[part.starts[from]..part.starts[from] + count];
+            self.columns.locations_mut().extend(own);
         }
     }
 }
 
-impl Columns for Placements {
-    fn push(&mut self, part: Option<(&Self, usize)>) {
-        let ours = &mut self.columns;
-        match part {
-            Some((part, from)) => {
-                let theirs = &part.columns;
-                ours.status.push(theirs.status[from]);
-                ours.location_count.push(theirs.location_count[from]);
-                ours.locations.extend(slice(
-                    &theirs.locations,
-                    &theirs.location_count,
-                    &part.starts,
-                    from,
-                ));
-            }
-            None => {
-                ours.status.push(Status::InternalError.code());
-                ours.location_count.push(0);
-            }
-        }
+impl Located for ReplicaColumns {
+    fn push_key(&mut self, part: Option<(&Self, usize)>) {
+        let (status, checksum, bytes, count) = part.map_or(LOST_KEY, |(part, from)| {
+            let (status, checksum) = (part.status[from], part.checksum[from]);
+            (
+                status,
+                checksum,
+                part.payload_bytes[from],
+                part.location_count[from],
+            )
+        });
+        self.status.push(status);
+        self.checksum.push(checksum);
+        self.payload_bytes.push(bytes);
+        self.location_count.push(count);
+    }
+
+    fn counts(&self) -> &[u8] {
+        &self.location_count
+    }
+
+    fn locations(&self) -> &[Location] {
+        &self.locations
+    }
+
+    fn locations_mut(&mut self) -> &mut Vec<Location> {
+        &mut self.locations
+    }
+}
+
+impl Located for PlacementColumns {
+    fn push_key(&mut self, part: Option<(&Self, usize)>) {
+        let (status, _, _, count) = part.map_or(LOST_KEY, |(part, from)| {
+            (part.status[from], 0, 0, part.location_count[from])
+        });
+        self.status.push(status);
+        self.location_count.push(count);
+    }
+
+    fn counts(&self) -> &[u8] {
+        &self.location_count
+    }
+
+    fn locations(&self) -> &[Location] {
+        &self.locations
+    }
+
+    fn locations_mut(&mut self) -> &mut Vec<Location> {
+        &mut self.locations
     }
 }
 
@@ -104,15 +130,6 @@ fn starts(counts: &[u8]) -> Vec<usize> {
         start
     };
     counts.iter().map(begin).collect()
-}
-
-fn slice<'a>(
-    locations: &'a [Location],
-    counts: &[u8],
-    starts: &[usize],
-    index: usize,
-) -> &'a [Location] {
-    &locations[starts[index]..starts[index] + usize::from(counts[index])]
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! From a frame's kind to the call that answers it, with the numbers each call leaves.
 
-use super::{key_calls, segment_calls};
+use super::{key_calls, segment_calls, set_calls};
 use crate::cluster::ControlShard;
 use flatbuffers::FlatBufferBuilder;
 use perigee_metrics::RpcKind;
@@ -80,15 +80,15 @@ pub(super) async fn answer(
         Kind::PutRevoke => key_calls::put_revoke(shard, body, builder).await?,
         Kind::Remove => key_calls::remove(shard, body, builder).await?,
         Kind::ReplicaClear => key_calls::replica_clear(shard, body, builder).await?,
-        Kind::RemoveByRegex => segment_calls::remove_by_regex(shard, body, builder).await?,
-        Kind::RemoveAll => segment_calls::remove_all(shard, body, builder).await?,
-        Kind::ListByRegex => segment_calls::list_by_regex(shard, body, builder).await?,
+        Kind::RemoveByRegex => set_calls::remove_by_regex(shard, body, builder).await?,
+        Kind::RemoveAll => set_calls::remove_all(shard, body, builder).await?,
+        Kind::ListByRegex => set_calls::list_by_regex(shard, body, builder).await?,
         Kind::Mount => segment_calls::mount(shard, body, builder).await?,
         Kind::Unmount => segment_calls::unmount(shard, body, builder).await?,
         Kind::Ping => segment_calls::ping(shard, body, builder).await?,
         Kind::Leave => segment_calls::leave(shard, body, builder).await?,
         Kind::QuerySegments => segment_calls::query_segments(shard, body, builder).await?,
-        Kind::Hello | Kind::Welcome | Kind::Failure | Kind::Slice | Kind::Reply => {
+        Kind::Hello | Kind::Welcome | Kind::Failure | Kind::Slice | Kind::Move | Kind::Reply => {
             return Err(Refusal::new(
                 Status::InvalidParams,
                 format!("The master answers no {kind:?} frames"),

@@ -282,7 +282,7 @@ fn parked_space_is_no_reason_to_evict() {
         stage.put(&format!("{key}"));
         stage.get(&format!("{key}"));
     }
-    stage.shard.remove_all(stage.now_ms, true);
+    stage.remove_matching(&Pattern::any(), true);
     for key in 5..9 {
         stage.put(&format!("{key}"));
     }

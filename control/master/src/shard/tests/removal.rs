@@ -1,6 +1,7 @@
 //! Facts about removing and listing.
 
 use super::*;
+use crate::limits::{PATTERN_BYTES_MAX, SCAN_STEP_OBJECTS};
 
 #[test]
 fn removal_reports_unknown_and_unfinished_keys() {
@@ -36,14 +37,12 @@ fn a_pattern_removes_what_it_is_found_in() {
         stage.put(key);
     }
     stage.get("model-a/2");
-    let now_ms = stage.now_ms;
-    assert_eq!(
-        stage.shard.remove_by_regex(now_ms, "(", false),
-        Err(Status::InvalidParams)
-    );
-    assert_eq!(stage.shard.remove_by_regex(now_ms, "a/[0-9]", false), Ok(1));
-    assert_eq!(stage.shard.remove_by_regex(now_ms, "^model", true), Ok(2));
-    assert_eq!(stage.shard.remove_all(now_ms, false), 1);
+    assert!(Pattern::compile("(").is_err());
+    assert!(Pattern::compile(&"x".repeat(PATTERN_BYTES_MAX + 1)).is_err());
+    let pattern = |text| Pattern::compile(text).unwrap();
+    assert_eq!(stage.remove_matching(&pattern("a/[0-9]"), false), 1);
+    assert_eq!(stage.remove_matching(&pattern("^model"), true), 2);
+    assert_eq!(stage.remove_matching(&Pattern::any(), false), 1);
     stage.shard.check();
     assert_eq!(stage.shard.gauges().keys, 0);
 }
@@ -54,8 +53,8 @@ fn removing_all_leaves_leased_keys_unless_forced() {
     stage.put("a");
     stage.put("b");
     stage.get("a");
-    assert_eq!(stage.shard.remove_all(stage.now_ms, false), 1);
-    assert_eq!(stage.shard.remove_all(stage.now_ms, true), 1);
+    assert_eq!(stage.remove_matching(&Pattern::any(), false), 1);
+    assert_eq!(stage.remove_matching(&Pattern::any(), true), 1);
 }
 
 #[test]
@@ -86,23 +85,46 @@ fn clearing_drops_own_replicas_of_one_segment() {
 }
 
 #[test]
-fn listing_pages_through_all_readable_keys() {
+fn a_listing_meets_all_readable_keys() {
     let mut stage = Stage::new(&[20]);
     for key in 0..10 {
         stage.put(&format!("{key}"));
     }
     stage.start("unfinished");
     stage.remove("3", false);
+    assert_eq!(list(&stage, &Pattern::any()).len(), 9);
+    assert_eq!(list(&stage, &Pattern::compile("[12]").unwrap()).len(), 2);
+}
+
+fn list(stage: &Stage, pattern: &Pattern) -> Vec<Vec<u8>> {
     let mut keys = Vec::new();
-    let mut cursor = Some(0);
-    while let Some(at) = cursor {
-        cursor = stage.shard.list_keys(at, 4, |key| keys.push(key.to_vec()));
+    let mut scan = stage.shard.scan();
+    while !scan.has_ended() {
+        stage
+            .shard
+            .list_step(&mut scan, pattern, |key| keys.push(key.to_vec()));
     }
-    assert_eq!(keys.len(), 9);
-    let mut matching = 0;
-    assert_eq!(
-        stage.shard.list_by_regex("[12]", 10, |_| matching += 1),
-        Ok(())
-    );
-    assert_eq!(matching, 2);
+    keys
+}
+
+#[test]
+fn one_step_of_a_walk_looks_at_a_bounded_number_of_keys() {
+    let keys = SCAN_STEP_OBJECTS as usize + 10;
+    let mut stage = Stage::new(&[keys as u64]);
+    for key in 0..keys {
+        stage.put(&format!("{key}"));
+    }
+    let mut scan = stage.shard.scan();
+    let now_ms = stage.now_ms;
+    let mut step = |stage: &mut Stage| {
+        stage
+            .shard
+            .remove_step(now_ms, &mut scan, &Pattern::any(), false)
+    };
+    assert_eq!(step(&mut stage), u64::from(SCAN_STEP_OBJECTS));
+    // What is put between two steps belongs to nobody's walk and does not prolong it.
+    stage.put("late");
+    assert_eq!(step(&mut stage), 10);
+    assert!(scan.has_ended());
+    stage.shard.check();
 }

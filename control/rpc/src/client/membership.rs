@@ -1,0 +1,121 @@
+//! Calls about clients and segments: mounting, heartbeats, leaving.
+//! Invariant: each of them may be repeated.
+
+use super::{Builder, MasterClient, status_reply};
+use crate::error::CallError;
+use crate::limits::{LEAVE_DEADLINE, PING_DEADLINE};
+use crate::reply::{SegmentUse, segment_uses};
+use crate::request::{SegmentOffer, mount, strings};
+use perigee_schemas::frame::Kind;
+use perigee_schemas::message::decode;
+use perigee_schemas::{Identity, Status, master};
+
+/// Answer to a heartbeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pong {
+    /// The master does not know this client: it must mount its segments again.
+    pub must_mount: bool,
+    /// The master's life; a new number is a restarted master.
+    pub epoch: u64,
+}
+
+impl MasterClient {
+    /// Mounts segments; one verdict per segment.
+    ///
+    /// # Errors
+    /// No answer in time.
+    pub fn mount(
+        &self,
+        segments: &[SegmentOffer],
+        remount: bool,
+    ) -> Result<Vec<Status>, CallError> {
+        let client = self.options.client;
+        let encode = |builder: &mut Builder| mount(builder, client, segments, remount);
+        self.call(Kind::Mount, true, encode, |body| {
+            status_reply(body, segments.len())
+        })
+    }
+
+    /// Unmounts segments after `grace_ms`; one verdict per segment.
+    ///
+    /// # Errors
+    /// No answer in time.
+    pub fn unmount(&self, segments: &[Identity], grace_ms: u64) -> Result<Vec<Status>, CallError> {
+        let client = self.options.client;
+        let encode = |builder: &mut Builder| {
+            let high: Vec<u64> = segments.iter().map(|id| id.high()).collect();
+            let low: Vec<u64> = segments.iter().map(|id| id.low()).collect();
+            let segment_high = Some(builder.create_vector(&high));
+            let segment_low = Some(builder.create_vector(&low));
+            let args = master::UnmountRequestArgs {
+                client_high: client.high(),
+                client_low: client.low(),
+                segment_high,
+                segment_low,
+                grace_ms,
+            };
+            let root = master::UnmountRequest::create(builder, &args);
+            builder.finish_minimal(root);
+        };
+        self.call(Kind::Unmount, true, encode, |body| {
+            status_reply(body, segments.len())
+        })
+    }
+
+    /// Heartbeat. Waits at most [`PING_DEADLINE`].
+    ///
+    /// # Errors
+    /// No answer in time.
+    pub fn ping(&self) -> Result<Pong, CallError> {
+        let client = self.options.client;
+        let encode = |builder: &mut Builder| {
+            let args = master::PingRequestArgs {
+                client_high: client.high(),
+                client_low: client.low(),
+            };
+            let root = master::PingRequest::create(builder, &args);
+            builder.finish_minimal(root);
+        };
+        self.call_within(PING_DEADLINE, Kind::Ping, true, encode, |body| {
+            let reply = decode::<master::PingReply<'_>>(body)?;
+            Ok(Pong {
+                must_mount: reply.state() != 0,
+                epoch: reply.epoch(),
+            })
+        })
+    }
+
+    /// Says goodbye: the master unmounts everything of this client at once. Waits at most
+    /// [`LEAVE_DEADLINE`]: a master that does not hear it notices the silence.
+    ///
+    /// # Errors
+    /// No answer in time.
+    pub fn leave(&self) -> Result<(), CallError> {
+        let client = self.options.client;
+        let encode = |builder: &mut Builder| {
+            let args = master::LeaveRequestArgs {
+                client_high: client.high(),
+                client_low: client.low(),
+            };
+            let root = master::LeaveRequest::create(builder, &args);
+            builder.finish_minimal(root);
+        };
+        self.call_within(LEAVE_DEADLINE, Kind::Leave, true, encode, |_| Ok(()))
+    }
+
+    /// Segments by name, or all of them.
+    ///
+    /// # Errors
+    /// No answer in time.
+    pub fn segments(&self, names: &[&str]) -> Result<Vec<SegmentUse>, CallError> {
+        let encode = |builder: &mut Builder| {
+            let names = Some(strings(builder, names));
+            let root = master::QuerySegmentsRequest::create(
+                builder,
+                &master::QuerySegmentsRequestArgs { names },
+            );
+            builder.finish_minimal(root);
+        };
+        self.call(Kind::QuerySegments, true, encode, segment_uses)
+    }
+}

@@ -1,0 +1,254 @@
+//! Calls about objects: existence, places, the two phases of a put, removal.
+//! Invariant: a call that changes something is repeated only if doing it twice does no harm.
+
+use super::{Builder, MasterClient, status_reply};
+use crate::connection::Connection;
+use crate::error::CallError;
+use crate::reply::{Counted, Located, Started, codes, counted};
+use crate::request::{Placement, placement, strings};
+use perigee_schemas::frame::Kind;
+use perigee_schemas::message::decode;
+use perigee_schemas::{Status, master};
+use std::time::Instant;
+
+/// A lookup that was sent and whose answer nobody has taken yet.
+#[derive(Debug)]
+pub struct AskedReplicas {
+    connection: Connection,
+    keys: usize,
+}
+
+impl MasterClient {
+    /// Whether each key can be read: 1, 0 or a negative code.
+    ///
+    /// # Errors
+    /// No answer in time.
+    pub fn exist<S: AsRef<str>>(&self, keys: &[S], single: bool) -> Result<Vec<i32>, CallError> {
+        let encode = |builder: &mut Builder| {
+            let keys = Some(strings(builder, keys));
+            let root =
+                master::ExistRequest::create(builder, &master::ExistRequestArgs { keys, single });
+            builder.finish_minimal(root);
+        };
+        self.call(Kind::Exist, true, encode, |body| {
+            codes(decode::<master::ExistReply<'_>>(body)?.status(), keys.len())
+        })
+    }
+
+    /// Where each key can be read, under a lease unless `peek`.
+    ///
+    /// # Errors
+    /// No answer in time.
+    pub fn get_replicas<S: AsRef<str>>(
+        &self,
+        keys: &[S],
+        single: bool,
+        peek: bool,
+    ) -> Result<Located, CallError> {
+        let encode = |builder: &mut Builder| lookup(builder, keys, single, peek);
+        self.call(Kind::GetReplicas, true, encode, |body| {
+            Located::decode(body, keys.len())
+        })
+    }
+
+    /// Asks what [`MasterClient::get_replicas`] asks and does not wait, so that the caller can work meanwhile. Nothing if
+    /// no connection is at hand; the plain call opens one.
+    pub fn ask_replicas<S: AsRef<str>>(&self, keys: &[S]) -> Option<AskedReplicas> {
+        let mut connection = self.pooled().filter(Connection::is_usable)?;
+        lookup(&mut connection.builder, keys, false, false);
+        let deadline = Instant::now() + self.deadline();
+        connection.ask(Kind::GetReplicas, deadline).ok()?;
+        let keys = keys.len();
+        Some(AskedReplicas { connection, keys })
+    }
+
+    /// Takes the answer to [`MasterClient::ask_replicas`].
+    ///
+    /// # Errors
+    /// No answer in time, counted from now.
+    pub fn take_replicas(&self, asked: AskedReplicas) -> Result<Located, CallError> {
+        let AskedReplicas { connection, keys } = asked;
+        let decode = |body: &[u8]| Located::decode(body, keys);
+        self.settle(self.deadline(), |deadline| {
+            self.finish(connection, deadline, decode)
+        })
+    }
+
+    /// Reserves space for each key. `groups` is empty or has one entry per key.
+    ///
+    /// # Errors
+    /// No answer in time; whether space was reserved is then unknown, and the master discards it later.
+    pub fn put_start<S: AsRef<str>>(
+        &self,
+        keys: &[S],
+        payload_bytes: &[u64],
+        groups: &[&str],
+        wanted: &Placement<'_>,
+        upsert: bool,
+    ) -> Result<Started, CallError> {
+        let client = self.options.client;
+        let encode = |builder: &mut Builder| {
+            let key_strings = Some(strings(builder, keys));
+            let payload_bytes = Some(builder.create_vector(payload_bytes));
+            let group_ids = Some(strings(builder, groups));
+            let placement = Some(placement(builder, wanted));
+            let args = master::PutStartRequestArgs {
+                client_high: client.high(),
+                client_low: client.low(),
+                keys: key_strings,
+                payload_bytes,
+                group_ids,
+                placement,
+                upsert,
+                single: keys.len() == 1,
+            };
+            let root = master::PutStartRequest::create(builder, &args);
+            builder.finish_minimal(root);
+        };
+        self.call(Kind::PutStart, false, encode, |body| {
+            Started::decode(body, keys.len())
+        })
+    }
+
+    /// Commits written keys with the CRC-32C of each. `generations` has that of the first location of each.
+    ///
+    /// # Errors
+    /// No answer in time.
+    pub fn put_end<S: AsRef<str>>(
+        &self,
+        keys: &[S],
+        generations: &[u64],
+        checksums: &[u32],
+    ) -> Result<Vec<Status>, CallError> {
+        let client = self.options.client;
+        let encode = |builder: &mut Builder| {
+            let key_strings = Some(strings(builder, keys));
+            let checksum = Some(builder.create_vector(checksums));
+            let generation = Some(builder.create_vector(generations));
+            let args = master::PutEndRequestArgs {
+                client_high: client.high(),
+                client_low: client.low(),
+                keys: key_strings,
+                checksum,
+                single: keys.len() == 1,
+                generation,
+            };
+            let root = master::PutEndRequest::create(builder, &args);
+            builder.finish_minimal(root);
+        };
+        self.call(Kind::PutEnd, true, encode, |body| {
+            status_reply(body, keys.len())
+        })
+    }
+
+    /// Gives up started puts, named as in `put_end`. With `in_flight`, bytes may still arrive at their places.
+    ///
+    /// # Errors
+    /// No answer in time.
+    pub fn put_revoke<S: AsRef<str>>(
+        &self,
+        keys: &[S],
+        generations: &[u64],
+        in_flight: bool,
+    ) -> Result<Vec<Status>, CallError> {
+        let client = self.options.client;
+        let encode = |builder: &mut Builder| {
+            let key_strings = Some(strings(builder, keys));
+            let generation = Some(builder.create_vector(generations));
+            let args = master::PutRevokeRequestArgs {
+                client_high: client.high(),
+                client_low: client.low(),
+                keys: key_strings,
+                single: keys.len() == 1,
+                generation,
+                in_flight,
+            };
+            let root = master::PutRevokeRequest::create(builder, &args);
+            builder.finish_minimal(root);
+        };
+        self.call(Kind::PutRevoke, true, encode, |body| {
+            status_reply(body, keys.len())
+        })
+    }
+
+    /// Removes keys; `force` ignores leases.
+    ///
+    /// # Errors
+    /// No answer in time.
+    pub fn remove<S: AsRef<str>>(&self, keys: &[S], force: bool) -> Result<Vec<Status>, CallError> {
+        let encode = |builder: &mut Builder| {
+            let key_strings = Some(strings(builder, keys));
+            let args = master::RemoveRequestArgs {
+                keys: key_strings,
+                force,
+                single: keys.len() == 1,
+            };
+            let root = master::RemoveRequest::create(builder, &args);
+            builder.finish_minimal(root);
+        };
+        self.call(Kind::Remove, false, encode, |body| {
+            status_reply(body, keys.len())
+        })
+    }
+
+    /// Removes the keys a regular expression finds; returns how many.
+    ///
+    /// # Errors
+    /// No answer in time.
+    pub fn remove_by_regex(&self, pattern: &str, force: bool) -> Result<Counted, CallError> {
+        let encode = |builder: &mut Builder| {
+            let pattern = Some(builder.create_string(pattern));
+            let args = master::RemoveByRegexRequestArgs { pattern, force };
+            let root = master::RemoveByRegexRequest::create(builder, &args);
+            builder.finish_minimal(root);
+        };
+        self.call(Kind::RemoveByRegex, false, encode, counted)
+    }
+
+    /// Removes everything; returns how many objects.
+    ///
+    /// # Errors
+    /// No answer in time.
+    pub fn remove_all(&self, force: bool) -> Result<Counted, CallError> {
+        let encode = |builder: &mut Builder| {
+            let root =
+                master::RemoveAllRequest::create(builder, &master::RemoveAllRequestArgs { force });
+            builder.finish_minimal(root);
+        };
+        self.call(Kind::RemoveAll, false, encode, counted)
+    }
+
+    /// Drops the replicas of keys that lie on a segment (all segments if the name is empty).
+    ///
+    /// # Errors
+    /// No answer in time.
+    pub fn replica_clear<S: AsRef<str>>(
+        &self,
+        keys: &[S],
+        segment_name: &str,
+    ) -> Result<Vec<Status>, CallError> {
+        let client = self.options.client;
+        let encode = |builder: &mut Builder| {
+            let key_strings = Some(strings(builder, keys));
+            let segment_name = Some(builder.create_string(segment_name));
+            let args = master::ReplicaClearRequestArgs {
+                client_high: client.high(),
+                client_low: client.low(),
+                keys: key_strings,
+                segment_name,
+            };
+            let root = master::ReplicaClearRequest::create(builder, &args);
+            builder.finish_minimal(root);
+        };
+        self.call(Kind::ReplicaClear, false, encode, |body| {
+            status_reply(body, keys.len())
+        })
+    }
+}
+
+fn lookup<S: AsRef<str>>(builder: &mut Builder, keys: &[S], single: bool, peek: bool) {
+    let keys = Some(strings(builder, keys));
+    let args = master::GetReplicasRequestArgs { keys, single, peek };
+    let root = master::GetReplicasRequest::create(builder, &args);
+    builder.finish_minimal(root);
+}
