@@ -1,15 +1,16 @@
-//! One client of a cluster: opening, closing, and the calls that move no bytes.
+//! One client of a cluster: opening, joining, closing. Invariant: whatever was joined is left again by [`Store::close`].
+
+mod keys;
+mod memory;
 
 use crate::addresses::Addresses;
-use crate::api::{ReplicaDescriptor, SegmentId, StoreConfig};
+use crate::api::StoreConfig;
 use crate::counting::Counting;
 use crate::donation::Donation;
 use crate::environment::StoreEnvironment;
 use crate::error::StoreError;
 use crate::heartbeat::Heartbeat;
 use crate::host::{client_name, host_id, host_of, random_identity};
-use crate::limits::KEYS_PER_CALL;
-use crate::lookup::Lookup;
 use crate::metadata::Registration;
 use crate::refusals::Refusals;
 use perigee_memory::RegisteredRegions;
@@ -21,7 +22,6 @@ use perigee_shard::monotonic;
 use perigee_transfer::{Engine, EngineOptions};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 /// One client. Shared by all threads of a process.
 #[derive(Debug)]
@@ -151,25 +151,6 @@ impl Store {
         Ok(())
     }
 
-    fn donate(&self, bytes: u64) -> Result<SegmentId, StoreError> {
-        let offer = self.donation.add(bytes)?;
-        let id = offer.id;
-        let mounted = self.master.mount(&[offer], false);
-        let verdict = match mounted {
-            Ok(statuses) => statuses
-                .first()
-                .copied()
-                .unwrap_or(Status::InternalError)
-                .ok()
-                .map_err(StoreError::Mount),
-            Err(error) => Err(error.into()),
-        };
-        if verdict.is_err() {
-            self.donation.remove(id);
-        }
-        verdict.map(|()| id)
-    }
-
     /// Leaves the cluster: segments are unmounted, threads end, memory is given back. Further calls are refused.
     pub fn close(&self) {
         if !self.open.swap(false, Ordering::AcqRel) {
@@ -226,185 +207,6 @@ impl Store {
         if self.master.ping().is_ok() { 0 } else { 2 }
     }
 
-    /// Whether each key can be read.
-    pub fn exist(&self, keys: &[&str]) -> Vec<Result<bool, Status>> {
-        let answer = |code: i32| match code {
-            0 => Ok(false),
-            code if code > 0 => Ok(true),
-            code => Err(Status::from_peer(code)),
-        };
-        let kind = kind_of(RpcKind::ExistKey, keys.len());
-        let ask = |chunk: &[&str]| self.timed(kind, |master| master.exist(chunk, keys.len() == 1));
-        self.in_chunks(keys, ask, |status| vec![status.code(); 1])
-            .into_iter()
-            .map(answer)
-            .collect()
-    }
-
-    /// Payload bytes of each key.
-    pub fn size(&self, keys: &[&str]) -> Vec<Result<u64, Status>> {
-        let lookup = self.locate(keys);
-        (0..keys.len()).map(|index| lookup.object(index)).collect()
-    }
-
-    /// Looks keys up and takes a read lease on each.
-    pub fn locate(&self, keys: &[&str]) -> Lookup {
-        self.look_up(keys, false)
-    }
-
-    pub(crate) fn look_up<S: AsRef<str>>(&self, keys: &[S], peek: bool) -> Lookup {
-        if !self.is_open() {
-            return Lookup::failed(keys.len(), Status::InvalidParams);
-        }
-        let mut lookup = Lookup::default();
-        for chunk in keys.chunks(KEYS_PER_CALL) {
-            let kind = kind_of(RpcKind::GetReplicaList, keys.len());
-            let located = self.timed(kind, |master| {
-                master.get_replicas(chunk, keys.len() == 1, peek)
-            });
-            match located {
-                Ok(located) => lookup.append(chunk, &located, &self.addresses),
-                Err(error) => lookup.append_failure(chunk.len(), refused(&error)),
-            }
-        }
-        lookup
-    }
-
-    /// Where the replicas of each key lie.
-    pub fn replicas(&self, keys: &[&str]) -> Vec<Result<Vec<ReplicaDescriptor>, Status>> {
-        if !self.is_open() {
-            return vec![Err(Status::InvalidParams); keys.len()];
-        }
-        let mut all = Vec::with_capacity(keys.len());
-        for chunk in keys.chunks(KEYS_PER_CALL) {
-            match self.master.get_replicas(chunk, keys.len() == 1, false) {
-                Ok(located) => {
-                    all.extend((0..chunk.len()).map(|index| descriptors(&located.places, index)));
-                }
-                Err(error) => all.extend(chunk.iter().map(|_| Err(refused(&error)))),
-            }
-        }
-        all
-    }
-
-    /// Removes keys; with `force` also those under a lease.
-    pub fn remove(&self, keys: &[&str], force: bool) -> Vec<Status> {
-        self.in_chunks(
-            keys,
-            |chunk| self.master.remove(chunk, force),
-            |status| vec![status],
-        )
-    }
-
-    /// Removes the keys in which a regular expression is found; returns how many.
-    ///
-    /// # Errors
-    /// The pattern is not a regular expression, or the master did not answer.
-    pub fn remove_by_regex(&self, pattern: &str, force: bool) -> Result<u64, Status> {
-        self.while_open()?;
-        self.master
-            .remove_by_regex(pattern, force)
-            .map_err(|error| refused(&error))?
-    }
-
-    /// Removes everything; returns how many objects.
-    ///
-    /// # Errors
-    /// The master did not answer.
-    pub fn remove_all(&self, force: bool) -> Result<u64, Status> {
-        self.while_open()?;
-        self.master
-            .remove_all(force)
-            .map_err(|error| refused(&error))?
-    }
-
-    /// Drops the replicas of keys on one segment, or on all if the name is empty; returns the keys that were cleared.
-    pub fn replica_clear(&self, keys: &[&str], segment_name: &str) -> Vec<String> {
-        let ask = |chunk: &[&str]| self.master.replica_clear(chunk, segment_name);
-        let statuses = self.in_chunks(keys, ask, |status| vec![status]);
-        let cleared = keys
-            .iter()
-            .zip(statuses)
-            .filter(|(_, status)| *status == Status::Ok);
-        cleared.map(|(key, _)| (*key).to_owned()).collect()
-    }
-
-    /// Donates another segment.
-    ///
-    /// # Errors
-    /// The memory is not to be had, or the master refused it.
-    pub fn mount_segment(&self, bytes: u64) -> Result<Vec<SegmentId>, Status> {
-        self.while_open()?;
-        if bytes == 0 {
-            return Err(Status::InvalidParams);
-        }
-        let donated = self.donate(bytes).map_err(|error| {
-            tracing::warn!(%error, "Cannot donate a segment");
-            error.status()
-        })?;
-        Ok(vec![donated])
-    }
-
-    /// Donates a range of a file. Not built yet.
-    ///
-    /// # Errors
-    /// Always [`Status::NotSupported`].
-    pub fn mount_file(
-        &self,
-        path: &str,
-        _offset: u64,
-        _bytes: u64,
-    ) -> Result<Vec<SegmentId>, Status> {
-        self.while_open()?;
-        tracing::warn!(
-            path,
-            "Donating files is not built yet; donate memory with allocate_and_mount_segment"
-        );
-        Err(Status::NotSupported)
-    }
-
-    /// Unmounts donated segments; with a grace they stay readable for that long. The first refusal is returned.
-    pub fn unmount_segments(&self, ids: &[SegmentId], grace_ms: u64) -> Status {
-        if let Err(status) = self.while_open() {
-            return status;
-        }
-        let statuses = match self.master.unmount(ids, grace_ms) {
-            Ok(statuses) => statuses,
-            Err(error) => return refused(&error),
-        };
-        for (id, status) in ids.iter().zip(&statuses) {
-            if *status == Status::Ok {
-                self.donation.retire(*id, Duration::from_millis(grace_ms));
-            }
-        }
-        statuses
-            .into_iter()
-            .find(|status| *status != Status::Ok)
-            .unwrap_or(Status::Ok)
-    }
-
-    /// Registers memory of the caller. Overlap with registered memory is refused.
-    pub fn register_buffer(&self, address: usize, bytes: usize) -> Status {
-        if let Err(status) = self.while_open() {
-            return status;
-        }
-        let mut regions = self.regions.lock().unwrap_or_else(PoisonError::into_inner);
-        regions
-            .register(address, bytes)
-            .map_or(Status::InvalidParams, |()| Status::Ok)
-    }
-
-    /// Forgets registered memory; an address that is not registered is refused.
-    pub fn unregister_buffer(&self, address: usize) -> Status {
-        if let Err(status) = self.while_open() {
-            return status;
-        }
-        let mut regions = self.regions.lock().unwrap_or_else(PoisonError::into_inner);
-        regions
-            .unregister(address)
-            .map_or(Status::InvalidParams, |_| Status::Ok)
-    }
-
     /// A call to the master, counted and timed.
     pub(crate) fn timed<T>(
         &self,
@@ -425,26 +227,6 @@ impl Store {
             Err(Status::InvalidParams)
         }
     }
-
-    /// Asks the master about keys in calls of bounded size; a failed call is the verdict on each of its keys.
-    fn in_chunks<T: Clone>(
-        &self,
-        keys: &[&str],
-        ask: impl Fn(&[&str]) -> Result<Vec<T>, CallError>,
-        failed: impl Fn(Status) -> Vec<T>,
-    ) -> Vec<T> {
-        let mut all = Vec::with_capacity(keys.len());
-        for chunk in keys.chunks(KEYS_PER_CALL) {
-            let answer = self
-                .while_open()
-                .and_then(|()| ask(chunk).map_err(|error| refused(&error)));
-            match answer {
-                Ok(part) => all.extend(part),
-                Err(status) => all.extend(chunk.iter().flat_map(|_| failed(status))),
-            }
-        }
-        all
-    }
 }
 
 impl Drop for Store {
@@ -462,22 +244,4 @@ pub(crate) fn kind_of(kind: RpcKind, keys: usize) -> RpcKind {
 pub(crate) fn refused(error: &CallError) -> Status {
     tracing::debug!(%error, "A call to the master failed");
     error.status()
-}
-
-fn descriptors(
-    places: &perigee_rpc::Started,
-    index: usize,
-) -> Result<Vec<ReplicaDescriptor>, Status> {
-    places.status[index].ok()?;
-    let describe = |location: &perigee_rpc::Location| {
-        let segment = &places.segments[location.segment as usize];
-        ReplicaDescriptor {
-            status: location.status,
-            bytes: location.payload_bytes,
-            address: segment.base + location.offset,
-            transport_endpoint: segment.name.clone(),
-            protocol: segment.protocol.clone(),
-        }
-    };
-    Ok(places.locations_of(index).iter().map(describe).collect())
 }

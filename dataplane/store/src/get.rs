@@ -2,7 +2,7 @@
 
 use crate::api::{GetRequest, Piece};
 use crate::client::Store;
-use crate::limits::GET_ATTEMPTS;
+use crate::limits::{FIRST_PART_BYTES, GET_ATTEMPTS, TWO_PARTS_KEYS_MIN};
 use crate::lookup::{Found, Lookup};
 use perigee_memory::PieceMut;
 use perigee_metrics::Operation;
@@ -23,18 +23,53 @@ struct Reading<'a> {
 impl Store {
     /// Reads whole objects into the callers' pieces; the result of each is its payload bytes.
     pub fn get(&self, requests: &[GetRequest<'_>]) -> Vec<Result<u64, Status>> {
+        let start = monotonic();
         let keys: Vec<&str> = requests.iter().map(|request| request.key).collect();
-        let targets: Vec<(usize, &[Piece])> = requests
-            .iter()
-            .enumerate()
-            .map(|(index, request)| (index, request.pieces))
-            .collect();
-        self.read(&self.locate(&keys), &targets)
+        let pieces: Vec<&[Piece]> = requests.iter().map(|request| request.pieces).collect();
+        let results = match first_part(requests) {
+            Some(first) => self.get_in_parts(&keys, &pieces, first),
+            None => self.read_with_retry(&self.locate(&keys), &numbered(&pieces)),
+        };
+        self.count(&results, start);
+        results
+    }
+
+    /// The first keys are read while the master looks up the others. That pays where bytes are copied by this thread; over
+    /// TCP all keys travel together.
+    fn get_in_parts(
+        &self,
+        keys: &[&str],
+        pieces: &[&[Piece]],
+        first: usize,
+    ) -> Vec<Result<u64, Status>> {
+        let (first_keys, rest_keys) = keys.split_at(first);
+        let mut lookup = self.locate(first_keys);
+        let near = lookup.places().all(|place| self.engine.is_near(place));
+        let asked = near.then(|| self.look_up_ahead(rest_keys)).flatten();
+        let Some(asked) = asked else {
+            lookup.extend(self.locate(rest_keys));
+            return self.read_with_retry(&lookup, &numbered(pieces));
+        };
+        let (first_pieces, rest_pieces) = pieces.split_at(first);
+        let mut results = self.read_with_retry(&lookup, &numbered(first_pieces));
+        let rest = self.take_looked_up(rest_keys, asked);
+        results.extend(self.read_with_retry(&rest, &numbered(rest_pieces)));
+        results
     }
 
     /// Reads objects of a lookup: pairs of an index in the lookup and the pieces its payload goes to.
     pub fn read(&self, lookup: &Lookup, targets: &[(usize, &[Piece])]) -> Vec<Result<u64, Status>> {
         let start = monotonic();
+        let results = self.read_with_retry(lookup, targets);
+        self.count(&results, start);
+        results
+    }
+
+    fn read_with_retry(
+        &self,
+        lookup: &Lookup,
+        targets: &[(usize, &[Piece])],
+    ) -> Vec<Result<u64, Status>> {
         let mut results = self.read_once(lookup, targets);
         for _ in 1..GET_ATTEMPTS {
             let retry: Vec<usize> = (0..targets.len())
@@ -58,7 +93,6 @@ impl Store {
                 results[i] = result;
             }
         }
-        self.count(&results, start);
         results
     }
 
@@ -175,6 +209,27 @@ impl Store {
         self.cells
             .record_operation(operation, bytes, (monotonic() - start).as_nanos() as u64);
     }
+}
+
+/// How many keys of a batch are read while the others are looked up; nothing for small batches and small objects.
+fn first_part(requests: &[GetRequest<'_>]) -> Option<usize> {
+    if requests.len() < TWO_PARTS_KEYS_MIN {
+        return None;
+    }
+    let mut bytes = 0usize;
+    for (index, request) in requests.iter().enumerate().take(requests.len() / 4) {
+        let room = request.pieces.iter().map(|piece| piece.bytes);
+        bytes = room.fold(bytes, usize::saturating_add);
+        if bytes >= FIRST_PART_BYTES {
+            return Some(index + 1);
+        }
+    }
+    None
+}
+
+/// Targets of a lookup of the same keys.
+fn numbered<'a>(pieces: &[&'a [Piece]]) -> Vec<(usize, &'a [Piece])> {
+    pieces.iter().copied().enumerate().collect()
 }
 
 /// The first `payload_bytes` of the pieces; an error if they have less room.

@@ -24,3 +24,7 @@ pub(crate) const REFUSAL_LOG_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) const METADATA_DEADLINE: Duration = Duration::from_secs(3);
 /// Longest master address that a node daemon may name, in bytes, with its line end.
 pub(crate) const MASTER_ADDRESS_BYTES_MAX: u64 = 512;
+/// Bytes of a batch that are read first while its other keys are looked up: copying them takes about as long.
+pub(crate) const FIRST_PART_BYTES: usize = 1 << 20;
+/// Keys of a batch from which on it is read in two parts.
+pub(crate) const TWO_PARTS_KEYS_MIN: usize = 16;

@@ -85,6 +85,17 @@ impl Lookup {
         }
     }
 
+    /// Appends the keys of another lookup.
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.objects.extend(other.objects);
+    }
+
+    /// Places of all keys that can be read.
+    pub(crate) fn places(&self) -> impl Iterator<Item = &Place> {
+        let found = self.objects.iter().flatten();
+        found.flat_map(|found| &found.places)
+    }
+
     pub(crate) fn append_failure(&mut self, keys: usize, status: Status) {
         self.objects.extend((0..keys).map(|_| Err(status)));
     }

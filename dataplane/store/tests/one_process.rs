@@ -192,6 +192,54 @@ fn many_keys(client: &Store) {
     }
 }
 
+/// A batch that is long and large enough to be read in two parts, with a key missing in each part.
+fn large_batch(shared_memory: bool) {
+    const KEYS: usize = 40;
+    const MISSING: [usize; 2] = [1, KEYS - 2];
+    let cluster = master(1);
+    let node = store(&cluster, 64 << 20, shared_memory);
+    let client = store(&cluster, 0, shared_memory);
+    let keys: Vec<String> = (0..KEYS).map(|key| format!("large/{key}")).collect();
+    let values: Vec<Vec<u8>> = (0..KEYS).map(|key| data(key, 200_000 + key)).collect();
+    for (index, (key, value)) in keys.iter().zip(&values).enumerate() {
+        if !MISSING.contains(&index) {
+            assert_eq!(put(&client, key, value), Status::Ok);
+        }
+    }
+    let mut out: Vec<Vec<u8>> = values.iter().map(|value| vec![0; value.len()]).collect();
+    let targets: Vec<[Piece; 1]> = out.iter_mut().map(|out| [piece(out)]).collect();
+    let requests: Vec<GetRequest<'_>> = keys
+        .iter()
+        .zip(&targets)
+        .map(|(key, pieces)| GetRequest { key, pieces })
+        .collect();
+    // The second time a connection to the master is at hand, so that the other keys are asked for ahead.
+    for _ in 0..2 {
+        let results = client.get(&requests);
+        for (index, result) in results.into_iter().enumerate() {
+            if MISSING.contains(&index) {
+                assert_eq!(result, Err(Status::ObjectNotFound));
+            } else {
+                assert_eq!(result, Ok(values[index].len() as u64));
+                assert!(out[index] == values[index]);
+            }
+        }
+    }
+    client.close();
+    node.close();
+    cluster.stop();
+}
+
+#[test]
+fn a_large_batch_over_shared_memory_is_whole_and_in_order() {
+    large_batch(true);
+}
+
+#[test]
+fn a_large_batch_over_tcp_is_whole_and_in_order() {
+    large_batch(false);
+}
+
 #[test]
 fn one_master_shard_and_shared_memory() {
     exercise(1, true);

@@ -2,6 +2,8 @@
 //! connections to each peer.
 
 mod batch;
+mod exchange;
+mod names;
 mod peer;
 mod plan;
 mod slice;
@@ -10,8 +12,9 @@ pub(crate) use batch::Batch;
 pub(crate) use plan::{Content, Memory, Plan, TcpJob};
 
 use crate::error::TransferError;
-use crate::limits::STOP_DEADLINE;
-use peer::Peers;
+use crate::limits::{CONNECT_DEADLINE, STOP_DEADLINE};
+use names::Names;
+use peer::{Addressed, Peers};
 use perigee_schemas::Identity;
 use perigee_shard::{
     Congestion, Local, Shard, ShardEnvironment, ShardOptions, Watchdog, monotonic,
@@ -20,7 +23,7 @@ use slice::Slice;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 /// The shards that move slices over TCP.
@@ -28,6 +31,7 @@ use std::time::Duration;
 pub(crate) struct TcpClient {
     lanes: RwLock<Vec<Lane>>,
     next: AtomicUsize,
+    names: Arc<Names>,
     watchdog: Watchdog,
 }
 
@@ -53,6 +57,7 @@ impl TcpClient {
         Ok(Self {
             lanes: RwLock::new(lanes),
             next: AtomicUsize::new(0),
+            names: Names::new(CONNECT_DEADLINE),
             watchdog,
         })
     }
@@ -62,13 +67,34 @@ impl TcpClient {
         self.watchdog.stalled()
     }
 
-    /// Hands slices to the shards in turn; their batches learn the outcome.
+    /// Hands slices to the shards in turn; their batches learn the outcome. Names are resolved on this thread, and what
+    /// needs no waiting goes first.
     pub(crate) fn submit(&self, slices: Vec<Slice>) {
+        let (mut ready, mut waiting) = (Vec::with_capacity(slices.len()), Vec::new());
+        for slice in slices {
+            match self.names.at_hand(&slice.endpoint) {
+                Some(address) => ready.push(Addressed { slice, address }),
+                None => waiting.push(slice),
+            }
+        }
+        self.hand_over(ready);
+        for slice in waiting {
+            match self.names.resolve(&slice.endpoint) {
+                Ok(address) => self.hand_over(vec![Addressed { slice, address }]),
+                Err(reason) => {
+                    let peer = slice.endpoint.to_string();
+                    slice.fail(&TransferError::Unreachable { peer, reason });
+                }
+            }
+        }
+    }
+
+    fn hand_over(&self, slices: Vec<Addressed>) {
         let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);
         if lanes.is_empty() {
             return;
         }
-        let mut shares: Vec<Vec<Slice>> = lanes.iter().map(|_| Vec::new()).collect();
+        let mut shares: Vec<Vec<Addressed>> = lanes.iter().map(|_| Vec::new()).collect();
         let first = self.next.fetch_add(slices.len(), Ordering::Relaxed);
         for (index, slice) in slices.into_iter().enumerate() {
             shares[(first + index) % lanes.len()].push(slice);
@@ -128,7 +154,7 @@ impl Lane {
     }
 
     /// A slice that cannot be handed over is dropped, which fails it.
-    fn submit(&self, slices: Vec<Slice>) {
+    fn submit(&self, slices: Vec<Addressed>) {
         let (peers, submitted) = (self.peers, monotonic());
         self.shard.post(Box::new(move |environment| {
             if let Some(peers) = environment.local(peers) {

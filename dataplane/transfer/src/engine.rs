@@ -2,7 +2,12 @@
 //!
 //! Copies in mapped memory run on the caller's thread while the shards move what goes over TCP.
 
-use crate::client::{Batch, Content, Memory, Plan, TcpClient, TcpJob};
+mod flight;
+mod job;
+
+pub use job::{ReadJob, WriteJob};
+
+use crate::client::{Content, Memory, Plan, TcpClient, TcpJob};
 use crate::error::TransferError;
 use crate::extent::MappedExtent;
 use crate::place::Place;
@@ -10,7 +15,8 @@ use crate::range::{Cover, RangeJob};
 use crate::route::{Flow, Observer, Reach, Route, Routes};
 use crate::segments::SegmentTable;
 use crate::shared_memory::SharedMemory;
-use perigee_memory::{Piece, PieceMut};
+use flight::Flight;
+use job::Job;
 use perigee_schemas::Identity;
 use perigee_shard::{Congestion, monotonic};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -33,26 +39,6 @@ pub struct EngineOptions {
     pub congestion: Congestion,
     /// Who counts.
     pub observer: Arc<dyn Observer>,
-}
-
-/// One object to write.
-#[derive(Clone, Copy, Debug)]
-pub struct WriteJob<'a> {
-    /// Where it goes.
-    pub place: &'a Place,
-    /// Its payload.
-    pub pieces: &'a [Piece],
-}
-
-/// One object to read whole.
-#[derive(Clone, Copy, Debug)]
-pub struct ReadJob<'a> {
-    /// Where it lies.
-    pub place: &'a Place,
-    /// CRC-32C of the object.
-    pub checksum: u32,
-    /// Where the payload goes; the pieces have exactly its length.
-    pub pieces: &'a [PieceMut],
 }
 
 /// Transfers of one client. Shared by all its threads.
@@ -90,39 +76,7 @@ impl Engine {
     /// # Safety
     /// The pieces must be valid for reads and unchanged until the call returns.
     pub unsafe fn write(&self, jobs: &[WriteJob<'_>]) -> Outcome<u32> {
-        let start = monotonic();
-        let bytes = |job: &WriteJob<'_>| job.pieces.iter().map(|piece| piece.len as u64).sum();
-        let reaches: Vec<_> = jobs
-            .iter()
-            .map(|job| self.reach(job.place, bytes(job)))
-            .collect();
-        let remote = select(jobs, &reaches, |job| {
-            let memory = job.pieces.iter().map(|p| Memory {
-                address: p.ptr as usize,
-                bytes: p.len,
-            });
-            TcpJob {
-                place: job.place.clone(),
-                content: Content::Write,
-                memory: memory.collect(),
-            }
-        });
-        let flight = self.take_off(&remote);
-        let near = jobs.iter().zip(&reaches).map(|(job, reach)| match reach {
-            Ok(Some(reach)) => extent(reach, job.place)?.write(job.place.generation, job.pieces),
-            Ok(None) => Ok(0),
-            Err(error) => Err(error.clone()),
-        });
-        let mut outcome: Vec<_> = near.collect();
-        merge(&mut outcome, &reaches, flight.land());
-        self.report(
-            Flow::Write,
-            start,
-            &reaches,
-            jobs.iter().map(bytes),
-            &outcome,
-        );
-        outcome
+        self.carry_out(jobs)
     }
 
     /// Reads objects whole and checks them.
@@ -130,49 +84,34 @@ impl Engine {
     /// # Safety
     /// The pieces must be valid for writes and not used by others until the call returns.
     pub unsafe fn read(&self, jobs: &[ReadJob<'_>]) -> Outcome<()> {
+        let outcome = self.carry_out(jobs);
+        outcome.into_iter().map(|found| found.map(drop)).collect()
+    }
+
+    /// Moves whole objects: those that are near on this thread, while the shards move the others.
+    fn carry_out<J: Job>(&self, jobs: &[J]) -> Outcome<u32> {
         let start = monotonic();
-        let bytes = |job: &ReadJob<'_>| job.pieces.iter().map(|piece| piece.len as u64).sum();
         let reaches: Vec<_> = jobs
             .iter()
-            .map(|job| self.reach(job.place, bytes(job)))
+            .map(|job| self.reach(job.place(), job.bytes()))
             .collect();
-        let remote = select(jobs, &reaches, |job| {
-            let memory = job.pieces.iter().map(|p| Memory {
-                address: p.ptr as usize,
-                bytes: p.len,
-            });
-            TcpJob {
-                place: job.place.clone(),
-                content: Content::Read(0),
-                memory: memory.collect(),
-            }
-        });
+        let far = jobs.iter().zip(&reaches).filter(|(_, reach)| is_far(reach));
+        let remote: Vec<TcpJob> = far.map(|(job, _)| job.over_tcp()).collect();
         let flight = self.take_off(&remote);
         let near = jobs.iter().zip(&reaches).map(|(job, reach)| match reach {
-            Ok(Some(reach)) => {
-                extent(reach, job.place)?.read(job.place.generation, job.checksum, job.pieces)?;
-                Ok(job.checksum)
-            }
-            Ok(None) => Ok(job.checksum),
+            Ok(Some(reach)) => job.in_memory(extent(reach, job.place())?),
+            Ok(None) => Ok(0),
             Err(error) => Err(error.clone()),
         });
-        let mut outcome: Vec<_> = near.collect();
-        merge(&mut outcome, &reaches, flight.land());
-        let check = |(found, job): (Result<u32, TransferError>, &ReadJob<'_>)| match found? {
-            found if found == job.checksum => Ok(()),
-            found => Err(TransferError::Checksum {
-                found,
-                expected: job.checksum,
-            }),
-        };
-        let outcome: Vec<_> = outcome.into_iter().zip(jobs).map(check).collect();
-        self.report(
-            Flow::Read,
-            start,
-            &reaches,
-            jobs.iter().map(bytes),
-            &outcome,
-        );
+        let mut outcome: Outcome<u32> = near.collect();
+        let landed = flight.land().into_iter();
+        let slots = outcome.iter_mut().zip(jobs).zip(&reaches);
+        let slots = slots.filter(|(_, reach)| is_far(reach));
+        for (((slot, job), _), result) in slots.zip(landed) {
+            *slot = result.and_then(|found| job.judge(found));
+        }
+        let bytes = jobs.iter().map(Job::bytes);
+        self.report(J::FLOW, start, &reaches, bytes, &outcome);
         outcome
     }
 
@@ -287,6 +226,19 @@ impl Engine {
         ))
     }
 
+    /// Whether this process can touch a place's memory, so that its bytes are copied on the caller's thread.
+    pub fn is_near(&self, place: &Place) -> bool {
+        let options = &self.options;
+        let reach = Reach::find(
+            place,
+            options.routes,
+            &options.host_id,
+            &self.own,
+            &self.shared,
+        );
+        reach.is_some()
+    }
+
     fn take_off(&self, jobs: &[TcpJob]) -> Flight {
         if jobs.is_empty() {
             return Flight::default();
@@ -294,18 +246,11 @@ impl Engine {
         match self.tcp() {
             Ok(tcp) => {
                 let plan = Plan::new(jobs);
-                let flying = Some((plan.batch, tcp.clone()));
-                let flight = Flight {
-                    flying,
-                    refused: Vec::new(),
-                };
+                let flight = Flight::of(plan.batch, tcp.clone());
                 tcp.submit(plan.slices);
                 flight
             }
-            Err(error) => Flight {
-                flying: None,
-                refused: vec![Err(error); jobs.len()],
-            },
+            Err(error) => Flight::refused(&error, jobs.len()),
         }
     }
 
@@ -331,31 +276,6 @@ impl Engine {
     }
 }
 
-/// Transfers under way. It ends only when the shards are done with the caller's memory, be it by a panic.
-#[derive(Default)]
-struct Flight {
-    flying: Option<(Arc<Batch>, Arc<TcpClient>)>,
-    refused: Outcome<u32>,
-}
-
-impl Flight {
-    fn land(mut self) -> Outcome<u32> {
-        self.wait()
-            .unwrap_or_else(|| std::mem::take(&mut self.refused))
-    }
-
-    fn wait(&mut self) -> Option<Outcome<u32>> {
-        let (batch, tcp) = self.flying.take()?;
-        Some(batch.wait(|| tcp.stalled()))
-    }
-}
-
-impl Drop for Flight {
-    fn drop(&mut self) {
-        let _ = self.wait();
-    }
-}
-
 fn extent(reach: &Reach, place: &Place) -> Result<MappedExtent, TransferError> {
     let out_of_bounds = TransferError::OutOfBounds {
         offset: place.offset,
@@ -367,32 +287,8 @@ fn extent(reach: &Reach, place: &Place) -> Result<MappedExtent, TransferError> {
     Ok(unsafe { MappedExtent::new(base, place.payload_bytes) })
 }
 
-fn select<J>(
-    jobs: &[J],
-    reaches: &[Result<Option<Reach>, TransferError>],
-    remote: impl Fn(&J) -> TcpJob,
-) -> Vec<TcpJob> {
-    let is_remote = |(job, reach)| matches!(reach, &Ok(None)).then_some(job);
-    jobs.iter()
-        .zip(reaches)
-        .filter_map(is_remote)
-        .map(remote)
-        .collect()
-}
-
-/// Puts the outcomes of remote jobs where they belong.
-fn merge(
-    outcome: &mut [Result<u32, TransferError>],
-    reaches: &[Result<Option<Reach>, TransferError>],
-    landed: Outcome<u32>,
-) {
-    let remote = outcome
-        .iter_mut()
-        .zip(reaches)
-        .filter(|(_, reach)| matches!(reach, Ok(None)));
-    for ((slot, _), result) in remote.zip(landed) {
-        *slot = result;
-    }
+fn is_far(reach: &Result<Option<Reach>, TransferError>) -> bool {
+    matches!(reach, Ok(None))
 }
 
 /// The two reads that fill a cover: its blocks and the checksums of all blocks.

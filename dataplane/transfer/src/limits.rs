@@ -8,6 +8,14 @@ pub const TRANSFER_DEADLINE: Duration = Duration::from_secs(10);
 pub(crate) const SLOWEST_PER_BYTE: Duration = Duration::from_nanos(10);
 /// Longest wait for a data connection to be accepted and greeted.
 pub(crate) const CONNECT_DEADLINE: Duration = Duration::from_secs(2);
+/// How long a resolved name is used before it is asked for again.
+pub(crate) const NAME_FRESH: Duration = Duration::from_secs(30);
+/// How long a name that could not be resolved is not asked for again.
+pub(crate) const NAME_RETRY: Duration = Duration::from_secs(2);
+/// Names that are remembered.
+pub(crate) const NAMES_MAX: usize = 4096;
+/// Threads that ask for names at the same time.
+pub(crate) const RESOLVERS_MAX: usize = 16;
 /// How long slices to a peer fail at once after it could not be reached.
 pub(crate) const PEER_BREAKER_OPEN: Duration = Duration::from_millis(250);
 /// Connections from one shard to one peer; four saturate memory bandwidth.

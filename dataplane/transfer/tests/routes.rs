@@ -371,3 +371,30 @@ fn a_withdrawn_mapping_is_not_used_any_more() {
     }
     engine.close();
 }
+
+#[test]
+fn a_peer_that_accepts_and_says_nothing_fails_only_its_own_objects() {
+    let node = node();
+    let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let engine = engine(&node, Route::Tcp);
+    let data = payload(1, 100_000);
+    let pieces = [Piece::from(data.as_slice())];
+    let good = place(&node, 0, data.len(), 5);
+    let mut bad = place(&node, 1 << 20, data.len(), 6);
+    bad.segment = Arc::new(SegmentAddress {
+        endpoint: mute.local_addr().unwrap().to_string(),
+        ..(*node.address).clone()
+    });
+    let jobs = [&good, &bad].map(|place| WriteJob {
+        place,
+        pieces: &pieces,
+    });
+    // SAFETY: the pieces outlive the call.
+    let outcomes = unsafe { engine.write(&jobs) };
+    assert_eq!(outcomes[0], Ok(perigee_memory::crc32c(&data)));
+    assert!(
+        matches!(outcomes[1], Err(TransferError::Unreachable { .. })),
+        "{outcomes:?}"
+    );
+    engine.close();
+}

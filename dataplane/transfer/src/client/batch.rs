@@ -90,3 +90,43 @@ impl JobOutcome {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::slice::Trailer;
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
+
+    fn part() -> Part {
+        Part {
+            job: 0,
+            number: 0,
+            bytes: 3,
+            memory: 0..0,
+            pieces: 0..0,
+            trailer: Trailer::None,
+        }
+    }
+
+    #[test]
+    fn a_wait_asks_after_stalled_shards_and_ends_only_with_the_last_slice() {
+        let batch = Arc::new(Batch::new(&[1], 1));
+        let (asked, was_asked) = channel();
+        let (reporting, waiter) = (batch.clone(), std::thread::current());
+        let shard = std::thread::spawn(move || {
+            // Each wake-up makes the waiter look at the shards, as the end of its pause does.
+            while was_asked.try_recv().is_err() {
+                waiter.unpark();
+                std::thread::yield_now();
+            }
+            reporting.report(std::iter::once((part(), Ok(7))));
+        });
+        let stalled = || {
+            let _ = asked.send(());
+            Some((0, Duration::from_secs(1)))
+        };
+        assert_eq!(batch.wait(stalled), [Ok(7)]);
+        shard.join().unwrap();
+    }
+}

@@ -2,6 +2,7 @@
 //!
 //! A peer that cannot be reached fails its own slices at once for a short while; others are not touched.
 
+use super::exchange::{read_slice, write_slice};
 use super::slice::Slice;
 use crate::error::TransferError;
 use crate::limits::{
@@ -11,12 +12,12 @@ use crate::wire::{self, Direction};
 use perigee_schemas::frame::Kind;
 use perigee_schemas::session::{Hello, Role, Welcome, decode_failure};
 use perigee_schemas::{Identity, Status};
-use perigee_shard::{Environment, Message, Stream, at_most, connect_within, within};
+use perigee_shard::{Environment, Stream, at_most, connect_within, within};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -34,6 +35,8 @@ pub(crate) struct Peers<E: Environment> {
 
 struct Peer<E: Environment> {
     endpoint: Arc<str>,
+    /// Where new connections go: a name may be given to another host.
+    address: Cell<SocketAddr>,
     queue: RefCell<VecDeque<Queued>>,
     workers: Cell<usize>,
     /// Workers without work, and how to wake them.
@@ -43,6 +46,12 @@ struct Peer<E: Environment> {
     hired: Cell<usize>,
     broken_until: Cell<Duration>,
     stopping: Cell<bool>,
+}
+
+/// A slice and where its peer is.
+pub(crate) struct Addressed {
+    pub(crate) slice: Slice,
+    pub(crate) address: SocketAddr,
 }
 
 /// A slice and when it must have come to a connection.
@@ -65,15 +74,16 @@ impl<E: Environment> Peers<E> {
 
     /// Queues slices with their peers. Their time runs since they were submitted and grows with the bytes of the batch, so
     /// that a large batch on a slow network is not cut short.
-    pub(crate) fn enqueue(self: &Rc<Self>, slices: Vec<Slice>, submitted: Duration) {
-        let parts = slices.iter().flat_map(|slice| &slice.parts);
+    pub(crate) fn enqueue(self: &Rc<Self>, slices: Vec<Addressed>, submitted: Duration) {
+        let parts = slices.iter().flat_map(|slice| &slice.slice.parts);
         let bytes: u64 = parts.map(|part| part.bytes).sum();
         let due = submitted + self.deadline + SLOWEST_PER_BYTE.saturating_mul(clamped(bytes));
-        for slice in slices {
+        for Addressed { slice, address } in slices {
             if self.stopping.get() {
                 return;
             }
-            let peer = self.peer(&slice.endpoint);
+            let peer = self.peer(&slice.endpoint, address);
+            peer.address.set(address);
             peer.queue.borrow_mut().push_back(Queued { slice, due });
             let sleeper = peer.idle.borrow_mut().pop();
             match sleeper {
@@ -126,11 +136,12 @@ impl<E: Environment> Peers<E> {
         }
     }
 
-    fn peer(&self, endpoint: &Arc<str>) -> Rc<Peer<E>> {
+    fn peer(&self, endpoint: &Arc<str>, address: SocketAddr) -> Rc<Peer<E>> {
         let mut peers = self.peers.borrow_mut();
         let make = || {
             Rc::new(Peer {
                 endpoint: endpoint.clone(),
+                address: Cell::new(address),
                 queue: RefCell::default(),
                 workers: Cell::new(0),
                 idle: RefCell::default(),
@@ -227,7 +238,7 @@ impl<E: Environment> Peers<E> {
                 "it could not be reached a moment ago".to_owned(),
             ));
         }
-        let connected = self.greet(&peer.endpoint).await;
+        let connected = self.greet(peer.address.get()).await;
         match connected {
             Ok(stream) => {
                 peer.streams.borrow_mut().insert(worker, stream.clone());
@@ -240,8 +251,7 @@ impl<E: Environment> Peers<E> {
         }
     }
 
-    async fn greet(&self, endpoint: &str) -> io::Result<E::Stream> {
-        let address = resolve(endpoint)?;
+    async fn greet(&self, address: SocketAddr) -> io::Result<E::Stream> {
         let stream = connect_within(&self.environment, CONNECT_DEADLINE, address).await?;
         let talk = async {
             wire::send_bytes(&stream, Hello::new(Role::Client, self.identity).encode()).await?;
@@ -330,89 +340,4 @@ fn clamped(bytes: u64) -> u32 {
 
 fn is_broken(error: &TransferError) -> bool {
     matches!(error, TransferError::Broken { .. })
-}
-
-fn resolve(endpoint: &str) -> io::Result<SocketAddr> {
-    if let Ok(address) = endpoint.parse() {
-        return Ok(address);
-    }
-    endpoint
-        .to_socket_addrs()?
-        .next()
-        .ok_or_else(|| io::ErrorKind::NotFound.into())
-}
-
-async fn write_slice<S: Stream>(stream: &S, slice: &Slice) -> io::Result<Vec<Result<u32, Status>>> {
-    let mut message = Message::new();
-    message.push_owned(wire::encode_request(
-        0,
-        slice.direction,
-        slice.segment,
-        &slice.pieces,
-    ));
-    let checksums = slice.load(&mut message);
-    stream.send_message(message).await?;
-    let reply = receive_reply(stream, slice).await?;
-    Ok(slice
-        .parts
-        .iter()
-        .zip(checksums)
-        .map(|(part, sum)| verdict(&reply.status[part.pieces.clone()], sum))
-        .collect())
-}
-
-async fn read_slice<S: Stream>(stream: &S, slice: &Slice) -> io::Result<Vec<Result<u32, Status>>> {
-    wire::send_bytes(
-        stream,
-        wire::encode_request(0, slice.direction, slice.segment, &slice.pieces),
-    )
-    .await?;
-    let reply = receive_reply(stream, slice).await?;
-    let mut message = Message::new();
-    for part in &slice.parts {
-        if reply.status[part.pieces.clone()]
-            .iter()
-            .all(|status| *status == Status::Ok)
-        {
-            slice.borrow(part, &mut message);
-        }
-    }
-    if message.bytes() as u64 != reply.payload_bytes {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "The peer announced another length than was asked",
-        ));
-    }
-    if message.bytes() > 0 {
-        stream.receive_message(message).await?;
-    }
-    let mut blocks = Vec::new();
-    let check = |part: &super::slice::Part| {
-        let statuses = &reply.status[part.pieces.clone()];
-        verdict(statuses, 0).map(|_| slice.checksum(part, &mut blocks))
-    };
-    Ok(slice.parts.iter().map(check).collect())
-}
-
-async fn receive_reply<S: Stream>(stream: &S, slice: &Slice) -> io::Result<wire::SliceReply> {
-    let (header, body) = wire::receive_frame(stream).await?;
-    if header.kind == Kind::Failure {
-        let (status, message) = decode_failure(&body).map_err(wire::invalid)?;
-        return Err(io::Error::other(format!("{message} ({status})")));
-    }
-    let reply = wire::decode_reply(&body)?;
-    if reply.status.len() != slice.pieces.len() {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "The peer answered another number of pieces",
-        ));
-    }
-    Ok(reply)
-}
-
-fn verdict(statuses: &[Status], checksum: u32) -> Result<u32, Status> {
-    match statuses.iter().find(|status| **status != Status::Ok) {
-        Some(status) => Err(*status),
-        None => Ok(checksum),
-    }
 }

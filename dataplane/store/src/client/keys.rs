@@ -1,0 +1,178 @@
+//! Calls about keys that move no bytes. Invariant: a batch of any length is cut into calls of bounded size, and a call
+//! that fails is the verdict on its own keys only.
+
+use crate::api::ReplicaDescriptor;
+use crate::client::{Store, kind_of, refused};
+use crate::limits::KEYS_PER_CALL;
+use crate::lookup::Lookup;
+use perigee_metrics::RpcKind;
+use perigee_rpc::{AskedReplicas, CallError};
+use perigee_schemas::Status;
+
+impl Store {
+    /// Whether each key can be read.
+    pub fn exist(&self, keys: &[&str]) -> Vec<Result<bool, Status>> {
+        let answer = |code: i32| match code {
+            0 => Ok(false),
+            code if code > 0 => Ok(true),
+            code => Err(Status::from_peer(code)),
+        };
+        let kind = kind_of(RpcKind::ExistKey, keys.len());
+        let ask = |chunk: &[&str]| self.timed(kind, |master| master.exist(chunk, keys.len() == 1));
+        self.in_chunks(keys, ask, |status| vec![status.code(); 1])
+            .into_iter()
+            .map(answer)
+            .collect()
+    }
+
+    /// Payload bytes of each key.
+    pub fn size(&self, keys: &[&str]) -> Vec<Result<u64, Status>> {
+        let lookup = self.locate(keys);
+        (0..keys.len()).map(|index| lookup.object(index)).collect()
+    }
+
+    /// Looks keys up and takes a read lease on each.
+    pub fn locate(&self, keys: &[&str]) -> Lookup {
+        self.look_up(keys, false)
+    }
+
+    /// Asks about keys and lets the caller work until the answer is taken with [`Store::take_looked_up`]. Nothing if the
+    /// keys need more than one call, or no connection is at hand.
+    pub(crate) fn look_up_ahead(&self, keys: &[&str]) -> Option<AskedReplicas> {
+        if keys.len() > KEYS_PER_CALL {
+            return None;
+        }
+        self.master.ask_replicas(keys)
+    }
+
+    /// The answer to [`Store::look_up_ahead`]; a lost one is asked for again.
+    pub(crate) fn take_looked_up(&self, keys: &[&str], asked: AskedReplicas) -> Lookup {
+        let kind = kind_of(RpcKind::GetReplicaList, keys.len());
+        match self.timed(kind, |master| master.take_replicas(asked)) {
+            Ok(located) => {
+                let mut lookup = Lookup::default();
+                lookup.append(keys, &located, &self.addresses);
+                lookup
+            }
+            Err(error) => {
+                tracing::debug!(%error, "A lookup was lost");
+                self.look_up(keys, false)
+            }
+        }
+    }
+
+    pub(crate) fn look_up<S: AsRef<str>>(&self, keys: &[S], peek: bool) -> Lookup {
+        if !self.is_open() {
+            return Lookup::failed(keys.len(), Status::InvalidParams);
+        }
+        let mut lookup = Lookup::default();
+        for chunk in keys.chunks(KEYS_PER_CALL) {
+            let kind = kind_of(RpcKind::GetReplicaList, keys.len());
+            let located = self.timed(kind, |master| {
+                master.get_replicas(chunk, keys.len() == 1, peek)
+            });
+            match located {
+                Ok(located) => lookup.append(chunk, &located, &self.addresses),
+                Err(error) => lookup.append_failure(chunk.len(), refused(&error)),
+            }
+        }
+        lookup
+    }
+
+    /// Where the replicas of each key lie.
+    pub fn replicas(&self, keys: &[&str]) -> Vec<Result<Vec<ReplicaDescriptor>, Status>> {
+        if !self.is_open() {
+            return vec![Err(Status::InvalidParams); keys.len()];
+        }
+        let mut all = Vec::with_capacity(keys.len());
+        for chunk in keys.chunks(KEYS_PER_CALL) {
+            match self.master.get_replicas(chunk, keys.len() == 1, false) {
+                Ok(located) => {
+                    all.extend((0..chunk.len()).map(|index| descriptors(&located.places, index)));
+                }
+                Err(error) => all.extend(chunk.iter().map(|_| Err(refused(&error)))),
+            }
+        }
+        all
+    }
+
+    /// Removes keys; with `force` also those under a lease.
+    pub fn remove(&self, keys: &[&str], force: bool) -> Vec<Status> {
+        self.in_chunks(
+            keys,
+            |chunk| self.master.remove(chunk, force),
+            |status| vec![status],
+        )
+    }
+
+    /// Removes the keys in which a regular expression is found; returns how many.
+    ///
+    /// # Errors
+    /// The pattern is not a regular expression, or the master did not answer.
+    pub fn remove_by_regex(&self, pattern: &str, force: bool) -> Result<u64, Status> {
+        self.while_open()?;
+        self.master
+            .remove_by_regex(pattern, force)
+            .map_err(|error| refused(&error))?
+    }
+
+    /// Removes everything; returns how many objects.
+    ///
+    /// # Errors
+    /// The master did not answer.
+    pub fn remove_all(&self, force: bool) -> Result<u64, Status> {
+        self.while_open()?;
+        self.master
+            .remove_all(force)
+            .map_err(|error| refused(&error))?
+    }
+
+    /// Drops the replicas of keys on one segment, or on all if the name is empty; returns the keys that were cleared.
+    pub fn replica_clear(&self, keys: &[&str], segment_name: &str) -> Vec<String> {
+        let ask = |chunk: &[&str]| self.master.replica_clear(chunk, segment_name);
+        let statuses = self.in_chunks(keys, ask, |status| vec![status]);
+        let cleared = keys
+            .iter()
+            .zip(statuses)
+            .filter(|(_, status)| *status == Status::Ok);
+        cleared.map(|(key, _)| (*key).to_owned()).collect()
+    }
+
+    /// Asks the master about keys in calls of bounded size; a failed call is the verdict on each of its keys.
+    fn in_chunks<T: Clone>(
+        &self,
+        keys: &[&str],
+        ask: impl Fn(&[&str]) -> Result<Vec<T>, CallError>,
+        failed: impl Fn(Status) -> Vec<T>,
+    ) -> Vec<T> {
+        let mut all = Vec::with_capacity(keys.len());
+        for chunk in keys.chunks(KEYS_PER_CALL) {
+            let answer = self
+                .while_open()
+                .and_then(|()| ask(chunk).map_err(|error| refused(&error)));
+            match answer {
+                Ok(part) => all.extend(part),
+                Err(status) => all.extend(chunk.iter().flat_map(|_| failed(status))),
+            }
+        }
+        all
+    }
+}
+
+fn descriptors(
+    places: &perigee_rpc::Started,
+    index: usize,
+) -> Result<Vec<ReplicaDescriptor>, Status> {
+    places.status[index].ok()?;
+    let describe = |location: &perigee_rpc::Location| {
+        let segment = &places.segments[location.segment as usize];
+        ReplicaDescriptor {
+            status: location.status,
+            bytes: location.payload_bytes,
+            address: segment.base + location.offset,
+            transport_endpoint: segment.name.clone(),
+            protocol: segment.protocol.clone(),
+        }
+    };
+    Ok(places.locations_of(index).iter().map(describe).collect())
+}

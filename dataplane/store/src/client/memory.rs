@@ -1,0 +1,105 @@
+//! Memory that a client donates or registers. Invariant: what the master refused to mount is given back at once.
+
+use crate::api::SegmentId;
+use crate::client::{Store, refused};
+use crate::error::StoreError;
+use perigee_schemas::Status;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+impl Store {
+    pub(super) fn donate(&self, bytes: u64) -> Result<SegmentId, StoreError> {
+        let offer = self.donation.add(bytes)?;
+        let id = offer.id;
+        let mounted = self.master.mount(&[offer], false);
+        let verdict = match mounted {
+            Ok(statuses) => statuses
+                .first()
+                .copied()
+                .unwrap_or(Status::InternalError)
+                .ok()
+                .map_err(StoreError::Mount),
+            Err(error) => Err(error.into()),
+        };
+        if verdict.is_err() {
+            self.donation.remove(id);
+        }
+        verdict.map(|()| id)
+    }
+
+    /// Donates another segment.
+    ///
+    /// # Errors
+    /// The memory is not to be had, or the master refused it.
+    pub fn mount_segment(&self, bytes: u64) -> Result<Vec<SegmentId>, Status> {
+        self.while_open()?;
+        if bytes == 0 {
+            return Err(Status::InvalidParams);
+        }
+        let donated = self.donate(bytes).map_err(|error| {
+            tracing::warn!(%error, "Cannot donate a segment");
+            error.status()
+        })?;
+        Ok(vec![donated])
+    }
+
+    /// Donates a range of a file. Not built yet.
+    ///
+    /// # Errors
+    /// Always [`Status::NotSupported`].
+    pub fn mount_file(
+        &self,
+        path: &str,
+        _offset: u64,
+        _bytes: u64,
+    ) -> Result<Vec<SegmentId>, Status> {
+        self.while_open()?;
+        tracing::warn!(
+            path,
+            "Donating files is not built yet; donate memory with allocate_and_mount_segment"
+        );
+        Err(Status::NotSupported)
+    }
+
+    /// Unmounts donated segments; with a grace they stay readable for that long. The first refusal is returned.
+    pub fn unmount_segments(&self, ids: &[SegmentId], grace_ms: u64) -> Status {
+        if let Err(status) = self.while_open() {
+            return status;
+        }
+        let statuses = match self.master.unmount(ids, grace_ms) {
+            Ok(statuses) => statuses,
+            Err(error) => return refused(&error),
+        };
+        for (id, status) in ids.iter().zip(&statuses) {
+            if *status == Status::Ok {
+                self.donation.retire(*id, Duration::from_millis(grace_ms));
+            }
+        }
+        statuses
+            .into_iter()
+            .find(|status| *status != Status::Ok)
+            .unwrap_or(Status::Ok)
+    }
+
+    /// Registers memory of the caller. Overlap with registered memory is refused.
+    pub fn register_buffer(&self, address: usize, bytes: usize) -> Status {
+        if let Err(status) = self.while_open() {
+            return status;
+        }
+        let mut regions = self.regions.lock().unwrap_or_else(PoisonError::into_inner);
+        regions
+            .register(address, bytes)
+            .map_or(Status::InvalidParams, |()| Status::Ok)
+    }
+
+    /// Forgets registered memory; an address that is not registered is refused.
+    pub fn unregister_buffer(&self, address: usize) -> Status {
+        if let Err(status) = self.while_open() {
+            return status;
+        }
+        let mut regions = self.regions.lock().unwrap_or_else(PoisonError::into_inner);
+        regions
+            .unregister(address)
+            .map_or(Status::InvalidParams, |_| Status::Ok)
+    }
+}

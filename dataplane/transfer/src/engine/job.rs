@@ -1,0 +1,117 @@
+//! Whole objects to write or to read. Invariant: both are moved by the same code; what differs is here.
+
+use crate::client::{Content, Memory, TcpJob};
+use crate::error::TransferError;
+use crate::extent::MappedExtent;
+use crate::place::Place;
+use crate::route::Flow;
+use perigee_memory::{Piece, PieceMut};
+
+/// One object to write.
+#[derive(Clone, Copy, Debug)]
+pub struct WriteJob<'a> {
+    /// Where it goes.
+    pub place: &'a Place,
+    /// Its payload.
+    pub pieces: &'a [Piece],
+}
+
+/// One object to read whole.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadJob<'a> {
+    /// Where it lies.
+    pub place: &'a Place,
+    /// CRC-32C of the object.
+    pub checksum: u32,
+    /// Where the payload goes; the pieces have exactly its length.
+    pub pieces: &'a [PieceMut],
+}
+
+/// One object on its way.
+pub(super) trait Job {
+    const FLOW: Flow;
+
+    /// Where it goes or lies.
+    fn place(&self) -> &Place;
+
+    /// Bytes of the caller's pieces.
+    fn bytes(&self) -> u64;
+
+    /// The same over TCP.
+    fn over_tcp(&self) -> TcpJob;
+
+    /// Copies in memory that this process can touch; the CRC-32C of the payload.
+    fn in_memory(&self, extent: MappedExtent) -> Result<u32, TransferError>;
+
+    /// The CRC-32C of what came over TCP, if it is the right one.
+    fn judge(&self, found: u32) -> Result<u32, TransferError>;
+}
+
+impl Job for WriteJob<'_> {
+    const FLOW: Flow = Flow::Write;
+
+    fn place(&self) -> &Place {
+        self.place
+    }
+
+    fn bytes(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.len as u64).sum()
+    }
+
+    fn over_tcp(&self) -> TcpJob {
+        let memory = self.pieces.iter().map(|piece| Memory {
+            address: piece.ptr as usize,
+            bytes: piece.len,
+        });
+        TcpJob {
+            place: self.place.clone(),
+            content: Content::Write,
+            memory: memory.collect(),
+        }
+    }
+
+    fn in_memory(&self, extent: MappedExtent) -> Result<u32, TransferError> {
+        extent.write(self.place.generation, self.pieces)
+    }
+
+    fn judge(&self, found: u32) -> Result<u32, TransferError> {
+        Ok(found)
+    }
+}
+
+impl Job for ReadJob<'_> {
+    const FLOW: Flow = Flow::Read;
+
+    fn place(&self) -> &Place {
+        self.place
+    }
+
+    fn bytes(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.len as u64).sum()
+    }
+
+    fn over_tcp(&self) -> TcpJob {
+        let memory = self.pieces.iter().map(|piece| Memory {
+            address: piece.ptr as usize,
+            bytes: piece.len,
+        });
+        TcpJob {
+            place: self.place.clone(),
+            content: Content::Read(0),
+            memory: memory.collect(),
+        }
+    }
+
+    fn in_memory(&self, extent: MappedExtent) -> Result<u32, TransferError> {
+        extent.read(self.place.generation, self.checksum, self.pieces)?;
+        Ok(self.checksum)
+    }
+
+    fn judge(&self, found: u32) -> Result<u32, TransferError> {
+        if found == self.checksum {
+            return Ok(found);
+        }
+        let expected = self.checksum;
+        Err(TransferError::Checksum { found, expected })
+    }
+}
