@@ -1,8 +1,8 @@
 """Client classes run in processes of their own: an engine's worker is one process.
 
 As a program: `client_process.py MODULE:FUNCTION FOLDER` calls the function with the arguments in
-FOLDER/arguments.json. A function that calls `meet()` tells the test that it is ready and goes on
-when the test says so. What it returns is handed to the test as JSON.
+FOLDER/arguments.json. A function that calls `meet()` tells the test that it is ready, and whatever
+it has to say, and goes on when the test says so. What it returns is handed to the test as JSON.
 """
 
 import importlib
@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 DEADLINE_SECONDS = 180
@@ -42,12 +43,13 @@ class ClientProcess:
         return f"{self.function}:\n{text[-LOG_TAIL_CHARACTERS:]}"
 
     def wait_ready(self):
-        """Returns once the function has called `meet`."""
+        """Returns once the function has called `meet`; what it said is in `said`."""
         deadline = time.monotonic() + DEADLINE_SECONDS
         while not (self.folder / "ready").exists():
             assert self.child.poll() is None, self.log()
             assert time.monotonic() < deadline, f"not ready in {DEADLINE_SECONDS} s, {self.log()}"
             time.sleep(POLL_SECONDS)
+        self.said = json.loads((self.folder / "ready").read_text())
         return self
 
     def finish(self):
@@ -66,9 +68,10 @@ class ClientProcess:
         self.child.wait()
 
 
-def meet(folder):
+def meet(folder, **said):
     """Tells the test that everything is in place and waits until it lets this process go on."""
-    (folder / "ready").touch()
+    (folder / "saying").write_text(json.dumps(said))
+    (folder / "saying").rename(folder / "ready")
     sys.stdin.read()
 
 
@@ -76,7 +79,7 @@ def main(function, folder):
     folder = Path(folder)
     module, name = function.split(":")
     arguments = json.loads((folder / "arguments.json").read_text())
-    result = getattr(importlib.import_module(module), name)(meet=lambda: meet(folder), **arguments)
+    result = getattr(importlib.import_module(module), name)(meet=partial(meet, folder), **arguments)
     (folder / "result.json").write_text(json.dumps(result))
 
 

@@ -42,20 +42,31 @@ def cluster(request, tmp_path):
 
 
 @pytest.fixture
-def client(cluster, tmp_path):
+def process(tmp_path):
     """Starts `function` of a driver module in a process of its own, as `module:function`."""
     started = []
 
     def start(function, environment=None, **arguments):
-        process = ClientProcess(
+        child = ClientProcess(
             function,
-            {"master": cluster.master_address, "http_port": cluster.http_port, **arguments},
+            arguments,
             tmp_path / f"client-{len(started) + 1}",
             {**CORE_LIMIT_ENVIRONMENT, **(environment or {})},
         )
-        started.append(process)
-        return process
+        started.append(child)
+        return child
 
     yield start
-    for process in started:
-        process.kill()
+    for child in started:
+        child.kill()
+
+
+@pytest.fixture
+def client(cluster, process):
+    """As `process`, for functions that are told where the cluster is."""
+
+    def start(function, environment=None, **arguments):
+        where = {"master": cluster.master_address, "http_port": cluster.http_port}
+        return process(function, environment, **where, **arguments)
+
+    return start

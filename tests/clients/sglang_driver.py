@@ -8,6 +8,7 @@ import time
 import urllib.request
 
 import torch
+from patterns import pattern
 from sglang.srt.mem_cache.hicache_storage import (
     HiCacheStorageConfig,
     PoolHitPolicy,
@@ -72,12 +73,6 @@ class HostPool:
 
     def check_zero(self, page):
         assert not self.kv_buffer[page].any(), f"page {page} was written"
-
-
-def pattern(name, count):
-    seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:6], "big")
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randint(0, 256, (count,), dtype=torch.uint8, generator=generator)
 
 
 def token_indices(first_page, pages):

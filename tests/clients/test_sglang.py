@@ -56,9 +56,8 @@ def test_sglang_side_pools_limit_the_usable_prefix(client):
 
 
 def test_sglang_works_through_the_process_of_a_node(cluster, client):
-    # A client of a node talks to the master itself, whose address SGLang does not pass on.
-    environment = {"MOONCAKE_MASTER": cluster.master_address}
-    process = client("sglang_driver:through_node", environment, node=cluster.node_address)
+    # SGLang passes on the node's address only; the node tells its clients where the master is.
+    process = client("sglang_driver:through_node", node=cluster.node_address)
     assert process.finish() == 4
 
 

@@ -1,6 +1,8 @@
 //! One entry per decoder of bytes that a stranger can send; fuzzers and corpus replay call these.
 //! Invariant: whatever the bytes, an entry returns, and what it accepted it has read to the end.
 
+mod discovery;
+
 use perigee_schemas::frame::{HEADER_BYTES, Header, Kind};
 use perigee_schemas::limits::HELLO_BODY_BYTES_MAX;
 use perigee_schemas::master as rpc;
@@ -13,7 +15,13 @@ use perigee_schemas::{engine, transfer};
 pub type Decoder = (&'static str, fn(&[u8]) -> bool);
 
 /// All of them.
-pub const DECODERS: [Decoder; 3] = [("frame", frame), ("session", session), ("message", message)];
+pub const DECODERS: [Decoder; 5] = [
+    ("frame", frame),
+    ("session", session),
+    ("message", message),
+    ("handshake", discovery::handshake),
+    ("document", discovery::document),
+];
 
 /// A whole frame: header, checksum, and the body as what the header says it is.
 pub fn frame(bytes: &[u8]) -> bool {

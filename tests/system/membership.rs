@@ -61,7 +61,10 @@ fn a_frozen_master_is_only_late() {
     let master = Master::start(&[]);
     let mut node = Node::start(&master, SEGMENT_BYTES);
     master.program.signal(Signal::SIGSTOP);
-    assert!(http::request(master.http, "GET", "/health").is_err());
+    // A thread on another core may answer once more before the signal reaches it.
+    wait_until("the master is frozen", MEMBERSHIP_DEADLINE, || {
+        http::request(master.http, "GET", "/health").is_err()
+    });
     master.program.signal(Signal::SIGCONT);
     wait_until("the thawed master answers", MEMBERSHIP_DEADLINE, || {
         master.is_serving()

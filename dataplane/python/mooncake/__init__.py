@@ -1,7 +1,8 @@
 """Perigee's Python package, importable under Mooncake's name.
 
-Submodules: `store` (the store client), `async_store`, `buffer_pool`, `mooncake_config`,
-`mooncake_store_service` (REST service), `http_metadata_server`, `engine`, `cli`.
+Submodules: `store` (the store client), `engine` (the transfer engine), `async_store`,
+`buffer_pool`, `mooncake_config`, `mooncake_store_service` (REST service), `http_metadata_server`,
+`transfer_engine_topology_dump`, `cli`.
 Importing the package itself loads no native code.
 """
 

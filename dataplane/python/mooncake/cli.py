@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import NoReturn
 
 BUNDLED_PROGRAM = Path(__file__).resolve().parent / "bin" / "perigee"
-EXIT_UNAVAILABLE = 69
 EXIT_NOT_EXECUTABLE = 126
 EXIT_NOT_FOUND = 127
 
@@ -56,12 +55,15 @@ def perigee() -> NoReturn:
 
 
 def transfer_engine_bench() -> NoReturn:
-    """Say that the benchmark of the transfer engine is not there."""
-    print(
-        "transfer_engine_bench: not built yet; measure with a client of mooncake.store instead",
-        file=sys.stderr,
-    )
-    sys.exit(EXIT_UNAVAILABLE)
+    """Measure transfers between two engines."""
+    execute("transfer_engine_bench", sys.argv[1:])
+
+
+def transfer_engine_topology_dump() -> NoReturn:
+    """Print which NICs serve which memory, in this interpreter."""
+    from .transfer_engine_topology_dump import main
+
+    sys.exit(main())
 
 
 def mc_store_rest_server() -> None:

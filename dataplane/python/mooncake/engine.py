@@ -1,19 +1,21 @@
-"""The transfer engine under Mooncake's name. This version does not have it yet.
+"""The transfer engine. `TransferEngine` is the class that inference engines call.
 
-The module can be imported so that programs that only look for it go on; `initialize` answers
--303 (not implemented) and says so in the log. No call pretends to have moved a byte.
+Calls answer 0 or what they say, or a negative code (-1 in general, -3 an address that is not
+registered, -7 a range that overlaps a registered one, -101 a name that does not resolve, -102 a
+peer that does not answer, -303 something this build does not have). They do not raise for what goes
+wrong with a transfer; the log of `mooncake.engine` says what it was. Addresses are integers such as
+`tensor.data_ptr()`.
 """
 
 from __future__ import annotations
 
-import enum
-import logging
+from ._perigee import InnerTransferEngine, TransferEngine, TransferNotify, TransferOpcode
+from ._rpc import RpcInterface, create_rpc_client, create_rpc_server
+from ._shared_segment import SharedSegment
 
-logger = logging.getLogger("mooncake.engine")
+CoroRPCInterface = RpcInterface
 
-NOT_IMPLEMENTED = -303
-FIRST_VERSION = "0.2"
-
+# Nothing is built against a vendor's libraries; NICs and drivers are looked for at run time.
 SUPPORT_CUDA = False
 SUPPORT_EFA = False
 SUPPORT_HIP = False
@@ -21,51 +23,25 @@ SUPPORT_INTRA_NVLINK = False
 SUPPORT_MNNVL = False
 SUPPORT_MUSA = False
 
+Read = TransferOpcode.Read
+Write = TransferOpcode.Write
 
-class TransferOpcode(enum.IntEnum):
-    """Direction of a transfer."""
-
-    Read = 0
-    Write = 1
-
-
-class TransferNotify:
-    """A message that travels with a transfer."""
-
-    def __init__(self, name: str = "", msg: str = "") -> None:
-        self.name = name
-        self.msg = msg
-
-
-class TransferEngine:
-    """Placeholder for the transfer engine: cannot be initialized in this version."""
-
-    TransferOpcode = TransferOpcode
-
-    def initialize(
-        self, local_hostname: str, metadata_server: str, protocol: str, device_name: str
-    ) -> int:
-        """Return -303: the engine comes with a later version."""
-        logger.error(
-            "The transfer engine is not part of this version of perigee-mooncake; it is planned "
-            "for %s. The store (mooncake.store) does not need it",
-            FIRST_VERSION,
-        )
-        return NOT_IMPLEMENTED
-
-    def initialize_ext(
-        self,
-        local_hostname: str,
-        metadata_server: str,
-        protocol: str,
-        device_name: str,
-        metadata_type: str,
-    ) -> int:
-        """Return -303, as `initialize`."""
-        return self.initialize(local_hostname, metadata_server, protocol, device_name)
-
-    def __getattr__(self, name: str) -> object:
-        raise AttributeError(
-            f"TransferEngine.{name} is not part of this version of perigee-mooncake; "
-            f"it is planned for {FIRST_VERSION}"
-        )
+__all__ = [
+    "SUPPORT_CUDA",
+    "SUPPORT_EFA",
+    "SUPPORT_HIP",
+    "SUPPORT_INTRA_NVLINK",
+    "SUPPORT_MNNVL",
+    "SUPPORT_MUSA",
+    "CoroRPCInterface",
+    "InnerTransferEngine",
+    "Read",
+    "RpcInterface",
+    "SharedSegment",
+    "TransferEngine",
+    "TransferNotify",
+    "TransferOpcode",
+    "Write",
+    "create_rpc_client",
+    "create_rpc_server",
+]

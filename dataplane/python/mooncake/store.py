@@ -25,8 +25,19 @@ from ._perigee import (
     get_alloc_func_addr,
     get_free_func_addr,
 )
+from ._not_built import (
+    EngramStore,
+    EngramStoreConfig,
+    MooncakeDistributedNoFRegister,
+    QueryTaskResponse,
+)
+from ._parallelism import (
+    ParallelAxis,
+    ParallelTensorCalls,
+    ReadTarget,
+    TensorParallelism,
+)
 from ._tensor import (
-    TensorCalls,
     deserialize_tensor as _deserialize_tensor,
     serialize_tensor as _serialize_tensor,
     tensor_metadata_size as _tensor_metadata_size,
@@ -41,7 +52,7 @@ from .buffer_pool import (
 BufferDescriptor = Descriptor
 
 
-class MooncakeDistributedStore(TensorCalls, _perigee.MooncakeDistributedStore):
+class MooncakeDistributedStore(ParallelTensorCalls, _perigee.MooncakeDistributedStore):
     """A client of the cluster; see the methods. One process may have several.
 
     After `os.fork()` the child's copy is not set up: its calls answer -600 until it calls `setup`.
@@ -62,10 +73,16 @@ __all__ = [
     "BufferPool",
     "Descriptor",
     "DiskDescriptor",
+    "EngramStore",
+    "EngramStoreConfig",
     "MemoryDescriptor",
+    "MooncakeDistributedNoFRegister",
     "MooncakeDistributedStore",
     "MooncakeHostMemAllocator",
     "ObjectDataType",
+    "ParallelAxis",
+    "QueryTaskResponse",
+    "ReadTarget",
     "RegisteredBufferLease",
     "RegisteredBufferPool",
     "ReplicaDescriptor",
@@ -74,6 +91,7 @@ __all__ = [
     "SoftPinAction",
     "TaskStatus",
     "TaskType",
+    "TensorParallelism",
     "bind_to_numa_node",
     "get_alloc_func_addr",
     "get_free_func_addr",

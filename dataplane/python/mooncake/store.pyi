@@ -674,6 +674,8 @@ class MooncakeDistributedStore:
         """Undo `register_buffer` of the range that starts at `buffer_ptr`."""
     def upsert(self, key: str, value: Buffer, config: ReplicateConfig | None = None) -> int:
         """As `put`, but replaces an object of the same key; readers see the old or the new bytes.
+
+        Of upserts that overlap the one that began last wins, the others return -700.
         """
     def upsert_batch(
         self,
@@ -703,6 +705,166 @@ class MooncakeDistributedStore:
         """Store a tensor, replacing an older one."""
     def upsert_tensor_from(self, key: str, buffer_ptr: int, size: int) -> int:
         """Store `size` bytes of header and data, replacing an older tensor."""
+    def batch_get_tensor_with_parallelism(self, keys: list[str], targets: Any=None) -> list:
+        """Return a tensor or None per key; one target per key, or none."""
+    def batch_get_tensor_with_parallelism_into(
+        self,
+        keys: list[str],
+        buffer_ptrs: list[int],
+        sizes: list[int],
+        targets: Any = None,
+    ) -> list:
+        """Read several tensors into memory; a tensor over it or None per key."""
+    def batch_put_tensor_with_parallelism(
+        self,
+        keys: list[str],
+        tensors_list: list,
+        parallelisms: Any = None,
+        config: Any = None,
+        writer_partitions: Any = None,
+    ) -> list[int]:
+        """Store several whole tensors; a code per key."""
+    def batch_put_tensor_with_parallelism_from(
+        self,
+        keys: list[str],
+        buffer_ptrs: list[int],
+        sizes: list[int],
+        parallelisms: Any = None,
+        config: Any = None,
+        writer_partitions: Any = None,
+    ) -> list[int]:
+        """Store several whole tensors that lie in memory; a code per key."""
+    def batch_upsert_tensor_with_parallelism(
+        self,
+        keys: list[str],
+        tensors_list: list,
+        parallelisms: Any = None,
+        config: Any = None,
+        writer_partitions: Any = None,
+    ) -> list[int]:
+        """Store several whole tensors, replacing older ones; a code per key."""
+    def batch_upsert_tensor_with_parallelism_from(
+        self,
+        keys: list[str],
+        buffer_ptrs: list[int],
+        sizes: list[int],
+        parallelisms: Any = None,
+        config: Any = None,
+        writer_partitions: Any = None,
+    ) -> list[int]:
+        """Store several whole tensors that lie in memory, replacing older ones; a code per key."""
+    def get_tensor_with_parallelism(self, key: str, target: Any=None) -> Any:
+        """Return the whole tensor, or the shard that `target` asks for, however it was stored."""
+    def get_tensor_with_parallelism_into(
+        self,
+        key: str,
+        buffer_ptr: int,
+        size: int,
+        target: Any = None,
+    ) -> Any:
+        """Read header and data of what `target` asks for into memory; a tensor over it, or None."""
+    def put_tensor_with_parallelism(
+        self,
+        key: str,
+        tensor: Any,
+        parallelism: Any = None,
+        config: Any = None,
+        writer_partition: Any = None,
+    ) -> int:
+        """Store a whole tensor, split as `parallelism` says."""
+    def put_tensor_with_parallelism_from(
+        self,
+        key: str,
+        buffer_ptr: int,
+        size: int,
+        parallelism: Any = None,
+        config: Any = None,
+        writer_partition: Any = None,
+    ) -> int:
+        """Store the whole tensor whose header and data lie in memory."""
+    def upsert_tensor_with_parallelism(
+        self,
+        key: str,
+        tensor: Any,
+        parallelism: Any = None,
+        config: Any = None,
+        writer_partition: Any = None,
+    ) -> int:
+        """Store a whole tensor, split as `parallelism` says, replacing an older one."""
+    def upsert_tensor_with_parallelism_from(
+        self,
+        key: str,
+        buffer_ptr: int,
+        size: int,
+        parallelism: Any = None,
+        config: Any = None,
+        writer_partition: Any = None,
+    ) -> int:
+        """Store the whole tensor whose header and data lie in memory, replacing an older one."""
+
+class ParallelAxis:
+    """One way in which a model is split: `kind` is "dp", "tp", "ep" or "pp"."""
+
+    kind: str
+    rank: int
+    size: int
+    split_dim: int | None
+    expert_id: int | None
+    stage_id: int | None
+    def __init__(
+        self,
+        kind: str = "tp",
+        rank: int = 0,
+        size: int = 1,
+        split_dim: int | None = None,
+        expert_id: int | None = None,
+        stage_id: int | None = None,
+    ) -> None: ...
+
+class TensorParallelism:
+    """The axes along which a tensor is split."""
+
+    axes: list[ParallelAxis]
+    def __init__(self, axes: Sequence[ParallelAxis] = ()) -> None: ...
+
+class ReadTarget:
+    """What a reader wants: "as_stored", "shard" (of `parallelism`) or "full"."""
+
+    mode: str
+    parallelism: TensorParallelism | None
+    def __init__(
+        self, mode: str = "as_stored", parallelism: TensorParallelism | None = None
+    ) -> None: ...
+
+class QueryTaskResponse:
+    """What `query_task` says of a task."""
+
+    id: tuple[int, int]
+    type: Any
+    status: Any
+    created_at_ms_epoch: int
+    last_updated_at_ms_epoch: int
+    assigned_client: tuple[int, int]
+    message: str
+
+class EngramStoreConfig:
+    """Settings of an `EngramStore`, kept as given."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None: ...
+
+class EngramStore:
+    """Embedding tables in the store. Not built: making one raises NotImplementedError."""
+
+    def __init__(self, store: Any = None, config: Any = None) -> None: ...
+
+class MooncakeDistributedNoFRegister:
+    """Registration of NVMe-over-fabrics targets. Not built: both calls log and return -1012."""
+
+    def real_register(self, *args: Any, **kwargs: Any) -> int:
+        """Register a target. Always -1012."""
+    def real_unregister_by_endpoint(self, *args: Any, **kwargs: Any) -> int:
+        """Take a target back. Always -1012."""
+
 
 def bind_to_numa_node(node: int) -> None:
     """Run the calling thread on a NUMA node's processors, with memory from there if there is room.

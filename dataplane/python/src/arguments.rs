@@ -4,8 +4,10 @@
 use perigee_schemas::Status;
 use perigee_store::api::Piece;
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
+use pyo3::types::{PyInt, PyList};
 
 /// An address, a size or an offset: any integer from 0 to 2^64 - 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +31,41 @@ impl<'py> FromPyObject<'_, 'py> for Count {
                 error
             }
         })
+    }
+}
+
+/// The value of an int that fits, without the detour over `__index__`; None for anything else. Lists
+/// of thousands of addresses are the common case.
+fn plain(item: &Bound<'_, PyAny>) -> Option<u64> {
+    let int = item.cast::<PyInt>().ok()?;
+    // SAFETY: the interpreter is held and the object is an int.
+    let count = unsafe { ffi::PyLong_AsUnsignedLongLong(int.as_ptr()) };
+    if count == u64::MAX && PyErr::take(int.py()).is_some() {
+        return None;
+    }
+    Some(count)
+}
+
+/// Addresses or lengths of a batch: a list, or any other sequence of integers.
+#[derive(Debug, Default)]
+pub(crate) struct Counts(pub(crate) Vec<u64>);
+
+impl<'py> FromPyObject<'_, 'py> for Counts {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(list) = object.cast::<PyList>() {
+            let mut counts = Vec::with_capacity(list.len());
+            for item in list.iter() {
+                counts.push(match plain(&item) {
+                    Some(count) => count,
+                    None => item.extract::<Count>()?.0,
+                });
+            }
+            return Ok(Self(counts));
+        }
+        let counts: Vec<Count> = object.extract()?;
+        Ok(Self(counts.into_iter().map(|count| count.0).collect()))
     }
 }
 

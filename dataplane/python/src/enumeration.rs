@@ -1,7 +1,8 @@
-//! The enums of `mooncake.store`. Invariant: each behaves like the ones clients know: `name`,
-//! `value`, `int()`, `__members__`, equal only to the same member of the same enum.
+//! The enums of `mooncake.store` and `mooncake.engine`. Invariant: each behaves like the ones clients
+//! know: `name`, `value`, `int()`, `__members__`, equal only to the same member of the same enum.
 
-use pyo3::exceptions::PyValueError;
+use pyo3::basic::CompareOp;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyType};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,11 +12,11 @@ type Reduced<'py> = (Bound<'py, PyType>, Bound<'py, PyTuple>);
 
 macro_rules! enumeration {
     (
-        $(#[$doc:meta])* $name:ident, $text:literal,
+        $(#[$doc:meta])* $name:ident, $text:literal, $module:literal,
         { $($(#[$member_doc:meta])* $member:ident = $value:literal,)+ }
     ) => {
         $(#[$doc])*
-        #[pyclass(frozen, from_py_object, module = "mooncake.store")]
+        #[pyclass(frozen, from_py_object, module = $module)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub(crate) struct $name(u8);
 
@@ -43,6 +44,7 @@ macro_rules! enumeration {
         }
 
         #[pymethods]
+        #[allow(non_upper_case_globals, reason = "the names that clients know")]
         impl $name {
             $($(#[$member_doc])* #[classattr] pub(crate) const $member: $name = $name($value);)+
 
@@ -88,8 +90,13 @@ macro_rules! enumeration {
                 hasher.finish()
             }
 
-            fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
-                other.extract::<Self>().is_ok_and(|other| other == *self)
+            fn __richcmp__(&self, other: &Bound<'_, PyAny>, compared: CompareOp) -> PyResult<bool> {
+                match (other.extract::<Self>(), compared) {
+                    (Ok(other), _) => Ok(compared.matches(self.0.cmp(&other.0))),
+                    (Err(_), CompareOp::Eq) => Ok(false),
+                    (Err(_), CompareOp::Ne) => Ok(true),
+                    (Err(_), _) => Err(PyTypeError::new_err(concat!("not a ", $text))),
+                }
             }
 
             fn __str__(&self) -> String {
@@ -109,7 +116,7 @@ macro_rules! enumeration {
 
 enumeration! {
     /// What the bytes of an object are; for statistics only.
-    ObjectDataType, "ObjectDataType", {
+    ObjectDataType, "ObjectDataType", "mooncake.store", {
         /// Not said.
         UNKNOWN = 0,
         /// Keys and values of attention.
@@ -135,7 +142,7 @@ enumeration! {
 
 enumeration! {
     /// What a put does to the soft pin of an object.
-    SoftPinAction, "SoftPinAction", {
+    SoftPinAction, "SoftPinAction", "mooncake.store", {
         /// Leave it as it is.
         PRESERVE = 0,
         /// Pin it: evicted after everything that is not pinned.
@@ -147,7 +154,7 @@ enumeration! {
 
 enumeration! {
     /// State of one replica.
-    ReplicaStatus, "ReplicaStatus", {
+    ReplicaStatus, "ReplicaStatus", "mooncake.store", {
         /// Not known.
         UNDEFINED = 0,
         /// Space is allocated.
@@ -165,7 +172,7 @@ enumeration! {
 
 enumeration! {
     /// What a background task does.
-    TaskType, "TaskType", {
+    TaskType, "TaskType", "mooncake.store", {
         /// Copies a replica.
         REPLICA_COPY = 0,
         /// Moves a replica.
@@ -175,7 +182,7 @@ enumeration! {
 
 enumeration! {
     /// How far a background task is.
-    TaskStatus, "TaskStatus", {
+    TaskStatus, "TaskStatus", "mooncake.store", {
         /// Waiting.
         PENDING = 0,
         /// Running.
@@ -184,5 +191,15 @@ enumeration! {
         SUCCESS = 2,
         /// Failed.
         FAILED = 3,
+    }
+}
+
+enumeration! {
+    /// Direction of a transfer, seen from the caller.
+    TransferOpcode, "TransferOpcode", "mooncake.engine", {
+        /// From the peer's memory into the caller's.
+        Read = 0,
+        /// From the caller's memory into the peer's.
+        Write = 1,
     }
 }

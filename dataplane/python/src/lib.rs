@@ -1,10 +1,11 @@
-//! The native module behind `mooncake.store`. Invariant: nothing here holds the interpreter while
-//! it waits, and no panic, foreign thread or open store outlives a call or the interpreter
-//! unnoticed.
+//! The native module behind `mooncake.store` and `mooncake.engine`. Invariant: nothing here holds the
+//! interpreter while it waits, and no panic, foreign thread, open store or engine outlives a call or
+//! the interpreter unnoticed.
 
 mod arguments;
 mod buffer_handle;
 mod descriptor;
+mod engine;
 mod enumeration;
 mod host_memory;
 mod limits;
@@ -19,7 +20,7 @@ mod warning;
 
 use pyo3::prelude::*;
 
-/// Native part of `mooncake.store`; import that instead.
+/// Native part of `mooncake.store` and `mooncake.engine`; import those instead.
 #[pymodule]
 fn _perigee(module: &Bound<'_, PyModule>) -> PyResult<()> {
     warning::print_store_messages();
@@ -39,13 +40,21 @@ fn _perigee(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(host_memory::bind_to_numa_node, module)?)?;
     module.add_function(wrap_pyfunction!(host_memory::get_alloc_func_addr, module)?)?;
     module.add_function(wrap_pyfunction!(host_memory::get_free_func_addr, module)?)?;
-    let close_all = wrap_pyfunction!(session::close_all, module)?;
+    module.add_class::<engine::EngineClient>()?;
+    module.add_class::<engine::EngineHandle>()?;
+    module.add_class::<engine::TransferNotify>()?;
+    module.add_class::<enumeration::TransferOpcode>()?;
     // Exit handlers run in reverse: those of the program, registered later, may still use its
-    // stores.
-    module
-        .py()
-        .import("atexit")?
-        .call_method1("register", (&close_all,))?;
-    module.add_function(close_all)?;
+    // stores, and stores end before the engines they were set up with.
+    for close_all in [
+        wrap_pyfunction!(engine::close_all, module)?,
+        wrap_pyfunction!(session::close_all, module)?,
+    ] {
+        module
+            .py()
+            .import("atexit")?
+            .call_method1("register", (&close_all,))?;
+        module.add_function(close_all)?;
+    }
     module.add("__version__", env!("CARGO_PKG_VERSION"))
 }

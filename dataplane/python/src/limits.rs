@@ -25,3 +25,9 @@ pub(crate) const MAX_GRACE_S: u64 = 3600;
 
 /// Longest wait for each step of asking the node daemon of this host for its master.
 pub(crate) const INTRODUCTION_DEADLINE: Duration = Duration::from_secs(2);
+
+/// Most bytes that `read_bytes_from_buffer` and `write_bytes_to_buffer` copy in a call.
+pub(crate) const MAX_COPY_BYTES: u64 = 1 << 30;
+
+/// Longest wait for a batch of transfers. Batches end earlier by their own deadline.
+pub(crate) const MAX_BATCH_WAIT: Duration = Duration::from_secs(3600);

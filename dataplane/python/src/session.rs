@@ -2,6 +2,7 @@
 //! touched only by the process that opened it. After a fork the child's copy is left alone, because
 //! the threads behind it live in the parent.
 
+use crate::engine::EngineSession;
 use crate::limits::MAX_READ_SESSION_KEYS;
 use crate::staging::Staging;
 use perigee_http::HttpHandle;
@@ -32,6 +33,8 @@ pub(crate) struct Session {
     readers: Mutex<HashMap<String, usize>>,
     pub(crate) staging: Mutex<Staging>,
     pool: Mutex<Pool>,
+    /// Held, not used: whoever shares an engine with a store expects it to outlive the store.
+    _engine: Option<Arc<EngineSession>>,
 }
 
 /// Memory handed out by `alloc_from_mem_pool`, freed with the store.
@@ -44,7 +47,12 @@ struct Pool {
 impl Session {
     /// Takes an open store with its status page, if it has one, and lists it for the interpreter's
     /// exit.
-    pub(crate) fn start(store: Arc<Store>, page: Option<HttpHandle>, pool_bytes: u64) -> Arc<Self> {
+    pub(crate) fn start(
+        store: Arc<Store>,
+        page: Option<HttpHandle>,
+        pool_bytes: u64,
+        engine: Option<Arc<EngineSession>>,
+    ) -> Arc<Self> {
         let session = Arc::new(Self {
             store: ManuallyDrop::new(store),
             page: ManuallyDrop::new(page),
@@ -55,6 +63,7 @@ impl Session {
                 free_bytes: pool_bytes,
                 buffers: Vec::new(),
             }),
+            _engine: engine,
         });
         let mut live = lock(&LIVE);
         live.retain(|session| session.strong_count() > 0);

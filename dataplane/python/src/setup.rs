@@ -6,6 +6,7 @@ mod mapping;
 mod positional;
 
 use crate::arguments::Count;
+use crate::engine::EngineSession;
 use crate::limits::{DEFAULT_SETUP_BYTES, INTRODUCTION_DEADLINE};
 use perigee_schemas::Status;
 use perigee_store::api::StoreConfig;
@@ -14,6 +15,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::env;
+use std::sync::Arc;
 
 const DEFAULT_MASTER: &str = "127.0.0.1:50051";
 const DEFAULT_METADATA: &str = "P2PHANDSHAKE";
@@ -25,8 +27,20 @@ const MASTER_VARIABLE: &str = "MOONCAKE_MASTER";
 pub(crate) struct Request {
     /// What the store is opened with.
     pub(crate) config: StoreConfig,
+    /// A running engine that must not end before the store.
+    pub(crate) engine: Option<Arc<EngineSession>>,
     /// What the caller asked for and does not get.
     pub(crate) notices: Vec<String>,
+}
+
+impl From<StoreConfig> for Request {
+    fn from(config: StoreConfig) -> Self {
+        Self {
+            config,
+            engine: None,
+            notices: Vec::new(),
+        }
+    }
 }
 
 /// Why a set-up was not understood.
@@ -79,22 +93,12 @@ fn mismatch(detail: &str) -> PyErr {
 }
 
 /// Notices for features that are asked for and not there.
-fn notices(engine: bool, ssd: bool) -> Vec<String> {
-    let mut notices = Vec::new();
-    if engine {
-        notices.push(
-            "setup(engine=...): sharing a transfer engine is not built yet; the store uses its own \
-             connections"
-                .to_owned(),
-        );
-    }
-    if ssd {
-        notices.push(
-            "setup(enable_ssd_offload=True): the SSD tier is not built yet; objects stay in memory"
-                .to_owned(),
-        );
-    }
-    notices
+fn notices(ssd: bool) -> Vec<String> {
+    let ssd = ssd.then(|| {
+        "setup(enable_ssd_offload=True): the SSD tier is not built yet; objects stay in memory"
+            .to_owned()
+    });
+    ssd.into_iter().collect()
 }
 
 /// A client that lends nothing, on the host of `server_address`. Without a master in the environment the node daemon

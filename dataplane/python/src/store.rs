@@ -9,12 +9,11 @@ mod segment;
 
 use crate::arguments::Count;
 use crate::session::Session;
-use crate::setup::{self, Refusal};
+use crate::setup::{self, Refusal, Request};
 use crate::warning;
 use perigee_node::{StatusPage, StoreSlot};
 use perigee_schemas::Status;
 use perigee_store::Store;
-use perigee_store::api::StoreConfig;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -97,7 +96,15 @@ impl StoreClient {
     }
 
     /// Opens a store and makes it this object's; `pool_bytes` is the size of the dummy pool.
-    fn open(&self, py: Python<'_>, config: StoreConfig, pool_bytes: u64) -> i32 {
+    fn open(&self, py: Python<'_>, request: Request, pool_bytes: u64) -> i32 {
+        let Request {
+            config,
+            engine,
+            notices,
+        } = request;
+        for notice in &notices {
+            warning::warn(py, notice);
+        }
         if self.current().is_some_and(|session| session.is_ours()) {
             warning::error(
                 py,
@@ -126,7 +133,7 @@ impl StoreClient {
                 return Status::InvalidParams.code();
             }
         };
-        let older = self.replace(Some(Session::start(store, page, pool_bytes)));
+        let older = self.replace(Some(Session::start(store, page, pool_bytes, engine)));
         py.detach(move || drop(older));
         Status::Ok.code()
     }
@@ -165,6 +172,8 @@ impl StoreClient {
     ///
     /// Join the cluster. Sizes are bytes; in the dict form they may be texts like "4gb", and
     /// device_name and master_server_address are accepted for rdma_devices and master_server_addr.
+    /// engine: a TransferEngine.get_engine(), which then runs at least as long as the store; bytes of
+    /// the store go over the store's own connections.
     /// Returns 0, -600 for values that make no sense or a metadata server that does not answer
     /// (P2PHANDSHAKE needs none), -900 when the master cannot be reached.
     /// Raises TypeError for a missing, unknown or wrongly typed argument.
@@ -176,12 +185,7 @@ impl StoreClient {
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<i32> {
         match setup::parse(args, kwargs) {
-            Ok(request) => {
-                for notice in &request.notices {
-                    warning::warn(py, notice);
-                }
-                Ok(self.open(py, request.config, 0))
-            }
+            Ok(request) => Ok(self.open(py, request, 0)),
             Err(Refusal::Raise(error)) => Err(error),
             Err(Refusal::Code(status, message)) => {
                 warning::error(py, &message);
@@ -205,7 +209,7 @@ impl StoreClient {
     ) -> i32 {
         let asked = py.detach(|| setup::pure_client(server_address, local_buffer_size));
         match asked {
-            Ok(config) => self.open(py, config, mem_pool_size.0),
+            Ok(config) => self.open(py, config.into(), mem_pool_size.0),
             Err((status, message)) => {
                 warning::error(py, &message);
                 status.code()
@@ -223,7 +227,7 @@ impl StoreClient {
         mount_segment_size: Count,
     ) -> i32 {
         let config = setup::one_host(protocol, device_name, mount_segment_size);
-        self.open(py, config, 0)
+        self.open(py, config.into(), 0)
     }
 
     /// Withdraw this client's memory and leave the cluster. Returns 0, also when nothing is open.

@@ -10,26 +10,37 @@ use tracing_subscriber::EnvFilter;
 const FILTER_VARIABLE: &str = "PERIGEE_LOG";
 const DEFAULT_FILTER: &str = "warn";
 
-const LOGGER: &str = "mooncake.store";
+const STORE_LOGGER: &str = "mooncake.store";
+const ENGINE_LOGGER: &str = "mooncake.engine";
 
-fn log(py: Python<'_>, level: &str, message: &str) {
+fn log(py: Python<'_>, logger: &str, level: &str, message: &str) {
     let sent = py
         .import("logging")
-        .and_then(|logging| logging.call_method1("getLogger", (LOGGER,)))
+        .and_then(|logging| logging.call_method1("getLogger", (logger,)))
         .and_then(|logger| logger.call_method1(level, ("%s", message)));
     if let Err(error) = sent {
         error.write_unraisable(py, None);
     }
 }
 
-/// Logs a warning: the call goes on, but not as asked.
+/// Logs a warning of the store: the call goes on, but not as asked.
 pub(crate) fn warn(py: Python<'_>, message: &str) {
-    log(py, "warning", message);
+    log(py, STORE_LOGGER, "warning", message);
 }
 
-/// Logs an error: the call ends with a code that the message explains.
+/// Logs an error of the store: the call ends with a code that the message explains.
 pub(crate) fn error(py: Python<'_>, message: &str) {
-    log(py, "error", message);
+    log(py, STORE_LOGGER, "error", message);
+}
+
+/// Logs a warning of the transfer engine.
+pub(crate) fn engine_warn(py: Python<'_>, message: &str) {
+    log(py, ENGINE_LOGGER, "warning", message);
+}
+
+/// Logs an error of the transfer engine.
+pub(crate) fn engine_error(py: Python<'_>, message: &str) {
+    log(py, ENGINE_LOGGER, "error", message);
 }
 
 /// Starts to print what the store's threads report, unless this process prints it already.

@@ -27,6 +27,10 @@ class FakeStore:
         self.values.setdefault(key, bytes(value))
         return 0
 
+    def upsert(self, key, value, config=None):
+        self.values[key] = bytes(value)
+        return 0
+
     def get(self, key):
         return self.values.get(key, b"")
 

@@ -9,7 +9,7 @@ import threading
 import weakref
 
 import pytest
-from conftest import connect
+from conftest import START_TIMEOUT_S, Process, connect, free_ports, program, wait_until
 from test_objects import memory, pattern
 
 from mooncake.store import MooncakeDistributedStore
@@ -247,6 +247,40 @@ def test_dummy_client_uses_the_master_of_the_environment(master_address, monkeyp
     assert client.get("pool") == b"pool"
     assert client.remove("pool", True) == 0
     assert client.close() == 0
+
+
+def test_dummy_client_learns_its_master_from_the_node_of_the_port(
+    master_address, monkeypatch, tmp_path
+):
+    monkeypatch.delenv("MOONCAKE_MASTER", raising=False)
+    [port] = free_ports(1)
+    node = Process(
+        [
+            program("mooncake_client"),
+            "--host=127.0.0.1",
+            f"--port={port}",
+            "--global_segment_size=16777216",
+            f"--master_server_address={master_address}",
+            "--metadata_server=P2PHANDSHAKE",
+            "--protocol=tcp",
+            "--logtostderr=true",
+        ],
+        tmp_path / "node.log",
+    )
+    client = MooncakeDistributedStore()
+    try:
+        wait_until(
+            lambda: node.alive() and "Ready" in node.log.read_text(errors="replace"),
+            START_TIMEOUT_S,
+            "the node's readiness",
+        )
+        assert client.setup_dummy(1 << 20, 1 << 20, f"127.0.0.1:{port}") == 0
+        assert client.put("through-node", b"value") == 0
+        assert client.get("through-node") == b"value"
+        assert client.remove("through-node", True) == 0
+    finally:
+        client.close()
+        assert node.stop() == 0
 
 
 def test_segments_come_and_go_at_run_time(store, tmp_path):

@@ -1,4 +1,4 @@
-"""Console scripts, the metadata server module, the engine placeholder and the async class."""
+"""Console scripts, the metadata server module and the async class."""
 
 import asyncio
 import os
@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from mooncake import cli, engine
+from mooncake import cli
 from mooncake.async_store import MooncakeDistributedStoreAsync
 from mooncake.store import MooncakeDistributedStore
 
@@ -35,7 +35,14 @@ def run(code, *arguments):
 
 
 @pytest.mark.parametrize(
-    "name", ["mooncake_master", "mooncake_client", "mooncake_http_metadata_server", "perigee"]
+    "name",
+    [
+        "mooncake_master",
+        "mooncake_client",
+        "mooncake_http_metadata_server",
+        "transfer_engine_bench",
+        "perigee",
+    ],
 )
 def test_script_becomes_the_program_with_its_arguments(echo_program, name):
     child = run(f"from mooncake.cli import {name}; {name}()", "--port=1", "a b")
@@ -62,12 +69,6 @@ def test_personality_is_the_first_argument(monkeypatch):
     assert ended.value.code == (cli.program_path(), ["mooncake_master", "--x"])
 
 
-def test_engine_benchmark_says_that_it_is_not_built(capsys):
-    with pytest.raises(SystemExit) as ended:
-        cli.transfer_engine_bench()
-    assert ended.value.code == 69 and "not built yet" in capsys.readouterr().err
-
-
 def test_missing_program_ends_with_127_and_says_why(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("PERIGEE_BIN", str(tmp_path / "none"))
     with pytest.raises(SystemExit) as ended:
@@ -82,13 +83,6 @@ def test_unusable_program_ends_with_126(monkeypatch, tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         cli.execute("perigee", [])
     assert ended.value.code == 126 and str(path) in capsys.readouterr().err
-
-
-def test_engine_cannot_be_initialized_and_says_so(caplog):
-    transfer_engine = engine.TransferEngine()
-    assert transfer_engine.initialize("127.0.0.1", "P2PHANDSHAKE", "tcp", "") == -303
-    assert "not part of this version" in caplog.text
-    assert not hasattr(transfer_engine, "transfer_sync_write")
 
 
 def test_every_method_has_an_awaitable_form():

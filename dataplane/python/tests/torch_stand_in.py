@@ -71,3 +71,7 @@ def arange(count, dtype):
 
 def equal(first, second):
     return first.dtype is second.dtype and numpy.array_equal(first.array, second.array)
+
+
+def cat(tensors, dim):
+    return Tensor(numpy.concatenate([it.array for it in tensors], dim), tensors[0].dtype)

@@ -94,7 +94,8 @@ pub(super) fn parse(config: &Bound<'_, PyDict>) -> Result<Request, Refusal> {
     let http_port = texts.port("client_http_port")?;
     let serve_http = texts.flag("enable_client_http_server")?;
     Ok(Request {
-        notices: notices(false, texts.flag("enable_ssd_offload")?),
+        engine: None,
+        notices: notices(texts.flag("enable_ssd_offload")?),
         config: StoreConfig {
             local_hostname: texts.required("local_hostname")?,
             metadata_server: texts.required("metadata_server")?,

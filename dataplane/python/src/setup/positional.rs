@@ -3,10 +3,12 @@
 
 use super::{DEFAULT_TENANT, Refusal, Request, mismatch, notices};
 use crate::arguments::{Count, type_name};
+use crate::engine::{EngineClient, EngineHandle, EngineSession};
 use crate::limits::DEFAULT_HTTP_PORT;
 use perigee_store::api::StoreConfig;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
+use std::sync::Arc;
 
 const NAMES: [&str; 13] = [
     "local_hostname",
@@ -98,6 +100,25 @@ impl<'py> Bindings<'py> {
         }
     }
 
+    /// The running engine of `TransferEngine.get_engine()`, or of the `TransferEngine` itself. The
+    /// store moves bytes over its own connections; it only sees to it that the engine goes on.
+    fn engine(&self) -> Result<Option<Arc<EngineSession>>, Refusal> {
+        let Some(value) = self.get("engine") else {
+            return Ok(None);
+        };
+        if let Ok(handle) = value.cast::<EngineHandle>() {
+            return Ok(handle.get().session());
+        }
+        match value.cast::<EngineClient>() {
+            Ok(client) => Ok(client.get().session(value.py())),
+            Err(_) => Err(wrong(
+                "engine",
+                "a TransferEngine.get_engine() or None",
+                value,
+            )),
+        }
+    }
+
     fn port(&self, name: &str) -> Result<u16, Refusal> {
         match self.get(name) {
             None => Ok(DEFAULT_HTTP_PORT),
@@ -139,10 +160,8 @@ pub(super) fn parse(
     // Asked for its type only: the tier it belongs to is not there.
     values.text("ssd_offload_path", "")?;
     Ok(Request {
-        notices: notices(
-            values.get("engine").is_some(),
-            values.flag("enable_ssd_offload")?,
-        ),
+        engine: values.engine()?,
+        notices: notices(values.flag("enable_ssd_offload")?),
         config: StoreConfig {
             local_hostname: values.text("local_hostname", "")?,
             metadata_server: values.text("metadata_server", "")?,

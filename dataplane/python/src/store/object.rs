@@ -248,7 +248,8 @@ impl StoreClient {
         self.put_many(py, &keys, &values, config.as_deref(), Write::Create)
     }
 
-    /// As `put`, but replaces an object of the same key; readers see the old or the new bytes.
+    /// As `put`, but replaces an object of the same key; readers see the old or the new bytes. Of
+    /// upserts that overlap the one that began last wins, the others return -700.
     #[pyo3(signature = (key, value, config = None))]
     fn upsert(
         &self,
