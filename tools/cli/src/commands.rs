@@ -3,7 +3,7 @@
 
 use crate::failure::Failure;
 use crate::invocation::{Invocation, Task};
-use crate::{daemon, inspect, output, status};
+use crate::{agent, bench, daemon, doctor, inspect, output, status, top, topology};
 use perigee_flags::{Environment, nearest};
 use std::fmt::Write as _;
 
@@ -26,6 +26,11 @@ enum Kind {
     Metadata,
     Status,
     Inspect,
+    Topology,
+    Agent,
+    Top,
+    Doctor,
+    Bench,
 }
 
 /// All commands, in the order of the overview.
@@ -60,6 +65,36 @@ pub(crate) const COMMANDS: &[Command] = &[
         summary: "Show built-in numbers: perigee inspect limits",
         kind: Kind::Inspect,
     },
+    Command {
+        name: "topology",
+        personality: Some(topology::DUMP_NAME),
+        summary: "Show NICs, GPUs and which NICs serve which memory",
+        kind: Kind::Topology,
+    },
+    Command {
+        name: "agent",
+        personality: None,
+        summary: "Show what NICs, disks and shards of this host do: metrics and a page",
+        kind: Kind::Agent,
+    },
+    Command {
+        name: "top",
+        personality: None,
+        summary: "Watch NICs, flows, disks and shards of this host in a terminal",
+        kind: Kind::Top,
+    },
+    Command {
+        name: "doctor",
+        personality: None,
+        summary: "Find what is misconfigured on this host and say what to do",
+        kind: Kind::Doctor,
+    },
+    Command {
+        name: "bench",
+        personality: Some(bench::TRANSFER_ENGINE_BENCH),
+        summary: "Measure network cards, stores and masters",
+        kind: Kind::Bench,
+    },
 ];
 
 const VARIABLES: &str = "\
@@ -70,12 +105,15 @@ PERIGEE_LOG=perigee_store=debug,info filters logs; PERIGEE_LOG_FORMAT=json write
 const EXIT_CODES: &str = "\
 Exit codes:
   0   done; for a server: ended by SIGTERM or SIGINT
+  1   perigee doctor: something does not work
   2   a setting is wrong; the message says which and what to write
+  3   perigee doctor: something works less well than it could
   64  no such command, or an argument the cluster refused
   69  a port is taken, or the master does not answer
-  70  a defect of this program or a refusal of the system
+  70  a defect of this program or a refusal of the system; wrong bytes in a bench
   75  try again later: no answer in time, or no room
   76  the master speaks another protocol version
+  130 a signal ended a bench before its time
 ";
 
 /// Does what was asked for.
@@ -106,6 +144,11 @@ fn run(
         Kind::Metadata => daemon::metadata(invocation, environment),
         Kind::Status => status::run(invocation, environment),
         Kind::Inspect => inspect::run(invocation, environment),
+        Kind::Bench => bench::run(invocation, environment),
+        Kind::Topology => topology::run(invocation, environment),
+        Kind::Agent => agent::run(invocation, environment),
+        Kind::Top => top::run(invocation, environment),
+        Kind::Doctor => doctor::run(invocation, environment),
     }
 }
 

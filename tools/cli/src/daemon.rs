@@ -61,7 +61,7 @@ fn serve_metadata(config: &MetadataServerConfig, signals: SigSet) -> Result<(), 
 }
 
 /// Starts the log, serves, and leaves nothing unwritten behind.
-fn serve(
+pub(crate) fn serve(
     invocation: &Invocation,
     environment: &Environment,
     log: &LogSettings,

@@ -1,12 +1,15 @@
 //! Why the program ends without success. Invariant: every failure has one exit code, and the same
 //! status has the same code wherever it comes from.
 
+use perigee_agent::AgentError;
 use perigee_flags::FlagError;
 use perigee_http::StartError;
 use perigee_node::NodeError;
 use perigee_rpc::CallError;
+use perigee_runner::BenchError;
 use perigee_schemas::Status;
 use perigee_service::DaemonError;
+use perigee_topology::TopologyError;
 
 /// Why the program ends without success.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +31,9 @@ pub(crate) enum Failure {
     /// The master could not start.
     #[error(transparent)]
     Master(#[from] DaemonError),
+    /// The agent could not start.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
     /// The node could not start.
     #[error(transparent)]
     Node(#[from] NodeError),
@@ -37,6 +43,15 @@ pub(crate) enum Failure {
     /// The master was asked and did not answer.
     #[error(transparent)]
     Call(#[from] CallError),
+    /// Devices, or a document about them, are not what they should be.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    /// A bench tool failed; what it had found is printed.
+    #[error(transparent)]
+    Bench(#[from] BenchError),
+    /// What is wrong stands in the report on standard output; this is the exit code.
+    #[error("The report names what is wrong")]
+    Reported(u8),
     /// The system refused something.
     #[error("The system refused: {0}")]
     System(#[from] std::io::Error),
@@ -50,8 +65,11 @@ impl Failure {
             Self::Settings(error) => error.exit_code(),
             Self::Master(error) => error.exit_code(),
             Self::Node(error) => error.exit_code(),
-            Self::Http(_) => Status::RpcFail.exit(),
+            Self::Agent(_) | Self::Http(_) => Status::RpcFail.exit(),
             Self::Call(error) => error.status().exit(),
+            Self::Topology(_) => perigee_flags::USAGE_EXIT_CODE,
+            Self::Bench(error) => error.exit_code(),
+            Self::Reported(code) => *code,
             Self::System(_) => Status::InternalError.exit(),
         }
     }

@@ -103,6 +103,7 @@ mod tests {
             ("/usr/local/bin/mooncake_master", "master"),
             ("./mooncake_client", "node"),
             ("mooncake_http_metadata_server", "metadata"),
+            ("transfer_engine_topology_dump", "topology"),
         ] {
             let (program, found, arguments) = read(&[path, "--port=1", "master"]);
             assert_eq!(program, path.rsplit('/').next().unwrap());

@@ -13,3 +13,42 @@ pub(crate) const LOG_FLUSH_DEADLINE: Duration = Duration::from_secs(1);
 
 /// Longest time `perigee status` may be told to wait, in milliseconds.
 pub(crate) const STATUS_TIMEOUT_MS_MAX: i128 = 600_000;
+
+/// Locked memory every program of the cluster needs for its rings, in bytes.
+pub(crate) const DOCTOR_LOCKED_BYTES_MIN: u64 = perigee_shard::MEMLOCK_BYTES_MIN;
+
+/// Open files a process with connections to many peers needs.
+pub(crate) const DOCTOR_OPEN_FILES_MIN: u64 = 8192;
+
+/// Highest `vm.swappiness` with which segments stay in memory.
+pub(crate) const DOCTOR_SWAPPINESS_MAX: u32 = 10;
+
+/// Smallest MTU that carries RDMA packets of 4096 bytes with their headers.
+pub(crate) const DOCTOR_ROCE_MTU_MIN: u32 = 4200;
+
+/// Size up to which the kernel must let a connection's buffers grow, in bytes.
+pub(crate) const DOCTOR_AUTOTUNED_BYTES_MIN: u64 = 4 << 20;
+
+/// Largest buffer a program may ask for, in bytes: the kernel's own default.
+pub(crate) const DOCTOR_SOCKET_BYTES_MIN: u64 = 212_992;
+
+/// Largest error of the clock with which times of several hosts still fit, in microseconds.
+pub(crate) const DOCTOR_CLOCK_ERROR_US_MAX: i64 = 500_000;
+
+/// Bytes written and read back to measure a disk.
+pub(crate) const DOCTOR_DISK_TEST_BYTES: u64 = 32 << 20;
+
+/// Bytes of one access of that test.
+pub(crate) const DOCTOR_DISK_ACCESS_BYTES: usize = 1 << 20;
+
+/// Longest time of that test for one folder; what was read until then counts.
+pub(crate) const DOCTOR_DISK_DEADLINE: Duration = Duration::from_secs(2);
+
+/// Slowest disk that is worth using, in bytes per second.
+pub(crate) const DOCTOR_DISK_RATE_MIN: u64 = 200 << 20;
+
+/// Part of a disk that should stay free, in percent.
+pub(crate) const DOCTOR_DISK_FREE_PERCENT_MIN: u64 = 5;
+
+/// Largest report of another host, in bytes.
+pub(crate) const DOCTOR_PEER_BYTES_MAX: u64 = 4 << 20;

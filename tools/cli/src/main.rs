@@ -1,8 +1,12 @@
 //! The perigee program. Invariant: whatever it is started as, wrong input ends it with one line on
 //! standard error and an exit code of the table in the help text, never with a panic.
 
+mod agent;
+mod bench;
+mod columns;
 mod commands;
 mod daemon;
+mod doctor;
 mod failure;
 mod inspect;
 mod invocation;
@@ -11,7 +15,10 @@ mod logging;
 mod output;
 mod signals;
 mod status;
+mod top;
+mod topology;
 
+use failure::Failure;
 use invocation::Invocation;
 use perigee_flags::Environment;
 use std::process::ExitCode;
@@ -21,6 +28,7 @@ fn main() -> ExitCode {
     let invocation = Invocation::read(words.collect());
     match commands::execute(&invocation, &Environment::of_process()) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Reported(code)) => ExitCode::from(code),
         Err(failure) => {
             output::complain(&format!("{}: error: {failure}\n", invocation.program));
             ExitCode::from(failure.exit_code())

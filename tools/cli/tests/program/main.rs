@@ -2,8 +2,14 @@
 //! gone when its test ends.
 
 #[cfg(test)]
+mod bench;
+#[cfg(test)]
 mod cluster;
 #[cfg(test)]
+mod doctor;
+#[cfg(test)]
 mod process;
+#[cfg(test)]
+mod topology;
 #[cfg(test)]
 mod usage;

@@ -39,11 +39,14 @@ fn every_program_describes_itself_under_the_name_it_was_started_as() {
         "mooncake_master",
         "mooncake_client",
         "mooncake_http_metadata_server",
+        "transfer_engine_topology_dump",
     ] {
         assert!(printed(name, &["--help"]).starts_with(&format!("{name}: ")));
         assert!(printed(&format!("/opt/{name}"), &["--version"]).starts_with(name));
     }
-    for command in ["master", "node", "metadata", "status", "inspect"] {
+    for command in [
+        "master", "node", "metadata", "status", "inspect", "topology", "doctor",
+    ] {
         let help = printed("perigee", &[command, "--help"]);
         assert!(help.starts_with(&format!("perigee {command}: ")), "{help}");
         assert_eq!(printed("perigee", &["help", command]), help);

@@ -46,7 +46,7 @@ const BENCH_RUNNER: &str = "perigee-runner";
 const SEAMS: [(&str, &[&str]); 10] = [
     ("glommio", &["dataplane/shard"]),
     ("io-uring", &["dataplane/ring"]),
-    ("libloading", &["dataplane/verbs"]),
+    ("libloading", &["dataplane/verbs", "dataplane/engine"]),
     ("pyo3", &["dataplane/python"]),
     ("redis", &["dataplane/discovery"]),
     ("rustls", &["dataplane/discovery"]),

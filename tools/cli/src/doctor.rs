@@ -1,0 +1,208 @@
+//! `perigee doctor`: what is misconfigured on this host, and what to do. Invariant: it changes
+//! nothing, and its exit code is 0 for a sound host, 1 for failures, 3 for warnings.
+
+mod agent;
+mod checks;
+mod clock;
+mod disk;
+mod finding;
+mod host;
+mod memory;
+mod network;
+mod pcie;
+mod peers;
+mod placement;
+mod rdma;
+mod report;
+mod tcp;
+
+use crate::failure::Failure;
+use crate::invocation::Invocation;
+use crate::output;
+use crate::topology::roots;
+use checks::{CHECKS, Check};
+use disk::DiskState;
+use finding::Severity;
+use host::{Host, Process};
+use peers::Peer;
+use perigee_flags::{Environment, Flag, FlagError, Kind, Outcome, Program, Settings, nearest};
+use perigee_topology::{Topology, cpu_list};
+use report::Report;
+use std::path::{Path, PathBuf};
+
+/// Exit code when something does not work.
+const EXIT_FAILED: u8 = 1;
+/// Exit code when something works less well than it could.
+const EXIT_DEGRADED: u8 = 3;
+/// The tree of the running kernel.
+const LIVE_SYSFS: &str = "/sys";
+
+const FLAGS: &[Flag] = &[
+    Flag::new(
+        "format",
+        Kind::Text,
+        "text",
+        "text for people, json for programs",
+    )
+    .one_of(&["text", "json"]),
+    Flag::new(
+        "verbose",
+        Kind::Bool,
+        "false",
+        "Show what is right and what was not looked at, too",
+    ),
+    Flag::new(
+        "only",
+        Kind::Text,
+        "",
+        "Names of checks to run, with commas between them",
+    ),
+    Flag::new("skip", Kind::Text, "", "Names of checks not to run"),
+    Flag::new(
+        "segment_size",
+        Kind::SizeBytes,
+        "0",
+        "Memory this host is to donate",
+    )
+    .aliases(&["global_segment_size"]),
+    Flag::new(
+        "cores",
+        Kind::Text,
+        "",
+        "Processors of the shards, such as 0-7,32-39",
+    ),
+    Flag::new(
+        "disk",
+        Kind::Text,
+        "",
+        "Folders for files; each is tested with 32 MiB",
+    )
+    .aliases(&["disks"]),
+    Flag::new(
+        "peers",
+        Kind::Text,
+        "",
+        "Files with the JSON reports of other hosts to compare with",
+    ),
+    Flag::new(
+        "sysfs",
+        Kind::Text,
+        LIVE_SYSFS,
+        "Folder to read instead of /sys",
+    ),
+    Flag::new(
+        "procfs",
+        Kind::Text,
+        "/proc",
+        "Folder to read instead of /proc",
+    ),
+    Flag::new(
+        "devfs",
+        Kind::Text,
+        "/dev",
+        "Folder to read instead of /dev",
+    ),
+];
+
+/// The command as its settings see it.
+const DOCTOR: Program = Program {
+    name: "perigee doctor",
+    version: env!("CARGO_PKG_VERSION"),
+    summary: "finds what is misconfigured on this host and says what to do",
+    variable_prefix: "PERIGEE_DOCTOR_",
+    tables: &[("Doctor", FLAGS)],
+};
+
+/// Examines this host.
+pub(crate) fn run(invocation: &Invocation, environment: &Environment) -> Result<(), Failure> {
+    let settings = match DOCTOR.load(&invocation.arguments, environment)? {
+        Outcome::Print(text) => return Ok(output::print(&text)?),
+        Outcome::Run(settings) => settings,
+    };
+    let chosen = chosen(&settings)?;
+    let host = host_of(&settings)?;
+    let report = examine(&host, &chosen);
+    let text = match settings.text("format") {
+        "json" => report.json(&host),
+        _ => report.text(settings.bool("verbose")),
+    };
+    output::print(&text)?;
+    match report.worst() {
+        None => Ok(()),
+        Some(Severity::Warning) => Err(Failure::Reported(EXIT_DEGRADED)),
+        Some(Severity::Failure) => Err(Failure::Reported(EXIT_FAILED)),
+    }
+}
+
+fn examine(host: &Host, chosen: &[&'static Check]) -> Report {
+    let outcomes = chosen.iter().map(|check| (*check, (check.run)(host)));
+    Report {
+        outcomes: outcomes.collect(),
+    }
+}
+
+fn host_of(settings: &Settings) -> Result<Host, FlagError> {
+    let roots = roots(settings)?;
+    let is_live = settings.text("sysfs") == LIVE_SYSFS;
+    let disks = words(settings.text("disk")).map(|folder| DiskState::measure(Path::new(folder)));
+    Ok(Host {
+        topology: Topology::discover(&roots),
+        process: Process::read(&roots),
+        clock: is_live.then(perigee_shard::clock_discipline).flatten(),
+        dev: PathBuf::from(settings.text("devfs")),
+        segment_bytes: settings.integer("segment_size"),
+        cores: cores(settings.text("cores"))?,
+        disks: disks.collect(),
+        peers: words(settings.text("peers"))
+            .map(Peer::read)
+            .collect::<Result<_, _>>()?,
+        roots,
+    })
+}
+
+fn cores(text: &str) -> Result<Vec<u32>, FlagError> {
+    let cores = cpu_list(text);
+    if cores.is_empty() && !text.trim().is_empty() {
+        let message = format!(
+            "`{}` is no list of processors such as 0-7,32-39",
+            text.escape_debug()
+        );
+        return Err(FlagError::Conflict(message));
+    }
+    Ok(cores)
+}
+
+/// Checks by `--only` and `--skip`.
+fn chosen(settings: &Settings) -> Result<Vec<&'static Check>, FlagError> {
+    let names = |flag: &str| -> Result<Vec<String>, FlagError> {
+        words(settings.text(flag))
+            .map(|name| known(name).map(str::to_owned))
+            .collect()
+    };
+    let (only, skip) = (names("only")?, names("skip")?);
+    let is_in = |list: &[String], check: &Check| list.iter().any(|name| name == check.name);
+    let wanted = |check: &&Check| (only.is_empty() || is_in(&only, check)) && !is_in(&skip, check);
+    Ok(CHECKS.iter().filter(wanted).collect())
+}
+
+fn known(name: &str) -> Result<&str, FlagError> {
+    if CHECKS.iter().any(|check| check.name == name) {
+        return Ok(name);
+    }
+    let shown: String = name.escape_debug().take(80).collect();
+    let hint = match nearest(name, CHECKS.iter().map(|check| check.name)) {
+        Some(hint) => format!("did you mean `{hint}`?"),
+        None => "perigee doctor --verbose lists all".to_owned(),
+    };
+    Err(FlagError::Conflict(format!("No check `{shown}`; {hint}")))
+}
+
+/// Words between commas.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',')
+        .map(str::trim)
+        .filter(|word| !word.is_empty())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! What the eBPF probes of the agent need. Invariant: warnings only; the agent runs without probes
+//! and says what is off.
+
+use super::finding::{Finding, Outcome};
+use super::host::Host;
+
+/// Numbers and names of the capabilities the probes need.
+const CAPABILITIES: [(u32, &str); 3] =
+    [(39, "CAP_BPF"), (38, "CAP_PERFMON"), (12, "CAP_NET_ADMIN")];
+/// Older kernels have this one in place of the first two.
+const CAPABILITY_SYS_ADMIN: u32 = 21;
+
+/// Rights to load and attach probes.
+pub(super) fn capabilities(host: &Host) -> Outcome {
+    if host.process.capabilities.is_none() {
+        return Outcome::Skipped("/proc/self/status cannot be read");
+    }
+    let has = |number: u32, name: &str| {
+        host.process.has_capability(number)
+            || (name != "CAP_NET_ADMIN" && host.process.has_capability(CAPABILITY_SYS_ADMIN))
+    };
+    let missing = CAPABILITIES
+        .iter()
+        .filter(|(number, name)| !has(*number, name));
+    let missing: Vec<&str> = missing.map(|(_, name)| *name).collect();
+    if missing.is_empty() {
+        return Outcome::fine();
+    }
+    Outcome::of([Finding::warning(
+        missing.join(", "),
+        "missing in this process: perigee agent would run without probes",
+        format!(
+            "AmbientCapabilities={} in the systemd unit",
+            missing.join(" ")
+        ),
+    )])
+}
+
+/// Type information of the kernel, by which probes find fields.
+pub(super) fn type_information(host: &Host) -> Outcome {
+    if host.roots.sys().has("kernel/btf/vmlinux") {
+        return Outcome::fine();
+    }
+    Outcome::of([Finding::warning(
+        "/sys/kernel/btf/vmlinux",
+        "the kernel has no type information: tracing probes cannot load",
+        "Run a kernel with CONFIG_DEBUG_INFO_BTF=y; in a container mount /sys of the host",
+    )])
+}
+
+/// Probes on sockets attach to a group of version 2.
+pub(super) fn control_groups(host: &Host) -> Outcome {
+    let Some(mounts) = host.roots.proc().text("self/mounts") else {
+        return Outcome::Skipped("/proc/self/mounts cannot be read");
+    };
+    let is_mounted = mounts
+        .lines()
+        .any(|line| line.split(' ').nth(2) == Some("cgroup2"));
+    if is_mounted {
+        return Outcome::fine();
+    }
+    Outcome::of([Finding::warning(
+        "cgroup2",
+        "no control groups of version 2 are mounted: round-trip times of connections are not seen",
+        "mount -t cgroup2 none /sys/fs/cgroup, or boot with systemd.unified_cgroup_hierarchy=1",
+    )])
+}

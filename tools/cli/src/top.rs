@@ -1,0 +1,88 @@
+//! `perigee top`: NICs, flows, disks and shards of this host in a terminal. Invariant: it costs only
+//! while it is open, and leaves the terminal as it was however it ends.
+
+mod board;
+mod rates;
+mod screen;
+mod source;
+mod table;
+
+use crate::failure::Failure;
+use crate::invocation::Invocation;
+use crate::output;
+use board::{Board, Step};
+use perigee_flags::{Environment, Flag, Kind, Outcome, Program};
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use source::Source;
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+/// Longest pause between two readings, in milliseconds.
+const DELAY_MS_MAX: i128 = 60_000;
+/// How long a key is waited for before the screen is looked at again.
+const KEY_WAIT: Duration = Duration::from_millis(100);
+
+#[rustfmt::skip]
+const FLAGS: &[Flag] = &[
+    Flag::new("agent", Kind::Text, "",
+        "HOST:PORT of an agent; empty asks the one on this host, and reads the host itself if there is none"),
+    Flag::new("delay_ms", Kind::Int64, "1000", "Pause between two readings").aliases(&["d"])
+        .within(100, DELAY_MS_MAX),
+    Flag::new("once", Kind::Bool, "false", "Print all tables once, after one delay, and end"),
+];
+
+/// The command as its settings see it.
+const TOP: Program = Program {
+    name: "perigee top",
+    version: env!("CARGO_PKG_VERSION"),
+    summary: "shows NICs, flows, disks and shards of this host; Tab changes the view, ? lists the keys",
+    variable_prefix: "PERIGEE_TOP_",
+    tables: &[("Top", FLAGS)],
+};
+
+/// Shows the tables until `q` is pressed, or prints them once.
+pub(crate) fn run(invocation: &Invocation, environment: &Environment) -> Result<(), Failure> {
+    let settings = match TOP.load(&invocation.arguments, environment)? {
+        Outcome::Print(text) => return Ok(output::print(&text)?),
+        Outcome::Run(settings) => settings,
+    };
+    let delay = Duration::from_millis(settings.integer("delay_ms"));
+    let mut source = Source::open(settings.optional_text("agent"))?;
+    let mut board = Board::new(delay);
+    board.read(&mut source);
+    if settings.bool("once") || !std::io::stdout().is_terminal() {
+        std::thread::sleep(delay);
+        board.read(&mut source);
+        return Ok(output::print(&board.text())?);
+    }
+    let mut terminal = ratatui::try_init()?;
+    let ended = watch(&mut board, &mut source, &mut terminal);
+    ratatui::restore();
+    Ok(ended?)
+}
+
+fn watch(
+    board: &mut Board,
+    source: &mut Source,
+    terminal: &mut ratatui::DefaultTerminal,
+) -> std::io::Result<()> {
+    let mut read = Instant::now();
+    loop {
+        terminal.draw(|frame| screen::draw(board, frame))?;
+        let left = board.delay().saturating_sub(read.elapsed());
+        if event::poll(left.min(KEY_WAIT))?
+            && let Event::Key(key) = event::read()?
+            && key.kind == KeyEventKind::Press
+            && board.press(key) == Step::End
+        {
+            return Ok(());
+        }
+        if read.elapsed() >= board.delay() {
+            read = Instant::now();
+            board.read(source);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

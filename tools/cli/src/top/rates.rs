@@ -1,0 +1,253 @@
+//! What happened between two snapshots, as tables. Pure: two snapshots in, rows out.
+
+use super::table::{Cell, Row, Table, View};
+use perigee_agent::{Distribution, NicSeries, Snapshot};
+
+/// The tables of all views.
+pub(super) fn table(view: View, newer: &Snapshot, older: &Snapshot) -> Table {
+    let seconds = (newer.monotonic_ns.saturating_sub(older.monotonic_ns)) as f64 / 1e9;
+    let pace = Pace { seconds };
+    let rows = match view {
+        View::Nics => nics(newer, older, &pace),
+        View::Flows => flows(newer, older, &pace),
+        View::Disks => disks(newer, older, &pace),
+        View::Shards => shards(newer, older, &pace),
+        View::Probes => probes(newer, older, &pace),
+    };
+    Table { view, rows }
+}
+
+/// Turns counters into rates.
+struct Pace {
+    seconds: f64,
+}
+
+impl Pace {
+    fn rate(&self, newer: u64, older: Option<u64>) -> f64 {
+        match older {
+            Some(older) if self.seconds > 0.0 => newer.saturating_sub(older) as f64 / self.seconds,
+            _ => 0.0,
+        }
+    }
+}
+
+/// Values that came between two readings.
+fn between(newer: &Distribution, older: Option<&Distribution>) -> Distribution {
+    let Some(older) = older else {
+        return newer.clone();
+    };
+    let buckets =
+        newer.buckets.iter().enumerate().map(|(index, count)| {
+            count.saturating_sub(older.buckets.get(index).copied().unwrap_or(0))
+        });
+    Distribution {
+        count: newer.count.saturating_sub(older.count),
+        sum_ns: newer.sum_ns.saturating_sub(older.sum_ns),
+        buckets: buckets.collect(),
+    }
+}
+
+/// Upper border of the bucket in which a quantile lies.
+fn quantile(distribution: &Distribution, share: f64) -> Option<f64> {
+    let total: u64 = distribution.buckets.iter().sum();
+    let mut seen = 0;
+    distribution
+        .buckets
+        .iter()
+        .enumerate()
+        .find_map(|(power, count)| {
+            seen += count;
+            let reached = total > 0 && seen as f64 >= share * total as f64;
+            reached.then(|| 2f64.powi(power as i32 + 1))
+        })
+}
+
+fn latency(newer: &Distribution, older: Option<&Distribution>) -> [Cell; 2] {
+    let values = between(newer, older);
+    [0.5, 0.99].map(|share| Cell::time(quantile(&values, share)))
+}
+
+fn nics(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<Row> {
+    let row = |nic: &NicSeries| {
+        let same = |other: &&NicSeries| other.device == nic.device && other.port == nic.port;
+        let before = older.nics.iter().find(same);
+        let receive = pace.rate(nic.receive_bytes, before.map(|nic| nic.receive_bytes));
+        let transmit = pace.rate(nic.transmit_bytes, before.map(|nic| nic.transmit_bytes));
+        let share = nic
+            .link_bytes_per_second
+            .map(|link| receive.max(transmit) / link as f64);
+        let [p50, p99] = device_latency(&nic.device, newer, older);
+        let lost = nic.errors + nic.drops;
+        let was = before.map(|nic| nic.errors + nic.drops);
+        Row {
+            key: format!("{}/{}", nic.device, nic.port),
+            cells: vec![
+                Cell::text(&nic.device),
+                Cell::text(&nic.kind),
+                Cell::text(if nic.up { "up" } else { "DOWN" }),
+                Cell::bytes(receive),
+                Cell::bytes(transmit),
+                Cell::percent(share),
+                p50,
+                p99,
+                Cell::count(pace.rate(lost, was)),
+            ],
+            graph: [receive, transmit],
+        }
+    };
+    newer.nics.iter().map(row).collect()
+}
+
+/// Latency of what the data plane moved over one device.
+fn device_latency(device: &str, newer: &Snapshot, older: &Snapshot) -> [Cell; 2] {
+    let sum = |snapshot: &Snapshot| {
+        let mut sum = Distribution::default();
+        for flow in snapshot.flows.iter().filter(|flow| flow.device == device) {
+            sum.merge(&flow.latency);
+        }
+        sum
+    };
+    latency(&sum(newer), Some(&sum(older)))
+}
+
+fn flows(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<Row> {
+    let rows = newer.flows.iter().map(|flow| {
+        let before = older.flows.iter().find(|other| {
+            (
+                &other.device,
+                &other.route,
+                &other.direction,
+                &other.program,
+                &other.shard,
+            ) == (
+                &flow.device,
+                &flow.route,
+                &flow.direction,
+                &flow.program,
+                &flow.shard,
+            )
+        });
+        let bytes = pace.rate(flow.bytes, before.map(|flow| flow.bytes));
+        let operations = pace.rate(flow.operations, before.map(|flow| flow.operations));
+        let [p50, p99] = latency(&flow.latency, before.map(|flow| &flow.latency));
+        let device = if flow.device.is_empty() {
+            "memory"
+        } else {
+            &flow.device
+        };
+        Row {
+            key: format!(
+                "{device} {} {} {} {}",
+                flow.route, flow.direction, flow.program, flow.shard
+            ),
+            cells: vec![
+                Cell::text(device),
+                Cell::text(&flow.route),
+                Cell::text(&flow.direction),
+                Cell::text(&format!("{} {}", flow.program, flow.shard)),
+                Cell::bytes(bytes),
+                Cell::count(operations),
+                p50,
+                p99,
+                Cell::count(pace.rate(flow.errors, before.map(|flow| flow.errors))),
+            ],
+            graph: [bytes, 0.0],
+        }
+    });
+    rows.collect()
+}
+
+fn disks(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<Row> {
+    let rows = newer.blocks.iter().map(|disk| {
+        let before = older
+            .blocks
+            .iter()
+            .find(|other| (&other.device, &other.direction) == (&disk.device, &disk.direction));
+        let bytes = pace.rate(disk.bytes, before.map(|disk| disk.bytes));
+        let requests = pace.rate(
+            disk.device_time.count,
+            before.map(|disk| disk.device_time.count),
+        );
+        let [p50, p99] = latency(&disk.device_time, before.map(|disk| &disk.device_time));
+        let [_, queued] = latency(&disk.queue, before.map(|disk| &disk.queue));
+        Row {
+            key: format!("{} {}", disk.device, disk.direction),
+            cells: vec![
+                Cell::text(&disk.device),
+                Cell::text(&disk.direction),
+                Cell::bytes(bytes),
+                Cell::count(requests),
+                Cell::count(disk.depth as f64),
+                p50,
+                p99,
+                queued,
+            ],
+            graph: [bytes, 0.0],
+        }
+    });
+    rows.collect()
+}
+
+fn shards(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<Row> {
+    let rows = newer.tasks.iter().map(|task| {
+        let before = older
+            .tasks
+            .iter()
+            .find(|other| (&other.program, &other.thread) == (&task.program, &task.thread));
+        let waits = between(&task.run_queue, before.map(|task| &task.run_queue));
+        let sleeps = pace.rate(task.off_cpu.count, before.map(|task| task.off_cpu.count));
+        let share =
+            waits.sum_ns as f64 / (pace.seconds.max(1e-9) * 1e9 * task.threads.max(1) as f64);
+        Row {
+            key: format!("{} {}", task.program, task.thread),
+            cells: vec![
+                Cell::text(&task.program),
+                Cell::text(&task.thread),
+                Cell::count(task.threads as f64),
+                Cell::percent(Some(share)),
+                Cell::time(quantile(&waits, 0.5)),
+                Cell::time(quantile(&waits, 0.99)),
+                Cell::count(sleeps),
+            ],
+            graph: [share, 0.0],
+        }
+    });
+    rows.collect()
+}
+
+fn probes(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<Row> {
+    let rows = newer.sources.iter().map(|source| {
+        let sum = |snapshot: &Snapshot| {
+            let own = snapshot
+                .probes
+                .iter()
+                .filter(|probe| probe.probe == source.name);
+            own.fold((0, 0), |sum, probe| {
+                (sum.0 + probe.runs, sum.1 + probe.run_ns)
+            })
+        };
+        let (now, before) = (sum(newer), sum(older));
+        let (runs, run_ns) = (
+            now.0.saturating_sub(before.0),
+            now.1.saturating_sub(before.1),
+        );
+        let each = (runs > 0).then(|| run_ns as f64 / runs as f64);
+        let why = if source.reason.is_empty() {
+            &source.source
+        } else {
+            &source.reason
+        };
+        Row {
+            key: source.name.clone(),
+            cells: vec![
+                Cell::text(&source.name),
+                Cell::text(&source.state),
+                Cell::count(pace.rate(now.0, Some(before.0))),
+                Cell::time(each),
+                Cell::text(why),
+            ],
+            graph: [pace.rate(now.0, Some(before.0)), 0.0],
+        }
+    });
+    rows.collect()
+}

@@ -1,0 +1,139 @@
+//! Drawing the board.
+
+use super::board::Board;
+use super::table::View;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::symbols::Marker;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType, Paragraph, Row, Table, TableState};
+
+const KEYS: &str = "\
+Tab, arrows    next view              s          sort by the next column
+up, down       select a row           f or /     filter; Enter keeps it, Esc clears it
+Enter          graph of the row       + and -    slower and faster
+space          hold                   q          end";
+
+/// Draws everything.
+pub(super) fn draw(board: &Board, frame: &mut Frame<'_>) {
+    let [head, body, foot] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Min(3),
+        Constraint::Length(1),
+    ])
+    .areas(frame.area());
+    frame.render_widget(tabs(board), head);
+    match (&board.graph, board.help) {
+        (_, true) => frame.render_widget(
+            Paragraph::new(KEYS).block(Block::bordered().title("Keys")),
+            body,
+        ),
+        (Some(key), false) => graph(board, key, frame, body),
+        (None, false) => table(board, frame, body),
+    }
+    frame.render_widget(status(board), foot);
+}
+
+fn tabs(board: &Board) -> Line<'_> {
+    let mut spans = vec![Span::styled(
+        "perigee top ",
+        Style::new().add_modifier(Modifier::BOLD),
+    )];
+    for view in View::ALL {
+        let style = match view == board.view {
+            true => Style::new().add_modifier(Modifier::REVERSED),
+            false => Style::new(),
+        };
+        spans.push(Span::styled(format!(" {} ", view.title()), style));
+    }
+    spans.push(Span::raw(format!("  {} ({})", board.host(), board.origin)));
+    Line::from(spans)
+}
+
+fn table(board: &Board, frame: &mut Frame<'_>, area: Rect) {
+    let table = board.table();
+    let sorted = board.sorted_by();
+    let columns = table.view.columns();
+    let titles = columns.iter().enumerate().map(|(index, (title, _))| {
+        let mark = if index == sorted { "*" } else { "" };
+        format!("{title}{mark}")
+    });
+    let rows = table.arranged(sorted, &board.filter);
+    if rows.is_empty() {
+        let text =
+            "Nothing to show here. Press Tab for another view; Probes says what is off, and why.";
+        return frame.render_widget(Paragraph::new(text), area);
+    }
+    let lines = rows.iter().map(|row| {
+        let down = row
+            .cells
+            .iter()
+            .any(|cell| cell.text == "DOWN" || cell.text == "off");
+        let style = if down {
+            Style::new().fg(Color::Red)
+        } else {
+            Style::new()
+        };
+        Row::new(row.cells.iter().map(|cell| cell.text.clone())).style(style)
+    });
+    let widths = columns.iter().map(|(_, width)| Constraint::Length(*width));
+    let shown = Table::new(lines, widths)
+        .header(Row::new(titles).style(Style::new().add_modifier(Modifier::UNDERLINED)))
+        .column_spacing(0)
+        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
+    let mut state = TableState::new().with_selected(board.selected);
+    frame.render_stateful_widget(shown, area, &mut state);
+}
+
+fn graph(board: &Board, key: &str, frame: &mut Frame<'_>, area: Rect) {
+    let points = board.points(key);
+    let series = |index: usize| -> Vec<(f64, f64)> {
+        points
+            .iter()
+            .enumerate()
+            .map(|(at, point)| (at as f64, point[index]))
+            .collect()
+    };
+    let (first, second) = (series(0), series(1));
+    let top = points.iter().flatten().copied().fold(1e-9, f64::max);
+    let line = |name: &'static str, data, color| {
+        let dataset = Dataset::default().name(name).marker(Marker::Braille);
+        dataset
+            .graph_type(GraphType::Line)
+            .style(Style::new().fg(color))
+            .data(data)
+    };
+    let mut sets = vec![line(
+        if board.view == View::Nics { "in" } else { "" },
+        &first,
+        Color::Cyan,
+    )];
+    if board.view == View::Nics {
+        sets.push(line("out", &second, Color::Yellow));
+    }
+    let labels = [0.0, top / 2.0, top].map(|value| super::table::Cell::count(value).text);
+    let chart = Chart::new(sets)
+        .block(Block::bordered().title(format!("{key}: the last {} readings", points.len())))
+        .x_axis(Axis::default().bounds([0.0, points.len().max(2) as f64 - 1.0]))
+        .y_axis(Axis::default().bounds([0.0, top]).labels(labels));
+    frame.render_widget(chart, area);
+}
+
+fn status(board: &Board) -> Line<'_> {
+    if let Some(trouble) = &board.trouble {
+        let text = format!("No new numbers: {trouble}");
+        return Line::styled(text, Style::new().fg(Color::Red));
+    }
+    if board.typing {
+        return Line::raw(format!("filter: {}_", board.filter));
+    }
+    let held = if board.is_paused() { "held  " } else { "" };
+    let filter = match board.filter.is_empty() {
+        true => String::new(),
+        false => format!("filter: {}  ", board.filter),
+    };
+    Line::raw(format!(
+        "{held}{filter}Tab view  s sort  f filter  Enter graph  ? keys  q end"
+    ))
+}

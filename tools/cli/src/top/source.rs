@@ -1,0 +1,81 @@
+//! Where snapshots come from: an agent, or a reading of this host by this process.
+
+use crate::failure::Failure;
+use perigee_agent::{AgentOptions, Collector, Snapshot, Watch};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longest wait for an agent.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
+
+/// A source of snapshots.
+pub(super) enum Source {
+    /// Asks an agent.
+    Agent(String),
+    /// Reads the host.
+    Own(Box<Collector>, Arc<Watch>),
+}
+
+impl Source {
+    /// The agent that was named, else the one on this host, else this process itself.
+    pub(super) fn open(agent: Option<&str>) -> Result<Self, Failure> {
+        if let Some(agent) = agent {
+            let source = Self::Agent(url(agent));
+            return fetch(&url(agent)).map(|_| source).map_err(|reason| {
+                Failure::System(io::Error::other(format!(
+                    "the agent at {agent} does not answer: {reason}"
+                )))
+            });
+        }
+        let usual = url(&format!("127.0.0.1:{}", AgentOptions::PORT));
+        if fetch(&usual).is_ok() {
+            return Ok(Self::Agent(usual));
+        }
+        let watch = Arc::new(Watch::default());
+        let options = AgentOptions {
+            state: None,
+            ..AgentOptions::default()
+        };
+        Ok(Self::Own(
+            Box::new(Collector::new(options, Arc::clone(&watch))),
+            watch,
+        ))
+    }
+
+    /// What it shows now.
+    pub(super) fn read(&mut self) -> Result<Snapshot, String> {
+        match self {
+            Self::Agent(url) => fetch(url),
+            Self::Own(collector, watch) => {
+                watch.look();
+                Ok(collector.collect())
+            }
+        }
+    }
+
+    /// Where the numbers come from, for the title.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Agent(url) => url
+                .trim_start_matches("http://")
+                .trim_end_matches("/snapshot.json"),
+            Self::Own(..) => "read here, no agent",
+        }
+    }
+}
+
+fn url(agent: &str) -> String {
+    format!("http://{agent}/snapshot.json")
+}
+
+fn fetch(url: &str) -> Result<Snapshot, String> {
+    let config = ureq::Agent::config_builder().timeout_global(Some(ANSWER_DEADLINE));
+    let agent = ureq::Agent::new_with_config(config.build());
+    let mut answer = agent.get(url).call().map_err(|error| error.to_string())?;
+    let text = answer
+        .body_mut()
+        .read_to_string()
+        .map_err(|error| error.to_string())?;
+    serde_json::from_str(&text).map_err(|error| error.to_string())
+}

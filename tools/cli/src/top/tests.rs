@@ -1,0 +1,154 @@
+//! What is drawn at 80x24, and what keys do.
+
+use super::board::{Board, Step};
+use super::screen;
+use perigee_agent::{Distribution, FlowSeries, NicSeries, Snapshot};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use std::time::Duration;
+
+fn snapshot(second: u64) -> Snapshot {
+    let nic = |device: &str, rate: u64, up: bool| NicSeries {
+        device: device.to_owned(),
+        port: 1,
+        kind: "roce".to_owned(),
+        up,
+        link_bytes_per_second: Some(25_000_000_000),
+        receive_bytes: rate * second,
+        transmit_bytes: 2 * rate * second,
+        ..NicSeries::default()
+    };
+    let mut buckets = vec![0; 40];
+    buckets[14] = 100 * second;
+    let flow = FlowSeries {
+        device: "mlx5_0".to_owned(),
+        route: "rdma".to_owned(),
+        direction: "write".to_owned(),
+        program: "python3".to_owned(),
+        shard: "0".to_owned(),
+        operations: 100 * second,
+        bytes: 1_000_000 * second,
+        latency: Distribution {
+            count: 100 * second,
+            sum_ns: 20_000 * 100 * second,
+            buckets,
+        },
+        ..FlowSeries::default()
+    };
+    Snapshot {
+        monotonic_ns: second * 1_000_000_000,
+        host: "gpu-7".to_owned(),
+        nics: vec![
+            nic("mlx5_1", 1_000_000, true),
+            nic("mlx5_0", 5_000_000_000, true),
+            nic("mlx5_2", 0, false),
+        ],
+        flows: vec![flow],
+        ..Snapshot::default()
+    }
+}
+
+fn board() -> Board {
+    let mut board = Board::new(Duration::from_secs(1));
+    for second in 1..=5 {
+        board.take(snapshot(second));
+    }
+    board
+}
+
+fn drawn(board: &Board) -> Vec<String> {
+    let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+    terminal.draw(|frame| screen::draw(board, frame)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let line = |y: u16| (0..80).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+    (0..24).map(line).collect()
+}
+
+fn press(board: &mut Board, keys: &[KeyCode]) -> Step {
+    let mut last = Step::Stay;
+    for key in keys {
+        last = board.press(KeyEvent::new(*key, KeyModifiers::NONE));
+    }
+    last
+}
+
+#[test]
+fn nics_are_drawn_with_rates_share_and_latency_in_80_columns() {
+    let lines = drawn(&board());
+    assert!(lines[0].contains("gpu-7") && lines[0].contains("NICs"));
+    let busiest = &lines[2];
+    assert!(busiest.starts_with("mlx5_0"), "{busiest}");
+    for part in ["roce", "up", "5.0G", "10.0G", "40%", "32.8us"] {
+        assert!(busiest.contains(part), "{part} in {busiest}");
+    }
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.starts_with("mlx5_2") && line.contains("DOWN"))
+    );
+    assert!(lines[23].contains("q end"));
+}
+
+#[test]
+fn keys_sort_filter_and_change_the_view() {
+    let mut board = board();
+    press(
+        &mut board,
+        &[
+            KeyCode::Char('f'),
+            KeyCode::Char('5'),
+            KeyCode::Char('_'),
+            KeyCode::Char('1'),
+            KeyCode::Enter,
+        ],
+    );
+    let lines = drawn(&board);
+    assert!(lines[2].starts_with("mlx5_1"));
+    assert!(!lines.iter().any(|line| line.starts_with("mlx5_0")));
+    press(&mut board, &[KeyCode::Esc, KeyCode::Tab]);
+    assert!(drawn(&board)[2].contains("python3"));
+    let before = board.sorted_by();
+    press(&mut board, &[KeyCode::Char('s')]);
+    assert_ne!(board.sorted_by(), before);
+    assert_eq!(press(&mut board, &[KeyCode::Char('q')]), Step::End);
+}
+
+#[test]
+fn enter_opens_the_graph_of_the_selected_row_and_escape_closes_it() {
+    let mut board = board();
+    press(&mut board, &[KeyCode::Down, KeyCode::Enter]);
+    assert_eq!(board.graph.as_deref(), Some("mlx5_1/1"));
+    assert!(
+        drawn(&board)
+            .iter()
+            .any(|line| line.contains("mlx5_1/1: the last 4 readings"))
+    );
+    press(&mut board, &[KeyCode::Esc]);
+    assert!(board.graph.is_none());
+}
+
+#[test]
+fn a_source_that_fails_is_told_and_the_last_numbers_stay() {
+    let mut board = board();
+    board.trouble = Some("connection refused".to_owned());
+    let lines = drawn(&board);
+    assert!(lines[2].starts_with("mlx5_0"));
+    assert!(lines[23].contains("connection refused"));
+}
+
+#[test]
+fn a_pipe_gets_every_table() {
+    let text = board().text();
+    for part in [
+        "NICs",
+        "Flows",
+        "Disks",
+        "Shards",
+        "Probes",
+        "mlx5_0",
+        "python3 0",
+    ] {
+        assert!(text.contains(part), "{part}");
+    }
+}
