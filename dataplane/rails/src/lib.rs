@@ -1,1 +1,48 @@
-//! Placeholder.
+//! Many NICs as one mover of bytes: slices over the rails that deliver first, failover, endpoints, proofs.
+//!
+//! What decides (slices, retries, health, spraying, the endpoint pool) is pure and gets the time as an argument; a shard
+//! of rails drives queue pairs with it, on an executor in production and under a seeded simulation in tests. The
+//! invariant: a caller hears the end of each request exactly once, and not before every device has let go of its memory.
+
+mod accepted;
+mod bandwidth;
+mod descriptor;
+mod endpoint;
+mod engine;
+mod error;
+mod flight;
+mod health;
+mod keys;
+mod limits;
+mod pairing;
+mod parts;
+mod peer;
+mod pool;
+mod proof;
+mod rail;
+mod registration;
+mod report;
+mod request;
+mod retry;
+mod shard;
+mod sink;
+mod slab;
+mod slice;
+mod slicing;
+mod spray;
+
+pub use descriptor::{
+    EndpointAnswer, EndpointDescriptor, EndpointOffer, GidDescriptor, PairAnswer, PairOffer,
+    PeerDescriptor, ProofDescriptor, RailDescriptor, RegionDescriptor,
+};
+pub use engine::{
+    Exchange, ExchangeDone, PeerHandle, RailEngine, RailOptions, Ticket, deadline_in,
+};
+pub use error::RailError;
+pub use flight::{Direction, RailRequest};
+pub use keys::RemoteKeys;
+pub use limits::{LATENCY_BUCKETS, QUEUE_PAIRS_MAX, RAILS_MAX};
+pub use rail::RailDevice;
+pub use registration::Registration;
+pub use report::RailReport;
+pub use sink::{ParkSink, Sink};

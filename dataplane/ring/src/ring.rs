@@ -5,7 +5,7 @@ use crate::limits::RING_ENTRIES;
 use crate::message::Message;
 use crate::operation::{Finished, Operation};
 use crate::slot::SlotTable;
-use io_uring::IoUring;
+use io_uring::{IoUring, opcode};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::RawFd;
@@ -138,14 +138,34 @@ impl Ring {
         self.slots.borrow_mut().poll(slot, waker)
     }
 
+    /// Nobody waits for an operation any more. A watch on a descriptor would last as long as the descriptor, so it is
+    /// taken back; other operations end by themselves.
     pub(crate) fn abandon(&self, slot: u32) {
-        self.slots.borrow_mut().abandon(slot);
+        let is_watch = {
+            let mut slots = self.slots.borrow_mut();
+            slots.abandon(slot);
+            matches!(slots.operation(slot), Some(Operation::Readable(_)))
+        };
+        if is_watch {
+            let cancel = opcode::AsyncCancel::new(u64::from(slot)).build();
+            // SAFETY: the entry points to no memory.
+            let pushed = unsafe {
+                let mut io = self.io.borrow_mut();
+                io.submission().push(&cancel.user_data(CANCEL)).is_ok()
+            };
+            // With a full submission queue the watch stays until its descriptor is readable or closed.
+            self.unsubmitted.set(self.unsubmitted.get() | pushed);
+        }
     }
 
     fn next_completion(&self) -> Option<(u32, i32)> {
         let mut io = self.io.borrow_mut();
-        let entry = io.completion().next()?;
-        Some((entry.user_data() as u32, entry.result()))
+        loop {
+            let entry = io.completion().next()?;
+            if entry.user_data() != CANCEL {
+                return Some((entry.user_data() as u32, entry.result()));
+            }
+        }
     }
 
     /// Continues a message that the kernel moved only in part. Returns the outcome, or `None` if the message is under way
@@ -205,6 +225,8 @@ impl std::fmt::Debug for Ring {
 }
 
 const GETEVENTS: u32 = 1;
+/// Marks completions of cancellations, which nobody waits for.
+const CANCEL: u64 = u64::MAX;
 
 fn is_transient(error: &io::Error) -> bool {
     matches!(

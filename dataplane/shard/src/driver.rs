@@ -1,4 +1,4 @@
-//! The task that drives a shard: mailbox, timers, ring; polls adaptively, then sleeps on the bell.
+//! The task that drives a shard: mailbox, timers, pollers, ring; polls adaptively, then sleeps on the bell.
 //!
 //! After the last completion it keeps polling for the shard's poll window, because a sleep and a wake-up cost more than
 //! most round trips. It leaves glommio's task queue now and then so that glommio's own reactor is not starved.
@@ -47,11 +47,15 @@ impl Driver {
             if worked {
                 active = now;
             }
-            let polling = self.environment.ring.in_flight() > 0 && now - active < self.poll;
+            let under_way =
+                self.environment.ring.in_flight() > 0 || self.environment.pollers.is_busy();
+            let polling = under_way && now - active < self.poll;
             if !worked && !polling {
                 self.sleep(&bell).await;
                 active = monotonic();
                 reactor = active;
+                // Tasks that the last look has woken run before the next sleep: what they submit has to be flushed.
+                glommio::executor().yield_task_queue_now().await;
                 continue;
             }
             if !worked && yield_core(Instant::now()) {
@@ -75,7 +79,9 @@ impl Driver {
             job(&self.environment);
             worked = true;
         }
-        worked |= self.environment.timers.fire(monotonic()) > 0;
+        let now = monotonic();
+        worked |= self.environment.timers.fire(now) > 0;
+        worked |= self.environment.pollers.turn(now);
         if let Err(error) = self.environment.ring.flush() {
             tracing::error!(%error, "io_uring failed; transfers of this shard wait until it works again");
         }
@@ -83,7 +89,8 @@ impl Driver {
     }
 
     async fn sleep(&mut self, bell: &BufferedFile) {
-        self.arm_timer();
+        let wake = self.environment.pollers.before_sleep();
+        self.arm_timer(wake);
         self.inbox.bell.announce_sleep();
         if self.turn() || self.environment.ring.has_unsubmitted() {
             self.inbox.bell.announce_awake();
@@ -95,9 +102,11 @@ impl Driver {
         self.inbox.bell.announce_awake();
     }
 
-    /// Lets the ring wake the shard for the next timer; a timeout that is already on its way early enough is kept.
-    fn arm_timer(&mut self) {
-        let Some(deadline) = self.environment.timers.next_deadline() else {
+    /// Lets the ring wake the shard for the next timer or poller; a timeout that is already on its way early enough is
+    /// kept.
+    fn arm_timer(&mut self, wake: Option<Duration>) {
+        let timers = self.environment.timers.next_deadline();
+        let Some(deadline) = timers.into_iter().chain(wake).min() else {
             return;
         };
         let now = monotonic();

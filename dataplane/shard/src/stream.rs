@@ -4,6 +4,7 @@ use crate::clock::monotonic;
 use crate::environment::{Environment, Listener, Stream};
 use crate::local::{Local, Locals};
 use crate::mailbox::Mailbox;
+use crate::poller::{Poller, Pollers};
 use crate::timer::Timers;
 use perigee_ring::{
     Congestion, Finished, Message, Operation, Ring, SocketError, connect_socket, listen_socket,
@@ -13,7 +14,7 @@ use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use std::time::Duration;
 pub struct ShardEnvironment {
     pub(crate) ring: Rc<Ring>,
     pub(crate) timers: Rc<Timers>,
+    pub(crate) pollers: Rc<Pollers>,
     pub(crate) congestion: Rc<RefCell<Congestion>>,
     random: Rc<Cell<u64>>,
     locals: Rc<Locals>,
@@ -33,6 +35,7 @@ impl ShardEnvironment {
         Self {
             ring,
             timers: Rc::default(),
+            pollers: Rc::default(),
             congestion: Rc::default(),
             random: Rc::new(Cell::new(seed | 1)),
             locals: Rc::default(),
@@ -58,6 +61,23 @@ impl ShardEnvironment {
     /// The value of a name, unless it was given up.
     pub fn local<T: 'static>(&self, name: Local<T>) -> Option<Rc<T>> {
         self.locals.get(name)
+    }
+
+    /// Has the driver look at `poller` each turn, for as long as anybody keeps it.
+    pub fn poll_with(&self, poller: &Rc<dyn Poller>) {
+        self.pollers.add(poller);
+    }
+
+    /// Resolves when a descriptor is readable. Dropping the future takes the kernel's interest in it back.
+    ///
+    /// Not for eventfds: the kernel defers the signal that one eventfd causes on another, the shard's bell, and does so only
+    /// once; from then on the shard would sleep through its events.
+    ///
+    /// # Errors
+    /// The descriptor cannot be waited for.
+    pub async fn readable(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        let operation = Operation::Readable(descriptor.as_raw_fd());
+        self.ring.submit(operation).await.result.map(drop)
     }
 
     /// Gives a kept value up.

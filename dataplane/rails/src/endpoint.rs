@@ -1,0 +1,224 @@
+//! One queue pair with what is posted on it: order, signalling and bandwidth.
+//!
+//! Work completes in the order it was posted, so one signalled completion ends everything up to it. What the device may
+//! still touch is exactly what is in `posted`; dropping the queue pair ends that at once.
+
+use crate::bandwidth::Bandwidth;
+use crate::limits::{DOORBELL_BATCH, SIGNAL_BYTES, SIGNAL_EVERY};
+use crate::proof::ProofSlot;
+use crate::slab::Key;
+use perigee_verbs::{Operation, Piece, PostError, QueuePair, WorkRequest};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// What a work request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// A slice, by its slot.
+    Slice(Key),
+    /// Proof that the pair works, or a sign of life.
+    Proof,
+}
+
+/// A work request on its way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Posted {
+    pub(crate) ticket: u64,
+    pub(crate) work: Work,
+    pub(crate) bytes: u64,
+    pub(crate) at: Duration,
+}
+
+/// One work request to post.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Order {
+    pub(crate) work: Work,
+    pub(crate) write: bool,
+    /// The local bytes may be read by this thread, so that they can travel inside the work request.
+    pub(crate) inline: bool,
+    pub(crate) piece: Piece,
+    pub(crate) remote_address: u64,
+    pub(crate) remote_key: u32,
+}
+
+/// A queue pair in use.
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    queue_pair: Box<dyn QueuePair>,
+    name: u32,
+    posted: VecDeque<Posted>,
+    next: u32,
+    unsignaled: u32,
+    unsignaled_bytes: u64,
+    pub(crate) rail: usize,
+    pub(crate) bandwidth: Bandwidth,
+    pub(crate) slot: ProofSlot,
+    pub(crate) role: Role,
+    pub(crate) moved_at: Duration,
+    pub(crate) retiring: bool,
+}
+
+/// Whose end it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Ours: a lane to a peer.
+    Lane {
+        /// The peer's number.
+        peer: u64,
+        /// Its lane.
+        lane: usize,
+    },
+    /// Accepted for a peer, which reads and writes through it.
+    Accepted(crate::accepted::AcceptedKey),
+}
+
+impl Endpoint {
+    pub(crate) fn new(
+        queue_pair: Box<dyn QueuePair>,
+        rail: usize,
+        slot: ProofSlot,
+        bandwidth: Bandwidth,
+        role: Role,
+    ) -> Self {
+        let entries = queue_pair.capacity().send_entries as usize;
+        Self {
+            queue_pair,
+            name: 0,
+            posted: VecDeque::with_capacity(entries),
+            next: 0,
+            unsignaled: 0,
+            unsignaled_bytes: 0,
+            rail,
+            bandwidth,
+            slot,
+            role,
+            moved_at: Duration::ZERO,
+            retiring: false,
+        }
+    }
+
+    /// Names the endpoint in the ids of its work requests.
+    pub(crate) fn set_name(&mut self, key: Key) {
+        self.name = key.bits();
+    }
+
+    pub(crate) fn queue_pair(&mut self) -> &mut dyn QueuePair {
+        self.queue_pair.as_mut()
+    }
+
+    /// Work requests on their way, oldest first.
+    pub(crate) fn posted(&self) -> &VecDeque<Posted> {
+        &self.posted
+    }
+
+    /// How many more work requests it takes.
+    pub(crate) fn room(&self) -> usize {
+        (self.queue_pair.capacity().send_entries as usize).saturating_sub(self.posted.len())
+    }
+
+    /// Posts a chain of at most [`DOORBELL_BATCH`] with one doorbell; the last one asks for a completion. `on_posted` hears
+    /// each accepted order with its ticket. On an error the accepted ones are on their way.
+    pub(crate) fn post(
+        &mut self,
+        orders: &[Order],
+        now: Duration,
+        mut on_posted: impl FnMut(&Order, u64),
+    ) -> Result<(), PostError> {
+        let orders = &orders[..orders.len().min(DOORBELL_BATCH)];
+        let mut chain = [EMPTY; DOORBELL_BATCH];
+        for (index, (request, order)) in chain.iter_mut().zip(orders).enumerate() {
+            let last = index + 1 == orders.len();
+            *request = self.request(order, self.next.wrapping_add(index as u32), last);
+        }
+        let result = self.queue_pair.post(&chain[..orders.len()]);
+        let accepted = match &result {
+            Ok(()) => orders.len(),
+            Err(error) => error.accepted.min(orders.len()),
+        };
+        if self.posted.is_empty() {
+            self.moved_at = now;
+        }
+        for (order, request) in orders.iter().zip(&chain).take(accepted) {
+            let bytes = u64::from(order.piece.bytes);
+            let (ticket, work) = (request.id, order.work);
+            let at = now;
+            self.posted.push_back(Posted {
+                ticket,
+                work,
+                bytes,
+                at,
+            });
+            self.next = self.next.wrapping_add(1);
+            on_posted(order, ticket);
+        }
+        result
+    }
+
+    fn request<'a>(&mut self, order: &'a Order, sequence: u32, last: bool) -> WorkRequest<'a> {
+        let bytes = order.piece.bytes;
+        self.unsignaled += 1;
+        self.unsignaled_bytes += u64::from(bytes);
+        let signaled =
+            last || self.unsignaled >= SIGNAL_EVERY || self.unsignaled_bytes >= SIGNAL_BYTES;
+        if signaled {
+            self.unsignaled = 0;
+            self.unsignaled_bytes = 0;
+        }
+        let fits_inline = order.inline && bytes <= self.queue_pair.capacity().inline_bytes;
+        let operation = if !order.write {
+            Operation::Read(std::slice::from_ref(&order.piece))
+        } else if fits_inline {
+            // SAFETY: whoever submitted the request keeps the range readable until it is told that it is over.
+            Operation::WriteInline(unsafe {
+                std::slice::from_raw_parts(order.piece.address as *const u8, bytes as usize)
+            })
+        } else {
+            Operation::Write(std::slice::from_ref(&order.piece))
+        };
+        WorkRequest {
+            id: u64::from(self.name) << 32 | u64::from(sequence),
+            operation,
+            remote_address: order.remote_address,
+            remote_key: order.remote_key,
+            signaled,
+        }
+    }
+
+    /// Whether this id is on its way here.
+    pub(crate) fn knows(&self, ticket: u64) -> bool {
+        let Some(first) = self.posted.front() else {
+            return false;
+        };
+        let distance = (ticket as u32).wrapping_sub(first.ticket as u32) as usize;
+        ticket >> 32 == first.ticket >> 32 && distance < self.posted.len()
+    }
+
+    /// Takes the oldest work request off, if it was posted no later than `ticket`, which [`Endpoint::knows`].
+    pub(crate) fn pop_through(&mut self, ticket: u64) -> Option<Posted> {
+        let first = self.posted.front()?.ticket;
+        let distance = (ticket as u32).wrapping_sub(first as u32) as i32;
+        if distance < 0 {
+            return None;
+        }
+        self.posted.pop_front()
+    }
+
+    /// Ends the queue pair: the device touches no memory for it any more. Returns what was on its way.
+    pub(crate) fn end(self) -> VecDeque<Posted> {
+        drop(self.queue_pair);
+        self.posted
+    }
+}
+
+const EMPTY: WorkRequest<'static> = WorkRequest {
+    id: 0,
+    operation: Operation::Write(&[]),
+    remote_address: 0,
+    remote_key: 0,
+    signaled: false,
+};
+
+/// The endpoint that a completion's id names.
+pub(crate) fn endpoint_of(ticket: u64) -> Key {
+    Key::from_bits((ticket >> 32) as u32)
+}

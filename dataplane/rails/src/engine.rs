@@ -1,0 +1,418 @@
+//! The rails of a process: registration, peers, batches from any thread, and the shards that do the work.
+//!
+//! Callers never touch a queue pair: they post to a shard's mailbox and hear the end from their sink.
+
+use crate::descriptor::{EndpointAnswer, EndpointOffer, PeerDescriptor};
+use crate::engine::worker::Worker;
+use crate::error::RailError;
+use crate::flight::RailRequest;
+use crate::limits::{GIDS_PER_RAIL_MAX, PEERS_MAX, QUEUE_PAIRS_MAX, RAILS_MAX};
+use crate::peer::PeerRecord;
+use crate::rail::{Rail, RailDevice, open_rails};
+use crate::registration::Registration;
+use crate::report::RailReport;
+use crate::shard::{ShardSetup, Submission, join};
+use crate::sink::Sink;
+use perigee_shard::{POLL_DEFAULT, Watchdog, monotonic};
+use perigee_verbs::{Access, Fabric};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+mod split;
+mod worker;
+
+/// What an engine is started with.
+#[derive(Clone, Debug)]
+pub struct RailOptions {
+    /// Our name in peers' messages, and what tells that a restarted process took our place.
+    pub name: String,
+    /// Devices to use; empty for all with an active port.
+    pub devices: Vec<RailDevice>,
+    /// Threads that drive queue pairs; each has its own to every peer.
+    pub shards: usize,
+    /// CPUs that shards are pinned to, in turn; empty leaves them to the scheduler.
+    pub cpus: Vec<usize>,
+    /// How long a shard polls after the last completion before it waits for events.
+    pub poll: Duration,
+    /// Queue pairs that each shard opens, and as many again that it accepts.
+    pub queue_pairs_max: usize,
+}
+
+impl RailOptions {
+    /// One shard over all active devices.
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            devices: Vec::new(),
+            shards: 1,
+            cpus: Vec::new(),
+            poll: POLL_DEFAULT,
+            queue_pairs_max: QUEUE_PAIRS_MAX,
+        }
+    }
+}
+
+/// How the answer to an offer comes back, from any thread.
+pub type ExchangeDone = Box<dyn FnOnce(Result<EndpointAnswer, String>) + Send>;
+
+/// Carries offers of queue pairs to peers, over whatever handshake the engines have.
+pub trait Exchange: Send + Sync {
+    /// Takes `offer` to the engine that was opened as `peer`, has it [`RailEngine::accept`]ed there, and calls `done` with
+    /// the answer. Called on a shard: it must not wait.
+    fn exchange(&self, peer: &str, offer: EndpointOffer, done: ExchangeDone);
+}
+
+/// A peer that was opened.
+#[derive(Clone, Debug)]
+pub struct PeerHandle(Arc<PeerRecord>);
+
+impl PeerHandle {
+    /// The name it was opened under.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Its epoch.
+    pub fn epoch(&self) -> u64 {
+        self.0.descriptor.epoch
+    }
+
+    /// False once it was forgotten or another engine runs under its name.
+    pub fn is_open(&self) -> bool {
+        !self.0.is_gone()
+    }
+}
+
+/// Names a batch, to cancel it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ticket(u64);
+
+/// The rails of this process. Clones are the same engine; it ends with the last one, or when it is closed.
+#[derive(Clone, Debug)]
+pub struct RailEngine {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    rails: Vec<Arc<Rail>>,
+    descriptor: Arc<PeerDescriptor>,
+    workers: Vec<Worker>,
+    watchdog: Watchdog,
+    peers: Mutex<HashMap<String, Arc<PeerRecord>>>,
+    next: AtomicU64,
+    closed: AtomicBool,
+}
+
+impl RailEngine {
+    /// Opens the devices and starts the shards.
+    ///
+    /// # Errors
+    /// No device can be used, or no shard can be started.
+    pub fn start(
+        fabric: &dyn Fabric,
+        options: &RailOptions,
+        exchange: &Arc<dyn Exchange>,
+    ) -> Result<Self, RailError> {
+        let rails = open_rails(fabric, &options.devices)?;
+        let random = || getrandom::u64().map_err(|error| shard_error(&error));
+        let descriptor = Arc::new(PeerDescriptor {
+            epoch: random()?,
+            rails: rails.iter().map(|rail| rail.descriptor()).collect(),
+        });
+        let mut workers = Vec::new();
+        for number in 0..options.shards.max(1) {
+            let setup = ShardSetup {
+                number: number as u32,
+                name: options.name.clone(),
+                epoch: descriptor.epoch,
+                queue_pairs_max: options.queue_pairs_max,
+                seed: random()?,
+                is_shown: true,
+            };
+            let cpu = (!options.cpus.is_empty()).then(|| options.cpus[number % options.cpus.len()]);
+            let worker = Worker::start(setup, (cpu, options.poll), &rails, &descriptor, exchange)?;
+            workers.push(worker);
+        }
+        let mailboxes = workers.iter().map(Worker::mailbox).collect();
+        let watchdog =
+            Watchdog::start("perigee-rails", mailboxes).map_err(|error| shard_error(&error))?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                rails,
+                descriptor,
+                workers,
+                watchdog,
+                peers: Mutex::default(),
+                next: AtomicU64::new(1),
+                closed: AtomicBool::new(false),
+            }),
+        })
+    }
+
+    /// What peers need to know to open this engine.
+    pub fn descriptor(&self) -> &PeerDescriptor {
+        &self.inner.descriptor
+    }
+
+    /// Registers memory with every rail. Takes as long as pinning its pages does; transfers go on meanwhile.
+    ///
+    /// # Safety
+    /// The memory stays mapped, and nobody holds a reference to bytes that peers may write, until the registration is
+    /// revoked or dropped.
+    ///
+    /// # Errors
+    /// A device refuses; the message names the remedy.
+    pub unsafe fn register(
+        &self,
+        address: u64,
+        bytes: u64,
+        access: Access,
+        node: Option<u32>,
+    ) -> Result<Arc<Registration>, RailError> {
+        let inner = &self.inner;
+        let epoch = inner.descriptor.epoch;
+        // SAFETY: the caller's promise is that of this function.
+        let made =
+            unsafe { Registration::new(&inner.rails, epoch, (address, bytes), access, node) };
+        made.map(Arc::new)
+    }
+
+    /// Makes a peer known under a name. The same engine again is the same peer; another engine under the name is a peer
+    /// that was restarted: requests to the old one fail, and its queue pairs go.
+    ///
+    /// # Errors
+    /// The descriptor makes no sense, or too many peers are open.
+    pub fn open_peer(
+        &self,
+        name: &str,
+        descriptor: &PeerDescriptor,
+    ) -> Result<PeerHandle, RailError> {
+        check_descriptor(name, descriptor)?;
+        let mut peers = self.inner.peers();
+        if let Some(known) = peers.get(name) {
+            if known.descriptor == *descriptor && !known.is_gone() {
+                return Ok(PeerHandle(known.clone()));
+            }
+            known.replaced.store(true, Ordering::Release);
+            self.inner.drop_peer(known);
+        } else if peers.len() >= PEERS_MAX {
+            return Err(RailError::Full {
+                waiting: peers.len(),
+                limit: PEERS_MAX,
+            });
+        }
+        let record = Arc::new(PeerRecord {
+            number: self.inner.next.fetch_add(1, Ordering::Relaxed),
+            name: name.to_owned(),
+            descriptor: descriptor.clone(),
+            gone: AtomicBool::new(false),
+            replaced: AtomicBool::new(false),
+        });
+        peers.insert(name.to_owned(), record.clone());
+        Ok(PeerHandle(record))
+    }
+
+    /// Closes the queue pairs to a peer; requests to it fail.
+    pub fn forget_peer(&self, peer: &PeerHandle) {
+        let mut peers = self.inner.peers();
+        if peers
+            .get(&peer.0.name)
+            .is_some_and(|known| known.number == peer.0.number)
+        {
+            peers.remove(&peer.0.name);
+        }
+        self.inner.drop_peer(&peer.0);
+    }
+
+    /// Takes down every queue pair through which the engine of this epoch reaches our memory. When this returns, none of
+    /// its writes lands here any more, until it connects again.
+    ///
+    /// # Errors
+    /// A shard does not answer.
+    pub fn fence(&self, epoch: u64) -> Result<(), RailError> {
+        for worker in &self.inner.workers {
+            worker.ask(move |shard, now| shard.fence(epoch, now))?;
+        }
+        Ok(())
+    }
+
+    /// The target's side of the handshake: joins the queue pairs that a peer offers. Waits for a shard, and
+    /// up to a second for each pair whose peer does not answer on its link.
+    ///
+    /// # Errors
+    /// The offer makes no sense, or the engine is closed.
+    pub fn accept(&self, offer: EndpointOffer) -> Result<EndpointAnswer, RailError> {
+        let worker = offer.shard as usize % self.inner.workers.len();
+        let (worker, theirs) = (&self.inner.workers[worker], offer.clone());
+        let made = worker.ask(move |shard, _| shard.make(&theirs))??;
+        let joined = join(&offer, made);
+        worker.ask(move |shard, now| shard.adopt(&offer, joined, now))?
+    }
+
+    /// Starts a batch. Each request's end is told to the sink exactly once, at the latest soon after `deadline`, an instant
+    /// of the monotonic clock. All requests are checked first: on an error none was started and the sink hears nothing.
+    ///
+    /// # Safety
+    /// Each local range stays valid until the sink was told about its request.
+    ///
+    /// # Errors
+    /// The engine is closed, the peer is not open, or a range is not covered by its registration or keys.
+    pub unsafe fn submit(
+        &self,
+        peer: &PeerHandle,
+        requests: &[RailRequest],
+        deadline: Duration,
+        sink: &Arc<dyn Sink>,
+    ) -> Result<Ticket, RailError> {
+        self.inner.check(peer, requests)?;
+        let batch = self.inner.next.fetch_add(1, Ordering::Relaxed);
+        let first = peer.0.number as usize % self.inner.workers.len();
+        let parts = split::split(requests, self.inner.workers.len(), |request| request.bytes);
+        for (index, part) in parts.into_iter().enumerate() {
+            let submission = Submission {
+                peer: peer.0.clone(),
+                batch,
+                requests: part.to_vec(),
+                deadline,
+                sink: sink.clone(),
+            };
+            let worker = &self.inner.workers[(first + index) % self.inner.workers.len()];
+            worker.tell(move |shard, now| shard.submit(submission, now));
+        }
+        Ok(Ticket(batch))
+    }
+
+    /// Gives a batch up. Its sink still hears of each request once: that it is canceled, or its real end.
+    pub fn cancel(&self, ticket: Ticket) {
+        for worker in &self.inner.workers {
+            worker.tell(move |shard, now| shard.cancel(ticket.0, now));
+        }
+    }
+
+    /// What each rail has done.
+    pub fn reports(&self) -> Vec<RailReport> {
+        let report = |(index, rail): (usize, &Arc<Rail>)| {
+            let mut report = RailReport {
+                rail: rail.name().to_owned(),
+                active: rail.is_active(),
+                ..RailReport::default()
+            };
+            let cells = self
+                .inner
+                .workers
+                .iter()
+                .map(|worker| &worker.cells()[index]);
+            cells.for_each(|cells| report.add(cells));
+            report
+        };
+        self.inner.rails.iter().enumerate().map(report).collect()
+    }
+
+    /// Each rail's addresses and why they rank as they do, and the state of each pair of rails; one line each.
+    pub fn explain(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for rail in &self.inner.rails {
+            let state = if rail.is_active() { "up" } else { "down" };
+            lines.push(format!("rail {}: port {state}", rail.name()));
+            lines.extend(rail.explain().iter().map(|line| format!("  {line}")));
+        }
+        for worker in &self.inner.workers {
+            match worker.ask(|shard, now| shard.explain(now)) {
+                Ok(more) => lines.extend(more),
+                Err(error) => lines.push(error.to_string()),
+            }
+        }
+        lines
+    }
+
+    /// The first shard that does not answer, and for how long it has not.
+    pub fn stalled(&self) -> Option<(usize, Duration)> {
+        self.inner.watchdog.stalled()
+    }
+
+    /// Ends the engine: requests fail, queue pairs go. When it returns, no device touches anybody's memory for it.
+    pub fn close(&self) {
+        self.inner.close();
+    }
+}
+
+impl Inner {
+    fn peers(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<PeerRecord>>> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn drop_peer(&self, record: &PeerRecord) {
+        record.gone.store(true, Ordering::Release);
+        let number = record.number;
+        for worker in &self.workers {
+            worker.tell(move |shard, now| shard.forget(number, now));
+        }
+    }
+
+    fn check(&self, peer: &PeerHandle, requests: &[RailRequest]) -> Result<(), RailError> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(RailError::Closed);
+        }
+        if peer.0.is_gone() {
+            return Err(peer.0.why_gone());
+        }
+        for request in requests {
+            request.check()?;
+            if request.keys.epoch() != peer.epoch() {
+                return Err(RailError::PeerRestarted {
+                    peer: peer.name().to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn close(&self) {
+        if !self.closed.swap(true, Ordering::AcqRel) {
+            self.workers.iter().for_each(Worker::begin_stop);
+            self.workers.iter().for_each(Worker::finish_stop);
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Bounds of what a peer says about itself.
+fn check_descriptor(name: &str, descriptor: &PeerDescriptor) -> Result<(), RailError> {
+    let bad = |reason: &str| RailError::BadDescriptor {
+        peer: name.to_owned(),
+        reason: reason.to_owned(),
+    };
+    if descriptor.rails.is_empty() {
+        return Err(bad("it has no rails"));
+    }
+    if descriptor.rails.len() > RAILS_MAX {
+        return Err(bad("it has too many rails"));
+    }
+    if descriptor
+        .rails
+        .iter()
+        .any(|rail| rail.gids.len() > GIDS_PER_RAIL_MAX)
+    {
+        return Err(bad("a rail has too many addresses"));
+    }
+    Ok(())
+}
+
+fn shard_error(error: &dyn std::fmt::Display) -> RailError {
+    RailError::Shard {
+        reason: error.to_string(),
+    }
+}
+
+/// The monotonic instant that lies `length` ahead: what [`RailEngine::submit`] takes as a deadline.
+pub fn deadline_in(length: Duration) -> Duration {
+    monotonic().saturating_add(length)
+}

@@ -1,0 +1,260 @@
+//! One shard of rails on an executor: jobs from callers, the poll loop, and waking on completion events.
+
+use super::{Exchange, shard_error};
+use crate::descriptor::PeerDescriptor;
+use crate::error::RailError;
+use crate::limits::SHARD_ANSWER;
+use crate::rail::Rail;
+use crate::report::RailCells;
+use crate::shard::{Outgoing, RailShard, ShardSetup};
+use perigee_shard::{Local, Mailbox, Poller, Shard, ShardEnvironment, ShardOptions, monotonic};
+use perigee_verbs::CompletionQueue;
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+/// The handle of one shard.
+#[derive(Debug)]
+pub(super) struct Worker {
+    mailbox: Mailbox,
+    rails: Local<RailPoller>,
+    shard: Mutex<Option<Shard>>,
+    cells: Vec<Arc<RailCells>>,
+}
+
+impl Worker {
+    pub(super) fn start(
+        setup: ShardSetup,
+        (cpu, poll): (Option<usize>, Duration),
+        rails: &[Arc<Rail>],
+        descriptor: &Arc<PeerDescriptor>,
+        exchange: &Arc<dyn Exchange>,
+    ) -> Result<Self, RailError> {
+        let cells: Vec<Arc<RailCells>> = rails.iter().map(|_| Arc::default()).collect();
+        let options = ShardOptions {
+            cpu,
+            poll,
+            ..ShardOptions::named("perigee-rails")
+        };
+        let (ready, started) = sync_channel(1);
+        let (rails, descriptor, exchange) = (rails.to_vec(), descriptor.clone(), exchange.clone());
+        let theirs = cells.clone();
+        let shard = Shard::start(options, move |environment| async move {
+            match RailShard::new(setup, &rails, descriptor, &theirs) {
+                Err(error) => drop(ready.send(Err(error))),
+                Ok(shard) => run(environment, shard, exchange, ready).await,
+            }
+        })
+        .map_err(|error| shard_error(&error))?;
+        let name = match started.recv_timeout(SHARD_ANSWER) {
+            Ok(name) => name?,
+            Err(_) => return Err(silent()),
+        };
+        Ok(Self {
+            mailbox: shard.mailbox(),
+            rails: name,
+            shard: Mutex::new(Some(shard)),
+            cells,
+        })
+    }
+
+    pub(super) fn mailbox(&self) -> Mailbox {
+        self.mailbox.clone()
+    }
+
+    pub(super) fn cells(&self) -> &[Arc<RailCells>] {
+        &self.cells
+    }
+
+    /// Has the shard do something. A shard that is gone drops the job, and a submission that is dropped tells its sink.
+    pub(super) fn tell(&self, job: impl FnOnce(&mut RailShard, Duration) + Send + 'static) {
+        let name = self.rails;
+        self.mailbox.post(Box::new(move |environment| {
+            if let Some(rails) = environment.local(name) {
+                job(&mut rails.shard.borrow_mut(), monotonic());
+            }
+        }));
+    }
+
+    /// Has the shard do something and waits for the result.
+    pub(super) fn ask<R: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut RailShard, Duration) -> R + Send + 'static,
+    ) -> Result<R, RailError> {
+        let (reply, answer) = sync_channel(1);
+        self.tell(move |shard, now| {
+            // A failure means that the caller has stopped waiting.
+            let _ = reply.send(job(shard, now));
+        });
+        answer
+            .recv_timeout(SHARD_ANSWER)
+            .map_err(|error| match error {
+                std::sync::mpsc::RecvTimeoutError::Timeout => silent(),
+                std::sync::mpsc::RecvTimeoutError::Disconnected => RailError::Closed,
+            })
+    }
+
+    /// Has the shard drop everything and end.
+    pub(super) fn begin_stop(&self) {
+        let name = self.rails;
+        self.mailbox.post(Box::new(move |environment| {
+            if let Some(rails) = environment.local(name) {
+                rails.shard.borrow_mut().close(monotonic());
+                environment.give_up(name);
+                rails.stop();
+            }
+        }));
+    }
+
+    /// Waits until it has ended.
+    pub(super) fn finish_stop(&self) {
+        let shard = self
+            .shard
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(Err(error)) = shard.map(|shard| shard.join(SHARD_ANSWER)) {
+            tracing::error!(%error, "A shard of rails does not end; its memory stays registered");
+        }
+    }
+}
+
+fn silent() -> RailError {
+    RailError::Shard {
+        reason: format!("a shard did not answer within {SHARD_ANSWER:?}"),
+    }
+}
+
+/// A shard of rails as the driver of its executor sees it.
+pub(super) struct RailPoller {
+    shard: RefCell<RailShard>,
+    queues: Vec<(Arc<dyn CompletionQueue>, Cell<bool>)>,
+    exchange: Arc<dyn Exchange>,
+    mailbox: Mailbox,
+    name: Cell<Option<Local<RailPoller>>>,
+    stopped: Cell<bool>,
+    waker: Cell<Option<Waker>>,
+}
+
+async fn run(
+    environment: ShardEnvironment,
+    shard: RailShard,
+    exchange: Arc<dyn Exchange>,
+    ready: SyncSender<Result<Local<RailPoller>, RailError>>,
+) {
+    let queues = shard
+        .queues()
+        .map(|queue| (queue.clone(), Cell::new(false)))
+        .collect();
+    let poller = Rc::new(RailPoller {
+        shard: RefCell::new(shard),
+        queues,
+        exchange,
+        mailbox: environment.mailbox().clone(),
+        name: Cell::new(None),
+        stopped: Cell::new(false),
+        waker: Cell::new(None),
+    });
+    let name = environment.keep(poller.clone());
+    poller.name.set(Some(name));
+    let as_poller: Rc<dyn Poller> = poller.clone();
+    environment.poll_with(&as_poller);
+    if ready.send(Ok(name)).is_err() {
+        environment.give_up(name);
+        return;
+    }
+    let mut all: Pin<Box<dyn Future<Output = ()>>> = Box::pin(poller.until_stopped());
+    for index in 0..poller.queues.len() {
+        all = Box::pin(futures_lite::future::or(
+            all,
+            poller.watch(&environment, index),
+        ));
+    }
+    all.await;
+}
+
+impl RailPoller {
+    fn stop(&self) {
+        self.stopped.set(true);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    fn until_stopped(&self) -> impl Future<Output = ()> {
+        poll_fn(|context| {
+            self.waker.set(Some(context.waker().clone()));
+            if self.stopped.get() {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+    }
+
+    /// Takes the events off a completion queue that was armed; their arrival has woken the shard.
+    async fn watch(&self, environment: &ShardEnvironment, index: usize) {
+        let (queue, armed) = &self.queues[index];
+        loop {
+            if let Err(error) = environment.readable(queue.event_fd()).await {
+                tracing::error!(%error, "Completion events cannot be waited for; the shard looks now and then");
+                return self.until_stopped().await;
+            }
+            armed.set(false);
+            if let Err(error) = queue.drain_events() {
+                tracing::error!(%error, "Completion events cannot be read; the shard looks now and then");
+                return self.until_stopped().await;
+            }
+        }
+    }
+
+    fn send(&self, outgoing: Outgoing) {
+        let (mailbox, name) = (self.mailbox.clone(), self.name.get());
+        let (peer, serial) = (outgoing.peer, outgoing.serial);
+        let done = Box::new(move |answer| {
+            mailbox.post(Box::new(move |environment: &ShardEnvironment| {
+                if let Some(rails) = name.and_then(|name| environment.local(name)) {
+                    rails
+                        .shard
+                        .borrow_mut()
+                        .answer(peer, serial, answer, monotonic());
+                }
+            }));
+        });
+        self.exchange
+            .exchange(&outgoing.peer_name, outgoing.offer, done);
+    }
+}
+
+impl Poller for RailPoller {
+    fn turn(&self, now: Duration) -> bool {
+        let (worked, offers) = {
+            let mut shard = self.shard.borrow_mut();
+            (shard.turn(now), shard.take_offers())
+        };
+        let sent = !offers.is_empty();
+        offers.into_iter().for_each(|offer| self.send(offer));
+        worked || sent
+    }
+
+    fn is_busy(&self) -> bool {
+        self.shard.borrow().is_busy()
+    }
+
+    fn before_sleep(&self) -> Option<Duration> {
+        for (queue, armed) in &self.queues {
+            if !armed.get() {
+                match queue.arm() {
+                    Ok(()) => armed.set(true),
+                    Err(error) => tracing::warn!(%error, "A completion queue cannot be armed"),
+                }
+            }
+        }
+        Some(self.shard.borrow().next_wake())
+    }
+}

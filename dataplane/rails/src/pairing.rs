@@ -1,0 +1,165 @@
+//! Which local rail speaks to which remote one, from which address to which: candidates in order, to be proven one by one.
+//!
+//! A lane is one queue pair to a peer. Each lane keeps its local rail; if its first route cannot be proven, the next one is
+//! tried. Every rail of both sides is in the first route of some lane.
+
+use crate::descriptor::{GidDescriptor, RailDescriptor};
+use crate::limits::PAIRS_PER_PEER_MAX;
+use perigee_verbs::GidKind;
+use perigee_verbs::gid::{Gid, GidScope, scope_of};
+
+/// Routes of one lane that are tried before it begins again with the first.
+const ROUTES_MAX: usize = 8;
+
+/// From one address of a local rail to one of a remote rail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Route {
+    /// Local rail.
+    pub(crate) local: usize,
+    /// Remote rail.
+    pub(crate) remote: usize,
+    /// Index in the local GID table.
+    pub(crate) local_gid: u32,
+    /// Index in the remote GID table.
+    pub(crate) remote_gid: u32,
+}
+
+/// The routes of each lane between two engines, the most promising first. Lanes without any route are left out.
+pub(crate) fn lanes(local: &[RailDescriptor], remote: &[RailDescriptor]) -> Vec<Vec<Route>> {
+    if local.is_empty() || remote.is_empty() {
+        return Vec::new();
+    }
+    let count = local.len().max(remote.len()).min(PAIRS_PER_PEER_MAX);
+    let routes = (0..count).map(|lane| routes(local, remote, lane));
+    routes.filter(|routes| !routes.is_empty()).collect()
+}
+
+fn routes(local: &[RailDescriptor], remote: &[RailDescriptor], lane: usize) -> Vec<Route> {
+    let from = lane % local.len();
+    let mut ranked = Vec::new();
+    for (to, rail) in remote.iter().enumerate() {
+        let turn = (to + remote.len() - lane % remote.len()) % remote.len();
+        let pairs = gid_pairs(&local[from], rail);
+        ranked.extend(pairs.map(|(distance, mine, theirs)| {
+            let route = Route {
+                local: from,
+                remote: to,
+                local_gid: mine.index,
+                remote_gid: theirs.index,
+            };
+            // Its own partner first, from the best address to the best; then other partners.
+            (distance + usize::from(turn > 0) * 2, turn, route)
+        }));
+    }
+    ranked.sort_by_key(|(distance, turn, _)| (*distance, *turn));
+    ranked
+        .into_iter()
+        .take(ROUTES_MAX)
+        .map(|(_, _, route)| route)
+        .collect()
+}
+
+/// Pairs of addresses that can speak to each other at all, with how far down the two lists they stand.
+fn gid_pairs<'a>(
+    mine: &'a RailDescriptor,
+    theirs: &'a RailDescriptor,
+) -> impl Iterator<Item = (usize, &'a GidDescriptor, &'a GidDescriptor)> {
+    let same_layer = mine.infiniband == theirs.infiniband;
+    let pair = move |(rank, gid): (usize, &'a GidDescriptor)| {
+        let others = theirs.gids.iter().enumerate();
+        others
+            .filter(move |(_, other)| same_layer && can_speak(gid, other, mine.infiniband))
+            .map(move |(other_rank, other)| (rank + other_rank, gid, other))
+    };
+    mine.gids.iter().enumerate().flat_map(pair)
+}
+
+fn can_speak(mine: &GidDescriptor, theirs: &GidDescriptor, infiniband: bool) -> bool {
+    if infiniband {
+        return true;
+    }
+    let as_gid = Gid {
+        index: mine.index,
+        address: mine.address,
+        kind: GidKind::RoceV2,
+        interface: None,
+    };
+    mine.roce_v1 == theirs.roce_v1
+        && scope_of(theirs.address) != GidScope::Unusable
+        && as_gid.may_reach(&theirs.address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ipv4(last: u8) -> [u8; 16] {
+        let mut gid = [0; 16];
+        gid[10..].copy_from_slice(&[0xff, 0xff, 10, 0, 0, last]);
+        gid
+    }
+
+    fn rail(number: u8) -> RailDescriptor {
+        let gid = |index, address| GidDescriptor {
+            index,
+            address,
+            roce_v1: false,
+        };
+        let mut local = [0; 16];
+        local[..2].copy_from_slice(&[0xfe, 0x80]);
+        local[15] = number + 1;
+        RailDescriptor {
+            device: format!("rxe{number}"),
+            infiniband: false,
+            lid: 0,
+            gids: vec![gid(1, ipv4(number + 1)), gid(0, local)],
+        }
+    }
+
+    fn rails(count: u8) -> Vec<RailDescriptor> {
+        (0..count).map(rail).collect()
+    }
+
+    #[test]
+    fn rails_pair_by_index_over_their_best_addresses_first() {
+        let lanes = lanes(&rails(2), &rails(2));
+        let first: Vec<_> = lanes.iter().map(|routes| routes[0]).collect();
+        for (index, route) in first.iter().enumerate() {
+            assert_eq!((route.local, route.remote), (index, index));
+            assert_eq!((route.local_gid, route.remote_gid), (1, 1));
+        }
+        assert_eq!(
+            lanes[0][1].remote_gid, 0,
+            "then the second address of the same rail"
+        );
+    }
+
+    #[test]
+    fn addresses_of_different_families_or_layers_are_never_paired() {
+        let mut v1 = rails(1);
+        v1[0].gids.iter_mut().for_each(|gid| gid.roce_v1 = true);
+        assert!(lanes(&v1, &rails(1)).is_empty());
+        let mut infiniband = rails(1);
+        infiniband[0].infiniband = true;
+        assert!(lanes(&infiniband, &rails(1)).is_empty());
+        for route in lanes(&rails(1), &rails(3)).concat() {
+            assert_eq!(route.local_gid, route.remote_gid);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_rail_of_both_sides_is_some_lanes_first_choice(mine in 1u8..9, theirs in 1u8..9) {
+            let lanes = lanes(&rails(mine), &rails(theirs));
+            for index in 0..usize::from(mine) {
+                prop_assert!(lanes.iter().any(|routes| routes[0].local == index));
+            }
+            for index in 0..usize::from(theirs) {
+                prop_assert!(lanes.iter().any(|routes| routes[0].remote == index));
+            }
+            prop_assert_eq!(lanes.len(), usize::from(mine.max(theirs)));
+            prop_assert!(lanes.iter().all(|routes| routes.len() <= ROUTES_MAX));
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! A peer as one shard sees it: its lanes, and the work that waits for one of them.
+
+use crate::descriptor::PeerDescriptor;
+use crate::error::RailError;
+use crate::health::Health;
+use crate::limits::{LANE_FAILURES_MAX, OFFERS_FAILED_MAX};
+use crate::pairing::Route;
+use crate::slab::{Key, Slab};
+use crate::slice::Slice;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// A peer as all shards know it.
+#[derive(Debug)]
+pub(crate) struct PeerRecord {
+    /// Number within this engine, never used again.
+    pub(crate) number: u64,
+    /// Name it was opened under.
+    pub(crate) name: String,
+    pub(crate) descriptor: PeerDescriptor,
+    /// Another engine runs under the name, or the peer was forgotten.
+    pub(crate) gone: AtomicBool,
+    /// Another engine runs under the name.
+    pub(crate) replaced: AtomicBool,
+}
+
+impl PeerRecord {
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
+    }
+
+    /// Why requests to it fail once it is gone.
+    pub(crate) fn why_gone(&self) -> RailError {
+        let peer = self.name.clone();
+        if self.replaced.load(Ordering::Acquire) {
+            RailError::PeerRestarted { peer }
+        } else {
+            RailError::UnknownPeer { peer }
+        }
+    }
+}
+
+/// A request that waits for slices to be cut, or a slice that waits to be sent again.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    /// Slices that failed before.
+    pub(crate) slices: VecDeque<Key>,
+    /// Requests of one slice.
+    pub(crate) small: VecDeque<Key>,
+    /// Requests of many slices.
+    pub(crate) large: VecDeque<Key>,
+    /// Bytes that are not posted: uncut ones and those of waiting slices.
+    pub(crate) bytes: u64,
+    turn: u32,
+}
+
+/// How many small requests may overtake a large one before it gets its turn.
+const OVERTAKING_MAX: u32 = 8;
+
+impl Waiting {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slices.is_empty() && self.small.is_empty() && self.large.is_empty()
+    }
+
+    /// A request has nothing left to cut.
+    pub(crate) fn forget(&mut self, request: Key) {
+        for queue in [&mut self.small, &mut self.large] {
+            if queue.front() == Some(&request) {
+                queue.pop_front();
+            }
+        }
+    }
+
+    /// The request whose work waits longest.
+    pub(crate) fn front(&self, slices: &Slab<Slice>) -> Option<Key> {
+        let slice = self.slices.front().and_then(|key| slices.get(*key));
+        let queued = || self.small.front().or(self.large.front()).copied();
+        slice.map(|slice| slice.request).or_else(queued)
+    }
+
+    /// The queue that is served next: small requests first, but large ones are not kept waiting for ever.
+    pub(crate) fn next_queue(&mut self) -> Option<&mut VecDeque<Key>> {
+        self.turn += 1;
+        let large_turn = self.turn > OVERTAKING_MAX && !self.large.is_empty();
+        if self.small.is_empty() || large_turn {
+            self.turn = 0;
+            return (!self.large.is_empty()).then_some(&mut self.large);
+        }
+        Some(&mut self.small)
+    }
+}
+
+/// Where a lane is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LaneState {
+    /// No queue pair.
+    Down,
+    /// The peer was offered a queue pair.
+    Offered,
+    /// A proving write is on its way.
+    Proving {
+        /// When it is given up.
+        until: Duration,
+        /// What must be read back.
+        word: u64,
+    },
+    /// Proven, carries load.
+    Up,
+}
+
+/// One queue pair to a peer, or the wish for one.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) routes: Vec<Route>,
+    /// How many routes were tried.
+    pub(crate) tried: usize,
+    pub(crate) failures: u32,
+    pub(crate) health: Health,
+    pub(crate) state: LaneState,
+    pub(crate) endpoint: Option<Key>,
+    /// What was last the matter with it; empty when nothing was.
+    pub(crate) reason: String,
+}
+
+impl Lane {
+    fn new(routes: Vec<Route>) -> Self {
+        Self {
+            routes,
+            tried: 0,
+            failures: 0,
+            health: Health::new(1),
+            state: LaneState::Down,
+            endpoint: None,
+            reason: String::new(),
+        }
+    }
+
+    /// The route in use, or tried next.
+    pub(crate) fn route(&self) -> Route {
+        self.routes[self.tried % self.routes.len()]
+    }
+
+    /// Whether its proof takes too long.
+    pub(crate) fn is_late(&self, now: Duration) -> bool {
+        matches!(self.state, LaneState::Proving { until, .. } if now >= until)
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        self.state == LaneState::Up
+    }
+}
+
+/// One peer of a shard.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) record: std::sync::Arc<PeerRecord>,
+    pub(crate) lanes: Vec<Lane>,
+    pub(crate) waiting: Waiting,
+    /// Requests that are not over.
+    pub(crate) requests: usize,
+    /// The offer that awaits an answer: its serial number and when it is given up.
+    pub(crate) offered: Option<(u64, Duration)>,
+    pub(crate) offers_failed: u32,
+    pub(crate) next_offer: Duration,
+    pub(crate) wanted_at: Duration,
+    /// What the handshake last met.
+    pub(crate) reason: String,
+    /// Whether it is among the peers that have work waiting.
+    pub(crate) listed: bool,
+}
+
+impl Peer {
+    pub(crate) fn new(record: std::sync::Arc<PeerRecord>, routes: Vec<Vec<Route>>) -> Self {
+        Self {
+            record,
+            lanes: routes.into_iter().map(Lane::new).collect(),
+            waiting: Waiting::default(),
+            requests: 0,
+            offered: None,
+            offers_failed: 0,
+            next_offer: Duration::ZERO,
+            wanted_at: Duration::ZERO,
+            reason: String::new(),
+            listed: false,
+        }
+    }
+
+    /// Lanes that carry load.
+    pub(crate) fn lanes_up(&self) -> usize {
+        self.lanes.iter().filter(|lane| lane.is_up()).count()
+    }
+
+    /// No lane works or is being tried, and enough was tried: requests fail at once until a later try succeeds.
+    pub(crate) fn is_hopeless(&self) -> bool {
+        let dead =
+            |lane: &Lane| lane.state == LaneState::Down && lane.failures >= LANE_FAILURES_MAX;
+        let unanswered = self.offered.is_none()
+            && self.offers_failed >= OFFERS_FAILED_MAX
+            && self.lanes.iter().all(|lane| lane.state == LaneState::Down);
+        unanswered || self.lanes.iter().all(dead)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_requests_overtake_a_large_one_but_do_not_starve_it() {
+        let mut waiting = Waiting::default();
+        waiting.large.push_back(Key::from_bits(1));
+        waiting.small.extend((0..100).map(|_| Key::from_bits(2)));
+        let mut large_turns = 0;
+        for _ in 0..90 {
+            let queue = waiting.next_queue().unwrap();
+            if queue.front() == Some(&Key::from_bits(1)) {
+                large_turns += 1;
+            } else {
+                queue.pop_front();
+            }
+        }
+        assert_eq!(large_turns, 10);
+    }
+}

@@ -1,0 +1,189 @@
+//! One local rail: an open port of a device, with what all shards share of it.
+
+use crate::descriptor::{GidDescriptor, RailDescriptor};
+use crate::error::RailError;
+use perigee_verbs::gid::{ForcedIndex, rank};
+use perigee_verbs::{Device, DeviceEvent, Fabric, GidKind, LinkLayer, VerbsError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Addresses of one rail that peers are told.
+const GIDS_TOLD_MAX: usize = 4;
+/// Events taken from a device at a time.
+const EVENTS_PER_LOOK: usize = 64;
+/// What a port of unknown speed is taken for, in bits per second.
+const UNKNOWN_BITS_PER_SECOND: u64 = 10_000_000_000;
+
+/// Which device to use, and where it sits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RailDevice {
+    /// Name as the kernel gives it, with a port if it is not the first active one: `mlx5_0`, `mlx5_1:2`.
+    pub name: String,
+    /// NUMA node, where it is known.
+    pub node: Option<u32>,
+}
+
+/// An open rail.
+#[derive(Debug)]
+pub(crate) struct Rail {
+    device: Arc<dyn Device>,
+    name: String,
+    node: Option<u32>,
+    gids: Vec<GidDescriptor>,
+    explain: Vec<String>,
+    active: AtomicBool,
+    lost: AtomicBool,
+}
+
+impl Rail {
+    fn open(fabric: &dyn Fabric, wanted: &RailDevice) -> Result<Self, VerbsError> {
+        let device = fabric.open(&wanted.name)?;
+        let forced = ForcedIndex::read(|name| std::env::var(name).ok());
+        let forced = forced.unwrap_or_else(|(variable, value)| {
+            tracing::warn!(variable, value, "Not a GID index; the best GID is chosen");
+            None
+        });
+        let ranked = rank(&wanted.name, &device.gids()?, forced)?;
+        let told = ranked.iter().filter(|ranked| ranked.usable);
+        let gids = told.take(GIDS_TOLD_MAX).map(|ranked| GidDescriptor {
+            index: ranked.gid.index,
+            address: ranked.gid.address,
+            roce_v1: ranked.gid.kind == GidKind::RoceV1,
+        });
+        Ok(Self {
+            gids: gids.collect(),
+            explain: ranked.iter().map(|ranked| ranked.explain.clone()).collect(),
+            name: wanted.name.clone(),
+            node: wanted.node,
+            active: AtomicBool::new(device.port_active()?),
+            lost: AtomicBool::new(false),
+            device,
+        })
+    }
+
+    /// Device name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// NUMA node, where it is known.
+    pub(crate) fn node(&self) -> Option<u32> {
+        self.node
+    }
+
+    /// Each address of the rail and why it stands where it stands, one line each.
+    pub(crate) fn explain(&self) -> &[String] {
+        &self.explain
+    }
+
+    /// Whether the port carries traffic.
+    pub(crate) fn is_active(&self) -> bool {
+        self.active.load(Ordering::Relaxed) && !self.lost.load(Ordering::Relaxed)
+    }
+
+    /// The device does not work any more.
+    pub(crate) fn lose(&self) {
+        self.lost.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
+    /// Speed of the port in bytes per second.
+    pub(crate) fn nominal(&self) -> f64 {
+        let bits = match self.device.info().link_bits_per_second {
+            0 => UNKNOWN_BITS_PER_SECOND,
+            bits => bits,
+        };
+        bits as f64 / 8.0
+    }
+
+    /// Bytes of the largest message of the port.
+    pub(crate) fn message_bytes(&self) -> u64 {
+        self.device.info().limits.message_bytes.max(1)
+    }
+
+    pub(crate) fn descriptor(&self) -> RailDescriptor {
+        let info = self.device.info();
+        RailDescriptor {
+            device: self.name.clone(),
+            infiniband: info.link_layer == LinkLayer::InfiniBand,
+            lid: info.lid,
+            gids: self.gids.clone(),
+        }
+    }
+
+    /// Takes what the device reports unasked. Whichever shard looks first tells all by the shared flags.
+    pub(crate) fn take_events(&self) {
+        for _ in 0..EVENTS_PER_LOOK {
+            match self.device.take_event() {
+                Ok(Some(event)) => self.note(event),
+                Ok(None) => return,
+                Err(VerbsError::DeviceLost { .. }) => {
+                    return self.lost.store(true, Ordering::Relaxed);
+                }
+                Err(error) => return tracing::warn!(%error, "Events of a device cannot be read"),
+            }
+        }
+    }
+
+    fn note(&self, event: DeviceEvent) {
+        match event {
+            DeviceEvent::PortDown { port } if port == self.device.info().port => {
+                tracing::warn!(rail = self.name, "The port is down");
+                self.active.store(false, Ordering::Relaxed);
+            }
+            DeviceEvent::PortUp { port } if port == self.device.info().port => {
+                tracing::info!(rail = self.name, "The port is up");
+                self.active.store(true, Ordering::Relaxed);
+            }
+            DeviceEvent::DeviceFatal => {
+                tracing::error!(rail = self.name, "The device is lost; its rail stays down");
+                self.lost.store(true, Ordering::Relaxed);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Opens the wanted devices, or all with an active port. Devices that cannot be used are left out.
+///
+/// # Errors
+/// None can be used; the message says why for each.
+pub(crate) fn open_rails(
+    fabric: &dyn Fabric,
+    wanted: &[RailDevice],
+) -> Result<Vec<Arc<Rail>>, RailError> {
+    let all;
+    let wanted = if wanted.is_empty() {
+        let active = fabric.devices()?.into_iter().filter(|info| info.active);
+        let device = |info: perigee_verbs::DeviceInfo| RailDevice {
+            name: info.name,
+            node: None,
+        };
+        all = active.map(device).collect::<Vec<_>>();
+        &all
+    } else {
+        wanted
+    };
+    let (mut rails, mut reasons) = (Vec::new(), Vec::new());
+    for device in wanted.iter().take(crate::limits::RAILS_MAX) {
+        match Rail::open(fabric, device) {
+            Ok(rail) => rails.push(Arc::new(rail)),
+            Err(error) => {
+                tracing::warn!(%error, "A rail is left out");
+                reasons.push(error.to_string());
+            }
+        }
+    }
+    if rails.is_empty() {
+        let reason = if reasons.is_empty() {
+            "this host has no RDMA device with an active port".to_owned()
+        } else {
+            reasons.join("; ")
+        };
+        return Err(RailError::NoRail { reason });
+    }
+    Ok(rails)
+}

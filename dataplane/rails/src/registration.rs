@@ -1,0 +1,169 @@
+//! Memory of this process registered with every rail, and what peers are told about it.
+//!
+//! Once [`Registration::revoke`] has returned, no device reads or writes the memory through it, whatever was in flight:
+//! a late write of a dead client meets a key that is gone.
+
+use crate::descriptor::RegionDescriptor;
+use crate::error::RailError;
+use crate::limits::REGION_BORDER_BYTES;
+use crate::parts::Parts;
+use crate::rail::Rail;
+use perigee_verbs::registration::{RegisteredBuffer, RegistrationOptions, populate, register};
+use perigee_verbs::{Access, VerbsError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Registered memory. Dropping the last handle revokes it.
+#[derive(Debug)]
+pub struct Registration {
+    epoch: u64,
+    parts: Parts,
+    node: Option<u32>,
+    /// By rail; `None` for a rail whose device was lost.
+    buffers: Vec<Option<RegisteredBuffer>>,
+    local_keys: Vec<Vec<u32>>,
+    revoked: AtomicBool,
+}
+
+impl Registration {
+    /// Registers with all rails.
+    ///
+    /// # Safety
+    /// The memory stays mapped until the registration is revoked or dropped.
+    pub(crate) unsafe fn new(
+        rails: &[Arc<Rail>],
+        epoch: u64,
+        range: (u64, u64),
+        access: Access,
+        node: Option<u32>,
+    ) -> Result<Self, RailError> {
+        let (address, bytes) = range;
+        let limit = rails
+            .iter()
+            .map(|rail| rail.device().info().limits.region_bytes)
+            .min();
+        let options = RegistrationOptions {
+            access,
+            region_bytes: limit.unwrap_or(0),
+            page_bytes: REGION_BORDER_BYTES.min(limit.unwrap_or(REGION_BORDER_BYTES)),
+            populate: false,
+        };
+        populate(address, bytes, access.local_write);
+        let one = |rail: &Arc<Rail>| {
+            // SAFETY: the caller's promise is that of this function.
+            let result = unsafe { register(rail.device().as_ref(), address, bytes, &options) };
+            match result {
+                Ok(buffer) => Ok(Some(buffer)),
+                Err(error @ VerbsError::DeviceLost { .. }) => {
+                    tracing::warn!(%error, "Memory is registered without this rail");
+                    Ok(None)
+                }
+                Err(error) => Err(error),
+            }
+        };
+        let buffers = rails.iter().map(one).collect::<Result<Vec<_>, _>>()?;
+        Self::from_buffers(buffers, epoch, range, node)
+    }
+
+    fn from_buffers(
+        buffers: Vec<Option<RegisteredBuffer>>,
+        epoch: u64,
+        (address, bytes): (u64, u64),
+        node: Option<u32>,
+    ) -> Result<Self, RailError> {
+        let Some(first) = buffers.iter().flatten().next() else {
+            return Err(RailError::NoRail {
+                reason: "every device is lost".to_owned(),
+            });
+        };
+        let starts = first.regions().iter().skip(1);
+        let borders = starts.map(|region| region.address()).collect();
+        let parts =
+            Parts::new(address, bytes, borders).ok_or(RailError::OutOfBounds { address, bytes })?;
+        let local_keys = keys(&buffers, |region| region.local_key());
+        Ok(Self {
+            epoch,
+            parts,
+            node,
+            buffers,
+            local_keys,
+            revoked: AtomicBool::new(false),
+        })
+    }
+
+    /// First byte.
+    pub fn address(&self) -> u64 {
+        self.parts.address()
+    }
+
+    /// Length in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.parts.bytes()
+    }
+
+    /// NUMA node of the memory, where it is known.
+    pub fn node(&self) -> Option<u32> {
+        self.node
+    }
+
+    /// Whether all of `bytes` at `address` is covered.
+    pub fn contains(&self, address: u64, bytes: u64) -> bool {
+        self.parts.contains(address, bytes)
+    }
+
+    /// What a peer needs to read or write this memory, for as long as `lease` says.
+    pub fn descriptor(&self, generation: u64, lease: Option<Duration>) -> RegionDescriptor {
+        RegionDescriptor {
+            epoch: self.epoch,
+            generation,
+            address: self.address(),
+            bytes: self.bytes(),
+            lease_ms: lease.map(|lease| lease.as_millis() as u64),
+            borders: self.parts.borders().to_vec(),
+            remote_keys: keys(&self.buffers, |region| region.remote_key()),
+        }
+    }
+
+    /// Ends the registration now: keys stop working on every rail, here and for peers.
+    ///
+    /// # Errors
+    /// A device did not confirm; all others were asked nevertheless.
+    pub fn revoke(&self) -> Result<(), RailError> {
+        self.revoked.store(true, Ordering::Release);
+        let results: Vec<_> = self
+            .buffers
+            .iter()
+            .flatten()
+            .map(RegisteredBuffer::revoke)
+            .collect();
+        Ok(results.into_iter().collect::<Result<(), VerbsError>>()?)
+    }
+
+    /// Whether it was revoked.
+    pub fn is_revoked(&self) -> bool {
+        self.revoked.load(Ordering::Acquire)
+    }
+
+    /// Key of the part that `address` lies in on a rail, and the bytes up to that part's end.
+    pub(crate) fn local_key(&self, rail: usize, address: u64) -> Option<u32> {
+        let (part, _) = self.parts.find(address);
+        self.local_keys.get(rail)?.get(part).copied()
+    }
+
+    /// Bytes from `address` to the next border.
+    pub(crate) fn room(&self, address: u64) -> u64 {
+        self.parts.find(address).1
+    }
+}
+
+fn keys(
+    buffers: &[Option<RegisteredBuffer>],
+    key: impl Fn(&Arc<dyn perigee_verbs::Region>) -> u32,
+) -> Vec<Vec<u32>> {
+    let of_rail = |buffer: &Option<RegisteredBuffer>| {
+        let regions = buffer.iter().flat_map(|buffer| buffer.regions());
+        regions.map(&key).collect()
+    };
+    buffers.iter().map(of_rail).collect()
+}

@@ -1,0 +1,232 @@
+//! One shard of the rails: its queue pairs, one completion queue per device, and all that is under way on them.
+//!
+//! It knows no executor and no clock: whoever drives it calls [`RailShard::turn`] with the time, on one thread. Production
+//! does so from a shard's poll loop, tests from a seeded simulation.
+
+use crate::accepted::AcceptedTable;
+use crate::bandwidth::Bandwidth;
+use crate::descriptor::{EndpointOffer, PeerDescriptor};
+use crate::endpoint::{Endpoint, Order};
+use crate::error::RailError;
+use crate::flight::Flight;
+use crate::limits::{
+    ACCEPTED_ENTRIES, COMPLETION_ENTRIES_MAX, REQUESTS_MAX, SEND_QUEUE_ENTRIES, SLICES_MAX,
+};
+use crate::peer::Peer;
+use crate::pool::Pool;
+use crate::proof::ProofMemory;
+use crate::rail::Rail;
+use crate::report::RailCells;
+use crate::slab::{Key as SlabKey, Slab};
+use crate::slice::Slice;
+use crate::spray::Lane as SprayLane;
+use perigee_activity::{Direction, Key, Route, Slot, page};
+use perigee_verbs::CompletionQueue;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+mod accept;
+mod connect;
+mod explain;
+mod housekeeping;
+mod prove;
+mod pump;
+mod reap;
+mod submit;
+
+pub(crate) use accept::join;
+pub(crate) use submit::Submission;
+
+/// What a shard is made from.
+#[derive(Clone, Debug)]
+pub(crate) struct ShardSetup {
+    /// Number among the engine's shards.
+    pub(crate) number: u32,
+    /// Our name in peers' messages.
+    pub(crate) name: String,
+    pub(crate) epoch: u64,
+    pub(crate) queue_pairs_max: usize,
+    /// Start of the sequence of proving words.
+    pub(crate) seed: u64,
+    /// Whether other processes of this host see what it moves.
+    pub(crate) is_shown: bool,
+}
+
+/// A rail as this shard uses it.
+#[derive(Debug)]
+pub(crate) struct ShardRail {
+    pub(crate) rail: Arc<Rail>,
+    pub(crate) queue: Arc<dyn CompletionQueue>,
+    pub(crate) cells: Arc<RailCells>,
+    /// Over all queue pairs: what a new one starts from.
+    pub(crate) bandwidth: Bandwidth,
+    pub(crate) was_active: bool,
+    /// What others on this host see of the rail: reads and writes.
+    pub(crate) activity: Option<(Slot, Slot)>,
+}
+
+/// An offer to be handed to the peer's engine.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) peer: u64,
+    pub(crate) peer_name: String,
+    pub(crate) serial: u64,
+    pub(crate) offer: EndpointOffer,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct RailShard {
+    setup: ShardSetup,
+    descriptor: Arc<PeerDescriptor>,
+    /// Declared before `proof`: queue pairs go before the memory they use.
+    endpoints: Slab<Endpoint>,
+    rails: Vec<ShardRail>,
+    proof: ProofMemory,
+    pool: Pool,
+    accepted_pool: Pool,
+    accepted: AcceptedTable,
+    peers: HashMap<u64, Peer>,
+    /// Peers with work that waits, in the order they are served.
+    listed: Vec<u64>,
+    requests: Slab<Flight>,
+    slices: Slab<Slice>,
+    outbox: Vec<Outgoing>,
+    serial: u64,
+    words: u64,
+    next_housekeeping: Duration,
+    next_deadline: Duration,
+    closed: bool,
+    scratch: Scratch,
+}
+
+/// Memory that every turn uses again.
+#[derive(Debug, Default)]
+struct Scratch {
+    /// The lanes a slice may take, as the choice sees them.
+    choice: Vec<SprayLane>,
+    /// Which lane of the peer each of them is.
+    lanes: Vec<usize>,
+    /// Work requests that wait for the next doorbell, by lane of the peer being served.
+    orders: Vec<Vec<Order>>,
+}
+
+impl RailShard {
+    /// A shard over these rails.
+    pub(crate) fn new(
+        setup: ShardSetup,
+        rails: &[Arc<Rail>],
+        descriptor: Arc<PeerDescriptor>,
+        cells: &[Arc<RailCells>],
+    ) -> Result<Self, RailError> {
+        let active_max = setup.queue_pairs_max.max(1);
+        let proof = ProofMemory::new(rails, active_max * 2)?;
+        let mut own = Vec::new();
+        for (rail, cells) in rails.iter().zip(cells) {
+            own.push(ShardRail {
+                queue: rail
+                    .device()
+                    .completion_queue(completion_entries(rail, active_max))?,
+                bandwidth: Bandwidth::new(rail.nominal()),
+                was_active: rail.is_active(),
+                activity: setup
+                    .is_shown
+                    .then(|| activity(rail, setup.number))
+                    .flatten(),
+                rail: rail.clone(),
+                cells: cells.clone(),
+            });
+        }
+        let fitting = own
+            .iter()
+            .map(|rail| lanes_fitting(rail.queue.entries(), active_max))
+            .sum();
+        Ok(Self {
+            descriptor,
+            endpoints: Slab::new(active_max * 2),
+            proof,
+            pool: Pool::new(active_max.min(fitting)),
+            accepted_pool: Pool::new(active_max),
+            accepted: AcceptedTable::default(),
+            peers: HashMap::new(),
+            listed: Vec::new(),
+            requests: Slab::new(REQUESTS_MAX),
+            slices: Slab::new(SLICES_MAX),
+            outbox: Vec::new(),
+            serial: 0,
+            words: setup.seed | 1,
+            next_housekeeping: Duration::ZERO,
+            next_deadline: Duration::MAX,
+            closed: false,
+            scratch: Scratch::default(),
+            rails: own,
+            setup,
+        })
+    }
+
+    /// One look at everything; true if anything happened.
+    pub(crate) fn turn(&mut self, now: Duration) -> bool {
+        let mut worked = self.reap(now);
+        if now >= self.next_housekeeping || now >= self.next_deadline {
+            self.keep_house(now);
+        }
+        worked |= self.pump(now);
+        worked
+    }
+
+    /// Whether work is on its way, so that looking again soon is worth it.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.requests.len() > 0
+    }
+
+    /// When it wants to be called again at the latest.
+    pub(crate) fn next_wake(&self) -> Duration {
+        self.next_housekeeping.min(self.next_deadline)
+    }
+
+    /// Offers that have to reach peers.
+    pub(crate) fn take_offers(&mut self) -> Vec<Outgoing> {
+        std::mem::take(&mut self.outbox)
+    }
+
+    /// The completion queues, for whoever waits on their events.
+    pub(crate) fn queues(&self) -> impl Iterator<Item = &Arc<dyn CompletionQueue>> {
+        self.rails.iter().map(|rail| &rail.queue)
+    }
+
+    fn endpoint(&self, key: SlabKey) -> Option<&Endpoint> {
+        self.endpoints.get(key)
+    }
+
+    /// A word that no other proof of this shard uses.
+    fn next_word(&mut self) -> u64 {
+        self.words ^= self.words << 13;
+        self.words ^= self.words >> 7;
+        self.words ^= self.words << 17;
+        self.words
+    }
+}
+
+/// Slots in the page that shows what this process moves; `None` when there is no page, or no slot is left.
+fn activity(rail: &Rail, shard: u32) -> Option<(Slot, Slot)> {
+    let page = page()?;
+    let claim = |direction| page.claim(Key::new(rail.name(), Route::Rdma, direction, shard as u16));
+    Some((claim(Direction::Read)?, claim(Direction::Write)?))
+}
+
+/// Every work request of every queue pair may complete with an error, so the queue holds them all.
+fn completion_entries(rail: &Rail, active_max: usize) -> u32 {
+    let each = (SEND_QUEUE_ENTRIES + ACCEPTED_ENTRIES) as usize;
+    let wanted = (active_max * each).min(COMPLETION_ENTRIES_MAX as usize) as u32;
+    wanted.min(rail.device().info().limits.completion_entries)
+}
+
+/// Queue pairs to peers that a completion queue has entries for, beside the accepted ones.
+fn lanes_fitting(entries: u32, accepted_max: usize) -> usize {
+    let accepted = accepted_max as u32 * ACCEPTED_ENTRIES;
+    (entries.saturating_sub(accepted) / SEND_QUEUE_ENTRIES).max(1) as usize
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+//! Queue pairs that peers offer: joined, kept while the peer lives, and taken down when it does not.
+
+use super::RailShard;
+use super::connect::connect_options;
+use crate::accepted::{Accepted, AcceptedKey};
+use crate::bandwidth::Bandwidth;
+use crate::descriptor::{EndpointAnswer, EndpointOffer, PairAnswer, PairOffer};
+use crate::endpoint::{Endpoint, Role};
+use crate::error::RailError;
+use crate::limits::{ACCEPTED_ENTRIES, PAIRS_PER_PEER_MAX};
+use crate::slab::Key;
+use perigee_verbs::{Access, QueuePair, QueuePairOptions};
+use std::time::Duration;
+
+/// A queue pair made for an offered one, or why there is none.
+pub(crate) type Made = Result<Box<dyn QueuePair>, String>;
+
+/// Joins the made queue pairs to the offered ones. The kernel may look for the peer's hardware address meanwhile, for up to
+/// a second, so this is not for a shard's thread.
+pub(crate) fn join(offer: &EndpointOffer, made: Vec<Made>) -> Vec<Made> {
+    let pairs = made.into_iter().zip(&offer.pairs);
+    let joined = pairs.map(|(made, pair)| {
+        let mut queue_pair = made?;
+        let remote = (&pair.endpoint).into();
+        let joined = queue_pair.connect(&remote, &connect_options());
+        joined
+            .map(|()| queue_pair)
+            .map_err(|error| error.to_string())
+    });
+    joined.collect()
+}
+
+impl RailShard {
+    /// Makes a queue pair for each offered one. They are joined by [`join`] and come back with [`RailShard::adopt`].
+    ///
+    /// # Errors
+    /// The offer makes no sense, or the shard is closed.
+    pub(crate) fn make(&self, offer: &EndpointOffer) -> Result<Vec<Made>, RailError> {
+        if self.closed {
+            return Err(RailError::Closed);
+        }
+        if offer.pairs.len() > PAIRS_PER_PEER_MAX {
+            return Err(RailError::BadDescriptor {
+                peer: offer.name.clone(),
+                reason: format!("{} queue pairs at once", offer.pairs.len()),
+            });
+        }
+        if offer.peer_epoch != self.setup.epoch {
+            return Ok(Vec::new());
+        }
+        Ok(offer.pairs.iter().map(|pair| self.make_one(pair)).collect())
+    }
+
+    /// Takes joined queue pairs in and answers the offer. An offer for an engine that ran here before gets our epoch and no
+    /// pairs, which tells the peer to look us up again.
+    ///
+    /// # Errors
+    /// The shard is closed.
+    pub(crate) fn adopt(
+        &mut self,
+        offer: &EndpointOffer,
+        made: Vec<Made>,
+        now: Duration,
+    ) -> Result<EndpointAnswer, RailError> {
+        if self.closed {
+            return Err(RailError::Closed);
+        }
+        let mut pairs = Vec::new();
+        if offer.peer_epoch == self.setup.epoch {
+            for key in self.accepted.outlived_by(&offer.name, offer.epoch) {
+                self.drop_accepted(key, now);
+            }
+            for (pair, made) in offer.pairs.iter().zip(made) {
+                let answer = self.adopt_one(offer, pair, made, now);
+                pairs.push(answer.unwrap_or_else(|reason| PairAnswer::Refused { reason }));
+            }
+        }
+        Ok(EndpointAnswer {
+            epoch: self.setup.epoch,
+            pairs,
+        })
+    }
+
+    /// Takes down every queue pair that the engine of this epoch could reach our memory through.
+    pub(crate) fn fence(&mut self, epoch: u64, now: Duration) {
+        for key in self.accepted.of_epoch(epoch) {
+            self.drop_accepted(key, now);
+        }
+    }
+
+    pub(super) fn drop_accepted(&mut self, key: AcceptedKey, now: Duration) {
+        if let Some(endpoint) = self.accepted.get(key).map(|accepted| accepted.endpoint) {
+            self.close_endpoint(endpoint, now);
+        }
+    }
+
+    fn make_one(&self, pair: &PairOffer) -> Made {
+        let index = pair.peer_rail as usize;
+        let rail = self
+            .rails
+            .get(index)
+            .ok_or_else(|| format!("there is no rail {index}"))?;
+        if !rail.rail.is_active() {
+            return Err(format!("port of {} is down", rail.rail.name()));
+        }
+        let options = QueuePairOptions {
+            gid_index: pair.peer_gid_index,
+            send_entries: ACCEPTED_ENTRIES,
+            access: Access::ALL,
+            ..QueuePairOptions::default()
+        };
+        rail.queue
+            .queue_pair(&options)
+            .map_err(|error| error.to_string())
+    }
+
+    fn adopt_one(
+        &mut self,
+        offer: &EndpointOffer,
+        pair: &PairOffer,
+        made: Made,
+        now: Duration,
+    ) -> Result<PairAnswer, String> {
+        let key = AcceptedKey {
+            epoch: offer.epoch,
+            shard: offer.shard,
+            lane: pair.lane,
+        };
+        self.drop_accepted(key, now);
+        let queue_pair = made?;
+        if self.accepted_pool.is_full() {
+            let victim = self
+                .accepted_pool
+                .evict()
+                .ok_or("all queue pairs are in use")?;
+            self.close_endpoint(Key::from_bits(victim as u32), now);
+        }
+        let index = pair.peer_rail as usize;
+        let descriptor = queue_pair.endpoint().into();
+        let bandwidth = Bandwidth::new(self.rails[index].rail.nominal());
+        let slot = self.proof.take().ok_or("no proving memory is left")?;
+        let proof = self.proof.descriptor(slot, index);
+        let endpoint = Endpoint::new(queue_pair, index, slot, bandwidth, Role::Accepted(key));
+        let Ok(endpoint) = self.endpoints.insert(endpoint) else {
+            self.proof.give_back(slot);
+            return Err("no slot for another queue pair is left".to_owned());
+        };
+        self.name_endpoint(endpoint);
+        let accepted = Accepted {
+            endpoint,
+            name: offer.name.clone(),
+            proof: pair.proof,
+            seen_at: now,
+            asked_at: None,
+        };
+        self.accepted.insert(key, accepted);
+        self.accepted_pool.insert(u64::from(endpoint.bits()), now);
+        Ok(PairAnswer::Joined {
+            endpoint: descriptor,
+            proof,
+        })
+    }
+}

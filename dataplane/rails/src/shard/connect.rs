@@ -1,0 +1,261 @@
+//! Queue pairs to peers: offered when work needs them, joined when the peer has answered.
+
+use super::reap::Break;
+use super::{Outgoing, RailShard};
+use crate::descriptor::{EndpointAnswer, EndpointOffer, PairAnswer, PairOffer};
+use crate::endpoint::{Endpoint, Role};
+use crate::health::Standing;
+use crate::limits::{
+    ACK_TIMEOUT, COOL_DOWN_MAX, COOL_DOWN_MIN, EXCHANGE_DEADLINE, INLINE_BYTES, READS_IN_FLIGHT,
+    RETRY_COUNT, RNR_RETRY_COUNT, SEND_QUEUE_ENTRIES,
+};
+use crate::pairing::Route;
+use crate::peer::{Lane, LaneState, Peer};
+use crate::slab::Key;
+use perigee_verbs::{Access, ConnectOptions, QueuePairOptions};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How connections behave, on both ends.
+pub(super) fn connect_options() -> ConnectOptions {
+    ConnectOptions {
+        timeout_exponent: ACK_TIMEOUT,
+        retries: RETRY_COUNT,
+        rnr_retries: RNR_RETRY_COUNT,
+        reads_outstanding: READS_IN_FLIGHT,
+        ..ConnectOptions::default()
+    }
+}
+
+impl RailShard {
+    /// Offers the peer a queue pair for each lane that is down and due.
+    pub(super) fn connect(&mut self, peer: &mut Peer, now: Duration) {
+        self.forget_evicted(peer);
+        if peer.offered.is_some() || now < peer.next_offer || peer.record.is_gone() {
+            return;
+        }
+        let mut pairs = Vec::new();
+        for index in 0..peer.lanes.len() {
+            if !self.is_due(&mut peer.lanes[index], now) || !self.make_room(peer.lanes_up(), now) {
+                continue;
+            }
+            let role = Role::Lane {
+                peer: peer.record.number,
+                lane: index,
+            };
+            let lane = &mut peer.lanes[index];
+            match self.open(lane.route(), role, now) {
+                Ok((key, offer)) => {
+                    lane.endpoint = Some(key);
+                    lane.state = LaneState::Offered;
+                    pairs.push(PairOffer {
+                        lane: index as u32,
+                        ..offer
+                    });
+                }
+                Err(reason) => {
+                    lane.reason = reason;
+                    lane.failures += 1;
+                    lane.health.failed(now);
+                }
+            }
+        }
+        if !pairs.is_empty() {
+            self.send_offer(peer, pairs, now);
+        }
+    }
+
+    /// Lanes whose queue pair made room for another one are down.
+    fn forget_evicted(&self, peer: &mut Peer) {
+        for lane in &mut peer.lanes {
+            if lane
+                .endpoint
+                .is_some_and(|key| self.endpoints.get(key).is_none())
+            {
+                if lane.is_up() {
+                    let cells = &self.rails[lane.route().local].cells;
+                    cells.pairs_up.set(cells.pairs_up.get().saturating_sub(1));
+                }
+                lane.endpoint = None;
+                lane.state = LaneState::Down;
+            }
+        }
+    }
+
+    fn send_offer(&mut self, peer: &mut Peer, pairs: Vec<PairOffer>, now: Duration) {
+        self.serial += 1;
+        peer.offered = Some((self.serial, now + EXCHANGE_DEADLINE));
+        self.outbox.push(Outgoing {
+            peer: peer.record.number,
+            peer_name: peer.record.name.clone(),
+            serial: self.serial,
+            offer: EndpointOffer {
+                name: self.setup.name.clone(),
+                epoch: self.setup.epoch,
+                peer_epoch: peer.record.descriptor.epoch,
+                shard: self.setup.number,
+                pairs,
+            },
+        });
+    }
+
+    fn is_due(&self, lane: &mut Lane, now: Duration) -> bool {
+        if lane.state != LaneState::Down {
+            return false;
+        }
+        let rail = &self.rails[lane.route().local].rail;
+        if !rail.is_active() {
+            lane.reason = format!("port of {} is down", rail.name());
+            return false;
+        }
+        match lane.health.standing() {
+            Standing::Healthy | Standing::Probing => true,
+            Standing::Cooling { .. } => lane.health.begin_probe(now),
+        }
+    }
+
+    /// Makes sure that the pool takes another queue pair. If all are busy and this peer has none, the one that is missed
+    /// least takes no more work and makes room when it has drained.
+    fn make_room(&mut self, lanes_up: usize, now: Duration) -> bool {
+        if !self.pool.is_full() {
+            return true;
+        }
+        if let Some(victim) = self.pool.evict() {
+            self.close_endpoint(Key::from_bits(victim as u32), now);
+            return true;
+        }
+        if lanes_up == 0 {
+            let victim = self.pool.oldest().map(|key| Key::from_bits(key as u32));
+            if let Some(endpoint) = victim.and_then(|key| self.endpoints.get_mut(key)) {
+                endpoint.retiring = true;
+            }
+        }
+        false
+    }
+
+    /// Makes an unconnected queue pair for a route.
+    fn open(
+        &mut self,
+        route: Route,
+        role: Role,
+        now: Duration,
+    ) -> Result<(Key, PairOffer), String> {
+        let rail = &self.rails[route.local];
+        let options = QueuePairOptions {
+            gid_index: route.local_gid,
+            send_entries: SEND_QUEUE_ENTRIES.min(rail.rail.device().info().limits.send_entries),
+            inline_bytes: INLINE_BYTES,
+            access: Access::ALL,
+            ..QueuePairOptions::default()
+        };
+        let queue_pair = rail
+            .queue
+            .queue_pair(&options)
+            .map_err(|error| error.to_string())?;
+        let bandwidth = rail.bandwidth.successor(now);
+        let slot = self.proof.take().ok_or("no proving memory is left")?;
+        let offer = PairOffer {
+            lane: 0,
+            peer_rail: route.remote as u32,
+            peer_gid_index: route.remote_gid,
+            endpoint: queue_pair.endpoint().into(),
+            proof: self.proof.descriptor(slot, route.local),
+        };
+        let endpoint = Endpoint::new(queue_pair, route.local, slot, bandwidth, role);
+        match self.endpoints.insert(endpoint) {
+            Ok(key) => {
+                self.name_endpoint(key);
+                self.pool.insert(u64::from(key.bits()), now);
+                // Held until it is proven, so that it is not evicted before its first use.
+                self.pool.hold(u64::from(key.bits()), now);
+                Ok((key, offer))
+            }
+            Err(endpoint) => {
+                self.proof.give_back(endpoint.slot);
+                Err("no slot for another queue pair is left".to_owned())
+            }
+        }
+    }
+
+    pub(super) fn name_endpoint(&mut self, key: Key) {
+        if let Some(endpoint) = self.endpoints.get_mut(key) {
+            endpoint.set_name(key);
+        }
+    }
+
+    /// The answer to an offer, or why there is none. Answers to offers that were given up are ignored.
+    pub(crate) fn answer(
+        &mut self,
+        number: u64,
+        serial: u64,
+        answer: Result<EndpointAnswer, String>,
+        now: Duration,
+    ) {
+        let Some(peer) = self.peers.get_mut(&number) else {
+            return;
+        };
+        if peer.offered.is_none_or(|(expected, _)| expected != serial) {
+            return;
+        }
+        peer.offered = None;
+        let offered = |(_, lane): &(usize, &Lane)| lane.state == LaneState::Offered;
+        let lanes = peer.lanes.iter().enumerate().filter(offered);
+        let lanes: Vec<(usize, Key)> = lanes
+            .filter_map(|(index, lane)| Some((index, lane.endpoint?)))
+            .collect();
+        match answer {
+            Ok(answer) if answer.epoch != peer.record.descriptor.epoch => {
+                peer.record.replaced.store(true, Ordering::Release);
+                peer.record.gone.store(true, Ordering::Release);
+                self.forget(number, now);
+            }
+            Ok(answer) if answer.pairs.len() == lanes.len() => {
+                peer.offers_failed = 0;
+                for ((lane, endpoint), pair) in lanes.into_iter().zip(answer.pairs) {
+                    self.join(number, lane, endpoint, pair, now);
+                }
+            }
+            Ok(answer) => {
+                let (told, asked) = (answer.pairs.len(), lanes.len());
+                let reason = format!("it answered {told} of {asked} queue pairs");
+                self.offer_failed(number, &lanes, reason, now);
+            }
+            Err(reason) => self.offer_failed(number, &lanes, reason, now),
+        }
+    }
+
+    pub(super) fn offer_failed(
+        &mut self,
+        number: u64,
+        lanes: &[(usize, Key)],
+        reason: String,
+        now: Duration,
+    ) {
+        for (_, endpoint) in lanes {
+            self.break_endpoint(*endpoint, &Break::harmless(&reason), now);
+        }
+        if let Some(peer) = self.peers.get_mut(&number) {
+            let pause = COOL_DOWN_MIN * (1 << peer.offers_failed.min(10));
+            peer.next_offer = now + pause.min(COOL_DOWN_MAX);
+            peer.offers_failed = peer.offers_failed.saturating_add(1);
+            peer.reason = reason;
+        }
+    }
+
+    fn join(&mut self, number: u64, lane: usize, key: Key, pair: PairAnswer, now: Duration) {
+        let result = match (pair, self.endpoints.get_mut(key)) {
+            (PairAnswer::Joined { endpoint, proof }, Some(own)) => {
+                let joined = own
+                    .queue_pair()
+                    .connect(&(&endpoint).into(), &connect_options());
+                joined.map(|()| proof).map_err(|error| error.to_string())
+            }
+            (PairAnswer::Refused { reason }, _) => Err(format!("the peer refused: {reason}")),
+            (PairAnswer::Joined { .. }, None) => return,
+        };
+        match result {
+            Ok(proof) => self.prove(number, lane, key, proof, now),
+            Err(reason) => self.break_endpoint(key, &Break::blamed(reason), now),
+        }
+    }
+}

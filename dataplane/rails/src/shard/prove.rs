@@ -1,0 +1,99 @@
+//! Proof that a pair of rails works: a small write to the peer, read back over the same queue pair.
+//!
+//! Load goes over proven pairs only.
+
+use super::RailShard;
+use super::reap::Break;
+use crate::descriptor::ProofDescriptor;
+use crate::endpoint::{Order, Work};
+use crate::limits::PROOF_DEADLINE;
+use crate::peer::LaneState;
+use crate::slab::Key;
+use std::time::Duration;
+
+impl RailShard {
+    /// Sends the proving write and the read that follows it.
+    pub(super) fn prove(
+        &mut self,
+        number: u64,
+        lane: usize,
+        key: Key,
+        proof: ProofDescriptor,
+        now: Duration,
+    ) {
+        let word = self.next_word();
+        let Some(endpoint) = self.endpoints.get_mut(key) else {
+            return;
+        };
+        let (source, back) = self.proof.prepare(endpoint.slot, endpoint.rail, word);
+        let order = |write, piece| Order {
+            work: Work::Proof,
+            write,
+            inline: false,
+            piece,
+            remote_address: proof.address,
+            remote_key: proof.remote_key,
+        };
+        let posted = endpoint.post(&[order(true, source), order(false, back)], now, |_, _| {});
+        if let Some(lane) = self
+            .peers
+            .get_mut(&number)
+            .and_then(|peer| peer.lanes.get_mut(lane))
+        {
+            lane.state = LaneState::Proving {
+                until: now + PROOF_DEADLINE,
+                word,
+            };
+        }
+        if let Err(error) = posted {
+            self.break_endpoint(key, &Break::blamed(error.to_string()), now);
+        }
+    }
+
+    /// The proving work has completed: the pair carries load if the right word came back.
+    pub(super) fn judge_proof(&mut self, key: Key, number: u64, lane: usize, now: Duration) {
+        let Some(slot) = self.endpoint(key).map(|endpoint| endpoint.slot) else {
+            return;
+        };
+        let back = self.proof.word_back(slot);
+        let Some(peer) = self.peers.get_mut(&number) else {
+            return;
+        };
+        let Some(lane) = peer.lanes.get_mut(lane) else {
+            return;
+        };
+        let LaneState::Proving { word, .. } = lane.state else {
+            return;
+        };
+        if back != word {
+            let reason = "the proving write came back with other bytes".to_owned();
+            return self.break_endpoint(key, &Break::blamed(reason), now);
+        }
+        lane.state = LaneState::Up;
+        lane.health.proven(now);
+        lane.failures = 0;
+        lane.reason.clear();
+        self.rails[lane.route().local].cells.pairs_up.add(1);
+    }
+
+    /// Writes a sign of life to the other end of an accepted queue pair: an answer shows that it is there.
+    pub(super) fn ask_for_life(&mut self, key: Key, proof: ProofDescriptor, now: Duration) {
+        let word = self.next_word();
+        let Some(endpoint) = self.endpoints.get_mut(key) else {
+            return;
+        };
+        let (source, _) = self.proof.prepare(endpoint.slot, endpoint.rail, word);
+        let order = Order {
+            work: Work::Proof,
+            write: true,
+            inline: false,
+            piece: source,
+            remote_address: proof.address,
+            remote_key: proof.remote_key,
+        };
+        self.accepted_pool.hold(u64::from(key.bits()), now);
+        if let Err(error) = endpoint.post(&[order], now, |_, _| {}) {
+            self.break_endpoint(key, &Break::blamed(error.to_string()), now);
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! Waiting work onto rails: cut the next slice, choose its lane, post with one doorbell per chain.
+
+use super::RailShard;
+use crate::endpoint::{Order, Work};
+use crate::error::RailError;
+use crate::flight::{Direction, Flight};
+use crate::limits::{DOORBELL_BATCH, FAR_WEIGHT, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_TIME};
+use crate::peer::Peer;
+use crate::slab::Key;
+use crate::slice::Slice;
+use crate::slicing::cut;
+use crate::spray::{Choice, Lane as SprayLane, choose, window_bytes};
+use perigee_verbs::{Piece, VerbsError};
+use std::time::Duration;
+
+/// What goes out next: a slice that waits for another try, or the next one of a request.
+#[derive(Clone, Copy, Debug)]
+enum Candidate {
+    Again(Key),
+    Fresh(Key),
+}
+
+/// A slice before it has a lane.
+#[derive(Clone, Copy, Debug)]
+struct Need {
+    candidate: Candidate,
+    request: Key,
+    offset: u64,
+    bytes: u64,
+    avoids: Option<u16>,
+}
+
+impl RailShard {
+    /// Posts what can be posted; true if anything was done.
+    pub(super) fn pump(&mut self, now: Duration) -> bool {
+        let mut worked = false;
+        for index in 0..self.listed.len() {
+            let number = self.listed[index];
+            let Some(mut peer) = self.peers.remove(&number) else {
+                continue;
+            };
+            let mut broken = Vec::new();
+            worked |= self.serve(&mut peer, now, &mut broken);
+            self.peers.insert(number, peer);
+            for (endpoint, error) in broken {
+                self.break_by_call(endpoint, &error, now);
+            }
+            self.end_what_was_given_up(number, now);
+        }
+        let peers = &mut self.peers;
+        self.listed.retain(|number| {
+            let Some(peer) = peers.get_mut(number) else {
+                return false;
+            };
+            peer.listed = !peer.waiting.is_empty();
+            peer.listed
+        });
+        if self.listed.len() > 1 {
+            self.listed.rotate_left(1);
+        }
+        worked
+    }
+
+    fn serve(
+        &mut self,
+        peer: &mut Peer,
+        now: Duration,
+        broken: &mut Vec<(Key, VerbsError)>,
+    ) -> bool {
+        self.connect(peer, now);
+        self.scratch
+            .orders
+            .resize_with(peer.lanes.len(), || Vec::with_capacity(DOORBELL_BATCH));
+        let mut worked = false;
+        while let Some(need) = self.next_need(peer, now) {
+            self.fill_choice(peer, &need, now);
+            let Choice::Take(choice) = choose(&self.scratch.choice, need.bytes, peer.waiting.bytes)
+            else {
+                break;
+            };
+            let lane = self.scratch.lanes[choice];
+            let Some(order) = self.bind(peer, lane, need, now) else {
+                break;
+            };
+            worked = true;
+            self.scratch.orders[lane].push(order);
+            if self.scratch.orders[lane].len() == DOORBELL_BATCH {
+                broken.extend(self.ring(peer, lane, now));
+            }
+        }
+        for lane in 0..peer.lanes.len() {
+            broken.extend(self.ring(peer, lane, now));
+        }
+        worked
+    }
+
+    /// The next slice to send, unbound; queues lose what has ended meanwhile.
+    fn next_need(&mut self, peer: &mut Peer, now: Duration) -> Option<Need> {
+        if let Some(key) = peer.waiting.slices.front().copied() {
+            let slice = self.slices.get(key)?;
+            let flight = self.requests.get(slice.request)?;
+            return is_usable(flight, now).then_some(Need {
+                candidate: Candidate::Again(key),
+                request: slice.request,
+                offset: slice.offset,
+                bytes: slice.bytes,
+                avoids: slice.avoids(),
+            });
+        }
+        if self.slices.is_full() {
+            return None;
+        }
+        loop {
+            let queue = peer.waiting.next_queue()?;
+            let key = *queue.front()?;
+            let flight = self.requests.get(key);
+            let Some(flight) = flight.filter(|flight| flight.progress.uncut() > 0) else {
+                queue.pop_front();
+                continue;
+            };
+            let offset = flight.progress.cursor();
+            let remote = flight.request.remote_address + offset;
+            let uncut = flight.progress.uncut();
+            return is_usable(flight, now).then(|| Need {
+                candidate: Candidate::Fresh(key),
+                request: key,
+                offset,
+                bytes: cut(flight.slice_bytes, remote, uncut, flight.room()),
+                avoids: None,
+            });
+        }
+    }
+
+    /// Lanes that could carry the slice. The one that failed it last is left out if there are others.
+    fn fill_choice(&mut self, peer: &Peer, need: &Need, now: Duration) {
+        self.scratch.choice.clear();
+        self.scratch.lanes.clear();
+        let Some(flight) = self.requests.get(need.request) else {
+            return;
+        };
+        for (index, lane) in peer.lanes.iter().enumerate() {
+            let route = lane.route();
+            let endpoint = lane.endpoint.and_then(|key| self.endpoints.get(key));
+            let Some(endpoint) = endpoint.filter(|endpoint| lane.is_up() && !endpoint.retiring)
+            else {
+                continue;
+            };
+            let local = flight.request.local_address + need.offset;
+            let remote = flight.request.remote_address + need.offset;
+            if flight.request.local.local_key(route.local, local).is_none()
+                || flight.request.keys.key(route.remote, remote).is_none()
+            {
+                continue;
+            }
+            let staged = self.scratch.orders[index].len();
+            let bandwidth = endpoint.bandwidth.bytes_per_second(now);
+            let window = window_bytes(bandwidth, WINDOW_TIME, WINDOW_BYTES_MIN, WINDOW_BYTES_MAX)
+                .max(2 * need.bytes);
+            let in_flight = endpoint.bandwidth.in_flight();
+            let own_node = self.rails[route.local].rail.node();
+            let far = own_node
+                .zip(flight.request.local.node())
+                .is_some_and(|(a, b)| a != b);
+            self.scratch.choice.push(SprayLane {
+                in_flight,
+                bandwidth,
+                weight: if far { FAR_WEIGHT } else { 1.0 },
+                has_room: endpoint.room() > staged && in_flight + need.bytes <= window,
+            });
+            self.scratch.lanes.push(index);
+        }
+        let avoided = need.avoids.map(usize::from);
+        let others = self.scratch.lanes.iter().any(|lane| Some(*lane) != avoided);
+        if let (true, Some(position)) = (
+            others,
+            self.scratch
+                .lanes
+                .iter()
+                .position(|lane| Some(*lane) == avoided),
+        ) {
+            self.scratch.lanes.remove(position);
+            self.scratch.choice.remove(position);
+        }
+    }
+
+    /// Binds a slice to a lane: it leaves the queue, its bytes count as in flight.
+    fn bind(&mut self, peer: &mut Peer, lane: usize, need: Need, now: Duration) -> Option<Order> {
+        let route = peer.lanes[lane].route();
+        let flight = self.requests.get_mut(need.request)?;
+        let request = &flight.request;
+        let local = request.local_address + need.offset;
+        let remote = request.remote_address + need.offset;
+        let order = Order {
+            work: Work::Proof,
+            write: request.direction == Direction::Write,
+            inline: true,
+            piece: Piece {
+                address: local,
+                bytes: need.bytes as u32,
+                local_key: request.local.local_key(route.local, local)?,
+            },
+            remote_address: remote,
+            remote_key: request.keys.key(route.remote, remote)?,
+        };
+        let slice = match need.candidate {
+            Candidate::Again(key) => {
+                peer.waiting.slices.pop_front();
+                key
+            }
+            Candidate::Fresh(key) => {
+                flight
+                    .progress
+                    .next_slice(flight.slice_bytes, remote, flight.room())?;
+                let done = flight.progress.uncut() == 0;
+                let slice = Slice::new(key, need.offset, need.bytes);
+                let slice = self.slices.insert(slice).ok()?;
+                if done {
+                    peer.waiting.forget(key);
+                }
+                slice
+            }
+        };
+        peer.waiting.bytes = peer.waiting.bytes.saturating_sub(need.bytes);
+        let endpoint = peer.lanes[lane]
+            .endpoint
+            .and_then(|key| self.endpoints.get_mut(key))?;
+        endpoint.bandwidth.posted(now, need.bytes);
+        self.rails[route.local].bandwidth.posted(now, need.bytes);
+        Some(Order {
+            work: Work::Slice(slice),
+            ..order
+        })
+    }
+
+    /// Hands the staged work requests of a lane to its device.
+    fn ring(&mut self, peer: &mut Peer, lane: usize, now: Duration) -> Option<(Key, VerbsError)> {
+        if self.scratch.orders[lane].is_empty() {
+            return None;
+        }
+        let key = peer.lanes[lane].endpoint?;
+        let endpoint = self.endpoints.get_mut(key)?;
+        if endpoint.posted().is_empty() {
+            self.pool.hold(u64::from(key.bits()), now);
+        }
+        let slices = &mut self.slices;
+        let mut accepted = 0;
+        let orders = &mut self.scratch.orders[lane];
+        let result = endpoint.post(orders, now, |order, ticket| {
+            accepted += 1;
+            if let Work::Slice(slice) = order.work
+                && let Some(slice) = slices.get_mut(slice)
+            {
+                slice.posted(ticket);
+            }
+        });
+        // What was not accepted has never been under way: it goes back to the head of the queue.
+        for order in orders.drain(..).skip(accepted).rev() {
+            let bytes = u64::from(order.piece.bytes);
+            endpoint.bandwidth.failed(now, bytes);
+            self.rails[endpoint.rail].bandwidth.failed(now, bytes);
+            if let Work::Slice(slice) = order.work {
+                peer.waiting.slices.push_front(slice);
+                peer.waiting.bytes += bytes;
+            }
+        }
+        match result {
+            Ok(()) => None,
+            Err(error) => Some((key, error.source)),
+        }
+    }
+
+    /// Requests of a peer that cannot go on: keys that have run out, or no lane that gives hope.
+    fn end_what_was_given_up(&mut self, number: u64, now: Duration) {
+        let Some(peer) = self.peers.get(&number) else {
+            return;
+        };
+        if peer.waiting.is_empty() {
+            return;
+        }
+        if peer.is_hopeless() {
+            let reason = hopeless(peer);
+            return self.give_up_all(|flight| flight.peer == number, |_| reason.clone(), now);
+        }
+        let front = peer.waiting.front(&self.slices);
+        let front = front.and_then(|key| self.requests.get(key));
+        if front.is_some_and(|flight| !flight.request.keys.is_valid(now)) {
+            let name = peer.record.name.clone();
+            let over =
+                |flight: &Flight| flight.peer == number && !flight.request.keys.is_valid(now);
+            self.give_up_all(over, |_| RailError::Expired { peer: name.clone() }, now);
+        }
+    }
+}
+
+/// Why requests to a peer without hope fail.
+fn hopeless(peer: &Peer) -> RailError {
+    let name = peer.record.name.clone();
+    if peer.offers_failed > 0 {
+        return RailError::Unreachable {
+            peer: name,
+            reason: peer.reason.clone(),
+        };
+    }
+    let reasons = peer.lanes.iter().map(|lane| &lane.reason);
+    let reason = reasons
+        .filter(|reason| !reason.is_empty())
+        .max_by_key(|reason| reason.len());
+    RailError::NoRoute {
+        peer: name,
+        reason: reason.cloned().unwrap_or_default(),
+    }
+}
+
+/// Whether more of a request may be posted now.
+fn is_usable(flight: &Flight, now: Duration) -> bool {
+    flight.progress.failure().is_none() && flight.request.keys.is_valid(now)
+}

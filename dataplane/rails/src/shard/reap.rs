@@ -1,0 +1,362 @@
+//! Completions come in: slices end, are sent again, or end their request; broken queue pairs go.
+
+use super::RailShard;
+use crate::endpoint::{Endpoint, Posted, Role, Work, endpoint_of};
+use crate::error::RailError;
+use crate::flight::{Direction, Flight};
+use crate::limits::{COMPLETIONS_PER_POLL, COMPLETIONS_PER_TURN};
+use crate::peer::LaneState;
+use crate::retry::{Fault, Verdict};
+use crate::slab::Key;
+use crate::slice::Slice;
+use perigee_verbs::{Completion, CompletionStatus, VerbsError};
+use std::time::Duration;
+
+/// Why a queue pair is taken down.
+#[derive(Clone, Debug)]
+pub(super) struct Break {
+    /// The work request that failed by itself, if one did.
+    pub(super) culprit: Option<u64>,
+    pub(super) status: CompletionStatus,
+    /// In words.
+    pub(super) reason: String,
+    /// Whether the pair of rails is to blame, and cools down.
+    pub(super) blames_rail: bool,
+}
+
+impl Break {
+    /// Taken down by us, for no fault of the rail.
+    pub(super) fn harmless(reason: &str) -> Self {
+        Self {
+            culprit: None,
+            status: CompletionStatus::Flushed,
+            reason: reason.to_owned(),
+            blames_rail: false,
+        }
+    }
+
+    /// The rail does not do what it should.
+    pub(super) fn blamed(reason: String) -> Self {
+        Self {
+            blames_rail: true,
+            reason,
+            ..Self::harmless("")
+        }
+    }
+}
+
+/// What kind of fault a completion reports for the work request that failed first.
+fn fault_of(status: CompletionStatus) -> Fault {
+    match status {
+        CompletionStatus::RetryExceeded | CompletionStatus::RnrRetryExceeded => Fault::Unanswered,
+        CompletionStatus::RemoteAccess | CompletionStatus::RemoteInvalidRequest => {
+            Fault::RemoteAccess
+        }
+        CompletionStatus::LocalProtection => Fault::LocalAccess,
+        // A device may flush the very request that it could not do; as a fault of the rail its tries are few.
+        _ => Fault::Rail,
+    }
+}
+
+impl RailShard {
+    /// Takes completions off every rail; true if there were any.
+    pub(super) fn reap(&mut self, now: Duration) -> bool {
+        let mut worked = false;
+        let mut batch = [Completion::EMPTY; COMPLETIONS_PER_POLL];
+        for rail in 0..self.rails.len() {
+            let mut taken = 0;
+            while taken < COMPLETIONS_PER_TURN {
+                let count = match self.rails[rail].queue.poll(&mut batch) {
+                    Ok(count) => count,
+                    Err(error) => {
+                        self.lose_rail(rail, &error, now);
+                        break;
+                    }
+                };
+                for completion in &batch[..count] {
+                    self.complete(rail, completion, now);
+                }
+                taken += count;
+                worked |= count > 0;
+                if count < batch.len() {
+                    break;
+                }
+            }
+        }
+        worked
+    }
+
+    fn complete(&mut self, rail: usize, completion: &Completion, now: Duration) {
+        let key = endpoint_of(completion.id);
+        let endpoint = self.endpoints.get_mut(key);
+        let Some(endpoint) = endpoint.filter(|endpoint| endpoint.knows(completion.id)) else {
+            // It came twice, or its queue pair is gone and its slices were sent again.
+            return self.rails[rail].cells.stray.add(1);
+        };
+        if !completion.status.is_success() {
+            let fault = fault_of(completion.status);
+            let cause = Break {
+                culprit: Some(completion.id),
+                status: completion.status,
+                reason: completion.status.to_string(),
+                blames_rail: !matches!(fault, Fault::RemoteAccess | Fault::LocalAccess),
+            };
+            return self.break_endpoint(key, &cause, now);
+        }
+        endpoint.moved_at = now;
+        while let Some(posted) = self
+            .endpoints
+            .get_mut(key)
+            .and_then(|own| own.pop_through(completion.id))
+        {
+            self.landed(key, posted, now);
+        }
+        if self
+            .endpoints
+            .get(key)
+            .is_some_and(|endpoint| endpoint.posted().is_empty())
+        {
+            self.became_idle(key, now);
+        }
+    }
+
+    fn landed(&mut self, key: Key, posted: Posted, now: Duration) {
+        let Work::Slice(slice_key) = posted.work else {
+            return;
+        };
+        if let Some(endpoint) = self.endpoints.get_mut(key) {
+            endpoint.bandwidth.completed(now, posted.bytes);
+            let rail = &mut self.rails[endpoint.rail];
+            rail.bandwidth.completed(now, posted.bytes);
+            rail.cells.note_latency(now.saturating_sub(posted.at));
+        }
+        let slice = self.slices.get_mut(slice_key);
+        if !slice.is_some_and(|slice| slice.completed(posted.ticket)) {
+            return;
+        }
+        let rail = self.endpoint(key).map_or(0, |endpoint| endpoint.rail);
+        let Some(slice) = self.slices.remove(slice_key) else {
+            return;
+        };
+        if let Some(flight) = self.requests.get_mut(slice.request) {
+            let cells = &self.rails[rail].cells;
+            let (operations, bytes) = match flight.request.direction {
+                Direction::Read => (&cells.reads, &cells.read_bytes),
+                Direction::Write => (&cells.writes, &cells.written_bytes),
+            };
+            operations.add(1);
+            bytes.add(slice.bytes);
+            if let Some((reads, writes)) = &self.rails[rail].activity {
+                let slot = match flight.request.direction {
+                    Direction::Read => reads,
+                    Direction::Write => writes,
+                };
+                slot.record(
+                    slice.bytes,
+                    now.saturating_sub(posted.at).as_nanos() as u64,
+                    0,
+                );
+            }
+            flight.progress.slice_moved(slice.bytes);
+            flight.sink.moved(flight.request.tag, slice.bytes);
+        }
+        self.settle(slice.request);
+    }
+
+    /// Nothing is on its way on a queue pair any more.
+    fn became_idle(&mut self, key: Key, now: Duration) {
+        let Some(endpoint) = self.endpoints.get(key) else {
+            return;
+        };
+        let retiring = endpoint.retiring;
+        match endpoint.role.clone() {
+            Role::Lane { peer, lane } => {
+                // A queue pair whose peer has work waiting is not idle: it would be evicted before its first use.
+                if self
+                    .peers
+                    .get(&peer)
+                    .is_none_or(|peer| peer.waiting.is_empty())
+                {
+                    self.pool.release(u64::from(key.bits()), now);
+                }
+                self.judge_proof(key, peer, lane, now);
+                if retiring {
+                    self.close_endpoint(key, now);
+                }
+            }
+            Role::Accepted(accepted) => {
+                self.accepted_pool.release(u64::from(key.bits()), now);
+                if let Some(accepted) = self.accepted.get_mut(accepted) {
+                    accepted.asked_at = None;
+                    accepted.seen_at = now;
+                }
+            }
+        }
+    }
+
+    /// Takes a queue pair down for no fault of its own.
+    pub(super) fn close_endpoint(&mut self, key: Key, now: Duration) {
+        self.break_endpoint(key, &Break::harmless("closed"), now);
+    }
+
+    /// A call on a queue pair failed.
+    pub(super) fn break_by_call(&mut self, key: Key, error: &VerbsError, now: Duration) {
+        if matches!(error, VerbsError::QueueFull { .. }) {
+            // The device counts more than we do; what was refused waits for completions.
+            return;
+        }
+        self.break_endpoint(key, &Break::blamed(error.to_string()), now);
+    }
+
+    /// Takes a queue pair down. Afterwards no device touches memory for it; its slices are sent again, or end their
+    /// requests.
+    pub(super) fn break_endpoint(&mut self, key: Key, cause: &Break, now: Duration) {
+        let Some(endpoint) = self.endpoints.remove(key) else {
+            return;
+        };
+        self.proof.give_back(endpoint.slot);
+        let (rail, role) = (endpoint.rail, endpoint.role.clone());
+        if cause.blames_rail {
+            self.rails[rail].cells.errors.add(1);
+        }
+        let lane = match role {
+            Role::Lane { peer, lane } => {
+                self.pool.remove(u64::from(key.bits()));
+                self.lane_down(peer, lane, cause, now);
+                lane
+            }
+            Role::Accepted(accepted) => {
+                self.accepted_pool.remove(u64::from(key.bits()));
+                self.accepted.remove(accepted);
+                0
+            }
+        };
+        self.send_again(endpoint, lane as u16, cause, now);
+    }
+
+    fn lane_down(&mut self, number: u64, index: usize, cause: &Break, now: Duration) {
+        let Some(lane) = self
+            .peers
+            .get_mut(&number)
+            .and_then(|peer| peer.lanes.get_mut(index))
+        else {
+            return;
+        };
+        if lane.is_up() {
+            let cells = &self.rails[lane.route().local].cells;
+            cells.pairs_up.set(cells.pairs_up.get().saturating_sub(1));
+        }
+        let was_proven = lane.is_up();
+        lane.state = LaneState::Down;
+        lane.endpoint = None;
+        lane.reason.clone_from(&cause.reason);
+        if cause.blames_rail {
+            lane.failures += 1;
+            lane.health.failed(now);
+            // A route that worked is tried again first; one that could not be proven makes room for the next.
+            lane.tried += usize::from(!was_proven);
+        }
+    }
+
+    fn send_again(&mut self, endpoint: Endpoint, lane: u16, cause: &Break, now: Duration) {
+        let rail = endpoint.rail;
+        let mut peers = Vec::new();
+        for posted in endpoint.end() {
+            let Work::Slice(slice) = posted.work else {
+                continue;
+            };
+            self.rails[rail].bandwidth.failed(now, posted.bytes);
+            let is_culprit = cause.culprit == Some(posted.ticket);
+            let fault = if is_culprit {
+                fault_of(cause.status)
+            } else {
+                Fault::Flushed
+            };
+            let peer = self.slice_failed(slice, posted.ticket, (lane, rail), fault, cause, now);
+            peers.extend(peer.filter(|peer| !peers.contains(peer)));
+        }
+        for peer in peers {
+            self.sweep(peer);
+            self.list(peer);
+        }
+    }
+
+    /// Judges one failed post; returns the peer of the slice.
+    fn slice_failed(
+        &mut self,
+        key: Key,
+        ticket: u64,
+        (lane, rail): (u16, usize),
+        fault: Fault,
+        cause: &Break,
+        now: Duration,
+    ) -> Option<u64> {
+        let slice = self.slices.get_mut(key)?;
+        let flight = self.requests.get_mut(slice.request)?;
+        let verdict = slice.failed(ticket, lane, fault, now, flight.deadline)?;
+        let (request, peer) = (slice.request, flight.peer);
+        let name = self.rails[rail].rail.name();
+        if fault != Fault::Flushed || flight.last_fault.is_empty() {
+            flight.last_fault = format!("{} on {name}", cause.reason);
+        }
+        let again = verdict == Verdict::Again && flight.progress.failure().is_none();
+        if again {
+            self.rails[rail].cells.retries.add(1);
+            let bytes = slice.bytes;
+            let waiting = &mut self.peers.get_mut(&peer)?.waiting;
+            waiting.slices.push_back(key);
+            waiting.bytes += bytes;
+            return Some(peer);
+        }
+        let peer_name = self.peers.get(&peer).map(|peer| peer.record.name.clone());
+        let peer_name = peer_name.unwrap_or_default();
+        let error = match verdict {
+            Verdict::Late => late(flight, peer_name),
+            Verdict::Again | Verdict::GiveUp => {
+                failure(flight, slice, fault, cause, name, peer_name)
+            }
+        };
+        flight.progress.slice_dropped();
+        self.slices.remove(key);
+        self.give_up(request, error, now);
+        Some(peer)
+    }
+}
+
+/// The end of a request whose time is up.
+pub(super) fn late(flight: &Flight, peer: String) -> RailError {
+    let last_fault = match flight.last_fault.as_str() {
+        "" => "none".to_owned(),
+        fault => fault.to_owned(),
+    };
+    RailError::Deadline { peer, last_fault }
+}
+
+/// The typed end of a request whose slice cannot be sent again.
+fn failure(
+    flight: &Flight,
+    slice: &Slice,
+    fault: Fault,
+    cause: &Break,
+    rail: &str,
+    peer: String,
+) -> RailError {
+    let rail = rail.to_owned();
+    let (bytes, cause) = (slice.bytes, cause.status);
+    match fault {
+        Fault::RemoteAccess => RailError::Refused {
+            peer,
+            rail,
+            address: flight.request.remote_address + slice.offset,
+            bytes,
+            cause,
+        },
+        Fault::LocalAccess => RailError::LocalMemory {
+            rail,
+            address: flight.request.local_address + slice.offset,
+            bytes,
+            cause,
+        },
+        Fault::Unanswered | Fault::Flushed | Fault::Rail => RailError::Failed { peer, rail, cause },
+    }
+}

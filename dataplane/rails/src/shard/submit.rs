@@ -1,0 +1,270 @@
+//! Requests come in, are cancelled, or lose their peer. Whatever happens, each one's sink hears of it exactly once.
+
+use super::RailShard;
+use crate::error::RailError;
+use crate::flight::{Flight, RailRequest};
+use crate::limits::{HOUSEKEEPING, PEERS_MAX, SLICE_BYTES_MAX};
+use crate::pairing::lanes;
+use crate::peer::{Peer, PeerRecord};
+use crate::request::Progress;
+use crate::sink::Sink;
+use crate::slab::Key;
+use crate::slicing::slice_bytes;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A part of a batch for one shard.
+pub(crate) struct Submission {
+    pub(crate) peer: Arc<PeerRecord>,
+    pub(crate) batch: u64,
+    pub(crate) requests: Vec<RailRequest>,
+    pub(crate) deadline: Duration,
+    pub(crate) sink: Arc<dyn Sink>,
+}
+
+impl Drop for Submission {
+    /// A submission that never reached its shard: the shard is gone.
+    fn drop(&mut self) {
+        for request in std::mem::take(&mut self.requests) {
+            self.sink.finished(request.tag, Err(RailError::Closed));
+        }
+    }
+}
+
+impl RailShard {
+    /// Takes requests; what cannot be taken is told to the sink at once.
+    pub(crate) fn submit(&mut self, submission: Submission, now: Duration) {
+        let mut submission = submission;
+        let requests = std::mem::take(&mut submission.requests);
+        let (record, sink) = (submission.peer.clone(), submission.sink.clone());
+        let (batch, deadline) = (submission.batch, submission.deadline);
+        if let Err(error) = self.admit(&record, now) {
+            for request in requests {
+                sink.finished(request.tag, Err(error.clone()));
+            }
+            return;
+        }
+        for request in requests {
+            let flight = Flight {
+                peer: record.number,
+                batch,
+                progress: Progress::new(request.bytes),
+                slice_bytes: 0,
+                deadline,
+                sink: sink.clone(),
+                last_fault: String::new(),
+                given_up: None,
+                request,
+            };
+            self.take_flight(flight);
+        }
+        self.next_deadline = self.next_deadline.min(deadline);
+        self.next_housekeeping = self.next_housekeeping.min(now + HOUSEKEEPING);
+        self.list(record.number);
+    }
+
+    /// Gives up all requests of a batch.
+    pub(crate) fn cancel(&mut self, batch: u64, now: Duration) {
+        let of_batch = |flight: &Flight| flight.batch == batch;
+        self.give_up_all(of_batch, |_| RailError::Canceled, now);
+    }
+
+    /// Drops a peer with all its queue pairs; its requests fail.
+    pub(crate) fn forget(&mut self, number: u64, now: Duration) {
+        let Some(peer) = self.peers.get(&number) else {
+            return;
+        };
+        let record = peer.record.clone();
+        let reason = || record.why_gone();
+        self.give_up_all(|flight| flight.peer == number, |_| reason(), now);
+        let lanes = self
+            .peers
+            .get(&number)
+            .into_iter()
+            .flat_map(|peer| &peer.lanes);
+        let endpoints: Vec<Key> = lanes.filter_map(|lane| lane.endpoint).collect();
+        for endpoint in endpoints {
+            self.close_endpoint(endpoint, now);
+        }
+        self.peers.remove(&number);
+    }
+
+    /// Ends everything: requests fail, queue pairs go. Afterwards nothing touches anybody's memory.
+    pub(crate) fn close(&mut self, now: Duration) {
+        self.closed = true;
+        self.give_up_all(|_| true, |_| RailError::Closed, now);
+        let endpoints: Vec<Key> = self.endpoints.iter().map(|(key, _)| key).collect();
+        for endpoint in endpoints {
+            self.close_endpoint(endpoint, now);
+        }
+        self.peers.clear();
+        self.listed.clear();
+    }
+
+    /// Gives up the requests that `choose` names. What is on the wire still has to end.
+    pub(super) fn give_up_all(
+        &mut self,
+        choose: impl Fn(&Flight) -> bool,
+        reason: impl Fn(&Flight) -> RailError,
+        now: Duration,
+    ) {
+        let chosen = self.requests.iter().filter(|(_, flight)| choose(flight));
+        let keys: Vec<Key> = chosen.map(|(key, _)| key).collect();
+        let mut peers = Vec::new();
+        for key in keys {
+            let Some(flight) = self.requests.get(key) else {
+                continue;
+            };
+            let (peer, error) = (flight.peer, reason(flight));
+            if !peers.contains(&peer) {
+                peers.push(peer);
+            }
+            self.give_up(key, error, now);
+        }
+        for peer in peers {
+            self.sweep(peer);
+        }
+    }
+
+    /// Gives one request up, and ends it if nothing of it is under way.
+    pub(super) fn give_up(&mut self, key: Key, reason: RailError, now: Duration) {
+        let Some(flight) = self.requests.get_mut(key) else {
+            return;
+        };
+        let uncut = flight.progress.uncut();
+        flight.give_up(now, reason);
+        let dropped = uncut - flight.progress.uncut();
+        if let Some(peer) = self.peers.get_mut(&flight.peer) {
+            peer.waiting.bytes = peer.waiting.bytes.saturating_sub(dropped);
+        }
+        self.settle(key);
+    }
+
+    /// Ends a request whose outcome is known and of which nothing is under way.
+    pub(super) fn settle(&mut self, key: Key) {
+        let Some(flight) = self.requests.get_mut(key) else {
+            return;
+        };
+        let Some(outcome) = flight.progress.take_outcome() else {
+            return;
+        };
+        if let Some(flight) = self.requests.remove(key) {
+            if let Some(peer) = self.peers.get_mut(&flight.peer) {
+                peer.requests = peer.requests.saturating_sub(1);
+            }
+            flight.sink.finished(flight.request.tag, outcome);
+        }
+    }
+
+    /// Drops the waiting slices of requests that were given up.
+    pub(super) fn sweep(&mut self, number: u64) {
+        let Some(peer) = self.peers.get_mut(&number) else {
+            return;
+        };
+        let mut dead = Vec::new();
+        let (slices, requests) = (&self.slices, &self.requests);
+        peer.waiting.slices.retain(|key| {
+            let slice = slices.get(*key);
+            let flight = slice.and_then(|slice| requests.get(slice.request));
+            let keep = flight.is_some_and(|flight| flight.progress.failure().is_none());
+            if !keep {
+                dead.push(*key);
+            }
+            keep
+        });
+        for key in dead {
+            if let Some(slice) = self.slices.remove(key) {
+                self.peer_waits_less(number, slice.bytes);
+                if let Some(flight) = self.requests.get_mut(slice.request) {
+                    flight.progress.slice_dropped();
+                }
+                self.settle(slice.request);
+            }
+        }
+    }
+
+    /// Puts a peer on the list of those with waiting work.
+    pub(super) fn list(&mut self, number: u64) {
+        let peer = self.peers.get_mut(&number);
+        if let Some(peer) = peer.filter(|peer| !peer.listed) {
+            peer.listed = true;
+            self.listed.push(number);
+        }
+    }
+
+    fn peer_waits_less(&mut self, number: u64, bytes: u64) {
+        if let Some(peer) = self.peers.get_mut(&number) {
+            peer.waiting.bytes = peer.waiting.bytes.saturating_sub(bytes);
+        }
+    }
+
+    /// Makes sure that the peer is known and may be used.
+    fn admit(&mut self, record: &Arc<PeerRecord>, now: Duration) -> Result<(), RailError> {
+        if self.closed {
+            return Err(RailError::Closed);
+        }
+        if record.is_gone() {
+            return Err(record.why_gone());
+        }
+        if !self.peers.contains_key(&record.number) {
+            if self.peers.len() >= PEERS_MAX {
+                return Err(RailError::Full {
+                    waiting: self.peers.len(),
+                    limit: PEERS_MAX,
+                });
+            }
+            let routes = lanes(&self.descriptor.rails, &record.descriptor.rails);
+            if routes.is_empty() {
+                return Err(RailError::NoRoute {
+                    peer: record.name.clone(),
+                    reason: "no two addresses of the rails can speak to each other".to_owned(),
+                });
+            }
+            self.peers
+                .insert(record.number, Peer::new(record.clone(), routes));
+        }
+        if let Some(peer) = self.peers.get_mut(&record.number) {
+            peer.wanted_at = now;
+        }
+        Ok(())
+    }
+
+    fn take_flight(&mut self, mut flight: Flight) {
+        if let Err(error) = flight.request.check() {
+            return flight.sink.finished(flight.request.tag, Err(error));
+        }
+        let Some(peer) = self.peers.get_mut(&flight.peer) else {
+            return;
+        };
+        let (bytes, number) = (flight.request.bytes, flight.peer);
+        let rails = peer.lanes_up().max(1);
+        let message_max = self
+            .rails
+            .iter()
+            .map(|rail| rail.rail.message_bytes())
+            .min();
+        flight.slice_bytes = slice_bytes(bytes, rails, message_max.unwrap_or(SLICE_BYTES_MAX));
+        let is_small = bytes <= flight.slice_bytes;
+        match self.requests.insert(flight) {
+            Ok(key) => {
+                let waiting = &mut peer.waiting;
+                waiting.bytes += bytes;
+                peer.requests += 1;
+                let queue = if is_small {
+                    &mut waiting.small
+                } else {
+                    &mut waiting.large
+                };
+                queue.push_back(key);
+                self.settle(key);
+            }
+            Err(flight) => {
+                let waiting = self.requests.len();
+                let limit = waiting;
+                tracing::debug!(peer = number, "The shard has no room for another request");
+                let full = RailError::Full { waiting, limit };
+                flight.sink.finished(flight.request.tag, Err(full));
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! One slice: a part of a request on its way over one rail at a time.
+//!
+//! Each post gets a ticket of its own, and only an event with the present ticket counts: a completion that comes twice, or
+//! after the slice was given to another rail, changes nothing.
+
+use crate::retry::{Fault, Tries, Verdict};
+use crate::slab::Key;
+use std::time::Duration;
+
+/// Where a slice is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Waiting,
+    Posted { ticket: u64 },
+    Ended,
+}
+
+/// A contiguous part of a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Slice {
+    /// Request it belongs to, as the slot of its shard.
+    pub(crate) request: Key,
+    /// First byte within the request.
+    pub(crate) offset: u64,
+    /// Length in bytes.
+    pub(crate) bytes: u64,
+    state: State,
+    tries: Tries,
+    avoid: Option<u16>,
+}
+
+impl Slice {
+    /// A slice that waits for a rail.
+    pub(crate) fn new(request: Key, offset: u64, bytes: u64) -> Self {
+        Self {
+            request,
+            offset,
+            bytes,
+            state: State::Waiting,
+            tries: Tries::default(),
+            avoid: None,
+        }
+    }
+
+    /// The rail that failed it last: another one is better if there is one.
+    pub(crate) fn avoids(&self) -> Option<u16> {
+        self.avoid
+    }
+
+    /// It is posted under a ticket that no other post has; false if it is not waiting.
+    pub(crate) fn posted(&mut self, ticket: u64) -> bool {
+        let waiting = self.state == State::Waiting;
+        if waiting {
+            self.state = State::Posted { ticket };
+        }
+        waiting
+    }
+
+    /// Its bytes have arrived; false if the ticket is not the present one.
+    pub(crate) fn completed(&mut self, ticket: u64) -> bool {
+        let current = self.state == State::Posted { ticket };
+        if current {
+            self.state = State::Ended;
+        }
+        current
+    }
+
+    /// Its post failed on `rail`; `None` if the ticket is not the present one.
+    pub(crate) fn failed(
+        &mut self,
+        ticket: u64,
+        rail: u16,
+        fault: Fault,
+        now: Duration,
+        deadline: Duration,
+    ) -> Option<Verdict> {
+        if self.state != (State::Posted { ticket }) {
+            return None;
+        }
+        let verdict = self.tries.judge(fault, now, deadline);
+        self.avoid = Some(rail);
+        self.state = match verdict {
+            Verdict::Again => State::Waiting,
+            Verdict::GiveUp | Verdict::Late => State::Ended,
+        };
+        Some(verdict)
+    }
+
+    /// Whether it waits for a rail.
+    #[cfg(test)]
+    fn is_waiting(&self) -> bool {
+        self.state == State::Waiting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LATER: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_second_completion_changes_nothing() {
+        let mut slice = Slice::new(Key::from_bits(0), 0, 10);
+        assert!(slice.posted(1));
+        assert!(slice.completed(1));
+        assert!(!slice.completed(1));
+        assert_eq!(slice.failed(1, 0, Fault::Rail, Duration::ZERO, LATER), None);
+        assert!(!slice.posted(2));
+    }
+
+    #[test]
+    fn a_late_completion_of_an_earlier_post_does_not_end_the_present_one() {
+        let mut slice = Slice::new(Key::from_bits(0), 0, 10);
+        slice.posted(1);
+        let verdict = slice.failed(1, 3, Fault::Unanswered, Duration::ZERO, LATER);
+        assert_eq!(verdict, Some(Verdict::Again));
+        assert_eq!(slice.avoids(), Some(3));
+        slice.posted(2);
+        assert!(!slice.completed(1));
+        assert!(slice.completed(2));
+    }
+
+    proptest! {
+        #[test]
+        fn a_slice_ends_exactly_once_whatever_events_come(
+            events in proptest::collection::vec((0u8..3, 0u64..6), 1..200),
+        ) {
+            let mut slice = Slice::new(Key::from_bits(0), 0, 1);
+            let (mut ends, mut ticket) = (0, 0);
+            for (event, old) in events {
+                match event {
+                    0 => {
+                        let waited = slice.is_waiting();
+                        ticket += 1;
+                        prop_assert_eq!(slice.posted(ticket), waited);
+                    }
+                    1 => ends += u32::from(slice.completed(ticket.saturating_sub(old))),
+                    _ => {
+                        let seen = ticket.saturating_sub(old);
+                        match slice.failed(seen, 0, Fault::Flushed, Duration::ZERO, LATER) {
+                            Some(Verdict::GiveUp | Verdict::Late) => ends += 1,
+                            Some(Verdict::Again) => prop_assert!(slice.is_waiting()),
+                            None => {}
+                        }
+                    }
+                }
+            }
+            prop_assert!(ends <= 1);
+            prop_assert_eq!(ends == 1, slice.state == State::Ended);
+        }
+    }
+}

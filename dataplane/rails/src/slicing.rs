@@ -1,0 +1,78 @@
+//! How long the next slice of a request is: enough slices for all rails, none beyond what a port or a region takes.
+//!
+//! Nothing is planned ahead: a request is cut while it runs, so a request of any size costs no memory.
+
+use crate::limits::{PAGE_BYTES, SLICE_BYTES_MAX, SLICE_BYTES_MIN, SLICES_PER_RAIL};
+
+/// The slice size that suits a request of `request_bytes` over `rails` usable rails whose ports take messages of up to
+/// `message_bytes_max`.
+pub(crate) fn slice_bytes(request_bytes: u64, rails: usize, message_bytes_max: u64) -> u64 {
+    let limit = SLICE_BYTES_MAX.min(message_bytes_max).max(1);
+    if rails <= 1 {
+        return limit;
+    }
+    let share = request_bytes.div_ceil(rails as u64 * SLICES_PER_RAIL);
+    let whole_pages = share.next_multiple_of(PAGE_BYTES);
+    whole_pages.clamp(SLICE_BYTES_MIN.min(limit), limit)
+}
+
+/// Length of the slice that begins at `remote`, of `remaining` bytes of which `room` lie before the next border of a
+/// region. Inner borders fall on pages of the remote memory where the slice is longer than a page.
+pub(crate) fn cut(slice_bytes: u64, remote: u64, remaining: u64, room: u64) -> u64 {
+    let most = remaining.min(room);
+    if most <= slice_bytes {
+        return most;
+    }
+    let end = remote.saturating_add(slice_bytes);
+    let on_page = end - end % PAGE_BYTES;
+    if on_page > remote {
+        on_page - remote
+    } else {
+        slice_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn one_rail_gets_the_largest_slices_and_more_rails_smaller_ones() {
+        let huge = 1 << 30;
+        assert_eq!(slice_bytes(1 << 20, 1, huge), 1 << 20);
+        assert_eq!(slice_bytes(1 << 20, 2, huge), 256 << 10);
+        assert_eq!(slice_bytes(1 << 20, 8, huge), 64 << 10);
+        assert_eq!(slice_bytes(64 << 20, 8, huge), SLICE_BYTES_MAX);
+        assert_eq!(slice_bytes(4 << 10, 2, huge), SLICE_BYTES_MIN);
+    }
+
+    #[test]
+    fn a_slice_is_never_longer_than_a_message_of_the_port() {
+        assert_eq!(slice_bytes(1 << 30, 2, 8 << 10), 8 << 10);
+        assert_eq!(slice_bytes(1 << 30, 1, 1000), 1000);
+    }
+
+    proptest! {
+        #[test]
+        fn slices_cover_a_request_without_crossing_a_border(
+            start in 0u64..100_000, bytes in 1u64..8_000_000, rails in 1usize..9,
+            message in 1024u64..(4 << 20), chunk in 1u64..5_000_000,
+        ) {
+            let target = slice_bytes(bytes, rails, message);
+            let (mut offset, mut slices) = (0, 0u64);
+            while offset < bytes {
+                let room = chunk - (start + offset) % chunk;
+                let length = cut(target, start + offset, bytes - offset, room);
+                prop_assert!(length >= 1 && length <= message && length <= room);
+                let inner = offset + length < bytes && length < room && target > PAGE_BYTES;
+                prop_assert!(!inner || (start + offset + length).is_multiple_of(PAGE_BYTES));
+                offset += length;
+                slices += 1;
+            }
+            prop_assert_eq!(offset, bytes);
+            let fair = (bytes / target + bytes / chunk + 2) * (1 + PAGE_BYTES / target);
+            prop_assert!(slices <= 4 * fair);
+        }
+    }
+}
