@@ -29,7 +29,7 @@ DEMO_FLAGS = $(if $(TRACE),--trace "$(TRACE)") $(if $(BLOCK_BYTES),--block-bytes
 	$(if $(POOL),--pool $(POOL)) $(if $(REQUESTS),--requests $(REQUESTS)) \
 	$(if $(CLIENTS),--clients $(CLIENTS)) $(if $(ROUTE),--route $(ROUTE)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: help setup build wheel demo test test-clients bench deny fuzz lint codegen clean venv-run
+.PHONY: help setup build wheel demo test test-rdma test-clients bench deny fuzz lint codegen clean venv-run
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -74,13 +74,16 @@ demo: venv-run ## A cluster on loopback serves a multi-turn workload; TRACE=file
 test: setup venv-run ## Lints and all tests; what CI runs
 	@tests/run.sh
 
+test-rdma: setup ## Tests on real verbs (Soft-RoCE) in a small virtual machine; downloads its kernel once
+	@tests/rdma/run.sh
+
 test-clients: venv-run ## Unmodified client classes of SGLang, LMCache and vLLM (downloads gigabytes)
 	@tests/clients/run.sh
 
-bench: build ## Ratios to the machine's own limits: copies, TCP, checksums, master, allocator
+bench: build ## Ratios to the machine's own limits: copies, TCP, engine, checksums, master, allocator
 	@tools/setup.sh --for-bench
 	bench="cargo run --quiet --release --locked --package perigee-bench --"
-	for what in copy-ratio tcp-ratio integrity-cost "master --program $(PROGRAM)" allocator; do
+	for what in copy-ratio tcp-ratio engine-ratio integrity-cost "master --program $(PROGRAM)" allocator; do
 		echo "== $$what"
 		$$bench $$what
 	done

@@ -6,7 +6,7 @@ use std::time::Instant;
 use perigee_allocator::{Extent, OffsetAllocator};
 
 use crate::report::{Cell, Figure, Goal, Report};
-use crate::sample::Places;
+use perigee_runner::sample::Places;
 
 const GIB: u64 = 1 << 30;
 
@@ -94,7 +94,7 @@ pub(crate) fn run(options: &Options) -> Report {
         goal: Some(goal),
     };
     Report {
-        figures: [
+        figures: vec![
             figure(
                 "slowest mix, per allocation or free",
                 slowest,

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use perigee_memory::copy::copy_streaming;
 use perigee_store::Store;
 
-use crate::cluster::{Route, open_store, start_master};
-use crate::error::BenchError;
 use crate::limits::{CALL_BYTES, CALL_KEYS, COPY_BYTES};
-use crate::memory_pair::MemoryPair;
 use crate::report::{Cell, Figure, Goal, Report};
-use crate::sample::{Places, Spread};
-use crate::workload::Workload;
+use perigee_runner::BenchError;
+use perigee_runner::cluster::{Route, open_store, start_master};
+use perigee_runner::memory_pair::MemoryPair;
+use perigee_runner::sample::{Places, Spread};
+use perigee_runner::workload::Workload;
 
 const SIZES: [usize; 5] = [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20];
 const CALLS_MIN: usize = 11;
@@ -54,7 +54,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
         goal,
     };
     Ok(Report {
-        figures: [
+        figures: vec![
             figure("get on one host, worst size", worst[1], Some(Goal::AtLeast(0.8))),
             figure("put on one host, worst size", worst[0], None),
         ],

@@ -8,11 +8,11 @@ use perigee_memory::copy::{copy_blocks, copy_streaming};
 use perigee_memory::kernel::Kernel;
 use perigee_memory::limits::BLOCK_BYTES;
 
-use crate::error::BenchError;
 use crate::limits::COPY_BYTES;
-use crate::memory_pair::MemoryPair;
 use crate::report::{Cell, Figure, Goal, Report};
-use crate::sample::{Places, Spread};
+use perigee_runner::BenchError;
+use perigee_runner::memory_pair::MemoryPair;
+use perigee_runner::sample::{Places, Spread};
 
 const SIZES: [usize; 5] = [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20];
 /// Bytes each variant copies per size.
@@ -57,7 +57,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
         goal: Some(Goal::AtLeast(0.9)),
     };
     Ok(Report {
-        figures: [
+        figures: vec![
             figure("get with checksum, worst size", worst[0]),
             figure("put with checksum, worst size", worst[1]),
         ],

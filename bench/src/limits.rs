@@ -13,12 +13,8 @@ pub(crate) const COLD_TIME: Duration = Duration::from_millis(150);
 pub(crate) const CALL_BYTES: usize = 16 << 20;
 /// Most keys in one call of the copy benchmark.
 pub(crate) const CALL_KEYS: usize = 64;
-/// How long to wait for a started program.
-pub(crate) const START_DEADLINE: Duration = Duration::from_secs(20);
 /// How long to wait for an answer of memcached.
 pub(crate) const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
-/// Pause between looks at something that is not ready.
-pub(crate) const POLL: Duration = Duration::from_millis(20);
 /// CPU time of others, as a share of all cores, above which a round is dropped.
 pub(crate) const FOREIGN_SHARE_MAX: f64 = 0.05;
 /// Stolen CPU time, as a share of all cores, above which a round is dropped.
@@ -29,3 +25,9 @@ pub(crate) const CEILING_DRIFT_MAX: f64 = 0.05;
 pub(crate) const TRIES_PER_ROUND: usize = 6;
 /// Longest line that memcached may send.
 pub(crate) const REPLY_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a small write.
+pub(crate) const SMALL_BYTES: usize = 4096;
+/// Small writes per round.
+pub(crate) const SMALL_CALLS: usize = 2000;
+/// Longest time for one transfer of the engine.
+pub(crate) const TRANSFER_DEADLINE: Duration = Duration::from_secs(10);

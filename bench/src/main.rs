@@ -6,28 +6,25 @@
 )]
 
 mod allocator;
-mod cluster;
+mod cold;
 mod copy_ratio;
-mod error;
+mod engine_ratio;
+mod engine_target;
 mod integrity_cost;
 mod limits;
-mod machine;
 mod master;
 mod memcached;
-mod memory_pair;
-mod program;
+mod ping_pong;
 mod report;
-mod sample;
 mod tcp_node;
 mod tcp_ratio;
-mod workload;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::error::BenchError;
 use crate::report::Report;
+use perigee_runner::BenchError;
 
 /// Benchmarks against the machine's own limits.
 #[derive(Parser)]
@@ -60,6 +57,11 @@ enum Work {
     Master(master::Options),
     /// Time and utilisation of the space allocator.
     Allocator(allocator::Options),
+    /// The transfer engine over TCP against a cold memcpy, and small writes against a polling io_uring.
+    EngineRatio(engine_ratio::Options),
+    /// The other end of `engine-ratio`; it starts this itself.
+    #[command(hide = true)]
+    EngineTarget(engine_target::Options),
     /// The other end of `tcp-ratio`; it starts this itself.
     #[command(hide = true)]
     TcpNode(tcp_node::Options),
@@ -90,6 +92,8 @@ fn run(work: &Work) -> Result<Option<Report>, BenchError> {
         Work::IntegrityCost(options) => integrity_cost::run(options).map(Some),
         Work::Master(options) => master::run(options).map(Some),
         Work::Allocator(options) => Ok(Some(allocator::run(options))),
+        Work::EngineRatio(options) => engine_ratio::run(options).map(Some),
+        Work::EngineTarget(options) => engine_target::run(options).map(|()| None),
         Work::TcpNode(options) => tcp_node::run(options).map(|()| None),
     }
 }

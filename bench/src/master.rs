@@ -4,24 +4,21 @@
 //! threads on the other cores; every key asked for must be found.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use perigee_rpc::{ClientOptions, MasterClient, Placement, SegmentOffer};
-use perigee_schemas::{Identity, Status};
+use perigee_runner::BenchError;
+use perigee_runner::drive::{Span, Worker, drive};
+use perigee_runner::machine::pin_to_cpu;
+use perigee_runner::master_load::{
+    Ask, Asker, KEY_BYTES, PUT_BATCH, batches, client, key, mount, store_keys,
+};
+use perigee_runner::program::Program;
+use perigee_runner::sample::Spread;
+use perigee_runner::stop::Stop;
 
-use crate::error::BenchError;
-use crate::machine::pin_to_cpu;
-use crate::memcached::{Memcached, MultiGet};
-use crate::program::Program;
+use crate::memcached::{Memcached, MemcachedAsker};
 use crate::report::{Cell, Figure, Goal, Report};
-use crate::sample::{Places, Spread};
 
-const KEY_BYTES: usize = 40;
-const PAYLOAD_BYTES: u64 = 4000;
-const SEGMENT_BYTES_PER_KEY: u64 = 8192;
-const PUT_BATCH: usize = 256;
-/// Different batches each thread asks for in turn.
-const BATCHES: usize = 512;
 const SERVER_CPU: usize = 1;
 const CLIENT_CPU: usize = 0;
 /// The resolution of CPU times.
@@ -63,7 +60,9 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
         pin_to_cpu(CLIENT_CPU)?;
     }
     let before = master.resident_bytes()?;
-    store_keys(&master, &keys)?;
+    let owner = client(&master.address().to_string(), 1);
+    mount(&owner, keys.len())?;
+    store_keys(&owner, &keys)?;
     let bytes_per_key = (master.resident_bytes()? as f64 - before as f64) / keys.len() as f64;
     let mut connection = Memcached::connect(memcached.address())?;
     for chunk in keys.chunks(PUT_BATCH) {
@@ -87,7 +86,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
 
 fn report(keys: usize, bytes_per_key: f64, worst: f64, rows: Vec<Vec<Cell>>) -> Report {
     Report {
-        figures: [
+        figures: vec![
             Figure {
                 name: "existence checks per second on one core, worst batch".to_owned(),
                 value: worst,
@@ -116,11 +115,6 @@ fn report(keys: usize, bytes_per_key: f64, worst: f64, rows: Vec<Vec<Cell>>) -> 
     }
 }
 
-/// A key of [`KEY_BYTES`] bytes.
-fn key(number: usize) -> String {
-    format!("model/block-{number:0width$}-k", width = KEY_BYTES - 14)
-}
-
 fn server_cpu() -> Option<usize> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     (cores > SERVER_CPU).then_some(SERVER_CPU)
@@ -128,19 +122,7 @@ fn server_cpu() -> Option<usize> {
 
 fn start_master(options: &Options) -> Result<Program, BenchError> {
     Program::start(&options.program, server_cpu(), |port| {
-        let http = std::net::TcpListener::bind(("127.0.0.1", 0));
-        let http = http
-            .and_then(|listener| listener.local_addr())
-            .map_or(0, |address| address.port());
-        vec![
-            "master".to_owned(),
-            "--rpc_address=127.0.0.1".to_owned(),
-            format!("--rpc_port={port}"),
-            "--metrics_host=127.0.0.1".to_owned(),
-            format!("--metrics_port={http}"),
-            "--rpc_shards=1".to_owned(),
-            "--client_ttl=3600".to_owned(),
-        ]
+        perigee_runner::master_arguments(port, 1)
     })
 }
 
@@ -158,63 +140,6 @@ fn start_memcached(options: &Options) -> Result<Program, BenchError> {
             format!("{error}; install the Debian package memcached"),
         )
     })
-}
-
-fn client(master: &Program, number: u128) -> MasterClient {
-    MasterClient::new(ClientOptions::new(
-        &master.address().to_string(),
-        Identity(number),
-    ))
-}
-
-/// Stores keys whose bytes nobody will ever ask for.
-fn store_keys(master: &Program, keys: &[&str]) -> Result<(), BenchError> {
-    let client = client(master, 1);
-    let segment = SegmentOffer {
-        id: Identity(2),
-        bytes: keys.len() as u64 * SEGMENT_BYTES_PER_KEY,
-        base: 0,
-        name: "127.0.0.1:1".to_owned(),
-        endpoint: "127.0.0.1:1".to_owned(),
-        host_id: "bench".to_owned(),
-        rendezvous: String::new(),
-        protocol: "tcp".to_owned(),
-    };
-    let mounted = client.mount(&[segment], false)?;
-    expect("mount", "the segment", &mounted)?;
-    let placement = Placement {
-        replica_num: 1,
-        soft_pin_action: 0,
-        soft_pin_ttl_ms: None,
-        with_soft_pin: false,
-        with_hard_pin: false,
-        prefer_alloc_in_same_node: false,
-        data_type: 0,
-        preferred_segments: &[],
-        excluded: &[],
-        host_id: "bench",
-        host_name: "bench",
-    };
-    for chunk in keys.chunks(PUT_BATCH) {
-        let sizes = vec![PAYLOAD_BYTES; chunk.len()];
-        let started = client.put_start(chunk, &sizes, &[], &placement, false)?;
-        expect("put start", chunk[0], &started.status)?;
-        let generations: Vec<u64> = started.locations.iter().map(|at| at.generation).collect();
-        let ended = client.put_end(chunk, &generations, &vec![1; chunk.len()])?;
-        expect("put end", chunk[0], &ended)?;
-    }
-    Ok(())
-}
-
-fn expect(call: &'static str, key: &str, statuses: &[Status]) -> Result<(), BenchError> {
-    match statuses.iter().find(|status| **status != Status::Ok) {
-        None => Ok(()),
-        Some(status) => Err(BenchError::Outcome {
-            call,
-            key: key.to_owned(),
-            status: *status,
-        }),
-    }
 }
 
 /// Keys per second of rounds, and keys per CPU second of the server.
@@ -265,102 +190,51 @@ fn rounds(
         per_cpu_second: Vec::new(),
     };
     let (mut ours, mut theirs) = (rates(), rates());
+    let threads = 0..options.threads.max(1);
+    let address = master.address().to_string();
     for _ in 0..options.rounds.max(1) {
-        measure(
-            options,
-            master,
-            &mut ours,
-            keys,
-            batch,
-            |batches, number| {
-                let client = client(master, 100 + number as u128);
-                Ok(move |at: usize| {
-                    let found = client.exist(&batches[at], false)?;
-                    expect_found(&found, batches[at][0])
-                })
-            },
-        )?;
-        measure(
-            options,
-            memcached,
-            &mut theirs,
-            keys,
-            batch,
-            |batches, _| {
-                let mut connection = Memcached::connect(memcached.address())?;
-                let gets: Vec<MultiGet> =
-                    batches.iter().map(|batch| MultiGet::new(batch)).collect();
-                Ok(move |at: usize| connection.get(&gets[at]))
-            },
-        )?;
+        let asker = |thread: usize| {
+            let client = client(&address, 100 + thread as u128);
+            Asker::new(client, keys, batch, thread, Ask::Exist)
+        };
+        let mut askers: Vec<Asker<'_>> = threads.clone().map(asker).collect();
+        measure(options, master, &mut ours, &mut askers)?;
+        let asker = |thread: usize| {
+            let connection = Memcached::connect(memcached.address())?;
+            Ok(MemcachedAsker::new(
+                connection,
+                &batches(keys, batch, thread),
+            ))
+        };
+        let mut askers = threads
+            .clone()
+            .map(asker)
+            .collect::<Result<Vec<_>, BenchError>>()?;
+        measure(options, memcached, &mut theirs, &mut askers)?;
     }
     Ok((ours, theirs))
 }
 
-fn expect_found(found: &[i32], key: &str) -> Result<(), BenchError> {
-    if found.iter().all(|code| *code == 1) {
-        return Ok(());
-    }
-    Err(BenchError::Outcome {
-        call: "exist",
-        key: key.to_owned(),
-        status: Status::ObjectNotFound,
-    })
-}
-
-/// Lets threads ask one server for a while; `connect` gives each thread its call.
-fn measure<'k, C: FnMut(usize) -> Result<(), BenchError>>(
+/// Lets threads ask one server for a while.
+fn measure<W: Worker>(
     options: &Options,
     server: &Program,
     rates: &mut Rates,
-    keys: &'k [&'k str],
-    batch: usize,
-    connect: impl Fn(Vec<Vec<&'k str>>, usize) -> Result<C, BenchError> + Sync,
+    askers: &mut [W],
 ) -> Result<(), BenchError> {
-    let time = Duration::from_secs_f64(options.seconds.clamp(0.01, 600.0));
-    let work = |number: usize| -> Result<(usize, f64), BenchError> {
-        let mut call = connect(batches(keys, batch, number), number)?;
-        let (start, mut calls) = (Instant::now(), 0);
-        while start.elapsed() < time {
-            call(calls % BATCHES)?;
-            calls += 1;
-        }
-        Ok((calls * batch, start.elapsed().as_secs_f64()))
+    let span = Span {
+        // The CPU time of the server covers all calls, so all calls must count.
+        warm_up: Duration::ZERO,
+        duration: Duration::from_secs_f64(options.seconds.clamp(0.01, 600.0)),
+        iterations: 0,
     };
     let cpu = server.cpu_seconds()?;
-    let asked: Result<Vec<(usize, f64)>, BenchError> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..options.threads.max(1))
-            .map(|number| scope.spawn(move || work(number)))
-            .collect();
-        let results = threads.into_iter().map(|thread| {
-            thread.join().unwrap_or_else(|_| {
-                Err(BenchError::program("a thread", "it ended before its time"))
-            })
-        });
-        results.collect()
-    });
-    let asked = asked?;
-    let total: usize = asked.iter().map(|(keys, _)| keys).sum();
-    rates.per_second.push(
-        asked
-            .iter()
-            .map(|(keys, seconds)| *keys as f64 / seconds)
-            .sum(),
-    );
+    let measured = drive(askers, &span, &Stop::default())?;
     let cpu_seconds = server.cpu_seconds()? - cpu;
+    let keys = measured.units as f64;
+    rates.per_second.push(keys / measured.seconds);
     rates
         .per_cpu_second
-        .push(total as f64 / cpu_seconds.max(CPU_SECONDS_MIN));
+        .push(keys / cpu_seconds.max(CPU_SECONDS_MIN));
     Ok(())
-}
-
-/// Batches of keys that lie far apart in the server's memory, as in real use.
-fn batches<'k>(keys: &'k [&'k str], batch: usize, number: usize) -> Vec<Vec<&'k str>> {
-    let mut places = Places::new(number as u64 + 1);
-    let one = |places: &mut Places| {
-        (0..batch)
-            .map(|_| keys[places.below(keys.len() as u64) as usize])
-            .collect()
-    };
-    (0..BATCHES).map(|_| one(&mut places)).collect()
 }

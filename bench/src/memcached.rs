@@ -3,8 +3,11 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::Instant;
 
-use crate::error::BenchError;
+use perigee_runner::BenchError;
+use perigee_runner::drive::{Step, Worker};
+
 use crate::limits::{ANSWER_DEADLINE, REPLY_BYTES_MAX};
 
 const NAME: &str = "memcached";
@@ -94,6 +97,41 @@ impl Memcached {
                 "an answer of another form than expected",
             ))
         }
+    }
+}
+
+/// One thread of multi-gets.
+#[derive(Debug)]
+pub(crate) struct MemcachedAsker {
+    connection: Memcached,
+    gets: Vec<MultiGet>,
+    keys: u64,
+    calls: usize,
+}
+
+impl MemcachedAsker {
+    /// A thread that asks for these batches in turn.
+    pub(crate) fn new(connection: Memcached, batches: &[Vec<&str>]) -> Self {
+        Self {
+            connection,
+            gets: batches.iter().map(|batch| MultiGet::new(batch)).collect(),
+            keys: batches.first().map_or(0, Vec::len) as u64,
+            calls: 0,
+        }
+    }
+}
+
+impl Worker for MemcachedAsker {
+    fn step(&mut self) -> Result<Step, BenchError> {
+        let get = &self.gets[self.calls % self.gets.len()];
+        self.calls += 1;
+        let started = Instant::now();
+        self.connection.get(get)?;
+        Ok(Step {
+            took: started.elapsed(),
+            units: self.keys,
+            corrupt: 0,
+        })
     }
 }
 

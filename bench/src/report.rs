@@ -1,4 +1,4 @@
-//! What a benchmark says: two figures, then the table they come from.
+//! What a benchmark says: its figures, then the table they come from.
 //! Invariant: text and JSON carry the same numbers.
 
 use serde_json::{Value, json};
@@ -71,7 +71,7 @@ impl Cell {
 #[derive(Debug)]
 pub(crate) struct Report {
     /// What to look at first.
-    pub(crate) figures: [Figure; 2],
+    pub(crate) figures: Vec<Figure>,
     /// Names of the columns.
     pub(crate) columns: &'static [&'static str],
     /// Rows as long as the columns.
@@ -160,7 +160,7 @@ mod tests {
             goal: Some(goal),
         };
         Report {
-            figures: [
+            figures: vec![
                 figure(0.9, Goal::AtLeast(0.8)),
                 figure(400.0, Goal::AtMost(300.0)),
             ],

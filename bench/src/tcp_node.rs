@@ -1,11 +1,15 @@
 //! The other process of `tcp-ratio`: a master, and a node that serves its segment over TCP only.
-//! Invariant: it ends when its stdin does, so it never outlives the benchmark.
+//! Invariant: its parent kills it, and the kernel does when the parent is gone, so it never outlives the benchmark.
 
-use std::io::{Read, Write, stdin, stdout};
+use std::io::{Write, stdout};
 
-use crate::cluster::{Route, open_store, start_master};
-use crate::error::BenchError;
-use crate::machine::pin_to_cpu;
+use perigee_runner::BenchError;
+use perigee_runner::cluster::{Route, serve};
+use perigee_runner::machine::pin_to_cpu;
+use perigee_runner::stop::Stop;
+
+/// What comes before the address.
+pub(crate) const READY: &str = "Cluster ready: ";
 
 /// Options of the hidden command `tcp-node`.
 #[derive(clap::Args)]
@@ -21,24 +25,22 @@ pub(crate) struct Options {
     cpu: Option<usize>,
 }
 
-/// Serves until stdin ends; the first line of stdout is the master's address.
+/// Serves until it is told to stop; its line says where the master is.
 pub(crate) fn run(options: &Options) -> Result<(), BenchError> {
     if let Some(cpu) = options.cpu {
         pin_to_cpu(cpu)?;
     }
-    let master = start_master()?;
-    let address = master.address().to_string();
-    let node = open_store(
-        &address,
+    let congestion = options.congestion.as_deref();
+    let ready = |address: &str| {
+        let mut output = stdout();
+        writeln!(output, "{READY}{address}")?;
+        output.flush()
+    };
+    serve(
         options.segment_bytes,
         Route::Tcp,
-        options.congestion.as_deref(),
-    )?;
-    writeln!(stdout(), "{address}")?;
-    stdout().flush()?;
-    let mut rest = Vec::new();
-    stdin().read_to_end(&mut rest)?;
-    node.close();
-    master.stop();
-    Ok(())
+        congestion,
+        &Stop::default(),
+        ready,
+    )
 }

@@ -286,19 +286,6 @@ fn slice() -> Vec<u8> {
 
 fn moved() -> Vec<u8> {
     let mut b = Builder::new();
-    let pieces = Some(b.create_vector(&[engine::Piece::new(4096, 64)]));
-    let arguments = engine::MoveRequestArgs {
-        direction: engine::Direction::Write,
-        epoch: 7,
-        pieces,
-        ..Default::default()
-    };
-    let root = engine::MoveRequest::create(&mut b, &arguments);
-    finished(b, root)
-}
-
-fn moved() -> Vec<u8> {
-    let mut b = Builder::new();
     let pieces = [
         engine::Piece::new(4096, 64),
         engine::Piece::new(u64::MAX, 2),

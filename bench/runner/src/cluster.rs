@@ -7,11 +7,12 @@ use perigee_service::config::{MasterConfig, Start};
 use perigee_store::{Store, StoreConfig, StoreEnvironment};
 
 use crate::error::BenchError;
+use crate::stop::Stop;
 
 /// How bytes may move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// Through a mapping of the node's memory, as between processes of one host.
+    /// Through a mapping of the node's memory where it is on this host, over TCP elsewhere.
     SharedMemory,
     /// Over TCP.
     Tcp,
@@ -61,4 +62,25 @@ pub fn open_store(
     };
     let environment = StoreEnvironment::from_variables(variables)?;
     Ok(Store::open_with(config, &environment)?)
+}
+
+/// Serves a cluster of one node for other processes until `stop`; `ready` is told the master's address.
+///
+/// # Errors
+/// The master does not start, or the node's memory is not to be had.
+pub fn serve(
+    segment_bytes: u64,
+    route: Route,
+    congestion: Option<&str>,
+    stop: &Stop,
+    ready: impl FnOnce(&str) -> std::io::Result<()>,
+) -> Result<(), BenchError> {
+    let master = start_master()?;
+    let address = master.address().to_string();
+    let node = open_store(&address, segment_bytes, route, congestion)?;
+    ready(&address)?;
+    stop.wait();
+    node.close();
+    master.stop();
+    Ok(())
 }

@@ -26,7 +26,7 @@ impl Places {
 }
 
 /// Median of values, with their range.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Spread {
     /// The middle value; the upper of the two middle ones.
     pub median: f64,

@@ -12,6 +12,9 @@ use crate::error::BenchError;
 use crate::memory_pair::MemoryPair;
 use crate::sample::Places;
 
+/// Keys removed by one call.
+const REMOVE_KEYS: usize = 4096;
+
 /// Blocks of one size against one store.
 pub struct Workload<'a> {
     store: &'a Store,
@@ -25,15 +28,32 @@ pub struct Workload<'a> {
     last: Vec<(String, usize, usize)>,
     /// Blocks put so far, for new keys.
     sequence: usize,
+    /// What all keys begin with.
+    prefix: String,
+    /// How long the cluster keeps the space of removed blocks that were read.
+    lease: Duration,
+    /// Whether a block was read since the last removal.
+    was_read: bool,
+    /// Most blocks stored at once.
+    blocks_max: usize,
 }
 
 impl<'a> Workload<'a> {
-    /// Blocks of `bytes` bytes in calls of `per_call`.
-    pub fn new(
+    /// Blocks of `bytes` bytes in calls of `per_call`, against a cluster of our own.
+    #[must_use]
+    pub fn new(store: &'a Store, pair: &'a MemoryPair, bytes: usize, per_call: usize) -> Self {
+        let lease = Duration::from_millis(LEASE_MS * 2);
+        Self::named(store, pair, bytes, per_call, ("block", lease))
+    }
+
+    /// The same against a cluster whose leases last as long as told; keys begin with the name.
+    #[must_use]
+    pub fn named(
         store: &'a Store,
         pair: &'a MemoryPair,
         bytes: usize,
         per_call: usize,
+        (prefix, lease): (&str, Duration),
     ) -> Self {
         Self {
             store,
@@ -44,12 +64,23 @@ impl<'a> Workload<'a> {
             stored: Vec::new(),
             last: Vec::new(),
             sequence: 0,
+            prefix: prefix.to_owned(),
+            lease,
+            was_read: false,
+            blocks_max: usize::MAX,
         }
     }
 
-    /// Blocks that fit a memory.
+    /// Blocks that fit a memory, or as many as are wanted.
     fn slots(&self) -> usize {
-        self.pair.bytes() / self.bytes
+        (self.pair.bytes() / self.bytes).min(self.blocks_max)
+    }
+
+    /// The same with at most so many blocks stored at once.
+    #[must_use]
+    pub fn with_at_most(mut self, blocks: usize) -> Self {
+        self.blocks_max = blocks;
+        self
     }
 
     /// Stores as many blocks as fit a memory.
@@ -67,7 +98,7 @@ impl<'a> Workload<'a> {
         }
         let chosen = self.distinct_slots();
         let keys: Vec<String> = (self.sequence..self.sequence + self.per_call)
-            .map(|number| format!("block-{}-{number}", self.bytes))
+            .map(|number| format!("{}-{}-{number}", self.prefix, self.bytes))
             .collect();
         self.sequence += self.per_call;
         let pieces: Vec<[Piece; 1]> = chosen
@@ -147,16 +178,56 @@ impl<'a> Workload<'a> {
         Ok(())
     }
 
-    /// Removes everything; returns when the space of what was read is free too.
+    /// Asks whether stored blocks exist; returns the time of the call.
+    ///
+    /// # Errors
+    /// One of them does not.
+    pub fn exist(&mut self) -> Result<Duration, BenchError> {
+        let blocks = self.stored.len() as u64;
+        let chosen: Vec<usize> = (0..self.per_call)
+            .map(|_| self.places.below(blocks) as usize)
+            .collect();
+        let keys: Vec<&str> = chosen
+            .iter()
+            .map(|at| self.stored[*at].0.as_str())
+            .collect();
+        let start = Instant::now();
+        let found = self.store.exist(&keys);
+        let took = start.elapsed();
+        for (key, found) in keys.iter().zip(found) {
+            match found {
+                Ok(true) => {}
+                Ok(false) => expect("exist", key, Err(Status::ObjectNotFound))?,
+                Err(status) => expect("exist", key, Err(status))?,
+            }
+        }
+        Ok(took)
+    }
+
+    /// Removes the blocks of this workload; returns when the space of what was read is free too.
+    ///
+    /// # Errors
+    /// The cluster refuses.
     pub fn clear(&mut self) -> Result<(), BenchError> {
-        let removed = self.store.remove_all(true).map(|_| ());
-        expect("remove_all", "everything", removed)?;
-        thread::sleep(Duration::from_millis(LEASE_MS * 2));
+        for part in self.stored.chunks(REMOVE_KEYS) {
+            let keys: Vec<&str> = part.iter().map(|(key, _)| key.as_str()).collect();
+            let outcomes = self.store.remove(&keys, true);
+            for (key, status) in keys.iter().zip(outcomes) {
+                // A block that the cluster evicted in the meantime is gone as well.
+                if status != Status::ObjectNotFound {
+                    expect("remove", key, status.ok())?;
+                }
+            }
+        }
         self.stored.clear();
+        if std::mem::take(&mut self.was_read) {
+            thread::sleep(self.lease);
+        }
         Ok(())
     }
 
-    fn read_last(&self) -> Result<Duration, BenchError> {
+    fn read_last(&mut self) -> Result<Duration, BenchError> {
+        self.was_read = true;
         let base = self.pair.buffer();
         let pieces: Vec<[Piece; 1]> = self
             .last

@@ -1,1 +1,47 @@
-//! Placeholder.
+//! The transfer engine: registered memory, batches of one-sided reads and writes, deadlines, notifies.
+//!
+//! [`TransferEngine`] is the whole surface. The invariant: no peer reads or writes outside what is registered here, on
+//! any route, and every call ends.
+
+mod arena;
+mod batch;
+mod client;
+mod counters;
+mod desk;
+mod device;
+mod engine;
+mod error;
+mod frame_buffer;
+mod herald;
+mod inbox;
+mod limits;
+mod local_name;
+mod observer;
+mod options;
+mod plan;
+mod rdma;
+mod registry;
+mod report;
+mod request;
+mod segments;
+mod server;
+mod shards;
+mod slice;
+mod tally;
+mod target;
+mod upstream;
+mod wire;
+
+pub use device::{DeviceMemory, GivenDevices};
+pub use engine::TransferEngine;
+pub use error::EngineError;
+pub use limits::{
+    ARENA_BYTES, BATCH_REQUESTS_MAX, BATCHES_MAX, MANAGED_BYTES_MAX, MANAGED_BYTES_MIN,
+    NOTIFIES_MAX, REGIONS_MAX, TRANSFER_DEADLINE, TRANSFER_DEADLINE_MIN, UNREGISTER_DEADLINE,
+};
+pub use observer::{Observer, Route, Unobserved};
+pub use options::{EngineOptions, Protocols};
+pub use rdma::GivenFabric;
+pub use registry::Location;
+pub use report::RailReport;
+pub use request::{BatchId, Direction, Notify, Request, RequestStatus, State, SubmitOptions};

@@ -1,0 +1,245 @@
+//! `perigee bench compare A B`: two reports, row by row.
+//! Invariant: a ratio whose two spreads overlap is never called a difference.
+
+use std::fs::File;
+use std::io::Read as _;
+
+use perigee_flags::{Environment, Flag, Kind, Outcome, Program};
+use serde::Serialize;
+
+use crate::command::Output;
+use crate::error::BenchError;
+use crate::limits::{REPORT_BYTES_MAX, SPREAD_PARTS_MIN};
+use crate::report::{FORMAT, Format, RateUnit, Report, Row};
+use crate::sample::Spread;
+
+mod csv;
+mod text;
+
+const FLAGS: &[Flag] = &[Flag::new(
+    "format",
+    Kind::Text,
+    "text",
+    "text for people, json or csv for programs",
+)
+.one_of(Format::WORDS)];
+
+/// The command as its settings see it.
+const COMPARE: Program = Program {
+    name: "perigee bench compare",
+    version: env!("CARGO_PKG_VERSION"),
+    summary: "two reports of one tool, row by row",
+    variable_prefix: "PERIGEE_BENCH_COMPARE_",
+    tables: &[("Compare", FLAGS)],
+};
+
+/// Examples of the help text.
+const EXAMPLES: &[&str] = &[
+    "perigee bench nic --format json > before.json",
+    "perigee bench nic --format json > after.json",
+    "perigee bench compare before.json after.json",
+];
+
+/// Runs the tool.
+pub(crate) fn run(
+    arguments: &[String],
+    environment: &Environment,
+    output: Output<'_>,
+) -> Result<(), BenchError> {
+    Ok(output(&result(arguments, environment)?)?)
+}
+
+/// The text to print.
+fn result(arguments: &[String], environment: &Environment) -> Result<String, BenchError> {
+    let is_flag = |word: &&String| word.starts_with('-');
+    let files: Vec<&String> = arguments.iter().filter(|word| !is_flag(word)).collect();
+    let flags: Vec<String> = arguments.iter().filter(is_flag).cloned().collect();
+    let settings = match COMPARE.load(&flags, environment)? {
+        Outcome::Print(text) => return Ok(crate::help::with_examples(&text, EXAMPLES)),
+        Outcome::Run(settings) => settings,
+    };
+    let [one, other] = files[..] else {
+        return Err(BenchError::conflict(format!(
+            "{} files given; write perigee bench compare BEFORE.json AFTER.json",
+            files.len()
+        )));
+    };
+    let comparison = Comparison::of(&read(one)?, &read(other)?, [one, other])?;
+    Ok(match Format::of_word(settings.text("format")) {
+        Format::Text => text::text(&comparison),
+        Format::Json => comparison.json(),
+        Format::Csv => csv::csv(&comparison),
+    })
+}
+
+fn refuse(file: &str, detail: impl Into<String>) -> BenchError {
+    BenchError::Report {
+        file: file.to_owned(),
+        detail: detail.into(),
+    }
+}
+
+fn read(file: &str) -> Result<Report, BenchError> {
+    let mut text = String::new();
+    let opened = File::open(file).map_err(|error| refuse(file, error.to_string()))?;
+    opened
+        .take(REPORT_BYTES_MAX)
+        .read_to_string(&mut text)
+        .map_err(|error| refuse(file, error.to_string()))?;
+    let advice = "make it with perigee bench nic --format json";
+    let value: serde_json::Value = serde_json::from_str(&text)
+        .map_err(|error| refuse(file, format!("Not JSON ({error}); {advice}")))?;
+    match value.get("format").and_then(serde_json::Value::as_str) {
+        Some(FORMAT) => {}
+        Some(other) => {
+            let detail = format!("Written in format {other}, {FORMAT} is read; {advice}");
+            return Err(refuse(file, detail));
+        }
+        None => {
+            return Err(refuse(
+                file,
+                format!("Not a report of a bench tool; {advice}"),
+            ));
+        }
+    }
+    serde_json::from_value(value)
+        .map_err(|error| refuse(file, format!("A damaged report ({error}); {advice}")))
+}
+
+/// One row of both reports.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Pair {
+    operation: String,
+    nic: String,
+    bytes: u64,
+    depth: u64,
+    threads: u64,
+    unit: RateUnit,
+    before: Spread,
+    after: Spread,
+    /// Median after, divided by median before.
+    ratio: f64,
+    /// The same of the 99th percentiles, where both have one.
+    p99_ratio: Option<f64>,
+    /// Some part of one run was as fast as some part of the other, or nobody can tell.
+    overlap: bool,
+    /// Both runs have enough parts to tell.
+    has_spread: bool,
+}
+
+/// Two reports side by side.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Comparison {
+    tool: String,
+    files: [String; 2],
+    rows: Vec<Pair>,
+    /// Rows that only one of them has.
+    unmatched: usize,
+    warnings: Vec<String>,
+}
+
+impl Comparison {
+    fn of(before: &Report, after: &Report, files: [&str; 2]) -> Result<Self, BenchError> {
+        if before.tool != after.tool {
+            return Err(refuse(
+                files[1],
+                format!(
+                    "Of `bench {}`, but {} is of `bench {}`; compare reports of one tool",
+                    after.tool, files[0], before.tool
+                ),
+            ));
+        }
+        let rows: Vec<Pair> = before
+            .rows
+            .iter()
+            .filter_map(|row| pair(row, after))
+            .collect();
+        if rows.is_empty() {
+            return Err(refuse(
+                files[1],
+                format!(
+                    "No row has the operation, size, depth and threads of one in {}; run both with \
+                     the same settings",
+                    files[0]
+                ),
+            ));
+        }
+        Ok(Self {
+            tool: before.tool.clone(),
+            files: files.map(str::to_owned),
+            unmatched: before.rows.len() + after.rows.len() - 2 * rows.len(),
+            rows,
+            warnings: warnings(before, after, files),
+        })
+    }
+
+    fn json(&self) -> String {
+        let value = serde_json::to_value(self)
+            .expect("a comparison holds only text, numbers and lists, which all are JSON");
+        format!("{value:#}\n")
+    }
+}
+
+fn is_same_cell(one: &Row, other: &Row) -> bool {
+    one.operation == other.operation
+        && one.nic == other.nic
+        && (one.bytes, one.depth, one.threads) == (other.bytes, other.depth, other.threads)
+        && one.rate.unit == other.rate.unit
+}
+
+fn pair(row: &Row, after: &Report) -> Option<Pair> {
+    let other = after.rows.iter().find(|other| is_same_cell(row, other))?;
+    let spread = |row: &Row| match row.rate.samples[..] {
+        [] => Spread::of(&[row.rate.average]),
+        _ => Spread::of(&row.rate.samples),
+    };
+    let (one, two) = (spread(row), spread(other));
+    let parts = row.rate.samples.len().min(other.rate.samples.len());
+    let has_spread = parts >= SPREAD_PARTS_MIN;
+    let p99 = |row: &Row| row.latency.as_ref().map(|latency| latency.p99_ns as f64);
+    Some(Pair {
+        operation: row.operation.clone(),
+        nic: row.nic.clone(),
+        bytes: row.bytes,
+        depth: row.depth,
+        threads: row.threads,
+        unit: row.rate.unit,
+        before: one,
+        after: two,
+        ratio: two.median / one.median.max(f64::MIN_POSITIVE),
+        p99_ratio: p99(row)
+            .zip(p99(other))
+            .map(|(one, two)| two / one.max(1.0)),
+        overlap: !has_spread || (one.low <= two.high && two.low <= one.high),
+        has_spread,
+    })
+}
+
+fn warnings(before: &Report, after: &Report, files: [&str; 2]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (report, file) in [before, after].into_iter().zip(files) {
+        if !report.complete {
+            warnings.push(format!("{file}: the run ended early"));
+        }
+        if report.rows.iter().any(|row| row.corrupt > 0) {
+            warnings.push(format!("{file}: wrong bytes; its figures are worthless"));
+        }
+    }
+    if before.loopback != after.loopback {
+        warnings.push("One run was on loopback, the other between two machines".to_owned());
+    }
+    for (name, one, two) in before.machine.differences(&after.machine) {
+        warnings.push(format!("{name} differs: {one} / {two}"));
+    }
+    for (name, one) in &before.settings {
+        let two = after.settings.get(name);
+        if two != Some(one) {
+            let two = two.map_or("-", String::as_str);
+            warnings.push(format!("--{name} differs: {one} / {two}"));
+        }
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests;

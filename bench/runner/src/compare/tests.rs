@@ -1,0 +1,141 @@
+//! Comparisons of fixed reports.
+
+use super::*;
+use crate::report::samples;
+
+const FILES: [&str; 2] = ["a.json", "b.json"];
+
+/// The sample report with every rate multiplied.
+fn scaled(factor: f64) -> Report {
+    let mut report = samples::nic();
+    for row in &mut report.rows {
+        row.rate.average *= factor;
+        row.rate.samples.iter_mut().for_each(|rate| *rate *= factor);
+    }
+    report
+}
+
+#[test]
+fn a_ratio_within_the_spread_is_an_overlap_and_one_outside_is_not() {
+    let before = samples::nic();
+    let near = Comparison::of(&before, &scaled(1.1), FILES).unwrap();
+    assert!(
+        near.rows
+            .iter()
+            .all(|row| row.overlap && (row.ratio - 1.1).abs() < 1e-9)
+    );
+    let far = Comparison::of(&before, &scaled(2.0), FILES).unwrap();
+    assert!(far.rows.iter().all(|row| !row.overlap));
+    assert!(text::text(&far).contains("faster"));
+    assert!(text::text(&near).contains("overlap"));
+}
+
+#[test]
+fn runs_too_short_for_a_spread_are_never_called_different() {
+    let (mut one, mut two) = (samples::nic(), scaled(9.0));
+    for row in one.rows.iter_mut().chain(&mut two.rows) {
+        row.rate.samples.truncate(1);
+    }
+    let comparison = Comparison::of(&one, &two, FILES).unwrap();
+    assert!(
+        comparison
+            .rows
+            .iter()
+            .all(|row| row.overlap && !row.has_spread)
+    );
+    assert!(text::text(&comparison).contains("too short"));
+}
+
+#[test]
+fn reports_of_two_tools_are_refused() {
+    let error = Comparison::of(&samples::nic(), &samples::master(), FILES).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("b.json") && text.contains("`bench master`"),
+        "{text}"
+    );
+    assert_eq!(error.exit_code(), 2);
+}
+
+#[test]
+fn reports_without_a_common_row_are_refused() {
+    let mut other = samples::nic();
+    other.rows.iter_mut().for_each(|row| row.depth = 99);
+    let text = Comparison::of(&samples::nic(), &other, FILES)
+        .unwrap_err()
+        .to_string();
+    assert!(text.contains("same settings"), "{text}");
+}
+
+#[test]
+fn what_differs_between_the_runs_is_said() {
+    let mut other = samples::nic();
+    other.machine.governor = "powersave".to_owned();
+    other.complete = false;
+    other
+        .settings
+        .insert("transport".to_owned(), "tcp".to_owned());
+    other.rows.pop();
+    let comparison = Comparison::of(&samples::nic(), &other, FILES).unwrap();
+    let text = text::text(&comparison);
+    for part in [
+        "governor differs: performance / powersave",
+        "b.json: the run ended early",
+        "--transport differs: rdma / tcp",
+        "1 rows are in one file only",
+    ] {
+        assert!(text.contains(part), "{part:?} is missing in\n{text}");
+    }
+}
+
+#[test]
+fn the_table_fits_80_columns_and_csv_lines_have_all_fields() {
+    let comparison = Comparison::of(&samples::nic(), &scaled(1.1), FILES).unwrap();
+    for line in text::text(&comparison).lines() {
+        assert!(line.len() <= 80, "{line}");
+    }
+    let csv = csv::csv(&comparison);
+    let counts: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
+    assert!(counts.iter().all(|count| *count == counts[0]), "{counts:?}");
+    let json: serde_json::Value = comparison.json().parse().unwrap();
+    assert_eq!(json["rows"][0]["overlap"], true);
+}
+
+fn outcome(texts: [&str; 2]) -> Result<String, BenchError> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_string_lossy().into_owned()
+    };
+    let files = [file("a.json", texts[0]), file("b.json", texts[1])];
+    result(&files, &Environment::of(&[]))
+}
+
+#[test]
+fn files_that_are_no_reports_are_refused_by_name() {
+    let good = samples::nic().json();
+    assert!(outcome([&good, &good]).unwrap().contains("overlap"));
+    let old = good.replace(FORMAT, "perigee-bench-0");
+    for (text, part) in [
+        ("", "Not JSON"),
+        ("{}", "Not a report"),
+        ("[1]", "Not a report"),
+        (old.as_str(), "perigee-bench-0"),
+        (r#"{"format": "perigee-bench-1"}"#, "damaged"),
+    ] {
+        let error = outcome([&good, text]).unwrap_err();
+        let message = error.to_string();
+        assert!(
+            message.contains("b.json") && message.contains(part),
+            "{message}"
+        );
+        assert_eq!(error.exit_code(), 2);
+    }
+    let missing = result(&["a".to_owned(), "b".to_owned()], &Environment::of(&[]));
+    assert_eq!(missing.unwrap_err().exit_code(), 2);
+    let one = result(&["a".to_owned()], &Environment::of(&[]))
+        .unwrap_err()
+        .to_string();
+    assert!(one.contains("BEFORE.json AFTER.json"), "{one}");
+}

@@ -1,0 +1,89 @@
+//! A comparison for people. Invariant: no line of the table passes 80 columns while names are short.
+
+use std::fmt::Write as _;
+
+use super::{Comparison, Pair};
+use crate::report::{RateUnit, bytes_text};
+use crate::sample::Spread;
+
+/// Everything.
+pub(super) fn text(comparison: &Comparison) -> String {
+    let mut text = format!(
+        "before: {}\nafter:  {}\n\n",
+        comparison.files[0], comparison.files[1]
+    );
+    let header = ["what", "before", "after", "ratio", "p99", ""].map(str::to_owned);
+    let mut lines = vec![header];
+    lines.extend(comparison.rows.iter().map(cells));
+    let width = |at: usize| lines.iter().map(|line| line[at].len()).max().unwrap_or(0);
+    let widths: [usize; 5] = std::array::from_fn(width);
+    for line in &lines {
+        let mut row = format!("{:<width$}", line[0], width = widths[0]);
+        for (cell, width) in line[1..5].iter().zip(&widths[1..]) {
+            let _ = write!(row, "  {cell:>width$}");
+        }
+        let _ = write!(row, "  {}", line[5]);
+        let _ = writeln!(text, "{}", row.trim_end());
+    }
+    let _ = writeln!(
+        text,
+        "\nrate of {} parts: median (lowest..highest); ratio = after / before",
+        unit(&comparison.rows)
+    );
+    if comparison.unmatched > 0 {
+        let _ = writeln!(text, "{} rows are in one file only", comparison.unmatched);
+    }
+    for warning in &comparison.warnings {
+        let _ = writeln!(text, "warning: {warning}");
+    }
+    text
+}
+
+fn unit(rows: &[Pair]) -> &'static str {
+    match rows.first().map(|row| row.unit) {
+        Some(RateUnit::KeysPerSecond) => "M keys/s,",
+        _ => "GB/s,",
+    }
+}
+
+fn cells(row: &Pair) -> [String; 6] {
+    let size = match row.unit {
+        RateUnit::BytesPerSecond => bytes_text(row.bytes),
+        RateUnit::KeysPerSecond => format!("{} keys", row.depth),
+    };
+    let nic = if row.nic == crate::report::TOTAL {
+        String::new()
+    } else {
+        format!(" {}", row.nic)
+    };
+    let verdict = match (row.overlap, row.ratio >= 1.0) {
+        _ if !row.has_spread => "too short",
+        (true, _) => "overlap",
+        (false, true) => "faster",
+        (false, false) => "slower",
+    };
+    [
+        format!("{} {size}{nic}", row.operation),
+        spread_text(row.unit, row.before),
+        spread_text(row.unit, row.after),
+        format!("{:.3}", row.ratio),
+        row.p99_ratio
+            .map_or("-".to_owned(), |ratio| format!("{ratio:.3}")),
+        verdict.to_owned(),
+    ]
+}
+
+fn spread_text(unit: RateUnit, spread: Spread) -> String {
+    let per = match unit {
+        RateUnit::BytesPerSecond => 1e9,
+        RateUnit::KeysPerSecond => 1e6,
+    };
+    let shown = |rate: f64| rate / per;
+    let digits = if shown(spread.median) >= 10.0 { 1 } else { 2 };
+    format!(
+        "{:.digits$} ({:.digits$}..{:.digits$})",
+        shown(spread.median),
+        shown(spread.low),
+        shown(spread.high)
+    )
+}

@@ -1,0 +1,63 @@
+//! Bounds and sizes of the bench tools.
+//! Invariant: everything that waits, retries or grows has its bound here.
+
+use std::time::Duration;
+
+/// How long to wait for a started program.
+pub const START_DEADLINE: Duration = Duration::from_secs(20);
+/// Pause between looks at something that is not ready.
+pub const POLL: Duration = Duration::from_millis(20);
+
+/// Load before the clock starts: connections are made, pages are touched.
+pub(crate) const WARM_UP: Duration = Duration::from_millis(200);
+/// Parts of a row's time whose rates are kept, for the spread.
+pub(crate) const SAMPLES_PER_ROW: u32 = 20;
+/// Shortest of these parts; shorter ones would show the scheduler rather than the load.
+pub(crate) const SAMPLE_MIN: Duration = Duration::from_millis(20);
+/// Longest of these parts.
+pub(crate) const SAMPLE_MAX: Duration = Duration::from_secs(1);
+/// Most rates kept of one row; a longer run keeps the first.
+pub(crate) const SAMPLES_MAX: usize = 4096;
+/// Longest latency a histogram tells apart; longer ones count as this.
+pub(crate) const LATENCY_NS_MAX: u64 = 600_000_000_000;
+/// Significant digits of a latency.
+pub(crate) const LATENCY_DIGITS: u8 = 3;
+
+/// Largest report that is read.
+pub(crate) const REPORT_BYTES_MAX: u64 = 64 << 20;
+/// Most operations in flight per thread.
+pub(crate) const DEPTH_MAX: i128 = 1024;
+/// Most threads of a load.
+pub(crate) const THREADS_MAX: i128 = 256;
+/// Longest time per row, in milliseconds.
+pub(crate) const DURATION_MS_MAX: i128 = 24 * 3600 * 1000;
+/// Most operations per row.
+pub(crate) const ITERATIONS_MAX: i128 = 1 << 40;
+/// Largest buffer, in bytes.
+pub(crate) const BUFFER_BYTES_MAX: i128 = 1 << 40;
+/// Sizes of `--all`, in bytes: each twice the one before.
+pub(crate) const SWEEP_BYTES: (u64, u64) = (4 << 10, 64 << 20);
+/// A network card slower than this share of the median gets a warning.
+pub(crate) const LAGGING_SHARE: f64 = 0.5;
+/// How much longer than its deadline a batch is waited for.
+pub(crate) const WAIT_MARGIN: Duration = Duration::from_secs(2);
+/// Load average, as a share of the CPUs, from which a report warns that the machine is busy.
+pub(crate) const BUSY_LOAD_SHARE: f64 = 0.5;
+/// Most blocks of a batch.
+pub(crate) const BATCH_MAX: i128 = 1 << 20;
+/// Most digits behind the point.
+pub(crate) const PRECISION_MAX: i128 = 12;
+/// Longest time for one batch of `transfer_engine_bench`.
+pub(crate) const TRANSFER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Most keys of a call.
+pub(crate) const KEYS_PER_CALL_MAX: i128 = 16_384;
+/// Most keys that a master of our own is given.
+pub(crate) const KEYS_MAX: i128 = 100_000_000;
+/// Most blocks of one request of a trace: more than any model's context.
+pub(crate) const BLOCKS_PER_REQUEST_MAX: usize = 65_536;
+/// Longest line of a trace.
+pub(crate) const TRACE_LINE_BYTES_MAX: usize = 4 << 20;
+/// Parts of a row below which its spread says nothing.
+pub(crate) const SPREAD_PARTS_MIN: usize = 3;
+/// Calls' worth of blocks that `bench store` keeps stored per thread.
+pub(crate) const STORED_CALLS_MAX: usize = 1024;

@@ -1,0 +1,72 @@
+//! What a load asks of a transfer engine. Invariant: it is the only seam between loads and the engine, so
+//! tests can put plain memory behind it.
+
+use crate::error::BenchError;
+
+/// Which way bytes go, seen from the load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// To the target.
+    Write,
+    /// From the target.
+    Read,
+}
+
+/// One piece of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Move {
+    /// Which way.
+    pub way: Way,
+    /// Address in this process.
+    pub local: u64,
+    /// Offset from the start of the target's buffer.
+    pub remote: u64,
+    /// Length.
+    pub bytes: u64,
+}
+
+/// A batch in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ticket(pub u64);
+
+/// Bytes that went through one network card or route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CardCount {
+    /// Name of the card or route.
+    pub name: String,
+    /// Bytes both ways since the mover was made.
+    pub bytes: u64,
+    /// Operations since then.
+    pub operations: u64,
+}
+
+/// Moves bytes between this process and one target.
+pub trait Mover: Send + Sync {
+    /// Starts a batch.
+    ///
+    /// # Errors
+    /// It is refused.
+    fn submit(&self, moves: &[Move]) -> Result<Ticket, BenchError>;
+    /// Waits until every piece of a batch has arrived, at most the deadline of the mover.
+    ///
+    /// # Errors
+    /// It failed or took too long.
+    fn wait(&self, ticket: Ticket) -> Result<(), BenchError>;
+    /// Moves one piece and waits, on this thread where the mover can.
+    ///
+    /// # Errors
+    /// It failed or took too long.
+    fn transfer(&self, piece: &Move) -> Result<(), BenchError>;
+    /// What each network card moved so far.
+    fn cards(&self) -> Vec<CardCount>;
+    /// Whether the target still lives, for movers whose moves cannot fail.
+    ///
+    /// # Errors
+    /// It does not.
+    fn check_peer(&self) -> Result<(), BenchError> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod memory;

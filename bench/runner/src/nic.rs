@@ -1,0 +1,228 @@
+//! `perigee bench nic`: bandwidth and latency between two ends, over TCP, RDMA or shared memory.
+//! Invariant: a run in which both ends are on this machine says so.
+
+use perigee_engine::EngineOptions;
+use perigee_flags::{Environment, Outcome};
+use perigee_topology::{Roots, Selection, Topology};
+
+use crate::command::Output;
+use crate::companion::Companion;
+use crate::engine_end::EngineEnd;
+use crate::error::BenchError;
+use crate::facts::Machine;
+use crate::report::Report;
+use crate::stop::Stop;
+use settings::{EXAMPLES, NIC, NicSettings, Role};
+use shared_memory::{SharedMover, SharedTarget};
+
+mod address;
+mod cards;
+mod initiator;
+mod settings;
+mod shared_memory;
+
+/// What a target prints before its name.
+const READY: &str = "Target ready: ";
+const SHM: &str = "shm";
+const RDMA: &str = "rdma";
+
+/// Runs the tool.
+pub(crate) fn run(
+    arguments: &[String],
+    environment: &Environment,
+    output: Output<'_>,
+) -> Result<(), BenchError> {
+    let settings = match NIC.load(arguments, environment)? {
+        Outcome::Print(text) => return Ok(output(&crate::help::with_examples(&text, EXAMPLES))?),
+        Outcome::Run(settings) => settings,
+    };
+    for warning in settings.warnings() {
+        eprintln!("warning: {warning}");
+    }
+    let settings = NicSettings::of(&settings)?;
+    check_devices(&settings)?;
+    let stop = Stop::on_signals()?;
+    match settings.role {
+        Role::Target => target(&settings, &stop, output),
+        Role::Initiator => measure(&settings, &settings.peer, &stop, output),
+        Role::Loopback => {
+            let companion = Companion::start(&target_arguments(&settings), READY)?;
+            measure(&settings, companion.ready(), &stop, output)
+        }
+    }
+}
+
+/// How the other end of a loopback run is started.
+fn target_arguments(settings: &NicSettings) -> Vec<String> {
+    let mut words = vec![
+        "bench".to_owned(),
+        "nic".to_owned(),
+        "--role=target".to_owned(),
+    ];
+    let pairs = [
+        ("name", "127.0.0.1"),
+        ("metadata", settings.metadata.as_str()),
+        ("transport", settings.transport.as_str()),
+        ("device", settings.device.as_str()),
+    ];
+    words.extend(pairs.map(|(name, value)| format!("--{name}={value}")));
+    words.push(format!("--buffer={}", settings.buffer_bytes));
+    words
+}
+
+fn options(settings: &NicSettings, default_name: &str) -> Result<EngineOptions, BenchError> {
+    let name = if settings.name.is_empty() {
+        default_name
+    } else {
+        &settings.name
+    };
+    let protocol = match settings.transport.as_str() {
+        "auto" => "",
+        protocol => protocol,
+    };
+    let metadata = &settings.metadata;
+    Ok(EngineOptions::new(
+        name,
+        metadata,
+        protocol,
+        &settings.device,
+    )?)
+}
+
+/// Refuses devices that this machine does not have, before anything is started.
+fn check_devices(settings: &NicSettings) -> Result<(), BenchError> {
+    if settings.device.is_empty() {
+        return Ok(());
+    }
+    let variable = |name: &str| std::env::var(name).ok();
+    let selection = Selection::new(&settings.device, None, &variable)?;
+    let topology = Topology::discover(&Roots::system());
+    let unknown = topology.unknown_devices(&selection);
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let known: Vec<&str> = topology
+        .rdma
+        .iter()
+        .map(|device| device.name.as_str())
+        .collect();
+    Err(BenchError::conflict(format!(
+        "No RDMA device {}; this machine has {}",
+        unknown.join(", "),
+        if known.is_empty() {
+            "none".to_owned()
+        } else {
+            known.join(", ")
+        }
+    )))
+}
+
+fn no_rdma() -> BenchError {
+    BenchError::conflict(
+        "No RDMA device works on this machine; perigee topology --explain says why, --transport tcp \
+         needs none",
+    )
+}
+
+/// Serves until a signal comes.
+fn target(settings: &NicSettings, stop: &Stop, output: Output<'_>) -> Result<(), BenchError> {
+    if settings.transport == SHM {
+        let name = format!("perigee-bench-{}", std::process::id());
+        let target = SharedTarget::start(&name, settings.buffer_bytes)?;
+        output(&ready_text(&name, settings))?;
+        return target.serve(stop);
+    }
+    let options = options(settings, &address::towards(""))?;
+    let end = EngineEnd::start(options, settings.buffer_bytes)?;
+    output(&ready_text(&end.name(), settings))?;
+    stop.wait();
+    Ok(())
+}
+
+fn ready_text(name: &str, settings: &NicSettings) -> String {
+    let mut command = format!("perigee bench nic --role initiator --peer {name}");
+    for (flag, value, default) in [
+        ("metadata", settings.metadata.as_str(), "P2PHANDSHAKE"),
+        ("transport", settings.transport.as_str(), "auto"),
+    ] {
+        if value != default {
+            command.push_str(&format!(" --{flag} {value}"));
+        }
+    }
+    format!(
+        "{READY}{name}\nOn the other machine: {command} --buffer {}\n",
+        settings.buffer_bytes
+    )
+}
+
+/// Takes all rows against a target and prints the report, whole or not.
+fn measure(
+    settings: &NicSettings,
+    peer: &str,
+    stop: &Stop,
+    output: Output<'_>,
+) -> Result<(), BenchError> {
+    let mut report = Report::begin("nic", Machine::here(), settings.echo());
+    report.loopback = is_this_machine(settings.role, peer);
+    report.notes.push(
+        "closed loop: each thread keeps its operations in flight and waits for the oldest"
+            .to_owned(),
+    );
+    if settings.verify {
+        report.notes.push(
+            "every byte was compared; bandwidth and the latency of what was in flight include that"
+                .to_owned(),
+        );
+    }
+    let outcome = take(settings, peer, stop, &mut report);
+    report.figures = initiator::figures(&report.rows);
+    report.end(&outcome);
+    output(&report.print(settings.format, settings.unit))?;
+    outcome
+}
+
+fn take(
+    settings: &NicSettings,
+    peer: &str,
+    stop: &Stop,
+    report: &mut Report,
+) -> Result<(), BenchError> {
+    if settings.transport == SHM {
+        let mover = SharedMover::connect(peer, settings.buffer_bytes)?;
+        return initiator::take_rows(&mover, mover.address(), settings, stop, report);
+    }
+    let options = options(settings, &address::towards(peer))?;
+    let end = EngineEnd::start(options, settings.buffer_bytes)?;
+    if settings.transport == RDMA && !end.has_rdma() {
+        return Err(no_rdma());
+    }
+    let mover = end.towards(peer, settings.timeout)?;
+    initiator::take_rows(&mover, end.address(), settings, stop, report)
+}
+
+/// Whether bytes to `peer` never leave this machine.
+fn is_this_machine(role: Role, peer: &str) -> bool {
+    let host = peer.rsplit_once(':').map_or(peer, |(host, _)| host);
+    let host = host.trim_matches(['[', ']']);
+    let is_local = host.parse::<std::net::IpAddr>().is_ok_and(|address| {
+        // An address that can be bound is one of ours.
+        address.is_loopback() || std::net::UdpSocket::bind((address, 0)).is_ok()
+    });
+    role == Role::Loopback || host == "localhost" || host.starts_with("perigee-bench-") || is_local
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_addresses_are_loopback_and_others_are_not() {
+        for peer in ["127.0.0.1:1", "[::1]:1", "localhost", "perigee-bench-7"] {
+            assert!(is_this_machine(Role::Initiator, peer), "{peer}");
+        }
+        for peer in ["192.0.2.1:1", "node7", "node7:12345"] {
+            assert!(!is_this_machine(Role::Initiator, peer), "{peer}");
+        }
+        assert!(is_this_machine(Role::Loopback, "node7"));
+    }
+}

@@ -1,0 +1,264 @@
+//! Settings of `perigee bench nic`. Invariant: what this accepts can be run; sizes, threads and depth fit the buffer.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use perigee_flags::{Flag, Kind, Program, Settings};
+
+use crate::drive::Span;
+use crate::error::BenchError;
+use crate::limits::{
+    BUFFER_BYTES_MAX, DEPTH_MAX, DURATION_MS_MAX, ITERATIONS_MAX, SWEEP_BYTES, THREADS_MAX,
+};
+use crate::report::{BandwidthUnit, Format, bytes_text};
+
+const WHO: &[Flag] = &[
+    Flag::new(
+        "role",
+        Kind::Text,
+        "loopback",
+        "initiator, target, or loopback: both on this machine",
+    )
+    .one_of(&["loopback", "initiator", "target"]),
+    Flag::new(
+        "peer",
+        Kind::Text,
+        "",
+        "Name of the target, as the target prints it",
+    ),
+    Flag::new(
+        "name",
+        Kind::Text,
+        "",
+        "Own name or address; chosen if empty",
+    ),
+    Flag::new(
+        "metadata",
+        Kind::Text,
+        "P2PHANDSHAKE",
+        "P2PHANDSHAKE, http://, etcd:// or redis:// address",
+    ),
+    Flag::new("transport", Kind::Text, "auto", "auto, tcp, rdma or shm").one_of(TRANSPORTS),
+    Flag::new(
+        "device",
+        Kind::Text,
+        "",
+        "RDMA devices, separated by commas; all if empty",
+    ),
+    Flag::new(
+        "buffer",
+        Kind::SizeBytes,
+        "256MiB",
+        "Memory on each end, the same on both",
+    )
+    .within(1, BUFFER_BYTES_MAX),
+];
+
+const LOAD: &[Flag] = &[
+    Flag::new(
+        "operation",
+        Kind::Text,
+        "both",
+        "write, read, mixed (in turn), or both: first all writes, then all reads",
+    )
+    .one_of(&["both", "write", "read", "mixed"]),
+    Flag::new("size", Kind::SizeBytes, "1MiB", "Bytes per operation").within(1, BUFFER_BYTES_MAX),
+    Flag::new(
+        "all",
+        Kind::Bool,
+        "false",
+        "All sizes from 4 KiB to 64 MiB, each twice the last",
+    ),
+    Flag::new("depth", Kind::Int64, "4", "Operations in flight per thread").within(1, DEPTH_MAX),
+    Flag::new("threads", Kind::Int64, "1", "Threads that submit").within(1, THREADS_MAX),
+    Flag::new("duration", Kind::DurationMs, "2s", "Time per row").within(1, DURATION_MS_MAX),
+    Flag::new(
+        "iterations",
+        Kind::Int64,
+        "0",
+        "Operations per row instead of a time; 0 is by time",
+    )
+    .within(0, ITERATIONS_MAX),
+    Flag::new(
+        "verify",
+        Kind::Bool,
+        "false",
+        "Compare every byte; lowers the bandwidth",
+    ),
+    Flag::new(
+        "timeout",
+        Kind::DurationMs,
+        "10s",
+        "Longest time for one operation",
+    )
+    .within(100, DURATION_MS_MAX),
+];
+
+const OUTPUT: &[Flag] = &[
+    Flag::new("format", Kind::Text, "text", "text, json or csv").one_of(Format::WORDS),
+    Flag::new(
+        "progress",
+        Kind::Bool,
+        "false",
+        "Name each row on standard error, as on a terminal",
+    ),
+    Flag::new(
+        "unit",
+        Kind::Text,
+        "GB",
+        "Unit of text: GB, GiB, Gb, MB, MiB, Mb, KB, KiB or Kb",
+    )
+    .one_of(BandwidthUnit::WORDS),
+];
+
+const TRANSPORTS: &[&str] = &["auto", "tcp", "rdma", "shm"];
+
+/// The command as its settings see it.
+pub(super) const NIC: Program = Program {
+    name: "perigee bench nic",
+    version: env!("CARGO_PKG_VERSION"),
+    summary: "bandwidth and latency between two machines, or of this one",
+    variable_prefix: "PERIGEE_BENCH_NIC_",
+    tables: &[("Ends", WHO), ("Load", LOAD), ("Output", OUTPUT)],
+};
+
+/// Examples of the help text.
+pub(super) const EXAMPLES: &[&str] = &[
+    "perigee bench nic                              # loopback, 1 MiB",
+    "perigee bench nic --role target                # on one machine; prints its name",
+    "perigee bench nic --role initiator --peer NAME --all   # on the other",
+    "perigee bench nic --transport rdma --device mlx5_0,mlx5_1 --unit Gb ...",
+    "perigee bench nic --format json > run.json     # for perigee bench compare",
+];
+
+/// Which end this process is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Loopback,
+    Initiator,
+    Target,
+}
+
+/// The settings of one run.
+#[derive(Debug, Clone)]
+pub(super) struct NicSettings {
+    pub(super) role: Role,
+    pub(super) peer: String,
+    pub(super) name: String,
+    pub(super) metadata: String,
+    pub(super) transport: String,
+    pub(super) device: String,
+    pub(super) buffer_bytes: u64,
+    pub(super) operations: Vec<&'static str>,
+    pub(super) sizes: Vec<u64>,
+    pub(super) depth: u64,
+    pub(super) threads: u64,
+    pub(super) span: Span,
+    pub(super) verify: bool,
+    pub(super) timeout: Duration,
+    pub(super) progress: bool,
+    pub(super) format: Format,
+    pub(super) unit: BandwidthUnit,
+}
+
+impl NicSettings {
+    /// Of the values of the flags.
+    pub(super) fn of(settings: &Settings) -> Result<Self, BenchError> {
+        let millis = |name| Duration::from_millis(settings.integer(name));
+        let read = Self {
+            role: match settings.text("role") {
+                "initiator" => Role::Initiator,
+                "target" => Role::Target,
+                _ => Role::Loopback,
+            },
+            peer: settings.text("peer").to_owned(),
+            name: settings.text("name").to_owned(),
+            metadata: settings.text("metadata").to_owned(),
+            transport: settings.text("transport").to_owned(),
+            device: settings.text("device").to_owned(),
+            buffer_bytes: settings.integer("buffer"),
+            operations: match settings.text("operation") {
+                "write" => vec!["write"],
+                "read" => vec!["read"],
+                "mixed" => vec!["mixed"],
+                _ => vec!["write", "read"],
+            },
+            sizes: if settings.bool("all") {
+                sweep()
+            } else {
+                vec![settings.integer("size")]
+            },
+            depth: settings.integer("depth"),
+            threads: settings.integer("threads"),
+            span: Span::of(millis("duration"), settings.integer("iterations")),
+            verify: settings.bool("verify"),
+            timeout: millis("timeout"),
+            progress: settings.bool("progress"),
+            format: Format::of_word(settings.text("format")),
+            unit: settings.text("unit").parse().unwrap_or_default(),
+        };
+        read.check(settings)?;
+        Ok(read)
+    }
+
+    fn check(&self, settings: &Settings) -> Result<(), BenchError> {
+        if self.role == Role::Initiator && self.peer.is_empty() {
+            return Err(BenchError::conflict(
+                "An initiator needs a target: start perigee bench nic --role target on the other \
+                 machine and pass the name it prints as --peer",
+            ));
+        }
+        if self.role == Role::Loopback && !self.peer.is_empty() {
+            return Err(BenchError::conflict(
+                "--peer names a target on another machine; pass --role initiator too",
+            ));
+        }
+        if settings.bool("all") && settings.is_given("size") {
+            return Err(BenchError::conflict("Give --all or --size, not both"));
+        }
+        let largest = self.sizes.iter().copied().max().unwrap_or(0);
+        let needed = largest
+            .saturating_mul(self.depth)
+            .saturating_mul(self.threads);
+        if self.role != Role::Target && needed > self.buffer_bytes {
+            return Err(BenchError::conflict(format!(
+                "{} x {} in flight x {} threads do not fit a buffer of {}; pass --buffer {} on both \
+                 ends",
+                bytes_text(largest),
+                self.depth,
+                self.threads,
+                bytes_text(self.buffer_bytes),
+                bytes_text(needed).replace(' ', "")
+            )));
+        }
+        Ok(())
+    }
+
+    /// What the report says of the settings.
+    pub(super) fn echo(&self) -> BTreeMap<String, String> {
+        let pairs = [
+            ("transport", self.transport.clone()),
+            ("device", self.device.clone()),
+            ("metadata", self.metadata.clone()),
+            ("peer", self.peer.clone()),
+            ("buffer", bytes_text(self.buffer_bytes)),
+            ("duration", format!("{}ms", self.span.duration.as_millis())),
+            ("iterations", self.span.iterations.to_string()),
+            ("verify", self.verify.to_string()),
+        ];
+        let owned = pairs.map(|(name, value)| (name.to_owned(), value));
+        owned
+            .into_iter()
+            .filter(|(_, value)| !value.is_empty())
+            .collect()
+    }
+}
+
+fn sweep() -> Vec<u64> {
+    let (first, last) = SWEEP_BYTES;
+    let next = |bytes: &u64| Some(bytes * 2).filter(|next| *next <= last);
+    std::iter::successors(Some(first), next).collect()
+}
+
+#[cfg(test)]
+mod tests;

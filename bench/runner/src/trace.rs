@@ -1,0 +1,179 @@
+//! `perigee bench trace`: replay of a request trace through the store's client.
+//! Invariant: every byte that is read is compared, and a block counts as a hit only in an unbroken prefix.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use perigee_flags::{Environment, Outcome};
+use perigee_store::Store;
+
+use crate::cluster::open_store;
+use crate::command::Output;
+use crate::drive::{Measured, Span, drive};
+use crate::error::BenchError;
+use crate::facts::Machine;
+use crate::report::{Cell, Figure, FigureUnit, Rate, RateUnit, Report, Row, TOTAL};
+use crate::stop::Stop;
+use crate::store::{SEGMENT_POOLS, cluster};
+use record::read_trace;
+use replay::{Calls, Replayer, Tally};
+use settings::{EXAMPLES, TRACE, TraceSettings};
+
+mod record;
+mod replay;
+mod settings;
+
+/// Keys removed by one call.
+const REMOVE_KEYS: usize = 4096;
+
+/// Runs the tool.
+pub(crate) fn run(
+    arguments: &[String],
+    environment: &Environment,
+    output: Output<'_>,
+) -> Result<(), BenchError> {
+    let settings = match TRACE.load(arguments, environment)? {
+        Outcome::Print(text) => return Ok(output(&crate::help::with_examples(&text, EXAMPLES))?),
+        Outcome::Run(settings) => settings,
+    };
+    let settings = TraceSettings::of(&settings)?;
+    let requests = read_trace(Path::new(&settings.trace), settings.requests)?;
+    let stop = Stop::on_signals()?;
+    let mut report = Report::begin("trace", Machine::here(), settings.echo());
+    report.notes.push(
+        "request: exist, get of the cached prefix, put of the rest, without making and comparing bytes"
+            .to_owned(),
+    );
+    report.notes.push(
+        "bandwidth of get and put: bytes by the time in these calls; of request: by the wall time"
+            .to_owned(),
+    );
+    let outcome = measure(&settings, &requests, &stop, &mut report);
+    report.end(&outcome);
+    output(&report.print(settings.format, settings.unit))?;
+    outcome
+}
+
+fn measure(
+    settings: &TraceSettings,
+    requests: &[Vec<u64>],
+    stop: &Stop,
+    report: &mut Report,
+) -> Result<(), BenchError> {
+    let (master, companion) = cluster(
+        &settings.master,
+        settings.pool_bytes / SEGMENT_POOLS,
+        &settings.route,
+    )?;
+    report.loopback = companion.is_some();
+    let client = open_store(&master, 0, settings.route(), None)?;
+    let name = format!(
+        "trace-{:016x}",
+        getrandom::u64().map_err(std::io::Error::other)?
+    );
+    let longest = requests.iter().map(Vec::len).max().unwrap_or(0);
+    let mut replayers = (0..settings.threads)
+        .map(|thread| {
+            let share: Vec<&[u64]> = requests
+                .iter()
+                .skip(thread)
+                .step_by(settings.threads)
+                .map(Vec::as_slice)
+                .collect();
+            Replayer::new(&client, share, &name, settings.block_bytes, longest)
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    let span = Span {
+        warm_up: Duration::ZERO,
+        duration: Duration::MAX,
+        iterations: 0,
+    };
+    let measured = drive(&mut replayers, &span, stop);
+    let tally = replayers.iter().fold(Tally::default(), Tally::and);
+    if companion.is_none() {
+        remove(&client, requests, &name);
+    }
+    client.close();
+    fill(settings, &measured?, &tally, report);
+    if tally.corrupt > 0 {
+        let key = format!("{} of {} blocks", tally.corrupt, tally.blocks);
+        return Err(BenchError::Corrupt { key });
+    }
+    Ok(())
+}
+
+/// Removes what the replay stored. What cannot be removed will be evicted.
+fn remove(client: &Store, requests: &[Vec<u64>], name: &str) {
+    let blocks: BTreeSet<u64> = requests.iter().flatten().copied().collect();
+    let keys: Vec<String> = blocks
+        .iter()
+        .map(|block| replay::key(name, *block))
+        .collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    for part in keys.chunks(REMOVE_KEYS) {
+        client.remove(part, true);
+    }
+}
+
+fn fill(settings: &TraceSettings, measured: &Measured, tally: &Tally, report: &mut Report) {
+    let cell = |operation, unit| Cell {
+        operation,
+        bytes: settings.block_bytes,
+        depth: 1,
+        threads: settings.threads as u64,
+        unit,
+    };
+    let request = Row::total(&cell("request", RateUnit::BytesPerSecond), measured);
+    let latency = request.latency.as_ref();
+    let figure = |name: &str, value, unit| Figure {
+        name: name.to_owned(),
+        value,
+        unit,
+    };
+    let nanos = |pick: fn(&crate::latency::Latency) -> u64| latency.map_or(0, pick) as f64;
+    report.figures = vec![
+        figure("hit rate", tally.hit_rate(), FigureUnit::Share),
+        figure("moved", request.rate.average, FigureUnit::BytesPerSecond),
+        figure("request, p50", nanos(|l| l.p50_ns), FigureUnit::Nanoseconds),
+        figure("request, p99", nanos(|l| l.p99_ns), FigureUnit::Nanoseconds),
+        figure("corrupt blocks", tally.corrupt as f64, FigureUnit::Count),
+        figure(
+            "blocks lost or refused",
+            tally.failed as f64,
+            FigureUnit::Count,
+        ),
+    ];
+    report.rows.push(request);
+    for (operation, calls) in [("get", &tally.get), ("put", &tally.put)] {
+        report
+            .rows
+            .push(calls_row(&cell(operation, RateUnit::BytesPerSecond), calls));
+    }
+}
+
+/// Calls of one kind: units by the time that threads spent in them.
+fn calls_row(cell: &Cell<'_>, calls: &Calls) -> Row {
+    let seconds = calls.time.as_secs_f64().max(1e-9);
+    let average = calls.bytes as f64 / seconds;
+    let latency = calls.latency.summary();
+    let iterations = latency.as_ref().map_or(0, |latency| latency.count);
+    Row {
+        operation: cell.operation.to_owned(),
+        nic: TOTAL.to_owned(),
+        bytes: cell.bytes,
+        depth: cell.depth,
+        threads: cell.threads,
+        iterations,
+        seconds,
+        operations_per_second: iterations as f64 / seconds,
+        rate: Rate {
+            unit: cell.unit,
+            peak: average,
+            average,
+            samples: Vec::new(),
+        },
+        latency,
+        corrupt: 0,
+    }
+}

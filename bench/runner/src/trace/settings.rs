@@ -1,0 +1,140 @@
+//! Settings of `perigee bench trace`. Invariant: a run without a trace says where traces come from.
+
+use std::collections::BTreeMap;
+
+use perigee_flags::{Flag, Kind, Program, Settings};
+
+use crate::cluster::Route;
+use crate::error::BenchError;
+use crate::limits::{BUFFER_BYTES_MAX, ITERATIONS_MAX, THREADS_MAX};
+use crate::report::{BandwidthUnit, Format, bytes_text};
+
+const FLAGS: &[Flag] = &[
+    Flag::new("trace", Kind::Text, "", "JSONL file, one request per line"),
+    Flag::new("requests", Kind::Int64, "0", "Requests to replay; 0 is all")
+        .within(0, ITERATIONS_MAX),
+    Flag::new("block", Kind::SizeBytes, "64KiB", "Bytes of a block").within(8, 1 << 30),
+    Flag::new(
+        "threads",
+        Kind::Int64,
+        "2",
+        "Clients that serve requests in turn",
+    )
+    .within(1, THREADS_MAX),
+    Flag::new(
+        "master",
+        Kind::Text,
+        "",
+        "HOST:PORT of a running cluster; its own if empty",
+    ),
+    Flag::new(
+        "pool",
+        Kind::SizeBytes,
+        "256MiB",
+        "Memory of a cluster of its own",
+    )
+    .within(8 << 20, BUFFER_BYTES_MAX),
+    Flag::new(
+        "route",
+        Kind::Text,
+        "auto",
+        "auto: shared memory on one host; tcp: TCP only",
+    )
+    .one_of(&["auto", "tcp"]),
+    Flag::new("format", Kind::Text, "text", "text, json or csv").one_of(Format::WORDS),
+    Flag::new(
+        "unit",
+        Kind::Text,
+        "GB",
+        "Unit of text: GB, GiB, Gb, MB, MiB, Mb, KB, KiB or Kb",
+    )
+    .one_of(BandwidthUnit::WORDS),
+];
+
+/// The command as its settings see it.
+pub(super) const TRACE: Program = Program {
+    name: "perigee bench trace",
+    version: env!("CARGO_PKG_VERSION"),
+    summary: "replays a request trace against a cluster, or one of its own",
+    variable_prefix: "PERIGEE_BENCH_TRACE_",
+    tables: &[("Trace", FLAGS)],
+};
+
+/// Examples of the help text.
+pub(super) const EXAMPLES: &[&str] = &[
+    "perigee bench trace --trace conversation_trace.jsonl",
+    "perigee bench trace --trace toolagent_trace.jsonl --requests 1000 --block 1MiB",
+    "perigee bench trace --trace t.jsonl --master 10.0.0.1:50051 --threads 8",
+];
+
+/// The settings of one run.
+#[derive(Debug, Clone)]
+pub(super) struct TraceSettings {
+    pub(super) trace: String,
+    pub(super) requests: usize,
+    pub(super) block_bytes: u64,
+    pub(super) threads: usize,
+    pub(super) master: String,
+    pub(super) pool_bytes: u64,
+    pub(super) route: String,
+    pub(super) format: Format,
+    pub(super) unit: BandwidthUnit,
+}
+
+impl TraceSettings {
+    /// Of the values of the flags.
+    pub(super) fn of(settings: &Settings) -> Result<Self, BenchError> {
+        if settings.text("trace").is_empty() {
+            return Err(BenchError::conflict(
+                "No trace; pass --trace FILE.jsonl: one object per line with hash_ids, the numbers of the \
+                 prompt's blocks",
+            ));
+        }
+        Ok(Self {
+            trace: settings.text("trace").to_owned(),
+            requests: settings.integer("requests"),
+            block_bytes: settings.integer("block"),
+            threads: settings.integer("threads"),
+            master: settings.text("master").to_owned(),
+            pool_bytes: settings.integer("pool"),
+            route: settings.text("route").to_owned(),
+            format: Format::of_word(settings.text("format")),
+            unit: settings.text("unit").parse().unwrap_or_default(),
+        })
+    }
+
+    /// How bytes may move.
+    pub(super) fn route(&self) -> Route {
+        match self.route.as_str() {
+            "tcp" => Route::Tcp,
+            _ => Route::SharedMemory,
+        }
+    }
+
+    /// What the report says of the settings.
+    pub(super) fn echo(&self) -> BTreeMap<String, String> {
+        let pairs = [
+            ("trace", self.trace.clone()),
+            ("requests", self.requests.to_string()),
+            ("block", bytes_text(self.block_bytes)),
+            ("master", self.master.clone()),
+            ("pool", bytes_text(self.pool_bytes)),
+            ("route", self.route.clone()),
+        ];
+        let owned = pairs.map(|(name, value)| (name.to_owned(), value));
+        owned
+            .into_iter()
+            .filter(|(_, value)| !value.is_empty())
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sound() {
+        assert_eq!(TRACE.check(), Vec::<String>::new());
+    }
+}

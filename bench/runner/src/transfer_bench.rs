@@ -1,0 +1,103 @@
+//! `transfer_engine_bench`, with the flags and the closing line of Mooncake's program of that name.
+//! Invariant: scripts that start Mooncake's can start this one and read the same line.
+
+use std::io::Write as _;
+
+use perigee_engine::EngineOptions;
+use perigee_flags::{Environment, Outcome};
+
+use crate::command::Output;
+use crate::drive::{Measured, drive};
+use crate::engine_end::EngineEnd;
+use crate::error::BenchError;
+use crate::mover::Mover;
+use crate::stop::Stop;
+use batch::{BatchShare, BatchWorker};
+use settings::{EXAMPLES, Mode, PROGRAM, TransferSettings};
+
+mod batch;
+mod matrix;
+mod settings;
+
+/// Runs the program.
+///
+/// # Errors
+/// A setting is wrong, or the engine or a transfer failed.
+pub fn transfer_engine_bench(
+    arguments: &[String],
+    environment: &Environment,
+    output: Output<'_>,
+) -> Result<(), BenchError> {
+    let settings = match PROGRAM.load(arguments, environment)? {
+        Outcome::Print(text) => return Ok(output(&crate::help::with_examples(&text, EXAMPLES))?),
+        Outcome::Run(settings) => settings,
+    };
+    for warning in settings.warnings() {
+        say(&format!("warning: {warning}"));
+    }
+    let settings = TransferSettings::of(&settings)?;
+    let stop = Stop::on_signals()?;
+    let options = EngineOptions::new(
+        &settings.local_server_name,
+        &settings.metadata,
+        &settings.protocol,
+        &settings.devices,
+    )?;
+    let end = EngineEnd::start(options, settings.buffer_bytes)?;
+    match settings.mode {
+        Mode::Target => {
+            // Scripts wait for these words of Mooncake's target.
+            say(&format!("DRAM is used; target {} is ready", end.name()));
+            stop.wait();
+            Ok(())
+        }
+        Mode::Initiator => {
+            let mover = end.towards(&settings.segment_id, settings.deadline)?;
+            let measured = load(&mover, end.address(), &settings, &stop)?;
+            Ok(output(&closing_line(&settings, &measured))?)
+        }
+    }
+}
+
+/// A line for people; standard output is for the result.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+fn load<M: Mover>(
+    mover: &M,
+    local: u64,
+    settings: &TransferSettings,
+    stop: &Stop,
+) -> Result<Measured, BenchError> {
+    let worker = |thread| {
+        BatchWorker::new(
+            mover,
+            &BatchShare {
+                way: settings.way,
+                local,
+                thread,
+                threads: settings.threads,
+                block_bytes: settings.block_bytes,
+                blocks: settings.batch_size,
+            },
+        )
+    };
+    let mut workers: Vec<_> = (0..settings.threads).map(worker).collect();
+    drive(&mut workers, &settings.span, stop)
+}
+
+/// `Test completed: duration 10.00, batch count 123, throughput 4.56 GB/s`.
+fn closing_line(settings: &TransferSettings, measured: &Measured) -> String {
+    format!(
+        "Test completed: duration {:.2}, batch count {}, throughput {:.precision$} {}/s\n",
+        measured.seconds,
+        measured.operations,
+        settings.unit.of(measured.units as f64 / measured.seconds),
+        settings.unit.word(),
+        precision = settings.precision,
+    )
+}
+
+#[cfg(test)]
+mod tests;

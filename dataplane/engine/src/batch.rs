@@ -1,0 +1,389 @@
+//! A batch in flight: the state of each request, what the caller waits for, and what happens at its end.
+//!
+//! Routes report piece by piece from any thread. The invariant: a request becomes final only when its last piece has been
+//! reported, and from then on nobody touches its memory.
+
+pub(crate) mod table;
+
+use crate::device::Stage;
+use crate::error::EngineError;
+use crate::limits::{SPIN, STALL_CHECK};
+use crate::registry::RegionUse;
+use crate::request::{Direction, RequestStatus, State};
+use crate::slice::Piece;
+use perigee_rails::Ticket;
+use perigee_shard::Patience;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What happens when the last request has become final; runs on the thread that reports it.
+pub(crate) type AtEnd = Box<dyn FnOnce(&Batch) + Send>;
+
+/// Requests that were submitted together.
+pub(crate) struct Batch {
+    requests: Box<[Progress]>,
+    pending: AtomicUsize,
+    canceled: AtomicBool,
+    end: Mutex<End>,
+    changed: Condvar,
+    /// Host memory that stands for local device memory.
+    stages: Vec<Stage>,
+}
+
+#[derive(Default)]
+struct End {
+    reached: bool,
+    first_error: Option<EngineError>,
+    action: Option<AtEnd>,
+    /// What the rails know the batch by.
+    ticket: Option<Ticket>,
+    /// Keeps registered local memory from being unregistered.
+    uses: Vec<Arc<RegionUse>>,
+}
+
+/// One request: pieces that have not reported, the worst that happened, bytes in place.
+#[derive(Debug, Default)]
+struct Progress {
+    left: AtomicU32,
+    state: AtomicU8,
+    worst: AtomicU8,
+    moved: AtomicU64,
+}
+
+impl Batch {
+    /// A batch whose request `i` consists of `pieces[i]` pieces; a request without pieces is completed at once.
+    pub(crate) fn new(
+        pieces: impl ExactSizeIterator<Item = u32>,
+        uses: Vec<Arc<RegionUse>>,
+        stages: Vec<Stage>,
+        action: Option<AtEnd>,
+    ) -> Self {
+        let requests: Box<[Progress]> = pieces.map(Progress::new).collect();
+        let pending = requests
+            .iter()
+            .filter(|progress| !progress.is_final())
+            .count();
+        let batch = Self {
+            requests,
+            pending: AtomicUsize::new(pending),
+            canceled: AtomicBool::new(false),
+            end: Mutex::new(End {
+                action,
+                uses,
+                ..End::default()
+            }),
+            changed: Condvar::new(),
+            stages,
+        };
+        if pending == 0 {
+            batch.reach_end();
+        }
+        batch
+    }
+
+    /// The bytes of a piece have arrived at the other side, or here: then they go on to the device if they must.
+    pub(crate) fn arrived(&self, direction: Direction, piece: &Piece) {
+        let stage = self.stages.iter().find(|stage| stage.covers(piece.local));
+        let store = |stage: &Stage| stage.store(piece.local, piece.bytes);
+        match stage
+            .filter(|_| direction == Direction::Read)
+            .map_or(Ok(()), store)
+        {
+            Ok(()) => self.moved(piece.request, piece.bytes),
+            Err(reason) => self.failed(piece.request, &EngineError::Memory(reason)),
+        }
+    }
+
+    /// A piece of a request is in place.
+    fn moved(&self, request: u32, bytes: u64) {
+        let progress = &self.requests[request as usize];
+        progress.moved.fetch_add(bytes, Ordering::Relaxed);
+        self.account(progress);
+    }
+
+    /// A piece of a request will not move. The error of the first one is kept for the caller.
+    pub(crate) fn failed(&self, request: u32, error: &EngineError) {
+        let progress = &self.requests[request as usize];
+        progress
+            .worst
+            .fetch_max(error.state() as u8, Ordering::Relaxed);
+        self.lock().first_error.get_or_insert_with(|| error.clone());
+        self.account(progress);
+    }
+
+    /// Whether the caller took the batch back: what has not begun need not begin.
+    pub(crate) fn is_canceled(&self) -> bool {
+        self.canceled.load(Ordering::Relaxed)
+    }
+
+    /// Takes the batch back. Requests become final as routes let go of their memory.
+    pub(crate) fn cancel(&self) {
+        self.canceled.store(true, Ordering::Relaxed);
+    }
+
+    /// The rails have it under this ticket.
+    pub(crate) fn set_ticket(&self, ticket: Ticket) {
+        self.lock().ticket = Some(ticket);
+    }
+
+    /// What the rails know it by, if they have it.
+    pub(crate) fn ticket(&self) -> Option<Ticket> {
+        self.lock().ticket
+    }
+
+    /// Whether every request is final.
+    pub(crate) fn is_over(&self) -> bool {
+        self.pending.load(Ordering::Acquire) == 0
+    }
+
+    /// How far one request is.
+    pub(crate) fn request(&self, index: usize) -> Option<RequestStatus> {
+        self.requests.get(index).map(Progress::status)
+    }
+
+    /// How far the whole batch is: pending until all requests are final, then the worst of them.
+    pub(crate) fn status(&self) -> RequestStatus {
+        let over = self.is_over();
+        let mut all = RequestStatus {
+            state: if over {
+                State::Completed
+            } else {
+                State::Pending
+            },
+            bytes: 0,
+        };
+        for status in self.requests.iter().map(Progress::status) {
+            all.bytes += status.bytes;
+            if over && severity(status.state) > severity(all.state) {
+                all.state = status.state;
+            }
+        }
+        all
+    }
+
+    /// The first error, or that all went well. Meant for batches that are over.
+    pub(crate) fn outcome(&self) -> Result<(), EngineError> {
+        self.lock().first_error.clone().map_or(Ok(()), Err)
+    }
+
+    /// Waits for the end, at most `limit`; true if it was reached. `watch` is called now and then meanwhile.
+    pub(crate) fn wait(&self, limit: Duration, watch: impl Fn()) -> bool {
+        let mut patience = Patience::new(SPIN.min(limit));
+        while !self.is_over() {
+            if !patience.watch_on() {
+                return self.sleep(limit, watch);
+            }
+        }
+        // The end's action may still run; whoever waits must not overtake it.
+        self.sleep(limit.max(STALL_CHECK), watch)
+    }
+
+    fn sleep(&self, limit: Duration, watch: impl Fn()) -> bool {
+        let deadline = Instant::now().checked_add(limit);
+        let mut end = self.lock();
+        while !end.reached {
+            let left = deadline.map_or(STALL_CHECK, |deadline| {
+                deadline.saturating_duration_since(Instant::now())
+            });
+            if left.is_zero() {
+                return false;
+            }
+            let waited = self.changed.wait_timeout(end, left.min(STALL_CHECK));
+            end = waited.unwrap_or_else(PoisonError::into_inner).0;
+            watch();
+        }
+        true
+    }
+
+    fn account(&self, progress: &Progress) {
+        if progress.left.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
+        progress.finish();
+        if self.pending.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.reach_end();
+        }
+    }
+
+    fn reach_end(&self) {
+        let (action, uses) = {
+            let mut end = self.lock();
+            (end.action.take(), std::mem::take(&mut end.uses))
+        };
+        drop(uses);
+        if let Some(action) = action {
+            action(self);
+        }
+        self.lock().reached = true;
+        self.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, End> {
+        self.end.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Batch")
+            .field("requests", &self.requests)
+            .field("pending", &self.pending)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Progress {
+    fn new(pieces: u32) -> Self {
+        let state = if pieces == 0 {
+            State::Completed
+        } else {
+            State::Pending
+        };
+        Self {
+            left: AtomicU32::new(pieces),
+            state: AtomicU8::new(state as u8),
+            worst: AtomicU8::new(0),
+            moved: AtomicU64::new(0),
+        }
+    }
+
+    fn finish(&self) {
+        let worst = State::from_number(self.worst.load(Ordering::Relaxed));
+        let state = if worst.is_final() {
+            worst
+        } else {
+            State::Completed
+        };
+        self.state.store(state as u8, Ordering::Release);
+    }
+
+    fn is_final(&self) -> bool {
+        State::from_number(self.state.load(Ordering::Acquire)).is_final()
+    }
+
+    fn status(&self) -> RequestStatus {
+        RequestStatus {
+            state: State::from_number(self.state.load(Ordering::Acquire)),
+            bytes: self.moved.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Which of several final states describes a batch.
+fn severity(state: State) -> u8 {
+    match state {
+        State::Waiting | State::Pending | State::Completed => 0,
+        State::Canceled => 1,
+        State::Invalid => 2,
+        State::Timeout => 3,
+        State::Failed => 4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::sync::mpsc::channel;
+
+    fn deadline() -> EngineError {
+        EngineError::Deadline {
+            peer: "p".to_owned(),
+            deadline: Duration::ZERO,
+        }
+    }
+
+    fn batch(pieces: &[u32]) -> Batch {
+        Batch::new(pieces.iter().copied(), Vec::new(), Vec::new(), None)
+    }
+
+    #[test]
+    fn a_batch_of_nothing_is_over_at_once() {
+        for pieces in [vec![], vec![0, 0]] {
+            let batch = batch(&pieces);
+            assert!(batch.is_over() && batch.wait(Duration::ZERO, || ()));
+            assert_eq!(batch.status().state, State::Completed);
+        }
+    }
+
+    #[test]
+    fn a_failed_piece_does_not_end_its_request_before_the_others_let_go() {
+        let batch = batch(&[2]);
+        batch.failed(0, &deadline());
+        assert_eq!(batch.request(0).unwrap().state, State::Pending);
+        assert!(!batch.wait(Duration::ZERO, || ()));
+        batch.moved(0, 7);
+        let timeout = RequestStatus {
+            state: State::Timeout,
+            bytes: 7,
+        };
+        assert_eq!(batch.request(0), Some(timeout));
+        assert_eq!(batch.outcome(), Err(deadline()));
+    }
+
+    #[test]
+    fn the_end_is_acted_upon_once_and_wakes_a_sleeper() {
+        let (tell, told) = channel();
+        let action: AtEnd = Box::new(move |batch| tell.send(batch.status()).unwrap());
+        let batch = Arc::new(Batch::new(
+            [1u32, 1].into_iter(),
+            Vec::new(),
+            Vec::new(),
+            Some(action),
+        ));
+        let theirs = batch.clone();
+        let sleeper = std::thread::spawn(move || theirs.wait(Duration::from_secs(60), || ()));
+        batch.moved(0, 1);
+        assert!(told.try_recv().is_err());
+        batch.moved(1, 2);
+        assert!(sleeper.join().unwrap());
+        assert_eq!(told.try_recv().unwrap().bytes, 3);
+        assert!(told.try_recv().is_err());
+    }
+
+    proptest! {
+        /// Reports in any order: every request ends exactly when its last piece has, with the worst of its states.
+        #[test]
+        fn requests_end_with_their_last_piece(
+            pieces in proptest::collection::vec(0u32..4, 0..6),
+            order in proptest::collection::vec((any::<u16>(), 0u8..4), 0..40),
+        ) {
+            let batch = batch(&pieces);
+            let mut left = pieces.clone();
+            let mut worst = vec![0u8; pieces.len()];
+            let mut moved = 0;
+            for (pick, outcome) in order {
+                let open: Vec<usize> = (0..left.len()).filter(|i| left[*i] > 0).collect();
+                let Some(&request) = open.get(usize::from(pick) % open.len().max(1)) else { break };
+                let error = match outcome {
+                    0 => None,
+                    1 => Some(deadline()),
+                    2 => Some(EngineError::Canceled),
+                    _ => Some(EngineError::LocalMemory),
+                };
+                match &error {
+                    None => { batch.moved(request as u32, 3); moved += 3; }
+                    Some(error) => {
+                        worst[request] = worst[request].max(error.state() as u8);
+                        batch.failed(request as u32, error);
+                    }
+                }
+                left[request] -= 1;
+                for (index, left) in left.iter().enumerate() {
+                    let state = batch.request(index).unwrap().state;
+                    prop_assert_eq!(state.is_final(), *left == 0);
+                    if *left == 0 {
+                        let fine = State::Completed as u8;
+                        let expected = if worst[index] == 0 { fine } else { worst[index] };
+                        prop_assert_eq!(state as u8, expected);
+                    }
+                }
+                prop_assert_eq!(batch.is_over(), left.iter().all(|left| *left == 0));
+                prop_assert_eq!(batch.status().bytes, moved);
+            }
+        }
+    }
+}

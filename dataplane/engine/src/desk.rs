@@ -1,0 +1,36 @@
+//! What this engine answers peers on its handshake port.
+//! Invariant: no answer waits for anything.
+
+use crate::inbox::Inbox;
+use crate::rdma::Rdma;
+use crate::request::Notify;
+use perigee_discovery::{ConnectionMessage, Directory, Handler, NotifyMessage, SegmentDocument};
+use std::sync::Arc;
+
+/// The handler of the handshake server.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    pub(crate) directory: Directory,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) rdma: Option<Arc<Rdma>>,
+}
+
+impl Handler for Desk {
+    fn connection(&self, message: ConnectionMessage) -> Result<ConnectionMessage, String> {
+        match &self.rdma {
+            Some(rdma) => rdma.accept(&message),
+            None => Err("this engine uses no RDMA devices; use tcp".to_owned()),
+        }
+    }
+
+    fn metadata(&self, _: Option<SegmentDocument>) -> Option<SegmentDocument> {
+        self.directory.own().map(|document| (*document).clone())
+    }
+
+    fn notify(&self, message: NotifyMessage) -> Result<(), String> {
+        self.inbox.put(Notify {
+            name: message.name,
+            message: message.message,
+        })
+    }
+}

@@ -1,0 +1,50 @@
+//! Memory of accelerators, as far as bytes must be staged through host memory to get in or out of it.
+//! Invariant: addresses of a device are never touched by the CPU or handed to a socket, only to [`DeviceMemory`].
+
+mod cuda;
+mod stage;
+
+pub(crate) use stage::Stage;
+
+use std::sync::{Arc, OnceLock};
+
+/// What an accelerator's driver does for us. Calls may come from any thread.
+pub trait DeviceMemory: Send + Sync {
+    /// Whether an address is memory of a device.
+    fn holds(&self, address: u64) -> bool;
+
+    /// Copies from a device to host memory and waits for it.
+    ///
+    /// # Safety
+    /// `host` must be writable for `bytes`.
+    ///
+    /// # Errors
+    /// What the driver says.
+    unsafe fn load(&self, device: u64, host: *mut u8, bytes: usize) -> Result<(), String>;
+
+    /// Copies from host memory to a device and waits for it.
+    ///
+    /// # Safety
+    /// `host` must be readable for `bytes`.
+    ///
+    /// # Errors
+    /// What the driver says.
+    unsafe fn store(&self, device: u64, host: *const u8, bytes: usize) -> Result<(), String>;
+}
+
+/// Device memory that stands in for the host's accelerators, for tests.
+#[derive(Clone)]
+pub struct GivenDevices(pub Arc<dyn DeviceMemory>);
+
+impl std::fmt::Debug for GivenDevices {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("GivenDevices")
+    }
+}
+
+/// The accelerators of this host, if a driver is there. Looked for once.
+pub(crate) fn of_this_host() -> Option<GivenDevices> {
+    static FOUND: OnceLock<Option<GivenDevices>> = OnceLock::new();
+    let find = || cuda::Cuda::load().map(|cuda| GivenDevices(Arc::new(cuda)));
+    FOUND.get_or_init(find).clone()
+}

@@ -1,0 +1,335 @@
+//! The engine itself: starts and closes everything, and answers what is asked about it.
+//! Invariant: after [`TransferEngine::close`] no thread of the engine touches the callers' memory.
+
+mod memory;
+mod transfer;
+
+use crate::arena::Arena;
+use crate::batch::table::BatchTable;
+use crate::counters::Counters;
+use crate::desk::Desk;
+use crate::device::{self, GivenDevices};
+use crate::error::EngineError;
+use crate::herald::Herald;
+use crate::inbox::Inbox;
+use crate::local_name::LocalName;
+use crate::options::{EngineOptions, Protocols};
+use crate::rdma::Rdma;
+use crate::registry::Registry;
+use crate::report::RailReport;
+use crate::request::Notify;
+use crate::segments::Segments;
+use crate::server::{Host, Server, Speech};
+use crate::shards::{Shards, ShardsOptions};
+use perigee_discovery::{
+    BoundServer, Directory, DiscoveryError, Extra, HandshakeClient, HandshakeServer, RpcMeta,
+    SegmentDocument,
+};
+use perigee_schemas::Identity;
+use perigee_topology::{Roots, Selection, Topology};
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+
+/// A transfer engine. Clones are the same engine; all methods may be called from any thread.
+#[derive(Clone)]
+pub struct TransferEngine {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    options: EngineOptions,
+    /// Random identity of this engine's life.
+    identity: Identity,
+    /// What peers pass as the segment.
+    name: String,
+    rpc_port: u16,
+    registry: Arc<Registry>,
+    batches: BatchTable,
+    shards: Arc<Shards>,
+    rdma: Option<Arc<Rdma>>,
+    server: Server,
+    /// For engines of Mooncake, if they are served.
+    upstream: Option<Server>,
+    directory: Directory,
+    segments: Arc<Segments>,
+    handshake: HandshakeServer,
+    probes: HandshakeClient,
+    herald: Arc<Herald>,
+    inbox: Arc<Inbox>,
+    counters: Arc<Counters>,
+    devices: Option<GivenDevices>,
+    /// The document without its buffers, and the order of its publications.
+    document: Mutex<SegmentDocument>,
+    /// Managed buffers, from the first one on.
+    arena: Mutex<Option<Arena>>,
+    closed: AtomicBool,
+    /// Held for reading by callers that move bytes themselves; closing waits for them.
+    gate: RwLock<()>,
+}
+
+impl TransferEngine {
+    /// Starts an engine: shards, data port, handshake port, registration at the metadata backend.
+    ///
+    /// # Errors
+    /// A setting cannot be used, a port is taken, or the metadata backend does not answer; the message says what to change.
+    pub fn start(options: EngineOptions) -> Result<Self, EngineError> {
+        let name = LocalName::parse(&options.local_name)?;
+        let identity = random_identity()?;
+        let directory = Directory::open(&options.metadata, options.discovery.clone())?;
+        let bound = bind(&name, &options)?;
+        let shards = Arc::new(Shards::start(&ShardsOptions {
+            count: options.shards,
+            poll: options.poll,
+            identity,
+            congestion: options.congestion.clone(),
+        })?);
+        let registry = Arc::new(Registry::default());
+        let counters = Arc::new(Counters::default());
+        let devices = options.accelerators.clone().or_else(device::of_this_host);
+        let host = Arc::new(Host {
+            registry: registry.clone(),
+            identity,
+            counters: counters.clone(),
+            devices: devices.clone(),
+        });
+        let (server, upstream) = open_ports(&options, &shards, &host)?;
+        let rpc_port = bound.port();
+        let segment = match directory.is_peer_to_peer() {
+            true => name.with_port(rpc_port),
+            false => options.local_name.clone(),
+        };
+        let ports = [Some(&server), upstream.as_ref()]
+            .map(|server| server.map_or(0, |server| server.address().port()));
+        let document = describe(&segment, &name, identity, ports);
+        let probes = HandshakeClient::new(&options.discovery);
+        let rdma = Rdma::start(&options, &segment, &directory, &probes)?;
+        let inbox = Arc::new(Inbox::default());
+        let desk = Desk {
+            directory: directory.clone(),
+            inbox: inbox.clone(),
+            rdma: rdma.clone(),
+        };
+        let handshake = bound.serve(Arc::new(desk))?;
+        let engine = Self {
+            inner: Arc::new(Inner {
+                identity,
+                rpc_port,
+                registry,
+                batches: BatchTable::default(),
+                shards,
+                rdma: rdma.clone(),
+                server,
+                upstream,
+                segments: Arc::new(Segments::new(directory.clone(), rdma)),
+                herald: Arc::new(Herald::new(directory.clone(), probes.clone())),
+                directory,
+                handshake,
+                probes,
+                inbox,
+                counters,
+                devices,
+                document: Mutex::new(document),
+                arena: Mutex::default(),
+                closed: AtomicBool::new(false),
+                gate: RwLock::new(()),
+                name: segment,
+                options,
+            }),
+        };
+        engine.inner.introduce(&name)?;
+        Ok(engine)
+    }
+
+    /// Ends the engine: batches in flight fail, every wait ends, connections and ports close. Calls after the first do
+    /// nothing.
+    pub fn close(&self) {
+        self.inner.close();
+    }
+
+    /// The port of the handshake.
+    pub fn rpc_port(&self) -> u16 {
+        self.inner.rpc_port
+    }
+
+    /// What peers pass as the segment to reach this engine.
+    pub fn local_name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// Sends a message to the owner of a segment and waits until it has it.
+    ///
+    /// # Errors
+    /// The owner cannot be found or reached, or its queue is full.
+    pub fn notify(&self, segment: &str, notify: Notify) -> Result<(), EngineError> {
+        self.inner.check_open()?;
+        self.inner.herald.deliver(segment, notify)
+    }
+
+    /// Takes the messages that peers have sent, oldest first.
+    pub fn take_notifies(&self) -> Vec<Notify> {
+        self.inner.inbox.take()
+    }
+
+    /// Asks the owner of a segment whether it lives.
+    ///
+    /// # Errors
+    /// It cannot be found or does not answer.
+    pub fn probe(&self, segment: &str) -> Result<(), EngineError> {
+        self.inner.check_open()?;
+        Ok(self
+            .inner
+            .probes
+            .probe(&self.inner.directory.rpc_meta(segment)?)?)
+    }
+
+    /// Which NICs suit which memory, in Mooncake's JSON.
+    pub fn topology_json(&self) -> String {
+        let environment = |name: &str| std::env::var(name).ok();
+        let selection = Selection::new(&self.inner.options.devices, None, &environment)
+            .unwrap_or_else(|_| Selection::all());
+        Topology::discover(&Roots::system())
+            .matrix_of_known(&selection)
+            .to_json()
+    }
+
+    /// What each way to other engines has carried so far.
+    pub fn rails(&self) -> Vec<RailReport> {
+        let rdma = self.inner.rdma.iter().flat_map(|rdma| rdma.reports());
+        std::iter::once(RailReport::of_tcp(&self.inner.counters))
+            .chain(rdma)
+            .collect()
+    }
+}
+
+impl Inner {
+    /// Registers name and document; both directions of the handshake work from here on.
+    fn introduce(&self, name: &LocalName) -> Result<(), EngineError> {
+        self.directory
+            .publish_rpc(&self.name, &RpcMeta::new(&name.host, self.rpc_port))?;
+        self.publish()
+    }
+
+    /// Publishes the document with the buffers as they are now.
+    fn publish(&self) -> Result<(), EngineError> {
+        let mut document = self.document.lock().unwrap_or_else(PoisonError::into_inner);
+        document.buffers = self.registry.describe();
+        if let Some(rdma) = &self.rdma {
+            rdma.describe(&self.registry.list(), &mut document);
+        }
+        document.touch();
+        Ok(self.directory.publish(&document)?)
+    }
+
+    fn check_open(&self) -> Result<(), EngineError> {
+        if self.is_closed() {
+            Err(EngineError::Closed)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn is_on_device(&self, address: u64) -> bool {
+        self.devices
+            .as_ref()
+            .is_some_and(|devices| devices.0.holds(address))
+    }
+
+    fn wants_tcp(&self) -> bool {
+        Protocols::parse(&self.options.protocol).is_ok_and(|wanted| wanted.tcp)
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// The right to move bytes on the calling thread.
+    fn enter(&self) -> Result<RwLockReadGuard<'_, ()>, EngineError> {
+        let pass = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+        self.check_open()?;
+        Ok(pass)
+    }
+
+    fn close(&self) {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.directory.close();
+        self.handshake.close();
+        self.herald.close();
+        self.server.stop();
+        self.upstream.iter().for_each(Server::stop);
+        self.rdma.iter().for_each(|rdma| rdma.close());
+        self.shards.stop();
+        drop(self.gate.write().unwrap_or_else(PoisonError::into_inner));
+        self.segments.close();
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl fmt::Debug for TransferEngine {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("TransferEngine")
+            .field("name", &self.inner.name)
+            .finish_non_exhaustive()
+    }
+}
+
+fn random_identity() -> Result<Identity, EngineError> {
+    let half = || getrandom::u64().map_err(|error| EngineError::Start(error.to_string()));
+    Ok(Identity::from_halves(half()?, half()?))
+}
+
+/// The handshake port that was asked for, or another one if that is taken: peers learn the port, not guess it.
+fn bind(name: &LocalName, options: &EngineOptions) -> Result<BoundServer, EngineError> {
+    match HandshakeServer::bind(name.port, &options.discovery) {
+        Err(DiscoveryError::Port { address, reason }) => {
+            tracing::info!(
+                address,
+                reason,
+                "The port in the local name is taken; choosing another"
+            );
+            Ok(HandshakeServer::bind(None, &options.discovery)?)
+        }
+        bound => Ok(bound?),
+    }
+}
+
+/// The data port, and the one for engines of Mooncake if they are served.
+fn open_ports(
+    options: &EngineOptions,
+    shards: &Shards,
+    host: &Arc<Host>,
+) -> Result<(Server, Option<Server>), EngineError> {
+    let address = SocketAddr::new(options.discovery.listen_address(), 0);
+    let mailboxes = shards.mailboxes();
+    let start = |speech| Server::start(&mailboxes, address, host, speech);
+    let server = start(Speech::Own)?;
+    let serves = options.serve_upstream;
+    let upstream = serves.then(|| start(Speech::Upstream)).transpose()?;
+    Ok((server, upstream))
+}
+
+/// The document of an engine whose own dialect and whose upstream dialect have these ports; 0 is none.
+fn describe(
+    segment: &str,
+    name: &LocalName,
+    life: Identity,
+    [data_port, upstream_port]: [u16; 2],
+) -> SegmentDocument {
+    let mut document = SegmentDocument::new(segment, "tcp");
+    document.tcp_data_host = name.host.clone();
+    document.tcp_data_port = upstream_port;
+    document.tcp_proto_version = 2;
+    let mut extra = Extra::new(&life.to_string());
+    extra.data_endpoint = name.with_port(data_port);
+    document.perigee = Some(extra);
+    document
+}

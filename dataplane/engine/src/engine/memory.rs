@@ -1,0 +1,212 @@
+//! Registering memory with a running engine.
+//! Invariant: a buffer is published only after it is in the registry, and gone from the document before it leaves it.
+
+use super::{Inner, TransferEngine};
+use crate::arena::Arena;
+use crate::error::EngineError;
+use crate::limits::{UNREGISTER_DEADLINE, UNREGISTER_GRACE};
+use crate::registry::{Location, Region, check_mapped};
+use std::sync::{Arc, PoisonError};
+
+impl TransferEngine {
+    /// Lets peers read and write a buffer.
+    ///
+    /// # Safety
+    /// The memory must stay valid until [`TransferEngine::unregister`] has returned success, or the engine was closed.
+    ///
+    /// # Errors
+    /// It overlaps a registered buffer, has no bytes, or is not memory of this process.
+    pub unsafe fn register(
+        &self,
+        address: u64,
+        bytes: u64,
+        location: &str,
+    ) -> Result<(), EngineError> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.register_all(&[(address, bytes)], location) }
+    }
+
+    /// Registers several buffers, all or none, with one publication.
+    ///
+    /// # Safety
+    /// As [`TransferEngine::register`], for every buffer.
+    ///
+    /// # Errors
+    /// As [`TransferEngine::register`]; then none of them is registered.
+    pub unsafe fn register_all(
+        &self,
+        ranges: &[(u64, u64)],
+        location: &str,
+    ) -> Result<(), EngineError> {
+        let inner = &self.inner;
+        inner.check_open()?;
+        let location = Location::parse(location)?;
+        let mut made = Vec::with_capacity(ranges.len());
+        let registered = ranges.iter().try_for_each(|(address, bytes)| {
+            let on_device = inner.is_on_device(*address);
+            if !on_device {
+                check_mapped(*address, *bytes)?;
+            }
+            let region = inner
+                .registry
+                .insert(Region::new(*address, *bytes, location).on_device(on_device))?;
+            made.push(region.clone());
+            // SAFETY: the caller keeps the memory until it is unregistered, which revokes the registration first.
+            unsafe { inner.tell_rails(&region) }
+        });
+        let registered = registered.and_then(|()| inner.publish());
+        if registered.is_err() {
+            made.iter().for_each(|region| region.close());
+            let unused = |region: &Arc<Region>| inner.leave(region).is_ok();
+            if !made.iter().all(unused) {
+                tracing::warn!("A buffer whose registration failed is in use by a peer already");
+            }
+        }
+        registered
+    }
+
+    /// Takes a buffer back: waits for operations that use it, at most [`UNREGISTER_DEADLINE`].
+    ///
+    /// # Errors
+    /// No buffer begins there, or it is still in use: then its memory must be kept and the call repeated.
+    pub fn unregister(&self, address: u64) -> Result<(), EngineError> {
+        self.unregister_all(&[address])
+    }
+
+    /// Takes several buffers back with one publication. All are tried; the first error is returned.
+    ///
+    /// # Errors
+    /// As [`TransferEngine::unregister`].
+    pub fn unregister_all(&self, addresses: &[u64]) -> Result<(), EngineError> {
+        let inner = &self.inner;
+        let closed: Vec<_> = addresses
+            .iter()
+            .map(|address| inner.registry.close(*address))
+            .collect();
+        if !inner.is_closed()
+            && let Err(error) = inner.publish()
+        {
+            // Peers that read the old document are refused by the registry.
+            tracing::warn!(%error, "The document without the buffer could not be published");
+        }
+        let mut first = Ok(());
+        for region in closed {
+            let left = region.and_then(|region| inner.leave(&region));
+            first = first.and(left);
+        }
+        first
+    }
+
+    /// A buffer of at least this many bytes in memory of the engine, already registered: it must not be registered again.
+    ///
+    /// # Errors
+    /// It is too large, or there is no memory left.
+    pub fn allocate_managed(&self, bytes: u64) -> Result<u64, EngineError> {
+        let mut arena = self
+            .inner
+            .arena
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        self.inner.check_open()?;
+        if arena.is_none() {
+            let made = Arena::create()?;
+            let (address, bytes) = made.range();
+            // SAFETY: the engine keeps the arena until nothing uses registered memory any more.
+            unsafe { self.register(address, bytes, "cpu:0") }?;
+            *arena = Some(made);
+        }
+        match arena.as_mut() {
+            Some(arena) => arena.allocate(bytes),
+            None => Err(EngineError::Closed),
+        }
+    }
+
+    /// Gives a managed buffer back; its space is used again. The length is not needed: the engine knows it.
+    ///
+    /// # Errors
+    /// No managed buffer begins there.
+    pub fn free_managed(&self, address: u64, _bytes: u64) -> Result<(), EngineError> {
+        let mut arena = self
+            .inner
+            .arena
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let freed = arena.as_mut().map(|arena| arena.free(address));
+        freed.unwrap_or(Err(EngineError::NotRegistered { address }))
+    }
+
+    /// The first address that a segment has registered.
+    ///
+    /// # Errors
+    /// The segment cannot be found or has no buffer.
+    pub fn first_buffer(&self, segment: &str) -> Result<u64, EngineError> {
+        self.inner.check_open()?;
+        let document = self.inner.segments.document(segment)?;
+        let first = document.buffers.first().map(|buffer| buffer.addr);
+        first.ok_or_else(|| EngineError::Metadata(format!("{segment} has no registered buffer")))
+    }
+}
+
+impl Inner {
+    /// Registers a buffer with the rails. Without them, or with TCP beside them, it is reached over TCP.
+    ///
+    /// # Safety
+    /// The memory must stay mapped until the registration was revoked.
+    unsafe fn tell_rails(&self, region: &Arc<Region>) -> Result<(), EngineError> {
+        let Some(rdma) = &self.rdma else {
+            return Ok(());
+        };
+        let (address, bytes) = (region.address(), region.bytes());
+        // SAFETY: the caller's promise is the same.
+        match unsafe { rdma.register(address, bytes, region.location()) } {
+            Ok(registration) => region.set_registration(registration),
+            Err(error) if self.wants_tcp() => {
+                tracing::warn!(%error, address, bytes, "The buffer is reached over TCP only");
+            }
+            Err(error) => {
+                return Err(EngineError::Buffer {
+                    address,
+                    bytes,
+                    reason: error.to_string(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the keys of an unused buffer back.
+    fn revoke_keys(region: &Region) -> Result<(), EngineError> {
+        let Some(registration) = region.registration() else {
+            return Ok(());
+        };
+        registration.revoke().map_err(|error| {
+            tracing::error!(%error, address = region.address(), "The keys of a buffer cannot be revoked");
+            in_use(region)
+        })
+    }
+
+    /// Waits until a closed buffer is unused: first patiently, then after breaking the connections that use it. Then its
+    /// keys are revoked and it is forgotten.
+    fn leave(&self, region: &Arc<Region>) -> Result<(), EngineError> {
+        if !region.wait_unused(UNREGISTER_GRACE) {
+            let servers = [Some(&self.server), self.upstream.as_ref()];
+            servers
+                .into_iter()
+                .flatten()
+                .for_each(|server| server.revoke(region));
+            if !region.wait_unused(UNREGISTER_DEADLINE - UNREGISTER_GRACE) {
+                return Err(in_use(region));
+            }
+        }
+        Self::revoke_keys(region)?;
+        self.registry.forget_unused(region, UNREGISTER_GRACE);
+        Ok(())
+    }
+}
+
+fn in_use(region: &Region) -> EngineError {
+    EngineError::InUse {
+        address: region.address(),
+        waited: UNREGISTER_DEADLINE,
+    }
+}

@@ -1,0 +1,86 @@
+//! Bounds of the engine. Every queue, wait and retry has its number here.
+
+use std::time::Duration;
+
+/// Deadline of a batch that names none, before the time its bytes get.
+pub const TRANSFER_DEADLINE: Duration = Duration::from_secs(30);
+/// Least deadline that `MC_TRANSFER_TIMEOUT` can set.
+pub const TRANSFER_DEADLINE_MIN: Duration = Duration::from_secs(5);
+/// Longest deadline; longer ones are cut to it.
+pub(crate) const DEADLINE_MAX: Duration = Duration::from_secs(1 << 30);
+/// Time that a batch gets for each of its bytes on top of its deadline.
+pub(crate) const SLOWEST_PER_BYTE_NS: u64 = 1;
+/// Most requests in one batch.
+pub const BATCH_REQUESTS_MAX: usize = 1 << 20;
+/// Most batches that wait to be released.
+pub const BATCHES_MAX: usize = 1 << 16;
+/// Most buffers registered at the same time.
+pub const REGIONS_MAX: usize = 1 << 16;
+/// Most notifies that wait to be taken; the oldest are dropped beyond that.
+pub const NOTIFIES_MAX: usize = 4096;
+/// Peers whose life is remembered.
+pub(crate) const PEERS_REMEMBERED_MAX: usize = 1 << 16;
+/// Offers of queue pairs that wait to be delivered.
+pub(crate) const COURIER_QUEUE_MAX: usize = 1024;
+/// Threads that deliver them.
+pub(crate) const COURIERS: usize = 4;
+/// How often a peer is asked for new keys at most.
+pub(crate) const KEYS_REFRESH: Duration = Duration::from_millis(100);
+/// How often idle connections are looked at for peers that closed them.
+pub(crate) const LINE_SWEEP: Duration = Duration::from_secs(5);
+/// Notifies of asynchronous batches that wait to be delivered.
+pub(crate) const HERALD_QUEUE_MAX: usize = 1024;
+/// Longest wait of `unregister` for operations that use the memory.
+pub const UNREGISTER_DEADLINE: Duration = Duration::from_secs(40);
+/// How long `unregister` waits before it breaks the connections of peers that use the memory.
+pub(crate) const UNREGISTER_GRACE: Duration = Duration::from_secs(1);
+
+/// Payload bytes that one slice aims at when a batch is large.
+pub(crate) const SLICE_BYTES_MAX: u64 = 1 << 20;
+/// Payload bytes below which a batch is not split further.
+pub(crate) const SLICE_BYTES_MIN: u64 = 128 << 10;
+/// Slices a batch is split into when it is neither small nor large.
+pub(crate) const SLICES_PER_BATCH: u64 = 8;
+/// Pieces of memory in one slice, below the kernel's limit of 1024 with room for the frame.
+pub(crate) const SLICE_PIECES_MAX: usize = 1000;
+/// Most payload bytes that a peer may ask for in one request.
+pub(crate) const REQUEST_PAYLOAD_BYTES_MAX: u64 = 64 << 20;
+/// Largest body of a request or reply in bytes.
+pub(crate) const BODY_BYTES_MAX: usize = 64 << 10;
+/// Slices on their way on one connection of a calling thread.
+pub(crate) const LINE_SLICES_MAX: usize = 8;
+/// Connections from one shard to one peer; four saturate memory bandwidth.
+pub(crate) const CONNECTIONS_PER_PEER: usize = 4;
+/// Idle connections of calling threads kept per peer.
+pub(crate) const IDLE_LINES_MAX: usize = 64;
+/// Longest wait for a data connection to be accepted and greeted.
+pub(crate) const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
+/// How long slices to a peer fail at once after a shard could not reach it.
+pub(crate) const PEER_BREAKER_OPEN: Duration = Duration::from_millis(250);
+/// How long a connection of a shard stays open without work.
+pub(crate) const IDLE_CONNECTION: Duration = Duration::from_secs(60);
+/// How long a calling thread watches its socket or batch before it sleeps.
+pub(crate) const SPIN: Duration = Duration::from_micros(60);
+/// How long a caller sleeps before it looks whether the shards it waits for are stalled.
+pub(crate) const STALL_CHECK: Duration = Duration::from_secs(5);
+
+/// Longest a peer may take to finish a frame it has begun, or to greet.
+pub(crate) const FRAME_DEADLINE: Duration = Duration::from_secs(30);
+/// Data connections that one shard accepts.
+pub(crate) const SERVER_CONNECTIONS_MAX: usize = 65_536;
+/// Payload that is received together with its frame after a small write: one step less for the next.
+pub(crate) const EARLY_BYTES_MAX: usize = 8 << 10;
+/// Bytes of refused writes taken off a connection at a time.
+pub(crate) const DISCARD_BYTES: usize = 64 << 10;
+/// Longest wait for the shards to stop.
+pub(crate) const STOP_DEADLINE: Duration = Duration::from_secs(5);
+
+/// Memory that managed buffers come from.
+pub const ARENA_BYTES: u64 = 2 << 30;
+/// Smallest managed buffer.
+pub const MANAGED_BYTES_MIN: u64 = 8 << 10;
+/// Largest managed buffer.
+pub const MANAGED_BYTES_MAX: u64 = 256 << 20;
+
+const _: () = assert!(SLICE_BYTES_MAX <= REQUEST_PAYLOAD_BYTES_MAX);
+const _: () = assert!(SLICE_PIECES_MAX * 20 + 1024 <= BODY_BYTES_MAX);

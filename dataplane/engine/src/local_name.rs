@@ -1,0 +1,80 @@
+//! The name an engine is given: a host, and maybe a port. Pure.
+
+use crate::error::EngineError;
+
+/// A parsed local name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LocalName {
+    /// Host without brackets.
+    pub(crate) host: String,
+    /// Port of the handshake; `None` chooses one.
+    pub(crate) port: Option<u16>,
+}
+
+impl LocalName {
+    /// Reads `host`, `host:port`, `[v6]:port` or a bare IPv6 address; port 0 is no port.
+    pub(crate) fn parse(text: &str) -> Result<Self, EngineError> {
+        let parts = match text.strip_prefix('[') {
+            Some(rest) => rest.split_once(']').and_then(|(host, rest)| match rest {
+                "" => Some((host, None)),
+                _ => rest.strip_prefix(':').map(|port| (host, Some(port))),
+            }),
+            None if text.matches(':').count() > 1 => Some((text, None)),
+            None => Some(match text.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (text, None),
+            }),
+        };
+        let parsed = parts.and_then(|(host, port)| {
+            let port = match port {
+                None => None,
+                Some(digits) => Some(digits.parse::<u16>().ok()?),
+            };
+            Some(Self {
+                host: host.to_owned(),
+                port: port.filter(|port| *port != 0),
+            })
+        });
+        let usable = |name: &Self| {
+            !name.host.is_empty() && !name.host.contains(|c: char| c.is_whitespace() || c == '/')
+        };
+        parsed.filter(usable).ok_or_else(|| EngineError::Setting {
+            name: "local_hostname",
+            value: text.to_owned(),
+            reason: "write host, host:port or [ipv6]:port, as other engines reach this one"
+                .to_owned(),
+        })
+    }
+
+    /// `host:port`, with brackets around an IPv6 address.
+    pub(crate) fn with_port(&self, port: u16) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{port}", self.host)
+        } else {
+            format!("{}:{port}", self.host)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> (String, Option<u16>) {
+        let name = LocalName::parse(text).unwrap();
+        (name.host, name.port)
+    }
+
+    #[test]
+    fn names_are_hosts_with_or_without_a_port() {
+        assert_eq!(parsed("node-1"), ("node-1".to_owned(), None));
+        assert_eq!(parsed("10.0.0.1:0"), ("10.0.0.1".to_owned(), None));
+        assert_eq!(parsed("10.0.0.1:99"), ("10.0.0.1".to_owned(), Some(99)));
+        assert_eq!(parsed("fe80::1"), ("fe80::1".to_owned(), None));
+        assert_eq!(parsed("[::1]:80"), ("::1".to_owned(), Some(80)));
+        assert_eq!(LocalName::parse("[::1]").unwrap().with_port(5), "[::1]:5");
+        for text in ["", ":80", "a:b", "[::1", "a b", "x:70000"] {
+            assert!(LocalName::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Somebody who counts what an engine does.
+
+use crate::error::EngineError;
+use crate::request::Direction;
+use std::fmt::Debug;
+use std::time::Duration;
+
+/// The ways bytes can go to another engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Route {
+    /// Over a socket.
+    Tcp,
+    /// One-sided verbs.
+    Rdma,
+}
+
+impl Route {
+    /// The word for it in reports and hints.
+    pub fn name(self) -> &'static str {
+        match self {
+            Route::Tcp => "tcp",
+            Route::Rdma => "rdma",
+        }
+    }
+}
+
+/// Told about every batch that ends. Called on whatever thread ends it; must be quick.
+pub trait Observer: Send + Sync + Debug {
+    /// Bytes of one direction of a batch that are in place, and how long the batch took.
+    fn moved(&self, route: Route, direction: Direction, bytes: u64, elapsed: Duration);
+
+    /// A batch in which something failed.
+    fn failed(&self, route: Route, error: &EngineError);
+}
+
+/// Counts nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unobserved;
+
+impl Observer for Unobserved {
+    fn moved(&self, _: Route, _: Direction, _: u64, _: Duration) {}
+
+    fn failed(&self, _: Route, _: &EngineError) {}
+}

@@ -1,0 +1,164 @@
+//! Cutting a batch into slices: large requests into several, small ones together. Pure arithmetic.
+//! Invariant: the pieces of a request cover it exactly once, in order.
+
+use crate::error::EngineError;
+use crate::limits::{
+    BATCH_REQUESTS_MAX, SLICE_BYTES_MAX, SLICE_BYTES_MIN, SLICE_PIECES_MAX, SLICES_PER_BATCH,
+};
+use crate::request::{Direction, Request};
+use crate::slice::Piece;
+
+/// A batch cut into slices.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// Number of pieces of each request.
+    pub(crate) pieces: Vec<u32>,
+    /// Direction and pieces of each slice.
+    pub(crate) slices: Vec<(Direction, Vec<Piece>)>,
+}
+
+impl Plan {
+    /// Cuts requests into slices.
+    pub(crate) fn new(requests: &[Request]) -> Result<Self, EngineError> {
+        let slice_bytes = slice_bytes(check(requests)?);
+        let mut plan = Plan {
+            pieces: Vec::with_capacity(requests.len()),
+            slices: Vec::new(),
+        };
+        let mut room = 0;
+        for (number, request) in requests.iter().enumerate() {
+            let mut done = 0;
+            let mut pieces = 0;
+            while done < request.bytes {
+                if room == 0 || !plan.takes(request.direction) {
+                    plan.begin(request.direction, requests.len() - number);
+                    room = slice_bytes;
+                }
+                let bytes = room.min(request.bytes - done);
+                plan.push(Piece {
+                    request: number as u32,
+                    local: request.local + done,
+                    remote: request.remote + done,
+                    bytes,
+                });
+                done += bytes;
+                room -= bytes;
+                pieces += 1;
+            }
+            plan.pieces.push(pieces);
+        }
+        Ok(plan)
+    }
+
+    fn takes(&self, direction: Direction) -> bool {
+        let fits = |(other, pieces): &(Direction, Vec<Piece>)| {
+            *other == direction && pieces.len() < SLICE_PIECES_MAX
+        };
+        self.slices.last().is_some_and(fits)
+    }
+
+    fn begin(&mut self, direction: Direction, requests_left: usize) {
+        let pieces = Vec::with_capacity(requests_left.min(SLICE_PIECES_MAX).min(64));
+        self.slices.push((direction, pieces));
+    }
+
+    fn push(&mut self, piece: Piece) {
+        if let Some((_, pieces)) = self.slices.last_mut() {
+            pieces.push(piece);
+        }
+    }
+}
+
+/// Total bytes of requests that can be carried out as they are.
+fn check(requests: &[Request]) -> Result<u64, EngineError> {
+    if requests.len() > BATCH_REQUESTS_MAX {
+        return Err(EngineError::TooMany {
+            what: "requests in one batch",
+            limit: BATCH_REQUESTS_MAX,
+            remedy: "submit several batches",
+        });
+    }
+    let mut total = 0u64;
+    for request in requests {
+        let in_range = request.local.checked_add(request.bytes).is_some()
+            && request.remote.checked_add(request.bytes).is_some();
+        let sum = total.checked_add(request.bytes).filter(|_| in_range);
+        total = sum.ok_or_else(|| EngineError::Setting {
+            name: "length",
+            value: request.bytes.to_string(),
+            reason: "the range runs past the end of the address space".to_owned(),
+        })?;
+    }
+    Ok(total)
+}
+
+fn slice_bytes(total: u64) -> u64 {
+    let share = total.div_ceil(SLICES_PER_BATCH).next_multiple_of(4096);
+    share.clamp(SLICE_BYTES_MIN, SLICE_BYTES_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_small_batch_is_one_slice_and_a_large_request_is_several() {
+        let request = |remote, bytes| Request {
+            direction: Direction::Write,
+            local: 1 << 40,
+            remote,
+            bytes,
+        };
+        let small = Plan::new(&[request(4096, 4096), request(65_536, 100)]).unwrap();
+        assert_eq!((small.slices.len(), small.pieces), (1, vec![1, 1]));
+        let large = Plan::new(&[request(4096, 64 << 20)]).unwrap();
+        assert_eq!((large.slices.len(), large.pieces), (64, vec![64]));
+    }
+
+    #[test]
+    fn ranges_past_the_end_of_the_address_space_are_refused() {
+        for (local, remote) in [(u64::MAX - 1, 1), (1, u64::MAX - 1)] {
+            let request = Request {
+                direction: Direction::Read,
+                local,
+                remote,
+                bytes: 2 << 20,
+            };
+            assert!(Plan::new(&[request]).is_err());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_cover_every_request_exactly_once(
+            wanted in proptest::collection::vec((any::<bool>(), 0u64..3 << 20), 0..40),
+        ) {
+            let mut at = 1u64 << 32;
+            let requests: Vec<Request> = wanted.iter().map(|(read, bytes)| {
+                at += 16 << 20;
+                let direction = if *read { Direction::Read } else { Direction::Write };
+                Request { direction, local: at, remote: at << 1, bytes: *bytes }
+            }).collect();
+            let plan = Plan::new(&requests).unwrap();
+            let mut covered = vec![0; requests.len()];
+            let mut counted = vec![0; requests.len()];
+            for (direction, pieces) in &plan.slices {
+                prop_assert!(!pieces.is_empty() && pieces.len() <= SLICE_PIECES_MAX);
+                let bytes: u64 = pieces.iter().map(|piece| piece.bytes).sum();
+                prop_assert!(bytes <= SLICE_BYTES_MAX);
+                for piece in pieces {
+                    let index = piece.request as usize;
+                    let request = requests[index];
+                    prop_assert_eq!(*direction, request.direction);
+                    prop_assert_eq!(piece.local, request.local + covered[index]);
+                    prop_assert_eq!(piece.remote, request.remote + covered[index]);
+                    covered[index] += piece.bytes;
+                    counted[index] += 1;
+                }
+            }
+            prop_assert_eq!(covered, requests.iter().map(|r| r.bytes).collect::<Vec<_>>());
+            prop_assert_eq!(counted, plan.pieces);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The RDMA route: rails over whatever fabric there is, and what the document says about them.
+//!
+//! Bounds are checked by the peer's devices: a key reaches exactly what was registered, and revoking it ends that. The
+//! invariant: a buffer is taken back only after its keys were revoked.
+
+mod courier;
+mod fallback;
+mod remote;
+
+pub(crate) use fallback::{Fallback, RailFlight};
+pub(crate) use remote::RemoteRails;
+
+use crate::error::EngineError;
+use crate::observer::Route;
+use crate::options::{EngineOptions, Protocols};
+use crate::registry::{Location, Region};
+use crate::report::RailReport;
+use courier::Courier;
+use perigee_discovery::{
+    ConnectionMessage, DeviceEntry, Directory, HandshakeClient, SegmentDocument,
+};
+use perigee_rails::{
+    EndpointOffer, Exchange, RailDevice, RailEngine, RailError, RailOptions, Registration,
+};
+use perigee_topology::{Roots, Selection, Topology};
+use perigee_verbs::libibverbs::HostDevices;
+use perigee_verbs::{Access, Fabric};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Name of the document's field with the keys of the registered buffers.
+pub(crate) const REGIONS_FIELD: &str = "regions";
+/// Generation of every key: addresses of a life are never given out twice by this engine.
+const GENERATION: u64 = 1;
+
+/// A fabric that stands in for the host's devices, for tests and simulation.
+#[derive(Clone)]
+pub struct GivenFabric(pub Arc<dyn Fabric>);
+
+impl std::fmt::Debug for GivenFabric {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("GivenFabric")
+    }
+}
+
+/// Rails of this engine.
+#[derive(Debug)]
+pub(crate) struct Rdma {
+    engine: RailEngine,
+    courier: Arc<Courier>,
+}
+
+impl Rdma {
+    /// Starts the rails if they are wanted and there are any. That there are none is an error only if nothing else is
+    /// wanted.
+    pub(crate) fn start(
+        options: &EngineOptions,
+        name: &str,
+        directory: &Directory,
+        client: &HandshakeClient,
+    ) -> Result<Option<Arc<Self>>, EngineError> {
+        let wanted = Protocols::parse(&options.protocol)?;
+        if !wanted.rdma {
+            return Ok(None);
+        }
+        match Self::open(options, name, directory, client) {
+            Ok(rdma) => Ok(Some(Arc::new(rdma))),
+            Err(error) if wanted.tcp => {
+                tracing::info!(%error, "RDMA is off; transfers go over TCP");
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn open(
+        options: &EngineOptions,
+        name: &str,
+        directory: &Directory,
+        client: &HandshakeClient,
+    ) -> Result<Self, EngineError> {
+        let fabric: Arc<dyn Fabric> = match &options.fabric {
+            Some(GivenFabric(fabric)) => fabric.clone(),
+            None => Arc::new(HostDevices::load().map_err(no_device)?),
+        };
+        let settings = RailOptions {
+            devices: devices(options)?,
+            shards: options.shards,
+            poll: options.poll,
+            ..RailOptions::named(name)
+        };
+        let courier = Arc::new(Courier::new(directory.clone(), client.clone()));
+        let exchange: Arc<dyn Exchange> = courier.clone();
+        let engine = RailEngine::start(&*fabric, &settings, &exchange).map_err(no_device)?;
+        Ok(Self { engine, courier })
+    }
+
+    pub(crate) fn rails(&self) -> &RailEngine {
+        &self.engine
+    }
+
+    /// Registers a buffer with every rail.
+    ///
+    /// # Safety
+    /// The memory must stay mapped until the registration was revoked.
+    pub(crate) unsafe fn register(
+        &self,
+        address: u64,
+        bytes: u64,
+        location: Location,
+    ) -> Result<Arc<Registration>, RailError> {
+        // SAFETY: the caller's promise is the same.
+        unsafe {
+            self.engine
+                .register(address, bytes, Access::ALL, location.node())
+        }
+    }
+
+    /// Writes rails and keys into a document.
+    pub(crate) fn describe(&self, regions: &[Arc<Region>], document: &mut SegmentDocument) {
+        let descriptor = self.engine.descriptor();
+        let device = |rail: &perigee_rails::RailDescriptor| DeviceEntry {
+            name: rail.device.clone(),
+            lid: rail.lid,
+            gid: rail
+                .gids
+                .first()
+                .map(|gid| gid_text(&gid.address))
+                .unwrap_or_default(),
+        };
+        document.devices = descriptor.rails.iter().map(device).collect();
+        let Some(extra) = &mut document.perigee else {
+            return;
+        };
+        let keys = regions.iter().filter_map(|region| region.registration());
+        let keys = keys.map(|registration| registration.descriptor(GENERATION, None));
+        let keys: Vec<Value> = keys
+            .filter_map(|keys| serde_json::to_value(keys).ok())
+            .collect();
+        extra.rails = serde_json::to_value(descriptor).into_iter().collect();
+        extra
+            .unknown
+            .insert(REGIONS_FIELD.to_owned(), Value::Array(keys));
+    }
+
+    /// Answers a peer that wants to join queue pairs.
+    pub(crate) fn accept(&self, message: &ConnectionMessage) -> Result<ConnectionMessage, String> {
+        let offer: EndpointOffer = serde_json::from_str(&message.payload)
+            .map_err(|error| format!("the offer is not one of Perigee's rails: {error}"))?;
+        let answer = self
+            .engine
+            .accept(offer)
+            .map_err(|error| error.to_string())?;
+        let payload = serde_json::to_string(&answer).map_err(|error| error.to_string())?;
+        Ok(ConnectionMessage {
+            payload,
+            ..ConnectionMessage::default()
+        })
+    }
+
+    /// One report per rail.
+    pub(crate) fn reports(&self) -> Vec<RailReport> {
+        let report = |rail: perigee_rails::RailReport| RailReport {
+            name: rail.rail,
+            route: Route::Rdma,
+            bytes_read: rail.read_bytes,
+            bytes_written: rail.written_bytes,
+            bytes_served: 0,
+            operations: rail.reads + rail.writes,
+            errors: rail.errors,
+            refused: 0,
+            in_flight: rail.in_flight_bytes,
+            state: if rail.active { "up" } else { "down" }.to_owned(),
+        };
+        self.engine.reports().into_iter().map(report).collect()
+    }
+
+    /// Ends the rails; nothing of the callers' memory is touched afterwards.
+    pub(crate) fn close(&self) {
+        self.courier.close();
+        self.engine.close();
+    }
+}
+
+/// The devices that suit this host, or those that were named.
+fn devices(options: &EngineOptions) -> Result<Vec<RailDevice>, EngineError> {
+    if options.fabric.is_some() {
+        return Ok(Vec::new());
+    }
+    let variable = |name: &str| std::env::var(name).ok();
+    let refused = |error: perigee_topology::TopologyError| EngineError::Device(error.to_string());
+    let selection = Selection::new(&options.devices, None, &variable).map_err(refused)?;
+    let topology = Topology::discover(&Roots::system());
+    let matrix = topology.matrix(&selection).map_err(refused)?;
+    let device = |name: String| {
+        let found = topology.rdma.iter().find(|device| device.name == name);
+        let node = found.and_then(|device| device.place.node);
+        RailDevice { name, node }
+    };
+    Ok(matrix.devices().into_iter().map(device).collect())
+}
+
+fn no_device(error: impl std::fmt::Display) -> EngineError {
+    EngineError::Device(format!(
+        "RDMA cannot be used: {error}; load the device's driver, or use protocol tcp"
+    ))
+}
+
+fn gid_text(address: &[u8; 16]) -> String {
+    let groups = address.iter().map(|byte| format!("{byte:02x}"));
+    groups.collect::<Vec<_>>().join(":")
+}

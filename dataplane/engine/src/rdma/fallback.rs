@@ -1,0 +1,92 @@
+//! A batch on the rails: what completes is told to the batch, what the rails cannot do goes over TCP while there is time.
+//! Invariant: each piece ends once, by the rails or by TCP.
+
+use crate::batch::Batch;
+use crate::client::{Order, Terms};
+use crate::error::EngineError;
+use crate::request::Direction;
+use crate::shards::Shards;
+use crate::slice::{Piece, Slice};
+use crate::target::Target;
+use perigee_rails::{RailError, Sink};
+use perigee_shard::monotonic;
+use std::sync::Arc;
+
+/// Where pieces go that the rails give back.
+#[derive(Clone, Debug)]
+pub(crate) struct Fallback {
+    pub(crate) shards: Arc<Shards>,
+    pub(crate) target: Arc<Target>,
+    pub(crate) terms: Terms,
+}
+
+/// The pieces of a batch on the rails; a piece's tag is its place in the list.
+#[derive(Debug)]
+pub(crate) struct RailFlight {
+    pub(crate) batch: Arc<Batch>,
+    pub(crate) pieces: Vec<(Direction, Piece)>,
+    pub(crate) fallback: Fallback,
+}
+
+impl RailFlight {
+    /// All pieces go over TCP.
+    pub(crate) fn divert_all(&self) {
+        let orders = self
+            .pieces
+            .iter()
+            .map(|(direction, piece)| self.order(*direction, *piece));
+        self.fallback.shards.submit(orders);
+    }
+
+    fn order(&self, direction: Direction, piece: Piece) -> Order {
+        Order {
+            target: self.fallback.target.clone(),
+            slice: Slice::new(direction, vec![piece], self.batch.clone()),
+            terms: self.fallback.terms,
+        }
+    }
+
+    fn may_divert(&self, error: &RailError) -> bool {
+        let lasting = matches!(
+            error,
+            RailError::Canceled | RailError::Closed | RailError::PeerRestarted { .. }
+        );
+        !lasting && !self.batch.is_canceled() && monotonic() < self.fallback.terms.due
+    }
+
+    fn convert(&self, error: RailError) -> EngineError {
+        let peer = self.fallback.target.name.to_string();
+        match error {
+            RailError::Canceled => EngineError::Canceled,
+            RailError::Closed => EngineError::Closed,
+            RailError::PeerRestarted { .. } => EngineError::Restarted { peer },
+            RailError::Deadline { .. } => EngineError::Deadline {
+                peer,
+                deadline: self.fallback.terms.length,
+            },
+            RailError::Unreachable { reason, .. } => EngineError::Unreachable { peer, reason },
+            other => EngineError::Broken {
+                peer,
+                reason: other.to_string(),
+            },
+        }
+    }
+}
+
+impl Sink for RailFlight {
+    fn finished(&self, tag: u64, outcome: Result<(), RailError>) {
+        let Some((direction, piece)) = self.pieces.get(tag as usize) else {
+            return;
+        };
+        match outcome {
+            Ok(()) => self.batch.arrived(*direction, piece),
+            Err(error) if self.may_divert(&error) => {
+                tracing::debug!(%error, "A piece goes over TCP instead of RDMA");
+                self.fallback
+                    .shards
+                    .submit(std::iter::once(self.order(*direction, *piece)));
+            }
+            Err(error) => self.batch.failed(piece.request, &self.convert(error)),
+        }
+    }
+}

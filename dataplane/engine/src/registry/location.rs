@@ -1,0 +1,74 @@
+//! Where memory lies: `cpu:N`, `cuda:N`, or `*` for "find out".
+//! Invariant: the text a location came from is the text it shows.
+
+use crate::error::EngineError;
+use std::fmt;
+
+/// Where registered memory lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Location {
+    /// Not said.
+    #[default]
+    Anywhere,
+    /// Memory of a NUMA node.
+    Cpu(u32),
+    /// Memory of a CUDA device.
+    Cuda(u32),
+}
+
+impl Location {
+    /// Reads a location as callers write it; the empty text is `*`.
+    ///
+    /// # Errors
+    /// The text is none of the three forms.
+    pub fn parse(text: &str) -> Result<Self, EngineError> {
+        let number = |prefix: &str| text.strip_prefix(prefix).and_then(|rest| rest.parse().ok());
+        match text {
+            "" | "*" => Ok(Location::Anywhere),
+            "cpu" => Ok(Location::Cpu(0)),
+            "cuda" => Ok(Location::Cuda(0)),
+            _ => number("cpu:")
+                .map(Location::Cpu)
+                .or_else(|| number("cuda:").map(Location::Cuda))
+                .ok_or_else(|| EngineError::Setting {
+                    name: "location",
+                    value: text.to_owned(),
+                    reason: "write cpu:N, cuda:N or *".to_owned(),
+                }),
+        }
+    }
+
+    /// The NUMA node, if it is known.
+    pub fn node(self) -> Option<u32> {
+        match self {
+            Location::Cpu(node) => Some(node),
+            Location::Anywhere | Location::Cuda(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Location::Anywhere => formatter.write_str("*"),
+            Location::Cpu(node) => write!(formatter, "cpu:{node}"),
+            Location::Cuda(device) => write!(formatter, "cuda:{device}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locations_show_as_they_were_written() {
+        for text in ["*", "cpu:0", "cpu:7", "cuda:3"] {
+            assert_eq!(Location::parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!(Location::parse("").unwrap(), Location::Anywhere);
+        for text in ["cpu:", "gpu:1", "cuda:-1", "cpu:x"] {
+            assert!(Location::parse(text).is_err(), "{text}");
+        }
+    }
+}

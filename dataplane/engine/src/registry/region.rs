@@ -1,0 +1,128 @@
+//! One registered buffer and the rights to use it.
+//! Invariant: while a [`RegionUse`] lives, `unregister` of its buffer does not return success.
+
+use super::Location;
+use perigee_rails::Registration;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A registered buffer.
+#[derive(Debug)]
+pub(crate) struct Region {
+    address: u64,
+    bytes: u64,
+    location: Location,
+    uses: AtomicUsize,
+    closed: AtomicBool,
+    unused: Mutex<()>,
+    changed: Condvar,
+    registration: OnceLock<Arc<Registration>>,
+    on_device: bool,
+}
+
+impl Region {
+    pub(crate) fn new(address: u64, bytes: u64, location: Location) -> Self {
+        Self {
+            address,
+            bytes,
+            location,
+            uses: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            unused: Mutex::default(),
+            changed: Condvar::new(),
+            registration: OnceLock::new(),
+            on_device: false,
+        }
+    }
+
+    /// The same buffer, whose bytes must be staged if `on_device`.
+    pub(crate) fn on_device(self, on_device: bool) -> Self {
+        Self { on_device, ..self }
+    }
+
+    /// Whether the CPU and sockets cannot touch it.
+    pub(crate) fn is_on_device(&self) -> bool {
+        self.on_device
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// One past the last byte; cannot overflow, because a table only takes buffers whose end exists.
+    pub(crate) fn end(&self) -> u64 {
+        self.address.saturating_add(self.bytes)
+    }
+
+    pub(crate) fn location(&self) -> Location {
+        self.location
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// The right to use the buffer, unless it is being taken out.
+    pub(crate) fn acquire(self: &Arc<Self>) -> Option<RegionUse> {
+        self.uses.fetch_add(1, Ordering::SeqCst);
+        let used = RegionUse(self.clone());
+        // Counted first, looked at second: whoever closes sees either the count or makes us see the closing.
+        (!self.is_closed()).then_some(used)
+    }
+
+    /// What the rails know it by, if they do.
+    pub(crate) fn registration(&self) -> Option<&Arc<Registration>> {
+        self.registration.get()
+    }
+
+    /// The rails know it from now on.
+    pub(crate) fn set_registration(&self, registration: Arc<Registration>) {
+        let _ = self.registration.set(registration);
+    }
+
+    /// From now on nobody gets the right to use it.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+
+    /// Waits until nobody has the right to use it; false if somebody still has after `limit`.
+    pub(crate) fn wait_unused(&self, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        let mut guard = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
+        while self.uses.load(Ordering::SeqCst) > 0 {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            let waited = self.changed.wait_timeout(guard, left);
+            guard = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+}
+
+/// The right to use one registered buffer.
+#[derive(Debug)]
+pub(crate) struct RegionUse(Arc<Region>);
+
+impl RegionUse {
+    /// The buffer.
+    pub(crate) fn region(&self) -> &Arc<Region> {
+        &self.0
+    }
+}
+
+impl Drop for RegionUse {
+    fn drop(&mut self) {
+        if self.0.uses.fetch_sub(1, Ordering::SeqCst) == 1 && self.0.is_closed() {
+            // The lock makes sure that a waiter is either before its look at the count or asleep.
+            drop(self.0.unused.lock().unwrap_or_else(PoisonError::into_inner));
+            self.0.changed.notify_all();
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! What one way to other engines has carried, for people and metrics.
+
+use crate::counters::Counters;
+use crate::observer::Route;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Counts of one NIC and route since the engine was started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RailReport {
+    /// The NIC, or what stands for it.
+    pub name: String,
+    /// The way bytes went.
+    pub route: Route,
+    /// Payload bytes that this engine read from others.
+    pub bytes_read: u64,
+    /// Payload bytes that this engine wrote to others.
+    pub bytes_written: u64,
+    /// Payload bytes that others read from or wrote to this engine, where the route can tell.
+    pub bytes_served: u64,
+    /// Requests of this engine that are over.
+    pub operations: u64,
+    /// Those of them that failed.
+    pub errors: u64,
+    /// Requests of others that were refused.
+    pub refused: u64,
+    /// Requests of this engine under way; over RDMA, bytes posted and not completed.
+    pub in_flight: u64,
+    /// What state it is in, in a word.
+    pub state: String,
+}
+
+impl RailReport {
+    pub(crate) fn of_tcp(counters: &Counters) -> Self {
+        Self {
+            name: "tcp".to_owned(),
+            route: Route::Tcp,
+            bytes_read: counters.bytes_read.load(Relaxed),
+            bytes_written: counters.bytes_written.load(Relaxed),
+            bytes_served: counters.bytes_served.load(Relaxed),
+            operations: counters.operations.load(Relaxed),
+            errors: counters.errors.load(Relaxed),
+            refused: counters.refused.load(Relaxed),
+            in_flight: counters.in_flight.load(Relaxed),
+            state: "up".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What a caller asks for and what it is told: requests, states, options. Plain values.
+
+use std::time::Duration;
+
+/// Which way bytes go, seen from the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// From the remote segment to local memory.
+    Read,
+    /// From local memory to the remote segment.
+    Write,
+}
+
+/// One contiguous transfer between this process and a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Which way the bytes go.
+    pub direction: Direction,
+    /// Address in this process.
+    pub local: u64,
+    /// Address in the process that owns the segment.
+    pub remote: u64,
+    /// Length; 0 is done at once and touches nothing.
+    pub bytes: u64,
+}
+
+/// How far a request is. The numbers are the ones Mooncake's clients know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum State {
+    /// Not yet handed to a route.
+    Waiting = 0,
+    /// Under way.
+    Pending = 1,
+    /// The request cannot be carried out as it is.
+    Invalid = 2,
+    /// The caller took it back.
+    Canceled = 3,
+    /// All bytes are in place.
+    Completed = 4,
+    /// The deadline passed.
+    Timeout = 5,
+    /// The bytes did not move.
+    Failed = 6,
+}
+
+impl State {
+    /// Whether nothing will change any more and the memory is not touched any more.
+    pub fn is_final(self) -> bool {
+        !matches!(self, State::Waiting | State::Pending)
+    }
+
+    pub(crate) fn from_number(number: u8) -> Self {
+        match number {
+            0 => State::Waiting,
+            1 => State::Pending,
+            2 => State::Invalid,
+            3 => State::Canceled,
+            4 => State::Completed,
+            5 => State::Timeout,
+            _ => State::Failed,
+        }
+    }
+}
+
+/// How far a request or a whole batch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestStatus {
+    /// Its state; of a batch, the worst final state once all requests have one.
+    pub state: State,
+    /// Bytes that are in place.
+    pub bytes: u64,
+}
+
+/// A message to the owner of a segment, delivered in order of arrival.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Notify {
+    /// What it is about.
+    pub name: String,
+    /// What it says.
+    pub message: String,
+}
+
+/// Wishes for one batch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SubmitOptions {
+    /// Longest the batch may take; the engine's default otherwise.
+    pub deadline: Option<Duration>,
+    /// Sent to the owner once every request has completed, and only then.
+    pub notify: Option<Notify>,
+    /// Route to use if it is there: `tcp` or `rdma`.
+    pub hint: Option<String>,
+}
+
+/// Names a batch in one engine. Never 0; a released number is not used again for long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BatchId(pub u64);

@@ -1,0 +1,122 @@
+//! A slice: pieces of requests that travel to one target in one exchange. Dropping one fails what it carries.
+
+use crate::batch::Batch;
+use crate::error::EngineError;
+use crate::request::Direction;
+use crate::wire;
+use perigee_memory::checksum::crc32c_raw;
+use perigee_schemas::Status;
+use std::sync::Arc;
+
+/// One contiguous part of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    /// Number of the request in its batch.
+    pub(crate) request: u32,
+    pub(crate) local: u64,
+    pub(crate) remote: u64,
+    pub(crate) bytes: u64,
+}
+
+/// Pieces of one batch and direction that travel together.
+#[derive(Debug)]
+pub(crate) struct Slice {
+    pub(crate) direction: Direction,
+    pub(crate) pieces: Vec<Piece>,
+    batch: Arc<Batch>,
+}
+
+impl Slice {
+    pub(crate) fn new(direction: Direction, pieces: Vec<Piece>, batch: Arc<Batch>) -> Self {
+        Self {
+            direction,
+            pieces,
+            batch,
+        }
+    }
+
+    /// The batch it belongs to.
+    pub(crate) fn batch(&self) -> &Arc<Batch> {
+        &self.batch
+    }
+
+    /// Payload bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.bytes).sum()
+    }
+
+    /// CRC-32C of the local bytes of each piece.
+    pub(crate) fn checksums(&self) -> Vec<u32> {
+        let sum = |piece: &Piece| {
+            // SAFETY: whoever submitted the batch keeps its local ranges valid until it is over, and it is not over
+            // before this slice has reported.
+            unsafe { crc32c_raw(piece.local as *const u8, piece.bytes as usize) }
+        };
+        self.pieces.iter().map(sum).collect()
+    }
+
+    /// Takes the peer's answer. Gives back the pieces that are fine but were not moved because others of the same read
+    /// were refused.
+    pub(crate) fn settle(mut self, peer: &str, reply: &wire::Reply) -> Option<Slice> {
+        let pieces = std::mem::take(&mut self.pieces);
+        let all_fine = reply.status.iter().all(|status| *status == Status::Ok);
+        let sums_wanted = !reply.checksum.is_empty() && self.direction == Direction::Read;
+        let mut again = Vec::new();
+        for (index, (piece, status)) in pieces.iter().zip(&reply.status).enumerate() {
+            match *status {
+                Status::Ok if self.direction == Direction::Read && !all_fine => again.push(*piece),
+                Status::Ok if sums_wanted && !self.matches(piece, reply.checksum.get(index)) => {
+                    self.batch.failed(piece.request, &damaged(peer));
+                }
+                Status::Ok => self.batch.arrived(self.direction, piece),
+                status => self
+                    .batch
+                    .failed(piece.request, &refusal(peer, piece, status)),
+            }
+        }
+        (!again.is_empty()).then(|| Slice::new(self.direction, again, self.batch.clone()))
+    }
+
+    /// Everything it carries failed.
+    pub(crate) fn fail(mut self, error: &EngineError) {
+        self.fail_in_place(error);
+    }
+
+    fn matches(&self, piece: &Piece, sum: Option<&u32>) -> bool {
+        // SAFETY: as in `checksums`.
+        let found = unsafe { crc32c_raw(piece.local as *const u8, piece.bytes as usize) };
+        sum == Some(&found)
+    }
+
+    fn fail_in_place(&mut self, error: &EngineError) {
+        for piece in std::mem::take(&mut self.pieces) {
+            self.batch.failed(piece.request, error);
+        }
+    }
+}
+
+impl Drop for Slice {
+    fn drop(&mut self) {
+        self.fail_in_place(&EngineError::Closed);
+    }
+}
+
+fn damaged(peer: &str) -> EngineError {
+    EngineError::Damaged {
+        peer: peer.to_owned(),
+    }
+}
+
+fn refusal(peer: &str, piece: &Piece, status: Status) -> EngineError {
+    let peer = peer.to_owned();
+    match status {
+        Status::InvalidParams => EngineError::RemoteAddress {
+            peer,
+            address: piece.remote,
+            bytes: piece.bytes,
+        },
+        Status::InvalidReplica => EngineError::Restarted { peer },
+        Status::ChecksumMismatch => EngineError::Damaged { peer },
+        status => EngineError::Refused { peer, status },
+    }
+}

@@ -1,0 +1,87 @@
+//! A peer's segment as this process reaches it: where, in which life, in which dialect, and the idle connections to it.
+//! Invariant: a target never changes; a peer that restarted or moved is another target.
+
+use crate::client::Line;
+use crate::limits::IDLE_LINES_MAX;
+use crate::rdma::RemoteRails;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Which protocol a peer's data port speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// Ours; the number is the peer's life.
+    Own {
+        /// Low half of the identity of the peer's life.
+        epoch: u64,
+    },
+    /// Mooncake's.
+    Upstream {
+        /// Whether the peer answers with status frames.
+        with_status: bool,
+    },
+}
+
+/// A peer's segment.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) name: Arc<str>,
+    pub(crate) address: SocketAddr,
+    pub(crate) dialect: Dialect,
+    /// The way over RDMA, if both sides have rails.
+    pub(crate) rails: Option<RemoteRails>,
+    idle: Mutex<Vec<Line>>,
+}
+
+impl Target {
+    pub(crate) fn new(
+        name: &str,
+        address: SocketAddr,
+        dialect: Dialect,
+        rails: Option<RemoteRails>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            address,
+            dialect,
+            rails,
+            idle: Mutex::default(),
+        }
+    }
+
+    /// An idle connection that is still open.
+    pub(crate) fn take_line(&self) -> Option<Line> {
+        loop {
+            let line = self
+                .idle
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .pop()?;
+            if line.is_usable() {
+                return Some(line);
+            }
+        }
+    }
+
+    /// Keeps a connection for the next call.
+    pub(crate) fn keep_line(&self, line: Line) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < IDLE_LINES_MAX {
+            idle.push(line);
+        }
+    }
+
+    /// Closes idle connections that the peer has closed.
+    pub(crate) fn sweep(&self) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.retain(Line::is_usable);
+    }
+
+    /// Closes the idle connections.
+    pub(crate) fn close_lines(&self) {
+        self.idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+    }
+}

@@ -1,0 +1,269 @@
+//! Two engines in two processes: the peer is killed, stopped and restarted under load, and every call ends.
+#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(
+    clippy::print_stdout,
+    reason = "a peer process says where its memory is"
+)]
+
+use perigee_engine::{
+    Direction, EngineError, EngineOptions, Request, State, SubmitOptions, TransferEngine,
+};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const LONG: Duration = Duration::from_secs(60);
+const BYTES: usize = 8 << 20;
+const NAME_VARIABLE: &str = "PERIGEE_TEST_PEER_NAME";
+
+fn engine(name: &str) -> TransferEngine {
+    let options = EngineOptions::from_variables(name, "P2PHANDSHAKE", "tcp", "", |_| None);
+    TransferEngine::start(options.unwrap()).unwrap()
+}
+
+/// What the other process does: registers a buffer, says where it is, and waits to be ended.
+#[test]
+#[ignore = "runs in a process of its own, started by the other tests"]
+fn peer_process() {
+    let Ok(name) = std::env::var(NAME_VARIABLE) else {
+        return;
+    };
+    let memory = vec![7u8; BYTES];
+    let engine = engine(&name);
+    // SAFETY: the memory lives until the engine is closed.
+    unsafe { engine.register(memory.as_ptr() as u64, BYTES as u64, "*") }.unwrap();
+    println!("\nPEER {} {}", engine.local_name(), memory.as_ptr() as u64);
+    std::io::stdout().flush().unwrap();
+    let _ = std::io::stdin().lines().last();
+    assert!(memory.iter().all(|byte| *byte == 7), "nobody wrote here");
+    engine.close();
+}
+
+struct Peer {
+    child: Child,
+    name: String,
+    address: u64,
+    /// Kept open: it still writes when it ends.
+    output: BufReader<ChildStdout>,
+}
+
+impl Peer {
+    fn start(name: &str) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "peer_process", "--ignored", "--nocapture"])
+            .env(NAME_VARIABLE, name)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let said = output.by_ref().lines().map_while(Result::ok);
+        let mut said = said.filter_map(|line| {
+            let rest = line.strip_prefix("PEER ")?;
+            let (name, address) = rest.split_once(' ')?;
+            Some((name.to_owned(), address.parse().ok()?))
+        });
+        let (name, address) = said.next().unwrap();
+        Self {
+            child,
+            name,
+            address,
+            output,
+        }
+    }
+
+    fn signal(&self, signal: nix::sys::signal::Signal) {
+        let process = nix::unistd::Pid::from_raw(self.child.id() as i32);
+        nix::sys::signal::kill(process, signal).unwrap();
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Ends it by closing its input; true if it found its memory untouched.
+    fn end(&mut self) -> bool {
+        drop(self.child.stdin.take());
+        let _ = self.output.by_ref().lines().count();
+        self.child.wait().unwrap().success()
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn write(memory: &[u8], remote: u64, bytes: usize) -> Request {
+    Request {
+        direction: Direction::Write,
+        local: memory.as_ptr() as u64,
+        remote,
+        bytes: bytes as u64,
+    }
+}
+
+fn within(limit: Duration) -> SubmitOptions {
+    SubmitOptions {
+        deadline: Some(limit),
+        ..SubmitOptions::default()
+    }
+}
+
+#[test]
+fn a_killed_peer_fails_everything_in_flight_and_the_error_names_it() {
+    let mut peer = Peer::start("127.0.0.1");
+    let here = engine("127.0.0.1");
+    let memory = vec![1u8; BYTES];
+    let requests = [write(&memory, peer.address, BYTES)];
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..3)
+            .map(|worker| {
+                let (here, requests, name) = (&here, &requests, peer.name.clone());
+                scope.spawn(move || {
+                    let end = Instant::now() + LONG;
+                    while Instant::now() < end {
+                        // SAFETY: `memory` outlives the scope.
+                        let moved = unsafe {
+                            if worker == 0 {
+                                here.submit(&name, requests, &within(LONG))
+                                    .and_then(|batch| {
+                                        here.wait(batch, LONG)?;
+                                        here.batch_outcome(batch)
+                                    })
+                            } else {
+                                here.transfer(&name, requests, &within(LONG))
+                            }
+                        };
+                        if let Err(error) = moved {
+                            return error.to_string();
+                        }
+                    }
+                    "the peer was never missed".to_owned()
+                })
+            })
+            .collect();
+        // SAFETY: as above.
+        unsafe { here.transfer(&peer.name, &requests, &within(LONG)) }.unwrap();
+        peer.kill();
+        for worker in workers {
+            let error = worker.join().unwrap();
+            assert!(error.contains(&peer.name), "{error}");
+        }
+    });
+    let gone = here.probe(&peer.name).unwrap_err();
+    assert_eq!(gone.code(), -102, "{gone}");
+    here.close();
+}
+
+#[test]
+fn a_restarted_peer_never_gets_bytes_for_addresses_of_its_earlier_life() {
+    let mut first = Peer::start("127.0.0.1");
+    let here = engine("127.0.0.1");
+    let memory = vec![1u8; 4096];
+    // SAFETY: `memory` outlives every call.
+    let send = |name: &str, address| unsafe {
+        here.transfer(name, &[write(&memory, address, 4096)], &within(LONG))
+    };
+    send(&first.name, first.address).unwrap();
+    first.kill();
+    let mut second = Peer::start(&first.name);
+    assert_eq!(first.name, second.name, "it takes its port back");
+    let end = Instant::now() + LONG;
+    loop {
+        assert!(Instant::now() < end);
+        // Every address is from the peer's point of view a good one: only its life tells.
+        match send(&second.name, second.address) {
+            Err(EngineError::Restarted { peer }) => break assert_eq!(peer, second.name),
+            Err(other) => assert!(other.to_string().contains(&second.name), "{other}"),
+            Ok(()) => panic!("bytes for an earlier life arrived"),
+        }
+    }
+    assert!(second.end(), "its memory is untouched");
+    let third = Peer::start(&second.name);
+    while !matches!(
+        send(&third.name, third.address),
+        Err(EngineError::Restarted { .. })
+    ) {
+        assert!(Instant::now() < end);
+    }
+    send(&third.name, third.address).unwrap();
+    here.close();
+}
+
+#[test]
+fn a_stopped_peer_ends_calls_by_their_deadline_and_serves_again_when_it_goes_on() {
+    let peer = Peer::start("127.0.0.1");
+    let here = engine("127.0.0.1");
+    let memory = vec![1u8; BYTES];
+    let requests = [write(&memory, peer.address, BYTES)];
+    // SAFETY: `memory` outlives every call.
+    let send = |limit| unsafe { here.transfer(&peer.name, &requests, &within(limit)) };
+    send(LONG).unwrap();
+    peer.signal(nix::sys::signal::Signal::SIGSTOP);
+    let late = send(Duration::from_millis(300)).unwrap_err();
+    assert!(matches!(late, EngineError::Deadline { .. }), "{late}");
+    // SAFETY: as above.
+    let batch = unsafe { here.submit(&peer.name, &requests, &within(Duration::from_millis(300))) };
+    if let Ok(batch) = batch {
+        let ended = here.wait(batch, LONG).unwrap().state;
+        assert!(matches!(ended, State::Timeout | State::Failed), "{ended:?}");
+    }
+    peer.signal(nix::sys::signal::Signal::SIGCONT);
+    let end = Instant::now() + LONG;
+    while send(LONG).is_err() {
+        assert!(Instant::now() < end, "it serves again");
+    }
+    here.close();
+}
+
+#[test]
+fn a_canceled_batch_lets_go_of_its_memory_although_the_peer_is_silent() {
+    let peer = Peer::start("127.0.0.1");
+    let here = engine("127.0.0.1");
+    let memory = vec![1u8; 64 << 20];
+    let requests: Vec<Request> = (0..64)
+        .map(|i| write(&memory[i << 20..], peer.address, 1 << 20))
+        .collect();
+    // SAFETY: `memory` outlives the engine.
+    unsafe {
+        here.transfer(&peer.name, &requests[..1], &within(LONG))
+            .unwrap();
+        peer.signal(nix::sys::signal::Signal::SIGSTOP);
+        let batch = here.submit(&peer.name, &requests, &within(LONG)).unwrap();
+        assert!(here.release(batch).is_err(), "it is under way");
+        here.cancel(batch).unwrap();
+        assert_eq!(here.wait(batch, LONG).unwrap().state, State::Canceled);
+        here.release(batch).unwrap();
+    }
+    peer.signal(nix::sys::signal::Signal::SIGCONT);
+    here.close();
+}
+
+#[test]
+fn closing_an_engine_ends_a_transfer_that_waits_for_a_silent_peer() {
+    let peer = Peer::start("127.0.0.1");
+    let here = engine("127.0.0.1");
+    let memory = vec![1u8; BYTES];
+    let requests = [write(&memory, peer.address, BYTES)];
+    // SAFETY: `memory` outlives the engine.
+    unsafe { here.transfer(&peer.name, &requests, &within(LONG)) }.unwrap();
+    peer.signal(nix::sys::signal::Signal::SIGSTOP);
+    // SAFETY: as above.
+    let batch = unsafe { here.submit(&peer.name, &requests, &within(LONG)) }.unwrap();
+    std::thread::scope(|scope| {
+        // SAFETY: as above.
+        let waiting =
+            scope.spawn(|| unsafe { here.transfer(&peer.name, &requests, &within(LONG)) });
+        while here.rails()[0].in_flight < 2 && !waiting.is_finished() {
+            std::thread::yield_now();
+        }
+        here.close();
+        assert!(waiting.join().unwrap().is_err());
+    });
+    assert!(here.wait(batch, LONG).unwrap().state.is_final());
+    peer.signal(nix::sys::signal::Signal::SIGCONT);
+}

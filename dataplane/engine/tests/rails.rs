@@ -1,0 +1,178 @@
+//! Two engines with rails over the software fabric: bytes go over RDMA where they can, over TCP where they must, and nowhere
+//! where they may not.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use perigee_engine::{
+    Direction, EngineError, EngineOptions, GivenFabric, RailReport, Request, Route, State,
+    SubmitOptions, TransferEngine,
+};
+use perigee_verbs::software::{Clock, DevicePlan, Network};
+use std::time::Duration;
+
+const LONG: Duration = Duration::from_secs(60);
+const BYTES: usize = 4 << 20;
+
+struct Side {
+    engine: TransferEngine,
+    memory: Box<[u8]>,
+}
+
+impl Side {
+    fn new(network: &Network, host: &str, fill: u8) -> Self {
+        let plans = [DevicePlan::new("sw0"), DevicePlan::new("sw1")];
+        let mut options =
+            EngineOptions::from_variables("127.0.0.1", "P2PHANDSHAKE", "", "", |_| None).unwrap();
+        options.fabric = Some(GivenFabric(network.host(host, &plans).unwrap()));
+        let side = Self {
+            engine: TransferEngine::start(options).unwrap(),
+            memory: vec![fill; BYTES].into(),
+        };
+        // SAFETY: the memory lives as long as the engine.
+        unsafe { side.engine.register(side.at(0), BYTES as u64, "*") }.unwrap();
+        side
+    }
+
+    fn at(&self, offset: usize) -> u64 {
+        self.memory.as_ptr() as u64 + offset as u64
+    }
+
+    fn report(&self, route: Route) -> RailReport {
+        let mut all = self
+            .engine
+            .rails()
+            .into_iter()
+            .filter(|rail| rail.route == route);
+        let first = all.next().unwrap();
+        all.fold(first, |sum, next| RailReport {
+            bytes_written: sum.bytes_written + next.bytes_written,
+            bytes_read: sum.bytes_read + next.bytes_read,
+            ..sum
+        })
+    }
+}
+
+impl Drop for Side {
+    fn drop(&mut self) {
+        self.engine.close();
+    }
+}
+
+fn pair() -> (Network, Side, Side) {
+    let network = Network::new(Clock::Real).unwrap();
+    let (here, there) = (Side::new(&network, "a", 3), Side::new(&network, "b", 0));
+    (network, here, there)
+}
+
+fn request(direction: Direction, local: u64, remote: u64, bytes: usize) -> Request {
+    Request {
+        direction,
+        local,
+        remote,
+        bytes: bytes as u64,
+    }
+}
+
+fn hinted(hint: &str) -> SubmitOptions {
+    SubmitOptions {
+        hint: Some(hint.to_owned()),
+        deadline: Some(LONG),
+        ..SubmitOptions::default()
+    }
+}
+
+fn transfer(here: &Side, there: &Side, request: Request, hint: &str) -> Result<(), EngineError> {
+    // SAFETY: the memory of both sides outlives the call.
+    unsafe {
+        here.engine
+            .transfer(there.engine.local_name(), &[request], &hinted(hint))
+    }
+}
+
+#[test]
+fn registered_memory_moves_over_the_rails_both_ways() {
+    let (_network, here, there) = pair();
+    let write = request(Direction::Write, here.at(0), there.at(0), 3 << 20);
+    transfer(&here, &there, write, "rdma").unwrap();
+    assert!(there.memory[..3 << 20].iter().all(|byte| *byte == 3));
+    assert!(there.memory[3 << 20..].iter().all(|byte| *byte == 0));
+    let read = request(
+        Direction::Read,
+        here.at(3 << 20),
+        there.at(3 << 20),
+        1 << 20,
+    );
+    transfer(&here, &there, read, "").unwrap();
+    assert!(here.memory[3 << 20..].iter().all(|byte| *byte == 0));
+    assert!(here.report(Route::Rdma).bytes_written >= 3 << 20);
+    assert!(here.report(Route::Rdma).bytes_read >= 1 << 20);
+}
+
+#[test]
+fn local_memory_that_is_not_registered_goes_over_tcp() {
+    let (_network, here, there) = pair();
+    let loose = vec![9u8; 65_536];
+    let write = request(
+        Direction::Write,
+        loose.as_ptr() as u64,
+        there.at(0),
+        loose.len(),
+    );
+    let refused = transfer(&here, &there, write, "rdma").unwrap_err();
+    assert!(matches!(refused, EngineError::Unsupported(_)), "{refused}");
+    transfer(&here, &there, write, "").unwrap();
+    assert!(there.memory[..65_536].iter().all(|byte| *byte == 9));
+}
+
+#[test]
+fn remote_memory_that_is_not_registered_is_refused_and_later_registrations_are_found() {
+    let (_network, here, there) = pair();
+    let loose = vec![1u8; 65_536];
+    let far = loose.as_ptr() as u64;
+    let write = request(Direction::Write, here.at(0), far, loose.len());
+    let refused = transfer(&here, &there, write, "").unwrap_err();
+    assert!(
+        matches!(refused, EngineError::RemoteAddress { .. }),
+        "{refused}"
+    );
+    assert!(loose.iter().all(|byte| *byte == 1));
+    // SAFETY: the memory lives until it is unregistered.
+    unsafe { there.engine.register(far, loose.len() as u64, "*") }.unwrap();
+    let end = std::time::Instant::now() + LONG;
+    while transfer(&here, &there, write, "rdma").is_err() {
+        assert!(
+            std::time::Instant::now() < end,
+            "the new keys are asked for"
+        );
+    }
+    there.engine.unregister(far).unwrap();
+    let gone = transfer(&here, &there, write, "").unwrap_err();
+    assert!(matches!(gone, EngineError::RemoteAddress { .. }), "{gone}");
+}
+
+#[test]
+fn a_batch_whose_rails_are_cut_arrives_over_tcp_within_its_deadline() {
+    let (network, here, there) = pair();
+    let write = request(Direction::Write, here.at(0), there.at(0), 1 << 20);
+    transfer(&here, &there, write, "rdma").unwrap();
+    for ours in ["sw0", "sw1"] {
+        for theirs in ["sw0", "sw1"] {
+            network.cut(("a", ours), ("b", theirs)).unwrap();
+        }
+    }
+    let write = request(Direction::Write, here.at(0), there.at(1 << 20), 1 << 20);
+    let options = SubmitOptions {
+        deadline: Some(Duration::from_secs(20)),
+        ..SubmitOptions::default()
+    };
+    // SAFETY: the memory of both sides outlives the batch.
+    let batch = unsafe {
+        here.engine
+            .submit(there.engine.local_name(), &[write], &options)
+    }
+    .unwrap();
+    assert_eq!(
+        here.engine.wait(batch, LONG).unwrap().state,
+        State::Completed
+    );
+    assert!(there.memory[1 << 20..2 << 20].iter().all(|byte| *byte == 3));
+}
