@@ -3,6 +3,7 @@
 //! Each [`Slot`] has one writer thread; a record is a few plain loads and stores. The agent finds the pages of a host with
 //! [`pages`] and sums their slots. The invariant: a slot's counters only grow, whoever writes it next.
 
+mod device;
 mod directory;
 mod layout;
 mod limits;
@@ -12,6 +13,7 @@ mod reader;
 mod slot;
 mod thread;
 
+pub use device::{device_of, device_towards};
 pub use directory::{Directory, pages};
 pub use layout::{Direction, Key, Route};
 pub use limits::LATENCY_BUCKETS;

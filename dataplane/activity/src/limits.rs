@@ -10,3 +10,5 @@ pub(crate) const DEVICE_BYTES: usize = 24;
 pub(crate) const SLOTS_PER_THREAD: usize = 16;
 /// Pages that a reader looks at on one host.
 pub(crate) const PAGES_MAX: usize = 4096;
+/// Addresses whose NIC is remembered.
+pub(crate) const ADDRESSES_MAX: usize = 1024;

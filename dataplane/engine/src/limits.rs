@@ -47,6 +47,8 @@ pub(crate) const SLICE_PIECES_MAX: usize = 1000;
 pub(crate) const REQUEST_PAYLOAD_BYTES_MAX: u64 = 64 << 20;
 /// Largest body of a request or reply in bytes.
 pub(crate) const BODY_BYTES_MAX: usize = 64 << 10;
+/// Most bytes of a blocking read that the calling thread moves itself.
+pub(crate) const CALLER_READ_BYTES_MAX: u64 = 128 << 10;
 /// Slices on their way on one connection of a calling thread.
 pub(crate) const LINE_SLICES_MAX: usize = 8;
 /// Connections from one shard to one peer; four saturate memory bandwidth.

@@ -5,6 +5,8 @@ use crate::batch::Batch;
 use crate::counters::Counters;
 use crate::observer::{Observer, Route};
 use crate::request::{Direction, Request, State};
+use crate::target::Target;
+use perigee_activity::{BatchMark, Key, batch_done, device_towards};
 use perigee_shard::monotonic;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +17,7 @@ pub(crate) struct Tally {
     counters: Arc<Counters>,
     observer: Arc<dyn Observer>,
     route: Route,
+    target: Arc<Target>,
     directions: Box<[Direction]>,
     begun: Duration,
 }
@@ -24,6 +27,7 @@ impl Tally {
         counters: &Arc<Counters>,
         observer: &Arc<dyn Observer>,
         route: Route,
+        target: &Arc<Target>,
         requests: &[Request],
     ) -> Self {
         counters.began(requests.len() as u64);
@@ -31,6 +35,7 @@ impl Tally {
             counters: counters.clone(),
             observer: observer.clone(),
             route,
+            target: target.clone(),
             directions: requests.iter().map(|request| request.direction).collect(),
             begun: monotonic(),
         }
@@ -50,9 +55,40 @@ impl Tally {
         }
         for (direction, bytes) in moved.into_iter().filter(|(_, bytes)| *bytes > 0) {
             self.observer.moved(self.route, direction, bytes, elapsed);
+            self.mark(direction, bytes, elapsed);
         }
         if let Err(error) = batch.outcome() {
             self.observer.failed(self.route, &error);
         }
+    }
+
+    /// For the agent of this host. Rails count their own slices, rail by rail.
+    fn mark(&self, direction: Direction, bytes: u64, elapsed: Duration) {
+        let operations = self
+            .directions
+            .iter()
+            .filter(|other| **other == direction)
+            .count();
+        let direction = match direction {
+            Direction::Read => perigee_activity::Direction::Read,
+            Direction::Write => perigee_activity::Direction::Write,
+        };
+        let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+        let (device, route) = match self.route {
+            Route::Tcp => (
+                device_towards(self.target.address),
+                perigee_activity::Route::Tcp,
+            ),
+            Route::Rdma => (String::new(), perigee_activity::Route::Rdma),
+        };
+        if self.route == Route::Tcp {
+            let key = Key::new(&device, route, direction, Key::CALLER);
+            perigee_activity::record(key, bytes, elapsed_ns, 0);
+        }
+        let mut mark = BatchMark::new(route, direction, &device, &self.target.name, "");
+        mark.operations = operations as u64;
+        mark.bytes = bytes;
+        mark.wire_ns = elapsed_ns;
+        batch_done(&mark);
     }
 }

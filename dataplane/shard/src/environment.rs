@@ -61,6 +61,12 @@ pub trait Stream: Clone + 'static {
 
     /// Breaks the connection: all waits on it end.
     fn shutdown(&self);
+
+    /// The address of this side, which tells the NIC.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    fn local_address(&self) -> io::Result<SocketAddr>;
 }
 
 /// A listening socket.

@@ -91,20 +91,23 @@ mod tests {
     #[test]
     fn a_sleeping_shard_wakes_for_its_poller_and_forgets_one_that_is_gone() {
         let (send, receive) = channel();
-        let shard = Shard::start(ShardOptions::named("test-poller"), |environment| async move {
-            let ticker = Rc::new(Ticker {
-                turns: Cell::new(0),
-                slept: Cell::new(0),
-                next: Cell::new(Duration::ZERO),
-            });
-            environment.poll_with(&(ticker.clone() as Rc<dyn Poller>));
-            while ticker.turns.get() < 5 || ticker.slept.get() < 5 {
-                environment.sleep(Duration::from_millis(20)).await;
-            }
-            let weak = Rc::downgrade(&ticker);
-            drop(ticker);
-            send.send(weak.upgrade().is_none()).unwrap();
-        })
+        let shard = Shard::start(
+            ShardOptions::named("test-poller"),
+            |environment| async move {
+                let ticker = Rc::new(Ticker {
+                    turns: Cell::new(0),
+                    slept: Cell::new(0),
+                    next: Cell::new(Duration::ZERO),
+                });
+                environment.poll_with(&(ticker.clone() as Rc<dyn Poller>));
+                while ticker.turns.get() < 5 || ticker.slept.get() < 5 {
+                    environment.sleep(Duration::from_millis(20)).await;
+                }
+                let weak = Rc::downgrade(&ticker);
+                drop(ticker);
+                send.send(weak.upgrade().is_none()).unwrap();
+            },
+        )
         .unwrap();
         assert!(receive.recv_timeout(Duration::from_secs(20)).unwrap());
         shard.join(Duration::from_secs(20)).unwrap();

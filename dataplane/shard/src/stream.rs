@@ -175,6 +175,10 @@ impl Stream for RingStream {
     fn shutdown(&self) {
         shutdown(self.fd.as_fd());
     }
+
+    fn local_address(&self) -> io::Result<SocketAddr> {
+        std::net::TcpStream::from(self.fd.try_clone()?).local_addr()
+    }
 }
 
 /// A message is through only when nothing of it is left; the ring has already continued partial steps.

@@ -49,7 +49,8 @@ impl TcpClient {
         deadline: Duration,
         congestion: &Congestion,
     ) -> Result<Self, TransferError> {
-        let lanes = (0..count.max(1)).map(|_| Lane::start(identity, deadline, congestion.clone()));
+        let start = |lane| Lane::start(lane, identity, deadline, congestion.clone());
+        let lanes = (0..count.max(1)).map(|lane| start(u16::try_from(lane).unwrap_or(u16::MAX)));
         let lanes = lanes.collect::<Result<Vec<_>, _>>()?;
         let mailboxes = lanes.iter().map(|lane| lane.shard.mailbox()).collect();
         let watchdog = Watchdog::start("transfer", mailboxes)
@@ -130,6 +131,7 @@ impl TcpClient {
 
 impl Lane {
     fn start(
+        lane: u16,
         identity: Identity,
         deadline: Duration,
         congestion: Congestion,
@@ -139,7 +141,7 @@ impl Lane {
             ShardOptions::named("perigee-client"),
             move |environment| async move {
                 environment.set_congestion(congestion);
-                let peers = Rc::new(Peers::new(environment.clone(), identity, deadline));
+                let peers = Rc::new(Peers::new(environment.clone(), lane, identity, deadline));
                 let name = environment.keep(peers.clone());
                 let _ = tell.send(name);
                 peers.ended().await;

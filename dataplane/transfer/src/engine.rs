@@ -7,6 +7,7 @@ mod job;
 
 pub use job::{ReadJob, WriteJob};
 
+use crate::activity::record_copy;
 use crate::client::{Content, Memory, Plan, TcpClient, TcpJob};
 use crate::error::TransferError;
 use crate::extent::MappedExtent;
@@ -184,6 +185,7 @@ impl Engine {
             }
         }
         for (route, bytes) in moved.into_iter().filter(|(_, bytes)| *bytes > 0) {
+            record_copy(route, flow, bytes, elapsed);
             self.options.observer.moved(route, flow, bytes, elapsed);
         }
     }

@@ -3,6 +3,7 @@
 //! [`Engine`] moves whole objects and ranges for a client; [`SegmentServer`] serves the segments of a process to others.
 //! The invariant: bytes are handed out only after their length, generation and checksum were checked on this side.
 
+mod activity;
 mod client;
 mod engine;
 mod error;

@@ -23,7 +23,10 @@ fn alone() -> MutexGuard<'static, ()> {
 
 /// The probes, or `None` with a loud word where this build or this user cannot have them.
 #[allow(clippy::unwrap_used, reason = "a test's own steps")]
-#[allow(clippy::panic, reason = "root can have probes, so this is a failed test")]
+#[allow(
+    clippy::panic,
+    reason = "root can have probes, so this is a failed test"
+)]
 fn probes(wanted: &[Feature]) -> Option<Probes> {
     if !is_built() {
         eprintln!("SKIP: this build has no eBPF probes");

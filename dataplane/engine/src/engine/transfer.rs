@@ -8,7 +8,7 @@ use crate::batch::{AtEnd, Batch};
 use crate::client::{Call, Order, Terms};
 use crate::device::Stage;
 use crate::error::EngineError;
-use crate::limits::{DEADLINE_MAX, SLOWEST_PER_BYTE_NS};
+use crate::limits::{CALLER_READ_BYTES_MAX, DEADLINE_MAX, SLOWEST_PER_BYTE_NS};
 use crate::observer::Route;
 use crate::plan::Plan;
 use crate::rdma::{Fallback, RailFlight, Rdma};
@@ -30,6 +30,23 @@ struct Flight {
     terms: Terms,
     /// What the rails were asked to do, if they go first.
     rails: Option<Vec<RailRequest>>,
+}
+
+impl Flight {
+    /// Whether the calling thread moves it best. Large reads go to the shards: several connections filled by the ring are
+    /// faster and steadier than one that is drained piece by piece.
+    fn suits_the_caller(&self) -> bool {
+        let reads = self
+            .slices
+            .iter()
+            .filter(|(direction, _)| *direction == Direction::Read);
+        let bytes: u64 = reads
+            .flat_map(|(_, pieces)| pieces)
+            .map(|piece| piece.bytes)
+            .sum();
+        let own = matches!(self.target.dialect, Dialect::Own { .. });
+        self.rails.is_none() && own && bytes <= CALLER_READ_BYTES_MAX
+    }
 }
 
 impl TransferEngine {
@@ -73,7 +90,7 @@ impl TransferEngine {
         let _pass = inner.enter()?;
         let flight = inner.prepare(segment, requests, options, false)?;
         let batch = flight.batch.clone();
-        if flight.rails.is_none() && matches!(flight.target.dialect, Dialect::Own { .. }) {
+        if flight.suits_the_caller() {
             inner.move_here(flight);
         } else {
             // SAFETY: the call returns only when the batch is over.
@@ -181,7 +198,13 @@ impl Inner {
         } else {
             Route::Tcp
         };
-        let tally = Tally::begin(&self.counters, &self.options.observer, route, requests);
+        let tally = Tally::begin(
+            &self.counters,
+            &self.options.observer,
+            route,
+            &target,
+            requests,
+        );
         let (segments, herald, peer) = (self.segments.clone(), self.herald.clone(), target.clone());
         let at_end: AtEnd = Box::new(move |batch| {
             tally.end(batch);

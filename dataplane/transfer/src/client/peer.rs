@@ -4,6 +4,7 @@
 
 use super::exchange::{read_slice, write_slice};
 use super::slice::Slice;
+use crate::activity::{Moved, device};
 use crate::error::TransferError;
 use crate::limits::{
     CONNECT_DEADLINE, CONNECTIONS_PER_PEER, IDLE_CONNECTION, PEER_BREAKER_OPEN, SLOWEST_PER_BYTE,
@@ -26,6 +27,8 @@ use std::time::Duration;
 /// All peers of one shard.
 pub(crate) struct Peers<E: Environment> {
     environment: E,
+    /// Number of the shard.
+    lane: u16,
     identity: Identity,
     deadline: Duration,
     peers: RefCell<HashMap<Arc<str>, Rc<Peer<E>>>>,
@@ -57,13 +60,15 @@ pub(crate) struct Addressed {
 /// A slice and when it must have come to a connection.
 struct Queued {
     slice: Slice,
+    submitted: Duration,
     due: Duration,
 }
 
 impl<E: Environment> Peers<E> {
-    pub(crate) fn new(environment: E, identity: Identity, deadline: Duration) -> Self {
+    pub(crate) fn new(environment: E, lane: u16, identity: Identity, deadline: Duration) -> Self {
         Self {
             environment,
+            lane,
             identity,
             deadline,
             peers: RefCell::default(),
@@ -84,7 +89,12 @@ impl<E: Environment> Peers<E> {
             }
             let peer = self.peer(&slice.endpoint, address);
             peer.address.set(address);
-            peer.queue.borrow_mut().push_back(Queued { slice, due });
+            let queued = Queued {
+                slice,
+                submitted,
+                due,
+            };
+            peer.queue.borrow_mut().push_back(queued);
             let sleeper = peer.idle.borrow_mut().pop();
             match sleeper {
                 Some((_, waker)) => waker.wake(),
@@ -176,9 +186,10 @@ impl<E: Environment> Peers<E> {
 
     async fn work(&self, peer: &Peer<E>, worker: usize) {
         let mut stream: Option<E::Stream> = None;
-        while let Some(Queued { slice, due }) = self.next(peer, worker).await {
+        while let Some(queued) = self.next(peer, worker).await {
+            let due = queued.due;
             if self.environment.now() >= due {
-                slice.fail(&self.late(peer));
+                queued.slice.fail(&self.late(peer));
                 continue;
             }
             let reused = stream.is_some();
@@ -187,28 +198,28 @@ impl<E: Environment> Peers<E> {
                 None => self.connect(peer, worker).await,
             };
             let mut outcome = match connection {
-                Ok(connection) => self.exchange(connection, &slice, due).await,
+                Ok(connection) => self.exchange(connection, &queued).await,
                 Err(error) => Err(error),
             };
             let in_time = self.environment.now() < due && !self.stopping.get();
             if reused && in_time && outcome.as_ref().is_err_and(is_broken) {
                 // An idle connection may have died with a peer that is back: every slice can be sent twice.
                 outcome = match self.connect(peer, worker).await {
-                    Ok(connection) => self.exchange(connection, &slice, due).await,
+                    Ok(connection) => self.exchange(connection, &queued).await,
                     Err(error) => Err(error),
                 };
             }
             match outcome {
                 Ok((connection, verdicts)) => {
                     stream = Some(connection);
-                    slice.finish(verdicts);
+                    queued.slice.finish(verdicts);
                 }
                 Err(error) => {
                     peer.streams.borrow_mut().remove(&worker);
                     if matches!(error, TransferError::Deadline { .. }) {
                         peer.trip(self.environment.now());
                     }
-                    slice.fail(&error);
+                    queued.slice.fail(&error);
                 }
             }
         }
@@ -274,18 +285,20 @@ impl<E: Environment> Peers<E> {
     async fn exchange(
         &self,
         stream: E::Stream,
-        slice: &Slice,
-        due: Duration,
+        queued: &Queued,
     ) -> Result<(E::Stream, Vec<Result<u32, Status>>), TransferError> {
+        let slice = &queued.slice;
+        let begun = self.environment.now();
         let talk = async {
             match slice.direction {
                 Direction::Write => write_slice(&stream, slice).await,
                 _ => read_slice(&stream, slice).await,
             }
         };
-        let left = (due + self.deadline).saturating_sub(self.environment.now());
+        let left = (queued.due + self.deadline).saturating_sub(begun);
         let length = left.min(self.deadline);
         let outcome = within(&self.environment, length, &stream, talk).await;
+        self.count(&stream, queued, begun, outcome.is_ok());
         outcome.map(|verdicts| (stream, verdicts)).map_err(|error| {
             let peer = slice.endpoint.to_string();
             match error.kind() {
@@ -300,6 +313,28 @@ impl<E: Environment> Peers<E> {
                 },
             }
         })
+    }
+
+    fn count(&self, stream: &E::Stream, queued: &Queued, begun: Duration, went_well: bool) {
+        let slice = &queued.slice;
+        let moved = Moved {
+            device: &device(stream),
+            peer: &slice.endpoint,
+            direction: match slice.direction {
+                Direction::Write => perigee_activity::Direction::Write,
+                _ => perigee_activity::Direction::Read,
+            },
+            lane: self.lane,
+            operations: slice.parts.len() as u64,
+            bytes: slice.parts.iter().map(|part| part.bytes).sum(),
+            queued: begun.saturating_sub(queued.submitted),
+            on_wire: self.environment.now().saturating_sub(begun),
+        };
+        if went_well {
+            moved.record();
+        } else {
+            moved.record_failure();
+        }
     }
 }
 

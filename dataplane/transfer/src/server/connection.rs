@@ -1,18 +1,21 @@
 //! One data connection, served: greeting, then slice after slice. Every range is checked before a byte moves.
 
+use crate::activity::{Moved, device};
 use crate::extent::MappedExtent;
 use crate::limits::{DISCARD_BYTES, FRAME_DEADLINE, SLICE_PIECES_MAX};
 use crate::segments::SegmentTable;
 use crate::wire::{self, Direction, Piece, SliceRequest};
+use perigee_activity::Key;
 use perigee_memory::Segment;
 use perigee_schemas::extent::extent_bytes;
 use perigee_schemas::frame::{Header, Kind};
 use perigee_schemas::limits::{OBJECT_BYTES_MAX, SLICE_PAYLOAD_BYTES_MAX};
 use perigee_schemas::session::{Hello, encode_failure};
 use perigee_schemas::{Identity, Status};
-use perigee_shard::{Environment, Message, Stream, within};
+use perigee_shard::{Environment, Message, Stream, monotonic, within};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Serves until the peer leaves or misbehaves.
 pub(super) async fn serve_connection<E: Environment>(
@@ -89,9 +92,34 @@ async fn serve_slice<S: Stream>(
         Err(error) => return refuse(stream, header.request, Status::InvalidParams, error).await,
     };
     let segment = table.get(request.segment);
-    match request.direction {
+    let begun = monotonic();
+    let served = match request.direction {
         Direction::Write => serve_write(stream, header.request, segment, &request.pieces).await,
         _ => serve_read(stream, header.request, segment, &request.pieces).await,
+    };
+    count(stream, &request, monotonic() - begun, served.is_ok());
+    served
+}
+
+/// What a peer writes comes towards this process, what it reads leaves it.
+fn count<S: Stream>(stream: &S, request: &SliceRequest, on_wire: Duration, went_well: bool) {
+    let moved = Moved {
+        device: &device(stream),
+        peer: "",
+        direction: match request.direction {
+            Direction::Write => perigee_activity::Direction::Read,
+            _ => perigee_activity::Direction::Write,
+        },
+        lane: Key::CALLER,
+        operations: request.pieces.len() as u64,
+        bytes: request.pieces.iter().map(Piece::bytes).sum(),
+        queued: Duration::ZERO,
+        on_wire,
+    };
+    if went_well {
+        moved.record();
+    } else {
+        moved.record_failure();
     }
 }
 

@@ -1,0 +1,74 @@
+//! What this process moves, written where the agent of the host reads it.
+
+use crate::route::{Flow, Route};
+use perigee_activity::{BatchMark, Direction, Key, batch_done, device_of};
+use perigee_shard::Stream;
+use std::time::Duration;
+
+/// A slice that went over a connection.
+pub(crate) struct Moved<'a> {
+    pub(crate) device: &'a str,
+    pub(crate) peer: &'a str,
+    pub(crate) direction: Direction,
+    pub(crate) lane: u16,
+    pub(crate) operations: u64,
+    pub(crate) bytes: u64,
+    pub(crate) queued: Duration,
+    pub(crate) on_wire: Duration,
+}
+
+impl Moved<'_> {
+    fn key(&self) -> Key {
+        Key::new(
+            self.device,
+            perigee_activity::Route::Tcp,
+            self.direction,
+            self.lane,
+        )
+    }
+
+    /// Counts it and tells whoever looks at single slices.
+    pub(crate) fn record(&self) {
+        let (queue_ns, wire_ns) = (nanoseconds(self.queued), nanoseconds(self.on_wire));
+        perigee_activity::record(self.key(), self.bytes, wire_ns, queue_ns);
+        let tcp = perigee_activity::Route::Tcp;
+        let mut mark = BatchMark::new(tcp, self.direction, self.device, self.peer, "");
+        mark.operations = self.operations;
+        mark.bytes = self.bytes;
+        mark.queue_ns = queue_ns;
+        mark.wire_ns = wire_ns;
+        batch_done(&mark);
+    }
+
+    /// Counts it as failed.
+    pub(crate) fn record_failure(&self) {
+        perigee_activity::record_failure(self.key());
+    }
+}
+
+/// Counts bytes that the caller's thread copied. What goes over connections is counted where it is sent.
+pub(crate) fn record_copy(route: Route, flow: Flow, bytes: u64, elapsed: Duration) {
+    let route = match route {
+        Route::SameProcess => perigee_activity::Route::SameProcess,
+        Route::SharedMemory => perigee_activity::Route::SharedMemory,
+        Route::Tcp => return,
+    };
+    let direction = match flow {
+        Flow::Read => Direction::Read,
+        Flow::Write => Direction::Write,
+    };
+    let key = Key::new("", route, direction, Key::CALLER);
+    perigee_activity::record(key, bytes, nanoseconds(elapsed), 0);
+}
+
+/// The NIC of a connection; empty if that cannot be told.
+pub(crate) fn device<S: Stream>(stream: &S) -> String {
+    let address = stream.local_address();
+    address
+        .map(|address| device_of(address.ip().to_canonical()))
+        .unwrap_or_default()
+}
+
+fn nanoseconds(length: Duration) -> u64 {
+    u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)
+}
