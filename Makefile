@@ -36,6 +36,7 @@ help: ## This list
 
 setup: ## Install missing packages and tools
 	@tools/setup.sh
+	ebpf/build.sh --install || echo "setup: going on without eBPF probes" >&2
 
 build: ## Build the perigee program
 	@tools/setup.sh --without-nextest

@@ -38,6 +38,12 @@ count() {
 stage lint tests/lint.sh
 stage wheel-needs cargo xtask needed "$PERIGEE_BIN" \
     "$("$PYTHON" -c 'import mooncake._perigee as m; print(m.__file__)')"
+# Mooncake itself, in an environment of its own: what our engine must get along with.
+export PERIGEE_REAL_MOONCAKE_PYTHON
+PERIGEE_REAL_MOONCAKE_PYTHON=$("$PYTHON" -c 'import sys
+sys.path.insert(0, "dataplane/python/tests")
+from mooncake_venv import mooncake_python
+print(mooncake_python())')
 stage nextest cargo nextest run --locked --workspace
 stage doctest cargo test --quiet --locked --workspace --doc
 stage pytest-wheel timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \

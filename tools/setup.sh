@@ -18,6 +18,10 @@ fail() {
     exit 1
 }
 
+has_library() {
+    PATH="$PATH:/usr/sbin:/sbin" ldconfig -p | grep -q "$1"
+}
+
 # Prints the Debian packages whose command or module is not there.
 missing_packages() {
     local pair
@@ -35,6 +39,11 @@ missing_packages() {
         *)
             command -v etcd >/dev/null || echo etcd-server
             command -v redis-server >/dev/null || echo redis-server
+            # Mooncake itself, which the engine's tests talk to, is linked against these.
+            for pair in libibverbs.so.1:libibverbs1 librdmacm.so.1:librdmacm1 libnuma.so.1:libnuma1 liburing.so.2:liburing2 \
+                libcurl.so.4:libcurl4; do
+                has_library "${pair%%:*}" || echo "${pair##*:}"
+            done
             ;;
     esac
 }

@@ -28,7 +28,7 @@ use perigee_discovery::{
 use perigee_schemas::Identity;
 use perigee_topology::{Roots, Selection, Topology};
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
@@ -74,8 +74,10 @@ impl TransferEngine {
     ///
     /// # Errors
     /// A setting cannot be used, a port is taken, or the metadata backend does not answer; the message says what to change.
-    pub fn start(options: EngineOptions) -> Result<Self, EngineError> {
+    pub fn start(mut options: EngineOptions) -> Result<Self, EngineError> {
         let name = LocalName::parse(&options.local_name)?;
+        // Whoever is known by an IPv6 address has to listen there.
+        options.discovery.use_ipv6 |= name.host.parse::<Ipv6Addr>().is_ok();
         let identity = random_identity()?;
         let directory = Directory::open(&options.metadata, options.discovery.clone())?;
         let bound = bind(&name, &options)?;
@@ -96,7 +98,9 @@ impl TransferEngine {
         });
         let (server, upstream) = open_ports(&options, &shards, &host)?;
         let rpc_port = bound.port();
-        let segment = match directory.is_peer_to_peer() {
+        // A name that leaves the port open would be the same for every engine of the host.
+        let open_port = options.local_name.ends_with(":0");
+        let segment = match directory.is_peer_to_peer() || open_port {
             true => name.with_port(rpc_port),
             false => options.local_name.clone(),
         };

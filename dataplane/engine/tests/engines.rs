@@ -263,3 +263,31 @@ fn managed_buffers_are_registered_and_used_again() {
     assert!(there.free_managed(first + 1, 1).is_err());
     there.close();
 }
+
+#[test]
+fn engines_known_by_ipv6_addresses_reach_each_other() {
+    let start = || {
+        let options = EngineOptions::from_variables("::1", "P2PHANDSHAKE", "tcp", "", |_| None);
+        TransferEngine::start(options.unwrap()).unwrap()
+    };
+    if std::net::TcpListener::bind("[::1]:0").is_err() {
+        eprintln!("SKIP: this host has no IPv6");
+        return;
+    }
+    let (one, two) = (start(), start());
+    assert!(one.local_name().starts_with("[::1]:"));
+    one.probe(two.local_name()).unwrap();
+    let from = vec![7_u8; 5000];
+    let to = vec![0_u8; 5000];
+    // SAFETY: both buffers outlive the engines' use of them.
+    unsafe {
+        two.register(to.as_ptr() as u64, 5000, "*").unwrap();
+        let (local, remote) = (from.as_ptr() as u64, to.as_ptr() as u64);
+        let requests = [request(Direction::Write, local, remote, 5000)];
+        let done = one.transfer(two.local_name(), &requests, &SubmitOptions::default());
+        done.unwrap();
+    }
+    two.close();
+    one.close();
+    assert_eq!(from, to);
+}

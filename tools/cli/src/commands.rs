@@ -68,13 +68,13 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: "topology",
         personality: Some(topology::DUMP_NAME),
-        summary: "Show NICs, GPUs and which NICs serve which memory",
+        summary: "Show NICs, GPUs and which NIC serves which memory",
         kind: Kind::Topology,
     },
     Command {
         name: "agent",
         personality: None,
-        summary: "Show what NICs, disks and shards of this host do: metrics and a page",
+        summary: "Show NICs, disks and shards of this host: metrics and a page",
         kind: Kind::Agent,
     },
     Command {

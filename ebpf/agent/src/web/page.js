@@ -132,7 +132,7 @@ function nicFacts(nic, newer, older, odd) {
   if (latency.count > 0) facts.append(`p50 ${time(quantile(latency, 0.5))}, p99 ${time(quantile(latency, 0.99))} `);
   if (odd) facts.append(element("span", { class: "bad" }, "slower than its peers "));
   const losses = nic.errors + nic.drops;
-  if (losses > 0) facts.append(`${losses} errors and drops`);
+  if (losses > 0) facts.append(`${latency.count > 0 ? "; " : ""}${losses} errors and drops`);
   return facts;
 }
 
@@ -176,22 +176,23 @@ function drawHeat() {
   const columns = [];
   for (let index = 1; index < history.length; index += 1) columns.push(flowLatency(history[index], history[index - 1], null));
   const most = Math.max(1, ...columns.flatMap((column) => column.buckets.slice(HEAT_FIRST, HEAT_LAST + 1)));
-  const [cellWidth, cellHeight] = [(width - 46) / (HISTORY - 1), (height - 6) / rows];
+  const [cellWidth, cellHeight] = [width / (HISTORY - 1), height / rows];
+  for (let power = HEAT_LAST; power >= HEAT_FIRST; power -= 6) {
+    const y = height - (power - HEAT_FIRST + 0.5) * cellHeight;
+    chart.append(element("line", { x1: 0, x2: width, y1: y, y2: y, stroke: "var(--line)", "stroke-width": 0.5 }));
+  }
   columns.forEach((column, index) => {
-    const x = 46 + (index + HISTORY - history.length) * cellWidth;
+    const x = (index + HISTORY - history.length) * cellWidth;
     for (let power = HEAT_FIRST; power <= HEAT_LAST; power += 1) {
       const count = column.buckets[power] ?? 0;
       if (count === 0) continue;
       const strength = 0.15 + 0.85 * Math.log1p(count) / Math.log1p(most);
-      chart.append(element("rect", { x, y: height - 6 - (power - HEAT_FIRST + 1) * cellHeight, width: cellWidth + 0.3, height: cellHeight + 0.3, fill: `rgb(var(--heat) / ${strength.toFixed(2)})` }));
+      chart.append(element("rect", { x, y: height - (power - HEAT_FIRST + 1) * cellHeight, width: cellWidth + 0.3, height: cellHeight + 0.3, fill: `rgb(var(--heat) / ${strength.toFixed(2)})` }));
     }
   });
-  for (const power of [10, 15, 20, 25, 30]) {
-    const y = height - 6 - (power - HEAT_FIRST) * cellHeight;
-    chart.append(element("text", { x: 0, y, "font-size": 11, fill: "var(--dim)" }, time(2 ** power)));
-    chart.append(element("line", { x1: 46, x2: width, y1: y, y2: y, stroke: "var(--line)", "stroke-width": 0.5 }));
-  }
-  byId("heat").replaceChildren(chart);
+  const scale = element("div", { class: "scale" });
+  for (let power = HEAT_LAST; power >= HEAT_FIRST; power -= 6) scale.append(element("span", {}, time(2 ** power)));
+  byId("heat").replaceChildren(scale, chart);
 }
 
 const row = (...cells) => element("tr", {}, ...cells.map((cell) => cell instanceof Node ? cell : element("td", {}, String(cell))));
@@ -289,7 +290,7 @@ async function poll() {
     if (history.length > HISTORY) history.shift();
     const processes = snapshot.processes.length;
     const off = snapshot.sources.filter((source) => source.state === "off").length;
-    tell(`${paused ? "Paused. " : ""}${new Date(snapshot.taken_ms).toLocaleTimeString()}, ${processes} ${processes === 1 ? "process" : "processes"} of ours, ${off === 0 ? "all sources on" : `${off} sources off`}`, false);
+    tell(`${paused ? "Paused. " : ""}${new Date(snapshot.taken_ms).toLocaleTimeString()}, ${processes} ${processes === 1 ? "process" : "processes"} of ours, ${off === 0 ? "all sources on" : `${off} ${off === 1 ? "source" : "sources"} off`}`, false);
     if (!paused) draw();
   } catch (error) {
     tell(`The agent does not answer (${error.message}); what is shown is old`, true);
