@@ -98,9 +98,7 @@ impl TransferEngine {
         });
         let (server, upstream) = open_ports(&options, &shards, &host)?;
         let rpc_port = bound.port();
-        // A name that leaves the port open would be the same for every engine of the host.
-        let open_port = options.local_name.ends_with(":0");
-        let segment = match directory.is_peer_to_peer() || open_port {
+        let segment = match directory.is_peer_to_peer() || name.leaves_port_open {
             true => name.with_port(rpc_port),
             false => options.local_name.clone(),
         };

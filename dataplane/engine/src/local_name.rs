@@ -9,6 +9,8 @@ pub(crate) struct LocalName {
     pub(crate) host: String,
     /// Port of the handshake; `None` chooses one.
     pub(crate) port: Option<u16>,
+    /// Written with port 0: such a name would be the same for every engine of the host.
+    pub(crate) leaves_port_open: bool,
 }
 
 impl LocalName {
@@ -33,6 +35,7 @@ impl LocalName {
             Some(Self {
                 host: host.to_owned(),
                 port: port.filter(|port| *port != 0),
+                leaves_port_open: port == Some(0),
             })
         });
         let usable = |name: &Self| {
@@ -73,6 +76,9 @@ mod tests {
         assert_eq!(parsed("fe80::1"), ("fe80::1".to_owned(), None));
         assert_eq!(parsed("[::1]:80"), ("::1".to_owned(), Some(80)));
         assert_eq!(LocalName::parse("[::1]").unwrap().with_port(5), "[::1]:5");
+        let open = ["10.0.0.1:0", "10.0.0.1", "10.0.0.1:99"];
+        let open = open.map(|text| LocalName::parse(text).unwrap().leaves_port_open);
+        assert_eq!(open, [true, false, false]);
         for text in ["", ":80", "a:b", "[::1", "a b", "x:70000"] {
             assert!(LocalName::parse(text).is_err(), "{text}");
         }

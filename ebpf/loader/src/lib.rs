@@ -4,6 +4,7 @@
 //! attachment is a link of this process, so when it dies, however it dies, nothing stays attached.
 
 mod attachment;
+mod btf;
 mod capability;
 mod error;
 mod feature;
@@ -13,7 +14,6 @@ mod object;
 mod probes;
 mod reading;
 mod slow;
-mod types;
 
 pub use capability::{Capability, held_capabilities};
 pub use error::ProbeError;

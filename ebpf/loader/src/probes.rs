@@ -3,13 +3,13 @@
 mod read;
 
 use crate::attachment::{Attachments, Interface, of};
+use crate::btf::KernelTypes;
 use crate::capability::{Capability, held_capabilities};
 use crate::error::ProbeError;
 use crate::feature::{Feature, FeatureState};
 use crate::limits::MARK_FILES_MAX;
 use crate::object;
 use crate::slow::SlowBatches;
-use crate::types::KernelTypes;
 use crate::value::TaskTotals;
 use aya::maps::{HashMap as KernelMap, PerCpuHashMap, PerCpuValues};
 use aya::programs::{BtfTracePoint, Program};

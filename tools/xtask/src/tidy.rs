@@ -81,7 +81,10 @@ fn check_file(repository: &Repository, file: &str, text: &str, findings: &mut Ve
             repository.path(target).exists()
         }));
     }
-    if file.ends_with("Cargo.toml") && file != "Cargo.toml" && !file.starts_with("tests/fuzz/") {
+    let own_workspace = ["tests/fuzz/", "ebpf/probes/"]
+        .iter()
+        .any(|folder| file.starts_with(folder));
+    if file.ends_with("Cargo.toml") && file != "Cargo.toml" && !own_workspace {
         findings.extend(arrows::check_manifest(file, text));
     }
 }
