@@ -129,8 +129,8 @@ function nicFacts(nic, newer, older, odd) {
   const facts = element("div", { class: "facts" });
   if (!nic.up) facts.append(element("span", { class: "bad" }, "link down "));
   const latency = flowLatency(newer, older, nic.device);
-  if (latency.count > 0) facts.append(`p50 ${time(quantile(latency, 0.5))}, p99 ${time(quantile(latency, 0.99))} `);
-  if (odd) facts.append(element("span", { class: "bad" }, "slower than its peers "));
+  if (latency.count > 0) facts.append(`p50 ${time(quantile(latency, 0.5))}, p99 ${time(quantile(latency, 0.99))}`);
+  if (odd) facts.append(element("span", { class: "bad" }, " slower than its peers"));
   const losses = nic.errors + nic.drops;
   if (losses > 0) facts.append(`${latency.count > 0 ? "; " : ""}${losses} errors and drops`);
   return facts;
