@@ -68,7 +68,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: "topology",
         personality: Some(topology::DUMP_NAME),
-        summary: "Show NICs, GPUs and which NIC serves which memory",
+        summary: "Show NICs, GPUs and who serves which memory",
         kind: Kind::Topology,
     },
     Command {
