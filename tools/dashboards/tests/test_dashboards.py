@@ -153,7 +153,7 @@ def panels():
                     yield pytest.param(target["expr"], id=f"{file.stem}: {panel['title']}")
 
 
-@pytest.mark.parametrize("query", panels())
+@pytest.mark.parametrize("query", list(panels()))
 def test_a_panel_shows_something(cluster, query):
     for variable, value in VARIABLES.items():
         query = query.replace(variable, value)
