@@ -29,7 +29,7 @@ DEMO_FLAGS = $(if $(TRACE),--trace "$(TRACE)") $(if $(BLOCK_BYTES),--block-bytes
 	$(if $(POOL),--pool $(POOL)) $(if $(REQUESTS),--requests $(REQUESTS)) \
 	$(if $(CLIENTS),--clients $(CLIENTS)) $(if $(ROUTE),--route $(ROUTE)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: help setup build wheel demo test test-rdma test-clients bench deny fuzz lint codegen clean venv-run
+.PHONY: help setup build wheel demo test test-rdma test-dashboards test-clients bench deny fuzz lint codegen clean venv-run
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -77,6 +77,9 @@ test: setup venv-run ## Lints and all tests; what CI runs
 
 test-rdma: setup ## Tests on real verbs (Soft-RoCE) in a small virtual machine; downloads its kernel once
 	@tests/rdma/run.sh
+
+test-dashboards: venv-run ## Every panel against a real Prometheus (Debian's package prometheus) that scrapes a running cluster
+	@PERIGEE_BIN="$(PROGRAM)" "$(VENV_RUN)/bin/python" -m pytest -q -p no:cacheprovider tools/dashboards/tests
 
 test-clients: venv-run ## Unmodified client classes of SGLang, LMCache and vLLM (downloads gigabytes)
 	@tests/clients/run.sh
