@@ -29,7 +29,7 @@ DEMO_FLAGS = $(if $(TRACE),--trace "$(TRACE)") $(if $(BLOCK_BYTES),--block-bytes
 	$(if $(POOL),--pool $(POOL)) $(if $(REQUESTS),--requests $(REQUESTS)) \
 	$(if $(CLIENTS),--clients $(CLIENTS)) $(if $(ROUTE),--route $(ROUTE)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: help setup build wheel demo test test-rdma test-dashboards test-clients bench deny fuzz lint codegen clean venv-run
+.PHONY: help setup build wheel demo test test-rdma test-mooncake test-dashboards test-clients bench deny fuzz lint codegen clean venv-run
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -77,6 +77,12 @@ test: setup venv-run ## Lints and all tests; what CI runs
 
 test-rdma: setup ## Tests on real verbs (Soft-RoCE) in a small virtual machine; downloads its kernel once
 	@tests/rdma/run.sh
+
+test-mooncake: setup ## Our metadata and handshake against real Mooncake's servers and engine (46 MB from the package index)
+	@python3 -m venv "$(TARGET)/venv-mooncake-servers"
+	"$(TARGET)/venv-mooncake-servers/bin/pip" install --quiet mooncake-transfer-engine-non-cuda==0.3.13.post1 aiohttp requests
+	PERIGEE_MOONCAKE_PYTHON="$(TARGET)/venv-mooncake-servers/bin/python" \
+		cargo test --locked --package perigee-discovery --test system -- --ignored real_mooncake
 
 test-dashboards: venv-run ## Every panel against a real Prometheus (Debian's package prometheus) that scrapes a running cluster
 	@PERIGEE_BIN="$(PROGRAM)" "$(VENV_RUN)/bin/python" -m pytest -q -p no:cacheprovider tools/dashboards/tests
