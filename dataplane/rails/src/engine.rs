@@ -14,8 +14,9 @@ use crate::report::RailReport;
 use crate::shard::{ShardSetup, Submission, join};
 use crate::sink::Sink;
 use perigee_shard::{POLL_DEFAULT, Watchdog, monotonic};
-use perigee_verbs::{Access, Fabric};
+use perigee_verbs::{Access, DmaBufRange, Fabric};
 use std::collections::HashMap;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -178,6 +179,44 @@ impl RailEngine {
         let made =
             unsafe { Registration::new(&inner.rails, epoch, (address, bytes), access, node) };
         made.map(Arc::new)
+    }
+
+    /// Registers `bytes` of another device's memory (a GPU's), given as a dma-buf, with every rail that takes it: the part
+    /// that begins at `offset` in the buffer. `address` is how requests and peers name its first byte, and is not read by
+    /// our processors.
+    ///
+    /// # Safety
+    /// The part of the buffer is what lies at `address` for its device until the registration is revoked or dropped, and
+    /// nobody relies on bytes that peers may write.
+    ///
+    /// # Errors
+    /// No rail takes dma-bufs ([`perigee_verbs::VerbsError::Unsupported`] within [`RailError::Device`]: stage the bytes through host memory
+    /// instead), or a device refuses this one.
+    pub unsafe fn register_dmabuf(
+        &self,
+        buffer: BorrowedFd<'_>,
+        offset: u64,
+        (address, bytes): (u64, u64),
+        access: Access,
+        node: Option<u32>,
+    ) -> Result<Arc<Registration>, RailError> {
+        let inner = &self.inner;
+        let part = DmaBufRange {
+            offset_bytes: offset,
+            bytes,
+            address,
+        };
+        let epoch = inner.descriptor.epoch;
+        // SAFETY: the caller's promise is that of this function.
+        let made =
+            unsafe { Registration::of_dmabuf(&inner.rails, epoch, (buffer, part), access, node) };
+        made.map(Arc::new)
+    }
+
+    /// Whether any rail may take dma-bufs; one that is given may still be refused.
+    pub fn knows_dmabuf(&self) -> bool {
+        let mut rails = self.inner.rails.iter();
+        rails.any(|rail| rail.device().knows_dmabuf())
     }
 
     /// Makes a peer known under a name. The same engine again is the same peer; another engine under the name is a peer

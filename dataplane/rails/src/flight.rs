@@ -2,6 +2,7 @@
 
 use crate::error::RailError;
 use crate::keys::RemoteKeys;
+use crate::pairing::Route;
 use crate::registration::Registration;
 use crate::request::Progress;
 use crate::sink::Sink;
@@ -37,6 +38,13 @@ pub struct RailRequest {
 }
 
 impl RailRequest {
+    /// Whether the devices at both ends of `route` know the memory on their side.
+    pub(crate) fn fits(&self, route: Route) -> bool {
+        let ours = self.local.local_key(route.local, self.local_address);
+        let theirs = self.keys.key(route.remote, self.remote_address);
+        ours.is_some() && theirs.is_some()
+    }
+
     /// Checks that both ranges lie inside of what is registered.
     pub(crate) fn check(&self) -> Result<(), RailError> {
         let bytes = self.bytes;

@@ -2,6 +2,7 @@
 
 use crate::descriptor::PeerDescriptor;
 use crate::error::RailError;
+use crate::flight::RailRequest;
 use crate::health::Health;
 use crate::limits::{LANE_FAILURES_MAX, OFFERS_FAILED_MAX};
 use crate::pairing::Route;
@@ -149,6 +150,10 @@ impl Lane {
     pub(crate) fn is_up(&self) -> bool {
         self.state == LaneState::Up
     }
+
+    fn is_dead(&self) -> bool {
+        self.state == LaneState::Down && self.failures >= LANE_FAILURES_MAX
+    }
 }
 
 /// One peer of a shard.
@@ -193,12 +198,16 @@ impl Peer {
 
     /// No lane works or is being tried, and enough was tried: requests fail at once until a later try succeeds.
     pub(crate) fn is_hopeless(&self) -> bool {
-        let dead =
-            |lane: &Lane| lane.state == LaneState::Down && lane.failures >= LANE_FAILURES_MAX;
         let unanswered = self.offered.is_none()
             && self.offers_failed >= OFFERS_FAILED_MAX
             && self.lanes.iter().all(|lane| lane.state == LaneState::Down);
-        unanswered || self.lanes.iter().all(dead)
+        unanswered || self.lanes.iter().all(Lane::is_dead)
+    }
+
+    /// As [`Peer::is_hopeless`], for a request whose memory only the devices of some lanes may know.
+    pub(crate) fn is_hopeless_for(&self, request: &RailRequest) -> bool {
+        let mut lanes = self.lanes.iter();
+        lanes.all(|lane| lane.is_dead() || !request.fits(lane.route()))
     }
 }
 

@@ -8,8 +8,11 @@ use crate::error::RailError;
 use crate::limits::REGION_BORDER_BYTES;
 use crate::parts::Parts;
 use crate::rail::Rail;
-use perigee_verbs::registration::{RegisteredBuffer, RegistrationOptions, populate, register};
-use perigee_verbs::{Access, VerbsError};
+use perigee_verbs::registration::{
+    RegisteredBuffer, RegistrationOptions, populate, register, register_dmabuf,
+};
+use perigee_verbs::{Access, DmaBufRange, VerbsError};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -20,7 +23,9 @@ pub struct Registration {
     epoch: u64,
     parts: Parts,
     node: Option<u32>,
-    /// By rail; `None` for a rail whose device was lost.
+    /// Whether our processors can read the bytes at their address.
+    readable: bool,
+    /// By rail; `None` for a rail whose device was lost, or does not take such memory.
     buffers: Vec<Option<RegisteredBuffer>>,
     local_keys: Vec<Vec<u32>>,
     revoked: AtomicBool,
@@ -39,31 +44,59 @@ impl Registration {
         node: Option<u32>,
     ) -> Result<Self, RailError> {
         let (address, bytes) = range;
-        let limit = rails
-            .iter()
-            .map(|rail| rail.device().info().limits.region_bytes)
-            .min();
-        let options = RegistrationOptions {
-            access,
-            region_bytes: limit.unwrap_or(0),
-            page_bytes: REGION_BORDER_BYTES.min(limit.unwrap_or(REGION_BORDER_BYTES)),
-            populate: false,
-        };
+        let options = options(rails, access);
         populate(address, bytes, access.local_write);
         let one = |rail: &Arc<Rail>| {
             // SAFETY: the caller's promise is that of this function.
-            let result = unsafe { register(rail.device().as_ref(), address, bytes, &options) };
-            match result {
-                Ok(buffer) => Ok(Some(buffer)),
-                Err(error @ VerbsError::DeviceLost { .. }) => {
-                    tracing::warn!(%error, "Memory is registered without this rail");
-                    Ok(None)
-                }
-                Err(error) => Err(error),
-            }
+            unsafe { register(rail.device().as_ref(), address, bytes, &options) }
         };
-        let buffers = rails.iter().map(one).collect::<Result<Vec<_>, _>>()?;
-        Self::from_buffers(buffers, epoch, range, node)
+        Self::with_each(rails, epoch, (range, node), one, true)
+    }
+
+    /// Registers a part of a dma-buf with every rail whose device takes it.
+    ///
+    /// # Safety
+    /// The memory stays at `part.address` for whoever uses the keys until the registration is revoked or dropped.
+    pub(crate) unsafe fn of_dmabuf(
+        rails: &[Arc<Rail>],
+        epoch: u64,
+        (buffer, part): (BorrowedFd<'_>, DmaBufRange),
+        access: Access,
+        node: Option<u32>,
+    ) -> Result<Self, RailError> {
+        let options = options(rails, access);
+        let one = |rail: &Arc<Rail>| {
+            // SAFETY: the caller's promise is that of this function.
+            unsafe { register_dmabuf(rail.device().as_ref(), buffer, part, &options) }
+        };
+        Self::with_each(rails, epoch, ((part.address, part.bytes), node), one, false)
+    }
+
+    /// Registers with each rail. A rail that is lost, or that does not take such memory, is left out as long as another one
+    /// takes it.
+    fn with_each(
+        rails: &[Arc<Rail>],
+        epoch: u64,
+        (range, node): ((u64, u64), Option<u32>),
+        register: impl Fn(&Arc<Rail>) -> Result<RegisteredBuffer, VerbsError>,
+        readable: bool,
+    ) -> Result<Self, RailError> {
+        let (mut buffers, mut left_out) = (Vec::new(), None);
+        for rail in rails {
+            match register(rail) {
+                Ok(buffer) => buffers.push(Some(buffer)),
+                Err(error) if is_of_rail(&error) => {
+                    tracing::warn!(%error, "Memory is registered without this rail");
+                    left_out = Some(error);
+                    buffers.push(None);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        match left_out {
+            Some(error) if buffers.iter().all(Option::is_none) => Err(error.into()),
+            _ => Self::from_buffers(buffers, epoch, range, node, readable),
+        }
     }
 
     fn from_buffers(
@@ -71,6 +104,7 @@ impl Registration {
         epoch: u64,
         (address, bytes): (u64, u64),
         node: Option<u32>,
+        readable: bool,
     ) -> Result<Self, RailError> {
         let Some(first) = buffers.iter().flatten().next() else {
             return Err(RailError::NoRail {
@@ -86,6 +120,7 @@ impl Registration {
             epoch,
             parts,
             node,
+            readable,
             buffers,
             local_keys,
             revoked: AtomicBool::new(false),
@@ -105,6 +140,11 @@ impl Registration {
     /// NUMA node of the memory, where it is known.
     pub fn node(&self) -> Option<u32> {
         self.node
+    }
+
+    /// Whether our processors can read the bytes at their address: not so for memory of another device.
+    pub(crate) fn is_readable(&self) -> bool {
+        self.readable
     }
 
     /// Whether all of `bytes` at `address` is covered.
@@ -155,6 +195,28 @@ impl Registration {
     pub(crate) fn room(&self, address: u64) -> u64 {
         self.parts.find(address).1
     }
+}
+
+/// Regions that fit every rail, so that their borders are the same everywhere.
+fn options(rails: &[Arc<Rail>], access: Access) -> RegistrationOptions {
+    let limits = rails
+        .iter()
+        .map(|rail| rail.device().info().limits.region_bytes);
+    let limit = limits.min();
+    RegistrationOptions {
+        access,
+        region_bytes: limit.unwrap_or(0),
+        page_bytes: REGION_BORDER_BYTES.min(limit.unwrap_or(REGION_BORDER_BYTES)),
+        populate: false,
+    }
+}
+
+/// Whether another rail may take the memory although this one does not.
+fn is_of_rail(error: &VerbsError) -> bool {
+    matches!(
+        error,
+        VerbsError::DeviceLost { .. } | VerbsError::Unsupported { .. }
+    )
 }
 
 fn keys(

@@ -2,9 +2,10 @@
 //! Invariant: a buffer is registered completely or not at all; on a failure the regions made before
 //! are revoked again.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use crate::device::Device;
+use crate::device::{Device, DmaBufRange};
 use crate::error::VerbsError;
 use crate::limits::REGION_BYTES_MAX;
 use crate::region::{Access, Region};
@@ -132,23 +133,9 @@ pub(crate) unsafe fn register_populated(
     bytes: u64,
     options: &RegistrationOptions,
 ) -> Result<RegisteredBuffer, VerbsError> {
-    let info = device.info();
-    check_range(&info.name, address, bytes)?;
-    let most = match options.region_bytes {
-        0 => REGION_BYTES_MAX,
-        bytes => bytes,
-    };
-    let page_bytes = match options.page_bytes {
-        0 => populate::page_bytes(),
-        bytes => bytes,
-    };
+    check_range(&device.info().name, address, bytes)?;
     let mut regions = Vec::new();
-    for (from, length) in split(
-        address,
-        bytes,
-        most.min(info.limits.region_bytes),
-        page_bytes,
-    ) {
+    for (from, length) in parts(device, address, bytes, options) {
         // A failure drops, and so revokes, the regions made so far.
         // SAFETY: the caller's promise is that of this function, for a part of the range.
         regions.push(unsafe { device.register(from, length, options.access) }?);
@@ -158,6 +145,55 @@ pub(crate) unsafe fn register_populated(
         bytes,
         regions,
     })
+}
+
+/// Registers a part of a dma-buf with one device, in regions as [`register`] makes them. Nothing is faulted in: the memory
+/// belongs to whoever exported it.
+///
+/// # Safety
+/// As for [`Device::register_dmabuf`].
+pub unsafe fn register_dmabuf(
+    device: &dyn Device,
+    buffer: BorrowedFd<'_>,
+    range: DmaBufRange,
+    options: &RegistrationOptions,
+) -> Result<RegisteredBuffer, VerbsError> {
+    let (address, bytes) = (range.address, range.bytes);
+    check_range(&device.info().name, address, bytes)?;
+    let mut regions = Vec::new();
+    for (from, length) in parts(device, address, bytes, options) {
+        let part = DmaBufRange {
+            offset_bytes: range.offset_bytes + (from - address),
+            bytes: length,
+            address: from,
+        };
+        // SAFETY: the caller's promise is that of this function, for a part of the range.
+        regions.push(unsafe { device.register_dmabuf(buffer, part, options.access) }?);
+    }
+    Ok(RegisteredBuffer {
+        address,
+        bytes,
+        regions,
+    })
+}
+
+/// The regions of a range: no larger than the caller and the device allow.
+fn parts(
+    device: &dyn Device,
+    address: u64,
+    bytes: u64,
+    options: &RegistrationOptions,
+) -> impl Iterator<Item = (u64, u64)> + use<> {
+    let most = match options.region_bytes {
+        0 => REGION_BYTES_MAX,
+        bytes => bytes,
+    };
+    let page_bytes = match options.page_bytes {
+        0 => populate::page_bytes(),
+        bytes => bytes,
+    };
+    let most = most.min(device.info().limits.region_bytes);
+    split(address, bytes, most, page_bytes)
 }
 
 fn check_range(device: &str, address: u64, bytes: u64) -> Result<(), VerbsError> {

@@ -193,7 +193,7 @@ impl RailShard {
         let order = Order {
             work: Work::Proof,
             write: request.direction == Direction::Write,
-            inline: true,
+            inline: request.local.is_readable(),
             piece: Piece {
                 address: local,
                 bytes: need.bytes as u32,
@@ -281,8 +281,14 @@ impl RailShard {
             let reason = hopeless(peer);
             return self.give_up_all(|flight| flight.peer == number, |_| reason.clone(), now);
         }
-        let front = peer.waiting.front(&self.slices);
-        let front = front.and_then(|key| self.requests.get(key));
+        let Some(key) = peer.waiting.front(&self.slices) else {
+            return;
+        };
+        let front = self.requests.get(key);
+        if front.is_some_and(|flight| peer.is_hopeless_for(&flight.request)) {
+            let reason = hopeless(peer);
+            return self.give_up(key, reason, now);
+        }
         if front.is_some_and(|flight| !flight.request.keys.is_valid(now)) {
             let name = peer.record.name.clone();
             let over =

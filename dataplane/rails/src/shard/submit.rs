@@ -236,6 +236,14 @@ impl RailShard {
         let Some(peer) = self.peers.get_mut(&flight.peer) else {
             return;
         };
+        let mut lanes = peer.lanes.iter();
+        if !lanes.any(|lane| flight.request.fits(lane.route())) {
+            let unknown = RailError::NoRoute {
+                peer: peer.record.name.clone(),
+                reason: "no pair of rails knows the memory at both ends".to_owned(),
+            };
+            return flight.sink.finished(flight.request.tag, Err(unknown));
+        }
         let (bytes, number) = (flight.request.bytes, flight.peer);
         let rails = peer.lanes_up().max(1);
         let message_max = self

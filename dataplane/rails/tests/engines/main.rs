@@ -8,8 +8,13 @@
 mod pair;
 
 use pair::{LONG, Meeting, Side};
-use perigee_rails::{Direction, ParkSink, RailError, Sink, deadline_in};
+use perigee_rails::{
+    Direction, ParkSink, RailError, RailRequest, Registration, RemoteKeys, Sink, deadline_in,
+};
 use perigee_verbs::software::{Clock, DevicePlan, Network};
+use perigee_verbs::{Access, VerbsError};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -222,6 +227,124 @@ fn engines_that_come_and_go_leave_no_descriptor_behind() {
     }
     // Other tests of this binary run beside this one and hold descriptors of their own for a while.
     wait_until(|| descriptors() <= after_first + 8);
+}
+
+/// Memory of a device that only its driver can reach: a file whose address is made up.
+struct DeviceMemory {
+    file: std::fs::File,
+    address: u64,
+}
+
+impl DeviceMemory {
+    fn new(address: u64) -> Self {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(2 << 20).unwrap();
+        Self { file, address }
+    }
+
+    /// Registers its second MiB.
+    fn register(&self, side: &Side) -> Result<Arc<Registration>, RailError> {
+        let (offset, range) = (1 << 20, (self.address, 1 << 20));
+        // SAFETY: the file's pages are used by nobody else.
+        unsafe {
+            let engine = &side.engine;
+            engine.register_dmabuf(self.file.as_fd(), offset, range, Access::ALL, None)
+        }
+    }
+}
+
+#[test]
+fn bytes_move_between_the_memories_of_two_devices_although_no_processor_can_read_them() {
+    let Couple { a, b, .. } = couple(2, 1);
+    let (ours, theirs) = (
+        DeviceMemory::new(0x7000_0000),
+        DeviceMemory::new(0x9000_0000),
+    );
+    let (local, remote) = (ours.register(&a).unwrap(), theirs.register(&b).unwrap());
+    let content: Vec<u8> = (0..1u32 << 20).map(|index| (index / 7) as u8).collect();
+    ours.file.write_all_at(&content, 1 << 20).unwrap();
+    let (peer, _) = a.open(&b, "b");
+    let keys = RemoteKeys::new(&remote.descriptor(1, None), Duration::ZERO).unwrap();
+    let keys = Arc::new(keys);
+    let request = |at: u64, bytes: u64| RailRequest {
+        direction: Direction::Write,
+        local: local.clone(),
+        local_address: ours.address + at,
+        keys: keys.clone(),
+        remote_address: theirs.address + at,
+        bytes,
+        tag: at,
+    };
+    // 16 bytes would travel inside of the work request if the processor could read them.
+    a.run(&peer, &[request(0, 16), request(16, (1 << 20) - 16)])
+        .unwrap();
+    let mut found = vec![0; 1 << 20];
+    theirs.file.read_exact_at(&mut found, 1 << 20).unwrap();
+    assert!(found == content);
+}
+
+#[test]
+fn device_memory_is_registered_with_the_rails_that_take_it_and_refused_as_unsupported_if_none_does()
+{
+    let network = Network::new(Clock::Real).unwrap();
+    let meeting = Meeting::new();
+    let side = |host: &str, plans: &[DevicePlan], devices: &[&str]| {
+        let fabric = network.host(host, plans).unwrap();
+        Side::start(&meeting, fabric.as_ref(), host, devices, (1, BYTES)).unwrap()
+    };
+    let mixed = [
+        DevicePlan::new("sw0").without_dmabuf(),
+        DevicePlan::new("sw1"),
+    ];
+    let a = side("a", &mixed, &["sw0", "sw1"]);
+    let b = side("b", &mixed[..1], &["sw0"]);
+    let memory = DeviceMemory::new(0x7000_0000);
+    let keys = memory.register(&a).unwrap().descriptor(1, None).remote_keys;
+    assert_eq!(keys.iter().map(Vec::len).collect::<Vec<_>>(), [0, 1]);
+    assert!(a.engine.knows_dmabuf() && !b.engine.knows_dmabuf());
+    let error = memory.register(&b).err().unwrap();
+    assert!(
+        matches!(error, RailError::Device(VerbsError::Unsupported { .. })),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_request_whose_memory_no_common_rail_knows_fails_at_once_and_holds_up_no_other() {
+    let network = Network::new(Clock::Real).unwrap();
+    let meeting = Meeting::new();
+    let side = |host: &str, plans: &[DevicePlan]| {
+        let fabric = network.host(host, plans).unwrap();
+        Side::start(&meeting, fabric.as_ref(), host, &["sw0", "sw1"], (1, BYTES)).unwrap()
+    };
+    let (with, without) = (DevicePlan::new, |name| {
+        DevicePlan::new(name).without_dmabuf()
+    });
+    let a = side("a", &[with("sw0"), without("sw1")]);
+    let b = side("b", &[without("sw0"), with("sw1")]);
+    let (ours, theirs) = (
+        DeviceMemory::new(0x7000_0000),
+        DeviceMemory::new(0x9000_0000),
+    );
+    let (local, remote) = (ours.register(&a).unwrap(), theirs.register(&b).unwrap());
+    let (peer, host_keys) = a.open(&b, "b");
+    let keys = RemoteKeys::new(&remote.descriptor(1, None), Duration::ZERO).unwrap();
+    let stuck = RailRequest {
+        direction: Direction::Write,
+        local,
+        local_address: ours.address,
+        keys: Arc::new(keys),
+        remote_address: theirs.address,
+        bytes: 1 << 20,
+        tag: 0,
+    };
+    let fine = a.request(&b, &host_keys, (Direction::Write, 0, HALF, 1 << 20), 1);
+    let (tag, error) = a.run(&peer, &[stuck, fine.clone()]).unwrap_err();
+    assert!(
+        tag == 0 && matches!(error, RailError::NoRoute { .. }),
+        "{tag}: {error}"
+    );
+    a.run(&peer, &[fine]).unwrap();
 }
 
 fn wait_until(done: impl Fn() -> bool) {

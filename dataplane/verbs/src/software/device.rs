@@ -81,6 +81,7 @@ impl Fabric for HostFabric {
             port,
             number,
             epoch: found.epoch,
+            takes_dmabuf: found.takes_dmabuf,
             info: DeviceInfo {
                 active: found.up,
                 ..found.info.clone()
@@ -99,6 +100,7 @@ pub(super) struct Opened {
     /// Also the number of the protection domain.
     pub(super) number: u64,
     epoch: u64,
+    takes_dmabuf: bool,
     pub(super) info: DeviceInfo,
     signal: Arc<Signal>,
 }
@@ -265,13 +267,19 @@ impl Device for SoftwareDevice {
         access: Access,
     ) -> Result<Arc<dyn Region>, VerbsError> {
         self.opened.check_range(range.address, range.bytes)?;
+        if !self.opened.takes_dmabuf {
+            return Err(VerbsError::Unsupported {
+                device: self.opened.info.name.clone(),
+                what: "ibv_reg_dmabuf_mr",
+            });
+        }
         let mapping = MappedBuffer::map(&self.opened.info.name, buffer, range, access)?;
         let base = mapping.base();
         self.opened.enter(range, base, Some(mapping), access)
     }
 
     fn knows_dmabuf(&self) -> bool {
-        true
+        self.opened.takes_dmabuf
     }
 
     fn completion_queue(&self, entries: u32) -> Result<Arc<dyn CompletionQueue>, VerbsError> {

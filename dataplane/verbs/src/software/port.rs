@@ -22,6 +22,7 @@ pub struct DevicePlan {
     pub(super) gids: Vec<Gid>,
     pub(super) limits: DeviceLimits,
     pub(super) mtu_bytes: u32,
+    pub(super) takes_dmabuf: bool,
 }
 
 impl DevicePlan {
@@ -33,6 +34,7 @@ impl DevicePlan {
             delay: Duration::ZERO,
             gids: Vec::new(),
             mtu_bytes: 4096,
+            takes_dmabuf: true,
             limits: DeviceLimits {
                 queue_pairs: 1 << 17,
                 send_entries: 1 << 15,
@@ -75,6 +77,13 @@ impl DevicePlan {
         self
     }
 
+    /// A device whose driver knows no dma-bufs.
+    #[must_use]
+    pub fn without_dmabuf(mut self) -> DevicePlan {
+        self.takes_dmabuf = false;
+        self
+    }
+
     /// The bounds as they are, to change some and give them back.
     pub fn current_limits(&self) -> DeviceLimits {
         self.limits
@@ -104,6 +113,7 @@ pub(super) struct Port {
     pub(super) epoch: u64,
     pub(super) bits_per_second: u64,
     pub(super) delay: Duration,
+    pub(super) takes_dmabuf: bool,
     /// The link is taken until then.
     pub(super) busy_until: Duration,
     pub(super) planned: Planned,
@@ -148,6 +158,7 @@ impl Port {
             epoch: 0,
             bits_per_second: plan.bits_per_second,
             delay: plan.delay,
+            takes_dmabuf: plan.takes_dmabuf,
             busy_until: Duration::ZERO,
             planned: Planned::default(),
             queue_pairs: 0,
