@@ -99,6 +99,18 @@ pub struct EndpointOffer {
     pub shard: u32,
     /// One for each queue pair.
     pub pairs: Vec<PairOffer>,
+    /// Queue pairs that broke at our end: the other side takes its ends down before it answers.
+    #[serde(default)]
+    pub fenced: Vec<FencedPair>,
+}
+
+/// The other side's end of a queue pair that is no more at ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FencedPair {
+    /// Number among the offering shard's queue pairs to this peer.
+    pub lane: u32,
+    /// Number of the queue pair on the other side's device: a newer one of the same lane stays.
+    pub queue_pair: u32,
 }
 
 /// One queue pair of an offer.
@@ -123,6 +135,9 @@ pub struct EndpointAnswer {
     pub epoch: u64,
     /// One for each pair of the offer.
     pub pairs: Vec<PairAnswer>,
+    /// How many of the fenced queue pairs are gone: all, unless who answers knows nothing of them.
+    #[serde(default)]
+    pub fenced: u32,
 }
 
 /// One answered pair, or why not.

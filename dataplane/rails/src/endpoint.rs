@@ -56,6 +56,8 @@ pub(crate) struct Endpoint {
     pub(crate) role: Role,
     pub(crate) moved_at: Duration,
     pub(crate) retiring: bool,
+    /// The other end's number, once joined.
+    pub(crate) joined_to: Option<u32>,
 }
 
 /// Whose end it is.
@@ -94,6 +96,7 @@ impl Endpoint {
             role,
             moved_at: Duration::ZERO,
             retiring: false,
+            joined_to: None,
         }
     }
 
@@ -104,6 +107,11 @@ impl Endpoint {
 
     pub(crate) fn queue_pair(&mut self) -> &mut dyn QueuePair {
         self.queue_pair.as_mut()
+    }
+
+    /// Number of the queue pair on its device.
+    pub(crate) fn number(&self) -> u32 {
+        self.queue_pair.number()
     }
 
     /// Work requests on their way, oldest first.

@@ -133,6 +133,17 @@ pub enum RailError {
         /// What the request met before.
         last_fault: String,
     },
+    /// A queue pair broke, and the peer did not confirm that its end is gone: bytes of this request may still land.
+    #[error(
+        "Peer {peer} did not confirm in time that a broken queue pair is gone ({last_fault}): bytes of this \
+         request may still arrive; do not reuse the target's memory before the peer is fenced or restarted"
+    )]
+    Unfenced {
+        /// Its name.
+        peer: String,
+        /// What the request met before.
+        last_fault: String,
+    },
     /// The caller gave it up.
     #[error("Canceled")]
     Canceled,

@@ -10,6 +10,7 @@ mod descriptor;
 mod endpoint;
 mod engine;
 mod error;
+mod fencing;
 mod flight;
 mod health;
 mod keys;
@@ -32,8 +33,8 @@ mod slicing;
 mod spray;
 
 pub use descriptor::{
-    EndpointAnswer, EndpointDescriptor, EndpointOffer, GidDescriptor, PairAnswer, PairOffer,
-    PeerDescriptor, ProofDescriptor, RailDescriptor, RegionDescriptor,
+    EndpointAnswer, EndpointDescriptor, EndpointOffer, FencedPair, GidDescriptor, PairAnswer,
+    PairOffer, PeerDescriptor, ProofDescriptor, RailDescriptor, RegionDescriptor,
 };
 pub use engine::{
     Exchange, ExchangeDone, PeerHandle, RailEngine, RailOptions, Ticket, deadline_in,

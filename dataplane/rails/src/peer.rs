@@ -2,6 +2,7 @@
 
 use crate::descriptor::PeerDescriptor;
 use crate::error::RailError;
+use crate::fencing::Fences;
 use crate::flight::RailRequest;
 use crate::health::Health;
 use crate::limits::{LANE_FAILURES_MAX, OFFERS_FAILED_MAX};
@@ -31,10 +32,15 @@ impl PeerRecord {
         self.gone.load(Ordering::Acquire)
     }
 
+    /// Whether another engine runs under the name: the one before is no more.
+    pub(crate) fn is_replaced(&self) -> bool {
+        self.replaced.load(Ordering::Acquire)
+    }
+
     /// Why requests to it fail once it is gone.
     pub(crate) fn why_gone(&self) -> RailError {
         let peer = self.name.clone();
-        if self.replaced.load(Ordering::Acquire) {
+        if self.is_replaced() {
             RailError::PeerRestarted { peer }
         } else {
             RailError::UnknownPeer { peer }
@@ -169,6 +175,8 @@ pub(crate) struct Peer {
     pub(crate) offers_failed: u32,
     pub(crate) next_offer: Duration,
     pub(crate) wanted_at: Duration,
+    /// Broken queue pairs that it has to confirm as gone.
+    pub(crate) fences: Fences,
     /// What the handshake last met.
     pub(crate) reason: String,
     /// Whether it is among the peers that have work waiting.
@@ -186,6 +194,7 @@ impl Peer {
             offers_failed: 0,
             next_offer: Duration::ZERO,
             wanted_at: Duration::ZERO,
+            fences: Fences::default(),
             reason: String::new(),
             listed: false,
         }

@@ -13,6 +13,10 @@ pub(crate) struct Progress<E> {
     moved: u64,
     slices: u32,
     failure: Option<E>,
+    /// Broken queue pairs whose packets may still land.
+    fences: u32,
+    /// Such packets were never ruled out: it has failed, whatever arrived.
+    unsure: bool,
     ended: bool,
 }
 
@@ -25,6 +29,8 @@ impl<E> Progress<E> {
             moved: 0,
             slices: 0,
             failure: None,
+            fences: 0,
+            unsure: false,
             ended: false,
         }
     }
@@ -84,14 +90,38 @@ impl<E> Progress<E> {
         }
     }
 
+    /// A queue pair broke under a write of this request: it does not end before [`Progress::unhold`].
+    pub(crate) fn hold(&mut self) {
+        self.fences += 1;
+    }
+
+    /// No packet of one of these queue pairs can land any more.
+    pub(crate) fn unhold(&mut self) {
+        self.fences = self.fences.saturating_sub(1);
+    }
+
+    /// Whether packets of broken queue pairs may still land.
+    pub(crate) fn is_held(&self) -> bool {
+        self.fences > 0
+    }
+
+    /// It ends although such packets could not be ruled out.
+    pub(crate) fn let_go(&mut self, reason: E) {
+        if std::mem::take(&mut self.fences) > 0 {
+            self.failure = Some(reason);
+            self.unsure = true;
+        }
+    }
+
     /// The outcome, once, as soon as nothing of the request is under way.
     pub(crate) fn take_outcome(&mut self) -> Option<Result<(), E>> {
-        if self.ended || self.slices > 0 || self.uncut() > 0 {
+        if self.ended || self.slices > 0 || self.uncut() > 0 || self.fences > 0 {
             return None;
         }
         self.ended = true;
         // Bytes that have all arrived are no failure, even if the request was given up meanwhile.
-        let failure = self.failure.take().filter(|_| self.moved < self.bytes);
+        let incomplete = self.moved < self.bytes || self.unsure;
+        let failure = self.failure.take().filter(|_| incomplete);
         Some(failure.map_or(Ok(()), Err))
     }
 }
@@ -112,6 +142,24 @@ mod tests {
         assert_eq!(progress.take_outcome(), Some(Err("canceled")));
         assert_eq!(progress.take_outcome(), None);
         assert_eq!(progress.moved, 40);
+    }
+
+    #[test]
+    fn a_request_whose_late_packets_cannot_be_ruled_out_fails_although_its_bytes_arrived() {
+        for confirmed in [true, false] {
+            let mut progress = Progress::new(10);
+            progress.next_slice(10, 0, 10);
+            progress.hold();
+            progress.slice_moved(10);
+            assert_eq!(progress.take_outcome(), None);
+            if confirmed {
+                progress.unhold();
+                assert_eq!(progress.take_outcome(), Some(Ok(())));
+            } else {
+                progress.let_go("unfenced");
+                assert_eq!(progress.take_outcome(), Some(Err("unfenced")));
+            }
+        }
     }
 
     #[test]

@@ -29,6 +29,7 @@ use std::time::Duration;
 mod accept;
 mod connect;
 mod explain;
+mod fence;
 mod housekeeping;
 mod prove;
 mod pump;

@@ -21,6 +21,7 @@ mod queue;
 mod region;
 mod signal;
 mod state;
+mod stray;
 mod transfer;
 
 pub use faults::Faults;

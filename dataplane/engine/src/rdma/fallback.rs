@@ -49,7 +49,10 @@ impl RailFlight {
     fn may_divert(&self, error: &RailError) -> bool {
         let lasting = matches!(
             error,
-            RailError::Canceled | RailError::Closed | RailError::PeerRestarted { .. }
+            RailError::Canceled
+                | RailError::Closed
+                | RailError::PeerRestarted { .. }
+                | RailError::Unfenced { .. }
         );
         !lasting && !self.batch.is_canceled() && monotonic() < self.fallback.terms.due
     }

@@ -39,10 +39,11 @@ impl RailShard {
         if self.closed {
             return Err(RailError::Closed);
         }
-        if offer.pairs.len() > PAIRS_PER_PEER_MAX {
+        let most = offer.pairs.len().max(offer.fenced.len());
+        if most > PAIRS_PER_PEER_MAX {
             return Err(RailError::BadDescriptor {
                 peer: offer.name.clone(),
-                reason: format!("{} queue pairs at once", offer.pairs.len()),
+                reason: format!("{most} queue pairs at once"),
             });
         }
         if offer.peer_epoch != self.setup.epoch {
@@ -65,8 +66,9 @@ impl RailShard {
         if self.closed {
             return Err(RailError::Closed);
         }
-        let mut pairs = Vec::new();
+        let (mut pairs, mut fenced) = (Vec::new(), 0);
         if offer.peer_epoch == self.setup.epoch {
+            fenced = self.take_fenced_down(offer, now);
             for key in self.accepted.outlived_by(&offer.name, offer.epoch) {
                 self.drop_accepted(key, now);
             }
@@ -78,6 +80,7 @@ impl RailShard {
         Ok(EndpointAnswer {
             epoch: self.setup.epoch,
             pairs,
+            fenced,
         })
     }
 

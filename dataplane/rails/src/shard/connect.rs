@@ -95,6 +95,7 @@ impl RailShard {
                 peer_epoch: peer.record.descriptor.epoch,
                 shard: self.setup.number,
                 pairs,
+                fenced: Vec::new(),
             },
         });
     }
@@ -194,6 +195,9 @@ impl RailShard {
         let Some(peer) = self.peers.get_mut(&number) else {
             return;
         };
+        if peer.fences.awaits(serial) {
+            return self.fences_answered(number, serial, answer, now);
+        }
         if peer.offered.is_none_or(|(expected, _)| expected != serial) {
             return;
         }
@@ -205,9 +209,7 @@ impl RailShard {
             .collect();
         match answer {
             Ok(answer) if answer.epoch != peer.record.descriptor.epoch => {
-                peer.record.replaced.store(true, Ordering::Release);
-                peer.record.gone.store(true, Ordering::Release);
-                self.forget(number, now);
+                self.peer_was_replaced(number, now);
             }
             Ok(answer) if answer.pairs.len() == lanes.len() => {
                 peer.offers_failed = 0;
@@ -222,6 +224,14 @@ impl RailShard {
             }
             Err(reason) => self.offer_failed(number, &lanes, reason, now),
         }
+    }
+
+    /// Another engine answers under the peer's name.
+    pub(super) fn peer_was_replaced(&mut self, number: u64, now: Duration) {
+        if let Some(peer) = self.peers.get(&number) {
+            peer.record.replaced.store(true, Ordering::Release);
+        }
+        self.forget(number, now);
     }
 
     pub(super) fn offer_failed(
@@ -248,6 +258,7 @@ impl RailShard {
                 let joined = own
                     .queue_pair()
                     .connect(&(&endpoint).into(), &connect_options());
+                own.joined_to = Some(endpoint.queue_pair);
                 joined.map(|()| proof).map_err(|error| error.to_string())
             }
             (PairAnswer::Refused { reason }, _) => Err(format!("the peer refused: {reason}")),

@@ -19,6 +19,8 @@ impl RailShard {
         self.look_at_ports(now);
         self.end_late(now);
         self.break_lingering(now);
+        self.end_unfenced(now);
+        self.ask_for_fences(now);
         self.break_stalled(now);
         self.end_unanswered(now);
         self.release_drained(now);
@@ -243,7 +245,8 @@ impl RailShard {
             let used = peer.requests > 0
                 || peer.offered.is_some()
                 || peer.lanes.iter().any(|lane| lane.endpoint.is_some());
-            used || now.saturating_sub(peer.wanted_at) < IDLE_MAX
+            let recent = now.saturating_sub(peer.wanted_at) < IDLE_MAX;
+            used || recent && !peer.record.is_gone()
         });
     }
 
@@ -254,6 +257,12 @@ impl RailShard {
                 .bytes_per_second
                 .set(rail.bandwidth.bytes_per_second(now) as u64);
         }
+    }
+
+    /// Peers that are known, for tests.
+    #[cfg(test)]
+    pub(crate) fn peer_numbers(&self) -> Vec<u64> {
+        self.peers.keys().copied().collect()
     }
 
     /// Endpoints of lanes, for tests and reports.

@@ -259,6 +259,7 @@ impl RailShard {
     }
 
     fn send_again(&mut self, endpoint: Endpoint, lane: u16, cause: &Break, now: Duration) {
+        self.hold_writers(&endpoint);
         let rail = endpoint.rail;
         let mut peers = Vec::new();
         for posted in endpoint.end() {
@@ -279,6 +280,7 @@ impl RailShard {
             self.sweep(peer);
             self.list(peer);
         }
+        self.ask_for_fences(now);
     }
 
     /// Judges one failed post; returns the peer of the slice.

@@ -11,6 +11,7 @@ use crate::sink::Sink;
 use crate::slab::Key;
 use crate::slicing::slice_bytes;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A part of a batch for one shard.
@@ -69,12 +70,14 @@ impl RailShard {
         self.give_up_all(of_batch, |_| RailError::Canceled, now);
     }
 
-    /// Drops a peer with all its queue pairs; its requests fail.
+    /// Drops a peer with all its queue pairs; its requests fail. What it still has to confirm is waited for, unless it is no
+    /// more.
     pub(crate) fn forget(&mut self, number: u64, now: Duration) {
         let Some(peer) = self.peers.get(&number) else {
             return;
         };
         let record = peer.record.clone();
+        record.gone.store(true, Ordering::Release);
         let reason = || record.why_gone();
         self.give_up_all(|flight| flight.peer == number, |_| reason(), now);
         let lanes = self
@@ -85,6 +88,16 @@ impl RailShard {
         let endpoints: Vec<Key> = lanes.filter_map(|lane| lane.endpoint).collect();
         for endpoint in endpoints {
             self.close_endpoint(endpoint, now);
+        }
+        let Some(peer) = self.peers.get_mut(&number) else {
+            return;
+        };
+        if record.is_replaced() {
+            let held = peer.fences.all_gone();
+            self.unhold(held);
+        } else if !peer.fences.is_empty() {
+            peer.offered = None;
+            return;
         }
         self.peers.remove(&number);
     }
@@ -97,6 +110,7 @@ impl RailShard {
         for endpoint in endpoints {
             self.close_endpoint(endpoint, now);
         }
+        self.end_all_holds();
         self.peers.clear();
         self.listed.clear();
     }

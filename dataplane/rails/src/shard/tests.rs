@@ -9,6 +9,7 @@ use std::time::Duration;
 
 mod connections;
 mod faults;
+mod fencing;
 mod world;
 
 const LONG: Duration = Duration::from_secs(60);

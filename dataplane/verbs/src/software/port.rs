@@ -101,6 +101,7 @@ pub(super) struct Planned {
     pub(super) corrupt_keys: u64,
     pub(super) refuse_registrations: u64,
     pub(super) refuse_queue_pairs: u64,
+    pub(super) strand: Option<Duration>,
 }
 
 #[derive(Debug)]

@@ -13,6 +13,7 @@ use crate::work::{Completion, CompletionStatus, Piece};
 use super::port::Port;
 use super::region::Registered;
 use super::signal::Signal;
+use super::stray::{Stray, Strays};
 use super::transfer::{self, Outcome};
 
 /// First number of a queue pair; small ones are special on InfiniBand.
@@ -29,6 +30,7 @@ pub(crate) struct State {
     pub(super) regions: BTreeMap<u32, Registered>,
     cut: BTreeSet<(usize, usize)>,
     due: BTreeMap<(Duration, u64), u32>,
+    pub(super) strays: Strays,
 }
 
 /// A queue pair.
@@ -48,6 +50,10 @@ pub(super) struct Pair {
     silent: u32,
     /// When the last request posted is over.
     last_due: Duration,
+    /// Requests posted here so far, which is the place of the next one in the order of packets.
+    posted: u64,
+    /// Requests of the other end that have been carried out here: the next packet that is taken.
+    pub(super) received: u64,
 }
 
 /// A completion queue.
@@ -72,6 +78,7 @@ pub(super) struct Posted {
     pub(super) signaled: bool,
     pub(super) vanishes: bool,
     pub(super) flushes: bool,
+    pub(super) order: u64,
     attempts: u8,
     ready: bool,
 }
@@ -108,6 +115,8 @@ impl Pair {
             held: 0,
             silent: 0,
             last_due: Duration::ZERO,
+            posted: 0,
+            received: 0,
         }
     }
 
@@ -130,7 +139,8 @@ impl State {
     }
 
     pub(super) fn next_due(&self) -> Option<Duration> {
-        self.due.first_key_value().map(|((at, _), _)| *at)
+        let work = self.due.first_key_value().map(|((at, _), _)| *at);
+        work.into_iter().chain(self.strays.next_due()).min()
     }
 
     /// A number that was never given out before.
@@ -146,14 +156,15 @@ impl State {
 
     /// Does all that is due until `until`, and leaves the clock there.
     pub(super) fn run_until(&mut self, until: Duration) {
-        while let Some(entry) = self.due.first_entry() {
-            let (at, serial) = *entry.key();
-            if at > until {
-                break;
-            }
-            let pair = entry.remove();
+        while let Some(at) = self.next_due().filter(|at| *at <= until) {
             self.set_now(at);
-            self.fall_due(pair, serial);
+            if let Some(stray) = self.strays.take_due(at) {
+                stray.arrive(self);
+                continue;
+            }
+            if let Some(((_, serial), pair)) = self.due.pop_first() {
+                self.fall_due(pair, serial);
+            }
         }
         self.set_now(until);
     }
@@ -183,13 +194,31 @@ impl State {
                 transfer::attempt(self, pair, number, head)
             };
             match outcome {
-                Outcome::Ended(status) => self.end_head(number, status),
+                Outcome::Ended(status) => {
+                    self.count_received(number, status);
+                    self.end_head(number, status);
+                }
                 Outcome::NoAnswer => return self.retry_head(number),
                 Outcome::Refused { peer } => {
                     self.end_head(number, CompletionStatus::RemoteAccess);
                     self.fail_queue_pair(peer);
                 }
             }
+        }
+    }
+
+    fn count_received(&mut self, number: u32, status: CompletionStatus) {
+        let peer = self.pairs.get(&number).and_then(|pair| pair.peer);
+        let Some((endpoint, _)) = peer.filter(|_| status.is_success()) else {
+            return;
+        };
+        let order = self
+            .pairs
+            .get(&number)
+            .and_then(|pair| pair.pending.front());
+        let next = order.map_or(0, |head| head.order + 1);
+        if let Some(peer) = self.pairs.get_mut(&endpoint.queue_pair) {
+            peer.received = next;
         }
     }
 
@@ -239,6 +268,17 @@ impl State {
         }
         pair.held += 1;
         pair.last_due = over;
+        posted.order = pair.posted;
+        pair.posted += 1;
+        if let Some(delay) = planned.strand {
+            posted.vanishes = true;
+            let at = self.now + delay;
+            let stray = Stray::of(self, number, &posted);
+            self.strays.add(at, serial, stray);
+        }
+        let Some(pair) = self.pairs.get_mut(&number) else {
+            return;
+        };
         pair.pending.push_back(posted);
         self.due.insert((over, serial), number);
     }
@@ -404,6 +444,7 @@ impl Posted {
             signaled,
             vanishes: false,
             flushes: false,
+            order: 0,
             attempts: 0,
             ready: false,
         }

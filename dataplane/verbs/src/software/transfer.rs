@@ -43,7 +43,8 @@ pub(super) fn attempt(state: &State, pair: &Pair, number: u32, work: &Posted) ->
     if bytes == 0 {
         return Outcome::Ended(CompletionStatus::Success);
     }
-    match remote_run(state, peer, work, bytes, reads) {
+    let remote = (work.remote_address, work.remote_key);
+    match remote_run(state, peer, remote, bytes, reads) {
         Some(remote) => {
             copy(&local, &remote, reads);
             Outcome::Ended(CompletionStatus::Success)
@@ -93,8 +94,41 @@ fn local_runs(state: &State, pair: &Pair, local: &Local) -> Option<Vec<Run>> {
     pieces.iter().map(run).collect()
 }
 
-fn remote_run(state: &State, peer: &Pair, work: &Posted, bytes: u64, reads: bool) -> Option<Run> {
-    let region = state.regions.get(&Registered::local_of(work.remote_key)?)?;
+/// The bytes of a write as they are now; `None` for a read, or if its pieces are not registered.
+pub(super) fn payload(state: &State, pair: &Pair, local: &Local) -> Option<Vec<u8>> {
+    if matches!(local, Local::Read(_)) {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    for run in local_runs(state, pair, local)? {
+        // SAFETY: the run lies in a region that is registered now, or in data that the request owns; nobody writes to it
+        // while its write is under way.
+        bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(run.base, run.bytes) });
+    }
+    Some(bytes)
+}
+
+/// Carries out a write whose bytes left their sender long ago. False if keys or bounds do not allow it.
+pub(super) fn land(state: &State, peer: &Pair, data: &[u8], remote: (u64, u32)) -> bool {
+    let Some(place) = remote_run(state, peer, remote, data.len() as u64, false) else {
+        return false;
+    };
+    let run = Run {
+        base: data.as_ptr().cast_mut(),
+        bytes: data.len(),
+    };
+    copy(&[run], &place, false);
+    true
+}
+
+fn remote_run(
+    state: &State,
+    peer: &Pair,
+    (address, key): (u64, u32),
+    bytes: u64,
+    reads: bool,
+) -> Option<Run> {
+    let region = state.regions.get(&Registered::local_of(key)?)?;
     let allows = |access: &Access| {
         if reads {
             access.remote_read
@@ -104,9 +138,7 @@ fn remote_run(state: &State, peer: &Pair, work: &Posted, bytes: u64, reads: bool
     };
     let allowed =
         region.domain == peer.domain && allows(&region.access) && allows(&peer.options.access);
-    allowed
-        .then(|| place(region, work.remote_address, bytes))
-        .flatten()
+    allowed.then(|| place(region, address, bytes)).flatten()
 }
 
 fn place(region: &Registered, address: u64, bytes: u64) -> Option<Run> {

@@ -35,6 +35,43 @@ fn a_dropped_request_ends_as_no_answer_after_all_retries_and_flushes_the_rest() 
 }
 
 #[test]
+fn a_stranded_write_lands_after_its_sender_is_gone_unless_the_queue_pair_it_was_meant_for_is() {
+    for fenced in [false, true] {
+        let (network, mut a, mut b) = joined(Clock::Manual);
+        let late = Some(Duration::from_secs(1));
+        network.faults("a", "sw0").unwrap().strand(late);
+        a.fill(7);
+        write_three(&mut a, &b);
+        network.advance(PAST_RETRIES);
+        assert_eq!(a.ended()[0], (1, RetryExceeded));
+        drop(a);
+        if fenced {
+            b.pair.fail().unwrap();
+        }
+        assert_eq!(b.byte(0), 0);
+        network.advance(Duration::from_secs(1));
+        assert_eq!(b.byte(0), if fenced { 0 } else { 7 });
+    }
+}
+
+#[test]
+fn a_packet_that_comes_twice_or_out_of_turn_is_dropped() {
+    let (network, mut a, b) = joined(Clock::Manual);
+    let faults = network.faults("a", "sw0").unwrap();
+    a.fill(1);
+    a.write(1, b.region.as_ref(), 64);
+    assert_eq!(a.ended(), [(1, Success)]);
+    // The first of the next two never comes, so the second is not taken either.
+    faults.drop_next(1);
+    a.fill(2);
+    a.write(2, b.region.as_ref(), 64);
+    faults.strand(Some(Duration::from_millis(1)));
+    a.write(3, b.region.as_ref(), 64);
+    network.advance(PAST_RETRIES);
+    assert_eq!(b.byte(0), 1);
+}
+
+#[test]
 fn lost_attempts_are_retried_and_later_requests_wait_their_turn() {
     let (network, mut a, b) = joined(Clock::Manual);
     network.faults("a", "sw0").unwrap().drop_attempts(2);
