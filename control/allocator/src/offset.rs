@@ -1,5 +1,5 @@
 //! The allocator itself: free extents ordered by offset (to merge) and by size (to fit best).
-//! Invariant: both trees hold the same extents; allocated extents are known to their owners only.
+//! Invariant: both trees hold the same extents; allocated and foreign extents are known to their owners only.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,13 @@ use crate::{AllocatorError, Extent};
 ///
 /// An extent of exactly the freed size is always found again, so one odd object size loses no space.
 /// Allocated extents are not stored: a key costs nothing here, and state is rebuilt from descriptors.
+///
+/// Several allocators may share a range: each holds bytes of its own, and free ones can be ceded to another.
 #[derive(Debug, Clone)]
 pub struct OffsetAllocator {
+    /// Length of the whole range.
+    limit: u64,
+    /// Bytes held: all of the range unless others have a part in it.
     capacity: u64,
     used: u64,
     bytes_by_offset: BTreeMap<u64, u64>,
@@ -22,16 +27,24 @@ pub struct OffsetAllocator {
 impl OffsetAllocator {
     /// An allocator whose whole range of `capacity` bytes is free.
     pub fn new(capacity: u64) -> Self {
-        let mut new = Self {
-            capacity,
-            used: capacity,
-            bytes_by_offset: BTreeMap::new(),
-            by_bytes: BTreeSet::new(),
-        };
+        let mut new = Self::holding_nothing(capacity);
         if capacity > 0 {
+            new.capacity = capacity;
+            new.used = capacity;
             new.insert(Extent::new(0, capacity));
         }
         new
+    }
+
+    /// An allocator with a part in a range of `limit` bytes, which holds nothing of it until it [receives](Self::receive).
+    pub fn holding_nothing(limit: u64) -> Self {
+        Self {
+            limit,
+            capacity: 0,
+            used: 0,
+            bytes_by_offset: BTreeMap::new(),
+            by_bytes: BTreeSet::new(),
+        }
     }
 
     /// The state in which exactly `extents` (any order) are allocated.
@@ -44,7 +57,7 @@ impl OffsetAllocator {
     ) -> Result<Self, AllocatorError> {
         let mut taken: Vec<Extent> = extents.into_iter().collect();
         taken.sort_unstable();
-        let mut new = Self::new(0);
+        let mut new = Self::holding_nothing(capacity);
         new.capacity = capacity;
         new.used = capacity;
         let mut free_from = 0;
@@ -98,6 +111,54 @@ impl OffsetAllocator {
     /// # Errors
     /// Refuses an extent that is empty, out of range, or partly free already (double free).
     pub fn free(&mut self, extent: Extent) -> Result<(), AllocatorError> {
+        self.merge(extent)?;
+        self.used -= extent.bytes;
+        Ok(())
+    }
+
+    /// Takes over bytes that are free and that it does not hold, from another holder of the same range.
+    ///
+    /// # Errors
+    /// Refuses an extent that is empty, out of range, or partly free here already.
+    pub fn receive(&mut self, extent: Extent) -> Result<(), AllocatorError> {
+        self.merge(extent)?;
+        self.capacity += extent.bytes;
+        Ok(())
+    }
+
+    /// Takes over bytes that are allocated already, by an object that comes with them.
+    ///
+    /// # Errors
+    /// Refuses an extent that is empty or out of range.
+    pub fn receive_allocated(&mut self, extent: Extent) -> Result<(), AllocatorError> {
+        self.check_range(extent)?;
+        self.capacity += extent.bytes;
+        self.used += extent.bytes;
+        Ok(())
+    }
+
+    /// Gives up to `bytes` bytes of the longest free extent away, from its upper end, starting at a multiple of
+    /// `alignment` if the extent allows it. `None` if nothing is free or `bytes` is 0.
+    pub fn cede(&mut self, bytes: u64, alignment: u64) -> Option<Extent> {
+        let &(hole_bytes, offset) = self.by_bytes.last()?;
+        if bytes == 0 {
+            return None;
+        }
+        let end = offset + hole_bytes;
+        let start = end - bytes.min(hole_bytes);
+        let start = (start - start % alignment.max(1)).max(offset);
+        self.by_bytes.remove(&(hole_bytes, offset));
+        self.bytes_by_offset.remove(&offset);
+        if start > offset {
+            self.bytes_by_offset.insert(offset, start - offset);
+            self.by_bytes.insert((start - offset, offset));
+        }
+        self.capacity -= end - start;
+        Some(Extent::new(start, end - start))
+    }
+
+    /// Adds a free extent and merges it with its free neighbours; the counts are the caller's.
+    fn merge(&mut self, extent: Extent) -> Result<(), AllocatorError> {
         let end = self.check_range(extent)?;
         let mut below = self.bytes_by_offset.range(..=end).rev();
         let mut before = below.next().map(as_extent);
@@ -121,7 +182,6 @@ impl OffsetAllocator {
         }
         self.bytes_by_offset.insert(merged.offset, merged.bytes);
         self.by_bytes.insert((merged.bytes, merged.offset));
-        self.used -= extent.bytes;
         Ok(())
     }
 
@@ -135,7 +195,12 @@ impl OffsetAllocator {
         self.used
     }
 
-    /// Size of the managed range in bytes.
+    /// Free bytes.
+    pub fn free_bytes(&self) -> u64 {
+        self.capacity - self.used
+    }
+
+    /// Bytes held, allocated or free: the size of the managed range unless others have a part in it.
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
@@ -157,10 +222,10 @@ impl OffsetAllocator {
             });
         }
         match extent.end() {
-            Some(end) if end <= self.capacity => Ok(end),
+            Some(end) if end <= self.limit => Ok(end),
             _ => Err(AllocatorError::OutOfRange {
                 extent,
-                capacity: self.capacity,
+                capacity: self.limit,
             }),
         }
     }

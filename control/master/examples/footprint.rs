@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use perigee_master::{
-    PlacementColumns, PutConfig, PutStart, ReplicaColumns, SegmentEvent, SegmentSpec, Shard,
-    ShardSettings, StartedPuts,
+    Effort, PlacementColumns, PutConfig, PutStart, ReplicaColumns, SegmentEvent, SegmentSpec,
+    Shard, ShardSettings, StartedPuts,
 };
 
 const KEYS: usize = 1_000_000;
@@ -103,6 +103,7 @@ fn put(shard: &mut Shard, keys: &[&[u8]]) {
         groups: &[],
         config: &PutConfig::default(),
         upsert: false,
+        effort: Effort::Last,
     };
     shard.put_start(0, &batch, &mut placements);
     let generations: Vec<u64> = placements

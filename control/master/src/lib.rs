@@ -3,7 +3,8 @@
 //!
 //! Two machines make up a master. The [`Registry`] knows clients and segments and emits
 //! [`SegmentEvent`]s; every [`Shard`] applies them in order. A shard owns the keys with
-//! `shard_of(key, count) == index` and an equal part of each segment's bytes, so shards never talk to each other.
+//! `shard_of(key, count) == index` and holds bytes of each segment: an equal part at first, later what it needs, because
+//! shards that run out of room are lent free bytes of others ([`Loan`]). All other work concerns one shard alone.
 #![forbid(unsafe_code)]
 
 mod columns;
@@ -35,4 +36,4 @@ pub use placement::{PutConfig, SoftPin, Strategy};
 pub use registry::{ClientState, Registry, RegistrySettings, SegmentState, SegmentView};
 pub use segment::{SegmentEvent, SegmentSpec};
 pub use settings::ShardSettings;
-pub use shard::{AdoptedReplica, Pattern, PutStart, Scan, Shard, StartedPuts};
+pub use shard::{AdoptedReplica, Effort, Loan, Need, Pattern, PutStart, Scan, Shard, StartedPuts};

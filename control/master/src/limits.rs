@@ -16,8 +16,21 @@ pub const GRACE_MS_MAX: u64 = 24 * 60 * 60 * 1000;
 /// Longest regular expression in bytes.
 pub const PATTERN_BYTES_MAX: usize = perigee_schemas::limits::PATTERN_BYTES_MAX;
 
-/// Alignment in bytes of the parts that a segment is cut into, one part per shard.
+/// Alignment in bytes of the parts that a segment is cut into between shards.
 pub const SHARE_ALIGNMENT_BYTES: u64 = 4096;
+
+/// Milliseconds during which a shard that was lent nothing evicts at once instead of asking again.
+pub const DRY_MS: u64 = 50;
+/// Smallest loan that only evens out how full shards are, as a part of the segment: 1 divided by this.
+pub const LOAN_PART: u64 = 1024;
+/// Segments in which a put that finds no room asks other shards for some.
+pub const NEEDS_MAX: usize = 64;
+/// Most free extents that a shard hands over at a time, the longest first.
+pub const LOANS_MAX: usize = 1 << 15;
+/// Segments in which the room of all shards is counted for one object.
+pub const GATHER_SEGMENTS_MAX: usize = 16;
+/// Times that all shards evict for one object, together as much as it needs each time.
+pub const GATHER_ROUNDS_MAX: u64 = EVICTION_WASTE_FACTOR;
 
 /// An object that was hit lives this many times longer (counted in touches) than one that never was.
 /// Measured on a published conversation trace: 2 to 4 are all good, 3 is best at most cache sizes.

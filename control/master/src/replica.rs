@@ -10,7 +10,7 @@ use crate::recency::ListName;
 #[derive(Debug)]
 pub(crate) struct Replica {
     pub(crate) generation: u64,
-    /// Offset from the start of the shard's share of the segment.
+    /// Offset from the start of the segment.
     pub(crate) offset: u64,
     pub(crate) payload_bytes: u64,
     pub(crate) segment: u32,
@@ -25,17 +25,17 @@ pub(crate) struct Replica {
 }
 
 impl Replica {
-    /// The bytes it occupies in the share: payload and footer.
+    /// The bytes it occupies in the segment: payload and footer.
     pub(crate) fn extent(&self) -> Extent {
         Extent::new(self.offset, extent_bytes(self.payload_bytes))
     }
 
-    /// What clients are told; `share_offset` is where the share starts in the segment.
-    pub(crate) fn location(&self, share_offset: u64, state: ReplicaState) -> Location {
+    /// What clients are told.
+    pub(crate) fn location(&self, state: ReplicaState) -> Location {
         Location {
             segment: self.segment,
             state,
-            offset: share_offset + self.offset,
+            offset: self.offset,
             payload_bytes: self.payload_bytes,
             generation: self.generation,
         }

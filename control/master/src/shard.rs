@@ -1,9 +1,11 @@
-//! One shard of the master: the objects of its keys and its part of every segment's space.
+//! One shard of the master: the objects of its keys and the space of each segment that it holds.
 //! Invariant: no two live extents overlap, and an extent under a running read lease is never handed out.
 
 mod adopt;
 mod evict;
 mod finish;
+mod gather;
+mod lend;
 mod locate;
 mod members;
 mod mount;
@@ -22,7 +24,8 @@ mod tests;
 
 pub use adopt::AdoptedReplica;
 pub use finish::StartedPuts;
-pub use put::PutStart;
+pub use lend::{Loan, Need};
+pub use put::{Effort, PutStart};
 pub use scan::{Pattern, Scan};
 
 use crate::counters::{SegmentGauges, ShardCounters, ShardGauges};

@@ -1,9 +1,9 @@
-//! A shard's share of one segment: its range, its allocator and its lists of replicas.
+//! A shard's share of one segment: the space that it holds and its lists of replicas.
 //! Invariant: a share that is gone hands out no space and none of its replicas is ever returned.
 
 use std::sync::Arc;
 
-use perigee_allocator::OffsetAllocator;
+use perigee_allocator::{Extent, OffsetAllocator};
 
 use crate::limits::SHARE_ALIGNMENT_BYTES;
 use crate::recency::Recency;
@@ -22,24 +22,40 @@ pub(crate) enum ShareState {
 #[derive(Debug)]
 pub(crate) struct Share {
     pub(crate) spec: Arc<SegmentSpec>,
-    /// Where the share starts in the segment, in bytes.
-    pub(crate) offset: u64,
+    /// The bytes of the segment that this shard holds; the shards together hold each byte once.
     pub(crate) allocator: OffsetAllocator,
     pub(crate) recency: Recency,
     pub(crate) state: ShareState,
+    /// Until then the other shards are taken to have no room to spare.
+    pub(crate) dry_until_ms: u64,
 }
 
 impl Share {
-    /// Share `index` of `count` of a segment, all free.
-    pub(crate) fn new(spec: Arc<SegmentSpec>, index: usize, count: usize) -> Self {
-        let (offset, end) = share_range(spec.bytes, index, count);
+    /// A share whose space is in `allocator`.
+    pub(crate) fn new(spec: Arc<SegmentSpec>, allocator: OffsetAllocator) -> Self {
         Self {
             spec,
-            offset,
-            allocator: OffsetAllocator::new(end - offset),
+            allocator,
             recency: Recency::new(),
             state: ShareState::Live,
+            dry_until_ms: 0,
         }
+    }
+
+    /// What shard `index` of `count` holds of a new segment: an equal part, all free.
+    pub(crate) fn first_part(bytes: u64, index: usize, count: usize) -> OffsetAllocator {
+        let (start, end) = share_range(bytes, index, count);
+        let mut allocator = OffsetAllocator::holding_nothing(bytes);
+        if start < end {
+            let received = allocator.receive(Extent::new(start, end - start));
+            debug_assert_eq!(received, Ok(()), "an empty allocator takes any part");
+        }
+        allocator
+    }
+
+    /// Whether it takes new objects.
+    pub(crate) fn is_live(&self) -> bool {
+        self.state == ShareState::Live
     }
 
     /// Whether its replicas can be read.
@@ -47,16 +63,16 @@ impl Share {
         self.state != ShareState::Gone
     }
 
-    /// Used part of the share, 0 to 1.
+    /// Used part of what it holds, 0 to 1.
     pub(crate) fn used_ratio(&self) -> f64 {
         match self.allocator.capacity() {
-            0 => 0.0,
+            0 => 1.0,
             capacity => self.allocator.used() as f64 / capacity as f64,
         }
     }
 }
 
-/// First byte and end of share `index` of `count` of a segment of `bytes` bytes.
+/// First byte and end of what shard `index` of `count` holds at first of a segment of `bytes` bytes.
 pub(crate) fn share_range(bytes: u64, index: usize, count: usize) -> (u64, u64) {
     let start = |index: usize| match index {
         index if index == count => bytes,

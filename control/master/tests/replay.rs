@@ -12,8 +12,8 @@ mod replay {
 use std::sync::Arc;
 
 use perigee_master::{
-    PlacementColumns, PutConfig, PutStart, ReplicaColumns, SegmentEvent, SegmentSpec, Shard,
-    ShardSettings, StartedPuts,
+    Effort, PlacementColumns, PutConfig, PutStart, ReplicaColumns, SegmentEvent, SegmentSpec,
+    Shard, ShardSettings, StartedPuts,
 };
 use perigee_schemas::extent::extent_bytes;
 
@@ -98,6 +98,7 @@ impl Cache {
             groups: &[],
             config: &config,
             upsert: false,
+            effort: Effort::Last,
         };
         self.shard
             .put_start(self.now_ms, &batch, &mut self.placements);

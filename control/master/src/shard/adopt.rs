@@ -1,5 +1,5 @@
 //! A segment whose objects are known already: state rebuilt from descriptors.
-//! Invariant: the allocator is rebuilt from all adopted extents before the first new one is handed out.
+//! Invariant: space is rebuilt from the extents of all shards before the first new one is handed out.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use perigee_schemas::extent::extent_bytes;
 use crate::key::{check_key, hash_key, shard_of_hash};
 use crate::limits::{OBJECT_BYTES_MAX, REPLICAS_MAX};
 use crate::segment::SegmentSpec;
-use crate::share::Share;
+use crate::share::{Share, share_range};
 
 use super::Shard;
 
@@ -32,12 +32,12 @@ pub struct AdoptedReplica<'k> {
 }
 
 impl Shard {
-    /// Mounts a segment in place of [`crate::SegmentEvent::Mounted`] with the replicas that lie in it. Keys of other
-    /// shards are skipped, and so are keys that this shard knows in another version. Returns the number of
-    /// adopted replicas.
+    /// Mounts a segment in place of [`crate::SegmentEvent::Mounted`] with the replicas that lie in it. Every shard is to be
+    /// given all of them: it adopts those of its own keys, unless it knows a key in another version, and leaves the
+    /// bytes of the others to their shards. Returns the number of adopted replicas.
     ///
     /// # Errors
-    /// `InvalidParams`: replicas overlap or lie outside the shard's share; `UnavailableInCurrentStatus`: the
+    /// `InvalidParams`: replicas overlap or lie outside the segment; `UnavailableInCurrentStatus`: the
     /// number was used before. Nothing has changed then.
     pub fn mount_adopting(
         &mut self,
@@ -47,33 +47,63 @@ impl Shard {
         replicas: &[AdoptedReplica<'_>],
     ) -> Result<usize, Status> {
         self.begin(now_ms);
-        let mut share = Share::new(Arc::clone(spec), self.settings.index, self.settings.count);
-        let mut own: Vec<(&AdoptedReplica<'_>, Extent)> = Vec::new();
-        for replica in replicas.iter().filter(|replica| self.may_adopt(replica)) {
-            own.push((replica, replica.extent(share.offset)?));
-        }
-        own.sort_by_key(|(replica, _)| replica.key);
-        own.dedup_by_key(|(replica, _)| replica.key);
-        let extents = own.iter().map(|(_, extent)| *extent);
-        share.allocator = OffsetAllocator::rebuild(share.allocator.capacity(), extents)
-            .map_err(|_| Status::InvalidParams)?;
-        if !self.add_share(index, share) {
+        let mut known: Vec<&AdoptedReplica<'_>> = replicas
+            .iter()
+            .filter(|replica| replica.is_storable())
+            .collect();
+        known.sort_by_key(|replica| replica.key);
+        known.dedup_by_key(|replica| replica.key);
+        let (own, space) = self.adopted_space(spec.bytes, &known)?;
+        if !self.add_share(index, Share::new(Arc::clone(spec), space)) {
             return Err(Status::UnavailableInCurrentStatus);
         }
-        for (replica, extent) in &own {
-            self.adopt_one(index, replica, extent.offset);
+        for replica in &own {
+            self.adopt_one(index, replica);
         }
         Ok(own.len())
     }
 
-    fn may_adopt(&self, replica: &AdoptedReplica<'_>) -> bool {
-        let hash = hash_key(replica.key);
-        let storable = check_key(replica.key).is_ok()
-            && (1..=OBJECT_BYTES_MAX).contains(&replica.payload_bytes);
-        if !storable || shard_of_hash(hash, self.settings.count) != self.settings.index {
-            return false;
+    /// The replicas to adopt, and the space that this shard holds: what all replicas of its keys occupy, and its equal
+    /// part of what is free between the replicas of all shards.
+    fn adopted_space<'a, 'k>(
+        &self,
+        segment_bytes: u64,
+        known: &[&'a AdoptedReplica<'k>],
+    ) -> Result<(Vec<&'a AdoptedReplica<'k>>, OffsetAllocator), Status> {
+        let all = known.iter().map(|replica| replica.extent());
+        let whole =
+            OffsetAllocator::rebuild(segment_bytes, all).map_err(|_| Status::InvalidParams)?;
+        let (from, to) = share_range(segment_bytes, self.settings.index, self.settings.count);
+        let mut space = OffsetAllocator::holding_nothing(segment_bytes);
+        let free = whole.free_extents().filter_map(|hole| {
+            let (start, end) = (hole.offset.max(from), (hole.offset + hole.bytes).min(to));
+            (start < end).then(|| Extent::new(start, end - start))
+        });
+        let mut received: Vec<Extent> = free.collect();
+        let mut own = Vec::new();
+        for replica in known.iter().copied().filter(|replica| self.owns(replica)) {
+            if self.may_adopt(replica) {
+                space
+                    .receive_allocated(replica.extent())
+                    .map_err(|_| Status::InvalidParams)?;
+                own.push(replica);
+            } else {
+                received.push(replica.extent());
+            }
         }
-        match self.index.find(&self.objects, hash, replica.key) {
+        for extent in received {
+            space.receive(extent).map_err(|_| Status::InvalidParams)?;
+        }
+        Ok((own, space))
+    }
+
+    fn owns(&self, replica: &AdoptedReplica<'_>) -> bool {
+        shard_of_hash(hash_key(replica.key), self.settings.count) == self.settings.index
+    }
+
+    /// Whether the key is unknown here or known with these bytes.
+    fn may_adopt(&self, replica: &AdoptedReplica<'_>) -> bool {
+        match self.find(replica.key) {
             None => true,
             Some(object) => {
                 let replicas = self.chain(self.objects[object].first).count();
@@ -84,13 +114,14 @@ impl Shard {
         }
     }
 
-    fn adopt_one(&mut self, segment: u32, adopted: &AdoptedReplica<'_>, offset: u64) {
+    fn adopt_one(&mut self, segment: u32, adopted: &AdoptedReplica<'_>) {
         let hash = hash_key(adopted.key);
         let object = match self.index.find(&self.objects, hash, adopted.key) {
             Some(object) => object,
             None => self.insert_object(adopted.key, hash, ""),
         };
-        let id = self.insert_replica(segment, offset, adopted.payload_bytes, adopted.generation);
+        let (offset, payload_bytes) = (adopted.offset, adopted.payload_bytes);
+        let id = self.insert_replica(segment, offset, payload_bytes, adopted.generation);
         self.clock += 1;
         let record = &mut self.objects[object];
         let before = std::mem::replace(&mut record.first, id);
@@ -105,11 +136,11 @@ impl Shard {
 }
 
 impl AdoptedReplica<'_> {
-    fn extent(&self, share_offset: u64) -> Result<Extent, Status> {
-        let offset = self
-            .offset
-            .checked_sub(share_offset)
-            .ok_or(Status::InvalidParams)?;
-        Ok(Extent::new(offset, extent_bytes(self.payload_bytes)))
+    fn is_storable(&self) -> bool {
+        check_key(self.key).is_ok() && (1..=OBJECT_BYTES_MAX).contains(&self.payload_bytes)
+    }
+
+    fn extent(&self) -> Extent {
+        Extent::new(self.offset, extent_bytes(self.payload_bytes))
     }
 }

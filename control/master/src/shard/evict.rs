@@ -51,7 +51,7 @@ impl Shard {
     /// little; gives up after some multiple of `bytes` if no hole becomes large enough, and what went is lost then.
     pub(super) fn evict_until_fits(&mut self, segment: u32, bytes: u64) -> Option<Extent> {
         self.counters.evictions_attempted += 1;
-        if !self.can_make_room(segment, bytes) {
+        if self.room_bytes(segment, bytes) < bytes {
             return None;
         }
         let waste_bytes = bytes
@@ -78,17 +78,35 @@ impl Shard {
         None
     }
 
-    /// Evicts in every segment above the watermark; returns what is left of the budget.
+    /// Evicts about `bytes` bytes from a segment, or as much as may go.
+    pub(super) fn evict_bytes(&mut self, segment: u32, bytes: u64) {
+        let steps = self.share(segment).map_or(0, |share| share.recency.len());
+        self.counters.evictions_attempted += 1;
+        let before = self.counters.evicted_bytes;
+        for _ in 0..steps {
+            if self.counters.evicted_bytes - before >= bytes {
+                break;
+            }
+            let Some(victim) = self.victim(segment, Need::Put) else {
+                break;
+            };
+            self.evict(victim.replica);
+        }
+        self.counters.evictions_successful += u64::from(self.counters.evicted_bytes > before);
+    }
+
+    /// Evicts in every segment above the watermark, unless other shards may have room there; returns what is left of
+    /// the budget.
     pub(super) fn evict_to_watermark(&mut self, mut budget: usize) -> usize {
         for segment in 0..self.shares.len() as u32 {
-            if self.is_above_watermark(segment) {
+            if self.is_above_watermark(segment) && !self.may_borrow_in(segment) {
                 budget = self.relieve(segment, budget);
             }
         }
         budget
     }
 
-    fn is_above_watermark(&self, segment: u32) -> bool {
+    pub(super) fn is_above_watermark(&self, segment: u32) -> bool {
         // Parked space comes back by itself; evicting more does not bring it back sooner.
         let parked_bytes = self.parking.bytes_of(segment);
         self.share(segment).is_some_and(|share| {
@@ -99,7 +117,7 @@ impl Shard {
         })
     }
 
-    /// Evicts from one segment to just below the watermark, at most `eviction_ratio` of its share.
+    /// Evicts from one segment to just below the watermark, at most `eviction_ratio` of what the shard holds.
     fn relieve(&mut self, segment: u32, mut budget: usize) -> usize {
         let Some(share) = self.share(segment) else {
             return budget;

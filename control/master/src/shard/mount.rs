@@ -15,7 +15,9 @@ impl Shard {
         self.begin(now_ms);
         match event {
             SegmentEvent::Mounted { index, spec } => {
-                let share = Share::new(Arc::clone(spec), self.settings.index, self.settings.count);
+                let (index_here, count) = (self.settings.index, self.settings.count);
+                let space = Share::first_part(spec.bytes, index_here, count);
+                let share = Share::new(Arc::clone(spec), space);
                 self.add_share(*index, share);
             }
             SegmentEvent::Draining { index } => self.set_state(*index, ShareState::Draining),

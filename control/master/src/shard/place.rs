@@ -9,6 +9,7 @@ use crate::placement::{PutConfig, Strategy};
 use crate::slab::NONE;
 
 use super::Shard;
+use super::put::Effort;
 use super::victim::Need;
 
 /// What is to be placed.
@@ -18,6 +19,7 @@ pub(super) struct Request<'a> {
     pub(super) config: &'a PutConfig<'a>,
     /// Segment to try first.
     pub(super) same_node: Option<u32>,
+    pub(super) effort: Effort,
 }
 
 /// Replicas made for a request: a chain in order of preference.
@@ -28,15 +30,19 @@ pub(super) struct Placed {
 }
 
 impl Shard {
-    /// Allocates as many of the wanted replicas as fit, evicting if need be; `None` if not even one fits.
+    /// Allocates as many of the wanted replicas as fit, evicting if need be; `None` if not even one fits. Without
+    /// eviction it is all of them or `None`.
     pub(super) fn place(&mut self, request: &Request<'_>) -> Option<Placed> {
         let wanted = request.config.replica_num;
         let mut candidates = std::mem::take(&mut self.candidates);
         self.rank_segments(request, &mut candidates);
         let mut excluded = self.split_off_excluded(request, &mut candidates);
         let mut extents = Vec::with_capacity(wanted as usize);
+        if candidates.is_empty() {
+            std::mem::swap(&mut candidates, &mut excluded);
+        }
         self.place_among(request, &mut candidates, &mut extents);
-        if extents.is_empty() {
+        if extents.is_empty() && request.effort != Effort::Free {
             self.place_among(request, &mut excluded, &mut extents);
         }
         candidates.clear();
@@ -50,9 +56,17 @@ impl Shard {
         candidates: &mut Vec<u32>,
         extents: &mut Vec<(u32, Extent)>,
     ) {
+        let wanted = candidates.len().min(request.config.replica_num as usize);
         self.place_free(request, candidates, extents);
-        if extents.len() < request.config.replica_num as usize {
+        if extents.len() == request.config.replica_num as usize {
+            return;
+        }
+        if request.effort != Effort::Free {
             self.place_by_eviction(request, candidates, extents);
+        } else if extents.len() < wanted {
+            for (segment, extent) in extents.drain(..) {
+                self.free_extent(segment, extent);
+            }
         }
     }
 

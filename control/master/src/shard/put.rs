@@ -30,6 +30,20 @@ pub struct PutStart<'a> {
     pub config: &'a PutConfig<'a>,
     /// Replace existing objects instead of refusing with `ObjectAlreadyExists`.
     pub upsert: bool,
+    /// How far to go for space.
+    pub effort: Effort,
+}
+
+/// How far a put goes for space. A master with several shards goes up in steps, so that nothing is evicted while
+/// another shard has room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effort {
+    /// What is free here.
+    Free,
+    /// Evict here if need be.
+    Evict,
+    /// As `Evict`; nothing comes after it, so that a failure counts as one.
+    Last,
 }
 
 /// What a replacing put takes over from the object it replaces.
@@ -84,6 +98,7 @@ impl Shard {
             payload_bytes,
             config: batch.config,
             same_node,
+            effort: batch.effort,
         };
         let placed = self
             .place_counted(&request)
@@ -95,10 +110,8 @@ impl Shard {
         };
         self.open_put(object, batch, placed, &inherited);
         for id in self.chain(placed.first) {
-            let replica = &self.replicas[id];
-            let offset = self.share(replica.segment).map_or(0, |share| share.offset);
-            out.locations
-                .push(replica.location(offset, ReplicaState::Processing));
+            let location = self.replicas[id].location(ReplicaState::Processing);
+            out.locations.push(location);
         }
         Ok(())
     }
@@ -162,7 +175,7 @@ impl Shard {
         let too_large = request.payload_bytes > OBJECT_BYTES_MAX;
         let placed = if too_large { None } else { self.place(request) };
         match placed {
-            None => self.counters.alloc_failures += 1,
+            None => self.counters.alloc_failures += u64::from(request.effort == Effort::Last),
             Some(placed) => {
                 let partial = placed.count < request.config.replica_num;
                 self.counters.partial_allocations += u64::from(partial);

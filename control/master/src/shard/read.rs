@@ -89,12 +89,8 @@ impl Shard {
         let first = self.objects.get(object).map_or(NONE, |record| record.first);
         for id in self.chain(first) {
             let replica = &self.replicas[id];
-            if let Some(share) = self
-                .share(replica.segment)
-                .filter(|share| share.is_readable())
-            {
-                out.locations
-                    .push(replica.location(share.offset, ReplicaState::Complete));
+            if self.is_readable(replica.segment) {
+                out.locations.push(replica.location(ReplicaState::Complete));
             }
         }
         if out.locations.len() > first_location {

@@ -6,6 +6,7 @@ mod consistency;
 mod eviction;
 mod groups;
 mod leases;
+mod lending;
 mod model;
 mod order;
 mod placement;
@@ -128,6 +129,7 @@ impl Stage {
             groups: &[group],
             config,
             upsert,
+            effort: Effort::Last,
         };
         self.shard
             .put_start(self.now_ms, &batch, &mut self.placements);

@@ -90,12 +90,13 @@ impl Shard {
         oldest.min()
     }
 
-    /// Whether free and evictable space of a segment sum up to `bytes`. Looks only at as many replicas as it takes.
-    pub(super) fn can_make_room(&self, segment: u32, bytes: u64) -> bool {
+    /// Free and evictable bytes of a segment, as far as they are needed for `bytes`: looks only at as many replicas as
+    /// that takes.
+    pub(super) fn room_bytes(&self, segment: u32, bytes: u64) -> u64 {
         let Some(share) = self.share(segment) else {
-            return false;
+            return 0;
         };
-        let mut room_bytes = share.allocator.capacity() - share.allocator.used();
+        let mut room_bytes = share.allocator.free_bytes();
         let pinned = self.settings.evict_soft_pinned.then_some(Class::Pinned);
         for class in [Class::Cold, Class::Hot].into_iter().chain(pinned) {
             for phase in [Phase::Free, Phase::Probed, Phase::Read] {
@@ -110,7 +111,7 @@ impl Shard {
                 }
             }
         }
-        room_bytes >= bytes
+        room_bytes
     }
 
     /// Moves replicas whose read lease has ended but whose probe lease runs out of the way of those behind them.

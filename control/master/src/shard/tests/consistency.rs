@@ -49,12 +49,19 @@ impl Shard {
                 continue;
             }
             let taken = extents.remove(&segment).unwrap_or_default();
-            let expected = OffsetAllocator::rebuild(share.allocator.capacity(), taken)
+            let taken_bytes: u64 = taken.iter().map(|extent| extent.bytes).sum();
+            assert_eq!(share.allocator.used(), taken_bytes, "{segment}");
+            let expected = OffsetAllocator::rebuild(share.spec.bytes, taken.iter().copied())
                 .expect("live and parked extents do not overlap");
-            assert!(
-                expected.free_extents().eq(share.allocator.free_extents()),
-                "{segment}"
-            );
+            if self.settings.count == 1 {
+                assert!(
+                    expected.free_extents().eq(share.allocator.free_extents()),
+                    "{segment}"
+                );
+            }
+            let with_free = taken.into_iter().chain(share.allocator.free_extents());
+            OffsetAllocator::rebuild(share.spec.bytes, with_free)
+                .expect("what is free is not taken");
         }
     }
 

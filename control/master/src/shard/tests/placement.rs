@@ -66,6 +66,7 @@ fn a_batch_sticks_to_the_segment_of_its_first_key() {
         groups: &[],
         config: &config,
         upsert: false,
+        effort: Effort::Last,
     };
     stage.shard.put_start(0, &batch, &mut stage.placements);
     let segments = segments(&stage);

@@ -30,6 +30,7 @@ fn bad_arguments_are_refused_one_key_at_a_time() {
         groups: &[],
         config: &config,
         upsert: false,
+        effort: Effort::Last,
     };
     stage.shard.put_start(0, &batch, &mut stage.placements);
     assert_eq!(stage.placements.status, [-600, -400, -600, -200, 0]);
@@ -74,6 +75,7 @@ fn a_group_column_of_the_wrong_length_is_refused() {
         groups: &["g"],
         config: &config,
         upsert: false,
+        effort: Effort::Last,
     };
     stage.shard.put_start(0, &batch, &mut stage.placements);
     assert_eq!(stage.placements.status, [-600, -600]);
