@@ -182,3 +182,65 @@ fn an_allocator_without_capacity_gives_nothing() {
     assert_eq!(allocator.alloc(1), None);
     assert_eq!(allocator.largest_free(), 0);
 }
+
+/// Two holders of one range: whoever gives bytes away cannot hand them out, whoever takes them can.
+#[derive(Debug, Clone)]
+enum Shared {
+    Alloc(usize, u64),
+    Free(prop::sample::Index),
+    Cede {
+        from: usize,
+        bytes: u64,
+        alignment: u64,
+    },
+}
+
+fn shared() -> impl Strategy<Value = Vec<Shared>> {
+    let cede = (0_usize..2, 0_u64..60, 1_u64..8);
+    let op = prop_oneof![
+        4 => (0_usize..2, 1_u64..30).prop_map(|(holder, bytes)| Shared::Alloc(holder, bytes)),
+        3 => any::<prop::sample::Index>().prop_map(Shared::Free),
+        3 => cede.prop_map(|(from, bytes, alignment)| Shared::Cede { from, bytes, alignment }),
+    ];
+    prop::collection::vec(op, 1..200)
+}
+
+proptest! {
+    #[test]
+    fn each_byte_has_one_holder_whatever_they_cede(ops in shared()) {
+        let limit = CAPACITY as u64;
+        let mut holders = [OffsetAllocator::new(limit), OffsetAllocator::holding_nothing(limit)];
+        let mut live: Vec<(usize, Extent)> = Vec::new();
+        for op in ops {
+            match op {
+                Shared::Alloc(holder, bytes) => {
+                    let longest = holders[holder].largest_free();
+                    let got = holders[holder].alloc(bytes);
+                    prop_assert_eq!(got.is_some(), longest >= bytes);
+                    live.extend(got.map(|extent| (holder, extent)));
+                }
+                Shared::Free(index) => {
+                    if !live.is_empty() {
+                        let (holder, extent) = live.swap_remove(index.index(live.len()));
+                        prop_assert_eq!(holders[holder].free(extent), Ok(()));
+                    }
+                }
+                Shared::Cede { from, bytes, alignment } => {
+                    let longest = holders[from].largest_free();
+                    let ceded = holders[from].cede(bytes, alignment);
+                    prop_assert_eq!(ceded.is_some(), longest > 0 && bytes > 0);
+                    if let Some(extent) = ceded {
+                        prop_assert!(extent.bytes >= bytes.min(longest));
+                        prop_assert_eq!(holders[1 - from].receive(extent), Ok(()));
+                        prop_assert!(holders[1 - from].receive(extent).is_err(), "held already");
+                    }
+                }
+            }
+            prop_assert_eq!(holders[0].capacity() + holders[1].capacity(), limit);
+            let taken = live.iter().map(|(_, extent)| *extent);
+            let free = holders.iter().flat_map(OffsetAllocator::free_extents);
+            let whole = OffsetAllocator::rebuild(limit, taken.chain(free)).expect("no overlap");
+            prop_assert_eq!(whole.free_bytes(), 0, "nothing is lost");
+        }
+    }
+}

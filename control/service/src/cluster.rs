@@ -1,12 +1,15 @@
 //! The master's shards as one thing: starting them, asking them from other threads, stopping them.
 
 mod control_shard;
+mod gather;
+mod lending;
 mod merge;
 mod registry_calls;
 mod scatter;
 mod segment_use;
 
 pub(crate) use control_shard::ControlShard;
+pub(crate) use lending::Startable;
 pub(crate) use merge::{Codes, Placements, Replicas};
 pub(crate) use scatter::Share;
 pub(crate) use segment_use::{SegmentUse, combine};

@@ -10,6 +10,7 @@ use perigee_store::{
     StoreEnvironment,
 };
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 fn master(shards: usize) -> Arc<Cluster> {
     let arguments = vec![
@@ -253,4 +254,75 @@ fn one_master_shard_and_tcp() {
 #[test]
 fn three_master_shards_and_tcp() {
     exercise(3, false);
+}
+
+/// Puts `value` again and again until there is space, because leases of earlier reads have to end first.
+fn put_when_leases_end(store: &Store, key: &str, value: &[u8]) -> Status {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let status = put(store, key, value);
+        if status != Status::NoAvailableHandle || Instant::now() > deadline {
+            return status;
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn an_object_may_take_nine_tenths_of_a_segment_that_several_shards_share() {
+    let cluster = master(4);
+    let node = store(&cluster, 32 << 20, true);
+    let client = store(&cluster, 0, true);
+    let large = data(1, (32 << 20) / 10 * 9);
+    assert_eq!(put(&client, "large", &large), Status::Ok);
+    assert!(get(&client, "large").unwrap() == large);
+    let small = data(2, 100_000);
+    for number in 0..400 {
+        let key = format!("small/{number}");
+        assert_eq!(put_when_leases_end(&client, &key, &small), Status::Ok);
+    }
+    let again = data(3, large.len());
+    assert_eq!(put_when_leases_end(&client, "again", &again), Status::Ok);
+    assert!(get(&client, "again").unwrap() == again);
+    client.close();
+    node.close();
+    cluster.stop();
+}
+
+#[test]
+fn shards_that_lend_under_load_lose_no_byte() {
+    let cluster = master(4);
+    let node = store(&cluster, 32 << 20, true);
+    let client = store(&cluster, 0, true);
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let client = &client;
+            scope.spawn(move || lend_and_borrow(client, thread));
+        }
+    });
+    assert!(client.remove_all(true).is_ok());
+    let large = data(9, (32 << 20) / 10 * 9);
+    assert_eq!(put_when_leases_end(&client, "large", &large), Status::Ok);
+    assert!(get(&client, "large").unwrap() == large);
+    client.close();
+    node.close();
+    cluster.stop();
+}
+
+/// Objects of a few KiB to a third of the segment; what can be read must be what was written.
+fn lend_and_borrow(client: &Store, thread: usize) {
+    for round in 0..120 {
+        let bytes = [4_000, 70_000, 600_000, 3_000_000, 11_000_000][(round * 7 + thread) % 5];
+        let key = format!("{thread}/{round}");
+        let value = data(thread * 1000 + round, bytes);
+        if put(client, &key, &value) == Status::Ok
+            && round % 3 == 0
+            && let Ok(found) = get(client, &key)
+        {
+            assert!(found == value, "{key}");
+        }
+        if round % 4 == 0 {
+            client.remove(&[&key], true);
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! One shard of the master on its thread: its keys, and on the first shard the registry of clients and segments.
 
 use super::Member;
+use super::gather::Turn;
 use perigee_master::{Registry, SegmentEvent, Shard as KeyShard};
 use perigee_metrics::MasterCells;
 use perigee_shard::{Environment, ShardEnvironment, Stream, monotonic_ms};
@@ -24,6 +25,8 @@ pub(crate) struct ControlShard {
     pub(crate) cells: Arc<MasterCells>,
     pub(crate) epoch: u64,
     pub(crate) expired: Cell<u64>,
+    /// Whose turn it is to gather the space of all shards; used on the first shard.
+    pub(super) gathering: Cell<Turn>,
     /// Told the segment names of expired clients.
     pub(crate) expiry_listener: Option<Sender<Vec<String>>>,
     members: OnceCell<Arc<[Member]>>,
@@ -50,6 +53,7 @@ impl ControlShard {
             cells,
             epoch,
             expired: Cell::new(0),
+            gathering: Cell::default(),
             expiry_listener,
             members: OnceCell::new(),
             connections: RefCell::default(),
@@ -105,6 +109,7 @@ impl ControlShard {
     pub(crate) async fn tick(&self) {
         while !self.stopping.get() {
             let more = self.keys.borrow_mut().tick(monotonic_ms(), TICK_BUDGET);
+            self.borrow_for_watermark().await;
             if self.registry.is_some() {
                 self.expire_clients().await;
             }

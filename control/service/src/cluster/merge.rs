@@ -50,6 +50,34 @@ impl<C: Located> Spread<C> {
     }
 }
 
+impl Placements {
+    /// Replaces the entries at some positions by those of `newer`, which has one for each.
+    pub(crate) fn replaced(mut self, positions: &[usize], mut newer: Self) -> Self {
+        self.index();
+        newer.index();
+        let mut whole = Self::default();
+        let mut next = 0;
+        for position in 0..self.columns.status.len() {
+            if positions.get(next) == Some(&position) {
+                whole.push(Some((&newer, next)));
+                next += 1;
+            } else {
+                whole.push(Some((&self, position)));
+            }
+        }
+        whole
+    }
+
+    /// Positions of the keys for which there was no space.
+    pub(crate) fn short(&self) -> Vec<usize> {
+        let full = Status::NoAvailableHandle.code();
+        let status = self.columns.status.iter().enumerate();
+        status
+            .filter_map(|(position, status)| (*status == full).then_some(position))
+            .collect()
+    }
+}
+
 impl Columns for Codes {
     fn push(&mut self, part: Option<(&Self, usize)>) {
         self.0
@@ -157,6 +185,31 @@ mod tests {
         }
         replicas.index();
         replicas
+    }
+
+    fn placements(keys: &[(i32, &[u64])]) -> Placements {
+        let replicas = replicas(keys).columns;
+        let mut placements = Placements::default();
+        placements.columns.status = replicas.status;
+        placements.columns.location_count = replicas.location_count;
+        placements.columns.locations = replicas.locations;
+        placements
+    }
+
+    #[test]
+    fn entries_that_were_tried_again_replace_those_without_space() {
+        let full = Status::NoAvailableHandle.code();
+        let first = placements(&[(full, &[]), (0, &[1, 2]), (full, &[]), (-705, &[])]);
+        assert_eq!(first.short(), [0, 2]);
+        let whole = first.replaced(&[0, 2], placements(&[(0, &[7]), (full, &[])]));
+        assert_eq!(whole.columns.status, [0, 0, full, -705]);
+        let offsets = whole
+            .columns
+            .locations
+            .iter()
+            .map(|location| location.offset);
+        assert_eq!(offsets.collect::<Vec<_>>(), [7, 1, 2]);
+        assert_eq!(whole.columns.location_count, [1, 2, 0, 0]);
     }
 
     #[test]

@@ -30,14 +30,27 @@ impl ControlShard {
         keys: &[&[u8]],
         work: impl Fn(&mut KeyShard, u64, &Share<'_>, &mut C) + Clone + Send + 'static,
     ) -> C {
+        let all: Vec<usize> = (0..keys.len()).collect();
+        self.scatter_some(keys, &all, work).await
+    }
+
+    /// [`Self::scatter`] for the keys at some positions of the batch, in their order.
+    pub(crate) async fn scatter_some<C: Columns>(
+        &self,
+        keys: &[&[u8]],
+        wanted: &[usize],
+        work: impl Fn(&mut KeyShard, u64, &Share<'_>, &mut C) + Clone + Send + 'static,
+    ) -> C {
         let count = self.members().len();
-        if count <= 1 {
-            let positions: Vec<usize> = (0..keys.len()).collect();
-            return self.answer(keys, &positions, &work);
+        if count <= 1 && wanted.len() == keys.len() {
+            return self.answer(keys, wanted, &work);
         }
         let mut shares: Vec<Vec<usize>> = vec![Vec::new(); count];
-        for (position, key) in keys.iter().enumerate() {
-            shares[shard_of(key, count)].push(position);
+        let mut owners = Vec::with_capacity(wanted.len());
+        for position in wanted {
+            let owner = shard_of(keys[*position], count);
+            owners.push((owner, shares[owner].len()));
+            shares[owner].push(*position);
         }
         let mut parts: Vec<Option<C>> = (0..count).map(|_| None).collect();
         let mut asked = Vec::new();
@@ -60,7 +73,7 @@ impl ControlShard {
         for (owner, answer) in asked {
             parts[owner] = answer.await.flatten();
         }
-        join(&shares, &parts, keys.len())
+        join(&owners, &parts)
     }
 
     fn answer<C: Columns>(
@@ -101,16 +114,11 @@ impl ControlShard {
     }
 }
 
-fn join<C: Columns>(shares: &[Vec<usize>], parts: &[Option<C>], total: usize) -> C {
-    let mut owner_of: Vec<(usize, usize)> = vec![(0, 0); total];
-    for (owner, share) in shares.iter().enumerate() {
-        for (rank, position) in share.iter().enumerate() {
-            owner_of[*position] = (owner, rank);
-        }
-    }
+/// Joins parts, given the shard and the entry there of each key.
+fn join<C: Columns>(owners: &[(usize, usize)], parts: &[Option<C>]) -> C {
     let mut whole = C::default();
-    for (owner, rank) in owner_of {
-        whole.push(parts[owner].as_ref().map(|part| (part, rank)));
+    for (owner, rank) in owners {
+        whole.push(parts[*owner].as_ref().map(|part| (part, *rank)));
     }
     whole
 }

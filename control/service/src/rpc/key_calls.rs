@@ -3,7 +3,7 @@
 use super::codec::{column, finish_status, keys, places};
 use super::dispatch::{Builder, Refusal, Tally};
 use super::wanted::Wanted;
-use crate::cluster::{Codes, ControlShard, Placements, Replicas, Share};
+use crate::cluster::{Codes, ControlShard, Replicas, Share};
 use perigee_master::{Shard as KeyShard, StartedPuts};
 use perigee_metrics::RpcKind;
 use perigee_schemas::message::decode;
@@ -74,11 +74,7 @@ pub(super) async fn put_start(
     let request = decode::<master::PutStartRequest<'_>>(body)?;
     let keys = keys(request.keys())?;
     let wanted = Arc::new(Wanted::decode(&request, keys.len())?);
-    let started: Placements = shard
-        .scatter(&keys, move |owner, now, share, started: &mut Placements| {
-            wanted.start(owner, now, share, started);
-        })
-        .await;
+    let started = shard.start_puts(&keys, wanted).await;
     let columns = &started.columns;
     let places = places(builder, shard, &columns.locations);
     let args = master::PutStartReplyArgs {

@@ -3,8 +3,8 @@
 
 use super::codec::column;
 use super::dispatch::Refusal;
-use crate::cluster::{Placements, Share};
-use perigee_master::{PutConfig, PutStart, Shard as KeyShard, SoftPin};
+use crate::cluster::{Placements, Share, Startable};
+use perigee_master::{Effort, PutConfig, PutStart, Shard as KeyShard, SoftPin};
 use perigee_schemas::limits::SEGMENTS_MAX;
 use perigee_schemas::{Identity, Status, master, object};
 
@@ -79,13 +79,24 @@ impl Wanted {
             upsert: request.upsert(),
         })
     }
+}
 
-    pub(super) fn start(
+impl Startable for Wanted {
+    fn payload_bytes(&self) -> &[u64] {
+        &self.payload_bytes
+    }
+
+    fn replicas(&self) -> usize {
+        self.replica_num as usize
+    }
+
+    fn start(
         &self,
         owner: &mut KeyShard,
         now: u64,
         share: &Share<'_>,
         started: &mut Placements,
+        effort: Effort,
     ) {
         let payload_bytes = share.pick(&self.payload_bytes);
         let all_groups: Vec<&str> = self.groups.iter().map(String::as_str).collect();
@@ -112,6 +123,7 @@ impl Wanted {
             groups: &groups,
             config: &config,
             upsert: self.upsert,
+            effort,
         };
         owner.put_start(now, &put, &mut started.columns);
         started.index();

@@ -1,0 +1,227 @@
+//! The room of all shards for one object that none has room for alone: all hand over what is free, evict a step, and so
+//! on until it fits; what is left over is shared out again.
+//! Invariant: one gathers at a time, so that two large objects do not take the room from each other.
+
+use super::control_shard::ControlShard;
+use super::lending::Startable;
+use super::merge::Placements;
+use perigee_master::limits::GATHER_ROUNDS_MAX;
+use perigee_master::{Effort, shard_of};
+use perigee_schemas::extent::extent_bytes;
+use perigee_shard::{Environment, monotonic_ms};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Segments tried for one object.
+const SEGMENTS_TRIED_MAX: usize = 2;
+/// Longest that one put gathers, after which the next may.
+const TURN_MS: u64 = 1_000;
+/// Pause between two looks whether it is one's turn.
+const TURN_PAUSE: Duration = Duration::from_micros(500);
+/// Looks before a put goes without: several turns.
+const TURN_LOOKS_MAX: u32 = 8_000;
+
+/// Who gathers, and until when at most.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Turn {
+    number: u64,
+    end_ms: u64,
+}
+
+/// One object that needs the room of all shards.
+struct Large<'a, S> {
+    keys: &'a [&'a [u8]],
+    position: usize,
+    owner: usize,
+    payload_bytes: u64,
+    puts: &'a Arc<S>,
+}
+
+impl ControlShard {
+    /// Tries the puts without space once more with the room of all shards.
+    pub(super) async fn gather_for<S: Startable>(
+        &self,
+        keys: &[&[u8]],
+        mut started: Placements,
+        puts: &Arc<S>,
+    ) -> Placements {
+        let mut hopeless_bytes = u64::MAX;
+        for position in started.short() {
+            let payload_bytes = puts.payload_bytes()[position];
+            let large = Large {
+                keys,
+                position,
+                owner: shard_of(keys[position], self.members().len()),
+                payload_bytes,
+                puts,
+            };
+            if payload_bytes < hopeless_bytes {
+                match self.gather(&large).await {
+                    Some(placed) => {
+                        started = started.replaced(&[position], placed);
+                        continue;
+                    }
+                    None => hopeless_bytes = payload_bytes,
+                }
+            }
+            let last = self
+                .try_start(keys, &[position], puts, |_, _| Effort::Last)
+                .await;
+            started = started.replaced(&[position], last);
+        }
+        started
+    }
+
+    async fn gather<S: Startable>(&self, large: &Large<'_, S>) -> Option<Placements> {
+        let segments = self.segments_with_room(large).await;
+        if segments.is_empty() {
+            return None;
+        }
+        let turn = self.take_turn().await?;
+        let mut placed = None;
+        for segment in segments {
+            placed = self.gather_in(segment, large).await;
+            if placed.is_some() {
+                break;
+            }
+        }
+        self.on(0, move |first| first.end_turn(turn)).await;
+        placed
+    }
+
+    /// Segments in which what is free and what may be evicted is enough on all shards together, the roomiest first.
+    async fn segments_with_room<S>(&self, large: &Large<'_, S>) -> Vec<u32> {
+        let payload_bytes = large.payload_bytes;
+        let candidates = self.on(large.owner, move |owner| {
+            owner.keys.borrow().large_enough(payload_bytes)
+        });
+        let candidates: Arc<[u32]> = candidates.await.flatten().unwrap_or_default().into();
+        let asked: Vec<_> = (0..self.members().len())
+            .map(|index| {
+                let candidates = candidates.clone();
+                self.on(index, move |shard| shard.rooms(&candidates, payload_bytes))
+            })
+            .collect();
+        let mut rooms: Vec<(u64, u32)> = candidates.iter().map(|segment| (0, *segment)).collect();
+        for answer in asked {
+            let theirs = answer.await.flatten().unwrap_or_default();
+            for ((room, _), more) in rooms.iter_mut().zip(theirs) {
+                *room = room.saturating_add(more);
+            }
+        }
+        rooms.retain(|(room, _)| *room >= extent_bytes(payload_bytes));
+        rooms.sort_by_key(|(room, _)| std::cmp::Reverse(*room));
+        let segments = rooms.into_iter().map(|(_, segment)| segment);
+        segments.take(SEGMENTS_TRIED_MAX).collect()
+    }
+
+    fn rooms(&self, segments: &[u32], payload_bytes: u64) -> Vec<u64> {
+        let mut keys = self.keys.borrow_mut();
+        let mut room = |segment: &u32| keys.room(monotonic_ms(), *segment, payload_bytes);
+        segments
+            .iter()
+            .map(|segment| room(segment).unwrap_or_default())
+            .collect()
+    }
+
+    async fn gather_in<S: Startable>(
+        &self,
+        segment: u32,
+        large: &Large<'_, S>,
+    ) -> Option<Placements> {
+        let mut placed = None;
+        for round in 0..=GATHER_ROUNDS_MAX {
+            placed = self.gather_round(segment, large, round > 0).await;
+            if placed.is_some() {
+                break;
+            }
+        }
+        let owner = large.owner;
+        self.on(owner, move |owner| owner.share_out(segment)).await;
+        placed
+    }
+
+    /// All shards evict their part of what the object needs, if so wanted, and give the owner what is free.
+    async fn gather_round<S: Startable>(
+        &self,
+        segment: u32,
+        large: &Large<'_, S>,
+        evicts: bool,
+    ) -> Option<Placements> {
+        let count = self.members().len();
+        let evict_bytes = match evicts {
+            true => extent_bytes(large.payload_bytes).div_ceil(count as u64),
+            false => 0,
+        };
+        let owner = large.owner;
+        let asked: Vec<_> = (0..count)
+            .filter(|index| *index != owner)
+            .map(|index| {
+                self.on(index, move |shard| {
+                    shard.surrender_to(owner, segment, evict_bytes);
+                })
+            })
+            .collect();
+        for answer in asked {
+            answer.await;
+        }
+        let place = move |owner: &mut perigee_master::Shard, now_ms| {
+            owner.evict_from(now_ms, segment, evict_bytes);
+            Effort::Free
+        };
+        let positions = [large.position];
+        let placed = self
+            .try_start(large.keys, &positions, large.puts, place)
+            .await;
+        placed.short().is_empty().then_some(placed)
+    }
+
+    fn surrender_to(&self, owner: usize, segment: u32, evict_bytes: u64) {
+        let mut keys = self.keys.borrow_mut();
+        keys.evict_from(monotonic_ms(), segment, evict_bytes);
+        let loans = keys.surrender(segment);
+        drop(keys);
+        self.send_loans(owner, loans);
+    }
+
+    /// Gives the other shards an equal part each of what was gathered and not used.
+    fn share_out(&self, segment: u32) {
+        let others = self.members().len() - 1;
+        let parts = self.keys.borrow_mut().share_out(segment, others);
+        let others = (0..=others).filter(|index| *index != self.index);
+        for (index, loans) in others.zip(parts) {
+            self.send_loans(index, loans);
+        }
+    }
+
+    /// Waits for the turn to gather, which the first shard gives; `None` if it does not come in time.
+    async fn take_turn(&self) -> Option<u64> {
+        for _ in 0..TURN_LOOKS_MAX {
+            let turn = self.on(0, |first| first.begin_turn(monotonic_ms()));
+            match turn.await.flatten()? {
+                Some(number) => return Some(number),
+                None => self.environment.sleep(TURN_PAUSE).await,
+            }
+        }
+        None
+    }
+
+    fn begin_turn(&self, now_ms: u64) -> Option<u64> {
+        let Turn { number, end_ms } = self.gathering.get();
+        if now_ms < end_ms {
+            return None;
+        }
+        self.gathering.set(Turn {
+            number: number + 1,
+            end_ms: now_ms + TURN_MS,
+        });
+        Some(number + 1)
+    }
+
+    fn end_turn(&self, ended: u64) {
+        let Turn { number, .. } = self.gathering.get();
+        if number == ended {
+            self.gathering.set(Turn { number, end_ms: 0 });
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Puts that find no room on their shard: room of the other shards comes before eviction, the room of all shards last.
+//! Invariant: loans go from the shard that gives them straight to the one that takes them, so that none is lost with the
+//! connection that asked.
+
+use super::control_shard::ControlShard;
+use super::merge::Placements;
+use super::scatter::Share;
+use perigee_master::{Effort, Loan, Need, Shard as KeyShard, shard_of};
+use perigee_schemas::extent::extent_bytes;
+use perigee_shard::{Call, monotonic_ms};
+use std::sync::Arc;
+
+/// A batch of puts that shards can start.
+pub(crate) trait Startable: Send + Sync + 'static {
+    /// Payload lengths in bytes, one per key.
+    fn payload_bytes(&self) -> &[u64];
+
+    /// Wanted replicas of each key.
+    fn replicas(&self) -> usize;
+
+    /// Starts the puts of some keys on their owner.
+    fn start(
+        &self,
+        owner: &mut KeyShard,
+        now_ms: u64,
+        share: &Share<'_>,
+        out: &mut Placements,
+        effort: Effort,
+    );
+}
+
+impl ControlShard {
+    /// Starts a batch of puts. With one shard that is one call of the state machine; with several, keys without room
+    /// are tried again when other shards have given what they can spare.
+    pub(crate) async fn start_puts(&self, keys: &[&[u8]], puts: Arc<impl Startable>) -> Placements {
+        let all: Vec<usize> = (0..keys.len()).collect();
+        if self.members().len() <= 1 {
+            return self.try_start(keys, &all, &puts, |_, _| Effort::Last).await;
+        }
+        let cautious = |owner: &mut KeyShard, now_ms| match owner.may_borrow(now_ms) {
+            true => Effort::Free,
+            false => Effort::Evict,
+        };
+        let started = self.try_start(keys, &all, &puts, cautious).await;
+        let short = started.short();
+        if short.is_empty() {
+            return started;
+        }
+        self.borrow_for_puts(keys, &short, puts.as_ref()).await;
+        let evicting = self.try_start(keys, &short, &puts, |_, _| Effort::Evict);
+        let started = started.replaced(&short, evicting.await);
+        match started.short().is_empty() {
+            true => started,
+            false => self.gather_for(keys, started, &puts).await,
+        }
+    }
+
+    /// Starts the puts at some positions of a batch.
+    pub(super) async fn try_start(
+        &self,
+        keys: &[&[u8]],
+        positions: &[usize],
+        puts: &Arc<impl Startable>,
+        effort: impl Fn(&mut KeyShard, u64) -> Effort + Clone + Send + 'static,
+    ) -> Placements {
+        let puts = puts.clone();
+        let start = move |owner: &mut KeyShard, now_ms, share: &Share<'_>, out: &mut Placements| {
+            let effort = effort(owner, now_ms);
+            puts.start(owner, now_ms, share, out, effort);
+        };
+        self.scatter_some(keys, positions, start).await
+    }
+
+    /// Lets other shards lend to the owners of these keys.
+    async fn borrow_for_puts(&self, keys: &[&[u8]], short: &[usize], puts: &impl Startable) {
+        let count = self.members().len();
+        let mut waiting = vec![(0u64, 0u64); count];
+        for position in short {
+            let owner = shard_of(keys[*position], count);
+            let bytes = extent_bytes(puts.payload_bytes()[*position]);
+            waiting[owner].0 = waiting[owner].0.saturating_add(bytes);
+            waiting[owner].1 = waiting[owner].1.max(bytes);
+        }
+        for (owner, (bytes, longest)) in waiting.into_iter().enumerate() {
+            if bytes > 0 {
+                let needs = self.on(owner, move |owner| {
+                    owner.keys.borrow().needs_of_puts(bytes, longest)
+                });
+                let needs = needs.await.flatten().unwrap_or_default();
+                self.borrow_room(owner, needs, puts.replicas()).await;
+            }
+        }
+    }
+
+    /// Lets other shards lend to this one where it is above the watermark.
+    pub(super) async fn borrow_for_watermark(&self) {
+        let needs = self.keys.borrow().needs_of_watermark();
+        let segments = needs.len();
+        self.borrow_room(self.index, needs, segments).await;
+    }
+
+    /// Asks all shards but the borrower to lend in up to `segments` segments each. Where none does, the borrower is told.
+    async fn borrow_room(&self, borrower: usize, needs: Vec<Need>, segments: usize) {
+        if needs.is_empty() {
+            return;
+        }
+        let mut dry: Vec<u32> = needs.iter().map(|need| need.segment).collect();
+        let needs: Arc<[Need]> = needs.into();
+        let asked: Vec<_> = (0..self.members().len())
+            .filter(|lender| *lender != borrower)
+            .map(|lender| {
+                let needs = needs.clone();
+                self.on(lender, move |lender| {
+                    lender.lend_to(borrower, &needs, segments)
+                })
+            })
+            .collect();
+        for answer in asked {
+            let lent = answer.await.flatten().unwrap_or_default();
+            dry.retain(|segment| !lent.contains(segment));
+        }
+        if !dry.is_empty() {
+            self.on(borrower, move |borrower| {
+                borrower.keys.borrow_mut().note_dry(monotonic_ms(), dry);
+            })
+            .await;
+        }
+    }
+
+    /// Lends to another shard; returns in which segments.
+    fn lend_to(&self, borrower: usize, needs: &[Need], segments: usize) -> Vec<u32> {
+        let loans = self.keys.borrow_mut().lend(monotonic_ms(), needs, segments);
+        let lent = loans.iter().map(|loan| loan.segment).collect();
+        self.send_loans(borrower, loans);
+        lent
+    }
+
+    /// Sends free bytes to another shard. They arrive before anything that is sent there after this call's answer.
+    pub(super) fn send_loans(&self, to: usize, loans: Vec<Loan>) {
+        if loans.is_empty() {
+            return;
+        }
+        let member = &self.members()[to];
+        let name = member.name;
+        member.mailbox.post(Box::new(move |theirs| {
+            if let Some(shard) = theirs.local(name) {
+                shard.keys.borrow_mut().receive(monotonic_ms(), &loans);
+            }
+        }));
+    }
+
+    /// Runs `work` on a shard; `None` if it is gone.
+    pub(super) fn on<R: Send + 'static>(
+        &self,
+        index: usize,
+        work: impl FnOnce(&Self) -> R + Send + 'static,
+    ) -> Call<Option<R>> {
+        let member = &self.members()[index];
+        let name = member.name;
+        self.environment.call(&member.mailbox, move |theirs| {
+            theirs.local(name).map(|shard| work(&shard))
+        })
+    }
+}
