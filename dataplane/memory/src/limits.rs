@@ -36,3 +36,9 @@ pub const CONNECT_RETRY_MS: u64 = 2;
 
 /// Buffers that one client may have registered at the same time.
 pub const REGIONS_MAX: usize = 1 << 20;
+
+/// Processes of this host that may hold mappings of one process's segments at the same time; more are sent away.
+pub const RENDEZVOUS_GUESTS_MAX: usize = 1024;
+
+/// Pause after the kernel refused to accept a connection, for example for want of descriptors.
+pub const ACCEPT_PAUSE_MS: u64 = 50;

@@ -14,11 +14,15 @@ use crate::limits::{RENDEZVOUS_SEGMENTS_MAX, SEGMENT_BYTES_MAX};
 
 mod address;
 mod message;
+mod process;
+mod reception;
 #[cfg(test)]
 mod tests;
 mod transport;
 
 pub use address::{connect, listen};
+pub use process::peer_process;
+pub use reception::{Host, Reception};
 
 /// A segment to be passed.
 #[derive(Clone, Copy, Debug)]

@@ -50,8 +50,6 @@ pub(crate) const RENDEZVOUS_DEADLINE: Duration = Duration::from_millis(500);
 pub(crate) const SHARED_MEMORY_RETRY: Duration = Duration::from_secs(5);
 /// How often the owners of mapped segments are looked at while their mappings are used.
 pub(crate) const OWNER_CHECK_MS: u64 = 50;
-/// Clients of one host that hold mappings at the same time; the oldest has to ask again beyond that.
-pub(crate) const RENDEZVOUS_PEERS_MAX: usize = 1024;
 
 const _: () = assert!(SLICE_PIECES_MAX <= perigee_schemas::limits::SLICE_PIECES_MAX);
 const _: () = assert!(SLICE_BYTES_MAX <= perigee_schemas::limits::SLICE_PAYLOAD_BYTES_MAX);

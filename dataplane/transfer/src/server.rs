@@ -11,7 +11,7 @@ use perigee_schemas::Identity;
 use perigee_shard::{
     Congestion, Environment, Listener, Local, Shard, ShardEnvironment, ShardOptions, SocketError,
 };
-use rendezvous::RendezvousServer;
+use rendezvous::{Offering, RendezvousServer};
 use state::ServerState;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -73,7 +73,10 @@ impl SegmentServer {
     /// The port is taken, or no executor can start; the message says what to change.
     pub fn start(options: &ServerOptions, table: &Arc<SegmentTable>) -> Result<Self, ServerError> {
         let rendezvous = match &options.rendezvous {
-            Some(name) => Some(RendezvousServer::start(name, table.clone())?),
+            Some(name) => {
+                let offering = Offering(table.clone());
+                Some(RendezvousServer::open(name, "perigee-meet", offering)?)
+            }
             None => None,
         };
         let mut server = Self {
@@ -100,15 +103,13 @@ impl SegmentServer {
     /// Makes peers on this host drop their mappings, after segments were taken out of the table.
     pub fn withdraw_mappings(&self) {
         if let Some(rendezvous) = &self.rendezvous {
-            rendezvous.withdraw();
+            rendezvous.dismiss();
         }
     }
 
     /// Breaks all connections and gives the executors back.
     pub fn stop(self) {
-        if let Some(rendezvous) = self.rendezvous {
-            rendezvous.stop();
-        }
+        drop(self.rendezvous);
         for (shard, state) in &self.shards {
             let state = *state;
             shard.post(Box::new(move |environment| {
