@@ -11,6 +11,7 @@ mod gateway;
 mod http;
 mod keeper;
 mod redis;
+mod trust;
 mod web;
 
 use crate::address::split;
@@ -23,6 +24,7 @@ use backend::Server;
 use cache::Cache;
 use keeper::Keeper;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Name that stands for "no server, ask the peer".
 const PEER_TO_PEER: &str = "P2PHANDSHAKE";
@@ -119,13 +121,25 @@ impl Directory {
     /// Nobody registered it, its engine or the metadata server does not answer, or what they
     /// answer is no document.
     pub fn segment(&self, name: &str) -> Result<Arc<SegmentDocument>, DiscoveryError> {
+        self.segment_within(name, Duration::MAX)
+    }
+
+    /// As [`Directory::segment`], for a caller who waits no longer than `limit`.
+    ///
+    /// # Errors
+    /// As [`Directory::segment`].
+    pub fn segment_within(
+        &self,
+        name: &str,
+        limit: Duration,
+    ) -> Result<Arc<SegmentDocument>, DiscoveryError> {
         if let Some(own) = self.own().filter(|own| own.name == name) {
             return Ok(own);
         }
         if let Some(fresh) = self.inner.cache.fresh(name) {
             return Ok(fresh);
         }
-        match self.reload(name) {
+        match self.reload_within(name, limit) {
             // An old document is better than none while the server is away; a name that is gone
             // is gone.
             Err(error) if !matches!(error, DiscoveryError::NotFound { .. }) => {
@@ -140,9 +154,21 @@ impl Directory {
     /// # Errors
     /// As [`Directory::segment`].
     pub fn reload(&self, name: &str) -> Result<Arc<SegmentDocument>, DiscoveryError> {
+        self.reload_within(name, Duration::MAX)
+    }
+
+    /// As [`Directory::reload`], for a caller who waits no longer than `limit`.
+    ///
+    /// # Errors
+    /// As [`Directory::segment`].
+    pub fn reload_within(
+        &self,
+        name: &str,
+        limit: Duration,
+    ) -> Result<Arc<SegmentDocument>, DiscoveryError> {
         let fetched = match &self.inner.keeper {
-            None => self.ask_peer(name),
-            Some(keeper) => self.fetch(keeper.server(), name),
+            None => self.ask_peer(name, limit),
+            Some(keeper) => self.fetch(keeper.server(), name, limit),
         };
         match fetched {
             Ok(document) => {
@@ -173,7 +199,7 @@ impl Directory {
             return self.place_in_name(name);
         };
         let server = keeper.server();
-        let found = server.get(&self.keys(name).rpc_meta)?;
+        let found = server.get(&self.keys(name).rpc_meta, Duration::MAX)?;
         let json = found.ok_or_else(|| not_found(name, server))?;
         RpcMeta::decode(&json).map_err(|error| unusable(name, error))
     }
@@ -195,16 +221,21 @@ impl Directory {
         Keys::of(&self.inner.settings.cluster, name)
     }
 
-    fn fetch(&self, server: &Server, name: &str) -> Result<SegmentDocument, DiscoveryError> {
-        let found = server.get(&self.keys(name).segment)?;
+    fn fetch(
+        &self,
+        server: &Server,
+        name: &str,
+        limit: Duration,
+    ) -> Result<SegmentDocument, DiscoveryError> {
+        let found = server.get(&self.keys(name).segment, limit)?;
         let json = found.ok_or_else(|| not_found(name, server))?;
         SegmentDocument::decode(&json).map_err(|error| unusable(name, error))
     }
 
-    fn ask_peer(&self, name: &str) -> Result<SegmentDocument, DiscoveryError> {
+    fn ask_peer(&self, name: &str, limit: Duration) -> Result<SegmentDocument, DiscoveryError> {
         let place = self.place_in_name(name)?;
         let own = self.own().unwrap_or_default();
-        Ok(self.inner.handshake.metadata(&place, &own)?)
+        Ok(self.inner.handshake.metadata_within(&place, &own, limit)?)
     }
 
     fn place_in_name(&self, name: &str) -> Result<RpcMeta, DiscoveryError> {

@@ -60,6 +60,16 @@ pub struct Settings {
     pub cluster: String,
     /// Bearer token for an HTTP metadata server (`MC_METADATA_HTTP_TOKEN`).
     pub http_token: Secret,
+    /// Whose certificates of metadata servers are trusted, instead of the system's (`PERIGEE_METADATA_CA_FILE`, PEM).
+    pub ca_file: Option<String>,
+    /// Certificate to show to metadata servers that want one (`PERIGEE_METADATA_CERT_FILE`, PEM).
+    pub cert_file: Option<String>,
+    /// Its key (`PERIGEE_METADATA_KEY_FILE`, PEM).
+    pub key_file: Option<String>,
+    /// etcd user (`PERIGEE_ETCD_USERNAME`); empty = none.
+    pub etcd_username: String,
+    /// etcd password (`PERIGEE_ETCD_PASSWORD`).
+    pub etcd_password: Secret,
     /// Redis user (`MC_REDIS_USERNAME`); one in the URL wins.
     pub redis_username: String,
     /// Redis password (`MC_REDIS_PASSWORD`); one in the URL wins.
@@ -86,6 +96,11 @@ impl Default for Settings {
             refresh: None,
             cluster: String::new(),
             http_token: Secret::default(),
+            ca_file: None,
+            cert_file: None,
+            key_file: None,
+            etcd_username: String::new(),
+            etcd_password: Secret::default(),
             redis_username: String::new(),
             redis_password: Secret::default(),
             redis_database: 0,
@@ -140,6 +155,11 @@ impl Settings {
                 .map(Duration::from_secs),
             cluster: text("MC_METADATA_CLUSTER_ID"),
             http_token: Secret(text("MC_METADATA_HTTP_TOKEN")),
+            ca_file: variable("PERIGEE_METADATA_CA_FILE"),
+            cert_file: variable("PERIGEE_METADATA_CERT_FILE"),
+            key_file: variable("PERIGEE_METADATA_KEY_FILE"),
+            etcd_username: text("PERIGEE_ETCD_USERNAME"),
+            etcd_password: Secret(text("PERIGEE_ETCD_PASSWORD")),
             redis_username: text("MC_REDIS_USERNAME"),
             redis_password: Secret(text("MC_REDIS_PASSWORD")),
             redis_database: read.within("MC_REDIS_DB_INDEX", 0, 0..=u8::MAX)?,

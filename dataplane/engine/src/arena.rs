@@ -6,6 +6,7 @@ use crate::limits::{ARENA_BYTES, MANAGED_BYTES_MAX, MANAGED_BYTES_MIN};
 use perigee_memory::Segment;
 use perigee_memory::segment::SegmentOptions;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Number of size classes.
 const CLASSES: usize = (MANAGED_BYTES_MAX / MANAGED_BYTES_MIN).ilog2() as usize + 1;
@@ -13,7 +14,7 @@ const CLASSES: usize = (MANAGED_BYTES_MAX / MANAGED_BYTES_MIN).ilog2() as usize 
 /// The memory and what of it is free.
 #[derive(Debug)]
 pub(crate) struct Arena {
-    memory: Segment,
+    memory: Arc<Segment>,
     places: Places,
 }
 
@@ -23,18 +24,18 @@ impl Arena {
         let memory = Segment::create(ARENA_BYTES, &SegmentOptions::default())
             .map_err(|error| EngineError::Memory(error.to_string()))?;
         Ok(Self {
-            memory,
+            memory: Arc::new(memory),
             places: Places::new(ARENA_BYTES),
         })
     }
 
-    /// First byte and length of the whole.
-    pub(crate) fn range(&self) -> (u64, u64) {
-        let base = self
-            .memory
-            .range(0, ARENA_BYTES)
-            .map_or(0, |base| base as u64);
-        (base, ARENA_BYTES)
+    /// The whole.
+    pub(crate) fn memory(&self) -> &Arc<Segment> {
+        &self.memory
+    }
+
+    fn base(&self) -> u64 {
+        self.memory.base() as u64
     }
 
     /// A buffer of at least this many bytes.
@@ -52,12 +53,12 @@ impl Arena {
                 "the {ARENA_BYTES} bytes of managed buffers have no {bytes} left in one piece; free some"
             ))
         })?;
-        Ok(self.range().0 + offset)
+        Ok(self.base() + offset)
     }
 
     /// Gives a buffer back.
     pub(crate) fn free(&mut self, address: u64) -> Result<(), EngineError> {
-        let offset = address.checked_sub(self.range().0);
+        let offset = address.checked_sub(self.base());
         let freed = offset.is_some_and(|offset| self.places.free(offset));
         if freed {
             Ok(())

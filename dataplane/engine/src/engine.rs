@@ -2,16 +2,18 @@
 //! Invariant: after [`TransferEngine::close`] no thread of the engine touches the callers' memory.
 
 mod memory;
+mod preparation;
 mod transfer;
 
 use crate::arena::Arena;
 use crate::batch::table::BatchTable;
-use crate::counters::Counters;
 use crate::desk::Desk;
 use crate::device::{self, GivenDevices};
 use crate::error::EngineError;
 use crate::herald::Herald;
 use crate::inbox::Inbox;
+use crate::ledger::Ledger;
+use crate::limits::STOP_DEADLINE;
 use crate::local_name::LocalName;
 use crate::options::{EngineOptions, Protocols};
 use crate::rdma::Rdma;
@@ -21,6 +23,7 @@ use crate::request::Notify;
 use crate::segments::Segments;
 use crate::server::{Host, Server, Speech};
 use crate::shards::{Shards, ShardsOptions};
+use crate::shared_memory::{Copiers, Lobby};
 use perigee_discovery::{
     BoundServer, Directory, DiscoveryError, Extra, HandshakeClient, HandshakeServer, RpcMeta,
     SegmentDocument,
@@ -58,7 +61,10 @@ struct Inner {
     probes: HandshakeClient,
     herald: Arc<Herald>,
     inbox: Arc<Inbox>,
-    counters: Arc<Counters>,
+    ledger: Arc<Ledger>,
+    /// Hands registered segments to peers on this host, if that is allowed.
+    lobby: Option<Lobby>,
+    copiers: Copiers,
     devices: Option<GivenDevices>,
     /// The document without its buffers, and the order of its publications.
     document: Mutex<SegmentDocument>,
@@ -88,12 +94,15 @@ impl TransferEngine {
             congestion: options.congestion.clone(),
         })?);
         let registry = Arc::new(Registry::default());
-        let counters = Arc::new(Counters::default());
+        let ledger = Arc::new(Ledger::default());
+        let lobby = options
+            .shares_memory
+            .then(|| Lobby::new(identity, registry.clone()));
         let devices = options.accelerators.clone().or_else(device::of_this_host);
         let host = Arc::new(Host {
             registry: registry.clone(),
             identity,
-            counters: counters.clone(),
+            ledger: ledger.clone(),
             devices: devices.clone(),
         });
         let (server, upstream) = open_ports(&options, &shards, &host)?;
@@ -104,7 +113,7 @@ impl TransferEngine {
         };
         let ports = [Some(&server), upstream.as_ref()]
             .map(|server| server.map_or(0, |server| server.address().port()));
-        let document = describe(&segment, &name, identity, ports);
+        let document = describe(&segment, &name, identity, ports, lobby.as_ref());
         let probes = HandshakeClient::new(&options.discovery);
         let rdma = Rdma::start(&options, &segment, &directory, &probes)?;
         let inbox = Arc::new(Inbox::default());
@@ -124,13 +133,20 @@ impl TransferEngine {
                 rdma: rdma.clone(),
                 server,
                 upstream,
-                segments: Arc::new(Segments::new(directory.clone(), rdma)),
+                segments: Arc::new(Segments::new(
+                    directory.clone(),
+                    rdma,
+                    ledger.clone(),
+                    options.shares_memory,
+                )),
                 herald: Arc::new(Herald::new(directory.clone(), probes.clone())),
                 directory,
                 handshake,
                 probes,
                 inbox,
-                counters,
+                ledger,
+                lobby,
+                copiers: Copiers::default(),
                 devices,
                 document: Mutex::new(document),
                 arena: Mutex::default(),
@@ -196,10 +212,14 @@ impl TransferEngine {
             .to_json()
     }
 
-    /// What each way to other engines has carried so far.
+    /// What each way to other engines has carried so far: a row per NIC that sockets have used, one for shared memory if it
+    /// was used, and one per RDMA device.
     pub fn rails(&self) -> Vec<RailReport> {
         let rdma = self.inner.rdma.iter().flat_map(|rdma| rdma.reports());
-        std::iter::once(RailReport::of_tcp(&self.inner.counters))
+        self.inner
+            .ledger
+            .reports()
+            .into_iter()
             .chain(rdma)
             .collect()
     }
@@ -262,6 +282,10 @@ impl Inner {
         self.herald.close();
         self.server.stop();
         self.upstream.iter().for_each(Server::stop);
+        self.copiers.close();
+        self.lobby
+            .iter()
+            .for_each(|lobby| lobby.close(STOP_DEADLINE));
         self.rdma.iter().for_each(|rdma| rdma.close());
         self.shards.stop();
         drop(self.gate.write().unwrap_or_else(PoisonError::into_inner));
@@ -325,6 +349,7 @@ fn describe(
     name: &LocalName,
     life: Identity,
     [data_port, upstream_port]: [u16; 2],
+    lobby: Option<&Lobby>,
 ) -> SegmentDocument {
     let mut document = SegmentDocument::new(segment, "tcp");
     document.tcp_data_host = name.host.clone();
@@ -332,6 +357,7 @@ fn describe(
     document.tcp_proto_version = 2;
     let mut extra = Extra::new(&life.to_string());
     extra.data_endpoint = name.with_port(data_port);
+    lobby.iter().for_each(|lobby| lobby.describe(&mut extra));
     document.perigee = Some(extra);
     document
 }

@@ -1,5 +1,6 @@
 //! Bounds of the engine. Every queue, wait and retry has its number here.
 
+use perigee_memory::limits::RENDEZVOUS_SEGMENTS_MAX;
 use std::time::Duration;
 
 /// Deadline of a batch that names none, before the time its bytes get.
@@ -65,6 +66,21 @@ pub(crate) const IDLE_CONNECTION: Duration = Duration::from_secs(60);
 pub(crate) const SPIN: Duration = Duration::from_micros(60);
 /// How long a caller sleeps before it looks whether the shards it waits for are stalled.
 pub(crate) const STALL_CHECK: Duration = Duration::from_secs(5);
+
+/// Longest wait for a peer on this host to hand out its segments.
+pub(crate) const RENDEZVOUS_DEADLINE: Duration = Duration::from_millis(500);
+/// How long shared memory with a peer is not tried again after it was refused.
+pub(crate) const SHARED_MEMORY_RETRY: Duration = Duration::from_secs(5);
+/// Segments that a peer on this host is handed; one more place of the message is the gate's.
+pub(crate) const SHARED_REGIONS_MAX: usize = RENDEZVOUS_SEGMENTS_MAX - 1;
+/// How often an owner looks whether the last guest has come out.
+pub(crate) const GATE_LOOK: Duration = Duration::from_millis(1);
+/// Threads that copy for batches nobody waits for; more do not make memory faster.
+pub(crate) const COPIERS_MAX: usize = 4;
+/// Slices that wait for them.
+pub(crate) const COPIER_QUEUE_MAX: usize = 1024;
+/// Bytes that a submitting thread copies itself: handing them over would take longer.
+pub(crate) const SUBMITTER_COPY_BYTES_MAX: u64 = 64 << 10;
 
 /// Longest a peer may take to finish a frame it has begun, or to greet.
 pub(crate) const FRAME_DEADLINE: Duration = Duration::from_secs(30);

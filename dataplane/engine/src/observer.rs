@@ -8,6 +8,8 @@ use std::time::Duration;
 /// The ways bytes can go to another engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Route {
+    /// Through memory that both processes have mapped.
+    SharedMemory,
     /// Over a socket.
     Tcp,
     /// One-sided verbs.
@@ -18,6 +20,7 @@ impl Route {
     /// The word for it in reports and hints.
     pub fn name(self) -> &'static str {
         match self {
+            Route::SharedMemory => "shm",
             Route::Tcp => "tcp",
             Route::Rdma => "rdma",
         }

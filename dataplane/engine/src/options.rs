@@ -19,6 +19,8 @@ pub struct Protocols {
     pub tcp: bool,
     /// Verbs; the engine starts without if there are no devices and `tcp` is set.
     pub rdma: bool,
+    /// Nothing but memory shared with peers on this host. Beside the others it says nothing: memory that can be shared is.
+    pub shm: bool,
 }
 
 /// Everything an engine is started with.
@@ -28,7 +30,8 @@ pub struct EngineOptions {
     pub local_name: String,
     /// `P2PHANDSHAKE`, `http://host:port/metadata`, `etcd://host:port,…` or `redis://host:port`.
     pub metadata: String,
-    /// `tcp`, `rdma`, both with a comma, or nothing: RDMA where it works and TCP elsewhere.
+    /// `tcp`, `rdma`, `shm`, several with commas, or nothing: RDMA where it works and TCP elsewhere. Segments of peers on
+    /// this host are always copied directly, unless [`EngineOptions::shares_memory`] is off.
     pub protocol: String,
     /// Names of RDMA devices, a map from rank to device, or the path of a file with such a map; empty = all.
     pub devices: String,
@@ -39,6 +42,8 @@ pub struct EngineOptions {
     /// Check a CRC-32C of every piece at the other end (`PERIGEE_TRANSFER_CHECKSUM`); off by default: TCP's and RDMA's own
     /// checks remain.
     pub with_checksum: bool,
+    /// Hand managed buffers and segments to peers on this host, and use theirs (`PERIGEE_SHARED_MEMORY`); on by default.
+    pub shares_memory: bool,
     /// Shards that serve peers and move asynchronous batches (`PERIGEE_ENGINE_SHARDS`).
     pub shards: usize,
     /// How long a shard polls after its last completion (`PERIGEE_POLL_US`).
@@ -93,6 +98,7 @@ impl EngineOptions {
             devices: devices.to_owned(),
             deadline: seconds.map_or(TRANSFER_DEADLINE, |given| given.max(TRANSFER_DEADLINE_MIN)),
             serve_upstream: switch(&variable, "PERIGEE_SERVE_MOONCAKE")?,
+            shares_memory: switch_or(&variable, "PERIGEE_SHARED_MEMORY", true)?,
             with_checksum: switch(&variable, "PERIGEE_TRANSFER_CHECKSUM")?,
             shards: number(&variable, "PERIGEE_ENGINE_SHARDS")?
                 .unwrap_or((cores / 8).clamp(1, 8))
@@ -126,11 +132,12 @@ impl Protocols {
             match word.to_ascii_lowercase().as_str() {
                 "tcp" => wanted.tcp = true,
                 "rdma" => wanted.rdma = true,
+                "shm" => wanted.shm = true,
                 _ => {
                     return Err(EngineError::Setting {
                         name: "protocol",
                         value: word.to_owned(),
-                        reason: "write tcp, rdma, both as tcp,rdma, or nothing to choose"
+                        reason: "write tcp, rdma or shm, several with commas, or nothing to choose"
                             .to_owned(),
                     });
                 }
@@ -140,6 +147,7 @@ impl Protocols {
             wanted = Protocols {
                 tcp: true,
                 rdma: true,
+                shm: true,
             };
         }
         Ok(wanted)
@@ -163,9 +171,18 @@ fn switch(
     variable: &impl Fn(&str) -> Option<String>,
     name: &'static str,
 ) -> Result<bool, EngineError> {
+    switch_or(variable, name, false)
+}
+
+fn switch_or(
+    variable: &impl Fn(&str) -> Option<String>,
+    name: &'static str,
+    usual: bool,
+) -> Result<bool, EngineError> {
     let value = variable(name).map(|value| value.to_ascii_lowercase());
     match value.as_deref() {
-        None | Some("0" | "false" | "no" | "off") => Ok(false),
+        None => Ok(usual),
+        Some("0" | "false" | "no" | "off") => Ok(false),
         Some("1" | "true" | "yes" | "on") => Ok(true),
         Some(other) => Err(refuse(name, other, "write 0 or 1")),
     }
@@ -199,6 +216,8 @@ mod tests {
             TRANSFER_DEADLINE_MIN
         );
         assert!(with("PERIGEE_SERVE_MOONCAKE", "1").unwrap().serve_upstream);
+        assert!(with("", "").unwrap().shares_memory);
+        assert!(!with("PERIGEE_SHARED_MEMORY", "0").unwrap().shares_memory);
         let error = with("PERIGEE_ENGINE_SHARDS", "many").unwrap_err();
         assert!(
             error.to_string().contains("PERIGEE_ENGINE_SHARDS"),
@@ -213,8 +232,12 @@ mod tests {
         let both = Protocols {
             tcp: true,
             rdma: true,
+            shm: false,
         };
-        assert_eq!(Protocols::parse("").unwrap(), both);
+        assert_eq!(
+            Protocols::parse("").unwrap(),
+            Protocols { shm: true, ..both }
+        );
         assert_eq!(Protocols::parse("tcp, rdma").unwrap(), both);
         assert!(!Protocols::parse("tcp").unwrap().rdma);
     }

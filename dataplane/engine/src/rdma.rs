@@ -7,7 +7,7 @@ mod courier;
 mod fallback;
 mod remote;
 
-pub(crate) use fallback::{Fallback, RailFlight};
+pub(crate) use fallback::RailFlight;
 pub(crate) use remote::RemoteRails;
 
 use crate::error::EngineError;

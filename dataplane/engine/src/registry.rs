@@ -14,6 +14,7 @@ pub(crate) use region::{Region, RegionUse};
 use crate::error::EngineError;
 use crate::limits::REGIONS_MAX;
 use perigee_discovery::BufferEntry;
+use perigee_memory::Segment;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
@@ -107,6 +108,12 @@ impl Registry {
             .filter(|region| !region.is_closed())
             .cloned()
             .collect()
+    }
+
+    /// First address and memory of each buffer that can be handed to peers on this host.
+    pub(crate) fn shared(&self) -> Vec<(u64, Arc<Segment>)> {
+        let shared = |region: &Arc<Region>| Some((region.address(), region.segment()?.clone()));
+        self.list().iter().filter_map(shared).collect()
     }
 
     /// The buffers as a segment's document lists them.

@@ -30,10 +30,10 @@ pub struct RailReport {
 }
 
 impl RailReport {
-    pub(crate) fn of_tcp(counters: &Counters) -> Self {
+    pub(crate) fn of(name: &str, route: Route, counters: &Counters) -> Self {
         Self {
-            name: "tcp".to_owned(),
-            route: Route::Tcp,
+            name: name.to_owned(),
+            route,
             bytes_read: counters.bytes_read.load(Relaxed),
             bytes_written: counters.bytes_written.load(Relaxed),
             bytes_served: counters.bytes_served.load(Relaxed),

@@ -88,7 +88,7 @@ pub struct SubmitOptions {
     pub deadline: Option<Duration>,
     /// Sent to the owner once every request has completed, and only then.
     pub notify: Option<Notify>,
-    /// Route to use if it is there: `tcp` or `rdma`.
+    /// The only route to use: `tcp`, `rdma` or `shm`. The nearest one that reaches all of the batch otherwise.
     pub hint: Option<String>,
 }
 

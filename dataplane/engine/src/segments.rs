@@ -2,15 +2,18 @@
 //! Invariant: a name has at most one target at a time.
 
 use crate::error::EngineError;
+use crate::ledger::Ledger;
 use crate::limits::{LINE_SWEEP, PEERS_REMEMBERED_MAX};
 use crate::rdma::{Rdma, RemoteRails};
+use crate::request::Request;
+use crate::shared_memory::Neighbour;
 use crate::target::{Dialect, Target};
 use perigee_discovery::{Directory, SegmentDocument};
 use perigee_shard::monotonic;
 use std::collections::HashMap;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// All peers that were talked to.
 #[derive(Debug)]
@@ -21,21 +24,36 @@ pub(crate) struct Segments {
     /// The life in which each peer was last met.
     lives: Mutex<HashMap<String, u64>>,
     swept: Mutex<Duration>,
+    ledger: Arc<Ledger>,
+    /// Whether peers on this host may be reached through memory.
+    shares_memory: bool,
 }
 
 impl Segments {
-    pub(crate) fn new(directory: Directory, rdma: Option<Arc<Rdma>>) -> Self {
+    pub(crate) fn new(
+        directory: Directory,
+        rdma: Option<Arc<Rdma>>,
+        ledger: Arc<Ledger>,
+        shares_memory: bool,
+    ) -> Self {
         Self {
             directory,
             rdma,
             swept: Mutex::default(),
             targets: RwLock::default(),
             lives: Mutex::default(),
+            ledger,
+            shares_memory,
         }
     }
 
-    /// The target of a name; asks for its document if there is none yet.
-    pub(crate) fn open(&self, name: &str) -> Result<Arc<Target>, EngineError> {
+    /// The target of a name; asks for its document if there is none yet, at most until `due`.
+    pub(crate) fn open(
+        &self,
+        name: &str,
+        due: Instant,
+        requests: &[Request],
+    ) -> Result<Arc<Target>, EngineError> {
         self.sweep();
         let known = self
             .targets
@@ -46,7 +64,7 @@ impl Segments {
         if let Some(target) = known {
             return Ok(target);
         }
-        let target = Arc::new(self.find(name)?);
+        let target = Arc::new(self.find(name, due, requests)?);
         let mut targets = self.targets.write().unwrap_or_else(PoisonError::into_inner);
         Ok(targets.entry(name.to_owned()).or_insert(target).clone())
     }
@@ -62,7 +80,7 @@ impl Segments {
             self.directory.forget(&target.name);
         }
         drop(targets);
-        target.close_lines();
+        target.close();
     }
 
     /// The present document of a name.
@@ -99,10 +117,10 @@ impl Segments {
     /// Closes all idle connections.
     pub(crate) fn close(&self) {
         let mut targets = self.targets.write().unwrap_or_else(PoisonError::into_inner);
-        targets.drain().for_each(|(_, target)| target.close_lines());
+        targets.drain().for_each(|(_, target)| target.close());
     }
 
-    fn find(&self, name: &str) -> Result<Target, EngineError> {
+    fn find(&self, name: &str, due: Instant, requests: &[Request]) -> Result<Target, EngineError> {
         let asked_at = monotonic();
         let document = self.directory.segment(name)?;
         let own = document
@@ -114,11 +132,12 @@ impl Segments {
                 u128::from_str_radix(&extra.epoch, 16).map_err(|_| unusable(name, "epoch"))?;
             let epoch = epoch as u64;
             self.meet(name, epoch)?;
-            let dialect = Dialect::Own { epoch };
             let address = resolve(name, &extra.data_endpoint)?;
+            let mut target = self.target(name, address, Dialect::Own { epoch });
             let rdma = self.rdma.as_ref();
-            let rails = rdma.and_then(|rdma| RemoteRails::open(rdma, name, extra, asked_at));
-            return Ok(Target::new(name, address, dialect, rails));
+            target.rails = rdma.and_then(|rdma| RemoteRails::open(rdma, name, extra, asked_at));
+            target.neighbour = Neighbour::of(extra).filter(|_| self.shares_memory);
+            return Ok(target);
         }
         if document.tcp_data_port == 0 {
             return Err(EngineError::Unsupported(format!(
@@ -129,7 +148,11 @@ impl Segments {
         let dialect = Dialect::Upstream {
             with_status: document.tcp_proto_version >= 2,
         };
-        Ok(Target::new(name, resolve(name, endpoint)?, dialect, None))
+        Ok(self.target(name, resolve(name, endpoint)?, dialect))
+    }
+
+    fn target(&self, name: &str, address: SocketAddr, dialect: Dialect) -> Target {
+        Target::new(name, address, dialect, self.ledger.towards(address))
     }
 
     /// Notes the life of a peer. One that has changed is an error once, before any byte goes to the new life: the caller's

@@ -5,9 +5,9 @@ mod ground;
 mod state;
 mod upstream;
 
-use crate::counters::Counters;
 use crate::device::GivenDevices;
 use crate::error::EngineError;
+use crate::ledger::Ledger;
 use crate::limits::STOP_DEADLINE;
 use crate::registry::{Region, Registry};
 use perigee_schemas::Identity;
@@ -24,7 +24,7 @@ pub(crate) struct Host {
     pub(crate) registry: Arc<Registry>,
     /// Random identity of this engine's life.
     pub(crate) identity: Identity,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) ledger: Arc<Ledger>,
     /// Accelerators whose memory is staged.
     pub(crate) devices: Option<GivenDevices>,
 }

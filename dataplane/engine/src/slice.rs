@@ -77,6 +77,13 @@ impl Slice {
         (!again.is_empty()).then(|| Slice::new(self.direction, again, self.batch.clone()))
     }
 
+    /// Everything it carries is in place.
+    pub(crate) fn complete(mut self) {
+        for piece in std::mem::take(&mut self.pieces) {
+            self.batch.arrived(self.direction, &piece);
+        }
+    }
+
     /// Everything it carries failed.
     pub(crate) fn fail(mut self, error: &EngineError) {
         self.fail_in_place(error);

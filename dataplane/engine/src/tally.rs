@@ -14,7 +14,8 @@ use std::time::Duration;
 /// A batch that is being counted.
 #[derive(Debug)]
 pub(crate) struct Tally {
-    counters: Arc<Counters>,
+    /// Of the route and NIC; rails count their own slices.
+    counters: Option<Arc<Counters>>,
     observer: Arc<dyn Observer>,
     route: Route,
     target: Arc<Target>,
@@ -24,15 +25,17 @@ pub(crate) struct Tally {
 
 impl Tally {
     pub(crate) fn begin(
-        counters: &Arc<Counters>,
+        counters: Option<Arc<Counters>>,
         observer: &Arc<dyn Observer>,
         route: Route,
         target: &Arc<Target>,
         requests: &[Request],
     ) -> Self {
-        counters.began(requests.len() as u64);
+        if let Some(counters) = &counters {
+            counters.began(requests.len() as u64);
+        }
         Self {
-            counters: counters.clone(),
+            counters,
             observer: observer.clone(),
             route,
             target: target.clone(),
@@ -49,8 +52,9 @@ impl Tally {
             let Some(status) = batch.request(index) else {
                 continue;
             };
-            self.counters
-                .ended(*direction, status.bytes, status.state != State::Completed);
+            if let Some(counters) = &self.counters {
+                counters.ended(*direction, status.bytes, status.state != State::Completed);
+            }
             moved[usize::from(*direction == Direction::Write)].1 += status.bytes;
         }
         for (direction, bytes) in moved.into_iter().filter(|(_, bytes)| *bytes > 0) {
@@ -79,9 +83,10 @@ impl Tally {
                 device_towards(self.target.address),
                 perigee_activity::Route::Tcp,
             ),
+            Route::SharedMemory => (String::new(), perigee_activity::Route::SharedMemory),
             Route::Rdma => (String::new(), perigee_activity::Route::Rdma),
         };
-        if self.route == Route::Tcp {
+        if self.route != Route::Rdma {
             let key = Key::new(&device, route, direction, Key::CALLER);
             perigee_activity::record(key, bytes, elapsed_ns, 0);
         }

@@ -2,8 +2,10 @@
 //! Invariant: a target never changes; a peer that restarted or moved is another target.
 
 use crate::client::Line;
+use crate::counters::Counters;
 use crate::limits::IDLE_LINES_MAX;
 use crate::rdma::RemoteRails;
+use crate::shared_memory::Neighbour;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -30,6 +32,10 @@ pub(crate) struct Target {
     pub(crate) dialect: Dialect,
     /// The way over RDMA, if both sides have rails.
     pub(crate) rails: Option<RemoteRails>,
+    /// The way through memory, if the peer is on this host.
+    pub(crate) neighbour: Option<Neighbour>,
+    /// Counts of the NIC towards it.
+    pub(crate) counters: Arc<Counters>,
     idle: Mutex<Vec<Line>>,
 }
 
@@ -38,13 +44,15 @@ impl Target {
         name: &str,
         address: SocketAddr,
         dialect: Dialect,
-        rails: Option<RemoteRails>,
+        counters: Arc<Counters>,
     ) -> Self {
         Self {
             name: name.into(),
             address,
             dialect,
-            rails,
+            rails: None,
+            neighbour: None,
+            counters,
             idle: Mutex::default(),
         }
     }
@@ -77,8 +85,9 @@ impl Target {
         idle.retain(Line::is_usable);
     }
 
-    /// Closes the idle connections.
-    pub(crate) fn close_lines(&self) {
+    /// Closes the idle connections and drops mapped memory.
+    pub(crate) fn close(&self) {
+        self.neighbour.iter().for_each(Neighbour::close);
         self.idle
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

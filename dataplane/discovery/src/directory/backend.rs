@@ -7,6 +7,7 @@ use super::redis::Redis;
 use crate::error::DiscoveryError;
 use crate::settings::Settings;
 use std::fmt::Debug;
+use std::time::Duration;
 
 /// What became of an own entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +40,8 @@ impl Entry {
 
 /// One kind of metadata server. Errors are the reason alone.
 pub(super) trait Backend: Send + Sync + Debug {
-    /// The value of a key.
-    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, String>;
+    /// The value of a key, asked for within `limit`.
+    fn get(&self, key: &str, limit: Duration) -> Result<Option<Vec<u8>>, String>;
     /// Writes a value, whoever wrote the one before.
     fn put(&self, key: &str, value: &str) -> Result<(), String>;
     /// Makes sure that an own entry is there and goes on living.
@@ -75,8 +76,8 @@ impl Server {
         };
         let (scheme, rest) = given.split_once("://").unwrap_or(("etcd", given));
         let backend: Option<Box<dyn Backend>> = match scheme {
-            "http" | "https" if !rest.is_empty() => Some(Box::new(Http::new(given, settings))),
-            "etcd" => Etcd::new(rest, settings).map(|etcd| Box::new(etcd) as _),
+            "http" | "https" if !rest.is_empty() => Some(Box::new(Http::new(given, settings)?)),
+            "etcd" => Etcd::new(rest, settings)?.map(|etcd| Box::new(etcd) as _),
             "redis" => Redis::new(given, settings).map(|redis| Box::new(redis) as _),
             _ => None,
         };
@@ -91,8 +92,12 @@ impl Server {
         &self.shown
     }
 
-    pub(super) fn get(&self, key: &str) -> Result<Option<Vec<u8>>, DiscoveryError> {
-        self.named(self.backend.get(key))
+    pub(super) fn get(
+        &self,
+        key: &str,
+        limit: Duration,
+    ) -> Result<Option<Vec<u8>>, DiscoveryError> {
+        self.named(self.backend.get(key, limit))
     }
 
     pub(super) fn put(&self, key: &str, value: &str) -> Result<(), DiscoveryError> {
@@ -155,6 +160,7 @@ mod tests {
             "http://127.0.0.1:8080/metadata",
             "https://meta:8443/metadata",
             "etcd://a:2379,b:2379",
+            "etcd://https://a:2379,https://b:2379",
             "10.0.0.1:2379",
             "a:2379;b:2379",
             "redis://h:6379",

@@ -7,6 +7,7 @@ use crate::document::SegmentDocument;
 use crate::error::DiscoveryError;
 use crate::handshake::HandshakeClient;
 use crate::message::RpcMeta;
+use std::time::Duration;
 
 /// Refuses if a living engine, not the one at `meta`, is registered under `name`.
 pub(super) fn check(
@@ -16,7 +17,7 @@ pub(super) fn check(
     meta: &RpcMeta,
     handshake: &HandshakeClient,
 ) -> Result<(), DiscoveryError> {
-    let Some(stored) = server.get(&keys.rpc_meta)? else {
+    let Some(stored) = server.get(&keys.rpc_meta, Duration::MAX)? else {
         return Ok(());
     };
     // A record that cannot be read keeps nobody out; nor does one of this very place, which only
@@ -27,7 +28,7 @@ pub(super) fn check(
     else {
         return Ok(());
     };
-    let document = server.get(&keys.segment)?;
+    let document = server.get(&keys.segment, Duration::MAX)?;
     let document = document.and_then(|json| SegmentDocument::decode(&json).ok());
     if !lives(&holder, document.as_ref(), handshake) {
         return Ok(());

@@ -5,6 +5,7 @@
 
 use super::backend::{Backend, Entry, Held};
 use super::gateway::{Gateway, Refusal};
+use crate::error::DiscoveryError;
 use crate::settings::Settings;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -28,12 +29,13 @@ struct Stored {
 
 impl Etcd {
     /// The cluster of a list of endpoints. `None` = it is no such list.
-    pub(super) fn new(list: &str, settings: &Settings) -> Option<Self> {
-        Some(Self {
-            gateway: Gateway::new(list, settings.call_deadline)?,
+    pub(super) fn new(list: &str, settings: &Settings) -> Result<Option<Self>, DiscoveryError> {
+        let gateway = Gateway::new(list, settings)?;
+        Ok(gateway.map(|gateway| Self {
+            gateway,
             life: settings.entry_life,
             lease: Mutex::default(),
-        })
+        }))
     }
 
     fn slot(&self) -> MutexGuard<'_, Option<String>> {
@@ -76,10 +78,10 @@ impl Etcd {
         }
     }
 
-    fn stored(&self, key: &str) -> Result<Option<Stored>, String> {
+    fn stored(&self, key: &str, limit: Duration) -> Result<Option<Stored>, String> {
         let found = self
             .gateway
-            .call("kv/range", &json!({"key": encoded(key)}))
+            .call_within("kv/range", &json!({"key": encoded(key)}), limit)
             .map_err(Refusal::words)?;
         let Some(first) = found["kvs"].get(0) else {
             return Ok(None);
@@ -116,8 +118,8 @@ impl Etcd {
 }
 
 impl Backend for Etcd {
-    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, String> {
-        Ok(self.stored(key)?.map(|stored| stored.value))
+    fn get(&self, key: &str, limit: Duration) -> Result<Option<Vec<u8>>, String> {
+        Ok(self.stored(key, limit)?.map(|stored| stored.value))
     }
 
     fn put(&self, key: &str, value: &str) -> Result<(), String> {
@@ -147,7 +149,7 @@ impl Backend for Etcd {
     }
 
     fn refresh(&self, entry: &Entry) -> Result<Held, String> {
-        match self.stored(&entry.key)? {
+        match self.stored(&entry.key, Duration::MAX)? {
             None => self.restore(&is_absent(&entry.key), entry),
             Some(stored) if !entry.wrote(&stored.value) => Ok(Held::Lost),
             Some(stored) if Some(&stored.lease) == self.slot().as_ref() => Ok(Held::Kept),

@@ -8,9 +8,12 @@
 
 use super::web::{Answer, Web};
 use crate::address::{share, split};
+use crate::error::DiscoveryError;
 use crate::limits::ENDPOINTS_MAX;
-use serde_json::Value;
+use crate::settings::{Secret, Settings};
+use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use ureq::http::{Method, Request};
 
@@ -18,12 +21,18 @@ use ureq::http::{Method, Request};
 const PORT: u16 = 2379;
 /// gRPC's number for a thing that does not exist.
 const CODE_NOT_FOUND: u64 = 5;
+/// gRPC's number for a token that is not known.
+const CODE_UNAUTHENTICATED: u64 = 16;
+/// What etcd says to somebody without a token, under a number that stands for much else.
+const NO_USER: &str = "user name is empty";
 
 /// Why the cluster did not do as asked.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// The lease (or what else was named) does not exist.
     Missing,
+    /// The cluster wants to know who asks, or does not know the token any more.
+    Stranger(String),
     /// Anything else, in words.
     Other(String),
 }
@@ -32,6 +41,9 @@ impl Refusal {
     pub(super) fn words(self) -> String {
         match self {
             Self::Missing => "the lease has expired".to_owned(),
+            Self::Stranger(words) => {
+                format!("{words}; set PERIGEE_ETCD_USERNAME and PERIGEE_ETCD_PASSWORD")
+            }
             Self::Other(words) => words,
         }
     }
@@ -39,30 +51,92 @@ impl Refusal {
 
 #[derive(Debug)]
 pub(super) struct Gateway {
-    /// `http://host:port` of each endpoint.
+    /// `http://host:port` or `https://host:port` of each endpoint.
     endpoints: Vec<String>,
     /// The one that answered last.
     preferred: AtomicUsize,
     limit: Duration,
     web: Web,
+    /// User and password, if the cluster wants to know who asks.
+    login: Option<(String, Secret)>,
+    /// What the cluster gave for them.
+    token: Mutex<Option<Secret>>,
 }
 
 impl Gateway {
     /// Endpoints of a list with commas or semicolons. `None` = it is no such list.
-    pub(super) fn new(list: &str, limit: Duration) -> Option<Self> {
+    pub(super) fn new(list: &str, settings: &Settings) -> Result<Option<Self>, DiscoveryError> {
         let endpoints: Option<Vec<String>> = list.split([',', ';']).map(endpoint).collect();
-        let endpoints = endpoints.filter(|endpoints| endpoints.len() <= ENDPOINTS_MAX)?;
-        Some(Self {
+        let fits = |endpoints: &Vec<String>| endpoints.len() <= ENDPOINTS_MAX;
+        let Some(endpoints) = endpoints.filter(fits) else {
+            return Ok(None);
+        };
+        let user = settings.etcd_username.clone();
+        let login = (!user.is_empty()).then(|| (user, settings.etcd_password.clone()));
+        Ok(Some(Self {
             endpoints,
             preferred: AtomicUsize::new(0),
-            limit,
-            web: Web::new(),
-        })
+            limit: settings.call_deadline,
+            web: Web::new(settings)?,
+            login,
+            token: Mutex::default(),
+        }))
     }
 
     /// Calls `path` of the API with a body; the answer is JSON.
     pub(super) fn call(&self, path: &str, body: &Value) -> Result<Value, Refusal> {
-        let deadline = Instant::now() + self.limit;
+        self.call_within(path, body, self.limit)
+    }
+
+    /// As [`Gateway::call`], for a caller who waits no longer than `limit`.
+    pub(super) fn call_within(
+        &self,
+        path: &str,
+        body: &Value,
+        limit: Duration,
+    ) -> Result<Value, Refusal> {
+        let deadline = Instant::now() + limit.min(self.limit);
+        self.log_in(deadline)?;
+        match self.ask(path, body, deadline) {
+            // Tokens end by themselves after a while, and with the member that gave them.
+            Err(Refusal::Stranger(_)) if self.login.is_some() => {
+                *self.token_slot() = None;
+                self.log_in(deadline)?;
+                self.ask(path, body, deadline)
+            }
+            other => other,
+        }
+    }
+
+    /// Asks for a token if there is a user and no token yet.
+    fn log_in(&self, deadline: Instant) -> Result<(), Refusal> {
+        let Some((user, password)) = &self.login else {
+            return Ok(());
+        };
+        if self.token_slot().is_some() {
+            return Ok(());
+        }
+        let body = json!({"name": user, "password": password.reveal()});
+        match self.ask("auth/authenticate", &body, deadline) {
+            Ok(answer) => {
+                *self.token_slot() = answer["token"].as_str().map(Secret::new);
+                Ok(())
+            }
+            // A cluster that asks nobody who he is has no tokens to give.
+            Err(Refusal::Other(words)) if words.contains("authentication is not enabled") => Ok(()),
+            Err(refusal) => Err(Refusal::Other(format!(
+                "{}; check PERIGEE_ETCD_USERNAME and PERIGEE_ETCD_PASSWORD",
+                refusal.words()
+            ))),
+        }
+    }
+
+    fn token_slot(&self) -> MutexGuard<'_, Option<Secret>> {
+        self.token.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks one endpoint after the other.
+    fn ask(&self, path: &str, body: &Value, deadline: Instant) -> Result<Value, Refusal> {
         let count = self.endpoints.len();
         let first = self.preferred.load(Relaxed);
         let mut failures = Vec::new();
@@ -81,10 +155,13 @@ impl Gateway {
     }
 
     fn attempt(&self, endpoint: &str, path: &str, body: &Value, limit: Duration) -> Attempt {
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(Method::POST)
             .uri(format!("{endpoint}/v3/{path}"))
             .header("content-type", "application/json");
+        if let Some(token) = &*self.token_slot() {
+            request = request.header("authorization", token.reveal());
+        }
         match self.web.call(request, body.to_string().into_bytes(), limit) {
             Ok(answer) if answer.status >= 500 => Attempt::Failed(refusal_words(&answer)),
             Ok(answer) => Attempt::Answered(judge(&answer)),
@@ -107,6 +184,11 @@ fn judge(answer: &Answer) -> Result<Value, Refusal> {
         {
             Err(Refusal::Missing)
         }
+        Some(json)
+            if json["code"] == CODE_UNAUTHENTICATED || refusal_words(answer).contains(NO_USER) =>
+        {
+            Err(Refusal::Stranger(refusal_words(answer)))
+        }
         None if answer.status == 404 => Err(Refusal::Other(
             "it has no JSON gateway under /v3; etcd 3.4 or newer is needed".to_owned(),
         )),
@@ -120,13 +202,16 @@ fn refusal_words(answer: &Answer) -> String {
 
 fn endpoint(text: &str) -> Option<String> {
     let text = text.trim().trim_end_matches('/');
-    let text = text.strip_prefix("http://").unwrap_or(text);
+    let (scheme, text) = text.split_once("://").unwrap_or(("http", text));
+    if !matches!(scheme, "http" | "https") {
+        return None;
+    }
     let (host, port) = split(text)?;
     let port = port.unwrap_or(PORT);
     Some(if host.contains(':') {
-        format!("http://[{host}]:{port}")
+        format!("{scheme}://[{host}]:{port}")
     } else {
-        format!("http://{host}:{port}")
+        format!("{scheme}://{host}:{port}")
     })
 }
 
@@ -150,6 +235,8 @@ mod tests {
             (" http://a:1/ ", Some("http://a:1")),
             ("a", Some("http://a:2379")),
             ("[::1]:5", Some("http://[::1]:5")),
+            ("https://a:1", Some("https://a:1")),
+            ("ftp://a:1", None),
             ("", None),
             ("a:b", None),
         ] {
@@ -169,6 +256,13 @@ mod tests {
             judge(&answer(404, "404 page not found")),
             Err(Refusal::Other(_))
         ));
+        let nobody = r#"{"error":"etcdserver: user name is empty","code":3}"#;
+        for text in [nobody, r#"{"code":16}"#] {
+            assert!(matches!(
+                judge(&answer(400, text)),
+                Err(Refusal::Stranger(_))
+            ));
+        }
         assert!(judge(&answer(200, "{}")).is_ok());
     }
 }

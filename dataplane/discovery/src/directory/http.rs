@@ -6,6 +6,7 @@
 
 use super::backend::{Backend, Entry, Held};
 use super::web::{Answer, Web};
+use crate::error::DiscoveryError;
 use crate::settings::{Secret, Settings};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -36,18 +37,28 @@ pub(super) struct Http {
 const LIFE: &str = "perigee-life-seconds";
 
 impl Http {
-    pub(super) fn new(url: &str, settings: &Settings) -> Self {
-        Self {
+    pub(super) fn new(url: &str, settings: &Settings) -> Result<Self, DiscoveryError> {
+        Ok(Self {
             url: url.to_owned(),
             token: settings.http_token.clone(),
             limit: settings.call_deadline,
-            web: Web::new(),
+            web: Web::new(settings)?,
             life: settings.entry_life,
             expires: AtomicBool::new(false),
-        }
+        })
     }
 
     fn call(&self, method: Method, key: &str, body: &str) -> Result<Answer, String> {
+        self.call_within(method, key, body, self.limit)
+    }
+
+    fn call_within(
+        &self,
+        method: Method,
+        key: &str,
+        body: &str,
+        limit: Duration,
+    ) -> Result<Answer, String> {
         let key = utf8_percent_encode(key, ESCAPED);
         let mut request = Request::builder()
             .method(method)
@@ -58,7 +69,8 @@ impl Http {
             let token = format!("Bearer {}", self.token.reveal());
             request = request.header("authorization", token);
         }
-        self.web.call(request, body.as_bytes().to_vec(), self.limit)
+        self.web
+            .call(request, body.as_bytes().to_vec(), limit.min(self.limit))
     }
 
     fn delete(&self, key: &str) -> Result<(), String> {
@@ -75,8 +87,8 @@ impl Backend for Http {
         self.expires.load(Relaxed)
     }
 
-    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, String> {
-        let answer = self.call(Method::GET, key, "")?;
+    fn get(&self, key: &str, limit: Duration) -> Result<Option<Vec<u8>>, String> {
+        let answer = self.call_within(Method::GET, key, "", limit)?;
         match answer.status {
             200 => Ok(Some(answer.body)),
             404 => Ok(None),
@@ -99,7 +111,7 @@ impl Backend for Http {
     }
 
     fn refresh(&self, entry: &Entry) -> Result<Held, String> {
-        match self.get(&entry.key)? {
+        match self.get(&entry.key, self.limit)? {
             Some(stored) if !entry.wrote(&stored) => Ok(Held::Lost),
             Some(_) if self.expires() => self.put(&entry.key, &entry.value).map(|()| Held::Kept),
             Some(_) => Ok(Held::Kept),
@@ -108,7 +120,7 @@ impl Backend for Http {
     }
 
     fn remove(&self, entry: &Entry) -> Result<(), String> {
-        match self.get(&entry.key)? {
+        match self.get(&entry.key, self.limit)? {
             Some(stored) if entry.wrote(&stored) => self.delete(&entry.key),
             _ => Ok(()),
         }

@@ -198,7 +198,7 @@ impl Shared {
     /// A second look at an entry that seems lost: a write whose answer did not arrive makes the
     /// repetition find its own value.
     fn is_own(&self, entry: &Entry) -> Result<bool, DiscoveryError> {
-        let stored = self.server.get(&entry.key)?;
+        let stored = self.server.get(&entry.key, Duration::MAX)?;
         Ok(stored.is_some_and(|stored| entry.wrote(&stored)))
     }
 

@@ -66,7 +66,15 @@ impl Redis {
     /// One command. A connection that turns out to be broken is replaced once: the server may
     /// have closed it long ago.
     fn ask<T: FromRedisValue>(&self, command: &redis::Cmd) -> Result<T, String> {
-        let deadline = Instant::now() + self.limit;
+        self.ask_within(command, self.limit)
+    }
+
+    fn ask_within<T: FromRedisValue>(
+        &self,
+        command: &redis::Cmd,
+        limit: Duration,
+    ) -> Result<T, String> {
+        let deadline = Instant::now() + limit.min(self.limit);
         let mut slot = self
             .connection
             .lock()
@@ -120,8 +128,8 @@ impl Redis {
 }
 
 impl Backend for Redis {
-    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, String> {
-        self.ask(cmd("GET").arg(key))
+    fn get(&self, key: &str, limit: Duration) -> Result<Option<Vec<u8>>, String> {
+        self.ask_within(cmd("GET").arg(key), limit)
     }
 
     fn put(&self, key: &str, value: &str) -> Result<(), String> {
@@ -129,7 +137,7 @@ impl Backend for Redis {
     }
 
     fn refresh(&self, entry: &Entry) -> Result<Held, String> {
-        if let Some(stored) = self.get(&entry.key)? {
+        if let Some(stored) = self.get(&entry.key, self.limit)? {
             if !entry.wrote(&stored) {
                 return Ok(Held::Lost);
             }
@@ -148,7 +156,7 @@ impl Backend for Redis {
     }
 
     fn remove(&self, entry: &Entry) -> Result<(), String> {
-        match self.get(&entry.key)? {
+        match self.get(&entry.key, self.limit)? {
             Some(stored) if entry.wrote(&stored) => self.ask(cmd("DEL").arg(&entry.key)),
             _ => Ok(()),
         }

@@ -1,11 +1,12 @@
 //! One HTTP call with a deadline, for the metadata service and for etcd's gateway.
 //! Invariant: no redirects and no proxy, so that entries go where the operator said and nowhere else.
 
+use super::trust;
+use crate::error::DiscoveryError;
 use crate::limits::FRAME_BYTES_MAX;
-use std::sync::Arc;
+use crate::settings::Settings;
 use std::time::Duration;
 use ureq::http::HeaderMap;
-use ureq::tls::{RootCerts, TlsConfig};
 use ureq::{Agent, Body, http};
 
 /// What a server answered.
@@ -32,21 +33,16 @@ pub(super) struct Web {
 }
 
 impl Web {
-    pub(super) fn new() -> Self {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let tls = TlsConfig::builder()
-            .root_certs(RootCerts::PlatformVerifier)
-            .unversioned_rustls_crypto_provider(provider)
-            .build();
+    pub(super) fn new(settings: &Settings) -> Result<Self, DiscoveryError> {
         let config = Agent::config_builder()
-            .tls_config(tls)
+            .tls_config(trust::tls(settings)?)
             .http_status_as_error(false)
             .max_redirects(0)
             .proxy(None)
             .build();
-        Self {
+        Ok(Self {
             agent: config.new_agent(),
-        }
+        })
     }
 
     /// Sends a request that ends within `limit`.

@@ -24,6 +24,8 @@ pub struct HandshakeClient {
 struct Patience {
     connect: Duration,
     answer: Duration,
+    /// Both together.
+    whole: Duration,
 }
 
 impl HandshakeClient {
@@ -61,7 +63,21 @@ impl HandshakeClient {
         peer: &RpcMeta,
         own: &SegmentDocument,
     ) -> Result<SegmentDocument, HandshakeError> {
-        let json = self.ask(peer, Kind::Metadata, own.encode(), self.patience())?;
+        self.metadata_within(peer, own, Duration::MAX)
+    }
+
+    /// As [`HandshakeClient::metadata`], for a caller who waits no longer than `limit`.
+    pub(crate) fn metadata_within(
+        &self,
+        peer: &RpcMeta,
+        own: &SegmentDocument,
+        limit: Duration,
+    ) -> Result<SegmentDocument, HandshakeError> {
+        let patience = Patience {
+            whole: limit,
+            ..self.patience()
+        };
+        let json = self.ask(peer, Kind::Metadata, own.encode(), patience)?;
         SegmentDocument::decode(&json).map_err(|error| unusable(peer, error))
     }
 
@@ -108,6 +124,7 @@ impl HandshakeClient {
         Patience {
             connect: self.connect_deadline,
             answer: EXCHANGE_DEADLINE,
+            whole: Duration::MAX,
         }
     }
 
@@ -115,6 +132,7 @@ impl HandshakeClient {
         Patience {
             connect: self.connect_deadline.min(PROBE_DEADLINE),
             answer: PROBE_DEADLINE,
+            whole: Duration::MAX,
         }
     }
 
@@ -131,13 +149,15 @@ impl HandshakeClient {
             ((question.len() - LENGTH_BYTES) as u64).to_le_bytes(),
             limit,
         )?;
-        let stream = connect(peer, patience.connect)?;
-        let deadline = Instant::now() + patience.answer;
+        let begun = Instant::now();
+        let stream = connect(peer, patience.connect.min(patience.whole))?;
+        let left = patience.whole.saturating_sub(begun.elapsed());
+        let deadline = Instant::now() + patience.answer.min(left);
         let mut exchange = Exchange { stream, deadline };
         let broken = |error: io::Error| match error.kind() {
             ErrorKind::TimedOut | ErrorKind::WouldBlock => HandshakeError::Deadline {
                 peer: peer.to_string(),
-                deadline: patience.answer,
+                deadline: patience.answer.min(patience.whole),
             },
             _ => HandshakeError::Broken {
                 peer: peer.to_string(),

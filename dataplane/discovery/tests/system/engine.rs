@@ -78,8 +78,17 @@ pub(crate) struct Engine {
 impl Engine {
     /// An engine registered under `name` at the metadata server `address`.
     pub(crate) fn start(address: &str, name: &str) -> Result<Self, DiscoveryError> {
-        let directory = directory(address);
-        let bound = HandshakeServer::bind(None, &settings())?;
+        Self::start_with(address, name, settings())
+    }
+
+    /// As [`Engine::start`], with other settings.
+    pub(crate) fn start_with(
+        address: &str,
+        name: &str,
+        settings: Settings,
+    ) -> Result<Self, DiscoveryError> {
+        let directory = Directory::open(address, settings.clone())?;
+        let bound = HandshakeServer::bind(None, &settings)?;
         let name = match name {
             "" => format!("127.0.0.1:{}", bound.port()),
             name => name.to_owned(),

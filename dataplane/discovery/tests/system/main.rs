@@ -10,6 +10,7 @@ mod backends;
 mod crash;
 mod engine;
 mod etcd_cluster;
+mod etcd_tls;
 mod handshake;
 mod hostile;
 mod names;

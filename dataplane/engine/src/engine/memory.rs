@@ -6,6 +6,8 @@ use crate::arena::Arena;
 use crate::error::EngineError;
 use crate::limits::{UNREGISTER_DEADLINE, UNREGISTER_GRACE};
 use crate::registry::{Location, Region, check_mapped};
+use crate::shared_memory::Lobby;
+use perigee_memory::Segment;
 use std::sync::{Arc, PoisonError};
 
 impl TransferEngine {
@@ -39,30 +41,33 @@ impl TransferEngine {
         location: &str,
     ) -> Result<(), EngineError> {
         let inner = &self.inner;
-        inner.check_open()?;
         let location = Location::parse(location)?;
-        let mut made = Vec::with_capacity(ranges.len());
-        let registered = ranges.iter().try_for_each(|(address, bytes)| {
+        let region = |(address, bytes): &(u64, u64)| {
             let on_device = inner.is_on_device(*address);
             if !on_device {
                 check_mapped(*address, *bytes)?;
             }
-            let region = inner
-                .registry
-                .insert(Region::new(*address, *bytes, location).on_device(on_device))?;
-            made.push(region.clone());
-            // SAFETY: the caller keeps the memory until it is unregistered, which revokes the registration first.
-            unsafe { inner.tell_rails(&region) }
-        });
-        let registered = registered.and_then(|()| inner.publish());
-        if registered.is_err() {
-            made.iter().for_each(|region| region.close());
-            let unused = |region: &Arc<Region>| inner.leave(region).is_ok();
-            if !made.iter().all(unused) {
-                tracing::warn!("A buffer whose registration failed is in use by a peer already");
-            }
-        }
-        registered
+            Ok(Region::new(*address, *bytes, location).on_device(on_device))
+        };
+        // SAFETY: the caller keeps the memory until it is unregistered.
+        unsafe { inner.enroll(ranges.iter().map(region)) }
+    }
+
+    /// Lets peers read and write a whole segment, which the engine keeps until it is unregistered by its first address.
+    /// Peers on this host may map it and copy directly.
+    ///
+    /// # Errors
+    /// It overlaps a registered buffer.
+    pub fn register_segment(
+        &self,
+        segment: &Arc<Segment>,
+        location: &str,
+    ) -> Result<(), EngineError> {
+        let region = Region::of_segment(segment.clone(), Location::parse(location)?);
+        // SAFETY: the region keeps the segment, and is kept as long as anybody uses it.
+        unsafe { self.inner.enroll(std::iter::once(Ok(region))) }?;
+        self.inner.lobby.iter().for_each(Lobby::extend);
+        Ok(())
     }
 
     /// Takes a buffer back: waits for operations that use it, at most [`UNREGISTER_DEADLINE`].
@@ -110,9 +115,7 @@ impl TransferEngine {
         self.inner.check_open()?;
         if arena.is_none() {
             let made = Arena::create()?;
-            let (address, bytes) = made.range();
-            // SAFETY: the engine keeps the arena until nothing uses registered memory any more.
-            unsafe { self.register(address, bytes, "cpu:0") }?;
+            self.register_segment(made.memory(), "cpu:0")?;
             *arena = Some(made);
         }
         match arena.as_mut() {
@@ -148,6 +151,33 @@ impl TransferEngine {
 }
 
 impl Inner {
+    /// Takes buffers into the registry, all or none, with one publication.
+    ///
+    /// # Safety
+    /// Their memory must stay valid until they are unregistered, or the engine was closed.
+    unsafe fn enroll(
+        &self,
+        mut regions: impl Iterator<Item = Result<Region, EngineError>>,
+    ) -> Result<(), EngineError> {
+        self.check_open()?;
+        let mut made = Vec::new();
+        let enrolled = regions.try_for_each(|region| {
+            let region = self.registry.insert(region?)?;
+            made.push(region.clone());
+            // SAFETY: the caller keeps the memory until it is unregistered, which revokes the registration first.
+            unsafe { self.tell_rails(&region) }
+        });
+        let enrolled = enrolled.and_then(|()| self.publish());
+        if enrolled.is_err() {
+            made.iter().for_each(|region| region.close());
+            let unused = |region: &Arc<Region>| self.leave(region).is_ok();
+            if !made.iter().all(unused) {
+                tracing::warn!("A buffer whose registration failed is in use by a peer already");
+            }
+        }
+        enrolled
+    }
+
     /// Registers a buffer with the rails. Without them, or with TCP beside them, it is reached over TCP.
     ///
     /// # Safety
@@ -188,6 +218,13 @@ impl Inner {
     /// Waits until a closed buffer is unused: first patiently, then after breaking the connections that use it. Then its
     /// keys are revoked and it is forgotten.
     fn leave(&self, region: &Arc<Region>) -> Result<(), EngineError> {
+        let is_shared = region.segment().is_some();
+        if is_shared
+            && let Some(lobby) = &self.lobby
+            && !lobby.revoke(UNREGISTER_DEADLINE)
+        {
+            return Err(in_use(region));
+        }
         if !region.wait_unused(UNREGISTER_GRACE) {
             let servers = [Some(&self.server), self.upstream.as_ref()];
             servers

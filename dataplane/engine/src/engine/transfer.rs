@@ -3,51 +3,20 @@
 //! Blocking transfers run on the caller's own connection; asynchronous ones go to the shards. Both report to the same kind
 //! of batch, which ends exactly once.
 
+use super::preparation::Flight;
 use super::{Inner, TransferEngine};
-use crate::batch::{AtEnd, Batch};
-use crate::client::{Call, Order, Terms};
-use crate::device::Stage;
+use crate::batch::Batch;
+use crate::client::{Call, Terms};
 use crate::error::EngineError;
-use crate::limits::{CALLER_READ_BYTES_MAX, DEADLINE_MAX, SLOWEST_PER_BYTE_NS};
-use crate::observer::Route;
-use crate::plan::Plan;
-use crate::rdma::{Fallback, RailFlight, Rdma};
-use crate::registry::RegionUse;
-use crate::request::{BatchId, Direction, Request, RequestStatus, SubmitOptions};
-use crate::slice::{Piece, Slice};
-use crate::tally::Tally;
-use crate::target::{Dialect, Target};
+use crate::fallback::Fallback;
+use crate::limits::SUBMITTER_COPY_BYTES_MAX;
+use crate::rdma::{RailFlight, Rdma};
+use crate::request::{BatchId, Request, RequestStatus, SubmitOptions};
+use crate::target::Target;
 use perigee_rails::{RailRequest, Sink};
 use perigee_shard::monotonic;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// A batch that is ready to go.
-struct Flight {
-    target: Arc<Target>,
-    batch: Arc<Batch>,
-    slices: Vec<(Direction, Vec<Piece>)>,
-    terms: Terms,
-    /// What the rails were asked to do, if they go first.
-    rails: Option<Vec<RailRequest>>,
-}
-
-impl Flight {
-    /// Whether the calling thread moves it best. Large reads go to the shards: several connections filled by the ring are
-    /// faster and steadier than one that is drained piece by piece.
-    fn suits_the_caller(&self) -> bool {
-        let reads = self
-            .slices
-            .iter()
-            .filter(|(direction, _)| *direction == Direction::Read);
-        let bytes: u64 = reads
-            .flat_map(|(_, pieces)| pieces)
-            .map(|piece| piece.bytes)
-            .sum();
-        let own = matches!(self.target.dialect, Dialect::Own { .. });
-        self.rails.is_none() && own && bytes <= CALLER_READ_BYTES_MAX
-    }
-}
 
 impl TransferEngine {
     /// Submits a batch and returns at once. Shards move it; ask with [`TransferEngine::status`] or wait.
@@ -68,8 +37,14 @@ impl TransferEngine {
         let _pass = inner.enter()?;
         let flight = inner.prepare(segment, requests, options, true)?;
         let id = inner.batches.insert(flight.batch.clone())?;
-        // SAFETY: the caller keeps the local ranges until every request is final.
-        unsafe { inner.hand_over(flight) };
+        match flight.crossing.clone() {
+            Some(crossing) if flight.bytes() <= SUBMITTER_COPY_BYTES_MAX => {
+                flight.into_slices().for_each(|slice| crossing.run(slice));
+            }
+            Some(crossing) => inner.copiers.submit(&crossing, flight.into_slices()),
+            // SAFETY: the caller keeps the local ranges until every request is final.
+            None => unsafe { inner.hand_over(flight) },
+        }
         Ok(id)
     }
 
@@ -90,14 +65,20 @@ impl TransferEngine {
         let _pass = inner.enter()?;
         let flight = inner.prepare(segment, requests, options, false)?;
         let batch = flight.batch.clone();
-        if flight.suits_the_caller() {
+        if let Some(crossing) = flight.crossing.clone() {
+            let pass = || inner.is_closed();
+            flight.into_slices().for_each(|slice| match pass() {
+                true => slice.fail(&EngineError::Closed),
+                false => crossing.run(slice),
+            });
+        } else if flight.suits_the_caller() {
             inner.move_here(flight);
         } else {
             // SAFETY: the call returns only when the batch is over.
             unsafe { inner.hand_over(flight) };
-            // Shards and rails end everything by its deadline; only then may the memory be given up.
-            while !batch.wait(Duration::MAX, || inner.shards.complain_if_stalled()) {}
         }
+        // Shards and rails end everything by its deadline; only then may the memory be given up.
+        while !batch.wait(Duration::MAX, || inner.shards.complain_if_stalled()) {}
         batch.outcome()?;
         match &options.notify {
             Some(notify) => inner.herald.deliver(segment, notify.clone()),
@@ -165,161 +146,11 @@ impl TransferEngine {
 }
 
 impl Inner {
-    fn prepare(
-        &self,
-        segment: &str,
-        requests: &[Request],
-        options: &SubmitOptions,
-        notifies_itself: bool,
-    ) -> Result<Flight, EngineError> {
-        let wish = Wish::parse(options)?;
-        let target = self.segments.open(segment)?;
-        let mut plan = Plan::new(requests)?;
-        let bytes: u64 = requests.iter().map(|request| request.bytes).sum();
-        let given = options.deadline.unwrap_or(self.options.deadline);
-        let for_bytes = Duration::from_nanos(bytes.saturating_mul(SLOWEST_PER_BYTE_NS));
-        let length = given.saturating_add(for_bytes).min(DEADLINE_MAX);
-        let notify = options.notify.clone().filter(|_| notifies_itself);
-        let rails = match wish {
-            Wish::Tcp => None,
-            Wish::Nearest | Wish::Rdma => self.rail_requests(&target, &plan.slices),
-        };
-        if wish == Wish::Rdma && rails.is_none() {
-            return Err(EngineError::Unsupported(format!(
-                "not all of the batch can go to {segment} over RDMA; register the local memory, or leave the hint out"
-            )));
-        }
-        let stages = match rails {
-            Some(_) => Vec::new(),
-            None => self.stage(requests, &mut plan)?,
-        };
-        let route = if rails.is_some() {
-            Route::Rdma
-        } else {
-            Route::Tcp
-        };
-        let tally = Tally::begin(
-            &self.counters,
-            &self.options.observer,
-            route,
-            &target,
-            requests,
-        );
-        let (segments, herald, peer) = (self.segments.clone(), self.herald.clone(), target.clone());
-        let at_end: AtEnd = Box::new(move |batch| {
-            tally.end(batch);
-            match (batch.outcome(), notify) {
-                (Ok(()), Some(notify)) => herald.post(&peer.name, notify),
-                (Err(error), _) if error.is_peer_fault() => segments.forget(&peer),
-                _ => {}
-            }
-        });
-        let uses = self.local_uses(requests);
-        let batch = Arc::new(Batch::new(
-            plan.pieces.into_iter(),
-            uses,
-            stages,
-            Some(at_end),
-        ));
-        Ok(Flight {
-            target,
-            batch,
-            slices: plan.slices,
-            terms: Terms {
-                due: monotonic() + length,
-                length,
-                with_checksum: self.options.with_checksum,
-            },
-            rails,
-        })
-    }
-
-    /// The batch as the rails take it, if they reach all of it.
-    fn rail_requests(
-        &self,
-        target: &Target,
-        slices: &[(Direction, Vec<Piece>)],
-    ) -> Option<Vec<RailRequest>> {
-        let remote = target
-            .rails
-            .as_ref()
-            .filter(|remote| remote.peer().is_open())?;
-        let mut requests = Vec::new();
-        for (direction, piece) in slices
-            .iter()
-            .flat_map(|(d, pieces)| pieces.iter().map(move |p| (*d, p)))
-        {
-            let region = self.registry.region(piece.local, piece.bytes)?;
-            let local = region.registration()?.clone();
-            let keys = remote.keys(piece.remote, piece.bytes).or_else(|| {
-                self.segments.refresh_keys(target);
-                remote.keys(piece.remote, piece.bytes)
-            });
-            requests.push(RailRequest {
-                direction: match direction {
-                    Direction::Read => perigee_rails::Direction::Read,
-                    Direction::Write => perigee_rails::Direction::Write,
-                },
-                local,
-                local_address: piece.local,
-                keys: keys?,
-                remote_address: piece.remote,
-                bytes: piece.bytes,
-                tag: requests.len() as u64,
-            });
-        }
-        (!requests.is_empty()).then_some(requests)
-    }
-
-    /// Gives local device memory host memory to go through, and plans the batch with that.
-    fn stage(&self, requests: &[Request], plan: &mut Plan) -> Result<Vec<Stage>, EngineError> {
-        let mut stages = Vec::new();
-        let Some(devices) = &self.devices else {
-            return Ok(stages);
-        };
-        let mut staged = requests.to_vec();
-        for request in staged.iter_mut().filter(|request| request.bytes > 0) {
-            if !devices.0.holds(request.local) {
-                continue;
-            }
-            let stage =
-                Stage::new(devices, request.local, request.bytes).map_err(EngineError::Memory)?;
-            if request.direction == Direction::Write {
-                stage.load().map_err(EngineError::Memory)?;
-            }
-            request.local = stage.host() as u64;
-            stages.push(stage);
-        }
-        if !stages.is_empty() {
-            *plan = Plan::new(&staged)?;
-        }
-        Ok(stages)
-    }
-
-    /// Keeps registered local buffers from being unregistered under the batch.
-    fn local_uses(&self, requests: &[Request]) -> Vec<Arc<RegionUse>> {
-        let mut uses: Vec<Arc<RegionUse>> = Vec::new();
-        for request in requests.iter().filter(|request| request.bytes > 0) {
-            let covers = |used: &Arc<RegionUse>| {
-                let region = used.region();
-                region.address() <= request.local && request.local < region.end()
-            };
-            if !uses.last().is_some_and(covers) {
-                uses.extend(
-                    self.registry
-                        .use_range(request.local, request.bytes)
-                        .map(Arc::new),
-                );
-            }
-        }
-        uses
-    }
-
     /// Moves a batch on the calling thread.
     fn move_here(&self, flight: Flight) {
         let left = flight.terms.due.saturating_sub(monotonic());
         let call = Call {
-            target: &flight.target,
+            target: &flight.target.clone(),
             identity: self.identity,
             congestion: &self.options.congestion,
             with_checksum: self.options.with_checksum,
@@ -327,9 +158,7 @@ impl Inner {
             length: flight.terms.length,
             is_closed: &|| self.is_closed(),
         };
-        let batch = flight.batch;
-        let slices = flight.slices.into_iter();
-        call.run(slices.map(|(direction, pieces)| Slice::new(direction, pieces, batch.clone())));
+        call.run(flight.into_slices());
     }
 
     /// Gives a batch to the rails, or to the shards.
@@ -341,13 +170,8 @@ impl Inner {
             // SAFETY: the caller's promise is the same.
             return unsafe { self.hand_to_rails(rdma, flight, &requests) };
         }
-        let (target, batch, terms) = (flight.target, flight.batch, flight.terms);
-        let orders = flight.slices.into_iter().map(|(direction, pieces)| Order {
-            target: target.clone(),
-            slice: Slice::new(direction, pieces, batch.clone()),
-            terms,
-        });
-        self.shards.submit(orders);
+        self.fallback(&flight.target, flight.terms)
+            .divert_all(flight.into_slices());
     }
 
     /// # Safety
@@ -359,11 +183,7 @@ impl Inner {
         let rails = Arc::new(RailFlight {
             batch: flight.batch.clone(),
             pieces: pieces.collect(),
-            fallback: Fallback {
-                shards: self.shards.clone(),
-                target: flight.target.clone(),
-                terms,
-            },
+            fallback: self.fallback(&flight.target, terms),
         });
         let Some(remote) = &flight.target.rails else {
             return rails.divert_all();
@@ -390,30 +210,18 @@ impl Inner {
         }
     }
 
+    /// The way over TCP to a target.
+    pub(super) fn fallback(&self, target: &Arc<Target>, terms: Terms) -> Fallback {
+        Fallback {
+            shards: self.shards.clone(),
+            target: target.clone(),
+            terms,
+        }
+    }
+
     fn cancel_on_rails(&self, batch: &Batch) {
         if let (Some(rdma), Some(ticket)) = (&self.rdma, batch.ticket()) {
             rdma.rails().cancel(ticket);
-        }
-    }
-}
-
-/// The route that a hint asks for; one that does not exist is an error rather than a surprise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
-    Nearest,
-    Tcp,
-    Rdma,
-}
-
-impl Wish {
-    fn parse(options: &SubmitOptions) -> Result<Self, EngineError> {
-        match options.hint.as_deref() {
-            None | Some("") => Ok(Wish::Nearest),
-            Some("tcp") => Ok(Wish::Tcp),
-            Some("rdma") => Ok(Wish::Rdma),
-            Some(other) => Err(EngineError::Unsupported(format!(
-                "there is no route {other:?} to this peer; write tcp or rdma, or leave the hint out"
-            ))),
         }
     }
 }

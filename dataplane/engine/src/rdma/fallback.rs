@@ -2,23 +2,13 @@
 //! Invariant: each piece ends once, by the rails or by TCP.
 
 use crate::batch::Batch;
-use crate::client::{Order, Terms};
 use crate::error::EngineError;
+use crate::fallback::Fallback;
 use crate::request::Direction;
-use crate::shards::Shards;
 use crate::slice::{Piece, Slice};
-use crate::target::Target;
 use perigee_rails::{RailError, Sink};
 use perigee_shard::monotonic;
 use std::sync::Arc;
-
-/// Where pieces go that the rails give back.
-#[derive(Clone, Debug)]
-pub(crate) struct Fallback {
-    pub(crate) shards: Arc<Shards>,
-    pub(crate) target: Arc<Target>,
-    pub(crate) terms: Terms,
-}
 
 /// The pieces of a batch on the rails; a piece's tag is its place in the list.
 #[derive(Debug)]
@@ -31,19 +21,15 @@ pub(crate) struct RailFlight {
 impl RailFlight {
     /// All pieces go over TCP.
     pub(crate) fn divert_all(&self) {
-        let orders = self
+        let slices = self
             .pieces
             .iter()
-            .map(|(direction, piece)| self.order(*direction, *piece));
-        self.fallback.shards.submit(orders);
+            .map(|(direction, piece)| self.slice(*direction, *piece));
+        self.fallback.divert_all(slices);
     }
 
-    fn order(&self, direction: Direction, piece: Piece) -> Order {
-        Order {
-            target: self.fallback.target.clone(),
-            slice: Slice::new(direction, vec![piece], self.batch.clone()),
-            terms: self.fallback.terms,
-        }
+    fn slice(&self, direction: Direction, piece: Piece) -> Slice {
+        Slice::new(direction, vec![piece], self.batch.clone())
     }
 
     fn may_divert(&self, error: &RailError) -> bool {
@@ -85,9 +71,7 @@ impl Sink for RailFlight {
             Ok(()) => self.batch.arrived(*direction, piece),
             Err(error) if self.may_divert(&error) => {
                 tracing::debug!(%error, "A piece goes over TCP instead of RDMA");
-                self.fallback
-                    .shards
-                    .submit(std::iter::once(self.order(*direction, *piece)));
+                self.fallback.divert(self.slice(*direction, *piece));
             }
             Err(error) => self.batch.failed(piece.request, &self.convert(error)),
         }

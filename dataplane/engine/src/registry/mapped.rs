@@ -15,6 +15,37 @@ pub(crate) fn check_mapped(address: u64, bytes: u64) -> Result<(), EngineError> 
     })
 }
 
+/// Whether every byte of a range may be written, as far as the list of mappings tells.
+pub(super) fn is_writable(address: u64, bytes: u64) -> bool {
+    let Ok(list) = std::fs::read_to_string("/proc/self/maps") else {
+        return false;
+    };
+    covers(list.lines(), address, address.saturating_add(bytes))
+}
+
+/// Whether writable mappings follow each other from `next` to `end`; the kernel lists them in order.
+fn covers<'a>(lines: impl Iterator<Item = &'a str>, mut next: u64, end: u64) -> bool {
+    for line in lines {
+        let mut words = line.split_ascii_whitespace();
+        let range = words.next().and_then(|range| range.split_once('-'));
+        let number = |text: &str| u64::from_str_radix(text, 16).ok();
+        let bounds = range.and_then(|(from, to)| Some((number(from)?, number(to)?)));
+        let writable = words.next().is_some_and(|rights| rights.starts_with("rw"));
+        if let Some((from, to)) = bounds
+            && (from..to).contains(&next)
+        {
+            if !writable {
+                return false;
+            }
+            next = to;
+        }
+        if next >= end {
+            return true;
+        }
+    }
+    false
+}
+
 fn is_mapped(address: u64, bytes: u64) -> bool {
     let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE);
     let page = page
@@ -35,6 +66,26 @@ fn is_mapped(address: u64, bytes: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_writable_mappings_without_a_gap_are_writable() {
+        let list = "1000-2000 rw-p 0 00:00 0\n2000-3000 rw-s 0 00:00 0 /x\n3000-4000 r--p 0 00:00 0\n5000-6000 rw-p";
+        for (from, to, expected) in [
+            (0x1000, 0x3000, true),
+            (0x1fff, 0x2001, true),
+            (0x2fff, 0x3001, false),
+            (0x0fff, 0x1001, false),
+            (0x5000, 0x6001, false),
+        ] {
+            assert_eq!(covers(list.lines(), from, to), expected, "{from:x}-{to:x}");
+        }
+        let bytes = vec![0u8; 100_000];
+        assert!(is_writable(bytes.as_ptr() as u64, 100_000));
+        assert!(!is_writable(
+            covers as fn(std::str::Lines<'static>, u64, u64) -> bool as usize as u64,
+            1
+        ));
+    }
 
     #[test]
     fn memory_of_this_process_is_told_from_the_rest() {

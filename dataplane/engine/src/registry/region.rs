@@ -1,7 +1,8 @@
 //! One registered buffer and the rights to use it.
 //! Invariant: while a [`RegionUse`] lives, `unregister` of its buffer does not return success.
 
-use super::Location;
+use super::{Location, mapped};
+use perigee_memory::Segment;
 use perigee_rails::Registration;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
@@ -19,6 +20,9 @@ pub(crate) struct Region {
     changed: Condvar,
     registration: OnceLock<Arc<Registration>>,
     on_device: bool,
+    /// The segment that it is the whole of, if it can be handed to peers on this host.
+    segment: Option<Arc<Segment>>,
+    writable: OnceLock<bool>,
 }
 
 impl Region {
@@ -33,7 +37,30 @@ impl Region {
             changed: Condvar::new(),
             registration: OnceLock::new(),
             on_device: false,
+            segment: None,
+            writable: OnceLock::new(),
         }
+    }
+
+    /// A buffer that is the whole of a segment.
+    pub(crate) fn of_segment(segment: Arc<Segment>, location: Location) -> Self {
+        let (address, bytes) = (segment.base() as u64, segment.len() as u64);
+        Self {
+            segment: Some(segment),
+            ..Self::new(address, bytes, location)
+        }
+    }
+
+    /// The segment that it is the whole of.
+    pub(crate) fn segment(&self) -> Option<&Arc<Segment>> {
+        self.segment.as_ref()
+    }
+
+    /// Whether the CPU may read it, and write it if `written`, without a fault.
+    pub(crate) fn is_touchable(&self, written: bool) -> bool {
+        let mapped = || mapped::is_writable(self.address, self.bytes);
+        let writable = || self.segment.is_some() || *self.writable.get_or_init(mapped);
+        !self.on_device && (!written || writable())
     }
 
     /// The same buffer, whose bytes must be staged if `on_device`.

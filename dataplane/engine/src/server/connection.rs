@@ -117,7 +117,7 @@ impl<S: Stream> Conversation<'_, S> {
         self.seat
             .uses(verdicts.iter().flatten().map(Ground::region));
         let refused = verdicts.iter().filter(|verdict| verdict.is_err()).count();
-        self.host.counters.served(&request.pieces, refused);
+        self.seat.counters.served(&request.pieces, refused);
         match request.direction {
             Direction::Read => self.serve_read(number, request, &mut verdicts).await,
             Direction::Write => self.serve_write(number, request, &mut verdicts).await,

@@ -1,11 +1,13 @@
 //! One shard of a server: its listener, its connections, and which buffers each of them uses.
 
 use super::{Host, Speech, connection, upstream};
+use crate::counters::Counters;
 use crate::limits::SERVER_CONNECTIONS_MAX;
 use crate::registry::Region;
 use perigee_shard::{Environment, Listener, Stream};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +30,8 @@ pub(crate) struct ServerState<E: Environment> {
 /// One connection and the buffers that its present request uses.
 pub(super) struct Seat<S> {
     pub(super) stream: S,
+    /// Counts of the NIC that it came through.
+    pub(super) counters: Arc<Counters>,
     regions: RefCell<Vec<Arc<Region>>>,
 }
 
@@ -116,8 +120,11 @@ impl<E: Environment> ServerState<E> {
 
     fn adopt(self: &Rc<Self>, stream: E::Stream) {
         let number = self.next.replace(self.next.get() + 1);
+        let own = stream.local_address();
+        let own = own.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |own| own.ip());
         let seat = Rc::new(Seat {
             stream,
+            counters: self.host.ledger.arriving_at(own),
             regions: RefCell::default(),
         });
         self.connections.borrow_mut().insert(number, seat.clone());

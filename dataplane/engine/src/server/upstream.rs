@@ -22,7 +22,7 @@ pub(super) async fn serve_connection<E: Environment>(
     while let Some(header) = receive_header(environment, &seat.stream).await? {
         let used = host.registry.use_range(header.address, header.bytes);
         seat.uses(used.iter().map(|used| used.region()));
-        host.counters.served_upstream(header.bytes, used.is_some());
+        seat.counters.served_upstream(header.bytes, used.is_some());
         match (&used, header.opcode) {
             (Some(_), Opcode::Read) => serve_read(environment, seat, host, &header).await?,
             (Some(_), Opcode::Write) => serve_write(environment, seat, host, &header).await?,

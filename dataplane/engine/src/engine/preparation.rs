@@ -1,0 +1,310 @@
+//! From what a caller asks to a batch that is ready to go: its deadline, its peer, its route, its slices.
+//! Invariant: a batch takes the nearest route that reaches all of it, or exactly the one that was asked for.
+
+use super::Inner;
+use crate::batch::{AtEnd, Batch};
+use crate::client::Terms;
+use crate::device::Stage;
+use crate::error::EngineError;
+use crate::limits::{CALLER_READ_BYTES_MAX, DEADLINE_MAX, SLOWEST_PER_BYTE_NS};
+use crate::observer::Route;
+use crate::options::Protocols;
+use crate::plan::Plan;
+use crate::registry::RegionUse;
+use crate::request::{Direction, Request, SubmitOptions};
+use crate::shared_memory::Crossing;
+use crate::slice::{Piece, Slice};
+use crate::tally::Tally;
+use crate::target::{Dialect, Target};
+use perigee_rails::RailRequest;
+use perigee_shard::monotonic;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A batch that is ready to go.
+pub(super) struct Flight {
+    pub(super) target: Arc<Target>,
+    pub(super) batch: Arc<Batch>,
+    pub(super) slices: Vec<(Direction, Vec<Piece>)>,
+    pub(super) terms: Terms,
+    /// The way through memory of this host, if it reaches all.
+    pub(super) crossing: Option<Arc<Crossing>>,
+    /// What the rails were asked to do, if they go first.
+    pub(super) rails: Option<Vec<RailRequest>>,
+}
+
+impl Flight {
+    /// Whether the calling thread moves it best. Large reads go to the shards: several connections filled by the ring are
+    /// faster and steadier than one that is drained piece by piece.
+    pub(super) fn suits_the_caller(&self) -> bool {
+        let reads = self
+            .slices
+            .iter()
+            .filter(|(direction, _)| *direction == Direction::Read);
+        let bytes: u64 = reads
+            .flat_map(|(_, pieces)| pieces)
+            .map(|piece| piece.bytes)
+            .sum();
+        let own = matches!(self.target.dialect, Dialect::Own { .. });
+        self.rails.is_none() && own && bytes <= CALLER_READ_BYTES_MAX
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        let pieces = self.slices.iter().flat_map(|(_, pieces)| pieces);
+        pieces.map(|piece| piece.bytes).sum()
+    }
+
+    pub(super) fn into_slices(self) -> impl Iterator<Item = Slice> {
+        let batch = self.batch;
+        let slices = self.slices.into_iter();
+        slices.map(move |(direction, pieces)| Slice::new(direction, pieces, batch.clone()))
+    }
+}
+
+impl Inner {
+    fn wish(&self, options: &SubmitOptions) -> Result<Wish, EngineError> {
+        let only_memory = Protocols {
+            shm: true,
+            ..Protocols::default()
+        };
+        match options.hint.as_deref() {
+            None | Some("") if Protocols::parse(&self.options.protocol)? == only_memory => {
+                Ok(Wish::Shm)
+            }
+            None | Some("") => Ok(Wish::Nearest),
+            Some("tcp") => Ok(Wish::Tcp),
+            Some("rdma") => Ok(Wish::Rdma),
+            Some("shm") => Ok(Wish::Shm),
+            Some(other) => Err(EngineError::Unsupported(format!(
+                "there is no route {other:?}; write tcp, rdma or shm, or leave the hint out"
+            ))),
+        }
+    }
+
+    pub(super) fn prepare(
+        &self,
+        segment: &str,
+        requests: &[Request],
+        options: &SubmitOptions,
+        notifies_itself: bool,
+    ) -> Result<Flight, EngineError> {
+        let wish = self.wish(options)?;
+        let terms = self.terms(requests, options);
+        let mut plan = Plan::new(requests)?;
+        let target = self.segments.open(segment, due(terms), requests)?;
+        let crossing = wish
+            .allows(Wish::Shm)
+            .then(|| self.crossing(&target, &plan, wish, terms));
+        let crossing = crossing.flatten();
+        let rails = (crossing.is_none() && wish.allows(Wish::Rdma))
+            .then(|| self.rail_requests(&target, &plan.slices))
+            .flatten();
+        let route = match (&crossing, &rails) {
+            (Some(_), _) => Route::SharedMemory,
+            (None, Some(_)) => Route::Rdma,
+            (None, None) => Route::Tcp,
+        };
+        wish.check(route, segment)?;
+        let stages = match rails {
+            Some(_) => Vec::new(),
+            None => self.stage(requests, &mut plan)?,
+        };
+        let at_end = self.at_end(route, &target, requests, options, notifies_itself);
+        let uses = self.local_uses(requests);
+        let pieces = plan.pieces.into_iter();
+        let batch = Arc::new(Batch::new(pieces, uses, stages, Some(at_end)));
+        Ok(Flight {
+            target,
+            batch,
+            slices: plan.slices,
+            terms,
+            crossing,
+            rails,
+        })
+    }
+
+    /// When a batch must be over.
+    fn terms(&self, requests: &[Request], options: &SubmitOptions) -> Terms {
+        let bytes = requests
+            .iter()
+            .fold(0u64, |sum, request| sum.saturating_add(request.bytes));
+        let given = options.deadline.unwrap_or(self.options.deadline);
+        let for_bytes = Duration::from_nanos(bytes.saturating_mul(SLOWEST_PER_BYTE_NS));
+        let length = given.saturating_add(for_bytes).min(DEADLINE_MAX);
+        Terms {
+            due: monotonic() + length,
+            length,
+            with_checksum: self.options.with_checksum,
+        }
+    }
+
+    /// What follows the last byte of a batch.
+    fn at_end(
+        &self,
+        route: Route,
+        target: &Arc<Target>,
+        requests: &[Request],
+        options: &SubmitOptions,
+        notifies_itself: bool,
+    ) -> AtEnd {
+        let counters = match route {
+            Route::SharedMemory => Some(self.ledger.copies()),
+            Route::Tcp => Some(target.counters.clone()),
+            Route::Rdma => None,
+        };
+        let tally = Tally::begin(counters, &self.options.observer, route, target, requests);
+        let notify = options.notify.clone().filter(|_| notifies_itself);
+        let (segments, herald, peer) = (self.segments.clone(), self.herald.clone(), target.clone());
+        Box::new(move |batch| {
+            tally.end(batch);
+            match (batch.outcome(), notify) {
+                (Ok(()), Some(notify)) => herald.post(&peer.name, notify),
+                (Err(error), _) if error.is_peer_fault() => segments.forget(&peer),
+                _ => {}
+            }
+        })
+    }
+
+    /// The way through memory of this host, if it reaches all of a batch.
+    fn crossing(
+        &self,
+        target: &Arc<Target>,
+        plan: &Plan,
+        wish: Wish,
+        terms: Terms,
+    ) -> Option<Arc<Crossing>> {
+        let neighbour = target.neighbour.as_ref()?;
+        let slices = plan.slices.iter();
+        let pieces = slices.flat_map(|(way, pieces)| pieces.iter().map(move |piece| (*way, piece)));
+        let ranges = pieces.clone().map(|(_, piece)| (piece.remote, piece.bytes));
+        let joint = neighbour.reach(ranges, due(terms))?;
+        let is_touchable = |(way, piece): (Direction, &Piece)| {
+            let region = self.registry.region(piece.local, piece.bytes);
+            region.is_some_and(|region| region.is_touchable(way == Direction::Read))
+        };
+        Some(Arc::new(Crossing {
+            joint,
+            is_careful: !pieces.clone().all(is_touchable),
+            may_divert: wish != Wish::Shm,
+            fallback: self.fallback(target, terms),
+        }))
+    }
+
+    /// The batch as the rails take it, if they reach all of it.
+    fn rail_requests(
+        &self,
+        target: &Target,
+        slices: &[(Direction, Vec<Piece>)],
+    ) -> Option<Vec<RailRequest>> {
+        let remote = target
+            .rails
+            .as_ref()
+            .filter(|remote| remote.peer().is_open())?;
+        let mut requests = Vec::new();
+        for (direction, piece) in slices
+            .iter()
+            .flat_map(|(d, pieces)| pieces.iter().map(move |p| (*d, p)))
+        {
+            let region = self.registry.region(piece.local, piece.bytes)?;
+            let local = region.registration()?.clone();
+            let keys = remote.keys(piece.remote, piece.bytes).or_else(|| {
+                self.segments.refresh_keys(target);
+                remote.keys(piece.remote, piece.bytes)
+            });
+            requests.push(RailRequest {
+                direction: match direction {
+                    Direction::Read => perigee_rails::Direction::Read,
+                    Direction::Write => perigee_rails::Direction::Write,
+                },
+                local,
+                local_address: piece.local,
+                keys: keys?,
+                remote_address: piece.remote,
+                bytes: piece.bytes,
+                tag: requests.len() as u64,
+            });
+        }
+        (!requests.is_empty()).then_some(requests)
+    }
+
+    /// Gives local device memory host memory to go through, and plans the batch with that.
+    fn stage(&self, requests: &[Request], plan: &mut Plan) -> Result<Vec<Stage>, EngineError> {
+        let mut stages = Vec::new();
+        let Some(devices) = &self.devices else {
+            return Ok(stages);
+        };
+        let mut staged = requests.to_vec();
+        for request in staged.iter_mut().filter(|request| request.bytes > 0) {
+            if !devices.0.holds(request.local) {
+                continue;
+            }
+            let stage =
+                Stage::new(devices, request.local, request.bytes).map_err(EngineError::Memory)?;
+            if request.direction == Direction::Write {
+                stage.load().map_err(EngineError::Memory)?;
+            }
+            request.local = stage.host() as u64;
+            stages.push(stage);
+        }
+        if !stages.is_empty() {
+            *plan = Plan::new(&staged)?;
+        }
+        Ok(stages)
+    }
+
+    /// Keeps registered local buffers from being unregistered under the batch.
+    fn local_uses(&self, requests: &[Request]) -> Vec<Arc<RegionUse>> {
+        let mut uses: Vec<Arc<RegionUse>> = Vec::new();
+        for request in requests.iter().filter(|request| request.bytes > 0) {
+            let covers = |used: &Arc<RegionUse>| {
+                let region = used.region();
+                region.address() <= request.local && request.local < region.end()
+            };
+            if !uses.last().is_some_and(covers) {
+                uses.extend(
+                    self.registry
+                        .use_range(request.local, request.bytes)
+                        .map(Arc::new),
+                );
+            }
+        }
+        uses
+    }
+}
+
+/// The route that a hint asks for; one that does not exist is an error rather than a surprise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    Nearest,
+    Tcp,
+    Rdma,
+    Shm,
+}
+
+impl Wish {
+    /// Whether a route may be tried.
+    fn allows(self, route: Wish) -> bool {
+        self == Wish::Nearest || self == route
+    }
+
+    /// Refuses another route than was asked for.
+    fn check(self, route: Route, segment: &str) -> Result<(), EngineError> {
+        let reason = match self {
+            Wish::Rdma if route != Route::Rdma => {
+                "over RDMA; register the local memory, or leave the hint out"
+            }
+            Wish::Shm if route != Route::SharedMemory => {
+                "through shared memory: that takes managed buffers or segments of a process of the same user on this host, and \
+                 PERIGEE_SHARED_MEMORY must not be 0; use those, or leave the hint out"
+            }
+            _ => return Ok(()),
+        };
+        Err(EngineError::Unsupported(format!(
+            "not all of the batch can go to {segment} {reason}"
+        )))
+    }
+}
+
+fn due(terms: Terms) -> Instant {
+    Instant::now() + terms.due.saturating_sub(monotonic())
+}

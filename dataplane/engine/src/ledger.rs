@@ -1,0 +1,82 @@
+//! Counts by route and NIC: a row comes into being when something first goes that way.
+//! Invariant: a route and NIC have one row as long as the engine lives.
+
+use crate::counters::Counters;
+use crate::observer::Route;
+use crate::report::RailReport;
+use perigee_activity::{device_of, device_towards};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// What stands for the NIC where there is none.
+const MEMORY: &str = "memory";
+/// What stands for the NIC where it cannot be told.
+const UNKNOWN: &str = "unknown";
+
+/// The rows of an engine.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    rows: RwLock<BTreeMap<(Route, String), Arc<Counters>>>,
+}
+
+impl Ledger {
+    /// The row of sockets to a peer.
+    pub(crate) fn towards(&self, peer: SocketAddr) -> Arc<Counters> {
+        self.row(Route::Tcp, &device_towards(peer))
+    }
+
+    /// The row of sockets of peers that have come to one of our addresses.
+    pub(crate) fn arriving_at(&self, own: IpAddr) -> Arc<Counters> {
+        self.row(Route::Tcp, &device_of(own.to_canonical()))
+    }
+
+    /// The row of copies through shared memory.
+    pub(crate) fn copies(&self) -> Arc<Counters> {
+        self.row(Route::SharedMemory, MEMORY)
+    }
+
+    /// One report per row.
+    pub(crate) fn reports(&self) -> Vec<RailReport> {
+        let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
+        let report = |((route, name), counters): (&(Route, String), &Arc<Counters>)| {
+            RailReport::of(name, *route, counters)
+        };
+        rows.iter().map(report).collect()
+    }
+
+    fn row(&self, route: Route, device: &str) -> Arc<Counters> {
+        let name = if device.is_empty() { UNKNOWN } else { device };
+        let key = (route, name.to_owned());
+        let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(row) = rows.get(&key) {
+            return row.clone();
+        }
+        drop(rows);
+        let mut rows = self.rows.write().unwrap_or_else(PoisonError::into_inner);
+        rows.entry(key).or_default().clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_nic_has_one_row_whoever_asks() {
+        let ledger = Ledger::default();
+        let there = ledger.towards("127.0.0.1:9".parse().unwrap());
+        let here = ledger.arriving_at("127.0.0.2".parse().unwrap());
+        assert!(
+            !Arc::ptr_eq(&there, &here),
+            "127.0.0.2 is no interface's address"
+        );
+        assert!(Arc::ptr_eq(
+            &there,
+            &ledger.arriving_at("127.0.0.1".parse().unwrap())
+        ));
+        ledger.copies();
+        let names: Vec<String> = ledger.reports().into_iter().map(|row| row.name).collect();
+        assert_eq!(names, ["memory", "lo", "unknown"]);
+    }
+}

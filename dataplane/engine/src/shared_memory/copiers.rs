@@ -1,0 +1,97 @@
+//! Threads that copy for batches nobody waits for. Started with the first one.
+//! Invariant: after [`Copiers::close`] none of them touches memory of a batch.
+
+use super::Crossing;
+use crate::limits::{COPIER_QUEUE_MAX, COPIERS_MAX};
+use crate::slice::Slice;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+/// A slice and its way.
+type Job = (Arc<Crossing>, Slice);
+
+/// The threads and their queue.
+#[derive(Debug, Default)]
+pub(crate) struct Copiers {
+    state: Mutex<State>,
+    closing: Arc<AtomicBool>,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Unused,
+    Running(SyncSender<Job>, Vec<JoinHandle<()>>),
+    Closed,
+}
+
+impl Copiers {
+    /// Queues slices. What finds no room in the queue is copied by the calling thread.
+    pub(crate) fn submit(&self, crossing: &Arc<Crossing>, slices: impl Iterator<Item = Slice>) {
+        let Some(queue) = self.queue() else {
+            // Closed: a slice that is dropped fails.
+            return slices.for_each(drop);
+        };
+        for slice in slices {
+            match queue.try_send((crossing.clone(), slice)) {
+                Ok(()) | Err(TrySendError::Disconnected(_)) => {}
+                Err(TrySendError::Full((crossing, slice))) => crossing.run(slice),
+            }
+        }
+    }
+
+    /// Drops what is queued, which fails it, and waits for the copies under way.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+        let state = std::mem::replace(
+            &mut *self.state.lock().unwrap_or_else(PoisonError::into_inner),
+            State::Closed,
+        );
+        if let State::Running(queue, threads) = state {
+            drop(queue);
+            for thread in threads {
+                let _ = thread.join();
+            }
+        }
+    }
+
+    fn queue(&self) -> Option<SyncSender<Job>> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*state, State::Unused) {
+            *state = self.start();
+        }
+        match &*state {
+            State::Running(queue, _) => Some(queue.clone()),
+            State::Unused | State::Closed => None,
+        }
+    }
+
+    fn start(&self) -> State {
+        let (send, receive) = sync_channel(COPIER_QUEUE_MAX);
+        let receive = Arc::new(Mutex::new(receive));
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = (0..cores.clamp(1, COPIERS_MAX)).filter_map(|_| {
+            let (jobs, closing) = (receive.clone(), self.closing.clone());
+            let builder = std::thread::Builder::new().name("perigee-copier".to_owned());
+            builder.spawn(move || work(&jobs, &closing)).ok()
+        });
+        let threads: Vec<JoinHandle<()>> = threads.collect();
+        if threads.is_empty() {
+            tracing::warn!("No thread for copies is to be had");
+            return State::Unused;
+        }
+        State::Running(send, threads)
+    }
+}
+
+fn work(jobs: &Mutex<Receiver<Job>>, closing: &AtomicBool) {
+    loop {
+        let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok((crossing, slice)) = next else { return };
+        if !closing.load(Ordering::Acquire) {
+            crossing.run(slice);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Slices of one batch that go through shared memory; what the owner has taken back meanwhile goes another way.
+//! Invariant: a slice is reported as moved only if its owner was alive after the last byte was in place.
+
+use super::Joint;
+use crate::error::EngineError;
+use crate::fallback::Fallback;
+use crate::request::Direction;
+use crate::slice::{Piece, Slice};
+use nix::errno::Errno;
+use perigee_memory::checksum::crc32c_raw;
+use perigee_memory::copy::copy_streaming;
+use perigee_shard::monotonic;
+use std::sync::Arc;
+
+/// The way of a batch.
+#[derive(Debug)]
+pub(crate) struct Crossing {
+    pub(crate) joint: Arc<Joint>,
+    /// Local memory that nobody has registered: the kernel copies, for it notices what is not there.
+    pub(crate) is_careful: bool,
+    /// Whether another route may take over.
+    pub(crate) may_divert: bool,
+    pub(crate) fallback: Fallback,
+}
+
+/// Why a slice was not copied.
+enum Trouble {
+    /// The owner has gone or has taken its memory back.
+    Lost,
+    /// The caller's memory is not there.
+    Local,
+    /// Other bytes arrived than were sent.
+    Damaged,
+}
+
+impl Crossing {
+    /// Copies a slice, which then reports to its batch.
+    pub(crate) fn run(&self, slice: Slice) {
+        let terms = self.fallback.terms;
+        if slice.batch().is_canceled() {
+            return slice.fail(&EngineError::Canceled);
+        }
+        let peer = || self.fallback.target.name.to_string();
+        if monotonic() >= terms.due {
+            let deadline = terms.length;
+            return slice.fail(&EngineError::Deadline {
+                peer: peer(),
+                deadline,
+            });
+        }
+        match self.copy(&slice) {
+            Ok(()) => slice.complete(),
+            Err(Trouble::Local) => slice.fail(&EngineError::LocalMemory),
+            Err(Trouble::Damaged) => slice.fail(&EngineError::Damaged { peer: peer() }),
+            Err(Trouble::Lost) if self.may_divert => self.fallback.divert(slice),
+            Err(Trouble::Lost) => slice.fail(&EngineError::Broken {
+                peer: peer(),
+                reason: "it has taken its shared memory back".to_owned(),
+            }),
+        }
+    }
+
+    fn copy(&self, slice: &Slice) -> Result<(), Trouble> {
+        let alive = || self.joint.is_alive().then_some(()).ok_or(Trouble::Lost);
+        alive()?;
+        let _pass = self.joint.enter().ok_or(Trouble::Lost)?;
+        for piece in &slice.pieces {
+            self.copy_piece(slice.direction, piece)?;
+        }
+        alive()
+    }
+
+    fn copy_piece(&self, direction: Direction, piece: &Piece) -> Result<(), Trouble> {
+        let remote = self
+            .joint
+            .range(piece.remote, piece.bytes)
+            .ok_or(Trouble::Lost)?;
+        let (local, bytes) = (piece.local as *mut u8, piece.bytes as usize);
+        let (target, source) = match direction {
+            Direction::Write => (remote, local),
+            Direction::Read => (local, remote),
+        };
+        if self.is_careful {
+            copy_checked(target, source, bytes)?;
+        } else {
+            // SAFETY: the remote range was checked against its mapping; the local one is registered, and whoever submitted
+            // the batch keeps it and writes it nowhere else until the batch is over.
+            unsafe { copy_streaming(target, source, bytes) };
+        }
+        let is_checked = self.fallback.terms.with_checksum;
+        // SAFETY: both ranges were readable a moment ago, and are kept as said above.
+        if is_checked && unsafe { crc32c_raw(target, bytes) != crc32c_raw(source, bytes) } {
+            return Err(Trouble::Damaged);
+        }
+        Ok(())
+    }
+}
+
+/// Copies by the kernel, which answers with an error where a copy of our own would fault.
+fn copy_checked(target: *mut u8, source: *const u8, bytes: usize) -> Result<(), Trouble> {
+    let range = |base: *mut u8| libc::iovec {
+        iov_base: base.cast(),
+        iov_len: bytes,
+    };
+    let (from, into) = (range(source.cast_mut()), range(target));
+    // SAFETY: both lists live across the call, and the kernel refuses ranges that are not such memory of this process.
+    let moved = unsafe { libc::process_vm_writev(libc::getpid(), &from, 1, &into, 1, 0) };
+    match usize::try_from(moved) {
+        Ok(moved) if moved == bytes => Ok(()),
+        Err(_) if Errno::last() != Errno::EFAULT => Err(Trouble::Lost),
+        _ => Err(Trouble::Local),
+    }
+}
