@@ -11,7 +11,7 @@ readonly NEXTEST_VERSION=0.9.143
 readonly DENY_VERSION=0.20.2
 readonly PURPOSE=${1:-}
 # Packages that start a service of their own, as package:service.
-readonly SERVICES="memcached:memcached etcd-server:etcd redis-server:redis-server"
+readonly SERVICES="memcached:memcached etcd-server:etcd redis-server:redis-server prometheus:prometheus"
 
 fail() {
     printf 'setup: %s\n' "$@" >&2
@@ -39,6 +39,13 @@ missing_packages() {
         *)
             command -v etcd >/dev/null || echo etcd-server
             command -v redis-server >/dev/null || echo redis-server
+            # The agent's page is tested in a browser, rules and dashboards by Prometheus, what stays attached by bpftool.
+            for pair in chromium:chromium chromedriver:chromium-driver prometheus:prometheus promtool:prometheus; do
+                command -v "${pair%%:*}" >/dev/null || echo "${pair##*:}"
+            done
+            PATH="$PATH:/usr/sbin:/sbin" command -v bpftool >/dev/null || echo bpftool
+            command -v capsh >/dev/null || echo libcap2-bin
+            PATH="$PATH:/usr/sbin:/sbin" command -v setpriv >/dev/null || echo util-linux
             # Mooncake itself, which the engine's tests talk to, is linked against these.
             for pair in libibverbs.so.1:libibverbs1 librdmacm.so.1:librdmacm1 libnuma.so.1:libnuma1 liburing.so.2:liburing2 \
                 libcurl.so.4:libcurl4; do

@@ -15,19 +15,25 @@ use std::sync::Arc;
 
 const PAGE: &str = include_str!("web/page.html");
 const STYLE: &str = include_str!("web/page.css");
-const SCRIPT: &str = include_str!("web/page.js");
+/// The page's script and the modules it imports.
+const SCRIPTS: [(&str, &str); 3] = [
+    ("/page.js", include_str!("web/page.js")),
+    ("/charts.js", include_str!("web/charts.js")),
+    ("/numbers.js", include_str!("web/numbers.js")),
+];
 /// The page loads nothing from elsewhere, and a browser is told to see to it.
 const POLICY: &str =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:";
 
 pub(crate) fn router(board: Arc<Board>) -> Router {
-    Router::new()
+    let mut router = Router::new();
+    for (path, script) in SCRIPTS {
+        let kind = "text/javascript; charset=utf-8";
+        router = router.route(path, get(move || file(kind, script)));
+    }
+    router
         .route("/", get(|| file("text/html; charset=utf-8", PAGE)))
         .route("/page.css", get(|| file("text/css; charset=utf-8", STYLE)))
-        .route(
-            "/page.js",
-            get(|| file("text/javascript; charset=utf-8", SCRIPT)),
-        )
         .route("/metrics", get(metrics))
         .route("/snapshot.json", get(snapshot))
         .route("/explain", get(explain))

@@ -1,0 +1,88 @@
+// Numbers out of two snapshots, and how they are written. Pure: nothing here knows the page.
+
+export function bytes(value) {
+  if (value === null || !Number.isFinite(value)) return "-";
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let unit = 0;
+  while (value >= 999.5 && unit < units.length - 1) { value /= 1000; unit += 1; }
+  return `${value >= 100 || unit === 0 ? value.toFixed(0) : value.toPrecision(3)} ${units[unit]}`;
+}
+
+export function time(ns) {
+  if (ns === null || !Number.isFinite(ns)) return "-";
+  for (const [unit, size] of [["s", 1e9], ["ms", 1e6], ["us", 1e3]]) if (ns >= size) return `${(ns / size).toPrecision(3)} ${unit}`;
+  return `${ns.toFixed(0)} ns`;
+}
+
+export function percent(share) {
+  const value = 100 * share;
+  if (value > 0 && value < 0.01) return "< 0.01 %";
+  return `${value.toFixed(value < 1 ? 2 : value < 10 ? 1 : 0)} %`;
+}
+
+export const plural = (count, one, many) => `${count} ${count === 1 ? one : many}`;
+
+const key = (item, names) => names.map((name) => item[name]).join("\u0000");
+
+// Pairs each series of the newer snapshot with the same one of the older.
+export function pairs(newer, older, list, names) {
+  const before = new Map((older?.[list] ?? []).map((item) => [key(item, names), item]));
+  return (newer[list] ?? []).map((item) => [item, before.get(key(item, names))]);
+}
+
+export const secondsBetween = (newer, older) => (newer.monotonic_ns - older.monotonic_ns) / 1e9;
+
+export function difference(now, before) {
+  const counts = now.buckets.map((count, index) => count - (before?.buckets[index] ?? 0));
+  return { count: now.count - (before?.count ?? 0), sum_ns: now.sum_ns - (before?.sum_ns ?? 0), buckets: counts };
+}
+
+function merge(distributions) {
+  const sum = { count: 0, sum_ns: 0, buckets: [] };
+  for (const one of distributions) {
+    sum.count += one.count;
+    sum.sum_ns += one.sum_ns;
+    one.buckets.forEach((count, index) => { sum.buckets[index] = (sum.buckets[index] ?? 0) + count; });
+  }
+  return sum;
+}
+
+// Upper border of the bucket in which the quantile lies.
+export function quantile(distribution, share) {
+  const total = distribution.buckets.reduce((sum, count) => sum + count, 0);
+  if (total === 0) return null;
+  let seen = 0;
+  for (let index = 0; index < distribution.buckets.length; index += 1) {
+    seen += distribution.buckets[index];
+    if (seen >= share * total) return 2 ** (index + 1);
+  }
+  return null;
+}
+
+// Latency of what the data plane moved between two snapshots, over one device or (null) over all.
+export function flowLatency(newer, older, device) {
+  const flows = pairs(newer, older, "flows", ["device", "route", "direction", "program", "shard"]);
+  const own = flows.filter(([flow]) => device === null || flow.device === device);
+  return merge(own.map(([flow, before]) => difference(flow.latency, before?.latency)));
+}
+
+export const nicName = (nic) => `${nic.device}/${nic.port}`;
+
+// Rates of every NIC, snapshot by snapshot: name -> [{ at, receive, transmit, lost }].
+export function nicRates(history) {
+  const rates = new Map();
+  for (let index = 1; index < history.length; index += 1) {
+    const [newer, older] = [history[index], history[index - 1]];
+    const length = secondsBetween(newer, older);
+    for (const [nic, before] of pairs(newer, older, "nics", ["device", "port"])) {
+      if (!before || length <= 0) continue;
+      const grown = (field) => Math.max(0, nic[field] - before[field]);
+      const name = nicName(nic);
+      if (!rates.has(name)) rates.set(name, []);
+      rates.get(name).push({
+        at: index, receive: grown("receive_bytes") / length, transmit: grown("transmit_bytes") / length, lost: grown("errors") + grown("drops"),
+      });
+    }
+  }
+  return rates;
+}
