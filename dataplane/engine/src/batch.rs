@@ -168,6 +168,19 @@ impl Batch {
         self.lock().first_error.clone().map_or(Ok(()), Err)
     }
 
+    /// Whether all of it failed without a byte moved because the peer is not where it was, or not who it was. Meant for
+    /// batches that are over.
+    pub(crate) fn is_worth_a_second_try(&self) -> bool {
+        let unmoved = |progress: &Progress| progress.moved.load(Ordering::Relaxed) == 0;
+        let elsewhere = |error: &EngineError| {
+            matches!(
+                error,
+                EngineError::Unreachable { .. } | EngineError::Restarted { .. }
+            )
+        };
+        self.outcome().is_err_and(|error| elsewhere(&error)) && self.requests.iter().all(unmoved)
+    }
+
     /// Waits for the end, at most `limit`; true if it was reached. `watch` is called now and then meanwhile.
     pub(crate) fn wait(&self, limit: Duration, watch: impl Fn()) -> bool {
         let mut patience = Patience::new(SPIN.min(limit));

@@ -2,6 +2,7 @@
 //! Invariant: a cell only grows.
 
 use crate::request::Direction;
+use crate::slice::Piece;
 use crate::wire::WirePiece;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -44,16 +45,21 @@ impl Counters {
     }
 
     /// An operation of this side is over.
-    pub(crate) fn ended(&self, direction: Direction, bytes: u64, failed: bool) {
+    pub(crate) fn ended(&self, failed: bool) {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
-        self.operations.fetch_add(1, Ordering::Relaxed);
         if failed {
             self.errors.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// A piece of an operation of this side is in place.
+    pub(crate) fn landed(&self, direction: Direction, piece: &Piece) {
         let cell = match direction {
             Direction::Read => &self.bytes_read,
             Direction::Write => &self.bytes_written,
         };
-        cell.fetch_add(bytes, Ordering::Relaxed);
+        cell.fetch_add(piece.bytes, Ordering::Relaxed);
+        self.operations
+            .fetch_add(u64::from(piece.is_first), Ordering::Relaxed);
     }
 }

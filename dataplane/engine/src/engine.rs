@@ -24,6 +24,7 @@ use crate::segments::Segments;
 use crate::server::{Host, Server, Speech};
 use crate::shards::{Shards, ShardsOptions};
 use crate::shared_memory::{Copiers, Lobby};
+use crate::ways;
 use perigee_discovery::{
     BoundServer, Directory, DiscoveryError, Extra, HandshakeClient, HandshakeServer, RpcMeta,
     SegmentDocument,
@@ -113,7 +114,11 @@ impl TransferEngine {
         };
         let ports = [Some(&server), upstream.as_ref()]
             .map(|server| server.map_or(0, |server| server.address().port()));
-        let document = describe(&segment, &name, identity, ports, lobby.as_ref());
+        let mut document = describe(&segment, &name, identity, ports);
+        if let Some(extra) = &mut document.perigee {
+            ways::announce(&options.devices, ports[0], extra);
+            lobby.iter().for_each(|lobby| lobby.describe(extra));
+        }
         let probes = HandshakeClient::new(&options.discovery);
         let rdma = Rdma::start(&options, &segment, &directory, &probes)?;
         let inbox = Arc::new(Inbox::default());
@@ -157,6 +162,7 @@ impl TransferEngine {
             }),
         };
         engine.inner.introduce(&name)?;
+        engine.inner.shards.tend(&engine.inner.segments);
         Ok(engine)
     }
 
@@ -349,7 +355,6 @@ fn describe(
     name: &LocalName,
     life: Identity,
     [data_port, upstream_port]: [u16; 2],
-    lobby: Option<&Lobby>,
 ) -> SegmentDocument {
     let mut document = SegmentDocument::new(segment, "tcp");
     document.tcp_data_host = name.host.clone();
@@ -357,7 +362,6 @@ fn describe(
     document.tcp_proto_version = 2;
     let mut extra = Extra::new(&life.to_string());
     extra.data_endpoint = name.with_port(data_port);
-    lobby.iter().for_each(|lobby| lobby.describe(&mut extra));
     document.perigee = Some(extra);
     document
 }

@@ -17,6 +17,7 @@ mod herald;
 mod inbox;
 mod ledger;
 mod limits;
+mod lives;
 mod local_name;
 mod observer;
 mod options;
@@ -33,6 +34,7 @@ mod slice;
 mod tally;
 mod target;
 mod upstream;
+mod ways;
 mod wire;
 
 pub use device::{DeviceMemory, GivenDevices};

@@ -27,7 +27,7 @@ pub(crate) const COURIER_QUEUE_MAX: usize = 1024;
 pub(crate) const COURIERS: usize = 4;
 /// How often a peer is asked for new keys at most.
 pub(crate) const KEYS_REFRESH: Duration = Duration::from_millis(100);
-/// How often idle connections are looked at for peers that closed them.
+/// How often idle connections are looked at for peers that have closed them.
 pub(crate) const LINE_SWEEP: Duration = Duration::from_secs(5);
 /// Notifies of asynchronous batches that wait to be delivered.
 pub(crate) const HERALD_QUEUE_MAX: usize = 1024;
@@ -54,6 +54,8 @@ pub(crate) const CALLER_READ_BYTES_MAX: u64 = 128 << 10;
 pub(crate) const LINE_SLICES_MAX: usize = 8;
 /// Connections from one shard to one peer; four saturate memory bandwidth.
 pub(crate) const CONNECTIONS_PER_PEER: usize = 4;
+/// Addresses of one peer that connections are spread over.
+pub(crate) const WAYS_MAX: usize = 16;
 /// Idle connections of calling threads kept per peer.
 pub(crate) const IDLE_LINES_MAX: usize = 64;
 /// Longest wait for a data connection to be accepted and greeted.

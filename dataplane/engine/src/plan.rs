@@ -40,6 +40,7 @@ impl Plan {
                     local: request.local + done,
                     remote: request.remote + done,
                     bytes,
+                    is_first: done == 0,
                 });
                 done += bytes;
                 room -= bytes;

@@ -17,9 +17,9 @@ pub struct RailReport {
     pub bytes_written: u64,
     /// Payload bytes that others read from or wrote to this engine, where the route can tell.
     pub bytes_served: u64,
-    /// Requests of this engine that are over.
+    /// Requests of this engine whose first byte it carried; over RDMA, work requests.
     pub operations: u64,
-    /// Those of them that failed.
+    /// Requests of this engine that failed.
     pub errors: u64,
     /// Requests of others that were refused.
     pub refused: u64,

@@ -3,17 +3,20 @@
 
 use crate::error::EngineError;
 use crate::ledger::Ledger;
-use crate::limits::{LINE_SWEEP, PEERS_REMEMBERED_MAX};
+use crate::limits::LINE_SWEEP;
+use crate::lives::Lives;
 use crate::rdma::{Rdma, RemoteRails};
 use crate::request::Request;
 use crate::shared_memory::Neighbour;
 use crate::target::{Dialect, Target};
-use perigee_discovery::{Directory, SegmentDocument};
-use perigee_shard::monotonic;
+use crate::ways::{self, Way};
+use perigee_discovery::{Directory, SegmentDocument, resolve};
+use perigee_shard::{Environment, monotonic};
 use std::collections::HashMap;
-use std::net::{SocketAddr, ToSocketAddrs};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::time::Instant;
 
 /// All peers that were talked to.
 #[derive(Debug)]
@@ -21,9 +24,8 @@ pub(crate) struct Segments {
     directory: Directory,
     rdma: Option<Arc<Rdma>>,
     targets: RwLock<HashMap<String, Arc<Target>>>,
-    /// The life in which each peer was last met.
-    lives: Mutex<HashMap<String, u64>>,
-    swept: Mutex<Duration>,
+    lives: Mutex<Lives>,
+    closed: AtomicBool,
     ledger: Arc<Ledger>,
     /// Whether peers on this host may be reached through memory.
     shares_memory: bool,
@@ -39,7 +41,7 @@ impl Segments {
         Self {
             directory,
             rdma,
-            swept: Mutex::default(),
+            closed: AtomicBool::new(false),
             targets: RwLock::default(),
             lives: Mutex::default(),
             ledger,
@@ -54,7 +56,6 @@ impl Segments {
         due: Instant,
         requests: &[Request],
     ) -> Result<Arc<Target>, EngineError> {
-        self.sweep();
         let known = self
             .targets
             .read()
@@ -100,29 +101,36 @@ impl Segments {
         }
     }
 
-    /// Closes idle connections of peers that have gone, now and then.
-    fn sweep(&self) {
-        let now = monotonic();
-        let Ok(mut swept) = self.swept.try_lock() else {
-            return;
-        };
-        if now.saturating_sub(*swept) < LINE_SWEEP {
-            return;
+    /// Closes idle connections of peers that have gone, now and then, as long as there are segments.
+    pub(crate) async fn sweep<E: Environment>(segments: Weak<Self>, environment: E) {
+        loop {
+            environment.sleep(LINE_SWEEP).await;
+            let Some(segments) = segments.upgrade().filter(|all| !all.is_closed()) else {
+                return;
+            };
+            let targets = segments
+                .targets
+                .read()
+                .unwrap_or_else(PoisonError::into_inner);
+            targets.values().for_each(|target| target.sweep());
         }
-        *swept = now;
-        let targets = self.targets.read().unwrap_or_else(PoisonError::into_inner);
-        targets.values().for_each(|target| target.sweep());
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
     }
 
     /// Closes all idle connections.
     pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
         let mut targets = self.targets.write().unwrap_or_else(PoisonError::into_inner);
         targets.drain().for_each(|(_, target)| target.close());
     }
 
     fn find(&self, name: &str, due: Instant, requests: &[Request]) -> Result<Target, EngineError> {
         let asked_at = monotonic();
-        let document = self.directory.segment(name)?;
+        let left = due.saturating_duration_since(Instant::now());
+        let document = self.directory.segment_within(name, left)?;
         let own = document
             .perigee
             .as_ref()
@@ -131,9 +139,12 @@ impl Segments {
             let epoch =
                 u128::from_str_radix(&extra.epoch, 16).map_err(|_| unusable(name, "epoch"))?;
             let epoch = epoch as u64;
-            self.meet(name, epoch)?;
-            let address = resolve(name, &extra.data_endpoint)?;
-            let mut target = self.target(name, address, Dialect::Own { epoch });
+            self.meet(name, epoch, &document, requests)?;
+            let mut addresses = ways::announced(extra);
+            if addresses.is_empty() {
+                addresses.push(resolve_endpoint(name, &extra.data_endpoint, due)?);
+            }
+            let mut target = self.target(name, &addresses, Dialect::Own { epoch });
             let rdma = self.rdma.as_ref();
             target.rails = rdma.and_then(|rdma| RemoteRails::open(rdma, name, extra, asked_at));
             target.neighbour = Neighbour::of(extra).filter(|_| self.shares_memory);
@@ -144,33 +155,41 @@ impl Segments {
                 "peer {name} offers no TCP data port"
             )));
         }
-        let endpoint = (self.data_host(name, &document)?, document.tcp_data_port);
+        let host = self.data_host(name, &document)?;
         let dialect = Dialect::Upstream {
             with_status: document.tcp_proto_version >= 2,
         };
-        Ok(self.target(name, resolve(name, endpoint)?, dialect))
+        let address = first_address(name, &host, document.tcp_data_port, due)?;
+        Ok(self.target(name, &[address], dialect))
     }
 
-    fn target(&self, name: &str, address: SocketAddr, dialect: Dialect) -> Target {
-        Target::new(name, address, dialect, self.ledger.towards(address))
+    fn target(&self, name: &str, addresses: &[SocketAddr], dialect: Dialect) -> Target {
+        let way = |address: &SocketAddr| Way {
+            address: *address,
+            counters: self.ledger.towards(*address),
+        };
+        Target::new(name, addresses.iter().map(way).collect(), dialect)
     }
 
-    /// Notes the life of a peer. One that has changed is an error once, before any byte goes to the new life: the caller's
-    /// addresses are of the earlier one.
-    fn meet(&self, name: &str, epoch: u64) -> Result<(), EngineError> {
+    /// Notes the life of a peer. Requests for addresses that may be of an earlier life are refused once, before any byte
+    /// goes to the new one.
+    fn meet(
+        &self,
+        name: &str,
+        epoch: u64,
+        document: &SegmentDocument,
+        requests: &[Request],
+    ) -> Result<(), EngineError> {
         let mut lives = self.lives.lock().unwrap_or_else(PoisonError::into_inner);
-        if lives.len() >= PEERS_REMEMBERED_MAX {
-            lives.clear();
+        let may_be_old = lives.meet(name, epoch, document, requests);
+        drop(lives);
+        if may_be_old {
+            self.directory.forget(name);
+            return Err(EngineError::Restarted {
+                peer: name.to_owned(),
+            });
         }
-        match lives.insert(name.to_owned(), epoch) {
-            Some(before) if before != epoch => {
-                self.directory.forget(name);
-                Err(EngineError::Restarted {
-                    peer: name.to_owned(),
-                })
-            }
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     fn data_host(&self, name: &str, document: &SegmentDocument) -> Result<String, EngineError> {
@@ -185,14 +204,26 @@ fn unusable(name: &str, what: &str) -> EngineError {
     EngineError::Metadata(format!("the document of {name} has an unusable {what}"))
 }
 
-fn resolve(name: &str, endpoint: impl ToSocketAddrs) -> Result<SocketAddr, EngineError> {
-    let found = endpoint.to_socket_addrs().map(|mut all| all.next());
-    let reason = match found {
-        Ok(Some(address)) => return Ok(address),
-        Ok(None) => "the name has no address".to_owned(),
-        Err(error) => error.to_string(),
-    };
-    Err(EngineError::Resolve {
+/// The first address behind a `host:port`.
+fn resolve_endpoint(name: &str, endpoint: &str, due: Instant) -> Result<SocketAddr, EngineError> {
+    let (host, port) = endpoint
+        .rsplit_once(':')
+        .and_then(|(host, port)| Some((host, port.parse().ok()?)))
+        .ok_or_else(|| unusable(name, "data endpoint"))?;
+    first_address(name, host.trim_matches(['[', ']']), port, due)
+}
+
+fn first_address(
+    name: &str,
+    host: &str,
+    port: u16,
+    due: Instant,
+) -> Result<SocketAddr, EngineError> {
+    let found = resolve(host, port, due).and_then(|all| {
+        let first = all.first().copied();
+        first.ok_or_else(|| "the name has no address".to_owned())
+    });
+    found.map_err(|reason| EngineError::Resolve {
         peer: name.to_owned(),
         reason,
     })

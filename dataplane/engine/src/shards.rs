@@ -5,8 +5,11 @@ use crate::batch::Batch;
 use crate::client::{Order, Peers};
 use crate::error::EngineError;
 use crate::limits::STOP_DEADLINE;
+use crate::segments::Segments;
 use perigee_schemas::Identity;
-use perigee_shard::{Congestion, Local, Mailbox, Shard, ShardEnvironment, ShardOptions, Watchdog};
+use perigee_shard::{
+    Congestion, Environment, Local, Mailbox, Shard, ShardEnvironment, ShardOptions, Watchdog,
+};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -54,6 +57,16 @@ impl Shards {
     pub(crate) fn mailboxes(&self) -> Vec<Mailbox> {
         let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);
         lanes.iter().map(|lane| lane.shard.mailbox()).collect()
+    }
+
+    /// Has idle connections of peers that have gone closed from now on.
+    pub(crate) fn tend(&self, segments: &Arc<Segments>) {
+        let segments = Arc::downgrade(segments);
+        if let Some(first) = self.mailboxes().first() {
+            first.post(Box::new(move |environment| {
+                environment.spawn(Segments::sweep(segments, environment.clone()));
+            }));
+        }
     }
 
     /// Hands slices to the shards in turn; their batches learn the outcome.

@@ -1,6 +1,7 @@
 //! A slice: pieces of requests that travel to one target in one exchange. Dropping one fails what it carries.
 
 use crate::batch::Batch;
+use crate::counters::Counters;
 use crate::error::EngineError;
 use crate::request::Direction;
 use crate::wire;
@@ -16,6 +17,8 @@ pub(crate) struct Piece {
     pub(crate) local: u64,
     pub(crate) remote: u64,
     pub(crate) bytes: u64,
+    /// Whether it is the first of its request.
+    pub(crate) is_first: bool,
 }
 
 /// Pieces of one batch and direction that travel together.
@@ -57,7 +60,12 @@ impl Slice {
 
     /// Takes the peer's answer. Gives back the pieces that are fine but were not moved because others of the same read
     /// were refused.
-    pub(crate) fn settle(mut self, peer: &str, reply: &wire::Reply) -> Option<Slice> {
+    pub(crate) fn settle(
+        mut self,
+        peer: &str,
+        reply: &wire::Reply,
+        counters: &Counters,
+    ) -> Option<Slice> {
         let pieces = std::mem::take(&mut self.pieces);
         let all_fine = reply.status.iter().all(|status| *status == Status::Ok);
         let sums_wanted = !reply.checksum.is_empty() && self.direction == Direction::Read;
@@ -68,7 +76,7 @@ impl Slice {
                 Status::Ok if sums_wanted && !self.matches(piece, reply.checksum.get(index)) => {
                     self.batch.failed(piece.request, &damaged(peer));
                 }
-                Status::Ok => self.batch.arrived(self.direction, piece),
+                Status::Ok => self.arrived(piece, counters),
                 status => self
                     .batch
                     .failed(piece.request, &refusal(peer, piece, status)),
@@ -78,10 +86,16 @@ impl Slice {
     }
 
     /// Everything it carries is in place.
-    pub(crate) fn complete(mut self) {
+    pub(crate) fn complete(mut self, counters: &Counters) {
         for piece in std::mem::take(&mut self.pieces) {
-            self.batch.arrived(self.direction, &piece);
+            self.arrived(&piece, counters);
         }
+    }
+
+    /// Counted before the batch hears of it, so that whoever waited for it finds it counted.
+    fn arrived(&self, piece: &Piece, counters: &Counters) {
+        counters.landed(self.direction, piece);
+        self.batch.arrived(self.direction, piece);
     }
 
     /// Everything it carries failed.

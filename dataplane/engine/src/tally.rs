@@ -53,7 +53,7 @@ impl Tally {
                 continue;
             };
             if let Some(counters) = &self.counters {
-                counters.ended(*direction, status.bytes, status.state != State::Completed);
+                counters.ended(status.state != State::Completed);
             }
             moved[usize::from(*direction == Direction::Write)].1 += status.bytes;
         }
@@ -80,7 +80,9 @@ impl Tally {
         let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
         let (device, route) = match self.route {
             Route::Tcp => (
-                device_towards(self.target.address),
+                self.target
+                    .first_way()
+                    .map_or_else(String::new, |way| device_towards(way.address)),
                 perigee_activity::Route::Tcp,
             ),
             Route::SharedMemory => (String::new(), perigee_activity::Route::SharedMemory),

@@ -2,11 +2,10 @@
 //! Invariant: a target never changes; a peer that restarted or moved is another target.
 
 use crate::client::Line;
-use crate::counters::Counters;
 use crate::limits::IDLE_LINES_MAX;
 use crate::rdma::RemoteRails;
 use crate::shared_memory::Neighbour;
-use std::net::SocketAddr;
+use crate::ways::Way;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Which protocol a peer's data port speaks.
@@ -28,33 +27,37 @@ pub(crate) enum Dialect {
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) name: Arc<str>,
-    pub(crate) address: SocketAddr,
+    /// Where its data port is; the first is preferred for small transfers.
+    pub(crate) ways: Box<[Way]>,
     pub(crate) dialect: Dialect,
     /// The way over RDMA, if both sides have rails.
     pub(crate) rails: Option<RemoteRails>,
     /// The way through memory, if the peer is on this host.
     pub(crate) neighbour: Option<Neighbour>,
-    /// Counts of the NIC towards it.
-    pub(crate) counters: Arc<Counters>,
     idle: Mutex<Vec<Line>>,
 }
 
 impl Target {
-    pub(crate) fn new(
-        name: &str,
-        address: SocketAddr,
-        dialect: Dialect,
-        counters: Arc<Counters>,
-    ) -> Self {
+    pub(crate) fn new(name: &str, ways: Box<[Way]>, dialect: Dialect) -> Self {
         Self {
             name: name.into(),
-            address,
+            ways,
             dialect,
             rails: None,
             neighbour: None,
-            counters,
             idle: Mutex::default(),
         }
+    }
+
+    /// The ways, beginning with the one that falls to the `turn`-th connection.
+    pub(crate) fn ways_from(&self, turn: usize) -> impl Iterator<Item = &Way> {
+        let all = self.ways.len();
+        self.ways.iter().cycle().skip(turn % all.max(1)).take(all)
+    }
+
+    /// The way of small transfers.
+    pub(crate) fn first_way(&self) -> Option<&Way> {
+        self.ways.first()
     }
 
     /// An idle connection that is still open.

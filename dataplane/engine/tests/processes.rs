@@ -15,6 +15,11 @@ use std::time::{Duration, Instant};
 const LONG: Duration = Duration::from_secs(60);
 const BYTES: usize = 8 << 20;
 const NAME_VARIABLE: &str = "PERIGEE_TEST_PEER_NAME";
+/// Where the peer's memory shall be: an address in hex, or `segment` for memory that it hands out.
+const MEMORY_VARIABLE: &str = "PERIGEE_TEST_PEER_MEMORY";
+/// Two places where no process has anything by itself.
+const HERE: &str = "5a0000000000";
+const ELSEWHERE: &str = "5b0000000000";
 
 fn engine(name: &str) -> TransferEngine {
     let options = EngineOptions::from_variables(name, "P2PHANDSHAKE", "tcp", "", |_| None);
@@ -28,15 +33,40 @@ fn peer_process() {
     let Ok(name) = std::env::var(NAME_VARIABLE) else {
         return;
     };
-    let memory = vec![7u8; BYTES];
     let engine = engine(&name);
-    // SAFETY: the memory lives until the engine is closed.
-    unsafe { engine.register(memory.as_ptr() as u64, BYTES as u64, "*") }.unwrap();
-    println!("\nPEER {} {}", engine.local_name(), memory.as_ptr() as u64);
+    let place = std::env::var(MEMORY_VARIABLE).unwrap();
+    let segment = perigee_memory::Segment::create(BYTES as u64, &Default::default()).unwrap();
+    let segment = std::sync::Arc::new(segment);
+    let memory = match u64::from_str_radix(&place, 16) {
+        Ok(address) => map_at(address),
+        Err(_) => segment.base(),
+    };
+    // SAFETY: either memory has this length, and nobody else has it yet.
+    unsafe { memory.write_bytes(7, BYTES) };
+    if memory == segment.base() {
+        engine.register_segment(&segment, "*").unwrap();
+    } else {
+        // SAFETY: the memory lives until the process ends.
+        unsafe { engine.register(memory as u64, BYTES as u64, "*") }.unwrap();
+    }
+    println!("\nPEER {} {}", engine.local_name(), memory as u64);
     std::io::stdout().flush().unwrap();
     let _ = std::io::stdin().lines().last();
-    assert!(memory.iter().all(|byte| *byte == 7), "nobody wrote here");
+    // SAFETY: the engine writes to it only what peers ask for, and none does any more.
+    let bytes = unsafe { std::slice::from_raw_parts(memory, BYTES) };
+    assert!(bytes.iter().all(|byte| *byte == 7), "nobody wrote here");
     engine.close();
+}
+
+fn map_at(address: u64) -> *mut u8 {
+    use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous};
+    let length = std::num::NonZero::new(BYTES).unwrap();
+    let rights = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+    let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_FIXED_NOREPLACE;
+    let wanted = std::num::NonZero::new(address as usize);
+    // SAFETY: the flag keeps it from replacing anything.
+    let mapped = unsafe { mmap_anonymous(wanted, length, rights, flags) };
+    mapped.unwrap().as_ptr().cast()
 }
 
 struct Peer {
@@ -49,9 +79,14 @@ struct Peer {
 
 impl Peer {
     fn start(name: &str) -> Self {
+        Self::start_with(name, HERE)
+    }
+
+    fn start_with(name: &str, memory: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "peer_process", "--ignored", "--nocapture"])
             .env(NAME_VARIABLE, name)
+            .env(MEMORY_VARIABLE, memory)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -175,7 +210,7 @@ fn a_restarted_peer_never_gets_bytes_for_addresses_of_its_earlier_life() {
     let end = Instant::now() + LONG;
     loop {
         assert!(Instant::now() < end);
-        // Every address is from the peer's point of view a good one: only its life tells.
+        // The address is a good one from the peer's point of view: only its life tells.
         match send(&second.name, second.address) {
             Err(EngineError::Restarted { peer }) => break assert_eq!(peer, second.name),
             Err(other) => assert!(other.to_string().contains(&second.name), "{other}"),
@@ -191,6 +226,100 @@ fn a_restarted_peer_never_gets_bytes_for_addresses_of_its_earlier_life() {
         assert!(Instant::now() < end);
     }
     send(&third.name, third.address).unwrap();
+    here.close();
+}
+
+#[test]
+fn a_restarted_peer_with_other_addresses_is_served_at_once() {
+    let mut first = Peer::start("127.0.0.1");
+    let here = engine("127.0.0.1");
+    let memory = vec![1u8; 4096];
+    // SAFETY: `memory` outlives every call.
+    let send = |name: &str, address| unsafe {
+        here.transfer(name, &[write(&memory, address, 4096)], &within(LONG))
+    };
+    send(&first.name, first.address).unwrap();
+    first.kill();
+    let second = Peer::start_with(&first.name, ELSEWHERE);
+    assert_eq!(first.name, second.name, "it takes its port back");
+    send(&second.name, second.address).unwrap();
+    let stale = send(&second.name, first.address).unwrap_err();
+    assert!(
+        matches!(stale, EngineError::RemoteAddress { .. }),
+        "{stale}"
+    );
+    here.close();
+}
+
+/// Writes as long as the peer answers; how often it did, and why it stopped.
+fn write_until_it_fails(here: &TransferEngine, peer: &Peer, memory: &[u8]) -> (usize, EngineError) {
+    let requests = [write(memory, peer.address, memory.len())];
+    for round in 0.. {
+        // SAFETY: `memory` outlives every call.
+        if let Err(error) = unsafe { here.transfer(&peer.name, &requests, &within(LONG)) } {
+            return (round, error);
+        }
+    }
+    unreachable!("the loop has no end")
+}
+
+#[test]
+fn a_peer_that_shares_memory_and_is_killed_is_missed_and_its_successor_is_reached() {
+    let mut peer = Peer::start_with("127.0.0.1", "segment");
+    let here = engine("127.0.0.1");
+    let memory = vec![1u8; BYTES];
+    let requests = [write(&memory, peer.address, BYTES)];
+    let hint = SubmitOptions {
+        hint: Some("shm".to_owned()),
+        ..within(LONG)
+    };
+    // SAFETY: `memory` outlives every call.
+    unsafe { here.transfer(&peer.name, &requests, &hint) }.unwrap();
+    peer.signal(nix::sys::signal::Signal::SIGSTOP);
+    // SAFETY: as above. A stopped peer need not do anything for this.
+    unsafe { here.transfer(&peer.name, &requests, &hint) }.unwrap();
+    peer.signal(nix::sys::signal::Signal::SIGCONT);
+    let name = peer.name.clone();
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..3)
+            .map(|_| scope.spawn(|| write_until_it_fails(&here, &peer, &memory)))
+            .collect();
+        let process = nix::unistd::Pid::from_raw(peer.child.id() as i32);
+        nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGKILL).unwrap();
+        for worker in workers {
+            let (_, error) = worker.join().unwrap();
+            assert!(error.to_string().contains(&name), "{error}");
+        }
+    });
+    peer.kill();
+    let second = Peer::start_with(&name, "segment");
+    let requests = [write(&memory, second.address, BYTES)];
+    let end = Instant::now() + LONG;
+    // SAFETY: as above.
+    while let Err(error) = unsafe { here.transfer(&second.name, &requests, &hint) } {
+        // Its memory may lie where the first one's was.
+        assert!(
+            matches!(error, EngineError::Restarted { .. }) && Instant::now() < end,
+            "{error}"
+        );
+    }
+    here.close();
+}
+
+#[test]
+fn the_first_contact_with_a_silent_peer_ends_by_the_deadline_of_the_batch() {
+    // Accepts in the kernel, and nobody ever answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let name = silent.local_addr().unwrap().to_string();
+    let here = engine("127.0.0.1");
+    let memory = vec![1u8; 4096];
+    let limit = Duration::from_millis(300);
+    // SAFETY: `memory` outlives the call.
+    let late = unsafe { here.transfer(&name, &[write(&memory, 4096, 4096)], &within(limit)) };
+    match late.unwrap_err() {
+        EngineError::Deadline { deadline, .. } => assert!(deadline <= limit * 2, "{deadline:?}"),
+        other => panic!("{other}"),
+    }
     here.close();
 }
 
@@ -243,6 +372,10 @@ fn a_canceled_batch_lets_go_of_its_memory_although_the_peer_is_silent() {
     here.close();
 }
 
+fn in_flight(engine: &TransferEngine) -> u64 {
+    engine.rails().iter().map(|row| row.in_flight).sum()
+}
+
 #[test]
 fn closing_an_engine_ends_a_transfer_that_waits_for_a_silent_peer() {
     let peer = Peer::start("127.0.0.1");
@@ -258,7 +391,7 @@ fn closing_an_engine_ends_a_transfer_that_waits_for_a_silent_peer() {
         // SAFETY: as above.
         let waiting =
             scope.spawn(|| unsafe { here.transfer(&peer.name, &requests, &within(LONG)) });
-        while here.rails()[0].in_flight < 2 && !waiting.is_finished() {
+        while in_flight(&here) < 2 && !waiting.is_finished() {
             std::thread::yield_now();
         }
         here.close();

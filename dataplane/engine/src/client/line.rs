@@ -4,12 +4,14 @@
 //! memory of a slice is touched only between the call's beginning and its end, by the calling thread.
 
 use super::scatter::Scatter;
+use crate::counters::Counters;
 use crate::error::EngineError;
 use crate::frame_buffer::FrameBuffer;
 use crate::limits::{CONNECT_DEADLINE, LINE_SLICES_MAX, SPIN};
 use crate::request::Direction;
 use crate::slice::Slice;
 use crate::target::{Dialect, Target};
+use crate::ways::Way;
 use crate::wire::{self, Encoder, REPLY_BYTES_MIN, Reply, invalid, invalid_text};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -23,6 +25,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Longest sleep before a caller looks whether the engine was closed.
@@ -45,6 +48,8 @@ pub(crate) struct Call<'a> {
 #[derive(Debug)]
 pub(crate) struct Line {
     stream: TcpStream,
+    /// Of the NIC that it goes through.
+    counters: Arc<Counters>,
     epoch: u64,
     encoder: Encoder,
     frame: Vec<u8>,
@@ -151,15 +156,33 @@ impl Line {
                 "{peer} speaks another dialect"
             )));
         };
+        let mut failure = Err(EngineError::Closed);
+        for way in &call.target.ways {
+            failure = Self::open_way(call, way, epoch, &peer);
+            let elsewhere = matches!(
+                failure,
+                Err(EngineError::Unreachable { .. } | EngineError::Restarted { .. })
+            );
+            if !elsewhere {
+                break;
+            }
+        }
+        failure
+    }
+
+    /// An address that another host has, too, may lead to another engine: that is no way to this one.
+    fn open_way(call: &Call<'_>, way: &Way, epoch: u64, peer: &str) -> Result<Self, EngineError> {
+        let peer = peer.to_owned();
         let wait = CONNECT_DEADLINE.min(call.left()?);
         let unreachable = |error: io::Error| EngineError::Unreachable {
             peer: peer.clone(),
             reason: error.to_string(),
         };
-        let stream = TcpStream::connect_timeout(&call.target.address, wait).map_err(unreachable)?;
+        let stream = TcpStream::connect_timeout(&way.address, wait).map_err(unreachable)?;
         tune(stream.as_fd(), call.congestion);
         let mut line = Self {
             stream,
+            counters: way.counters.clone(),
             epoch,
             encoder: Encoder::new(),
             frame: Vec::new(),
@@ -313,7 +336,8 @@ impl Line {
             let reply = self.reply.take().unwrap_or_default();
             self.answered += 1;
             if let Some(slice) = slices.flight.pop_front() {
-                slices.todo.extend(slice.settle(&call.target.name, &reply));
+                let again = slice.settle(&call.target.name, &reply, &self.counters);
+                slices.todo.extend(again);
             }
         }
         Ok(())

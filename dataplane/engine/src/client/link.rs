@@ -3,12 +3,14 @@
 
 use super::peer::Terms;
 use super::upstream;
+use crate::counters::Counters;
 use crate::error::EngineError;
 use crate::frame_buffer::FrameBuffer;
 use crate::limits::CONNECT_DEADLINE;
 use crate::request::Direction;
 use crate::slice::Slice;
 use crate::target::{Dialect, Target};
+use crate::ways::Way;
 use crate::wire::{Encoder, REPLY_BYTES_MIN, Reply, decode_reply, invalid, invalid_text};
 use perigee_schemas::frame::Kind;
 use perigee_schemas::session::{Hello, Role, Welcome, decode_failure};
@@ -22,22 +24,27 @@ use std::time::Duration;
 pub(super) struct Link<E: Environment> {
     target: Arc<Target>,
     identity: Identity,
+    /// Which of the target's ways comes first.
+    turn: usize,
     wires: Option<Wires<E::Stream>>,
 }
 
 /// A greeted connection.
 struct Wires<S> {
     stream: S,
+    /// Of the NIC that it goes through.
+    counters: Arc<Counters>,
     arriving: FrameBuffer,
     encoder: Encoder,
     number: u64,
 }
 
 impl<E: Environment> Link<E> {
-    pub(super) fn new(target: Arc<Target>, identity: Identity) -> Self {
+    pub(super) fn new(target: Arc<Target>, identity: Identity, turn: usize) -> Self {
         Self {
             target,
             identity,
+            turn,
             wires: None,
         }
     }
@@ -54,7 +61,7 @@ impl<E: Environment> Link<E> {
         slice: &Slice,
         terms: Terms,
         seat: impl Fn(&E::Stream) -> bool,
-    ) -> Result<Reply, EngineError> {
+    ) -> Result<(Reply, Arc<Counters>), EngineError> {
         let mut wires = match self.wires.take() {
             Some(wires) => wires,
             None => self.connect(environment, terms).await?,
@@ -74,8 +81,9 @@ impl<E: Environment> Link<E> {
         };
         match within(environment, left, &stream, talk).await {
             Ok(reply) => {
+                let counters = wires.counters.clone();
                 self.wires = Some(wires);
-                Ok(reply)
+                Ok((reply, counters))
             }
             Err(error) => {
                 stream.shutdown();
@@ -84,16 +92,38 @@ impl<E: Environment> Link<E> {
         }
     }
 
+    /// Takes the first way that leads to the peer.
     async fn connect(
         &self,
         environment: &E,
         terms: Terms,
     ) -> Result<Wires<E::Stream>, EngineError> {
+        let mut failure = Err(EngineError::Closed);
+        for way in self.target.ways_from(self.turn) {
+            failure = self.connect_by(way, environment, terms).await;
+            let elsewhere = matches!(
+                failure,
+                Err(EngineError::Unreachable { .. } | EngineError::Restarted { .. })
+            );
+            if !elsewhere {
+                break;
+            }
+        }
+        failure
+    }
+
+    async fn connect_by(
+        &self,
+        way: &Way,
+        environment: &E,
+        terms: Terms,
+    ) -> Result<Wires<E::Stream>, EngineError> {
         let left = self.left(environment, terms)?.min(CONNECT_DEADLINE);
-        let connected = connect_within(environment, left, self.target.address).await;
+        let connected = connect_within(environment, left, way.address).await;
         let stream = connected.map_err(|error| self.unreachable(&error))?;
         let mut wires = Wires {
             stream: stream.clone(),
+            counters: way.counters.clone(),
             arriving: FrameBuffer::new(REPLY_BYTES_MIN),
             encoder: Encoder::new(),
             number: 0,

@@ -4,6 +4,7 @@
 //! by its deadline: then its connection is broken, and it reports when the kernel has let go of its memory.
 
 use super::link::Link;
+use crate::counters::Counters;
 use crate::error::EngineError;
 use crate::limits::{CONNECTIONS_PER_PEER, IDLE_CONNECTION, PEER_BREAKER_OPEN};
 use crate::slice::Slice;
@@ -81,7 +82,7 @@ impl<E: Environment> Peers<E> {
             let sleeper = peer.idle.borrow_mut().pop();
             match sleeper {
                 Some((_, waker)) => waker.wake(),
-                None if peer.workers.get() < CONNECTIONS_PER_PEER => self.hire(&peer),
+                None if peer.workers.get() < peer.workers_max() => self.hire(&peer),
                 None => {}
             }
         }
@@ -181,7 +182,7 @@ impl<E: Environment> Peers<E> {
     }
 
     async fn work(&self, peer: &Peer<E>, worker: usize) {
-        let mut link = Link::new(peer.target.clone(), self.identity);
+        let mut link = Link::new(peer.target.clone(), self.identity, worker);
         while let Some(order) = self.next(peer, worker).await {
             let Order { slice, terms, .. } = order;
             let outcome = match self.refusal(peer, &slice) {
@@ -189,8 +190,8 @@ impl<E: Environment> Peers<E> {
                 None => self.exchange(peer, worker, &mut link, &slice, terms).await,
             };
             match outcome {
-                Ok(reply) => {
-                    if let Some(slice) = slice.settle(&peer.target.name, &reply) {
+                Ok((reply, counters)) => {
+                    if let Some(slice) = slice.settle(&peer.target.name, &reply, &counters) {
                         let target = peer.target.clone();
                         peer.queue.borrow_mut().push_front(Order {
                             target,
@@ -226,7 +227,7 @@ impl<E: Environment> Peers<E> {
         link: &mut Link<E>,
         slice: &Slice,
         terms: Terms,
-    ) -> Result<Reply, EngineError> {
+    ) -> Result<(Reply, Arc<Counters>), EngineError> {
         let batch = Arc::as_ptr(slice.batch()) as usize;
         let seat = |stream: &E::Stream| {
             peer.busy
@@ -269,6 +270,10 @@ impl<E: Environment> Peer<E> {
             broken: RefCell::default(),
             stopping: Cell::new(false),
         }
+    }
+
+    fn workers_max(&self) -> usize {
+        CONNECTIONS_PER_PEER.max(self.target.ways.len())
     }
 
     /// A peer that cannot be reached or is silent is left alone for a short while.

@@ -46,7 +46,12 @@ impl Flight {
             .map(|piece| piece.bytes)
             .sum();
         let own = matches!(self.target.dialect, Dialect::Own { .. });
-        self.rails.is_none() && own && bytes <= CALLER_READ_BYTES_MAX
+        // Large ones are spread over several NICs, if there are several.
+        let is_small = match self.target.ways.len() {
+            0 | 1 => bytes <= CALLER_READ_BYTES_MAX,
+            _ => self.bytes() <= CALLER_READ_BYTES_MAX,
+        };
+        self.rails.is_none() && own && is_small
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -86,10 +91,10 @@ impl Inner {
         segment: &str,
         requests: &[Request],
         options: &SubmitOptions,
+        terms: Terms,
         notifies_itself: bool,
     ) -> Result<Flight, EngineError> {
         let wish = self.wish(options)?;
-        let terms = self.terms(requests, options);
         let mut plan = Plan::new(requests)?;
         let target = self.segments.open(segment, due(terms), requests)?;
         let crossing = wish
@@ -124,7 +129,7 @@ impl Inner {
     }
 
     /// When a batch must be over.
-    fn terms(&self, requests: &[Request], options: &SubmitOptions) -> Terms {
+    pub(super) fn terms(&self, requests: &[Request], options: &SubmitOptions) -> Terms {
         let bytes = requests
             .iter()
             .fold(0u64, |sum, request| sum.saturating_add(request.bytes));
@@ -149,7 +154,7 @@ impl Inner {
     ) -> AtEnd {
         let counters = match route {
             Route::SharedMemory => Some(self.ledger.copies()),
-            Route::Tcp => Some(target.counters.clone()),
+            Route::Tcp => target.first_way().map(|way| way.counters.clone()),
             Route::Rdma => None,
         };
         let tally = Tally::begin(counters, &self.options.observer, route, target, requests);
@@ -186,6 +191,7 @@ impl Inner {
             joint,
             is_careful: !pieces.clone().all(is_touchable),
             may_divert: wish != Wish::Shm,
+            counters: self.ledger.copies(),
             fallback: self.fallback(target, terms),
         }))
     }

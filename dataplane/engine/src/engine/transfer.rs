@@ -35,7 +35,8 @@ impl TransferEngine {
     ) -> Result<BatchId, EngineError> {
         let inner = &self.inner;
         let _pass = inner.enter()?;
-        let flight = inner.prepare(segment, requests, options, true)?;
+        let terms = inner.terms(requests, options);
+        let flight = inner.prepare(segment, requests, options, terms, true)?;
         let id = inner.batches.insert(flight.batch.clone())?;
         match flight.crossing.clone() {
             Some(crossing) if flight.bytes() <= SUBMITTER_COPY_BYTES_MAX => {
@@ -63,23 +64,15 @@ impl TransferEngine {
     ) -> Result<(), EngineError> {
         let inner = &self.inner;
         let _pass = inner.enter()?;
-        let flight = inner.prepare(segment, requests, options, false)?;
-        let batch = flight.batch.clone();
-        if let Some(crossing) = flight.crossing.clone() {
-            let pass = || inner.is_closed();
-            flight.into_slices().for_each(|slice| match pass() {
-                true => slice.fail(&EngineError::Closed),
-                false => crossing.run(slice),
-            });
-        } else if flight.suits_the_caller() {
-            inner.move_here(flight);
-        } else {
-            // SAFETY: the call returns only when the batch is over.
-            unsafe { inner.hand_over(flight) };
+        let terms = inner.terms(requests, options);
+        // SAFETY: the call returns only when the batch is over.
+        let mut ended = unsafe { inner.carry_out(segment, requests, options, terms) }?;
+        if ended.is_worth_a_second_try() {
+            // What was known of the peer is forgotten by now, so it is asked who it is.
+            // SAFETY: as above; the first batch is over.
+            ended = unsafe { inner.carry_out(segment, requests, options, terms) }?;
         }
-        // Shards and rails end everything by its deadline; only then may the memory be given up.
-        while !batch.wait(Duration::MAX, || inner.shards.complain_if_stalled()) {}
-        batch.outcome()?;
+        ended.outcome()?;
         match &options.notify {
             Some(notify) => inner.herald.deliver(segment, notify.clone()),
             None => Ok(()),
@@ -146,6 +139,38 @@ impl TransferEngine {
 }
 
 impl Inner {
+    /// Moves a batch and waits for its end.
+    ///
+    /// # Safety
+    /// The local ranges must be valid, and written by nobody else, until the call returns.
+    unsafe fn carry_out(
+        &self,
+        segment: &str,
+        requests: &[Request],
+        options: &SubmitOptions,
+        terms: Terms,
+    ) -> Result<Arc<Batch>, EngineError> {
+        let flight = self.prepare(segment, requests, options, terms, false)?;
+        let batch = flight.batch.clone();
+        if let Some(crossing) = flight.crossing.clone() {
+            flight.into_slices().for_each(|slice| {
+                if self.is_closed() {
+                    slice.fail(&EngineError::Closed);
+                } else {
+                    crossing.run(slice);
+                }
+            });
+        } else if flight.suits_the_caller() {
+            self.move_here(flight);
+        } else {
+            // SAFETY: the caller's promise is the same.
+            unsafe { self.hand_over(flight) };
+        }
+        // Shards and rails end everything by its deadline; only then may the memory be given up.
+        while !batch.wait(Duration::MAX, || self.shards.complain_if_stalled()) {}
+        Ok(batch)
+    }
+
     /// Moves a batch on the calling thread.
     fn move_here(&self, flight: Flight) {
         let left = flight.terms.due.saturating_sub(monotonic());

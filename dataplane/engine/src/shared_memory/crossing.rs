@@ -2,6 +2,7 @@
 //! Invariant: a slice is reported as moved only if its owner was alive after the last byte was in place.
 
 use super::Joint;
+use crate::counters::Counters;
 use crate::error::EngineError;
 use crate::fallback::Fallback;
 use crate::request::Direction;
@@ -20,6 +21,7 @@ pub(crate) struct Crossing {
     pub(crate) is_careful: bool,
     /// Whether another route may take over.
     pub(crate) may_divert: bool,
+    pub(crate) counters: Arc<Counters>,
     pub(crate) fallback: Fallback,
 }
 
@@ -49,7 +51,7 @@ impl Crossing {
             });
         }
         match self.copy(&slice) {
-            Ok(()) => slice.complete(),
+            Ok(()) => slice.complete(&self.counters),
             Err(Trouble::Local) => slice.fail(&EngineError::LocalMemory),
             Err(Trouble::Damaged) => slice.fail(&EngineError::Damaged { peer: peer() }),
             Err(Trouble::Lost) if self.may_divert => self.fallback.divert(slice),
