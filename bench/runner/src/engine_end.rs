@@ -1,12 +1,14 @@
 //! One end of a load through the transfer engine. Invariant: the buffer outlives the engine, which may write to it until
 //! it is closed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use perigee_engine::{
     BatchId, Direction, EngineOptions, Request, Route, State, SubmitOptions, TransferEngine,
 };
-use perigee_memory::HostBuffer;
+use perigee_memory::segment::SegmentOptions;
+use perigee_memory::{HostBuffer, Segment};
 
 use crate::error::BenchError;
 use crate::limits::WAIT_MARGIN;
@@ -17,7 +19,39 @@ use crate::mover::{CardCount, Move, Mover, Ticket, Way};
 pub struct EngineEnd {
     engine: TransferEngine,
     // After the engine: fields are dropped in this order.
-    buffer: HostBuffer,
+    buffer: Buffer,
+}
+
+/// The memory of an end.
+#[derive(Debug)]
+enum Buffer {
+    /// Of this process alone.
+    Own(HostBuffer),
+    /// Handed to engines of this host.
+    Shared(Arc<Segment>),
+}
+
+impl Buffer {
+    fn base(&self) -> *mut u8 {
+        match self {
+            Self::Own(buffer) => buffer.base(),
+            Self::Shared(segment) => segment.base(),
+        }
+    }
+
+    /// # Safety
+    /// The buffer must live until the engine is closed.
+    unsafe fn register(&self, engine: &TransferEngine) -> Result<(), BenchError> {
+        match self {
+            Self::Own(buffer) => {
+                let (address, bytes) = (buffer.base() as u64, buffer.len() as u64);
+                // SAFETY: the caller's promise is the same.
+                unsafe { engine.register(address, bytes, "*") }?;
+            }
+            Self::Shared(segment) => engine.register_segment(segment, "*")?,
+        }
+        Ok(())
+    }
 }
 
 impl EngineEnd {
@@ -26,17 +60,31 @@ impl EngineEnd {
     /// # Errors
     /// The engine does not start, or memory is not to be had.
     pub fn start(options: EngineOptions, bytes: u64) -> Result<Self, BenchError> {
-        let length = usize::try_from(bytes)
-            .map_err(|_| BenchError::conflict("The buffer is larger than memory"))?;
-        let buffer = HostBuffer::allocate(length)?;
+        Self::with_buffer(
+            options,
+            Buffer::Own(HostBuffer::allocate(length(bytes)?)?),
+            bytes,
+        )
+    }
+
+    /// As [`EngineEnd::start`], with memory that ends on the same machine copy into and out of directly.
+    ///
+    /// # Errors
+    /// As [`EngineEnd::start`].
+    pub fn start_shared(options: EngineOptions, bytes: u64) -> Result<Self, BenchError> {
+        let segment = Segment::create(bytes, &SegmentOptions::default())?;
+        Self::with_buffer(options, Buffer::Shared(Arc::new(segment)), bytes)
+    }
+
+    fn with_buffer(options: EngineOptions, buffer: Buffer, bytes: u64) -> Result<Self, BenchError> {
         // SAFETY: the buffer is this long, and nobody else has it.
-        unsafe { buffer.base().write_bytes(0x5A, length) };
+        unsafe { buffer.base().write_bytes(0x5A, length(bytes)?) };
         let end = Self {
             engine: TransferEngine::start(options)?,
             buffer,
         };
         // SAFETY: the buffer lives until the engine is closed, in `drop`.
-        unsafe { end.engine.register(end.address(), bytes, "*")? };
+        unsafe { end.buffer.register(&end.engine) }?;
         Ok(end)
     }
 
@@ -77,6 +125,10 @@ impl EngineEnd {
     }
 }
 
+fn length(bytes: u64) -> Result<usize, BenchError> {
+    usize::try_from(bytes).map_err(|_| BenchError::conflict("The buffer is larger than memory"))
+}
+
 impl Drop for EngineEnd {
     fn drop(&mut self) {
         self.engine.close();
@@ -95,6 +147,13 @@ pub struct EngineMover<'a> {
 }
 
 impl EngineMover<'_> {
+    /// The same, over one route only: `tcp`, `rdma` or `shm`.
+    #[must_use]
+    pub fn by(mut self, route: &str) -> Self {
+        self.options.hint = Some(route.to_owned());
+        self
+    }
+
     fn request(&self, piece: &Move) -> Request {
         Request {
             direction: match piece.way {

@@ -41,14 +41,6 @@ pub enum BenchError {
         /// What asking the target gave, after a colon; may be empty.
         detail: String,
     },
-    /// Memory of another process cannot be had.
-    #[error("Shared memory of {peer}: {detail}")]
-    SharedMemory {
-        /// The target.
-        peer: String,
-        /// What happened, and what to do.
-        detail: String,
-    },
     /// A call to a master failed.
     #[error("Call: {0}")]
     Call(#[from] CallError),
@@ -143,10 +135,9 @@ impl BenchError {
             Self::Engine(error) => error.status().exit(),
             Self::Call(error) => error.status().exit(),
             Self::Outcome { status, .. } => status.exit(),
-            Self::Program { .. }
-            | Self::Cluster(_)
-            | Self::Transfer { .. }
-            | Self::SharedMemory { .. } => Status::RpcFail.exit(),
+            Self::Program { .. } | Self::Cluster(_) | Self::Transfer { .. } => {
+                Status::RpcFail.exit()
+            }
             Self::Noise { .. } => Status::RpcTimeout.exit(),
             Self::Interrupted => INTERRUPTED_EXIT,
             Self::Memory(_) | Self::Corrupt { .. } | Self::LoadThread | Self::Io(_) => {

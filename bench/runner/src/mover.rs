@@ -59,13 +59,6 @@ pub trait Mover: Send + Sync {
     fn transfer(&self, piece: &Move) -> Result<(), BenchError>;
     /// What each network card moved so far.
     fn cards(&self) -> Vec<CardCount>;
-    /// Whether the target still lives, for movers whose moves cannot fail.
-    ///
-    /// # Errors
-    /// It does not.
-    fn check_peer(&self) -> Result<(), BenchError> {
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -13,16 +13,15 @@ use crate::facts::Machine;
 use crate::report::Report;
 use crate::stop::Stop;
 use settings::{EXAMPLES, NIC, NicSettings, Role};
-use shared_memory::{SharedMover, SharedTarget};
 
 mod address;
 mod cards;
 mod initiator;
 mod settings;
-mod shared_memory;
 
 /// What a target prints before its name.
 const READY: &str = "Target ready: ";
+const AUTO: &str = "auto";
 const SHM: &str = "shm";
 const RDMA: &str = "rdma";
 
@@ -77,7 +76,7 @@ fn options(settings: &NicSettings, default_name: &str) -> Result<EngineOptions, 
         &settings.name
     };
     let protocol = match settings.transport.as_str() {
-        "auto" => "",
+        AUTO => "",
         protocol => protocol,
     };
     let metadata = &settings.metadata;
@@ -87,6 +86,16 @@ fn options(settings: &NicSettings, default_name: &str) -> Result<EngineOptions, 
         protocol,
         &settings.device,
     )?)
+}
+
+/// An engine whose memory suits the transport. Only `shm` hands it out: what is measured otherwise is the way to another
+/// machine.
+fn end(settings: &NicSettings, peer: &str) -> Result<EngineEnd, BenchError> {
+    let options = options(settings, &address::towards(peer))?;
+    if settings.transport == SHM {
+        return EngineEnd::start_shared(options, settings.buffer_bytes);
+    }
+    EngineEnd::start(options, settings.buffer_bytes)
 }
 
 /// Refuses devices that this machine does not have, before anything is started.
@@ -101,13 +110,9 @@ fn check_devices(settings: &NicSettings) -> Result<(), BenchError> {
     if unknown.is_empty() {
         return Ok(());
     }
-    let known: Vec<&str> = topology
-        .rdma
-        .iter()
-        .map(|device| device.name.as_str())
-        .collect();
+    let known = topology.device_names();
     Err(BenchError::conflict(format!(
-        "No RDMA device {}; this machine has {}",
+        "No RDMA device or network interface {}; this machine has {}",
         unknown.join(", "),
         if known.is_empty() {
             "none".to_owned()
@@ -126,14 +131,7 @@ fn no_rdma() -> BenchError {
 
 /// Serves until a signal comes.
 fn target(settings: &NicSettings, stop: &Stop, output: Output<'_>) -> Result<(), BenchError> {
-    if settings.transport == SHM {
-        let name = format!("perigee-bench-{}", std::process::id());
-        let target = SharedTarget::start(&name, settings.buffer_bytes)?;
-        output(&ready_text(&name, settings))?;
-        return target.serve(stop);
-    }
-    let options = options(settings, &address::towards(""))?;
-    let end = EngineEnd::start(options, settings.buffer_bytes)?;
+    let end = end(settings, "")?;
     output(&ready_text(&end.name(), settings))?;
     stop.wait();
     Ok(())
@@ -187,16 +185,14 @@ fn take(
     stop: &Stop,
     report: &mut Report,
 ) -> Result<(), BenchError> {
-    if settings.transport == SHM {
-        let mover = SharedMover::connect(peer, settings.buffer_bytes)?;
-        return initiator::take_rows(&mover, mover.address(), settings, stop, report);
-    }
-    let options = options(settings, &address::towards(peer))?;
-    let end = EngineEnd::start(options, settings.buffer_bytes)?;
+    let end = end(settings, peer)?;
     if settings.transport == RDMA && !end.has_rdma() {
         return Err(no_rdma());
     }
-    let mover = end.towards(peer, settings.timeout)?;
+    let mut mover = end.towards(peer, settings.timeout)?;
+    if settings.transport != AUTO {
+        mover = mover.by(&settings.transport);
+    }
     initiator::take_rows(&mover, end.address(), settings, stop, report)
 }
 
@@ -208,7 +204,7 @@ fn is_this_machine(role: Role, peer: &str) -> bool {
         // An address that can be bound is one of ours.
         address.is_loopback() || std::net::UdpSocket::bind((address, 0)).is_ok()
     });
-    role == Role::Loopback || host == "localhost" || host.starts_with("perigee-bench-") || is_local
+    role == Role::Loopback || host == "localhost" || is_local
 }
 
 #[cfg(test)]
@@ -217,7 +213,7 @@ mod tests {
 
     #[test]
     fn own_addresses_are_loopback_and_others_are_not() {
-        for peer in ["127.0.0.1:1", "[::1]:1", "localhost", "perigee-bench-7"] {
+        for peer in ["127.0.0.1:1", "[::1]:1", "localhost"] {
             assert!(is_this_machine(Role::Initiator, peer), "{peer}");
         }
         for peer in ["192.0.2.1:1", "node7", "node7:12345"] {

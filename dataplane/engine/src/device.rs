@@ -1,4 +1,4 @@
-//! Memory of accelerators, as far as bytes must be staged through host memory to get in or out of it.
+//! Memory of accelerators: reached by network cards where driver and card can, staged through host memory otherwise.
 //! Invariant: addresses of a device are never touched by the CPU or handed to a socket, only to [`DeviceMemory`].
 
 mod cuda;
@@ -6,12 +6,31 @@ mod stage;
 
 pub(crate) use stage::Stage;
 
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
+
+/// Memory of a device that other devices can reach.
+#[derive(Debug)]
+pub struct DmaBuf {
+    /// The dma-buf.
+    pub file: OwnedFd,
+    /// Where the range that was asked for begins in it.
+    pub offset_bytes: u64,
+}
 
 /// What an accelerator's driver does for us. Calls may come from any thread.
 pub trait DeviceMemory: Send + Sync {
     /// Whether an address is memory of a device.
     fn holds(&self, address: u64) -> bool;
+
+    /// Makes a range of a device reachable for network cards.
+    ///
+    /// # Errors
+    /// Driver or device cannot; in words.
+    fn export(&self, device: u64, bytes: u64) -> Result<DmaBuf, String> {
+        let _ = (device, bytes);
+        Err("the driver makes no dma-bufs".to_owned())
+    }
 
     /// Copies from a device to host memory and waits for it.
     ///

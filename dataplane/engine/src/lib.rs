@@ -37,7 +37,7 @@ mod upstream;
 mod ways;
 mod wire;
 
-pub use device::{DeviceMemory, GivenDevices};
+pub use device::{DeviceMemory, DmaBuf, GivenDevices};
 pub use engine::TransferEngine;
 pub use error::EngineError;
 pub use limits::{

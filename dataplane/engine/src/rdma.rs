@@ -10,6 +10,7 @@ mod remote;
 pub(crate) use fallback::RailFlight;
 pub(crate) use remote::RemoteRails;
 
+use crate::device::DmaBuf;
 use crate::error::EngineError;
 use crate::observer::Route;
 use crate::options::{EngineOptions, Protocols};
@@ -26,6 +27,7 @@ use perigee_topology::{Roots, Selection, Topology};
 use perigee_verbs::libibverbs::HostDevices;
 use perigee_verbs::{Access, Fabric};
 use serde_json::Value;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 /// Name of the document's field with the keys of the registered buffers.
@@ -113,6 +115,30 @@ impl Rdma {
         unsafe {
             self.engine
                 .register(address, bytes, Access::ALL, location.node())
+        }
+    }
+
+    /// Registers memory of a device with every rail that can reach it.
+    ///
+    /// # Safety
+    /// The dma-buf must hold what the device has at `address`, and the memory must stay until the registration was revoked.
+    pub(crate) unsafe fn register_device(
+        &self,
+        buffer: &DmaBuf,
+        address: u64,
+        bytes: u64,
+        location: Location,
+    ) -> Result<Arc<Registration>, RailError> {
+        let (file, offset) = (buffer.file.as_fd(), buffer.offset_bytes);
+        // SAFETY: the caller's promise is the same.
+        unsafe {
+            self.engine.register_dmabuf(
+                file,
+                offset,
+                (address, bytes),
+                Access::ALL,
+                location.node(),
+            )
         }
     }
 

@@ -200,6 +200,7 @@ mod tests {
             local: 1,
             remote,
             bytes: 64,
+            is_first: true,
         }
     }
 

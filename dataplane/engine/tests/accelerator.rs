@@ -1,10 +1,15 @@
-//! Memory that only a driver can touch is staged on both sides, for reads and writes, and its borders hold.
+//! Memory that only a driver can touch: reached by network cards that can, staged on both sides otherwise, for reads and
+//! writes, and its borders hold.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use perigee_engine::{
-    DeviceMemory, Direction, EngineError, EngineOptions, GivenDevices, Request, SubmitOptions,
-    TransferEngine,
+    DeviceMemory, Direction, DmaBuf, EngineError, EngineOptions, GivenDevices, GivenFabric,
+    Request, SubmitOptions, TransferEngine,
 };
+use perigee_memory::Segment;
+use perigee_memory::segment::SegmentOptions;
+use perigee_verbs::software::{Clock, DevicePlan, Network};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -109,4 +114,113 @@ fn a_range_past_the_end_of_a_card_is_refused() {
     assert!(theirs.0.lock().unwrap().last() == Some(&2));
     here.close();
     there.close();
+}
+
+/// Where the memory of a card begins that network cards can reach.
+const REACHABLE: u64 = 0x7100_0000_0000;
+
+/// A device whose driver exports its memory, and counts the copies that it is asked for.
+struct OpenCard {
+    memory: Segment,
+    copies: AtomicUsize,
+}
+
+impl OpenCard {
+    fn filled(byte: u8) -> Arc<Self> {
+        let memory = Segment::create(BYTES as u64, &SegmentOptions::default()).unwrap();
+        // SAFETY: the segment has this length and is ours alone.
+        unsafe { memory.base().write_bytes(byte, BYTES) };
+        let copies = AtomicUsize::new(0);
+        Arc::new(Self { memory, copies })
+    }
+
+    fn holds_only(&self, byte: u8) -> bool {
+        // SAFETY: the segment has this length, and every transfer has ended.
+        let bytes = unsafe { std::slice::from_raw_parts(self.memory.base(), BYTES) };
+        bytes.iter().all(|found| *found == byte)
+    }
+
+    fn place(&self, device: u64, bytes: usize) -> Result<*mut u8, String> {
+        self.copies.fetch_add(1, Ordering::Relaxed);
+        let place = self.memory.range(device - REACHABLE, bytes as u64);
+        place.ok_or_else(|| "outside of the card".to_owned())
+    }
+}
+
+impl DeviceMemory for OpenCard {
+    fn holds(&self, address: u64) -> bool {
+        (REACHABLE..REACHABLE + BYTES as u64).contains(&address)
+    }
+
+    fn export(&self, device: u64, _: u64) -> Result<DmaBuf, String> {
+        let file = self.memory.fd().try_clone_to_owned();
+        Ok(DmaBuf {
+            file: file.map_err(|error| error.to_string())?,
+            offset_bytes: device - REACHABLE,
+        })
+    }
+
+    unsafe fn load(&self, device: u64, host: *mut u8, bytes: usize) -> Result<(), String> {
+        let from = self.place(device, bytes)?;
+        // SAFETY: the caller vouches for `host`, and the range was checked.
+        unsafe { std::ptr::copy_nonoverlapping(from, host, bytes) };
+        Ok(())
+    }
+
+    unsafe fn store(&self, device: u64, host: *const u8, bytes: usize) -> Result<(), String> {
+        let to = self.place(device, bytes)?;
+        // SAFETY: as above.
+        unsafe { std::ptr::copy_nonoverlapping(host, to, bytes) };
+        Ok(())
+    }
+}
+
+/// Moves a card's bytes to another's; how many copies through host memory that took.
+fn copies_between_cards(plan: impl Fn() -> DevicePlan) -> usize {
+    let network = Network::new(Clock::Real).unwrap();
+    let (ours, theirs) = (OpenCard::filled(1), OpenCard::filled(2));
+    let engine = |host: &str, card: &Arc<OpenCard>| {
+        let mut options =
+            EngineOptions::from_variables("127.0.0.1", "P2PHANDSHAKE", "", "", |_| None).unwrap();
+        options.accelerators = Some(GivenDevices(card.clone()));
+        options.fabric = Some(GivenFabric(network.host(host, &[plan()]).unwrap()));
+        let engine = TransferEngine::start(options).unwrap();
+        // SAFETY: the card outlives the engine.
+        unsafe { engine.register(REACHABLE, BYTES as u64, "cuda:0") }.unwrap();
+        engine
+    };
+    let (here, there) = (engine("a", &ours), engine("b", &theirs));
+    let request = |direction| Request {
+        direction,
+        local: REACHABLE,
+        remote: REACHABLE,
+        bytes: BYTES as u64,
+    };
+    // SAFETY: the cards outlive the calls.
+    let transfer = |direction| unsafe {
+        here.transfer(
+            there.local_name(),
+            &[request(direction)],
+            &SubmitOptions::default(),
+        )
+    };
+    transfer(Direction::Write).unwrap();
+    assert!(theirs.holds_only(1));
+    // SAFETY: the segment has this length, and no transfer is under way.
+    unsafe { theirs.memory.base().write_bytes(8, BYTES) };
+    transfer(Direction::Read).unwrap();
+    assert!(ours.holds_only(8));
+    here.close();
+    there.close();
+    ours.copies.load(Ordering::Relaxed) + theirs.copies.load(Ordering::Relaxed)
+}
+
+#[test]
+fn network_cards_that_take_dma_bufs_reach_the_card_themselves() {
+    assert_eq!(copies_between_cards(|| DevicePlan::new("sw0")), 0);
+}
+
+#[test]
+fn with_network_cards_that_take_none_the_bytes_are_staged() {
+    assert!(copies_between_cards(|| DevicePlan::new("sw0").without_dmabuf()) > 0);
 }

@@ -43,7 +43,7 @@ const WHO: &[Flag] = &[
         "device",
         Kind::Text,
         "",
-        "RDMA devices, separated by commas; all if empty",
+        "RDMA devices, or interfaces for TCP at the target, separated by commas",
     ),
     Flag::new(
         "buffer",
@@ -128,6 +128,7 @@ pub(super) const EXAMPLES: &[&str] = &[
     "perigee bench nic --role target                # on one machine; prints its name",
     "perigee bench nic --role initiator --peer NAME --all   # on the other",
     "perigee bench nic --transport rdma --device mlx5_0,mlx5_1 --unit Gb ...",
+    "perigee bench nic --role target --transport tcp --device eth0,eth1  # both NICs",
     "perigee bench nic --format json > run.json     # for perigee bench compare",
 ];
 

@@ -5,6 +5,7 @@ use super::{Inner, TransferEngine};
 use crate::arena::Arena;
 use crate::error::EngineError;
 use crate::limits::{UNREGISTER_DEADLINE, UNREGISTER_GRACE};
+use crate::rdma::Rdma;
 use crate::registry::{Location, Region, check_mapped};
 use crate::shared_memory::Lobby;
 use perigee_memory::Segment;
@@ -187,6 +188,11 @@ impl Inner {
             return Ok(());
         };
         let (address, bytes) = (region.address(), region.bytes());
+        if region.is_on_device() {
+            // SAFETY: the caller's promise is the same.
+            unsafe { self.tell_rails_of_device(rdma, region) };
+            return Ok(());
+        }
         // SAFETY: the caller's promise is the same.
         match unsafe { rdma.register(address, bytes, region.location()) } {
             Ok(registration) => region.set_registration(registration),
@@ -202,6 +208,34 @@ impl Inner {
             }
         }
         Ok(())
+    }
+
+    /// Lets the rails reach a device's memory where driver and devices can. Otherwise its bytes are staged.
+    ///
+    /// # Safety
+    /// As [`Inner::tell_rails`].
+    unsafe fn tell_rails_of_device(&self, rdma: &Rdma, region: &Arc<Region>) {
+        let (address, bytes) = (region.address(), region.bytes());
+        let exported = match &self.devices {
+            Some(devices) if rdma.rails().knows_dmabuf() => devices.0.export(address, bytes),
+            _ => Err("no rail takes dma-bufs".to_owned()),
+        };
+        let registered = exported.and_then(|buffer| {
+            // SAFETY: the range is what the device has at this address, as the driver that exported it knows.
+            let made = unsafe { rdma.register_device(&buffer, address, bytes, region.location()) };
+            made.map_err(|error| error.to_string())
+        });
+        match registered {
+            Ok(registration) => region.set_registration(registration),
+            Err(reason) => {
+                tracing::info!(
+                    reason,
+                    address,
+                    bytes,
+                    "Device memory is staged through host memory"
+                );
+            }
+        }
     }
 
     /// Takes the keys of an unused buffer back.
