@@ -16,6 +16,7 @@ mod master;
 mod memcached;
 mod ping_pong;
 mod report;
+mod steady;
 mod tcp_node;
 mod tcp_ratio;
 
@@ -62,6 +63,8 @@ enum Work {
     /// The other end of `engine-ratio`; it starts this itself.
     #[command(hide = true)]
     EngineTarget(engine_target::Options),
+    /// Small blocks over the transfer engine at a steady pace, for those who watch what a fault does.
+    Steady(steady::Options),
     /// The other end of `tcp-ratio`; it starts this itself.
     #[command(hide = true)]
     TcpNode(tcp_node::Options),
@@ -94,6 +97,7 @@ fn run(work: &Work) -> Result<Option<Report>, BenchError> {
         Work::Allocator(options) => Ok(Some(allocator::run(options))),
         Work::EngineRatio(options) => engine_ratio::run(options).map(Some),
         Work::EngineTarget(options) => engine_target::run(options).map(|()| None),
+        Work::Steady(options) => steady::run(options).map(|()| None),
         Work::TcpNode(options) => tcp_node::run(options).map(|()| None),
     }
 }

@@ -2,18 +2,21 @@
 
 mod flows;
 mod probed;
+mod signs;
 
+use crate::blame::Judge;
 use crate::explain::sources;
 use crate::host::{self, OurProcess};
 use crate::ledger::Ledger;
 use crate::limits::{SLOW_BATCHES_MAX, SLOW_BATCHES_PER_TURN};
 use crate::options::AgentOptions;
-use crate::snapshot::{ProcessSeries, SlowBatchEntry, Snapshot};
+use crate::snapshot::{ProcessSeries, SlowBatchEntry, Snapshot, Suspect};
 use crate::watch::Watch;
 use flows::Flows;
 use perigee_activity::{PageReader, pages};
 use perigee_probe_loader::{Feature, Probes, SlowBatches};
 use perigee_topology::Topology;
+use signs::Signs;
 use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -35,6 +38,10 @@ pub struct Collector {
     slow: VecDeque<SlowBatchEntry>,
     measuring: Option<OwnedFd>,
     cgroup_mount: Option<PathBuf>,
+    signs: Signs,
+    judge: Judge,
+    /// Those that the log has named.
+    named: Vec<Suspect>,
 }
 
 impl Collector {
@@ -57,6 +64,9 @@ impl Collector {
             slow: VecDeque::new(),
             measuring: None,
             cgroup_mount: cgroup_mount(&mounts),
+            signs: Signs::default(),
+            judge: Judge::default(),
+            named: Vec::new(),
             options,
             watch,
         }
@@ -83,10 +93,34 @@ impl Collector {
             ..Snapshot::default()
         };
         self.read_probes(&mut snapshot, &interfaces, &processes);
+        snapshot.suspects = self.suspects(&snapshot, &processes);
         snapshot.slow = self.slow.iter().cloned().collect();
         snapshot.sources = self.sources(&topology, &pages);
         snapshot.collect_ns = nanoseconds(begun.elapsed());
         snapshot
+    }
+
+    /// Who is slow; the log names each when he is blamed and when he is cleared.
+    fn suspects(&mut self, snapshot: &Snapshot, processes: &[OurProcess]) -> Vec<Suspect> {
+        let waits = host::waits(&self.options.roots, processes, self.probes.as_ref());
+        let signs = self.signs.take(snapshot, &waits);
+        let suspects = self.judge.judge(snapshot.taken_ms, &signs);
+        let is_same = |one: &Suspect, other: &Suspect| {
+            (one.kind, &one.name, one.since_ms) == (other.kind, &other.name, other.since_ms)
+        };
+        for suspect in &suspects {
+            if !self.named.iter().any(|named| is_same(named, suspect)) {
+                let (kind, evidence) = (suspect.kind.label(), &suspect.evidence);
+                tracing::warn!(%kind, name = %suspect.name, %evidence, "Slow");
+            }
+        }
+        for named in &self.named {
+            if !suspects.iter().any(|suspect| is_same(named, suspect)) {
+                tracing::info!(kind = %named.kind.label(), name = %named.name, "No longer slow");
+            }
+        }
+        self.named.clone_from(&suspects);
+        suspects
     }
 
     /// Keeps the counters for the next agent.

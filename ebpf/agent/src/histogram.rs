@@ -37,6 +37,39 @@ impl Distribution {
         }
     }
 
+    /// The values that came since an earlier reading.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let before = |power: usize| earlier.buckets.get(power).copied().unwrap_or(0);
+        let buckets = self.buckets.iter().enumerate();
+        let buckets = buckets.map(|(power, count)| count.saturating_sub(before(power)));
+        Self {
+            count: self.count.saturating_sub(earlier.count),
+            sum_ns: self.sum_ns.saturating_sub(earlier.sum_ns),
+            buckets: buckets.collect(),
+        }
+    }
+
+    /// The value that this share of values lies below, in nanoseconds, evenly spread inside a bucket.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "buckets are coarser than 53 bits"
+    )]
+    pub(crate) fn quantile(&self, share: f64) -> u64 {
+        let total: u64 = self.buckets.iter().sum();
+        let mut left = share * total as f64;
+        for (power, count) in self.buckets.iter().enumerate() {
+            let count = *count as f64;
+            if count >= left && count > 0.0 {
+                let lower = (1u64 << power.min(63)) as f64;
+                return (lower * (1.0 + left / count)) as u64;
+            }
+            left -= count;
+        }
+        0
+    }
+
     /// All numbers in a row.
     pub(crate) fn cells(&self) -> Vec<u64> {
         [&[self.count, self.sum_ns], self.buckets.as_slice()].concat()
@@ -77,6 +110,19 @@ mod tests {
         let index = totals.counts.iter().position(|count| *count == 2).unwrap();
         assert_eq!(LOG2_DURATIONS.bounds[index], 1 << 13);
         assert_eq!(totals.counts.last(), Some(&4));
+    }
+
+    #[test]
+    fn a_quantile_lies_in_its_bucket_and_counts_only_what_is_new() {
+        let mut buckets = vec![0; 40];
+        (buckets[10], buckets[20]) = (80, 20);
+        let before = Distribution::new(100, 0, &buckets);
+        assert_eq!(before.quantile(0.4), 1536);
+        assert_eq!(before.quantile(0.9), 1 << 20 | 1 << 19);
+        assert_eq!(Distribution::default().quantile(0.5), 0);
+        buckets[20] += 50;
+        let more = Distribution::new(150, 0, &buckets).since(&before);
+        assert_eq!((more.count, more.quantile(0.5)), (50, 1 << 20 | 1 << 19));
     }
 
     #[test]

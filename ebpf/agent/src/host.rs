@@ -3,9 +3,11 @@
 mod hardware;
 mod interface;
 mod process;
+mod waits;
 
 pub(crate) use interface::{interfaces, nics};
 pub(crate) use process::{OurProcess, processes};
+pub(crate) use waits::{Wait, waits};
 
 use perigee_topology::Roots;
 

@@ -5,6 +5,7 @@
 //! number that was served once never falls, whatever is restarted; what is missing is named with its reason.
 
 mod agent;
+mod blame;
 mod collector;
 mod config;
 mod explain;
@@ -25,7 +26,8 @@ pub use explain::{SourceState, explain_text};
 pub use histogram::Distribution;
 pub use options::AgentOptions;
 pub use snapshot::{
-    BatchSeries, BlockSeries, DropSeries, FlowSeries, NicSeries, ProbeSeries, ProcessSeries,
-    SlowBatchEntry, Snapshot, TaskSeries, TcpSeries, UringSeries,
+    BatchSeries, BlockSeries, DropSeries, FlowSeries, LinkSeries, NicSeries, ProbeSeries,
+    ProcessSeries, SlowBatchEntry, Snapshot, Suspect, SuspectKind, TaskSeries, TcpSeries,
+    UringSeries,
 };
 pub use watch::Watch;

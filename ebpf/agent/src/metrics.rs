@@ -25,6 +25,7 @@ pub(crate) fn samples(snapshot: &Snapshot) -> Samples {
         .for_each(|nic| add_nic(&mut samples, nic));
     add_flows(&mut samples, snapshot);
     add_tcp(&mut samples, snapshot);
+    add_links(&mut samples, snapshot);
     add_host(&mut samples, snapshot);
     add_batches(&mut samples, snapshot);
     add_probes(&mut samples, snapshot);
@@ -132,6 +133,33 @@ fn add_flows(samples: &mut Samples, snapshot: &Snapshot) {
         samples.value("perigee_shard_operations_total", &labels, numbers[0]);
         samples.value("perigee_shard_bytes_total", &labels, numbers[1]);
         samples.value("perigee_shard_depth", &labels, numbers[5]);
+    }
+}
+
+/// Connections as their sockets tell, and who is slow.
+fn add_links(samples: &mut Samples, snapshot: &Snapshot) {
+    for link in &snapshot.links {
+        let labels = [link.device.as_str(), &link.peer];
+        if let Some(round_trip_ns) = link.round_trip_ns {
+            let round_trip = seconds(round_trip_ns);
+            samples.value("perigee_link_round_trip_seconds", &labels, round_trip);
+        }
+        samples.value("perigee_link_connections", &labels, link.connections);
+        samples.value("perigee_link_retransmits_total", &labels, link.retransmits);
+        samples.value(
+            "perigee_link_delivery_bytes_per_second",
+            &labels,
+            link.delivery_bytes_per_second,
+        );
+        samples.value(
+            "perigee_link_peer_seconds_total",
+            &labels,
+            seconds(link.peer_ns),
+        );
+    }
+    for suspect in &snapshot.suspects {
+        let labels = [suspect.kind.label(), &suspect.name];
+        samples.value("perigee_agent_suspect", &labels, 1);
     }
 }
 

@@ -22,6 +22,12 @@ pub struct Snapshot {
     pub flows: Vec<FlowSeries>,
     /// TCP connections of our processes, by NIC.
     pub tcp: Vec<TcpSeries>,
+    /// Connections of our processes as their sockets tell, by NIC and peer.
+    #[serde(default)]
+    pub links: Vec<LinkSeries>,
+    /// Who is slow: the odd ones out, if there are any.
+    #[serde(default)]
+    pub suspects: Vec<Suspect>,
     /// Packets that the host dropped.
     pub drops: Vec<DropSeries>,
     /// Disks.
@@ -121,6 +127,76 @@ pub struct TcpSeries {
     pub retransmits: u64,
     /// Resets sent and received, all connections of the host.
     pub resets: [u64; 2],
+}
+
+/// Connections of our processes between a NIC and a peer, as `TCP_INFO` tells; needs no privilege.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct LinkSeries {
+    /// NIC.
+    pub device: String,
+    /// Peer, without a port.
+    pub peer: String,
+    /// Connections that moved something lately.
+    pub connections: u64,
+    /// The best smoothed round trip time of them; `None` if none moved anything lately.
+    pub round_trip_ns: Option<u64>,
+    /// The shortest round trip of the last minutes.
+    pub round_trip_min_ns: u64,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Segments that may be under way, all connections together.
+    pub congestion_window: u64,
+    /// What the connections delivered when they last had something to send, together.
+    pub delivery_bytes_per_second: u64,
+    /// Slices and requests that a peer answered.
+    pub operations: u64,
+    /// Nanoseconds that they took, the peer's part included.
+    pub wire_ns: u64,
+    /// The part that peers report as their own work.
+    pub peer_ns: u64,
+}
+
+/// What can be slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SuspectKind {
+    /// A network interface or an RDMA port.
+    Nic,
+    /// A thread of ours that does not get its core.
+    Shard,
+    /// A block device.
+    Disk,
+    /// Another host.
+    Peer,
+}
+
+impl SuspectKind {
+    /// Value of the `kind` label.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Nic => "nic",
+            Self::Shard => "shard",
+            Self::Disk => "disk",
+            Self::Peer => "peer",
+        }
+    }
+}
+
+/// Somebody who is slower than others of his kind and than he usually is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Suspect {
+    /// What it is.
+    pub kind: SuspectKind,
+    /// NIC, disk, peer, or `program/thread`.
+    pub name: String,
+    /// The numbers behind the verdict, for people.
+    pub evidence: String,
+    /// Milliseconds since 1970 of the first bad turn.
+    pub since_ms: u64,
+    /// What it takes now, in nanoseconds.
+    pub now_ns: u64,
+    /// What it takes usually, or else what the others take.
+    pub usual_ns: u64,
 }
 
 /// Packets dropped for one reason.

@@ -11,6 +11,7 @@ const FLOW: &[&str] = &["device", "route", "direction"];
 const SHARD: &[&str] = &["program", "shard", "direction"];
 const THREAD: &[&str] = &["program", "thread"];
 const BATCH: &[&str] = &["device", "peer", "tenant", "route", "direction"];
+const LINK: &[&str] = &["device", "peer"];
 const PROBE_PROGRAM: &[&str] = &["probe", "program"];
 
 const fn counter(name: &'static str, unit: &'static str, help: &'static str) -> Family {
@@ -33,6 +34,9 @@ pub(super) const FAMILIES: &[Family] = &[
         .labelled(&["version", "host"]),
     gauge("perigee_agent_processes", "processes", "Processes of ours that are seen on the host"),
     gauge("perigee_agent_collect_seconds", "seconds", "Time of the last reading of the host"),
+    gauge("perigee_agent_suspect", "none",
+        "1 for who is slower than others of his kind and than usual: nic, shard, disk or peer")
+        .labelled(&["kind", "name"]),
     counter("perigee_nic_receive_bytes_total", "bytes",
         "Bytes received; source: interface statistics, port counters of RDMA devices").labelled(PORT),
     counter("perigee_nic_transmit_bytes_total", "bytes",
@@ -81,6 +85,16 @@ pub(super) const FAMILIES: &[Family] = &[
         "Smoothed round trip times of our connections; source: eBPF sock_ops").labelled(DEVICE),
     counter("perigee_tcp_retransmits_total", "segments",
         "Segments sent again, all connections of the host; source: eBPF tcp_retransmit_skb").labelled(DEVICE),
+    gauge("perigee_link_round_trip_seconds", "seconds",
+        "Best smoothed round trip of our busy connections between a NIC and a peer; source: TCP_INFO").labelled(LINK),
+    gauge("perigee_link_connections", "connections",
+        "Our busy connections between a NIC and a peer; source: activity pages").labelled(LINK),
+    counter("perigee_link_retransmits_total", "segments",
+        "Segments sent again by our connections; source: TCP_INFO").labelled(LINK),
+    gauge("perigee_link_delivery_bytes_per_second", "bytes_per_second",
+        "What our busy connections delivered when they last had data to send; source: TCP_INFO").labelled(LINK),
+    counter("perigee_link_peer_seconds_total", "seconds",
+        "Time that peers report as their own work on our requests; source: activity pages").labelled(LINK),
     counter("perigee_tcp_resets_total", "segments",
         "Resets, all connections of the host; source: eBPF tcp_send_reset, tcp_receive_reset")
         .labelled(DEVICE_DIRECTION),

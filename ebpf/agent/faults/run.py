@@ -1,0 +1,104 @@
+"""Makes one thing of a host slow, again and again, and counts how often the agent names it and nobody else.
+
+Usage: run.py [--nic N] [--shard N] [--disk N] [--seed S] [--no-ebpf]: that many runs of each fault, in random order, on one
+scene (scene.py). A run is right if from the fault's beginning to its end the agent's list of suspects held the faulty thing and
+nothing else, and was empty before and after. Exit status 1 if a run was wrong; 77 if this machine cannot play the scene.
+"""
+
+import argparse
+import random
+import sys
+import time
+
+from scene import NICS, Missing, Scene
+
+# One turn of the agent is a second: it needs a baseline before, and five bad turns to blame somebody.
+QUIET_S = 15
+BLAME_S = 60
+LINGER_S = 3
+CLEAR_S = 60
+LOOK_S = 0.5
+DELAYS_US = (200, 5000)
+
+
+def suspects(scene):
+    return {(suspect["kind"], suspect["name"]): suspect["evidence"] for suspect in scene.snapshot()["suspects"]}
+
+
+def watch(scene, seconds, until):
+    """Everybody who was blamed before `until` says that it is enough, or the time is over."""
+    seen = {}
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        now = suspects(scene)
+        seen.update(now)
+        if until(now):
+            break
+        time.sleep(LOOK_S)
+    return seen
+
+
+def fault(kind, scene, chance):
+    """What is done, whom to name, how to do it and how to undo it."""
+    if kind == "nic":
+        nic = chance.choice(NICS)
+        low, high = DELAYS_US
+        delay_us = round(low * (high / low) ** chance.random())
+        return f"{delay_us} us on {nic}", nic, lambda: scene.delay(nic, delay_us), lambda: scene.delay(nic, 0)
+    if kind == "shard":
+        thread = "perigee-bench/perigee-engine"
+        return "2 % of a core", thread, lambda: scene.starve(True), lambda: scene.starve(False)
+    disk = scene.loop.removeprefix("/dev/")
+    rate = chance.choice((10, 20, 40))
+    return f"{rate} requests a second", disk, lambda: scene.throttle(rate), lambda: scene.throttle(0)
+
+
+def is_named(kind, name, found):
+    # Threads of one name bear their number too.
+    return any(who[0] == kind and (who[1] == name or kind == "shard" and who[1].startswith(name)) for who in found)
+
+
+def play(kind, scene, chance):
+    what, name, begin, end = fault(kind, scene, chance)
+    before = watch(scene, CLEAR_S, lambda now: not now)
+    begin()
+    seen = watch(scene, BLAME_S, lambda now: is_named(kind, name, now))
+    seen |= watch(scene, LINGER_S, lambda _: False)
+    end()
+    seen |= watch(scene, CLEAR_S, lambda now: not now)
+    right = len(seen) == 1 and is_named(kind, name, seen) and not before
+    return right, what, seen
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__)
+    for kind in ("nic", "shard", "disk"):
+        arguments.add_argument(f"--{kind}", type=int, default=0, metavar="N")
+    arguments.add_argument("--seed", type=int, default=1)
+    arguments.add_argument("--no-ebpf", action="store_true", help="level 0: only what needs no privilege")
+    arguments.add_argument("--log", help="file for what agent and engines say")
+    options = arguments.parse_args()
+    chance = random.Random(options.seed)
+    runs = [kind for kind in ("nic", "shard", "disk") for _ in range(getattr(options, kind))]
+    chance.shuffle(runs)
+    rights = {kind: 0 for kind in runs}
+    try:
+        with Scene(options.log, not options.no_ebpf) as scene:
+            quiet = watch(scene, QUIET_S, lambda _: False)
+            print(f"quiet: {quiet or 'nobody blamed'}", flush=True)
+            for kind in runs:
+                right, what, seen = play(kind, scene, chance)
+                rights[kind] += right
+                verdict = "right" if right else "WRONG"
+                found = "; ".join(f"{who[0]} {who[1]}: {text}" for who, text in seen.items())
+                print(f"{kind}: {what}: {verdict}: {found or 'nobody'}", flush=True)
+    except Missing as missing:
+        print(f"SKIP: {missing}")
+        sys.exit(77)
+    for kind, right in rights.items():
+        print(f"{kind}: {right} of {runs.count(kind)} named, nobody else blamed")
+    sys.exit(any(right != runs.count(kind) for kind, right in rights.items()))
+
+
+if __name__ == "__main__":
+    main()

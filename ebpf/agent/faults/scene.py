@@ -1,0 +1,222 @@
+"""A host under test with two NICs, a shard that serves, and a disk; and the host on the other side of the wires.
+
+Everything is real: network namespaces, TCP over two wires, engines, a loop device, the agent with its probes. Every part can be
+made slow and well again. All names carry the number of this process, and `close` removes everything.
+"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+HERE = pathlib.Path(__file__).parent
+ROOT = HERE.parents[2]
+TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+PERIGEE = os.environ.get("PERIGEE_BIN", str(TARGET / "release/perigee"))
+BENCH = os.environ.get("PERIGEE_BENCH_BIN", str(TARGET / "release/perigee-bench"))
+NICS = ("rail0", "rail1")
+CGROUP2 = pathlib.Path("/sys/fs/cgroup/unified")
+CPU_GROUPS = pathlib.Path("/sys/fs/cgroup/cpu")
+DISK_GROUPS = pathlib.Path("/sys/fs/cgroup/blkio")
+BLOCKS_PER_SECOND = 150
+DISK_BYTES = 32 << 20
+START_S = 30
+
+
+class Missing(Exception):
+    """What this machine lacks for a scene."""
+
+
+def check():
+    if os.geteuid() != 0:
+        raise Missing("only root can make namespaces, throttle threads and load probes")
+    for path in ("/dev/net/tun", "/dev/loop-control", CGROUP2, CPU_GROUPS, DISK_GROUPS):
+        if not os.path.exists(path):
+            raise Missing(f"{path} is not there")
+
+
+def ip(*words):
+    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+
+
+class Scene:
+    def __init__(self, log=None, ebpf=True):
+        check()
+        self.tag = f"pf{os.getpid()}"
+        self.here, self.there = f"{self.tag}h", f"{self.tag}r"
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="perigee-faults-"))
+        self.log = open(log or self.folder / "log", "w")
+        self.processes = []
+        self.wires = []
+        self.loop = None
+        self.port = 0
+        try:
+            self.build(ebpf)
+        except BaseException:
+            self.close()
+            raise
+
+    def build(self, ebpf):
+        for name in (self.here, self.there):
+            ip("netns", "add", name)
+            ip("-n", name, "link", "set", "lo", "up")
+        for index in range(len(NICS)):
+            self.wires.append(self.wire(index))
+        for group in self.groups():
+            group.mkdir()
+        self.make_disk()
+        self.serve_and_send()
+        self.agent(ebpf)
+
+    def groups(self):
+        return [CGROUP2 / self.here, CGROUP2 / self.there, CPU_GROUPS / self.tag, DISK_GROUPS / self.tag]
+
+    def start(self, words, namespace=None, group=None, **more):
+        """A process of the scene, in a namespace and a control group of its host."""
+        if namespace:
+            words = ["ip", "netns", "exec", namespace, *words]
+        if group:
+            words = ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh", *words]
+        environment = dict(os.environ, PERIGEE_ACTIVITY_DIR=str(self.folder / (namespace or "none")))
+        options = {"stdout": subprocess.PIPE, "stderr": self.log, "text": True, "env": environment} | more
+        process = subprocess.Popen(words, **options)
+        self.processes.append(process)
+        return process
+
+    def wire(self, index):
+        near, far = f"{self.tag}n{index}", f"{self.tag}f{index}"
+        relay = self.start([sys.executable, str(HERE / "relay.py"), near, far], stdin=subprocess.PIPE)
+        if relay.stdout.readline() != "ready\n":
+            raise Missing("a tap device cannot be made")
+        for device, namespace, host in ((near, self.here, 1), (far, self.there, 2)):
+            ip("link", "set", device, "netns", namespace)
+            ip("-n", namespace, "link", "set", device, "name", NICS[index])
+            ip("-n", namespace, "address", "add", f"198.18.{index}.{host}/24", "dev", NICS[index])
+            ip("-n", namespace, "link", "set", NICS[index], "up")
+        return relay
+
+    def engine(self, namespace, local, peer=None):
+        words = [BENCH, "steady", f"--local={local}", f"--per-second={BLOCKS_PER_SECOND}"]
+        if peer:
+            words.append(f"--peer={peer}")
+        process = self.start(words, namespace, CGROUP2 / namespace)
+        if peer:
+            return process, None
+        ready = process.stdout.readline()
+        if not ready.startswith("Target ready: "):
+            raise Missing(f"an engine does not start: {ready}")
+        return process, ready.split()[-1]
+
+    def serve_and_send(self):
+        """Over each wire one engine of this host writes to the other host, and one of the other host writes to this one."""
+        self.server = None
+        self.senders = []
+        for index in range(len(NICS)):
+            mine, theirs = f"198.18.{index}.1", f"198.18.{index}.2"
+            _, far = self.engine(self.there, theirs)
+            self.senders.append(self.engine(self.here, mine, far)[0])
+            server, near = self.engine(self.here, mine)
+            self.server = self.server or server
+            self.senders.append(self.engine(self.there, theirs, near)[0])
+
+    def make_disk(self):
+        backing = self.folder / "disk"
+        backing.write_bytes(os.urandom(DISK_BYTES))
+        made = subprocess.run(
+            ["losetup", "--find", "--show", "--direct-io=on", str(backing)],
+            check=True, capture_output=True, text=True,
+        )
+        self.loop = made.stdout.strip()
+        device = os.stat(self.folder).st_dev
+        # Throttling knows whole disks only.
+        whole = pathlib.Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve()
+        if (whole / "partition").exists():
+            whole = whole.parent
+        self.backing = (whole / "dev").read_text().strip()
+        reader = [sys.executable, str(HERE / "reader.py"), self.loop]
+        self.start(reader, group=DISK_GROUPS / self.tag)
+
+    def agent(self, ebpf):
+        # A fresh /sys has no control groups in it.
+        words = [
+            "sh", "-c", 'mount -t cgroup2 none /sys/fs/cgroup && exec "$@"', "sh", PERIGEE, "agent", "--port=0",
+            "--state_dir=", f"--ebpf={str(ebpf).lower()}",
+        ]
+        process = self.start(words, self.here, stderr=subprocess.STDOUT)
+        deadline = time.monotonic() + START_S
+        for line in process.stdout:
+            self.log.write(line)
+            if "http://" in line:
+                self.port = int(line.split("http://127.0.0.1:")[1].split("/")[0])
+                break
+            if time.monotonic() > deadline:
+                break
+        if not self.port:
+            raise Missing("the agent does not start; see its log")
+        # Its port is in the namespace of the host under test.
+        self.asker = self.start(
+            [sys.executable, str(HERE / "ask.py"), str(self.port)], self.here, stdin=subprocess.PIPE
+        )
+
+    def snapshot(self):
+        self.asker.stdin.write("\n")
+        self.asker.stdin.flush()
+        return json.loads(self.asker.stdout.readline())
+
+    # The faults.
+
+    def delay(self, nic, microseconds):
+        relay = self.wires[NICS.index(nic)]
+        relay.stdin.write(f"{microseconds}\n")
+        relay.stdin.flush()
+
+    def shard_thread(self):
+        tasks = pathlib.Path(f"/proc/{self.server_pid()}/task")
+        for task in tasks.iterdir():
+            if (task / "comm").read_text().strip() == "perigee-engine":
+                return int(task.name)
+        raise Missing("the engine has no shard thread")
+
+    def server_pid(self):
+        return self.server.pid
+
+    def starve(self, is_starved):
+        group = CPU_GROUPS / self.tag
+        (group / "cpu.cfs_period_us").write_text("100000")
+        (group / "cpu.cfs_quota_us").write_text("2000")
+        tasks = (group if is_starved else CPU_GROUPS) / "tasks"
+        tasks.write_text(str(self.shard_thread()))
+
+    def throttle(self, requests_per_second):
+        """0 lifts the limit."""
+        limit = DISK_GROUPS / self.tag / "blkio.throttle.read_iops_device"
+        limit.write_text(f"{self.backing} {requests_per_second}")
+
+    def close(self):
+        for process in reversed(self.processes):
+            process.send_signal(signal.SIGTERM)
+        for process in self.processes:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        if self.loop:
+            subprocess.run(["losetup", "--detach", self.loop], check=False)
+        for name in (self.here, self.there):
+            subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
+        for group in self.groups():
+            if group.exists():
+                group.rmdir()
+        subprocess.run(["rm", "-rf", str(self.folder)], check=False)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()

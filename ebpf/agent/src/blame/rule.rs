@@ -1,0 +1,74 @@
+//! When a time is too long: one rule per kind. Invariant: a difference must be both a multiple and a length that matters.
+
+use super::Sign;
+use crate::snapshot::SuspectKind;
+
+/// Signs of RDMA ports come from operations of any size, so only the ports of one host at one time compare.
+pub(crate) const RDMA_GROUP: &str = "rdma";
+
+/// Multiples are in tenths.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rule {
+    /// This many times what the others take.
+    others_tenths: u64,
+    /// And this many times his own usual, where that is known.
+    usual_tenths: u64,
+    /// Without others: this many times his own usual; `None` if nobody is blamed alone.
+    alone_tenths: Option<u64>,
+    /// And longer by this.
+    floor_ns: u64,
+}
+
+impl Rule {
+    pub(super) fn of(sign: &Sign) -> Self {
+        match sign.kind {
+            SuspectKind::Nic => Self {
+                others_tenths: 18,
+                usual_tenths: 15,
+                alone_tenths: (sign.group != RDMA_GROUP).then_some(30),
+                floor_ns: 100_000,
+            },
+            SuspectKind::Peer => Self {
+                others_tenths: 25,
+                usual_tenths: 20,
+                alone_tenths: None,
+                floor_ns: 200_000,
+            },
+            // Nanoseconds of each second.
+            SuspectKind::Shard => Self {
+                others_tenths: 20,
+                usual_tenths: 20,
+                alone_tenths: Some(30),
+                floor_ns: 400_000_000,
+            },
+            SuspectKind::Disk => Self {
+                others_tenths: 40,
+                usual_tenths: 40,
+                alone_tenths: Some(40),
+                floor_ns: 3_000_000,
+            },
+        }
+    }
+
+    /// `usual_ns` is unknown for who was slow from the first turn on: then only the others count.
+    pub(super) fn is_slow(
+        &self,
+        now_ns: u64,
+        others_ns: Option<u64>,
+        usual_ns: Option<u64>,
+        is_crowded: bool,
+    ) -> bool {
+        let exceeds = |reference: u64, tenths: u64| {
+            now_ns >= reference.saturating_mul(tenths) / 10
+                && now_ns >= reference.saturating_add(self.floor_ns)
+        };
+        match (others_ns, usual_ns, self.alone_tenths) {
+            (Some(others), Some(usual), _) => {
+                exceeds(others, self.others_tenths) && exceeds(usual, self.usual_tenths)
+            }
+            (Some(others), None, _) => exceeds(others, self.others_tenths),
+            (None, Some(usual), Some(tenths)) => !is_crowded && exceeds(usual, tenths),
+            (None, _, _) => false,
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What one subject showed over time. Invariant: turns in which he was slow are never learned as usual.
+
+use std::collections::VecDeque;
+
+/// Turns that count for what somebody does now.
+const RECENT_TURNS: usize = 5;
+/// Slow turns in a row before somebody is blamed, and good ones before he is cleared.
+const TURNS_TO_BLAME: u32 = 2;
+const TURNS_TO_CLEAR: u32 = 3;
+/// Good turns from which on his usual is known.
+const USUAL_TURNS_MIN: usize = 5;
+/// Good turns that are remembered: ten minutes.
+const USUAL_TURNS_MAX: usize = 600;
+
+#[derive(Debug, Default)]
+pub(super) struct Series {
+    recent: VecDeque<u64>,
+    good: VecDeque<u64>,
+    /// His usual was learned without others to compare with, and may be slow itself.
+    is_learned_alone: bool,
+    slow_turns: u32,
+    good_turns: u32,
+    slow_since_ms: u64,
+    is_blamed: bool,
+    silent_turns: u32,
+}
+
+impl Series {
+    /// Nothing was seen of him in this turn, until [`Series::push`].
+    pub(super) fn begin_turn(&mut self) {
+        self.silent_turns = self.silent_turns.saturating_add(1);
+    }
+
+    pub(super) fn push(&mut self, value: u64) {
+        self.silent_turns = 0;
+        if self.recent.len() == RECENT_TURNS {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(value);
+    }
+
+    pub(super) fn silent_turns(&self) -> u32 {
+        self.silent_turns
+    }
+
+    /// What he showed lately; `None` before enough turns.
+    pub(super) fn typical(&self) -> Option<u64> {
+        let is_full = self.recent.len() == RECENT_TURNS;
+        is_full.then(|| median(self.recent.iter().copied().collect()))?
+    }
+
+    /// The best he showed lately: one good turn clears him, however bad the others were.
+    pub(super) fn best(&self) -> Option<u64> {
+        let is_full = self.recent.len() == RECENT_TURNS;
+        is_full.then(|| self.recent.iter().copied().min())?
+    }
+
+    /// What he showed in good turns. What was learned alone is forgotten as soon as there are others.
+    pub(super) fn usual(&mut self, has_others: bool) -> Option<u64> {
+        if has_others && self.is_learned_alone {
+            self.is_learned_alone = false;
+            self.good.clear();
+        }
+        let is_known = self.good.len() >= USUAL_TURNS_MIN;
+        is_known.then(|| median(self.good.iter().copied().collect()))?
+    }
+
+    /// Notes the verdict of this turn; since when he is blamed, if he is.
+    pub(super) fn settle(&mut self, is_slow: bool, has_others: bool, now_ms: u64) -> Option<u64> {
+        if is_slow {
+            if self.slow_turns == 0 {
+                self.slow_since_ms = now_ms;
+            }
+            self.slow_turns = self.slow_turns.saturating_add(1);
+            self.good_turns = 0;
+            self.is_blamed |= self.slow_turns >= TURNS_TO_BLAME;
+        } else {
+            self.good_turns = self.good_turns.saturating_add(1);
+            if self.good_turns >= TURNS_TO_CLEAR {
+                self.is_blamed = false;
+            }
+            if !self.is_blamed {
+                self.slow_turns = 0;
+                self.learn(has_others);
+            }
+        }
+        self.is_blamed.then_some(self.slow_since_ms)
+    }
+
+    fn learn(&mut self, has_others: bool) {
+        let Some(value) = self.recent.back() else {
+            return;
+        };
+        if self.good.is_empty() {
+            self.is_learned_alone = !has_others;
+        }
+        if self.good.len() == USUAL_TURNS_MAX {
+            self.good.pop_front();
+        }
+        self.good.push_back(*value);
+    }
+}
+
+/// The middle value, the lower one of two.
+pub(super) fn median(mut values: Vec<u64>) -> Option<u64> {
+    let middle = values.len().checked_sub(1)? / 2;
+    let (_, median, _) = values.select_nth_unstable(middle);
+    Some(*median)
+}

@@ -1,0 +1,260 @@
+//! Synthetic hosts: who is blamed, and above all who is not.
+
+use super::*;
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+
+fn sign(kind: SuspectKind, group: &str, name: &str, value_ns: u64) -> Sign {
+    Sign {
+        kind,
+        name: name.to_owned(),
+        group: group.to_owned(),
+        value_ns,
+        what: "takes",
+    }
+}
+
+fn nic(name: &str, value_ns: u64) -> Sign {
+    sign(SuspectKind::Nic, "ethernet", name, value_ns)
+}
+
+/// Random numbers of a seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+
+    /// Around `base`, with a bad turn now and then.
+    fn noisy(&mut self, base: u64) -> u64 {
+        let jitter = base * 3 / 4 + self.below(base / 2);
+        if self.below(10) == 0 {
+            jitter * 20
+        } else {
+            jitter
+        }
+    }
+}
+
+/// Plays turns; returns everybody who was blamed in any of them.
+fn play(judge: &mut Judge, turns: u64, mut signs: impl FnMut(u64) -> Vec<Sign>) -> Vec<Suspect> {
+    let mut blamed: Vec<Suspect> = Vec::new();
+    for turn in 0..turns {
+        for suspect in judge.judge(turn * 1000, &signs(turn)) {
+            let is_new =
+                |other: &Suspect| (other.kind, &other.name) == (suspect.kind, &suspect.name);
+            match blamed.iter_mut().find(|other| is_new(other)) {
+                Some(old) => *old = suspect,
+                None => blamed.push(suspect),
+            }
+        }
+    }
+    blamed
+}
+
+fn names(blamed: &[Suspect]) -> Vec<&str> {
+    blamed.iter().map(|suspect| suspect.name.as_str()).collect()
+}
+
+#[test]
+fn a_delay_on_one_of_two_nics_is_named_and_nobody_else() {
+    for seed in 1..200 {
+        for delay in [200 * US, 600 * US, 5 * MS] {
+            let (mut judge, mut random) = (Judge::default(), Random(seed));
+            let quiet = play(&mut judge, 20, |_| {
+                vec![
+                    nic("eth0", random.noisy(90 * US)),
+                    nic("eth1", random.noisy(90 * US)),
+                ]
+            });
+            assert_eq!(names(&quiet), Vec::<&str>::new(), "seed {seed}");
+            let blamed = play(&mut judge, 30, |_| {
+                vec![
+                    nic("eth0", random.noisy(90 * US)),
+                    nic("eth1", random.noisy(90 * US) + delay),
+                ]
+            });
+            assert_eq!(names(&blamed), ["eth1"], "seed {seed}, delay {delay}");
+        }
+    }
+}
+
+#[test]
+fn a_noisy_host_blames_nobody() {
+    for seed in 1..200 {
+        let (mut judge, mut random) = (Judge::default(), Random(seed));
+        let blamed = play(&mut judge, 300, |turn| {
+            // The whole host has bad minutes: everything takes longer at the same time.
+            let bad = if turn / 60 % 2 == 1 { 8 } else { 1 };
+            let mut signs = vec![
+                nic("eth0", random.noisy(90 * US * bad)),
+                nic("eth1", random.noisy(110 * US * bad)),
+            ];
+            for shard in ["a/0", "a/1", "b/0"] {
+                let wait = random.below(60 * MS * bad);
+                signs.push(sign(SuspectKind::Shard, "", shard, wait));
+            }
+            signs
+        });
+        assert_eq!(names(&blamed), Vec::<&str>::new(), "seed {seed}");
+    }
+}
+
+#[test]
+fn one_bad_turn_is_no_verdict() {
+    let mut judge = Judge::default();
+    let blamed = play(&mut judge, 60, |turn| {
+        let bad = if turn % 6 == 5 { 50 * MS } else { 0 };
+        vec![nic("eth0", 90 * US), nic("eth1", 90 * US + bad)]
+    });
+    assert_eq!(names(&blamed), Vec::<&str>::new());
+}
+
+#[test]
+fn a_nic_that_is_slow_from_the_start_is_named_by_its_siblings() {
+    let mut judge = Judge::default();
+    let signs = |_| vec![nic("eth0", 80 * US), nic("eth1", 90 * US), nic("eth2", MS)];
+    let blamed = play(&mut judge, 10, signs);
+    assert_eq!(names(&blamed), ["eth2"]);
+    assert!(
+        blamed[0].evidence.contains("others 80 us"),
+        "{}",
+        blamed[0].evidence
+    );
+}
+
+#[test]
+fn what_a_nic_showed_alone_is_not_held_against_its_siblings() {
+    let mut judge = Judge::default();
+    assert!(play(&mut judge, 30, |_| vec![nic("eth1", MS)]).is_empty());
+    let blamed = play(&mut judge, 10, |_| {
+        vec![nic("eth0", 80 * US), nic("eth1", MS)]
+    });
+    assert_eq!(names(&blamed), ["eth1"]);
+}
+
+#[test]
+fn nics_of_different_kinds_are_not_compared() {
+    let mut judge = Judge::default();
+    let blamed = play(&mut judge, 60, |_| {
+        vec![
+            nic("eth0", MS),
+            sign(SuspectKind::Nic, "virtual", "veth0", 30 * US),
+        ]
+    });
+    assert!(blamed.is_empty());
+}
+
+#[test]
+fn a_lone_nic_is_blamed_for_a_lasting_change_unless_the_host_is_crowded() {
+    for (wait, expected) in [(10 * MS, vec!["eth0"]), (700 * MS, vec![])] {
+        let mut judge = Judge::default();
+        let shard = |wait| sign(SuspectKind::Shard, "", "a/0", wait);
+        play(&mut judge, 20, |_| vec![nic("eth0", 90 * US), shard(wait)]);
+        let blamed = play(&mut judge, 20, |_| vec![nic("eth0", MS), shard(wait)]);
+        assert_eq!(names(&blamed), expected);
+    }
+}
+
+#[test]
+fn a_cleared_nic_is_blamed_again_with_the_time_of_the_second_fault() {
+    let mut judge = Judge::default();
+    let fast = |_| vec![nic("eth0", 90 * US), nic("eth1", 90 * US)];
+    let slow = |_| vec![nic("eth0", 90 * US), nic("eth1", MS)];
+    play(&mut judge, 20, fast);
+    assert_eq!(names(&play(&mut judge, 10, slow)), ["eth1"]);
+    play(&mut judge, 8, fast);
+    assert!(judge.judge(90_000, &fast(0)).is_empty());
+    let mut suspects = Vec::new();
+    for turn in 0..8 {
+        suspects = judge.judge(100_000 + turn * 1000, &slow(turn));
+    }
+    assert_eq!(suspects[0].since_ms, 104_000, "five slow turns in a row");
+}
+
+#[test]
+fn a_starved_shard_is_told_from_threads_that_share_a_busy_host() {
+    let mut judge = Judge::default();
+    let shard = |name: &str, wait| sign(SuspectKind::Shard, "", name, wait);
+    let busy = |_| {
+        vec![
+            shard("a/0", 200 * MS),
+            shard("a/1", 150 * MS),
+            shard("b/0", 180 * MS),
+        ]
+    };
+    assert!(play(&mut judge, 20, busy).is_empty());
+    let starved = |_| {
+        vec![
+            shard("a/0", 930 * MS),
+            shard("a/1", 150 * MS),
+            shard("b/0", 180 * MS),
+        ]
+    };
+    let blamed = play(&mut judge, 10, starved);
+    assert_eq!(
+        (names(&blamed), blamed[0].kind),
+        (vec!["a/0"], SuspectKind::Shard)
+    );
+}
+
+#[test]
+fn a_slow_disk_is_held_against_its_own_past() {
+    let mut judge = Judge::default();
+    let disk = |value| vec![sign(SuspectKind::Disk, "loop", "loop0", value)];
+    assert!(play(&mut judge, 20, |_| disk(400 * US)).is_empty());
+    let blamed = play(&mut judge, 10, |_| disk(60 * MS));
+    assert_eq!(
+        (names(&blamed), blamed[0].kind),
+        (vec!["loop0"], SuspectKind::Disk)
+    );
+}
+
+#[test]
+fn one_slow_peer_of_a_nic_is_named_and_peers_behind_a_slow_nic_are_not() {
+    let peer = |name: &str, value| sign(SuspectKind::Peer, "eth1", name, value);
+    let mut judge = Judge::default();
+    let one = |_| {
+        vec![
+            peer("10.0.0.1", 90 * US),
+            peer("10.0.0.2", 2 * MS),
+            peer("10.0.0.3", 95 * US),
+        ]
+    };
+    let blamed = play(&mut judge, 10, one);
+    assert_eq!(
+        (names(&blamed), blamed[0].kind),
+        (vec!["10.0.0.2"], SuspectKind::Peer)
+    );
+    let mut judge = Judge::default();
+    let both = |_| {
+        vec![
+            nic("eth0", 80 * US),
+            nic("eth1", MS),
+            peer("10.0.0.1", 90 * US),
+            peer("10.0.0.2", MS),
+        ]
+    };
+    assert_eq!(names(&play(&mut judge, 10, both)), ["eth1"]);
+}
+
+#[test]
+fn who_gives_no_sign_for_long_is_forgotten() {
+    let mut judge = Judge::default();
+    play(&mut judge, 20, |_| {
+        vec![nic("eth0", 90 * US), nic("eth1", MS)]
+    });
+    play(&mut judge, u64::from(SILENT_TURNS_MAX), |_| Vec::new());
+    assert!(judge.known.is_empty());
+}
+
+#[test]
+fn times_are_short() {
+    let times = [999, 45_300, 1_250_000, 930 * MS].map(short_time);
+    assert_eq!(times, ["999 ns", "45 us", "1.2 ms", "930.0 ms"]);
+}

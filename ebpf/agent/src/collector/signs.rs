@@ -1,0 +1,202 @@
+//! From counters of two turns to signs: how each NIC, peer, shard and disk did in between.
+
+use crate::blame::{RDMA_GROUP, Sign};
+use crate::histogram::Distribution;
+use crate::host::Wait;
+use crate::snapshot::{Snapshot, SuspectKind};
+use std::collections::BTreeMap;
+
+/// Round trips and operations below this many in a turn say nothing.
+const VALUES_MIN: u64 = 10;
+/// A disk is not slow because its requests are large: each byte may take this long (50 MB/s).
+const DISK_NS_PER_BYTE: u64 = 20;
+/// The share of values below the one that stands for a turn: what also the lucky ones take is no accident.
+const QUANTILE: f64 = 0.25;
+
+/// A thread that neither ran nor wanted to for this share of a turn, in percent, is idle and no measure for others.
+const BUSY_PERCENT: u64 = 5;
+
+/// Counters of the turn before, and of this one as it is read.
+#[derive(Debug, Default)]
+pub(crate) struct Signs {
+    before: Counters,
+    now: Counters,
+    last_ns: Option<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    distributions: BTreeMap<String, Distribution>,
+    numbers: BTreeMap<String, u64>,
+}
+
+impl Signs {
+    /// The signs of the turn that ends with this snapshot; none after the first one.
+    pub(crate) fn take(&mut self, snapshot: &Snapshot, waits: &[Wait]) -> Vec<Sign> {
+        self.before = std::mem::take(&mut self.now);
+        let before = self.last_ns.replace(snapshot.monotonic_ns);
+        let elapsed_ns = before.map_or(0, |before| snapshot.monotonic_ns.saturating_sub(before));
+        let mut signs = self.nics(snapshot);
+        signs.extend(self.rails(snapshot));
+        signs.extend(self.peers(snapshot));
+        signs.extend(self.shards(waits, elapsed_ns));
+        signs.extend(self.disks(snapshot, elapsed_ns));
+        if elapsed_ns == 0 { Vec::new() } else { signs }
+    }
+
+    /// Round trips of TCP connections: from the probe, else from the sockets themselves.
+    fn nics(&mut self, snapshot: &Snapshot) -> Vec<Sign> {
+        let mut signs = Vec::new();
+        for nic in snapshot.nics.iter().filter(|nic| nic.kind != "loopback") {
+            let probed = snapshot.tcp.iter().find(|tcp| tcp.device == nic.device);
+            let probed = probed.and_then(|tcp| {
+                let more = self.more(format!("nic/{}", nic.device), &tcp.round_trip);
+                typical(&more)
+            });
+            let links = snapshot
+                .links
+                .iter()
+                .filter(|link| link.device == nic.device);
+            let of_sockets = links.filter_map(|link| link.round_trip_ns).min();
+            if let Some(value_ns) = probed.or(of_sockets) {
+                signs.push(Sign {
+                    kind: SuspectKind::Nic,
+                    name: nic.device.clone(),
+                    group: nic.kind.clone(),
+                    value_ns,
+                    what: "round trips of",
+                });
+            }
+        }
+        signs
+    }
+
+    /// RDMA ports: operations as our processes counted them.
+    fn rails(&mut self, snapshot: &Snapshot) -> Vec<Sign> {
+        let mut devices: BTreeMap<&str, Distribution> = BTreeMap::new();
+        let flows = snapshot.flows.iter().filter(|flow| flow.route == "rdma");
+        for flow in flows.filter(|flow| !flow.device.is_empty()) {
+            devices
+                .entry(&flow.device)
+                .or_default()
+                .merge(&flow.latency);
+        }
+        let mut signs = Vec::new();
+        for (device, latency) in devices {
+            if let Some(value_ns) = typical(&self.more(format!("rail/{device}"), &latency)) {
+                signs.push(Sign {
+                    kind: SuspectKind::Nic,
+                    name: device.to_owned(),
+                    group: RDMA_GROUP.to_owned(),
+                    value_ns,
+                    what: "operations of",
+                });
+            }
+        }
+        signs
+    }
+
+    /// Peers of one NIC by their round trips, all peers by the work they report as their own.
+    fn peers(&mut self, snapshot: &Snapshot) -> Vec<Sign> {
+        let mut signs = Vec::new();
+        for link in &snapshot.links {
+            let sign = |group: &str, value_ns, what| Sign {
+                kind: SuspectKind::Peer,
+                name: link.peer.clone(),
+                group: group.to_owned(),
+                value_ns,
+                what,
+            };
+            if let Some(value_ns) = link.round_trip_ns {
+                signs.push(sign(&link.device, value_ns, "round trips of"));
+            }
+            let name = format!("peer/{}/{}", link.device, link.peer);
+            let operations = self.grown(format!("{name}/operations"), link.operations);
+            let work_ns = self.grown(format!("{name}/work"), link.peer_ns);
+            if let (Some(operations @ VALUES_MIN..), Some(work_ns)) = (operations, work_ns) {
+                signs.push(sign("", work_ns / operations, "own work per slice of"));
+            }
+        }
+        signs
+    }
+
+    /// Nanoseconds of each second that a thread was ready without a core.
+    fn shards(&mut self, waits: &[Wait], elapsed_ns: u64) -> Vec<Sign> {
+        let mut signs = Vec::new();
+        for wait in waits {
+            let waited_ns = self.grown(format!("wait/{}", wait.thread), wait.waited_ns);
+            let probed_ns = self.grown(format!("probed/{}", wait.thread), wait.probed_ns);
+            let ran_ns = self.grown(format!("run/{}", wait.thread), wait.run_ns);
+            let (Some(waited_ns), Some(ran_ns)) = (waited_ns.max(probed_ns), ran_ns) else {
+                continue;
+            };
+            if (waited_ns + ran_ns) * 100 < elapsed_ns * BUSY_PERCENT {
+                continue;
+            }
+            let of_a_second = u128::from(waited_ns) * 1_000_000_000 / u128::from(elapsed_ns.max(1));
+            signs.push(Sign {
+                kind: SuspectKind::Shard,
+                name: wait.thread.clone(),
+                group: String::new(),
+                value_ns: u64::try_from(of_a_second).unwrap_or(u64::MAX),
+                what: "waits for a core in each second of",
+            });
+        }
+        signs
+    }
+
+    /// Time per request that its size and the requests beside it do not explain.
+    fn disks(&mut self, snapshot: &Snapshot, elapsed_ns: u64) -> Vec<Sign> {
+        let mut disks: BTreeMap<&str, (Distribution, u64, u64)> = BTreeMap::new();
+        for block in &snapshot.blocks {
+            let sum = disks.entry(&block.device).or_default();
+            sum.0.merge(&block.device_time);
+            sum.1 += block.bytes;
+            sum.2 += block.depth;
+        }
+        let mut signs = Vec::new();
+        for (disk, (device_time, bytes, depth)) in disks {
+            let time = self.more(format!("disk/{disk}"), &device_time);
+            let bytes = self.grown(format!("disk/{disk}/bytes"), bytes).unwrap_or(0);
+            let value_ns = match time.count {
+                0 if depth == 0 => continue,
+                // Nothing came back in the whole turn.
+                0 => elapsed_ns,
+                count => {
+                    let beside = (time.sum_ns / elapsed_ns.max(1)).max(1);
+                    let each_ns = time.sum_ns / count / beside;
+                    each_ns.saturating_sub(bytes / count * DISK_NS_PER_BYTE)
+                }
+            };
+            let letters = disk.find(|letter: char| !letter.is_ascii_alphabetic());
+            let kind = &disk[..letters.unwrap_or(disk.len())];
+            signs.push(Sign {
+                kind: SuspectKind::Disk,
+                name: disk.to_owned(),
+                group: kind.to_owned(),
+                value_ns,
+                what: "requests of",
+            });
+        }
+        signs
+    }
+
+    fn more(&mut self, name: String, now: &Distribution) -> Distribution {
+        let before = self.before.distributions.get(&name);
+        let more = before.map_or_else(Distribution::default, |before| now.since(before));
+        self.now.distributions.insert(name, now.clone());
+        more
+    }
+
+    /// `None` for what was not there a turn ago.
+    fn grown(&mut self, name: String, now: u64) -> Option<u64> {
+        let before = self.before.numbers.get(&name);
+        let grown = before.map(|before| now.saturating_sub(*before));
+        self.now.numbers.insert(name, now);
+        grown
+    }
+}
+
+fn typical(more: &Distribution) -> Option<u64> {
+    (more.count >= VALUES_MIN).then(|| more.quantile(QUANTILE))
+}
