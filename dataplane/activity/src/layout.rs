@@ -1,7 +1,8 @@
 //! The page as bytes: a header and slots of counters. The layout is an interface between processes of different builds.
 
-use crate::limits::{DEVICE_BYTES, LATENCY_BUCKETS, SLOTS};
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use crate::limits::{DEVICE_BYTES, LATENCY_BUCKETS, LINKS, PEER_BYTES, SLOTS};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// First eight bytes of every page.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"PERIGEE1");
@@ -153,6 +154,10 @@ pub(crate) struct Header {
     pub(crate) used: AtomicU32,
     /// Name of the program, zero-padded.
     pub(crate) program: [AtomicU64; 4],
+    /// Room for links behind the slots. Zero in pages of older builds, which have none.
+    pub(crate) links: AtomicU32,
+    /// Links that were ever claimed.
+    pub(crate) links_used: AtomicU32,
 }
 
 /// The counters of one writer for one key.
@@ -171,12 +176,102 @@ pub(crate) struct Cells {
     pub(crate) buckets: [AtomicU64; LATENCY_BUCKETS],
 }
 
+/// The NIC and the peer of a connection: device, then the peer's address as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct LinkKey(pub(crate) [u8; DEVICE_BYTES + PEER_BYTES]);
+
+impl LinkKey {
+    pub(crate) fn new(device: &str, peer: IpAddr) -> Self {
+        let mut bytes = [0; DEVICE_BYTES + PEER_BYTES];
+        let (head, tail) = bytes.split_at_mut(DEVICE_BYTES);
+        fill(head, device);
+        fill(tail, &peer.to_string());
+        Self(bytes)
+    }
+
+    pub(crate) fn encode(&self) -> [u64; LINK_KEY_WORDS] {
+        let mut words = [0; LINK_KEY_WORDS];
+        for (word, bytes) in words.iter_mut().zip(self.0.chunks_exact(8)) {
+            let mut chunk = [0; 8];
+            chunk.copy_from_slice(bytes);
+            *word = u64::from_le_bytes(chunk);
+        }
+        words
+    }
+
+    pub(crate) fn decode(words: [u64; LINK_KEY_WORDS]) -> Self {
+        let mut bytes = [0; DEVICE_BYTES + PEER_BYTES];
+        for (bytes, word) in bytes.chunks_exact_mut(8).zip(words) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        Self(bytes)
+    }
+
+    /// Device and peer. Another process wrote them: what is no text is replaced.
+    pub(crate) fn names(&self) -> (String, String) {
+        let (device, peer) = self.0.split_at(DEVICE_BYTES);
+        (text(device), text(peer))
+    }
+}
+
+fn fill(bytes: &mut [u8], text: &str) {
+    for (slot, byte) in bytes.iter_mut().zip(text.bytes()) {
+        *slot = byte;
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0);
+    String::from_utf8_lossy(&bytes[..end.unwrap_or(bytes.len())]).into_owned()
+}
+
+const LINK_KEY_WORDS: usize = (DEVICE_BYTES + PEER_BYTES) / 8;
+
+/// What is known of one connection.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct LinkCells {
+    pub(crate) key: [AtomicU64; LINK_KEY_WORDS],
+    pub(crate) operations: AtomicU64,
+    pub(crate) wire_ns: AtomicU64,
+    pub(crate) peer_ns: AtomicU64,
+    pub(crate) retransmits: AtomicU64,
+    pub(crate) round_trip_us: AtomicU64,
+    pub(crate) round_trip_min_us: AtomicU64,
+    pub(crate) window_segments: AtomicU64,
+    pub(crate) delivery_bytes_per_second: AtomicU64,
+    /// When the socket was asked last, in milliseconds since 1970; 0 when the connection is over.
+    pub(crate) looked_ms: AtomicU64,
+}
+
+impl LinkCells {
+    /// Makes the place that of another connection, from zero.
+    pub(crate) fn begin(&self, key: &LinkKey) {
+        let counters = [
+            &self.operations,
+            &self.wire_ns,
+            &self.peer_ns,
+            &self.retransmits,
+            &self.looked_ms,
+        ];
+        for counter in counters {
+            counter.store(0, Ordering::Relaxed);
+        }
+        for (cell, word) in self.key.iter().zip(key.encode()) {
+            cell.store(word, Ordering::Relaxed);
+        }
+    }
+}
+
 pub(crate) const HEADER_BYTES: usize = 4096;
 pub(crate) const SLOT_BYTES: usize = size_of::<Cells>();
-pub(crate) const PAGE_BYTES: usize = HEADER_BYTES + SLOTS * SLOT_BYTES;
+pub(crate) const LINKS_OFFSET: usize = HEADER_BYTES + SLOTS * SLOT_BYTES;
+pub(crate) const LINK_BYTES: usize = size_of::<LinkCells>();
+pub(crate) const PAGE_BYTES: usize = LINKS_OFFSET + LINKS * LINK_BYTES;
 
 const _: () = assert!(size_of::<Header>() <= HEADER_BYTES);
 const _: () = assert!(SLOT_BYTES == 448 && DEVICE_BYTES == 24);
+const _: () = assert!(LINK_BYTES == 192 && PEER_BYTES == 40 && LINKS_OFFSET.is_multiple_of(64));
 
 /// Bucket of a duration in nanoseconds.
 #[inline]
@@ -198,6 +293,14 @@ mod tests {
                 assert_eq!(key.device(), "mlx5_bond_0");
             }
         }
+    }
+
+    #[test]
+    fn links_survive_the_page_with_the_longest_address() {
+        let peer = "1111:2222:3333:4444:5555:6666:7777:8888";
+        let key = LinkKey::new("mlx5_bond_0", peer.parse().unwrap());
+        assert_eq!(LinkKey::decode(key.encode()), key);
+        assert_eq!(key.names(), ("mlx5_bond_0".to_owned(), peer.to_owned()));
     }
 
     #[test]

@@ -6,6 +6,12 @@ pub(crate) const SLOTS: usize = 1024;
 pub const LATENCY_BUCKETS: usize = 40;
 /// Longest device name in bytes.
 pub(crate) const DEVICE_BYTES: usize = 24;
+/// Connections in a page; those that find no place are not shown.
+pub(crate) const LINKS: usize = 512;
+/// Longest address of a peer as text, in bytes, rounded up.
+pub(crate) const PEER_BYTES: usize = 40;
+/// How often a connection's socket is asked at most, in milliseconds.
+pub(crate) const LOOK_INTERVAL_MS: u64 = 1000;
 /// Slots that one thread keeps for itself.
 pub(crate) const SLOTS_PER_THREAD: usize = 16;
 /// Pages that a reader looks at on one host.

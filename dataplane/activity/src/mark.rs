@@ -21,7 +21,8 @@ pub struct BatchMark {
     pub wire_ns: u64,
     /// On a disk of this host.
     pub disk_ns: u64,
-    /// The part of `wire_ns` that the peer reports as its own work; 0 if it does not.
+    /// The part of `wire_ns` that the connection does not explain ([`crate::Link::record`]). 0 over RDMA, where the peer's
+    /// NIC answers and no program of it.
     pub peer_ns: u64,
     /// The way bytes took.
     pub route: u32,

@@ -1,8 +1,11 @@
 //! The page of this process: where it lies, who has which slot.
 
 use crate::directory::Directory;
-use crate::layout::{Cells, HEADER_BYTES, Header, Key, MAGIC, PAGE_BYTES, SLOT_BYTES, VERSION};
-use crate::limits::SLOTS;
+use crate::layout::{
+    Cells, HEADER_BYTES, Header, Key, LINKS_OFFSET, LinkCells, LinkKey, MAGIC, PAGE_BYTES,
+    SLOT_BYTES, VERSION,
+};
+use crate::limits::{LINKS, SLOTS};
 use crate::slot::Slot;
 use nix::fcntl::Flock;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous};
@@ -41,16 +44,27 @@ pub enum PageError {
 pub struct Page {
     header: &'static Header,
     cells: &'static [Cells],
-    claims: Mutex<Claims>,
+    links: &'static [LinkCells],
+    claims: Mutex<Claims<Key>>,
+    link_claims: Mutex<Claims<LinkKey>>,
     /// Locked for as long as the process lives, which tells readers that the page is not a leftover.
     _file: Option<Flock<File>>,
     path: Option<PathBuf>,
 }
 
-#[derive(Debug, Default)]
-struct Claims {
+#[derive(Debug)]
+struct Claims<K> {
     used: usize,
-    idle: HashMap<Key, Vec<usize>>,
+    idle: HashMap<K, Vec<usize>>,
+}
+
+impl<K> Default for Claims<K> {
+    fn default() -> Self {
+        Self {
+            used: 0,
+            idle: HashMap::new(),
+        }
+    }
 }
 
 /// The page of this process, made at the first call. Where no file can be made it is private, and [`Page::path`] is `None`.
@@ -91,17 +105,21 @@ impl Page {
     }
 
     fn over(base: NonNull<u8>, file: Option<Flock<File>>, path: Option<PathBuf>) -> Self {
-        // SAFETY: the mapping has `PAGE_BYTES` zero bytes, is aligned to a page, and is never unmapped; both types are
+        // SAFETY: the mapping has `PAGE_BYTES` zero bytes, is aligned to a page, and is never unmapped; all types are
         // made of atomics, for which zero bytes are values and other processes' accesses are no data race.
-        let (header, cells) = unsafe {
+        let (header, cells, links) = unsafe {
             let cells = base.add(HEADER_BYTES).cast::<Cells>();
             let cells = std::slice::from_raw_parts(cells.as_ptr(), SLOTS);
-            (base.cast::<Header>().as_ref(), cells)
+            let links = base.add(LINKS_OFFSET).cast::<LinkCells>();
+            let links = std::slice::from_raw_parts(links.as_ptr(), LINKS);
+            (base.cast::<Header>().as_ref(), cells, links)
         };
         let page = Self {
             header,
             cells,
+            links,
             claims: Mutex::default(),
+            link_claims: Mutex::default(),
             _file: file,
             path,
         };
@@ -120,6 +138,7 @@ impl Page {
             .slot_bytes
             .store(SLOT_BYTES as u32, Ordering::Relaxed);
         header.slots.store(SLOTS as u32, Ordering::Relaxed);
+        header.links.store(LINKS as u32, Ordering::Relaxed);
         header.pid.store(std::process::id(), Ordering::Relaxed);
         let program = std::env::args_os().next().unwrap_or_default();
         let program = Path::new(&program).file_name().unwrap_or_default();
@@ -157,6 +176,40 @@ impl Page {
             None => return None,
         };
         Some(Slot::new(self, index, &self.cells[index]))
+    }
+
+    /// A place for a connection. One that a connection between the same ends gave back goes on counting; then one that
+    /// nobody has used; then the place of other ends, which loses their counters.
+    pub(crate) fn claim_link(&'static self, key: LinkKey) -> Option<(usize, &'static LinkCells)> {
+        let mut claims = self
+            .link_claims
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(index) = claims.idle.get_mut(&key).and_then(Vec::pop) {
+            return Some((index, &self.links[index]));
+        }
+        if claims.used == LINKS {
+            claims.idle.retain(|_, places| !places.is_empty());
+            let index = claims.idle.values_mut().find_map(Vec::pop)?;
+            self.links[index].begin(&key);
+            return Some((index, &self.links[index]));
+        }
+        let index = claims.used;
+        claims.used = index + 1;
+        self.links[index].begin(&key);
+        let used = &self.header.links_used;
+        used.store(claims.used as u32, Ordering::Release);
+        Some((index, &self.links[index]))
+    }
+
+    pub(crate) fn give_back_link(&self, index: usize) {
+        let words = self.links[index].key.each_ref();
+        let key = LinkKey::decode(words.map(|word| word.load(Ordering::Relaxed)));
+        let mut claims = self
+            .link_claims
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        claims.idle.entry(key).or_default().push(index);
     }
 
     pub(crate) fn give_back(&self, index: usize) {

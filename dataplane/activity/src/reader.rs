@@ -1,8 +1,10 @@
 //! Reading the page of another process. Its bytes are not trusted: any of them may be anything, and the file may shrink at
 //! any moment, so it is read and never mapped.
 
-use crate::layout::{HEADER_BYTES, Header, Key, MAGIC, SLOT_BYTES, VERSION};
-use crate::limits::{LATENCY_BUCKETS, SLOTS};
+use crate::layout::{
+    HEADER_BYTES, Header, Key, LINK_BYTES, LINKS_OFFSET, LinkKey, MAGIC, SLOT_BYTES, VERSION,
+};
+use crate::limits::{LATENCY_BUCKETS, LINKS, SLOTS};
 use std::fs::File;
 use std::io;
 use std::mem::offset_of;
@@ -39,6 +41,33 @@ pub struct SlotReading {
     pub depth: u64,
     /// Operations by latency: bucket `n` holds `[2^n, 2^(n+1))` ns.
     pub buckets: [u64; LATENCY_BUCKETS],
+}
+
+/// One connection of the process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkReading {
+    /// NIC.
+    pub device: String,
+    /// Address of the peer.
+    pub peer: String,
+    /// Exchanges with the peer.
+    pub operations: u64,
+    /// Nanoseconds that they took, summed.
+    pub wire_ns: u64,
+    /// The part of them that the connection does not explain.
+    pub peer_ns: u64,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Smoothed round trip time in microseconds.
+    pub round_trip_us: u64,
+    /// The shortest of the last minutes.
+    pub round_trip_min_us: u64,
+    /// Segments that may be under way.
+    pub window_segments: u64,
+    /// The last rate at which data arrived while there was enough to send.
+    pub delivery_bytes_per_second: u64,
+    /// When the socket said so, in milliseconds since 1970; 0 for a connection that is over.
+    pub looked_ms: u64,
 }
 
 impl PageReader {
@@ -90,16 +119,66 @@ impl PageReader {
     /// # Errors
     /// The page has shrunk.
     pub fn slots(&self) -> io::Result<Vec<SlotReading>> {
-        let mut used = [0; 4];
-        self.file
-            .read_exact_at(&mut used, offset_of!(Header, used) as u64)?;
-        let used = (u32::from_ne_bytes(used) as usize).min(SLOTS);
+        let used = self.number(offset_of!(Header, used))?.min(SLOTS);
         let mut bytes = vec![0; used * SLOT_BYTES];
         self.file.read_exact_at(&mut bytes, HEADER_BYTES as u64)?;
         Ok(bytes
             .chunks_exact(SLOT_BYTES)
             .filter_map(SlotReading::decode)
             .collect())
+    }
+}
+
+impl PageReader {
+    /// All connections that were ever used; none in the page of an older build.
+    ///
+    /// # Errors
+    /// The page has shrunk.
+    pub fn links(&self) -> io::Result<Vec<LinkReading>> {
+        let room = self.number(offset_of!(Header, links))?.min(LINKS);
+        let used = self.number(offset_of!(Header, links_used))?.min(room);
+        let mut bytes = vec![0; used * LINK_BYTES];
+        self.file.read_exact_at(&mut bytes, LINKS_OFFSET as u64)?;
+        let links = bytes.chunks_exact(LINK_BYTES);
+        Ok(links.filter_map(LinkReading::decode).collect())
+    }
+
+    fn number(&self, offset: usize) -> io::Result<usize> {
+        let mut bytes = [0; 4];
+        self.file.read_exact_at(&mut bytes, offset as u64)?;
+        Ok(u32::from_ne_bytes(bytes) as usize)
+    }
+}
+
+impl LinkReading {
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let words = bytes.chunks_exact(8);
+        let mut words = words.map(|chunk| u64::from_ne_bytes(word(chunk, 0)));
+        let mut next = || words.next();
+        let key = [
+            next()?,
+            next()?,
+            next()?,
+            next()?,
+            next()?,
+            next()?,
+            next()?,
+            next()?,
+        ];
+        let (device, peer) = LinkKey::decode(key).names();
+        Some(Self {
+            device,
+            peer,
+            operations: next()?,
+            wire_ns: next()?,
+            peer_ns: next()?,
+            retransmits: next()?,
+            round_trip_us: next()?,
+            round_trip_min_us: next()?,
+            window_segments: next()?,
+            delivery_bytes_per_second: next()?,
+            looked_ms: next()?,
+        })
     }
 }
 

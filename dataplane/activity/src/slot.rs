@@ -71,7 +71,7 @@ impl Drop for Slot {
 
 /// One writer, so a load and a store do; a locked instruction would cost eight times as much.
 #[inline]
-fn grow(cell: &AtomicU64, amount: u64) {
+pub(crate) fn grow(cell: &AtomicU64, amount: u64) {
     let value = cell.load(Ordering::Relaxed).wrapping_add(amount);
     cell.store(value, Ordering::Relaxed);
 }

@@ -26,6 +26,8 @@ pub(crate) struct Batch {
     requests: Box<[Progress]>,
     pending: AtomicUsize,
     canceled: AtomicBool,
+    /// Nanoseconds of its exchanges that the connections do not explain.
+    peer_ns: AtomicU64,
     end: Mutex<End>,
     changed: Condvar,
     /// Host memory that stands for local device memory.
@@ -69,6 +71,7 @@ impl Batch {
             requests,
             pending: AtomicUsize::new(pending),
             canceled: AtomicBool::new(false),
+            peer_ns: AtomicU64::new(0),
             end: Mutex::new(End {
                 action,
                 uses,
@@ -111,6 +114,16 @@ impl Batch {
             .fetch_max(error.state() as u8, Ordering::Relaxed);
         self.lock().first_error.get_or_insert_with(|| error.clone());
         self.account(progress);
+    }
+
+    /// Notes what of an exchange was the peer's own time.
+    pub(crate) fn waited_for_peer(&self, nanoseconds: u64) {
+        self.peer_ns.fetch_add(nanoseconds, Ordering::Relaxed);
+    }
+
+    /// The peer's own time in all exchanges so far.
+    pub(crate) fn peer_ns(&self) -> u64 {
+        self.peer_ns.load(Ordering::Relaxed)
     }
 
     /// Whether the caller took the batch back: what has not begun need not begin.

@@ -59,15 +59,19 @@ impl Tally {
         }
         for (direction, bytes) in moved.into_iter().filter(|(_, bytes)| *bytes > 0) {
             self.observer.moved(self.route, direction, bytes, elapsed);
-            self.mark(direction, bytes, elapsed);
+            self.mark(direction, bytes, elapsed, batch.peer_ns());
         }
         if let Err(error) = batch.outcome() {
             self.observer.failed(self.route, &error);
         }
     }
 
-    /// For the agent of this host. Rails count their own slices, rail by rail.
-    fn mark(&self, direction: Direction, bytes: u64, elapsed: Duration) {
+    /// For the agent of this host: a mark is what one NIC did for one peer. Over TCP that is the batch, which takes one
+    /// connection's way; rails mark their own slices, rail by rail.
+    fn mark(&self, direction: Direction, bytes: u64, elapsed: Duration, peer_ns: u64) {
+        if self.route == Route::Rdma {
+            return;
+        }
         let operations = self
             .directions
             .iter()
@@ -79,23 +83,23 @@ impl Tally {
         };
         let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
         let (device, route) = match self.route {
-            Route::Tcp => (
-                self.target
-                    .first_way()
-                    .map_or_else(String::new, |way| device_towards(way.address)),
-                perigee_activity::Route::Tcp,
-            ),
             Route::SharedMemory => (String::new(), perigee_activity::Route::SharedMemory),
-            Route::Rdma => (String::new(), perigee_activity::Route::Rdma),
+            Route::Tcp | Route::Rdma => (self.device(), perigee_activity::Route::Tcp),
         };
-        if self.route != Route::Rdma {
-            let key = Key::new(&device, route, direction, Key::CALLER);
-            perigee_activity::record(key, bytes, elapsed_ns, 0);
-        }
+        let key = Key::new(&device, route, direction, Key::CALLER);
+        perigee_activity::record(key, bytes, elapsed_ns, 0);
         let mut mark = BatchMark::new(route, direction, &device, &self.target.name, "");
         mark.operations = operations as u64;
         mark.bytes = bytes;
         mark.wire_ns = elapsed_ns;
+        // Connections side by side may each wait for the peer at the same time.
+        mark.peer_ns = peer_ns.min(elapsed_ns);
         batch_done(&mark);
+    }
+
+    /// The interface that leads to the target, empty if nothing does.
+    fn device(&self) -> String {
+        let way = self.target.first_way();
+        way.map_or_else(String::new, |way| device_towards(way.address))
     }
 }

@@ -4,6 +4,7 @@ use perigee_ring::Message;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 /// Clock, tasks, timers, sockets and randomness of one shard.
@@ -67,6 +68,11 @@ pub trait Stream: Clone + 'static {
     /// # Errors
     /// The connection is gone.
     fn local_address(&self) -> io::Result<SocketAddr>;
+
+    /// The socket behind it, for those who ask the kernel how the connection does; `None` in a simulation.
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 }
 
 /// A listening socket.

@@ -179,6 +179,10 @@ impl Stream for RingStream {
     fn local_address(&self) -> io::Result<SocketAddr> {
         std::net::TcpStream::from(self.fd.try_clone()?).local_addr()
     }
+
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.fd.as_fd())
+    }
 }
 
 /// A message is through only when nothing of it is left; the ring has already continued partial steps.

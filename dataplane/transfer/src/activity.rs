@@ -1,7 +1,7 @@
 //! What this process moves, written where the agent of the host reads it.
 
 use crate::route::{Flow, Route};
-use perigee_activity::{BatchMark, Direction, Key, batch_done, device_of};
+use perigee_activity::{BatchMark, Direction, Key, Link, batch_done, device_of};
 use perigee_shard::Stream;
 use std::time::Duration;
 
@@ -27,8 +27,9 @@ impl Moved<'_> {
         )
     }
 
-    /// Counts it and tells whoever looks at single slices.
-    pub(crate) fn record(&self) {
+    /// Counts it and tells whoever looks at single slices. The side that asked gives its connection, which tells how much
+    /// of the time was the peer's.
+    pub(crate) fn record(&self, asked_over: Option<&Link>) {
         let (queue_ns, wire_ns) = (nanoseconds(self.queued), nanoseconds(self.on_wire));
         perigee_activity::record(self.key(), self.bytes, wire_ns, queue_ns);
         let tcp = perigee_activity::Route::Tcp;
@@ -37,6 +38,7 @@ impl Moved<'_> {
         mark.bytes = self.bytes;
         mark.queue_ns = queue_ns;
         mark.wire_ns = wire_ns;
+        mark.peer_ns = asked_over.map_or(0, |link| link.record(wire_ns, self.bytes));
         batch_done(&mark);
     }
 

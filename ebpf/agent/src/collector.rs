@@ -1,6 +1,7 @@
 //! Reads the host into snapshots. Not for many threads: one collector, one thread.
 
 mod flows;
+mod links;
 mod probed;
 mod signs;
 
@@ -13,6 +14,7 @@ use crate::options::AgentOptions;
 use crate::snapshot::{ProcessSeries, SlowBatchEntry, Snapshot, Suspect};
 use crate::watch::Watch;
 use flows::Flows;
+use links::Links;
 use perigee_activity::{PageReader, pages};
 use perigee_probe_loader::{Feature, Probes, SlowBatches};
 use perigee_topology::Topology;
@@ -31,6 +33,7 @@ pub struct Collector {
     boot: String,
     started: Instant,
     flows: Flows,
+    links: Links,
     probes: Option<Probes>,
     /// Why there are no probes at all.
     refused: String,
@@ -58,6 +61,7 @@ impl Collector {
             boot,
             started: Instant::now(),
             flows: Flows::default(),
+            links: Links::default(),
             probes,
             refused,
             ring,
@@ -82,12 +86,14 @@ impl Collector {
         let nics = host::nics(&roots, &topology, &self.options.interfaces);
         let interfaces = host::interfaces(&roots, &topology, &self.options.interfaces);
         self.adjust(&interfaces, &processes);
+        let taken_ms = since_1970_ms();
         let mut snapshot = Snapshot {
-            taken_ms: since_1970_ms(),
+            taken_ms,
             monotonic_ns: nanoseconds(self.started.elapsed()),
             host: host::name(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             flows: self.flows.read(&pages, &mut self.ledger),
+            links: self.links.read(&pages, taken_ms, &mut self.ledger),
             processes: processes.iter().map(describe).collect(),
             nics,
             ..Snapshot::default()

@@ -70,13 +70,20 @@ pub(crate) fn sources(
         "operations, bytes, latency, errors and queue depth by NIC, route and direction",
         "pages that our processes keep in shared memory",
     );
-    table.push(match processes {
-        0 => activity.off(
+    let sockets = SourceState::on(
+        "sockets",
+        "round trips, retransmits and delivery rate of our TCP connections by NIC and peer",
+        "TCP_INFO that our processes read of their own sockets, in the same pages",
+    );
+    let of_processes = |row: SourceState| match processes {
+        0 => row.off(
             "no process of ours is seen",
             "start a node or client here, and share /dev/shm with its container",
         ),
-        _ => activity,
-    });
+        _ => row,
+    };
+    table.push(of_processes(activity));
+    table.push(of_processes(sockets));
     table.extend(Feature::ALL.map(|feature| probe_state(feature, probes, refused)));
     table
 }
@@ -116,9 +123,9 @@ mod tests {
     #[test]
     fn every_source_that_is_off_says_why_and_what_to_do() {
         let table = sources(None, "this build has no probes", 0, 0);
-        assert_eq!(table.len(), 3 + Feature::ALL.len());
+        assert_eq!(table.len(), 4 + Feature::ALL.len());
         let off: Vec<_> = table.iter().filter(|row| row.state == "off").collect();
-        assert_eq!(off.len(), 2 + Feature::ALL.len());
+        assert_eq!(off.len(), 3 + Feature::ALL.len());
         assert!(
             off.iter()
                 .all(|row| !row.reason.is_empty() && !row.remedy.is_empty())
@@ -130,6 +137,6 @@ mod tests {
     #[test]
     fn what_is_there_is_on() {
         let table = sources(None, "x", 2, 1);
-        assert!(table[..3].iter().all(|row| row.state == "on"));
+        assert!(table[..4].iter().all(|row| row.state == "on"));
     }
 }

@@ -24,3 +24,7 @@ pub(crate) const STATE_BYTES_MAX: u64 = 64 << 20;
 pub(crate) const STATE_INTERVAL: Duration = Duration::from_secs(15);
 /// Bytes of a process's memory map that are read; a Python process has some hundred kilobytes.
 pub(crate) const MAPS_BYTES_MAX: u64 = 8 << 20;
+/// Pairs of NIC and peer whose connections are shown.
+pub(crate) const LINKS_MAX: usize = 256;
+/// A socket that was asked longer ago, in milliseconds, says nothing of now.
+pub(crate) const LINK_FRESH_MS: u64 = 3000;

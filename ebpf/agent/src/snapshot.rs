@@ -148,11 +148,11 @@ pub struct LinkSeries {
     pub congestion_window: u64,
     /// What the connections delivered when they last had something to send, together.
     pub delivery_bytes_per_second: u64,
-    /// Slices and requests that a peer answered.
+    /// Exchanges with the peer.
     pub operations: u64,
     /// Nanoseconds that they took, the peer's part included.
     pub wire_ns: u64,
-    /// The part that peers report as their own work.
+    /// The part that round trips and windows do not explain.
     pub peer_ns: u64,
 }
 

@@ -23,7 +23,7 @@ pub struct BatchMark {
     pub wire_ns: u64,
     /// On a disk of this host.
     pub disk_ns: u64,
-    /// The part of `wire_ns` that the peer reports as its own.
+    /// The part of `wire_ns` that the connection does not explain.
     pub peer_ns: u64,
     /// Route number.
     pub route: u32,

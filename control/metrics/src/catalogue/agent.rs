@@ -94,7 +94,7 @@ pub(super) const FAMILIES: &[Family] = &[
     gauge("perigee_link_delivery_bytes_per_second", "bytes_per_second",
         "What our busy connections delivered when they last had data to send; source: TCP_INFO").labelled(LINK),
     counter("perigee_link_peer_seconds_total", "seconds",
-        "Time that peers report as their own work on our requests; source: activity pages").labelled(LINK),
+        "Time of our exchanges that round trips do not explain, so the peer's own; source: activity pages, TCP_INFO").labelled(LINK),
     counter("perigee_tcp_resets_total", "segments",
         "Resets, all connections of the host; source: eBPF tcp_send_reset, tcp_receive_reset")
         .labelled(DEVICE_DIRECTION),

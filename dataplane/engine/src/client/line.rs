@@ -16,6 +16,7 @@ use crate::wire::{self, Encoder, REPLY_BYTES_MIN, Reply, invalid, invalid_text};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, recv};
+use perigee_activity::Link;
 use perigee_ring::{Congestion, tune};
 use perigee_schemas::frame::Kind;
 use perigee_schemas::session::{Hello, Role, Welcome, decode_failure};
@@ -61,6 +62,9 @@ pub(crate) struct Line {
     /// Numbers of the next request and of the next reply.
     sent: u64,
     answered: u64,
+    link: Link,
+    /// When the exchange that is answered next began: with its request, or with the answer before it.
+    since: Instant,
 }
 
 /// Slices of a call that are not settled.
@@ -181,6 +185,8 @@ impl Line {
         let stream = TcpStream::connect_timeout(&way.address, wait).map_err(unreachable)?;
         tune(stream.as_fd(), call.congestion);
         let mut line = Self {
+            link: Link::of(Some(stream.as_fd())),
+            since: Instant::now(),
             stream,
             counters: way.counters.clone(),
             epoch,
@@ -255,6 +261,9 @@ impl Line {
             && slices.flight.len() < LINE_SLICES_MAX
             && let Some(slice) = slices.todo.pop_front()
         {
+            if slices.flight.is_empty() {
+                self.since = Instant::now();
+            }
             self.load(call, &slice);
             slices.flight.push_back(slice);
         }
@@ -336,11 +345,22 @@ impl Line {
             let reply = self.reply.take().unwrap_or_default();
             self.answered += 1;
             if let Some(slice) = slices.flight.pop_front() {
+                self.note(&slice);
                 let again = slice.settle(&call.target.name, &reply, &self.counters);
                 slices.todo.extend(again);
             }
         }
         Ok(())
+    }
+
+    /// Counts the exchange that has ended, for those who look at connections.
+    fn note(&mut self, slice: &Slice) {
+        let now = Instant::now();
+        let took = now.duration_since(std::mem::replace(&mut self.since, now));
+        let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let peer_ns = self.link.record(took_ns, slice.bytes());
+        slice.batch().waited_for_peer(peer_ns);
+        self.link.look(Some(self.stream.as_fd()));
     }
 
     fn begin_reply(&mut self, slices: &Unsettled) -> io::Result<()> {

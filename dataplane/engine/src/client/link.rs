@@ -37,6 +37,7 @@ struct Wires<S> {
     arriving: FrameBuffer,
     encoder: Encoder,
     number: u64,
+    link: perigee_activity::Link,
 }
 
 impl<E: Environment> Link<E> {
@@ -71,6 +72,7 @@ impl<E: Environment> Link<E> {
             return Err(EngineError::Canceled);
         }
         let stream = wires.stream.clone();
+        let begun = environment.now();
         let talk = async {
             match self.target.dialect {
                 Dialect::Own { epoch } => wires.exchange(slice, epoch, terms.with_checksum).await,
@@ -81,6 +83,7 @@ impl<E: Environment> Link<E> {
         };
         match within(environment, left, &stream, talk).await {
             Ok(reply) => {
+                wires.note(slice, environment.now().saturating_sub(begun));
                 let counters = wires.counters.clone();
                 self.wires = Some(wires);
                 Ok((reply, counters))
@@ -127,6 +130,7 @@ impl<E: Environment> Link<E> {
             arriving: FrameBuffer::new(REPLY_BYTES_MIN),
             encoder: Encoder::new(),
             number: 0,
+            link: perigee_activity::Link::of(stream.socket()),
         };
         let Dialect::Own { epoch } = self.target.dialect else {
             return Ok(wires);
@@ -179,6 +183,14 @@ impl<E: Environment> Link<E> {
 }
 
 impl<S: Stream> Wires<S> {
+    /// Counts an exchange, for those who look at connections.
+    fn note(&self, slice: &Slice, took: Duration) {
+        let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let peer_ns = self.link.record(took_ns, slice.bytes());
+        slice.batch().waited_for_peer(peer_ns);
+        self.link.look(self.stream.socket());
+    }
+
     async fn greet(&mut self, identity: Identity) -> io::Result<Welcome> {
         let mut hello = Message::new();
         hello.push_owned(Hello::new(Role::Client, identity).encode());

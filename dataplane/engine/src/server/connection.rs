@@ -14,6 +14,7 @@ use crate::request::Direction;
 use crate::wire::{
     Encoder, MoveRequest, REQUEST_BYTES_MIN, WirePiece, decode_request, invalid, invalid_text,
 };
+use perigee_activity::Link;
 use perigee_schemas::Status;
 use perigee_schemas::frame::Kind;
 use perigee_schemas::session::{Hello, encode_failure};
@@ -49,6 +50,7 @@ pub(super) async fn serve_connection<E: Environment>(
         conversation.greet(),
     )
     .await?;
+    let link = Link::of(seat.stream.socket());
     while conversation.has_begun().await? {
         within(
             environment,
@@ -58,6 +60,7 @@ pub(super) async fn serve_connection<E: Environment>(
         )
         .await?;
         seat.uses(std::iter::empty());
+        link.look(seat.stream.socket());
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use crate::peer::LaneState;
 use crate::retry::{Fault, Verdict};
 use crate::slab::Key;
 use crate::slice::Slice;
+use perigee_activity::{BatchMark, Route, batch_done};
 use perigee_verbs::{Completion, CompletionStatus, VerbsError};
 use std::time::Duration;
 
@@ -147,15 +148,18 @@ impl RailShard {
             operations.add(1);
             bytes.add(slice.bytes);
             if let Some((reads, writes)) = &self.rails[rail].activity {
-                let slot = match flight.request.direction {
-                    Direction::Read => reads,
-                    Direction::Write => writes,
+                let (slot, direction) = match flight.request.direction {
+                    Direction::Read => (reads, perigee_activity::Direction::Read),
+                    Direction::Write => (writes, perigee_activity::Direction::Write),
                 };
-                slot.record(
-                    slice.bytes,
-                    now.saturating_sub(posted.at).as_nanos() as u64,
-                    0,
-                );
+                let wire_ns = now.saturating_sub(posted.at).as_nanos() as u64;
+                slot.record(slice.bytes, wire_ns, 0);
+                let peer = self.peers.get(&flight.peer);
+                let peer = peer.map_or("", |peer| peer.record.name.as_str());
+                let nic = self.rails[rail].rail.name();
+                let mut mark = BatchMark::new(Route::Rdma, direction, nic, peer, "");
+                (mark.operations, mark.bytes, mark.wire_ns) = (1, slice.bytes, wire_ns);
+                batch_done(&mark);
             }
             flight.progress.slice_moved(slice.bytes);
             flight.sink.moved(flight.request.tag, slice.bytes);

@@ -10,6 +10,7 @@ use crate::limits::{
     CONNECT_DEADLINE, CONNECTIONS_PER_PEER, IDLE_CONNECTION, PEER_BREAKER_OPEN, SLOWEST_PER_BYTE,
 };
 use crate::wire::{self, Direction};
+use perigee_activity::Link;
 use perigee_schemas::frame::Kind;
 use perigee_schemas::session::{Hello, Role, Welcome, decode_failure};
 use perigee_schemas::{Identity, Status};
@@ -55,6 +56,12 @@ struct Peer<E: Environment> {
 pub(crate) struct Addressed {
     pub(crate) slice: Slice,
     pub(crate) address: SocketAddr,
+}
+
+/// A greeted connection, and how it does.
+struct Connection<S> {
+    stream: S,
+    link: Link,
 }
 
 /// A slice and when it must have come to a connection.
@@ -185,15 +192,15 @@ impl<E: Environment> Peers<E> {
     }
 
     async fn work(&self, peer: &Peer<E>, worker: usize) {
-        let mut stream: Option<E::Stream> = None;
+        let mut open: Option<Connection<E::Stream>> = None;
         while let Some(queued) = self.next(peer, worker).await {
             let due = queued.due;
             if self.environment.now() >= due {
                 queued.slice.fail(&self.late(peer));
                 continue;
             }
-            let reused = stream.is_some();
-            let connection = match stream.take() {
+            let reused = open.is_some();
+            let connection = match open.take() {
                 Some(connection) => Ok(connection),
                 None => self.connect(peer, worker).await,
             };
@@ -211,7 +218,7 @@ impl<E: Environment> Peers<E> {
             }
             match outcome {
                 Ok((connection, verdicts)) => {
-                    stream = Some(connection);
+                    open = Some(connection);
                     queued.slice.finish(verdicts);
                 }
                 Err(error) => {
@@ -239,7 +246,11 @@ impl<E: Environment> Peers<E> {
         }
     }
 
-    async fn connect(&self, peer: &Peer<E>, worker: usize) -> Result<E::Stream, TransferError> {
+    async fn connect(
+        &self,
+        peer: &Peer<E>,
+        worker: usize,
+    ) -> Result<Connection<E::Stream>, TransferError> {
         let unreachable = |reason: String| TransferError::Unreachable {
             peer: peer.endpoint.to_string(),
             reason,
@@ -253,7 +264,8 @@ impl<E: Environment> Peers<E> {
         match connected {
             Ok(stream) => {
                 peer.streams.borrow_mut().insert(worker, stream.clone());
-                Ok(stream)
+                let link = Link::of(stream.socket());
+                Ok(Connection { stream, link })
             }
             Err(error) => {
                 peer.trip(self.environment.now());
@@ -284,41 +296,51 @@ impl<E: Environment> Peers<E> {
     /// used again.
     async fn exchange(
         &self,
-        stream: E::Stream,
+        connection: Connection<E::Stream>,
         queued: &Queued,
-    ) -> Result<(E::Stream, Vec<Result<u32, Status>>), TransferError> {
-        let slice = &queued.slice;
+    ) -> Result<(Connection<E::Stream>, Vec<Result<u32, Status>>), TransferError> {
+        let (slice, stream) = (&queued.slice, &connection.stream);
         let begun = self.environment.now();
         let talk = async {
             match slice.direction {
-                Direction::Write => write_slice(&stream, slice).await,
-                _ => read_slice(&stream, slice).await,
+                Direction::Write => write_slice(stream, slice).await,
+                _ => read_slice(stream, slice).await,
             }
         };
         let left = (queued.due + self.deadline).saturating_sub(begun);
         let length = left.min(self.deadline);
-        let outcome = within(&self.environment, length, &stream, talk).await;
-        self.count(&stream, queued, begun, outcome.is_ok());
-        outcome.map(|verdicts| (stream, verdicts)).map_err(|error| {
-            let peer = slice.endpoint.to_string();
-            match error.kind() {
-                _ if error.raw_os_error() == Some(nix::libc::EFAULT) => TransferError::LocalMemory,
-                io::ErrorKind::TimedOut => TransferError::Deadline {
-                    peer,
-                    deadline: self.deadline,
-                },
-                _ => TransferError::Broken {
-                    peer,
-                    reason: error.to_string(),
-                },
-            }
-        })
+        let outcome = within(&self.environment, length, stream, talk).await;
+        self.count(&connection, queued, begun, outcome.is_ok());
+        outcome
+            .map(|verdicts| (connection, verdicts))
+            .map_err(|error| {
+                let peer = slice.endpoint.to_string();
+                match error.kind() {
+                    _ if error.raw_os_error() == Some(nix::libc::EFAULT) => {
+                        TransferError::LocalMemory
+                    }
+                    io::ErrorKind::TimedOut => TransferError::Deadline {
+                        peer,
+                        deadline: self.deadline,
+                    },
+                    _ => TransferError::Broken {
+                        peer,
+                        reason: error.to_string(),
+                    },
+                }
+            })
     }
 
-    fn count(&self, stream: &E::Stream, queued: &Queued, begun: Duration, went_well: bool) {
+    fn count(
+        &self,
+        connection: &Connection<E::Stream>,
+        queued: &Queued,
+        begun: Duration,
+        went_well: bool,
+    ) {
         let slice = &queued.slice;
         let moved = Moved {
-            device: &device(stream),
+            device: &device(&connection.stream),
             peer: &slice.endpoint,
             direction: match slice.direction {
                 Direction::Write => perigee_activity::Direction::Write,
@@ -331,7 +353,8 @@ impl<E: Environment> Peers<E> {
             on_wire: self.environment.now().saturating_sub(begun),
         };
         if went_well {
-            moved.record();
+            moved.record(Some(&connection.link));
+            connection.link.look(connection.stream.socket());
         } else {
             moved.record_failure();
         }

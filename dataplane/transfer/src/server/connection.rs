@@ -5,7 +5,7 @@ use crate::extent::MappedExtent;
 use crate::limits::{DISCARD_BYTES, FRAME_DEADLINE, SLICE_PIECES_MAX};
 use crate::segments::SegmentTable;
 use crate::wire::{self, Direction, Piece, SliceRequest};
-use perigee_activity::Key;
+use perigee_activity::{Key, Link};
 use perigee_memory::Segment;
 use perigee_schemas::extent::extent_bytes;
 use perigee_schemas::frame::{Header, Kind};
@@ -25,6 +25,7 @@ pub(super) async fn serve_connection<E: Environment>(
     identity: Identity,
 ) -> io::Result<()> {
     within(environment, FRAME_DEADLINE, stream, greet(stream, identity)).await?;
+    let link = Link::of(stream.socket());
     loop {
         let header = match wire::receive_header(stream).await {
             Ok(header) => header,
@@ -38,6 +39,7 @@ pub(super) async fn serve_connection<E: Environment>(
             serve_slice(stream, table, &header),
         )
         .await?;
+        link.look(stream.socket());
     }
 }
 
@@ -117,7 +119,7 @@ fn count<S: Stream>(stream: &S, request: &SliceRequest, on_wire: Duration, went_
         on_wire,
     };
     if went_well {
-        moved.record();
+        moved.record(None);
     } else {
         moved.record_failure();
     }

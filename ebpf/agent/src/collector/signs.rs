@@ -96,7 +96,7 @@ impl Signs {
         signs
     }
 
-    /// Peers of one NIC by their round trips, all peers by the work they report as their own.
+    /// Peers of one NIC by their round trips, all peers by what round trips do not explain.
     fn peers(&mut self, snapshot: &Snapshot) -> Vec<Sign> {
         let mut signs = Vec::new();
         for link in &snapshot.links {
@@ -114,7 +114,11 @@ impl Signs {
             let operations = self.grown(format!("{name}/operations"), link.operations);
             let work_ns = self.grown(format!("{name}/work"), link.peer_ns);
             if let (Some(operations @ VALUES_MIN..), Some(work_ns)) = (operations, work_ns) {
-                signs.push(sign("", work_ns / operations, "own work per slice of"));
+                signs.push(sign(
+                    "",
+                    work_ns / operations,
+                    "beside round trips, each exchange takes",
+                ));
             }
         }
         signs

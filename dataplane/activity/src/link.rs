@@ -1,0 +1,215 @@
+//! A connection of this process between a NIC and a peer: what its socket says about the wire, and what is left of
+//! its exchanges beside. Invariant: one writer at a time; a link may move to another thread, but is never shared.
+
+use crate::device::device_of;
+use crate::layout::{LinkCells, LinkKey};
+use crate::limits::LOOK_INTERVAL_MS;
+use crate::page::{Page, page};
+use crate::slot::grow;
+use crate::tcp_info::TcpInfo;
+use nix::sys::socket::{SockaddrLike, SockaddrStorage, getpeername, getsockname};
+use std::cell::Cell;
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+
+/// A connection in the page. One that has no place there, or is no TCP connection, counts nothing.
+#[derive(Debug, Default)]
+pub struct Link(Option<Place>);
+
+#[derive(Debug)]
+struct Place {
+    page: &'static Page,
+    index: usize,
+    cells: &'static LinkCells,
+    looked_ms: Cell<u64>,
+    last: Cell<TcpInfo>,
+}
+
+impl Link {
+    /// The link of a connected socket, in the page of this process.
+    pub fn of(socket: Option<BorrowedFd<'_>>) -> Self {
+        let place = socket.and_then(key_of).and_then(|key| Some((page()?, key)));
+        Self(place.and_then(|(page, key)| Place::claim(page, key)))
+    }
+
+    /// A link in a page of one's own.
+    pub fn claim(page: &'static Page, device: &str, peer: IpAddr) -> Self {
+        Self(Place::claim(page, LinkKey::new(device, peer)))
+    }
+
+    /// Counts an exchange of `bytes` that took `wire_ns`. Returns the part of it that the connection does not explain: what is
+    /// over the smoothed round trip, once per window of bytes, is taken for the peer's. 0 before the first look.
+    #[inline]
+    pub fn record(&self, wire_ns: u64, bytes: u64) -> u64 {
+        let Some(place) = &self.0 else {
+            return 0;
+        };
+        let peer_ns = wire_ns.saturating_sub(place.network_ns(bytes).unwrap_or(wire_ns));
+        grow(&place.cells.operations, 1);
+        grow(&place.cells.wire_ns, wire_ns);
+        grow(&place.cells.peer_ns, peer_ns);
+        peer_ns
+    }
+
+    /// Asks the kernel how the connection does, at most once a second.
+    #[inline]
+    pub fn look(&self, socket: Option<BorrowedFd<'_>>) {
+        if let (Some(place), Some(socket)) = (&self.0, socket) {
+            let now_ms = now_ms();
+            if now_ms.abs_diff(place.looked_ms.get()) >= LOOK_INTERVAL_MS {
+                place.looked_ms.set(now_ms);
+                place.look(socket, now_ms);
+            }
+        }
+    }
+}
+
+impl Place {
+    /// What the connection needs for an exchange: a round trip, and another one for each further window of bytes.
+    fn network_ns(&self, bytes: u64) -> Option<u64> {
+        let last = self.last.get();
+        let window_bytes = last.window_segments * last.segment_bytes;
+        let windows = 1 + bytes.checked_div(window_bytes)?;
+        Some(
+            last.round_trip_us
+                .saturating_mul(1000)
+                .saturating_mul(windows),
+        )
+    }
+
+    fn claim(page: &'static Page, key: LinkKey) -> Option<Self> {
+        let (index, cells) = page.claim_link(key)?;
+        Some(Self {
+            page,
+            index,
+            cells,
+            looked_ms: Cell::new(0),
+            last: Cell::default(),
+        })
+    }
+
+    fn look(&self, socket: BorrowedFd<'_>, now_ms: u64) {
+        let Some(info) = TcpInfo::of(socket) else {
+            return;
+        };
+        let cells = self.cells;
+        let again = info
+            .retransmits
+            .wrapping_sub(self.last.replace(info).retransmits);
+        grow(&cells.retransmits, again);
+        let store = |cell: &AtomicU64, value| cell.store(value, Ordering::Relaxed);
+        store(&cells.round_trip_us, info.round_trip_us);
+        store(&cells.round_trip_min_us, info.round_trip_min_us);
+        store(&cells.window_segments, info.window_segments);
+        store(
+            &cells.delivery_bytes_per_second,
+            info.delivery_bytes_per_second,
+        );
+        store(&cells.looked_ms, now_ms);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.cells.looked_ms.store(0, Ordering::Relaxed);
+        self.page.give_back_link(self.index);
+    }
+}
+
+/// Milliseconds since 1970, which means the same in every container of a host.
+pub(crate) fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn key_of(socket: BorrowedFd<'_>) -> Option<LinkKey> {
+    let own = ip_of(&getsockname::<SockaddrStorage>(socket.as_raw_fd()).ok()?)?;
+    let peer = ip_of(&getpeername::<SockaddrStorage>(socket.as_raw_fd()).ok()?)?;
+    Some(LinkKey::new(&device_of(own), peer))
+}
+
+fn ip_of(address: &SockaddrStorage) -> Option<IpAddr> {
+    address.family()?;
+    let v4 = address
+        .as_sockaddr_in()
+        .map(|address| IpAddr::V4(address.ip()));
+    let v6 = address
+        .as_sockaddr_in6()
+        .map(|address| IpAddr::V6(address.ip()));
+    v4.or(v6).map(|ip| ip.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::directory::{Directory, pages};
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (one, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn a_reader_sees_round_trips_of_a_connection_and_who_is_at_its_ends() {
+        let (mut one, mut other) = pair();
+        one.write_all(&[7; 4096]).unwrap();
+        other.read_exact(&mut [0; 4096]).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let directory = Directory::new(folder.path());
+        let page = Box::leak(Box::new(Page::create(&directory).unwrap()));
+        let link = Link(key_of(one.as_fd()).and_then(|key| Place::claim(page, key)));
+        assert_eq!(
+            link.record(90_000, 4096),
+            0,
+            "nothing is known before the first look"
+        );
+        link.look(Some(one.as_fd()));
+        assert!(link.record(1 << 40, 4096) > 0);
+        let links = pages(&directory)[0].links().unwrap();
+        assert_eq!(links.len(), 1);
+        assert_eq!(
+            (links[0].device.as_str(), links[0].peer.as_str()),
+            ("lo", "127.0.0.1")
+        );
+        assert_eq!(
+            (links[0].operations, links[0].wire_ns),
+            (2, 90_000 + (1 << 40))
+        );
+        assert!(links[0].peer_ns > 1 << 39);
+        assert!(
+            links[0].round_trip_us > 0 && links[0].window_segments > 0,
+            "{links:?}"
+        );
+        assert!(now_ms().abs_diff(links[0].looked_ms) < 60_000);
+        drop(link);
+        let links = pages(&directory)[0].links().unwrap();
+        assert_eq!(
+            (links[0].operations, links[0].looked_ms),
+            (2, 0),
+            "counters stay, the look is over"
+        );
+    }
+
+    #[test]
+    fn a_full_page_and_a_socket_without_a_peer_count_nothing() {
+        let page = Box::leak(Box::new(Page::private().unwrap()));
+        let peer = "10.0.0.1".parse().unwrap();
+        let links: Vec<_> = (0..crate::limits::LINKS)
+            .map(|_| Link::claim(page, "eth0", peer))
+            .collect();
+        assert!(links.iter().all(|link| link.0.is_some()));
+        let none = Link::claim(page, "eth0", peer);
+        assert!(none.0.is_none());
+        none.record(1, 1);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        assert!(Link::of(Some(listener.as_fd())).0.is_none());
+        drop(links);
+        assert!(Link::claim(page, "eth0", peer).0.is_some());
+    }
+}

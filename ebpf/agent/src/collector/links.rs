@@ -1,0 +1,166 @@
+//! Connections of our processes, as their sockets tell: level 0, also for those older than the agent.
+
+use crate::ledger::Ledger;
+use crate::limits::{LINK_FRESH_MS, LINKS_MAX};
+use crate::snapshot::LinkSeries;
+use perigee_activity::{LinkReading, PageReader};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// NIC and peer.
+type Ends = (String, String);
+
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    /// The last counters of each page.
+    last: BTreeMap<PathBuf, BTreeMap<Ends, [u64; 4]>>,
+    /// What pages that are gone had counted.
+    retired: BTreeMap<Ends, [u64; 4]>,
+}
+
+impl Links {
+    /// The busiest pairs of NIC and peer.
+    pub(super) fn read(
+        &mut self,
+        pages: &[PageReader],
+        now_ms: u64,
+        ledger: &mut Ledger,
+    ) -> Vec<LinkSeries> {
+        let mut found: BTreeMap<Ends, LinkSeries> = BTreeMap::new();
+        let mut living = BTreeMap::new();
+        for page in pages {
+            let counters: &mut BTreeMap<Ends, [u64; 4]> =
+                living.entry(page.path().to_owned()).or_default();
+            for link in page.links().unwrap_or_default() {
+                let ends = (link.device.clone(), link.peer.clone());
+                add(counters.entry(ends.clone()).or_default(), &counted(&link));
+                see(found.entry(ends).or_default(), &link, now_ms);
+            }
+        }
+        self.retire(living);
+        for (ends, counters) in self.retired.iter().chain(self.last.values().flatten()) {
+            let series = found.entry(ends.clone()).or_default();
+            (series.device, series.peer) = ends.clone();
+            series.operations += counters[0];
+            series.wire_ns += counters[1];
+            series.peer_ns += counters[2];
+            series.retransmits += counters[3];
+        }
+        let mut series: Vec<_> = found.into_values().collect();
+        series.sort_by_key(|link| (link.round_trip_ns.is_none(), u64::MAX - link.operations));
+        series.truncate(LINKS_MAX);
+        series.iter_mut().for_each(|link| keep(link, ledger));
+        series
+    }
+
+    /// Counters of a page that is gone, or of a place in it that other ends took over, stay counted.
+    fn retire(&mut self, living: BTreeMap<PathBuf, BTreeMap<Ends, [u64; 4]>>) {
+        for (path, before) in std::mem::replace(&mut self.last, living) {
+            for (ends, counters) in before {
+                let now = self.last.get(&path).and_then(|page| page.get(&ends));
+                let now = now.copied().unwrap_or_default();
+                let lost = std::array::from_fn(|index| counters[index].saturating_sub(now[index]));
+                if lost != [0; 4] {
+                    add(self.retired.entry(ends).or_default(), &lost);
+                }
+            }
+        }
+        while self.retired.len() > LINKS_MAX {
+            self.retired.pop_first();
+        }
+    }
+}
+
+fn counted(link: &LinkReading) -> [u64; 4] {
+    [
+        link.operations,
+        link.wire_ns,
+        link.peer_ns,
+        link.retransmits,
+    ]
+}
+
+fn add(sum: &mut [u64; 4], more: &[u64; 4]) {
+    sum.iter_mut()
+        .zip(more)
+        .for_each(|(cell, more)| *cell = cell.wrapping_add(*more));
+}
+
+/// Adds what a socket said, if it said so lately.
+fn see(series: &mut LinkSeries, link: &LinkReading, now_ms: u64) {
+    if now_ms.abs_diff(link.looked_ms) > LINK_FRESH_MS || link.round_trip_us == 0 {
+        return;
+    }
+    let best = |old: u64, new: u64| if old == 0 { new } else { old.min(new) };
+    series.connections += 1;
+    series.round_trip_ns = Some(best(
+        series.round_trip_ns.unwrap_or(0),
+        link.round_trip_us.saturating_mul(1000),
+    ));
+    series.round_trip_min_ns = best(
+        series.round_trip_min_ns,
+        link.round_trip_min_us.saturating_mul(1000),
+    );
+    series.congestion_window = series.congestion_window.wrapping_add(link.window_segments);
+    series.delivery_bytes_per_second = series
+        .delivery_bytes_per_second
+        .wrapping_add(link.delivery_bytes_per_second);
+}
+
+fn keep(link: &mut LinkSeries, ledger: &mut Ledger) {
+    let name = format!("link/{}/{}", link.device, link.peer);
+    let counters = [
+        link.operations,
+        link.wire_ns,
+        link.peer_ns,
+        link.retransmits,
+    ];
+    let total = ledger.total(&name, &counters);
+    if let [operations, wire_ns, peer_ns, retransmits] = total[..] {
+        link.operations = operations;
+        link.wire_ns = wire_ns;
+        link.peer_ns = peer_ns;
+        link.retransmits = retransmits;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perigee_activity::{Directory, Link, Page, pages};
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn connections_of_a_process_are_summed_by_ends_and_stay_counted_when_it_has_gone() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut other, _) = listener.accept().unwrap();
+        one.write_all(b"x").unwrap();
+        other.read_exact(&mut [0]).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let directory = Directory::new(folder.path());
+        let page = Box::leak(Box::new(Page::create(&directory).unwrap()));
+        let peer = "10.0.0.7".parse().unwrap();
+        let two = [(); 2].map(|()| Link::claim(page, "eth1", peer));
+        for link in &two {
+            link.look(Some(one.as_fd()));
+            link.record(5_000_000_000, 10);
+        }
+        let (mut links, mut ledger) = (Links::default(), Ledger::default());
+        let now_ms = crate::collector::since_1970_ms();
+        let found = links.read(&pages(&directory), now_ms, &mut ledger);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].connections, found[0].operations), (2, 2));
+        assert!(found[0].round_trip_ns.is_some_and(|time| time > 0));
+        assert!(found[0].peer_ns > 5_000_000_000);
+        let stale = links.read(&pages(&directory), now_ms + 60_000, &mut ledger);
+        assert_eq!((stale[0].connections, stale[0].round_trip_ns), (0, None));
+        std::fs::remove_file(pages(&directory)[0].path()).unwrap();
+        let later = links.read(&pages(&directory), now_ms, &mut ledger);
+        assert_eq!((later[0].connections, later[0].operations), (0, 2));
+        let again = links.read(&pages(&directory), now_ms, &mut ledger);
+        assert_eq!(again[0].operations, 2);
+    }
+}
