@@ -14,6 +14,8 @@ pub struct Message {
     guards: Vec<Guard>,
     header: Option<Box<libc::msghdr>>,
     bytes: usize,
+    /// Whether a range was borrowed.
+    borrows: bool,
 }
 
 impl Message {
@@ -34,7 +36,9 @@ impl Message {
     /// # Safety
     /// The range must stay valid for the kernel's access (reads when sending, writes when receiving) until the
     /// operation that carries the message completes, or until every guard added with [`Message::guard`] is released.
+    /// The same holds for whoever takes the kernel's part with [`Message::take_bytes`] or [`Message::fill_bytes`].
     pub unsafe fn push_borrowed(&mut self, address: *mut u8, bytes: usize) {
+        self.borrows = true;
         self.push_range(address, bytes);
     }
 
@@ -44,6 +48,7 @@ impl Message {
         self.pieces.append(&mut other.pieces);
         self.guards.append(&mut other.guards);
         self.bytes += other.bytes;
+        self.borrows |= other.borrows;
     }
 
     /// Keeps `guard` alive as long as the message.
@@ -54,6 +59,50 @@ impl Message {
     /// Total bytes of all pieces.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Whether the message keeps all its memory alive by itself, so that nobody need wait for its operation.
+    pub fn keeps_its_memory(&self) -> bool {
+        !self.borrows || !self.guards.is_empty()
+    }
+
+    /// Copies up to `limit` bytes from the front of the list behind `target`, as a kernel does that sends them, and drops
+    /// them from the list. Returns how many. For a simulated kernel.
+    pub fn take_bytes(&mut self, target: &mut Vec<u8>, limit: usize) -> usize {
+        let wanted = limit.min(self.bytes);
+        let mut left = wanted;
+        for piece in &self.pieces {
+            let step = piece.iov_len.min(left);
+            // SAFETY: the list names memory that is valid until the operation completes, which the caller carries out.
+            let bytes = unsafe { std::slice::from_raw_parts(piece.iov_base.cast::<u8>(), step) };
+            target.extend_from_slice(bytes);
+            left -= step;
+            if left == 0 {
+                break;
+            }
+        }
+        self.advance(wanted);
+        wanted
+    }
+
+    /// Copies bytes to the front of the list, as a kernel does that receives them, and drops what is filled from the
+    /// list. Returns how many bytes had room. For a simulated kernel.
+    pub fn fill_bytes(&mut self, bytes: &[u8]) -> usize {
+        let wanted = bytes.len().min(self.bytes);
+        let mut rest = &bytes[..wanted];
+        for piece in &self.pieces {
+            let (now, later) = rest.split_at(piece.iov_len.min(rest.len()));
+            // SAFETY: as in `take_bytes`; nothing borrows memory that is being received into.
+            unsafe {
+                std::ptr::copy_nonoverlapping(now.as_ptr(), piece.iov_base.cast(), now.len());
+            }
+            rest = later;
+            if rest.is_empty() {
+                break;
+            }
+        }
+        self.advance(wanted);
+        wanted
     }
 
     /// Number of pieces.
@@ -137,5 +186,42 @@ mod tests {
         assert_eq!(message.bytes(), 25);
         message.advance(25);
         assert_eq!(message.pieces(), 0);
+    }
+
+    #[test]
+    fn bytes_are_taken_and_filled_in_order_across_pieces() {
+        let mut sent = Message::new();
+        sent.push_owned(vec![1, 2, 3]);
+        sent.push_owned(vec![4, 5]);
+        let mut taken = Vec::new();
+        assert_eq!(sent.take_bytes(&mut taken, 4), 4);
+        assert_eq!(sent.take_bytes(&mut taken, 4), 1);
+        assert_eq!((taken.as_slice(), sent.bytes()), (&[1, 2, 3, 4, 5][..], 0));
+        let mut memory = [0u8; 5];
+        let mut received = Message::new();
+        let (first, second) = memory.split_at_mut(2);
+        // SAFETY: `memory` outlives the message.
+        unsafe { received.push_borrowed(first.as_mut_ptr(), 2) };
+        // SAFETY: as above.
+        unsafe { received.push_borrowed(second.as_mut_ptr(), 3) };
+        assert_eq!(received.fill_bytes(&taken[..3]), 3);
+        assert_eq!(received.fill_bytes(&taken[3..]), 2);
+        assert_eq!(received.fill_bytes(&[9]), 0);
+        assert_eq!(memory, [1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn only_borrowed_memory_without_a_guard_must_be_waited_for() {
+        let mut byte = 0u8;
+        let mut message = Message::new();
+        message.push_owned(vec![1]);
+        assert!(message.keeps_its_memory());
+        let mut borrowed = Message::new();
+        // SAFETY: `byte` outlives the message.
+        unsafe { borrowed.push_borrowed(&raw mut byte, 1) };
+        message.append(borrowed);
+        assert!(!message.keeps_its_memory());
+        message.guard(Arc::new(()));
+        assert!(message.keeps_its_memory());
     }
 }

@@ -4,8 +4,10 @@
 
 mod flight;
 mod job;
+mod shard_client;
 
 pub use job::{ReadJob, WriteJob};
+pub use shard_client::{Journey, ShardClient};
 
 use crate::activity::record_copy;
 use crate::client::{Content, Memory, Plan, TcpClient, TcpJob};

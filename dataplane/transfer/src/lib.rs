@@ -17,11 +17,11 @@ mod server;
 mod shared_memory;
 mod wire;
 
-pub use engine::{Engine, EngineOptions, ReadJob, WriteJob};
+pub use engine::{Engine, EngineOptions, Journey, ReadJob, ShardClient, WriteJob};
 pub use error::TransferError;
 pub use limits::TRANSFER_DEADLINE;
 pub use place::{Place, SegmentAddress};
 pub use range::RangeJob;
 pub use route::{Flow, Observer, Route, Routes};
 pub use segments::SegmentTable;
-pub use server::{SegmentServer, ServerError, ServerOptions};
+pub use server::{SegmentServer, ServerError, ServerOptions, ShardServer};

@@ -2,7 +2,10 @@
 
 mod connection;
 mod rendezvous;
+mod shard_server;
 mod state;
+
+pub use shard_server::ShardServer;
 
 use crate::limits::STOP_DEADLINE;
 use crate::segments::SegmentTable;

@@ -74,6 +74,20 @@ impl Batch {
                 }
             }
         }
+        self.finish()
+    }
+
+    /// Whether every slice has reported.
+    pub(crate) fn is_over(&self) -> bool {
+        self.pending.load(Ordering::Acquire) == 0
+    }
+
+    /// As [`Batch::wait`], but never waits; `None` before all slices have reported.
+    pub(crate) fn outcome(&self) -> Option<Vec<Result<u32, TransferError>>> {
+        self.is_over().then(|| self.finish())
+    }
+
+    fn finish(&self) -> Vec<Result<u32, TransferError>> {
         let jobs = std::mem::take(&mut *self.jobs.lock().unwrap_or_else(PoisonError::into_inner));
         jobs.into_iter().map(JobOutcome::finish).collect()
     }

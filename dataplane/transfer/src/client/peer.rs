@@ -16,7 +16,7 @@ use perigee_schemas::session::{Hello, Role, Welcome, decode_failure};
 use perigee_schemas::{Identity, Status};
 use perigee_shard::{Environment, Stream, at_most, connect_within, within};
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
@@ -32,7 +32,7 @@ pub(crate) struct Peers<E: Environment> {
     lane: u16,
     identity: Identity,
     deadline: Duration,
-    peers: RefCell<HashMap<Arc<str>, Rc<Peer<E>>>>,
+    peers: RefCell<BTreeMap<Arc<str>, Rc<Peer<E>>>>,
     stopping: Cell<bool>,
     waiting: RefCell<Option<Waker>>,
 }
@@ -46,7 +46,7 @@ struct Peer<E: Environment> {
     /// Workers without work, and how to wake them.
     idle: RefCell<Vec<(usize, Waker)>>,
     /// The connection of each worker, so that a stop can break it.
-    streams: RefCell<HashMap<usize, E::Stream>>,
+    streams: RefCell<BTreeMap<usize, E::Stream>>,
     hired: Cell<usize>,
     broken_until: Cell<Duration>,
     stopping: Cell<bool>,

@@ -8,7 +8,7 @@ use crate::wire::{Direction, Piece};
 use perigee_schemas::extent::{
     BLOCK_BYTES, checksum_count, footer_bytes, footer_offset, generation_offset,
 };
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// A range of the caller's memory.
@@ -86,7 +86,8 @@ impl Plan {
 #[derive(Default)]
 struct Planner {
     target: u64,
-    open: HashMap<(u128, bool), Slice>,
+    /// In the order of their keys: the same jobs give the same slices in the same order.
+    open: BTreeMap<(u128, bool), Slice>,
     finished: Vec<Slice>,
     open_bytes: HashMap<(u128, bool), u64>,
 }

@@ -12,7 +12,7 @@ use perigee_schemas::frame::{Header, Kind};
 use perigee_schemas::limits::{OBJECT_BYTES_MAX, SLICE_PAYLOAD_BYTES_MAX};
 use perigee_schemas::session::{Hello, encode_failure};
 use perigee_schemas::{Identity, Status};
-use perigee_shard::{Environment, Message, Stream, monotonic, within};
+use perigee_shard::{Environment, Message, Stream, within};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub(super) async fn serve_connection<E: Environment>(
             environment,
             FRAME_DEADLINE,
             stream,
-            serve_slice(stream, table, &header),
+            serve_slice(environment, stream, table, &header),
         )
         .await?;
         link.look(stream.socket());
@@ -73,8 +73,9 @@ async fn refuse<S: Stream, T>(
     Err(error)
 }
 
-async fn serve_slice<S: Stream>(
-    stream: &S,
+async fn serve_slice<E: Environment>(
+    environment: &E,
+    stream: &E::Stream,
     table: &SegmentTable,
     header: &Header,
 ) -> io::Result<()> {
@@ -94,12 +95,13 @@ async fn serve_slice<S: Stream>(
         Err(error) => return refuse(stream, header.request, Status::InvalidParams, error).await,
     };
     let segment = table.get(request.segment);
-    let begun = monotonic();
+    let begun = environment.now();
     let served = match request.direction {
         Direction::Write => serve_write(stream, header.request, segment, &request.pieces).await,
         _ => serve_read(stream, header.request, segment, &request.pieces).await,
     };
-    count(stream, &request, monotonic() - begun, served.is_ok());
+    let on_wire = environment.now().saturating_sub(begun);
+    count(stream, &request, on_wire, served.is_ok());
     served
 }
 

@@ -6,7 +6,7 @@ use crate::segments::SegmentTable;
 use perigee_schemas::Identity;
 use perigee_shard::{Environment, Listener, Stream};
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(crate) struct ServerState<E: Environment> {
     listener: Rc<E::Listener>,
     table: Arc<SegmentTable>,
     identity: Identity,
-    connections: RefCell<HashMap<u64, E::Stream>>,
+    connections: RefCell<BTreeMap<u64, E::Stream>>,
     next: Cell<u64>,
     stopping: Cell<bool>,
 }

@@ -1,0 +1,115 @@
+//! Transfers of one shard over any environment: batches, slices, connections and deadlines as an [`Engine`] runs them, without
+//! its threads. Simulation drives this under a seed.
+//! Invariant: nothing is decided here; jobs become the same slices on the same connections as in an engine.
+//!
+//! [`Engine`]: super::Engine
+
+use super::Outcome;
+use super::job::{Job, ReadJob, WriteJob};
+use crate::client::{Addressed, Batch, Peers, Plan};
+use crate::error::TransferError;
+use perigee_schemas::Identity;
+use perigee_shard::Environment;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One shard's connections to the owners of segments.
+pub struct ShardClient<E: Environment> {
+    environment: E,
+    peers: Rc<Peers<E>>,
+}
+
+impl<E: Environment> ShardClient<E> {
+    /// A client without connections. `deadline` is the longest that a slice may wait, and then be on the wire.
+    pub fn new(environment: E, identity: Identity, deadline: Duration) -> Self {
+        let peers = Rc::new(Peers::new(environment.clone(), 0, identity, deadline));
+        Self { environment, peers }
+    }
+
+    /// Begins to write objects. Endpoints are addresses; a name fails its objects.
+    ///
+    /// # Safety
+    /// The pieces must be valid for reads and unchanged until the journey is over.
+    pub unsafe fn write<'a>(&self, jobs: &'a [WriteJob<'a>]) -> Journey<'a> {
+        let batch = self.submit(jobs);
+        Journey {
+            batch,
+            judges: jobs
+                .iter()
+                .map(|job| Box::new(|sum| job.judge(sum)) as _)
+                .collect(),
+        }
+    }
+
+    /// Begins to read objects. Endpoints are addresses; a name fails its objects.
+    ///
+    /// # Safety
+    /// The pieces must be valid for writes and not used by others until the journey is over.
+    pub unsafe fn read<'a>(&self, jobs: &'a [ReadJob<'a>]) -> Journey<'a> {
+        let batch = self.submit(jobs);
+        Journey {
+            batch,
+            judges: jobs
+                .iter()
+                .map(|job| Box::new(|sum| job.judge(sum)) as _)
+                .collect(),
+        }
+    }
+
+    /// Breaks every connection; what is under way fails.
+    pub fn stop(&self) {
+        self.peers.stop();
+    }
+
+    /// Resolves when the client was stopped and nothing of it is left.
+    pub async fn ended(&self) {
+        self.peers.ended().await;
+    }
+
+    fn submit<J: Job>(&self, jobs: &[J]) -> Arc<Batch> {
+        let jobs: Vec<_> = jobs.iter().map(Job::over_tcp).collect();
+        let Plan { batch, slices } = Plan::new(&jobs);
+        let mut ready = Vec::with_capacity(slices.len());
+        for slice in slices {
+            match slice.endpoint.parse() {
+                Ok(address) => ready.push(Addressed { slice, address }),
+                Err(_) => {
+                    let peer = slice.endpoint.to_string();
+                    let reason = "it is no address".to_owned();
+                    slice.fail(&TransferError::Unreachable { peer, reason });
+                }
+            }
+        }
+        self.peers.enqueue(ready, self.environment.now());
+        batch
+    }
+}
+
+type Judge<'a> = Box<dyn Fn(u32) -> Result<u32, TransferError> + 'a>;
+
+/// A batch under way.
+pub struct Journey<'a> {
+    batch: Arc<Batch>,
+    judges: Vec<Judge<'a>>,
+}
+
+impl Journey<'_> {
+    /// Whether every slice has reported: from then on nobody touches the memory of the jobs.
+    pub fn is_over(&self) -> bool {
+        self.batch.is_over()
+    }
+
+    /// As [`Journey::is_over`], for whoever waits.
+    pub fn watch(&self) -> impl Fn() -> bool + 'static {
+        let batch = self.batch.clone();
+        move || batch.is_over()
+    }
+
+    /// The CRC-32C of each object that was moved; `None` while the journey is not over. Handed out once.
+    pub fn outcome(&self) -> Option<Outcome<u32>> {
+        let sums = self.batch.outcome()?;
+        let judged = sums.into_iter().zip(&self.judges);
+        Some(judged.map(|(sum, judge)| judge(sum?)).collect())
+    }
+}

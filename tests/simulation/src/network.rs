@@ -1,0 +1,108 @@
+//! Hosts and what lies between them: a TCP as the kernel shows it, on links that delay, lose and break.
+//!
+//! Invariant: bytes of one direction arrive in order and at most once; whatever else a network may do to them, it does.
+
+mod attempt;
+mod connection;
+mod host;
+mod listener;
+mod pipe;
+mod weather;
+
+pub(crate) use attempt::Attempt;
+pub(crate) use connection::{Connection, Received, Wanted};
+pub(crate) use host::Host;
+pub use host::HostId;
+pub(crate) use listener::Listening;
+pub use weather::Weather;
+
+use crate::events::{Event, Events};
+use crate::random::Random;
+use crate::trace::{Note, Trace};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// Number of a connection and of one of its ends: 0 has connected, 1 has accepted.
+pub(crate) type EndId = (u64, usize);
+
+/// Something that comes to a host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Arrival {
+    /// The wish to connect, at the target.
+    Wish(u64),
+    /// The answer to it, with the connection if there is one.
+    Answer(u64, Option<u64>),
+    /// The front of what the end has sent.
+    Front(EndId),
+}
+
+/// The simulated machine below all tasks.
+pub(crate) struct Core {
+    pub(crate) now: Duration,
+    pub(crate) random: Random,
+    pub(crate) events: Events,
+    pub(crate) trace: Trace,
+    pub(crate) weather: Weather,
+    pub(crate) hosts: Vec<Host>,
+    /// Directions in which nothing passes.
+    pub(crate) blocked: BTreeSet<(HostId, HostId)>,
+    pub(crate) connections: BTreeMap<u64, Connection>,
+    pub(crate) listeners: BTreeMap<SocketAddr, Listening>,
+    pub(crate) attempts: BTreeMap<u64, Attempt>,
+    numbered: u64,
+}
+
+impl Core {
+    pub(crate) fn new(seed: u64) -> Self {
+        let random = Random::new(seed);
+        Self {
+            now: Duration::from_secs(1),
+            weather: Weather::fair(&random),
+            random,
+            events: Events::default(),
+            trace: Trace::default(),
+            hosts: Vec::new(),
+            blocked: BTreeSet::new(),
+            connections: BTreeMap::new(),
+            listeners: BTreeMap::new(),
+            attempts: BTreeMap::new(),
+            numbered: 0,
+        }
+    }
+
+    pub(crate) fn note(&mut self, what: &'static str, subject: u64, detail: u64) {
+        let at = self.now;
+        self.trace.note(Note {
+            at,
+            what,
+            subject,
+            detail,
+        });
+    }
+
+    pub(crate) fn arrive(&mut self, arrival: Arrival) {
+        match arrival {
+            Arrival::Wish(attempt) => self.wish_arrives(attempt),
+            Arrival::Answer(attempt, connection) => self.answer_arrives(attempt, connection),
+            Arrival::Front(end) => self.front_arrives(end),
+        }
+    }
+
+    fn plan(&mut self, after: Duration, arrival: Arrival) {
+        self.events.plan(self.now + after, Event::Arrive(arrival));
+    }
+
+    fn number(&mut self) -> u64 {
+        self.numbered += 1;
+        self.numbered
+    }
+
+    fn host_of(&self, address: IpAddr) -> Option<HostId> {
+        self.hosts.iter().position(|host| host.address == address)
+    }
+
+    fn passes(&self, from: HostId, to: HostId) -> bool {
+        self.hosts[to].is_up && !self.blocked.contains(&(from, to))
+    }
+}

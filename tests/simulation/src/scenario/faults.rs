@@ -1,0 +1,116 @@
+//! Faults while clients work: hosts that die, stand still or cannot be reached, connections that break, links that change.
+//! Invariant: every fault is undone before the trouble is over, so that what must work afterwards can be asked for.
+
+use crate::network::{HostId, Weather};
+use crate::random::Random;
+use crate::world::World;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Trouble for a set of hosts.
+pub(super) struct Trouble {
+    world: Rc<World>,
+    random: Random,
+    hosts: Vec<HostId>,
+    /// Puts a new process on a host whose process has died.
+    begin: Box<dyn Fn(HostId)>,
+    /// Whether links may change bits.
+    flips: bool,
+    /// Hosts without a process.
+    dead: RefCell<BTreeSet<HostId>>,
+    faults: Cell<u64>,
+}
+
+impl Trouble {
+    pub(super) fn new(
+        world: &Rc<World>,
+        hosts: Vec<HostId>,
+        flips: bool,
+        begin: impl Fn(HostId) + 'static,
+    ) -> Self {
+        Self {
+            world: world.clone(),
+            random: world.fork_random(),
+            hosts,
+            begin: Box::new(begin),
+            flips,
+            dead: RefCell::default(),
+            faults: Cell::new(0),
+        }
+    }
+
+    /// How many faults there were.
+    pub(super) fn faults(&self) -> u64 {
+        self.faults.get()
+    }
+
+    /// Makes trouble until a condition holds, then leaves everything whole and in fair weather.
+    pub(super) async fn make(&self, is_over: impl Fn() -> bool) {
+        while !is_over() {
+            let pause = self
+                .random
+                .length(Duration::from_micros(100), Duration::from_secs(2));
+            self.world.sleep(pause).await;
+            self.faults.set(self.faults.get() + 1);
+            match self.random.below(8) {
+                0 | 1 => self.die().await,
+                2 => self.freeze().await,
+                3 | 4 => self.part().await,
+                5 => self
+                    .world
+                    .set_weather(Weather::foul(&self.random, self.flips)),
+                _ => self.world.break_some_connection(),
+            }
+        }
+        self.world.set_weather(Weather::fair(&self.random));
+    }
+
+    async fn die(&self) {
+        let host = *self.random.pick(&self.hosts);
+        if !self.dead.borrow_mut().insert(host) {
+            return;
+        }
+        self.world.kill(host, self.random.one_in(2));
+        let pause = self
+            .random
+            .length(Duration::from_millis(1), Duration::from_secs(20));
+        self.world.sleep(pause).await;
+        self.world.revive(host);
+        self.dead.borrow_mut().remove(&host);
+        (self.begin)(host);
+    }
+
+    async fn freeze(&self) {
+        let host = *self.random.pick(&self.hosts);
+        self.world.set_frozen(host, true);
+        self.hold().await;
+        self.world.set_frozen(host, false);
+    }
+
+    /// Cuts the way between two hosts, at times in one direction only.
+    async fn part(&self) {
+        let (one, other) = (
+            *self.random.pick(&self.hosts),
+            *self.random.pick(&self.hosts),
+        );
+        let back = self.random.one_in(2);
+        let set = |is_blocked| {
+            self.world.set_blocked(one, other, is_blocked);
+            if back {
+                self.world.set_blocked(other, one, is_blocked);
+            }
+        };
+        set(true);
+        self.hold().await;
+        set(false);
+    }
+
+    async fn hold(&self) {
+        let length = self
+            .random
+            .length(Duration::from_millis(1), Duration::from_secs(40));
+        self.world.sleep(length).await;
+    }
+}

@@ -1,0 +1,33 @@
+//! A few seeds of every scenario on every run, and the seeds that once found something.
+//! Invariant: what fails here fails again from the printed seed.
+
+use perigee_simulation::scenario::{Scenario, Tally};
+
+/// Seeds from which every scenario is played.
+const SEEDS: u64 = 60;
+
+fn assert_promises_are_kept(scenario: Scenario) {
+    let mut calls = Tally::default();
+    for seed in 0..SEEDS {
+        match scenario.play(seed) {
+            Ok(report) => calls.add(report.calls),
+            Err(failure) => panic!("{failure}"),
+        }
+    }
+    let all_happened = calls.done > 0 && calls.failed > 0 && calls.faults > 0;
+    assert!(all_happened, "Something never happened: {calls:?}");
+}
+
+#[test]
+fn transfers_keep_their_promises_whatever_happens() {
+    assert_promises_are_kept(Scenario::Transfer);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_and_another_one_another() {
+    for scenario in Scenario::ALL {
+        let reports = [7, 7, 8].map(|seed| scenario.play(seed).unwrap());
+        assert_eq!(reports[0], reports[1], "{scenario:?}");
+        assert_ne!(reports[0].hash, reports[2].hash, "{scenario:?}");
+    }
+}
