@@ -29,7 +29,7 @@ DEMO_FLAGS = $(if $(TRACE),--trace "$(TRACE)") $(if $(BLOCK_BYTES),--block-bytes
 	$(if $(POOL),--pool $(POOL)) $(if $(REQUESTS),--requests $(REQUESTS)) \
 	$(if $(CLIENTS),--clients $(CLIENTS)) $(if $(ROUTE),--route $(ROUTE)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: help setup build wheel demo test test-rdma test-mooncake test-dashboards test-clients bench deny fuzz lint codegen clean venv-run
+.PHONY: help setup build wheel demo test test-rdma test-mooncake test-dashboards test-clients bench deny fuzz soak lint codegen clean venv-run
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -104,6 +104,10 @@ deny: ## Licences and sources of all dependencies; builds cargo-deny first (minu
 
 fuzz: setup ## Fuzz every decoder; SECONDS_EACH=60
 	@tests/fuzz.sh
+
+soak: setup ## Play the simulation from many seeds; SEEDS=1000 FIRST=0 [SCENARIO=name]
+	@cargo run --quiet --release --locked --package perigee-simulation -- --seeds $(or $(SEEDS),1000) \
+		--first $(or $(FIRST),0) $(if $(SCENARIO),--scenario $(SCENARIO))
 
 lint: setup ## Formatting, clippy, house rules, generated code; licences if cargo-deny is there
 	@tests/lint.sh

@@ -34,11 +34,12 @@ const CONTROL_FOR_DATA_PLANE: [&str; 4] = [
 /// What the control plane may use of the data plane: the executor.
 const DATA_PLANE_FOR_CONTROL: &str = "perigee-shard";
 /// Programs and tests: nothing may depend on them.
-const LEAVES: [&str; 4] = [
+const LEAVES: [&str; 5] = [
     "perigee-cli",
     "perigee-xtask",
     "perigee-bench",
     "perigee-tests",
+    "perigee-simulation",
 ];
 /// What the bench programs share: it may use everything, and only programs may use it.
 const BENCH_RUNNER: &str = "perigee-runner";
