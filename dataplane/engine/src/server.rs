@@ -2,6 +2,7 @@
 
 mod connection;
 mod ground;
+mod shard_server;
 mod state;
 mod upstream;
 
@@ -12,6 +13,7 @@ use crate::limits::STOP_DEADLINE;
 use crate::registry::{Region, Registry};
 use perigee_schemas::Identity;
 use perigee_shard::{Environment, Listener, Local, Mailbox, ShardEnvironment, SocketError};
+pub use shard_server::{Leaving, ShardServer};
 pub(crate) use state::ServerState;
 use std::net::SocketAddr;
 use std::rc::Rc;

@@ -18,5 +18,7 @@ pub(crate) const RETRANSMIT_MAX: Duration = Duration::from_secs(20);
 pub(crate) const SYN_RETRANSMIT: Duration = Duration::from_secs(1);
 /// Tries after which a kernel gives a connection up.
 pub(crate) const RETRANSMISSIONS_MAX: u32 = 15;
+/// Longest that operations go on after their connection was shut down.
+pub(crate) const SHUTTING_MAX: Duration = Duration::from_micros(50);
 /// First port that a host hands out by itself.
 pub(crate) const FIRST_PORT: u16 = 20_000;

@@ -35,6 +35,8 @@ pub(crate) enum Arrival {
     Answer(u64, Option<u64>),
     /// The front of what the end has sent.
     Front(EndId),
+    /// The news that its end was shut down, at its operations.
+    Shut(EndId),
 }
 
 /// The simulated machine below all tasks.
@@ -86,6 +88,7 @@ impl Core {
             Arrival::Wish(attempt) => self.wish_arrives(attempt),
             Arrival::Answer(attempt, connection) => self.answer_arrives(attempt, connection),
             Arrival::Front(end) => self.front_arrives(end),
+            Arrival::Shut(end) => self.operations_end(end),
         }
     }
 

@@ -1,6 +1,7 @@
 //! What is played in a world, and how a run is told.
 //! Invariant: a failure names its seed, and the seed is all that is needed to see it again.
 
+mod engine;
 mod faults;
 mod transfer;
 
@@ -16,6 +17,8 @@ use std::time::Duration;
 pub enum Scenario {
     /// Objects between clients and segment servers.
     Transfer,
+    /// Registered memory of engines.
+    Engine,
 }
 
 /// How a run went.
@@ -83,12 +86,13 @@ impl Display for Failure {
 
 impl Scenario {
     /// All of them.
-    pub const ALL: [Self; 1] = [Self::Transfer];
+    pub const ALL: [Self; 2] = [Self::Transfer, Self::Engine];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Transfer => "transfer",
+            Self::Engine => "engine",
         }
     }
 
@@ -129,6 +133,7 @@ impl Scenario {
     fn perform(self, world: &Rc<World>) -> Result<Tally, String> {
         match self {
             Self::Transfer => transfer::play(world),
+            Self::Engine => engine::play(world),
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::wire::Reply;
 use perigee_schemas::Identity;
 use perigee_shard::{Environment, Stream, at_most};
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -43,18 +43,21 @@ pub(crate) struct Peers<E: Environment> {
     environment: E,
     identity: Identity,
     peers: RefCell<HashMap<usize, Rc<Peer<E>>>>,
+    known: Cell<usize>,
     stopping: Cell<bool>,
     waiting: RefCell<Option<Waker>>,
 }
 
 struct Peer<E: Environment> {
+    /// Counts the peers of the shard.
+    number: usize,
     target: Arc<Target>,
     queue: RefCell<VecDeque<Order>>,
     workers: Cell<usize>,
     /// Workers without work, and how to wake them.
     idle: RefCell<Vec<(usize, Waker)>>,
     /// The connection of each worker and the batch it works for, so that both can be broken off.
-    busy: RefCell<HashMap<usize, (E::Stream, usize)>>,
+    busy: RefCell<BTreeMap<usize, (E::Stream, usize)>>,
     hired: Cell<usize>,
     broken: RefCell<Option<(Duration, EngineError)>>,
     stopping: Cell<bool>,
@@ -66,6 +69,7 @@ impl<E: Environment> Peers<E> {
             environment,
             identity,
             peers: RefCell::default(),
+            known: Cell::new(0),
             stopping: Cell::new(false),
             waiting: RefCell::default(),
         }
@@ -90,7 +94,7 @@ impl<E: Environment> Peers<E> {
 
     /// Breaks off what a canceled batch has under way and drops what it has queued.
     pub(crate) fn cancel(&self, batch: usize) {
-        for peer in self.peers.borrow().values() {
+        for peer in self.in_order() {
             let is_canceled = |order: &Order| Arc::as_ptr(order.slice.batch()) as usize == batch;
             let (canceled, kept): (VecDeque<_>, VecDeque<_>) =
                 peer.queue.take().into_iter().partition(is_canceled);
@@ -108,7 +112,7 @@ impl<E: Environment> Peers<E> {
     /// Breaks every connection; slices in flight fail, queued ones too.
     pub(crate) fn stop(&self) {
         self.stopping.set(true);
-        for peer in self.peers.borrow().values() {
+        for peer in self.in_order() {
             peer.stopping.set(true);
             peer.queue
                 .take()
@@ -136,6 +140,13 @@ impl<E: Environment> Peers<E> {
         .await;
     }
 
+    /// All peers, first come first: the same calls do the same in the same order.
+    fn in_order(&self) -> Vec<Rc<Peer<E>>> {
+        let mut peers: Vec<_> = self.peers.borrow().values().cloned().collect();
+        peers.sort_by_key(|peer| peer.number);
+        peers
+    }
+
     fn has_ended(&self) -> bool {
         let peers = self.peers.borrow();
         self.stopping.get() && peers.values().all(|peer| peer.workers.get() == 0)
@@ -151,7 +162,10 @@ impl<E: Environment> Peers<E> {
 
     fn peer(&self, target: &Arc<Target>) -> Rc<Peer<E>> {
         let mut peers = self.peers.borrow_mut();
-        let make = || Rc::new(Peer::new(target.clone()));
+        let make = || {
+            self.known.set(self.known.get() + 1);
+            Rc::new(Peer::new(self.known.get(), target.clone()))
+        };
         // The target is kept by its entry, so its address names nobody else meanwhile.
         peers
             .entry(Arc::as_ptr(target) as usize)
@@ -259,8 +273,9 @@ impl<E: Environment> Peers<E> {
 }
 
 impl<E: Environment> Peer<E> {
-    fn new(target: Arc<Target>) -> Self {
+    fn new(number: usize, target: Arc<Target>) -> Self {
         Self {
+            number,
             target,
             queue: RefCell::default(),
             workers: Cell::new(0),

@@ -6,7 +6,7 @@ use crate::limits::SERVER_CONNECTIONS_MAX;
 use crate::registry::Region;
 use perigee_shard::{Environment, Listener, Stream};
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) struct ServerState<E: Environment> {
     listener: Rc<E::Listener>,
     host: Arc<Host>,
     speech: Speech,
-    connections: RefCell<HashMap<u64, Rc<Seat<E::Stream>>>>,
+    connections: RefCell<BTreeMap<u64, Rc<Seat<E::Stream>>>>,
     next: Cell<u64>,
     accepting: Cell<bool>,
     stopping: Cell<bool>,

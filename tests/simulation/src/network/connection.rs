@@ -2,12 +2,14 @@
 //! Invariant: every operation on an end ends once: done, cut short by the peer, or broken.
 
 use super::pipe::{Load, Pipe};
-use super::{Core, EndId, HostId};
+use super::{Arrival, Core, EndId, HostId};
+use crate::limits::SHUTTING_MAX;
 use crate::slot::Slot;
 use perigee_ring::Message;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// What a receive ends with: how many bytes, and the buffer they are in.
 pub(crate) type Received = (io::Result<usize>, Vec<u8>);
@@ -122,6 +124,12 @@ impl Core {
         found.is_shut = true;
         self.note("shuts", end.0, end.1 as u64);
         self.put(end, Load::Farewell);
+        // A kernel ends what is under way a little later, and uses its memory until then.
+        let later = self.random.length(Duration::ZERO, SHUTTING_MAX);
+        self.plan(later, Arrival::Shut(end));
+    }
+
+    pub(super) fn operations_end(&mut self, end: EndId) {
         self.go_on_sending(end);
         self.go_on_receiving(end);
     }

@@ -60,6 +60,7 @@ pub(super) fn play(world: &Rc<World>) -> Result<Tally, String> {
 
 impl Play {
     async fn direct(self: &Rc<Self>) {
+        let random = self.world.fork_random();
         self.ground.begin_all();
         self.clients.borrow().iter().for_each(Client::begin);
         let faults = if self.ground.is_calm() {
@@ -73,9 +74,14 @@ impl Play {
             .until(move || working.iter().all(|client| client.has_worked()))
             .await;
         self.world.sleep(CALM).await;
-        for client in &clients {
-            client.prove_that_all_works().await;
+        self.prove_that_all_works(&clients).await;
+        // Connections to servers that have been away are idle now; nobody may notice.
+        for host in self.ground.hosts() {
+            self.world.kill(host, random.one_in(2));
+            self.world.revive(host);
+            self.ground.begin_again(host);
         }
+        self.prove_that_all_works(&clients).await;
         self.ground.compare_all();
         clients.iter().for_each(|client| client.stop());
         self.ground.stop_all();
@@ -90,6 +96,12 @@ impl Play {
         };
         clients.iter().for_each(|client| tally.add(client.tally()));
         self.tally.set(tally);
+    }
+
+    async fn prove_that_all_works(&self, clients: &[Rc<Client>]) {
+        for client in clients {
+            client.prove_that_all_works().await;
+        }
     }
 
     /// Makes trouble until the clients have done their work; returns the number of faults.

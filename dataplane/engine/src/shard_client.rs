@@ -1,0 +1,129 @@
+//! Transfers of one shard over any environment: batches, slices, connections and deadlines as a [`TransferEngine`] runs them,
+//! without its threads, discovery and rails. Simulation drives this under a seed.
+//! Invariant: nothing is decided here; requests become the same slices on the same connections as in an engine.
+//!
+//! [`TransferEngine`]: crate::TransferEngine
+
+use crate::batch::Batch;
+use crate::client::{Order, Peers, Terms};
+use crate::error::EngineError;
+use crate::limits::SLOWEST_PER_BYTE_NS;
+use crate::plan::Plan;
+use crate::request::{Request, RequestStatus};
+use crate::slice::Slice;
+use crate::target::{Dialect, Target};
+use perigee_schemas::Identity;
+use perigee_shard::Environment;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A peer in one of its lives.
+#[derive(Clone, Debug)]
+pub struct ShardTarget(Arc<Target>);
+
+impl ShardTarget {
+    /// The peer at an address whose life has this identity.
+    pub fn new(address: SocketAddr, life: Identity) -> Self {
+        let dialect = Dialect::Own { epoch: life.low() };
+        Self(Arc::new(Target::new(
+            &address.to_string(),
+            address,
+            dialect,
+            None,
+        )))
+    }
+}
+
+/// One shard's connections to other engines.
+pub struct ShardClient<E: Environment> {
+    environment: E,
+    peers: Rc<Peers<E>>,
+    with_checksum: bool,
+}
+
+impl<E: Environment> ShardClient<E> {
+    /// A client without connections. `with_checksum` sums every piece on both sides.
+    pub fn new(environment: E, identity: Identity, with_checksum: bool) -> Self {
+        let peers = Rc::new(Peers::new(environment.clone(), identity));
+        Self {
+            environment,
+            peers,
+            with_checksum,
+        }
+    }
+
+    /// Begins a batch, which is over after `deadline` and a nanosecond per byte.
+    ///
+    /// # Errors
+    /// A request that cannot be carried out as it is.
+    ///
+    /// # Safety
+    /// The local ranges must stay valid, those of writes unchanged and those of reads unused, until the batch is over.
+    pub unsafe fn submit(
+        &self,
+        target: &ShardTarget,
+        requests: &[Request],
+        deadline: Duration,
+    ) -> Result<Journey, EngineError> {
+        let plan = Plan::new(requests)?;
+        let bytes: u64 = requests.iter().map(|request| request.bytes).sum();
+        let length = deadline + Duration::from_nanos(bytes.saturating_mul(SLOWEST_PER_BYTE_NS));
+        let terms = Terms {
+            due: self.environment.now() + length,
+            length,
+            with_checksum: self.with_checksum,
+        };
+        let pieces = plan.pieces.into_iter();
+        let batch = Arc::new(Batch::new(pieces, Vec::new(), Vec::new(), None));
+        let order = |(direction, pieces)| Order {
+            target: target.0.clone(),
+            slice: Slice::new(direction, pieces, batch.clone()),
+            terms,
+        };
+        self.peers
+            .enqueue(plan.slices.into_iter().map(order).collect());
+        Ok(Journey(batch))
+    }
+
+    /// Takes a batch back; it is over as soon as its connections are broken.
+    pub fn cancel(&self, journey: &Journey) {
+        journey.0.cancel();
+        self.peers.cancel(Arc::as_ptr(&journey.0) as usize);
+    }
+
+    /// Breaks every connection; what is under way fails.
+    pub fn stop(&self) {
+        self.peers.stop();
+    }
+
+    /// Resolves when the client was stopped and nothing of it is left.
+    pub async fn ended(&self) {
+        self.peers.ended().await;
+    }
+}
+
+/// A batch under way.
+#[derive(Clone, Debug)]
+pub struct Journey(Arc<Batch>);
+
+impl Journey {
+    /// Whether every request is final: from then on nobody touches the local memory.
+    pub fn is_over(&self) -> bool {
+        self.0.is_over()
+    }
+
+    /// How far one request is.
+    pub fn request(&self, index: usize) -> Option<RequestStatus> {
+        self.0.request(index)
+    }
+
+    /// The first error, or that all went well so far.
+    ///
+    /// # Errors
+    /// What went wrong first.
+    pub fn outcome(&self) -> Result<(), EngineError> {
+        self.0.outcome()
+    }
+}
