@@ -53,7 +53,7 @@ def until(condition, what, deadline_s=DEADLINE_S):
     while True:
         try:
             found, why = condition(), ""
-        except (OSError, ValueError, KeyError, IndexError) as error:
+        except (OSError, ValueError, LookupError, TypeError) as error:
             found, why = None, f" ({error!r})"
         if found:
             return found

@@ -34,6 +34,17 @@ pub(crate) enum Failure {
     /// The agent could not start.
     #[error(transparent)]
     Agent(#[from] AgentError),
+    /// An agent was asked and did not answer.
+    #[error(
+        "The agent at {address} does not answer: {reason}; start `perigee agent` there, or leave \
+         --agent out to read this host without one"
+    )]
+    NoAgent {
+        /// What `--agent` says.
+        address: String,
+        /// What went wrong.
+        reason: String,
+    },
     /// The node could not start.
     #[error(transparent)]
     Node(#[from] NodeError),
@@ -65,7 +76,7 @@ impl Failure {
             Self::Settings(error) => error.exit_code(),
             Self::Master(error) => error.exit_code(),
             Self::Node(error) => error.exit_code(),
-            Self::Agent(_) | Self::Http(_) => Status::RpcFail.exit(),
+            Self::Agent(_) | Self::NoAgent { .. } | Self::Http(_) => Status::RpcFail.exit(),
             Self::Call(error) => error.status().exit(),
             Self::Topology(_) => perigee_flags::USAGE_EXIT_CODE,
             Self::Bench(error) => error.exit_code(),

@@ -3,6 +3,7 @@
 
 mod board;
 mod rates;
+mod reader;
 mod screen;
 mod source;
 mod table;
@@ -10,9 +11,12 @@ mod table;
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 use crate::output;
+use crate::signals::block_stop_signals;
 use board::{Board, Step};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 use perigee_flags::{Environment, Flag, Kind, Outcome, Program};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use reader::Reader;
 use source::Source;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -48,28 +52,34 @@ pub(crate) fn run(invocation: &Invocation, environment: &Environment) -> Result<
     };
     let delay = Duration::from_millis(settings.integer("delay_ms"));
     let mut source = Source::open(settings.optional_text("agent"))?;
-    let mut board = Board::new(delay);
-    board.read(&mut source);
+    let mut board = Board::new(delay, source.name());
+    board.accept(source.read());
     if settings.bool("once") || !std::io::stdout().is_terminal() {
         std::thread::sleep(delay);
-        board.read(&mut source);
+        board.accept(source.read());
         return Ok(output::print(&board.text())?);
     }
+    // Blocked before the reader's thread is there, which inherits it: a signal must not end the
+    // program before the terminal is as it was.
+    let stop = SignalFd::with_flags(&block_stop_signals()?, SfdFlags::SFD_NONBLOCK);
+    let stop = stop.map_err(std::io::Error::from)?;
+    let reader = Reader::start(source)?;
     let mut terminal = ratatui::try_init()?;
-    let ended = watch(&mut board, &mut source, &mut terminal);
+    let ended = watch(&mut board, &reader, &stop, &mut terminal);
     ratatui::restore();
     Ok(ended?)
 }
 
 fn watch(
     board: &mut Board,
-    source: &mut Source,
+    reader: &Reader,
+    stop: &SignalFd,
     terminal: &mut ratatui::DefaultTerminal,
 ) -> std::io::Result<()> {
-    let mut read = Instant::now();
-    loop {
+    let mut asked = Instant::now();
+    while stop.read_signal()?.is_none() {
         terminal.draw(|frame| screen::draw(board, frame))?;
-        let left = board.delay().saturating_sub(read.elapsed());
+        let left = board.delay().saturating_sub(asked.elapsed());
         if event::poll(left.min(KEY_WAIT))?
             && let Event::Key(key) = event::read()?
             && key.kind == KeyEventKind::Press
@@ -77,11 +87,15 @@ fn watch(
         {
             return Ok(());
         }
-        if read.elapsed() >= board.delay() {
-            read = Instant::now();
-            board.read(source);
+        if let Some(reading) = reader.reading() {
+            board.accept(reading);
+        }
+        if asked.elapsed() >= board.delay() && !board.is_paused() {
+            asked = Instant::now();
+            reader.ask();
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
-//! What the terminal shows and how keys change it. Pure apart from reading its source.
+//! What the terminal shows and how keys change it. Pure: readings come in, nothing goes out.
 
 use super::rates;
-use super::source::Source;
 use super::table::{Table, View};
 use perigee_agent::Snapshot;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -43,12 +42,12 @@ pub(super) struct Board {
 }
 
 impl Board {
-    pub(super) fn new(delay: Duration) -> Self {
+    pub(super) fn new(delay: Duration, origin: &str) -> Self {
         Self {
             delay,
             newer: Snapshot::default(),
             older: Snapshot::default(),
-            origin: String::new(),
+            origin: origin.to_owned(),
             trouble: None,
             view: View::Nics,
             sorted: HashMap::new(),
@@ -66,13 +65,9 @@ impl Board {
         self.delay
     }
 
-    /// Takes the next reading, unless the board is held.
-    pub(super) fn read(&mut self, source: &mut Source) {
-        if self.paused {
-            return;
-        }
-        source.name().clone_into(&mut self.origin);
-        match source.read() {
+    /// Takes a reading, or says why there is none.
+    pub(super) fn accept(&mut self, reading: Result<Snapshot, String>) {
+        match reading {
             Ok(snapshot) => self.take(snapshot),
             Err(reason) => self.trouble = Some(reason),
         }

@@ -15,8 +15,17 @@ up, down       select a row           f or /     filter; Enter keeps it, Esc cle
 Enter          graph of the row       + and -    slower and faster
 space          hold                   q          end";
 
+/// Columns and lines without which there is nothing worth showing; 80x24 shows all.
+const SMALLEST: (u16, u16) = (40, 6);
+
 /// Draws everything.
 pub(super) fn draw(board: &Board, frame: &mut Frame<'_>) {
+    let Rect { width, height, .. } = frame.area();
+    if width < SMALLEST.0 || height < SMALLEST.1 {
+        let (columns, lines) = SMALLEST;
+        let text = format!("perigee top needs {columns}x{lines}, this is {width}x{height}");
+        return frame.render_widget(Paragraph::new(text), frame.area());
+    }
     let [head, body, foot] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Min(3),

@@ -2,7 +2,6 @@
 
 use crate::failure::Failure;
 use perigee_agent::{AgentOptions, Collector, Snapshot, Watch};
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,9 +22,8 @@ impl Source {
         if let Some(agent) = agent {
             let source = Self::Agent(url(agent));
             return fetch(&url(agent)).map(|_| source).map_err(|reason| {
-                Failure::System(io::Error::other(format!(
-                    "the agent at {agent} does not answer: {reason}"
-                )))
+                let address = agent.escape_debug().take(80).collect();
+                Failure::NoAgent { address, reason }
             });
         }
         let usual = url(&format!("127.0.0.1:{}", AgentOptions::PORT));

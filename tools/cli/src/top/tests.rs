@@ -50,7 +50,7 @@ fn snapshot(second: u64) -> Snapshot {
 }
 
 fn board() -> Board {
-    let mut board = Board::new(Duration::from_secs(1));
+    let mut board = Board::new(Duration::from_secs(1), "gpu-7:9305");
     for second in 1..=5 {
         board.take(snapshot(second));
     }
@@ -58,11 +58,19 @@ fn board() -> Board {
 }
 
 fn drawn(board: &Board) -> Vec<String> {
-    let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+    drawn_at(board, 80, 24)
+}
+
+fn drawn_at(board: &Board, width: u16, height: u16) -> Vec<String> {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| screen::draw(board, frame)).unwrap();
     let buffer = terminal.backend().buffer();
-    let line = |y: u16| (0..80).map(|x| buffer[(x, y)].symbol()).collect::<String>();
-    (0..24).map(line).collect()
+    let line = |y: u16| {
+        (0..width)
+            .map(|x| buffer[(x, y)].symbol())
+            .collect::<String>()
+    };
+    (0..height).map(line).collect()
 }
 
 fn press(board: &mut Board, keys: &[KeyCode]) -> Step {
@@ -151,4 +159,16 @@ fn a_pipe_gets_every_table() {
     ] {
         assert!(text.contains(part), "{part}");
     }
+}
+
+#[test]
+fn a_terminal_that_is_too_small_is_told_so_and_a_large_one_is_used() {
+    let board = board();
+    for (width, height) in [(1, 1), (10, 3), (39, 24), (80, 5)] {
+        let text = drawn_at(&board, width, height).concat();
+        assert!(!text.contains("mlx5_0"), "{width}x{height}: {text}");
+    }
+    assert!(drawn_at(&board, 39, 5)[0].starts_with("perigee top needs 40x6, this is 39x5"));
+    assert!(drawn_at(&board, 40, 6)[2].starts_with("mlx5_0"));
+    assert!(drawn_at(&board, 300, 90)[2].starts_with("mlx5_0"));
 }

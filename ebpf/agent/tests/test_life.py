@@ -1,0 +1,142 @@
+"""The agent's life: what it leaves attached when it dies, what its counters do when it starts again."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from cluster import PROGRAM, Cluster, fetch, until
+
+KINDS = {"prog": "prog_id", "link": "link_id", "map": "map_id"}
+
+
+@pytest.fixture
+def cluster(root, tmp_path):
+    """A master, a node behind a rail, and a client at work."""
+    with Cluster(tmp_path) as made:
+        made.start_master()
+        made.start_node(made.add_rail(f"life{made.rpc % 10000}"))
+        made.start_load()
+        yield made
+
+
+def held(pid):
+    """Numbers of the programs, links and maps that a process keeps in the kernel."""
+    found = {kind: set() for kind in KINDS}
+    for file in Path(f"/proc/{pid}/fdinfo").iterdir():
+        try:
+            text = file.read_text()
+        except FileNotFoundError:
+            continue
+        for kind, field in KINDS.items():
+            found[kind] |= {int(number) for number in re.findall(rf"^{field}:\s*(\d+)", text, re.M)}
+    return found
+
+
+def bpftool(*words):
+    """What bpftool says."""
+    done = subprocess.run(["bpftool", "-j", *words], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout or "[]")
+
+
+def present():
+    """Numbers of all programs, links and maps in the kernel."""
+    return {kind: {item["id"] for item in bpftool(kind, "show")} for kind in KINDS}
+
+
+def attached_elsewhere(programs):
+    """Which of these programs hang on interfaces or control groups."""
+    network = json.dumps(bpftool("net", "show"))
+    groups = json.dumps(bpftool("cgroup", "tree"))
+    seen = {int(number) for number in re.findall(r'"(?:prog_)?id": ?(\d+)', network + groups)}
+    return programs & seen
+
+
+@pytest.mark.parametrize("kill", [True, False], ids=["killed", "told to stop"])
+def test_an_agent_that_is_gone_leaves_nothing_attached(cluster, kill):
+    pinned = sorted(Path("/sys/fs/bpf").rglob("*")) if Path("/sys/fs/bpf").is_dir() else []
+    cluster.start_agent()
+
+    def holds_all():
+        cluster.snapshot()  # somebody looks, so batches are watched
+        ours = held(cluster.processes["agent"].pid)
+        on = {source["name"] for source in cluster.snapshot()["sources"] if source["state"] == "on"}
+        watched = {"nics", "round_trips", "tcp_events", "drops", "blocks", "urings", "tasks"} <= on
+        return watched and len(ours["link"]) >= 12 and ours
+
+    ours = until(holds_all, "agent with all probes attached")
+    there = present()
+    assert all(ours[kind] <= there[kind] for kind in KINDS), "bpftool sees what the agent holds"
+    cluster.stop("agent", kill=kill)
+
+    def left():
+        now = present()
+        return {kind: ours[kind] & now[kind] for kind in KINDS}
+
+    until(lambda: not any(left().values()), "kernel without the agent's programs, links and maps")
+    assert attached_elsewhere(ours["prog"]) == set()
+    if Path("/sys/fs/bpf").is_dir():
+        assert sorted(Path("/sys/fs/bpf").rglob("*")) == pinned
+
+
+def counters(cluster):
+    """Everything that Prometheus takes for a counter."""
+    lines = fetch(f"{cluster.agent_url}/metrics").splitlines()
+    types = dict(line.split()[2:4] for line in lines if line.startswith("# TYPE "))
+    found = {}
+    for line in lines:
+        if line.startswith("#"):
+            continue
+        series, value = line.rsplit(" ", 1)
+        name = series.split("{")[0]
+        family = re.sub(r"_(bucket|sum|count)$", "", name)
+        if types.get(name) == "counter" or types.get(family) == "histogram":
+            found[series] = float(value)
+    return found
+
+
+@pytest.mark.parametrize("kill", [True, False], ids=["killed", "told to stop"])
+def test_no_counter_falls_when_the_agent_starts_again(cluster, kill):
+    cluster.start_agent("--measure_costs=true")
+    rail = cluster.rails[0].name
+    moved = f'perigee_probed_bytes_total{{device="{rail}",direction="write"}}'
+    until(lambda: counters(cluster)[moved] > 10e6, "bytes on the rail")
+    for _ in range(2):
+        before = counters(cluster)
+        cluster.stop("agent", kill=kill)
+        cluster.start_agent("--measure_costs=true")
+        until(lambda: counters(cluster)[moved] > before[moved], "bytes that go on")
+        after = counters(cluster)
+        fallen = {name: (value, after.get(name)) for name, value in before.items() if after.get(name, 0) < value}
+        assert fallen == {}
+
+
+def test_what_processes_had_counted_is_not_counted_again_by_the_next_agent(cluster):
+    cluster.start_agent()
+    until(lambda: cluster.metric("perigee_flow_bytes_total"), "flows")
+    cluster.stop("load")
+
+    def at_rest():
+        first = cluster.metric("perigee_flow_bytes_total")
+        taken = cluster.snapshot()["taken_ms"]
+        until(lambda: cluster.snapshot()["taken_ms"] > taken, "next reading")
+        return cluster.metric("perigee_flow_bytes_total") == first and first
+
+    before = until(at_rest, "flows at rest")
+    for kill in (False, True):
+        cluster.stop("agent", kill=kill)
+        cluster.start_agent()
+        assert cluster.metric("perigee_flow_bytes_total") == before
+
+
+def test_a_port_that_is_taken_is_named_with_what_to_do(cluster):
+    cluster.start_agent("--ebpf=false")
+    words = [PROGRAM, "agent", f"--port={cluster.web}", "--state_dir="]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert done.returncode not in (0, 101), done.stderr
+    assert f"127.0.0.1:{cluster.web}" in done.stderr and "--port" in done.stderr, done.stderr
+    assert fetch(f"{cluster.agent_url}/livez") == "ok"

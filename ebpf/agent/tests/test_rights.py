@@ -1,0 +1,173 @@
+"""Starts with few rights: what works, what is named, and what the unit and the pod really need."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from cluster import PROGRAM, ROOT, Cluster, fetch, until
+
+UNIT = ROOT / "tools/deploy/systemd/perigee-agent.service"
+POD = ROOT / "tools/deploy/kubernetes/perigee-agent.yaml"
+NOBODY = 65534
+#: What each part needs, as the kernel sees it.
+NEEDS = {
+    "nics": {"bpf", "net_admin"},
+    "round_trips": {"bpf", "net_admin"},
+    "tcp_events": {"bpf", "perfmon"},
+    "drops": {"bpf", "perfmon"},
+    "blocks": {"bpf", "perfmon"},
+    "urings": {"bpf", "perfmon"},
+    "tasks": {"bpf", "perfmon"},
+    "batches": {"bpf", "perfmon", "sys_admin"},
+}
+#: All but the list of slow batches.
+USUAL = {"bpf", "perfmon", "net_admin"}
+
+
+@pytest.fixture
+def cluster(root, tmp_path_factory):
+    """A node and a client of another user, and room for an agent of nobody."""
+    with Cluster(tmp_path_factory.mktemp("rights")) as made:
+        # Nobody must get to the pages and to its state; pytest's folders are root's alone.
+        folder = Path(made.folder)
+        for parent in (folder, folder.parent, folder.parent.parent):
+            parent.chmod(parent.stat().st_mode | 0o011)
+        (folder / "state").mkdir()
+        os.chown(folder / "state", NOBODY, NOBODY)
+        made.start_master()
+        made.start_node(made.add_rail(f"rights{made.rpc % 10000}"))
+        made.start_load()
+        yield made
+
+
+def start_as_nobody(cluster, capabilities, *flags):
+    """An agent as the unit starts it: another user, these capabilities and no way to more."""
+    # The program may lie where nobody cannot go; an open file can be run all the same.
+    program = os.open(PROGRAM, os.O_RDONLY)
+    try:
+        caps = ",".join(["-all", *(f"+{name}" for name in sorted(capabilities))])
+        cluster.start(
+            "agent", "setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
+            f"--inh-caps={caps}", f"--ambient-caps={caps}", f"--bounding-set={caps}", "--no-new-privs",
+            f"/proc/self/fd/{program}", "agent", f"--port={cluster.web}",
+            f"--state_dir={cluster.folder / 'state'}", *flags, pass_fds=[program],
+        )
+    finally:
+        os.close(program)
+    until(lambda: fetch(f"{cluster.agent_url}/readyz"), "agent")
+
+
+def states(cluster):
+    """Sources by name."""
+    return {source["name"]: source for source in cluster.snapshot()["sources"]}
+
+
+def capability(name):
+    """The kernel's name."""
+    return f"CAP_{name.upper()}"
+
+
+def check_reasons(cluster, held):
+    """Everything that lacks rights is off and names exactly what it lacks, everywhere it is shown."""
+    found = states(cluster)
+    explained = fetch(f"{cluster.agent_url}/explain")
+    for name, needed in NEEDS.items():
+        lacking = needed - held
+        # The administrator's capability includes the finer ones.
+        if "sys_admin" in held:
+            lacking -= {"bpf", "perfmon"}
+        source = found[name]
+        if not lacking:
+            assert source["state"] in ("on", "ready"), source
+            continue
+        assert source["state"] == "off"
+        for missing in lacking:
+            assert capability(missing) in source["reason"], source
+            assert capability(missing) in source["remedy"], source
+        for present in USUAL - lacking:
+            assert capability(present) not in source["reason"], source
+        assert source["reason"] in explained and source["remedy"] in explained
+        assert f"source={name} reason={source['reason']}" in cluster.log("agent").replace('"', "")
+
+
+def test_without_any_right_everything_that_needs_none_is_complete(cluster):
+    start_as_nobody(cluster, set())
+    rail = cluster.rails[0].name
+    until(lambda: any(flow["device"] == rail for flow in cluster.snapshot()["flows"]), "flows")
+    found = states(cluster)
+    assert found["interfaces"]["state"] == found["activity"]["state"] == "on"
+    check_reasons(cluster, set())
+    first = cluster.metric("perigee_nic_receive_bytes_total")
+    until(lambda: cluster.metric("perigee_nic_receive_bytes_total") != first, "bytes that grow")
+    assert set(cluster.metric("perigee_probe_on").values()) == {0.0, 1.0}
+    explained = subprocess.run(
+        ["setpriv", "--bounding-set=-all", "--inh-caps=-all", PROGRAM, "agent", "--explain"],
+        capture_output=True, text=True, timeout=60, env=cluster.environment,
+    )
+    assert explained.returncode == 0
+    assert "CAP_NET_ADMIN" in explained.stdout and "AmbientCapabilities=" in explained.stdout
+
+
+@pytest.mark.parametrize("missing", sorted(USUAL))
+def test_each_capability_that_is_missing_is_named_where_it_matters(cluster, missing):
+    held = USUAL - {missing}
+    start_as_nobody(cluster, held)
+    check_reasons(cluster, held)
+
+
+def granted(text, pattern):
+    """Capabilities that a file grants, as setpriv writes them."""
+    names = re.findall(r"[A-Z_]+", re.search(pattern, text, re.M)[1])
+    return {name.removeprefix("CAP_").lower() for name in names}
+
+
+def test_the_unit_and_the_pod_grant_what_all_usual_probes_need_and_nothing_more():
+    unit, pod = UNIT.read_text(), POD.read_text()
+    assert granted(unit, r"^AmbientCapabilities=(.*)$") == USUAL
+    assert granted(unit, r"^CapabilityBoundingSet=(.*)$") == USUAL
+    assert granted(pod, r"add: \[(.*)\]") == USUAL
+    assert "drop: [ALL]" in pod
+    for name in USUAL:
+        assert any(name in needed and needed <= USUAL for needed in NEEDS.values())
+
+
+def test_with_the_units_capabilities_every_usual_probe_is_attached_and_counts(cluster):
+    start_as_nobody(cluster, granted(UNIT.read_text(), r"^AmbientCapabilities=(.*)$"))
+    check_reasons(cluster, USUAL)
+    rail = cluster.rails[0].name
+
+    def seen():
+        snapshot = cluster.snapshot()
+        nics = {nic["device"]: nic for nic in snapshot["nics"]}
+        threads = {task["thread"] for task in snapshot["tasks"]}
+        return (nics[rail]["probed"] or [0])[0] > 0 and "perigee-data" in threads and snapshot["tcp"]
+
+    until(seen, "numbers of probes")
+
+
+def test_with_the_administrators_capability_batches_are_listed_as_well(cluster):
+    start_as_nobody(cluster, USUAL | {"sys_admin"}, "--slow_ms=0")
+    check_reasons(cluster, USUAL | {"sys_admin"})
+    assert states(cluster)["batches"]["state"] == "ready"
+
+
+def test_systemd_accepts_the_unit_and_finds_it_hardened(tmp_path):
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("no systemd-analyze on this host")
+    copy = tmp_path / UNIT.name
+    copy.write_text(UNIT.read_text().replace("/usr/local/bin/perigee", PROGRAM))
+    verified = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", copy], capture_output=True, text=True, timeout=60
+    )
+    assert verified.returncode == 0 and verified.stderr == "", verified.stderr
+    judged = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold=20", copy],
+        capture_output=True, text=True, timeout=60,
+    )
+    assert judged.returncode == 0, judged.stdout + judged.stderr
+    assert re.search(r"Overall exposure level .* OK", judged.stdout), judged.stdout
