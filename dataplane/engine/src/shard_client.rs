@@ -12,6 +12,7 @@ use crate::plan::Plan;
 use crate::request::{Request, RequestStatus};
 use crate::slice::Slice;
 use crate::target::{Dialect, Target};
+use crate::ways::Way;
 use perigee_schemas::Identity;
 use perigee_shard::Environment;
 use std::net::SocketAddr;
@@ -27,12 +28,9 @@ impl ShardTarget {
     /// The peer at an address whose life has this identity.
     pub fn new(address: SocketAddr, life: Identity) -> Self {
         let dialect = Dialect::Own { epoch: life.low() };
-        Self(Arc::new(Target::new(
-            &address.to_string(),
-            address,
-            dialect,
-            None,
-        )))
+        let counters = Arc::default();
+        let ways = Box::new([Way { address, counters }]);
+        Self(Arc::new(Target::new(&address.to_string(), ways, dialect)))
     }
 }
 

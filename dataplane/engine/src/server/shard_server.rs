@@ -3,7 +3,6 @@
 //! Invariant: nothing is decided here; connections are served by the same code as in production.
 
 use super::{Host, ServerState, Speech};
-use crate::counters::Counters;
 use crate::error::EngineError;
 use crate::registry::{Location, Region, Registry};
 use perigee_schemas::Identity;
@@ -43,7 +42,7 @@ impl<E: Environment> ShardServer<E> {
         let host = Host {
             registry: registry.clone(),
             identity: life,
-            counters: Arc::<Counters>::default(),
+            ledger: Arc::default(),
             devices: None,
         };
         let state = ServerState::new(environment.clone(), listener, Arc::new(host), Speech::Own);
