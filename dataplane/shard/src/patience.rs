@@ -3,10 +3,16 @@
 //! Watching saves a sleep and a wake-up when the other side answers at once on another core. When cores are short it
 //! only keeps the other side from running, so the watch ends as soon as another thread was given the core.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A yield that takes longer than this has let another thread run.
+/// A yield that takes longer than this has let another thread run, on hardware.
 const YIELD_COST: Duration = Duration::from_micros(4);
+/// A yield that takes so many times longer than the shortest one seen has let another thread run: an emulated processor
+/// needs more than [`YIELD_COST`] for nothing.
+const YIELD_FACTOR: u64 = 2;
+/// The shortest yield seen in this process, in nanoseconds.
+static SHORTEST_NS: AtomicU64 = AtomicU64::new(u64::MAX);
 
 /// A bounded watch.
 #[derive(Debug)]
@@ -38,7 +44,9 @@ impl Patience {
 /// Gives the core away; true if another thread ran meanwhile.
 pub(crate) fn yield_core(before: Instant) -> bool {
     std::thread::yield_now();
-    before.elapsed() > YIELD_COST
+    let took_ns = before.elapsed().as_nanos() as u64;
+    let shortest_ns = SHORTEST_NS.fetch_min(took_ns, Ordering::Relaxed);
+    took_ns > (YIELD_COST.as_nanos() as u64).max(shortest_ns.saturating_mul(YIELD_FACTOR))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! One shard of rails on an executor: jobs from callers, the poll loop, and waking on completion events.
 
+use super::events::{ArmedQueues, EventThread};
 use super::{Exchange, shard_error};
 use crate::descriptor::PeerDescriptor;
 use crate::error::RailError;
@@ -8,10 +9,8 @@ use crate::rail::Rail;
 use crate::report::RailCells;
 use crate::shard::{Outgoing, RailShard, ShardSetup};
 use perigee_shard::{Local, Mailbox, Poller, Shard, ShardEnvironment, ShardOptions, monotonic};
-use perigee_verbs::CompletionQueue;
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,6 +23,8 @@ pub(super) struct Worker {
     mailbox: Mailbox,
     rails: Local<RailPoller>,
     shard: Mutex<Option<Shard>>,
+    /// Ends when the worker goes.
+    _events: EventThread,
     cells: Vec<Arc<RailCells>>,
 }
 
@@ -41,7 +42,7 @@ impl Worker {
             poll,
             ..ShardOptions::named("perigee-rails")
         };
-        let (ready, started) = sync_channel(1);
+        let (ready, started) = sync_channel::<Started>(1);
         let (rails, descriptor, exchange) = (rails.to_vec(), descriptor.clone(), exchange.clone());
         let theirs = cells.clone();
         let shard = Shard::start(options, move |environment| async move {
@@ -51,11 +52,12 @@ impl Worker {
             }
         })
         .map_err(|error| shard_error(&error))?;
-        let name = match started.recv_timeout(SHARD_ANSWER) {
-            Ok(name) => name?,
+        let (name, queues) = match started.recv_timeout(SHARD_ANSWER) {
+            Ok(started) => started?,
             Err(_) => return Err(silent()),
         };
         Ok(Self {
+            _events: EventThread::start(queues, shard.mailbox())?,
             mailbox: shard.mailbox(),
             rails: name,
             shard: Mutex::new(Some(shard)),
@@ -124,6 +126,9 @@ impl Worker {
     }
 }
 
+/// What a shard says when it runs, or why it does not.
+type Started = Result<(Local<RailPoller>, ArmedQueues), RailError>;
+
 fn silent() -> RailError {
     RailError::Shard {
         reason: format!("a shard did not answer within {SHARD_ANSWER:?}"),
@@ -133,7 +138,7 @@ fn silent() -> RailError {
 /// A shard of rails as the driver of its executor sees it.
 pub(super) struct RailPoller {
     shard: RefCell<RailShard>,
-    queues: Vec<(Arc<dyn CompletionQueue>, Cell<bool>)>,
+    queues: ArmedQueues,
     exchange: Arc<dyn Exchange>,
     mailbox: Mailbox,
     name: Cell<Option<Local<RailPoller>>>,
@@ -145,15 +150,12 @@ async fn run(
     environment: ShardEnvironment,
     shard: RailShard,
     exchange: Arc<dyn Exchange>,
-    ready: SyncSender<Result<Local<RailPoller>, RailError>>,
+    ready: SyncSender<Started>,
 ) {
-    let queues = shard
-        .queues()
-        .map(|queue| (queue.clone(), Cell::new(false)))
-        .collect();
+    let queues = ArmedQueues::new(shard.queues().cloned());
     let poller = Rc::new(RailPoller {
         shard: RefCell::new(shard),
-        queues,
+        queues: queues.clone(),
         exchange,
         mailbox: environment.mailbox().clone(),
         name: Cell::new(None),
@@ -164,18 +166,11 @@ async fn run(
     poller.name.set(Some(name));
     let as_poller: Rc<dyn Poller> = poller.clone();
     environment.poll_with(&as_poller);
-    if ready.send(Ok(name)).is_err() {
+    if ready.send(Ok((name, queues))).is_err() {
         environment.give_up(name);
         return;
     }
-    let mut all: Pin<Box<dyn Future<Output = ()>>> = Box::pin(poller.until_stopped());
-    for index in 0..poller.queues.len() {
-        all = Box::pin(futures_lite::future::or(
-            all,
-            poller.watch(&environment, index),
-        ));
-    }
-    all.await;
+    poller.until_stopped().await;
 }
 
 impl RailPoller {
@@ -195,22 +190,6 @@ impl RailPoller {
                 Poll::Pending
             }
         })
-    }
-
-    /// Takes the events off a completion queue that was armed; their arrival has woken the shard.
-    async fn watch(&self, environment: &ShardEnvironment, index: usize) {
-        let (queue, armed) = &self.queues[index];
-        loop {
-            if let Err(error) = environment.readable(queue.event_fd()).await {
-                tracing::error!(%error, "Completion events cannot be waited for; the shard looks now and then");
-                return self.until_stopped().await;
-            }
-            armed.set(false);
-            if let Err(error) = queue.drain_events() {
-                tracing::error!(%error, "Completion events cannot be read; the shard looks now and then");
-                return self.until_stopped().await;
-            }
-        }
     }
 
     fn send(&self, outgoing: Outgoing) {
@@ -247,14 +226,7 @@ impl Poller for RailPoller {
     }
 
     fn before_sleep(&self) -> Option<Duration> {
-        for (queue, armed) in &self.queues {
-            if !armed.get() {
-                match queue.arm() {
-                    Ok(()) => armed.set(true),
-                    Err(error) => tracing::warn!(%error, "A completion queue cannot be armed"),
-                }
-            }
-        }
+        self.queues.arm();
         Some(self.shard.borrow().next_wake())
     }
 }
