@@ -3,6 +3,8 @@
 #
 #   tests/rdma/run.sh [NAME...]    those of programs.txt, or only the ones named
 #   tests/rdma/run.sh --install    only install what the machine needs
+#   tests/rdma/run.sh --measure [ROUNDS]    ratios to perftest instead of tests, 3 rounds by default, no verdict;
+#                                  with PERIGEE_MOONCAKE=FOLDER also to the transfer_engine_bench in that folder
 #
 # Exit status: 0 if all passed, 1 if one failed, 125 if the machine could not be started.
 set -euo pipefail
@@ -24,6 +26,7 @@ fail() {
 
 missing_packages() {
     local pair
+    [ -z "${measuring:-}" ] || command -v ib_write_bw >/dev/null || echo perftest
     for pair in qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cpio xz:xz-utils \
         modprobe:kmod setpriv:util-linux rdma:iproute2 cc:gcc python3:python3; do
         PATH=$PATH:/usr/sbin:/sbin command -v "${pair%%:*}" >/dev/null || echo "${pair##*:}"
@@ -84,9 +87,25 @@ write_lists() { # NAME...
     done < <(chosen_programs "$@")
 }
 
+# Figures rather than verdicts: everything in one machine, in turn.
+measure() { # [ROUNDS]
+    local rounds=${1:-3}
+    cargo build --locked --release --package perigee-cli
+    mkdir -p "$WORK/measure"
+    strip -o "$WORK/measure/perigee" "$TARGET/release/perigee"
+    "$FOLDER/vm.sh" --rails "$RAILS" --limit "$((LIMIT_S * 3))" --share "$WORK/measure" -- \
+        bash "$FOLDER/measure.sh" "$WORK/measure" "$rounds" "${PERIGEE_MOONCAKE:-}"
+    python3 "$FOLDER/summary.py" "$WORK/measure/results"
+}
+
+[ "${1:-}" != --measure ] || measuring=1
 install_packages
 [ "${1:-}" != --install ] || exit 0
 mkdir -p "$WORK"
+if [ "${1:-}" = --measure ]; then
+    measure "${2:-}"
+    exit 0
+fi
 "$FOLDER/vm.sh" --prepare &
 prepared=$!
 write_lists "$@"

@@ -1,0 +1,69 @@
+"""Medians and ratios of what measure.sh wrote: python3 summary.py FILE."""
+
+import statistics
+import sys
+
+# Ratio, what is divided by what, the goal, and whether more is better.
+RATIOS = [
+    ("write 1 MiB / ib_write_bw", "perigee-write", "perftest-write", 0.9, True),
+    ("read 1 MiB / ib_read_bw", "perigee-read", "perftest-read", 0.9, True),
+    ("write 4 KiB p50 / ib_write_lat", "perigee-write-latency", "perftest-write-latency", 1.5, False),
+    ("two rails / one", "perigee-write-two-rails", "perigee-write", 1.7, True),
+    ("perftest: two rails / one", "perftest-write-two-rails", "perftest-write", None, True),
+    ("write 1 MiB / Mooncake", "perigee-write", "mooncake-write", 1.5, True),
+    ("read 1 MiB / Mooncake", "perigee-read", "mooncake-read", 1.5, True),
+]
+
+
+def read(lines):
+    """Values by case, with the unit and the processors' shares."""
+    cases = {}
+    for line in lines:
+        _, case, value, unit, user, system, idle = line.split()
+        if value != "failed":
+            cases.setdefault((case, unit), []).append(
+                (float(value), int(user), int(system), int(idle))
+            )
+    return cases
+
+
+def table(cases):
+    yield "| case | rounds | median | range | user | system | idle |"
+    yield "|---|---|---|---|---|---|---|"
+    for (case, unit), rows in cases.items():
+        values = [row[0] for row in rows]
+        shares = " | ".join(f"{statistics.median(row[i] for row in rows):.0f} %" for i in (1, 2, 3))
+        yield (
+            f"| {case} | {len(values)} | {statistics.median(values):.4g} {unit} "
+            f"| {min(values):.4g}..{max(values):.4g} | {shares} |"
+        )
+
+
+def ratios(cases):
+    medians = {case: statistics.median(row[0] for row in rows) for (case, _), rows in cases.items()}
+    yield "| ratio of medians | value | goal | met |"
+    yield "|---|---|---|---|"
+    for name, above, below, goal, more in RATIOS:
+        if above not in medians or not medians.get(below):
+            continue
+        value = medians[above] / medians[below]
+        met = "" if goal is None else "yes" if (value >= goal) == more else "no"
+        bound = "" if goal is None else f"{'at least' if more else 'at most'} {goal}"
+        yield f"| {name} | {value:.2f} | {bound} | {met} |"
+    alone = [medians.get(f"throttled-{which}-alone") for which in ("fast", "slow")]
+    if all(alone) and "throttled-together" in medians:
+        value = medians["throttled-together"] / sum(alone)
+        met = "yes" if value >= 0.85 else "no"
+        yield f"| a rail and one throttled to a quarter / each alone | {value:.2f} | at least 0.85 | {met} |"
+
+
+def main():
+    with open(sys.argv[1], encoding="ascii") as file:
+        cases = read(file)
+    print("\n".join(table(cases)))
+    print()
+    print("\n".join(ratios(cases)))
+
+
+if __name__ == "__main__":
+    main()
