@@ -45,6 +45,9 @@ sys.path.insert(0, "dataplane/python/tests")
 from mooncake_venv import mooncake_python
 print(mooncake_python())')
 stage nextest cargo nextest run --locked --workspace
+# Left out above, because they need the wheel.
+stage nextest-mooncake cargo nextest run --locked --package perigee-engine --test upstream \
+    --run-ignored only
 stage doctest cargo test --quiet --locked --workspace --doc
 stage pytest-wheel timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
     -c dataplane/python/pyproject.toml dataplane/python/tests
@@ -66,6 +69,11 @@ for log in nextest:'tests? run:' "pytest-wheel:$PYTEST_SUMMARY" "pytest-demo:$PY
     failed=$((failed + $(count "$name" "$line" 'errors?')))
     skipped=$((skipped + $(count "$name" "$line" skipped)))
 done
+with_mooncake=$(count nextest-mooncake 'tests? run:' passed)
+passed=$((passed + with_mooncake))
+failed=$((failed + $(count nextest-mooncake 'tests? run:' failed)))
+# The first stage has counted them as skipped.
+skipped=$((skipped - with_mooncake))
 echo
 for name in "${broken[@]}"; do
     echo "Stage $name failed; its log is $LOGS/$name.log"

@@ -13,6 +13,7 @@ pub mod facts;
 mod help;
 pub mod latency;
 pub mod limits;
+mod load_flags;
 pub mod machine;
 mod master;
 pub mod master_load;

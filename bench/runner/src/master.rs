@@ -2,18 +2,18 @@
 //! do not exist, because stored keys would need a segment that others could be sent to.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use perigee_flags::{Environment, Flag, Kind, Outcome, Program, Settings};
 
 use crate::command::Output;
-use crate::drive::{Span, drive};
+use crate::drive::drive;
 use crate::error::BenchError;
 use crate::facts::Machine;
-use crate::limits::{DURATION_MS_MAX, ITERATIONS_MAX, KEYS_MAX, KEYS_PER_CALL_MAX, THREADS_MAX};
+use crate::limits::{KEYS_MAX, KEYS_PER_CALL_MAX, THREADS_MAX};
+use crate::load_flags;
 use crate::master_load::{Ask, Asker, PUT_BATCH, client, key, mount, store_keys};
 use crate::program::Program as Process;
-use crate::report::{BandwidthUnit, Cell, Figure, FigureUnit, Format, RateUnit, Report, Row};
+use crate::report::{BandwidthUnit, Cell, Figure, FigureUnit, RateUnit, Report, Row};
 use crate::stop::Stop;
 
 const FLAGS: &[Flag] = &[
@@ -33,15 +33,9 @@ const FLAGS: &[Flag] = &[
     Flag::new("batch", Kind::Int64, "128", "Keys per call").within(1, KEYS_PER_CALL_MAX),
     Flag::new("shards", Kind::Int64, "1", "Shards of a master of its own").within(1, THREADS_MAX),
     Flag::new("threads", Kind::Int64, "1", "Threads that ask").within(1, THREADS_MAX),
-    Flag::new("duration", Kind::DurationMs, "2s", "Time per row").within(1, DURATION_MS_MAX),
-    Flag::new(
-        "iterations",
-        Kind::Int64,
-        "0",
-        "Calls per row instead of a time; 0 is by time",
-    )
-    .within(0, ITERATIONS_MAX),
-    Flag::new("format", Kind::Text, "text", "text, json or csv").one_of(Format::WORDS),
+    load_flags::DURATION,
+    load_flags::iterations("Calls per row instead of a time; 0 is by time"),
+    load_flags::FORMAT,
 ];
 
 /// The command as its settings see it.
@@ -76,7 +70,7 @@ pub(crate) fn run(
         .push("closed loop: each thread waits for its call".to_owned());
     let outcome = measure(&settings, &stop, &mut report);
     report.end(&outcome);
-    let format = Format::of_word(settings.text("format"));
+    let format = load_flags::format(&settings);
     output(&report.print(format, BandwidthUnit::default()))?;
     outcome
 }
@@ -168,11 +162,7 @@ fn row(
         Asker::new(client, keys, batch as usize, thread as usize, ask)
     };
     let mut askers: Vec<Asker<'_>> = (0..threads).map(asker).collect();
-    let span = Span::of(
-        Duration::from_millis(settings.integer("duration")),
-        settings.integer("iterations"),
-    );
-    let measured = drive(&mut askers, &span, stop)?;
+    let measured = drive(&mut askers, &load_flags::span(settings), stop)?;
     let cell = Cell {
         operation,
         bytes: 0,

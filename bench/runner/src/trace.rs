@@ -13,6 +13,7 @@ use crate::command::Output;
 use crate::drive::{Measured, Span, drive};
 use crate::error::BenchError;
 use crate::facts::Machine;
+use crate::load_flags;
 use crate::report::{Cell, Figure, FigureUnit, Rate, RateUnit, Report, Row, TOTAL};
 use crate::stop::Stop;
 use crate::store::{SEGMENT_POOLS, cluster};
@@ -64,10 +65,10 @@ fn measure(
     let (master, companion) = cluster(
         &settings.master,
         settings.pool_bytes / SEGMENT_POOLS,
-        &settings.route,
+        load_flags::route_word(settings.route),
     )?;
     report.loopback = companion.is_some();
-    let client = open_store(&master, 0, settings.route(), None)?;
+    let client = open_store(&master, 0, settings.route, None)?;
     let name = format!(
         "trace-{:016x}",
         getrandom::u64().map_err(std::io::Error::other)?

@@ -7,9 +7,8 @@ use perigee_flags::{Flag, Kind, Program, Settings};
 
 use crate::drive::Span;
 use crate::error::BenchError;
-use crate::limits::{
-    BUFFER_BYTES_MAX, DEPTH_MAX, DURATION_MS_MAX, ITERATIONS_MAX, SWEEP_BYTES, THREADS_MAX,
-};
+use crate::limits::{BUFFER_BYTES_MAX, DEPTH_MAX, DURATION_MS_MAX, SWEEP_BYTES, THREADS_MAX};
+use crate::load_flags;
 use crate::report::{BandwidthUnit, Format, bytes_text};
 
 const WHO: &[Flag] = &[
@@ -71,14 +70,8 @@ const LOAD: &[Flag] = &[
     ),
     Flag::new("depth", Kind::Int64, "4", "Operations in flight per thread").within(1, DEPTH_MAX),
     Flag::new("threads", Kind::Int64, "1", "Threads that submit").within(1, THREADS_MAX),
-    Flag::new("duration", Kind::DurationMs, "2s", "Time per row").within(1, DURATION_MS_MAX),
-    Flag::new(
-        "iterations",
-        Kind::Int64,
-        "0",
-        "Operations per row instead of a time; 0 is by time",
-    )
-    .within(0, ITERATIONS_MAX),
+    load_flags::DURATION,
+    load_flags::iterations("Operations per row instead of a time; 0 is by time"),
     Flag::new(
         "verify",
         Kind::Bool,
@@ -95,20 +88,14 @@ const LOAD: &[Flag] = &[
 ];
 
 const OUTPUT: &[Flag] = &[
-    Flag::new("format", Kind::Text, "text", "text, json or csv").one_of(Format::WORDS),
+    load_flags::FORMAT,
     Flag::new(
         "progress",
         Kind::Bool,
         "false",
         "Name each row on standard error, as on a terminal",
     ),
-    Flag::new(
-        "unit",
-        Kind::Text,
-        "GB",
-        "Unit of text: GB, GiB, Gb, MB, MiB, Mb, KB, KiB or Kb",
-    )
-    .one_of(BandwidthUnit::WORDS),
+    load_flags::UNIT,
 ];
 
 const TRANSPORTS: &[&str] = &["auto", "tcp", "rdma", "shm"];
@@ -165,7 +152,6 @@ pub(super) struct NicSettings {
 impl NicSettings {
     /// Of the values of the flags.
     pub(super) fn of(settings: &Settings) -> Result<Self, BenchError> {
-        let millis = |name| Duration::from_millis(settings.integer(name));
         let read = Self {
             role: match settings.text("role") {
                 "initiator" => Role::Initiator,
@@ -191,12 +177,12 @@ impl NicSettings {
             },
             depth: settings.integer("depth"),
             threads: settings.integer("threads"),
-            span: Span::of(millis("duration"), settings.integer("iterations")),
+            span: load_flags::span(settings),
             verify: settings.bool("verify"),
-            timeout: millis("timeout"),
+            timeout: Duration::from_millis(settings.integer("timeout")),
             progress: settings.bool("progress"),
-            format: Format::of_word(settings.text("format")),
-            unit: settings.text("unit").parse().unwrap_or_default(),
+            format: load_flags::format(settings),
+            unit: load_flags::unit(settings),
         };
         read.check(settings)?;
         Ok(read)
@@ -247,11 +233,7 @@ impl NicSettings {
             ("iterations", self.span.iterations.to_string()),
             ("verify", self.verify.to_string()),
         ];
-        let owned = pairs.map(|(name, value)| (name.to_owned(), value));
-        owned
-            .into_iter()
-            .filter(|(_, value)| !value.is_empty())
-            .collect()
+        load_flags::echo(pairs)
     }
 }
 

@@ -10,25 +10,13 @@ use super::{FOREIGN_LEASE, SEGMENT_POOLS};
 use crate::cluster::{LEASE_MS, Route};
 use crate::drive::Span;
 use crate::error::BenchError;
-use crate::limits::{
-    BUFFER_BYTES_MAX, DURATION_MS_MAX, ITERATIONS_MAX, KEYS_PER_CALL_MAX, THREADS_MAX,
-};
+use crate::limits::{BUFFER_BYTES_MAX, KEYS_PER_CALL_MAX, THREADS_MAX};
+use crate::load_flags;
 use crate::report::{BandwidthUnit, Format, bytes_text};
 
 const WHERE: &[Flag] = &[
-    Flag::new(
-        "master",
-        Kind::Text,
-        "",
-        "HOST:PORT of a running cluster; its own if empty",
-    ),
-    Flag::new(
-        "route",
-        Kind::Text,
-        "auto",
-        "auto: shared memory on one host; tcp: TCP only",
-    )
-    .one_of(&["auto", "tcp"]),
+    load_flags::CLUSTER,
+    load_flags::ROUTE,
     Flag::new(
         "pool",
         Kind::SizeBytes,
@@ -61,14 +49,8 @@ const LOAD: &[Flag] = &[
     ),
     Flag::new("batch", Kind::Int64, "8", "Keys per call").within(1, KEYS_PER_CALL_MAX),
     Flag::new("threads", Kind::Int64, "1", "Threads that call").within(1, THREADS_MAX),
-    Flag::new("duration", Kind::DurationMs, "2s", "Time per row").within(1, DURATION_MS_MAX),
-    Flag::new(
-        "iterations",
-        Kind::Int64,
-        "0",
-        "Calls per row instead of a time; 0 is by time",
-    )
-    .within(0, ITERATIONS_MAX),
+    load_flags::DURATION,
+    load_flags::iterations("Calls per row instead of a time; 0 is by time"),
     Flag::new(
         "verify",
         Kind::Bool,
@@ -77,16 +59,7 @@ const LOAD: &[Flag] = &[
     ),
 ];
 
-const OUTPUT: &[Flag] = &[
-    Flag::new("format", Kind::Text, "text", "text, json or csv").one_of(Format::WORDS),
-    Flag::new(
-        "unit",
-        Kind::Text,
-        "GB",
-        "Unit of text: GB, GiB, Gb, MB, MiB, Mb, KB, KiB or Kb",
-    )
-    .one_of(BandwidthUnit::WORDS),
-];
+const OUTPUT: &[Flag] = &[load_flags::FORMAT, load_flags::UNIT];
 
 /// The command as its settings see it.
 pub(super) const STORE: Program = Program {
@@ -135,10 +108,7 @@ impl StoreSettings {
                 FOREIGN_LEASE
             },
             master,
-            route: match settings.text("route") {
-                "tcp" => Route::Tcp,
-                _ => Route::SharedMemory,
-            },
+            route: load_flags::route(settings),
             pool_bytes: settings.integer("pool"),
             serve: settings.bool("serve"),
             operations: match settings.text("operation") {
@@ -154,13 +124,10 @@ impl StoreSettings {
             },
             batch: settings.integer("batch"),
             threads: settings.integer("threads"),
-            span: Span::of(
-                Duration::from_millis(settings.integer("duration")),
-                settings.integer("iterations"),
-            ),
+            span: load_flags::span(settings),
             verify: settings.bool("verify"),
-            format: Format::of_word(settings.text("format")),
-            unit: settings.text("unit").parse().unwrap_or_default(),
+            format: load_flags::format(settings),
+            unit: load_flags::unit(settings),
         };
         if settings.bool("all") && settings.is_given("size") {
             return Err(BenchError::conflict("Give --all or --size, not both"));
@@ -193,10 +160,7 @@ impl StoreSettings {
 
     /// The word of the flag.
     pub(super) fn route_word(&self) -> &'static str {
-        match self.route {
-            Route::Tcp => "tcp",
-            Route::SharedMemory => "auto",
-        }
+        load_flags::route_word(self.route)
     }
 
     /// What the report says of the settings.
@@ -209,11 +173,7 @@ impl StoreSettings {
             ("iterations", self.span.iterations.to_string()),
             ("verify", self.verify.to_string()),
         ];
-        let owned = pairs.map(|(name, value)| (name.to_owned(), value));
-        owned
-            .into_iter()
-            .filter(|(_, value)| !value.is_empty())
-            .collect()
+        load_flags::echo(pairs)
     }
 }
 

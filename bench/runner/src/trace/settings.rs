@@ -7,6 +7,7 @@ use perigee_flags::{Flag, Kind, Program, Settings};
 use crate::cluster::Route;
 use crate::error::BenchError;
 use crate::limits::{BUFFER_BYTES_MAX, ITERATIONS_MAX, THREADS_MAX};
+use crate::load_flags;
 use crate::report::{BandwidthUnit, Format, bytes_text};
 
 const FLAGS: &[Flag] = &[
@@ -21,12 +22,7 @@ const FLAGS: &[Flag] = &[
         "Clients that serve requests in turn",
     )
     .within(1, THREADS_MAX),
-    Flag::new(
-        "master",
-        Kind::Text,
-        "",
-        "HOST:PORT of a running cluster; its own if empty",
-    ),
+    load_flags::CLUSTER,
     Flag::new(
         "pool",
         Kind::SizeBytes,
@@ -34,21 +30,9 @@ const FLAGS: &[Flag] = &[
         "Memory of a cluster of its own",
     )
     .within(8 << 20, BUFFER_BYTES_MAX),
-    Flag::new(
-        "route",
-        Kind::Text,
-        "auto",
-        "auto: shared memory on one host; tcp: TCP only",
-    )
-    .one_of(&["auto", "tcp"]),
-    Flag::new("format", Kind::Text, "text", "text, json or csv").one_of(Format::WORDS),
-    Flag::new(
-        "unit",
-        Kind::Text,
-        "GB",
-        "Unit of text: GB, GiB, Gb, MB, MiB, Mb, KB, KiB or Kb",
-    )
-    .one_of(BandwidthUnit::WORDS),
+    load_flags::ROUTE,
+    load_flags::FORMAT,
+    load_flags::UNIT,
 ];
 
 /// The command as its settings see it.
@@ -76,7 +60,7 @@ pub(super) struct TraceSettings {
     pub(super) threads: usize,
     pub(super) master: String,
     pub(super) pool_bytes: u64,
-    pub(super) route: String,
+    pub(super) route: Route,
     pub(super) format: Format,
     pub(super) unit: BandwidthUnit,
 }
@@ -97,18 +81,10 @@ impl TraceSettings {
             threads: settings.integer("threads"),
             master: settings.text("master").to_owned(),
             pool_bytes: settings.integer("pool"),
-            route: settings.text("route").to_owned(),
-            format: Format::of_word(settings.text("format")),
-            unit: settings.text("unit").parse().unwrap_or_default(),
+            route: load_flags::route(settings),
+            format: load_flags::format(settings),
+            unit: load_flags::unit(settings),
         })
-    }
-
-    /// How bytes may move.
-    pub(super) fn route(&self) -> Route {
-        match self.route.as_str() {
-            "tcp" => Route::Tcp,
-            _ => Route::SharedMemory,
-        }
     }
 
     /// What the report says of the settings.
@@ -119,13 +95,9 @@ impl TraceSettings {
             ("block", bytes_text(self.block_bytes)),
             ("master", self.master.clone()),
             ("pool", bytes_text(self.pool_bytes)),
-            ("route", self.route.clone()),
+            ("route", load_flags::route_word(self.route).to_owned()),
         ];
-        let owned = pairs.map(|(name, value)| (name.to_owned(), value));
-        owned
-            .into_iter()
-            .filter(|(_, value)| !value.is_empty())
-            .collect()
+        load_flags::echo(pairs)
     }
 }
 

@@ -77,14 +77,11 @@ impl EngineClient {
         lists: [&Counts; 3],
         transport_hint: &str,
     ) -> u64 {
-        let [buffers, peers, lengths] = lists;
-        match requests(py, direction, buffers, peers, lengths) {
-            None => NO_BATCH,
-            Some(requests) => {
-                let options = options(transport_hint, None);
-                self.submit(py, target_hostname, &requests, &options)
-            }
-        }
+        let requests = requests(py, direction, lists);
+        requests.map_or(NO_BATCH, |requests| {
+            let options = options(transport_hint, None);
+            self.submit(py, target_hostname, &requests, &options)
+        })
     }
 }
 
@@ -103,7 +100,7 @@ impl EngineClient {
         length: Count,
         transport_hint: &str,
     ) -> u64 {
-        let request = request(Direction::Write, buffer, peer_buffer_address, length);
+        let request = request(Direction::Write, [buffer, peer_buffer_address, length]);
         let options = options(transport_hint, None);
         self.submit(py, target_hostname, &[request], &options)
     }

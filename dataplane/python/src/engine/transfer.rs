@@ -17,30 +17,24 @@ impl From<TransferOpcode> for Direction {
     }
 }
 
-/// One request of a call.
-pub(super) fn request(
-    direction: Direction,
-    buffer: Count,
-    peer_buffer_address: Count,
-    length: Count,
-) -> Request {
+/// One request of a call: local address, address at the peer, length.
+pub(super) fn request(direction: Direction, [local, remote, bytes]: [Count; 3]) -> Request {
     Request {
         direction,
-        local: buffer.0,
-        remote: peer_buffer_address.0,
-        bytes: length.0,
+        local: local.0,
+        remote: remote.0,
+        bytes: bytes.0,
     }
 }
 
-/// The requests of a batch; None, and a line in the log, if the lists differ in length.
+/// The requests of a batch, from lists of what one request has; None, and a line in the log, if the lists differ in
+/// length.
 pub(super) fn requests(
     py: Python<'_>,
     direction: Direction,
-    buffers: &Counts,
-    peer_buffer_addresses: &Counts,
-    lengths: &Counts,
+    [local, remote, bytes]: [&Counts; 3],
 ) -> Option<Vec<Request>> {
-    let (local, remote, bytes) = (&buffers.0, &peer_buffer_addresses.0, &lengths.0);
+    let (local, remote, bytes) = (&local.0, &remote.0, &bytes.0);
     if local.len() != remote.len() || local.len() != bytes.len() {
         let text = format!(
             "A batch transfer failed: {} buffers, {} peer addresses and {} lengths were given",
@@ -52,13 +46,8 @@ pub(super) fn requests(
         return None;
     }
     let triples = local.iter().zip(remote).zip(bytes);
-    let requests = triples.map(|((&local, &remote), &bytes)| Request {
-        direction,
-        local,
-        remote,
-        bytes,
-    });
-    Some(requests.collect())
+    let one = |((&local, &remote), &bytes)| request(direction, [local, remote, bytes].map(Count));
+    Some(triples.map(one).collect())
 }
 
 /// What a call says about its transfers beside the requests.
@@ -86,6 +75,21 @@ impl EngineClient {
         });
         moved.map_or(FAILED, |()| 0)
     }
+
+    /// As `transfer`, for a batch given as lists.
+    fn transfer_lists(
+        &self,
+        py: Python<'_>,
+        target_hostname: &str,
+        direction: Direction,
+        lists: [&Counts; 3],
+        options: &SubmitOptions,
+    ) -> i32 {
+        let requests = requests(py, direction, lists);
+        requests.map_or(FAILED, |requests| {
+            self.transfer(py, target_hostname, &requests, options)
+        })
+    }
 }
 
 #[pymethods]
@@ -104,7 +108,7 @@ impl EngineClient {
         length: Count,
         transport_hint: &str,
     ) -> i32 {
-        let request = request(Direction::Write, buffer, peer_buffer_address, length);
+        let request = request(Direction::Write, [buffer, peer_buffer_address, length]);
         let options = options(transport_hint, None);
         self.transfer(py, target_hostname, &[request], &options)
     }
@@ -122,7 +126,7 @@ impl EngineClient {
         length: Count,
         transport_hint: &str,
     ) -> i32 {
-        let request = request(Direction::Read, buffer, peer_buffer_address, length);
+        let request = request(Direction::Read, [buffer, peer_buffer_address, length]);
         let options = options(transport_hint, None);
         self.transfer(py, target_hostname, &[request], &options)
     }
@@ -144,7 +148,7 @@ impl EngineClient {
         notify: Option<PyRef<'_, TransferNotify>>,
         transport_hint: &str,
     ) -> i32 {
-        let request = request(opcode.into(), buffer, peer_buffer_address, length);
+        let request = request(opcode.into(), [buffer, peer_buffer_address, length]);
         let options = options(transport_hint, notify.as_deref());
         self.transfer(py, target_hostname, &[request], &options)
     }
@@ -161,13 +165,9 @@ impl EngineClient {
         lengths: Counts,
         transport_hint: &str,
     ) -> i32 {
-        let direction = Direction::Write;
-        let requests = requests(py, direction, &buffers, &peer_buffer_addresses, &lengths);
-        let Some(requests) = requests else {
-            return FAILED;
-        };
+        let lists = [&buffers, &peer_buffer_addresses, &lengths];
         let options = options(transport_hint, None);
-        self.transfer(py, target_hostname, &requests, &options)
+        self.transfer_lists(py, target_hostname, Direction::Write, lists, &options)
     }
 
     /// `transfer_sync_read` of several buffers at once. Returns 0 when all bytes are there, else -1.
@@ -182,13 +182,9 @@ impl EngineClient {
         lengths: Counts,
         transport_hint: &str,
     ) -> i32 {
-        let direction = Direction::Read;
-        let requests = requests(py, direction, &buffers, &peer_buffer_addresses, &lengths);
-        let Some(requests) = requests else {
-            return FAILED;
-        };
+        let lists = [&buffers, &peer_buffer_addresses, &lengths];
         let options = options(transport_hint, None);
-        self.transfer(py, target_hostname, &requests, &options)
+        self.transfer_lists(py, target_hostname, Direction::Read, lists, &options)
     }
 
     /// `transfer_sync` of several buffers at once. Returns 0 when all bytes are there, else -1.
@@ -206,12 +202,8 @@ impl EngineClient {
         notify: Option<PyRef<'_, TransferNotify>>,
         transport_hint: &str,
     ) -> i32 {
-        let direction = opcode.into();
-        let requests = requests(py, direction, &buffers, &peer_buffer_addresses, &lengths);
-        let Some(requests) = requests else {
-            return FAILED;
-        };
+        let lists = [&buffers, &peer_buffer_addresses, &lengths];
         let options = options(transport_hint, notify.as_deref());
-        self.transfer(py, target_hostname, &requests, &options)
+        self.transfer_lists(py, target_hostname, opcode.into(), lists, &options)
     }
 }
