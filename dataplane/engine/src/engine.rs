@@ -86,6 +86,8 @@ impl TransferEngine {
         // Whoever is known by an IPv6 address has to listen there.
         options.discovery.use_ipv6 |= name.host.parse::<Ipv6Addr>().is_ok();
         let identity = random_identity()?;
+        // The agent of this host finds the process before its first connection; without a page it is not seen.
+        perigee_activity::page();
         let directory = Directory::open(&options.metadata, options.discovery.clone())?;
         let bound = bind(&name, &options)?;
         let shards = Arc::new(Shards::start(&ShardsOptions {

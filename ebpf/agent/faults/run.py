@@ -14,8 +14,8 @@ from scene import NICS, Missing, Scene
 
 # One turn of the agent is a second: it needs a baseline before, and five bad turns to blame somebody.
 QUIET_S = 15
-BLAME_S = 60
-LINGER_S = 3
+BLAME_S = 40
+LINGER_S = 2
 CLEAR_S = 60
 LOOK_S = 0.5
 DELAYS_US = (200, 5000)

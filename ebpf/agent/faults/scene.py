@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -25,7 +24,8 @@ CPU_GROUPS = pathlib.Path("/sys/fs/cgroup/cpu")
 DISK_GROUPS = pathlib.Path("/sys/fs/cgroup/blkio")
 BLOCKS_PER_SECOND = 150
 DISK_BYTES = 32 << 20
-START_S = 30
+START_S = 60
+PRIORITY = 20
 
 
 class Missing(Exception):
@@ -45,8 +45,10 @@ def ip(*words):
 
 
 class Scene:
-    def __init__(self, log=None, ebpf=True):
+    def __init__(self, log=None, ebpf=True, shielded=True):
+        """Shielded, the load runs with real-time priority: other work on this machine is not a fault of the scene then."""
         check()
+        self.shield = ["chrt", "--fifo", str(PRIORITY)] if shielded else []
         self.tag = f"pf{os.getpid()}"
         self.here, self.there = f"{self.tag}h", f"{self.tag}r"
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="perigee-faults-"))
@@ -70,8 +72,18 @@ class Scene:
         for group in self.groups():
             group.mkdir()
         self.make_disk()
-        self.serve_and_send()
+        servers = self.serve()
         self.agent(ebpf)
+        self.wait_for_probes()
+        self.send(servers)
+
+    def wait_for_probes(self):
+        """The probe on round trips sees connections that are made after the agent has found their processes."""
+        deadline = time.monotonic() + START_S
+        while len(self.snapshot()["processes"]) < len(NICS):
+            if time.monotonic() > deadline:
+                raise Missing("the agent does not see the engines")
+            time.sleep(0.2)
 
     def groups(self):
         return [CGROUP2 / self.here, CGROUP2 / self.there, CPU_GROUPS / self.tag, DISK_GROUPS / self.tag]
@@ -101,28 +113,32 @@ class Scene:
         return relay
 
     def engine(self, namespace, local, peer=None):
-        words = [BENCH, "steady", f"--local={local}", f"--per-second={BLOCKS_PER_SECOND}"]
+        words = [*self.shield, BENCH, "steady", f"--local={local}", f"--per-second={BLOCKS_PER_SECOND}"]
         if peer:
             words.append(f"--peer={peer}")
         process = self.start(words, namespace, CGROUP2 / namespace)
         if peer:
-            return process, None
+            return process
         ready = process.stdout.readline()
         if not ready.startswith("Target ready: "):
             raise Missing(f"an engine does not start: {ready}")
         return process, ready.split()[-1]
 
-    def serve_and_send(self):
-        """Over each wire one engine of this host writes to the other host, and one of the other host writes to this one."""
-        self.server = None
-        self.senders = []
+    def serve(self):
+        """An engine at each end of each wire; those of this host first."""
+        servers = []
         for index in range(len(NICS)):
-            mine, theirs = f"198.18.{index}.1", f"198.18.{index}.2"
-            _, far = self.engine(self.there, theirs)
-            self.senders.append(self.engine(self.here, mine, far)[0])
-            server, near = self.engine(self.here, mine)
-            self.server = self.server or server
-            self.senders.append(self.engine(self.there, theirs, near)[0])
+            server, near = self.engine(self.here, f"198.18.{index}.1")
+            _, far = self.engine(self.there, f"198.18.{index}.2")
+            servers.append((server, near, far))
+        self.server = servers[0][0]
+        return servers
+
+    def send(self, servers):
+        """Over each wire one engine of this host writes to the other host, and one of the other host writes to this one."""
+        for index, (_, near, far) in enumerate(servers):
+            self.engine(self.here, f"198.18.{index}.1", far)
+            self.engine(self.there, f"198.18.{index}.2", near)
 
     def make_disk(self):
         backing = self.folder / "disk"
@@ -138,7 +154,7 @@ class Scene:
         if (whole / "partition").exists():
             whole = whole.parent
         self.backing = (whole / "dev").read_text().strip()
-        reader = [sys.executable, str(HERE / "reader.py"), self.loop]
+        reader = [*self.shield, sys.executable, str(HERE / "reader.py"), self.loop]
         self.start(reader, group=DISK_GROUPS / self.tag)
 
     def agent(self, ebpf):
@@ -176,21 +192,25 @@ class Scene:
         relay.stdin.flush()
 
     def shard_thread(self):
-        tasks = pathlib.Path(f"/proc/{self.server_pid()}/task")
+        tasks = pathlib.Path(f"/proc/{self.server.pid}/task")
         for task in tasks.iterdir():
             if (task / "comm").read_text().strip() == "perigee-engine":
                 return int(task.name)
         raise Missing("the engine has no shard thread")
 
-    def server_pid(self):
-        return self.server.pid
-
     def starve(self, is_starved):
-        group = CPU_GROUPS / self.tag
+        """The serving shard gets a fiftieth of a core."""
+        group, thread = CPU_GROUPS / self.tag, self.shard_thread()
         (group / "cpu.cfs_period_us").write_text("100000")
         (group / "cpu.cfs_quota_us").write_text("2000")
-        tasks = (group if is_starved else CPU_GROUPS) / "tasks"
-        tasks.write_text(str(self.shard_thread()))
+        if is_starved:
+            # Quotas are for threads without real-time priority.
+            os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
+            (group / "tasks").write_text(str(thread))
+        else:
+            (CPU_GROUPS / "tasks").write_text(str(thread))
+            if self.shield:
+                os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(PRIORITY))
 
     def throttle(self, requests_per_second):
         """0 lifts the limit."""

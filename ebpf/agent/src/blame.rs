@@ -9,8 +9,8 @@ mod series;
 mod tests;
 
 use crate::snapshot::{Suspect, SuspectKind};
-pub(crate) use rule::RDMA_GROUP;
 use rule::Rule;
+pub(crate) use rule::{RDMA_GROUP, SHORTEST_GROUP};
 use series::{Series, median};
 use std::collections::BTreeMap;
 

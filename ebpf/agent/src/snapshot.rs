@@ -123,6 +123,9 @@ pub struct TcpSeries {
     pub device: String,
     /// Round trip times.
     pub round_trip: Distribution,
+    /// The shortest one since the last reading; `None` if there was none.
+    #[serde(default)]
+    pub shortest_ns: Option<u64>,
     /// Segments sent again, all connections of the host.
     pub retransmits: u64,
     /// Resets sent and received, all connections of the host.

@@ -12,6 +12,9 @@ use perigee_probe_types::{DROP_REASONS_MAX, INTERFACES_MAX, NicTotals, TcpTotals
 static NICS: PerCpuArray<NicTotals> = PerCpuArray::with_max_entries(INTERFACES_MAX, 0);
 #[map]
 static TCP: PerCpuArray<TcpTotals> = PerCpuArray::with_max_entries(INTERFACES_MAX, 0);
+/// The shortest round trip since user space looked last, in nanoseconds; 0 for none. Buckets are too coarse for small changes.
+#[map]
+static SHORTEST: PerCpuArray<u64> = PerCpuArray::with_max_entries(INTERFACES_MAX, 0);
 #[map]
 static DROPS: PerCpuArray<u64> = PerCpuArray::with_max_entries(DROP_REASONS_MAX, 0);
 
@@ -73,9 +76,14 @@ pub fn tcp_round_trip(context: SockOpsContext) -> u32 {
 
 #[inline(always)]
 fn count_round_trip(operations: *mut bpf_sock_ops) {
-    // SAFETY: the context is valid for the length of the program; the kernel stores the time in eighths.
-    let (round_trip_us, socket) =
-        unsafe { ((*operations).srtt_us >> 3, (*operations).__bindgen_anon_2.sk) };
+    // SAFETY: the context is valid for the length of the program, and the arguments are numbers.
+    let (measured_us, smoothed, socket) = unsafe {
+        let operations = &*operations;
+        let measured = operations.__bindgen_anon_1.args[0];
+        (measured, operations.srtt_us, operations.__bindgen_anon_2.sk)
+    };
+    // Kernels before 6.9 tell the smoothed time only, in eighths.
+    let round_trip_us = if measured_us > 0 { measured_us } else { smoothed >> 3 };
     if socket.is_null() {
         return;
     }
@@ -85,9 +93,18 @@ fn count_round_trip(operations: *mut bpf_sock_ops) {
         return;
     }
     let interface = kernel::read::<u32>(socket, offset(&SOCK_RX_INTERFACE)).unwrap_or(0);
+    let round_trip_ns = u64::from(round_trip_us) * 1000;
     if let Some(totals) = TCP.get_ptr_mut(slot(interface)) {
         // SAFETY: the slot belongs to this CPU.
-        unsafe { (*totals).round_trip.add(u64::from(round_trip_us) * 1000) };
+        unsafe { (*totals).round_trip.add(round_trip_ns) };
+    }
+    if let Some(shortest) = SHORTEST.get_ptr_mut(slot(interface)) {
+        // SAFETY: the slot belongs to this CPU; user space only sets it to 0, which may lose one value.
+        unsafe {
+            if *shortest == 0 || round_trip_ns < *shortest {
+                *shortest = round_trip_ns;
+            }
+        }
     }
 }
 

@@ -23,7 +23,7 @@ pub struct NicTotals {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct TcpTotals {
-    /// Smoothed round trip times of our connections, one value per sample the kernel takes.
+    /// Round trip times of our connections, one value per sample the kernel takes; smoothed by kernels before 6.9.
     pub round_trip: Histogram,
     /// Segments sent again.
     pub retransmits: u64,

@@ -82,7 +82,7 @@ pub(super) const FAMILIES: &[Family] = &[
     gauge("perigee_shard_depth", "operations",
         "Operations under way by shard; source: activity pages").labelled(SHARD),
     duration("perigee_tcp_round_trip_seconds",
-        "Smoothed round trip times of our connections; source: eBPF sock_ops").labelled(DEVICE),
+        "Round trip times of our connections; source: eBPF sock_ops").labelled(DEVICE),
     counter("perigee_tcp_retransmits_total", "segments",
         "Segments sent again, all connections of the host; source: eBPF tcp_retransmit_skb").labelled(DEVICE),
     gauge("perigee_link_round_trip_seconds", "seconds",

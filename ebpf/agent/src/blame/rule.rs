@@ -6,6 +6,9 @@ use crate::snapshot::SuspectKind;
 /// Signs of RDMA ports come from operations of any size, so only the ports of one host at one time compare.
 pub(crate) const RDMA_GROUP: &str = "rdma";
 
+/// How groups begin whose signs are the shortest time of each turn, which is steady enough for small multiples.
+pub(crate) const SHORTEST_GROUP: &str = "shortest/";
+
 /// Multiples are in tenths.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rule {
@@ -22,11 +25,18 @@ pub(super) struct Rule {
 impl Rule {
     pub(super) fn of(sign: &Sign) -> Self {
         match sign.kind {
+            SuspectKind::Nic if sign.group.starts_with(SHORTEST_GROUP) => Self {
+                others_tenths: 13,
+                usual_tenths: 13,
+                alone_tenths: Some(20),
+                floor_ns: 80_000,
+            },
+            // Buckets of powers of two.
             SuspectKind::Nic => Self {
-                others_tenths: 18,
-                usual_tenths: 15,
-                alone_tenths: (sign.group != RDMA_GROUP).then_some(30),
-                floor_ns: 100_000,
+                others_tenths: 30,
+                usual_tenths: 20,
+                alone_tenths: (sign.group != RDMA_GROUP).then_some(40),
+                floor_ns: 200_000,
             },
             SuspectKind::Peer => Self {
                 others_tenths: 25,

@@ -16,7 +16,7 @@ fn sign(kind: SuspectKind, group: &str, name: &str, value_ns: u64) -> Sign {
 }
 
 fn nic(name: &str, value_ns: u64) -> Sign {
-    sign(SuspectKind::Nic, "ethernet", name, value_ns)
+    sign(SuspectKind::Nic, "shortest/ethernet", name, value_ns)
 }
 
 /// Random numbers of a seed.

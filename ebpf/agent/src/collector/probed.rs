@@ -22,7 +22,7 @@ impl Collector {
         processes: &[OurProcess],
     ) {
         self.take_slow_batches();
-        let Some(probes) = &self.probes else {
+        let Some(probes) = &mut self.probes else {
             return;
         };
         let ledger = &mut self.ledger;
@@ -43,7 +43,7 @@ fn distribution(ledger: &mut Ledger, name: &str, value: &Histogram) -> Distribut
 }
 
 fn read_network(
-    probes: &Probes,
+    probes: &mut Probes,
     ledger: &mut Ledger,
     snapshot: &mut Snapshot,
     interfaces: &BTreeSet<(u32, String)>,
@@ -82,6 +82,7 @@ fn read_network(
             let series = TcpSeries {
                 device: device.clone(),
                 round_trip: distribution(ledger, &format!("rtt/{device}"), &totals.round_trip),
+                shortest_ns: probes.take_shortest_round_trip(*number)?,
                 retransmits: events[0],
                 resets: [events[1], events[2]],
             };

@@ -1,6 +1,6 @@
 //! From counters of two turns to signs: how each NIC, peer, shard and disk did in between.
 
-use crate::blame::{RDMA_GROUP, Sign};
+use crate::blame::{RDMA_GROUP, SHORTEST_GROUP, Sign};
 use crate::histogram::Distribution;
 use crate::host::Wait;
 use crate::snapshot::{Snapshot, SuspectKind};
@@ -44,29 +44,41 @@ impl Signs {
         if elapsed_ns == 0 { Vec::new() } else { signs }
     }
 
-    /// Round trips of TCP connections: from the probe, else from the sockets themselves.
+    /// Round trips of TCP connections: from the probe, else from the sockets themselves. What the luckiest takes tells small
+    /// delays apart; what a quarter takes also tells those that hit only some packets.
     fn nics(&mut self, snapshot: &Snapshot) -> Vec<Sign> {
         let mut signs = Vec::new();
         for nic in snapshot.nics.iter().filter(|nic| nic.kind != "loopback") {
+            let sign = |group: &str, value_ns, what| Sign {
+                kind: SuspectKind::Nic,
+                name: nic.device.clone(),
+                group: group.to_owned(),
+                value_ns,
+                what,
+            };
             let probed = snapshot.tcp.iter().find(|tcp| tcp.device == nic.device);
-            let probed = probed.and_then(|tcp| {
+            let quarter = probed.and_then(|tcp| {
                 let more = self.more(format!("nic/{}", nic.device), &tcp.round_trip);
                 typical(&more)
             });
+            if let Some(value_ns) = quarter {
+                signs.push(sign(
+                    &nic.kind,
+                    value_ns,
+                    "a quarter of its round trips below",
+                ));
+                let shortest = probed.and_then(|tcp| tcp.shortest_ns);
+                let group = format!("{SHORTEST_GROUP}{}", nic.kind);
+                signs.extend(shortest.map(|value| sign(&group, value, "round trips of at least")));
+                continue;
+            }
             let links = snapshot
                 .links
                 .iter()
                 .filter(|link| link.device == nic.device);
             let of_sockets = links.filter_map(|link| link.round_trip_ns).min();
-            if let Some(value_ns) = probed.or(of_sockets) {
-                signs.push(Sign {
-                    kind: SuspectKind::Nic,
-                    name: nic.device.clone(),
-                    group: nic.kind.clone(),
-                    value_ns,
-                    what: "round trips of",
-                });
-            }
+            let group = format!("sockets/{}", nic.kind);
+            signs.extend(of_sockets.map(|value| sign(&group, value, "round trips of")));
         }
         signs
     }

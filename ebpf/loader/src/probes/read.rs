@@ -12,7 +12,7 @@ use crate::value::{
     TaskTotals, TcpTotals, UringTotals,
 };
 use aya::Pod;
-use aya::maps::{HashMap as KernelMap, Map, PerCpuArray, PerCpuHashMap};
+use aya::maps::{HashMap as KernelMap, Map, PerCpuArray, PerCpuHashMap, PerCpuValues};
 use std::os::fd::OwnedFd;
 
 impl Probes {
@@ -38,6 +38,30 @@ impl Probes {
         }
         let totals = sum_tcp(&self.array_slot::<TcpTotals>("TCP", interface)?);
         Ok(Some(TcpReading { interface, totals }))
+    }
+
+    /// The shortest round trip behind an interface since the last call, in nanoseconds.
+    ///
+    /// # Errors
+    /// The map cannot be read or set.
+    pub fn take_shortest_round_trip(&mut self, interface: u32) -> Result<Option<u64>, ProbeError> {
+        const MAP: &str = "SHORTEST";
+        if !has_slot(interface) {
+            return Ok(None);
+        }
+        let shortest = self.array_slot::<u64>(MAP, interface)?;
+        let found = shortest.iter().copied().filter(|value| *value > 0).min();
+        if found.is_some() {
+            let map = self.ebpf.map_mut(MAP).ok_or(ProbeError::Absent(MAP))?;
+            let mut map = PerCpuArray::<_, u64>::try_from(map).map_err(failed(MAP))?;
+            let none = PerCpuValues::try_from(vec![0; shortest.len()]);
+            let none = none.map_err(|error| ProbeError::File {
+                path: "/sys/devices/system/cpu/possible".to_owned(),
+                error,
+            })?;
+            map.set(interface, none, 0).map_err(failed(MAP))?;
+        }
+        Ok(found)
     }
 
     /// Packets dropped on an interface.
@@ -81,7 +105,7 @@ impl Probes {
         let map = PerCpuHashMap::<_, BlockKey, BlockTotals>::try_from(map);
         let map = map.map_err(failed("BLOCKS"))?;
         let read = |entry: Result<(BlockKey, _), _>| {
-            let (key, values): (_, aya::maps::PerCpuValues<BlockTotals>) = entry?;
+            let (key, values): (_, PerCpuValues<BlockTotals>) = entry?;
             let totals = sum_blocks(&values);
             Ok(BlockReading { key, totals })
         };
@@ -115,7 +139,7 @@ impl Probes {
         let map = PerCpuHashMap::<_, BatchKey, BatchTotals>::try_from(map);
         let map = map.map_err(failed("BATCHES"))?;
         let read = |entry: Result<(BatchKey, _), _>| {
-            let (key, values): (_, aya::maps::PerCpuValues<BatchTotals>) = entry?;
+            let (key, values): (_, PerCpuValues<BatchTotals>) = entry?;
             let totals = sum_batches(&values);
             Ok(BatchReading { key, totals })
         };
