@@ -135,6 +135,7 @@ impl<E: Environment> Link<E> {
         let Dialect::Own { epoch } = self.target.dialect else {
             return Ok(wires);
         };
+        let left = self.left(environment, terms)?.min(CONNECT_DEADLINE);
         let greeting = wires.greet(self.identity);
         let welcome = within(environment, left, &stream, greeting)
             .await

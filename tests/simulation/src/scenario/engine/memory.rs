@@ -99,6 +99,9 @@ impl Memory {
 
     /// The first byte that has changed though nobody addressed it.
     pub(super) fn first_wrong(&self) -> Option<usize> {
+        if self.bytes() == self.expected {
+            return None;
+        }
         let is_wrong = |index: &usize| {
             let loose = self.is_tainted[*index] || self.holds[*index] >= WRITER;
             !loose && self.bytes()[*index] != self.expected[*index]
