@@ -105,7 +105,7 @@ impl Core {
         self.hosts.iter().position(|host| host.address == address)
     }
 
-    fn passes(&self, from: HostId, to: HostId) -> bool {
+    pub(crate) fn passes(&self, from: HostId, to: HostId) -> bool {
         self.hosts[to].is_up && !self.blocked.contains(&(from, to))
     }
 }

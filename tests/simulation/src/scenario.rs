@@ -3,6 +3,7 @@
 
 mod engine;
 mod faults;
+mod store;
 mod transfer;
 
 use crate::world::World;
@@ -19,6 +20,8 @@ pub enum Scenario {
     Transfer,
     /// Registered memory of engines.
     Engine,
+    /// Master, nodes and clients together.
+    Store,
 }
 
 /// How a run went.
@@ -86,13 +89,14 @@ impl Display for Failure {
 
 impl Scenario {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Transfer, Self::Engine];
+    pub const ALL: [Self; 3] = [Self::Transfer, Self::Engine, Self::Store];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Transfer => "transfer",
             Self::Engine => "engine",
+            Self::Store => "store",
         }
     }
 
@@ -134,6 +138,7 @@ impl Scenario {
         match self {
             Self::Transfer => transfer::play(world),
             Self::Engine => engine::play(world),
+            Self::Store => store::play(world),
         }
     }
 }

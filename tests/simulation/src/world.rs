@@ -132,7 +132,14 @@ impl World {
 
     /// How long a host's process has stood still in all.
     pub fn frozen_time(&self, host: HostId) -> Duration {
-        self.core().hosts[host].frozen_time
+        let core = self.core();
+        let host = &core.hosts[host];
+        let present = if host.is_frozen {
+            core.now - host.frozen_at
+        } else {
+            Duration::ZERO
+        };
+        host.frozen_time + present
     }
 
     /// Lets nothing pass from one host to another, or lets it.
@@ -196,6 +203,35 @@ impl World {
             world: self.clone(),
             condition: Rc::new(condition),
         }
+    }
+
+    /// Resolves as soon as a condition holds, or after a length of the run's time.
+    pub async fn until_at_most(
+        self: &Rc<Self>,
+        length: Duration,
+        condition: impl Fn() -> bool + 'static,
+    ) {
+        let late = async {
+            self.sleep(length).await;
+        };
+        futures_lite::future::or(self.until(condition), late).await;
+    }
+
+    /// Whether a host's process runs.
+    pub fn can_run(&self, host: HostId) -> bool {
+        let core = self.core();
+        core.hosts[host].is_up && !core.hosts[host].is_frozen
+    }
+
+    /// Whether anything comes from one host to another.
+    pub fn can_pass(&self, from: HostId, to: HostId) -> bool {
+        self.core().passes(from, to)
+    }
+
+    /// How long a packet takes at the moment.
+    pub fn latency(&self) -> Duration {
+        let core = self.core();
+        core.weather.latency(&core.random)
     }
 
     /// Runs until `done`, which must come before `limit` of the run's time.

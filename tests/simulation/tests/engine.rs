@@ -17,7 +17,10 @@ fn the_greeting_gets_only_what_connecting_has_left_of_a_deadline() {
     let [near, far] = hosts.map(|host| world.environment(host));
     let way = Duration::from_millis(60);
     let fair = Weather::fair(&world.fork_random());
-    world.set_weather(Weather { latency: (way, way), ..fair });
+    world.set_weather(Weather {
+        latency: (way, way),
+        ..fair
+    });
     let address = SocketAddr::new(far.address(), 1);
     let server = Rc::new(ShardServer::listen(&far, address, Identity(9)).unwrap());
     let serving = server.clone();
@@ -32,7 +35,10 @@ fn the_greeting_gets_only_what_connecting_has_left_of_a_deadline() {
         remote: 4096,
         bytes: 100,
     };
-    let (target, deadline) = (ShardTarget::new(address, Identity(9)), Duration::from_millis(150));
+    let (target, deadline) = (
+        ShardTarget::new(address, Identity(9)),
+        Duration::from_millis(150),
+    );
     let begun = world.now();
     // SAFETY: `local` lives until the batch is over.
     let journey = unsafe { client.submit(&target, &[request], deadline) }.unwrap();

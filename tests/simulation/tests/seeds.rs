@@ -4,7 +4,7 @@
 use perigee_simulation::scenario::{Scenario, Tally};
 
 /// Seeds from which every scenario is played.
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 40;
 
 fn assert_promises_are_kept(scenario: Scenario) {
     let mut calls = Tally::default();
@@ -21,6 +21,16 @@ fn assert_promises_are_kept(scenario: Scenario) {
 #[test]
 fn transfers_keep_their_promises_whatever_happens() {
     assert_promises_are_kept(Scenario::Transfer);
+}
+
+#[test]
+fn engines_keep_their_promises_whatever_happens() {
+    assert_promises_are_kept(Scenario::Engine);
+}
+
+#[test]
+fn a_store_keeps_its_promises_whatever_happens() {
+    assert_promises_are_kept(Scenario::Store);
 }
 
 #[test]

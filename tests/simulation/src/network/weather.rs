@@ -30,7 +30,7 @@ impl Weather {
             latency: (base, base * random.between(1, 10) as u32),
             ns_per_kib: random.between(40, 10_000),
             chunk_bytes_max,
-            window_bytes: (256 << 10) * random.between(1, 8) as usize,
+            window_bytes: 32 << random.between(10, 16),
             reset_odds: 0,
             flip_odds: 0,
         }
@@ -54,6 +54,9 @@ impl Weather {
         }
         if random.one_in(3) {
             weather.window_bytes = weather.chunk_bytes_max * random.between(1, 8) as usize;
+        }
+        if random.one_in(3) {
+            weather.ns_per_kib = random.between(10_000, 2_000_000);
         }
         if random.one_in(4) {
             weather.latency.1 = Duration::from_millis(random.between(50, 900));

@@ -48,6 +48,8 @@ impl Trouble {
 
     /// Makes trouble until a condition holds, then leaves everything whole and in fair weather.
     pub(super) async fn make(&self, is_over: impl Fn() -> bool) {
+        self.world
+            .set_weather(Weather::foul(&self.random, self.flips));
         while !is_over() {
             let pause = self
                 .random

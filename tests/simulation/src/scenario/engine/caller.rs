@@ -155,7 +155,8 @@ impl Caller {
                         .length(Duration::from_micros(1), Duration::from_millis(200))
                 });
                 let must_go_well = self.field.is_calm() && cancel.is_none();
-                let deadline = if must_go_well { PATIENT } else { deadline };
+                let is_patient = must_go_well || cancel.is_some();
+                let deadline = if is_patient { PATIENT } else { deadline };
                 self.carry_out(mover, &target, locals, deadline, cancel, must_go_well)
                     .await;
             }

@@ -40,11 +40,12 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn new(world: &Rc<World>, ground: &Rc<Ground>) -> Self {
         let random = world.fork_random();
+        let least_ms = if ground.is_calm() { 2_000 } else { 300 };
         Self {
             world: world.clone(),
             ground: ground.clone(),
             host: world.add_host(),
-            deadline: Duration::from_millis(random.between(300, 10_000)),
+            deadline: Duration::from_millis(random.between(least_ms, 10_000)),
             mover: RefCell::default(),
             calls_left: Cell::new(random.between(5, 40)),
             known: RefCell::default(),
