@@ -7,6 +7,7 @@
 //! shards that run out of room are lent free bytes of others ([`Loan`]). All other work concerns one shard alone.
 #![forbid(unsafe_code)]
 
+mod ages;
 mod columns;
 mod counters;
 mod ghosts;

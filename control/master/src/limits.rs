@@ -23,6 +23,14 @@ pub const SHARE_ALIGNMENT_BYTES: u64 = 4096;
 pub const DRY_MS: u64 = 50;
 /// Smallest loan that only evens out how full shards are, as a part of the segment: 1 divided by this.
 pub const LOAN_PART: u64 = 1024;
+/// A shard evicts for another one only if its next victim has been idle for more than this many times as long...
+pub const FAIR_IDLE_FACTOR: u64 = 2;
+/// ... and for at least this many milliseconds.
+pub const FAIR_IDLE_MS: u64 = 1_000;
+/// Milliseconds between two marks of the record that tells touches' times...
+pub const AGE_MARK_MS: u64 = 250;
+/// ... and most marks of it.
+pub const AGE_MARKS_MAX: usize = 1024;
 /// Segments in which a put that finds no room asks other shards for some.
 pub const NEEDS_MAX: usize = 64;
 /// Most free extents that a shard hands over at a time, the longest first.

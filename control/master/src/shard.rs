@@ -28,6 +28,7 @@ pub use lend::{Loan, Need};
 pub use put::{Effort, PutStart};
 pub use scan::{Pattern, Scan};
 
+use crate::ages::Ages;
 use crate::counters::{SegmentGauges, ShardCounters, ShardGauges};
 use crate::ghosts::Ghosts;
 use crate::group::Groups;
@@ -67,6 +68,7 @@ pub struct Shard {
     random: Xorshift,
     /// Touches so far.
     clock: u64,
+    ages: Ages,
     /// Batch calls so far.
     calls: u64,
     allocations: u64,
@@ -99,6 +101,7 @@ impl Shard {
             ghosts: Ghosts::new(),
             random: Xorshift::new(seed),
             clock: 0,
+            ages: Ages::default(),
             calls: 0,
             allocations: 0,
             counters: ShardCounters::default(),

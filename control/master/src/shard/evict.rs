@@ -79,7 +79,7 @@ impl Shard {
     }
 
     /// Evicts about `bytes` bytes from a segment, or as much as may go.
-    pub(super) fn evict_bytes(&mut self, segment: u32, bytes: u64) {
+    pub(super) fn evict_bytes(&mut self, segment: u32, bytes: u64, need: Need) {
         let steps = self.share(segment).map_or(0, |share| share.recency.len());
         self.counters.evictions_attempted += 1;
         let before = self.counters.evicted_bytes;
@@ -87,7 +87,7 @@ impl Shard {
             if self.counters.evicted_bytes - before >= bytes {
                 break;
             }
-            let Some(victim) = self.victim(segment, Need::Put) else {
+            let Some(victim) = self.victim(segment, need) else {
                 break;
             };
             self.evict(victim.replica);

@@ -7,6 +7,7 @@ use crate::limits::{GATHER_SEGMENTS_MAX, LOANS_MAX, SHARE_ALIGNMENT_BYTES};
 
 use super::Shard;
 use super::lend::Loan;
+use super::victim::Need as Urgency;
 
 impl Shard {
     /// Segments that are large enough for a payload, some of them if there are many.
@@ -32,7 +33,7 @@ impl Shard {
     pub fn evict_from(&mut self, now_ms: u64, segment: u32, bytes: u64) {
         self.begin(now_ms);
         if bytes > 0 {
-            self.evict_bytes(segment, bytes);
+            self.evict_bytes(segment, bytes, Urgency::Put);
         }
     }
 

@@ -1,11 +1,16 @@
-//! Space moves between shards: free bytes go to the shard that runs out of them, before anything is evicted.
+//! Space moves between shards: free bytes go to the shard that runs out of them, before anything is evicted; later the
+//! space of the oldest objects does.
 //! Invariant: only free bytes move, and each byte of a segment is held by one shard or is on its way to one.
 
 use perigee_allocator::Extent;
 
-use crate::limits::{DRY_MS, LOAN_PART, NEEDS_MAX, SHARE_ALIGNMENT_BYTES};
+use crate::limits::{
+    DRY_MS, FAIR_IDLE_FACTOR, FAIR_IDLE_MS, LOAN_PART, NEEDS_MAX, SHARE_ALIGNMENT_BYTES,
+};
+use crate::share::Share;
 
 use super::Shard;
+use super::victim::Need as Urgency;
 
 /// What a shard short of room tells the others about one segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +25,8 @@ pub struct Need {
     pub waiting_bytes: u64,
     /// Longest extent that they take.
     pub longest_bytes: u64,
+    /// For how long the object that the shard would evict has been idle.
+    pub victim_idle_ms: u64,
 }
 
 /// Free bytes of a segment that go from one shard to another.
@@ -45,27 +52,32 @@ impl Shard {
     }
 
     /// What to ask the others for so that waiting puts of `waiting_bytes` in all find room without eviction.
-    pub fn needs_of_puts(&self, waiting_bytes: u64, longest_bytes: u64) -> Vec<Need> {
-        let open = self.live.iter().filter(|segment| {
-            let share = self.share(**segment);
-            self.may_borrow_in(**segment)
-                && share.is_some_and(|share| share.spec.bytes >= longest_bytes)
+    pub fn needs_of_puts(&mut self, waiting_bytes: u64, longest_bytes: u64) -> Vec<Need> {
+        let fits = |share: &Share| share.spec.bytes >= longest_bytes;
+        let open = self.live.iter().copied().filter(|segment| {
+            self.may_borrow_in(*segment) && self.share(*segment).is_some_and(fits)
         });
-        let need = |segment: &u32| self.need(*segment, waiting_bytes, longest_bytes);
-        open.filter_map(need).take(NEEDS_MAX).collect()
+        let open: Vec<u32> = open.take(NEEDS_MAX).collect();
+        open.into_iter()
+            .filter_map(|segment| self.need(segment, waiting_bytes, longest_bytes))
+            .collect()
     }
 
     /// What to ask the others for so that segments above the watermark need no eviction.
-    pub fn needs_of_watermark(&self) -> Vec<Need> {
-        let pressed = self
-            .live
-            .iter()
-            .filter(|segment| self.may_borrow_in(**segment) && self.is_above_watermark(**segment));
-        let need = |segment: &u32| self.need(*segment, 0, 0);
-        pressed.filter_map(need).take(NEEDS_MAX).collect()
+    pub fn needs_of_watermark(&mut self) -> Vec<Need> {
+        let pressed =
+            self.live.iter().copied().filter(|segment| {
+                self.may_borrow_in(*segment) && self.is_above_watermark(*segment)
+            });
+        let pressed: Vec<u32> = pressed.take(NEEDS_MAX).collect();
+        pressed
+            .into_iter()
+            .filter_map(|segment| self.need(segment, 0, 0))
+            .collect()
     }
 
-    fn need(&self, segment: u32, waiting_bytes: u64, longest_bytes: u64) -> Option<Need> {
+    fn need(&mut self, segment: u32, waiting_bytes: u64, longest_bytes: u64) -> Option<Need> {
+        let victim_idle_ms = self.victim_idle_ms(segment, urgency(waiting_bytes));
         let allocator = &self.share(segment)?.allocator;
         Some(Need {
             segment,
@@ -73,15 +85,17 @@ impl Shard {
             held_bytes: allocator.capacity(),
             waiting_bytes,
             longest_bytes,
+            victim_idle_ms,
         })
     }
 
     /// Gives free bytes away in up to `segments` of the named segments: as many as make both shards equally full, and
-    /// what the waiting puts take if a free extent is long enough for each of them.
+    /// what the waiting puts take if a free extent is long enough for each of them. Evicts for it what has been idle for
+    /// much longer than what the other shard would evict.
     pub fn lend(&mut self, now_ms: u64, needs: &[Need], segments: usize) -> Vec<Loan> {
-        self.now_ms = self.now_ms.max(now_ms);
+        self.begin(now_ms);
         let loans = needs.iter().filter_map(|need| {
-            let extent = self.lend_in(need)?;
+            let extent = self.lend_free(need).or_else(|| self.lend_by_age(need))?;
             Some(Loan {
                 segment: need.segment,
                 extent,
@@ -90,26 +104,41 @@ impl Shard {
         loans.take(segments).collect()
     }
 
-    fn lend_in(&mut self, need: &Need) -> Option<Extent> {
-        let lenders = self.settings.count.saturating_sub(1).max(1) as u64;
-        let share = self.share_mut(need.segment)?;
+    fn lend_free(&mut self, need: &Need) -> Option<Extent> {
+        let lenders = self.lenders();
+        let share = self.share_mut(need.segment).filter(|it| it.is_live())?;
         let allocator = &mut share.allocator;
-        if share.state != crate::share::ShareState::Live
-            || allocator.largest_free() < need.longest_bytes
-        {
+        if allocator.largest_free() < need.longest_bytes {
             return None;
         }
-        let even_bytes = evening(need, allocator.used(), allocator.capacity()) / lenders;
-        let least_bytes = if need.waiting_bytes > 0 {
-            need.longest_bytes.max(need.waiting_bytes / lenders)
-        } else {
-            0
-        };
-        let bytes = even_bytes.max(least_bytes);
+        let bytes = evening(need, allocator.used(), allocator.capacity()) / lenders;
+        let bytes = bytes.max(need.least_bytes(lenders));
         if need.waiting_bytes == 0 && bytes < share.spec.bytes / LOAN_PART {
             return None;
         }
         allocator.cede(bytes, SHARE_ALIGNMENT_BYTES)
+    }
+
+    /// Makes a loan of old objects' space, so that eviction takes the oldest of all shards, roughly.
+    fn lend_by_age(&mut self, need: &Need) -> Option<Extent> {
+        let segment = need.segment;
+        let share = self.share(segment).filter(|it| it.is_live())?;
+        let bytes = (share.spec.bytes / LOAN_PART).max(need.least_bytes(self.lenders()));
+        let idle_ms = self.victim_idle_ms(segment, urgency(need.waiting_bytes));
+        let theirs_ms = need.victim_idle_ms.saturating_mul(FAIR_IDLE_FACTOR);
+        if idle_ms <= theirs_ms.max(FAIR_IDLE_MS) {
+            return None;
+        }
+        self.evict_bytes(segment, bytes, urgency(need.waiting_bytes));
+        let allocator = &mut self.share_mut(segment)?.allocator;
+        if allocator.largest_free() < need.longest_bytes {
+            return None;
+        }
+        allocator.cede(bytes, SHARE_ALIGNMENT_BYTES)
+    }
+
+    fn lenders(&self) -> u64 {
+        self.settings.count.saturating_sub(1).max(1) as u64
     }
 
     /// Takes over free bytes of other shards.
@@ -138,6 +167,20 @@ impl Shard {
     }
 }
 
+impl Need {
+    /// One lender's part of what waits, and room for the longest of it; 0 if nothing waits.
+    fn least_bytes(&self, lenders: u64) -> u64 {
+        self.longest_bytes.max(self.waiting_bytes / lenders)
+    }
+}
+
+fn urgency(waiting_bytes: u64) -> Urgency {
+    match waiting_bytes {
+        0 => Urgency::Watermark,
+        _ => Urgency::Put,
+    }
+}
+
 /// Bytes that a lender with `used` of `held` bytes gives so that both shards are equally full afterwards.
 fn evening(need: &Need, used_bytes: u64, held_bytes: u64) -> u64 {
     let (theirs, own) = (u128::from(need.used_bytes), u128::from(used_bytes));
@@ -160,6 +203,7 @@ mod tests {
             held_bytes,
             waiting_bytes: 0,
             longest_bytes: 0,
+            victim_idle_ms: 0,
         }
     }
 

@@ -8,6 +8,7 @@ impl Shard {
     /// that another tick soon has more to do.
     pub fn tick(&mut self, now_ms: u64, budget: usize) -> bool {
         self.begin(now_ms);
+        self.ages.note(self.clock, self.now_ms);
         let budget = self.release_parked(budget);
         let budget = self.discard_abandoned(budget);
         let budget = self.end_soft_pins(budget);

@@ -61,14 +61,20 @@ impl Shard {
         })
     }
 
+    /// How long the next victim of a segment has been idle, weighted by its class as in the order of eviction; 0 if
+    /// nothing may be evicted.
+    pub(super) fn victim_idle_ms(&mut self, segment: u32, need: Need) -> u64 {
+        let Some(victim) = self.victim(segment, need) else {
+            return 0;
+        };
+        let object = &self.objects[self.replicas[victim.replica].object];
+        let idle_ms = self.ages.idle_ms(object.stamp, self.now_ms);
+        idle_ms.saturating_mul(weight(victim.class))
+    }
+
     /// The oldest of a class whose leases have ended, or whose read lease has.
     fn oldest_of(&self, segment: u32, class: Class, break_probes: bool) -> Option<Victim> {
         let recency = &self.share(segment)?.recency;
-        let weight = if class == Class::Cold {
-            HOT_AGE_FACTOR
-        } else {
-            1
-        };
         let oldest = [Phase::Free, Phase::Probed, Phase::Read]
             .into_iter()
             .filter_map(|phase| {
@@ -79,7 +85,7 @@ impl Shard {
                     return None;
                 }
                 let rank = u8::from(probed) + 2 * u8::from(class == Class::Pinned);
-                let age = Reverse((self.clock - object.stamp).saturating_mul(weight));
+                let age = Reverse((self.clock - object.stamp).saturating_mul(weight(class)));
                 Some(Victim {
                     rank,
                     age,
@@ -134,5 +140,13 @@ impl Shard {
             let probed = ListName::Evictable(class, Phase::Probed);
             share.recency.relink(&mut self.replicas, id, probed);
         }
+    }
+}
+
+/// How many times as old a replica of a class counts.
+fn weight(class: Class) -> u64 {
+    match class {
+        Class::Cold => HOT_AGE_FACTOR,
+        Class::Hot | Class::Pinned => 1,
     }
 }

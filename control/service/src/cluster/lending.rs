@@ -84,7 +84,7 @@ impl ControlShard {
         for (owner, (bytes, longest)) in waiting.into_iter().enumerate() {
             if bytes > 0 {
                 let needs = self.on(owner, move |owner| {
-                    owner.keys.borrow().needs_of_puts(bytes, longest)
+                    owner.keys.borrow_mut().needs_of_puts(bytes, longest)
                 });
                 let needs = needs.await.flatten().unwrap_or_default();
                 self.borrow_room(owner, needs, puts.replicas()).await;
@@ -94,7 +94,7 @@ impl ControlShard {
 
     /// Lets other shards lend to this one where it is above the watermark.
     pub(super) async fn borrow_for_watermark(&self) {
-        let needs = self.keys.borrow().needs_of_watermark();
+        let needs = self.keys.borrow_mut().needs_of_watermark();
         let segments = needs.len();
         self.borrow_room(self.index, needs, segments).await;
     }

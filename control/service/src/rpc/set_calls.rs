@@ -137,3 +137,109 @@ impl ControlShard {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::Cluster;
+    use crate::config::{MasterConfig, Start};
+    use perigee_flags::Environment;
+    use perigee_master::limits::SCAN_STEP_OBJECTS;
+    use perigee_master::{Effort, PlacementColumns, PutConfig, PutStart, SegmentSpec, StartedPuts};
+    use perigee_shard::Environment as _;
+    use std::sync::Arc;
+    use std::sync::mpsc::{Receiver, TryRecvError, channel};
+    use std::time::{Duration, Instant};
+
+    const KEYS: u64 = 50 * SCAN_STEP_OBJECTS as u64;
+    const LONG: Duration = Duration::from_secs(120);
+
+    fn cluster() -> Cluster {
+        let arguments = ["--rpc_shards=1".to_owned()];
+        let loaded = MasterConfig::load(&arguments, &Environment::of(&[]));
+        let Start::Serve(config) = loaded.expect("the flags are known") else {
+            unreachable!("no text was asked for")
+        };
+        let address = "127.0.0.1:0".parse().expect("an address");
+        Cluster::start(&config, address, None).expect("a port is free")
+    }
+
+    fn fill(keys: &mut KeyShard) {
+        let names: Vec<String> = (0..KEYS).map(|key| format!("key-{key}")).collect();
+        let names: Vec<&[u8]> = names.iter().map(String::as_bytes).collect();
+        let mut placed = PlacementColumns::default();
+        let batch = PutStart {
+            client: 1,
+            keys: &names,
+            payload_bytes: &vec![100; names.len()],
+            groups: &[],
+            config: &PutConfig::default(),
+            upsert: false,
+            effort: Effort::Last,
+        };
+        keys.put_start(monotonic_ms(), &batch, &mut placed);
+        let generations: Vec<u64> = placed.locations.iter().map(|at| at.generation).collect();
+        let puts = StartedPuts {
+            client: 1,
+            keys: &names,
+            generations: &generations,
+        };
+        let checksums = vec![0; names.len()];
+        keys.put_end(monotonic_ms(), &puts, &checksums, &mut Vec::new());
+        assert_eq!(keys.gauges().keys, KEYS);
+    }
+
+    fn mount(keys: &mut KeyShard) {
+        let spec = SegmentSpec {
+            id: 1,
+            name: "host:1".to_owned(),
+            client: 1,
+            bytes: 1 << 30,
+            base: 0,
+            endpoint: String::new(),
+            host_id: String::new(),
+            rendezvous: String::new(),
+            protocol: "tcp".to_owned(),
+        };
+        let spec = Arc::new(spec);
+        let event = perigee_master::SegmentEvent::Mounted { index: 0, spec };
+        keys.apply(monotonic_ms(), &event);
+    }
+
+    /// Starts the removal of all keys on the shard; its answer comes later.
+    fn start_removal(cluster: &Cluster) -> Receiver<Result<u64, Status>> {
+        let (send, receive) = channel();
+        cluster.ask(0, move |shard| {
+            let (environment, name) = (shard.environment.clone(), shard.members()[0].name);
+            let owner = environment.local(name).expect("the shard is there");
+            environment.spawn(async move {
+                let _ = send.send(remove(&owner, Pattern::any(), true).await);
+            });
+        });
+        receive
+    }
+
+    #[test]
+    fn other_calls_are_answered_while_all_keys_are_being_removed() {
+        let cluster = cluster();
+        cluster.ask(0, |shard| mount(&mut shard.keys.borrow_mut()));
+        let deadline = Instant::now() + LONG;
+        let mut seen_between = false;
+        while !seen_between {
+            assert!(Instant::now() < deadline, "no call came between two steps");
+            cluster.ask(0, |shard| fill(&mut shard.keys.borrow_mut()));
+            let removed = start_removal(&cluster);
+            let removed = loop {
+                match removed.try_recv() {
+                    Ok(removed) => break removed,
+                    Err(TryRecvError::Empty) => {}
+                    Err(TryRecvError::Disconnected) => unreachable!("the walk ends"),
+                }
+                let left = cluster.ask(0, |shard| shard.keys.borrow().gauges().keys);
+                seen_between |= left.is_some_and(|left| left > 0 && left < KEYS);
+            };
+            assert_eq!(removed, Ok(KEYS));
+        }
+        cluster.stop();
+    }
+}

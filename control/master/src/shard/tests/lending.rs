@@ -331,6 +331,34 @@ fn room_is_lent_before_the_watermark_evicts() {
 }
 
 #[test]
+fn what_has_been_idle_for_long_goes_first_whichever_shard_has_it() {
+    let settings = ShardSettings {
+        watermark_ratio: 0.9,
+        ..settings()
+    };
+    let mut fleet = Fleet::with(settings, 2, &[1 << 20]);
+    let (busy, quiet) = (keys_of(0, 2), keys_of(1, 2));
+    for key in quiet.take(115) {
+        assert_eq!(fleet.put(&key, 4_000), 0);
+    }
+    fleet.tick();
+    let busy: Vec<String> = busy.take(400).collect();
+    for key in &busy {
+        fleet.now_ms += 50;
+        assert_eq!(fleet.put(key, 4_000), 0);
+        fleet.tick();
+    }
+    let kept = busy.iter().rev().take_while(|key| {
+        let mut replicas = ReplicaColumns::default();
+        fleet.shards[0].peek(&[key.as_bytes()], &mut replicas);
+        replicas.status == [0]
+    });
+    let kept = kept.count();
+    // Half of the segment, where each shard began, has room for 117 below the watermark.
+    assert!(kept > 170, "{kept} objects, {:?}", fleet.held(0));
+}
+
+#[test]
 fn a_shard_that_was_lent_nothing_evicts_without_asking_again_for_a_while() {
     let mut fleet = Fleet::new(2, &[8 * EXTENT_BYTES]);
     fleet.shards[0].note_dry(fleet.now_ms, [0]);
