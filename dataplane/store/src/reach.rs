@@ -29,14 +29,26 @@ impl Reach {
             reason: "it does not resolve on this host; use an address of this host, or set MC_TCP_BIND_ADDRESS"
                 .to_owned(),
         })?;
-        let any = bind.unwrap_or_else(|| unspecified_like(first));
         // Without a route the master is not reached anyway, and the call to it says so.
         let route = route_to(master).unwrap_or(first);
+        Ok(Self::choose(name, &own, first, bind, route))
+    }
+
+    /// The reach of a client whose name has the addresses `own`; `route` is its address on the way to the master.
+    fn choose(
+        name: &str,
+        own: &[IpAddr],
+        first: IpAddr,
+        bind: Option<IpAddr>,
+        route: IpAddr,
+    ) -> Self {
+        let host = host_of(name);
+        let any = bind.unwrap_or_else(|| unspecified_like(first));
         if first.is_unspecified() {
-            return Ok(Self::at(any, route.to_string()));
+            return Self::at(any, route.to_string());
         }
         if own.iter().any(|ip| !ip.is_loopback()) {
-            return Ok(Self::at(any, host.to_owned()));
+            return Self::at(any, host.to_owned());
         }
         if bind.is_none() && (route.is_loopback() || is_loopback_name(host)) {
             if !route.is_loopback() {
@@ -45,9 +57,9 @@ impl Reach {
                     "Other hosts cannot read from this client; name it by an address they reach"
                 );
             }
-            return Ok(Self::at(first, host.to_owned()));
+            return Self::at(first, host.to_owned());
         }
-        Ok(Self::at(any, route.to_string()))
+        Self::at(any, route.to_string())
     }
 
     fn at(ip: IpAddr, announce: String) -> Self {
@@ -121,6 +133,37 @@ mod tests {
         assert_eq!(asked, pair("192.0.2.9", "192.0.2.9"));
         let any = find("192.0.2.7:5", Some("0.0.0.0"));
         assert_eq!(any, pair("0.0.0.0", "192.0.2.7"));
+    }
+
+    /// With a master on another host, reached from 192.0.2.4.
+    fn far(name: &str, own: &str) -> (String, String) {
+        let own: IpAddr = own.parse().unwrap();
+        let reach = Reach::choose(name, &[own], own, None, "192.0.2.4".parse().unwrap());
+        (reach.listen.ip().to_string(), reach.announce)
+    }
+
+    #[test]
+    fn a_host_name_that_means_loopback_is_announced_as_the_route_to_a_master_elsewhere() {
+        // Debian gives a host's own name the address 127.0.1.1, which other hosts take for themselves.
+        assert_eq!(far("worker-3:5", "127.0.1.1"), pair("0.0.0.0", "192.0.2.4"));
+        assert_eq!(far("0.0.0.0:5", "0.0.0.0"), pair("0.0.0.0", "192.0.2.4"));
+    }
+
+    #[test]
+    fn a_client_named_loopback_opens_no_port_even_if_its_master_is_elsewhere() {
+        assert_eq!(
+            far("127.0.0.1:5", "127.0.0.1"),
+            pair("127.0.0.1", "127.0.0.1")
+        );
+        assert_eq!(
+            far("localhost:5", "127.0.0.1"),
+            pair("127.0.0.1", "localhost")
+        );
+    }
+
+    #[test]
+    fn a_name_with_an_address_of_its_own_is_announced_to_a_master_elsewhere() {
+        assert_eq!(far("worker-3:5", "192.0.2.9"), pair("0.0.0.0", "worker-3"));
     }
 
     #[test]

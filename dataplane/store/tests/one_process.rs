@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use perigee_flags::Environment;
-use perigee_schemas::Status;
+use perigee_rpc::{ClientOptions, MasterClient, Placement};
+use perigee_schemas::{Identity, Status};
 use perigee_service::Cluster;
 use perigee_service::config::{MasterConfig, Start};
 use perigee_store::{
@@ -325,4 +326,56 @@ fn lend_and_borrow(client: &Store, thread: usize) {
             client.remove(&[&key], true);
         }
     }
+}
+
+/// Starts an upsert of `key`; the generation that names it.
+fn start_upsert(client: &MasterClient, key: &str) -> u64 {
+    let placement = Placement {
+        replica_num: 1,
+        soft_pin_action: 0,
+        soft_pin_ttl_ms: None,
+        with_soft_pin: false,
+        with_hard_pin: false,
+        prefer_alloc_in_same_node: false,
+        data_type: 0,
+        preferred_segments: &[],
+        excluded: &[],
+        host_id: "",
+        host_name: "",
+    };
+    let started = client.put_start(&[key], &[100], &[], &placement, true);
+    started.unwrap().locations[0].generation
+}
+
+#[test]
+fn of_two_overlapping_upserts_the_earlier_one_is_told_that_it_lost() {
+    let cluster = master(1);
+    let node = store(&cluster, 16 << 20, true);
+    let [first, second] = [71, 72].map(|number| {
+        let address = cluster.address().to_string();
+        MasterClient::new(ClientOptions::new(&address, Identity(number)))
+    });
+    let lost = start_upsert(&first, "key");
+    let won = start_upsert(&second, "key");
+    let end = |client: &MasterClient, generation, checksum| {
+        client
+            .put_end(&["key"], &[generation], &[checksum])
+            .unwrap()
+    };
+    assert_eq!(end(&first, lost, 1), [Status::InvalidWrite]);
+    assert_eq!(Status::InvalidWrite.code(), -700);
+    assert_eq!(
+        node.exist(&["key"]),
+        [Ok(false)],
+        "the other one is unfinished"
+    );
+    assert_eq!(end(&second, won, 2), [Status::Ok]);
+    assert_eq!(node.exist(&["key"]), [Ok(true)]);
+    assert_eq!(
+        end(&first, lost, 1),
+        [Status::IllegalClient],
+        "a repeated message"
+    );
+    node.close();
+    cluster.stop();
 }
