@@ -1,6 +1,6 @@
-//! A load against a one-thread memcpy of blocks of the same size between cold memories.
-//! Invariant: the memcpy is taken directly before and after each round, and a round in which the machine was not quiet
-//! does not count.
+//! A load against a one-thread memcpy of blocks of the same size between cold memories, and against the bare pump.
+//! Invariant: memcpy and pump are taken directly before and after each round, and a round in which the machine was not
+//! quiet does not count.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,8 @@ use perigee_runner::sample::{Places, Spread};
 use crate::limits::{
     CEILING_DRIFT_MAX, COLD_BYTES, COLD_TIME, FOREIGN_SHARE_MAX, STEAL_SHARE_MAX, TRIES_PER_ROUND,
 };
-use crate::report::Cell;
+use crate::pump::Pump;
+use crate::report::{Cell, Figure};
 
 /// How many rounds, how long, and what counts as quiet.
 #[derive(clap::Args)]
@@ -45,27 +46,40 @@ pub(crate) const COLUMNS: &[&str] = &[
     "ratio",
     "low",
     "high",
+    "pump GB/s",
+    "pump/memcpy",
+    "to pump",
     "rounds",
     "dropped",
 ];
+
+/// The figure that says how much of the kernel's own path is left to a load.
+pub(crate) fn against_pump(name: &str, ratio: f64) -> Figure {
+    Figure {
+        name: name.to_owned(),
+        value: ratio,
+        unit: "of the bare pump (polling io_uring, Reno, no protocol, no checksum)",
+        goal: None,
+    }
+}
 
 /// What the rounds of a row gave.
 pub(crate) struct Rounds {
     moved: Vec<f64>,
     memcpy: Vec<f64>,
+    pump: Vec<f64>,
     dropped: usize,
 }
 
 impl Rounds {
     /// Rate of the load by that of the memcpy.
     pub(crate) fn ratio(&self) -> Spread {
-        let ratios: Vec<f64> = self
-            .moved
-            .iter()
-            .zip(&self.memcpy)
-            .map(|(tcp, memcpy)| tcp / memcpy)
-            .collect();
-        Spread::of(&ratios)
+        ratio(&self.moved, &self.memcpy)
+    }
+
+    /// Rate of the load by that of the pump.
+    pub(crate) fn to_pump(&self) -> Spread {
+        ratio(&self.moved, &self.pump)
     }
 
     /// A row of the table with these columns: [`COLUMNS`].
@@ -80,6 +94,9 @@ impl Rounds {
             Cell::Number(ratio.median, 3),
             Cell::Number(ratio.low, 3),
             Cell::Number(ratio.high, 3),
+            Cell::Number(Spread::of(&self.pump).median, 2),
+            Cell::Number(self::ratio(&self.pump, &self.memcpy).median, 3),
+            Cell::Number(self.to_pump().median, 3),
             Cell::Number(self.moved.len() as f64, 0),
             Cell::Number(self.dropped as f64, 0),
         ]
@@ -91,15 +108,16 @@ pub(crate) fn rounds(
     quiet: &Quiet,
     pids: &[u32],
     pair: &MemoryPair,
-    bytes: usize,
+    pump: &Pump,
     load: &mut dyn FnMut(Duration) -> Result<(Duration, usize), BenchError>,
 ) -> Result<Rounds, BenchError> {
     let wanted = quiet.rounds();
     let time = Duration::from_secs_f64(quiet.seconds.clamp(0.01, 600.0));
-    let mut places = Places::new(11);
+    let (mut places, bytes) = (Places::new(11), pump.bytes);
     let mut taken = Rounds {
         moved: Vec::new(),
         memcpy: Vec::new(),
+        pump: Vec::new(),
         dropped: 0,
     };
     let mut why = String::new();
@@ -107,7 +125,9 @@ pub(crate) fn rounds(
         let started = Instant::now();
         let watch = Watch::start(pids)?;
         let before = memcpy_rate(pair, bytes, &mut places);
+        let pump_before = pump.rate(pair, time / 2)?;
         let (spent, moved) = load(time)?;
+        let pump_after = pump.rate(pair, time / 2)?;
         let after = memcpy_rate(pair, bytes, &mut places);
         let noise = watch.noise(started.elapsed())?;
         let drift = (before - after).abs() / before.max(after);
@@ -117,6 +137,7 @@ pub(crate) fn rounds(
         if is_quiet || quiet.any_noise {
             taken.moved.push(moved as f64 / spent.as_nanos() as f64);
             taken.memcpy.push(f64::midpoint(before, after));
+            taken.pump.push(f64::midpoint(pump_before, pump_after));
         } else {
             taken.dropped += 1;
             why = format!(
@@ -135,6 +156,11 @@ pub(crate) fn rounds(
         wanted,
         why,
     })
+}
+
+fn ratio(ones: &[f64], others: &[f64]) -> Spread {
+    let pairs = ones.iter().zip(others);
+    Spread::of(&pairs.map(|(one, other)| one / other).collect::<Vec<_>>())
 }
 
 /// GB/s of a memcpy of blocks from random places to random places.

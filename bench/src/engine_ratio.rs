@@ -13,10 +13,11 @@ use perigee_runner::memory_pair::MemoryPair;
 use perigee_runner::sample::Spread;
 use perigee_runner::window::{Share, WindowWorker};
 
-use crate::cold::{COLUMNS, Quiet, rounds};
+use crate::cold::{COLUMNS, Quiet, against_pump, rounds};
 use crate::engine_target::READY;
 use crate::limits::{COLD_BYTES, SMALL_BYTES, SMALL_CALLS, TRANSFER_DEADLINE};
 use crate::ping_pong::PingPong;
+use crate::pump::Pump;
 use crate::report::{Cell, Figure, Goal, Report};
 
 /// Bytes per operation, operations in flight, and the least share of the memcpy wanted.
@@ -69,18 +70,25 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
     let pair = MemoryPair::new(COLD_BYTES)?;
     let pids = [std::process::id(), target.pid()];
     let mut rows = Vec::new();
-    let mut worst = [f64::MAX; CELLS.len()];
+    let (mut worst, mut to_pump) = ([f64::MAX; CELLS.len()], f64::MAX);
     for operation in ["write", "read"] {
         for (at, (bytes, depth, _)) in CELLS.into_iter().enumerate() {
             let mut load = |time| bulk(&mover, &end, operation, bytes, depth, time);
             // The first pass touches the pages of both ends.
             load(Duration::from_secs(1))?;
-            let rounds = rounds(&options.quiet, &pids, &pair, bytes, &mut load)?;
+            let pump = Pump {
+                gets: operation == "read",
+                bytes,
+                depth: depth as usize,
+                cpu: options.pin.then_some(1),
+            };
+            let rounds = rounds(&options.quiet, &pids, &pair, &pump, &mut load)?;
+            to_pump = to_pump.min(rounds.to_pump().median);
             worst[at] = worst[at].min(rounds.ratio().median);
             rows.push(rounds.row(operation, bytes, depth as usize));
         }
     }
-    Ok(report(options, rows, worst, small))
+    Ok(report(options, rows, (worst, to_pump), small))
 }
 
 /// Moves for about `time`; returns how long it took and how many bytes.
@@ -163,7 +171,7 @@ fn median(call: &mut dyn FnMut() -> Result<Duration, BenchError>) -> Result<f64,
 fn report(
     options: &Options,
     rows: Vec<Vec<Cell>>,
-    worst: [f64; CELLS.len()],
+    (worst, to_pump): ([f64; CELLS.len()], f64),
     small: Small,
 ) -> Report {
     let ratio = small.ratio();
@@ -194,7 +202,12 @@ fn report(
         goal: Some(Goal::AtMost(1.3)),
     };
     Report {
-        figures: vec![bulk(1), bulk(0), small],
+        figures: vec![
+            bulk(1),
+            bulk(0),
+            against_pump("engine over TCP, worst row", to_pump),
+            small,
+        ],
         columns: COLUMNS,
         rows,
         notes: vec![

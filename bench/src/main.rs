@@ -15,6 +15,7 @@ mod limits;
 mod master;
 mod memcached;
 mod ping_pong;
+mod pump;
 mod report;
 mod steady;
 mod tcp_node;

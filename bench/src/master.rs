@@ -3,6 +3,7 @@
 //! Invariant: both servers hold the same keys, have the same core to themselves, and are asked in turn by as many
 //! threads on the other cores; every key asked for must be found.
 
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -27,9 +28,9 @@ const CPU_SECONDS_MIN: f64 = 0.01;
 /// Options of `master`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// The perigee program.
-    #[arg(long, default_value = "target/release/perigee")]
-    program: String,
+    /// The perigee program; without it the one beside this program.
+    #[arg(long)]
+    program: Option<String>,
     /// The memcached program.
     #[arg(long, default_value = "memcached")]
     memcached: String,
@@ -121,9 +122,24 @@ fn server_cpu() -> Option<usize> {
 }
 
 fn start_master(options: &Options) -> Result<Program, BenchError> {
-    Program::start(&options.program, server_cpu(), |port| {
+    let program = match &options.program {
+        Some(program) => program.clone(),
+        None => beside(&std::env::current_exe()?)?,
+    };
+    Program::start(&program, server_cpu(), |port| {
         perigee_runner::master_arguments(port, 1)
     })
+}
+
+/// The perigee program in the folder of this one.
+fn beside(own: &Path) -> Result<String, BenchError> {
+    let program = own.with_file_name("perigee");
+    let shown = program.display().to_string();
+    if program.is_file() {
+        return Ok(shown);
+    }
+    let advice = "is not built: run `cargo build --release --package perigee-cli`, or name one with --program";
+    Err(BenchError::program(&shown, advice))
 }
 
 fn start_memcached(options: &Options) -> Result<Program, BenchError> {
@@ -237,4 +253,23 @@ fn measure<W: Worker>(
         .per_cpu_second
         .push(keys / cpu_seconds.max(CPU_SECONDS_MIN));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_is_looked_for_beside_this_one_whatever_the_working_folder() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let own = folder.path().join("perigee-bench");
+        let error = beside(&own)
+            .expect_err("nothing is built there")
+            .to_string();
+        assert!(error.contains("--package perigee-cli"), "{error}");
+        let program = folder.path().join("perigee");
+        std::fs::write(&program, "").expect("a file");
+        let found = beside(&own).expect("it lies there");
+        assert_eq!(Path::new(&found), program);
+    }
 }

@@ -1,11 +1,12 @@
-//! `get` and `put` over TCP, against a one-thread memcpy of blocks of the same size between cold memories.
-//! Invariant: the memcpy is taken directly before and after each round, and a round in which the machine was not quiet
-//! does not count.
+//! `get` and `put` over TCP, against a one-thread memcpy of blocks of the same size between cold memories and against
+//! the bare kernel path. Invariant: both are taken directly before and after each round, and a round in which the
+//! machine was not quiet does not count.
 
 use std::time::Duration;
 
-use crate::cold::{COLUMNS, Quiet, rounds};
+use crate::cold::{COLUMNS, Quiet, against_pump, rounds};
 use crate::limits::COLD_BYTES;
+use crate::pump::Pump;
 use crate::report::{Cell, Figure, Goal, Report};
 use crate::tcp_node::READY;
 use perigee_runner::BenchError;
@@ -56,7 +57,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
     let client = open_store(node.ready(), 0, Route::Tcp, Some(&options.congestion))?;
     let pids = [std::process::id(), node.pid()];
     let mut rows = Vec::new();
-    let mut worst = [f64::MAX; 2];
+    let (mut worst, mut to_pump) = ([f64::MAX; 2], f64::MAX);
     for (bytes, per_call) in CELLS {
         let mut workload = Workload::new(&client, &pair, bytes, per_call);
         workload.fill()?;
@@ -77,9 +78,16 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
                 }
                 Ok((spent, moved))
             };
-            let rounds = rounds(&options.quiet, &pids, &pair, bytes, &mut load)?;
+            let pump = Pump {
+                gets: call == "get",
+                bytes,
+                depth: per_call,
+                cpu: options.pin.then_some(1),
+            };
+            let rounds = rounds(&options.quiet, &pids, &pair, &pump, &mut load)?;
             workload.check_last()?;
             workload.clear()?;
+            to_pump = to_pump.min(rounds.to_pump().median);
             if bytes >= LARGE_BYTES {
                 worst[at] = worst[at].min(rounds.ratio().median);
             }
@@ -87,10 +95,10 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
         }
     }
     client.close();
-    Ok(report(options, rows, worst))
+    Ok(report(options, rows, worst, to_pump))
 }
 
-fn report(options: &Options, rows: Vec<Vec<Cell>>, worst: [f64; 2]) -> Report {
+fn report(options: &Options, rows: Vec<Vec<Cell>>, worst: [f64; 2], to_pump: f64) -> Report {
     let figure = |name: &str, value| Figure {
         name: name.to_owned(),
         value,
@@ -101,6 +109,7 @@ fn report(options: &Options, rows: Vec<Vec<Cell>>, worst: [f64; 2]) -> Report {
         figures: vec![
             figure("get over TCP from 1 MiB up, worst size", worst[1]),
             figure("put over TCP from 1 MiB up, worst size", worst[0]),
+            against_pump("get and put over TCP, worst row", to_pump),
         ],
         columns: COLUMNS,
         rows,
