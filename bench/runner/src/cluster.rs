@@ -25,6 +25,8 @@ pub const LEASE_MS: u64 = 200;
 pub fn start_master() -> Result<Cluster, BenchError> {
     let arguments = vec![
         "--rpc_shards=1".to_owned(),
+        // A busy machine that misses heartbeats must not lose its only node in the middle of a row.
+        "--client_ttl=3600".to_owned(),
         format!("--default_kv_lease_ttl={LEASE_MS}"),
     ];
     let fail = |detail: String| BenchError::Cluster(detail);

@@ -27,6 +27,8 @@ impl Companion {
         command
             .args(arguments)
             .stdin(Stdio::null())
+            // An interrupt from the terminal is for us, who end it when the rows are printed.
+            .process_group(0)
             .stdout(Stdio::piped());
         // SAFETY: between fork and exec only a system call without memory of its own is made.
         unsafe {

@@ -29,6 +29,8 @@ impl Program {
         command
             .args(arguments(port))
             .stdin(Stdio::null())
+            // An interrupt from the terminal is for us, who end it when the rows are printed.
+            .process_group(0)
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         // SAFETY: between fork and exec only system calls without memory of their own are made.

@@ -370,7 +370,7 @@ fn what_cannot_be_run_is_refused_in_one_line() {
             "--role=initiator",
             "--peer=nobody",
         ],
-        69,
+        64,
         "nobody",
     );
     refused(
