@@ -108,6 +108,7 @@ fuzz: setup ## Fuzz every decoder; SECONDS_EACH=60
 soak: setup ## Play the simulation from many seeds; SEEDS=1000 FIRST=0 [SCENARIO=name]
 	@cargo run --quiet --release --locked --package perigee-simulation -- --seeds $(or $(SEEDS),1000) \
 		--first $(or $(FIRST),0) $(if $(SCENARIO),--scenario $(SCENARIO))
+	PERIGEE_SEEDS=$(or $(SEEDS),1000) cargo test --quiet --release --locked --package perigee-rails --lib shard::tests
 
 lint: setup ## Formatting, clippy, house rules, generated code; licences if cargo-deny is there
 	@tests/lint.sh

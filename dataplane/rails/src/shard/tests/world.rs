@@ -14,6 +14,7 @@ use perigee_memory::HostBuffer;
 use perigee_verbs::software::{Clock, DevicePlan, Faults, Network};
 use perigee_verbs::{Access, Fabric};
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -22,6 +23,12 @@ use std::time::Duration;
 pub(super) const HALF: u64 = 8 << 20;
 const EXCHANGE: Duration = Duration::from_millis(1);
 const STEP_MAX: Duration = Duration::from_millis(2);
+
+/// Seeds that a test plays: so many, or as many as `PERIGEE_SEEDS` says.
+pub(super) fn seeds(usual: u64) -> RangeInclusive<u64> {
+    let given = std::env::var("PERIGEE_SEEDS");
+    1..=given.map_or(usual, |seeds| seeds.parse().unwrap())
+}
 
 /// Ends of requests, as told.
 #[derive(Default)]

@@ -48,7 +48,7 @@ impl Client {
             host: world.add_host(),
             identity: Cell::new(0),
             mover: RefCell::default(),
-            calls_left: Cell::new(random.between(10, 60)),
+            calls_left: Cell::new(random.between(20, 60)),
             tally: Cell::default(),
             random,
         }
@@ -84,7 +84,7 @@ impl Client {
                 client
                     .calls_left
                     .set(client.calls_left.get().saturating_sub(1));
-                let pause = client.random.length(Duration::ZERO, Duration::from_secs(8));
+                let pause = client.random.length(Duration::ZERO, Duration::from_secs(4));
                 client.world.sleep(pause).await;
             }
             mover.ended().await;
@@ -164,9 +164,10 @@ impl Client {
             let ended = self.master.put_end(self.host, name, version).await;
             // Another client may have removed or replaced the key meanwhile.
             let is_explained = matches!(ended, Some(0 | OVERTAKEN | REMOVED));
-            self.world.check(!self.ledger.is_calm() || is_explained, || {
-                format!("Without a fault a put was not ended: {ended:?}")
-            });
+            self.world
+                .check(!self.ledger.is_calm() || is_explained, || {
+                    format!("Without a fault a put was not ended: {ended:?}")
+                });
             return ended == Some(0);
         }
         self.world.check(!self.ledger.is_calm(), || {
@@ -199,14 +200,21 @@ impl Client {
     /// Gets a key: whether its bytes came, or `None` if it is not there or cannot be asked for.
     async fn get(&self, mover: &Mover, key: &str) -> Option<bool> {
         let found = self.master.get(self.host, key.to_owned()).await??;
+        if self.random.one_in(2) {
+            // A slow reader: the lease is there for it.
+            let left = found.lease_end.saturating_sub(self.world.now());
+            self.world
+                .sleep(self.random.length(Duration::ZERO, left * 3 / 4))
+                .await;
+        }
         for index in 0..found.places.len() {
             if self.read(mover, &found, index).await {
                 return Some(true);
             }
         }
-        self.world.check(!self.ledger.is_calm(), || {
-            format!("Without a fault {key} was lost")
-        });
+        let must_be_there = self.ledger.is_calm() && self.world.now() < found.lease_end;
+        self.world
+            .check(!must_be_there, || format!("Without a fault {key} was lost"));
         Some(false)
     }
 
