@@ -1,7 +1,7 @@
 //! The running agent: one thread reads the host every second, another serves what was read.
 
 use crate::collector::Collector;
-use crate::limits::{INTERVAL, STATE_INTERVAL, STOP_DEADLINE};
+use crate::limits::{INTERVAL, STOP_DEADLINE};
 use crate::options::AgentOptions;
 use crate::snapshot::Snapshot;
 use crate::watch::Watch;
@@ -11,7 +11,6 @@ use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
 
 /// Why an agent does not start.
 #[derive(Debug, thiserror::Error)]
@@ -109,7 +108,6 @@ impl Drop for Agent {
 
 /// Reads the host until the sender is gone.
 fn collect(mut collector: Collector, board: &Board, stopped: &Receiver<()>) {
-    let mut saved: Option<Instant> = None;
     let mut explained = false;
     loop {
         let snapshot = collector.collect();
@@ -123,15 +121,12 @@ fn collect(mut collector: Collector, board: &Board, stopped: &Receiver<()>) {
                 tracing::info!(source = %source.name, reason = %source.reason, remedy = %source.remedy, "Off");
             }
         }
+        // Before it is served: whoever kills the agent, the next one starts from no less than was seen.
+        collector.save();
         board.put(snapshot);
-        if saved.is_none_or(|saved| saved.elapsed() >= STATE_INTERVAL) {
-            collector.save();
-            saved = Some(Instant::now());
-        }
         match stopped.recv_timeout(INTERVAL) {
             Err(RecvTimeoutError::Timeout) => {}
             Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
         }
     }
-    collector.save();
 }

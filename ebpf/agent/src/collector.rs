@@ -8,6 +8,7 @@ mod signs;
 use crate::blame::Judge;
 use crate::explain::sources;
 use crate::host::{self, OurProcess};
+use crate::keep::Keep;
 use crate::ledger::Ledger;
 use crate::limits::{SLOW_BATCHES_MAX, SLOW_BATCHES_PER_TURN};
 use crate::options::AgentOptions;
@@ -16,10 +17,10 @@ use crate::watch::Watch;
 use flows::Flows;
 use links::Links;
 use perigee_activity::{PageReader, pages};
-use perigee_probe_loader::{Feature, Probes, SlowBatches};
+use perigee_probe_loader::{Feature, FeatureState, Probes, SlowBatches};
 use perigee_topology::Topology;
 use signs::Signs;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,13 +31,15 @@ pub struct Collector {
     options: AgentOptions,
     watch: Arc<Watch>,
     ledger: Ledger,
-    boot: String,
+    keep: Keep,
+    /// Whether the last try to keep the counters failed, which is told once.
+    is_unkept: bool,
     started: Instant,
     flows: Flows,
     links: Links,
     probes: Option<Probes>,
-    /// Why there are no probes at all.
-    refused: String,
+    /// Why there are no probes, feature by feature.
+    refused: BTreeMap<Feature, FeatureState>,
     ring: Option<SlowBatches>,
     slow: VecDeque<SlowBatchEntry>,
     measuring: Option<OwnedFd>,
@@ -50,18 +53,19 @@ pub struct Collector {
 impl Collector {
     /// A collector; loads the probes if that is wanted and allowed.
     pub fn new(options: AgentOptions, watch: Arc<Watch>) -> Self {
-        let boot = host::boot(&options.roots);
+        let keep = Keep::new(options.state.as_deref(), &host::boot(&options.roots));
         let (mut probes, refused) = load_probes(&options);
         let ring = probes
             .as_mut()
             .and_then(|probes| probes.take_slow_batches().ok());
         let mounts = options.roots.proc().text("mounts").unwrap_or_default();
         Self {
-            ledger: Ledger::open(options.state.as_deref(), &boot),
-            boot,
+            ledger: Ledger::open(&keep),
+            flows: Flows::open(&keep),
+            links: Links::open(&keep),
+            keep,
+            is_unkept: false,
             started: Instant::now(),
-            flows: Flows::default(),
-            links: Links::default(),
             probes,
             refused,
             ring,
@@ -92,8 +96,8 @@ impl Collector {
             monotonic_ns: nanoseconds(self.started.elapsed()),
             host: host::name(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            flows: self.flows.read(&pages, &mut self.ledger),
-            links: self.links.read(&pages, taken_ms, &mut self.ledger),
+            flows: self.flows.read(&pages),
+            links: self.links.read(&pages, taken_ms),
             processes: processes.iter().map(describe).collect(),
             nics,
             ..Snapshot::default()
@@ -130,16 +134,23 @@ impl Collector {
     }
 
     /// Keeps the counters for the next agent.
-    pub fn save(&self) {
-        if let Err(error) = self.ledger.save(&self.boot) {
-            let folder = self.options.state.as_deref().unwrap_or(Path::new(""));
+    pub fn save(&mut self) {
+        let saved = self.ledger.save(&self.keep);
+        let saved = saved.and_then(|()| self.flows.save(&self.keep));
+        let saved = saved.and_then(|()| self.links.save(&self.keep));
+        if let Err(error) = &saved
+            && !self.is_unkept
+        {
+            let folder = self.keep.folder().unwrap_or(Path::new(""));
             tracing::warn!(folder = %folder.display(), %error, "Counters cannot be kept over a restart of the agent");
         }
+        self.is_unkept = saved.is_err();
     }
 
     fn sources(&self, topology: &Topology, pages: &[PageReader]) -> Vec<crate::SourceState> {
         let ports = topology.rdma.iter().map(|device| device.ports.len()).sum();
-        sources(self.probes.as_ref(), &self.refused, ports, pages.len())
+        let states = self.probes.as_ref().map(Probes::states);
+        sources(states.unwrap_or(&self.refused), ports, pages.len())
     }
 
     /// Watches what is there now: interfaces, our threads and processes, batches while somebody looks.
@@ -191,15 +202,19 @@ impl Collector {
     }
 }
 
-fn load_probes(options: &AgentOptions) -> (Option<Probes>, String) {
+fn load_probes(options: &AgentOptions) -> (Option<Probes>, BTreeMap<Feature, FeatureState>) {
     if !options.ebpf {
-        return (None, "it was turned off with --ebpf=false".to_owned());
+        let off = FeatureState::Off {
+            reason: "it was turned off with --ebpf=false".to_owned(),
+            remedy: "leave --ebpf=false out".to_owned(),
+        };
+        return (None, Feature::ALL.map(|each| (each, off.clone())).into());
     }
     match Probes::load(options.slow) {
-        Ok(probes) => (Some(probes), String::new()),
+        Ok(probes) => (Some(probes), BTreeMap::new()),
         Err(error) => {
             tracing::warn!(%error, "No eBPF probes; everything else works");
-            (None, error.to_string())
+            (None, error.states())
         }
     }
 }

@@ -1,7 +1,8 @@
 //! What can be seen on this host and what cannot, and why: one table.
 
-use perigee_probe_loader::{Feature, FeatureState, Probes};
+use perigee_probe_loader::{Feature, FeatureState};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// One source of numbers.
@@ -41,10 +42,9 @@ impl SourceState {
     }
 }
 
-/// The table: sources without privilege first, then the probes. `refused` is why there are no probes at all.
+/// The table: sources without privilege first, then the probes.
 pub(crate) fn sources(
-    probes: Option<&Probes>,
-    refused: &str,
+    states: &BTreeMap<Feature, FeatureState>,
     rdma_ports: usize,
     processes: usize,
 ) -> Vec<SourceState> {
@@ -84,21 +84,24 @@ pub(crate) fn sources(
     };
     table.push(of_processes(activity));
     table.push(of_processes(sockets));
-    table.extend(Feature::ALL.map(|feature| probe_state(feature, probes, refused)));
+    table.extend(
+        states
+            .iter()
+            .map(|(feature, state)| probe_state(*feature, state)),
+    );
     table
 }
 
-fn probe_state(feature: Feature, probes: Option<&Probes>, refused: &str) -> SourceState {
+fn probe_state(feature: Feature, state: &FeatureState) -> SourceState {
     let source = format!("eBPF {}", feature.hook());
     let mut row = SourceState::on(feature.label(), feature.description(), &source);
-    match probes.and_then(|probes| probes.states().get(&feature)) {
-        Some(FeatureState::On) => row,
-        Some(FeatureState::Ready) => {
+    match state {
+        FeatureState::On => row,
+        FeatureState::Ready => {
             "ready".clone_into(&mut row.state);
             row
         }
-        Some(FeatureState::Off { reason, remedy }) => row.off(reason, remedy),
-        None => row.off(refused, "see the README of ebpf/ for what the probes need"),
+        FeatureState::Off { reason, remedy } => row.off(reason, remedy),
     }
 }
 
@@ -119,11 +122,17 @@ pub fn explain_text(sources: &[SourceState]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use perigee_probe_loader::ProbeError;
 
     #[test]
     fn every_source_that_is_off_says_why_and_what_to_do() {
+<<<<<<< HEAD
         let table = sources(None, "this build has no probes", 0, 0);
         assert_eq!(table.len(), 4 + Feature::ALL.len());
+=======
+        let table = sources(&ProbeError::NotBuilt.states(), 0, 0);
+        assert_eq!(table.len(), 3 + Feature::ALL.len());
+>>>>>>> 9880a08 (perigee top never waits for an agent, and is tested through a terminal)
         let off: Vec<_> = table.iter().filter(|row| row.state == "off").collect();
         assert_eq!(off.len(), 3 + Feature::ALL.len());
         assert!(
@@ -131,12 +140,17 @@ mod tests {
                 .all(|row| !row.reason.is_empty() && !row.remedy.is_empty())
         );
         let text = explain_text(&table);
-        assert!(text.contains("off because this build has no probes"));
+        assert!(text.contains("off because This build has no eBPF probes"));
     }
 
     #[test]
     fn what_is_there_is_on() {
+<<<<<<< HEAD
         let table = sources(None, "x", 2, 1);
         assert!(table[..4].iter().all(|row| row.state == "on"));
+=======
+        let table = sources(&BTreeMap::new(), 2, 1);
+        assert!(table[..3].iter().all(|row| row.state == "on"));
+>>>>>>> 9880a08 (perigee top never waits for an agent, and is tested through a terminal)
     }
 }

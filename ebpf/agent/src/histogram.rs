@@ -37,6 +37,15 @@ impl Distribution {
         }
     }
 
+    /// Takes the larger of each cell, for readings that raced with their writer.
+    pub(crate) fn keep_from_falling(&mut self, before: &Self) {
+        self.count = self.count.max(before.count);
+        self.sum_ns = self.sum_ns.max(before.sum_ns);
+        for (cell, least) in self.buckets.iter_mut().zip(&before.buckets) {
+            *cell = (*cell).max(*least);
+        }
+    }
+
     /// The values that came since an earlier reading.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let before = |power: usize| earlier.buckets.get(power).copied().unwrap_or(0);

@@ -1,11 +1,9 @@
 //! Counters that never fall: what a source counted before it was restarted is added to what it counts now.
+//! Only for sources that live as long as the agent, such as probes; what outlives it must not be added to itself.
 
-use crate::limits::STATE_BYTES_MAX;
-use serde::{Deserialize, Serialize};
+use crate::keep::Keep;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::io;
 
 const FILE: &str = "counters.json";
 
@@ -16,26 +14,14 @@ pub(crate) struct Ledger {
     base: BTreeMap<String, Vec<u64>>,
     /// What was served last.
     served: BTreeMap<String, Vec<u64>>,
-    file: Option<PathBuf>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct State {
-    /// The kernel's life: after a reboot everything begins anew.
-    boot: String,
-    series: BTreeMap<String, Vec<u64>>,
 }
 
 impl Ledger {
-    /// Goes on from what the folder holds, if it is of this boot.
-    pub(crate) fn open(folder: Option<&Path>, boot: &str) -> Self {
-        let file = folder.map(|folder| folder.join(FILE));
-        let state = file.as_deref().and_then(read_state);
-        let base = state.filter(|state| state.boot == boot);
+    /// Goes on from what was kept.
+    pub(crate) fn open(keep: &Keep) -> Self {
         Self {
-            base: base.map(|state| state.series).unwrap_or_default(),
+            base: keep.read(FILE),
             served: BTreeMap::new(),
-            file,
         }
     }
 
@@ -65,29 +51,11 @@ impl Ledger {
     ///
     /// # Errors
     /// The folder cannot be written.
-    pub(crate) fn save(&self, boot: &str) -> io::Result<()> {
-        let Some(file) = &self.file else {
-            return Ok(());
-        };
+    pub(crate) fn save(&self, keep: &Keep) -> io::Result<()> {
         let mut series = self.base.clone();
         series.extend(self.served.clone());
-        let boot = boot.to_owned();
-        let text = serde_json::to_vec(&State { boot, series })?;
-        if let Some(folder) = file.parent() {
-            std::fs::create_dir_all(folder)?;
-        }
-        // Whoever is killed here leaves the old file or the new one, never half of one.
-        let new = file.with_extension("new");
-        std::fs::write(&new, text)?;
-        std::fs::rename(new, file)
+        keep.write(FILE, &series)
     }
-}
-
-fn read_state(file: &Path) -> Option<State> {
-    let mut text = Vec::new();
-    let open = File::open(file).ok()?;
-    open.take(STATE_BYTES_MAX).read_to_end(&mut text).ok()?;
-    serde_json::from_slice(&text).ok()
 }
 
 #[cfg(test)]
@@ -97,33 +65,17 @@ mod tests {
     #[test]
     fn a_restarted_agent_goes_on_where_the_last_one_was() {
         let folder = tempfile::tempdir().unwrap();
-        let mut first = Ledger::open(Some(folder.path()), "boot");
+        let keep = Keep::new(Some(folder.path()), "boot");
+        let mut first = Ledger::open(&keep);
         assert_eq!(first.total("a", &[5, 1]), [5, 1]);
         first.total("gone", &[3]);
-        first.save("boot").unwrap();
-        let mut second = Ledger::open(Some(folder.path()), "boot");
+        first.save(&keep).unwrap();
+        let mut second = Ledger::open(&keep);
         assert_eq!(second.total("a", &[2, 0]), [7, 1]);
-        second.save("boot").unwrap();
-        let mut third = Ledger::open(Some(folder.path()), "boot");
+        second.save(&keep).unwrap();
+        let mut third = Ledger::open(&keep);
         assert_eq!(third.total("gone", &[0]), [3]);
         assert_eq!(third.total("a", &[0, 0]), [7, 1]);
-    }
-
-    #[test]
-    fn a_reboot_starts_from_zero_and_so_does_a_damaged_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut first = Ledger::open(Some(folder.path()), "boot");
-        first.total("a", &[5]);
-        first.save("boot").unwrap();
-        assert_eq!(
-            Ledger::open(Some(folder.path()), "later").total("a", &[1]),
-            [1]
-        );
-        std::fs::write(folder.path().join(FILE), b"{\"boot\": \"boot\", \"ser").unwrap();
-        assert_eq!(
-            Ledger::open(Some(folder.path()), "boot").total("a", &[1]),
-            [1]
-        );
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod config;
 mod explain;
 mod histogram;
 mod host;
+mod keep;
 mod ledger;
 mod limits;
 mod metrics;

@@ -18,10 +18,8 @@ pub(crate) const INTERFACES_MAX: usize = 512;
 pub(crate) const WATCH_LENGTH: Duration = Duration::from_secs(10);
 /// Longest wait for the collecting thread to end.
 pub(crate) const STOP_DEADLINE: Duration = Duration::from_secs(5);
-/// Largest state file that is read back, in bytes.
+/// Largest file of kept counters that is read back, in bytes.
 pub(crate) const STATE_BYTES_MAX: u64 = 64 << 20;
-/// How often the state file is written at most, when nobody scrapes.
-pub(crate) const STATE_INTERVAL: Duration = Duration::from_secs(15);
 /// Bytes of a process's memory map that are read; a Python process has some hundred kilobytes.
 pub(crate) const MAPS_BYTES_MAX: u64 = 8 << 20;
 /// Pairs of NIC and peer whose connections are shown.

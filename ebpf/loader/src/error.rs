@@ -1,17 +1,20 @@
 //! What can go wrong with a probe.
 
+use crate::capability::held_capabilities;
+use crate::feature::{Feature, FeatureState};
 use aya::EbpfError;
 use aya::programs::ProgramError;
+use std::collections::BTreeMap;
 use std::io;
 
 /// Why probes could not be loaded, attached or read.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// This build has none.
-    #[error("This build has no eBPF probes; run ebpf/build.sh --install, then build again")]
+    #[error("This build has no eBPF probes")]
     NotBuilt,
     /// The kernel does not describe itself.
-    #[error("Cannot read /sys/kernel/btf/vmlinux: {0}; the kernel needs CONFIG_DEBUG_INFO_BTF")]
+    #[error("Cannot read /sys/kernel/btf/vmlinux: {0}")]
     KernelTypes(io::Error),
     /// The kernel's description is damaged or of another format.
     #[error("The kernel's type information cannot be read: {0}")]
@@ -49,6 +52,40 @@ pub enum ProbeError {
         /// What the system said.
         error: io::Error,
     },
+}
+
+impl ProbeError {
+    /// What each feature is when no probe could be loaded for this reason: off, with what it lacks if that is the cause.
+    pub fn states(&self) -> BTreeMap<Feature, FeatureState> {
+        let held = held_capabilities();
+        let off = FeatureState::Off {
+            reason: self.to_string(),
+            remedy: self.remedy().to_owned(),
+        };
+        let is_of_kernel = matches!(
+            self,
+            Self::Object(_) | Self::Program { .. } | Self::Map { .. }
+        );
+        let state = |feature: Feature| {
+            let lacking = feature.lacking(&held).filter(|_| is_of_kernel);
+            (feature, lacking.unwrap_or_else(|| off.clone()))
+        };
+        Feature::ALL.map(state).into()
+    }
+
+    /// What changes it.
+    pub(crate) fn remedy(&self) -> &'static str {
+        match self {
+            Self::NotBuilt => "run ebpf/build.sh --install, then build again",
+            Self::KernelTypes(_) => {
+                "run a kernel with CONFIG_DEBUG_INFO_BTF=y; in a container mount the host's /sys"
+            }
+            _ => {
+                "run kernel 6.6 or newer with BTF; `perigee agent` as root with \
+                  PERIGEE_AGENT_LOG_LEVEL=debug says more"
+            }
+        }
+    }
 }
 
 /// The message with its causes: the outer one often only names the system call.

@@ -143,7 +143,9 @@ impl Feature {
     /// What the kernel wants of a process that uses it.
     pub fn capabilities(self) -> &'static [Capability] {
         match self {
-            Self::Nics | Self::RoundTrips => &[Capability::Bpf, Capability::NetAdmin],
+            Self::Nics => &[Capability::Bpf, Capability::NetAdmin],
+            // The kernel shows the fields of a socket to those only who may trace.
+            Self::RoundTrips => &[Capability::Bpf, Capability::Perfmon, Capability::NetAdmin],
             Self::Batches => &[Capability::Bpf, Capability::Perfmon, Capability::SysAdmin],
             _ => &[Capability::Bpf, Capability::Perfmon],
         }
@@ -157,12 +159,13 @@ impl Feature {
             return None;
         }
         let names: Vec<_> = lacking.iter().map(ToString::to_string).collect();
+        let file = names.join(",").to_lowercase();
         let names = names.join(" ");
         Some(FeatureState::Off {
             reason: format!("the process lacks {names}"),
             remedy: format!(
-                "run as root, or give it the capability: AmbientCapabilities={names} in the unit, \
-                 capabilities.add in the pod"
+                "run as root, or give it what it lacks: `setcap {file}+ep` on the program, \
+                 AmbientCapabilities={names} in the unit, capabilities.add in the pod"
             ),
         })
     }

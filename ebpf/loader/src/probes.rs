@@ -94,8 +94,7 @@ impl Probes {
                 tracing::warn!(feature = feature.label(), %error, "A probe stays off");
                 FeatureState::Off {
                     reason: error.to_string(),
-                    remedy: "see the agent's log; kernel 6.6 or newer with BTF is needed"
-                        .to_owned(),
+                    remedy: error.remedy().to_owned(),
                 }
             }
         }

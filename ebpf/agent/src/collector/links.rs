@@ -1,11 +1,16 @@
 //! Connections of our processes, as their sockets tell: level 0, also for those older than the agent.
+//! Invariant: a page is counted once, also by an agent that was started again while its process lives.
 
-use crate::ledger::Ledger;
+use crate::keep::Keep;
 use crate::limits::{LINK_FRESH_MS, LINKS_MAX};
 use crate::snapshot::LinkSeries;
 use perigee_activity::{LinkReading, PageReader};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::io;
 use std::path::PathBuf;
+
+const FILE: &str = "links.json";
 
 /// NIC and peer.
 type Ends = (String, String);
@@ -18,14 +23,39 @@ pub(super) struct Links {
     retired: BTreeMap<Ends, [u64; 4]>,
 }
 
+/// The same as lists, because JSON has no keys of two parts.
+#[derive(Default, Serialize, Deserialize)]
+struct KeptLinks {
+    last: Vec<(PathBuf, Vec<(Ends, [u64; 4])>)>,
+    retired: Vec<(Ends, [u64; 4])>,
+}
+
 impl Links {
+    /// Goes on from what was kept.
+    pub(super) fn open(keep: &Keep) -> Self {
+        let kept: KeptLinks = keep.read(FILE);
+        let pages = kept.last.into_iter();
+        Self {
+            last: pages
+                .map(|(path, links)| (path, links.into_iter().collect()))
+                .collect(),
+            retired: kept.retired.into_iter().collect(),
+        }
+    }
+
+    /// Keeps everything for the next agent.
+    pub(super) fn save(&self, keep: &Keep) -> io::Result<()> {
+        let list = |links: &BTreeMap<Ends, [u64; 4]>| links.clone().into_iter().collect();
+        let pages = self.last.iter();
+        let kept = KeptLinks {
+            last: pages.map(|(path, links)| (path.clone(), list(links))).collect(),
+            retired: list(&self.retired),
+        };
+        keep.write(FILE, &kept)
+    }
+
     /// The busiest pairs of NIC and peer.
-    pub(super) fn read(
-        &mut self,
-        pages: &[PageReader],
-        now_ms: u64,
-        ledger: &mut Ledger,
-    ) -> Vec<LinkSeries> {
+    pub(super) fn read(&mut self, pages: &[PageReader], now_ms: u64) -> Vec<LinkSeries> {
         let mut found: BTreeMap<Ends, LinkSeries> = BTreeMap::new();
         let mut living = BTreeMap::new();
         for page in pages {
@@ -49,7 +79,6 @@ impl Links {
         let mut series: Vec<_> = found.into_values().collect();
         series.sort_by_key(|link| (link.round_trip_ns.is_none(), u64::MAX - link.operations));
         series.truncate(LINKS_MAX);
-        series.iter_mut().for_each(|link| keep(link, ledger));
         series
     }
 
@@ -107,23 +136,6 @@ fn see(series: &mut LinkSeries, link: &LinkReading, now_ms: u64) {
         .wrapping_add(link.delivery_bytes_per_second);
 }
 
-fn keep(link: &mut LinkSeries, ledger: &mut Ledger) {
-    let name = format!("link/{}/{}", link.device, link.peer);
-    let counters = [
-        link.operations,
-        link.wire_ns,
-        link.peer_ns,
-        link.retransmits,
-    ];
-    let total = ledger.total(&name, &counters);
-    if let [operations, wire_ns, peer_ns, retransmits] = total[..] {
-        link.operations = operations;
-        link.wire_ns = wire_ns;
-        link.peer_ns = peer_ns;
-        link.retransmits = retransmits;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,7 +152,7 @@ mod tests {
         one.write_all(b"x").unwrap();
         other.read_exact(&mut [0]).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let directory = Directory::new(folder.path());
+        let directory = Directory::new(folder.path().join("pages"));
         let page = Box::leak(Box::new(Page::create(&directory).unwrap()));
         let peer = "10.0.0.7".parse().unwrap();
         let two = [(); 2].map(|()| Link::claim(page, "eth1", peer));
@@ -148,19 +160,23 @@ mod tests {
             link.look(Some(one.as_fd()));
             link.record(5_000_000_000, 10);
         }
-        let (mut links, mut ledger) = (Links::default(), Ledger::default());
+        let mut links = Links::default();
         let now_ms = crate::collector::since_1970_ms();
-        let found = links.read(&pages(&directory), now_ms, &mut ledger);
+        let found = links.read(&pages(&directory), now_ms);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].connections, found[0].operations), (2, 2));
         assert!(found[0].round_trip_ns.is_some_and(|time| time > 0));
         assert!(found[0].peer_ns > 5_000_000_000);
-        let stale = links.read(&pages(&directory), now_ms + 60_000, &mut ledger);
+        let stale = links.read(&pages(&directory), now_ms + 60_000);
         assert_eq!((stale[0].connections, stale[0].round_trip_ns), (0, None));
         std::fs::remove_file(pages(&directory)[0].path()).unwrap();
-        let later = links.read(&pages(&directory), now_ms, &mut ledger);
+        let later = links.read(&pages(&directory), now_ms);
         assert_eq!((later[0].connections, later[0].operations), (0, 2));
-        let again = links.read(&pages(&directory), now_ms, &mut ledger);
+        let again = links.read(&pages(&directory), now_ms);
         assert_eq!(again[0].operations, 2);
+        let keep = Keep::new(Some(&folder.path().join("state")), "boot");
+        links.save(&keep).unwrap();
+        let next = Links::open(&keep).read(&pages(&directory), now_ms);
+        assert_eq!(next[0].operations, 2);
     }
 }
