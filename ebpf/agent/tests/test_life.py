@@ -103,7 +103,7 @@ def counters(cluster):
 def test_no_counter_falls_when_the_agent_starts_again(cluster, kill):
     cluster.start_agent("--measure_costs=true")
     rail = cluster.rails[0].name
-    moved = f'perigee_probed_bytes_total{{device="{rail}",direction="write"}}'
+    moved = f'perigee_probed_bytes_total{{device="{rail}",direction="transmit"}}'
     until(lambda: counters(cluster)[moved] > 10e6, "bytes on the rail")
     for _ in range(2):
         before = counters(cluster)
@@ -111,8 +111,10 @@ def test_no_counter_falls_when_the_agent_starts_again(cluster, kill):
         cluster.start_agent("--measure_costs=true")
         until(lambda: counters(cluster)[moved] > before[moved], "bytes that go on")
         after = counters(cluster)
-        fallen = {name: (value, after.get(name)) for name, value in before.items() if after.get(name, 0) < value}
-        assert fallen == {}
+        # What has not happened again yet, such as a request of a disk, is missing, not lower.
+        common = before.keys() & after.keys()
+        assert len(common) > 100
+        assert {name: (before[name], after[name]) for name in common if after[name] < before[name]} == {}
 
 
 def test_what_processes_had_counted_is_not_counted_again_by_the_next_agent(cluster):
@@ -138,5 +140,5 @@ def test_a_port_that_is_taken_is_named_with_what_to_do(cluster):
     words = [PROGRAM, "agent", f"--port={cluster.web}", "--state_dir="]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60)
     assert done.returncode not in (0, 101), done.stderr
-    assert f"127.0.0.1:{cluster.web}" in done.stderr and "--port" in done.stderr, done.stderr
+    assert f"127.0.0.1:{cluster.web}" in done.stderr and "choose another address or port" in done.stderr
     assert fetch(f"{cluster.agent_url}/livez") == "ok"

@@ -80,10 +80,7 @@ impl ProbeError {
             Self::KernelTypes(_) => {
                 "run a kernel with CONFIG_DEBUG_INFO_BTF=y; in a container mount the host's /sys"
             }
-            _ => {
-                "run kernel 6.6 or newer with BTF; `perigee agent` as root with \
-                  PERIGEE_AGENT_LOG_LEVEL=debug says more"
-            }
+            _ => "run kernel 6.6 or newer with BTF; the log of `perigee agent -v=1` says more",
         }
     }
 }
