@@ -29,7 +29,7 @@ DEMO_FLAGS = $(if $(TRACE),--trace "$(TRACE)") $(if $(BLOCK_BYTES),--block-bytes
 	$(if $(POOL),--pool $(POOL)) $(if $(REQUESTS),--requests $(REQUESTS)) \
 	$(if $(CLIENTS),--clients $(CLIENTS)) $(if $(ROUTE),--route $(ROUTE)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: help setup build wheel demo test test-rdma test-mooncake test-dashboards test-clients bench deny fuzz soak lint codegen clean venv-run
+.PHONY: help setup build wheel demo test test-rdma test-mooncake test-dashboards test-agent test-clients bench deny fuzz soak lint codegen clean venv-run
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -84,8 +84,13 @@ test-mooncake: setup ## Our metadata and handshake against real Mooncake's serve
 	PERIGEE_MOONCAKE_PYTHON="$(TARGET)/venv-mooncake-servers/bin/python" \
 		cargo test --locked --package perigee-discovery --test system -- --ignored real_mooncake
 
-test-dashboards: venv-run ## Every panel against a real Prometheus (Debian's package prometheus) that scrapes a running cluster
-	@PERIGEE_BIN="$(PROGRAM)" "$(VENV_RUN)/bin/python" -m pytest -q -p no:cacheprovider tools/dashboards/tests
+test-dashboards: setup venv-run ## Every panel and every alert against a real Prometheus that scrapes a running cluster (part of make test)
+	@PERIGEE_BIN="$(PROGRAM)" "$(VENV_RUN)/bin/python" -m pytest -q -p no:cacheprovider \
+		--rootdir tools/dashboards tools/dashboards/tests
+
+test-agent: setup venv-run ## The agent's page in a browser, perigee top in a terminal, life and rights of the agent (part of make test)
+	@PERIGEE_BIN="$(PROGRAM)" "$(VENV_RUN)/bin/python" -m pytest -q -p no:cacheprovider \
+		--rootdir ebpf/agent ebpf/agent/tests
 
 test-clients: venv-run ## Unmodified client classes of SGLang, LMCache and vLLM (downloads gigabytes)
 	@tests/clients/run.sh

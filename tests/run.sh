@@ -57,10 +57,13 @@ stage pytest-side-by-side timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p 
     --rootdir bench/side_by_side bench/side_by_side/tests
 stage pytest-agent timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
     --rootdir ebpf/agent ebpf/agent/tests
+stage pytest-dashboards timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
+    --rootdir tools/dashboards tools/dashboards/tests
 
 readonly PYTEST_SUMMARY=' in [0-9.]+s'
 for log in nextest:'tests? run:' "pytest-wheel:$PYTEST_SUMMARY" "pytest-demo:$PYTEST_SUMMARY" \
-    "pytest-side-by-side:$PYTEST_SUMMARY" "pytest-agent:$PYTEST_SUMMARY"; do
+    "pytest-side-by-side:$PYTEST_SUMMARY" "pytest-agent:$PYTEST_SUMMARY" \
+    "pytest-dashboards:$PYTEST_SUMMARY"; do
     name=${log%%:*}
     line=${log#*:}
     passed=$((passed + $(count "$name" "$line" passed)))

@@ -48,6 +48,12 @@ impl Moved<'_> {
     }
 }
 
+/// Counts a slice that found no connection to leave over, so that no NIC is named.
+pub(crate) fn record_unreachable(direction: Direction, lane: u16) {
+    let tcp = perigee_activity::Route::Tcp;
+    perigee_activity::record_failure(Key::new("", tcp, direction, lane));
+}
+
 /// Counts bytes that the caller's thread copied. What goes over connections is counted where it is sent.
 pub(crate) fn record_copy(route: Route, flow: Flow, bytes: u64, elapsed: Duration) {
     let route = match route {

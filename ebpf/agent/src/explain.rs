@@ -126,13 +126,8 @@ mod tests {
 
     #[test]
     fn every_source_that_is_off_says_why_and_what_to_do() {
-<<<<<<< HEAD
-        let table = sources(None, "this build has no probes", 0, 0);
-        assert_eq!(table.len(), 4 + Feature::ALL.len());
-=======
         let table = sources(&ProbeError::NotBuilt.states(), 0, 0);
-        assert_eq!(table.len(), 3 + Feature::ALL.len());
->>>>>>> 9880a08 (perigee top never waits for an agent, and is tested through a terminal)
+        assert_eq!(table.len(), 4 + Feature::ALL.len());
         let off: Vec<_> = table.iter().filter(|row| row.state == "off").collect();
         assert_eq!(off.len(), 3 + Feature::ALL.len());
         assert!(
@@ -145,12 +140,7 @@ mod tests {
 
     #[test]
     fn what_is_there_is_on() {
-<<<<<<< HEAD
-        let table = sources(None, "x", 2, 1);
-        assert!(table[..4].iter().all(|row| row.state == "on"));
-=======
         let table = sources(&BTreeMap::new(), 2, 1);
-        assert!(table[..3].iter().all(|row| row.state == "on"));
->>>>>>> 9880a08 (perigee top never waits for an agent, and is tested through a terminal)
+        assert!(table[..4].iter().all(|row| row.state == "on"));
     }
 }

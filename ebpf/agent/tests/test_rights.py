@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 from cluster import PROGRAM, ROOT, Cluster, fetch, until
 
 UNIT = ROOT / "tools/deploy/systemd/perigee-agent.service"
@@ -134,6 +135,25 @@ def test_the_unit_and_the_pod_grant_what_all_usual_probes_need_and_nothing_more(
     assert "drop: [ALL]" in pod
     for name in USUAL:
         assert any(name in needed and needed <= USUAL for needed in NEEDS.values())
+
+
+def test_the_pod_is_complete_and_its_arguments_are_the_agents():
+    pod = yaml.safe_load(POD.read_text())
+    template = pod["spec"]["template"]
+    assert pod["kind"] == "DaemonSet"
+    assert pod["spec"]["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+    spec, agent = template["spec"], template["spec"]["containers"][0]
+    assert spec["hostNetwork"] and spec["hostPID"]
+    mounts = {mount["name"]: mount["mountPath"] for mount in agent["volumeMounts"]}
+    assert mounts.keys() == {volume["name"] for volume in spec["volumes"]}
+    assert "/dev/shm/perigee" in mounts.values()
+    named = {port["name"] for port in agent["ports"]}
+    for probe in ("livenessProbe", "readinessProbe"):
+        assert agent[probe]["httpGet"]["port"] in named
+    program, *words = agent["args"]
+    assert program == "perigee" and f"--state_dir={mounts['state']}" in words
+    explained = subprocess.run([PROGRAM, *words, "--explain"], capture_output=True, timeout=60, check=False)
+    assert explained.returncode == 0, explained.stderr
 
 
 def test_with_the_units_capabilities_every_usual_probe_is_attached_and_counts(cluster):

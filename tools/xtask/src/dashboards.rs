@@ -41,13 +41,6 @@ struct Panel {
     queries: Vec<Query>,
     /// Where the numbers come from; shown to the reader.
     source: String,
-    /// Needs hardware that a test host may not have.
-    #[serde(default)]
-    #[expect(
-        dead_code,
-        reason = "read by the system test that asks a real Prometheus"
-    )]
-    optional: bool,
 }
 
 #[derive(Debug, Default, Clone, Copy, Deserialize)]

@@ -4,7 +4,7 @@
 
 use super::exchange::{read_slice, write_slice};
 use super::slice::Slice;
-use crate::activity::{Moved, device};
+use crate::activity::{Moved, device, record_unreachable};
 use crate::error::TransferError;
 use crate::limits::{
     CONNECT_DEADLINE, CONNECTIONS_PER_PEER, IDLE_CONNECTION, PEER_BREAKER_OPEN, SLOWEST_PER_BYTE,
@@ -226,6 +226,9 @@ impl<E: Environment> Peers<E> {
                     if matches!(error, TransferError::Deadline { .. }) {
                         peer.trip(self.environment.now());
                     }
+                    if matches!(error, TransferError::Unreachable { .. }) {
+                        record_unreachable(direction(&queued.slice), self.lane);
+                    }
                     queued.slice.fail(&error);
                 }
             }
@@ -342,10 +345,7 @@ impl<E: Environment> Peers<E> {
         let moved = Moved {
             device: &device(&connection.stream),
             peer: &slice.endpoint,
-            direction: match slice.direction {
-                Direction::Write => perigee_activity::Direction::Write,
-                _ => perigee_activity::Direction::Read,
-            },
+            direction: direction(slice),
             lane: self.lane,
             operations: slice.parts.len() as u64,
             bytes: slice.parts.iter().map(|part| part.bytes).sum(),
@@ -392,6 +392,13 @@ impl<E: Environment> Peer<E> {
 }
 
 /// A number of bytes that a duration can be multiplied with.
+fn direction(slice: &Slice) -> perigee_activity::Direction {
+    match slice.direction {
+        Direction::Write => perigee_activity::Direction::Write,
+        _ => perigee_activity::Direction::Read,
+    }
+}
+
 fn clamped(bytes: u64) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }

@@ -1,0 +1,132 @@
+"""Every alert fires in a fault and resolves after it: real faults where this host can have them, else replayed series."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from cluster import until
+from conftest import FOLDER
+
+RULES = FOLDER / "prometheus"
+REPLAYED = Path(__file__).with_name("replayed.yml")
+#: What is provoked below.
+PROVOKED = {
+    "PerigeeNicDown", "PerigeeShardStarved", "PerigeeClientsLost", "PerigeeTransferErrors",
+    "PerigeePoolFull", "PerigeeAgentDown", "PerigeeMasterNotReady",
+}
+
+#: Fills the pool with objects that may not be evicted, goes on trying until its input ends, then removes them.
+FILL = """
+import sys, threading
+from mooncake.store import MooncakeDistributedStore, ReplicateConfig
+store = MooncakeDistributedStore()
+assert store.setup("127.0.0.1", "P2PHANDSHAKE", 0, 64 << 20, "tcp", "", sys.argv[1]) == 0
+config, ended, kept = ReplicateConfig(), threading.Event(), []
+config.with_hard_pin = True
+threading.Thread(target=lambda: (sys.stdin.read(), ended.set())).start()
+for size in (4 << 20, 256 << 10, 16 << 10):
+    while not ended.is_set():
+        if store.put(f"pinned-{len(kept)}", bytes(size), config) != 0:
+            break
+        kept.append(f"pinned-{len(kept)}")
+while not ended.wait(0.05):
+    store.put("one more", bytes(4 << 20), config)
+for key in kept:
+    store.remove(key, True)
+"""
+SPIN = "import os\nos.sched_setaffinity(0, {0})\nos.nice(-15)\nwhile True: pass"
+
+
+def listed(file, pattern):
+    """Names in a file."""
+    return set(re.findall(pattern, file.read_text(), re.M))
+
+
+def test_every_alert_is_provoked_or_replayed():
+    alerts = listed(RULES / "alerts.yml", r"- alert: (\w+)")
+    replayed = listed(REPLAYED, r"alertname: (\w+)\n\s+exp_alerts:")
+    assert alerts == PROVOKED | replayed
+    assert not PROVOKED & replayed
+
+
+def test_every_alert_says_what_to_do():
+    for rule in (RULES / "alerts.yml").read_text().split("- alert: ")[1:]:
+        assert re.search(r"severity: (page|ticket)", rule), rule
+        assert re.search(r"summary: .{10}", rule) and re.search(r"runbook: .{40}", rule), rule
+
+
+def test_replayed_faults_fire_and_resolve(tmp_path):
+    for file in (*RULES.glob("*.yml"), REPLAYED):
+        shutil.copy(file, tmp_path)
+    for words in (["check", "config", "perigee.yml"], ["test", "rules", "replayed.yml"]):
+        done = subprocess.run(["promtool", *words], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def fires(watched, *names):
+    """Wait until these alerts fire."""
+    until(lambda: set(names) <= watched.firing(), f"firing {names}, only {watched.firing()}")
+
+
+def resolves(watched, *names):
+    """Wait until none of these alerts fires."""
+    until(lambda: not set(names) & watched.firing(), f"end of {names}, still {watched.firing()}")
+
+
+def pin(process, cores):
+    """Bind all threads of a process to cores."""
+    for thread in os.listdir(f"/proc/{process.pid}/task"):
+        os.sched_setaffinity(int(thread), cores)
+
+
+def test_a_port_that_goes_down(watched):
+    watched.host.set("state", "1: DOWN")
+    fires(watched, "PerigeeNicDown")
+    watched.host.set("state", "4: ACTIVE")
+    resolves(watched, "PerigeeNicDown")
+
+
+def test_a_node_that_is_killed_costs_operations_until_the_master_forgets_it(watched):
+    resolves(watched, "PerigeeTransferErrors", "PerigeeClientsLost")
+    rail = watched.rails[1]
+    watched.stop(f"node-{rail.name}", kill=True)
+    fires(watched, "PerigeeTransferErrors")
+    fires(watched, "PerigeeClientsLost")
+    watched.start_node(rail)
+    resolves(watched, "PerigeeTransferErrors", "PerigeeClientsLost")
+
+
+def test_shards_that_share_their_core_with_greedy_programs(watched):
+    nodes = [process for name, process in watched.processes.items() if name.startswith("node")]
+    for process in nodes:
+        pin(process, {0})
+    for number in range(3):
+        watched.start(f"spin-{number}", sys.executable, "-c", SPIN)
+    fires(watched, "PerigeeShardStarved")
+    for number in range(3):
+        watched.stop(f"spin-{number}", kill=True)
+    for process in nodes:
+        pin(process, range(os.cpu_count()))
+    resolves(watched, "PerigeeShardStarved")
+
+
+def test_a_pool_that_is_full_of_pinned_objects_and_an_agent_that_is_killed(watched):
+    master = f"127.0.0.1:{watched.rpc}"
+    filling = watched.start("fill", sys.executable, "-c", FILL, master, stdin=subprocess.PIPE)
+    watched.stop("agent", kill=True)
+    fires(watched, "PerigeeAgentDown", "PerigeePoolFull")
+    filling.stdin.close()
+    watched.start_agent("--measure_costs=true")
+    resolves(watched, "PerigeeAgentDown", "PerigeePoolFull")
+
+
+def test_a_master_that_is_killed(watched):
+    watched.stop("master", kill=True)
+    fires(watched, "PerigeeMasterNotReady")
+    watched.start_master()
+    resolves(watched, "PerigeeMasterNotReady")

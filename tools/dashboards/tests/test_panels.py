@@ -1,0 +1,49 @@
+"""Every panel of every dashboard shows something."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from cluster import until
+from conftest import FOLDER
+
+#: What `$__rate_interval` and `$device` stand for.
+VARIABLES = {"$__rate_interval": "20s", "$device": ".*"}
+
+
+def panels():
+    """Dashboard, panel and query of everything that is shown."""
+    for file in sorted((FOLDER / "grafana").glob("*.json")):
+        for panel in json.loads(file.read_text())["panels"]:
+            for target in panel.get("targets", []):
+                yield pytest.param(target["expr"], id=f"{file.stem}: {panel['title']}")
+
+
+@pytest.mark.parametrize("query", list(panels()))
+def test_a_panel_shows_something(watched, query):
+    for variable, value in VARIABLES.items():
+        query = query.replace(variable, value)
+
+    def shown():
+        # Somebody looks at batches, as the page would.
+        watched.snapshot()
+        return watched.ask(query)
+
+    until(shown, f"data for {query}")
+
+
+def test_the_share_of_the_link_is_known_for_every_nic_that_tells_its_speed(watched):
+    devices = {series["metric"]["device"] for series in watched.ask("perigee:nic_utilization:ratio")}
+    assert {rail.name for rail in watched.rails} | {"mlx5_0"} <= devices
+    assert "lo" not in devices
+
+
+def test_all_rules_are_loaded_and_none_fails(watched):
+    groups = watched.prometheus("rules")["groups"]
+    rules = [rule for group in groups for rule in group["rules"]]
+    assert len(rules) >= 16
+    until(
+        lambda: all(rule["health"] == "ok" for group in watched.prometheus("rules")["groups"] for rule in group["rules"]),
+        "evaluation of all rules",
+    )
