@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = os.environ.get("PERIGEE_BIN") or str(ROOT / "target" / "release" / "perigee")
-DEADLINE_S = 60
+DEADLINE_S = 120
 
 #: Puts and gets until it is killed; values from 16 KiB to 1 MiB go to all nodes, the oldest are evicted.
 LOAD = """

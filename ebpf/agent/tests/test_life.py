@@ -38,7 +38,7 @@ def held(pid):
 
 def bpftool(*words):
     """What bpftool says."""
-    done = subprocess.run(["bpftool", "-j", *words], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["bpftool", "-j", *words], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout or "[]")
 
@@ -138,7 +138,7 @@ def test_what_processes_had_counted_is_not_counted_again_by_the_next_agent(clust
 def test_a_port_that_is_taken_is_named_with_what_to_do(cluster):
     cluster.start_agent("--ebpf=false")
     words = [PROGRAM, "agent", f"--port={cluster.web}", "--state_dir="]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
     assert done.returncode not in (0, 101), done.stderr
     assert f"127.0.0.1:{cluster.web}" in done.stderr and "choose another address or port" in done.stderr
     assert fetch(f"{cluster.agent_url}/livez") == "ok"

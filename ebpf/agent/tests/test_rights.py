@@ -108,7 +108,7 @@ def test_without_any_right_everything_that_needs_none_is_complete(cluster):
     assert set(cluster.metric("perigee_probe_on").values()) == {0.0, 1.0}
     explained = subprocess.run(
         ["setpriv", "--bounding-set=-all", "--inh-caps=-all", PROGRAM, "agent", "--explain"],
-        capture_output=True, text=True, timeout=60, env=cluster.environment,
+        capture_output=True, text=True, timeout=120, env=cluster.environment,
     )
     assert explained.returncode == 0
     assert "CAP_NET_ADMIN" in explained.stdout and "AmbientCapabilities=" in explained.stdout
@@ -152,7 +152,7 @@ def test_the_pod_is_complete_and_its_arguments_are_the_agents():
         assert agent[probe]["httpGet"]["port"] in named
     program, *words = agent["args"]
     assert program == "perigee" and f"--state_dir={mounts['state']}" in words
-    explained = subprocess.run([PROGRAM, *words, "--explain"], capture_output=True, timeout=60, check=False)
+    explained = subprocess.run([PROGRAM, *words, "--explain"], capture_output=True, timeout=120, check=False)
     assert explained.returncode == 0, explained.stderr
 
 
@@ -182,12 +182,12 @@ def test_systemd_accepts_the_unit_and_finds_it_hardened(tmp_path):
     copy = tmp_path / UNIT.name
     copy.write_text(UNIT.read_text().replace("/usr/local/bin/perigee", PROGRAM))
     verified = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", copy], capture_output=True, text=True, timeout=60
+        ["systemd-analyze", "verify", "--man=no", copy], capture_output=True, text=True, timeout=120
     )
     assert verified.returncode == 0 and verified.stderr == "", verified.stderr
     judged = subprocess.run(
         ["systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold=25", copy],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=120,
     )
     assert judged.returncode == 0, judged.stdout + judged.stderr
     assert re.search(r"Overall exposure level .* OK", judged.stdout), judged.stdout

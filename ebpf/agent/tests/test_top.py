@@ -123,7 +123,7 @@ def test_a_window_too_small_is_told_and_one_that_grows_is_used(live):
 def test_without_the_agent_it_says_so_and_ends_with_an_error():
     port = free_port()
     words = [PROGRAM, "top", f"--agent=127.0.0.1:{port}"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
     assert done.returncode == NOT_REACHED and done.stdout == ""
     assert f"The agent at 127.0.0.1:{port} does not answer" in done.stderr
     assert "start `perigee agent`" in done.stderr
@@ -153,6 +153,6 @@ def test_an_agent_that_dies_is_told_and_one_that_is_back_is_shown_again(tmp_path
 
 def test_it_reads_the_host_itself_where_no_agent_is_asked_for(live):
     words = [PROGRAM, "top", "--once"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, env=live.environment)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, env=live.environment)
     assert done.returncode == 0, done.stderr
     assert all(part in done.stdout for part in ("NICs", live.rails[0].name, "perigee-data"))

@@ -64,7 +64,7 @@ def test_replayed_faults_fire_and_resolve(tmp_path):
     for file in (*RULES.glob("*.yml"), REPLAYED):
         shutil.copy(file, tmp_path)
     for words in (["check", "config", "perigee.yml"], ["test", "rules", "replayed.yml"]):
-        done = subprocess.run(["promtool", *words], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(["promtool", *words], cwd=tmp_path, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stdout + done.stderr
 
 

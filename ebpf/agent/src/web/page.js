@@ -11,13 +11,13 @@ let paused = false, openTile = null;
 
 const byId = (id) => document.getElementById(id);
 
-// The NICs whose wire time is far above that of their peers.
-function oddNics(newer, older, names) {
-  const latencies = names.map((name) => [name, flowLatency(newer, older, name)]).filter(([, latency]) => latency.count >= 8);
-  const means = latencies.map(([name, latency]) => [name, latency.sum_ns / latency.count]).sort((a, b) => a[1] - b[1]);
-  if (means.length < 2) return new Set();
-  const middle = means[Math.floor((means.length - 1) / 2)][1];
-  return new Set(means.filter(([, mean]) => mean > 2 * middle).map(([name]) => name));
+// Those whom the agent blames, with the numbers behind the verdict.
+function drawSuspects(newer) {
+  const suspects = newer.suspects ?? [];
+  byId("slowness").hidden = suspects.length === 0;
+  byId("suspects").replaceChildren(...suspects.map((suspect) => element("li", {},
+    element("b", {}, `${suspect.kind} ${suspect.name}`), `: ${suspect.evidence} `,
+    element("small", {}, `since ${new Date(suspect.since_ms).toLocaleTimeString()}`))));
 }
 
 function newTile(name) {
@@ -67,7 +67,8 @@ function drawNics(newer, older) {
   const rates = nicRates(history);
   const isShown = (nic) => byId("virtual").checked || !["virtual", "loopback"].includes(nic.kind) || newer.nics.length <= 3;
   const shown = arranged(newer.nics.filter(isShown), rates);
-  const odd = oddNics(newer, older, shown.map((nic) => nic.device));
+  const blamed = (newer.suspects ?? []).filter((suspect) => suspect.kind === "nic");
+  const odd = new Set(blamed.map((suspect) => suspect.name));
   const wanted = shown.map((nic) => {
     const name = nicName(nic);
     if (!tiles.has(name)) tiles.set(name, newTile(name));
@@ -164,6 +165,7 @@ function draw() {
   if (!newer) return;
   const older = history.at(-2) ?? newer;
   byId("host").textContent = `on ${newer.host}`;
+  drawSuspects(newer);
   drawNics(newer, older);
   byId("heat").replaceChildren(...heatMap(history));
   drawDisks(newer, older);

@@ -30,8 +30,10 @@ pub(super) fn capabilities(host: &Host) -> Outcome {
         missing.join(", "),
         "missing in this process: perigee agent would run without probes",
         format!(
-            "AmbientCapabilities={} in the systemd unit",
-            missing.join(" ")
+            "AmbientCapabilities={} in the systemd unit, capabilities.add in the pod, or \
+             setcap {}+ep \"$(command -v perigee)\"",
+            missing.join(" "),
+            missing.join(",").to_lowercase()
         ),
     )])
 }

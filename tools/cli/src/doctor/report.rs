@@ -7,6 +7,9 @@ use super::peers;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
+/// Version of the JSON document. Fields are only ever added; one that goes or changes makes it the next.
+const JSON_VERSION: u32 = 1;
+
 /// Outcomes of the checks that were run.
 pub(super) struct Report {
     pub(super) outcomes: Vec<(&'static Check, Outcome)>,
@@ -86,7 +89,7 @@ impl Report {
         text
     }
 
-    /// One document: `status`, every check with its findings, and facts for other hosts' doctors.
+    /// One document, described in `tools/cli/doctor.md`: `status`, every check with its findings, and facts for other hosts' doctors.
     pub(super) fn json(&self, host: &Host) -> String {
         let status = self.worst().map_or("ok", word_of_program);
         let checks = self.outcomes.iter().map(|(check, outcome)| match outcome {
@@ -103,6 +106,7 @@ impl Report {
             }
         });
         let document = json!({
+            "version": JSON_VERSION,
             "status": status,
             "checks": checks.collect::<Vec<_>>(),
             "facts": peers::facts(host),

@@ -278,7 +278,7 @@ fn on_a_sound_host_every_check_looks_and_finds_nothing() {
 #[test]
 fn every_injected_misconfiguration_is_named_and_nothing_else() {
     let cases = cases();
-    assert!(cases.len() >= 20);
+    assert!(cases.len() >= 40);
     let sound = Sample::sound();
     let mut faults = Vec::new();
     for Case {
@@ -303,9 +303,10 @@ fn every_injected_misconfiguration_is_named_and_nothing_else() {
         let is_alone = report
             .findings()
             .all(|(of, _)| of.name == check || of.name == also);
-        let has_fixes = report
-            .findings()
-            .all(|(_, finding)| !finding.fix.is_empty());
+        let text = report.text(false);
+        let has_fixes = report.findings().all(|(_, finding)| {
+            !finding.fix.is_empty() && text.contains(&format!("fix: {}\n", finding.fix))
+        });
         if !is_named || !is_alone || !has_fixes {
             faults.push(format!("{check} for {named}:\n{}", report.text(false)));
         }
@@ -379,6 +380,48 @@ fn programs_get_status_findings_and_facts() {
         "ip link set dev ens1f0np0 mtu 9000"
     );
     assert_eq!(document["facts"]["rails"][0]["gid_type"], "RoCE v2");
+}
+
+/// Names of the fields of an object.
+fn fields(value: &Value) -> Vec<&str> {
+    let object = value.as_object().unwrap();
+    object.keys().map(String::as_str).collect()
+}
+
+/// Programs rely on these fields: more may come, none may go without a new version.
+#[test]
+fn the_form_of_the_document_is_version_1() {
+    let sample = Sample::sound();
+    sample.sys("class/net/ens1f0np0/mtu", "1500");
+    sample.remove("bus/pci/devices");
+    let host = sample.host();
+    let document: Value = examine(&host, &all_checks()).json(&host).parse().unwrap();
+    assert_eq!(document["version"], 1);
+    assert_eq!(fields(&document), ["checks", "facts", "status", "version"]);
+    let checks = document["checks"].as_array().unwrap();
+    let of = |status: &str| {
+        checks
+            .iter()
+            .find(|check| check["status"] == status)
+            .unwrap()
+    };
+    assert_eq!(fields(of("ok")), ["check", "findings", "status"]);
+    assert_eq!(
+        fields(of("skipped")),
+        ["check", "findings", "reason", "status"]
+    );
+    let finding = &of("degraded")["findings"][0];
+    assert_eq!(fields(finding), ["fix", "message", "severity", "subject"]);
+    let rail = fields(&document["facts"]["rails"][0]);
+    assert_eq!(rail, ["gid_type", "mtu", "name", "node", "speed_mbps"]);
+}
+
+#[test]
+fn every_check_is_documented() {
+    let text = include_str!("../../doctor.md");
+    for Check { name, about, .. } in CHECKS {
+        assert!(text.contains(&format!("| `{name}` | {about} |")), "{name}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::rates;
 use super::table::{Table, View};
-use perigee_agent::Snapshot;
+use perigee_agent::{Snapshot, Suspect};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
@@ -117,6 +117,11 @@ impl Board {
         &self.newer.host
     }
 
+    /// Who is slow now.
+    pub(super) fn suspects(&self) -> &[Suspect] {
+        &self.newer.suspects
+    }
+
     pub(super) fn is_paused(&self) -> bool {
         self.paused
     }
@@ -196,6 +201,9 @@ impl Board {
     /// All tables, for a pipe.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
+        for suspect in self.suspects() {
+            let _ = writeln!(text, "{}", accusation(suspect));
+        }
         for view in View::ALL {
             let table = rates::table(view, &self.newer, &self.older);
             let _ = writeln!(text, "{}", view.title());
@@ -213,4 +221,10 @@ impl Board {
         }
         text
     }
+}
+
+/// Who is slow, and the numbers behind that.
+pub(super) fn accusation(suspect: &Suspect) -> String {
+    let Suspect { name, evidence, .. } = suspect;
+    format!("SLOW {} {name}: {evidence}", suspect.kind.label())
 }

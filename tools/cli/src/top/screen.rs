@@ -1,6 +1,6 @@
 //! Drawing the board.
 
-use super::board::Board;
+use super::board::{Board, accusation};
 use super::table::View;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -17,6 +17,8 @@ space          hold                   q          end";
 
 /// Columns and lines without which there is nothing worth showing; 80x24 shows all.
 const SMALLEST: (u16, u16) = (40, 6);
+/// Lines below the table for those who are slow.
+const SUSPECTS_SHOWN: usize = 2;
 
 /// Draws everything.
 pub(super) fn draw(board: &Board, frame: &mut Frame<'_>) {
@@ -26,9 +28,11 @@ pub(super) fn draw(board: &Board, frame: &mut Frame<'_>) {
         let text = format!("perigee top needs {columns}x{lines}, this is {width}x{height}");
         return frame.render_widget(Paragraph::new(text), frame.area());
     }
-    let [head, body, foot] = Layout::vertical([
+    let accused = board.suspects().len().min(SUSPECTS_SHOWN);
+    let [head, body, slow, foot] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Min(3),
+        Constraint::Length(u16::try_from(accused).unwrap_or(0)),
         Constraint::Length(1),
     ])
     .areas(frame.area());
@@ -41,6 +45,12 @@ pub(super) fn draw(board: &Board, frame: &mut Frame<'_>) {
         (Some(key), false) => graph(board, key, frame, body),
         (None, false) => table(board, frame, body),
     }
+    let red = Style::new().fg(Color::Red);
+    let lines = board.suspects().iter().take(SUSPECTS_SHOWN);
+    let lines: Vec<_> = lines
+        .map(|suspect| Line::styled(accusation(suspect), red))
+        .collect();
+    frame.render_widget(Paragraph::new(lines), slow);
     frame.render_widget(status(board), foot);
 }
 

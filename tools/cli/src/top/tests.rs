@@ -2,7 +2,7 @@
 
 use super::board::{Board, Step};
 use super::screen;
-use perigee_agent::{Distribution, FlowSeries, NicSeries, Snapshot};
+use perigee_agent::{Distribution, FlowSeries, NicSeries, Snapshot, Suspect, SuspectKind};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -171,4 +171,26 @@ fn a_terminal_that_is_too_small_is_told_so_and_a_large_one_is_used() {
     assert!(drawn_at(&board, 39, 5)[0].starts_with("perigee top needs 40x6, this is 39x5"));
     assert!(drawn_at(&board, 40, 6)[2].starts_with("mlx5_0"));
     assert!(drawn_at(&board, 300, 90)[2].starts_with("mlx5_0"));
+}
+
+#[test]
+fn who_is_slow_is_named_below_every_view() {
+    let mut board = board();
+    let mut next = snapshot(6);
+    next.suspects = vec![Suspect {
+        kind: SuspectKind::Nic,
+        name: "mlx5_1".to_owned(),
+        evidence: "round trips of 1.2 ms, others 45 us, usual 50 us".to_owned(),
+        since_ms: 0,
+        now_ns: 1_200_000,
+        usual_ns: 45_000,
+    }];
+    board.take(next);
+    for _ in 0..5 {
+        assert!(drawn(&board)[22].starts_with("SLOW nic mlx5_1: round trips of 1.2 ms"));
+        press(&mut board, &[KeyCode::Tab]);
+    }
+    assert!(board.text().starts_with("SLOW nic mlx5_1"));
+    board.take(snapshot(7));
+    assert!(!drawn(&board).concat().contains("SLOW"));
 }

@@ -124,3 +124,36 @@ fn a_real_full_disk_is_named() {
         }
     }
 }
+
+/// Settings of a network namespace of its own, which the kernel keeps apart from the host's. Needs root.
+#[test]
+fn real_network_settings_are_named_with_commands_that_put_them_right() {
+    let program = env!("CARGO_BIN_EXE_perigee");
+    let script = format!(
+        "cd /proc/sys/net/ipv4; echo 4096 87380 262144 > tcp_rmem || exit 77; \
+         {program} doctor --only=socket_buffers --format=json; \
+         echo 4096 131072 33554432 > tcp_rmem; {program} doctor --only=socket_buffers >&2"
+    );
+    let output = Command::new("unshare")
+        .args(["-n", "sh", "-c", &script])
+        .output();
+    let output = match output {
+        Ok(output) if output.status.code() != Some(77) && !output.stdout.is_empty() => output,
+        other => {
+            let is_root = nix::unistd::geteuid().is_root();
+            assert!(!is_root, "as root this must work: {other:?}");
+            println!("SKIP: no network namespace can be made here: {other:?}");
+            return;
+        }
+    };
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let findings = document["checks"][0]["findings"].as_array().unwrap();
+    let named = |finding: &&Value| finding["subject"] == "net.ipv4.tcp_rmem";
+    let finding = findings.iter().find(named).unwrap();
+    assert_eq!(
+        finding["fix"],
+        "sysctl -w net.ipv4.tcp_rmem=\"4096 131072 33554432\""
+    );
+    let after = String::from_utf8_lossy(&output.stderr);
+    assert!(!after.contains("tcp_rmem"), "{after}");
+}
