@@ -87,8 +87,10 @@ impl Series {
         self.is_blamed.then_some(self.slow_since_ms)
     }
 
+    /// The oldest of the recent turns was good if none has been slow since: a fault is seen some turns after its beginning.
     fn learn(&mut self, has_others: bool) {
-        let Some(value) = self.recent.back() else {
+        let is_settled = self.good_turns as usize >= RECENT_TURNS;
+        let Some(value) = self.recent.front().filter(|_| is_settled) else {
             return;
         };
         if self.good.is_empty() {

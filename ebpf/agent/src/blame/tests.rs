@@ -216,6 +216,17 @@ fn a_slow_disk_is_held_against_its_own_past() {
 }
 
 #[test]
+fn faults_that_come_back_do_not_become_the_usual() {
+    let mut judge = Judge::default();
+    let disk = |value| vec![sign(SuspectKind::Disk, "loop", "loop0", value)];
+    play(&mut judge, 20, |_| disk(2 * MS));
+    for _ in 0..40 {
+        assert_eq!(names(&play(&mut judge, 9, |_| disk(90 * MS))), ["loop0"]);
+        play(&mut judge, 9, |_| disk(2 * MS));
+    }
+}
+
+#[test]
 fn one_slow_peer_of_a_nic_is_named_and_peers_behind_a_slow_nic_are_not() {
     let peer = |name: &str, value| sign(SuspectKind::Peer, "eth1", name, value);
     let mut judge = Judge::default();
