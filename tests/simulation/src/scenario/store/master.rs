@@ -6,8 +6,8 @@ use crate::network::HostId;
 use crate::random::Random;
 use crate::world::World;
 use perigee_master::{
-    ClientState, PlacementColumns, PutConfig, PutStart, Registry, RegistrySettings, ReplicaColumns,
-    SegmentSpec, Shard, ShardSettings, StartedPuts, shard_of,
+    ClientState, Effort, PlacementColumns, PutConfig, PutStart, Registry, RegistrySettings,
+    ReplicaColumns, SegmentSpec, Shard, ShardSettings, StartedPuts, shard_of,
 };
 use perigee_schemas::{Identity, Status};
 use perigee_transfer::{Place, SegmentAddress};
@@ -169,6 +169,7 @@ impl Master {
                 groups: &[],
                 config: &config,
                 upsert,
+                effort: Effort::Last,
             };
             state.shard(&key).put_start(now_ms, &batch, &mut out);
             let places = out.locations.iter().filter_map(|location| {
