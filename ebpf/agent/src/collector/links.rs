@@ -48,7 +48,9 @@ impl Links {
         let list = |links: &BTreeMap<Ends, [u64; 4]>| links.clone().into_iter().collect();
         let pages = self.last.iter();
         let kept = KeptLinks {
-            last: pages.map(|(path, links)| (path.clone(), list(links))).collect(),
+            last: pages
+                .map(|(path, links)| (path.clone(), list(links)))
+                .collect(),
             retired: list(&self.retired),
         };
         keep.write(FILE, &kept)

@@ -89,7 +89,7 @@ impl Report {
         text
     }
 
-    /// One document, described in `tools/cli/doctor.md`: `status`, every check with its findings, and facts for other hosts' doctors.
+    /// One document (`tools/cli/doctor.md`): `status`, every check with its findings, and facts for others' doctors.
     pub(super) fn json(&self, host: &Host) -> String {
         let status = self.worst().map_or("ok", word_of_program);
         let checks = self.outcomes.iter().map(|(check, outcome)| match outcome {
