@@ -73,7 +73,7 @@ fn tabs(board: &Board) -> Line<'_> {
 fn table(board: &Board, frame: &mut Frame<'_>, area: Rect) {
     let table = board.table();
     let sorted = board.sorted_by();
-    let columns = table.view.columns();
+    let columns = fitting(table.view.columns(), area.width);
     let titles = columns.iter().enumerate().map(|(index, (title, _))| {
         let mark = if index == sorted { "*" } else { "" };
         format!("{title}{mark}")
@@ -94,7 +94,8 @@ fn table(board: &Board, frame: &mut Frame<'_>, area: Rect) {
         } else {
             Style::new()
         };
-        Row::new(row.cells.iter().map(|cell| cell.text.clone())).style(style)
+        let cells = row.cells.iter().take(columns.len());
+        Row::new(cells.map(|cell| cell.text.clone())).style(style)
     });
     let widths = columns.iter().map(|(_, width)| Constraint::Length(*width));
     let shown = Table::new(lines, widths)
@@ -103,6 +104,16 @@ fn table(board: &Board, frame: &mut Frame<'_>, area: Rect) {
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
     let mut state = TableState::new().with_selected(board.selected);
     frame.render_stateful_widget(shown, area, &mut state);
+}
+
+/// The first columns, as many as there is room for: a number that is cut off would be a wrong one.
+fn fitting<'a>(columns: &'a [(&'a str, u16)], width: u16) -> &'a [(&'a str, u16)] {
+    let mut used = 0;
+    let fits = |(_, column): &&(&str, u16)| {
+        used += column;
+        used <= width
+    };
+    &columns[..columns.iter().take_while(fits).count()]
 }
 
 fn graph(board: &Board, key: &str, frame: &mut Frame<'_>, area: Rect) {
