@@ -326,3 +326,41 @@ fn nothing_stays_attached_when_probes_are_dropped() {
         std::thread::yield_now();
     }
 }
+
+#[test]
+fn twenty_attachments_under_load_lose_nothing_and_leave_nothing() {
+    let _alone = alone();
+    if probes(&[Feature::Nics]).is_none() {
+        return;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (mut other, _) = listener.accept().unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let (sent, received) = std::thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            let mut bytes = 0;
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                one.write_all(&[7; 4096]).unwrap();
+                bytes += 4096;
+            }
+            one.shutdown(std::net::Shutdown::Write).unwrap();
+            bytes
+        });
+        let receiver = scope.spawn(|| std::io::copy(&mut other, &mut std::io::sink()).unwrap());
+        for _ in 0..20 {
+            let mut probes = probes(&[Feature::Nics]).unwrap();
+            let failed = probes.watch_interfaces(&BTreeSet::from([loopback()]));
+            assert!(failed.is_empty(), "{failed:?}");
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        (sender.join().unwrap(), receiver.join().unwrap())
+    });
+    assert_eq!(sent, received);
+    let own = format!("({})", std::process::id());
+    let deadline = Instant::now() + LONG;
+    while loaded_programs().is_some_and(|programs| programs.contains(&own)) {
+        assert!(Instant::now() < deadline, "{:?}", loaded_programs());
+        std::thread::yield_now();
+    }
+}
