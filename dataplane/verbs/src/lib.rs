@@ -7,6 +7,7 @@ pub mod error;
 pub mod gid;
 pub mod libibverbs;
 pub mod limits;
+pub mod ordering;
 pub mod queue;
 pub mod region;
 pub mod registration;

@@ -287,6 +287,8 @@ pub(super) struct ibv_async_event {
 pub(super) const IBV_ACCESS_LOCAL_WRITE: c_uint = 1;
 pub(super) const IBV_ACCESS_REMOTE_WRITE: c_uint = 1 << 1;
 pub(super) const IBV_ACCESS_REMOTE_READ: c_uint = 1 << 2;
+/// The first of the optional flags, which those who do not know them ignore.
+pub(super) const IBV_ACCESS_RELAXED_ORDERING: c_uint = 1 << 20;
 
 pub(super) const IBV_PORT_ACTIVE: c_int = 4;
 pub(super) const IBV_LINK_LAYER_INFINIBAND: u8 = 1;

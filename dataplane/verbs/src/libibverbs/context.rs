@@ -10,12 +10,13 @@ use crate::device::{Device, DeviceEvent, DeviceInfo, DmaBufRange};
 use crate::error::VerbsError;
 use crate::gid::Gid;
 use crate::limits::INLINE_STEPS_BYTES;
+use crate::ordering;
 use crate::queue::{CompletionQueue, QueuePairOptions};
 use crate::region::{Access, Region};
 
 use super::abi::{IBV_PORT_ACTIVE, ibv_context, ibv_device, ibv_pd};
 use super::completion::{CompletionChannel, HostCompletionQueue};
-use super::library::Library;
+use super::library::{Library, RegMrIova2};
 use super::region::HostRegion;
 use super::{events, facts, failure, gids, pair, region};
 
@@ -27,6 +28,8 @@ pub(super) struct Context {
     pub(super) domain: *mut ibv_pd,
     pub(super) info: DeviceInfo,
     takes_dmabuf: bool,
+    /// How memory is registered with relaxed ordering, where that is wanted and possible.
+    pub(super) relaxed: Option<RegMrIova2>,
 }
 
 // SAFETY: the verbs interface is thread-safe by its specification; a context and a domain may be used
@@ -58,6 +61,7 @@ impl Context {
             domain: std::ptr::null_mut(),
             info: facts::describe_none(name),
             takes_dmabuf: false,
+            relaxed: None,
         };
         context.info = context.find_port(port)?;
         events::make_nonblocking(&context.info.name, context.async_fd())?;
@@ -68,6 +72,11 @@ impl Context {
         }
         context.info.limits.inline_bytes = context.largest_inline();
         context.takes_dmabuf = region::takes_dmabuf(library, context.domain);
+        if wants_relaxed() {
+            context.relaxed = region::relaxed_register(library, context.domain);
+            let relaxed = context.relaxed.is_some();
+            tracing::info!(device = name, relaxed, "PCI relaxed ordering was asked for");
+        }
         Ok(context)
     }
 
@@ -125,6 +134,19 @@ impl Context {
         // SAFETY: the context is open as long as `self` lives, and its descriptor with it.
         unsafe { BorrowedFd::borrow_raw((*self.raw).async_fd) }
     }
+}
+
+fn wants_relaxed() -> bool {
+    let asked = ordering::is_relaxed(|name| std::env::var(name).ok());
+    asked.unwrap_or_else(|value| {
+        let variable = ordering::ORDERING_VARIABLE;
+        tracing::warn!(
+            variable,
+            value,
+            "Neither 0, 1 nor 2; devices write in order"
+        );
+        false
+    })
 }
 
 impl Drop for Context {

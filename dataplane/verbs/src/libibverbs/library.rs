@@ -21,6 +21,9 @@ pub(super) type QueryGidTable =
 pub(super) type RegDmabufMr =
     unsafe extern "C" fn(*mut ibv_pd, u64, usize, u64, c_int, c_int) -> *mut ibv_mr;
 
+pub(super) type RegMrIova2 =
+    unsafe extern "C" fn(*mut ibv_pd, *mut c_void, usize, u64, c_uint) -> *mut ibv_mr;
+
 macro_rules! calls {
     ($($name:ident: fn($($argument:ty),*) -> $result:ty;)*) => {
         /// The calls, under the library's own names.
@@ -30,6 +33,8 @@ macro_rules! calls {
             pub(super) query_gid_table: Option<QueryGidTable>,
             /// Absent before rdma-core 34.
             pub(super) reg_dmabuf_mr: Option<RegDmabufMr>,
+            /// Absent before rdma-core 28. Drops the optional access flags that the kernel does not know.
+            pub(super) reg_mr_iova2: Option<RegMrIova2>,
             _loaded: libloading::Library,
         }
 
@@ -39,11 +44,13 @@ macro_rules! calls {
                 unsafe {
                     $(let $name = *loaded.get(concat!(stringify!($name), "\0").as_bytes())?;)*
                     let query_gid_table = loaded.get(b"_ibv_query_gid_table\0");
+                    let reg_mr_iova2 = loaded.get(b"ibv_reg_mr_iova2\0");
                     let reg_dmabuf_mr = loaded.get(b"ibv_reg_dmabuf_mr\0");
                     Ok(Library {
                         $($name,)*
                         query_gid_table: query_gid_table.ok().map(|call| *call),
                         reg_dmabuf_mr: reg_dmabuf_mr.ok().map(|call| *call),
+                        reg_mr_iova2: reg_mr_iova2.ok().map(|call| *call),
                         _loaded: loaded,
                     })
                 }

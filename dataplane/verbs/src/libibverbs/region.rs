@@ -6,17 +6,19 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::errno::Errno;
+use perigee_memory::HostBuffer;
 
 use crate::device::DmaBufRange;
 use crate::error::VerbsError;
 use crate::region::{Access, Region};
 
 use super::abi::{
-    IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE, ibv_mr, ibv_pd,
+    IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_RELAXED_ORDERING, IBV_ACCESS_REMOTE_READ,
+    IBV_ACCESS_REMOTE_WRITE, ibv_mr, ibv_pd,
 };
 use super::context::Context;
 use super::failure::{of_registration, returned};
-use super::library::Library;
+use super::library::{Library, RegMrIova2};
 
 /// One registration.
 #[derive(Debug)]
@@ -62,12 +64,21 @@ impl HostRegion {
         access: Access,
     ) -> Result<HostRegion, VerbsError> {
         check_range(context, address, bytes)?;
-        let flags = access_flags(access) as c_int;
+        let flags = access_flags(access);
+        let memory = address as *mut std::ffi::c_void;
         // SAFETY: the domain is alive; what the memory must be is promised by the caller, and the
         // kernel refuses what is not mapped.
         let raw = unsafe {
-            let memory = address as *mut std::ffi::c_void;
-            (context.library.ibv_reg_mr)(context.domain, memory, bytes as usize, flags)
+            match context.relaxed {
+                Some(register) => {
+                    let flags = flags | IBV_ACCESS_RELAXED_ORDERING;
+                    register(context.domain, memory, bytes as usize, address, flags)
+                }
+                None => {
+                    let register = context.library.ibv_reg_mr;
+                    register(context.domain, memory, bytes as usize, flags as c_int)
+                }
+            }
         };
         HostRegion::wrap(context, "ibv_reg_mr", raw, (address, bytes), access)
     }
@@ -139,6 +150,23 @@ pub(super) fn takes_dmabuf(library: &Library, domain: *mut ibv_pd) -> bool {
     // SAFETY: the domain is alive; there is no descriptor -1, so this fails in every case.
     let raw = unsafe { register(domain, 0, PAGE_BYTES, 0, -1, 0) };
     raw.is_null() && Errno::last() == Errno::EBADF
+}
+
+/// The call that registers with relaxed ordering, if library and device take it: found out with one page.
+pub(super) fn relaxed_register(library: &Library, domain: *mut ibv_pd) -> Option<RegMrIova2> {
+    let register = library.reg_mr_iova2?;
+    let page = HostBuffer::allocate(1).ok()?;
+    let address = page.base();
+    let flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING;
+    // SAFETY: the domain is alive, and the buffer outlives the registration, which ends here.
+    unsafe {
+        let raw = register(domain, address.cast(), 1, address as u64, flags);
+        if raw.is_null() {
+            return None;
+        }
+        (library.ibv_dereg_mr)(raw);
+    }
+    Some(register)
 }
 
 fn check_range(context: &Context, address: u64, bytes: u64) -> Result<(), VerbsError> {
