@@ -44,12 +44,14 @@ pub enum Kind {
     QuerySegments = 24,
     Slice = 40,
     Move = 41,
+    Rails = 42,
+    Pairs = 43,
     /// Answer to a request of any kind; the body is that kind's reply.
     Reply = 100,
 }
 
 impl Kind {
-    const ALL: [Kind; 21] = [
+    const ALL: [Kind; 23] = [
         Kind::Hello,
         Kind::Welcome,
         Kind::Failure,
@@ -70,6 +72,8 @@ impl Kind {
         Kind::QuerySegments,
         Kind::Slice,
         Kind::Move,
+        Kind::Rails,
+        Kind::Pairs,
         Kind::Reply,
     ];
 

@@ -28,4 +28,4 @@ pub use status::Status;
 mod generated {
     include!("generated/perigee_generated.rs");
 }
-pub use generated::perigee::{engine, master, object, transfer};
+pub use generated::perigee::{engine, master, object, rails, transfer};

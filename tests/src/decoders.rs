@@ -8,7 +8,7 @@ use perigee_schemas::limits::HELLO_BODY_BYTES_MAX;
 use perigee_schemas::master as rpc;
 use perigee_schemas::message::decode;
 use perigee_schemas::session::{Hello, Welcome, decode_failure};
-use perigee_schemas::{engine, transfer};
+use perigee_schemas::{engine, rails, transfer};
 
 /// A decoder under test: its name, which is also its corpus folder, and its entry, which tells
 /// whether it took the bytes for a message.
@@ -68,7 +68,7 @@ pub fn session(bytes: &[u8]) -> bool {
 
 /// A message body; the first byte chooses the kind.
 pub fn message(bytes: &[u8]) -> bool {
-    const KINDS: [Kind; 16] = [
+    const KINDS: [Kind; 18] = [
         Kind::Exist,
         Kind::GetReplicas,
         Kind::PutStart,
@@ -85,6 +85,8 @@ pub fn message(bytes: &[u8]) -> bool {
         Kind::Slice,
         Kind::Reply,
         Kind::Move,
+        Kind::Rails,
+        Kind::Pairs,
     ];
     let Some((choice, body)) = bytes.split_first() else {
         return false;
@@ -123,6 +125,8 @@ fn body_of(kind: Kind, body: &[u8]) -> bool {
         Kind::QuerySegments => walk!(rpc::QuerySegmentsRequest<'_>),
         Kind::Slice => walk!(transfer::SliceRequest<'_>),
         Kind::Move => walk!(engine::MoveRequest<'_>),
+        Kind::Rails => walk!(rails::RailsRequest<'_>),
+        Kind::Pairs => walk!(rails::PairsRequest<'_>),
         Kind::Reply => walk!(
             rpc::ExistReply<'_>,
             rpc::GetReplicasReply<'_>,
@@ -133,7 +137,9 @@ fn body_of(kind: Kind, body: &[u8]) -> bool {
             rpc::PingReply<'_>,
             rpc::QuerySegmentsReply<'_>,
             transfer::SliceReply<'_>,
-            engine::MoveReply<'_>
+            engine::MoveReply<'_>,
+            rails::RailsReply<'_>,
+            rails::PairsReply<'_>
         ),
     }
 }

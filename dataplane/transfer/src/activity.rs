@@ -54,12 +54,12 @@ pub(crate) fn record_unreachable(direction: Direction, lane: u16) {
     perigee_activity::record_failure(Key::new("", tcp, direction, lane));
 }
 
-/// Counts bytes that the caller's thread copied. What goes over connections is counted where it is sent.
+/// Counts bytes that the caller's thread copied. What goes over rails and connections is counted there.
 pub(crate) fn record_copy(route: Route, flow: Flow, bytes: u64, elapsed: Duration) {
     let route = match route {
         Route::SameProcess => perigee_activity::Route::SameProcess,
         Route::SharedMemory => perigee_activity::Route::SharedMemory,
-        Route::Tcp => return,
+        Route::Rdma | Route::Tcp => return,
     };
     let direction = match flow {
         Flow::Read => Direction::Read,

@@ -9,12 +9,12 @@ mod plan;
 mod slice;
 
 pub(crate) use batch::Batch;
+pub(crate) use names::Names;
 pub(crate) use peer::{Addressed, Peers};
-pub(crate) use plan::{Content, Memory, Plan, TcpJob};
+pub(crate) use plan::{Content, FarJob, Memory, Plan};
 
 use crate::error::TransferError;
 use crate::limits::{CONNECT_DEADLINE, STOP_DEADLINE};
-use names::Names;
 use perigee_schemas::Identity;
 use perigee_shard::{
     Congestion, Local, Shard, ShardEnvironment, ShardOptions, Watchdog, monotonic,

@@ -2,6 +2,7 @@
 //!
 //! Copies in mapped memory run on the caller's thread while the shards move what goes over TCP.
 
+mod far;
 mod flight;
 mod job;
 mod shard_client;
@@ -10,14 +11,16 @@ pub use job::{ReadJob, WriteJob};
 pub use shard_client::{Journey, ShardClient};
 
 use crate::activity::record_copy;
-use crate::client::{Content, Memory, Plan, TcpClient, TcpJob};
+use crate::client::{Content, FarJob, Memory, Plan, TcpClient};
 use crate::error::TransferError;
 use crate::extent::MappedExtent;
 use crate::place::Place;
+use crate::rails::Rails;
 use crate::range::{Cover, RangeJob};
 use crate::route::{Flow, Observer, Reach, Route, Routes};
 use crate::segments::SegmentTable;
 use crate::shared_memory::SharedMemory;
+use far::FarFlight;
 use flight::Flight;
 use job::Job;
 use perigee_schemas::Identity;
@@ -40,6 +43,8 @@ pub struct EngineOptions {
     pub deadline: Duration,
     /// Congestion control of data connections.
     pub congestion: Congestion,
+    /// Rails to take before TCP.
+    pub rails: Option<Arc<Rails>>,
     /// Who counts.
     pub observer: Arc<dyn Observer>,
 }
@@ -99,22 +104,24 @@ impl Engine {
             .map(|job| self.reach(job.place(), job.bytes()))
             .collect();
         let far = jobs.iter().zip(&reaches).filter(|(_, reach)| is_far(reach));
-        let remote: Vec<TcpJob> = far.map(|(job, _)| job.over_tcp()).collect();
-        let flight = self.take_off(&remote);
+        let remote: Vec<FarJob> = far.map(|(job, _)| job.from_afar()).collect();
+        let flight = FarFlight::take_off(self, &remote);
         let near = jobs.iter().zip(&reaches).map(|(job, reach)| match reach {
             Ok(Some(reach)) => job.in_memory(extent(reach, job.place())?),
             Ok(None) => Ok(0),
             Err(error) => Err(error.clone()),
         });
         let mut outcome: Outcome<u32> = near.collect();
+        let mut routes = near_routes(&reaches);
         let landed = flight.land().into_iter();
-        let slots = outcome.iter_mut().zip(jobs).zip(&reaches);
+        let slots = outcome.iter_mut().zip(jobs).zip(&mut routes).zip(&reaches);
         let slots = slots.filter(|(_, reach)| is_far(reach));
-        for (((slot, job), _), result) in slots.zip(landed) {
+        for ((((slot, job), route), _), (taken, result)) in slots.zip(landed) {
             *slot = result.and_then(|found| job.judge(found));
+            *route = taken;
         }
         let bytes = jobs.iter().map(Job::bytes);
-        self.report(J::FLOW, start, &reaches, bytes, &outcome);
+        self.report(J::FLOW, start, &routes, bytes, &outcome);
         outcome
     }
 
@@ -137,10 +144,11 @@ impl Engine {
                 remote.extend(cover_jobs(job.place, cover));
             }
         }
-        let mut landed = self.take_off(&remote).land().into_iter();
-        let deliver = |((job, reach), cover): (
-            (&RangeJob<'_>, &Result<_, TransferError>),
-            Result<Cover, _>,
+        let mut routes = near_routes(&reaches);
+        let mut landed = FarFlight::take_off(self, &remote).land().into_iter();
+        let deliver = |(((job, reach), cover), route): (
+            ((&RangeJob<'_>, &Result<_, TransferError>), Result<Cover, _>),
+            &mut Route,
         )| {
             let mut cover = cover?;
             match reach {
@@ -149,17 +157,20 @@ impl Engine {
                 }
                 Ok(None) if cover.is_empty() => {}
                 Ok(None) => {
-                    let both = [landed.next(), landed.next()];
-                    both.into_iter().flatten().collect::<Result<Vec<_>, _>>()?;
+                    let both = [landed.next(), landed.next()].into_iter().flatten();
+                    let both = both.inspect(|(taken, _)| *route = *taken);
+                    let results: Vec<_> = both.map(|(_, result)| result).collect();
+                    results.into_iter().collect::<Result<Vec<_>, _>>()?;
                 }
                 Err(error) => return Err(error.clone()),
             }
             // SAFETY: the caller vouches for the target.
             unsafe { cover.deliver(job) }
         };
-        let outcome: Vec<_> = jobs.iter().zip(&reaches).zip(covers).map(deliver).collect();
+        let covered = jobs.iter().zip(&reaches).zip(covers);
+        let outcome: Vec<_> = covered.zip(&mut routes).map(deliver).collect();
         let bytes = jobs.iter().map(|job| job.target.len as u64);
-        self.report(Flow::Read, start, &reaches, bytes, &outcome);
+        self.report(Flow::Read, start, &routes, bytes, &outcome);
         outcome
     }
 
@@ -168,22 +179,16 @@ impl Engine {
         &self,
         flow: Flow,
         start: Duration,
-        reaches: &[Result<Option<Reach>, TransferError>],
+        routes: &[Route],
         bytes: impl Iterator<Item = u64>,
         outcome: &[Result<T, TransferError>],
     ) {
         let elapsed = monotonic() - start;
-        let mut moved = [
-            (Route::SameProcess, 0),
-            (Route::SharedMemory, 0),
-            (Route::Tcp, 0),
-        ];
-        for ((reach, bytes), outcome) in reaches.iter().zip(bytes).zip(outcome) {
-            let reach = reach.as_ref().ok().and_then(Option::as_ref);
-            let route = reach.map_or(Route::Tcp, Reach::route);
+        let mut moved = Route::ALL.map(|route| (route, 0));
+        for ((route, bytes), outcome) in routes.iter().zip(bytes).zip(outcome) {
             match outcome {
-                Ok(_) => moved[route as usize].1 += bytes,
-                Err(error) => self.options.observer.failed(route, flow, error),
+                Ok(_) => moved[*route as usize].1 += bytes,
+                Err(error) => self.options.observer.failed(*route, flow, error),
             }
         }
         for (route, bytes) in moved.into_iter().filter(|(_, bytes)| *bytes > 0) {
@@ -207,7 +212,7 @@ impl Engine {
         }
     }
 
-    /// The nearest way to a place for buffers of this many bytes; `None` is TCP.
+    /// The nearest way to a place for buffers of this many bytes; `None` if this process cannot touch it.
     fn reach(&self, place: &Place, buffers: u64) -> Result<Option<Reach>, TransferError> {
         if buffers != place.payload_bytes {
             return Err(TransferError::BufferSize {
@@ -243,7 +248,7 @@ impl Engine {
         reach.is_some()
     }
 
-    fn take_off(&self, jobs: &[TcpJob]) -> Flight {
+    fn over_tcp(&self, jobs: &[FarJob]) -> Flight {
         if jobs.is_empty() {
             return Flight::default();
         }
@@ -291,12 +296,21 @@ fn extent(reach: &Reach, place: &Place) -> Result<MappedExtent, TransferError> {
     Ok(unsafe { MappedExtent::new(base, place.payload_bytes) })
 }
 
+/// The route of each job as far as it is known before anything has landed.
+fn near_routes(reaches: &[Result<Option<Reach>, TransferError>]) -> Vec<Route> {
+    let route = |reach: &Result<Option<Reach>, TransferError>| {
+        let reach = reach.as_ref().ok().and_then(Option::as_ref);
+        reach.map_or(Route::Tcp, Reach::route)
+    };
+    reaches.iter().map(route).collect()
+}
+
 fn is_far(reach: &Result<Option<Reach>, TransferError>) -> bool {
     matches!(reach, Ok(None))
 }
 
 /// The two reads that fill a cover: its blocks and the checksums of all blocks.
-fn cover_jobs(place: &Place, cover: &mut Cover) -> [TcpJob; 2] {
+fn cover_jobs(place: &Place, cover: &mut Cover) -> [FarJob; 2] {
     let memory = |bytes: &mut Vec<u8>| {
         vec![Memory {
             address: bytes.as_mut_ptr() as usize,
@@ -304,12 +318,12 @@ fn cover_jobs(place: &Place, cover: &mut Cover) -> [TcpJob; 2] {
         }]
     };
     [
-        TcpJob {
+        FarJob {
             place: place.clone(),
             content: Content::Read(cover.start),
             memory: memory(&mut cover.bytes),
         },
-        TcpJob {
+        FarJob {
             place: place.clone(),
             content: Content::ReadChecksums,
             memory: memory(&mut cover.checksums),

@@ -1,4 +1,4 @@
-//! Moving slices between segments and buffers: same process, shared memory, TCP.
+//! Moving slices between segments and buffers: same process, shared memory, RDMA, TCP.
 //!
 //! [`Engine`] moves whole objects and ranges for a client; [`SegmentServer`] serves the segments of a process to others.
 //! The invariant: bytes are handed out only after their length, generation and checksum were checked on this side.
@@ -8,8 +8,10 @@ mod client;
 mod engine;
 mod error;
 mod extent;
+mod greeting;
 mod limits;
 mod place;
+mod rails;
 mod range;
 mod route;
 mod segments;
@@ -19,8 +21,9 @@ mod wire;
 
 pub use engine::{Engine, EngineOptions, Journey, ReadJob, ShardClient, WriteJob};
 pub use error::TransferError;
-pub use limits::TRANSFER_DEADLINE;
+pub use limits::{RAIL_LEASE, TRANSFER_DEADLINE};
 pub use place::{Place, SegmentAddress};
+pub use rails::{Rails, RailsOptions};
 pub use range::RangeJob;
 pub use route::{Flow, Observer, Route, Routes};
 pub use segments::SegmentTable;

@@ -16,8 +16,16 @@ pub enum Route {
     SameProcess,
     /// The segment's memory is mapped here.
     SharedMemory,
+    /// By the NICs' own reads and writes of the segment's memory.
+    Rdma,
     /// Over a socket to the owner.
     Tcp,
+}
+
+impl Route {
+    /// All of them, in the order of their numbers.
+    pub(crate) const ALL: [Self; 4] =
+        [Self::SameProcess, Self::SharedMemory, Self::Rdma, Self::Tcp];
 }
 
 /// Which ways are allowed.
@@ -64,7 +72,7 @@ pub(crate) enum Reach {
 }
 
 impl Reach {
-    /// The nearest way to a place, or `None` for TCP.
+    /// The nearest way to a place, or `None` if this process cannot touch it.
     pub(crate) fn find(
         place: &Place,
         routes: Routes,

@@ -1,6 +1,7 @@
 //! Serving the segments of this process: slices over TCP on shards, descriptors over a Unix socket.
 
 mod connection;
+mod rails;
 mod rendezvous;
 mod shard_server;
 mod state;
@@ -8,6 +9,7 @@ mod state;
 pub use shard_server::ShardServer;
 
 use crate::limits::STOP_DEADLINE;
+use crate::rails::Rails;
 use crate::segments::SegmentTable;
 use perigee_memory::rendezvous::RendezvousError;
 use perigee_schemas::Identity;
@@ -15,7 +17,7 @@ use perigee_shard::{
     Congestion, Environment, Listener, Local, Shard, ShardEnvironment, ShardOptions, SocketError,
 };
 use rendezvous::{Offering, RendezvousServer};
-use state::ServerState;
+use state::{Ground, ServerState};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -39,6 +41,8 @@ pub struct ServerOptions {
     pub rendezvous: Option<String>,
     /// Random identity of this process.
     pub identity: Identity,
+    /// Rails over which peers reach the segments; `None` serves them over TCP only.
+    pub rails: Option<Arc<Rails>>,
 }
 
 /// Why serving could not begin.
@@ -138,7 +142,11 @@ fn start_shard(
     let (tell, told) = channel();
     let shared = options.shards > 1;
     let congestion = options.congestion.clone();
-    let identity = options.identity;
+    let ground = Ground {
+        table,
+        identity: options.identity,
+        rails: options.rails.clone(),
+    };
     let placement = ShardOptions {
         name: "perigee-data".to_owned(),
         cpu: options.cpus.get(index).copied(),
@@ -146,7 +154,7 @@ fn start_shard(
     };
     let shard = Shard::start(placement, move |environment| async move {
         environment.set_congestion(congestion);
-        serve(environment, address, shared, table, identity, tell).await;
+        serve(environment, address, shared, ground, tell).await;
     })?;
     Ok((shard, told))
 }
@@ -155,8 +163,7 @@ async fn serve(
     environment: ShardEnvironment,
     address: SocketAddr,
     shared: bool,
-    table: Arc<SegmentTable>,
-    identity: Identity,
+    ground: Ground,
     tell: Sender<Report>,
 ) {
     let listener = match environment.listen(address, shared) {
@@ -169,8 +176,7 @@ async fn serve(
     let state = Rc::new(ServerState::new(
         environment.clone(),
         listener.clone(),
-        table,
-        identity,
+        ground,
     ));
     let name = environment.keep(state.clone());
     let _ = tell.send(Ok((listener.local_address().unwrap_or(address), name)));

@@ -95,17 +95,29 @@ pub(crate) fn decode_reply(body: &[u8]) -> io::Result<SliceReply> {
 
 /// Receives one whole frame; the body is checked.
 pub(crate) async fn receive_frame<S: Stream>(stream: &S) -> io::Result<(Header, Vec<u8>)> {
-    let header = receive_header(stream).await?;
+    receive_frame_up_to(stream, SLICE_BODY_BYTES_MAX).await
+}
+
+/// Receives one whole frame with a body of at most `limit` bytes.
+pub(crate) async fn receive_frame_up_to<S: Stream>(
+    stream: &S,
+    limit: usize,
+) -> io::Result<(Header, Vec<u8>)> {
+    let header = receive_header_up_to(stream, limit).await?;
     let body = receive_body(stream, &header).await?;
     Ok((header, body))
 }
 
 /// Receives and judges a frame's header.
 pub(crate) async fn receive_header<S: Stream>(stream: &S) -> io::Result<Header> {
+    receive_header_up_to(stream, SLICE_BODY_BYTES_MAX).await
+}
+
+async fn receive_header_up_to<S: Stream>(stream: &S, limit: usize) -> io::Result<Header> {
     let head = receive_bytes(stream, HEADER_BYTES).await?;
     let mut bytes = [0; HEADER_BYTES];
     bytes.copy_from_slice(&head);
-    Header::decode(&bytes, SLICE_BODY_BYTES_MAX).map_err(invalid)
+    Header::decode(&bytes, limit).map_err(invalid)
 }
 
 /// Receives and checks the body of a judged header.
@@ -139,7 +151,7 @@ pub(crate) fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> 
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
-fn framed(kind: Kind, request: u64, body: &[u8]) -> Vec<u8> {
+pub(crate) fn framed(kind: Kind, request: u64, body: &[u8]) -> Vec<u8> {
     let mut frame = Vec::with_capacity(HEADER_BYTES + body.len());
     frame.extend_from_slice(&Header::encode(kind, request, body));
     frame.extend_from_slice(body);

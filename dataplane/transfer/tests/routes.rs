@@ -38,6 +38,7 @@ fn node() -> Node {
         congestion: Congestion::Automatic,
         rendezvous: Some(rendezvous.clone()),
         identity: id,
+        rails: None,
     };
     let server = SegmentServer::start(&options, &table).unwrap();
     let address = SegmentAddress {
@@ -93,6 +94,7 @@ fn watched_engine(node: &Node, route: Route, seen: &Arc<Seen>) -> Engine {
         shards: 1,
         deadline: Duration::from_secs(5),
         congestion: Congestion::Automatic,
+        rails: None,
         observer: seen.clone(),
     };
     Engine::new(options, own)

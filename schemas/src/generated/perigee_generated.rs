@@ -5537,5 +5537,1867 @@ impl ::core::fmt::Debug for MoveReply<'_> {
   }
 }
 }  // pub mod engine
+
+#[allow(unused_imports, dead_code)]
+pub mod rails {
+
+
+/// An address of a rail; its 16 bytes in network order, in halves.
+// struct Gid, aligned to 8
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq)]
+pub struct Gid(pub [u8; 24]);
+impl Default for Gid { 
+  fn default() -> Self { 
+    Self([0; 24])
+  }
+}
+impl ::core::fmt::Debug for Gid {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter) -> ::core::fmt::Result {
+    f.debug_struct("Gid")
+      .field("high", &self.high())
+      .field("low", &self.low())
+      .field("index", &self.index())
+      .field("roce_v1", &self.roce_v1())
+      .finish()
+  }
+}
+
+impl ::flatbuffers::SimpleToVerifyInSlice for Gid {}
+impl<'a> ::flatbuffers::Follow<'a> for Gid {
+  type Inner = &'a Gid;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    unsafe { <&'a Gid>::follow(buf, loc) }
+  }
+}
+impl<'a> ::flatbuffers::Follow<'a> for &'a Gid {
+  type Inner = &'a Gid;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    unsafe { ::flatbuffers::follow_cast_ref::<Gid>(buf, loc) }
+  }
+}
+impl<'b> ::flatbuffers::Push for Gid {
+    type Output = Gid;
+    #[inline]
+    unsafe fn push(&self, dst: &mut [u8], _written_len: usize) {
+        let src = unsafe { ::core::slice::from_raw_parts(self as *const Gid as *const u8, <Self as ::flatbuffers::Push>::size()) };
+        dst.copy_from_slice(src);
+    }
+    #[inline]
+    fn alignment() -> ::flatbuffers::PushAlignment {
+        ::flatbuffers::PushAlignment::new(8)
+    }
+}
+
+impl<'a> ::flatbuffers::Verifiable for Gid {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.in_buffer::<Self>(pos)
+  }
+}
+
+impl<'a> Gid {
+  #[allow(clippy::too_many_arguments)]
+  pub fn new(
+    high: u64,
+    low: u64,
+    index: u32,
+    roce_v1: bool,
+  ) -> Self {
+    let mut s = Self([0; 24]);
+    s.set_high(high);
+    s.set_low(low);
+    s.set_index(index);
+    s.set_roce_v1(roce_v1);
+    s
+  }
+
+  pub fn high(&self) -> u64 {
+    let mut mem = ::core::mem::MaybeUninit::<<u64 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[0..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_high(&mut self, x: u64) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[0..].as_mut_ptr(),
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+  pub fn low(&self) -> u64 {
+    let mut mem = ::core::mem::MaybeUninit::<<u64 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[8..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_low(&mut self, x: u64) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[8..].as_mut_ptr(),
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+  pub fn index(&self) -> u32 {
+    let mut mem = ::core::mem::MaybeUninit::<<u32 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[16..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_index(&mut self, x: u32) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[16..].as_mut_ptr(),
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+  pub fn roce_v1(&self) -> bool {
+    let mut mem = ::core::mem::MaybeUninit::<<bool as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[20..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<bool as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_roce_v1(&mut self, x: bool) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[20..].as_mut_ptr(),
+        ::core::mem::size_of::<<bool as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+}
+
+/// One end of a queue pair.
+// struct Endpoint, aligned to 8
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq)]
+pub struct Endpoint(pub [u8; 32]);
+impl Default for Endpoint { 
+  fn default() -> Self { 
+    Self([0; 32])
+  }
+}
+impl ::core::fmt::Debug for Endpoint {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter) -> ::core::fmt::Result {
+    f.debug_struct("Endpoint")
+      .field("gid_high", &self.gid_high())
+      .field("gid_low", &self.gid_low())
+      .field("queue_pair", &self.queue_pair())
+      .field("sequence", &self.sequence())
+      .field("mtu_bytes", &self.mtu_bytes())
+      .field("lid", &self.lid())
+      .finish()
+  }
+}
+
+impl ::flatbuffers::SimpleToVerifyInSlice for Endpoint {}
+impl<'a> ::flatbuffers::Follow<'a> for Endpoint {
+  type Inner = &'a Endpoint;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    unsafe { <&'a Endpoint>::follow(buf, loc) }
+  }
+}
+impl<'a> ::flatbuffers::Follow<'a> for &'a Endpoint {
+  type Inner = &'a Endpoint;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    unsafe { ::flatbuffers::follow_cast_ref::<Endpoint>(buf, loc) }
+  }
+}
+impl<'b> ::flatbuffers::Push for Endpoint {
+    type Output = Endpoint;
+    #[inline]
+    unsafe fn push(&self, dst: &mut [u8], _written_len: usize) {
+        let src = unsafe { ::core::slice::from_raw_parts(self as *const Endpoint as *const u8, <Self as ::flatbuffers::Push>::size()) };
+        dst.copy_from_slice(src);
+    }
+    #[inline]
+    fn alignment() -> ::flatbuffers::PushAlignment {
+        ::flatbuffers::PushAlignment::new(8)
+    }
+}
+
+impl<'a> ::flatbuffers::Verifiable for Endpoint {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.in_buffer::<Self>(pos)
+  }
+}
+
+impl<'a> Endpoint {
+  #[allow(clippy::too_many_arguments)]
+  pub fn new(
+    gid_high: u64,
+    gid_low: u64,
+    queue_pair: u32,
+    sequence: u32,
+    mtu_bytes: u32,
+    lid: u32,
+  ) -> Self {
+    let mut s = Self([0; 32]);
+    s.set_gid_high(gid_high);
+    s.set_gid_low(gid_low);
+    s.set_queue_pair(queue_pair);
+    s.set_sequence(sequence);
+    s.set_mtu_bytes(mtu_bytes);
+    s.set_lid(lid);
+    s
+  }
+
+  pub fn gid_high(&self) -> u64 {
+    let mut mem = ::core::mem::MaybeUninit::<<u64 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[0..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_gid_high(&mut self, x: u64) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[0..].as_mut_ptr(),
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+  pub fn gid_low(&self) -> u64 {
+    let mut mem = ::core::mem::MaybeUninit::<<u64 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[8..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_gid_low(&mut self, x: u64) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[8..].as_mut_ptr(),
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+  pub fn queue_pair(&self) -> u32 {
+    let mut mem = ::core::mem::MaybeUninit::<<u32 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[16..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_queue_pair(&mut self, x: u32) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[16..].as_mut_ptr(),
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+  pub fn sequence(&self) -> u32 {
+    let mut mem = ::core::mem::MaybeUninit::<<u32 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[20..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_sequence(&mut self, x: u32) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[20..].as_mut_ptr(),
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+  pub fn mtu_bytes(&self) -> u32 {
+    let mut mem = ::core::mem::MaybeUninit::<<u32 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[24..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_mtu_bytes(&mut self, x: u32) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[24..].as_mut_ptr(),
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+  pub fn lid(&self) -> u32 {
+    let mut mem = ::core::mem::MaybeUninit::<<u32 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[28..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_lid(&mut self, x: u32) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[28..].as_mut_ptr(),
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+}
+
+/// Memory that exists to be written by the other end.
+// struct Proof, aligned to 8
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq)]
+pub struct Proof(pub [u8; 16]);
+impl Default for Proof { 
+  fn default() -> Self { 
+    Self([0; 16])
+  }
+}
+impl ::core::fmt::Debug for Proof {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter) -> ::core::fmt::Result {
+    f.debug_struct("Proof")
+      .field("address", &self.address())
+      .field("remote_key", &self.remote_key())
+      .finish()
+  }
+}
+
+impl ::flatbuffers::SimpleToVerifyInSlice for Proof {}
+impl<'a> ::flatbuffers::Follow<'a> for Proof {
+  type Inner = &'a Proof;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    unsafe { <&'a Proof>::follow(buf, loc) }
+  }
+}
+impl<'a> ::flatbuffers::Follow<'a> for &'a Proof {
+  type Inner = &'a Proof;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    unsafe { ::flatbuffers::follow_cast_ref::<Proof>(buf, loc) }
+  }
+}
+impl<'b> ::flatbuffers::Push for Proof {
+    type Output = Proof;
+    #[inline]
+    unsafe fn push(&self, dst: &mut [u8], _written_len: usize) {
+        let src = unsafe { ::core::slice::from_raw_parts(self as *const Proof as *const u8, <Self as ::flatbuffers::Push>::size()) };
+        dst.copy_from_slice(src);
+    }
+    #[inline]
+    fn alignment() -> ::flatbuffers::PushAlignment {
+        ::flatbuffers::PushAlignment::new(8)
+    }
+}
+
+impl<'a> ::flatbuffers::Verifiable for Proof {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.in_buffer::<Self>(pos)
+  }
+}
+
+impl<'a> Proof {
+  #[allow(clippy::too_many_arguments)]
+  pub fn new(
+    address: u64,
+    remote_key: u32,
+  ) -> Self {
+    let mut s = Self([0; 16]);
+    s.set_address(address);
+    s.set_remote_key(remote_key);
+    s
+  }
+
+  pub fn address(&self) -> u64 {
+    let mut mem = ::core::mem::MaybeUninit::<<u64 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[0..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_address(&mut self, x: u64) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[0..].as_mut_ptr(),
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+  pub fn remote_key(&self) -> u32 {
+    let mut mem = ::core::mem::MaybeUninit::<<u32 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[8..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_remote_key(&mut self, x: u32) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[8..].as_mut_ptr(),
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+}
+
+// struct PairOffer, aligned to 8
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq)]
+pub struct PairOffer(pub [u8; 64]);
+impl Default for PairOffer { 
+  fn default() -> Self { 
+    Self([0; 64])
+  }
+}
+impl ::core::fmt::Debug for PairOffer {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter) -> ::core::fmt::Result {
+    f.debug_struct("PairOffer")
+      .field("lane", &self.lane())
+      .field("peer_rail", &self.peer_rail())
+      .field("peer_gid_index", &self.peer_gid_index())
+      .field("endpoint", &self.endpoint())
+      .field("proof", &self.proof())
+      .finish()
+  }
+}
+
+impl ::flatbuffers::SimpleToVerifyInSlice for PairOffer {}
+impl<'a> ::flatbuffers::Follow<'a> for PairOffer {
+  type Inner = &'a PairOffer;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    unsafe { <&'a PairOffer>::follow(buf, loc) }
+  }
+}
+impl<'a> ::flatbuffers::Follow<'a> for &'a PairOffer {
+  type Inner = &'a PairOffer;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    unsafe { ::flatbuffers::follow_cast_ref::<PairOffer>(buf, loc) }
+  }
+}
+impl<'b> ::flatbuffers::Push for PairOffer {
+    type Output = PairOffer;
+    #[inline]
+    unsafe fn push(&self, dst: &mut [u8], _written_len: usize) {
+        let src = unsafe { ::core::slice::from_raw_parts(self as *const PairOffer as *const u8, <Self as ::flatbuffers::Push>::size()) };
+        dst.copy_from_slice(src);
+    }
+    #[inline]
+    fn alignment() -> ::flatbuffers::PushAlignment {
+        ::flatbuffers::PushAlignment::new(8)
+    }
+}
+
+impl<'a> ::flatbuffers::Verifiable for PairOffer {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.in_buffer::<Self>(pos)
+  }
+}
+
+impl<'a> PairOffer {
+  #[allow(clippy::too_many_arguments)]
+  pub fn new(
+    lane: u32,
+    peer_rail: u32,
+    peer_gid_index: u32,
+    endpoint: &Endpoint,
+    proof: &Proof,
+  ) -> Self {
+    let mut s = Self([0; 64]);
+    s.set_lane(lane);
+    s.set_peer_rail(peer_rail);
+    s.set_peer_gid_index(peer_gid_index);
+    s.set_endpoint(endpoint);
+    s.set_proof(proof);
+    s
+  }
+
+  pub fn lane(&self) -> u32 {
+    let mut mem = ::core::mem::MaybeUninit::<<u32 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[0..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_lane(&mut self, x: u32) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[0..].as_mut_ptr(),
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+  pub fn peer_rail(&self) -> u32 {
+    let mut mem = ::core::mem::MaybeUninit::<<u32 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[4..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_peer_rail(&mut self, x: u32) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[4..].as_mut_ptr(),
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+  pub fn peer_gid_index(&self) -> u32 {
+    let mut mem = ::core::mem::MaybeUninit::<<u32 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[8..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_peer_gid_index(&mut self, x: u32) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[8..].as_mut_ptr(),
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+  pub fn endpoint(&self) -> &Endpoint {
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid struct in this slot
+    unsafe { &*(self.0[16..].as_ptr() as *const Endpoint) }
+  }
+
+  #[allow(clippy::identity_op)]
+  pub fn set_endpoint(&mut self, x: &Endpoint) {
+    self.0[16..16 + 32].copy_from_slice(&x.0)
+  }
+
+  pub fn proof(&self) -> &Proof {
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid struct in this slot
+    unsafe { &*(self.0[48..].as_ptr() as *const Proof) }
+  }
+
+  #[allow(clippy::identity_op)]
+  pub fn set_proof(&mut self, x: &Proof) {
+    self.0[48..48 + 16].copy_from_slice(&x.0)
+  }
+
+}
+
+pub enum RailsRequestOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// Asks for rails and memory, and renews the lease of who asks.
+pub struct RailsRequest<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for RailsRequest<'a> {
+  type Inner = RailsRequest<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> RailsRequest<'a> {
+  pub const VT_EPOCH: ::flatbuffers::VOffsetT = 4;
+  pub const VT_FENCE: ::flatbuffers::VOffsetT = 6;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    RailsRequest { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args RailsRequestArgs
+  ) -> ::flatbuffers::WIPOffset<RailsRequest<'bldr>> {
+    let mut builder = RailsRequestBuilder::new(_fbb);
+    builder.add_epoch(args.epoch);
+    builder.add_fence(args.fence);
+    builder.finish()
+  }
+
+
+  /// Random number of the asking engine's life.
+  #[inline]
+  pub fn epoch(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(RailsRequest::VT_EPOCH, Some(0)).unwrap()}
+  }
+  /// Take down every queue pair of that engine before answering: what it had in flight does not land any more.
+  #[inline]
+  pub fn fence(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(RailsRequest::VT_FENCE, Some(false)).unwrap()}
+  }
+}
+
+impl ::flatbuffers::Verifiable for RailsRequest<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<u64>("epoch", Self::VT_EPOCH, false)?
+     .visit_field::<bool>("fence", Self::VT_FENCE, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct RailsRequestArgs {
+    pub epoch: u64,
+    pub fence: bool,
+}
+impl<'a> Default for RailsRequestArgs {
+  #[inline]
+  fn default() -> Self {
+    RailsRequestArgs {
+      epoch: 0,
+      fence: false,
+    }
+  }
+}
+
+pub struct RailsRequestBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> RailsRequestBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_epoch(&mut self, epoch: u64) {
+    self.fbb_.push_slot::<u64>(RailsRequest::VT_EPOCH, epoch, 0);
+  }
+  #[inline]
+  pub fn add_fence(&mut self, fence: bool) {
+    self.fbb_.push_slot::<bool>(RailsRequest::VT_FENCE, fence, false);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> RailsRequestBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    RailsRequestBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<RailsRequest<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for RailsRequest<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("RailsRequest");
+      ds.field("epoch", &self.epoch());
+      ds.field("fence", &self.fence());
+      ds.finish()
+  }
+}
+pub enum RailOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+pub struct Rail<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for Rail<'a> {
+  type Inner = Rail<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> Rail<'a> {
+  pub const VT_DEVICE: ::flatbuffers::VOffsetT = 4;
+  pub const VT_INFINIBAND: ::flatbuffers::VOffsetT = 6;
+  pub const VT_LID: ::flatbuffers::VOffsetT = 8;
+  pub const VT_GIDS: ::flatbuffers::VOffsetT = 10;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    Rail { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args RailArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<Rail<'bldr>> {
+    let mut builder = RailBuilder::new(_fbb);
+    if let Some(x) = args.gids { builder.add_gids(x); }
+    if let Some(x) = args.device { builder.add_device(x); }
+    builder.add_lid(args.lid);
+    builder.add_infiniband(args.infiniband);
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn device(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(Rail::VT_DEVICE, None)}
+  }
+  #[inline]
+  pub fn infiniband(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(Rail::VT_INFINIBAND, Some(false)).unwrap()}
+  }
+  #[inline]
+  pub fn lid(&self) -> u16 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u16>(Rail::VT_LID, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn gids(&self) -> Option<::flatbuffers::Vector<'a, Gid>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, Gid>>>(Rail::VT_GIDS, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for Rail<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("device", Self::VT_DEVICE, false)?
+     .visit_field::<bool>("infiniband", Self::VT_INFINIBAND, false)?
+     .visit_field::<u16>("lid", Self::VT_LID, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, Gid>>>("gids", Self::VT_GIDS, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct RailArgs<'a> {
+    pub device: Option<::flatbuffers::WIPOffset<&'a str>>,
+    pub infiniband: bool,
+    pub lid: u16,
+    pub gids: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, Gid>>>,
+}
+impl<'a> Default for RailArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    RailArgs {
+      device: None,
+      infiniband: false,
+      lid: 0,
+      gids: None,
+    }
+  }
+}
+
+pub struct RailBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> RailBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_device(&mut self, device: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Rail::VT_DEVICE, device);
+  }
+  #[inline]
+  pub fn add_infiniband(&mut self, infiniband: bool) {
+    self.fbb_.push_slot::<bool>(Rail::VT_INFINIBAND, infiniband, false);
+  }
+  #[inline]
+  pub fn add_lid(&mut self, lid: u16) {
+    self.fbb_.push_slot::<u16>(Rail::VT_LID, lid, 0);
+  }
+  #[inline]
+  pub fn add_gids(&mut self, gids: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , Gid>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Rail::VT_GIDS, gids);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> RailBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    RailBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<Rail<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for Rail<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("Rail");
+      ds.field("device", &self.device());
+      ds.field("infiniband", &self.infiniband());
+      ds.field("lid", &self.lid());
+      ds.field("gids", &self.gids());
+      ds.finish()
+  }
+}
+pub enum RegionOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// A segment's memory as devices know it.
+pub struct Region<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for Region<'a> {
+  type Inner = Region<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> Region<'a> {
+  pub const VT_SEGMENT_HIGH: ::flatbuffers::VOffsetT = 4;
+  pub const VT_SEGMENT_LOW: ::flatbuffers::VOffsetT = 6;
+  pub const VT_GENERATION: ::flatbuffers::VOffsetT = 8;
+  pub const VT_ADDRESS: ::flatbuffers::VOffsetT = 10;
+  pub const VT_BYTES: ::flatbuffers::VOffsetT = 12;
+  pub const VT_BORDERS: ::flatbuffers::VOffsetT = 14;
+  pub const VT_KEYS: ::flatbuffers::VOffsetT = 16;
+  pub const VT_KEY_COUNT: ::flatbuffers::VOffsetT = 18;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    Region { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args RegionArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<Region<'bldr>> {
+    let mut builder = RegionBuilder::new(_fbb);
+    builder.add_bytes(args.bytes);
+    builder.add_address(args.address);
+    builder.add_generation(args.generation);
+    builder.add_segment_low(args.segment_low);
+    builder.add_segment_high(args.segment_high);
+    if let Some(x) = args.key_count { builder.add_key_count(x); }
+    if let Some(x) = args.keys { builder.add_keys(x); }
+    if let Some(x) = args.borders { builder.add_borders(x); }
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn segment_high(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(Region::VT_SEGMENT_HIGH, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn segment_low(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(Region::VT_SEGMENT_LOW, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn generation(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(Region::VT_GENERATION, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn address(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(Region::VT_ADDRESS, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn bytes(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(Region::VT_BYTES, Some(0)).unwrap()}
+  }
+  /// First byte of each part after the first.
+  #[inline]
+  pub fn borders(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(Region::VT_BORDERS, None)}
+  }
+  /// Keys of rail 0 by part, then those of rail 1, and so on.
+  #[inline]
+  pub fn keys(&self) -> Option<::flatbuffers::Vector<'a, u32>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u32>>>(Region::VT_KEYS, None)}
+  }
+  /// How many of the keys belong to each rail: one per part, or none.
+  #[inline]
+  pub fn key_count(&self) -> Option<::flatbuffers::Vector<'a, u32>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u32>>>(Region::VT_KEY_COUNT, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for Region<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<u64>("segment_high", Self::VT_SEGMENT_HIGH, false)?
+     .visit_field::<u64>("segment_low", Self::VT_SEGMENT_LOW, false)?
+     .visit_field::<u64>("generation", Self::VT_GENERATION, false)?
+     .visit_field::<u64>("address", Self::VT_ADDRESS, false)?
+     .visit_field::<u64>("bytes", Self::VT_BYTES, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("borders", Self::VT_BORDERS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u32>>>("keys", Self::VT_KEYS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u32>>>("key_count", Self::VT_KEY_COUNT, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct RegionArgs<'a> {
+    pub segment_high: u64,
+    pub segment_low: u64,
+    pub generation: u64,
+    pub address: u64,
+    pub bytes: u64,
+    pub borders: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+    pub keys: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u32>>>,
+    pub key_count: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u32>>>,
+}
+impl<'a> Default for RegionArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    RegionArgs {
+      segment_high: 0,
+      segment_low: 0,
+      generation: 0,
+      address: 0,
+      bytes: 0,
+      borders: None,
+      keys: None,
+      key_count: None,
+    }
+  }
+}
+
+pub struct RegionBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> RegionBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_segment_high(&mut self, segment_high: u64) {
+    self.fbb_.push_slot::<u64>(Region::VT_SEGMENT_HIGH, segment_high, 0);
+  }
+  #[inline]
+  pub fn add_segment_low(&mut self, segment_low: u64) {
+    self.fbb_.push_slot::<u64>(Region::VT_SEGMENT_LOW, segment_low, 0);
+  }
+  #[inline]
+  pub fn add_generation(&mut self, generation: u64) {
+    self.fbb_.push_slot::<u64>(Region::VT_GENERATION, generation, 0);
+  }
+  #[inline]
+  pub fn add_address(&mut self, address: u64) {
+    self.fbb_.push_slot::<u64>(Region::VT_ADDRESS, address, 0);
+  }
+  #[inline]
+  pub fn add_bytes(&mut self, bytes: u64) {
+    self.fbb_.push_slot::<u64>(Region::VT_BYTES, bytes, 0);
+  }
+  #[inline]
+  pub fn add_borders(&mut self, borders: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Region::VT_BORDERS, borders);
+  }
+  #[inline]
+  pub fn add_keys(&mut self, keys: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u32>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Region::VT_KEYS, keys);
+  }
+  #[inline]
+  pub fn add_key_count(&mut self, key_count: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u32>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Region::VT_KEY_COUNT, key_count);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> RegionBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    RegionBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<Region<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for Region<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("Region");
+      ds.field("segment_high", &self.segment_high());
+      ds.field("segment_low", &self.segment_low());
+      ds.field("generation", &self.generation());
+      ds.field("address", &self.address());
+      ds.field("bytes", &self.bytes());
+      ds.field("borders", &self.borders());
+      ds.field("keys", &self.keys());
+      ds.field("key_count", &self.key_count());
+      ds.finish()
+  }
+}
+pub enum RailsReplyOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+pub struct RailsReply<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for RailsReply<'a> {
+  type Inner = RailsReply<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> RailsReply<'a> {
+  pub const VT_STATUS: ::flatbuffers::VOffsetT = 4;
+  pub const VT_EPOCH: ::flatbuffers::VOffsetT = 6;
+  pub const VT_LEASE_MS: ::flatbuffers::VOffsetT = 8;
+  pub const VT_RAILS: ::flatbuffers::VOffsetT = 10;
+  pub const VT_REGIONS: ::flatbuffers::VOffsetT = 12;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    RailsReply { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args RailsReplyArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<RailsReply<'bldr>> {
+    let mut builder = RailsReplyBuilder::new(_fbb);
+    builder.add_epoch(args.epoch);
+    if let Some(x) = args.regions { builder.add_regions(x); }
+    if let Some(x) = args.rails { builder.add_rails(x); }
+    builder.add_lease_ms(args.lease_ms);
+    builder.add_status(args.status);
+    builder.finish()
+  }
+
+
+  /// 0, or why there are no rails.
+  #[inline]
+  pub fn status(&self) -> i32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<i32>(RailsReply::VT_STATUS, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn epoch(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(RailsReply::VT_EPOCH, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn lease_ms(&self) -> u32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u32>(RailsReply::VT_LEASE_MS, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn rails(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Rail<'a>>>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Rail>>>>(RailsReply::VT_RAILS, None)}
+  }
+  #[inline]
+  pub fn regions(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Region<'a>>>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Region>>>>(RailsReply::VT_REGIONS, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for RailsReply<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<i32>("status", Self::VT_STATUS, false)?
+     .visit_field::<u64>("epoch", Self::VT_EPOCH, false)?
+     .visit_field::<u32>("lease_ms", Self::VT_LEASE_MS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<Rail>>>>("rails", Self::VT_RAILS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<Region>>>>("regions", Self::VT_REGIONS, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct RailsReplyArgs<'a> {
+    pub status: i32,
+    pub epoch: u64,
+    pub lease_ms: u32,
+    pub rails: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Rail<'a>>>>>,
+    pub regions: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Region<'a>>>>>,
+}
+impl<'a> Default for RailsReplyArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    RailsReplyArgs {
+      status: 0,
+      epoch: 0,
+      lease_ms: 0,
+      rails: None,
+      regions: None,
+    }
+  }
+}
+
+pub struct RailsReplyBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> RailsReplyBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_status(&mut self, status: i32) {
+    self.fbb_.push_slot::<i32>(RailsReply::VT_STATUS, status, 0);
+  }
+  #[inline]
+  pub fn add_epoch(&mut self, epoch: u64) {
+    self.fbb_.push_slot::<u64>(RailsReply::VT_EPOCH, epoch, 0);
+  }
+  #[inline]
+  pub fn add_lease_ms(&mut self, lease_ms: u32) {
+    self.fbb_.push_slot::<u32>(RailsReply::VT_LEASE_MS, lease_ms, 0);
+  }
+  #[inline]
+  pub fn add_rails(&mut self, rails: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<Rail<'b >>>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(RailsReply::VT_RAILS, rails);
+  }
+  #[inline]
+  pub fn add_regions(&mut self, regions: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<Region<'b >>>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(RailsReply::VT_REGIONS, regions);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> RailsReplyBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    RailsReplyBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<RailsReply<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for RailsReply<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("RailsReply");
+      ds.field("status", &self.status());
+      ds.field("epoch", &self.epoch());
+      ds.field("lease_ms", &self.lease_ms());
+      ds.field("rails", &self.rails());
+      ds.field("regions", &self.regions());
+      ds.finish()
+  }
+}
+pub enum PairsRequestOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// Offers queue pairs; only on a connection that has asked for rails with the same epoch.
+pub struct PairsRequest<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for PairsRequest<'a> {
+  type Inner = PairsRequest<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> PairsRequest<'a> {
+  pub const VT_EPOCH: ::flatbuffers::VOffsetT = 4;
+  pub const VT_PEER_EPOCH: ::flatbuffers::VOffsetT = 6;
+  pub const VT_NAME: ::flatbuffers::VOffsetT = 8;
+  pub const VT_SHARD: ::flatbuffers::VOffsetT = 10;
+  pub const VT_PAIRS: ::flatbuffers::VOffsetT = 12;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    PairsRequest { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args PairsRequestArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<PairsRequest<'bldr>> {
+    let mut builder = PairsRequestBuilder::new(_fbb);
+    builder.add_peer_epoch(args.peer_epoch);
+    builder.add_epoch(args.epoch);
+    if let Some(x) = args.pairs { builder.add_pairs(x); }
+    builder.add_shard(args.shard);
+    if let Some(x) = args.name { builder.add_name(x); }
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn epoch(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(PairsRequest::VT_EPOCH, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn peer_epoch(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(PairsRequest::VT_PEER_EPOCH, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn name(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(PairsRequest::VT_NAME, None)}
+  }
+  #[inline]
+  pub fn shard(&self) -> u32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u32>(PairsRequest::VT_SHARD, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn pairs(&self) -> Option<::flatbuffers::Vector<'a, PairOffer>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, PairOffer>>>(PairsRequest::VT_PAIRS, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for PairsRequest<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<u64>("epoch", Self::VT_EPOCH, false)?
+     .visit_field::<u64>("peer_epoch", Self::VT_PEER_EPOCH, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("name", Self::VT_NAME, false)?
+     .visit_field::<u32>("shard", Self::VT_SHARD, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, PairOffer>>>("pairs", Self::VT_PAIRS, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct PairsRequestArgs<'a> {
+    pub epoch: u64,
+    pub peer_epoch: u64,
+    pub name: Option<::flatbuffers::WIPOffset<&'a str>>,
+    pub shard: u32,
+    pub pairs: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, PairOffer>>>,
+}
+impl<'a> Default for PairsRequestArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    PairsRequestArgs {
+      epoch: 0,
+      peer_epoch: 0,
+      name: None,
+      shard: 0,
+      pairs: None,
+    }
+  }
+}
+
+pub struct PairsRequestBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> PairsRequestBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_epoch(&mut self, epoch: u64) {
+    self.fbb_.push_slot::<u64>(PairsRequest::VT_EPOCH, epoch, 0);
+  }
+  #[inline]
+  pub fn add_peer_epoch(&mut self, peer_epoch: u64) {
+    self.fbb_.push_slot::<u64>(PairsRequest::VT_PEER_EPOCH, peer_epoch, 0);
+  }
+  #[inline]
+  pub fn add_name(&mut self, name: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(PairsRequest::VT_NAME, name);
+  }
+  #[inline]
+  pub fn add_shard(&mut self, shard: u32) {
+    self.fbb_.push_slot::<u32>(PairsRequest::VT_SHARD, shard, 0);
+  }
+  #[inline]
+  pub fn add_pairs(&mut self, pairs: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , PairOffer>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(PairsRequest::VT_PAIRS, pairs);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> PairsRequestBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    PairsRequestBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<PairsRequest<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for PairsRequest<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("PairsRequest");
+      ds.field("epoch", &self.epoch());
+      ds.field("peer_epoch", &self.peer_epoch());
+      ds.field("name", &self.name());
+      ds.field("shard", &self.shard());
+      ds.field("pairs", &self.pairs());
+      ds.finish()
+  }
+}
+pub enum PairAnswerOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// The other end of one offered queue pair, or the reason why there is none.
+pub struct PairAnswer<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for PairAnswer<'a> {
+  type Inner = PairAnswer<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> PairAnswer<'a> {
+  pub const VT_ENDPOINT: ::flatbuffers::VOffsetT = 4;
+  pub const VT_PROOF: ::flatbuffers::VOffsetT = 6;
+  pub const VT_REASON: ::flatbuffers::VOffsetT = 8;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    PairAnswer { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args PairAnswerArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<PairAnswer<'bldr>> {
+    let mut builder = PairAnswerBuilder::new(_fbb);
+    if let Some(x) = args.reason { builder.add_reason(x); }
+    if let Some(x) = args.proof { builder.add_proof(x); }
+    if let Some(x) = args.endpoint { builder.add_endpoint(x); }
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn endpoint(&self) -> Option<&'a Endpoint> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<Endpoint>(PairAnswer::VT_ENDPOINT, None)}
+  }
+  #[inline]
+  pub fn proof(&self) -> Option<&'a Proof> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<Proof>(PairAnswer::VT_PROOF, None)}
+  }
+  #[inline]
+  pub fn reason(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(PairAnswer::VT_REASON, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for PairAnswer<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<Endpoint>("endpoint", Self::VT_ENDPOINT, false)?
+     .visit_field::<Proof>("proof", Self::VT_PROOF, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("reason", Self::VT_REASON, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct PairAnswerArgs<'a> {
+    pub endpoint: Option<&'a Endpoint>,
+    pub proof: Option<&'a Proof>,
+    pub reason: Option<::flatbuffers::WIPOffset<&'a str>>,
+}
+impl<'a> Default for PairAnswerArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    PairAnswerArgs {
+      endpoint: None,
+      proof: None,
+      reason: None,
+    }
+  }
+}
+
+pub struct PairAnswerBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> PairAnswerBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_endpoint(&mut self, endpoint: &Endpoint) {
+    self.fbb_.push_slot_always::<&Endpoint>(PairAnswer::VT_ENDPOINT, endpoint);
+  }
+  #[inline]
+  pub fn add_proof(&mut self, proof: &Proof) {
+    self.fbb_.push_slot_always::<&Proof>(PairAnswer::VT_PROOF, proof);
+  }
+  #[inline]
+  pub fn add_reason(&mut self, reason: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(PairAnswer::VT_REASON, reason);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> PairAnswerBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    PairAnswerBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<PairAnswer<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for PairAnswer<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("PairAnswer");
+      ds.field("endpoint", &self.endpoint());
+      ds.field("proof", &self.proof());
+      ds.field("reason", &self.reason());
+      ds.finish()
+  }
+}
+pub enum PairsReplyOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+pub struct PairsReply<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for PairsReply<'a> {
+  type Inner = PairsReply<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> PairsReply<'a> {
+  pub const VT_STATUS: ::flatbuffers::VOffsetT = 4;
+  pub const VT_REASON: ::flatbuffers::VOffsetT = 6;
+  pub const VT_EPOCH: ::flatbuffers::VOffsetT = 8;
+  pub const VT_PAIRS: ::flatbuffers::VOffsetT = 10;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    PairsReply { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args PairsReplyArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<PairsReply<'bldr>> {
+    let mut builder = PairsReplyBuilder::new(_fbb);
+    builder.add_epoch(args.epoch);
+    if let Some(x) = args.pairs { builder.add_pairs(x); }
+    if let Some(x) = args.reason { builder.add_reason(x); }
+    builder.add_status(args.status);
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn status(&self) -> i32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<i32>(PairsReply::VT_STATUS, Some(0)).unwrap()}
+  }
+  /// Why the whole offer was refused.
+  #[inline]
+  pub fn reason(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(PairsReply::VT_REASON, None)}
+  }
+  #[inline]
+  pub fn epoch(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(PairsReply::VT_EPOCH, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn pairs(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<PairAnswer<'a>>>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<PairAnswer>>>>(PairsReply::VT_PAIRS, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for PairsReply<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<i32>("status", Self::VT_STATUS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("reason", Self::VT_REASON, false)?
+     .visit_field::<u64>("epoch", Self::VT_EPOCH, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<PairAnswer>>>>("pairs", Self::VT_PAIRS, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct PairsReplyArgs<'a> {
+    pub status: i32,
+    pub reason: Option<::flatbuffers::WIPOffset<&'a str>>,
+    pub epoch: u64,
+    pub pairs: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<PairAnswer<'a>>>>>,
+}
+impl<'a> Default for PairsReplyArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    PairsReplyArgs {
+      status: 0,
+      reason: None,
+      epoch: 0,
+      pairs: None,
+    }
+  }
+}
+
+pub struct PairsReplyBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> PairsReplyBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_status(&mut self, status: i32) {
+    self.fbb_.push_slot::<i32>(PairsReply::VT_STATUS, status, 0);
+  }
+  #[inline]
+  pub fn add_reason(&mut self, reason: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(PairsReply::VT_REASON, reason);
+  }
+  #[inline]
+  pub fn add_epoch(&mut self, epoch: u64) {
+    self.fbb_.push_slot::<u64>(PairsReply::VT_EPOCH, epoch, 0);
+  }
+  #[inline]
+  pub fn add_pairs(&mut self, pairs: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<PairAnswer<'b >>>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(PairsReply::VT_PAIRS, pairs);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> PairsReplyBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    PairsReplyBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<PairsReply<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for PairsReply<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("PairsReply");
+      ds.field("status", &self.status());
+      ds.field("reason", &self.reason());
+      ds.field("epoch", &self.epoch());
+      ds.field("pairs", &self.pairs());
+      ds.finish()
+  }
+}
+}  // pub mod rails
 }  // pub mod perigee
 

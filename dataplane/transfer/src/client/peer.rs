@@ -6,15 +6,12 @@ use super::exchange::{read_slice, write_slice};
 use super::slice::Slice;
 use crate::activity::{Moved, device, record_unreachable};
 use crate::error::TransferError;
-use crate::limits::{
-    CONNECT_DEADLINE, CONNECTIONS_PER_PEER, IDLE_CONNECTION, PEER_BREAKER_OPEN, SLOWEST_PER_BYTE,
-};
-use crate::wire::{self, Direction};
+use crate::greeting::greet;
+use crate::limits::{CONNECTIONS_PER_PEER, IDLE_CONNECTION, PEER_BREAKER_OPEN, SLOWEST_PER_BYTE};
+use crate::wire::Direction;
 use perigee_activity::Link;
-use perigee_schemas::frame::Kind;
-use perigee_schemas::session::{Hello, Role, Welcome, decode_failure};
 use perigee_schemas::{Identity, Status};
-use perigee_shard::{Environment, Stream, at_most, connect_within, within};
+use perigee_shard::{Environment, Stream, at_most, within};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
@@ -263,7 +260,7 @@ impl<E: Environment> Peers<E> {
                 "it could not be reached a moment ago".to_owned(),
             ));
         }
-        let connected = self.greet(peer.address.get()).await;
+        let connected = greet(&self.environment, peer.address.get(), self.identity).await;
         match connected {
             Ok(stream) => {
                 peer.streams.borrow_mut().insert(worker, stream.clone());
@@ -274,24 +271,6 @@ impl<E: Environment> Peers<E> {
                 peer.trip(self.environment.now());
                 Err(unreachable(error.to_string()))
             }
-        }
-    }
-
-    async fn greet(&self, address: SocketAddr) -> io::Result<E::Stream> {
-        let stream = connect_within(&self.environment, CONNECT_DEADLINE, address).await?;
-        let talk = async {
-            wire::send_bytes(&stream, Hello::new(Role::Client, self.identity).encode()).await?;
-            wire::receive_frame(&stream).await
-        };
-        let (header, body) = within(&self.environment, CONNECT_DEADLINE, &stream, talk).await?;
-        if header.kind == Kind::Failure {
-            let (status, message) = decode_failure(&body).map_err(wire::invalid)?;
-            return Err(io::Error::other(format!("{message} ({status})")));
-        }
-        let welcome = Welcome::decode(&body).map_err(wire::invalid)?;
-        match welcome.status {
-            Status::Ok => Ok(stream),
-            _ => Err(io::Error::other(welcome.message)),
         }
     }
 

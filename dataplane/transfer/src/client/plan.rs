@@ -40,13 +40,13 @@ pub(crate) enum Content {
 
 /// One transfer of a batch.
 #[derive(Clone, Debug)]
-pub(crate) struct TcpJob {
+pub(crate) struct FarJob {
     pub(crate) place: Place,
     pub(crate) content: Content,
     pub(crate) memory: Vec<Memory>,
 }
 
-impl TcpJob {
+impl FarJob {
     fn bytes(&self) -> u64 {
         self.memory.iter().map(|memory| memory.bytes as u64).sum()
     }
@@ -61,8 +61,8 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// Cuts jobs into slices. Every job's memory has the length of what it moves.
-    pub(crate) fn new(jobs: &[TcpJob]) -> Self {
-        let total: u64 = jobs.iter().map(TcpJob::bytes).sum();
+    pub(crate) fn new(jobs: &[FarJob]) -> Self {
+        let total: u64 = jobs.iter().map(FarJob::bytes).sum();
         let target = (total / SLICES_PER_BATCH).clamp(SLICE_BYTES_MIN, SLICE_BYTES_MAX);
         let mut planner = Planner {
             target: target.next_multiple_of(BLOCK_BYTES),
@@ -94,7 +94,7 @@ struct Planner {
 
 impl Planner {
     /// Plans one job; returns its number of parts.
-    fn add(&mut self, index: usize, job: &TcpJob) -> usize {
+    fn add(&mut self, index: usize, job: &FarJob) -> usize {
         let total = job.bytes();
         let mut rest = MemoryCursor::new(&job.memory);
         let mut start = 0;
@@ -112,7 +112,7 @@ impl Planner {
         &mut self,
         job_index: usize,
         number: usize,
-        job: &TcpJob,
+        job: &FarJob,
         start: u64,
         bytes: u64,
         memory: &mut MemoryCursor<'_>,
@@ -156,7 +156,7 @@ impl Planner {
     }
 }
 
-fn new_slice(job: &TcpJob, write: bool) -> Slice {
+fn new_slice(job: &FarJob, write: bool) -> Slice {
     let direction = if write {
         Direction::Write
     } else {
@@ -170,7 +170,7 @@ fn new_slice(job: &TcpJob, write: bool) -> Slice {
 }
 
 /// The ranges of the segment that a part touches, and what its writer adds.
-fn part_pieces(job: &TcpJob, start: u64, bytes: u64) -> (Vec<Piece>, Trailer) {
+fn part_pieces(job: &FarJob, start: u64, bytes: u64) -> (Vec<Piece>, Trailer) {
     let place = &job.place;
     let payload = place.payload_bytes;
     let piece = |offset: u64, bytes: u64| {

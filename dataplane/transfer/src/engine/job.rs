@@ -1,6 +1,6 @@
 //! Whole objects to write or to read. Invariant: both are moved by the same code; what differs is here.
 
-use crate::client::{Content, Memory, TcpJob};
+use crate::client::{Content, FarJob, Memory};
 use crate::error::TransferError;
 use crate::extent::MappedExtent;
 use crate::place::Place;
@@ -38,7 +38,7 @@ pub(super) trait Job {
     fn bytes(&self) -> u64;
 
     /// The same over TCP.
-    fn over_tcp(&self) -> TcpJob;
+    fn from_afar(&self) -> FarJob;
 
     /// Copies in memory that this process can touch; the CRC-32C of the payload.
     fn in_memory(&self, extent: MappedExtent) -> Result<u32, TransferError>;
@@ -58,12 +58,12 @@ impl Job for WriteJob<'_> {
         self.pieces.iter().map(|piece| piece.len as u64).sum()
     }
 
-    fn over_tcp(&self) -> TcpJob {
+    fn from_afar(&self) -> FarJob {
         let memory = self.pieces.iter().map(|piece| Memory {
             address: piece.ptr as usize,
             bytes: piece.len,
         });
-        TcpJob {
+        FarJob {
             place: self.place.clone(),
             content: Content::Write,
             memory: memory.collect(),
@@ -90,12 +90,12 @@ impl Job for ReadJob<'_> {
         self.pieces.iter().map(|piece| piece.len as u64).sum()
     }
 
-    fn over_tcp(&self) -> TcpJob {
+    fn from_afar(&self) -> FarJob {
         let memory = self.pieces.iter().map(|piece| Memory {
             address: piece.ptr as usize,
             bytes: piece.len,
         });
-        TcpJob {
+        FarJob {
             place: self.place.clone(),
             content: Content::Read(0),
             memory: memory.collect(),

@@ -68,7 +68,7 @@ impl<E: Environment> ShardClient<E> {
     }
 
     fn submit<J: Job>(&self, jobs: &[J]) -> Arc<Batch> {
-        let jobs: Vec<_> = jobs.iter().map(Job::over_tcp).collect();
+        let jobs: Vec<_> = jobs.iter().map(Job::from_afar).collect();
         let Plan { batch, slices } = Plan::new(&jobs);
         let mut ready = Vec::with_capacity(slices.len());
         for slice in slices {

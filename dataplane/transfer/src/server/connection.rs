@@ -1,5 +1,7 @@
 //! One data connection, served: greeting, then slice after slice. Every range is checked before a byte moves.
 
+use super::rails::RailSession;
+use super::state::Ground;
 use crate::activity::{Moved, device};
 use crate::extent::MappedExtent;
 use crate::limits::{DISCARD_BYTES, FRAME_DEADLINE, SLICE_PIECES_MAX};
@@ -21,26 +23,35 @@ use std::time::Duration;
 pub(super) async fn serve_connection<E: Environment>(
     environment: &E,
     stream: &E::Stream,
-    table: &SegmentTable,
-    identity: Identity,
+    ground: &Ground,
 ) -> io::Result<()> {
-    within(environment, FRAME_DEADLINE, stream, greet(stream, identity)).await?;
+    let greeting = greet(stream, ground.identity);
+    within(environment, FRAME_DEADLINE, stream, greeting).await?;
+    let mut rails = RailSession::new(ground.rails.clone());
     let link = Link::of(stream.socket());
     loop {
-        let header = match wire::receive_header(stream).await {
+        let header = match rails.receive_header(environment, stream).await {
             Ok(header) => header,
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+            Err(error) if is_farewell(&error) => return Ok(()),
             Err(error) => return refuse(stream, 0, Status::DeserializeFail, error).await,
         };
-        within(
-            environment,
-            FRAME_DEADLINE,
-            stream,
-            serve_slice(environment, stream, table, &header),
-        )
-        .await?;
+        if matches!(header.kind, Kind::Rails | Kind::Pairs) {
+            let serve = rails.serve(environment, stream, &header);
+            within(environment, FRAME_DEADLINE, stream, serve).await?;
+        } else {
+            let serve = serve_slice(environment, stream, &ground.table, &header);
+            within(environment, FRAME_DEADLINE, stream, serve).await?;
+        }
         link.look(stream.socket());
     }
+}
+
+/// The peer has left, or was silent for too long.
+fn is_farewell(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::TimedOut
+    )
 }
 
 async fn greet<S: Stream>(stream: &S, identity: Identity) -> io::Result<()> {
@@ -82,7 +93,7 @@ async fn serve_slice<E: Environment>(
     if header.kind != Kind::Slice {
         let error = io::Error::new(
             io::ErrorKind::InvalidData,
-            "Only slices are served on a data port",
+            "Only slices and rails are served on a data port",
         );
         return refuse(stream, header.request, Status::InvalidParams, error).await;
     }

@@ -4,7 +4,7 @@
 //!
 //! [`SegmentServer`]: super::SegmentServer
 
-use super::state::ServerState;
+use super::state::{Ground, ServerState};
 use crate::segments::SegmentTable;
 use perigee_schemas::Identity;
 use perigee_shard::{Environment, Listener, SocketError};
@@ -31,7 +31,12 @@ impl<E: Environment> ShardServer<E> {
     ) -> Result<Self, SocketError> {
         let listener = Rc::new(environment.listen(address, false)?);
         let address = listener.local_address().unwrap_or(address);
-        let state = ServerState::new(environment.clone(), listener, table, identity);
+        let ground = Ground {
+            table,
+            identity,
+            rails: None,
+        };
+        let state = ServerState::new(environment.clone(), listener, ground);
         let state = Rc::new(state);
         Ok(Self { address, state })
     }

@@ -2,6 +2,7 @@
 
 use super::connection::serve_connection;
 use crate::limits::SERVER_CONNECTIONS_MAX;
+use crate::rails::Rails;
 use crate::segments::SegmentTable;
 use perigee_schemas::Identity;
 use perigee_shard::{Environment, Listener, Stream};
@@ -14,28 +15,29 @@ use std::time::Duration;
 /// Pause after a failed accept (out of descriptors) and between looks at draining connections.
 const PAUSE: Duration = Duration::from_millis(5);
 
+/// What all connections of a server serve.
+#[derive(Clone, Debug)]
+pub(crate) struct Ground {
+    pub(crate) table: Arc<SegmentTable>,
+    pub(crate) identity: Identity,
+    pub(crate) rails: Option<Arc<Rails>>,
+}
+
 pub(crate) struct ServerState<E: Environment> {
     environment: E,
     listener: Rc<E::Listener>,
-    table: Arc<SegmentTable>,
-    identity: Identity,
+    ground: Ground,
     connections: RefCell<BTreeMap<u64, E::Stream>>,
     next: Cell<u64>,
     stopping: Cell<bool>,
 }
 
 impl<E: Environment> ServerState<E> {
-    pub(crate) fn new(
-        environment: E,
-        listener: Rc<E::Listener>,
-        table: Arc<SegmentTable>,
-        identity: Identity,
-    ) -> Self {
+    pub(crate) fn new(environment: E, listener: Rc<E::Listener>, ground: Ground) -> Self {
         Self {
             environment,
             listener,
-            table,
-            identity,
+            ground,
             connections: RefCell::default(),
             next: Cell::new(0),
             stopping: Cell::new(false),
@@ -81,9 +83,7 @@ impl<E: Environment> ServerState<E> {
         self.connections.borrow_mut().insert(number, stream.clone());
         let state = self.clone();
         self.environment.spawn(async move {
-            if let Err(error) =
-                serve_connection(&state.environment, &stream, &state.table, state.identity).await
-            {
+            if let Err(error) = serve_connection(&state.environment, &stream, &state.ground).await {
                 tracing::debug!(%error, "A data connection ended");
             }
             stream.shutdown();

@@ -23,7 +23,7 @@ fn place(segment: u128, offset: u64, payload_bytes: u64) -> Place {
     }
 }
 
-fn job(content: Content, segment: u128, lengths: &[usize]) -> TcpJob {
+fn job(content: Content, segment: u128, lengths: &[usize]) -> FarJob {
     let mut address = 0x1000;
     let memory = lengths.iter().map(|bytes| {
         let memory = Memory {
@@ -35,7 +35,7 @@ fn job(content: Content, segment: u128, lengths: &[usize]) -> TcpJob {
     });
     let memory: Vec<Memory> = memory.collect();
     let payload = lengths.iter().sum::<usize>() as u64;
-    TcpJob {
+    FarJob {
         place: place(segment, 1 << 20, payload),
         content,
         memory,
@@ -49,7 +49,7 @@ proptest! {
         write: bool,
     ) {
         let content = if write { Content::Write } else { Content::Read(0) };
-        let jobs: Vec<TcpJob> =
+        let jobs: Vec<FarJob> =
             (0u128..).zip(&sizes).map(|(i, lengths)| job(content, i % 2, lengths)).collect();
         let plan = Plan::new(&jobs);
         let mut parts: Vec<(usize, usize, usize, u64)> = Vec::new();
@@ -83,7 +83,7 @@ proptest! {
 
 #[test]
 fn a_large_batch_is_cut_into_slices_of_the_limit() {
-    let jobs: Vec<TcpJob> = (0..16)
+    let jobs: Vec<FarJob> = (0..16)
         .map(|_| job(Content::Read(0), 1, &[1 << 20]))
         .collect();
     let plan = Plan::new(&jobs);
@@ -92,7 +92,7 @@ fn a_large_batch_is_cut_into_slices_of_the_limit() {
 
 #[test]
 fn small_objects_share_a_slice() {
-    let jobs: Vec<TcpJob> = (0..128).map(|_| job(Content::Write, 1, &[4096])).collect();
+    let jobs: Vec<FarJob> = (0..128).map(|_| job(Content::Write, 1, &[4096])).collect();
     let plan = Plan::new(&jobs);
     assert_eq!(plan.slices.len(), 4);
 }

@@ -1,0 +1,211 @@
+//! The owner's control threads: they join the queue pairs that clients offer, and take them down. Both may take long, so
+//! shards only wait for them.
+//!
+//! The invariant: a queue pair lives no longer than the connection on which its client asked for rails. Work about one
+//! client is done by one thread in order: an offer that comes too late finds its connection gone, one that came in time
+//! is over before the queue pairs are taken down.
+
+use crate::limits::{RAIL_DESKS, RAIL_OFFERS_MAX};
+use perigee_rails::{EndpointAnswer, EndpointOffer, RailEngine};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Where a thread leaves an answer for a shard.
+#[derive(Debug)]
+pub(crate) struct Answer<T>(Arc<Mutex<Option<T>>>);
+
+impl<T> Clone for Answer<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T> Answer<T> {
+    fn new() -> Self {
+        Self(Arc::default())
+    }
+
+    fn give(&self, value: T) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+    }
+
+    /// The answer, once it is there.
+    pub(crate) fn take(&self) -> Option<T> {
+        let mut value = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        value.take()
+    }
+}
+
+type Joined = Result<EndpointAnswer, String>;
+type Fenced = Result<(), String>;
+
+enum Task {
+    Accept {
+        offer: EndpointOffer,
+        keeper: u64,
+        answer: Answer<Joined>,
+    },
+    Fence {
+        epoch: u64,
+        answer: Answer<Fenced>,
+    },
+}
+
+/// All control threads of an owner.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    shared: Arc<Shared>,
+    /// Empty once it is closed.
+    threads: Mutex<Vec<Sender<Task>>>,
+    next_keeper: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Shared {
+    engine: RailEngine,
+    /// For each client, by the epoch of its rails, the connection that keeps its queue pairs.
+    keepers: Mutex<HashMap<u64, u64>>,
+    offers: AtomicUsize,
+}
+
+/// The right of a connection to have queue pairs. When it ends, they go.
+#[derive(Debug)]
+pub(crate) struct Keeping {
+    desk: Arc<Desk>,
+    epoch: u64,
+    number: u64,
+}
+
+impl Desk {
+    pub(crate) fn start(engine: &RailEngine) -> std::io::Result<Arc<Self>> {
+        let shared = Arc::new(Shared {
+            engine: engine.clone(),
+            keepers: Mutex::default(),
+            offers: AtomicUsize::new(0),
+        });
+        let mut threads = Vec::new();
+        for _ in 0..RAIL_DESKS {
+            let (send, tasks) = channel();
+            let theirs = shared.clone();
+            std::thread::Builder::new()
+                .name("perigee-desk".to_owned())
+                .spawn(move || theirs.work(&tasks))?;
+            threads.push(send);
+        }
+        Ok(Arc::new(Self {
+            shared,
+            threads: Mutex::new(threads),
+            next_keeper: AtomicU64::new(1),
+        }))
+    }
+
+    /// Lets a connection keep the queue pairs of a client; one that kept them before does so no longer.
+    pub(crate) fn keep(self: &Arc<Self>, epoch: u64) -> Keeping {
+        let number = self.next_keeper.fetch_add(1, Ordering::Relaxed);
+        self.shared.keepers().insert(epoch, number);
+        Keeping {
+            desk: self.clone(),
+            epoch,
+            number,
+        }
+    }
+
+    /// Ends the threads when their tasks are done.
+    pub(crate) fn close(&self) {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.clear();
+    }
+
+    /// A task for a desk that is closed is dropped: the rails are gone, and every queue pair with them.
+    fn hand(&self, epoch: u64, task: Task) {
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = epoch as usize % RAIL_DESKS;
+        if let Some(thread) = threads.get(turn) {
+            let _ = thread.send(task);
+        }
+    }
+}
+
+impl Keeping {
+    /// Life of the client's rails.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Takes down every queue pair of the client.
+    pub(crate) fn fence(&self) -> Answer<Fenced> {
+        let (epoch, answer) = (self.epoch, Answer::new());
+        let task = Task::Fence {
+            epoch,
+            answer: answer.clone(),
+        };
+        self.desk.hand(epoch, task);
+        answer
+    }
+
+    /// Joins queue pairs; the offer must be of the client that is kept.
+    pub(crate) fn accept(&self, offer: EndpointOffer) -> Answer<Joined> {
+        let answer = Answer::new();
+        let offers = &self.desk.shared.offers;
+        if offer.epoch != self.epoch {
+            answer.give(Err("the offer is of another client".to_owned()));
+        } else if offers.fetch_add(1, Ordering::Relaxed) >= RAIL_OFFERS_MAX {
+            offers.fetch_sub(1, Ordering::Relaxed);
+            answer.give(Err("too many offers are waiting".to_owned()));
+        } else {
+            let task = Task::Accept {
+                offer,
+                keeper: self.number,
+                answer: answer.clone(),
+            };
+            self.desk.hand(self.epoch, task);
+        }
+        answer
+    }
+}
+
+impl Drop for Keeping {
+    fn drop(&mut self) {
+        let mut keepers = self.desk.shared.keepers();
+        if keepers.get(&self.epoch) == Some(&self.number) {
+            keepers.remove(&self.epoch);
+            drop(keepers);
+            self.fence();
+        }
+    }
+}
+
+impl Shared {
+    fn keepers(&self) -> MutexGuard<'_, HashMap<u64, u64>> {
+        self.keepers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self, tasks: &Receiver<Task>) {
+        for task in tasks {
+            match task {
+                Task::Accept {
+                    offer,
+                    keeper,
+                    answer,
+                } => {
+                    self.offers.fetch_sub(1, Ordering::Relaxed);
+                    answer.give(self.accept(offer, keeper));
+                }
+                Task::Fence { epoch, answer } => {
+                    let fenced = self.engine.fence(epoch);
+                    answer.give(fenced.map_err(|error| error.to_string()));
+                }
+            }
+        }
+    }
+
+    fn accept(&self, offer: EndpointOffer, keeper: u64) -> Joined {
+        if self.keepers().get(&offer.epoch) != Some(&keeper) {
+            return Err("the connection of the offer is gone".to_owned());
+        }
+        let joined = self.engine.accept(offer);
+        joined.map_err(|error| error.to_string())
+    }
+}

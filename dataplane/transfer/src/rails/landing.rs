@@ -1,0 +1,84 @@
+//! Where the ends of requests are told while their caller waits. Invariant: who has waited to the end may touch the memory
+//! of all requests again.
+
+use crate::limits::{SPIN, STALL_CHECK};
+use perigee_rails::{RailError, Sink};
+use perigee_shard::Patience;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::Thread;
+use std::time::Duration;
+
+/// The requests of one batch; a request's tag names the passage it belongs to.
+#[derive(Debug)]
+pub(crate) struct Landing {
+    left: AtomicUsize,
+    failures: Mutex<Vec<(u64, RailError)>>,
+    caller: Thread,
+}
+
+impl Landing {
+    /// For `requests` requests that this thread will wait for.
+    pub(crate) fn new(requests: usize) -> Self {
+        Self {
+            left: AtomicUsize::new(requests),
+            failures: Mutex::default(),
+            caller: std::thread::current(),
+        }
+    }
+
+    /// Waits until all requests are over; returns the failures by tag. A running shard ends each soon after its deadline.
+    /// A stalled one does not, and this wait must last as long: until then devices may touch the memory.
+    pub(crate) fn wait(
+        &self,
+        stalled: impl Fn() -> Option<(usize, Duration)>,
+    ) -> Vec<(u64, RailError)> {
+        let mut patience = Patience::new(SPIN);
+        while self.left.load(Ordering::Acquire) > 0 {
+            if !patience.watch_on() {
+                std::thread::park_timeout(STALL_CHECK);
+                if let Some((shard, silent)) = stalled() {
+                    tracing::error!(
+                        shard,
+                        ?silent,
+                        "A transfer waits for a stalled shard of rails"
+                    );
+                }
+            }
+        }
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *failures)
+    }
+}
+
+impl Sink for Landing {
+    fn finished(&self, tag: u64, outcome: Result<(), RailError>) {
+        if let Err(error) = outcome {
+            let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+            failures.push((tag, error));
+        }
+        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.caller.unpark();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn the_caller_wakes_after_the_last_request_and_learns_what_failed() {
+        let landing = Arc::new(Landing::new(3));
+        let theirs = landing.clone();
+        let shard = std::thread::spawn(move || {
+            theirs.finished(1, Ok(()));
+            theirs.finished(2, Err(RailError::Canceled));
+            theirs.finished(3, Err(RailError::Closed));
+        });
+        let failures = landing.wait(|| None);
+        assert_eq!(failures, [(2, RailError::Canceled), (3, RailError::Closed)]);
+        shard.join().unwrap();
+    }
+}

@@ -1,0 +1,123 @@
+//! Registered memory through which bytes pass that lie in memory no device knows, and footers.
+//! Invariant: a stage is lent to one flight at a time, which gives it back when no device touches it any more.
+
+use crate::limits::{STAGE_ALIGNMENT, STAGE_BYTES, STAGES_MAX};
+use perigee_memory::HostBuffer;
+use perigee_rails::{RailEngine, RailError, Registration};
+use perigee_verbs::Access;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// One piece of registered memory.
+#[derive(Debug)]
+struct Stage {
+    /// Declared first, so that it is revoked before the memory goes.
+    registration: Arc<Registration>,
+    buffer: HostBuffer,
+}
+
+/// All pieces; they are made when they are first needed and then kept.
+#[derive(Debug, Default)]
+pub(crate) struct Stages {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    free: Vec<Stage>,
+    made: usize,
+}
+
+/// A range of a stage.
+#[derive(Clone, Debug)]
+pub(crate) struct Slot {
+    pub(crate) registration: Arc<Registration>,
+    pub(crate) address: u64,
+}
+
+impl Slot {
+    pub(crate) fn pointer(&self) -> *mut u8 {
+        self.address as *mut u8
+    }
+}
+
+/// Stages on loan.
+#[derive(Debug)]
+pub(crate) struct Loan {
+    stages: Arc<Stages>,
+    taken: Vec<Stage>,
+    /// Bytes used of the last one.
+    used: u64,
+}
+
+impl Stages {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A free stage, or a new one; `None` if all are lent or no more memory can be registered.
+    fn take(&self, engine: &RailEngine) -> Option<Stage> {
+        {
+            let mut state = self.state();
+            if let Some(stage) = state.free.pop() {
+                return Some(stage);
+            }
+            if state.made >= STAGES_MAX {
+                return None;
+            }
+            state.made += 1;
+        }
+        let made = make(engine);
+        if let Err(error) = &made {
+            tracing::info!(%error, "No registered memory for copies, TCP is used");
+            self.state().made -= 1;
+        }
+        made.ok()
+    }
+}
+
+fn make(engine: &RailEngine) -> Result<Stage, RailError> {
+    let buffer = HostBuffer::allocate(STAGE_BYTES as usize).map_err(|error| RailError::Shard {
+        reason: error.to_string(),
+    })?;
+    let address = buffer.base() as u64;
+    // SAFETY: the registration lies beside the buffer and is dropped first.
+    let registration = unsafe { engine.register(address, STAGE_BYTES, Access::LOCAL, None) }?;
+    Ok(Stage {
+        registration,
+        buffer,
+    })
+}
+
+impl Loan {
+    pub(crate) fn new(stages: &Arc<Stages>) -> Self {
+        Self {
+            stages: stages.clone(),
+            taken: Vec::new(),
+            used: STAGE_BYTES,
+        }
+    }
+
+    /// Room for `bytes` in one piece, if there is any.
+    pub(crate) fn slot(&mut self, engine: &RailEngine, bytes: u64) -> Option<Slot> {
+        if bytes > STAGE_BYTES {
+            return None;
+        }
+        if self.used + bytes > STAGE_BYTES {
+            self.taken.push(self.stages.take(engine)?);
+            self.used = 0;
+        }
+        let stage = self.taken.last()?;
+        let address = stage.buffer.base() as u64 + self.used;
+        self.used = (self.used + bytes).next_multiple_of(STAGE_ALIGNMENT);
+        Some(Slot {
+            registration: stage.registration.clone(),
+            address,
+        })
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        self.stages.state().free.append(&mut self.taken);
+    }
+}

@@ -1,0 +1,100 @@
+use super::*;
+use perigee_schemas::frame::HEADER_BYTES;
+use proptest::prelude::*;
+
+fn endpoint() -> EndpointDescriptor {
+    EndpointDescriptor {
+        gid: *b"0123456789abcdef",
+        lid: 7,
+        queue_pair: 8,
+        sequence: 9,
+        mtu_bytes: 4096,
+    }
+}
+
+const PROOF: ProofDescriptor = ProofDescriptor {
+    address: 0x1000,
+    remote_key: 5,
+};
+
+#[test]
+fn rails_and_regions_round_trip() {
+    let region = RegionDescriptor {
+        epoch: u64::MAX,
+        generation: 3,
+        address: 0x1000,
+        bytes: 0x4000,
+        lease_ms: Some(10_000),
+        borders: vec![0x2000],
+        remote_keys: vec![vec![1, 2], Vec::new(), vec![3, 4]],
+    };
+    let gid = GidDescriptor {
+        index: 3,
+        address: *b"fedcba9876543210",
+        roce_v1: true,
+    };
+    let rail = RailDescriptor {
+        device: "mlx5_0".to_owned(),
+        infiniband: true,
+        lid: 4,
+        gids: vec![gid],
+    };
+    let reply = RailsReply {
+        peer: PeerDescriptor {
+            epoch: u64::MAX,
+            rails: vec![rail],
+        },
+        regions: vec![(Identity(77), region)],
+        lease_ms: 10_000,
+    };
+    let frame = encode_reply(&reply);
+    assert_eq!(decode_reply(&frame[HEADER_BYTES..]).unwrap(), reply);
+    let none = encode_no_rails(Status::NotSupported);
+    assert!(decode_reply(&none[HEADER_BYTES..]).is_err());
+}
+
+#[test]
+fn offers_and_answers_round_trip() {
+    let pair = PairOffer {
+        lane: 1,
+        peer_rail: 2,
+        peer_gid_index: 3,
+        endpoint: endpoint(),
+        proof: PROOF,
+    };
+    let offer = EndpointOffer {
+        name: "client".to_owned(),
+        epoch: 1,
+        peer_epoch: 2,
+        shard: 3,
+        pairs: vec![pair],
+    };
+    let frame = encode_offer(&offer);
+    assert_eq!(decode_offer(&frame[HEADER_BYTES..]).unwrap(), offer);
+    let joined = PairAnswer::Joined {
+        endpoint: endpoint(),
+        proof: PROOF,
+    };
+    let refused = PairAnswer::Refused {
+        reason: "no".to_owned(),
+    };
+    let answer = EndpointAnswer {
+        epoch: 2,
+        pairs: vec![joined, refused],
+    };
+    let frame = encode_answer(&Ok(answer.clone()));
+    assert_eq!(decode_answer(&frame[HEADER_BYTES..]).unwrap(), answer);
+    let frame = encode_answer(&Err("closed".to_owned()));
+    let error = decode_answer(&frame[HEADER_BYTES..]).unwrap_err();
+    assert_eq!(error.to_string(), "closed");
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_refused_or_read(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        let _ = decode_request(&bytes);
+        let _ = decode_reply(&bytes);
+        let _ = decode_offer(&bytes);
+        let _ = decode_answer(&bytes);
+    }
+}

@@ -1,0 +1,214 @@
+//! An owner of a segment and a client of it, on two hosts of a software fabric in one process.
+
+use perigee_memory::segment::{Segment, SegmentOptions};
+use perigee_memory::{Piece, PieceMut, crc32c};
+use perigee_schemas::Identity;
+use perigee_shard::{Congestion, POLL_DEFAULT};
+use perigee_transfer::{
+    Engine, EngineOptions, Flow, Observer, Place, Rails, RailsOptions, ReadJob, Route, Routes,
+    SegmentAddress, SegmentServer, SegmentTable, ServerOptions, TransferError, WriteJob,
+};
+use perigee_verbs::software::{DevicePlan, Network};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Longer than anything takes that works.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+pub(crate) const SEGMENT_BYTES: u64 = 64 << 20;
+
+pub(crate) fn random() -> Identity {
+    let number = || u128::from(getrandom::u64().unwrap());
+    Identity(number() << 64 | number())
+}
+
+pub(crate) fn start_rails(network: &Network, host: &str, devices: &[&str]) -> Arc<Rails> {
+    let plans: Vec<DevicePlan> = devices.iter().map(|name| DevicePlan::new(name)).collect();
+    let fabric = network.host(host, &plans).unwrap();
+    let options = RailsOptions {
+        identity: random(),
+        devices: Vec::new(),
+        shards: 1,
+        poll: POLL_DEFAULT,
+    };
+    Rails::start(fabric.as_ref(), &options).unwrap()
+}
+
+/// Serves one segment.
+pub(crate) struct Owner {
+    pub(crate) rails: Option<Arc<Rails>>,
+    pub(crate) table: Arc<SegmentTable>,
+    pub(crate) address: Arc<SegmentAddress>,
+    server: Option<SegmentServer>,
+}
+
+impl Owner {
+    pub(crate) fn start(rails: Option<Arc<Rails>>) -> Self {
+        Self::start_at("127.0.0.1:0".parse().unwrap(), random(), rails)
+    }
+
+    pub(crate) fn start_at(at: SocketAddr, id: Identity, rails: Option<Arc<Rails>>) -> Self {
+        let table = Arc::new(SegmentTable::default());
+        let segment = Segment::create(SEGMENT_BYTES, &SegmentOptions::default()).unwrap();
+        let segment = Arc::new(segment);
+        table.insert(id, segment.clone());
+        let options = ServerOptions {
+            address: at,
+            shards: 1,
+            cpus: Vec::new(),
+            poll: POLL_DEFAULT,
+            congestion: Congestion::Automatic,
+            rendezvous: None,
+            identity: random(),
+            rails: rails.clone(),
+        };
+        let server = SegmentServer::start(&options, &table).unwrap();
+        if let Some(rails) = &rails {
+            rails.serve(id, &segment);
+        }
+        let address = SegmentAddress {
+            id,
+            bytes: SEGMENT_BYTES,
+            endpoint: server.address().to_string(),
+            host_id: "there".to_owned(),
+            rendezvous: String::new(),
+        };
+        Self {
+            rails,
+            table,
+            address: Arc::new(address),
+            server: Some(server),
+        }
+    }
+
+    pub(crate) fn place(&self, offset: u64, payload_bytes: u64, generation: u64) -> Place {
+        Place {
+            segment: self.address.clone(),
+            offset,
+            payload_bytes,
+            generation,
+        }
+    }
+
+    /// As if the process had ended.
+    pub(crate) fn stop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.stop();
+        }
+        if let Some(rails) = &self.rails {
+            rails.close();
+        }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Notes which routes bytes took.
+#[derive(Debug, Default)]
+struct Seen(Mutex<Vec<Route>>);
+
+impl Observer for Seen {
+    fn moved(&self, route: Route, _: Flow, _: u64, _: Duration) {
+        self.0.lock().unwrap().push(route);
+    }
+
+    fn failed(&self, _: Route, _: Flow, _: &TransferError) {}
+}
+
+/// Moves objects.
+pub(crate) struct Client {
+    pub(crate) rails: Arc<Rails>,
+    pub(crate) engine: Engine,
+    seen: Arc<Seen>,
+}
+
+impl Client {
+    pub(crate) fn start(rails: Arc<Rails>, deadline: Duration) -> Self {
+        let seen = Arc::<Seen>::default();
+        let options = EngineOptions {
+            identity: random(),
+            host_id: "here".to_owned(),
+            routes: Routes::default(),
+            shards: 1,
+            deadline,
+            congestion: Congestion::Automatic,
+            rails: Some(rails.clone()),
+            observer: seen.clone(),
+        };
+        let engine = Engine::new(options, Arc::default());
+        Self {
+            rails,
+            engine,
+            seen,
+        }
+    }
+
+    /// The routes that were taken since the last call.
+    pub(crate) fn routes(&self) -> Vec<Route> {
+        std::mem::take(&mut *self.seen.0.lock().unwrap())
+    }
+
+    pub(crate) fn write(&self, place: &Place, bytes: &[u8]) -> Result<u32, TransferError> {
+        let pieces = [Piece::from(bytes)];
+        let job = WriteJob {
+            place,
+            pieces: &pieces,
+        };
+        // SAFETY: the bytes outlive the call.
+        unsafe { self.engine.write(&[job]) }.remove(0)
+    }
+
+    pub(crate) fn read(
+        &self,
+        place: &Place,
+        checksum: u32,
+        into: &mut [u8],
+    ) -> Result<(), TransferError> {
+        let pieces = [PieceMut::from(into)];
+        let job = ReadJob {
+            place,
+            checksum,
+            pieces: &pieces,
+        };
+        // SAFETY: the bytes outlive the call.
+        unsafe { self.engine.read(&[job]) }.remove(0)
+    }
+
+    /// Reads as often as it takes until the bytes come over rails; each read must be right.
+    pub(crate) fn until_rdma(&self, owner: &Owner) {
+        let place = owner.place(0, 5000, 1);
+        let data = pattern(5000, 1);
+        let end = Instant::now() + LONG;
+        while self.write(&place, &data) != Ok(crc32c(&data)) {
+            assert!(Instant::now() < end, "the owner is never reached");
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
+        loop {
+            let mut back = vec![0; 5000];
+            self.read(&place, crc32c(&data), &mut back).unwrap();
+            assert_eq!(back, data);
+            if self.routes().last() == Some(&Route::Rdma) {
+                return;
+            }
+            assert!(Instant::now() < end, "rails are never proven");
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.engine.close();
+        self.rails.close();
+    }
+}
+
+pub(crate) fn pattern(bytes: usize, seed: usize) -> Vec<u8> {
+    (0..bytes)
+        .map(|index| (index * 31 + index / 251 + seed * 97) as u8)
+        .collect()
+}
