@@ -68,13 +68,21 @@ found = [m["executable"] for m in map(json.loads, sys.stdin) if m.get("executabl
 print(found[-1])'
 }
 
+# Builds the perigee program that tests of kind `system` start.
+build_program() {
+    # The profile of the tests, whose crates are built anyway.
+    cargo build --locked --quiet --profile test --package perigee-cli --bin perigee
+    export PERIGEE_BIN=$CARGO_TARGET_DIR/debug/perigee
+}
+
 # Writes for each number of guests the commands that they run, one a line behind its name.
 write_lists() { # NAME...
     local name guests kind rest binary arguments
     rm -f "$WORK"/list.*
     while read -r name guests kind rest; do
         case $kind in
-            test)
+            test | system)
+                [ "$kind" = test ] || build_program
                 arguments=--test-threads=1
                 [[ $rest != *" -- "* ]] || arguments="$arguments ${rest#* -- }"
                 # shellcheck disable=SC2086  # cargo's arguments
@@ -82,7 +90,7 @@ write_lists() { # NAME...
                 echo "$name $binary $arguments" >>"$WORK/list.$guests"
                 ;;
             run) echo "$name $rest" >>"$WORK/list.$guests" ;;
-            *) fail "programs.txt: $name is neither test nor run" ;;
+            *) fail "programs.txt: $name is neither test, system nor run" ;;
         esac
     done < <(chosen_programs "$@")
 }

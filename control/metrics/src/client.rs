@@ -15,6 +15,8 @@ pub enum Route {
     Local,
     /// Through memory shared with another process of the host.
     SharedMemory,
+    /// By reads and writes of RDMA devices.
+    Rdma,
     /// Over a TCP connection.
     Tcp,
 }
@@ -42,7 +44,7 @@ pub enum Operation {
 }
 
 impl Route {
-    const ALL: [Self; 3] = [Self::Local, Self::SharedMemory, Self::Tcp];
+    const ALL: [Self; 4] = [Self::Local, Self::SharedMemory, Self::Rdma, Self::Tcp];
 
     /// Label value.
     #[must_use]
@@ -50,6 +52,7 @@ impl Route {
         match self {
             Self::Local => "local",
             Self::SharedMemory => "shared_memory",
+            Self::Rdma => "rdma",
             Self::Tcp => "tcp",
         }
     }

@@ -22,8 +22,8 @@ use perigee_discovery::{
 };
 use perigee_rails::{
     EndpointOffer, Exchange, RailDevice, RailEngine, RailError, RailOptions, Registration,
+    host_devices,
 };
-use perigee_topology::{Roots, Selection, Topology};
 use perigee_verbs::libibverbs::HostDevices;
 use perigee_verbs::{Access, Fabric};
 use serde_json::Value;
@@ -213,17 +213,7 @@ fn devices(options: &EngineOptions) -> Result<Vec<RailDevice>, EngineError> {
     if options.fabric.is_some() {
         return Ok(Vec::new());
     }
-    let variable = |name: &str| std::env::var(name).ok();
-    let refused = |error: perigee_topology::TopologyError| EngineError::Device(error.to_string());
-    let selection = Selection::new(&options.devices, None, &variable).map_err(refused)?;
-    let topology = Topology::discover(&Roots::system());
-    let matrix = topology.matrix(&selection).map_err(refused)?;
-    let device = |name: String| {
-        let found = topology.rdma.iter().find(|device| device.name == name);
-        let node = found.and_then(|device| device.place.node);
-        RailDevice { name, node }
-    };
-    Ok(matrix.devices().into_iter().map(device).collect())
+    host_devices(&options.devices).map_err(|error| EngineError::Device(error.to_string()))
 }
 
 fn no_device(error: impl std::fmt::Display) -> EngineError {

@@ -20,9 +20,9 @@ pub struct NodeConfig {
     pub metadata: Metadata,
     /// Memory to donate, in bytes.
     pub segment_bytes: u64,
-    /// Protocol shown for the segment.
+    /// How clients may reach the memory: `tcp` or `rdma`.
     pub protocol: String,
-    /// Names of RDMA devices; shown only.
+    /// Names of RDMA devices; empty for all.
     pub device_names: String,
     /// Tenant.
     pub tenant: String,

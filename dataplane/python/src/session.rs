@@ -133,6 +133,7 @@ impl Session {
             return 0;
         };
         let address = buffer.base() as usize;
+        self.store.register_with_devices(address, buffer.len());
         pool.free_bytes -= bytes;
         pool.buffers.push(buffer);
         address

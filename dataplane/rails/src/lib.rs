@@ -7,6 +7,7 @@
 mod accepted;
 mod bandwidth;
 mod descriptor;
+mod devices;
 mod endpoint;
 mod engine;
 mod error;
@@ -36,6 +37,7 @@ pub use descriptor::{
     EndpointAnswer, EndpointDescriptor, EndpointOffer, FencedPair, GidDescriptor, PairAnswer,
     PairOffer, PeerDescriptor, ProofDescriptor, RailDescriptor, RegionDescriptor,
 };
+pub use devices::host_devices;
 pub use engine::{
     Exchange, ExchangeDone, PeerHandle, RailEngine, RailOptions, Ticket, deadline_in,
 };

@@ -117,9 +117,9 @@ pub struct StoreConfig {
     pub global_segment_bytes: u64,
     /// Bytes for copying calls; 0 refuses `put` and `get` of bytes as Mooncake does.
     pub local_buffer_bytes: u64,
-    /// `tcp`, `rdma`, ...; other than `tcp` falls back to what is built, with a warning.
+    /// `tcp` or `rdma`; `rdma` falls back to TCP where a host or a peer has none, others with a warning.
     pub protocol: String,
-    /// NIC names for RDMA.
+    /// RDMA devices: names, a map from rank to names, or the path of a file with such a map; empty for all.
     pub device_name: String,
     /// `host:port` of the master.
     pub master_server_address: String,

@@ -12,6 +12,7 @@ use crate::error::StoreError;
 use crate::heartbeat::Heartbeat;
 use crate::host::{client_name, host_id, host_of, random_identity};
 use crate::metadata::Registration;
+use crate::rdma;
 use crate::refusals::Refusals;
 use perigee_memory::RegisteredRegions;
 use perigee_metrics::{ClientCells, RpcKind};
@@ -19,7 +20,7 @@ use perigee_rpc::{CallError, ClientOptions, MasterClient};
 use perigee_schemas::Status;
 use perigee_schemas::session::Role;
 use perigee_shard::monotonic;
-use perigee_transfer::{Engine, EngineOptions};
+use perigee_transfer::{Engine, EngineOptions, Rails};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -34,6 +35,7 @@ pub struct Store {
     pub(crate) addresses: Addresses,
     pub(crate) cells: Arc<ClientCells>,
     donation: Arc<Donation>,
+    rails: Option<Arc<Rails>>,
     registration: Option<Registration>,
     heartbeat: Mutex<Option<Heartbeat>>,
     regions: Mutex<RegisteredRegions>,
@@ -72,12 +74,8 @@ impl Store {
         let host_id = host_id();
         let cluster = environment.metadata_cluster.as_deref();
         let registration = Registration::new(&config.metadata_server, cluster, &name)?;
-        if !config.protocol.eq_ignore_ascii_case("tcp") {
-            tracing::warn!(
-                "TCP and shared memory are used instead of {}",
-                config.protocol
-            );
-        }
+        let named = (config.protocol.as_str(), config.device_name.as_str());
+        let rails = rdma::start(named, identity, environment);
         let options = ClientOptions {
             address: config.master_server_address.clone(),
             role: if config.global_segment_bytes > 0 {
@@ -95,6 +93,7 @@ impl Store {
             &config.protocol,
             &config.master_server_address,
             environment,
+            rails.clone(),
         ));
         let cells = Arc::<ClientCells>::default();
         let engine = EngineOptions {
@@ -104,6 +103,7 @@ impl Store {
             shards: environment.client_shards,
             deadline: environment.transfer_deadline,
             congestion: environment.congestion.clone(),
+            rails: rails.clone(),
             observer: Arc::new(Counting(cells.clone())),
         };
         Ok(Self {
@@ -114,6 +114,7 @@ impl Store {
             addresses: Addresses::default(),
             cells,
             donation,
+            rails,
             registration,
             heartbeat: Mutex::default(),
             regions: Mutex::new(RegisteredRegions::new()),
@@ -172,6 +173,9 @@ impl Store {
         }
         self.engine.close();
         self.donation.stop();
+        if let Some(rails) = &self.rails {
+            rails.close();
+        }
         self.master.close();
     }
 

@@ -29,6 +29,7 @@ fn label(route: Route) -> Label {
     match route {
         Route::SameProcess => Label::Local,
         Route::SharedMemory => Label::SharedMemory,
+        Route::Rdma => Label::Rdma,
         Route::Tcp => Label::Tcp,
     }
 }

@@ -8,7 +8,7 @@ use perigee_memory::Segment;
 use perigee_memory::segment::{Pages, SegmentOptions, SegmentWarning};
 use perigee_rpc::SegmentOffer;
 use perigee_schemas::Identity;
-use perigee_transfer::{SegmentServer, SegmentTable, ServerOptions};
+use perigee_transfer::{Rails, SegmentServer, SegmentTable, ServerOptions};
 use std::mem::{Discriminant, discriminant};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -22,6 +22,7 @@ pub(crate) struct Donation {
     protocol: String,
     master: String,
     environment: StoreEnvironment,
+    rails: Option<Arc<Rails>>,
     table: Arc<SegmentTable>,
     state: Mutex<State>,
 }
@@ -46,6 +47,7 @@ impl Donation {
         protocol: &str,
         master: &str,
         environment: &StoreEnvironment,
+        rails: Option<Arc<Rails>>,
     ) -> Self {
         Self {
             identity,
@@ -54,6 +56,7 @@ impl Donation {
             protocol: protocol.to_owned(),
             master: master.to_owned(),
             environment: environment.clone(),
+            rails,
             table: Arc::default(),
             state: Mutex::default(),
         }
@@ -89,7 +92,11 @@ impl Donation {
             rendezvous: self.rendezvous(),
             protocol: self.protocol.clone(),
         };
-        self.table.insert(offer.id, Arc::new(segment));
+        let segment = Arc::new(segment);
+        self.table.insert(offer.id, segment.clone());
+        if let Some(rails) = &self.rails {
+            rails.serve(offer.id, &segment);
+        }
         state.offers.push(offer.clone());
         if let Some(server) = &state.server {
             // Peers that mapped earlier segments learn of the new one when they ask again.
@@ -102,6 +109,9 @@ impl Donation {
     pub(crate) fn remove(&self, id: Identity) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.offers.retain(|offer| offer.id != id);
+        if let Some(rails) = &self.rails {
+            rails.withdraw(id);
+        }
         self.table.remove(id);
         if let Some(server) = &state.server {
             server.withdraw_mappings();
@@ -174,6 +184,7 @@ impl Donation {
                 congestion: self.environment.congestion.clone(),
                 rendezvous: Some(self.rendezvous()).filter(|name| !name.is_empty()),
                 identity: self.identity,
+                rails: self.rails.clone(),
             };
             state.server = Some(SegmentServer::start(&options, &self.table)?);
             state.announced = reach.announce;
@@ -220,7 +231,15 @@ mod tests {
         let environment = StoreEnvironment::from_variables(|_| None).unwrap();
         let identity = random_identity().unwrap();
         let master = "127.0.0.1:1";
-        Donation::new(identity, "127.0.0.1:1", "host", "tcp", master, &environment)
+        Donation::new(
+            identity,
+            "127.0.0.1:1",
+            "host",
+            "tcp",
+            master,
+            &environment,
+            None,
+        )
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::error::StoreError;
 use perigee_shard::{Congestion, POLL_DEFAULT};
-use perigee_transfer::{Routes, TRANSFER_DEADLINE};
+use perigee_transfer::{GivenFabric, Routes, TRANSFER_DEADLINE};
 use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
@@ -34,6 +34,8 @@ pub struct StoreEnvironment {
     pub huge_pages: bool,
     /// Cluster in the keys of the metadata service (`MC_METADATA_CLUSTER_ID`).
     pub metadata_cluster: Option<String>,
+    /// Stands in for the host's RDMA devices.
+    pub fabric: Option<GivenFabric>,
 }
 
 impl StoreEnvironment {
@@ -81,6 +83,7 @@ impl StoreEnvironment {
             numa_node: number(&variable, "MC_STORE_NUMA_SOCKET_ID")?,
             huge_pages: variable("MC_STORE_USE_HUGEPAGE").is_some(),
             metadata_cluster: variable("MC_METADATA_CLUSTER_ID"),
+            fabric: None,
         })
     }
 }

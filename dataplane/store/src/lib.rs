@@ -19,6 +19,7 @@ mod lookup;
 mod metadata;
 mod put;
 mod ranges;
+mod rdma;
 mod reach;
 mod refusals;
 

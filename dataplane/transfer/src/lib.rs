@@ -23,7 +23,7 @@ pub use engine::{Engine, EngineOptions, Journey, ReadJob, ShardClient, WriteJob}
 pub use error::TransferError;
 pub use limits::{RAIL_LEASE, TRANSFER_DEADLINE};
 pub use place::{Place, SegmentAddress};
-pub use rails::{Rails, RailsOptions};
+pub use rails::{GivenFabric, Rails, RailsOptions};
 pub use range::RangeJob;
 pub use route::{Flow, Observer, Route, Routes};
 pub use segments::SegmentTable;

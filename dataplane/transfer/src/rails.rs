@@ -28,9 +28,7 @@ use desk::Desk;
 use links::Links;
 use peers::{Found, Way};
 use perigee_memory::Segment;
-use perigee_rails::{
-    Exchange, RailDevice, RailEngine, RailError, RailOptions, RailReport, Registration,
-};
+use perigee_rails::{Exchange, RailDevice, RailEngine, RailError, RailOptions, Registration};
 use perigee_schemas::Identity;
 use perigee_verbs::Fabric;
 use served::Served;
@@ -39,6 +37,24 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use talk::Order;
+
+/// A fabric that stands in for the host's devices, for tests and simulation.
+#[derive(Clone)]
+pub struct GivenFabric(pub Arc<dyn Fabric>);
+
+impl std::fmt::Debug for GivenFabric {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("GivenFabric")
+    }
+}
+
+impl PartialEq for GivenFabric {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for GivenFabric {}
 
 /// How rails are started.
 #[derive(Clone, Debug)]
@@ -127,11 +143,6 @@ impl Rails {
     /// Ends that: when this returns, no peer reaches the segment over rails.
     pub fn withdraw(&self, id: Identity) {
         self.served.withdraw(id);
-    }
-
-    /// What each rail has done for transfers of this process.
-    pub fn reports(&self) -> Vec<RailReport> {
-        self.engine.reports()
     }
 
     /// Ends all talks, takes all queue pairs down, and lets go of all memory.

@@ -11,6 +11,8 @@ use perigee_flags::{FlagError, LogSettings, Settings};
 
 /// Cores behind one shard when the number of shards is left to the program.
 const CORES_PER_SHARD: usize = 4;
+/// Queue pairs of a client that died are taken down within half of this.
+const SAFE_RELEASE_TIMEOUT_MS: u64 = 20_000;
 
 pub(super) fn master_config(settings: &Settings) -> Result<MasterConfig, FlagError> {
     let mut warnings = settings.warnings().to_vec();
@@ -35,16 +37,28 @@ pub(super) fn master_config(settings: &Settings) -> Result<MasterConfig, FlagErr
             high_watermark_ratio: settings.number("eviction_high_watermark_ratio"),
             allow_soft_pinned: settings.bool("allow_evict_soft_pinned_objects"),
         },
-        writes: WriteConfig {
-            discard_timeout_ms: seconds_as_ms(settings, "put_start_discard_timeout_sec"),
-            release_timeout_ms: seconds_as_ms(settings, "put_start_release_timeout_sec"),
-        },
+        writes: write_config(settings, &mut warnings),
         client_ttl_ms: seconds_as_ms(settings, "client_ttl"),
         allocation: allocation(settings, &mut warnings)?,
         log: LogSettings::from_settings(settings),
         changed: settings.changed(),
         warnings,
     })
+}
+
+fn write_config(settings: &Settings, warnings: &mut Vec<String>) -> WriteConfig {
+    let release_timeout_ms = seconds_as_ms(settings, "put_start_release_timeout_sec");
+    if release_timeout_ms < SAFE_RELEASE_TIMEOUT_MS {
+        warnings.push(format!(
+            "Setting `put_start_release_timeout_sec` is below {}: with protocol rdma, late writes of a \
+             client that died may spoil other objects, which then read as missing",
+            SAFE_RELEASE_TIMEOUT_MS / 1000
+        ));
+    }
+    WriteConfig {
+        discard_timeout_ms: seconds_as_ms(settings, "put_start_discard_timeout_sec"),
+        release_timeout_ms,
+    }
 }
 
 /// Seconds of a flag as milliseconds; the table keeps them far below overflow.

@@ -238,3 +238,11 @@ fn durations_and_sizes_are_shown_as_strings_like_in_mooncake() {
         (Kind::DurationMs, "string")
     );
 }
+
+#[test]
+fn a_release_timeout_that_late_writes_can_outlast_is_warned_of() {
+    let config = load(&["--put_start_release_timeout_sec=19"]).unwrap();
+    assert!(config.warnings[0].contains("put_start_release_timeout_sec"));
+    let config = load(&["--put_start_release_timeout_sec=20"]).unwrap();
+    assert_eq!(config.warnings, Vec::<String>::new());
+}

@@ -88,7 +88,14 @@ pub(super) async fn answer(
         Kind::Ping => segment_calls::ping(shard, body, builder).await?,
         Kind::Leave => segment_calls::leave(shard, body, builder).await?,
         Kind::QuerySegments => segment_calls::query_segments(shard, body, builder).await?,
-        Kind::Hello | Kind::Welcome | Kind::Failure | Kind::Slice | Kind::Move | Kind::Reply => {
+        Kind::Hello
+        | Kind::Welcome
+        | Kind::Failure
+        | Kind::Slice
+        | Kind::Move
+        | Kind::Rails
+        | Kind::Pairs
+        | Kind::Reply => {
             return Err(Refusal::new(
                 Status::InvalidParams,
                 format!("The master answers no {kind:?} frames"),

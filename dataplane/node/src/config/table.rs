@@ -9,7 +9,6 @@ use perigee_flags::{Flag, Kind, LOG_FLAGS, Program};
 
 const DUMMY_CLIENTS: &str = "RPC service for dummy clients";
 const SSD: &str = "SSD tier";
-const RDMA: &str = "RDMA transport";
 const ARENA: &str = "use --huge_pages for donated memory; there is no arena";
 
 /// The node as its settings see it.
@@ -74,11 +73,15 @@ const CLUSTER: &[Flag] = &[
         "protocol",
         Kind::Text,
         "tcp",
-        "Protocol shown for the segment; bytes move over shared memory and TCP",
+        "tcp or rdma; with rdma, clients that ask for it reach the memory by RDMA, all others by TCP",
     ),
-    Flag::new("device_names", Kind::Text, "", "RDMA devices")
-        .aliases(&["device_name", "rdma_devices"])
-        .not_built(RDMA),
+    Flag::new(
+        "device_names",
+        Kind::Text,
+        "",
+        "RDMA devices, separated by commas; empty takes all with an active port",
+    )
+    .aliases(&["device_name", "rdma_devices"]),
     Flag::new("tenant_id", Kind::Text, "default", "Tenant of this node"),
     Flag::new(
         "threads",

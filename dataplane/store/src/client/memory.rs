@@ -87,9 +87,24 @@ impl Store {
             return status;
         }
         let mut regions = self.regions.lock().unwrap_or_else(PoisonError::into_inner);
-        regions
-            .register(address, bytes)
-            .map_or(Status::InvalidParams, |()| Status::Ok)
+        if regions.register(address, bytes).is_err() {
+            return Status::InvalidParams;
+        }
+        drop(regions);
+        self.register_with_devices(address, bytes);
+        Status::Ok
+    }
+
+    /// Lets devices read and write memory of the caller in place, until it is unregistered or the store is closed. Without
+    /// RDMA there is nothing to do, and memory that devices refuse is moved otherwise.
+    pub fn register_with_devices(&self, address: usize, bytes: usize) {
+        let Some(rails) = &self.rails else {
+            return;
+        };
+        // SAFETY: callers of the store keep registered memory mapped until they unregister it or close the store.
+        if let Err(error) = unsafe { rails.register(address as u64, bytes as u64) } {
+            tracing::warn!(%error, bytes, "RDMA devices refuse this memory; it is copied, or goes over TCP");
+        }
     }
 
     /// Forgets registered memory; an address that is not registered is refused.
@@ -98,8 +113,13 @@ impl Store {
             return status;
         }
         let mut regions = self.regions.lock().unwrap_or_else(PoisonError::into_inner);
-        regions
-            .unregister(address)
-            .map_or(Status::InvalidParams, |_| Status::Ok)
+        if regions.unregister(address).is_none() {
+            return Status::InvalidParams;
+        }
+        drop(regions);
+        if let Some(rails) = &self.rails {
+            rails.unregister(address as u64);
+        }
+        Status::Ok
     }
 }

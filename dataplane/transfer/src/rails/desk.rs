@@ -209,3 +209,6 @@ impl Shared {
         joined.map_err(|error| error.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -115,8 +115,11 @@ impl Passage {
         self.checksum = unsafe { gather_blocks(target, &pieces, BLOCK_BYTES, &mut blocks) };
         self.blocks = blocks;
         if self.tail.is_none() {
-            let at = footer_offset(self.payload_bytes) as usize;
-            self.write_footer(target.wrapping_add(at));
+            let (end, at) = (self.payload_bytes, footer_offset(self.payload_bytes));
+            let padding = target.wrapping_add(end as usize);
+            // SAFETY: the slot has room for the whole extent. What was there before must not leave this process.
+            unsafe { padding.write_bytes(0, (at - end) as usize) };
+            self.write_footer(target.wrapping_add(at as usize));
         }
     }
 

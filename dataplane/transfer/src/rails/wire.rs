@@ -1,7 +1,7 @@
 //! What a client and the owner of segments tell each other about rails, as frames.
 //! Invariant: what comes from a peer is bounded here, and judged by rails where it is used.
 
-use crate::limits::{RAIL_PAIRS_MAX, RAIL_REGIONS_MAX};
+use crate::limits::{RAIL_BODY_BYTES_MAX, RAIL_PAIRS_MAX, RAIL_REGIONS_MAX};
 use crate::wire::{framed, invalid};
 use flatbuffers::FlatBufferBuilder;
 use perigee_rails::{
@@ -67,8 +67,14 @@ pub(crate) fn encode_reply(reply: &RailsReply) -> Vec<u8> {
     let rails = reply.peer.rails.iter();
     let rails: Vec<_> = rails.map(|rail| build_rail(&mut builder, rail)).collect();
     let rails = builder.create_vector(&rails);
+    let mut room = RAIL_BODY_BYTES_MAX / 2;
+    let fits = |(_, region): &&(Identity, RegionDescriptor)| {
+        room = room.saturating_sub(bytes_at_most(region));
+        room > 0
+    };
     let regions = reply.regions.iter().take(RAIL_REGIONS_MAX);
     let regions: Vec<_> = regions
+        .take_while(fits)
         .map(|(segment, region)| build_region(&mut builder, *segment, region))
         .collect();
     let regions = builder.create_vector(&regions);
@@ -84,6 +90,12 @@ pub(crate) fn encode_reply(reply: &RailsReply) -> Vec<u8> {
     );
     builder.finish_minimal(root);
     framed(Kind::Reply, 0, builder.finished_data())
+}
+
+/// More than a region takes in a frame.
+fn bytes_at_most(region: &RegionDescriptor) -> usize {
+    let keys: usize = region.remote_keys.iter().map(Vec::len).sum();
+    256 + region.borders.len() * 8 + keys * 4 + region.remote_keys.len() * 4
 }
 
 type Builder<'a> = FlatBufferBuilder<'a>;

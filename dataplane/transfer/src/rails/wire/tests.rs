@@ -54,6 +54,33 @@ fn rails_and_regions_round_trip() {
 }
 
 #[test]
+fn regions_that_do_not_fit_are_left_out_rather_than_sent_in_a_frame_nobody_takes() {
+    let region = RegionDescriptor {
+        epoch: 1,
+        generation: 1,
+        address: 0,
+        bytes: 1 << 40,
+        lease_ms: Some(1),
+        borders: vec![1; 10_000],
+        remote_keys: vec![vec![1; 10_001]; 2],
+    };
+    let peer = PeerDescriptor {
+        epoch: 1,
+        rails: Vec::new(),
+    };
+    let regions = (0..100).map(|id| (Identity(id), region.clone()));
+    let reply = RailsReply {
+        peer,
+        regions: regions.collect(),
+        lease_ms: 1,
+    };
+    let frame = encode_reply(&reply);
+    assert!(frame.len() <= RAIL_BODY_BYTES_MAX);
+    let told = decode_reply(&frame[HEADER_BYTES..]).unwrap().regions;
+    assert!((1..100).contains(&told.len()), "{}", told.len());
+}
+
+#[test]
 fn offers_and_answers_round_trip() {
     let pair = PairOffer {
         lane: 1,

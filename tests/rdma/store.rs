@@ -1,0 +1,223 @@
+//! The store over real verbs, with real processes: a master, a node with `--protocol=rdma` and a client that asks for RDMA,
+//! shared memory off. Soft-RoCE in the virtual machine of this folder; the node has devices 0 and 1, the client 2 and 3.
+//! Where there are fewer, the test prints SKIP.
+#![expect(clippy::print_stderr, reason = "a test that does not run says so")]
+
+use perigee_metrics::{BuildInfo, Samples};
+use perigee_schemas::Status;
+use perigee_store::{
+    GetRequest, Piece, PutRequest, RangeRequest, ReplicateConfig, Store, StoreConfig,
+    StoreEnvironment,
+};
+use perigee_tests::cluster::{Master, NODE, node_flags};
+use perigee_tests::network::free_ports;
+use perigee_tests::program::Program;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const LONG: Duration = Duration::from_secs(120);
+const SEGMENT_BYTES: &str = "192mb";
+const SIZES: [usize; 6] = [1, 4096, 65_000, 65_537, 1 << 20, 3_000_001];
+
+fn devices() -> Option<Vec<String>> {
+    let names = std::env::var("PERIGEE_VM_DEVICES").unwrap_or_default();
+    let names: Vec<String> = names.split_whitespace().map(str::to_owned).collect();
+    if names.len() >= 4 {
+        return Some(names);
+    }
+    eprintln!(
+        "SKIP: the store over real verbs needs 4 devices of the virtual machine, there are {}",
+        names.len()
+    );
+    None
+}
+
+fn start_node(master: &Master, devices: &[String]) -> Program {
+    let [port] = free_ports();
+    let mut flags = node_flags(master, port, SEGMENT_BYTES);
+    flags.retain(|flag| !flag.starts_with("--protocol"));
+    flags.push("--protocol=rdma".to_owned());
+    flags.push(format!("--device_names={}", devices.join(",")));
+    flags.push("--shared_memory=false".to_owned());
+    let node = Program::start(NODE, &flags);
+    master.wait_for_segments(1);
+    node
+}
+
+fn open(master: &Master, devices: &[String]) -> Store {
+    let config = StoreConfig {
+        local_hostname: "127.0.0.1".to_owned(),
+        metadata_server: "P2PHANDSHAKE".to_owned(),
+        global_segment_bytes: 0,
+        local_buffer_bytes: 1 << 20,
+        protocol: "rdma".to_owned(),
+        device_name: devices.join(","),
+        master_server_address: master.address(),
+        tenant_id: "default".to_owned(),
+        http_port: None,
+    };
+    let variable = |name: &str| (name == "PERIGEE_SHARED_MEMORY").then(|| "0".to_owned());
+    let environment = StoreEnvironment::from_variables(variable).expect("it is well formed");
+    Store::open_with(config, &environment).expect("the client joins the cluster")
+}
+
+/// Payload bytes that the client counted on a route: written and read.
+fn moved(store: &Store, route: &str) -> [u64; 2] {
+    let build = BuildInfo {
+        version: "",
+        commit: "",
+    };
+    let text = Samples::of_client([store.cells()], "real", build).render();
+    ["write", "read"].map(|direction| {
+        let name =
+            format!("perigee_transfer_bytes_total{{route=\"{route}\",direction=\"{direction}\"}} ");
+        let line = text.lines().find_map(|line| line.strip_prefix(&name));
+        line.and_then(|value| value.parse().ok()).unwrap_or(0)
+    })
+}
+
+/// Packets that devices have sent and received.
+fn packets(devices: &[String]) -> [u64; 2] {
+    ["sent_pkts", "rcvd_pkts"].map(|counter| {
+        let path = |device| format!("/sys/class/infiniband/{device}/ports/1/hw_counters/{counter}");
+        let read = |device| {
+            std::fs::read_to_string(path(device))
+                .ok()?
+                .trim()
+                .parse()
+                .ok()
+        };
+        devices
+            .iter()
+            .map(|device| read(device).unwrap_or(0))
+            .sum::<u64>()
+    })
+}
+
+fn pattern(seed: usize, bytes: usize) -> Vec<u8> {
+    let byte = |index: usize| (index * 31 + seed * 17 + (index >> 9)) as u8;
+    (0..bytes).map(byte).collect()
+}
+
+fn piece(bytes: &[u8]) -> [Piece; 1] {
+    [Piece {
+        address: bytes.as_ptr() as usize,
+        bytes: bytes.len(),
+    }]
+}
+
+fn put(store: &Store, objects: &[(String, Vec<u8>)]) -> Vec<Status> {
+    let pieces: Vec<_> = objects.iter().map(|(_, bytes)| piece(bytes)).collect();
+    let request = |((key, _), pieces): (&'_ (String, Vec<u8>), _)| PutRequest {
+        key,
+        pieces,
+        group: None,
+    };
+    let pieces = pieces.iter().map(<[Piece; 1]>::as_slice);
+    let requests: Vec<_> = objects.iter().zip(pieces).map(request).collect();
+    store.put(&requests, &ReplicateConfig::default())
+}
+
+fn get(store: &Store, objects: &[(String, Vec<u8>)]) {
+    let room: Vec<_> = objects
+        .iter()
+        .map(|(_, bytes)| vec![0u8; bytes.len()])
+        .collect();
+    let pieces: Vec<_> = room.iter().map(|bytes| piece(bytes)).collect();
+    let request = |((key, _), pieces): (&'_ (String, Vec<u8>), _)| GetRequest { key, pieces };
+    let targets = pieces.iter().map(<[Piece; 1]>::as_slice);
+    let requests: Vec<_> = objects.iter().zip(targets).map(request).collect();
+    for (((key, bytes), read), back) in objects.iter().zip(store.get(&requests)).zip(&room) {
+        assert_eq!(read, Ok(bytes.len() as u64), "{key}");
+        assert!(back == bytes, "{key} has other bytes");
+    }
+}
+
+/// Stores and reads batches; every byte is checked.
+fn exercise(store: &Store, name: &str) {
+    let object = |(seed, bytes): (usize, &usize)| {
+        (format!("{name}-{seed}"), pattern(seed + name.len(), *bytes))
+    };
+    let objects: Vec<_> = SIZES.iter().enumerate().map(object).collect();
+    assert!(
+        put(store, &objects)
+            .iter()
+            .all(|status| *status == Status::Ok),
+        "{name}"
+    );
+    get(store, &objects);
+    for pair in &objects {
+        get(store, std::slice::from_ref(pair));
+    }
+    let (key, bytes) = &objects[5];
+    let back = vec![0u8; 200_000];
+    let request = RangeRequest {
+        key,
+        source_offset: 70_000,
+        target: piece(&back)[0],
+    };
+    assert_eq!(store.read_ranges(&[request]), [Ok(200_000)]);
+    assert!(back == bytes[70_000..270_000]);
+    let keys: Vec<&str> = objects.iter().map(|(key, _)| key.as_str()).collect();
+    store.remove(&keys, true);
+}
+
+/// Exercises the store until both directions go over a route.
+fn until_moved(store: &Store, route: &str, name: &str) {
+    let end = Instant::now() + LONG;
+    for round in 0.. {
+        let before = moved(store, route);
+        exercise(store, &format!("{name}-{round}"));
+        let after = moved(store, route);
+        if after[0] > before[0] && after[1] > before[1] {
+            return;
+        }
+        assert!(Instant::now() < end, "{name}: nothing goes over {route}");
+    }
+}
+
+fn rail(action: &str, number: usize) {
+    let script = std::env::var("PERIGEE_VM_RAIL").expect("the machine names its script");
+    let arguments = [script, action.to_owned(), number.to_string()];
+    let done = Command::new("bash").args(arguments).status();
+    assert!(done.expect("bash runs").success(), "rail {number} {action}");
+}
+
+#[test]
+fn objects_go_over_rdma_and_over_tcp_where_the_rails_are_cut() {
+    let Some(devices) = devices() else {
+        return;
+    };
+    let master = Master::start(&[]);
+    let _node = start_node(&master, &devices[..2]);
+    let store = open(&master, &devices[2..4]);
+    until_moved(&store, "rdma", "first");
+    let (counted, before) = (packets(&devices[2..4]), moved(&store, "rdma"));
+    let bytes = 8 << 20;
+    let large = vec![("registered".to_owned(), pattern(5, bytes))];
+    let address = large[0].1.as_ptr() as usize;
+    assert_eq!(store.register_buffer(address, bytes), Status::Ok);
+    assert_eq!(put(&store, &large), [Status::Ok]);
+    get(&store, &large[..]);
+    assert_eq!(store.unregister_buffer(address), Status::Ok);
+    exercise(&store, "again");
+    let (packets, after) = (packets(&devices[2..4]), moved(&store, "rdma"));
+    assert!(after[0] - before[0] >= bytes as u64, "{before:?} {after:?}");
+    for (direction, counter) in [(0, 0), (1, 1)] {
+        // A packet carries 4096 bytes at most.
+        let carried = (packets[counter] - counted[counter]) * 4096;
+        let told = after[direction] - before[direction];
+        assert!(
+            carried >= told,
+            "{carried} bytes at most in packets, {told} told"
+        );
+    }
+    rail("cut", 2);
+    until_moved(&store, "rdma", "one-rail");
+    rail("cut", 3);
+    until_moved(&store, "tcp", "no-rail");
+    rail("join", 2);
+    rail("join", 3);
+    until_moved(&store, "rdma", "mended");
+    store.close();
+}
