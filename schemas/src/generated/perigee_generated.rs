@@ -6307,6 +6307,134 @@ impl<'a> PairOffer {
 
 }
 
+/// The owner's end of a queue pair that is no more at the client's.
+// struct FencedPair, aligned to 4
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq)]
+pub struct FencedPair(pub [u8; 8]);
+impl Default for FencedPair { 
+  fn default() -> Self { 
+    Self([0; 8])
+  }
+}
+impl ::core::fmt::Debug for FencedPair {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter) -> ::core::fmt::Result {
+    f.debug_struct("FencedPair")
+      .field("lane", &self.lane())
+      .field("queue_pair", &self.queue_pair())
+      .finish()
+  }
+}
+
+impl ::flatbuffers::SimpleToVerifyInSlice for FencedPair {}
+impl<'a> ::flatbuffers::Follow<'a> for FencedPair {
+  type Inner = &'a FencedPair;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    unsafe { <&'a FencedPair>::follow(buf, loc) }
+  }
+}
+impl<'a> ::flatbuffers::Follow<'a> for &'a FencedPair {
+  type Inner = &'a FencedPair;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    unsafe { ::flatbuffers::follow_cast_ref::<FencedPair>(buf, loc) }
+  }
+}
+impl<'b> ::flatbuffers::Push for FencedPair {
+    type Output = FencedPair;
+    #[inline]
+    unsafe fn push(&self, dst: &mut [u8], _written_len: usize) {
+        let src = unsafe { ::core::slice::from_raw_parts(self as *const FencedPair as *const u8, <Self as ::flatbuffers::Push>::size()) };
+        dst.copy_from_slice(src);
+    }
+    #[inline]
+    fn alignment() -> ::flatbuffers::PushAlignment {
+        ::flatbuffers::PushAlignment::new(4)
+    }
+}
+
+impl<'a> ::flatbuffers::Verifiable for FencedPair {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.in_buffer::<Self>(pos)
+  }
+}
+
+impl<'a> FencedPair {
+  #[allow(clippy::too_many_arguments)]
+  pub fn new(
+    lane: u32,
+    queue_pair: u32,
+  ) -> Self {
+    let mut s = Self([0; 8]);
+    s.set_lane(lane);
+    s.set_queue_pair(queue_pair);
+    s
+  }
+
+  pub fn lane(&self) -> u32 {
+    let mut mem = ::core::mem::MaybeUninit::<<u32 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[0..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_lane(&mut self, x: u32) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[0..].as_mut_ptr(),
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+  pub fn queue_pair(&self) -> u32 {
+    let mut mem = ::core::mem::MaybeUninit::<<u32 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[4..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_queue_pair(&mut self, x: u32) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[4..].as_mut_ptr(),
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+}
+
 pub enum RailsRequestOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
@@ -6976,6 +7104,7 @@ impl<'a> PairsRequest<'a> {
   pub const VT_NAME: ::flatbuffers::VOffsetT = 8;
   pub const VT_SHARD: ::flatbuffers::VOffsetT = 10;
   pub const VT_PAIRS: ::flatbuffers::VOffsetT = 12;
+  pub const VT_FENCED: ::flatbuffers::VOffsetT = 14;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -6989,6 +7118,7 @@ impl<'a> PairsRequest<'a> {
     let mut builder = PairsRequestBuilder::new(_fbb);
     builder.add_peer_epoch(args.peer_epoch);
     builder.add_epoch(args.epoch);
+    if let Some(x) = args.fenced { builder.add_fenced(x); }
     if let Some(x) = args.pairs { builder.add_pairs(x); }
     builder.add_shard(args.shard);
     if let Some(x) = args.name { builder.add_name(x); }
@@ -7031,6 +7161,14 @@ impl<'a> PairsRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, PairOffer>>>(PairsRequest::VT_PAIRS, None)}
   }
+  /// To be taken down before the offer is answered.
+  #[inline]
+  pub fn fenced(&self) -> Option<::flatbuffers::Vector<'a, FencedPair>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, FencedPair>>>(PairsRequest::VT_FENCED, None)}
+  }
 }
 
 impl ::flatbuffers::Verifiable for PairsRequest<'_> {
@@ -7044,6 +7182,7 @@ impl ::flatbuffers::Verifiable for PairsRequest<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("name", Self::VT_NAME, false)?
      .visit_field::<u32>("shard", Self::VT_SHARD, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, PairOffer>>>("pairs", Self::VT_PAIRS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, FencedPair>>>("fenced", Self::VT_FENCED, false)?
      .finish();
     Ok(())
   }
@@ -7054,6 +7193,7 @@ pub struct PairsRequestArgs<'a> {
     pub name: Option<::flatbuffers::WIPOffset<&'a str>>,
     pub shard: u32,
     pub pairs: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, PairOffer>>>,
+    pub fenced: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, FencedPair>>>,
 }
 impl<'a> Default for PairsRequestArgs<'a> {
   #[inline]
@@ -7064,6 +7204,7 @@ impl<'a> Default for PairsRequestArgs<'a> {
       name: None,
       shard: 0,
       pairs: None,
+      fenced: None,
     }
   }
 }
@@ -7094,6 +7235,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> PairsRequestBuilder<'a, 'b, A
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(PairsRequest::VT_PAIRS, pairs);
   }
   #[inline]
+  pub fn add_fenced(&mut self, fenced: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , FencedPair>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(PairsRequest::VT_FENCED, fenced);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> PairsRequestBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     PairsRequestBuilder {
@@ -7116,6 +7261,7 @@ impl ::core::fmt::Debug for PairsRequest<'_> {
       ds.field("name", &self.name());
       ds.field("shard", &self.shard());
       ds.field("pairs", &self.pairs());
+      ds.field("fenced", &self.fenced());
       ds.finish()
   }
 }
@@ -7270,6 +7416,7 @@ impl<'a> PairsReply<'a> {
   pub const VT_REASON: ::flatbuffers::VOffsetT = 6;
   pub const VT_EPOCH: ::flatbuffers::VOffsetT = 8;
   pub const VT_PAIRS: ::flatbuffers::VOffsetT = 10;
+  pub const VT_FENCED: ::flatbuffers::VOffsetT = 12;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -7282,6 +7429,7 @@ impl<'a> PairsReply<'a> {
   ) -> ::flatbuffers::WIPOffset<PairsReply<'bldr>> {
     let mut builder = PairsReplyBuilder::new(_fbb);
     builder.add_epoch(args.epoch);
+    builder.add_fenced(args.fenced);
     if let Some(x) = args.pairs { builder.add_pairs(x); }
     if let Some(x) = args.reason { builder.add_reason(x); }
     builder.add_status(args.status);
@@ -7318,6 +7466,14 @@ impl<'a> PairsReply<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<PairAnswer>>>>(PairsReply::VT_PAIRS, None)}
   }
+  /// How many of the fenced queue pairs are gone.
+  #[inline]
+  pub fn fenced(&self) -> u32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u32>(PairsReply::VT_FENCED, Some(0)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for PairsReply<'_> {
@@ -7330,6 +7486,7 @@ impl ::flatbuffers::Verifiable for PairsReply<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("reason", Self::VT_REASON, false)?
      .visit_field::<u64>("epoch", Self::VT_EPOCH, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<PairAnswer>>>>("pairs", Self::VT_PAIRS, false)?
+     .visit_field::<u32>("fenced", Self::VT_FENCED, false)?
      .finish();
     Ok(())
   }
@@ -7339,6 +7496,7 @@ pub struct PairsReplyArgs<'a> {
     pub reason: Option<::flatbuffers::WIPOffset<&'a str>>,
     pub epoch: u64,
     pub pairs: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<PairAnswer<'a>>>>>,
+    pub fenced: u32,
 }
 impl<'a> Default for PairsReplyArgs<'a> {
   #[inline]
@@ -7348,6 +7506,7 @@ impl<'a> Default for PairsReplyArgs<'a> {
       reason: None,
       epoch: 0,
       pairs: None,
+      fenced: 0,
     }
   }
 }
@@ -7374,6 +7533,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> PairsReplyBuilder<'a, 'b, A> 
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(PairsReply::VT_PAIRS, pairs);
   }
   #[inline]
+  pub fn add_fenced(&mut self, fenced: u32) {
+    self.fbb_.push_slot::<u32>(PairsReply::VT_FENCED, fenced, 0);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> PairsReplyBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     PairsReplyBuilder {
@@ -7395,6 +7558,7 @@ impl ::core::fmt::Debug for PairsReply<'_> {
       ds.field("reason", &self.reason());
       ds.field("epoch", &self.epoch());
       ds.field("pairs", &self.pairs());
+      ds.field("fenced", &self.fenced());
       ds.finish()
   }
 }

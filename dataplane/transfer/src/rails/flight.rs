@@ -25,7 +25,7 @@ pub(crate) enum Passed {
 /// Why a passage failed.
 struct Fault {
     error: RailError,
-    /// Something of it was handed to devices and may still be on its way.
+    /// Something of it may still be on its way: the rails could not have the broken queue pair taken down.
     is_loose: bool,
 }
 
@@ -153,14 +153,15 @@ impl RailFlight {
     fn wait(&mut self) {
         for landing in std::mem::take(&mut self.landings) {
             for (tag, error) in landing.wait(|| self.rails.engine().stalled()) {
-                let is_loose = true;
+                let is_loose = matches!(error, RailError::Unfenced { .. });
                 let fault = Fault { error, is_loose };
                 self.faults.entry(tag as usize).or_insert(fault);
             }
         }
     }
 
-    /// After a fault a peer's rails are left for a while; if a write failed, its queue pairs are taken down there first.
+    /// After a fault a peer's rails are left for a while. If something of a write may still land, all queue pairs there
+    /// are taken down first.
     fn fence(&self) -> HashMap<Arc<str>, Result<(), TransferError>> {
         let mut fences = HashMap::new();
         for (index, fault) in &self.faults {

@@ -5,8 +5,8 @@ use crate::limits::{RAIL_BODY_BYTES_MAX, RAIL_PAIRS_MAX, RAIL_REGIONS_MAX};
 use crate::wire::{framed, invalid};
 use flatbuffers::FlatBufferBuilder;
 use perigee_rails::{
-    EndpointAnswer, EndpointDescriptor, EndpointOffer, GidDescriptor, PairAnswer, PairOffer,
-    PeerDescriptor, ProofDescriptor, RAILS_MAX, RailDescriptor, RegionDescriptor,
+    EndpointAnswer, EndpointDescriptor, EndpointOffer, FencedPair, GidDescriptor, PairAnswer,
+    PairOffer, PeerDescriptor, ProofDescriptor, RAILS_MAX, RailDescriptor, RegionDescriptor,
 };
 use perigee_schemas::frame::Kind;
 use perigee_schemas::message::decode;
@@ -218,6 +218,10 @@ pub(crate) fn encode_offer(offer: &EndpointOffer) -> Vec<u8> {
     let name = builder.create_string(&offer.name);
     let pairs: Vec<_> = offer.pairs.iter().map(build_pair).collect();
     let pairs = builder.create_vector(&pairs);
+    let fenced = offer.fenced.iter();
+    let fenced = fenced.map(|pair| wire::FencedPair::new(pair.lane, pair.queue_pair));
+    let fenced: Vec<_> = fenced.collect();
+    let fenced = builder.create_vector(&fenced);
     let root = wire::PairsRequest::create(
         &mut builder,
         &wire::PairsRequestArgs {
@@ -226,6 +230,7 @@ pub(crate) fn encode_offer(offer: &EndpointOffer) -> Vec<u8> {
             name: Some(name),
             shard: offer.shard,
             pairs: Some(pairs),
+            fenced: Some(fenced),
         },
     );
     builder.finish_minimal(root);
@@ -252,12 +257,18 @@ pub(crate) fn decode_offer(body: &[u8]) -> io::Result<EndpointOffer> {
         endpoint: read_endpoint(pair.endpoint()),
         proof: read_proof(pair.proof()),
     };
+    let fenced = offer.fenced().into_iter().flatten();
+    let gone = |pair: &wire::FencedPair| FencedPair {
+        lane: pair.lane(),
+        queue_pair: pair.queue_pair(),
+    };
     Ok(EndpointOffer {
         name: offer.name().unwrap_or_default().to_owned(),
         epoch: offer.epoch(),
         peer_epoch: offer.peer_epoch(),
         shard: offer.shard(),
         pairs: pairs.take(RAIL_PAIRS_MAX).map(pair).collect(),
+        fenced: fenced.map(gone).collect(),
     })
 }
 
@@ -277,6 +288,7 @@ pub(crate) fn encode_answer(answer: &Result<EndpointAnswer, String>) -> Vec<u8> 
             status,
             reason,
             epoch: answer.as_ref().map_or(0, |answer| answer.epoch),
+            fenced: answer.as_ref().map_or(0, |answer| answer.fenced),
             pairs: Some(pairs),
         },
     );
@@ -332,6 +344,7 @@ pub(crate) fn decode_answer(body: &[u8]) -> io::Result<EndpointAnswer> {
     Ok(EndpointAnswer {
         epoch: answer.epoch(),
         pairs: pairs.take(RAIL_PAIRS_MAX).map(pair).collect(),
+        fenced: answer.fenced(),
     })
 }
 

@@ -186,6 +186,22 @@ fn with_every_rail_cut_the_same_calls_end_well_over_tcp() {
 }
 
 #[test]
+fn a_write_that_failed_halfway_is_not_repeated_when_its_queue_pairs_may_still_stand() {
+    let (network, mut owner, client) = pair_with_deadline(Duration::from_secs(6));
+    client.until_rdma(&owner);
+    for ours in DEVICES {
+        for theirs in DEVICES {
+            network.cut(("here", ours), ("there", theirs)).unwrap();
+        }
+    }
+    owner.stop_serving();
+    let place = owner.place(0, 4000, 31);
+    let error = client.write(&place, &pattern(4000, 6)).unwrap_err();
+    assert!(error.is_peer_fault(), "{error}");
+    assert!(error.to_string().contains("queue pairs"), "{error}");
+}
+
+#[test]
 fn one_rail_of_two_going_down_under_load_loses_and_changes_nothing() {
     let (network, owner, client) = pair();
     client.until_rdma(&owner);

@@ -90,11 +90,16 @@ impl Owner {
         }
     }
 
-    /// As if the process had ended.
-    pub(crate) fn stop(&mut self) {
+    /// Ends the data port; its devices go on.
+    pub(crate) fn stop_serving(&mut self) {
         if let Some(server) = self.server.take() {
             server.stop();
         }
+    }
+
+    /// As if the process had ended.
+    pub(crate) fn stop(&mut self) {
+        self.stop_serving();
         if let Some(rails) = &self.rails {
             rails.close();
         }

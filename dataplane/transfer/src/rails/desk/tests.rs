@@ -165,6 +165,7 @@ fn an_offer_that_outlived_its_connection_is_refused() {
         peer_epoch: owner.epoch(),
         shard: 0,
         pairs: Vec::new(),
+        fenced: Vec::new(),
     };
     let first = world.desk.keep(client.epoch());
     assert!(wait(&first.accept(offer(client.epoch()))).is_ok());

@@ -95,6 +95,10 @@ fn offers_and_answers_round_trip() {
         peer_epoch: 2,
         shard: 3,
         pairs: vec![pair],
+        fenced: vec![FencedPair {
+            lane: 4,
+            queue_pair: 5,
+        }],
     };
     let frame = encode_offer(&offer);
     assert_eq!(decode_offer(&frame[HEADER_BYTES..]).unwrap(), offer);
@@ -108,6 +112,7 @@ fn offers_and_answers_round_trip() {
     let answer = EndpointAnswer {
         epoch: 2,
         pairs: vec![joined, refused],
+        fenced: 1,
     };
     let frame = encode_answer(&Ok(answer.clone()));
     assert_eq!(decode_answer(&frame[HEADER_BYTES..]).unwrap(), answer);
