@@ -108,13 +108,15 @@ fn piece(bytes: &[u8]) -> [Piece; 1] {
 
 fn put(store: &Store, objects: &[(String, Vec<u8>)]) -> Vec<Status> {
     let pieces: Vec<_> = objects.iter().map(|(_, bytes)| piece(bytes)).collect();
-    let request = |((key, _), pieces): (&'_ (String, Vec<u8>), _)| PutRequest {
-        key,
-        pieces,
-        group: None,
-    };
-    let pieces = pieces.iter().map(<[Piece; 1]>::as_slice);
-    let requests: Vec<_> = objects.iter().zip(pieces).map(request).collect();
+    let requests: Vec<_> = objects
+        .iter()
+        .zip(&pieces)
+        .map(|((key, _), pieces)| PutRequest {
+            key,
+            pieces,
+            group: None,
+        })
+        .collect();
     store.put(&requests, &ReplicateConfig::default())
 }
 
@@ -124,9 +126,11 @@ fn get(store: &Store, objects: &[(String, Vec<u8>)]) {
         .map(|(_, bytes)| vec![0u8; bytes.len()])
         .collect();
     let pieces: Vec<_> = room.iter().map(|bytes| piece(bytes)).collect();
-    let request = |((key, _), pieces): (&'_ (String, Vec<u8>), _)| GetRequest { key, pieces };
-    let targets = pieces.iter().map(<[Piece; 1]>::as_slice);
-    let requests: Vec<_> = objects.iter().zip(targets).map(request).collect();
+    let requests: Vec<_> = objects
+        .iter()
+        .zip(&pieces)
+        .map(|((key, _), pieces)| GetRequest { key, pieces })
+        .collect();
     for (((key, bytes), read), back) in objects.iter().zip(store.get(&requests)).zip(&room) {
         assert_eq!(read, Ok(bytes.len() as u64), "{key}");
         assert!(back == bytes, "{key} has other bytes");
