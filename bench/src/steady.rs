@@ -27,11 +27,16 @@ pub(crate) struct Options {
     #[arg(long)]
     peer: Option<String>,
     /// Bytes of a block.
-    #[arg(long, default_value_t = 4096, value_parser = clap::value_parser!(u64).range(1..=BUFFER_BYTES))]
+    #[arg(long, default_value_t = 4096, value_parser = in_buffer())]
     block_bytes: u64,
     /// Blocks in a second; 0 sends without a pause.
     #[arg(long, default_value_t = 200)]
     per_second: u32,
+}
+
+/// Sizes of a block that the buffer has room for.
+fn in_buffer() -> clap::builder::RangedU64ValueParser {
+    clap::value_parser!(u64).range(1..=BUFFER_BYTES)
 }
 
 /// Serves, or writes block after block, until it is told to stop. The last line counts the blocks that arrived.

@@ -22,6 +22,7 @@ pub use status::Status;
     elided_lifetimes_in_paths,
     clippy::allow_attributes_without_reason,
     clippy::undocumented_unsafe_blocks,
+    clippy::semicolon_if_nothing_returned,
     clippy::unwrap_used,
     reason = "written by the FlatBuffers compiler"
 )]

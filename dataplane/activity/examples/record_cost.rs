@@ -1,7 +1,7 @@
 //! What a record in the activity page costs: `cargo run --release -p perigee-activity --example record_cost`.
 //!
-//! Both sides of each round are taken in turn: the loop with records and the same loop without. The goal is at most 5 ns, and
-//! no locked instruction, which `tests/machine_code.rs` looks for.
+//! Both sides of each round are taken in turn: the loop with records and the same loop without. The goal is at most 5 ns,
+//! and no locked instruction, which `tests/machine_code.rs` looks for.
 #![expect(
     clippy::print_stdout,
     reason = "printing figures is what this program is for"

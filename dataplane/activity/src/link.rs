@@ -39,8 +39,8 @@ impl Link {
         Self(Place::claim(page, LinkKey::new(device, peer)))
     }
 
-    /// Counts an exchange of `bytes` that took `wire_ns`. Returns the part of it that the connection does not explain: what is
-    /// over the smoothed round trip, once per window of bytes, is taken for the peer's. 0 before the first look.
+    /// Counts an exchange of `bytes` that took `wire_ns`. Returns the part of it that the connection does not explain: what
+    /// is over the smoothed round trip, once per window of bytes, is taken for the peer's. 0 before the first look.
     #[inline]
     pub fn record(&self, wire_ns: u64, bytes: u64) -> u64 {
         let Some(place) = &self.0 else {

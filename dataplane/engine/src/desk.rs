@@ -10,9 +10,19 @@ use std::sync::Arc;
 /// The handler of the handshake server.
 #[derive(Debug)]
 pub(crate) struct Desk {
-    pub(crate) directory: Directory,
-    pub(crate) inbox: Arc<Inbox>,
-    pub(crate) rdma: Option<Arc<Rdma>>,
+    directory: Directory,
+    inbox: Arc<Inbox>,
+    rdma: Option<Arc<Rdma>>,
+}
+
+impl Desk {
+    pub(crate) fn new(directory: &Directory, inbox: &Arc<Inbox>, rdma: Option<&Arc<Rdma>>) -> Self {
+        Self {
+            directory: directory.clone(),
+            inbox: inbox.clone(),
+            rdma: rdma.cloned(),
+        }
+    }
 }
 
 impl Handler for Desk {

@@ -90,46 +90,33 @@ impl TransferEngine {
         perigee_activity::page();
         let directory = Directory::open(&options.metadata, options.discovery.clone())?;
         let bound = bind(&name, &options)?;
-        let shards = Arc::new(Shards::start(&ShardsOptions {
-            count: options.shards,
-            poll: options.poll,
-            identity,
-            congestion: options.congestion.clone(),
-        })?);
+        let shards = start_shards(&options, identity)?;
         let registry = Arc::new(Registry::default());
         let ledger = Arc::new(Ledger::default());
         let lobby = options
             .shares_memory
             .then(|| Lobby::new(identity, registry.clone()));
         let devices = options.accelerators.clone().or_else(device::of_this_host);
-        let host = Arc::new(Host {
-            registry: registry.clone(),
-            identity,
-            ledger: ledger.clone(),
-            devices: devices.clone(),
-        });
+        let host = Host::new(identity, &registry, &ledger, devices.as_ref());
+        let host = Arc::new(host);
         let (server, upstream) = open_ports(&options, &shards, &host)?;
         let rpc_port = bound.port();
         let segment = match directory.is_peer_to_peer() || name.leaves_port_open {
             true => name.with_port(rpc_port),
             false => options.local_name.clone(),
         };
-        let ports = [Some(&server), upstream.as_ref()]
-            .map(|server| server.map_or(0, |server| server.address().port()));
+        let ports = [Some(&server), upstream.as_ref()].map(port_of);
         let mut document = describe(&segment, &name, identity, ports);
-        if let Some(extra) = &mut document.perigee {
-            ways::announce(&options.devices, ports[0], extra);
-            lobby.iter().for_each(|lobby| lobby.describe(extra));
-        }
+        announce(&options, ports[0], lobby.as_ref(), &mut document);
         let probes = HandshakeClient::new(&options.discovery);
         let rdma = Rdma::start(&options, &segment, &directory, &probes)?;
         let inbox = Arc::new(Inbox::default());
-        let desk = Desk {
-            directory: directory.clone(),
-            inbox: inbox.clone(),
-            rdma: rdma.clone(),
-        };
+        let desk = Desk::new(&directory, &inbox, rdma.as_ref());
         let handshake = bound.serve(Arc::new(desk))?;
+        let herald = Arc::new(Herald::new(directory.clone(), probes.clone()));
+        let shares = options.shares_memory;
+        let segments = Segments::new(directory.clone(), rdma.clone(), ledger.clone(), shares);
+        let segments = Arc::new(segments);
         let engine = Self {
             inner: Arc::new(Inner {
                 identity,
@@ -137,16 +124,11 @@ impl TransferEngine {
                 registry,
                 batches: BatchTable::default(),
                 shards,
-                rdma: rdma.clone(),
+                rdma,
                 server,
                 upstream,
-                segments: Arc::new(Segments::new(
-                    directory.clone(),
-                    rdma,
-                    ledger.clone(),
-                    options.shares_memory,
-                )),
-                herald: Arc::new(Herald::new(directory.clone(), probes.clone())),
+                segments,
+                herald,
                 directory,
                 handshake,
                 probes,
@@ -349,6 +331,35 @@ fn open_ports(
     let serves = options.serve_upstream;
     let upstream = serves.then(|| start(Speech::Upstream)).transpose()?;
     Ok((server, upstream))
+}
+
+/// The port of a server; 0 for none.
+fn port_of(server: Option<&Server>) -> u16 {
+    server.map_or(0, |server| server.address().port())
+}
+
+fn start_shards(options: &EngineOptions, identity: Identity) -> Result<Arc<Shards>, EngineError> {
+    Ok(Arc::new(Shards::start(&ShardsOptions {
+        count: options.shards,
+        poll: options.poll,
+        identity,
+        congestion: options.congestion.clone(),
+    })?))
+}
+
+/// Adds to a document the interfaces and the shared memory by which this engine can be reached.
+fn announce(
+    options: &EngineOptions,
+    port: u16,
+    lobby: Option<&Lobby>,
+    document: &mut SegmentDocument,
+) {
+    if let Some(extra) = &mut document.perigee {
+        ways::announce(&options.devices, port, extra);
+        if let Some(lobby) = lobby {
+            lobby.describe(extra);
+        }
+    }
 }
 
 /// The document of an engine whose own dialect and whose upstream dialect have these ports; 0 is none.

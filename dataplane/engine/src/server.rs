@@ -31,6 +31,22 @@ pub(crate) struct Host {
     pub(crate) devices: Option<GivenDevices>,
 }
 
+impl Host {
+    pub(crate) fn new(
+        identity: Identity,
+        registry: &Arc<Registry>,
+        ledger: &Arc<Ledger>,
+        devices: Option<&GivenDevices>,
+    ) -> Self {
+        Self {
+            registry: registry.clone(),
+            identity,
+            ledger: ledger.clone(),
+            devices: devices.cloned(),
+        }
+    }
+}
+
 /// Which protocol a port speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Speech {

@@ -1,5 +1,5 @@
-//! Transfers of one shard over any environment: batches, slices, connections and deadlines as a [`TransferEngine`] runs them,
-//! without its threads, discovery and rails. Simulation drives this under a seed.
+//! Transfers of one shard over any environment: batches, slices, connections and deadlines as a [`TransferEngine`] runs
+//! them, without its threads, discovery and rails. Simulation drives this under a seed.
 //! Invariant: nothing is decided here; requests become the same slices on the same connections as in an engine.
 //!
 //! [`TransferEngine`]: crate::TransferEngine

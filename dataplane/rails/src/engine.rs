@@ -191,8 +191,8 @@ impl RailEngine {
     /// nobody relies on bytes that peers may write.
     ///
     /// # Errors
-    /// No rail takes dma-bufs ([`perigee_verbs::VerbsError::Unsupported`] within [`RailError::Device`]: stage the bytes through host memory
-    /// instead), or a device refuses this one.
+    /// No rail takes dma-bufs ([`perigee_verbs::VerbsError::Unsupported`] within [`RailError::Device`]: stage the bytes
+    /// through host memory instead), or a device refuses this one.
     pub unsafe fn register_dmabuf(
         &self,
         buffer: BorrowedFd<'_>,

@@ -75,7 +75,8 @@ pub(crate) const STALL: Duration = Duration::from_secs(2);
 pub(crate) const LINGER: Duration = Duration::from_millis(200);
 /// Pause before a peer that did not confirm the end of a queue pair is asked again.
 pub(crate) const FENCE_PAUSE: Duration = Duration::from_millis(100);
-/// Time after its deadline, cancellation or failure that a request waits for that confirmation before it is told as unfenced.
+/// Time after its deadline, cancellation or failure that a request waits for that confirmation
+/// before it is told as unfenced.
 pub(crate) const FENCE_LINGER: Duration = Duration::from_secs(1);
 /// Idle time after which a queue pair is closed.
 pub(crate) const IDLE_MAX: Duration = Duration::from_secs(60);

@@ -104,7 +104,7 @@ impl Engine {
             .map(|job| self.reach(job.place(), job.bytes()))
             .collect();
         let far = jobs.iter().zip(&reaches).filter(|(_, reach)| is_far(reach));
-        let remote: Vec<FarJob> = far.map(|(job, _)| job.from_afar()).collect();
+        let remote: Vec<FarJob> = far.map(|(job, _)| job.far_job()).collect();
         let flight = FarFlight::take_off(self, &remote);
         let near = jobs.iter().zip(&reaches).map(|(job, reach)| match reach {
             Ok(Some(reach)) => job.in_memory(extent(reach, job.place())?),
@@ -146,29 +146,13 @@ impl Engine {
         }
         let mut routes = near_routes(&reaches);
         let mut landed = FarFlight::take_off(self, &remote).land().into_iter();
-        let deliver = |(((job, reach), cover), route): (
-            ((&RangeJob<'_>, &Result<_, TransferError>), Result<Cover, _>),
-            &mut Route,
-        )| {
-            let mut cover = cover?;
-            match reach {
-                Ok(Some(reach)) => {
-                    cover.copy_from(extent(reach, job.place)?, job.place.generation)?;
-                }
-                Ok(None) if cover.is_empty() => {}
-                Ok(None) => {
-                    let both = [landed.next(), landed.next()].into_iter().flatten();
-                    let both = both.inspect(|(taken, _)| *route = *taken);
-                    let results: Vec<_> = both.map(|(_, result)| result).collect();
-                    results.into_iter().collect::<Result<Vec<_>, _>>()?;
-                }
-                Err(error) => return Err(error.clone()),
-            }
-            // SAFETY: the caller vouches for the target.
-            unsafe { cover.deliver(job) }
-        };
+        let mut outcome = Vec::with_capacity(jobs.len());
         let covered = jobs.iter().zip(&reaches).zip(covers);
-        let outcome: Vec<_> = covered.zip(&mut routes).map(deliver).collect();
+        for (((job, reach), cover), route) in covered.zip(&mut routes) {
+            let filled = cover.and_then(|cover| fill(cover, job, reach, &mut landed, route));
+            // SAFETY: the caller vouches for the target.
+            outcome.push(filled.and_then(|cover| unsafe { cover.deliver(job) }));
+        }
         let bytes = jobs.iter().map(|job| job.target.len as u64);
         self.report(Flow::Read, start, &routes, bytes, &outcome);
         outcome
@@ -294,6 +278,29 @@ fn extent(reach: &Reach, place: &Place) -> Result<MappedExtent, TransferError> {
     // SAFETY: the extent lies inside memory that `reach` keeps mapped, at a multiple of 8 from a page border; `reach`
     // outlives the value at every use in this file.
     Ok(unsafe { MappedExtent::new(base, place.payload_bytes) })
+}
+
+/// Fills a cover from memory or with what came over the network; two jobs have landed for each cover that asked for any.
+fn fill(
+    mut cover: Cover,
+    job: &RangeJob<'_>,
+    reach: &Result<Option<Reach>, TransferError>,
+    landed: &mut impl Iterator<Item = (Route, Result<u32, TransferError>)>,
+    route: &mut Route,
+) -> Result<Cover, TransferError> {
+    match reach {
+        Ok(Some(reach)) => cover.copy_from(extent(reach, job.place)?, job.place.generation)?,
+        Ok(None) if cover.is_empty() => {}
+        Ok(None) => {
+            let both: Vec<_> = landed.take(2).collect();
+            for (taken, result) in both {
+                *route = taken;
+                result?;
+            }
+        }
+        Err(error) => return Err(error.clone()),
+    }
+    Ok(cover)
 }
 
 /// The route of each job as far as it is known before anything has landed.

@@ -1,7 +1,7 @@
 //! Who is slow: the odd one out among NICs, shards, disks and peers.
 //!
-//! Pure: signs go in once a turn, suspects come out; no clock, no I/O. The invariant: nobody is blamed for what all of his kind
-//! show at the same time, and nobody for a single bad turn.
+//! Pure: signs go in once a turn, suspects come out; no clock, no I/O. The invariant: nobody is blamed for what all of his
+//! kind show at the same time, and nobody for a single bad turn.
 
 mod rule;
 mod series;

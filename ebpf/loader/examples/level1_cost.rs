@@ -1,8 +1,8 @@
 //! What level 1 costs TCP, and whether it comes and goes without a trace (as root):
 //! `cargo run --release -p perigee-probe-loader --example level1_cost [ROUNDS] [ATTACHMENTS]`
 //!
-//! Probes are on and off in turn within one run. Work per second of this process's CPU time is compared, so that other work on
-//! the machine counts less. Then probes are attached and detached under load: every byte must arrive, nothing may stay.
+//! Probes are on and off in turn within one run. Work per second of this process's CPU time is compared, so that other work
+//! on the machine counts less. Then probes are attached and detached under load: every byte must arrive, nothing may stay.
 #![expect(
     clippy::print_stdout,
     reason = "printing figures is what this program is for"

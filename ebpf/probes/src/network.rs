@@ -12,7 +12,8 @@ use perigee_probe_types::{DROP_REASONS_MAX, INTERFACES_MAX, NicTotals, TcpTotals
 static NICS: PerCpuArray<NicTotals> = PerCpuArray::with_max_entries(INTERFACES_MAX, 0);
 #[map]
 static TCP: PerCpuArray<TcpTotals> = PerCpuArray::with_max_entries(INTERFACES_MAX, 0);
-/// The shortest round trip since user space looked last, in nanoseconds; 0 for none. Buckets are too coarse for small changes.
+/// The shortest round trip since user space looked last, in nanoseconds; 0 for none. Buckets are too coarse for small
+/// changes.
 #[map]
 static SHORTEST: PerCpuArray<u64> = PerCpuArray::with_max_entries(INTERFACES_MAX, 0);
 #[map]

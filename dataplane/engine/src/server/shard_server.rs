@@ -39,12 +39,7 @@ impl<E: Environment> ShardServer<E> {
         let listener = Rc::new(environment.listen(address, false)?);
         let address = listener.local_address().unwrap_or(address);
         let registry = Arc::<Registry>::default();
-        let host = Host {
-            registry: registry.clone(),
-            identity: life,
-            ledger: Arc::default(),
-            devices: None,
-        };
+        let host = Host::new(life, &registry, &Arc::default(), None);
         let state = ServerState::new(environment.clone(), listener, Arc::new(host), Speech::Own);
         let state = Rc::new(state);
         Ok(Self {

@@ -137,7 +137,8 @@ impl<H: Host> Shared<H> {
     fn forget_departed(&self, stopped: &UnixStream, buffer: &mut [u8]) -> bool {
         let is_silent = |stream: &UnixStream, buffer: &mut [u8]| {
             let mut stream = stream;
-            matches!(stream.read(buffer), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
+            let outcome = stream.read(buffer);
+            matches!(outcome, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
         };
         self.lock()
             .retain(|present| is_silent(&present.stream, buffer));

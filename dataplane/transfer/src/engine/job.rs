@@ -38,7 +38,7 @@ pub(super) trait Job {
     fn bytes(&self) -> u64;
 
     /// The same over TCP.
-    fn from_afar(&self) -> FarJob;
+    fn far_job(&self) -> FarJob;
 
     /// Copies in memory that this process can touch; the CRC-32C of the payload.
     fn in_memory(&self, extent: MappedExtent) -> Result<u32, TransferError>;
@@ -58,7 +58,7 @@ impl Job for WriteJob<'_> {
         self.pieces.iter().map(|piece| piece.len as u64).sum()
     }
 
-    fn from_afar(&self) -> FarJob {
+    fn far_job(&self) -> FarJob {
         let memory = self.pieces.iter().map(|piece| Memory {
             address: piece.ptr as usize,
             bytes: piece.len,
@@ -90,7 +90,7 @@ impl Job for ReadJob<'_> {
         self.pieces.iter().map(|piece| piece.len as u64).sum()
     }
 
-    fn from_afar(&self) -> FarJob {
+    fn far_job(&self) -> FarJob {
         let memory = self.pieces.iter().map(|piece| Memory {
             address: piece.ptr as usize,
             bytes: piece.len,

@@ -1,5 +1,5 @@
-//! Transfers of one shard over any environment: batches, slices, connections and deadlines as an [`Engine`] runs them, without
-//! its threads. Simulation drives this under a seed.
+//! Transfers of one shard over any environment: batches, slices, connections and deadlines as an [`Engine`] runs them,
+//! without its threads. Simulation drives this under a seed.
 //! Invariant: nothing is decided here; jobs become the same slices on the same connections as in an engine.
 //!
 //! [`Engine`]: super::Engine
@@ -68,7 +68,7 @@ impl<E: Environment> ShardClient<E> {
     }
 
     fn submit<J: Job>(&self, jobs: &[J]) -> Arc<Batch> {
-        let jobs: Vec<_> = jobs.iter().map(Job::from_afar).collect();
+        let jobs: Vec<_> = jobs.iter().map(Job::far_job).collect();
         let Plan { batch, slices } = Plan::new(&jobs);
         let mut ready = Vec::with_capacity(slices.len());
         for slice in slices {

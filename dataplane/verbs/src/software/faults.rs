@@ -35,9 +35,9 @@ impl Faults {
         self.plan(|planned| planned.drop_requests = count);
     }
 
-    /// From now on what is sent is held up in the network: its sender hears nothing, and gives up. Writes arrive `delay` after
-    /// they were posted all the same, even if their sender is gone by then, unless the queue pair that they were meant for
-    /// is. `None` ends it for what is posted later.
+    /// From now on what is sent is held up in the network: its sender hears nothing, and gives up. Writes arrive `delay`
+    /// after they were posted all the same, even if their sender is gone by then, unless the queue pair that they were
+    /// meant for is. `None` ends it for what is posted later.
     pub fn strand(&self, delay: Option<Duration>) {
         self.plan(|planned| planned.strand = delay);
     }

@@ -157,10 +157,9 @@ mod tests {
         let directory = Directory::new(folder.path().join("pages"));
         let page = Box::leak(Box::new(Page::create(&directory).unwrap()));
         let key = Key::new("eth0", Route::Tcp, Direction::Write, 0);
-        let slot = page.claim(key).unwrap();
+        let slot = Box::leak(Box::new(page.claim(key).unwrap()));
         slot.record(100, 1000, 10);
         slot.set_depth(3);
-        std::mem::forget(slot);
         Host {
             directory,
             keep: Keep::new(Some(&folder.path().join("state")), "boot"),

@@ -23,11 +23,14 @@ pub(super) struct Links {
     retired: BTreeMap<Ends, [u64; 4]>,
 }
 
+/// Counters of each NIC and peer.
+type KeptCounters = Vec<(Ends, [u64; 4])>;
+
 /// The same as lists, because JSON has no keys of two parts.
 #[derive(Default, Serialize, Deserialize)]
 struct KeptLinks {
-    last: Vec<(PathBuf, Vec<(Ends, [u64; 4])>)>,
-    retired: Vec<(Ends, [u64; 4])>,
+    last: Vec<(PathBuf, KeptCounters)>,
+    retired: KeptCounters,
 }
 
 impl Links {

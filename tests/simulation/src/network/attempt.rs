@@ -1,5 +1,5 @@
-//! Connecting: a wish that travels to the target, and its answer. Invariant: an attempt that nobody waits for any more leaves
-//! no connection behind.
+//! Connecting: a wish that travels to the target, and its answer. Invariant: an attempt that nobody waits for any more
+//! leaves no connection behind.
 
 use super::{Arrival, Connection, Core, HostId};
 use crate::limits::{BACKLOG_MAX, RETRANSMISSIONS_MAX, SYN_RETRANSMIT};

@@ -1,9 +1,9 @@
 //! Registered memory that engines read and write over the production code of `perigee-engine`.
 //!
-//! Promised: a batch is over by its deadline; a request that completed has moved exactly its bytes, and one that reads them hands
-//! out what is there; nothing outside of a registered and addressed range changes; a buffer that was taken out is not touched
-//! any more, nor local memory once a batch is over; an earlier life of a peer is refused; after the trouble everything works
-//! again; when all is closed, nothing is left.
+//! Promised: a batch is over by its deadline; a request that completed has moved exactly its bytes, and one that reads them
+//! hands out what is there; nothing outside of a registered and addressed range changes; a buffer that was taken out is not
+//! touched any more, nor local memory once a batch is over; an earlier life of a peer is refused; after the trouble
+//! everything works again; when all is closed, nothing is left.
 
 mod caller;
 mod field;

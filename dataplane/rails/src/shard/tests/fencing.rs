@@ -1,4 +1,5 @@
-//! Packets that are held up in the network: none of them changes memory after its request was told, or its client declared dead.
+//! Packets that are held up in the network: none of them changes memory after its request was told, or its
+//! client declared dead.
 
 use super::world::{Ends, HALF, World};
 use super::{LONG, assert_moved, requests};

@@ -1,3 +1,5 @@
+//! The desk over the software fabric: who is given queue pairs, and for how long.
+
 use super::*;
 use perigee_memory::HostBuffer;
 use perigee_rails::{

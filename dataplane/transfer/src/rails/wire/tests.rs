@@ -1,3 +1,5 @@
+//! Messages about rails survive the wire, and broken ones are refused.
+
 use super::*;
 use perigee_schemas::frame::HEADER_BYTES;
 use proptest::prelude::*;

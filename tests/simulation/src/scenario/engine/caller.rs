@@ -250,8 +250,8 @@ impl Caller {
             .filter_map(|local| local.ground.clone())
             .collect();
         let (begun, frozen) = (self.world.now(), self.world.frozen_time(self.host));
-        // SAFETY: the memory lives in `locals`, which is kept beyond the end of the batch; should the task be dropped before,
-        // its host has died and the network has forgotten its operations.
+        // SAFETY: the memory lives in `locals`, which is kept beyond the end of the batch; should the task be dropped
+        // before, its host has died and the network has forgotten its operations.
         let journey = match unsafe { mover.submit(target, &requests, deadline) } {
             Ok(journey) => journey,
             Err(error) => return self.world.violate(error.to_string()),

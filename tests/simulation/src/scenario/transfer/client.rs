@@ -269,7 +269,7 @@ impl Client {
     async fn travel(&self, journey: Journey<'_>) -> Vec<Result<u32, TransferError>> {
         let (begun, frozen) = (self.world.now(), self.world.frozen_time(self.host));
         let watch = journey.watch();
-        self.world.until(move || watch()).await;
+        self.world.until(watch).await;
         let frozen = self.world.frozen_time(self.host) - frozen;
         let took = (self.world.now() - begun).saturating_sub(frozen);
         let longest = (2 * self.deadline).max(self.deadline + CONNECTING) + SLACK;
