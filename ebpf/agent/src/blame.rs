@@ -47,6 +47,8 @@ type Who = (SuspectKind, String, String);
 /// Values of one turn that a subject is held against.
 struct Comparison {
     others_ns: Option<u64>,
+    /// How much slower than usual the others are, in tenths.
+    others_slowdown_tenths: u64,
     is_crowded: bool,
 }
 
@@ -63,12 +65,14 @@ impl Judge {
         self.known
             .retain(|_, series| series.silent_turns() < SILENT_TURNS_MAX);
         let typical = self.typical();
+        let slowdown = self.slowdown(&typical);
         let is_crowded = is_crowded(&typical);
         let mut suspects = Vec::new();
         for sign in signs {
             let who = (sign.kind, sign.group.clone(), sign.name.clone());
             let comparison = Comparison {
                 others_ns: others(&typical, &who),
+                others_slowdown_tenths: others(&slowdown, &who).unwrap_or(10).max(10),
                 is_crowded,
             };
             if let Some(series) = self.known.get_mut(&who)
@@ -90,6 +94,15 @@ impl Judge {
             .filter_map(|(who, series)| Some((who.clone(), series.typical()?)))
             .collect()
     }
+
+    /// What each did lately in tenths of his usual, of those whose usual is known.
+    fn slowdown(&self, typical: &BTreeMap<Who, u64>) -> BTreeMap<Who, u64> {
+        let tenths = |(who, now_ns): (&Who, &u64)| {
+            let usual_ns = self.known.get(who)?.usual()?;
+            Some((who.clone(), now_ns.saturating_mul(10) / usual_ns.max(1)))
+        };
+        typical.iter().filter_map(tenths).collect()
+    }
 }
 
 fn judge_one(
@@ -99,14 +112,9 @@ fn judge_one(
     now_ms: u64,
 ) -> Option<Suspect> {
     let now_ns = series.typical()?;
-    let usual_ns = series.usual(comparison.others_ns.is_some());
-    let rule = Rule::of(sign);
-    let is_slow = rule.is_slow(
-        series.best()?,
-        comparison.others_ns,
-        usual_ns,
-        comparison.is_crowded,
-    );
+    series.meet(comparison.others_ns.is_some());
+    let usual_ns = series.usual();
+    let is_slow = Rule::of(sign).is_slow(series.best()?, usual_ns, comparison);
     let since_ms = series.settle(is_slow, comparison.others_ns.is_some(), now_ms)?;
     Some(Suspect {
         kind: sign.kind,
@@ -118,7 +126,7 @@ fn judge_one(
     })
 }
 
-/// The median of the others of a group.
+/// The median of what the others of a group show.
 fn others(typical: &BTreeMap<Who, u64>, who: &Who) -> Option<u64> {
     let comparable = typical
         .iter()

@@ -165,6 +165,7 @@ fn a_port_that_nobody_listens_on_refuses() {
 #[test]
 fn a_process_that_stands_still_does_nothing_while_its_kernel_accepts() {
     let (world, [near, far], streams) = connected(6);
+    assert_eq!(world.frozen_time(far), Duration::ZERO);
     world.set_frozen(far, true);
     let address = SocketAddr::new(world.environment(far).address(), PORT + 1);
     let listening = world.environment(far);
@@ -176,7 +177,6 @@ fn a_process_that_stands_still_does_nothing_while_its_kernel_accepts() {
         async move { environment.connect(address).await },
     );
     assert!(connected.is_ok());
-    assert_eq!(world.frozen_time(far), Duration::ZERO);
     world.set_frozen(far, false);
     assert!(world.frozen_time(far) > Duration::ZERO);
     drop((listener, streams, connected));

@@ -1,6 +1,6 @@
 //! When a time is too long: one rule per kind. Invariant: a difference must be both a multiple and a length that matters.
 
-use super::Sign;
+use super::{Comparison, Sign};
 use crate::snapshot::SuspectKind;
 
 /// Signs of RDMA ports come from operations of any size, so only the ports of one host at one time compare.
@@ -14,7 +14,7 @@ pub(crate) const SHORTEST_GROUP: &str = "shortest/";
 pub(super) struct Rule {
     /// This many times what the others take.
     others_tenths: u64,
-    /// And this many times his own usual, where that is known.
+    /// And this many times his own usual, where that is known, beyond what made the others slower too.
     usual_tenths: u64,
     /// Without others: this many times his own usual; `None` if nobody is blamed alone.
     alone_tenths: Option<u64>,
@@ -64,20 +64,21 @@ impl Rule {
     pub(super) fn is_slow(
         &self,
         now_ns: u64,
-        others_ns: Option<u64>,
         usual_ns: Option<u64>,
-        is_crowded: bool,
+        comparison: &Comparison,
     ) -> bool {
+        let slowdown_tenths = comparison.others_slowdown_tenths;
         let exceeds = |reference: u64, tenths: u64| {
             now_ns >= reference.saturating_mul(tenths) / 10
                 && now_ns >= reference.saturating_add(self.floor_ns)
         };
-        match (others_ns, usual_ns, self.alone_tenths) {
+        match (comparison.others_ns, usual_ns, self.alone_tenths) {
             (Some(others), Some(usual), _) => {
-                exceeds(others, self.others_tenths) && exceeds(usual, self.usual_tenths)
+                let expected = usual.saturating_mul(slowdown_tenths) / 10;
+                exceeds(others, self.others_tenths) && exceeds(expected, self.usual_tenths)
             }
             (Some(others), None, _) => exceeds(others, self.others_tenths),
-            (None, Some(usual), Some(tenths)) => !is_crowded && exceeds(usual, tenths),
+            (None, Some(usual), Some(tenths)) => !comparison.is_crowded && exceeds(usual, tenths),
             (None, _, _) => false,
         }
     }

@@ -55,12 +55,16 @@ impl Series {
         is_full.then(|| self.recent.iter().copied().min())?
     }
 
-    /// What he showed in good turns. What was learned alone is forgotten as soon as there are others.
-    pub(super) fn usual(&mut self, has_others: bool) -> Option<u64> {
+    /// What was learned alone is forgotten as soon as there are others.
+    pub(super) fn meet(&mut self, has_others: bool) {
         if has_others && self.is_learned_alone {
             self.is_learned_alone = false;
             self.good.clear();
         }
+    }
+
+    /// What he showed in good turns.
+    pub(super) fn usual(&self) -> Option<u64> {
         let is_known = self.good.len() >= USUAL_TURNS_MIN;
         is_known.then(|| median(self.good.iter().copied().collect()))?
     }
