@@ -16,6 +16,7 @@ pub(crate) use handle::EngineHandle;
 pub(crate) use notify::TransferNotify;
 pub(crate) use session::{EngineSession, close_all};
 
+use crate::absence::away;
 use crate::enumeration::TransferOpcode;
 use crate::warning;
 use perigee_engine::{EngineError, EngineOptions, TransferEngine};
@@ -92,7 +93,7 @@ impl EngineClient {
         work: impl FnOnce(&TransferEngine) -> Result<R, EngineError> + Send,
     ) -> Result<R, i32> {
         let session = self.running(py, what)?;
-        let result = py.detach(move || work(session.engine()));
+        let result = away(py, move || work(session.engine()));
         result.map_err(|error| report(py, what, &error))
     }
 
@@ -171,7 +172,7 @@ impl EngineClient {
         protocol: &str,
         device_name: &str,
     ) -> i32 {
-        let started = py.detach(|| {
+        let started = away(py, || {
             EngineOptions::new(local_hostname, metadata_server, protocol, device_name)
                 .and_then(TransferEngine::start)
         });

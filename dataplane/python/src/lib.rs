@@ -2,6 +2,7 @@
 //! interpreter while it waits, and no panic, foreign thread, open store or engine outlives a call or
 //! the interpreter unnoticed.
 
+mod absence;
 mod arguments;
 mod buffer_handle;
 mod descriptor;
@@ -23,6 +24,7 @@ use pyo3::prelude::*;
 /// Native part of `mooncake.store` and `mooncake.engine`; import those instead.
 #[pymodule]
 fn _perigee(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    absence::begin();
     warning::print_store_messages();
     module.add_class::<store::StoreClient>()?;
     module.add_class::<replicate_config::ReplicateConfig>()?;

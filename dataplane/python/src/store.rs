@@ -7,6 +7,7 @@ mod object;
 mod range;
 mod segment;
 
+use crate::absence::away;
 use crate::arguments::Count;
 use crate::session::Session;
 use crate::setup::{self, Refusal, Request};
@@ -78,7 +79,7 @@ impl StoreClient {
     ) -> R {
         match self.session(py) {
             None => absent(),
-            Some(session) => py.detach(move || work(&session)),
+            Some(session) => away(py, move || work(&session)),
         }
     }
 
@@ -113,7 +114,7 @@ impl StoreClient {
             return Status::UnavailableInCurrentStatus.code();
         }
         let port = config.http_port;
-        let opened = py.detach(|| Store::open(config));
+        let opened = away(py, || Store::open(config));
         let store = match opened {
             Ok(store) => Arc::new(store),
             Err(error) => {

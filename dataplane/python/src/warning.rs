@@ -2,6 +2,7 @@
 //! store's threads to the standard error. Invariant: a message that cannot be delivered never fails
 //! a call.
 
+use crate::absence::Absence;
 use pyo3::prelude::*;
 use std::io;
 use tracing_subscriber::EnvFilter;
@@ -14,6 +15,10 @@ const STORE_LOGGER: &str = "mooncake.store";
 const ENGINE_LOGGER: &str = "mooncake.engine";
 
 fn log(py: Python<'_>, logger: &str, level: &str, message: &str) {
+    // Python's logging gives the lock up while it writes.
+    let Some(_absence) = Absence::begin() else {
+        return;
+    };
     let sent = py
         .import("logging")
         .and_then(|logging| logging.call_method1("getLogger", (logger,)))

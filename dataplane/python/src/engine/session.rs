@@ -2,6 +2,7 @@
 //! inside is touched only by the process that started it. After a fork the child's copy is left
 //! alone, because the threads behind it live in the parent.
 
+use crate::absence;
 use crate::session::lock;
 use perigee_engine::TransferEngine;
 use pyo3::prelude::*;
@@ -82,4 +83,6 @@ pub(crate) fn close_all(py: Python<'_>) {
         }
         drop(sessions);
     });
+    // The last of the exit handlers: stores were closed before.
+    absence::end(py);
 }

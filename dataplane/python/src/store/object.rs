@@ -2,6 +2,7 @@
 //! Invariant: a miss is `b""` or `None`, and Python bytes are filled in place, never copied twice.
 
 use super::{NOT_OPEN, StoreClient};
+use crate::absence::away;
 use crate::arguments::{Count, Keys, borrow_keys, codes, count_or_code, piece};
 use crate::buffer_handle::{BufferHandle, OwnedBytes};
 use crate::replicate_config::{Placement, ReplicateConfig, placement};
@@ -129,7 +130,7 @@ impl StoreClient {
             return Ok(values);
         };
         let session = &*session;
-        let lookup = py.detach(|| session.store().locate(keys));
+        let lookup = away(py, || session.store().locate(keys));
         let mut targets = Vec::with_capacity(keys.len());
         for (index, value) in values.iter_mut().enumerate() {
             if let Ok(bytes @ 1..) = lookup.object(index) {
@@ -138,7 +139,7 @@ impl StoreClient {
                 targets.push((index, target));
             }
         }
-        let results = py.detach(|| transfer::read_located(session, &lookup, &targets));
+        let results = away(py, || transfer::read_located(session, &lookup, &targets));
         for ((index, target), result) in targets.iter().zip(results) {
             if result != Ok(target.bytes as u64) {
                 values[*index] = None;
