@@ -64,14 +64,10 @@ stage build-faults cargo build --quiet --release --locked --package perigee-benc
 stage pytest-faults timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
     --rootdir ebpf/agent/faults ebpf/agent/faults
 
-stage build-faults cargo build --quiet --release --locked --package perigee-bench --package perigee-cli
-stage pytest-faults timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
-    --rootdir ebpf/agent/faults ebpf/agent/faults
-
 readonly PYTEST_SUMMARY=' in [0-9.]+s'
 for log in nextest:'tests? run:' "pytest-wheel:$PYTEST_SUMMARY" "pytest-demo:$PYTEST_SUMMARY" \
     "pytest-side-by-side:$PYTEST_SUMMARY" "pytest-agent:$PYTEST_SUMMARY" \
-    "pytest-dashboards:$PYTEST_SUMMARY"; do
+    "pytest-dashboards:$PYTEST_SUMMARY" "pytest-faults:$PYTEST_SUMMARY"; do
     name=${log%%:*}
     line=${log#*:}
     passed=$((passed + $(count "$name" "$line" passed)))
