@@ -54,7 +54,12 @@ chosen_programs() { # NAME...
     local name guests kind rest
     while read -r name guests kind rest; do
         case $name in '' | '#'*) continue ;; esac
-        [ $# = 0 ] || [[ " $* " = *" $name "* ]] || continue
+        if [ $# = 0 ]; then
+            [[ $name != *'?' ]] || continue
+        else
+            [[ " $* " = *" ${name%'?'} "* ]] || continue
+        fi
+        name=${name%'?'}
         printf '%s %s %s %s\n' "$name" "$guests" "$kind" "$rest"
     done <"$FOLDER/programs.txt"
 }
