@@ -187,6 +187,14 @@ impl World {
         }
     }
 
+    /// Ends the run unless everything is closed.
+    pub fn check_nothing_left(&self) {
+        let left = self.leftovers();
+        self.check(left == Leftovers::default(), || {
+            format!("Left behind: {left:?}")
+        });
+    }
+
     /// Resolves after a length of the run's time.
     pub fn sleep(self: &Rc<Self>, length: Duration) -> Sleep {
         let due = self.now() + length;

@@ -11,7 +11,7 @@ mod memory;
 
 use super::Tally;
 use super::faults::Trouble;
-use crate::world::{Leftovers, World};
+use crate::world::World;
 use caller::Caller;
 use field::Field;
 use std::cell::Cell;
@@ -92,10 +92,7 @@ impl Play {
         self.field.stop_all();
         self.world.sleep(STOPPING).await;
         self.field.compare_all();
-        let left = self.world.leftovers();
-        self.world.check(left == Leftovers::default(), || {
-            format!("Left behind: {left:?}")
-        });
+        self.world.check_nothing_left();
         let mut tally = Tally {
             faults,
             ..Tally::default()

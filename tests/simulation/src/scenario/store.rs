@@ -12,7 +12,7 @@ mod node;
 use super::Tally;
 use super::faults::Trouble;
 use crate::network::HostId;
-use crate::world::{Leftovers, World};
+use crate::world::World;
 use client::Client;
 use ledger::Ledger;
 use master::Master;
@@ -91,10 +91,7 @@ impl Play {
         self.clients.iter().for_each(|client| client.stop());
         self.nodes.iter().for_each(|node| node.stop());
         self.world.sleep(STOPPING).await;
-        let left = self.world.leftovers();
-        self.world.check(left == Leftovers::default(), || {
-            format!("Left behind: {left:?}")
-        });
+        self.world.check_nothing_left();
         let mut tally = Tally {
             faults,
             ..Tally::default()

@@ -9,7 +9,7 @@ mod ground;
 
 use super::Tally;
 use super::faults::Trouble;
-use crate::world::{Leftovers, World};
+use crate::world::World;
 use client::Client;
 use ground::Ground;
 use std::cell::{Cell, RefCell};
@@ -86,10 +86,7 @@ impl Play {
         clients.iter().for_each(|client| client.stop());
         self.ground.stop_all();
         self.world.sleep(STOPPING).await;
-        let left = self.world.leftovers();
-        self.world.check(left == Leftovers::default(), || {
-            format!("Left behind: {left:?}")
-        });
+        self.world.check_nothing_left();
         let mut tally = Tally {
             faults,
             ..Tally::default()
