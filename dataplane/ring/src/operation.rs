@@ -4,7 +4,6 @@ use crate::message::Message;
 use io_uring::{opcode, squeue, types};
 use std::io;
 use std::os::fd::RawFd;
-use std::time::Duration;
 
 /// One request to the kernel, with the memory it needs.
 #[derive(Debug)]
@@ -21,8 +20,6 @@ pub enum Operation {
     SendMessage(RawFd, Box<Message>),
     /// Waits until a descriptor is readable.
     Readable(RawFd),
-    /// Ends after a while.
-    Timeout(Box<types::Timespec>),
 }
 
 /// A socket address in the kernel's form.
@@ -39,11 +36,6 @@ impl Address {
 }
 
 impl Operation {
-    /// A timeout of this length.
-    pub fn timeout(length: Duration) -> Self {
-        Operation::Timeout(Box::new(types::Timespec::from(length)))
-    }
-
     /// The kernel's form. Pointers in it stay valid while `self` is neither moved out of nor dropped: they point into
     /// heap memory that `self` owns, or that the maker of a message vouched for.
     pub(crate) fn entry(&mut self) -> squeue::Entry {
@@ -77,7 +69,6 @@ impl Operation {
             Operation::Readable(fd) => {
                 opcode::PollAdd::new(types::Fd(*fd), libc::POLLIN as u32).build()
             }
-            Operation::Timeout(length) => opcode::Timeout::new(&raw const **length).build(),
         }
     }
 }

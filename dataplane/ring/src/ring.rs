@@ -5,12 +5,13 @@ use crate::limits::RING_ENTRIES;
 use crate::message::Message;
 use crate::operation::{Finished, Operation};
 use crate::slot::SlotTable;
-use io_uring::{IoUring, opcode};
+use io_uring::{IoUring, opcode, types};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::task::Waker;
+use std::time::Duration;
 
 /// Why a ring could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -22,25 +23,24 @@ pub enum RingError {
          allowed (sysctl kernel.io_uring_disabled=0, and a container profile that permits it)"
     )]
     Setup(io::Error),
-    /// The event descriptor could not be tied to the ring.
-    #[error("Cannot register the wake-up descriptor with the ring: {0}")]
-    Wake(io::Error),
 }
 
 /// One shard's ring.
 pub struct Ring {
     io: RefCell<IoUring>,
     slots: RefCell<SlotTable>,
-    unsubmitted: Cell<bool>,
     in_flight: Cell<usize>,
+    bell: RawFd,
+    bell_watched: Cell<bool>,
+    bell_rang: Cell<bool>,
 }
 
 impl Ring {
-    /// A ring whose completions ring the bell of `wake`, an eventfd that must outlive it.
+    /// A ring whose [`Ring::wait`] also ends when `bell` is readable, an eventfd that must outlive it.
     ///
     /// # Errors
     /// The kernel has no io_uring, or forbids it.
-    pub fn new(wake: RawFd) -> Result<Rc<Self>, RingError> {
+    pub fn new(bell: RawFd) -> Result<Rc<Self>, RingError> {
         let io: IoUring = IoUring::builder()
             .setup_single_issuer()
             .setup_defer_taskrun()
@@ -48,14 +48,13 @@ impl Ring {
             .setup_cqsize(RING_ENTRIES * 2)
             .build(RING_ENTRIES)
             .map_err(RingError::Setup)?;
-        io.submitter()
-            .register_eventfd(wake)
-            .map_err(RingError::Wake)?;
         Ok(Rc::new(Self {
             io: RefCell::new(io),
             slots: RefCell::new(SlotTable::default()),
-            unsubmitted: Cell::new(false),
             in_flight: Cell::new(0),
+            bell,
+            bell_watched: Cell::new(false),
+            bell_rang: Cell::new(false),
         }))
     }
 
@@ -88,7 +87,6 @@ impl Ring {
                 submission.taskrun() || submission.cq_overflow(),
             )
         };
-        self.unsubmitted.set(false);
         if queued == 0 && !due {
             return Ok(());
         }
@@ -99,12 +97,52 @@ impl Ring {
         };
         match entered {
             Ok(_) => Ok(()),
-            Err(error) if is_transient(&error) => {
-                self.unsubmitted.set(queued > 0);
-                Ok(())
-            }
+            Err(error) if is_transient(&error) => Ok(()),
             Err(error) => Err(error),
         }
+    }
+
+    /// Sleeps until something completes, the bell is rung or `limit` has passed. The kernel looks for completions before it
+    /// sleeps, so none is missed.
+    ///
+    /// A shard sleeps here rather than on an eventfd that the ring signals: some kernels lose such signals, those that
+    /// another eventfd or a device's worker caused.
+    ///
+    /// # Errors
+    /// The kernel refused the call for a reason other than a full completion queue, a signal or the limit.
+    pub fn wait(&self, limit: Option<Duration>) -> io::Result<()> {
+        if !self.bell_watched.get() && !self.watch_bell() {
+            return self.flush();
+        }
+        let io = self.io.borrow();
+        let waited = match limit.map(types::Timespec::from) {
+            Some(limit) => {
+                let arguments = types::SubmitArgs::new().timespec(&limit);
+                io.submitter().submit_with_args(1, &arguments)
+            }
+            None => io.submitter().submit_and_wait(1),
+        };
+        match waited {
+            Ok(_) => Ok(()),
+            Err(error) if error.raw_os_error() == Some(libc::ETIME) => Ok(()),
+            Err(error) if is_transient(&error) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the bell was rung since this was last asked. It stays rung until its eventfd is read.
+    pub fn take_bell(&self) -> bool {
+        self.bell_rang.take()
+    }
+
+    /// Lets the bell end the next wait; false if the submission queue is full.
+    fn watch_bell(&self) -> bool {
+        let watch = opcode::PollAdd::new(types::Fd(self.bell), libc::POLLIN as u32).build();
+        let mut io = self.io.borrow_mut();
+        // SAFETY: the entry points to no memory.
+        let pushed = unsafe { io.submission().push(&watch.user_data(BELL)) }.is_ok();
+        self.bell_watched.set(pushed);
+        pushed
     }
 
     /// Collects completions and wakes their futures; returns how many came.
@@ -129,11 +167,6 @@ impl Ring {
         self.in_flight.get()
     }
 
-    /// Whether operations wait for a [`Ring::flush`].
-    pub fn has_unsubmitted(&self) -> bool {
-        self.unsubmitted.get()
-    }
-
     pub(crate) fn poll_slot(&self, slot: u32, waker: &Waker) -> Option<Finished> {
         self.slots.borrow_mut().poll(slot, waker)
     }
@@ -148,13 +181,10 @@ impl Ring {
         };
         if is_watch {
             let cancel = opcode::AsyncCancel::new(u64::from(slot)).build();
-            // SAFETY: the entry points to no memory.
-            let pushed = unsafe {
-                let mut io = self.io.borrow_mut();
-                io.submission().push(&cancel.user_data(CANCEL)).is_ok()
-            };
+            let mut io = self.io.borrow_mut();
             // With a full submission queue the watch stays until its descriptor is readable or closed.
-            self.unsubmitted.set(self.unsubmitted.get() | pushed);
+            // SAFETY: the entry points to no memory.
+            let _ = unsafe { io.submission().push(&cancel.user_data(CANCEL)) };
         }
     }
 
@@ -162,8 +192,13 @@ impl Ring {
         let mut io = self.io.borrow_mut();
         loop {
             let entry = io.completion().next()?;
-            if entry.user_data() != CANCEL {
-                return Some((entry.user_data() as u32, entry.result()));
+            match entry.user_data() {
+                CANCEL => {}
+                BELL => {
+                    self.bell_watched.set(false);
+                    self.bell_rang.set(true);
+                }
+                slot => return Some((slot as u32, entry.result())),
             }
         }
     }
@@ -210,7 +245,6 @@ impl Ring {
                 return Err(-error.raw_os_error().unwrap_or(libc::EIO));
             }
         }
-        self.unsubmitted.set(true);
         Ok(())
     }
 }
@@ -227,6 +261,8 @@ impl std::fmt::Debug for Ring {
 const GETEVENTS: u32 = 1;
 /// Marks completions of cancellations, which nobody waits for.
 const CANCEL: u64 = u64::MAX;
+/// Marks completions of the watch on the bell.
+const BELL: u64 = u64::MAX - 1;
 
 fn is_transient(error: &io::Error) -> bool {
     matches!(

@@ -1,16 +1,14 @@
-//! The task that drives a shard: mailbox, timers, pollers, ring; polls adaptively, then sleeps on the bell.
+//! The task that drives a shard: mailbox, timers, pollers, ring; polls adaptively, then sleeps in the ring.
 //!
 //! After the last completion it keeps polling for the shard's poll window, because a sleep and a wake-up cost more than
-//! most round trips. It leaves glommio's task queue now and then so that glommio's own reactor is not starved.
+//! most round trips. The invariant: whatever a shard waits for ends a wait of its ring, and it sleeps only when no task
+//! can run.
 
 use crate::clock::monotonic;
-use crate::limits::{JOBS_PER_TURN, REACTOR_INTERVAL};
+use crate::limits::JOBS_PER_TURN;
 use crate::mailbox::Inbox;
 use crate::patience::yield_core;
 use crate::stream::ShardEnvironment;
-use glommio::io::BufferedFile;
-use perigee_ring::Operation;
-use std::os::fd::{FromRawFd, IntoRawFd};
 use std::time::{Duration, Instant};
 
 /// Drives one shard until the process ends.
@@ -18,7 +16,6 @@ pub(crate) struct Driver {
     environment: ShardEnvironment,
     inbox: Inbox,
     poll: Duration,
-    armed: Option<Duration>,
 }
 
 impl Driver {
@@ -27,46 +24,35 @@ impl Driver {
             environment,
             inbox,
             poll,
-            armed: None,
         }
     }
 
     /// Runs for ever.
     pub(crate) async fn run(mut self) {
-        let bell = match self.inbox.bell.duplicate() {
-            Ok(bell) => bell.into_raw_fd(),
-            Err(error) => return tracing::error!(%error, "The shard cannot watch its bell"),
-        };
-        // SAFETY: the descriptor was duplicated for this file alone.
-        let bell = unsafe { BufferedFile::from_raw_fd(bell) };
         let mut active = monotonic();
-        let mut reactor = active;
         loop {
             let worked = self.turn();
-            let now = monotonic();
-            if worked {
-                active = now;
-            }
-            let under_way =
-                self.environment.ring.in_flight() > 0 || self.environment.pollers.is_busy();
-            let polling = under_way && now - active < self.poll;
-            if !worked && !polling {
-                self.sleep(&bell).await;
+            if self.environment.runnable.any() {
                 active = monotonic();
-                reactor = active;
-                // Tasks that the last look has woken run before the next sleep: what they submit has to be flushed.
+                // What the tasks submit is flushed by the next turn.
                 glommio::executor().yield_task_queue_now().await;
                 continue;
             }
-            if !worked && yield_core(Instant::now()) {
+            // Nothing wants to run; glommio's own timer still gets its turns.
+            glommio::yield_if_needed().await;
+            let now = monotonic();
+            if worked {
+                active = now;
+                continue;
+            }
+            let under_way =
+                self.environment.ring.in_flight() > 0 || self.environment.pollers.is_busy();
+            if !(under_way && now - active < self.poll) {
+                self.sleep();
+                active = monotonic();
+            } else if yield_core(Instant::now()) {
                 // Another thread needed this core: watching an empty ring would keep it from working.
                 active = now.saturating_sub(self.poll);
-            }
-            if now - reactor > REACTOR_INTERVAL {
-                glommio::timer::sleep(Duration::from_micros(1)).await;
-                reactor = monotonic();
-            } else {
-                glommio::executor().yield_task_queue_now().await;
             }
         }
     }
@@ -85,39 +71,27 @@ impl Driver {
         if let Err(error) = self.environment.ring.flush() {
             tracing::error!(%error, "io_uring failed; transfers of this shard wait until it works again");
         }
-        worked | (self.environment.ring.reap() > 0)
+        worked |= self.environment.ring.reap() > 0;
+        let rang = self.environment.ring.take_bell();
+        if rang {
+            self.inbox.bell.silence();
+        }
+        worked | rang
     }
 
-    async fn sleep(&mut self, bell: &BufferedFile) {
+    fn sleep(&mut self) {
         let wake = self.environment.pollers.before_sleep();
-        self.arm_timer(wake);
         self.inbox.bell.announce_sleep();
-        if self.turn() || self.environment.ring.has_unsubmitted() {
+        if self.turn() || self.environment.runnable.any() {
             self.inbox.bell.announce_awake();
             return;
         }
-        if let Err(error) = bell.read_at(0, 8).await {
-            tracing::error!(%error, "The shard's bell cannot be read");
+        let timers = self.environment.timers.next_deadline();
+        let deadline = timers.into_iter().chain(wake).min();
+        let limit = deadline.map(|deadline| deadline.saturating_sub(monotonic()));
+        if let Err(error) = self.environment.ring.wait(limit) {
+            tracing::error!(%error, "io_uring cannot be waited for; the shard looks again and again");
         }
         self.inbox.bell.announce_awake();
-    }
-
-    /// Lets the ring wake the shard for the next timer or poller; a timeout that is already on its way early enough is
-    /// kept.
-    fn arm_timer(&mut self, wake: Option<Duration>) {
-        let timers = self.environment.timers.next_deadline();
-        let Some(deadline) = timers.into_iter().chain(wake).min() else {
-            return;
-        };
-        let now = monotonic();
-        if self
-            .armed
-            .is_some_and(|armed| armed > now && armed <= deadline)
-        {
-            return;
-        }
-        let length = deadline.saturating_sub(now).max(Duration::from_micros(1));
-        drop(self.environment.ring.submit(Operation::timeout(length)));
-        self.armed = Some(now + length);
     }
 }

@@ -17,6 +17,7 @@ mod mailbox;
 mod patience;
 mod poller;
 mod pool;
+mod runnable;
 mod shard;
 mod stream;
 mod timer;

@@ -16,5 +16,3 @@ pub(crate) const START_DEADLINE: Duration = Duration::from_secs(10);
 pub(crate) const JOBS_PER_TURN: usize = 64;
 /// Dropped timers that the heap may keep beyond as many as still wait.
 pub(crate) const STALE_TIMERS_MAX: usize = 64;
-/// Longest uninterrupted run of the driver before glommio's own reactor gets a turn.
-pub(crate) const REACTOR_INTERVAL: Duration = Duration::from_millis(20);

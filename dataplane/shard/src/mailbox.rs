@@ -3,7 +3,7 @@
 use crate::stream::ShardEnvironment;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -31,7 +31,8 @@ pub(crate) struct Bell {
 }
 
 pub(crate) fn mailbox() -> io::Result<(Mailbox, Inbox)> {
-    let event = EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC)?;
+    let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+    let event = EventFd::from_value_and_flags(0, flags)?;
     let bell = std::sync::Arc::new(Bell {
         event,
         asleep: AtomicBool::new(false),
@@ -68,8 +69,10 @@ impl Bell {
         self.event.as_raw_fd()
     }
 
-    pub(crate) fn duplicate(&self) -> io::Result<OwnedFd> {
-        self.event.as_fd().try_clone_to_owned()
+    /// Silences it after it was heard.
+    pub(crate) fn silence(&self) {
+        // It was read already, or is read now; it cannot fail otherwise.
+        let _ = self.event.read();
     }
 
     /// Says that the shard is about to sleep; it must look for work once more afterwards.

@@ -116,7 +116,10 @@ mod tests {
     use super::*;
     use crate::environment::{Environment, Listener, Stream};
     use perigee_ring::Message;
-    use std::sync::mpsc;
+    use std::cell::Cell;
+    use std::os::fd::AsFd;
+    use std::rc::Rc;
+    use std::sync::{Arc, mpsc};
 
     const LONG: Duration = Duration::from_secs(20);
 
@@ -203,6 +206,61 @@ mod tests {
             assert!(mailbox.post(Box::new(move |_| pong.send(()).unwrap())));
             pongs.recv_timeout(LONG).expect("a posted job runs");
             seen = receive.try_iter().last().unwrap_or(seen);
+        }
+        shard.join(LONG).unwrap();
+    }
+
+    #[test]
+    fn tasks_that_wake_only_each_other_are_not_slept_over() {
+        let shard = Shard::start(
+            ShardOptions::named("test-yield"),
+            |environment| async move {
+                // The other one is woken by the first one's end, after many rounds without a timer or any I/O.
+                let (done, wait) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
+                let (finished, other) = (done.clone(), wait.clone());
+                environment.spawn(async move {
+                    for _ in 0..1000 {
+                        futures_lite::future::yield_now().await;
+                    }
+                    finished.set(true);
+                });
+                environment.spawn(async move {
+                    while !done.get() {
+                        futures_lite::future::yield_now().await;
+                    }
+                    other.set(true);
+                });
+                while !wait.get() {
+                    futures_lite::future::yield_now().await;
+                }
+            },
+        )
+        .unwrap();
+        shard.join(LONG).unwrap();
+    }
+
+    #[test]
+    fn events_of_another_eventfd_wake_a_sleeping_shard_each_time() {
+        use nix::sys::eventfd::{EfdFlags, EventFd};
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+        let event = Arc::new(EventFd::from_value_and_flags(0, flags).unwrap());
+        let (send, heard) = mpsc::channel();
+        let watched = event.clone();
+        let shard = Shard::start(
+            ShardOptions::named("test-eventfd"),
+            move |environment| async move {
+                for _ in 0..50 {
+                    environment.readable(watched.as_fd()).await.unwrap();
+                    watched.read().unwrap();
+                    send.send(()).unwrap();
+                }
+            },
+        )
+        .unwrap();
+        for round in 0..50 {
+            event.write(1).unwrap();
+            let heard = heard.recv_timeout(LONG);
+            heard.unwrap_or_else(|error| panic!("event {round} is heard: {error}"));
         }
         shard.join(LONG).unwrap();
     }

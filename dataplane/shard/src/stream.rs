@@ -5,6 +5,7 @@ use crate::environment::{Environment, Listener, Stream};
 use crate::local::{Local, Locals};
 use crate::mailbox::Mailbox;
 use crate::poller::{Poller, Pollers};
+use crate::runnable::Runnable;
 use crate::timer::Timers;
 use perigee_ring::{
     Congestion, Finished, Message, Operation, Ring, SocketError, connect_socket, listen_socket,
@@ -24,6 +25,7 @@ pub struct ShardEnvironment {
     pub(crate) ring: Rc<Ring>,
     pub(crate) timers: Rc<Timers>,
     pub(crate) pollers: Rc<Pollers>,
+    pub(crate) runnable: Runnable,
     pub(crate) congestion: Rc<RefCell<Congestion>>,
     random: Rc<Cell<u64>>,
     locals: Rc<Locals>,
@@ -36,6 +38,7 @@ impl ShardEnvironment {
             ring,
             timers: Rc::default(),
             pollers: Rc::default(),
+            runnable: Runnable::default(),
             congestion: Rc::default(),
             random: Rc::new(Cell::new(seed | 1)),
             locals: Rc::default(),
@@ -69,9 +72,6 @@ impl ShardEnvironment {
     }
 
     /// Resolves when a descriptor is readable. Dropping the future takes the kernel's interest in it back.
-    ///
-    /// Not for eventfds: the kernel defers the signal that one eventfd causes on another, the shard's bell, and does so only
-    /// once; from then on the shard would sleep through its events.
     ///
     /// # Errors
     /// The descriptor cannot be waited for.
@@ -121,7 +121,7 @@ impl Environment for ShardEnvironment {
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + 'static) {
-        glommio::spawn_local(task).detach();
+        glommio::spawn_local(self.runnable.counted(task)).detach();
     }
 
     async fn sleep(&self, length: Duration) {
