@@ -13,7 +13,8 @@ use perigee_tests::program::Program;
 const DRIVER: &str = env!("CARGO_BIN_EXE_store-driver");
 const KEYS: u64 = 64;
 const OBJECT_BYTES: usize = 256 << 10;
-const POOL_BYTES: u64 = 64 << 20;
+/// Room for all rounds of a test: nothing is evicted.
+const POOL_BYTES: u64 = 128 << 20;
 
 fn driver(mode: &str, master: &Master, first: u64, bytes: usize) -> Program {
     let program = Program::start_file(
@@ -142,10 +143,10 @@ fn a_client_killed_between_puts_leaves_whole_objects_or_none() {
         wait_until("every key can be put again", MEMBERSHIP_DEADLINE, || {
             (first..first + KEYS).all(|key| objects.put_object(key, 9, OBJECT_BYTES) == Status::Ok)
         });
-        let readable = (first..first + KEYS)
-            .filter(|key| objects.get_object(*key, OBJECT_BYTES).is_ok())
-            .count();
-        assert!(readable > 0, "round {round}");
+        let found: Vec<_> = (first..first + KEYS)
+            .map(|key| objects.get_object(key, OBJECT_BYTES))
+            .collect();
+        assert!(found.iter().any(Result::is_ok), "round {round}: {found:?}");
     }
 }
 

@@ -7,7 +7,7 @@
 use crate::clock::monotonic;
 use crate::limits::JOBS_PER_TURN;
 use crate::mailbox::Inbox;
-use crate::patience::yield_core;
+use crate::patience::{is_crowded, yield_core};
 use crate::stream::ShardEnvironment;
 use std::time::{Duration, Instant};
 
@@ -47,7 +47,8 @@ impl Driver {
             }
             let under_way =
                 self.environment.ring.in_flight() > 0 || self.environment.pollers.is_busy();
-            if !(under_way && now - active < self.poll) {
+            let polling = under_way && now - active < self.poll;
+            if !polling || is_crowded(Instant::now()) {
                 self.sleep();
                 active = monotonic();
             } else if yield_core(Instant::now()) {

@@ -54,7 +54,7 @@ def fault(kind, scene, chance):
         return f"{delay_us} us on {nic}", nic, lambda: scene.delay(nic, delay_us), lambda: scene.delay(nic, 0)
     if kind == "shard":
         thread = "perigee-bench/perigee-engine"
-        return "2 % of a core", thread, lambda: scene.starve(True), lambda: scene.starve(False)
+        return "0.5 % of a core", thread, lambda: scene.starve(True), lambda: scene.starve(False)
     disk = scene.loop.removeprefix("/dev/")
     rate = chance.choice((5, 10, 20))
     return f"{rate} requests a second", disk, lambda: scene.throttle(rate), lambda: scene.throttle(0)
