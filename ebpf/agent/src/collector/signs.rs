@@ -14,7 +14,7 @@ const DISK_NS_PER_BYTE: u64 = 20;
 const QUANTILE: f64 = 0.25;
 
 /// A thread that neither ran nor wanted to for this share of a turn, in percent, is idle and no measure for others.
-const BUSY_PERCENT: u64 = 5;
+const BUSY_PERCENT: u64 = 1;
 
 /// Counters of the turn before, and of this one as it is read.
 #[derive(Debug, Default)]
