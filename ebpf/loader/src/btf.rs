@@ -1,6 +1,7 @@
 //! The running kernel's own description of its structures: offsets of members and names of enumerators.
 
 use crate::error::ProbeError;
+use crate::feature::Feature;
 use crate::limits::KERNEL_TYPES_BYTES_MAX;
 use std::collections::HashMap;
 use std::fs::File;
@@ -9,20 +10,63 @@ use std::io::Read;
 const PATH: &str = "/sys/kernel/btf/vmlinux";
 const MAGIC: u32 = 0xeb9f;
 
-/// The offset globals of the probes and the members they stand for.
-const OFFSETS: [(&str, &str, &str); 11] = [
-    ("SOCK_RX_INTERFACE", "sock", "sk_rx_dst_ifindex"),
-    ("SKB_DEVICE", "sk_buff", "dev"),
-    ("DEVICE_INDEX", "net_device", "ifindex"),
-    ("REQUEST_QUEUE", "request", "q"),
-    ("REQUEST_START_NS", "request", "start_time_ns"),
-    ("REQUEST_FLAGS", "request", "cmd_flags"),
-    ("QUEUE_DISK", "request_queue", "disk"),
-    ("DISK_MAJOR", "gendisk", "major"),
-    ("DISK_MINOR", "gendisk", "first_minor"),
-    ("TASK_PID", "task_struct", "pid"),
-    ("TASK_STATE", "task_struct", "__state"),
+/// The offset globals of the probes, the members they stand for, and the features that are off without them.
+const OFFSETS: [(&str, &str, &str, &[Feature]); 15] = [
+    (
+        "SOCK_RX_INTERFACE",
+        "sock",
+        "sk_rx_dst_ifindex",
+        &[Feature::RoundTrips, Feature::TcpEvents],
+    ),
+    ("SKB_DEVICE", "sk_buff", "dev", &[Feature::Drops]),
+    ("DEVICE_INDEX", "net_device", "ifindex", &[Feature::Drops]),
+    ("REQUEST_QUEUE", "request", "q", &[Feature::Blocks]),
+    (
+        "REQUEST_START_NS",
+        "request",
+        "start_time_ns",
+        &[Feature::Blocks],
+    ),
+    ("REQUEST_FLAGS", "request", "cmd_flags", &[Feature::Blocks]),
+    ("QUEUE_DISK", "request_queue", "disk", &[Feature::Blocks]),
+    ("DISK_MAJOR", "gendisk", "major", &[Feature::Blocks]),
+    ("DISK_MINOR", "gendisk", "first_minor", &[Feature::Blocks]),
+    ("TASK_PID", "task_struct", "pid", &[Feature::Tasks]),
+    (
+        "TASK_SCHEDULING",
+        "task_struct",
+        "sched_info",
+        &[Feature::Tasks],
+    ),
+    ("TASK_ENTITY", "task_struct", "se", &[Feature::Tasks]),
+    (
+        "SCHEDULING_DELAY",
+        "sched_info",
+        "run_delay",
+        &[Feature::Tasks],
+    ),
+    (
+        "SCHEDULING_ARRIVAL",
+        "sched_info",
+        "last_arrival",
+        &[Feature::Tasks],
+    ),
+    (
+        "ENTITY_RAN",
+        "sched_entity",
+        "sum_exec_runtime",
+        &[Feature::Tasks],
+    ),
 ];
+
+/// What a kernel lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MissingMember {
+    /// Structure and member.
+    pub(crate) member: String,
+    /// What does not work without it.
+    pub(crate) features: &'static [Feature],
+}
 
 /// Kinds of types, as the format numbers them.
 const STRUCT: u32 = 4;
@@ -68,14 +112,17 @@ impl KernelTypes {
     }
 
     /// Values for the probes' offset globals. What a kernel lacks is left at zero and named.
-    pub(crate) fn offsets(&self) -> (Vec<(&'static str, u32)>, Vec<String>) {
+    pub(crate) fn offsets(&self) -> (Vec<(&'static str, u32)>, Vec<MissingMember>) {
         let (mut found, mut missing) = (Vec::new(), Vec::new());
-        let by_name = self.structures(OFFSETS.map(|(_, structure, _)| structure));
-        for (global, structure, member) in OFFSETS {
+        let by_name = self.structures(OFFSETS.map(|(_, structure, ..)| structure));
+        for (global, structure, member, features) in OFFSETS {
             let kinds = by_name.get(structure).map_or(&[][..], Vec::as_slice);
             match kinds.iter().find_map(|at| self.member(*at, member, 0)) {
                 Some(offset) => found.push((global, offset)),
-                None => missing.push(format!("{structure}.{member}")),
+                None => missing.push(MissingMember {
+                    member: format!("{structure}.{member}"),
+                    features,
+                }),
             }
         }
         (found, missing)
@@ -251,13 +298,23 @@ mod tests {
     }
 
     #[test]
+    fn what_a_kernel_lacks_is_named_with_what_it_turns_off() {
+        let (found, missing) = KernelTypes::parse(small()).unwrap().offsets();
+        assert!(found.is_empty());
+        let arrival = missing
+            .iter()
+            .find(|missing| missing.member == "sched_info.last_arrival");
+        assert_eq!(arrival.unwrap().features, [Feature::Tasks]);
+    }
+
+    #[test]
     fn this_kernel_has_every_member_the_probes_read() {
         if !std::path::Path::new(PATH).exists() {
             eprintln!("SKIP: {PATH} is not there");
             return;
         }
         let (found, missing) = KernelTypes::of_running_kernel().unwrap().offsets();
-        assert_eq!(missing, Vec::<String>::new());
+        assert_eq!(missing, []);
         assert_eq!(found.len(), OFFSETS.len());
     }
 }

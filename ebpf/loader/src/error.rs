@@ -80,6 +80,9 @@ impl ProbeError {
             Self::KernelTypes(_) => {
                 "run a kernel with CONFIG_DEBUG_INFO_BTF=y; in a container mount the host's /sys"
             }
+            Self::NoMember(_) => {
+                "run kernel 6.6 or newer, as distributions build them (CONFIG_SCHEDSTATS=y)"
+            }
             _ => "run kernel 6.6 or newer with BTF; the log of `perigee agent -v=1` says more",
         }
     }

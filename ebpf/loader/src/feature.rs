@@ -96,7 +96,7 @@ impl Feature {
             Self::Drops => "tp_btf/kfree_skb",
             Self::Blocks => "tp_btf/block_rq_issue, block_rq_complete",
             Self::Urings => "tp_btf/io_uring_submit_req, io_uring_complete",
-            Self::Tasks => "tp_btf/sched_wakeup, sched_switch",
+            Self::Tasks => "tp_btf/sched_switch",
             Self::Batches => "uprobe/perigee_batch_done",
         }
     }
@@ -118,10 +118,7 @@ impl Feature {
                 ("uring_submit", "io_uring_submit_req"),
                 ("uring_complete", "io_uring_complete"),
             ],
-            Self::Tasks => &[
-                ("task_wakeup", "sched_wakeup"),
-                ("task_switch", "sched_switch"),
-            ],
+            Self::Tasks => &[("task_switch", "sched_switch")],
             Self::Nics | Self::RoundTrips | Self::Batches => &[],
         }
     }

@@ -3,7 +3,7 @@
 mod read;
 
 use crate::attachment::{Attachments, Interface, of};
-use crate::btf::KernelTypes;
+use crate::btf::{KernelTypes, MissingMember};
 use crate::capability::{Capability, held_capabilities};
 use crate::error::ProbeError;
 use crate::feature::{Feature, FeatureState};
@@ -39,9 +39,6 @@ impl Probes {
         }
         let types = KernelTypes::of_running_kernel()?;
         let (offsets, missing) = types.offsets();
-        for member in missing {
-            tracing::warn!(%member, "This kernel lacks a member that a probe reads; what it shows will be missing");
-        }
         let slow_ns = u64::try_from(slow.as_nanos()).unwrap_or(u64::MAX);
         let btf = Btf::from_sys_fs().map_err(aya::EbpfError::from)?;
         let mut loader = EbpfLoader::new();
@@ -62,7 +59,8 @@ impl Probes {
         };
         let held = held_capabilities();
         for feature in Feature::ALL {
-            let state = probes.start(feature, &btf, &held);
+            let lacks = missing.iter().find(|lack| lack.features.contains(&feature));
+            let state = probes.start(feature, &btf, &held, lacks);
             probes.states.insert(feature, state);
         }
         Ok(probes)
@@ -83,11 +81,22 @@ impl Probes {
         self.attachments.counts()
     }
 
-    fn start(&mut self, feature: Feature, btf: &Btf, held: &[Capability]) -> FeatureState {
+    fn start(
+        &mut self,
+        feature: Feature,
+        btf: &Btf,
+        held: &[Capability],
+        lacks: Option<&MissingMember>,
+    ) -> FeatureState {
         if let Some(lacking) = feature.lacking(held) {
             return lacking;
         }
-        match self.try_start(feature, btf) {
+        let started = match lacks {
+            // An offset that is not set would have it read something else.
+            Some(lacks) => Err(ProbeError::NoMember(lacks.member.clone())),
+            None => self.try_start(feature, btf),
+        };
+        match started {
             Ok(()) if feature == Feature::Batches => FeatureState::Ready,
             Ok(()) => FeatureState::On,
             Err(error) => {

@@ -58,7 +58,10 @@ pub fn batch_done(context: ProbeContext) -> u32 {
     scratch.key.tenant = mark.tenant;
     scratch.key.route = mark.route;
     scratch.key.direction = mark.direction;
-    let latency = mark.queue_ns.wrapping_add(mark.wire_ns).wrapping_add(mark.disk_ns);
+    let latency = mark
+        .queue_ns
+        .wrapping_add(mark.wire_ns)
+        .wrapping_add(mark.disk_ns);
     match totals(&scratch.key) {
         // SAFETY: the value belongs to this CPU.
         Some(totals) => unsafe {
@@ -92,8 +95,12 @@ fn report(mark: &BatchMark) {
         return loss::count(Loss::SlowRing);
     };
     // SAFETY: the helpers have no requirements.
-    let (ended_ns, process) =
-        unsafe { (bpf_ktime_get_boot_ns(), (bpf_get_current_pid_tgid() >> 32) as u32) };
+    let (ended_ns, process) = unsafe {
+        (
+            bpf_ktime_get_boot_ns(),
+            (bpf_get_current_pid_tgid() >> 32) as u32,
+        )
+    };
     entry.write(SlowBatch {
         ended_ns,
         pid: process,

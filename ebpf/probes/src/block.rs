@@ -55,10 +55,12 @@ pub fn block_complete(context: BtfTracePointContext) -> i32 {
     let Some(totals) = totals(request) else {
         return 0;
     };
-    let allocated = kernel::read::<u64>(request, offset(&REQUEST_START_NS)).unwrap_or(0);
+    let allocated = kernel::member::<u64>(request, offset(&REQUEST_START_NS)).unwrap_or(0);
     // SAFETY: the helper has no requirements; the value belongs to this CPU.
     unsafe {
-        (*totals).device.add(bpf_ktime_get_ns().wrapping_sub(issued));
+        (*totals)
+            .device
+            .add(bpf_ktime_get_ns().wrapping_sub(issued));
         // Zero when the queue keeps no statistics.
         if allocated != 0 && issued >= allocated {
             (*totals).queue.add(issued - allocated);
@@ -70,12 +72,12 @@ pub fn block_complete(context: BtfTracePointContext) -> i32 {
 
 #[inline(always)]
 fn totals(request: *const u8) -> Option<*mut BlockTotals> {
-    let flags = kernel::read::<u32>(request, offset(&REQUEST_FLAGS))?;
-    let queue = kernel::read::<*const u8>(request, offset(&REQUEST_QUEUE))?;
-    let disk = kernel::read::<*const u8>(queue, offset(&QUEUE_DISK))?;
+    let flags = kernel::member::<u32>(request, offset(&REQUEST_FLAGS))?;
+    let queue = kernel::member::<*const u8>(request, offset(&REQUEST_QUEUE))?;
+    let disk = kernel::member::<*const u8>(queue, offset(&QUEUE_DISK))?;
     let key = BlockKey {
-        major: kernel::read::<u32>(disk, offset(&DISK_MAJOR))?,
-        minor: kernel::read::<u32>(disk, offset(&DISK_MINOR))?,
+        major: kernel::member::<u32>(disk, offset(&DISK_MAJOR))?,
+        minor: kernel::member::<u32>(disk, offset(&DISK_MINOR))?,
         operation: (flags & 0xff).min(2),
     };
     if let Some(totals) = BLOCKS.get_ptr_mut(&key) {

@@ -27,7 +27,11 @@ const ROUND_TRIP: u32 = 12;
 /// Slot of an interface; 0 for what has none.
 #[inline(always)]
 fn slot(interface: u32) -> u32 {
-    if interface < INTERFACES_MAX { interface } else { 0 }
+    if interface < INTERFACES_MAX {
+        interface
+    } else {
+        0
+    }
 }
 
 #[classifier]
@@ -84,7 +88,11 @@ fn count_round_trip(operations: *mut bpf_sock_ops) {
         (measured, operations.srtt_us, operations.__bindgen_anon_2.sk)
     };
     // Kernels before 6.9 tell the smoothed time only, in eighths.
-    let round_trip_us = if measured_us > 0 { measured_us } else { smoothed >> 3 };
+    let round_trip_us = if measured_us > 0 {
+        measured_us
+    } else {
+        smoothed >> 3
+    };
     if socket.is_null() {
         return;
     }
@@ -93,7 +101,7 @@ fn count_round_trip(operations: *mut bpf_sock_ops) {
     if socket.is_null() {
         return;
     }
-    let interface = kernel::read::<u32>(socket, offset(&SOCK_RX_INTERFACE)).unwrap_or(0);
+    let interface = kernel::member::<u32>(socket, offset(&SOCK_RX_INTERFACE)).unwrap_or(0);
     let round_trip_ns = u64::from(round_trip_us) * 1000;
     if let Some(totals) = TCP.get_ptr_mut(slot(interface)) {
         // SAFETY: the slot belongs to this CPU.
@@ -112,7 +120,7 @@ fn count_round_trip(operations: *mut bpf_sock_ops) {
 #[inline(always)]
 fn of_socket(context: &BtfTracePointContext, argument: usize) -> Option<*mut TcpTotals> {
     let socket: *const u8 = context.arg(argument);
-    let interface = kernel::read::<u32>(socket, offset(&SOCK_RX_INTERFACE)).unwrap_or(0);
+    let interface = kernel::member::<u32>(socket, offset(&SOCK_RX_INTERFACE)).unwrap_or(0);
     TCP.get_ptr_mut(slot(interface))
 }
 
@@ -153,8 +161,8 @@ pub fn packet_drop(context: BtfTracePointContext) -> i32 {
         unsafe { *cell += 1 };
     }
     let skb: *const u8 = context.arg(0);
-    let device = kernel::read::<*const u8>(skb, offset(&SKB_DEVICE));
-    let interface = device.and_then(|device| kernel::read::<u32>(device, offset(&DEVICE_INDEX)));
+    let device = kernel::member::<*const u8>(skb, offset(&SKB_DEVICE));
+    let interface = device.and_then(|device| kernel::member::<u32>(device, offset(&DEVICE_INDEX)));
     if let Some(cell) = NIC_DROPS.get_ptr_mut(slot(interface.unwrap_or(0))) {
         // SAFETY: the slot belongs to this CPU.
         unsafe { *cell += 1 };

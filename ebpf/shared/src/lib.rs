@@ -13,7 +13,7 @@ pub use batch::{BatchKey, BatchMark, BatchTotals, NIC_BYTES, PEER_BYTES, SlowBat
 pub use block::{BlockKey, BlockOperation, BlockTotals};
 pub use histogram::{BUCKETS, Histogram, bucket};
 pub use network::{INTERFACES_MAX, NicTotals, TcpTotals};
-pub use task::{TaskTotals, UringTotals};
+pub use task::{TaskBooks, TaskTotals, UringTotals};
 
 /// Drop reasons that are told apart; the kernel has about 130.
 pub const DROP_REASONS_MAX: u32 = 512;

@@ -114,7 +114,7 @@ pub(super) const FAMILIES: &[Family] = &[
     duration("perigee_task_run_queue_seconds",
         "Our threads ready but without a core; source: eBPF sched_switch").labelled(THREAD),
     duration("perigee_task_off_cpu_seconds",
-        "Our threads asleep; source: eBPF sched_wakeup").labelled(THREAD),
+        "Our threads asleep; source: eBPF sched_switch").labelled(THREAD),
     gauge("perigee_task_threads", "threads", "Threads of ours that are watched").labelled(THREAD),
     duration("perigee_batch_latency_seconds",
         "Batches by NIC, peer and tenant while somebody looks; source: eBPF uprobe").labelled(BATCH),
