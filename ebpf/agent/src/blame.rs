@@ -49,6 +49,8 @@ struct Comparison {
     others_ns: Option<u64>,
     /// How much slower than usual the others are, in tenths.
     others_slowdown_tenths: u64,
+    /// And by how much.
+    others_increase_ns: u64,
     is_crowded: bool,
 }
 
@@ -65,7 +67,9 @@ impl Judge {
         self.known
             .retain(|_, series| series.silent_turns() < SILENT_TURNS_MAX);
         let typical = self.typical();
-        let slowdown = self.slowdown(&typical);
+        let slowdown =
+            self.against_usual(&typical, |now, usual| now.saturating_mul(10) / usual.max(1));
+        let increase = self.against_usual(&typical, u64::saturating_sub);
         let is_crowded = is_crowded(&typical);
         let mut suspects = Vec::new();
         for sign in signs {
@@ -73,6 +77,7 @@ impl Judge {
             let comparison = Comparison {
                 others_ns: others(&typical, &who),
                 others_slowdown_tenths: others(&slowdown, &who).unwrap_or(10).max(10),
+                others_increase_ns: others(&increase, &who).unwrap_or(0),
                 is_crowded,
             };
             if let Some(series) = self.known.get_mut(&who)
@@ -95,13 +100,17 @@ impl Judge {
             .collect()
     }
 
-    /// What each did lately in tenths of his usual, of those whose usual is known.
-    fn slowdown(&self, typical: &BTreeMap<Who, u64>) -> BTreeMap<Who, u64> {
-        let tenths = |(who, now_ns): (&Who, &u64)| {
+    /// What each did lately, held against his usual, of those whose usual is known.
+    fn against_usual(
+        &self,
+        typical: &BTreeMap<Who, u64>,
+        compare: impl Fn(u64, u64) -> u64,
+    ) -> BTreeMap<Who, u64> {
+        let compared = |(who, now_ns): (&Who, &u64)| {
             let usual_ns = self.known.get(who)?.usual()?;
-            Some((who.clone(), now_ns.saturating_mul(10) / usual_ns.max(1)))
+            Some((who.clone(), compare(*now_ns, usual_ns)))
         };
-        typical.iter().filter_map(tenths).collect()
+        typical.iter().filter_map(compared).collect()
     }
 }
 
@@ -114,8 +123,8 @@ fn judge_one(
     let now_ns = series.typical()?;
     series.meet(comparison.others_ns.is_some());
     let usual_ns = series.usual();
-    let is_slow = Rule::of(sign).is_slow(series.best()?, usual_ns, comparison);
-    let since_ms = series.settle(is_slow, comparison.others_ns.is_some(), now_ms)?;
+    let verdict = Rule::of(sign).verdict(series.best()?, usual_ns, comparison);
+    let since_ms = series.settle(verdict, comparison.others_ns.is_some(), now_ms)?;
     Some(Suspect {
         kind: sign.kind,
         name: sign.name.clone(),

@@ -1,5 +1,6 @@
 //! When a time is too long: one rule per kind. Invariant: a difference must be both a multiple and a length that matters.
 
+use super::series::Verdict;
 use super::{Comparison, Sign};
 use crate::snapshot::SuspectKind;
 
@@ -8,6 +9,9 @@ pub(crate) const RDMA_GROUP: &str = "rdma";
 
 /// How groups begin whose signs are the shortest time of each turn, which is steady enough for small multiples.
 pub(crate) const SHORTEST_GROUP: &str = "shortest/";
+
+/// From this multiple on somebody is clearly slow, in tenths.
+const CLEAR_TENTHS: u64 = 30;
 
 /// Multiples are in tenths.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +24,8 @@ pub(super) struct Rule {
     alone_tenths: Option<u64>,
     /// And longer by this.
     floor_ns: u64,
+    /// What makes the others slower adds to everybody's time; else it multiplies it.
+    adds_up: bool,
 }
 
 impl Rule {
@@ -30,6 +36,7 @@ impl Rule {
                 usual_tenths: 13,
                 alone_tenths: Some(20),
                 floor_ns: 80_000,
+                adds_up: false,
             },
             // Buckets of powers of two.
             SuspectKind::Nic => Self {
@@ -37,12 +44,14 @@ impl Rule {
                 usual_tenths: 20,
                 alone_tenths: (sign.group != RDMA_GROUP).then_some(40),
                 floor_ns: 200_000,
+                adds_up: false,
             },
             SuspectKind::Peer => Self {
                 others_tenths: 25,
                 usual_tenths: 20,
                 alone_tenths: None,
                 floor_ns: 200_000,
+                adds_up: false,
             },
             // Nanoseconds of each second.
             SuspectKind::Shard => Self {
@@ -50,36 +59,54 @@ impl Rule {
                 usual_tenths: 20,
                 alone_tenths: Some(30),
                 floor_ns: 400_000_000,
+                // Waits grow from almost nothing, so multiples of them mean nothing.
+                adds_up: true,
             },
             SuspectKind::Disk => Self {
                 others_tenths: 40,
                 usual_tenths: 40,
                 alone_tenths: Some(40),
                 floor_ns: 3_000_000,
+                adds_up: false,
             },
         }
     }
 
     /// `usual_ns` is unknown for who was slow from the first turn on: then only the others count.
-    pub(super) fn is_slow(
+    pub(super) fn verdict(
         &self,
         now_ns: u64,
         usual_ns: Option<u64>,
         comparison: &Comparison,
-    ) -> bool {
-        let slowdown_tenths = comparison.others_slowdown_tenths;
-        let exceeds = |reference: u64, tenths: u64| {
-            now_ns >= reference.saturating_mul(tenths) / 10
-                && now_ns >= reference.saturating_add(self.floor_ns)
-        };
-        match (comparison.others_ns, usual_ns, self.alone_tenths) {
-            (Some(others), Some(usual), _) => {
-                let expected = usual.saturating_mul(slowdown_tenths) / 10;
-                exceeds(others, self.others_tenths) && exceeds(expected, self.usual_tenths)
+    ) -> Verdict {
+        let expected_ns = usual_ns.map(|usual| {
+            if self.adds_up {
+                usual.saturating_add(comparison.others_increase_ns)
+            } else {
+                usual.saturating_mul(comparison.others_slowdown_tenths) / 10
             }
-            (Some(others), None, _) => exceeds(others, self.others_tenths),
-            (None, Some(usual), Some(tenths)) => !comparison.is_crowded && exceeds(usual, tenths),
-            (None, _, _) => false,
+        });
+        let references = match (comparison.others_ns, usual_ns, self.alone_tenths) {
+            (Some(others), _, _) => [
+                Some((others, self.others_tenths)),
+                expected_ns.map(|expected| (expected, self.usual_tenths)),
+            ],
+            (None, Some(usual), Some(tenths)) if !comparison.is_crowded => {
+                [Some((usual, tenths)), None]
+            }
+            (None, ..) => return Verdict::Good,
+        };
+        let mut verdict = Verdict::ClearlySlow;
+        for (reference, tenths) in references.into_iter().flatten() {
+            if now_ns < reference.saturating_mul(tenths) / 10
+                || now_ns < reference.saturating_add(self.floor_ns)
+            {
+                return Verdict::Good;
+            }
+            if now_ns < reference.saturating_mul(CLEAR_TENTHS.max(tenths)) / 10 {
+                verdict = Verdict::Slow;
+            }
         }
+        verdict
     }
 }

@@ -4,13 +4,24 @@ use std::collections::VecDeque;
 
 /// Turns that count for what somebody does now.
 const RECENT_TURNS: usize = 5;
-/// Slow turns in a row before somebody is blamed, and good ones before he is cleared.
-const TURNS_TO_BLAME: u32 = 2;
+/// Slow turns in a row before somebody is blamed, if it is a little or a lot, and good ones before he is cleared. A little may
+/// be the host's doing for some seconds, that hits one and not the other.
+const TURNS_TO_BLAME: u32 = 4;
+const CLEAR_TURNS_TO_BLAME: u32 = 2;
 const TURNS_TO_CLEAR: u32 = 3;
 /// Good turns from which on his usual is known.
 const USUAL_TURNS_MIN: usize = 5;
 /// Good turns that are remembered: ten minutes.
 const USUAL_TURNS_MAX: usize = 600;
+
+/// How somebody did in a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Good,
+    Slow,
+    /// Slow by more than a host's own noise makes anybody.
+    ClearlySlow,
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Series {
@@ -19,6 +30,7 @@ pub(super) struct Series {
     /// His usual was learned without others to compare with, and may be slow itself.
     is_learned_alone: bool,
     slow_turns: u32,
+    clear_turns: u32,
     good_turns: u32,
     slow_since_ms: u64,
     is_blamed: bool,
@@ -63,30 +75,39 @@ impl Series {
         }
     }
 
-    /// What he showed in good turns.
+    /// What he showed in the better of his good turns: whole minutes in which everybody was slow are good ones too, and must
+    /// not become the measure.
     pub(super) fn usual(&self) -> Option<u64> {
         let is_known = self.good.len() >= USUAL_TURNS_MIN;
-        is_known.then(|| median(self.good.iter().copied().collect()))?
+        is_known.then(|| quartile(self.good.iter().copied().collect()))?
     }
 
     /// Notes the verdict of this turn; since when he is blamed, if he is.
-    pub(super) fn settle(&mut self, is_slow: bool, has_others: bool, now_ms: u64) -> Option<u64> {
-        if is_slow {
-            if self.slow_turns == 0 {
-                self.slow_since_ms = now_ms;
-            }
-            self.slow_turns = self.slow_turns.saturating_add(1);
-            self.good_turns = 0;
-            self.is_blamed |= self.slow_turns >= TURNS_TO_BLAME;
-        } else {
+    pub(super) fn settle(
+        &mut self,
+        verdict: Verdict,
+        has_others: bool,
+        now_ms: u64,
+    ) -> Option<u64> {
+        if verdict == Verdict::Good {
             self.good_turns = self.good_turns.saturating_add(1);
             if self.good_turns >= TURNS_TO_CLEAR {
                 self.is_blamed = false;
             }
             if !self.is_blamed {
-                self.slow_turns = 0;
+                (self.slow_turns, self.clear_turns) = (0, 0);
                 self.learn(has_others);
             }
+        } else {
+            if self.slow_turns == 0 {
+                self.slow_since_ms = now_ms;
+            }
+            self.slow_turns = self.slow_turns.saturating_add(1);
+            let is_clear = u32::from(verdict == Verdict::ClearlySlow);
+            self.clear_turns = self.clear_turns.saturating_add(is_clear);
+            self.good_turns = 0;
+            self.is_blamed |=
+                self.slow_turns >= TURNS_TO_BLAME || self.clear_turns >= CLEAR_TURNS_TO_BLAME;
         }
         self.is_blamed.then_some(self.slow_since_ms)
     }
@@ -108,8 +129,18 @@ impl Series {
 }
 
 /// The middle value, the lower one of two.
-pub(super) fn median(mut values: Vec<u64>) -> Option<u64> {
+pub(super) fn median(values: Vec<u64>) -> Option<u64> {
     let middle = values.len().checked_sub(1)? / 2;
-    let (_, median, _) = values.select_nth_unstable(middle);
-    Some(*median)
+    nth(values, middle)
+}
+
+/// What a quarter of the values does not exceed.
+fn quartile(values: Vec<u64>) -> Option<u64> {
+    let quarter = values.len().checked_sub(1)? / 4;
+    nth(values, quarter)
+}
+
+fn nth(mut values: Vec<u64>, index: usize) -> Option<u64> {
+    let (_, value, _) = values.select_nth_unstable(index);
+    Some(*value)
 }

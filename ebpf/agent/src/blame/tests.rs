@@ -129,6 +129,41 @@ fn what_slows_both_nics_is_nobodys_fault_even_if_one_always_takes_longer() {
 }
 
 #[test]
+fn a_few_seconds_in_which_the_host_disturbs_one_nic_are_no_verdict_while_another_becomes_slow() {
+    let mut judge = Judge::default();
+    let rails = |rail0, rail1| vec![nic("rail0", rail0 * US), nic("rail1", rail1 * US)];
+    play(&mut judge, 30, |_| rails(72, 65));
+    // Taken from a run with 514 us on rail1: the disturbance of rail0 began first.
+    let blamed = play(&mut judge, 40, |turn| match turn {
+        0..4 => rails(204, 47),
+        4..8 => rails(204, 583),
+        _ => rails(72, 583),
+    });
+    assert_eq!(names(&blamed), ["rail1"]);
+}
+
+#[test]
+fn minutes_in_which_everybody_is_slow_do_not_become_the_usual() {
+    let mut judge = Judge::default();
+    let rails = |rail0, rail1| vec![nic("rail0", rail0 * US), nic("rail1", rail1 * US)];
+    assert!(play(&mut judge, 240, |_| rails(70, 80)).is_empty());
+    assert!(play(&mut judge, 340, |_| rails(560, 640)).is_empty());
+    let blamed = play(&mut judge, 20, |_| rails(70, 280));
+    assert_eq!(names(&blamed), ["rail1"]);
+}
+
+#[test]
+fn a_small_delay_is_named_within_ten_turns() {
+    let mut judge = Judge::default();
+    play(&mut judge, 20, |_| {
+        vec![nic("eth0", 150 * US), nic("eth1", 150 * US)]
+    });
+    let slow = |_| vec![nic("eth0", 150 * US), nic("eth1", 350 * US)];
+    assert!(play(&mut judge, 7, slow).is_empty());
+    assert_eq!(names(&play(&mut judge, 3, slow)), ["eth1"]);
+}
+
+#[test]
 fn one_bad_turn_is_no_verdict() {
     let mut judge = Judge::default();
     let blamed = play(&mut judge, 60, |turn| {
@@ -224,6 +259,26 @@ fn a_starved_shard_is_told_from_threads_that_share_a_busy_host() {
         (names(&blamed), blamed[0].kind),
         (vec!["a/0"], SuspectKind::Shard)
     );
+}
+
+#[test]
+fn a_starved_shard_is_named_also_when_others_wait_many_times_their_little_usual() {
+    let mut judge = Judge::default();
+    let shards = |waits: [u64; 3]| {
+        let named = ["a/0", "a/1", "b/0"].into_iter().zip(waits);
+        let signs = named.map(|(name, wait)| sign(SuspectKind::Shard, "", name, wait));
+        signs.collect::<Vec<_>>()
+    };
+    assert!(play(&mut judge, 30, |_| shards([2 * MS, MS / 10, MS / 5])).is_empty());
+    // Other work came to the host: everybody waits, but nobody for long.
+    assert!(play(&mut judge, 30, |_| shards([40 * MS, 20 * MS, 30 * MS])).is_empty());
+    let blamed = play(&mut judge, 10, |_| shards([970 * MS, 20 * MS, 30 * MS]));
+    assert_eq!(names(&blamed), ["a/0"]);
+    // A crowd: all wait half of the time.
+    let crowd = |_| shards([560 * MS, 500 * MS, 530 * MS]);
+    let after = play(&mut judge, 30, crowd);
+    assert!(names(&after).is_empty() || names(&after) == ["a/0"]);
+    assert!(judge.judge(90_000, &crowd(0)).is_empty());
 }
 
 #[test]
