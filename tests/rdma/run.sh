@@ -54,12 +54,7 @@ chosen_programs() { # NAME...
     local name guests kind rest
     while read -r name guests kind rest; do
         case $name in '' | '#'*) continue ;; esac
-        if [ $# = 0 ]; then
-            [[ $name != *'?' ]] || continue
-        else
-            [[ " $* " = *" ${name%'?'} "* ]] || continue
-        fi
-        name=${name%'?'}
+        [ $# = 0 ] || [[ " $* " = *" $name "* ]] || continue
         printf '%s %s %s %s\n' "$name" "$guests" "$kind" "$rest"
     done <"$FOLDER/programs.txt"
 }
