@@ -14,20 +14,28 @@ RATIOS = [
     ("read 1 MiB / Mooncake", "perigee-read", "mooncake-read", 1.5, True),
 ]
 
+# Figures with a bound of their own: a request that fails ends the run, which then has no figure at all.
+BOUNDS = [
+    ("one of two rails cut, longest operation", "cut-rail-longest-operation", 1000, "ms"),
+    ("one of two rails cut, wrong bytes", "cut-rail-wrong-bytes", 0, "operations"),
+]
+
 
 def read(lines):
-    """Values by case, with the unit and the processors' shares."""
-    cases = {}
+    """Values by case, with the unit and the processors' shares; and in how many rounds each case failed."""
+    cases, failed = {}, {}
     for line in lines:
         _, case, value, unit, user, system, idle = line.split()
-        if value != "failed":
+        if value == "failed":
+            failed[case] = failed.get(case, 0) + 1
+        else:
             cases.setdefault((case, unit), []).append(
                 (float(value), int(user), int(system), int(idle))
             )
-    return cases
+    return cases, failed
 
 
-def table(cases):
+def table(cases, failed):
     yield "| case | rounds | median | range | user | system | idle |"
     yield "|---|---|---|---|---|---|---|"
     for (case, unit), rows in cases.items():
@@ -37,11 +45,13 @@ def table(cases):
             f"| {case} | {len(values)} | {statistics.median(values):.4g} {unit} "
             f"| {min(values):.4g}..{max(values):.4g} | {shares} |"
         )
+    for case, rounds in failed.items():
+        yield f"| {case} | {rounds} | failed | | | | |"
 
 
-def ratios(cases):
+def ratios(cases, failed):
     medians = {case: statistics.median(row[0] for row in rows) for (case, _), rows in cases.items()}
-    yield "| ratio of medians | value | goal | met |"
+    yield "| ratio of medians, or figure | value | goal | met |"
     yield "|---|---|---|---|"
     for name, above, below, goal, more in RATIOS:
         if above not in medians or not medians.get(below):
@@ -55,14 +65,20 @@ def ratios(cases):
         value = medians["throttled-together"] / sum(alone)
         met = "yes" if value >= 0.85 else "no"
         yield f"| a rail and one throttled to a quarter / each alone | {value:.2f} | at least 0.85 | {met} |"
+    for name, case, bound, unit in BOUNDS:
+        if case in medians:
+            met = "yes" if medians[case] <= bound else "no"
+            yield f"| {name} | {medians[case]:.4g} {unit} | at most {bound} {unit} | {met} |"
+        elif case in failed:
+            yield f"| {name} | failed | at most {bound} {unit} | no |"
 
 
 def main():
     with open(sys.argv[1], encoding="ascii") as file:
-        cases = read(file)
-    print("\n".join(table(cases)))
+        cases, failed = read(file)
+    print("\n".join(table(cases, failed)))
     print()
-    print("\n".join(ratios(cases)))
+    print("\n".join(ratios(cases, failed)))
 
 
 if __name__ == "__main__":
