@@ -3,6 +3,8 @@
 
 use crate::error::FlagError;
 use crate::limits::CONFIG_FILE_BYTES_MAX;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use std::fmt;
 use std::io::Read;
 use std::path::Path;
 
@@ -20,25 +22,51 @@ pub fn read_pairs(path: &Path) -> Result<Vec<(String, String)>, FlagError> {
         .extension()
         .and_then(|ext| ext.to_str())
         .unwrap_or_default();
-    let document: serde_json::Value = match extension {
+    let Pairs(pairs) = match extension {
         "json" => serde_json::from_str(&text).map_err(|error| malformed(error.to_string()))?,
         "yaml" | "yml" => {
             serde_yaml_ng::from_str(&text).map_err(|error| malformed(error.to_string()))?
         }
         _ => return Err(malformed("name it .json, .yaml or .yml".to_owned())),
     };
-    let map = match document {
-        serde_json::Value::Object(map) => map,
-        serde_json::Value::Null => serde_json::Map::new(),
-        _ => {
-            return Err(malformed(
-                "it must be one map of setting names to values".to_owned(),
-            ));
-        }
-    };
-    map.into_iter()
+    pairs
+        .into_iter()
         .map(|(key, value)| scalar(key, value).map_err(malformed))
         .collect()
+}
+
+/// The entries of a file in its order; a key that is there twice is refused, because one of its values would be lost.
+struct Pairs(Vec<(String, serde_json::Value)>);
+
+impl<'de> Deserialize<'de> for Pairs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(PairsVisitor)
+    }
+}
+
+struct PairsVisitor;
+
+impl<'de> Visitor<'de> for PairsVisitor {
+    type Value = Pairs;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("one map of setting names to values")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Pairs, E> {
+        Ok(Pairs(Vec::new()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+        let mut pairs: Vec<(String, serde_json::Value)> = Vec::new();
+        while let Some((key, value)) = map.next_entry()? {
+            if pairs.iter().any(|(earlier, _)| *earlier == key) {
+                return Err(A::Error::custom(format!("key `{key}` is there twice")));
+            }
+            pairs.push((key, value));
+        }
+        Ok(Pairs(pairs))
+    }
 }
 
 fn read_bounded(path: &Path) -> Result<String, FlagError> {

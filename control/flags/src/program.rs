@@ -210,7 +210,8 @@ impl Program {
             {
                 Some(flag) => apply(settings, flag, &value, origin)?,
                 None => {
-                    let suggestion = self.suggest(&key);
+                    // A file cannot name another one.
+                    let suggestion = self.suggest(&key).filter(|known| *known != CONFIG_PATH);
                     return Err(FlagError::Unknown {
                         name: shortened(&key),
                         origin,

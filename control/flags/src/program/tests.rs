@@ -188,11 +188,22 @@ fn file_faults_name_the_file_and_the_key() {
         ("a.yaml", "port: [", "refused"),
         ("a.toml", "port=1", "name it .json"),
         ("a.json", r#"{"port": 70000}"#, "from 0 to 65535"),
-        ("a.json", r#"{"config_path": "b.json"}"#, "Unknown setting"),
+        (
+            "a.json",
+            r#"{"config_path": "b.json"}"#,
+            "Unknown setting `config_path` (file",
+        ),
+        (
+            "a.json",
+            r#"{"port": 1, "port": 2}"#,
+            "`port` is there twice",
+        ),
+        ("a.yaml", "port: 1\nport: 2\n", "`port` is there twice"),
     ] {
         let (_folder, path) = file_with(name, text);
         let error = load(&[&path], &[]).unwrap_err().to_string();
         assert!(error.contains(part), "{text}: {error}");
+        assert!(!error.contains("did you mean `config_path`"), "{error}");
     }
     let error = load(&["--config_path=/does/not/exist.json"], &[]).unwrap_err();
     assert!(matches!(error, FlagError::FileUnreadable { .. }));
