@@ -26,6 +26,14 @@ fn a_node_that_is_asked_to_end_takes_its_segments_along_at_once() {
     let mut node = Node::start(&master, SEGMENT_BYTES);
     node.program.stop();
     master.wait_for_segments(0);
+    let told = |what: &str| {
+        let log = master.program.log();
+        log.lines()
+            .any(|line| line.contains(what) && line.contains(&node.name))
+    };
+    wait_until("the log tells who came and went", MEMBERSHIP_DEADLINE, || {
+        told(" Mounting a segment") && told(" Unmounting a segment")
+    });
 }
 
 #[test]

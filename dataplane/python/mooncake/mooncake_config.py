@@ -103,9 +103,12 @@ def _unit_bytes(suffix: str) -> int | None:
 
 
 def parse_bool(value: Any, field: str = "value") -> bool:
-    """Return a boolean from true/1/yes/on/enable or their opposites; else raise `ValueError`."""
-    if isinstance(value, bool):
-        return value
+    """Return a boolean from true/1/yes/on/enable or their opposites; else raise `ValueError`.
+
+    None, which is what a JSON null becomes, is False.
+    """
+    if value is None or isinstance(value, bool):
+        return bool(value)
     text = str(value).strip().lower()
     if text in _TRUE:
         return True

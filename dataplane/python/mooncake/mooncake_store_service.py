@@ -18,6 +18,7 @@ from typing import Any, Awaitable, Callable, Sequence
 
 from aiohttp import web
 
+from . import __version__
 from .mooncake_config import MooncakeConfig, parse_port
 from .store import MooncakeDistributedStore
 
@@ -372,6 +373,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     parser = argparse.ArgumentParser(
         prog="mooncake_store_service", description="Mooncake Store Service with REST API"
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s version {__version__}")
     parser.add_argument("--config", help="Path to a Mooncake config file")
     parser.add_argument(
         "-D",

@@ -373,8 +373,8 @@ class MooncakeDistributedStore:
         all_sizes: Sequence[Sequence[int]],
         all_dst_offsets: Sequence[Sequence[int]],
     ) -> list[int]:
-        """Write ranges of objects in a write session. Returns 0 or a negative code per key; -704
-        without an open session, -600 when a range does not fit.
+        """Write ranges of objects in a write session. Returns the bytes written or a negative code
+        per key; -704 without an open session, -600 when a range does not fit.
         """
     def batch_put_from_multi_buffers(
         self,
@@ -462,7 +462,7 @@ class MooncakeDistributedStore:
         sizes: Sequence[int],
     ) -> list[int]:
         """Store header and data of several tensors, replacing older ones; a code per key."""
-    def close(self) -> None:
+    def close(self) -> int:
         """Withdraw this client's memory and leave the cluster. Returns 0, also when nothing is
         open.
         """
@@ -642,6 +642,8 @@ class MooncakeDistributedStore:
     def remove_by_regex(self, regex_pattern: str, force: bool = False) -> int:
         """Remove the objects whose key contains a match. Returns how many, or -600 for a bad
         pattern.
+
+        A match takes time linear in the key, so patterns have no backreferences and no look-around.
         """
     def save_tensor_to_safetensor(self, key: str, file_name: str | None = None) -> int:
         """Write a stored tensor to a safetensors file, `<key>.safetensors` by default."""

@@ -6,6 +6,8 @@ import argparse
 import os
 import sys
 
+from . import __version__
+
 CUSTOM_VARIABLE = "MC_CUSTOM_TOPO_JSON"
 EXIT_USAGE = 1
 
@@ -18,6 +20,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         "unless a matrix of your own is asked for.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s version {__version__}")
     parser.add_argument("--device-name", default="", help="only these NICs, separated by commas")
     parser.add_argument(
         "--backend",

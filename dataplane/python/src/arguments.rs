@@ -7,7 +7,8 @@ use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
-use pyo3::types::{PyInt, PyList};
+use pyo3::types::{PyBytes, PyInt, PyList, PyString};
+use std::ops::Deref;
 
 /// An address, a size or an offset: any integer from 0 to 2^64 - 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,8 +70,58 @@ impl<'py> FromPyObject<'_, 'py> for Counts {
     }
 }
 
-/// Keys of a batch, borrowed from their Python strings.
-pub(crate) type Keys = Vec<PyBackedStr>;
+/// A yes or no: a bool, or an integer that is not 0.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Switch(pub(crate) bool);
+
+impl<'py> FromPyObject<'_, 'py> for Switch {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if object.is_instance_of::<PyInt>() {
+            return object.is_truthy().map(Self);
+        }
+        object.extract::<bool>().map(Self)
+    }
+}
+
+/// A key, borrowed from its Python string. Bytes of UTF-8 are taken too, as Mooncake takes them.
+pub(crate) struct Key(PyBackedStr);
+
+impl Deref for Key {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'py> FromPyObject<'_, 'py> for Key {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let text = match object.cast::<PyBytes>() {
+            Ok(bytes) => PyString::from_bytes(object.py(), bytes.as_bytes())
+                .and_then(|text| text.extract::<PyBackedStr>()),
+            Err(_) if object.is_instance_of::<PyString>() => object.extract::<PyBackedStr>(),
+            Err(_) => Err(PyTypeError::new_err(format!(
+                "a key must be a str, not {}",
+                type_name(&object)
+            ))),
+        };
+        // Lone surrogates and bytes that are no UTF-8 end as UnicodeError otherwise.
+        text.map(Self).map_err(|error| {
+            if error.is_instance_of::<PyTypeError>(object.py()) {
+                error
+            } else {
+                PyTypeError::new_err(format!("a key must be valid Unicode: {error}"))
+            }
+        })
+    }
+}
+
+/// Keys of a batch.
+pub(crate) type Keys = Vec<Key>;
 
 /// The keys as the store takes them.
 pub(crate) fn borrow_keys(keys: &Keys) -> Vec<&str> {
@@ -96,6 +147,21 @@ pub(crate) fn piece(address: Count, bytes: Count) -> Result<Piece, Status> {
     } else {
         Err(Status::InvalidParams)
     }
+}
+
+/// The pieces of an object that are not empty; refused as `pieces` are, and when nothing is left.
+pub(crate) fn filled_pieces(addresses: &[Count], sizes: &[Count]) -> Result<Vec<Piece>, Status> {
+    if addresses.len() != sizes.len() {
+        return Err(Status::InvalidParams);
+    }
+    let filled = addresses.iter().zip(sizes).filter(|(_, bytes)| bytes.0 > 0);
+    let pieces: Vec<Piece> = filled
+        .map(|(&address, &bytes)| piece(address, bytes))
+        .collect::<Result<_, _>>()?;
+    if pieces.is_empty() {
+        return Err(Status::InvalidParams);
+    }
+    Ok(pieces)
 }
 
 /// The pieces of one object; both lists must be of one length and no piece may be impossible.

@@ -29,7 +29,8 @@ macro_rules! enumeration {
                 }
             }
 
-            const fn text(self) -> &'static str {
+            /// Name of the member.
+            pub(crate) const fn text(self) -> &'static str {
                 match self.0 {
                     $($value => stringify!($member),)+
                     _ => "???",

@@ -1,7 +1,7 @@
 //! `ReplicateConfig`: how a put places and keeps its objects.
 //! Invariant: it has no `session_ids`; clients decide by its absence that they must not use them.
 
-use crate::arguments::Count;
+use crate::arguments::{Count, Switch};
 use crate::enumeration::{ObjectDataType, SoftPinAction};
 use perigee_schemas::Status;
 use perigee_store::api;
@@ -25,9 +25,9 @@ pub(crate) struct ReplicateConfig {
     soft_pin_ttl_ms: Option<u64>,
     #[pyo3(get, set)]
     soft_pin_action: SoftPinAction,
-    #[pyo3(get, set)]
+    #[pyo3(get)]
     with_soft_pin: bool,
-    #[pyo3(get, set)]
+    #[pyo3(get)]
     with_hard_pin: bool,
     #[pyo3(get, set)]
     preferred_segments: Vec<String>,
@@ -35,7 +35,7 @@ pub(crate) struct ReplicateConfig {
     preferred_nof_segments: Vec<String>,
     #[pyo3(get, set)]
     preferred_segment: String,
-    #[pyo3(get, set)]
+    #[pyo3(get)]
     prefer_alloc_in_same_node: bool,
     #[pyo3(get, set)]
     data_type: ObjectDataType,
@@ -95,10 +95,11 @@ impl ReplicateConfig {
         if self.nof_replica_num > 0 || self.dfs_replica_num > 0 {
             return Err(Status::NotSupported);
         }
-        let replica_num = u32::try_from(self.replica_num).map_err(|_| Status::InvalidParams)?;
-        if replica_num == 0 {
+        if self.replica_num == 0 {
             return Err(Status::InvalidParams);
         }
+        // More than there can be is best effort, as is more than there are segments.
+        let replica_num = u32::try_from(self.replica_num).unwrap_or(u32::MAX);
         let mut preferred_segments = self.preferred_segments.clone();
         if !self.preferred_segment.is_empty() {
             preferred_segments.insert(0, self.preferred_segment.clone());
@@ -174,23 +175,52 @@ impl ReplicateConfig {
         self.soft_pin_ttl_ms = value.map(|value| value.0);
     }
 
+    #[setter]
+    fn set_with_soft_pin(&mut self, value: Switch) {
+        self.with_soft_pin = value.0;
+    }
+
+    #[setter]
+    fn set_with_hard_pin(&mut self, value: Switch) {
+        self.with_hard_pin = value.0;
+    }
+
+    #[setter]
+    fn set_prefer_alloc_in_same_node(&mut self, value: Switch) {
+        self.prefer_alloc_in_same_node = value.0;
+    }
+
+    /// The text clients know from Mooncake, where `with_soft_pin` shows as the action it stands for.
     fn __str__(&self) -> String {
-        format!(
-            "ReplicateConfig {{ replica_num: {}, nof_replica_num: {}, dfs_replica_num: {}, \
-             soft_pin_action: {:?}, soft_pin_ttl_ms: {:?}, with_hard_pin: {}, \
-             preferred_segments: {:?}, preferred_segment: {:?}, prefer_alloc_in_same_node: {}, \
-             data_type: {:?}, group_ids: {:?} }}",
+        let list = |names: &[String]| format!("[{}]", names.join(", "));
+        let action = match self.with_soft_pin {
+            true => SoftPinAction::ENABLE,
+            false => self.soft_pin_action,
+        };
+        let ttl = self.soft_pin_ttl_ms.map(|ttl_ms| ttl_ms.to_string());
+        let mut text = format!(
+            "ReplicateConfig: {{ replica_num: {}, nof_replica_num: {}, dfs_replica_num: {}, \
+             soft_pin_action: {}, soft_pin_ttl_ms: {}, with_hard_pin: {}, preferred_segments: {}",
             self.replica_num,
             self.nof_replica_num,
             self.dfs_replica_num,
-            u8::from(self.soft_pin_action),
-            self.soft_pin_ttl_ms,
-            self.with_hard_pin,
-            self.preferred_segments,
-            self.preferred_segment,
-            self.prefer_alloc_in_same_node,
-            u8::from(self.data_type),
-            self.group_ids,
-        )
+            action.text(),
+            ttl.as_deref().unwrap_or("default"),
+            u8::from(self.with_hard_pin),
+            list(&self.preferred_segments),
+        );
+        if !self.preferred_segment.is_empty() {
+            text += &format!(", preferred_segment (deprecated): {}", self.preferred_segment);
+        }
+        text += &format!(
+            ", preferred_nof_segments: {}, prefer_alloc_in_same_node: {}, data_type: {}",
+            list(&self.preferred_nof_segments),
+            u8::from(self.prefer_alloc_in_same_node),
+            self.data_type.text(),
+        );
+        if let Some(groups) = &self.group_ids {
+            text += &format!(", group_ids: {}", list(groups));
+        }
+        text + " }"
     }
 }

@@ -65,9 +65,9 @@ impl StoreClient {
         slot.clone()
     }
 
-    fn replace(&self, session: Option<Arc<Session>>) -> Option<Arc<Session>> {
+    fn take(&self) -> Option<Arc<Session>> {
         let mut slot = self.session.write().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut *slot, session)
+        slot.take()
     }
 
     /// Runs `work` without the interpreter, or answers `absent` when there is no open store.
@@ -107,11 +107,7 @@ impl StoreClient {
             warning::warn(py, notice);
         }
         if self.current().is_some_and(|session| session.is_ours()) {
-            warning::error(
-                py,
-                "The store is set up already; call close() before setup()",
-            );
-            return Status::UnavailableInCurrentStatus.code();
+            return refuse_second(py);
         }
         let port = config.http_port;
         let opened = away(py, || Store::open(config));
@@ -134,15 +130,33 @@ impl StoreClient {
                 return Status::InvalidParams.code();
             }
         };
-        let older = self.replace(Some(Session::start(store, page, pool_bytes, engine)));
-        py.detach(move || drop(older));
-        Status::Ok.code()
+        let session = Session::start(store, page, pool_bytes, engine);
+        match self.install(session) {
+            Ok(older) => {
+                py.detach(move || drop(older));
+                Status::Ok.code()
+            }
+            Err(late) => {
+                py.detach(move || drop(late));
+                refuse_second(py)
+            }
+        }
+    }
+
+    /// Makes a session this object's, unless another thread was faster: then it comes back as the error. What is
+    /// left of a session of the parent process comes back as `Ok`.
+    fn install(&self, session: Arc<Session>) -> Result<Option<Arc<Session>>, Arc<Session>> {
+        let mut slot = self.session.write().unwrap_or_else(PoisonError::into_inner);
+        if slot.as_ref().is_some_and(|open| open.is_ours()) {
+            return Err(session);
+        }
+        Ok(slot.replace(session))
     }
 }
 
 impl Drop for StoreClient {
     fn drop(&mut self) {
-        let Some(session) = self.replace(None) else {
+        let Some(session) = self.take() else {
             return;
         };
         let mut holder = Some(session);
@@ -156,6 +170,15 @@ impl Drop for StoreClient {
             drop(holder);
         }
     }
+}
+
+/// The answer to `setup` of a store that is open.
+fn refuse_second(py: Python<'_>) -> i32 {
+    warning::error(
+        py,
+        "The store is set up already; call close() before setup()",
+    );
+    Status::UnavailableInCurrentStatus.code()
 }
 
 #[pymethods]
@@ -233,7 +256,7 @@ impl StoreClient {
 
     /// Withdraw this client's memory and leave the cluster. Returns 0, also when nothing is open.
     fn close(&self, py: Python<'_>) -> i32 {
-        if let Some(session) = self.replace(None) {
+        if let Some(session) = self.take() {
             py.detach(move || {
                 if session.is_ours() {
                     session.store().close();

@@ -182,6 +182,32 @@ def test_ranges_that_do_not_fit_are_refused_one_by_one(store):
     assert target[:8] == bytes(8) and target[8:12] == b"0123"
     wrong_shape = store.get_into_ranges([target.address], [["k"]], [[[0]]], [[[0, 1]]], [[[1, 1]]])
     assert wrong_shape == [[[-600, -600]]]
+    no_sizes = store.get_into_ranges([target.address], [["k", "k"]], [[[0]]], [[[0]]], [[[1, 1]]])
+    assert no_sizes == [[[-600, -600], [-600]]]
+
+
+def test_a_range_without_bytes_reads_nothing(store):
+    assert store.put("k", b"0123") == 0
+    target = Arena(8)
+    ranges = [[[0, 4]]], [[[2, 2]]], [[[0, 2]]]
+    assert store.get_into_ranges([target.address], [["k"]], *ranges) == [[[0, 2]]]
+    assert target[:8] == bytes(4) + b"23" + bytes(2)
+
+
+def test_empty_pieces_among_several_are_left_out(store):
+    block, address, _ = memory(b"0123456789")
+    put = store.batch_put_from_multi_buffers(
+        ["a", "b", "none"],
+        [[address, 0, address + 5], [0, address], [address, address]],
+        [[3, 0, 2], [0, 4], [0, 0]],
+    )
+    assert put == [0, 0, -600]
+    assert store.get_batch(["a", "b", "none"]) == [b"01256", b"0123", b""]
+    target = Arena(8)
+    pieces = [[target.address, 0, target.address + 4]]
+    assert store.batch_get_into_multi_buffers(["a"], pieces, [[3, 0, 2]]) == [5]
+    assert target[:8] == b"012\0" + b"56" + bytes(2)
+    del block
 
 
 def test_read_session_reads_layer_by_layer(store):
@@ -219,7 +245,7 @@ def test_write_session_is_invisible_until_it_ends(store):
     parts = store.batch_put_from_multi_buffer_ranges(
         ["a", "b"], [[address + 4, address], [address]], [[4, 4], [4]], [[4, 0], [0]]
     )
-    assert parts == [0, 0]
+    assert parts == [8, 4] and exact_ints(parts)
     assert store.batch_is_exist(["a", "b"]) == [0, 0]
     assert store.batch_put_session_end(["a", "none", "b"]) == [0, -704, 0]
     assert store.get_batch(["a", "b"]) == [b"abcdefgh", b"abcd"]

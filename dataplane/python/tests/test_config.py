@@ -59,7 +59,7 @@ def test_true_is_understood(text):
     assert parse_bool(text) is True
 
 
-@pytest.mark.parametrize("text", ["false", "0", "No", "off", "disable", False])
+@pytest.mark.parametrize("text", ["false", "0", "No", "off", "disable", False, None])
 def test_false_is_understood(text):
     assert parse_bool(text) is False
 

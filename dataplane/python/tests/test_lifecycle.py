@@ -56,6 +56,25 @@ def test_two_stores_of_one_process_see_each_other(master_address, store):
     assert store.put("l", b"still works") == 0
 
 
+def test_of_setups_at_once_one_wins_and_the_others_are_refused(master_address):
+    client, codes = MooncakeDistributedStore(), []
+    barrier = threading.Barrier(THREADS)
+
+    def setup():
+        barrier.wait()
+        sizes = 1 << 20, 1 << 24
+        codes.append(client.setup("127.0.0.1", "P2PHANDSHAKE", *sizes, "tcp", "", master_address))
+
+    threads = [threading.Thread(target=setup) for _ in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(codes) == [-1010] * (THREADS - 1) + [0]
+    assert client.put("k", b"v") == 0 and client.get("k") == b"v"
+    assert client.close() == 0
+
+
 def test_dropping_a_store_closes_it(master_address):
     client = connect(master_address)
     gone = weakref.ref(client)

@@ -82,7 +82,7 @@ WRONG_TYPES = [
     ("batch_put_from", ("k", [1], [1]), "keys"),
     ("batch_put_from", (["k"], [-1], [1]), "buffer_ptrs"),
     ("batch_put_from", (["k"], [1], [None]), "sizes"),
-    ("batch_get_into", ([b"k"], [1], [1]), "keys"),
+    ("batch_get_into", ([1], [1], [1]), "keys"),
     ("batch_get_into_multi_buffers", (["k"], [1], [[1]]), "all_buffer_ptrs"),
     ("batch_is_exist", ("key",), "keys"),
     ("get", (None,), "key"),
@@ -104,6 +104,16 @@ def test_wrong_type_raises_and_names_the_argument(method, args, name):
     with pytest.raises(TypeError) as raised:
         getattr(MooncakeDistributedStore(), method)(*args)
     assert f"'{name}'" in "".join(traceback.format_exception_only(raised.value))
+
+
+@pytest.mark.parametrize("key", ["\ud800", b"\xff", 1, None, ["k"]])
+def test_key_that_is_no_text_raises_a_type_error(key):
+    store = MooncakeDistributedStore()
+    for call in (store.get, store.is_exist, store.get_size, store.get_buffer):
+        with pytest.raises(TypeError, match="key"):
+            call(key)
+    with pytest.raises(TypeError, match="key"):
+        store.batch_is_exist(["k", key])
 
 
 def test_unknown_keyword_is_named():

@@ -220,6 +220,38 @@ def test_remove_by_regex_counts_and_refuses_bad_patterns(store):
     assert store.remove_by_regex("^x.*", True) == 2
     assert store.batch_is_exist(["x1", "x2", "y1"]) == [0, 0, 1]
     assert store.remove_by_regex("[", True) == -600
+    assert store.remove_by_regex("y(?=1)", True) == -600
+
+
+def test_a_pattern_that_would_backtrack_for_ever_answers_at_once(store):
+    assert store.put("a" * 4000 + "!", b"1") == 0
+    assert store.remove_by_regex("^(a+)+$", True) == 0
+    assert store.remove_by_regex("(a|aa)+!$", True) == 1
+
+
+def test_keys_may_be_bytes_of_utf_8(store):
+    assert store.put(b"k", b"1") == 0 and store.get("k") == b"1"
+    assert store.batch_is_exist(["k", b"k", "\u20ac".encode()]) == [1, 1, 0]
+
+
+def test_more_replicas_than_there_can_be_is_best_effort(store):
+    for count in (2, 17, 1_000_000, 2**64 - 1):
+        config = ReplicateConfig()
+        config.replica_num = count
+        assert store.put(f"k{count}", b"value", config) == 0
+        assert 1 <= len(store.get_replica_desc(f"k{count}")) <= 16
+
+
+def test_force_may_be_a_number(store):
+    assert store.put_batch(["a", "b"], [b"1", b"2"]) == 0
+    assert store.get_batch(["a", "b"]) == [b"1", b"2"]
+    assert store.remove("a", 0) == -706
+    assert store.remove("a", 1) == 0
+    assert store.remove_all(1) == 1
+
+
+def test_unmounting_no_segments_succeeds(store):
+    assert store.unmount_segment([]) == 0
 
 
 def test_remove_all_counts_and_spares_leased_objects(store):

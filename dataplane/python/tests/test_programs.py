@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from mooncake import cli
+from mooncake import __version__, cli
 from mooncake.async_store import MooncakeDistributedStoreAsync
 from mooncake.store import MooncakeDistributedStore
 
@@ -83,6 +83,13 @@ def test_unusable_program_ends_with_126(monkeypatch, tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         cli.execute("perigee", [])
     assert ended.value.code == 126 and str(path) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["mooncake_store_service", "transfer_engine_topology_dump"])
+def test_programs_in_python_tell_their_version(name):
+    command = [*ISOLATED, "-m", f"mooncake.{name}", "--version"]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=CHILD_TIMEOUT_S)
+    assert told.stdout == f"{name} version {__version__}\n", told.stderr
 
 
 def test_every_method_has_an_awaitable_form():

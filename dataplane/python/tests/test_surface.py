@@ -111,6 +111,26 @@ def test_replicate_config_keeps_what_is_assigned():
     assert "replica_num: 2" in str(config)
 
 
+def test_replicate_config_shows_as_clients_know_it():
+    config = ReplicateConfig()
+    assert str(config) == (
+        "ReplicateConfig: { replica_num: 1, nof_replica_num: 0, dfs_replica_num: 0, "
+        "soft_pin_action: PRESERVE, soft_pin_ttl_ms: default, with_hard_pin: 0, "
+        "preferred_segments: [], preferred_nof_segments: [], prefer_alloc_in_same_node: 0, "
+        "data_type: UNKNOWN }"
+    )
+    config.with_soft_pin, config.soft_pin_ttl_ms, config.with_hard_pin = 1, 5, True
+    config.preferred_segments, config.preferred_segment = ["a", "b"], "q"
+    config.group_ids = ["x", "y"]
+    assert str(config) == (
+        "ReplicateConfig: { replica_num: 1, nof_replica_num: 0, dfs_replica_num: 0, "
+        "soft_pin_action: ENABLE, soft_pin_ttl_ms: 5, with_hard_pin: 1, "
+        "preferred_segments: [a, b], preferred_segment (deprecated): q, "
+        "preferred_nof_segments: [], prefer_alloc_in_same_node: 0, data_type: UNKNOWN, "
+        "group_ids: [x, y] }"
+    )
+
+
 def test_replicate_config_has_group_ids_and_no_session_ids():
     for holder in (ReplicateConfig, ReplicateConfig()):
         assert hasattr(holder, "group_ids")

@@ -22,8 +22,11 @@ pub(crate) fn start(
     for name in protocol.split([',', '+']).map(str::trim) {
         if name.eq_ignore_ascii_case(RDMA) {
             wanted = true;
-        } else if !name.eq_ignore_ascii_case(TCP) {
-            tracing::warn!("TCP and shared memory are used instead of {name}");
+        } else if !name.is_empty() && !name.eq_ignore_ascii_case(TCP) {
+            tracing::warn!(
+                protocol = name,
+                "Protocol is not built in, TCP and shared memory are used; write tcp or rdma"
+            );
         }
     }
     if !wanted {

@@ -101,6 +101,21 @@ impl ControlShard {
         }
     }
 
+    /// Tells of segments that go, before this shard forgets their names.
+    fn report_going(&self, events: &[SegmentEvent]) {
+        let keys = self.keys.borrow();
+        for event in events {
+            let (index, what) = match event {
+                SegmentEvent::Unmounted { index } => (*index, "Unmounting a segment"),
+                SegmentEvent::Draining { index } => (*index, "Draining a segment"),
+                SegmentEvent::Mounted { .. } => continue,
+            };
+            if let Some(spec) = keys.segment(index) {
+                tracing::info!(segment = spec.name, client = %Identity(spec.client), "{what}");
+            }
+        }
+    }
+
     /// Runs `change` on the first shard's registry and has every shard apply the events.
     async fn change_registry<R: Send + 'static>(
         &self,
@@ -139,6 +154,7 @@ impl ControlShard {
         if events.is_empty() {
             return;
         }
+        self.report_going(&events);
         let others = self
             .members()
             .iter()

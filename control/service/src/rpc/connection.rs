@@ -1,4 +1,5 @@
-//! One connection: greeting, then calls in order. Several calls may arrive in one read; their answers leave in one send.
+//! One connection: greeting, then calls in order. Several calls may arrive in one read.
+//! Invariant: each call is answered before the next is looked at, and an answer has a deadline.
 
 use super::limits::{FRAME_DEADLINE, READ_BYTES, READ_BYTES_KEPT};
 use super::{ShardStream, dispatch};

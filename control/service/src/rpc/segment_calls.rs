@@ -28,6 +28,7 @@ pub(super) async fn mount(
     for spec in &specs {
         tracing::info!(
             segment = spec.name,
+            client = %client,
             bytes = spec.bytes,
             endpoint = spec.endpoint,
             "Mounting a segment"

@@ -5,7 +5,7 @@ use super::codec::column;
 use super::dispatch::Refusal;
 use crate::cluster::{Placements, Share, Startable};
 use perigee_master::{Effort, PutConfig, PutStart, Shard as KeyShard, SoftPin};
-use perigee_schemas::limits::SEGMENTS_MAX;
+use perigee_schemas::limits::{REPLICAS_MAX, SEGMENTS_MAX};
 use perigee_schemas::{Identity, Status, master, object};
 
 /// What a put asks for, owned so that it can go to other shards.
@@ -60,7 +60,11 @@ impl Wanted {
             client: Identity::from_halves(request.client_high(), request.client_low()),
             payload_bytes: column(request.payload_bytes(), keys, "payload_bytes")?,
             groups,
-            replica_num: placement.as_ref().map_or(1, object::Placement::replica_num),
+            // More than an object can have is best effort, as is more than there are segments.
+            replica_num: placement
+                .as_ref()
+                .map_or(1, object::Placement::replica_num)
+                .min(REPLICAS_MAX as u32),
             hard_pin: placement
                 .as_ref()
                 .is_some_and(object::Placement::with_hard_pin),

@@ -1,7 +1,7 @@
 //! Batch calls on caller memory. Invariant: lists of different lengths answer -600 for every key.
 
 use super::{NOT_OPEN, StoreClient};
-use crate::arguments::{Count, Keys, borrow_keys, piece, pieces};
+use crate::arguments::{Count, Keys, Switch, borrow_keys, filled_pieces, piece};
 use crate::replicate_config::{ReplicateConfig, placement};
 use crate::transfer::{self, Write};
 use perigee_schemas::Status;
@@ -24,7 +24,7 @@ fn single_pieces(
         .collect()
 }
 
-/// Several pieces per key, likewise.
+/// Several pieces per key, likewise; empty pieces are left out.
 fn piece_lists(
     keys: &Keys,
     addresses: &[Vec<Count>],
@@ -36,7 +36,7 @@ fn piece_lists(
     addresses
         .iter()
         .zip(sizes)
-        .map(|(addresses, sizes)| pieces(addresses, sizes))
+        .map(|(addresses, sizes)| filled_pieces(addresses, sizes))
         .collect()
 }
 
@@ -151,14 +151,14 @@ impl StoreClient {
     ///
     /// Returns bytes read or a negative code per key. `prefer_alloc_in_same_node` is accepted for
     /// older callers: all keys of a batch are in flight together anyway.
-    #[pyo3(signature = (keys, all_buffer_ptrs, all_sizes, prefer_alloc_in_same_node = false))]
+    #[pyo3(signature = (keys, all_buffer_ptrs, all_sizes, prefer_alloc_in_same_node = Switch(false)))]
     fn batch_get_into_multi_buffers(
         &self,
         py: Python<'_>,
         keys: Keys,
         all_buffer_ptrs: Vec<Vec<Count>>,
         all_sizes: Vec<Vec<Count>>,
-        prefer_alloc_in_same_node: bool,
+        prefer_alloc_in_same_node: Switch,
     ) -> Vec<i64> {
         let _ = prefer_alloc_in_same_node;
         let objects = piece_lists(&keys, &all_buffer_ptrs, &all_sizes);

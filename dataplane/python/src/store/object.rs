@@ -3,7 +3,7 @@
 
 use super::{NOT_OPEN, StoreClient};
 use crate::absence::away;
-use crate::arguments::{Count, Keys, borrow_keys, codes, count_or_code, piece};
+use crate::arguments::{Count, Key, Keys, Switch, borrow_keys, codes, count_or_code, piece};
 use crate::buffer_handle::{BufferHandle, OwnedBytes};
 use crate::replicate_config::{Placement, ReplicateConfig, placement};
 use crate::session::Session;
@@ -204,7 +204,7 @@ impl StoreClient {
     fn put(
         &self,
         py: Python<'_>,
-        key: PyBackedStr,
+        key: Key,
         value: Value,
         config: Option<PyRef<'_, ReplicateConfig>>,
     ) -> i32 {
@@ -225,7 +225,7 @@ impl StoreClient {
     fn put_parts(
         &self,
         py: Python<'_>,
-        key: PyBackedStr,
+        key: Key,
         args: Vec<Value>,
         config: Option<PyRef<'_, ReplicateConfig>>,
     ) -> i32 {
@@ -255,7 +255,7 @@ impl StoreClient {
     fn upsert(
         &self,
         py: Python<'_>,
-        key: PyBackedStr,
+        key: Key,
         value: Value,
         config: Option<PyRef<'_, ReplicateConfig>>,
     ) -> i32 {
@@ -274,7 +274,7 @@ impl StoreClient {
     fn upsert_parts(
         &self,
         py: Python<'_>,
-        key: PyBackedStr,
+        key: Key,
         args: Vec<Value>,
         config: Option<PyRef<'_, ReplicateConfig>>,
     ) -> i32 {
@@ -299,7 +299,7 @@ impl StoreClient {
     fn put_from(
         &self,
         py: Python<'_>,
-        key: PyBackedStr,
+        key: Key,
         buffer_ptr: Count,
         size: Count,
         config: Option<PyRef<'_, ReplicateConfig>>,
@@ -313,7 +313,7 @@ impl StoreClient {
     fn upsert_from(
         &self,
         py: Python<'_>,
-        key: PyBackedStr,
+        key: Key,
         buffer_ptr: Count,
         size: Count,
         config: Option<PyRef<'_, ReplicateConfig>>,
@@ -328,7 +328,7 @@ impl StoreClient {
     fn put_from_with_metadata(
         &self,
         py: Python<'_>,
-        key: PyBackedStr,
+        key: Key,
         buffer_ptr: Count,
         metadata_buffer_ptr: Count,
         size: Count,
@@ -344,7 +344,7 @@ impl StoreClient {
     }
 
     /// Returns the object's bytes; b"" for a miss or any failure.
-    fn get<'py>(&self, py: Python<'py>, key: PyBackedStr) -> PyResult<Bound<'py, PyBytes>> {
+    fn get<'py>(&self, py: Python<'py>, key: Key) -> PyResult<Bound<'py, PyBytes>> {
         let value = self.read_bytes(py, &[&*key])?.pop().flatten();
         Ok(value.unwrap_or_else(|| PyBytes::new(py, b"")))
     }
@@ -360,7 +360,7 @@ impl StoreClient {
     }
 
     /// Returns a `BufferHandle` with the object's bytes; None for a miss or any failure.
-    fn get_buffer(&self, py: Python<'_>, key: PyBackedStr) -> Option<BufferHandle> {
+    fn get_buffer(&self, py: Python<'_>, key: Key) -> Option<BufferHandle> {
         self.read_handles(py, &[&*key]).pop().flatten()
     }
 
@@ -372,7 +372,7 @@ impl StoreClient {
     /// Read an object into `size` bytes at address `buffer_ptr`.
     ///
     /// Returns the bytes read, -704 for a miss, -600 when the object is larger than `size`.
-    fn get_into(&self, py: Python<'_>, key: PyBackedStr, buffer_ptr: Count, size: Count) -> i64 {
+    fn get_into(&self, py: Python<'_>, key: Key, buffer_ptr: Count, size: Count) -> i64 {
         let target = piece(buffer_ptr, size).map(|piece| [piece]);
         let read = |session: &Session| transfer::get(session, &[&*key], &[target]);
         let results = self.call(py, || vec![i64::from(NOT_OPEN)], read);
@@ -380,7 +380,7 @@ impl StoreClient {
     }
 
     /// Returns 1 the object exists, 0 it does not, or a negative code.
-    fn is_exist(&self, py: Python<'_>, key: PyBackedStr) -> i32 {
+    fn is_exist(&self, py: Python<'_>, key: Key) -> i32 {
         let exist = |session: &Session| transfer::exist(session, &[&*key]);
         first_or_not_open(self.call(py, || vec![NOT_OPEN], exist))
     }
@@ -396,7 +396,7 @@ impl StoreClient {
     }
 
     /// Returns the object's size in bytes, or a negative code (-704 for a miss).
-    fn get_size(&self, py: Python<'_>, key: PyBackedStr) -> i64 {
+    fn get_size(&self, py: Python<'_>, key: Key) -> i64 {
         self.call(
             py,
             || i64::from(NOT_OPEN),
@@ -408,40 +408,42 @@ impl StoreClient {
     }
 
     /// Remove an object. Returns 0, -704 unknown, -706 while a lease runs unless `force`.
-    #[pyo3(signature = (key, force = false))]
-    fn remove(&self, py: Python<'_>, key: PyBackedStr, force: bool) -> i32 {
-        let remove = |session: &Session| codes(session.store().remove(&[&*key], force));
+    #[pyo3(signature = (key, force = Switch(false)))]
+    fn remove(&self, py: Python<'_>, key: Key, force: Switch) -> i32 {
+        let remove = |session: &Session| codes(session.store().remove(&[&*key], force.0));
         first_or_not_open(self.call(py, || vec![NOT_OPEN], remove))
     }
 
     /// Remove several objects. Returns a code per key as `remove`.
-    #[pyo3(signature = (keys, force = false))]
-    fn batch_remove(&self, py: Python<'_>, keys: Keys, force: bool) -> Vec<i32> {
+    #[pyo3(signature = (keys, force = Switch(false)))]
+    fn batch_remove(&self, py: Python<'_>, keys: Keys, force: Switch) -> Vec<i32> {
         let keys = borrow_keys(&keys);
         self.call(
             py,
             || vec![NOT_OPEN; keys.len()],
-            |session| codes(session.store().remove(&keys, force)),
+            |session| codes(session.store().remove(&keys, force.0)),
         )
     }
 
     /// Remove the objects whose key contains a match. Returns how many, or -600 for a bad pattern.
-    #[pyo3(signature = (regex_pattern, force = false))]
-    fn remove_by_regex(&self, py: Python<'_>, regex_pattern: PyBackedStr, force: bool) -> i64 {
+    ///
+    /// A match takes time linear in the key, so patterns have no backreferences and no look-around.
+    #[pyo3(signature = (regex_pattern, force = Switch(false)))]
+    fn remove_by_regex(&self, py: Python<'_>, regex_pattern: PyBackedStr, force: Switch) -> i64 {
         self.call(
             py,
             || i64::from(NOT_OPEN),
-            |session| count_or_code(session.store().remove_by_regex(&regex_pattern, force)),
+            |session| count_or_code(session.store().remove_by_regex(&regex_pattern, force.0)),
         )
     }
 
     /// Remove all objects without a running lease, or all with `force`. Returns how many.
-    #[pyo3(signature = (force = false))]
-    fn remove_all(&self, py: Python<'_>, force: bool) -> i64 {
+    #[pyo3(signature = (force = Switch(false)))]
+    fn remove_all(&self, py: Python<'_>, force: Switch) -> i64 {
         self.call(
             py,
             || i64::from(NOT_OPEN),
-            |session| count_or_code(session.store().remove_all(force)),
+            |session| count_or_code(session.store().remove_all(force.0)),
         )
     }
 }

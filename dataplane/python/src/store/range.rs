@@ -9,7 +9,6 @@ use crate::staging::Draft;
 use perigee_schemas::Status;
 use perigee_store::api::{PutRequest, RangeRequest};
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedStr;
 use std::sync::Arc;
 
 /// Range reads of a nested call with the place of each result.
@@ -53,19 +52,22 @@ type Codes = Vec<Vec<Vec<i64>>>;
 /// Arguments of `get_into_ranges`: for buffer i and key j, one list entry per range.
 struct NestedRanges {
     buffers: Vec<Count>,
-    keys: Vec<Vec<PyBackedStr>>,
+    keys: Vec<Keys>,
     targets: Vec<Vec<Vec<Count>>>,
     sources: Vec<Vec<Vec<Count>>>,
     sizes: Vec<Vec<Vec<Count>>>,
 }
 
 impl NestedRanges {
-    /// A refusal for every range, in the shape of the sizes.
+    /// A refusal for every range of every key; one for a key that has no list of sizes.
     fn refused(&self) -> Codes {
-        let row = |ranges: &Vec<Count>| vec![i64::from(NOT_OPEN); ranges.len()];
-        self.sizes
-            .iter()
-            .map(|keys| keys.iter().map(row).collect())
+        let ranges = |i: usize, j: usize| {
+            let sizes = self.sizes.get(i).and_then(|keys| keys.get(j));
+            vec![i64::from(NOT_OPEN); sizes.map_or(1, Vec::len)]
+        };
+        let buffers = self.keys.iter().enumerate();
+        buffers
+            .map(|(i, keys)| (0..keys.len()).map(|j| ranges(i, j)).collect())
             .collect()
     }
 
@@ -96,6 +98,10 @@ impl NestedRanges {
         for (i, keys) in self.keys.iter().enumerate() {
             for (j, key) in keys.iter().enumerate() {
                 for (k, &bytes) in self.sizes[i][j].iter().enumerate() {
+                    if bytes.0 == 0 {
+                        results[i][j][k] = 0;
+                        continue;
+                    }
                     let address = self.buffers[i].0.checked_add(self.targets[i][j][k].0);
                     let address = address.filter(|_| self.buffers[i].0 != 0);
                     if let Ok(request) = range(key, address, self.sources[i][j][k], bytes) {
@@ -145,7 +151,7 @@ fn read_session_ranges(session: &Session, keys: &[&str], lists: [&[Vec<Count>]; 
 }
 
 /// Copies the ranges into the drafts of each key; bytes copied or a code per key.
-fn write_session_ranges(session: &Session, keys: &[&str], lists: [&[Vec<Count>]; 3]) -> Vec<i32> {
+fn write_session_ranges(session: &Session, keys: &[&str], lists: [&[Vec<Count>]; 3]) -> Vec<i64> {
     let [addresses, sizes, offsets] = lists;
     let copy = |(index, key): (usize, &&str)| {
         let pieces = pieces(&addresses[index], &sizes[index])?;
@@ -153,11 +159,10 @@ fn write_session_ranges(session: &Session, keys: &[&str], lists: [&[Vec<Count>];
         draft
             .ok_or(Status::ObjectNotFound)?
             .write(&pieces, &offsets[index])
-            .map(|_| Status::Ok)
     };
     keys.iter()
         .enumerate()
-        .map(|entry| copy(entry).unwrap_or_else(|status| status).code())
+        .map(|entry| count_or_code(copy(entry)))
         .collect()
 }
 
@@ -236,7 +241,7 @@ impl StoreClient {
         &self,
         py: Python<'_>,
         buffer_ptrs: Vec<Count>,
-        all_keys: Vec<Vec<PyBackedStr>>,
+        all_keys: Vec<Keys>,
         all_dst_offsets: Vec<Vec<Vec<Count>>>,
         all_src_offsets: Vec<Vec<Vec<Count>>>,
         all_sizes: Vec<Vec<Vec<Count>>>,
@@ -320,8 +325,8 @@ impl StoreClient {
         )
     }
 
-    /// Write ranges of objects in a write session. Returns 0 or a negative code per key; -704
-    /// without an open session, -600 when a range does not fit.
+    /// Write ranges of objects in a write session. Returns the bytes written or a negative code per
+    /// key; -704 without an open session, -600 when a range does not fit.
     fn batch_put_from_multi_buffer_ranges(
         &self,
         py: Python<'_>,
@@ -329,10 +334,10 @@ impl StoreClient {
         all_buffer_ptrs: Vec<Vec<Count>>,
         all_sizes: Vec<Vec<Count>>,
         all_dst_offsets: Vec<Vec<Count>>,
-    ) -> Vec<i32> {
+    ) -> Vec<i64> {
         let keys = borrow_keys(&keys);
         let lists = [&all_buffer_ptrs[..], &all_sizes[..], &all_dst_offsets[..]];
-        let refused = || vec![NOT_OPEN; keys.len()];
+        let refused = || vec![i64::from(NOT_OPEN); keys.len()];
         if lists.iter().any(|list| list.len() != keys.len()) {
             return refused();
         }

@@ -3,7 +3,7 @@
 //! success.
 
 use super::{NOT_OPEN, StoreClient};
-use crate::arguments::{Count, Keys, borrow_keys};
+use crate::arguments::{Count, Key, Keys, borrow_keys};
 use crate::descriptor::ReplicaDescriptor;
 use crate::limits::MAX_GRACE_S;
 use crate::session::Session;
@@ -20,9 +20,6 @@ const MS_PER_S: u64 = 1000;
 type TaskId = (u64, u64);
 
 fn parse_identities(texts: &Keys) -> Result<Vec<Identity>, Status> {
-    if texts.is_empty() {
-        return Err(Status::InvalidParams);
-    }
     texts
         .iter()
         .map(|text| {
@@ -80,7 +77,7 @@ impl StoreClient {
 #[pymethods]
 impl StoreClient {
     /// Returns the `ReplicaDescriptor`s of an object; an empty list for a miss.
-    fn get_replica_desc(&self, py: Python<'_>, key: PyBackedStr) -> Vec<ReplicaDescriptor> {
+    fn get_replica_desc(&self, py: Python<'_>, key: Key) -> Vec<ReplicaDescriptor> {
         let found = self.call(py, Vec::new, |session| replicas(session, &[&*key]));
         found.into_iter().next().unwrap_or_default()
     }
