@@ -42,6 +42,8 @@ pub enum Kind {
     Ping = 22,
     Leave = 23,
     QuerySegments = 24,
+    FetchMoves = 25,
+    EndMoves = 26,
     Slice = 40,
     Move = 41,
     Rails = 42,
@@ -51,7 +53,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Kind; 23] = [
+    const ALL: [Kind; 25] = [
         Kind::Hello,
         Kind::Welcome,
         Kind::Failure,
@@ -70,6 +72,8 @@ impl Kind {
         Kind::Ping,
         Kind::Leave,
         Kind::QuerySegments,
+        Kind::FetchMoves,
+        Kind::EndMoves,
         Kind::Slice,
         Kind::Move,
         Kind::Rails,

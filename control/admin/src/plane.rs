@@ -36,6 +36,24 @@ pub trait ControlPlane: Send + Sync + 'static {
     /// The master did not answer.
     fn remove_all(&self, force: bool) -> Result<u64, Status>;
 
+    /// Begins to empty segments; returns the job's random identity.
+    ///
+    /// # Errors
+    /// The request cannot be carried out, with Mooncake's codes.
+    fn create_drain(&self, request: DrainRequest) -> Result<u128, Status>;
+
+    /// How a drain job stands.
+    ///
+    /// # Errors
+    /// `JobNotFound`, or the master did not answer.
+    fn drain_job(&self, id: u128) -> Result<DrainInfo, Status>;
+
+    /// Ends a drain job of which no move is under way.
+    ///
+    /// # Errors
+    /// `JobNotFound`; `UnavailableInCurrentStatus` if it has ended or moves are under way.
+    fn cancel_drain(&self, id: u128) -> Result<(), Status>;
+
     /// Numbers of the state.
     ///
     /// # Errors
@@ -83,6 +101,44 @@ pub struct SegmentInfo {
     pub protocol: String,
     /// 0 undefined, 1 OK, 2 draining, 3 drained, 4 gracefully unmounting, 5 unmounting.
     pub state: u8,
+}
+
+/// What a drain job is to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DrainRequest {
+    /// Names of the segments to be emptied.
+    pub segments: Vec<String>,
+    /// Names of the segments that may take their objects; all others if empty.
+    pub target_segments: Vec<String>,
+    /// Moves under way at the same time.
+    pub max_concurrency: u32,
+}
+
+/// How a drain job stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DrainInfo {
+    /// Mooncake's number of the state: 0 CREATED to 5 CANCELED.
+    pub state: u8,
+    /// Mooncake's word for it.
+    pub state_name: &'static str,
+    /// Milliseconds since 1970 when it was created.
+    pub created_ms: u64,
+    /// Milliseconds since 1970 of the last change.
+    pub updated_ms: u64,
+    /// Names of the segments to be emptied.
+    pub segments: Vec<String>,
+    /// Replicas that were moved.
+    pub succeeded_units: u64,
+    /// Replicas that could not be moved.
+    pub failed_units: u64,
+    /// Replicas that wait, and old places whose readers' leases run.
+    pub blocked_units: u64,
+    /// Moves under way.
+    pub active_units: u64,
+    /// Payload bytes that were moved.
+    pub migrated_bytes: u64,
+    /// Why it failed; empty otherwise.
+    pub message: String,
 }
 
 /// Mooncake's word for a segment state.

@@ -39,6 +39,12 @@ pub struct ShardCounters {
     pub cache_hits: u64,
     /// Payload bytes of those.
     pub cache_hit_bytes: u64,
+    /// Replicas that were moved to another segment.
+    pub moved_replicas: u64,
+    /// Payload bytes of those.
+    pub moved_bytes: u64,
+    /// Moves that failed or took too long.
+    pub failed_moves: u64,
     /// Finished puts.
     pub puts_ended: u64,
     /// Payload bytes of finished puts.
@@ -65,6 +71,8 @@ pub struct ShardGauges {
     pub soft_pinned_keys: u64,
     /// Unfinished puts and upserts.
     pub pending_puts: u64,
+    /// Moves under way.
+    pub moves: u64,
     /// Allocated bytes in all segments: payloads, footers and parked space.
     pub allocated_bytes: u64,
     /// Bytes of the shares of all mounted segments.

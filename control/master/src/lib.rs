@@ -10,11 +10,13 @@
 mod ages;
 mod columns;
 mod counters;
+mod draining;
 mod ghosts;
 mod group;
 mod index;
 mod key;
 pub mod limits;
+mod moving;
 mod object;
 mod parking;
 mod pending;
@@ -32,9 +34,16 @@ mod soft_pins;
 
 pub use columns::{Location, PlacementColumns, ReplicaColumns, ReplicaState};
 pub use counters::{SegmentGauges, ShardCounters, ShardGauges, VALUE_BYTES_BUCKETS};
+pub use draining::{DrainOrder, DrainReport};
 pub use key::{hash_key, shard_of, shard_of_hash};
 pub use placement::{PutConfig, SoftPin, Strategy};
-pub use registry::{ClientState, Registry, RegistrySettings, SegmentState, SegmentView};
+pub use registry::{
+    ClientState, DrainJob, DrainRequest, JobState, Registry, RegistrySettings, SegmentState,
+    SegmentView,
+};
 pub use segment::{SegmentEvent, SegmentSpec};
 pub use settings::ShardSettings;
-pub use shard::{AdoptedReplica, Effort, Loan, Need, Pattern, PutStart, Scan, Shard, StartedPuts};
+pub use shard::{
+    AdoptedReplica, Effort, EndedMoves, Loan, MoveTask, Need, Pattern, PutStart, Scan, Shard,
+    StartedPuts,
+};

@@ -60,5 +60,40 @@ pub const EVICTION_WASTE_BYTES: u64 = 64 << 20;
 /// Replicas whose lease is looked at again in one search for a victim before the search gives up.
 pub const VICTIM_STEPS_MAX: u32 = 1 << 16;
 
+/// Replicas that one turn of a drain job looks at on a shard.
+pub const DRAIN_STEP_REPLICAS: u32 = 1 << 14;
+
+/// Milliseconds between two walks of a drain job over the replicas of a shard.
+pub const DRAIN_WALK_PAUSE_MS: u64 = 100;
+
+/// Longest a move may take in milliseconds...
+pub const MOVE_DEADLINE_MS: u64 = 60_000;
+/// ... and payload bytes that add a millisecond.
+pub const MOVE_BYTES_PER_MS: u64 = 16 << 10;
+
+/// Times that a replica is tried again after a failed move.
+pub const UNIT_RETRIES_MAX: u32 = 3;
+
+/// Milliseconds until the first of them, doubled each time, and until the next look for room.
+pub const RETRY_PAUSE_MS: u64 = 500;
+
+/// Longest a replica waits for room in a target, in milliseconds.
+pub const NO_ROOM_PATIENCE_MS: u64 = 60_000;
+
+/// Replicas whose failed tries a job remembers on a shard; others wait until some of these are through.
+pub const UNITS_NOTED_MAX: usize = 1 << 16;
+
+/// Replicas that could not be moved on a shard before the job gives up.
+pub const UNITS_FAILED_MAX: usize = 1024;
+
+/// Drain jobs that have not ended.
+pub const JOBS_ACTIVE_MAX: usize = 64;
+
+/// Drain jobs that have ended and can still be asked about.
+pub const JOBS_ENDED_MAX: usize = 1024;
+
+/// Most moves of one job under way at the same time.
+pub const JOB_CONCURRENCY_MAX: u32 = 1024;
+
 /// Objects that one step of a walk over all keys looks at.
 pub const SCAN_STEP_OBJECTS: u32 = 1024;

@@ -23,6 +23,8 @@ pub(crate) struct Parking {
     /// Extents of discarded puts: the put, then their key in `by_release`.
     by_put: BTreeSet<(PutName, (u64, u64))>,
     bytes_of_segment: BTreeMap<u32, u64>,
+    /// Extents that wait for readers, by segment.
+    leased_of_segment: BTreeMap<u32, u64>,
     sequence: u64,
     bytes: u64,
     staging_bytes: u64,
@@ -35,6 +37,9 @@ impl Parking {
         self.by_release.insert(key, parked);
         self.bytes += parked.extent.bytes;
         *self.bytes_of_segment.entry(parked.segment).or_default() += parked.extent.bytes;
+        if parked.put.is_none() {
+            *self.leased_of_segment.entry(parked.segment).or_default() += 1;
+        }
         if let Some(put) = parked.put {
             self.by_put.insert((put, key));
             self.staging_bytes += parked.extent.bytes;
@@ -66,6 +71,14 @@ impl Parking {
             self.by_put.remove(&(put, key));
             self.staging_bytes -= parked.extent.bytes;
         }
+        if parked.put.is_none()
+            && let Some(extents) = self.leased_of_segment.get_mut(&parked.segment)
+        {
+            *extents -= 1;
+            if *extents == 0 {
+                self.leased_of_segment.remove(&parked.segment);
+            }
+        }
         if let Some(bytes) = self.bytes_of_segment.get_mut(&parked.segment) {
             *bytes -= parked.extent.bytes;
             if *bytes == 0 {
@@ -78,6 +91,14 @@ impl Parking {
     /// Parked bytes of one segment.
     pub(crate) fn bytes_of(&self, segment: u32) -> u64 {
         self.bytes_of_segment
+            .get(&segment)
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// Extents of one segment that wait for the end of readers' leases.
+    pub(crate) fn leased_of(&self, segment: u32) -> u64 {
+        self.leased_of_segment
             .get(&segment)
             .copied()
             .unwrap_or_default()

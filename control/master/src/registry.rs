@@ -2,12 +2,16 @@
 //! Invariant: a client is its random identity, never its host or port, so two clients of one name are two clients.
 
 mod client;
+mod drain;
 mod expire;
+mod jobs;
 mod mounted;
 #[cfg(test)]
 mod tests;
 
 pub use client::ClientState;
+pub use drain::DrainRequest;
+pub use jobs::{DrainJob, JobState};
 pub use mounted::{SegmentState, SegmentView};
 
 use std::collections::BTreeMap;
@@ -18,7 +22,8 @@ use perigee_schemas::Status;
 use crate::limits::{CLIENTS_MAX, GRACE_MS_MAX, SEGMENTS_MAX};
 use crate::segment::{SegmentEvent, SegmentSpec};
 use client::Client;
-use mounted::Mounted;
+use jobs::Jobs;
+use mounted::{Mounted, Occupancy};
 
 /// Settings of the registry.
 #[derive(Debug, Clone)]
@@ -45,6 +50,7 @@ pub struct Registry {
     index_by_id: BTreeMap<u128, u32>,
     next_index: u32,
     events: Vec<SegmentEvent>,
+    jobs: Jobs,
 }
 
 impl Registry {
@@ -58,6 +64,7 @@ impl Registry {
             index_by_id: BTreeMap::new(),
             next_index: 0,
             events: Vec::new(),
+            jobs: Jobs::default(),
         }
     }
 
@@ -92,6 +99,7 @@ impl Registry {
             Mounted {
                 spec: Arc::clone(&spec),
                 drain_end_ms: None,
+                occupancy: Occupancy::Open,
             },
         );
         self.events.push(SegmentEvent::Mounted { index, spec });

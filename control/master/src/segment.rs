@@ -50,6 +50,11 @@ pub enum SegmentEvent {
         /// The segment's number.
         index: u32,
     },
+    /// The segment takes new objects again.
+    Resumed {
+        /// The segment's number.
+        index: u32,
+    },
     /// The segment is gone with all its replicas.
     Unmounted {
         /// The segment's number.

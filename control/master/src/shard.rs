@@ -2,6 +2,7 @@
 //! Invariant: no two live extents overlap, and an extent under a running read lease is never handed out.
 
 mod adopt;
+mod drain;
 mod evict;
 mod finish;
 mod gather;
@@ -12,6 +13,7 @@ mod mount;
 mod place;
 mod put;
 mod read;
+mod relocate;
 mod remove;
 mod scan;
 mod space;
@@ -26,14 +28,19 @@ pub use adopt::AdoptedReplica;
 pub use finish::StartedPuts;
 pub use lend::{Loan, Need};
 pub use put::{Effort, PutStart};
+pub use relocate::{EndedMoves, MoveTask};
 pub use scan::{Pattern, Scan};
+
+use std::collections::BTreeMap;
 
 use crate::ages::Ages;
 use crate::counters::{SegmentGauges, ShardCounters, ShardGauges};
+use crate::draining::Drain;
 use crate::ghosts::Ghosts;
 use crate::group::Groups;
 use crate::index::KeyIndex;
 use crate::key::hash_key;
+use crate::moving::Moves;
 use crate::object::Object;
 use crate::parking::Parking;
 use crate::pending::PendingPuts;
@@ -63,6 +70,9 @@ pub struct Shard {
     pending: PendingPuts,
     groups: Groups,
     parking: Parking,
+    moves: Moves,
+    /// Drain jobs under way.
+    drains: BTreeMap<u128, Drain>,
     soft_pins: SoftPins,
     ghosts: Ghosts,
     random: Xorshift,
@@ -97,6 +107,8 @@ impl Shard {
             pending: PendingPuts::default(),
             groups: Groups::new(),
             parking: Parking::default(),
+            moves: Moves::default(),
+            drains: BTreeMap::new(),
             soft_pins: SoftPins::default(),
             ghosts: Ghosts::new(),
             random: Xorshift::new(seed),
@@ -127,6 +139,7 @@ impl Shard {
             keys: self.objects.len() as u64,
             soft_pinned_keys: self.soft_pins.len() as u64,
             pending_puts: self.pending.len() as u64,
+            moves: self.moves.len() as u64,
             parked_bytes: self.parking.bytes(),
             staging_bytes: self.parking.staging_bytes(),
             ..ShardGauges::default()

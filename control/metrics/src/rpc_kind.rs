@@ -77,6 +77,10 @@ rpc_kinds! {
     QuerySegments => None;
     /// A client that leaves.
     Leave => None;
+    /// Moves taken by the client that is to carry them out.
+    FetchTasks => Some("fetch_tasks");
+    /// Moves that have ended.
+    UpdateTask => Some("update_task");
 }
 
 impl RpcKind {

@@ -1,6 +1,7 @@
 //! The master's shards as one thing: starting them, asking them from other threads, stopping them.
 
 mod control_shard;
+mod drains;
 mod gather;
 mod lending;
 mod merge;
@@ -189,6 +190,27 @@ impl Cluster {
         post(self.members.get(index)?, work)
             .recv_timeout(SHARD_DEADLINE)
             .ok()
+    }
+
+    /// Runs asynchronous `work` on the shard that keeps the registry.
+    pub(crate) fn run_first<R: Send + 'static, W: Future<Output = R> + 'static>(
+        &self,
+        work: impl FnOnce(Rc<ControlShard>) -> W + Send + 'static,
+    ) -> Option<R> {
+        let member = self.members.first()?;
+        let (send, receive) = channel();
+        let name = member.name;
+        member
+            .mailbox
+            .post(Box::new(move |environment: &ShardEnvironment| {
+                if let Some(shard) = environment.local(name) {
+                    let work = work(shard);
+                    environment.spawn(async move {
+                        let _ = send.send(work.await);
+                    });
+                }
+            }));
+        receive.recv_timeout(SHARD_DEADLINE).ok()
     }
 
     /// Breaks all connections and ends the shards. Later questions find nobody.

@@ -1,9 +1,9 @@
 //! The master as its HTTP routes see it: questions are put to the shards from the HTTP threads.
 
 use crate::cluster::{Cluster, ControlShard, combine};
-use perigee_admin::plane::KeyPlaces;
+use perigee_admin::plane::{DrainInfo, DrainRequest, KeyPlaces};
 use perigee_admin::{ControlPlane, ReplicaPlace, SegmentInfo};
-use perigee_master::{Pattern, ReplicaColumns, Scan, SegmentSpec, Shard as KeyShard, shard_of};
+use perigee_master::{DrainJob, Pattern, ReplicaColumns, Scan, SegmentSpec, Shard as KeyShard, shard_of};
 use perigee_metrics::{HistogramTotals, MasterCells, MasterNumbers, SegmentNumbers};
 use perigee_schemas::Status;
 use perigee_shard::monotonic_ms;
@@ -91,6 +91,34 @@ impl ControlPlane for Cluster {
         Ok(removed)
     }
 
+    fn create_drain(&self, request: DrainRequest) -> Result<u128, Status> {
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).map_err(|_| Status::InternalError)?;
+        let id = u128::from_ne_bytes(random);
+        let request = perigee_master::DrainRequest {
+            segments: request.segments,
+            target_segments: request.target_segments,
+            max_concurrency: request.max_concurrency,
+        };
+        self.run_first(move |first| async move { first.create_drain(id, request).await })
+            .ok_or(Status::RpcTimeout)??;
+        Ok(id)
+    }
+
+    fn drain_job(&self, id: u128) -> Result<DrainInfo, Status> {
+        let find = move |first: &ControlShard| {
+            let registry = first.registry.as_ref()?.borrow();
+            registry.drain_job(id).map(drain_info)
+        };
+        let found = self.ask_first(find).ok_or(Status::RpcTimeout)?;
+        found.ok_or(Status::JobNotFound)
+    }
+
+    fn cancel_drain(&self, id: u128) -> Result<(), Status> {
+        self.run_first(move |first| async move { first.cancel_drain(id).await })
+            .ok_or(Status::RpcTimeout)?
+    }
+
     fn numbers(&self) -> Result<MasterNumbers, Status> {
         let mut whole = MasterNumbers::default();
         for part in self.ask_all(numbers) {
@@ -128,6 +156,22 @@ impl Cluster {
             }
         }
         Ok(())
+    }
+}
+
+fn drain_info(job: &DrainJob) -> DrainInfo {
+    DrainInfo {
+        state: job.state as u8,
+        state_name: job.state.name(),
+        created_ms: job.created_ms,
+        updated_ms: job.updated_ms,
+        segments: job.segments.clone(),
+        succeeded_units: job.report.succeeded,
+        failed_units: job.report.failed,
+        blocked_units: job.report.blocked,
+        active_units: u64::from(job.report.active),
+        migrated_bytes: job.report.migrated_bytes,
+        message: job.message.clone(),
     }
 }
 
@@ -203,6 +247,10 @@ fn numbers(shard: &ControlShard) -> MasterNumbers {
         evicted_bytes: counters.evicted_bytes,
         discarded_writes: counters.discarded_puts,
         released_writes: counters.discard_released,
+        moves: gauges.moves,
+        moved_replicas: counters.moved_replicas,
+        moved_bytes: counters.moved_bytes,
+        failed_moves: counters.failed_moves,
         clients_expired: shard.expired.get(),
         ..MasterNumbers::default()
     }

@@ -5,6 +5,7 @@ mod connection;
 mod dispatch;
 mod key_calls;
 mod limits;
+mod move_calls;
 mod segment_calls;
 mod set_calls;
 mod wanted;

@@ -4007,6 +4007,7 @@ impl<'a> ::flatbuffers::Follow<'a> for PingReply<'a> {
 impl<'a> PingReply<'a> {
   pub const VT_STATE: ::flatbuffers::VOffsetT = 4;
   pub const VT_EPOCH: ::flatbuffers::VOffsetT = 6;
+  pub const VT_HAS_MOVES: ::flatbuffers::VOffsetT = 8;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -4019,6 +4020,7 @@ impl<'a> PingReply<'a> {
   ) -> ::flatbuffers::WIPOffset<PingReply<'bldr>> {
     let mut builder = PingReplyBuilder::new(_fbb);
     builder.add_epoch(args.epoch);
+    builder.add_has_moves(args.has_moves);
     builder.add_state(args.state);
     builder.finish()
   }
@@ -4039,6 +4041,14 @@ impl<'a> PingReply<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u64>(PingReply::VT_EPOCH, Some(0)).unwrap()}
   }
+  /// Objects of this client's segments are being moved elsewhere: fetch moves.
+  #[inline]
+  pub fn has_moves(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(PingReply::VT_HAS_MOVES, Some(false)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for PingReply<'_> {
@@ -4049,6 +4059,7 @@ impl ::flatbuffers::Verifiable for PingReply<'_> {
     v.visit_table(pos)?
      .visit_field::<u8>("state", Self::VT_STATE, false)?
      .visit_field::<u64>("epoch", Self::VT_EPOCH, false)?
+     .visit_field::<bool>("has_moves", Self::VT_HAS_MOVES, false)?
      .finish();
     Ok(())
   }
@@ -4056,6 +4067,7 @@ impl ::flatbuffers::Verifiable for PingReply<'_> {
 pub struct PingReplyArgs {
     pub state: u8,
     pub epoch: u64,
+    pub has_moves: bool,
 }
 impl<'a> Default for PingReplyArgs {
   #[inline]
@@ -4063,6 +4075,7 @@ impl<'a> Default for PingReplyArgs {
     PingReplyArgs {
       state: 0,
       epoch: 0,
+      has_moves: false,
     }
   }
 }
@@ -4079,6 +4092,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> PingReplyBuilder<'a, 'b, A> {
   #[inline]
   pub fn add_epoch(&mut self, epoch: u64) {
     self.fbb_.push_slot::<u64>(PingReply::VT_EPOCH, epoch, 0);
+  }
+  #[inline]
+  pub fn add_has_moves(&mut self, has_moves: bool) {
+    self.fbb_.push_slot::<bool>(PingReply::VT_HAS_MOVES, has_moves, false);
   }
   #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> PingReplyBuilder<'a, 'b, A> {
@@ -4100,6 +4117,7 @@ impl ::core::fmt::Debug for PingReply<'_> {
     let mut ds = f.debug_struct("PingReply");
       ds.field("state", &self.state());
       ds.field("epoch", &self.epoch());
+      ds.field("has_moves", &self.has_moves());
       ds.finish()
   }
 }
@@ -4441,6 +4459,470 @@ impl ::core::fmt::Debug for QuerySegmentsReply<'_> {
       ds.field("segments", &self.segments());
       ds.field("used_bytes", &self.used_bytes());
       ds.field("state", &self.state());
+      ds.finish()
+  }
+}
+pub enum FetchMovesRequestOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// Asks for moves of objects that lie in the client's own segments, to be carried out by it.
+pub struct FetchMovesRequest<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for FetchMovesRequest<'a> {
+  type Inner = FetchMovesRequest<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> FetchMovesRequest<'a> {
+  pub const VT_CLIENT_HIGH: ::flatbuffers::VOffsetT = 4;
+  pub const VT_CLIENT_LOW: ::flatbuffers::VOffsetT = 6;
+  pub const VT_LIMIT: ::flatbuffers::VOffsetT = 8;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    FetchMovesRequest { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args FetchMovesRequestArgs
+  ) -> ::flatbuffers::WIPOffset<FetchMovesRequest<'bldr>> {
+    let mut builder = FetchMovesRequestBuilder::new(_fbb);
+    builder.add_client_low(args.client_low);
+    builder.add_client_high(args.client_high);
+    builder.add_limit(args.limit);
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn client_high(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(FetchMovesRequest::VT_CLIENT_HIGH, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn client_low(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(FetchMovesRequest::VT_CLIENT_LOW, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn limit(&self) -> u32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u32>(FetchMovesRequest::VT_LIMIT, Some(0)).unwrap()}
+  }
+}
+
+impl ::flatbuffers::Verifiable for FetchMovesRequest<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<u64>("client_high", Self::VT_CLIENT_HIGH, false)?
+     .visit_field::<u64>("client_low", Self::VT_CLIENT_LOW, false)?
+     .visit_field::<u32>("limit", Self::VT_LIMIT, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct FetchMovesRequestArgs {
+    pub client_high: u64,
+    pub client_low: u64,
+    pub limit: u32,
+}
+impl<'a> Default for FetchMovesRequestArgs {
+  #[inline]
+  fn default() -> Self {
+    FetchMovesRequestArgs {
+      client_high: 0,
+      client_low: 0,
+      limit: 0,
+    }
+  }
+}
+
+pub struct FetchMovesRequestBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> FetchMovesRequestBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_client_high(&mut self, client_high: u64) {
+    self.fbb_.push_slot::<u64>(FetchMovesRequest::VT_CLIENT_HIGH, client_high, 0);
+  }
+  #[inline]
+  pub fn add_client_low(&mut self, client_low: u64) {
+    self.fbb_.push_slot::<u64>(FetchMovesRequest::VT_CLIENT_LOW, client_low, 0);
+  }
+  #[inline]
+  pub fn add_limit(&mut self, limit: u32) {
+    self.fbb_.push_slot::<u32>(FetchMovesRequest::VT_LIMIT, limit, 0);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> FetchMovesRequestBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    FetchMovesRequestBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<FetchMovesRequest<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for FetchMovesRequest<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("FetchMovesRequest");
+      ds.field("client_high", &self.client_high());
+      ds.field("client_low", &self.client_low());
+      ds.field("limit", &self.limit());
+      ds.finish()
+  }
+}
+pub enum FetchMovesReplyOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// `locations` has two entries per key: where the object lies, then where a copy is to be written.
+pub struct FetchMovesReply<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for FetchMovesReply<'a> {
+  type Inner = FetchMovesReply<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> FetchMovesReply<'a> {
+  pub const VT_KEYS: ::flatbuffers::VOffsetT = 4;
+  pub const VT_CHECKSUM: ::flatbuffers::VOffsetT = 6;
+  pub const VT_LOCATIONS: ::flatbuffers::VOffsetT = 8;
+  pub const VT_SEGMENTS: ::flatbuffers::VOffsetT = 10;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    FetchMovesReply { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args FetchMovesReplyArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<FetchMovesReply<'bldr>> {
+    let mut builder = FetchMovesReplyBuilder::new(_fbb);
+    if let Some(x) = args.segments { builder.add_segments(x); }
+    if let Some(x) = args.locations { builder.add_locations(x); }
+    if let Some(x) = args.checksum { builder.add_checksum(x); }
+    if let Some(x) = args.keys { builder.add_keys(x); }
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn keys(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>(FetchMovesReply::VT_KEYS, None)}
+  }
+  #[inline]
+  pub fn checksum(&self) -> Option<::flatbuffers::Vector<'a, u32>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u32>>>(FetchMovesReply::VT_CHECKSUM, None)}
+  }
+  #[inline]
+  pub fn locations(&self) -> Option<::flatbuffers::Vector<'a, super::object::Location>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, super::object::Location>>>(FetchMovesReply::VT_LOCATIONS, None)}
+  }
+  #[inline]
+  pub fn segments(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<super::object::Segment<'a>>>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<super::object::Segment>>>>(FetchMovesReply::VT_SEGMENTS, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for FetchMovesReply<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<&'_ str>>>>("keys", Self::VT_KEYS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u32>>>("checksum", Self::VT_CHECKSUM, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, super::object::Location>>>("locations", Self::VT_LOCATIONS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<super::object::Segment>>>>("segments", Self::VT_SEGMENTS, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct FetchMovesReplyArgs<'a> {
+    pub keys: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>,
+    pub checksum: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u32>>>,
+    pub locations: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, super::object::Location>>>,
+    pub segments: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<super::object::Segment<'a>>>>>,
+}
+impl<'a> Default for FetchMovesReplyArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    FetchMovesReplyArgs {
+      keys: None,
+      checksum: None,
+      locations: None,
+      segments: None,
+    }
+  }
+}
+
+pub struct FetchMovesReplyBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> FetchMovesReplyBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_keys(&mut self, keys: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<&'b  str>>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(FetchMovesReply::VT_KEYS, keys);
+  }
+  #[inline]
+  pub fn add_checksum(&mut self, checksum: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u32>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(FetchMovesReply::VT_CHECKSUM, checksum);
+  }
+  #[inline]
+  pub fn add_locations(&mut self, locations: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , super::object::Location>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(FetchMovesReply::VT_LOCATIONS, locations);
+  }
+  #[inline]
+  pub fn add_segments(&mut self, segments: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<super::object::Segment<'b >>>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(FetchMovesReply::VT_SEGMENTS, segments);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> FetchMovesReplyBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    FetchMovesReplyBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<FetchMovesReply<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for FetchMovesReply<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("FetchMovesReply");
+      ds.field("keys", &self.keys());
+      ds.field("checksum", &self.checksum());
+      ds.field("locations", &self.locations());
+      ds.field("segments", &self.segments());
+      ds.finish()
+  }
+}
+pub enum EndMovesRequestOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// How moves went. Answered by a `StatusReply`.
+pub struct EndMovesRequest<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for EndMovesRequest<'a> {
+  type Inner = EndMovesRequest<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> EndMovesRequest<'a> {
+  pub const VT_CLIENT_HIGH: ::flatbuffers::VOffsetT = 4;
+  pub const VT_CLIENT_LOW: ::flatbuffers::VOffsetT = 6;
+  pub const VT_KEYS: ::flatbuffers::VOffsetT = 8;
+  pub const VT_GENERATION: ::flatbuffers::VOffsetT = 10;
+  pub const VT_STATUS: ::flatbuffers::VOffsetT = 12;
+  pub const VT_IN_FLIGHT: ::flatbuffers::VOffsetT = 14;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    EndMovesRequest { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args EndMovesRequestArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<EndMovesRequest<'bldr>> {
+    let mut builder = EndMovesRequestBuilder::new(_fbb);
+    builder.add_client_low(args.client_low);
+    builder.add_client_high(args.client_high);
+    if let Some(x) = args.in_flight { builder.add_in_flight(x); }
+    if let Some(x) = args.status { builder.add_status(x); }
+    if let Some(x) = args.generation { builder.add_generation(x); }
+    if let Some(x) = args.keys { builder.add_keys(x); }
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn client_high(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(EndMovesRequest::VT_CLIENT_HIGH, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn client_low(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(EndMovesRequest::VT_CLIENT_LOW, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn keys(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>(EndMovesRequest::VT_KEYS, None)}
+  }
+  /// Generation of the copy's place; names the move.
+  #[inline]
+  pub fn generation(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(EndMovesRequest::VT_GENERATION, None)}
+  }
+  /// 0, or why there is no copy.
+  #[inline]
+  pub fn status(&self) -> Option<::flatbuffers::Vector<'a, i32>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, i32>>>(EndMovesRequest::VT_STATUS, None)}
+  }
+  /// True when bytes of the copy may still arrive at its place.
+  #[inline]
+  pub fn in_flight(&self) -> Option<::flatbuffers::Vector<'a, bool>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, bool>>>(EndMovesRequest::VT_IN_FLIGHT, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for EndMovesRequest<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<u64>("client_high", Self::VT_CLIENT_HIGH, false)?
+     .visit_field::<u64>("client_low", Self::VT_CLIENT_LOW, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<&'_ str>>>>("keys", Self::VT_KEYS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("generation", Self::VT_GENERATION, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i32>>>("status", Self::VT_STATUS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, bool>>>("in_flight", Self::VT_IN_FLIGHT, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct EndMovesRequestArgs<'a> {
+    pub client_high: u64,
+    pub client_low: u64,
+    pub keys: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>,
+    pub generation: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+    pub status: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, i32>>>,
+    pub in_flight: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, bool>>>,
+}
+impl<'a> Default for EndMovesRequestArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    EndMovesRequestArgs {
+      client_high: 0,
+      client_low: 0,
+      keys: None,
+      generation: None,
+      status: None,
+      in_flight: None,
+    }
+  }
+}
+
+pub struct EndMovesRequestBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> EndMovesRequestBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_client_high(&mut self, client_high: u64) {
+    self.fbb_.push_slot::<u64>(EndMovesRequest::VT_CLIENT_HIGH, client_high, 0);
+  }
+  #[inline]
+  pub fn add_client_low(&mut self, client_low: u64) {
+    self.fbb_.push_slot::<u64>(EndMovesRequest::VT_CLIENT_LOW, client_low, 0);
+  }
+  #[inline]
+  pub fn add_keys(&mut self, keys: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<&'b  str>>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(EndMovesRequest::VT_KEYS, keys);
+  }
+  #[inline]
+  pub fn add_generation(&mut self, generation: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(EndMovesRequest::VT_GENERATION, generation);
+  }
+  #[inline]
+  pub fn add_status(&mut self, status: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , i32>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(EndMovesRequest::VT_STATUS, status);
+  }
+  #[inline]
+  pub fn add_in_flight(&mut self, in_flight: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , bool>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(EndMovesRequest::VT_IN_FLIGHT, in_flight);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> EndMovesRequestBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    EndMovesRequestBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<EndMovesRequest<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for EndMovesRequest<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("EndMovesRequest");
+      ds.field("client_high", &self.client_high());
+      ds.field("client_low", &self.client_low());
+      ds.field("keys", &self.keys());
+      ds.field("generation", &self.generation());
+      ds.field("status", &self.status());
+      ds.field("in_flight", &self.in_flight());
       ds.finish()
   }
 }

@@ -12,6 +12,18 @@ pub(super) struct Mounted {
     pub(super) spec: Arc<SegmentSpec>,
     /// End of the grace of a graceful unmount.
     pub(super) drain_end_ms: Option<u64>,
+    pub(super) occupancy: Occupancy,
+}
+
+/// What drain jobs make of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Occupancy {
+    /// It takes objects.
+    Open,
+    /// A job empties it.
+    Draining,
+    /// A job has emptied it, and it takes nothing more.
+    Drained,
 }
 
 /// State of a mounted segment, with Mooncake's numbers.
@@ -20,6 +32,10 @@ pub(super) struct Mounted {
 pub enum SegmentState {
     /// Takes objects.
     Ok = 1,
+    /// Readable, takes no new objects, and its objects are being moved elsewhere.
+    Draining = 2,
+    /// Empty, and takes no new objects.
+    Drained = 3,
     /// Readable, takes no new objects, and is unmounted soon.
     GracefullyUnmounting = 4,
 }
@@ -61,9 +77,11 @@ impl Registry {
 
 impl Mounted {
     fn view(&self, index: u32) -> SegmentView<'_> {
-        let state = match self.drain_end_ms {
-            None => SegmentState::Ok,
-            Some(_) => SegmentState::GracefullyUnmounting,
+        let state = match (self.drain_end_ms, self.occupancy) {
+            (Some(_), _) => SegmentState::GracefullyUnmounting,
+            (None, Occupancy::Open) => SegmentState::Ok,
+            (None, Occupancy::Draining) => SegmentState::Draining,
+            (None, Occupancy::Drained) => SegmentState::Drained,
         };
         SegmentView {
             index,

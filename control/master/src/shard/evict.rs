@@ -111,7 +111,8 @@ impl Shard {
         let parked_bytes = self.parking.bytes_of(segment);
         self.share(segment).is_some_and(|share| {
             let pressure_bytes = share.allocator.used().saturating_sub(parked_bytes);
-            share.is_readable()
+            // A segment that takes nothing new gets no emptier for it.
+            share.is_live()
                 && pressure_bytes as f64
                     > self.settings.watermark_ratio * share.allocator.capacity() as f64
         })

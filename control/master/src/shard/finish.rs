@@ -194,7 +194,7 @@ impl Shard {
     }
 
     /// Frees the parked space of a discarded put whose writer has stopped; returns whether there was any.
-    fn free_discarded(&mut self, put: PutName) -> bool {
+    pub(super) fn free_discarded(&mut self, put: PutName) -> bool {
         let mut any = false;
         while let Some(parked) = self.parking.pop_of_put(put) {
             self.free_extent(parked.segment, parked.extent);

@@ -21,6 +21,7 @@ impl Shard {
                 self.add_share(*index, share);
             }
             SegmentEvent::Draining { index } => self.set_state(*index, ShareState::Draining),
+            SegmentEvent::Resumed { index } => self.resume(*index),
             SegmentEvent::Unmounted { index } => self.unmount(*index),
         }
     }
@@ -58,6 +59,15 @@ impl Shard {
         if let Some(share) = self.share_mut(segment).filter(|share| share.is_readable()) {
             share.state = state;
             self.live.retain(|live| *live != segment);
+        }
+    }
+
+    fn resume(&mut self, segment: u32) {
+        let share = self.share_mut(segment);
+        if let Some(share) = share.filter(|share| share.state == ShareState::Draining) {
+            share.state = ShareState::Live;
+            self.live.push(segment);
+            self.live.sort_unstable();
         }
     }
 

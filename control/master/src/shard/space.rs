@@ -2,6 +2,7 @@
 //! Invariant: an extent is allocated in its share from `make_replica` until it is freed or its parking ends.
 
 use perigee_allocator::Extent;
+use perigee_schemas::Status;
 
 use crate::object::{Flags, Object};
 use crate::parking::Parked;
@@ -80,6 +81,7 @@ impl Shard {
 
     /// Drops one replica that is in no chain any more.
     pub(super) fn drop_replica(&mut self, id: u32, read_end_ms: u64, reuse: Reuse) {
+        self.before_drop(id);
         let (segment, extent) = (self.replicas[id].segment, self.replicas[id].extent());
         if let Some(share) = self.shares[segment as usize].as_deref_mut() {
             share.recency.unlink(&mut self.replicas, id);
@@ -140,6 +142,10 @@ impl Shard {
     /// A replica vanished with its segment.
     pub(super) fn lose_replica(&mut self, id: u32) {
         let object = self.replicas[id].object;
+        if self.moves.get(object).is_some_and(|it| it.target == id) {
+            self.fail_move(object, false, Status::SegmentNotFound);
+            return;
+        }
         let pending_first = self
             .pending
             .get(object)

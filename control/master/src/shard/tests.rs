@@ -8,6 +8,7 @@ mod groups;
 mod leases;
 mod lending;
 mod model;
+mod moving;
 mod order;
 mod placement;
 mod puts;
@@ -22,6 +23,7 @@ use perigee_schemas::extent::extent_bytes;
 
 use super::*;
 use crate::columns::{Location, PlacementColumns, ReplicaColumns};
+use crate::draining::{DrainOrder, DrainReport};
 use crate::placement::{PutConfig, SoftPin, Strategy};
 use crate::segment::{SegmentEvent, SegmentSpec};
 

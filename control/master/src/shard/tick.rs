@@ -11,6 +11,7 @@ impl Shard {
         self.ages.note(self.clock, self.now_ms);
         let budget = self.release_parked(budget);
         let budget = self.discard_abandoned(budget);
+        let budget = self.give_up_moves(budget);
         let budget = self.end_soft_pins(budget);
         let budget = self.forget_gone(budget);
         self.evict_to_watermark(budget) == 0

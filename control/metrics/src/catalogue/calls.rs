@@ -68,6 +68,8 @@ pub(super) const SINGLE: &[Family] = single_calls! {
         "unmount_segment"
         "remount_segment"
         "ping"
+        "update_task"
+        "fetch_tasks"
     ;
     zero:
         "copy_start"
@@ -79,9 +81,7 @@ pub(super) const SINGLE: &[Family] = single_calls! {
         "evict_disk_replica"
         "create_copy_task"
         "create_move_task"
-        "update_task"
         "query_task"
-        "fetch_tasks"
     ;
 };
 

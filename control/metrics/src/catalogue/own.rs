@@ -92,6 +92,25 @@ pub(super) const FAMILIES: &[Family] = &[
     )
     .labelled(&["reason"])
     .ours(),
+    Family::gauge(
+        "perigee_moves_active",
+        "replicas",
+        "Replicas on their way to another segment",
+    )
+    .ours(),
+    Family::counter(
+        "perigee_moves_total",
+        "replicas",
+        "Replicas moved to another segment, and moves that failed",
+    )
+    .labelled(&["result"])
+    .ours(),
+    Family::counter(
+        "perigee_moved_bytes_total",
+        "bytes",
+        "Payload bytes of moved replicas",
+    )
+    .ours(),
     Family::counter(
         "perigee_clients_expired_total",
         "clients",

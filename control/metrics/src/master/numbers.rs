@@ -70,6 +70,14 @@ pub struct MasterNumbers {
     pub probe_leases: u64,
     /// Probe leases broken to make room.
     pub probe_leases_broken: u64,
+    /// Replicas on their way to another segment.
+    pub moves: u64,
+    /// Replicas that were moved.
+    pub moved_replicas: u64,
+    /// Payload bytes of those.
+    pub moved_bytes: u64,
+    /// Moves that failed.
+    pub failed_moves: u64,
     /// Clients that stopped pinging.
     pub clients_expired: u64,
 }
@@ -117,6 +125,10 @@ impl MasterNumbers {
         self.read_leases += other.read_leases;
         self.probe_leases += other.probe_leases;
         self.probe_leases_broken += other.probe_leases_broken;
+        self.moves += other.moves;
+        self.moved_replicas += other.moved_replicas;
+        self.moved_bytes += other.moved_bytes;
+        self.failed_moves += other.failed_moves;
         self.clients_expired += other.clients_expired;
     }
 

@@ -101,6 +101,8 @@ fn add_objects(samples: &mut Samples, numbers: &MasterNumbers) {
         ("valid_get_nums_", numbers.valid_gets),
         ("total_get_nums_", numbers.total_gets),
         ("perigee_clients_expired_total", numbers.clients_expired),
+        ("perigee_moves_active", numbers.moves),
+        ("perigee_moved_bytes_total", numbers.moved_bytes),
         (
             "perigee_lease_probe_breaks_total",
             numbers.probe_leases_broken,
@@ -108,6 +110,9 @@ fn add_objects(samples: &mut Samples, numbers: &MasterNumbers) {
     ] {
         samples.value(name, &[], value);
     }
+    let moves = "perigee_moves_total";
+    samples.value(moves, &["moved"], numbers.moved_replicas);
+    samples.value(moves, &["failed"], numbers.failed_moves);
     samples.histogram("master_value_size_bytes", &[], &numbers.value_sizes);
     samples.value("perigee_lease_grants_total", &["read"], numbers.read_leases);
     samples.value(

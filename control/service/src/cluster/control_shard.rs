@@ -1,6 +1,7 @@
 //! One shard of the master on its thread: its keys, and on the first shard the registry of clients and segments.
 
 use super::Member;
+use super::drains::Drains;
 use super::gather::Turn;
 use perigee_master::{Registry, SegmentEvent, Shard as KeyShard};
 use perigee_metrics::MasterCells;
@@ -15,6 +16,8 @@ use std::time::Duration;
 const TICK: Duration = Duration::from_millis(10);
 /// Objects that one tick may look at before calls get their turn again.
 const TICK_BUDGET: usize = 4096;
+/// Pause between ticks of the first shard while objects are being moved.
+const MOVING_TICK: Duration = Duration::from_millis(2);
 
 /// State of one shard. Only its own thread touches it.
 pub(crate) struct ControlShard {
@@ -27,6 +30,7 @@ pub(crate) struct ControlShard {
     pub(crate) expired: Cell<u64>,
     /// Whose turn it is to gather the space of all shards; used on the first shard.
     pub(super) gathering: Cell<Turn>,
+    pub(super) drains: Drains,
     /// Told the segment names of expired clients.
     pub(crate) expiry_listener: Option<Sender<Vec<String>>>,
     members: OnceCell<Arc<[Member]>>,
@@ -54,6 +58,7 @@ impl ControlShard {
             epoch,
             expired: Cell::new(0),
             gathering: Cell::default(),
+            drains: Drains::default(),
             expiry_listener,
             members: OnceCell::new(),
             connections: RefCell::default(),
@@ -110,12 +115,17 @@ impl ControlShard {
         while !self.stopping.get() {
             let more = self.keys.borrow_mut().tick(monotonic_ms(), TICK_BUDGET);
             self.borrow_for_watermark().await;
+            let mut pause = TICK;
             if self.registry.is_some() {
                 self.expire_clients().await;
+                if self.turn_drains().await {
+                    pause = MOVING_TICK;
+                }
             }
-            self.environment
-                .sleep(if more { Duration::from_micros(1) } else { TICK })
-                .await;
+            if more {
+                pause = Duration::from_micros(1);
+            }
+            self.environment.sleep(pause).await;
         }
     }
 

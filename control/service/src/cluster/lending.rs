@@ -100,7 +100,7 @@ impl ControlShard {
     }
 
     /// Asks all shards but the borrower to lend in up to `segments` segments each. Where none does, the borrower is told.
-    async fn borrow_room(&self, borrower: usize, needs: Vec<Need>, segments: usize) {
+    pub(super) async fn borrow_room(&self, borrower: usize, needs: Vec<Need>, segments: usize) {
         if needs.is_empty() {
             return;
         }

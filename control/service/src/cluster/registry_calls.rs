@@ -6,6 +6,15 @@ use perigee_master::{ClientState, Registry, SegmentEvent, SegmentSpec};
 use perigee_schemas::{Identity, Status};
 use perigee_shard::monotonic_ms;
 
+/// What a sign of life is answered with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pong {
+    /// The client must mount again.
+    pub(crate) must_mount: bool,
+    /// The client is to ask for moves.
+    pub(crate) has_moves: bool,
+}
+
 impl ControlShard {
     /// Mounts segments of a client; one code per segment.
     pub(crate) async fn mount(
@@ -57,10 +66,11 @@ impl ControlShard {
             .unwrap_or_else(|| vec![Status::InternalError.code(); count])
     }
 
-    /// A sign of life; true if the client must mount again.
-    pub(crate) async fn ping(&self, client: Identity) -> Option<bool> {
-        let change = move |registry: &mut Registry, now: u64| {
-            registry.ping(now, client.0) != ClientState::Ok
+    /// A sign of life.
+    pub(crate) async fn ping(&self, client: Identity) -> Option<Pong> {
+        let change = move |registry: &mut Registry, now: u64| Pong {
+            must_mount: registry.ping(now, client.0) != ClientState::Ok,
+            has_moves: registry.has_moves(client.0),
         };
         self.change_registry(change).await
     }
@@ -138,7 +148,8 @@ impl ControlShard {
         Some(result)
     }
 
-    async fn publish_events(&self) {
+    /// Has every shard apply what the registry decided.
+    pub(super) async fn publish_events(&self) {
         let events = self.take_events();
         self.apply_everywhere(events).await;
     }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+/// Moves that one call is given at most.
+pub(super) const MOVES_PER_FETCH_MAX: usize = 64;
 /// Connections that one shard serves at once.
 pub(super) const CONNECTIONS_PER_SHARD_MAX: usize = 65_536;
 /// Bytes a connection reads at once while it is idle; grows with the frame that comes.

@@ -88,17 +88,18 @@ pub(super) async fn ping(
 ) -> Result<Tally, Refusal> {
     let request = decode::<master::PingRequest<'_>>(body)?;
     let client = Identity::from_halves(request.client_high(), request.client_low());
-    let must_mount = shard.ping(client).await;
-    let state = u8::from(must_mount != Some(false));
+    let pong = shard.ping(client).await;
+    let state = u8::from(pong.is_none_or(|pong| pong.must_mount));
     let root = master::PingReply::create(
         builder,
         &master::PingReplyArgs {
             state,
             epoch: shard.epoch,
+            has_moves: pong.is_some_and(|pong| pong.has_moves),
         },
     );
     builder.finish_minimal(root);
-    Ok(Tally::one(RpcKind::Ping, must_mount.is_some()))
+    Ok(Tally::one(RpcKind::Ping, pong.is_some()))
 }
 
 pub(super) async fn leave(

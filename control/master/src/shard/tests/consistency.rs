@@ -97,10 +97,28 @@ impl Shard {
             self.check_group(id);
         }
         assert_eq!(
-            in_chains,
+            in_chains + self.moves.len(),
             self.replicas.len(),
-            "every replica is in one chain"
+            "every replica is in one chain or the target of a move"
         );
+        self.check_moves();
+    }
+
+    fn check_moves(&self) {
+        for (object, under_way) in self.moves.iter() {
+            let first = self.objects[object].first;
+            assert!(
+                self.chain(first).any(|id| id == under_way.source),
+                "the source of a move is complete"
+            );
+            let target = &self.replicas[under_way.target];
+            assert_eq!(
+                (target.object, target.list),
+                (object, ListName::Held),
+                "nobody but the move has its target"
+            );
+            assert_eq!(target.generation, under_way.generation);
+        }
     }
 
     fn check_group(&self, id: u32) {

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
 
 use super::{
-    EXTENT_BYTES, LEASE_MS, Location, PAYLOAD_BYTES, PutConfig, RELEASE_MS, SegmentEvent,
-    ShardSettings, SoftPin, Stage, Status, WRITER, code, extent_bytes, settings, spec,
+    DrainOrder, EXTENT_BYTES, EndedMoves, LEASE_MS, Location, MoveTask, PAYLOAD_BYTES, PutConfig,
+    RELEASE_MS, SegmentEvent, ShardSettings, SoftPin, Stage, Status, WRITER, code, extent_bytes,
+    settings, spec,
 };
 
 const KEYS: usize = 6;
@@ -38,6 +39,12 @@ enum Op {
     Tick(usize),
     Unmount,
     Drain,
+    Turn(u32),
+    Take,
+    Report {
+        good: bool,
+        in_flight: bool,
+    },
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -64,6 +71,10 @@ fn op() -> impl Strategy<Value = Op> {
         3 => prop_oneof![1_u64..60, 100_u64..1_500, Just(6_000)].prop_map(Op::Pass),
         2 => (0_usize..5).prop_map(Op::Tick),
         1 => prop_oneof![3 => Just(Op::Tick(100)), 1 => Just(Op::Unmount), 1 => Just(Op::Drain)],
+        3 => (0_u32..4).prop_map(Op::Turn),
+        3 => Just(Op::Take),
+        3 => (0..4, any::<bool>())
+            .prop_map(|(good, in_flight)| Op::Report { good: good > 0, in_flight }),
     ]
 }
 
@@ -111,6 +122,14 @@ struct Model {
     leased_until_ms: BTreeMap<usize, u64>,
     puts: u32,
     next_segment: u32,
+    /// Copies that their carriers are writing or have not told the end of.
+    copying: Vec<Copying>,
+}
+
+/// A move that its carrier has taken.
+struct Copying {
+    task: MoveTask,
+    claim: Claim,
 }
 
 fn name(key: usize) -> String {
@@ -134,6 +153,7 @@ impl Model {
             leased_until_ms: BTreeMap::new(),
             puts: 0,
             next_segment: 2,
+            copying: Vec::new(),
         }
     }
 
@@ -167,6 +187,9 @@ impl Model {
                     .shard
                     .apply(self.stage.now_ms, &SegmentEvent::Draining { index });
             }
+            Op::Turn(allowance) => self.turn(allowance),
+            Op::Take => self.take(),
+            Op::Report { good, in_flight } => self.report(good, in_flight),
         }
         self.stage.shard.check();
     }
@@ -242,7 +265,8 @@ impl Model {
     fn assert_unclaimed(&self, claims: &[Claim]) {
         let writers = self.writing.values().flat_map(|writing| &writing.claims);
         let late = self.late_writers.values().flatten();
-        let running = self.readers.iter().chain(writers).chain(late);
+        let copies = self.copying.iter().map(|copying| &copying.claim);
+        let running = self.readers.iter().chain(writers).chain(late).chain(copies);
         for claim in running.filter(|claim| claim.until_ms > self.stage.now_ms) {
             assert!(
                 claims.iter().all(|new| !new.overlaps(claim)),
@@ -268,7 +292,10 @@ impl Model {
 
     /// A writer that was preempted ends or revokes its put, which changes no key.
     fn report_late(&mut self, end: bool) {
-        let Some(((key, generation), _)) = self.late_writers.pop_first() else {
+        // Carriers of moves, which are kept behind the last key, never tell.
+        let Some(((key, generation), _)) =
+            self.late_writers.pop_first().filter(|((key, _), _)| *key < KEYS)
+        else {
             return;
         };
         let before = self.stage.peek(&name(key));
@@ -314,6 +341,71 @@ impl Model {
             if let Some(preempted) = self.writing.remove(&key) {
                 self.preempt(key, preempted);
             }
+        }
+    }
+
+    /// A turn of a job that empties the segment which may be draining.
+    fn turn(&mut self, allowance: u32) {
+        let order = DrainOrder {
+            job: 1,
+            sources: [self.next_segment - 1].into(),
+            targets: [].into(),
+            allowance,
+        };
+        let report = self.stage.shard.drain_turn(self.stage.now_ms, &order);
+        assert!(u64::from(report.active) == self.stage.shard.gauges().moves);
+    }
+
+    /// Every owner of a segment takes what is there for it.
+    fn take(&mut self) {
+        for client in 100..100 + u128::from(self.next_segment) {
+            for task in self.stage.shard.take_moves(self.stage.now_ms, client, 2) {
+                let claim = Claim::new(&task.target, self.stage.now_ms + RELEASE_MS);
+                self.assert_unclaimed(&[claim]);
+                assert_eq!(
+                    self.completed.get(&task.source.generation),
+                    Some(&task.checksum),
+                    "what is copied was completed with this checksum"
+                );
+                assert_ne!(task.source.segment, task.target.segment);
+                self.copying.push(Copying { task, claim });
+            }
+        }
+    }
+
+    fn report(&mut self, good: bool, in_flight: bool) {
+        if self.copying.is_empty() {
+            return;
+        }
+        let Copying { task, claim } = self.copying.remove(0);
+        let in_flight = in_flight && !good;
+        let client = 100 + u128::from(task.source.segment);
+        let before = self.stage.peek(std::str::from_utf8(&task.key).unwrap());
+        let ended = EndedMoves {
+            client,
+            keys: &[&task.key],
+            generations: &[task.target.generation],
+            status: &[if good { 0 } else { code(Status::TransferFail) }],
+            in_flight: &[in_flight],
+        };
+        let mut out = Vec::new();
+        self.stage
+            .shard
+            .end_moves(self.stage.now_ms, &ended, &mut out);
+        if in_flight {
+            // Bytes may still arrive there.
+            self.late_writers
+                .entry((KEYS, task.target.generation))
+                .or_default()
+                .push(claim);
+        }
+        let after = self.stage.peek(std::str::from_utf8(&task.key).unwrap());
+        let has = |generation| after.iter().any(|at| at.generation == generation);
+        if out == [0] && good {
+            assert!(has(task.target.generation) && !has(task.source.generation));
+            self.completed.insert(task.target.generation, task.checksum);
+        } else {
+            assert_eq!(before, after, "a move that does not succeed changes no key");
         }
     }
 

@@ -1,0 +1,148 @@
+//! Moves under way: one object's replica being copied to another segment.
+//! Invariant: an object with a move has the move's source among its complete replicas, and the move's target is in no
+//! chain.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::pending::PutName;
+
+/// A replica on its way to another segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Move {
+    /// The job that wants it.
+    pub(crate) job: u128,
+    /// Who carries it out: the owner of the source's segment.
+    pub(crate) client: u128,
+    /// The complete replica that is to go.
+    pub(crate) source: u32,
+    /// The replica that is being written.
+    pub(crate) target: u32,
+    /// Generation of the target; names the move.
+    pub(crate) generation: u64,
+    /// When it was given to the client; nothing is written before.
+    pub(crate) taken_ms: Option<u64>,
+    /// When it is given up.
+    pub(crate) deadline_ms: u64,
+}
+
+impl Move {
+    /// What names the writing of the target among all writings.
+    pub(crate) fn name(&self) -> PutName {
+        PutName {
+            client: self.client,
+            generation: self.generation,
+        }
+    }
+}
+
+/// The moves of a shard, at most one per object.
+#[derive(Debug, Default)]
+pub(crate) struct Moves {
+    by_object: BTreeMap<u32, Move>,
+    /// Those that nobody has taken, by client.
+    waiting: BTreeSet<(u128, u32)>,
+    by_deadline: BTreeSet<(u64, u32)>,
+    count_of_job: BTreeMap<u128, u32>,
+}
+
+impl Moves {
+    pub(crate) fn insert(&mut self, object: u32, started: Move) {
+        if started.taken_ms.is_none() {
+            self.waiting.insert((started.client, object));
+        }
+        self.by_deadline.insert((started.deadline_ms, object));
+        *self.count_of_job.entry(started.job).or_default() += 1;
+        self.by_object.insert(object, started);
+    }
+
+    pub(crate) fn get(&self, object: u32) -> Option<&Move> {
+        self.by_object.get(&object)
+    }
+
+    pub(crate) fn remove(&mut self, object: u32) -> Option<Move> {
+        let ended = self.by_object.remove(&object)?;
+        self.waiting.remove(&(ended.client, object));
+        self.by_deadline.remove(&(ended.deadline_ms, object));
+        if let Some(count) = self.count_of_job.get_mut(&ended.job) {
+            *count -= 1;
+            if *count == 0 {
+                self.count_of_job.remove(&ended.job);
+            }
+        }
+        Some(ended)
+    }
+
+    /// The object of the next move that waits for a client.
+    pub(crate) fn next_of(&self, client: u128) -> Option<u32> {
+        let mut own = self.waiting.range((client, 0)..=(client, u32::MAX));
+        own.next().map(|(_, object)| *object)
+    }
+
+    /// Notes that the client has a move, which is to be done by `deadline_ms`.
+    pub(crate) fn take(&mut self, object: u32, now_ms: u64, deadline_ms: u64) {
+        if let Some(waiting) = self.remove(object) {
+            let taken = Move {
+                taken_ms: Some(now_ms),
+                deadline_ms,
+                ..waiting
+            };
+            self.insert(object, taken);
+        }
+    }
+
+    /// An object whose move should have ended by now.
+    pub(crate) fn overdue(&self, now_ms: u64) -> Option<u32> {
+        let &(deadline_ms, object) = self.by_deadline.first()?;
+        (deadline_ms <= now_ms).then_some(object)
+    }
+
+    /// Moves of a job.
+    pub(crate) fn count_of(&self, job: u128) -> u32 {
+        self.count_of_job.get(&job).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_object.len()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Move)> {
+        self.by_object
+            .iter()
+            .map(|(object, under_way)| (*object, under_way))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting(client: u128, deadline_ms: u64) -> Move {
+        Move {
+            job: 1,
+            client,
+            source: 0,
+            target: 1,
+            generation: 9,
+            taken_ms: None,
+            deadline_ms,
+        }
+    }
+
+    #[test]
+    fn a_client_takes_its_own_moves_and_each_once() {
+        let mut moves = Moves::default();
+        moves.insert(3, waiting(7, 50));
+        moves.insert(4, waiting(8, 50));
+        assert_eq!(moves.next_of(7), Some(3));
+        moves.take(3, 10, 90);
+        assert_eq!(moves.next_of(7), None);
+        assert_eq!(moves.get(3).and_then(|taken| taken.taken_ms), Some(10));
+        assert_eq!(moves.overdue(60), Some(4));
+        assert_eq!(moves.count_of(1), 2);
+        moves.remove(4);
+        assert_eq!((moves.overdue(60), moves.overdue(90)), (None, Some(3)));
+        moves.remove(3);
+        assert_eq!((moves.count_of(1), moves.len()), (0, 0));
+    }
+}

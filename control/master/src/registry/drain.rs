@@ -1,0 +1,219 @@
+//! Drain jobs: which segments are to become empty, and what becomes of them.
+//! Invariant: a segment is DRAINING exactly while a job that has not ended empties it.
+
+use std::sync::Arc;
+
+use perigee_schemas::Status;
+
+use crate::draining::{DrainOrder, DrainReport};
+use crate::limits::{JOB_CONCURRENCY_MAX, JOBS_ACTIVE_MAX};
+use crate::segment::SegmentEvent;
+
+use super::Registry;
+use super::jobs::{DrainJob, JobState};
+use super::mounted::{Occupancy, SegmentState};
+
+/// What an operator asks for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DrainRequest {
+    /// Names of the segments to be emptied.
+    pub segments: Vec<String>,
+    /// Names of the segments that may take their objects; all others if empty.
+    pub target_segments: Vec<String>,
+    /// Moves under way at the same time, at least 1.
+    pub max_concurrency: u32,
+}
+
+impl Registry {
+    /// Creates a drain job under a random identity. Its segments take no new objects from now on. `wall_ms` is only shown.
+    ///
+    /// # Errors
+    /// `InvalidParams`: no segment, one that is also a target, or a concurrency out of bounds; `SegmentNotFound`: a name
+    /// that no mounted segment has; `UnavailableInCurrentStatus`: a source or target is being emptied or unmounted, or
+    /// is empty on purpose; `TaskPendingLimitExceeded`: too many jobs.
+    pub fn create_drain(
+        &mut self,
+        wall_ms: u64,
+        id: u128,
+        request: DrainRequest,
+    ) -> Result<(), Status> {
+        let target_of_itself = |name: &String| request.target_segments.contains(name);
+        if request.segments.is_empty()
+            || request.segments.iter().any(target_of_itself)
+            || !(1..=JOB_CONCURRENCY_MAX).contains(&request.max_concurrency)
+        {
+            return Err(Status::InvalidParams);
+        }
+        let sources = self.usable(&request.segments)?;
+        let targets = self.usable(&request.target_segments)?;
+        if self.jobs.active().len() >= JOBS_ACTIVE_MAX || self.jobs.get(id).is_some() {
+            return Err(Status::TaskPendingLimitExceeded);
+        }
+        let owner = |index: &u32| self.segments.get(index).map(|it| it.spec.client);
+        let job = DrainJob {
+            state: JobState::Created,
+            segments: request.segments,
+            created_ms: wall_ms,
+            updated_ms: wall_ms,
+            report: DrainReport::default(),
+            message: String::new(),
+            owners: sources.iter().filter_map(owner).collect(),
+            sources: sources.into(),
+            targets: targets.into(),
+            max_concurrency: request.max_concurrency,
+        };
+        for index in job.sources.iter() {
+            self.set_occupancy(*index, Occupancy::Draining);
+        }
+        self.jobs.insert(id, job);
+        Ok(())
+    }
+
+    /// A drain job, also one that ended not too long ago.
+    pub fn drain_job(&self, id: u128) -> Option<&DrainJob> {
+        self.jobs.get(id)
+    }
+
+    /// Jobs that have not ended, the oldest first.
+    pub fn active_drains(&self) -> &[u128] {
+        self.jobs.active()
+    }
+
+    /// Whether objects in segments of a client are being moved, so that it has to ask for moves.
+    pub fn has_moves(&self, client: u128) -> bool {
+        let active = self.jobs.active().iter();
+        let mut jobs = active.filter_map(|id| self.jobs.get(*id));
+        jobs.any(|job| job.owners.contains(&client))
+    }
+
+    /// What all shards together are to do next for a job; its `allowance` is to be shared between them.
+    pub fn drain_order(&mut self, id: u128) -> Option<DrainOrder> {
+        let job = self.jobs.get_mut(id).filter(|job| !job.state.is_ended())?;
+        if job.state == JobState::Created {
+            job.state = JobState::Planning;
+        }
+        Some(DrainOrder {
+            job: id,
+            sources: Arc::clone(&job.sources),
+            targets: Arc::clone(&job.targets),
+            allowance: job.max_concurrency,
+        })
+    }
+
+    /// Takes in what all shards together say of a job after a turn, and ends the job if nothing is left to do. Returns
+    /// whether it has ended.
+    pub fn note_drain(&mut self, wall_ms: u64, id: u128, report: DrainReport) -> bool {
+        let Some(job) = self.jobs.get_mut(id).filter(|job| !job.state.is_ended()) else {
+            return true;
+        };
+        job.state = JobState::Running;
+        if job.report != report {
+            job.updated_ms = wall_ms;
+            job.report = report;
+        }
+        if !job.report.is_done {
+            return false;
+        }
+        let job = job.clone();
+        let message = self.why_failed(&job);
+        let (state, occupancy) = match message.is_empty() {
+            true => (JobState::Succeeded, Occupancy::Drained),
+            false => (JobState::Failed, Occupancy::Open),
+        };
+        self.end_drain(wall_ms, id, &job, state, occupancy, message);
+        true
+    }
+
+    /// Ends a job of which no move is under way on any shard, which the caller has made sure of by a last turn without
+    /// allowance. Its segments take objects again.
+    ///
+    /// # Errors
+    /// `JobNotFound`, or `UnavailableInCurrentStatus` if it has ended or moves are under way.
+    pub fn cancel_drain(&mut self, wall_ms: u64, id: u128) -> Result<(), Status> {
+        let job = self.jobs.get(id).ok_or(Status::JobNotFound)?.clone();
+        if job.state.is_ended() || job.report.active > 0 {
+            return Err(Status::UnavailableInCurrentStatus);
+        }
+        let message = String::new();
+        self.end_drain(
+            wall_ms,
+            id,
+            &job,
+            JobState::Canceled,
+            Occupancy::Open,
+            message,
+        );
+        Ok(())
+    }
+
+    fn end_drain(
+        &mut self,
+        wall_ms: u64,
+        id: u128,
+        job: &DrainJob,
+        state: JobState,
+        occupancy: Occupancy,
+        message: String,
+    ) {
+        for index in job.sources.iter() {
+            self.set_occupancy(*index, occupancy);
+        }
+        self.jobs.end(id, state, message, wall_ms);
+    }
+
+    /// What to tell the operator of a job that is done but has not reached its aim; empty if it has.
+    fn why_failed(&self, job: &DrainJob) -> String {
+        let gone = |index: &&u32| !self.segments.contains_key(index);
+        let gone = job.sources.iter().filter(gone).count();
+        let DrainReport {
+            failed,
+            last_failure,
+            ..
+        } = &job.report;
+        if *failed > 0 {
+            let reason = last_failure.unwrap_or(Status::InternalError);
+            return format!(
+                "{failed} replicas could not be moved, the last one for {reason}; \
+                 add room or repair the targets and drain again"
+            );
+        }
+        if gone > 0 {
+            return format!("{gone} segments were unmounted before they were drained");
+        }
+        String::new()
+    }
+
+    /// The numbers of the segments with these names, each of which must take objects.
+    fn usable(&self, names: &[String]) -> Result<Vec<u32>, Status> {
+        let mut found = Vec::new();
+        for name in names {
+            let before = found.len();
+            for view in self.segments_by_name(name) {
+                if view.state != SegmentState::Ok {
+                    return Err(Status::UnavailableInCurrentStatus);
+                }
+                found.push(view.index);
+            }
+            if found.len() == before {
+                return Err(Status::SegmentNotFound);
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        Ok(found)
+    }
+
+    fn set_occupancy(&mut self, index: u32, occupancy: Occupancy) {
+        let Some(mounted) = self.segments.get_mut(&index) else {
+            return;
+        };
+        mounted.occupancy = occupancy;
+        match occupancy {
+            Occupancy::Draining => self.events.push(SegmentEvent::Draining { index }),
+            Occupancy::Open if mounted.drain_end_ms.is_none() => {
+                self.events.push(SegmentEvent::Resumed { index });
+            }
+            Occupancy::Open | Occupancy::Drained => {}
+        }
+    }
+}

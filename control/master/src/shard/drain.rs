@@ -1,0 +1,224 @@
+//! Emptying segments: a walk over the replicas that begins moves, a few at a time.
+//! Invariant: one turn looks at a bounded number of replicas, and no more moves are under way than were allowed.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use perigee_allocator::Extent;
+use perigee_schemas::extent::extent_bytes;
+
+use crate::draining::{Drain, DrainOrder, DrainReport};
+use crate::limits::{
+    DRAIN_STEP_REPLICAS, DRAIN_WALK_PAUSE_MS, MOVE_BYTES_PER_MS, MOVE_DEADLINE_MS,
+};
+use crate::moving::Move;
+use crate::slab::NONE;
+
+use super::Shard;
+use super::lend::Need;
+use super::space::Reuse;
+
+/// What came of one replica that the walk met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Met {
+    /// A move of it is under way.
+    Moving,
+    /// All targets hold the object, so the replica was dropped.
+    Redundant,
+    /// It has to wait.
+    Left,
+    /// It was given up before.
+    GivenUp,
+    /// No target has room for so many bytes.
+    NoRoom(u64),
+}
+
+/// Where a replica may go.
+enum Destination {
+    At(u32, Extent),
+    NotNeeded,
+    Full,
+}
+
+impl Shard {
+    /// Goes on with a drain job; to be called again and again until the job has ended.
+    pub fn drain_turn(&mut self, now_ms: u64, order: &DrainOrder) -> DrainReport {
+        self.begin(now_ms);
+        let mut drain = self.drains.remove(&order.job).unwrap_or_default();
+        drain.sources = Arc::clone(&order.sources);
+        let short_bytes = self.walk(&mut drain, order);
+        let mut report = self.report(&drain, order.job);
+        if let Some((waiting_bytes, longest_bytes)) = short_bytes {
+            report.needs = self.needs_of_moves(&order.targets, waiting_bytes, longest_bytes);
+        }
+        self.drains.insert(order.job, drain);
+        report
+    }
+
+    /// Forgets a drain job that has ended.
+    pub fn end_drain(&mut self, job: u128) {
+        self.drains.remove(&job);
+    }
+
+    fn report(&self, drain: &Drain, job: u128) -> DrainReport {
+        let replicas = |segment: &u32| self.share(*segment).map_or(0, |share| share.recency.len());
+        let leased = |segment: &u32| self.parking.leased_of(*segment);
+        let replicas: usize = drain.sources.iter().map(replicas).sum();
+        let leased: u64 = drain.sources.iter().map(leased).sum();
+        let active = self.moves.count_of(job);
+        let left = if replicas == 0 { 0 } else { drain.left_before };
+        let nothing_to_try = replicas == drain.given_up() || drain.is_hopeless();
+        DrainReport {
+            active,
+            blocked: left + leased,
+            succeeded: drain.succeeded,
+            failed: drain.given_up() as u64,
+            migrated_bytes: drain.migrated_bytes,
+            last_failure: drain.last_failure,
+            is_done: active == 0 && leased == 0 && nothing_to_try,
+            needs: Vec::new(),
+        }
+    }
+
+    /// One step of the walk; returns how many bytes found no room, and the longest of them.
+    fn walk(&mut self, drain: &mut Drain, order: &DrainOrder) -> Option<(u64, u64)> {
+        if drain.is_hopeless() || drain.next_walk_ms > self.now_ms {
+            return None;
+        }
+        let mut short_bytes = None;
+        let bound = self.replicas.bound();
+        let end = bound.min(drain.cursor.saturating_add(DRAIN_STEP_REPLICAS));
+        while drain.cursor < end && self.moves.count_of(order.job) < order.allowance {
+            let met = self.meet(drain, order, drain.cursor);
+            drain.cursor += 1;
+            match met {
+                Some(Met::Left) => drain.left += 1,
+                Some(Met::NoRoom(bytes)) => {
+                    drain.left += 1;
+                    let (waiting, longest) = short_bytes.unwrap_or((0u64, 0u64));
+                    short_bytes = Some((waiting.saturating_add(bytes), longest.max(bytes)));
+                }
+                Some(Met::Redundant) => drain.succeeded += 1,
+                Some(Met::Moving | Met::GivenUp) | None => {}
+            }
+        }
+        if drain.cursor >= bound {
+            drain.cursor = 0;
+            drain.next_walk_ms = self.now_ms.saturating_add(DRAIN_WALK_PAUSE_MS);
+            drain.left_before = std::mem::take(&mut drain.left);
+        }
+        short_bytes
+    }
+
+    /// Begins to move a replica if it lies in a source; nothing if it does not.
+    fn meet(&mut self, drain: &mut Drain, order: &DrainOrder, id: u32) -> Option<Met> {
+        let replica = self.replicas.get(id)?;
+        if !order.sources.contains(&replica.segment) || !self.is_readable(replica.segment) {
+            return None;
+        }
+        let (object, generation) = (replica.object, replica.generation);
+        if self
+            .moves
+            .get(object)
+            .is_some_and(|under_way| under_way.source == id)
+        {
+            return Some(Met::Moving);
+        }
+        if drain.has_given_up(generation) {
+            return Some(Met::GivenUp);
+        }
+        let first = self.objects[object].first;
+        let complete = self.chain(first).any(|other| other == id);
+        let free = complete && self.moves.get(object).is_none();
+        if !free || !drain.may_try(generation, self.now_ms) {
+            return Some(Met::Left);
+        }
+        let bytes = extent_bytes(self.replicas[id].payload_bytes);
+        match self.destination(&order.targets, object, bytes) {
+            Destination::At(segment, extent) => {
+                self.begin_move(order.job, id, segment, extent);
+                Some(Met::Moving)
+            }
+            Destination::NotNeeded => {
+                drain.forget(generation);
+                self.drop_complete(id, Reuse::AfterReads);
+                Some(Met::Redundant)
+            }
+            Destination::Full => {
+                drain.note_no_room(generation, self.now_ms);
+                Some(Met::NoRoom(bytes))
+            }
+        }
+    }
+
+    /// Space in the least used target that does not hold the object.
+    fn destination(&mut self, targets: &[u32], object: u32, bytes: u64) -> Destination {
+        let mut open = self.open_targets(targets);
+        if open.is_empty() {
+            return Destination::Full;
+        }
+        let pending = self.pending.get(object).map_or(NONE, |put| put.first);
+        let complete = self.objects[object].first;
+        let taken = |segment: &u32| {
+            let mut replicas = self.chain(complete).chain(self.chain(pending));
+            replicas.any(|id| self.replicas[id].segment == *segment)
+        };
+        let held = |segment: &u32| {
+            self.chain(complete)
+                .any(|id| self.replicas[id].segment == *segment)
+        };
+        if open.iter().all(held) {
+            return Destination::NotNeeded;
+        }
+        open.retain(|segment| !taken(segment));
+        let used_ratio = |segment: &u32| self.share(*segment).map_or(1.0, |it| it.used_ratio());
+        open.sort_by(|a, b| used_ratio(a).total_cmp(&used_ratio(b)));
+        for segment in open {
+            let share = self.share_mut(segment);
+            if let Some(extent) = share.and_then(|share| share.allocator.alloc(bytes)) {
+                return Destination::At(segment, extent);
+            }
+        }
+        Destination::Full
+    }
+
+    fn open_targets(&self, targets: &[u32]) -> Vec<u32> {
+        let wanted = |segment: &u32| targets.is_empty() || targets.contains(segment);
+        self.live.iter().copied().filter(wanted).collect()
+    }
+
+    fn begin_move(&mut self, job: u128, source: u32, segment: u32, extent: Extent) {
+        let (object, payload_bytes) = {
+            let replica = &self.replicas[source];
+            (replica.object, replica.payload_bytes)
+        };
+        let client = self
+            .share(self.replicas[source].segment)
+            .map_or(0, |share| share.spec.client);
+        let target = self.make_replica(segment, extent, payload_bytes);
+        self.replicas[target].object = object;
+        let under_way = Move {
+            job,
+            client,
+            source,
+            target,
+            generation: self.replicas[target].generation,
+            taken_ms: None,
+            deadline_ms: self.move_deadline_ms(payload_bytes),
+        };
+        self.moves.insert(object, under_way);
+    }
+
+    /// When a move that is given to somebody now must have ended.
+    pub(super) fn move_deadline_ms(&self, payload_bytes: u64) -> u64 {
+        let span_ms = MOVE_DEADLINE_MS + payload_bytes / MOVE_BYTES_PER_MS;
+        self.now_ms.saturating_add(span_ms)
+    }
+
+    fn needs_of_moves(&mut self, targets: &[u32], waiting: u64, longest: u64) -> Vec<Need> {
+        let mut needs = self.needs_of_puts(waiting, longest);
+        needs.retain(|need| targets.is_empty() || targets.contains(&need.segment));
+        needs.sort_by_key(|need| Reverse(need.held_bytes.saturating_sub(need.used_bytes)));
+        needs
+    }
+}

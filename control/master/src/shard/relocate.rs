@@ -1,0 +1,205 @@
+//! Moves in the hands of those who carry them out: given, ended, given up.
+//! Invariant: a replica takes another's place only while that one is still the object's, so that an object that was
+//! removed or written anew meanwhile never comes back.
+
+use perigee_schemas::Status;
+
+use crate::columns::{Location, ReplicaState};
+use crate::moving::Move;
+use crate::pending::PutName;
+
+use super::Shard;
+use super::finish::code;
+use super::space::Reuse;
+
+/// One object that its owner is to copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MoveTask {
+    /// The key.
+    pub key: Box<[u8]>,
+    /// CRC-32C of the payload.
+    pub checksum: u32,
+    /// Where it lies, in a segment of who carries the move out.
+    pub source: Location,
+    /// Where the copy goes; its generation names the move.
+    pub target: Location,
+}
+
+/// Moves that have ended one way or the other; all keys must belong to the shard.
+#[derive(Debug, Clone, Copy)]
+pub struct EndedMoves<'a> {
+    /// Who carried them out.
+    pub client: u128,
+    /// The keys.
+    pub keys: &'a [&'a [u8]],
+    /// Generation of each target.
+    pub generations: &'a [u64],
+    /// `Ok`, or why there is no copy, as codes.
+    pub status: &'a [i32],
+    /// Whether bytes may still arrive at the target.
+    pub in_flight: &'a [bool],
+}
+
+impl Shard {
+    /// Gives a client up to `limit` moves of objects in its segments.
+    pub fn take_moves(&mut self, now_ms: u64, client: u128, limit: usize) -> Vec<MoveTask> {
+        self.begin(now_ms);
+        let mut tasks = Vec::new();
+        while tasks.len() < limit
+            && let Some(object) = self.moves.next_of(client)
+            && let Some(task) = self.take_one(object)
+        {
+            tasks.push(task);
+        }
+        tasks
+    }
+
+    fn take_one(&mut self, object: u32) -> Option<MoveTask> {
+        let waiting = *self.moves.get(object)?;
+        let source = self.replicas[waiting.source].location(ReplicaState::Complete);
+        let target = self.replicas[waiting.target].location(ReplicaState::Processing);
+        let deadline_ms = self.move_deadline_ms(source.payload_bytes);
+        self.moves.take(object, self.now_ms, deadline_ms);
+        let record = &self.objects[object];
+        Some(MoveTask {
+            key: record.key.clone(),
+            checksum: record.checksum,
+            source,
+            target,
+        })
+    }
+
+    /// Ends moves: a good copy takes the place of the replica it was made of, whose space is kept until its readers'
+    /// leases end. One status per key.
+    ///
+    /// Status -1400: the move is not under way (any more), so the copy is of no use; -601: another client's move; -600: a
+    /// column has the wrong length.
+    pub fn end_moves(&mut self, now_ms: u64, ended: &EndedMoves<'_>, out: &mut Vec<i32>) {
+        self.begin(now_ms);
+        let keys = ended.keys.len();
+        out.clear();
+        out.resize(keys, Status::InvalidParams.code());
+        let lengths = [
+            ended.generations.len(),
+            ended.status.len(),
+            ended.in_flight.len(),
+        ];
+        if lengths.iter().any(|length| *length != keys) {
+            return;
+        }
+        for (at, out) in out.iter_mut().enumerate() {
+            let name = PutName {
+                client: ended.client,
+                generation: ended.generations[at],
+            };
+            let status = Status::from_peer(ended.status[at]);
+            let result = self.end_move(name, ended.keys[at], status, ended.in_flight[at]);
+            *out = code(result);
+        }
+    }
+
+    fn end_move(
+        &mut self,
+        name: PutName,
+        key: &[u8],
+        status: Status,
+        in_flight: bool,
+    ) -> Result<(), Status> {
+        let object = self.find(key);
+        let under_way = object.and_then(|object| Some((object, *self.moves.get(object)?)));
+        let under_way = under_way.filter(|(_, it)| it.generation == name.generation);
+        let Some((object, under_way)) = under_way else {
+            if !in_flight {
+                self.free_discarded(name);
+            }
+            return Err(Status::TaskNotFound);
+        };
+        if under_way.client != name.client {
+            return Err(Status::IllegalClient);
+        }
+        let readable = self.is_readable(self.replicas[under_way.target].segment);
+        match status {
+            Status::Ok if readable => self.settle_move(object, &under_way),
+            Status::Ok => self.fail_move(object, in_flight, Status::SegmentNotFound),
+            status => self.fail_move(object, in_flight, status),
+        }
+        Ok(())
+    }
+
+    /// Puts the copy in the place of its source.
+    fn settle_move(&mut self, object: u32, done: &Move) {
+        self.moves.remove(object);
+        let read_end_ms = self.objects[object].read_end_ms;
+        let others = self.unchain(self.objects[object].first, done.source);
+        self.replicas[done.target].sibling = others;
+        self.objects[object].first = done.target;
+        let payload_bytes = self.replicas[done.target].payload_bytes;
+        self.drop_replica(done.source, read_end_ms, Reuse::AfterReads);
+        let list = self.list_of(object);
+        let segment = self.replicas[done.target].segment;
+        if let Some(share) = self.shares[segment as usize].as_deref_mut() {
+            share.recency.relink(&mut self.replicas, done.target, list);
+        }
+        self.counters.moved_replicas += 1;
+        self.counters.moved_bytes += payload_bytes;
+        if let Some(drain) = self.drains.get_mut(&done.job) {
+            drain.succeeded += 1;
+            drain.migrated_bytes += payload_bytes;
+        }
+    }
+
+    /// Gives a move up; its job tries again later.
+    pub(super) fn fail_move(&mut self, object: u32, in_flight: bool, status: Status) {
+        let Some(failed) = self.moves.get(object).copied() else {
+            return;
+        };
+        self.cancel_move(object, in_flight);
+        self.counters.failed_moves += 1;
+        let generation = self.replicas[failed.source].generation;
+        let now_ms = self.now_ms;
+        if let Some(drain) = self.drains.get_mut(&failed.job) {
+            drain.note_failure(generation, now_ms, status);
+        }
+    }
+
+    /// Drops the target of a move. If bytes may still arrive there, its space is parked like that of a discarded put.
+    pub(super) fn cancel_move(&mut self, object: u32, in_flight: bool) {
+        let Some(ended) = self.moves.remove(object) else {
+            return;
+        };
+        let reuse = match ended.taken_ms.filter(|_| in_flight) {
+            Some(taken_ms) => {
+                let release_ms = taken_ms.saturating_add(self.settings.put_release_timeout_ms);
+                Reuse::At(release_ms, ended.name())
+            }
+            None => Reuse::AfterReads,
+        };
+        self.drop_replica(ended.target, 0, reuse);
+    }
+
+    /// Gives up moves whose deadline has passed; returns what is left of the budget.
+    pub(super) fn give_up_moves(&mut self, mut budget: usize) -> usize {
+        while budget > 0
+            && let Some(object) = self.moves.overdue(self.now_ms)
+        {
+            self.fail_move(object, true, Status::RpcTimeout);
+            budget -= 1;
+        }
+        budget
+    }
+
+    /// A replica is about to be dropped: what depends on it ends.
+    pub(super) fn before_drop(&mut self, id: u32) {
+        if self.moves.len() == 0 && self.drains.is_empty() {
+            return;
+        }
+        let (object, generation) = (self.replicas[id].object, self.replicas[id].generation);
+        let is_source = |under_way: &Move| under_way.source == id;
+        if self.moves.get(object).is_some_and(is_source) {
+            self.cancel_move(object, true);
+        }
+        for drain in self.drains.values_mut() {
+            drain.forget(generation);
+        }
+    }
+}

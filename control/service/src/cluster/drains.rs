@@ -1,0 +1,185 @@
+//! Drain jobs as the first shard drives them: turn by turn, every shard does its part.
+//! Invariant: one turn is made at a time, and all shards together have no more moves of a job under way than it allows.
+
+use super::control_shard::ControlShard;
+use perigee_master::{DrainOrder, DrainReport, DrainRequest, MoveTask, Registry};
+use perigee_schemas::{Identity, Status};
+use perigee_shard::{Environment, monotonic_ms};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Pause between two looks whether a turn has ended.
+const TURN_PAUSE: Duration = Duration::from_millis(1);
+/// Looks before an operator is told to come back: seconds.
+const TURN_LOOKS_MAX: u32 = 3_000;
+
+/// What the first shard remembers between turns.
+#[derive(Debug, Default)]
+pub(super) struct Drains {
+    /// Whether a turn is being made.
+    turning: Cell<bool>,
+    /// Moves of each job that were under way on each shard when it was asked last.
+    active: RefCell<BTreeMap<u128, Vec<u32>>>,
+}
+
+impl ControlShard {
+    /// Makes a turn of every job; returns whether moves are under way. Runs on the first shard.
+    pub(super) async fn turn_drains(&self) -> bool {
+        let jobs = self.ask_registry(|registry| registry.active_drains().to_vec());
+        let jobs = jobs.unwrap_or_default();
+        if jobs.is_empty() || self.drains.turning.replace(true) {
+            return false;
+        }
+        let mut moving = false;
+        for job in jobs {
+            moving |= self.turn_drain(job, None).await;
+        }
+        self.drains.turning.set(false);
+        moving
+    }
+
+    /// Creates a job under a random identity. Runs on the first shard.
+    ///
+    /// # Errors
+    /// As `Registry::create_drain`.
+    pub(crate) async fn create_drain(&self, id: u128, request: DrainRequest) -> Result<(), Status> {
+        let create = |registry: &mut Registry| registry.create_drain(wall_ms(), id, request);
+        let created = self.ask_registry(create);
+        // Every shard hears of it before the first turn asks it for its part.
+        self.publish_events().await;
+        created.unwrap_or(Err(Status::InternalError))
+    }
+
+    /// Ends a job of which no move is under way. Runs on the first shard.
+    ///
+    /// # Errors
+    /// As `Registry::cancel_drain`; `RpcTimeout` if the shards are too busy.
+    pub(crate) async fn cancel_drain(&self, id: u128) -> Result<(), Status> {
+        for _ in 0..TURN_LOOKS_MAX {
+            if !self.drains.turning.replace(true) {
+                // A last turn that begins nothing tells what is under way.
+                self.turn_drain(id, Some(0)).await;
+                let cancel = |registry: &mut Registry| registry.cancel_drain(wall_ms(), id);
+                let canceled = self.ask_registry(cancel);
+                let canceled = canceled.unwrap_or(Err(Status::InternalError));
+                if canceled.is_ok() {
+                    self.end_drain(id).await;
+                }
+                self.drains.turning.set(false);
+                return canceled;
+            }
+            self.environment.sleep(TURN_PAUSE).await;
+        }
+        Err(Status::RpcTimeout)
+    }
+
+    /// One turn of a job on all shards; returns whether moves are under way.
+    async fn turn_drain(&self, id: u128, allowance: Option<u32>) -> bool {
+        let order = self.ask_registry(|registry| registry.drain_order(id));
+        let Some(mut order) = order.flatten() else {
+            return false;
+        };
+        order.allowance = allowance.unwrap_or(order.allowance);
+        let mut whole = DrainReport {
+            is_done: true,
+            ..DrainReport::default()
+        };
+        for index in 0..self.members().len() {
+            let Some(report) = self.turn_on(index, &order).await else {
+                // The shard is gone, so the master is ending.
+                return false;
+            };
+            whole.merge(&report);
+        }
+        let moving = whole.active > 0;
+        let ended = self.ask_registry(|registry| registry.note_drain(wall_ms(), id, whole));
+        if ended == Some(true) {
+            self.end_drain(id).await;
+        }
+        moving
+    }
+
+    /// A shard's part of a turn.
+    async fn turn_on(&self, index: usize, order: &DrainOrder) -> Option<DrainReport> {
+        let order = DrainOrder {
+            allowance: self.allowance_of(index, order),
+            ..order.clone()
+        };
+        let job = order.job;
+        let turn = move |shard: &Self| {
+            shard
+                .keys
+                .borrow_mut()
+                .drain_turn(monotonic_ms(), &order)
+        };
+        let mut report = self.on(index, turn).await.flatten()?;
+        if let Some(shards) = self.drains.active.borrow_mut().get_mut(&job) {
+            shards[index] = report.active;
+        }
+        let needs = std::mem::take(&mut report.needs);
+        let segments = needs.len();
+        self.borrow_room(index, needs, segments).await;
+        Some(report)
+    }
+
+    /// What the other shards leave of a job's concurrency. Between turns their moves only become fewer.
+    fn allowance_of(&self, index: usize, order: &DrainOrder) -> u32 {
+        let mut jobs = self.drains.active.borrow_mut();
+        let shards = jobs
+            .entry(order.job)
+            .or_insert_with(|| vec![0; self.members().len()]);
+        let others = shards.iter().enumerate().filter(|(at, _)| *at != index);
+        let theirs: u32 = others.map(|(_, active)| *active).sum();
+        order.allowance.saturating_sub(theirs)
+    }
+
+    async fn end_drain(&self, id: u128) {
+        self.drains.active.borrow_mut().remove(&id);
+        self.publish_events().await;
+        for index in 0..self.members().len() {
+            self.on(index, move |shard| shard.keys.borrow_mut().end_drain(id))
+                .await;
+        }
+        let job = self.ask_registry(|registry| registry.drain_job(id).cloned());
+        if let Some(job) = job.flatten() {
+            tracing::info!(
+                job = %Identity(id),
+                state = job.state.name(),
+                moved = job.report.succeeded,
+                bytes = job.report.migrated_bytes,
+                message = job.message,
+                "A drain job has ended"
+            );
+        }
+    }
+
+    /// Moves for a client, from all shards.
+    pub(crate) async fn take_moves(&self, client: Identity, limit: usize) -> Vec<MoveTask> {
+        let mut tasks = Vec::new();
+        for index in 0..self.members().len() {
+            let room = limit.saturating_sub(tasks.len());
+            if room == 0 {
+                break;
+            }
+            let take = move |shard: &Self| {
+                let mut keys = shard.keys.borrow_mut();
+                keys.take_moves(monotonic_ms(), client.0, room)
+            };
+            tasks.extend(self.on(index, take).await.flatten().unwrap_or_default());
+        }
+        tasks
+    }
+
+    /// Asks the registry, which only the first shard has.
+    fn ask_registry<R>(&self, ask: impl FnOnce(&mut Registry) -> R) -> Option<R> {
+        let registry = self.registry.as_ref()?;
+        Some(ask(&mut registry.borrow_mut()))
+    }
+}
+
+/// Milliseconds since 1970, for people to read.
+fn wall_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0))
+}
