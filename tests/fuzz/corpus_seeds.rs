@@ -101,6 +101,8 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
         ("slice", slice()),
         ("reply", get_replicas_reply()),
         ("move", moved()),
+        ("fetch_moves", fetch_moves()),
+        ("end_moves", end_moves()),
     ]
 }
 
@@ -298,6 +300,32 @@ fn moved() -> Vec<u8> {
         ..Default::default()
     };
     let root = engine::MoveRequest::create(&mut b, &arguments);
+    finished(b, root)
+}
+
+fn fetch_moves() -> Vec<u8> {
+    let mut b = Builder::new();
+    let arguments = rpc::FetchMovesRequestArgs {
+        client_high: 1,
+        client_low: 2,
+        limit: u32::MAX,
+    };
+    let root = rpc::FetchMovesRequest::create(&mut b, &arguments);
+    finished(b, root)
+}
+
+fn end_moves() -> Vec<u8> {
+    let mut b = Builder::new();
+    let keys = keys!(b);
+    let arguments = rpc::EndMovesRequestArgs {
+        client_high: 1,
+        client_low: 2,
+        keys,
+        generation: Some(b.create_vector(&[7u64, 8, 9])),
+        status: Some(b.create_vector(&[0i32, -900, 1])),
+        in_flight: Some(b.create_vector(&[false, true])),
+    };
+    let root = rpc::EndMovesRequest::create(&mut b, &arguments);
     finished(b, root)
 }
 

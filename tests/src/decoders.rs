@@ -68,7 +68,7 @@ pub fn session(bytes: &[u8]) -> bool {
 
 /// A message body; the first byte chooses the kind.
 pub fn message(bytes: &[u8]) -> bool {
-    const KINDS: [Kind; 18] = [
+    const KINDS: [Kind; 20] = [
         Kind::Exist,
         Kind::GetReplicas,
         Kind::PutStart,
@@ -85,6 +85,8 @@ pub fn message(bytes: &[u8]) -> bool {
         Kind::Slice,
         Kind::Reply,
         Kind::Move,
+        Kind::FetchMoves,
+        Kind::EndMoves,
         Kind::Rails,
         Kind::Pairs,
     ];
@@ -123,6 +125,8 @@ fn body_of(kind: Kind, body: &[u8]) -> bool {
         Kind::Ping => walk!(rpc::PingRequest<'_>),
         Kind::Leave => walk!(rpc::LeaveRequest<'_>),
         Kind::QuerySegments => walk!(rpc::QuerySegmentsRequest<'_>),
+        Kind::FetchMoves => walk!(rpc::FetchMovesRequest<'_>),
+        Kind::EndMoves => walk!(rpc::EndMovesRequest<'_>),
         Kind::Slice => walk!(transfer::SliceRequest<'_>),
         Kind::Move => walk!(engine::MoveRequest<'_>),
         Kind::Rails => walk!(rails::RailsRequest<'_>),
@@ -136,6 +140,7 @@ fn body_of(kind: Kind, body: &[u8]) -> bool {
             rpc::ListReply<'_>,
             rpc::PingReply<'_>,
             rpc::QuerySegmentsReply<'_>,
+            rpc::FetchMovesReply<'_>,
             transfer::SliceReply<'_>,
             engine::MoveReply<'_>,
             rails::RailsReply<'_>,

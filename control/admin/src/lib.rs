@@ -4,12 +4,13 @@
 //! [`ControlPlane`], so HTTP can be slow or away without touching the data plane.
 
 mod answer;
-mod jobs;
+mod drains;
 mod keys;
 pub mod limits;
 mod overview;
 pub mod plane;
 mod query;
+mod quotas;
 mod reporter;
 mod routes;
 mod segments;

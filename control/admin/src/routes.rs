@@ -3,7 +3,7 @@
 
 use crate::plane::ControlPlane;
 use crate::summary::Rates;
-use crate::{answer, jobs, keys, overview, segments};
+use crate::{answer, drains, keys, overview, quotas, segments};
 use axum::Router;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -40,9 +40,9 @@ impl Shared {
 
 /// All routes.
 pub(crate) fn router(shared: Shared) -> Router {
-    let quotas = get(jobs::quota_off)
-        .put(jobs::set_quota)
-        .delete(jobs::quota_off);
+    let quotas = get(quotas::quota_off)
+        .put(quotas::set_quota)
+        .delete(quotas::quota_off);
     Router::new()
         .route("/", get(overview::index))
         .route("/livez", get(|| async { "ok" }))
@@ -62,9 +62,9 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route("/query_segment", get(segments::query))
         .route("/api/v1/segments/status", get(segments::status))
         .route("/api/v1/remove_all", post(keys::remove_all))
-        .route("/api/v1/drain_jobs", post(jobs::create_drain))
-        .route("/api/v1/drain_jobs/query", get(jobs::unknown_drain))
-        .route("/api/v1/drain_jobs/cancel", post(jobs::unknown_drain))
+        .route("/api/v1/drain_jobs", post(drains::create))
+        .route("/api/v1/drain_jobs/query", get(drains::query))
+        .route("/api/v1/drain_jobs/cancel", post(drains::cancel))
         .route("/api/v1/tenant_quotas", quotas)
         .fallback(|| async { (StatusCode::NOT_FOUND, "404 Not Found") })
         .method_not_allowed_fallback(|| async {

@@ -2,9 +2,11 @@
 //! Invariant: a connection returns to the pool only after its answer was taken whole.
 
 mod membership;
+mod moves;
 mod objects;
 
 pub use membership::Pong;
+pub use moves::EndedMove;
 pub use objects::AskedReplicas;
 
 use crate::address::MasterAddress;

@@ -12,8 +12,8 @@ mod limits;
 mod reply;
 mod request;
 
-pub use client::{AskedReplicas, ClientOptions, MasterClient, Pong};
+pub use client::{AskedReplicas, ClientOptions, EndedMove, MasterClient, Pong};
 pub use error::CallError;
 pub use limits::CALL_DEADLINE;
-pub use reply::{Counted, Located, Location, SegmentUse, SegmentView, Started};
+pub use reply::{Counted, Located, Location, Moves, SegmentUse, SegmentView, Started};
 pub use request::{Placement, SegmentOffer};

@@ -68,6 +68,19 @@ pub struct Located {
     pub lease_ttl_ms: u64,
 }
 
+/// Moves that a client is to carry out; one entry per object.
+#[derive(Clone, Debug, Default)]
+pub struct Moves {
+    /// The keys.
+    pub keys: Vec<String>,
+    /// CRC-32C of each object.
+    pub checksum: Vec<u32>,
+    /// Where each object lies, and where its copy is to be written.
+    pub places: Vec<(Location, Location)>,
+    /// Segments they refer to.
+    pub segments: Vec<SegmentView>,
+}
+
 /// Use of one segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentUse {
@@ -124,15 +137,7 @@ impl Started {
             .map(location)
             .collect();
         same_length(locations.len(), total as usize)?;
-        if let Some(stray) = locations
-            .iter()
-            .find(|place| place.segment as usize >= segments.len())
-        {
-            return Err(CallError::Columns {
-                found: segments.len(),
-                wanted: stray.segment as usize + 1,
-            });
-        }
+        known_segments(&locations, &segments)?;
         Ok(Self {
             status,
             first_location,
@@ -173,6 +178,41 @@ impl Located {
             payload_bytes,
             lease_ttl_ms: reply.lease_ttl_ms(),
         })
+    }
+}
+
+impl Moves {
+    pub(crate) fn decode(body: &[u8]) -> Result<Self, CallError> {
+        let reply = decode::<master::FetchMovesReply<'_>>(body)?;
+        let keys = reply.keys().into_iter().flatten();
+        let keys: Vec<String> = keys.map(str::to_owned).collect();
+        let checksum: Vec<u32> = reply.checksum().into_iter().flatten().collect();
+        let segments = reply.segments().into_iter().flatten();
+        let segments: Vec<SegmentView> = segments.map(|view| segment(&view)).collect();
+        let places = reply.locations().into_iter().flatten();
+        let places: Vec<Location> = places.map(location).collect();
+        same_length(checksum.len(), keys.len())?;
+        same_length(places.len(), 2 * keys.len())?;
+        known_segments(&places, &segments)?;
+        let pairs = places.chunks_exact(2).map(|pair| (pair[0], pair[1]));
+        Ok(Self {
+            places: pairs.collect(),
+            keys,
+            checksum,
+            segments,
+        })
+    }
+}
+
+/// Every location must refer to one of the reply's segments.
+fn known_segments(locations: &[Location], segments: &[SegmentView]) -> Result<(), CallError> {
+    let is_stray = |place: &&Location| place.segment as usize >= segments.len();
+    match locations.iter().find(is_stray) {
+        Some(stray) => Err(CallError::Columns {
+            found: segments.len(),
+            wanted: stray.segment as usize + 1,
+        }),
+        None => Ok(()),
     }
 }
 

@@ -12,6 +12,7 @@ use crate::error::StoreError;
 use crate::heartbeat::Heartbeat;
 use crate::host::{client_name, host_id, host_of, random_identity};
 use crate::metadata::Registration;
+use crate::mover::Mover;
 use crate::rdma;
 use crate::refusals::Refusals;
 use perigee_memory::RegisteredRegions;
@@ -32,11 +33,12 @@ pub struct Store {
     pub(crate) host_id: String,
     pub(crate) master: Arc<MasterClient>,
     pub(crate) engine: Arc<Engine>,
-    pub(crate) addresses: Addresses,
+    pub(crate) addresses: Arc<Addresses>,
     pub(crate) cells: Arc<ClientCells>,
     donation: Arc<Donation>,
     rails: Option<Arc<Rails>>,
     registration: Option<Registration>,
+    mover: Arc<Mover>,
     heartbeat: Mutex<Option<Heartbeat>>,
     regions: Mutex<RegisteredRegions>,
     pub(crate) refusals: Refusals,
@@ -106,16 +108,21 @@ impl Store {
             rails: rails.clone(),
             observer: Arc::new(Counting(cells.clone())),
         };
+        let master = Arc::new(MasterClient::new(options));
+        let engine = Arc::new(Engine::new(engine, donation.table().clone()));
+        let addresses = Arc::<Addresses>::default();
+        let mover = Mover::new(master.clone(), engine.clone(), addresses.clone());
         Ok(Self {
             name,
             host_id,
-            master: Arc::new(MasterClient::new(options)),
-            engine: Arc::new(Engine::new(engine, donation.table().clone())),
-            addresses: Addresses::default(),
+            master,
+            engine,
+            addresses,
             cells,
             donation,
             rails,
             registration,
+            mover: Arc::new(mover),
             heartbeat: Mutex::default(),
             regions: Mutex::new(RegisteredRegions::new()),
             refusals: Refusals::default(),
@@ -143,6 +150,7 @@ impl Store {
             self.master.clone(),
             self.donation.clone(),
             self.engine.clone(),
+            self.mover.clone(),
         );
         let heartbeat = heartbeat.map_err(|error| StoreError::System(error.to_string()))?;
         *self
@@ -163,6 +171,7 @@ impl Store {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         let answers = heartbeat.is_none_or(Heartbeat::stop);
+        self.mover.stop();
         if !answers {
             tracing::info!("The master does not answer; it will notice that this client left");
         } else if let Err(error) = self.master.leave() {
@@ -172,6 +181,7 @@ impl Store {
             registration.withdraw();
         }
         self.engine.close();
+        self.mover.join();
         self.donation.stop();
         if let Some(rails) = &self.rails {
             rails.close();

@@ -1,6 +1,7 @@
 //! The client's own thread: signs of life, mounting again after the master was restarted, dropping stale mappings.
 
 use crate::donation::Donation;
+use crate::mover::Mover;
 use crate::limits::{HEARTBEAT, HEARTBEAT_STOP, REMOUNT_PAUSE};
 use perigee_rpc::MasterClient;
 use perigee_transfer::Engine;
@@ -27,6 +28,7 @@ struct Beat {
     master: Arc<MasterClient>,
     donation: Arc<Donation>,
     engine: Arc<Engine>,
+    mover: Arc<Mover>,
     stop: Arc<Stop>,
     /// Whether the last sign of life was answered.
     reachable: Arc<AtomicBool>,
@@ -37,6 +39,7 @@ impl Heartbeat {
         master: Arc<MasterClient>,
         donation: Arc<Donation>,
         engine: Arc<Engine>,
+        mover: Arc<Mover>,
     ) -> std::io::Result<Self> {
         let stop = Arc::new(Stop::default());
         let reachable = Arc::new(AtomicBool::new(true));
@@ -45,6 +48,7 @@ impl Heartbeat {
             master,
             donation,
             engine,
+            mover,
             stop: stop.clone(),
             reachable: reachable.clone(),
         };
@@ -107,6 +111,7 @@ impl Beat {
                 if !self.reachable.swap(true, Ordering::AcqRel) {
                     tracing::info!("The master answers again");
                 }
+                self.mover.set_wanted(pong.has_moves);
                 if !pong.must_mount || self.stop.has_come() || self.mount() {
                     HEARTBEAT
                 } else {

@@ -17,6 +17,7 @@ mod introduction;
 mod limits;
 mod lookup;
 mod metadata;
+mod mover;
 mod put;
 mod ranges;
 mod rdma;

@@ -8,6 +8,16 @@ pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
 pub(crate) const HEARTBEAT_STOP: Duration = Duration::from_secs(1);
 /// Pause between attempts to mount again after the master was lost.
 pub(crate) const REMOUNT_PAUSE: Duration = Duration::from_millis(200);
+/// Pause of the mover while its segments are being emptied and nothing is to be moved at the moment.
+pub(crate) const MOVER_PAUSE: Duration = Duration::from_millis(5);
+/// Longest a closing client waits for its mover to end.
+pub(crate) const MOVER_STOP: Duration = Duration::from_secs(1);
+/// Moves taken from the master at a time.
+pub(crate) const MOVES_PER_FETCH: u32 = 16;
+/// Bytes of objects that are moved together; a larger object is moved alone.
+pub(crate) const MOVE_GROUP_BYTES: usize = 64 << 20;
+/// Times the master is told how moves went if it does not answer.
+pub(crate) const REPORT_TRIES: usize = 3;
 /// Times a put is started for keys whose target could not be reached.
 pub(crate) const PUT_ATTEMPTS: usize = 3;
 /// Times a get looks a key up again after its bytes had been reused.

@@ -2,7 +2,7 @@
 //! compared whole, as strict clients do.
 
 use super::*;
-use crate::plane::{KeyPlaces, ReplicaPlace, SegmentInfo};
+use crate::plane::{DrainInfo, DrainRequest, KeyPlaces, ReplicaPlace, SegmentInfo};
 use axum::body::Body;
 use axum::http::Request;
 use http_body_util::BodyExt;
@@ -14,6 +14,9 @@ const METRICS: &str = "text/plain; version=0.0.4";
 const NOT_FOUND: &str = r#"{"success":false,"error_code":-704,"error_message":"OBJECT_NOT_FOUND"}"#;
 const OFF: &str =
     r#"{"success":false,"error_code":-1011,"error_message":"UNAVAILABLE_IN_CURRENT_MODE"}"#;
+
+/// Identity of the fixed master's drain job.
+const JOB: u128 = (5 << 64) | 9;
 
 /// A master with fixed contents; `down` answers nothing.
 struct Fake {
@@ -61,6 +64,41 @@ impl ControlPlane for Fake {
 
     fn remove_all(&self, force: bool) -> Result<u64, Status> {
         Ok(if force { 3 } else { 1 })
+    }
+
+    fn create_drain(&self, request: DrainRequest) -> Result<u128, Status> {
+        match request.segments[0].as_str() {
+            "127.0.0.1:17001" if request.max_concurrency == 4 => Ok(JOB),
+            "busy" => Err(Status::UnavailableInCurrentStatus),
+            _ => Err(Status::SegmentNotFound),
+        }
+    }
+
+    fn drain_job(&self, id: u128) -> Result<DrainInfo, Status> {
+        if id != JOB {
+            return Err(Status::JobNotFound);
+        }
+        Ok(DrainInfo {
+            state: 2,
+            state_name: "RUNNING",
+            created_ms: 1000,
+            updated_ms: 2000,
+            segments: vec!["127.0.0.1:17001".to_owned()],
+            succeeded_units: 3,
+            failed_units: 1,
+            blocked_units: 2,
+            active_units: 4,
+            migrated_bytes: 4096,
+            message: String::new(),
+        })
+    }
+
+    fn cancel_drain(&self, id: u128) -> Result<(), Status> {
+        match id {
+            JOB => Ok(()),
+            7 => Err(Status::UnavailableInCurrentStatus),
+            _ => Err(Status::JobNotFound),
+        }
     }
 
     fn numbers(&self) -> Result<MasterNumbers, Status> {
@@ -273,23 +311,6 @@ fn removing_all_needs_a_post_and_takes_force() {
 
 #[test]
 fn features_that_are_off_answer_like_in_mooncake() {
-    let job = r#"{"success":false,"error_code":-600,"error_message":"Missing or invalid job_id"}"#;
-    for target in [
-        "/api/v1/drain_jobs/query",
-        "/api/v1/drain_jobs/query?job_id=zz",
-    ] {
-        assert_answer(&live("GET", target), 400, JSON, job);
-    }
-    assert_answer(
-        &live("POST", "/api/v1/drain_jobs/cancel?job_id=zz"),
-        400,
-        JSON,
-        job,
-    );
-    assert_eq!(
-        live("GET", "/api/v1/drain_jobs/query?job_id=1-2").status,
-        404
-    );
     assert_answer(&live("GET", "/api/v1/tenant_quotas"), 409, JSON, OFF);
     assert_answer(
         &live("DELETE", "/api/v1/tenant_quotas?tenant_id=t1"),
@@ -304,23 +325,55 @@ fn features_that_are_off_answer_like_in_mooncake() {
         JSON,
         quota,
     );
+}
+
+#[test]
+fn drain_jobs_are_created_queried_and_canceled() {
     let fake = || Fake {
         segments: Vec::new(),
         down: false,
     };
-    let drain = ask_of(
-        fake(),
-        "POST",
-        "/api/v1/drain_jobs",
-        r#"{"segments":["a"]}"#,
-    );
-    assert_answer(&drain, 409, JSON, OFF);
-    let broken = ask_of(fake(), "POST", "/api/v1/drain_jobs", "nonsense");
-    assert!(
-        broken.status == 400 && broken.body.contains("-600"),
-        "{}",
-        broken.body
-    );
+    let create = |body: &str| ask_of(fake(), "POST", "/api/v1/drain_jobs", body);
+    let created = r#"{"success":true,"job_id":"5-9","status":"CREATED","error_code":0,"error_message":""}"#;
+    let answer = create(r#"{"segments":["127.0.0.1:17001"]}"#);
+    assert_answer(&answer, 200, JSON, created);
+    let query = r#"{"success":true,"job_id":"5-9","type":0,"type_name":"DRAIN","status":2,"status_name":"RUNNING","created_at_ms_epoch":1000,"last_updated_at_ms_epoch":2000,"segments":["127.0.0.1:17001"],"succeeded_units":3,"failed_units":1,"blocked_units":2,"active_units":4,"migrated_bytes":4096,"message":"","error_code":0,"error_message":""}"#;
+    let answer = live("GET", "/api/v1/drain_jobs/query?job_id=5-9");
+    assert_answer(&answer, 200, JSON, query);
+    let canceled = r#"{"success":true,"job_id":"5-9","status":"CANCELED","error_code":0,"error_message":""}"#;
+    let answer = live("POST", "/api/v1/drain_jobs/cancel?job_id=5-9");
+    assert_answer(&answer, 200, JSON, canceled);
+}
+
+#[test]
+fn refused_drain_jobs_have_mooncakes_codes() {
+    let fake = || Fake {
+        segments: Vec::new(),
+        down: false,
+    };
+    let create = |body: &str| ask_of(fake(), "POST", "/api/v1/drain_jobs", body);
+    let unknown = r#"{"success":false,"error_code":-101,"error_message":"SEGMENT_NOT_FOUND"}"#;
+    assert_answer(&create(r#"{"segments":["x"]}"#), 404, JSON, unknown);
+    let busy = r#"{"success":false,"error_code":-1010,"error_message":"UNAVAILABLE_IN_CURRENT_STATUS"}"#;
+    assert_answer(&create(r#"{"segments":["busy"]}"#), 409, JSON, busy);
+    let itself = create(r#"{"segments":["a"],"target_segments":["a"]}"#);
+    assert!(itself.status == 400 && itself.body.contains("-600"));
+    let broken = create("nonsense");
+    let prefix = r#"{"success":false,"error_code":-600,"error_message":"Invalid JSON body: "#;
+    assert!(broken.status == 400 && broken.body.starts_with(prefix));
+    let wrong = r#"{"success":false,"error_code":-600,"error_message":"Missing or invalid job_id"}"#;
+    let gone = r#"{"success":false,"error_code":-1402,"error_message":"JOB_NOT_FOUND"}"#;
+    for (method, path) in [
+        ("GET", "/api/v1/drain_jobs/query"),
+        ("POST", "/api/v1/drain_jobs/cancel"),
+    ] {
+        for query in ["", "?job_id=", "?job_id=zz", "?job_id=1-", "?job_id=1-99999999999999999999"] {
+            assert_answer(&live(method, &format!("{path}{query}")), 400, JSON, wrong);
+        }
+        assert_answer(&live(method, &format!("{path}?job_id=1-2")), 404, JSON, gone);
+    }
+    let moving = live("POST", "/api/v1/drain_jobs/cancel?job_id=0-7");
+    assert_answer(&moving, 409, JSON, busy);
 }
 
 #[test]

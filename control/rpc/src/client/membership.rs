@@ -15,6 +15,8 @@ use perigee_schemas::{Identity, Status, master};
 pub struct Pong {
     /// The master does not know this client: it must mount its segments again.
     pub must_mount: bool,
+    /// Objects are to be moved out of this client's segments: fetch moves.
+    pub has_moves: bool,
     /// The master's life; a new number is a restarted master.
     pub epoch: u64,
 }
@@ -80,6 +82,7 @@ impl MasterClient {
             let reply = decode::<master::PingReply<'_>>(body)?;
             Ok(Pong {
                 must_mount: reply.state() != 0,
+                has_moves: reply.has_moves(),
                 epoch: reply.epoch(),
             })
         })

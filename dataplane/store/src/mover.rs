@@ -1,0 +1,386 @@
+//! Carries objects out of this client's segments while the master empties them: takes moves, copies, tells how it went.
+//! Invariant: a copy is reported as good only if its bytes were read under the checksum of the object's writer, and the
+//! thread runs only from the first time the master has asked for it.
+
+use crate::addresses::Addresses;
+use crate::limits::{
+    MOVE_GROUP_BYTES, MOVER_PAUSE, MOVER_STOP, MOVES_PER_FETCH, REMOUNT_PAUSE, REPORT_TRIES,
+};
+use perigee_memory::{Piece, PieceMut};
+use perigee_rpc::{CallError, EndedMove, Location, MasterClient, Moves, SegmentView};
+use perigee_schemas::Status;
+use perigee_transfer::{Engine, Place, ReadJob, TransferError, WriteJob};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// The thread, started when it is needed.
+#[derive(Debug)]
+pub(crate) struct Mover {
+    carrier: Mutex<Option<Carrier>>,
+    signal: Arc<Signal>,
+    ended: Mutex<Receiver<()>>,
+}
+
+/// What the thread works with.
+#[derive(Debug)]
+struct Carrier {
+    master: Arc<MasterClient>,
+    engine: Arc<Engine>,
+    addresses: Arc<Addresses>,
+    signal: Arc<Signal>,
+    end: Sender<()>,
+}
+
+#[derive(Debug, Default)]
+struct Signal {
+    mood: Mutex<Mood>,
+    bell: Condvar,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Mood {
+    #[default]
+    Rest,
+    Work,
+    Stop,
+}
+
+/// One object on its way.
+struct Carried {
+    key: String,
+    checksum: u32,
+    source: Place,
+    target: Place,
+    outcome: Result<(), TransferError>,
+}
+
+impl Mover {
+    pub(crate) fn new(
+        master: Arc<MasterClient>,
+        engine: Arc<Engine>,
+        addresses: Arc<Addresses>,
+    ) -> Self {
+        let signal = Arc::<Signal>::default();
+        let (end, ended) = channel();
+        let carrier = Carrier {
+            master,
+            engine,
+            addresses,
+            signal: signal.clone(),
+            end,
+        };
+        Self {
+            carrier: Mutex::new(Some(carrier)),
+            signal,
+            ended: Mutex::new(ended),
+        }
+    }
+
+    /// Lets the thread work, or rest until it is needed again.
+    pub(crate) fn set_wanted(&self, wanted: bool) {
+        let mood = if wanted { Mood::Work } else { Mood::Rest };
+        if !self.signal.set(mood) || !wanted {
+            return;
+        }
+        let carrier = lock(&self.carrier).take();
+        if let Some(carrier) = carrier {
+            let thread = std::thread::Builder::new().name("perigee-move".to_owned());
+            if let Err(error) = thread.spawn(move || carrier.run()) {
+                tracing::warn!(%error, "Objects cannot be moved out of this client's segments: no thread");
+            }
+        }
+    }
+
+    /// Tells the thread to end; what it has in hand is left to the master's deadlines.
+    pub(crate) fn stop(&self) {
+        self.signal.set(Mood::Stop);
+        // Without a thread nobody will ever end.
+        drop(lock(&self.carrier).take());
+    }
+
+    /// Waits for the end of the thread, for a bounded time.
+    pub(crate) fn join(&self) {
+        // An error is a thread that has ended or never began, or one that is left to end by itself.
+        let _ = lock(&self.ended).recv_timeout(MOVER_STOP);
+    }
+}
+
+impl Signal {
+    /// Changes the mood unless the end has come; whether it was changed or was so before.
+    fn set(&self, mood: Mood) -> bool {
+        let mut now = lock(&self.mood);
+        if *now == Mood::Stop {
+            return false;
+        }
+        *now = mood;
+        drop(now);
+        self.bell.notify_all();
+        true
+    }
+
+    /// Waits until there is work; false when the end has come.
+    fn wait_for_work(&self) -> bool {
+        let mood = lock(&self.mood);
+        let mood = self.bell.wait_while(mood, |mood| *mood == Mood::Rest);
+        *mood.unwrap_or_else(PoisonError::into_inner) == Mood::Work
+    }
+
+    /// Waits a while, but not beyond the end.
+    fn pause(&self, pause: Duration) {
+        let mood = lock(&self.mood);
+        let waited = self
+            .bell
+            .wait_timeout_while(mood, pause, |mood| *mood != Mood::Stop);
+        drop(waited);
+    }
+}
+
+impl Carrier {
+    fn run(self) {
+        tracing::info!("The master empties segments of this client; its objects are moved");
+        let mut arena = Vec::new();
+        while self.signal.wait_for_work() {
+            match self.round(&mut arena) {
+                Ok(0) => self.signal.pause(MOVER_PAUSE),
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::debug!(%error, "No moves could be taken");
+                    self.signal.pause(REMOUNT_PAUSE);
+                }
+            }
+        }
+        // Nobody waits any more when the last round took too long.
+        let _ = self.end.send(());
+    }
+
+    /// Takes some moves and carries them out; returns how many.
+    fn round(&self, arena: &mut Vec<u8>) -> Result<usize, CallError> {
+        let moves = self.master.fetch_moves(MOVES_PER_FETCH)?;
+        let mut carried = self.unpack(moves);
+        let count = carried.len();
+        while !carried.is_empty() {
+            let rest = carried.split_off(group_len(&carried));
+            self.carry(&mut carried, arena);
+            self.report(&carried);
+            carried = rest;
+        }
+        if arena.capacity() > MOVE_GROUP_BYTES {
+            *arena = Vec::new();
+        }
+        Ok(count)
+    }
+
+    fn unpack(&self, moves: Moves) -> Vec<Carried> {
+        let segments: &[SegmentView] = &moves.segments;
+        let addresses = self.addresses.of(segments);
+        let place = |location: &Location| Place {
+            segment: addresses[location.segment as usize].clone(),
+            offset: location.offset,
+            payload_bytes: location.payload_bytes,
+            generation: location.generation,
+        };
+        let one = |(key, checksum, (source, target)): (String, u32, (Location, Location))| Carried {
+            key,
+            checksum,
+            source: place(&source),
+            target: place(&target),
+            outcome: Ok(()),
+        };
+        let columns = moves.keys.into_iter().zip(moves.checksum).zip(moves.places);
+        columns
+            .map(|((key, checksum), places)| one((key, checksum, places)))
+            .collect()
+    }
+
+    /// Reads objects into memory of this thread, checks them, and writes them to their new places.
+    fn carry(&self, group: &mut [Carried], arena: &mut Vec<u8>) {
+        let Some(buffers) = lay_out(group, arena) else {
+            let refused = || TransferError::Engine("no memory for the copy".to_owned());
+            group.iter_mut().for_each(|one| one.outcome = Err(refused()));
+            return;
+        };
+        let pieces: Vec<[PieceMut; 1]> = buffers.iter().map(|buffer| [*buffer]).collect();
+        let jobs: Vec<ReadJob<'_>> = group
+            .iter()
+            .zip(&pieces)
+            .map(|(one, pieces)| ReadJob {
+                place: &one.source,
+                checksum: one.checksum,
+                pieces,
+            })
+            .collect();
+        // SAFETY: the pieces are parts of the arena that do not overlap; only this thread uses it.
+        let read = unsafe { self.engine.read(&jobs) };
+        drop(jobs);
+        let good: Vec<usize> = (0..group.len()).filter(|at| read[*at].is_ok()).collect();
+        let sources: Vec<[Piece; 1]> = good.iter().map(|at| [as_source(buffers[*at])]).collect();
+        let jobs: Vec<WriteJob<'_>> = good
+            .iter()
+            .zip(&sources)
+            .map(|(at, pieces)| WriteJob {
+                place: &group[*at].target,
+                pieces,
+            })
+            .collect();
+        // SAFETY: as above; nothing writes to the arena until the call returns.
+        let written = unsafe { self.engine.write(&jobs) };
+        drop(jobs);
+        for (one, read) in group.iter_mut().zip(read) {
+            one.outcome = read;
+        }
+        for (at, written) in good.into_iter().zip(written) {
+            let expected = group[at].checksum;
+            group[at].outcome = written.and_then(|found| match found == expected {
+                true => Ok(()),
+                false => Err(TransferError::Checksum { found, expected }),
+            });
+        }
+    }
+
+    /// Tells the master, a few times if it does not answer: what it does not hear of costs it a deadline.
+    fn report(&self, group: &[Carried]) {
+        let ended: Vec<EndedMove<'_>> = group.iter().map(Carried::ended).collect();
+        for one in group {
+            if let Err(error) = &one.outcome {
+                tracing::debug!(key = one.key, %error, "An object could not be moved");
+            }
+        }
+        for _ in 0..REPORT_TRIES {
+            match self.master.end_moves(&ended) {
+                Ok(_) => return,
+                Err(error) => tracing::debug!(%error, "The master was not told of moves"),
+            }
+            self.signal.pause(REMOUNT_PAUSE);
+        }
+    }
+}
+
+impl Carried {
+    fn ended(&self) -> EndedMove<'_> {
+        let failed = self.outcome.as_ref().err();
+        EndedMove {
+            key: &self.key,
+            generation: self.target.generation,
+            status: failed.map_or(Status::Ok, TransferError::status),
+            in_flight: failed.is_some_and(TransferError::is_peer_fault),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        usize::try_from(self.source.payload_bytes).unwrap_or(usize::MAX)
+    }
+}
+
+/// How many of the first objects are carried together: as many as fit into the group's bytes, at least one.
+fn group_len(carried: &[Carried]) -> usize {
+    let mut bytes = 0usize;
+    let fits = |one: &&Carried| {
+        bytes = bytes.saturating_add(one.bytes());
+        bytes <= MOVE_GROUP_BYTES
+    };
+    carried.iter().take_while(fits).count().max(1)
+}
+
+/// A part of the arena for each object; nothing if there is no memory for them.
+fn lay_out(group: &[Carried], arena: &mut Vec<u8>) -> Option<Vec<PieceMut>> {
+    let total = group
+        .iter()
+        .try_fold(0usize, |sum, one| sum.checked_add(one.bytes()))?;
+    if arena.len() < total {
+        arena.try_reserve_exact(total - arena.len()).ok()?;
+        arena.resize(total, 0);
+    }
+    let mut rest = arena.as_mut_slice();
+    let mut pieces = Vec::with_capacity(group.len());
+    for one in group {
+        let (piece, after) = rest.split_at_mut(one.bytes());
+        rest = after;
+        pieces.push(PieceMut {
+            ptr: piece.as_mut_ptr(),
+            len: piece.len(),
+        });
+    }
+    Some(pieces)
+}
+
+fn as_source(buffer: PieceMut) -> Piece {
+    Piece {
+        ptr: buffer.ptr,
+        len: buffer.len,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perigee_schemas::Identity;
+    use perigee_transfer::SegmentAddress;
+
+    fn carried(payload_bytes: u64, outcome: Result<(), TransferError>) -> Carried {
+        let place = Place {
+            segment: Arc::new(SegmentAddress {
+                id: Identity(1),
+                bytes: u64::MAX,
+                endpoint: String::new(),
+                host_id: String::new(),
+                rendezvous: String::new(),
+            }),
+            offset: 0,
+            payload_bytes,
+            generation: 9,
+        };
+        Carried {
+            key: "k".to_owned(),
+            checksum: 1,
+            source: place.clone(),
+            target: place,
+            outcome,
+        }
+    }
+
+    #[test]
+    fn a_group_has_at_least_one_object_and_no_more_bytes_than_allowed() {
+        let half = MOVE_GROUP_BYTES as u64 / 2;
+        let of = |sizes: &[u64]| {
+            let carried: Vec<Carried> = sizes.iter().map(|size| carried(*size, Ok(()))).collect();
+            group_len(&carried)
+        };
+        assert_eq!(of(&[4 * half, 1]), 1);
+        assert_eq!(of(&[half, half, 1]), 2);
+        assert_eq!(of(&[1, 4 * half]), 1);
+        assert_eq!(of(&[u64::MAX, u64::MAX]), 1);
+    }
+
+    #[test]
+    fn an_object_for_which_there_is_no_memory_is_refused_and_no_panic() {
+        let group = [carried(u64::MAX / 4, Ok(()))];
+        assert!(lay_out(&group, &mut Vec::new()).is_none());
+    }
+
+    #[test]
+    fn parts_of_the_arena_do_not_overlap() {
+        let group = [carried(3, Ok(())), carried(5, Ok(()))];
+        let mut arena = Vec::new();
+        let pieces = lay_out(&group, &mut arena).unwrap();
+        assert_eq!(pieces[0].ptr.wrapping_add(3), pieces[1].ptr);
+        assert_eq!((pieces[1].len, arena.len()), (5, 8));
+    }
+
+    #[test]
+    fn a_peer_that_broke_off_may_still_receive_bytes() {
+        let broken = TransferError::Broken {
+            peer: String::new(),
+            reason: String::new(),
+        };
+        assert!(carried(1, Err(broken)).ended().in_flight);
+        let stale = carried(1, Err(TransferError::Stale));
+        assert!(!stale.ended().in_flight);
+        assert_eq!(stale.ended().status, Status::LeaseExpired);
+        assert_eq!(carried(1, Ok(())).ended().status, Status::Ok);
+    }
+}
