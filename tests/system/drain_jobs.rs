@@ -33,7 +33,10 @@ impl<'a> Job<'a> {
         let answer = post_job(master, &body.to_string());
         assert_eq!(answer.status, 200, "{}", answer.body);
         let body = parsed(&answer);
-        assert_eq!((&body["success"], &body["status"]), (&json!(true), &json!("CREATED")));
+        assert_eq!(
+            (&body["success"], &body["status"]),
+            (&json!(true), &json!("CREATED"))
+        );
         let id = body["job_id"].as_str().expect("a job has an id").to_owned();
         Self { master, id }
     }
@@ -124,7 +127,10 @@ fn drain_under_load(flags: &[&str]) {
     let writer = Objects::open(&master.address());
     put_all(&writer, 0..KEYS, &at(&leaving, false));
     let (done, read) = (AtomicBool::new(false), AtomicU64::new(0));
-    let readers = [Objects::open(&master.address()), Objects::open_over_tcp(&master.address())];
+    let readers = [
+        Objects::open(&master.address()),
+        Objects::open_over_tcp(&master.address()),
+    ];
     std::thread::scope(|scope| {
         for reader in &readers {
             let (done, read) = (&done, &read);
@@ -156,7 +162,10 @@ fn drain_to_success(master: &Master, leaving: &Node, staying: &Node) {
     let wish = json!({"segments": [leaving.name], "target_segments": [staying.name]});
     let job = Job::create(master, &wish);
     let status = segment_status(master, &leaving.name);
-    assert!(["DRAINING", "DRAINED"].contains(&status.as_str()), "{status}");
+    assert!(
+        ["DRAINING", "DRAINED"].contains(&status.as_str()),
+        "{status}"
+    );
     let ended = job.wait_for("SUCCEEDED");
     assert_eq!(ended["succeeded_units"], KEYS);
     assert_eq!(ended["migrated_bytes"], KEYS * OBJECT_BYTES as u64);
@@ -191,7 +200,11 @@ fn a_drained_segment_takes_nothing_new_and_cannot_be_drained_again() {
         assert_eq!(objects.segment_of(key).as_ref(), Some(&other.name));
     }
     let again = post_job(&master, &json!({"segments": [empty.name]}).to_string());
-    assert!(again.status == 409 && again.body.contains("-1010"), "{}", again.body);
+    assert!(
+        again.status == 409 && again.body.contains("-1010"),
+        "{}",
+        again.body
+    );
     let target = json!({"segments": [other.name], "target_segments": [empty.name]});
     assert_eq!(post_job(&master, &target.to_string()).status, 409);
 }
@@ -203,17 +216,28 @@ fn a_job_whose_objects_find_no_room_waits_and_can_be_canceled() {
     let small = Node::start(&master, 16 << 20);
     let objects = Objects::open(&master.address());
     put_all(&objects, 0..KEYS, &at(&full, true));
-    let job = Job::create(&master, &json!({"segments": [full.name], "max_concurrency": 16}));
-    wait_until("the target is full and the rest waits", JOB_DEADLINE, || {
-        job.number("blocked_units") > 0 && job.number("active_units") == 0
-    });
+    let job = Job::create(
+        &master,
+        &json!({"segments": [full.name], "max_concurrency": 16}),
+    );
+    wait_until(
+        "the target is full and the rest waits",
+        JOB_DEADLINE,
+        || job.number("blocked_units") > 0 && job.number("active_units") == 0,
+    );
     let moved = job.number("succeeded_units");
     assert!(moved > 0 && moved < KEYS, "{moved}");
-    wait_until("the job is canceled", JOB_DEADLINE, || job.cancel().status == 200);
+    wait_until("the job is canceled", JOB_DEADLINE, || {
+        job.cancel().status == 200
+    });
     assert_eq!(job.wait_for("CANCELED")["success"], true);
     assert_eq!(segment_status(&master, &full.name), "OK");
     let again = job.cancel();
-    assert!(again.status == 409 && again.body.contains("-1010"), "{}", again.body);
+    assert!(
+        again.status == 409 && again.body.contains("-1010"),
+        "{}",
+        again.body
+    );
     put_all(&objects, KEYS..KEYS + 4, &at(&full, false));
     assert_eq!(objects.segment_of(KEYS).as_ref(), Some(&full.name));
     for key in 0..KEYS {
@@ -230,10 +254,19 @@ fn a_job_with_a_move_under_way_is_not_canceled() {
     let objects = Objects::open(&master.address());
     put_all(&objects, 0..4, &at(&leaving, false));
     leaving.program.signal(Signal::SIGSTOP);
-    let job = Job::create(&master, &json!({"segments": [leaving.name], "max_concurrency": 2}));
-    wait_until("moves are under way", JOB_DEADLINE, || job.number("active_units") == 2);
+    let job = Job::create(
+        &master,
+        &json!({"segments": [leaving.name], "max_concurrency": 2}),
+    );
+    wait_until("moves are under way", JOB_DEADLINE, || {
+        job.number("active_units") == 2
+    });
     let refused = job.cancel();
-    assert!(refused.status == 409 && refused.body.contains("-1010"), "{}", refused.body);
+    assert!(
+        refused.status == 409 && refused.body.contains("-1010"),
+        "{}",
+        refused.body
+    );
     assert_eq!(segment_status(&master, &leaving.name), "DRAINING");
     leaving.program.signal(Signal::SIGCONT);
     job.wait_for("SUCCEEDED");
@@ -246,11 +279,21 @@ fn a_node_killed_while_it_is_drained_fails_the_job_and_leaks_no_space() {
     let staying = Node::start(&master, POOL_BYTES);
     let objects = Objects::open_over_tcp(&master.address());
     put_all(&objects, 0..KEYS, &at(&dying, false));
-    let job = Job::create(&master, &json!({"segments": [dying.name], "max_concurrency": 1}));
-    wait_until("some objects are moved", JOB_DEADLINE, || job.number("succeeded_units") >= 3);
+    let job = Job::create(
+        &master,
+        &json!({"segments": [dying.name], "max_concurrency": 1}),
+    );
+    wait_until("some objects are moved", JOB_DEADLINE, || {
+        job.number("succeeded_units") >= 3
+    });
     dying.program.kill();
     let failed = job.wait_for("FAILED");
-    assert!(failed["message"].as_str().is_some_and(|it| it.contains("unmounted")), "{failed}");
+    assert!(
+        failed["message"]
+            .as_str()
+            .is_some_and(|it| it.contains("unmounted")),
+        "{failed}"
+    );
     let mut kept = 0;
     for key in 0..KEYS {
         // Fails by itself on bytes that are not the object's own.
@@ -270,8 +313,13 @@ fn a_target_killed_while_it_takes_objects_is_replaced_by_another() {
     let mut dying = Node::start(&master, POOL_BYTES);
     let objects = Objects::open_over_tcp(&master.address());
     put_all(&objects, 0..KEYS, &at(&leaving, false));
-    let job = Job::create(&master, &json!({"segments": [leaving.name], "max_concurrency": 1}));
-    wait_until("some objects are moved", JOB_DEADLINE, || job.number("succeeded_units") >= 3);
+    let job = Job::create(
+        &master,
+        &json!({"segments": [leaving.name], "max_concurrency": 1}),
+    );
+    wait_until("some objects are moved", JOB_DEADLINE, || {
+        job.number("succeeded_units") >= 3
+    });
     dying.program.kill();
     let staying = Node::start(&master, POOL_BYTES);
     job.wait_for("SUCCEEDED");
@@ -293,7 +341,10 @@ fn objects_removed_and_written_anew_while_they_are_moved_stay_as_their_writers_l
     let _staying = Node::start(&master, POOL_BYTES);
     let objects = Objects::open(&master.address());
     put_all(&objects, 0..KEYS, &at(&leaving, false));
-    let job = Job::create(&master, &json!({"segments": [leaving.name], "max_concurrency": 2}));
+    let job = Job::create(
+        &master,
+        &json!({"segments": [leaving.name], "max_concurrency": 2}),
+    );
     for key in (0..KEYS).rev() {
         let name = key_name(key);
         match key % 3 {
@@ -301,7 +352,10 @@ fn objects_removed_and_written_anew_while_they_are_moved_stay_as_their_writers_l
                 let removed = objects.store.remove(&[&name], true);
                 assert_eq!(removed, [Status::Ok]);
             }
-            1 => assert_eq!(objects.upsert_objects(&[key], 2, OBJECT_BYTES), [Status::Ok]),
+            1 => assert_eq!(
+                objects.upsert_objects(&[key], 2, OBJECT_BYTES),
+                [Status::Ok]
+            ),
             _ => {}
         }
     }
@@ -325,14 +379,25 @@ fn wrong_jobs_are_refused() {
     let refused = |body: &str, status: u16, code: i32| {
         let answer = post_job(&master, body);
         let error = parsed(&answer)["error_code"].clone();
-        assert_eq!((answer.status, error), (status, json!(code)), "{body}: {}", answer.body);
+        assert_eq!(
+            (answer.status, error),
+            (status, json!(code)),
+            "{body}: {}",
+            answer.body
+        );
     };
     refused("not json", 400, -600);
     refused("[]", 400, -600);
     refused("{}", 400, -600);
     refused(r#"{"segments":[]}"#, 400, -600);
     refused(r#"{"segments":["nobody:1"]}"#, 404, -101);
-    for wrong in [json!(0), json!(-1), json!(1.5), json!("4"), json!(1_000_000)] {
+    for wrong in [
+        json!(0),
+        json!(-1),
+        json!(1.5),
+        json!("4"),
+        json!(1_000_000),
+    ] {
         let body = json!({"segments": [own], "max_concurrency": wrong});
         refused(&body.to_string(), 400, -600);
     }
@@ -340,7 +405,11 @@ fn wrong_jobs_are_refused() {
     refused(&itself.to_string(), 400, -600);
     let nowhere = json!({"segments": [own], "target_segments": ["nobody:1"]});
     refused(&nowhere.to_string(), 404, -101);
-    assert_eq!(segment_status(&master, own), "OK", "a refused job changes nothing");
+    assert_eq!(
+        segment_status(&master, own),
+        "OK",
+        "a refused job changes nothing"
+    );
     for (method, path) in [("GET", "query"), ("POST", "cancel")] {
         let path = format!("/api/v1/drain_jobs/{path}?job_id=1-2");
         let unknown = http::request(master.http, method, &path).expect("the master answers");

@@ -48,7 +48,10 @@ struct QueryBody {
     error_message: &'static str,
 }
 
-pub(crate) async fn create(State(shared): State<Shared>, body: Bytes) -> Result<Response, Response> {
+pub(crate) async fn create(
+    State(shared): State<Shared>,
+    body: Bytes,
+) -> Result<Response, Response> {
     let request = read(&body).map_err(|message| invalid(&message))?;
     let created = shared.ask(|plane| plane.create_drain(request)).await?;
     let id = created.map_err(answer::error)?;
@@ -163,7 +166,9 @@ fn concurrency(body: &Map<String, Value>) -> Result<u32, String> {
     let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
     number
         .filter(|number| (1..=DRAIN_CONCURRENCY_MAX).contains(number))
-        .ok_or_else(|| format!("max_concurrency must be a number from 1 to {DRAIN_CONCURRENCY_MAX}"))
+        .ok_or_else(|| {
+            format!("max_concurrency must be a number from 1 to {DRAIN_CONCURRENCY_MAX}")
+        })
 }
 
 #[cfg(test)]
@@ -194,14 +199,38 @@ mod tests {
             (r#"{"segments":"a"}"#, "segments"),
             (r#"{"segments":[1]}"#, "segments"),
             (r#"{"segments":[""]}"#, "segments"),
-            (r#"{"segments":["a"],"target_segments":["b","a"]}"#, "itself"),
-            (r#"{"segments":["a"],"target_segments":{}}"#, "target_segments"),
-            (r#"{"segments":["a"],"max_concurrency":0}"#, "max_concurrency"),
-            (r#"{"segments":["a"],"max_concurrency":-4}"#, "max_concurrency"),
-            (r#"{"segments":["a"],"max_concurrency":1.5}"#, "max_concurrency"),
-            (r#"{"segments":["a"],"max_concurrency":"4"}"#, "max_concurrency"),
-            (r#"{"segments":["a"],"max_concurrency":null}"#, "max_concurrency"),
-            (r#"{"segments":["a"],"max_concurrency":4294967297}"#, "max_concurrency"),
+            (
+                r#"{"segments":["a"],"target_segments":["b","a"]}"#,
+                "itself",
+            ),
+            (
+                r#"{"segments":["a"],"target_segments":{}}"#,
+                "target_segments",
+            ),
+            (
+                r#"{"segments":["a"],"max_concurrency":0}"#,
+                "max_concurrency",
+            ),
+            (
+                r#"{"segments":["a"],"max_concurrency":-4}"#,
+                "max_concurrency",
+            ),
+            (
+                r#"{"segments":["a"],"max_concurrency":1.5}"#,
+                "max_concurrency",
+            ),
+            (
+                r#"{"segments":["a"],"max_concurrency":"4"}"#,
+                "max_concurrency",
+            ),
+            (
+                r#"{"segments":["a"],"max_concurrency":null}"#,
+                "max_concurrency",
+            ),
+            (
+                r#"{"segments":["a"],"max_concurrency":4294967297}"#,
+                "max_concurrency",
+            ),
         ] {
             let message = read(body.as_bytes()).expect_err(body);
             assert!(message.contains(word), "{body}: {message}");

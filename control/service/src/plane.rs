@@ -3,7 +3,9 @@
 use crate::cluster::{Cluster, ControlShard, combine};
 use perigee_admin::plane::{DrainInfo, DrainRequest, KeyPlaces};
 use perigee_admin::{ControlPlane, ReplicaPlace, SegmentInfo};
-use perigee_master::{DrainJob, Pattern, ReplicaColumns, Scan, SegmentSpec, Shard as KeyShard, shard_of};
+use perigee_master::{
+    DrainJob, Pattern, ReplicaColumns, Scan, SegmentSpec, Shard as KeyShard, shard_of,
+};
 use perigee_metrics::{HistogramTotals, MasterCells, MasterNumbers, SegmentNumbers};
 use perigee_schemas::Status;
 use perigee_shard::monotonic_ms;

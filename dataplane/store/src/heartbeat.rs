@@ -1,8 +1,8 @@
 //! The client's own thread: signs of life, mounting again after the master was restarted, dropping stale mappings.
 
 use crate::donation::Donation;
-use crate::mover::Mover;
 use crate::limits::{HEARTBEAT, HEARTBEAT_STOP, REMOUNT_PAUSE};
+use crate::mover::Mover;
 use perigee_rpc::MasterClient;
 use perigee_transfer::Engine;
 use std::sync::atomic::{AtomicBool, Ordering};

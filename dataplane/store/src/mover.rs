@@ -180,13 +180,14 @@ impl Carrier {
             payload_bytes: location.payload_bytes,
             generation: location.generation,
         };
-        let one = |(key, checksum, (source, target)): (String, u32, (Location, Location))| Carried {
-            key,
-            checksum,
-            source: place(&source),
-            target: place(&target),
-            outcome: Ok(()),
-        };
+        let one =
+            |(key, checksum, (source, target)): (String, u32, (Location, Location))| Carried {
+                key,
+                checksum,
+                source: place(&source),
+                target: place(&target),
+                outcome: Ok(()),
+            };
         let columns = moves.keys.into_iter().zip(moves.checksum).zip(moves.places);
         columns
             .map(|((key, checksum), places)| one((key, checksum, places)))
@@ -197,7 +198,9 @@ impl Carrier {
     fn carry(&self, group: &mut [Carried], arena: &mut Vec<u8>) {
         let Some(buffers) = lay_out(group, arena) else {
             let refused = || TransferError::Engine("no memory for the copy".to_owned());
-            group.iter_mut().for_each(|one| one.outcome = Err(refused()));
+            group
+                .iter_mut()
+                .for_each(|one| one.outcome = Err(refused()));
             return;
         };
         let pieces: Vec<[PieceMut; 1]> = buffers.iter().map(|buffer| [*buffer]).collect();

@@ -1,7 +1,7 @@
 //! The server with a master that misbehaves. Invariant: every read has a deadline.
 
 use super::*;
-use crate::plane::{KeyPlaces, SegmentInfo};
+use crate::plane::{DrainInfo, DrainRequest, KeyPlaces, SegmentInfo};
 use perigee_metrics::{MasterCells, MasterNumbers};
 use perigee_schemas::Status;
 use std::io::{Read, Write};
@@ -30,6 +30,18 @@ impl ControlPlane for Stuck {
 
     fn remove_all(&self, _: bool) -> Result<u64, Status> {
         Ok(0)
+    }
+
+    fn create_drain(&self, _: DrainRequest) -> Result<u128, Status> {
+        Err(Status::UnavailableInCurrentMode)
+    }
+
+    fn drain_job(&self, _: u128) -> Result<DrainInfo, Status> {
+        Err(Status::JobNotFound)
+    }
+
+    fn cancel_drain(&self, _: u128) -> Result<(), Status> {
+        Err(Status::JobNotFound)
     }
 
     fn numbers(&self) -> Result<MasterNumbers, Status> {

@@ -1,6 +1,8 @@
 //! Facts about clients and segments, one test each.
 //! Invariant: every test states in its name what holds.
 
+mod drains;
+
 use perigee_schemas::Status;
 
 use super::*;

@@ -107,12 +107,7 @@ impl ControlShard {
             ..order.clone()
         };
         let job = order.job;
-        let turn = move |shard: &Self| {
-            shard
-                .keys
-                .borrow_mut()
-                .drain_turn(monotonic_ms(), &order)
-        };
+        let turn = move |shard: &Self| shard.keys.borrow_mut().drain_turn(monotonic_ms(), &order);
         let mut report = self.on(index, turn).await.flatten()?;
         if let Some(shards) = self.drains.active.borrow_mut().get_mut(&job) {
             shards[index] = report.active;

@@ -293,8 +293,10 @@ impl Model {
     /// A writer that was preempted ends or revokes its put, which changes no key.
     fn report_late(&mut self, end: bool) {
         // Carriers of moves, which are kept behind the last key, never tell.
-        let Some(((key, generation), _)) =
-            self.late_writers.pop_first().filter(|((key, _), _)| *key < KEYS)
+        let Some(((key, generation), _)) = self
+            .late_writers
+            .pop_first()
+            .filter(|((key, _), _)| *key < KEYS)
         else {
             return;
         };

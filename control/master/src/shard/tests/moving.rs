@@ -84,7 +84,10 @@ impl Stage {
 fn all_objects_of_a_drained_segment_end_up_elsewhere() {
     let mut stage = Stage::filled(20, 20);
     let report = stage.drain_to_the_end();
-    assert_eq!((report.succeeded, report.failed, report.blocked), (20, 0, 0));
+    assert_eq!(
+        (report.succeeded, report.failed, report.blocked),
+        (20, 0, 0)
+    );
     assert_eq!(report.migrated_bytes, 20 * PAYLOAD_BYTES);
     for key in 0..20 {
         assert_eq!(stage.segments_of(&key.to_string()), [1]);
@@ -153,7 +156,10 @@ fn a_move_of_an_object_that_was_written_anew_meanwhile_comes_to_nothing() {
     assert_eq!(late, code(Status::TaskNotFound));
     stage.get("0");
     assert_eq!(stage.replicas.checksum, [2]);
-    assert_ne!(stage.replicas.locations[0].generation, task.target.generation);
+    assert_ne!(
+        stage.replicas.locations[0].generation,
+        task.target.generation
+    );
     assert_eq!(stage.shard.gauges().allocated_bytes, EXTENT_BYTES);
 }
 
@@ -246,7 +252,11 @@ fn objects_go_to_the_named_targets_only_and_to_the_least_used_first() {
     stage.mount(spec(3, 2 * EXTENT_BYTES), 3);
     stage.turn_to(&[2, 3], 1);
     stage.turn_to(&[2, 3], 2);
-    let targets: Vec<u32> = stage.take().iter().map(|task| task.target.segment).collect();
+    let targets: Vec<u32> = stage
+        .take()
+        .iter()
+        .map(|task| task.target.segment)
+        .collect();
     assert_eq!(targets, [2, 3]);
 }
 
