@@ -19,7 +19,7 @@ const OBJECT_BYTES: usize = 512 << 10;
 const POOL_BYTES: u64 = 64 << 20;
 /// A job with all its leases, retries and expired clients.
 const JOB_DEADLINE: Duration = Duration::from_secs(90);
-const SHORT_LEASES: &str = "--default_kv_lease_ttl=500";
+const SHORT_LEASES: &str = "--default_kv_lease_ttl=2000";
 
 /// A drain job as its operator sees it.
 struct Job<'a> {

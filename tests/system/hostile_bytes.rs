@@ -14,7 +14,7 @@ use perigee_tests::program::Program;
 use perigee_tests::wire::{Connection, Heard, exist_body};
 
 /// Kinds a peer may send after its greeting, and some it must not.
-const KINDS: [Kind; 20] = [
+const KINDS: [Kind; 22] = [
     Kind::Hello,
     Kind::Welcome,
     Kind::Failure,
@@ -33,6 +33,8 @@ const KINDS: [Kind; 20] = [
     Kind::Ping,
     Kind::Leave,
     Kind::QuerySegments,
+    Kind::FetchMoves,
+    Kind::EndMoves,
     Kind::Slice,
     Kind::Reply,
 ];

@@ -1,0 +1,250 @@
+//! A segment that is emptied while clients read, with master, nodes and clients in one process.
+//! Invariant: what was moved has the bytes that were put, wherever it came from.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use perigee_admin::ControlPlane;
+use perigee_admin::plane::{DrainInfo, DrainRequest};
+use perigee_flags::Environment;
+use perigee_schemas::Status;
+use perigee_service::Cluster;
+use perigee_service::config::{MasterConfig, Start};
+use perigee_store::{
+    GetRequest, Piece, PutRequest, ReplicateConfig, Store, StoreConfig, StoreEnvironment,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const OBJECTS: usize = 60;
+const SEGMENT_BYTES: u64 = 64 << 20;
+/// Ends a hang; nothing is timed.
+const LONG: Duration = Duration::from_secs(90);
+
+fn master(shards: usize) -> Arc<Cluster> {
+    let arguments = vec![
+        format!("--rpc_shards={shards}"),
+        "--default_kv_lease_ttl=2000".to_owned(),
+    ];
+    let Start::Serve(config) = MasterConfig::load(&arguments, &Environment::of(&[])).unwrap()
+    else {
+        unreachable!("no text was asked for")
+    };
+    Arc::new(Cluster::start(&config, "127.0.0.1:0".parse().unwrap(), None).unwrap())
+}
+
+fn store(cluster: &Cluster, name: &str, segment_bytes: u64, shared_memory: bool) -> Store {
+    let variables =
+        |name: &str| (name == "PERIGEE_SHARED_MEMORY" && !shared_memory).then(|| "0".to_owned());
+    let config = StoreConfig {
+        local_hostname: name.to_owned(),
+        metadata_server: "P2PHANDSHAKE".to_owned(),
+        global_segment_bytes: segment_bytes,
+        local_buffer_bytes: 1 << 20,
+        protocol: "tcp".to_owned(),
+        device_name: String::new(),
+        master_server_address: cluster.address().to_string(),
+        tenant_id: "default".to_owned(),
+        http_port: None,
+    };
+    let environment = StoreEnvironment::from_variables(variables).unwrap();
+    Store::open_with(config, &environment).unwrap()
+}
+
+/// Payload of an object: 1 byte to about 1 MiB, different for each.
+fn payload(object: usize) -> Vec<u8> {
+    let bytes = 1 + object * object * 300;
+    (0..bytes)
+        .map(|at| (at * 31 + object * 17 + (at >> 9)) as u8)
+        .collect()
+}
+
+fn put(store: &Store, object: usize, config: &ReplicateConfig) -> Status {
+    let bytes = payload(object);
+    let pieces = [Piece {
+        address: bytes.as_ptr() as usize,
+        bytes: bytes.len(),
+    }];
+    let request = PutRequest {
+        key: &format!("object-{object}"),
+        pieces: &pieces,
+        group: None,
+    };
+    store.put(&[request], config)[0]
+}
+
+/// Reads an object; fails the test if it is not there or not itself.
+fn check(store: &Store, object: usize) {
+    let wanted = payload(object);
+    let mut bytes = vec![0u8; wanted.len()];
+    let pieces = [Piece {
+        address: bytes.as_mut_ptr() as usize,
+        bytes: bytes.len(),
+    }];
+    let request = GetRequest {
+        key: &format!("object-{object}"),
+        pieces: &pieces,
+    };
+    assert_eq!(
+        store.get(&[request])[0],
+        Ok(wanted.len() as u64),
+        "{object}"
+    );
+    assert!(bytes == wanted, "object {object} has wrong bytes");
+}
+
+fn wait_for(cluster: &Cluster, job: u128, wanted: impl Fn(&DrainInfo) -> bool) -> DrainInfo {
+    let deadline = Instant::now() + LONG;
+    loop {
+        let info = cluster.drain_job(job).unwrap();
+        if wanted(&info) {
+            return info;
+        }
+        assert!(Instant::now() < deadline, "{info:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn state_of(cluster: &Cluster, name: &str) -> (u8, u64) {
+    let segments = cluster.segments().unwrap();
+    let own = segments.iter().find(|segment| segment.name == name);
+    own.map(|segment| (segment.state, segment.used_bytes))
+        .unwrap()
+}
+
+fn on(name: &str, pinned: bool) -> ReplicateConfig {
+    ReplicateConfig {
+        preferred_segments: vec![name.to_owned()],
+        with_hard_pin: pinned,
+        ..ReplicateConfig::default()
+    }
+}
+
+fn request(name: &str, max_concurrency: u32) -> DrainRequest {
+    DrainRequest {
+        segments: vec![name.to_owned()],
+        target_segments: Vec::new(),
+        max_concurrency,
+    }
+}
+
+/// Tells the reader to end, also when the test fails.
+struct RaisedAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for RaisedAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+fn drain_under_load(shards: usize, shared_memory: bool) {
+    let cluster = master(shards);
+    let leaving = store(&cluster, "127.0.0.1:21001", SEGMENT_BYTES, shared_memory);
+    let _staying = store(&cluster, "127.0.0.1:21002", SEGMENT_BYTES, shared_memory);
+    let client = store(&cluster, "127.0.0.1", 0, shared_memory);
+    for object in 0..OBJECTS {
+        assert_eq!(
+            put(&client, object, &on("127.0.0.1:21001", false)),
+            Status::Ok
+        );
+    }
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Acquire) {
+                (0..OBJECTS).for_each(|object| check(&client, object));
+            }
+        });
+        let _done = RaisedAtEnd(&done);
+        let job = cluster.create_drain(request("127.0.0.1:21001", 4)).unwrap();
+        let ended = wait_for(&cluster, job, |info| info.state >= 3);
+        assert_eq!(
+            (ended.state_name, ended.succeeded_units),
+            ("SUCCEEDED", OBJECTS as u64)
+        );
+        let bytes: usize = (0..OBJECTS).map(|object| payload(object).len()).sum();
+        assert_eq!(ended.migrated_bytes, bytes as u64);
+        assert_eq!(state_of(&cluster, "127.0.0.1:21001"), (3, 0));
+        leaving.close();
+        // What the reader has in hand now it looked up, at the latest, in its next round.
+        (0..OBJECTS).for_each(|object| check(&client, object));
+    });
+    drop(client);
+    cluster.stop();
+}
+
+#[test]
+fn a_segment_is_emptied_over_tcp_while_a_client_reads() {
+    drain_under_load(1, false);
+}
+
+#[test]
+fn a_segment_is_emptied_through_shared_memory_by_a_master_of_several_shards() {
+    drain_under_load(3, true);
+}
+
+#[test]
+fn a_job_without_room_waits_and_is_canceled() {
+    let cluster = master(1);
+    let _full = store(&cluster, "127.0.0.1:21003", SEGMENT_BYTES, true);
+    let _small = store(&cluster, "127.0.0.1:21004", 1 << 20, true);
+    let client = store(&cluster, "127.0.0.1", 0, true);
+    for object in 40..OBJECTS {
+        assert_eq!(
+            put(&client, object, &on("127.0.0.1:21003", true)),
+            Status::Ok
+        );
+    }
+    let job = cluster.create_drain(request("127.0.0.1:21003", 2)).unwrap();
+    wait_for(&cluster, job, |info| {
+        info.blocked_units > 10 && info.active_units == 0
+    });
+    assert_eq!(state_of(&cluster, "127.0.0.1:21003").0, 2);
+    assert_eq!(
+        cluster.create_drain(request("127.0.0.1:21003", 2)),
+        Err(Status::UnavailableInCurrentStatus)
+    );
+    let deadline = Instant::now() + LONG;
+    while cluster.cancel_drain(job).is_err() {
+        assert!(Instant::now() < deadline, "moves end");
+    }
+    assert_eq!(cluster.drain_job(job).unwrap().state_name, "CANCELED");
+    assert_eq!(
+        cluster.cancel_drain(job),
+        Err(Status::UnavailableInCurrentStatus)
+    );
+    assert_eq!(cluster.cancel_drain(job ^ 1), Err(Status::JobNotFound));
+    assert_eq!(state_of(&cluster, "127.0.0.1:21003").0, 1);
+    (40..OBJECTS).for_each(|object| check(&client, object));
+    cluster.stop();
+}
+
+#[test]
+fn a_node_that_leaves_while_it_is_emptied_fails_the_job() {
+    let cluster = master(1);
+    let leaving = store(&cluster, "127.0.0.1:21005", SEGMENT_BYTES, false);
+    let _staying = store(&cluster, "127.0.0.1:21006", SEGMENT_BYTES, false);
+    let client = store(&cluster, "127.0.0.1", 0, false);
+    for object in 0..OBJECTS {
+        assert_eq!(
+            put(&client, object, &on("127.0.0.1:21005", false)),
+            Status::Ok
+        );
+    }
+    let job = cluster.create_drain(request("127.0.0.1:21005", 1)).unwrap();
+    wait_for(&cluster, job, |info| info.succeeded_units > 0);
+    leaving.close();
+    let ended = wait_for(&cluster, job, |info| info.state >= 3);
+    // A fast machine may have been done before.
+    assert!(
+        ["FAILED", "SUCCEEDED"].contains(&ended.state_name),
+        "{ended:?}"
+    );
+    let there = (0..OBJECTS).filter(|object| {
+        let found = client.size(&[&format!("object-{object}")]);
+        found[0].is_ok()
+    });
+    let there: Vec<usize> = there.collect();
+    assert_eq!(there.len() as u64, ended.succeeded_units);
+    there.iter().for_each(|object| check(&client, *object));
+    cluster.stop();
+}
