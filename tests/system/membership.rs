@@ -31,9 +31,11 @@ fn a_node_that_is_asked_to_end_takes_its_segments_along_at_once() {
         log.lines()
             .any(|line| line.contains(what) && line.contains(&node.name))
     };
-    wait_until("the log tells who came and went", MEMBERSHIP_DEADLINE, || {
-        told(" Mounting a segment") && told(" Unmounting a segment")
-    });
+    wait_until(
+        "the log tells who came and went",
+        MEMBERSHIP_DEADLINE,
+        || told(" Mounting a segment") && told(" Unmounting a segment"),
+    );
 }
 
 #[test]

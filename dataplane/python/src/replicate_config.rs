@@ -210,7 +210,10 @@ impl ReplicateConfig {
             list(&self.preferred_segments),
         );
         if !self.preferred_segment.is_empty() {
-            text += &format!(", preferred_segment (deprecated): {}", self.preferred_segment);
+            text += &format!(
+                ", preferred_segment (deprecated): {}",
+                self.preferred_segment
+            );
         }
         text += &format!(
             ", preferred_nof_segments: {}, prefer_alloc_in_same_node: {}, data_type: {}",

@@ -111,13 +111,16 @@ impl ControlShard {
         }
     }
 
-    /// Tells of segments that go, before this shard forgets their names.
-    fn report_going(&self, events: &[SegmentEvent]) {
+    /// Tells of segments that go or come back, before this shard forgets their names.
+    fn report_changes(&self, events: &[SegmentEvent]) {
         let keys = self.keys.borrow();
         for event in events {
             let (index, what) = match event {
                 SegmentEvent::Unmounted { index } => (*index, "Unmounting a segment"),
                 SegmentEvent::Draining { index } => (*index, "Draining a segment"),
+                SegmentEvent::Resumed { index } => {
+                    (*index, "A segment takes objects again")
+                }
                 SegmentEvent::Mounted { .. } => continue,
             };
             if let Some(spec) = keys.segment(index) {
@@ -165,7 +168,7 @@ impl ControlShard {
         if events.is_empty() {
             return;
         }
-        self.report_going(&events);
+        self.report_changes(&events);
         let others = self
             .members()
             .iter()
