@@ -250,10 +250,6 @@ def test_force_may_be_a_number(store):
     assert store.remove_all(1) == 1
 
 
-def test_unmounting_no_segments_succeeds(store):
-    assert store.unmount_segment([]) == 0
-
-
 def test_remove_all_counts_and_spares_leased_objects(store):
     assert store.put_batch(["a", "b", "c"], [b"1", b"2", b"3"]) == 0
     assert store.get("a") == b"1"
