@@ -118,9 +118,7 @@ impl ControlShard {
             let (index, what) = match event {
                 SegmentEvent::Unmounted { index } => (*index, "Unmounting a segment"),
                 SegmentEvent::Draining { index } => (*index, "Draining a segment"),
-                SegmentEvent::Resumed { index } => {
-                    (*index, "A segment takes objects again")
-                }
+                SegmentEvent::Resumed { index } => (*index, "A segment takes objects again"),
                 SegmentEvent::Mounted { .. } => continue,
             };
             if let Some(spec) = keys.segment(index) {

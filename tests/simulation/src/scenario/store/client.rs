@@ -16,7 +16,8 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-const KEYS: u64 = 12;
+/// Few, so that keys are replaced and removed while others read them.
+const KEYS: u64 = 5;
 const PAYLOAD_BYTES_MAX: u64 = 150_000;
 const TRANSFER_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -48,7 +49,7 @@ impl Client {
             host: world.add_host(),
             identity: Cell::new(0),
             mover: RefCell::default(),
-            calls_left: Cell::new(random.between(20, 60)),
+            calls_left: Cell::new(random.between(40, 120)),
             tally: Cell::default(),
             random,
         }
@@ -84,7 +85,8 @@ impl Client {
                 client
                     .calls_left
                     .set(client.calls_left.get().saturating_sub(1));
-                let pause = client.random.length(Duration::ZERO, Duration::from_secs(4));
+                let longest = Duration::from_secs(4) / (1 << client.random.below(6));
+                let pause = client.random.length(Duration::ZERO, longest);
                 client.world.sleep(pause).await;
             }
             mover.ended().await;
@@ -115,12 +117,15 @@ impl Client {
     async fn call(&self, mover: &Mover) {
         let key = format!("key-{}", self.random.below(KEYS));
         let went_well = match self.random.below(10) {
-            0 => self.master.remove(self.host, key).await == Some(Status::Ok),
+            0 => {
+                let force = self.random.one_in(2);
+                self.master.remove(self.host, key, force).await == Some(Status::Ok)
+            }
             1..=4 => {
                 let bytes = self
                     .random
                     .between(1, PAYLOAD_BYTES_MAX >> self.random.below(6));
-                self.put(mover, &key, bytes, self.random.one_in(3)).await
+                self.put(mover, &key, bytes, self.random.one_in(2)).await
             }
             _ => self.get(mover, &key).await == Some(true),
         };

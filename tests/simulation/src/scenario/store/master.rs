@@ -275,15 +275,20 @@ impl Master {
         .await
     }
 
-    /// Removes a key, unless somebody has a lease on it.
-    pub(super) async fn remove(self: &Rc<Self>, from: HostId, key: String) -> Option<Status> {
+    /// Removes a key; unless forced, only if nobody has a lease on it.
+    pub(super) async fn remove(
+        self: &Rc<Self>,
+        from: HostId,
+        key: String,
+        force: bool,
+    ) -> Option<Status> {
         self.ask(from, move |master| {
             let mut out = Vec::new();
             let now_ms = master.now_ms();
             let mut state = master.state.borrow_mut();
             state
                 .shard(&key)
-                .remove(now_ms, &[key.as_bytes()], false, &mut out);
+                .remove(now_ms, &[key.as_bytes()], force, &mut out);
             if out[0] == 0 {
                 master.ledger.removed(&key);
             }
