@@ -151,7 +151,9 @@ impl StoreClient {
     ///
     /// Returns bytes read or a negative code per key. `prefer_alloc_in_same_node` is accepted for
     /// older callers: all keys of a batch are in flight together anyway.
-    #[pyo3(signature = (keys, all_buffer_ptrs, all_sizes, prefer_alloc_in_same_node = Switch(false)))]
+    #[pyo3(signature = (
+        keys, all_buffer_ptrs, all_sizes, prefer_alloc_in_same_node = Switch(false)
+    ))]
     fn batch_get_into_multi_buffers(
         &self,
         py: Python<'_>,
