@@ -89,8 +89,11 @@ write_lists() { # NAME...
                 binary=$(build_test ${rest%% -- *})
                 echo "$name $binary $arguments" >>"$WORK/list.$guests"
                 ;;
-            run) echo "$name $rest" >>"$WORK/list.$guests" ;;
-            *) fail "programs.txt: $name is neither test, system nor run" ;;
+            run | program)
+                [ "$kind" = run ] || build_program
+                echo "$name $rest" >>"$WORK/list.$guests"
+                ;;
+            *) fail "programs.txt: $name is neither test, system, program nor run" ;;
         esac
     done < <(chosen_programs "$@")
 }

@@ -149,7 +149,7 @@ fn histogram_lines(
     let mut lines = Vec::with_capacity(buckets.bounds.len() + 3);
     let mut seen = 0u64;
     for index in 0..=buckets.bounds.len() {
-        seen += totals.counts.get(index).copied().unwrap_or(0);
+        seen = seen.saturating_add(totals.counts.get(index).copied().unwrap_or(0));
         let le = buckets.le(index);
         lines.push(format!(
             "{name}_bucket{} {seen}",

@@ -27,13 +27,13 @@ impl Distribution {
 
     /// Adds the values of another one.
     pub fn merge(&mut self, other: &Self) {
-        self.count += other.count;
-        self.sum_ns += other.sum_ns;
+        self.count = self.count.saturating_add(other.count);
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
         if self.buckets.len() < other.buckets.len() {
             self.buckets.resize(other.buckets.len(), 0);
         }
         for (cell, more) in self.buckets.iter_mut().zip(&other.buckets) {
-            *cell += more;
+            *cell = cell.saturating_add(*more);
         }
     }
 
@@ -65,9 +65,9 @@ impl Distribution {
         clippy::cast_sign_loss,
         reason = "buckets are coarser than 53 bits"
     )]
-    pub(crate) fn quantile(&self, share: f64) -> u64 {
-        let total: u64 = self.buckets.iter().sum();
-        let mut left = share * total as f64;
+    pub fn quantile(&self, share: f64) -> u64 {
+        let total: f64 = self.buckets.iter().map(|count| *count as f64).sum();
+        let mut left = share * total;
         for (power, count) in self.buckets.iter().enumerate() {
             let count = *count as f64;
             if count >= left && count > 0.0 {
@@ -97,7 +97,7 @@ impl Distribution {
         for (power, count) in self.buckets.iter().enumerate() {
             let upper = 2u64.checked_shl(power as u32).unwrap_or(u64::MAX);
             let index = bounds.partition_point(|bound| *bound < upper);
-            counts[index] += count;
+            counts[index] = u64::saturating_add(counts[index], *count);
         }
         HistogramTotals {
             counts,

@@ -31,7 +31,7 @@ impl Ledger {
         if let Some(base) = self.base.get(series) {
             total.resize(total.len().max(base.len()), 0);
             for (cell, before) in total.iter_mut().zip(base) {
-                *cell += before;
+                *cell = cell.saturating_add(*before);
             }
         }
         match self.served.get_mut(series) {

@@ -22,6 +22,8 @@ pub(crate) const STOP_DEADLINE: Duration = Duration::from_secs(5);
 pub(crate) const STATE_BYTES_MAX: u64 = 64 << 20;
 /// Bytes of a process's memory map that are read; a Python process has some hundred kilobytes.
 pub(crate) const MAPS_BYTES_MAX: u64 = 8 << 20;
+/// Flows (program, NIC, route, direction, shard) that are told apart; the rest is summed as `other`.
+pub(crate) const FLOWS_MAX: usize = 2048;
 /// Pairs of NIC and peer whose connections are shown.
 pub(crate) const LINKS_MAX: usize = 256;
 /// A socket that was asked longer ago, in milliseconds, says nothing of now.

@@ -111,7 +111,7 @@ fn add_flows(samples: &mut Samples, snapshot: &Snapshot) {
             sum.0
                 .iter_mut()
                 .zip(cells)
-                .for_each(|(cell, more)| *cell += more);
+                .for_each(|(cell, more): (&mut u64, u64)| *cell = cell.saturating_add(more));
             sum.1.merge(&flow.latency);
         }
     }

@@ -215,6 +215,29 @@ def test_an_agent_that_is_gone_is_told_and_one_that_is_back_is_shown(browser, tm
         until(lambda: count(browser, ".tile") > 0, "page")
         alone.stop("agent", kill=True)
         until(lambda: "does not answer" in text(browser, "#trouble"), "message")
+        assert re.search(r"what is shown is of \d", text(browser, "#trouble"))
+        faded = "return getComputedStyle(document.querySelector('main')).opacity"
+        assert float(browser.script(faded)) < 1, "old numbers must look old"
         assert count(browser, ".tile") > 0, "the last numbers stay"
         alone.start_agent("--ebpf=false")
         until(lambda: text(browser, "#trouble") == "", "page that goes on")
+        assert float(browser.script(faded)) == 1
+
+
+def test_an_agent_that_answers_with_the_same_reading_for_ever_is_told(page):
+    page.script(
+        "const real = window.fetch; let held = null;"
+        "window.fetch = async (...all) => { held ??= await (await real(...all)).text(); return new Response(held); }"
+    )
+    until(lambda: "no longer reads its host" in text(page, "#trouble"), "message")
+
+
+def test_a_host_without_nics_or_operations_says_so(page):
+    page.script(
+        "const real = window.fetch; window.fetch = async (...all) => {"
+        " const read = await (await real(...all)).json();"
+        " return Response.json({ ...read, nics: [], flows: [] }); }"
+    )
+    until(lambda: count(page, ".tile") == 0, "a page without NICs")
+    assert text(page, "#nics") == "The agent sees no NIC on this host."
+    until(lambda: count(page, "#heat .none") == 1, "a word in the empty chart")

@@ -3,6 +3,7 @@
 
 use crate::histogram::Distribution;
 use crate::keep::Keep;
+use crate::limits::FLOWS_MAX;
 use crate::snapshot::FlowSeries;
 use perigee_activity::{Key, PageReader, SlotReading};
 use serde::{Deserialize, Serialize};
@@ -17,12 +18,18 @@ pub(super) struct Flows {
     last: BTreeMap<String, Vec<FlowSeries>>,
     /// Of processes that are gone.
     retired: Vec<FlowSeries>,
+    /// The labels that have series of their own.
+    #[serde(skip)]
+    named: BTreeSet<[String; 5]>,
 }
 
 impl Flows {
     /// Goes on from what was kept.
     pub(super) fn open(keep: &Keep) -> Self {
-        keep.read(FILE)
+        let mut flows: Self = keep.read(FILE);
+        let kept = flows.retired.iter().chain(flows.last.values().flatten());
+        flows.named = kept.map(owned_label).collect();
+        flows
     }
 
     /// Keeps everything for the next agent.
@@ -35,7 +42,7 @@ impl Flows {
             match page.slots() {
                 Ok(slots) => {
                     let read = slots.iter().map(|slot| series(page.program(), slot));
-                    let mut read = sum(read);
+                    let mut read = sum(read.map(|flow| self.admit(flow)));
                     let last = self.last.entry(name(page)).or_default();
                     keep_from_falling(&mut read, last);
                     *last = read;
@@ -48,6 +55,20 @@ impl Flows {
         self.retire(&pages.iter().map(name).collect());
         let all = self.retired.iter().chain(self.last.values().flatten());
         sum(all.cloned())
+    }
+
+    /// A flow under its own labels while there is room for them. Pages are written by others, who may write any names; first
+    /// come, first served, so that no series ever falls because another one appears.
+    fn admit(&mut self, mut flow: FlowSeries) -> FlowSeries {
+        let label = owned_label(&flow);
+        if self.named.len() < FLOWS_MAX {
+            self.named.insert(label);
+        } else if !self.named.contains(&label) {
+            for part in [&mut flow.program, &mut flow.device, &mut flow.shard] {
+                "other".clone_into(part);
+            }
+        }
+        flow
     }
 
     fn retire(&mut self, living: &BTreeSet<String>) {
@@ -82,25 +103,34 @@ fn label(flow: &FlowSeries) -> [&str; 5] {
     ]
 }
 
+fn owned_label(flow: &FlowSeries) -> [String; 5] {
+    label(flow).map(str::to_owned)
+}
+
 /// One series per label.
 fn sum(flows: impl Iterator<Item = FlowSeries>) -> Vec<FlowSeries> {
     let mut sums: BTreeMap<[String; 5], FlowSeries> = BTreeMap::new();
     for flow in flows {
-        match sums.get_mut(&label(&flow).map(str::to_owned)) {
+        match sums.get_mut(&owned_label(&flow)) {
             Some(sum) => add(sum, &flow),
-            None => drop(sums.insert(label(&flow).map(str::to_owned), flow)),
+            None => drop(sums.insert(owned_label(&flow), flow)),
         }
     }
     sums.into_values().collect()
 }
 
+/// Numbers of a page may be anything: at their end they stay there.
 fn add(sum: &mut FlowSeries, flow: &FlowSeries) {
-    sum.operations += flow.operations;
-    sum.bytes += flow.bytes;
-    sum.errors += flow.errors;
-    sum.retries += flow.retries;
-    sum.depth += flow.depth;
-    sum.queue_ns += flow.queue_ns;
+    for (cell, more) in [
+        (&mut sum.operations, flow.operations),
+        (&mut sum.bytes, flow.bytes),
+        (&mut sum.errors, flow.errors),
+        (&mut sum.retries, flow.retries),
+        (&mut sum.depth, flow.depth),
+        (&mut sum.queue_ns, flow.queue_ns),
+    ] {
+        *cell = cell.saturating_add(more);
+    }
     sum.latency.merge(&flow.latency);
 }
 
@@ -197,5 +227,48 @@ mod tests {
         let left = third.read(&pages(&host.directory));
         assert_eq!((left[0].bytes, left[0].latency.count), (100, 1));
         assert_eq!(third.read(&[])[0].bytes, 100);
+    }
+
+    /// A host with a page of that many NICs.
+    fn crowded(nics: usize, bytes: u64) -> (Directory, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = Directory::new(folder.path());
+        for begin in (0..nics).step_by(500) {
+            let page = Box::leak(Box::new(Page::create(&directory).unwrap()));
+            for nic in begin..nics.min(begin + 500) {
+                let key = Key::new(&format!("nic{nic}"), Route::Tcp, Direction::Write, 0);
+                page.claim(key).unwrap().record(bytes, 1000, 10);
+            }
+        }
+        (directory, folder)
+    }
+
+    #[test]
+    fn names_that_others_write_become_no_more_series_than_there_is_room_for() {
+        let (directory, _folder) = crowded(FLOWS_MAX + 500, 100);
+        let mut flows = Flows::default();
+        let read = flows.read(&pages(&directory));
+        assert_eq!(read.len(), FLOWS_MAX + 1);
+        let others = read.iter().find(|flow| flow.device == "other").unwrap();
+        assert_eq!((others.operations, others.bytes), (500, 50_000));
+        let operations = |read: Vec<FlowSeries>| read.iter().map(|flow| flow.operations).sum();
+        let again: u64 = operations(flows.read(&pages(&directory)));
+        assert_eq!(again, operations(read));
+        assert_eq!(flows.read(&[]).len(), FLOWS_MAX + 1);
+    }
+
+    #[test]
+    fn numbers_at_their_end_stay_there() {
+        let (directory, _folder) = crowded(2, u64::MAX);
+        let mut flows = Flows::default();
+        let read = flows.read(&pages(&directory));
+        let mut all = read[0].clone();
+        (all.queue_ns, all.latency.sum_ns) = (u64::MAX, u64::MAX);
+        all.latency.buckets.fill(u64::MAX);
+        let twice = all.clone();
+        add(&mut all, &twice);
+        assert_eq!((all.bytes, all.latency.sum_ns), (u64::MAX, u64::MAX));
+        assert!(all.latency.quantile(0.5) > 0);
+        assert!(all.latency.totals().counts.contains(&u64::MAX));
     }
 }

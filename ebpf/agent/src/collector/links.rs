@@ -76,10 +76,10 @@ impl Links {
         for (ends, counters) in self.retired.iter().chain(self.last.values().flatten()) {
             let series = found.entry(ends.clone()).or_default();
             (series.device, series.peer) = ends.clone();
-            series.operations += counters[0];
-            series.wire_ns += counters[1];
-            series.peer_ns += counters[2];
-            series.retransmits += counters[3];
+            series.operations = series.operations.saturating_add(counters[0]);
+            series.wire_ns = series.wire_ns.saturating_add(counters[1]);
+            series.peer_ns = series.peer_ns.saturating_add(counters[2]);
+            series.retransmits = series.retransmits.saturating_add(counters[3]);
         }
         let mut series: Vec<_> = found.into_values().collect();
         series.sort_by_key(|link| (link.round_trip_ns.is_none(), u64::MAX - link.operations));
@@ -117,7 +117,7 @@ fn counted(link: &LinkReading) -> [u64; 4] {
 fn add(sum: &mut [u64; 4], more: &[u64; 4]) {
     sum.iter_mut()
         .zip(more)
-        .for_each(|(cell, more)| *cell = cell.wrapping_add(*more));
+        .for_each(|(cell, more)| *cell = cell.saturating_add(*more));
 }
 
 /// Adds what a socket said, if it said so lately.
@@ -135,10 +135,12 @@ fn see(series: &mut LinkSeries, link: &LinkReading, now_ms: u64) {
         series.round_trip_min_ns,
         link.round_trip_min_us.saturating_mul(1000),
     );
-    series.congestion_window = series.congestion_window.wrapping_add(link.window_segments);
+    series.congestion_window = series
+        .congestion_window
+        .saturating_add(link.window_segments);
     series.delivery_bytes_per_second = series
         .delivery_bytes_per_second
-        .wrapping_add(link.delivery_bytes_per_second);
+        .saturating_add(link.delivery_bytes_per_second);
 }
 
 #[cfg(test)]

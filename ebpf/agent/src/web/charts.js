@@ -89,7 +89,8 @@ export function heatMap(history) {
   });
   const place = (index, value) => `${(left(index) + cellWidth / 2).toFixed(1)} ${bottom(Math.log2(value)).toFixed(1)}`;
   for (const [share, kind] of [[0.5, "p50"], [0.99, "p99"]]) chart.append(element("path", { d: quantileCurve(columns, share, place), class: `curve ${kind}` }));
-  return [scale, chart];
+  const isEmpty = columns.every((column) => column.buckets.every((count) => count === 0));
+  return [scale, chart, isEmpty ? element("p", { class: "none" }, "No operation in the last two minutes") : null].filter((part) => part !== null);
 }
 
 // One batch: where its time went; the bar is as long as its share of the slowest one shown.

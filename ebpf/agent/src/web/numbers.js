@@ -47,14 +47,14 @@ function merge(distributions) {
   return sum;
 }
 
-// Upper border of the bucket in which the quantile lies.
+// The value below which this share lies, evenly spread inside its bucket, as the agent's own verdicts count.
 export function quantile(distribution, share) {
   const total = distribution.buckets.reduce((sum, count) => sum + count, 0);
   if (total === 0) return null;
-  let seen = 0;
-  for (let index = 0; index < distribution.buckets.length; index += 1) {
-    seen += distribution.buckets[index];
-    if (seen >= share * total) return 2 ** (index + 1);
+  let left = share * total;
+  for (const [power, count] of distribution.buckets.entries()) {
+    if (count > 0 && count >= left) return 2 ** power * (1 + left / count);
+    left -= count;
   }
   return null;
 }

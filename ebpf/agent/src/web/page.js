@@ -4,10 +4,11 @@ import { bytes, difference, flowLatency, nicName, nicRates, pairs, percent, plur
 
 const INTERVAL_MS = 1000;
 const SLOW_SHOWN = 30;
+const OLD_MS = 5000; // the agent reads its host every second
 const KINDS = ["ib", "roce", "ethernet", "virtual", "loopback"];
 const history = [];
 const tiles = new Map(); // stay in the page from reading to reading, so that focus and clicks are not lost
-let paused = false, openTile = null;
+let paused = false, openTile = null, changedAt = performance.now();
 
 const byId = (id) => document.getElementById(id);
 
@@ -76,7 +77,7 @@ function drawNics(newer, older) {
     return tiles.get(name);
   });
   const nics = byId("nics");
-  if (wanted.length === 0) wanted.push(element("p", { class: "empty" }, "No NIC is shown; virtual ones are hidden."));
+  if (wanted.length === 0) wanted.push(element("p", { class: "empty" }, newer.nics.length > 0 ? "Only virtual NICs are here; tick \u201cvirtual NICs\u201d to see them." : "The agent sees no NIC on this host."));
   if (wanted.some((tile, index) => nics.children[index] !== tile) || nics.children.length !== wanted.length) {
     const focused = nics.contains(document.activeElement) ? document.activeElement : null;
     nics.replaceChildren(...wanted);
@@ -177,15 +178,22 @@ function draw() {
 function take(snapshot) {
   // A restarted agent counts its own time anew.
   if (snapshot.monotonic_ns < (history.at(-1)?.monotonic_ns ?? 0)) history.length = 0;
-  if (snapshot.monotonic_ns !== history.at(-1)?.monotonic_ns) history.push(snapshot);
+  if (snapshot.monotonic_ns !== history.at(-1)?.monotonic_ns) {
+    history.push(snapshot);
+    changedAt = performance.now();
+  }
   if (history.length > HISTORY) history.shift();
   const off = snapshot.sources.filter((source) => source.state === "off").length;
   const sources = off === 0 ? "all sources on" : `${plural(off, "source", "sources")} off`;
   byId("state").textContent = `${new Date(snapshot.taken_ms).toLocaleTimeString()}, ${plural(snapshot.processes.length, "process", "processes")} of ours, ${sources}`;
 }
 
+// What is wrong, if anything; old numbers look old.
 function tell(trouble) {
-  if (byId("trouble").textContent !== trouble) byId("trouble").textContent = trouble;
+  const at = history.at(-1)?.taken_ms;
+  const shown = trouble && at ? `${trouble}; what is shown is of ${new Date(at).toLocaleTimeString()}` : trouble;
+  if (byId("trouble").textContent !== shown) byId("trouble").textContent = shown;
+  document.body.classList.toggle("old", trouble !== "");
 }
 
 async function poll() {
@@ -194,9 +202,9 @@ async function poll() {
     if (!answer.ok) throw new Error(`${answer.status}`);
     const snapshot = await answer.json();
     if (!paused) { take(snapshot); draw(); }
-    tell("");
+    tell(!paused && performance.now() - changedAt > OLD_MS ? "The agent answers but no longer reads its host" : "");
   } catch (error) {
-    tell(`The agent does not answer (${error.message}); what is shown is old`);
+    tell(`The agent does not answer (${error.message})`);
   }
   setTimeout(poll, INTERVAL_MS);
 }

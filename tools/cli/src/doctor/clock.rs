@@ -12,7 +12,7 @@ pub(super) fn synchronised(host: &Host) -> Outcome {
         Some(_) => Outcome::of([Finding::warning(
             "clock",
             "nothing keeps the clock right: times of several hosts cannot be compared",
-            "Start chrony or systemd-timesyncd",
+            "systemctl enable --now systemd-timesyncd   # or chronyd, where that is installed",
         )]),
     }
 }

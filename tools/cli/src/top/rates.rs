@@ -47,19 +47,10 @@ fn between(newer: &Distribution, older: Option<&Distribution>) -> Distribution {
     }
 }
 
-/// Upper border of the bucket in which a quantile lies.
+/// The value that this share of values lies below, as the agent's page and verdicts count it; `None` without values.
 fn quantile(distribution: &Distribution, share: f64) -> Option<f64> {
-    let total: u64 = distribution.buckets.iter().sum();
-    let mut seen = 0;
-    distribution
-        .buckets
-        .iter()
-        .enumerate()
-        .find_map(|(power, count)| {
-            seen += count;
-            let reached = total > 0 && seen as f64 >= share * total as f64;
-            reached.then(|| 2f64.powi(power as i32 + 1))
-        })
+    let is_empty = distribution.buckets.iter().all(|count| *count == 0);
+    (!is_empty).then(|| distribution.quantile(share) as f64)
 }
 
 fn latency(newer: &Distribution, older: Option<&Distribution>) -> [Cell; 2] {
