@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// Why an agent does not start.
 #[derive(Debug, thiserror::Error)]
@@ -32,14 +33,35 @@ pub struct Agent {
 }
 
 /// The last snapshot, for those who serve it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Board {
     last: Mutex<Option<Arc<Snapshot>>>,
     changed: Condvar,
+    /// When the host was read last; the beginning before that.
+    read_at: Mutex<Instant>,
     pub(crate) watch: Arc<Watch>,
 }
 
+impl Default for Board {
+    fn default() -> Self {
+        Self {
+            last: Mutex::default(),
+            changed: Condvar::new(),
+            read_at: Mutex::new(Instant::now()),
+            watch: Arc::default(),
+        }
+    }
+}
+
 impl Board {
+    /// How long ago the host was read: long only if the collecting thread is gone or held up.
+    pub(crate) fn age(&self) -> Duration {
+        self.read_at
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .elapsed()
+    }
+
     /// The last snapshot; waits for the first one, but not for ever.
     pub(crate) fn last(&self) -> Option<Arc<Snapshot>> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -51,6 +73,7 @@ impl Board {
     }
 
     fn put(&self, snapshot: Snapshot) {
+        *self.read_at.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(snapshot));
         self.changed.notify_all();
     }

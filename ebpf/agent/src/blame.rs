@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 /// Turns without a sign after which somebody is forgotten.
 const SILENT_TURNS_MAX: u32 = 30;
-/// Turns without a sign after which others are not compared with him.
+/// Turns without a sign after which others are not compared with him, and he is not blamed any more.
 const STALE_TURNS: u32 = 3;
 /// Everybody that is remembered; more are not watched.
 const SERIES_MAX: usize = 4096;
@@ -40,6 +40,8 @@ pub(crate) struct Sign {
 #[derive(Debug, Default)]
 pub(crate) struct Judge {
     known: BTreeMap<Who, Series>,
+    /// Who is slow now. A turn without a sign clears nobody: the worst are too slow to give any.
+    blamed: BTreeMap<Who, Suspect>,
 }
 
 type Who = (SuspectKind, String, String);
@@ -71,7 +73,6 @@ impl Judge {
             self.against_usual(&typical, |now, usual| now.saturating_mul(10) / usual.max(1));
         let increase = self.against_usual(&typical, u64::saturating_sub);
         let is_crowded = is_crowded(&typical);
-        let mut suspects = Vec::new();
         for sign in signs {
             let who = (sign.kind, sign.group.clone(), sign.name.clone());
             let comparison = Comparison {
@@ -80,13 +81,18 @@ impl Judge {
                 others_increase_ns: others(&increase, &who).unwrap_or(0),
                 is_crowded,
             };
-            if let Some(series) = self.known.get_mut(&who)
-                && let Some(suspect) = judge_one(series, sign, &comparison, now_ms)
-            {
-                suspects.push((sign.group.as_str(), suspect));
+            let series = self.known.get_mut(&who);
+            match series.and_then(|series| judge_one(series, sign, &comparison, now_ms)) {
+                Some(suspect) => drop(self.blamed.insert(who, suspect)),
+                None => drop(self.blamed.remove(&who)),
             }
         }
-        without_victims(suspects)
+        self.blamed.retain(|who, _| {
+            let series = self.known.get(who);
+            series.is_some_and(|series| series.silent_turns() < STALE_TURNS)
+        });
+        let blamed = self.blamed.iter();
+        without_victims(blamed.map(|(who, suspect)| (who.1.as_str(), suspect.clone())))
     }
 
     /// What each did lately, of those who gave a sign lately.
@@ -151,7 +157,8 @@ fn is_crowded(typical: &BTreeMap<Who, u64>) -> bool {
 }
 
 /// Peers behind a slow NIC look slow because of it; and nobody is named twice.
-fn without_victims(suspects: Vec<(&str, Suspect)>) -> Vec<Suspect> {
+fn without_victims<'a>(suspects: impl Iterator<Item = (&'a str, Suspect)>) -> Vec<Suspect> {
+    let suspects: Vec<_> = suspects.collect();
     let nics: Vec<_> = suspects
         .iter()
         .filter(|(_, suspect)| suspect.kind == SuspectKind::Nic)

@@ -16,6 +16,8 @@ pub(crate) const THREADS_MAX: usize = 2048;
 pub(crate) const INTERFACES_MAX: usize = 512;
 /// How long batches stay watched after somebody looked last.
 pub(crate) const WATCH_LENGTH: Duration = Duration::from_secs(10);
+/// An agent whose host was read longer ago is not alive: one turn on a busy host takes a second or two.
+pub(crate) const STALLED: Duration = Duration::from_secs(30);
 /// Longest wait for the collecting thread to end.
 pub(crate) const STOP_DEADLINE: Duration = Duration::from_secs(5);
 /// Largest file of kept counters that is read back, in bytes.

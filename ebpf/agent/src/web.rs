@@ -2,6 +2,7 @@
 
 use crate::agent::Board;
 use crate::explain::explain_text;
+use crate::limits::STALLED;
 use crate::metrics::samples;
 use crate::snapshot::Snapshot;
 use axum::Router;
@@ -12,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use perigee_metrics::exposition;
 use std::sync::Arc;
+use std::time::Duration;
 
 const PAGE: &str = include_str!("web/page.html");
 const STYLE: &str = include_str!("web/page.css");
@@ -37,7 +39,7 @@ pub(crate) fn router(board: Arc<Board>) -> Router {
         .route("/metrics", get(metrics))
         .route("/snapshot.json", get(snapshot))
         .route("/explain", get(explain))
-        .route("/livez", get(|| async { "ok" }))
+        .route("/livez", get(live))
         .route("/readyz", get(ready))
         .fallback(|| async { (StatusCode::NOT_FOUND, "404 Not Found") })
         .with_state(board)
@@ -91,8 +93,24 @@ async fn explain(State(board): State<Arc<Board>>) -> Response {
     }
 }
 
-/// Ready as soon as the host was read; the table says what is missing.
+/// Served by another thread than the one that reads, so it can tell when that one is gone.
+async fn live(State(board): State<Arc<Board>>) -> Response {
+    match stalled(board.age()) {
+        None => "ok".into_response(),
+        Some(text) => (StatusCode::SERVICE_UNAVAILABLE, text).into_response(),
+    }
+}
+
+fn stalled(age: Duration) -> Option<String> {
+    let seconds = age.as_secs();
+    (age > STALLED).then(|| format!("The host was read {seconds} s ago; restart the agent"))
+}
+
+/// Ready as soon as the host was read and while it is; the table says what is missing.
 async fn ready(State(board): State<Arc<Board>>) -> Response {
+    if let Some(text) = stalled(board.age()) {
+        return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
+    }
     match last(board).await {
         Ok(snapshot) => axum::Json(&snapshot.sources).into_response(),
         Err(response) => response,

@@ -232,12 +232,16 @@ def test_an_agent_that_answers_with_the_same_reading_for_ever_is_told(page):
     until(lambda: "no longer reads its host" in text(page, "#trouble"), "message")
 
 
-def test_a_host_without_nics_or_operations_says_so(page):
-    page.script(
+def test_a_host_without_nics_or_operations_says_so(browser, live):
+    empty = (
         "const real = window.fetch; window.fetch = async (...all) => {"
         " const read = await (await real(...all)).json();"
         " return Response.json({ ...read, nics: [], flows: [] }); }"
     )
-    until(lambda: count(page, ".tile") == 0, "a page without NICs")
-    assert text(page, "#nics") == "The agent sees no NIC on this host."
-    until(lambda: count(page, "#heat .none") == 1, "a word in the empty chart")
+    added = browser.develop("Page.addScriptToEvaluateOnNewDocument", source=empty)
+    try:
+        browser.open(live.agent_url)
+        until(lambda: count(browser, "#heat .none") == 1, "a word in the empty chart")
+        assert text(browser, "#nics") == "The agent sees no NIC on this host."
+    finally:
+        browser.develop("Page.removeScriptToEvaluateOnNewDocument", **added)

@@ -282,6 +282,26 @@ fn a_starved_shard_is_named_also_when_others_wait_many_times_their_little_usual(
 }
 
 #[test]
+fn who_is_too_slow_to_give_a_sign_each_turn_stays_blamed_but_not_for_ever() {
+    let mut judge = Judge::default();
+    let shards = |waits: [u64; 2]| {
+        let named = ["a/0", "a/1"].into_iter().zip(waits);
+        let signs = named.map(|(name, wait)| sign(SuspectKind::Shard, "", name, wait));
+        signs.collect::<Vec<_>>()
+    };
+    play(&mut judge, 20, |_| shards([5 * MS, 5 * MS]));
+    play(&mut judge, 10, |_| shards([950 * MS, 5 * MS]));
+    for turn in 0..20 {
+        let given = if turn % 2 == 0 { 2 } else { 0 };
+        let signs: Vec<_> = shards([950 * MS, 5 * MS]).into_iter().take(given).collect();
+        assert_eq!(names(&judge.judge(100_000 + turn, &signs)), ["a/0"]);
+    }
+    let quiet = |_: u64| shards([0, 5 * MS]).split_off(1);
+    play(&mut judge, u64::from(STALE_TURNS), quiet);
+    assert!(judge.judge(200_000, &quiet(0)).is_empty());
+}
+
+#[test]
 fn a_slow_disk_is_held_against_its_own_past() {
     let mut judge = Judge::default();
     let disk = |value| vec![sign(SuspectKind::Disk, "loop", "loop0", value)];

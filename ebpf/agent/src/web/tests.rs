@@ -1,8 +1,11 @@
 //! The routes over HTTP, of an agent that reads this host.
 
+use super::{STALLED, stalled};
+use crate::agent::Board;
 use crate::{Agent, AgentOptions};
 use perigee_activity::{Direction, Directory, Key, Page, Route};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 struct Fixture {
     agent: Agent,
@@ -105,4 +108,16 @@ fn nothing_the_agent_serves_is_unknown_to_the_catalogue() {
     );
     let samples = crate::metrics::samples(&collector.collect());
     assert_eq!(samples.refused(), Vec::<String>::new());
+}
+
+#[test]
+fn an_agent_that_no_longer_reads_its_host_is_not_alive() {
+    assert_eq!(stalled(Duration::from_secs(2)), None);
+    let text = stalled(STALLED + Duration::from_secs(1)).unwrap();
+    assert!(text.starts_with("The host was read 31 s ago"), "{text}");
+    let board = Board::default();
+    assert!(
+        board.age() < STALLED,
+        "before the first reading it has time"
+    );
 }

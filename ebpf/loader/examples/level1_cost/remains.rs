@@ -1,8 +1,8 @@
 //! What the kernel made for this process. Invariant: things are known by their numbers, which the kernel never uses again, so
 //! that agents beside this process do not count.
 
-use crate::Outcome;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ const KINDS: [(&str, &str); 4] = [
     ("btf_id", "btf"),
 ];
 
+/// Everything that was seen in the hands of this process.
 #[derive(Default)]
 pub(crate) struct Remains {
     made: BTreeMap<&'static str, BTreeSet<u64>>,
@@ -21,7 +22,7 @@ pub(crate) struct Remains {
 
 impl Remains {
     /// Remembers what this process holds now.
-    pub(crate) fn note(&mut self) -> Outcome<()> {
+    pub(crate) fn note(&mut self) -> io::Result<()> {
         for entry in std::fs::read_dir("/proc/self/fdinfo")? {
             let text = std::fs::read_to_string(entry?.path()).unwrap_or_default();
             // A link's file tells of its program too, and a program's of its map: each kind by its own word.
@@ -30,7 +31,7 @@ impl Remains {
                     continue;
                 };
                 if let Some((_, kind)) = KINDS.iter().find(|(own, _)| *own == word) {
-                    let number = number.trim().parse()?;
+                    let number = number.trim().parse().map_err(io::Error::other)?;
                     self.made.entry(kind).or_default().insert(number);
                 }
             }
@@ -38,12 +39,13 @@ impl Remains {
         Ok(())
     }
 
+    /// How many things.
     pub(crate) fn made(&self) -> usize {
         self.made.values().map(BTreeSet::len).sum()
     }
 
     /// What still exists; the kernel may take until the deadline to take things down.
-    pub(crate) fn left(&self, patience: Duration) -> Outcome<Vec<String>> {
+    pub(crate) fn left(&self, patience: Duration) -> io::Result<Vec<String>> {
         let deadline = Instant::now() + patience;
         loop {
             let mut left = Vec::new();
@@ -63,10 +65,10 @@ impl Remains {
 }
 
 /// Numbers of all that the kernel holds of a kind.
-fn existing(kind: &str) -> Outcome<BTreeSet<u64>> {
+fn existing(kind: &str) -> io::Result<BTreeSet<u64>> {
     let output = Command::new("bpftool").args([kind, "show"]).output()?;
     if !output.status.success() {
-        return Err(format!("bpftool {kind} show failed").into());
+        return Err(io::Error::other(format!("bpftool {kind} show failed")));
     }
     let text = String::from_utf8_lossy(&output.stdout);
     let numbers = text
