@@ -10,10 +10,14 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType, Paragraph, Row, Table, TableState};
 
 const KEYS: &str = "\
-Tab, arrows    next view              s          sort by the next column
-up, down       select a row           f or /     filter; Enter keeps it, Esc clears it
-Enter          graph of the row       + and -    slower and faster
-space          hold                   q          end";
+Tab, arrows  next view
+up, down     select a row
+Enter        graph of the row
+s            sort by the next column
+f or /       filter; Enter keeps it, Esc clears it
+space        hold
++ and -      slower and faster
+q            end";
 
 /// Columns and lines without which there is nothing worth showing; 80x24 shows all.
 const SMALLEST: (u16, u16) = (40, 6);
@@ -84,6 +88,7 @@ fn table(board: &Board, frame: &mut Frame<'_>, area: Rect) {
             "Nothing to show here. Press Tab for another view; Probes says what is off, and why.";
         return frame.render_widget(Paragraph::new(text), area);
     }
+    let widths = widths(columns, &rows, area.width);
     let lines = rows.iter().map(|row| {
         let down = row
             .cells
@@ -94,11 +99,10 @@ fn table(board: &Board, frame: &mut Frame<'_>, area: Rect) {
         } else {
             Style::new()
         };
-        let cells = row.cells.iter().take(columns.len());
-        Row::new(cells.map(|cell| cell.text.clone())).style(style)
+        let cells = row.cells.iter().zip(&widths);
+        Row::new(cells.map(|(cell, width)| cut(&cell.text, *width))).style(style)
     });
-    let widths = columns.iter().map(|(_, width)| Constraint::Length(*width));
-    let shown = Table::new(lines, widths)
+    let shown = Table::new(lines, widths.iter().copied().map(Constraint::Length))
         .header(Row::new(titles).style(Style::new().add_modifier(Modifier::UNDERLINED)))
         .column_spacing(0)
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
@@ -114,6 +118,32 @@ fn fitting<'a>(columns: &'a [(&'a str, u16)], width: u16) -> &'a [(&'a str, u16)
         used <= width
     };
     &columns[..columns.iter().take_while(fits).count()]
+}
+
+/// Columns get what their texts need of the room that is left, the first ones first.
+fn widths(columns: &[(&str, u16)], rows: &[&super::table::Row], width: u16) -> Vec<u16> {
+    let used: u16 = columns.iter().map(|(_, width)| width).sum();
+    let mut left = width.saturating_sub(used);
+    let widths = columns.iter().enumerate().map(|(index, (_, least))| {
+        let cells = rows.iter().filter_map(|row| row.cells.get(index));
+        let longest = cells.map(|cell| cell.text.chars().count()).max();
+        let wanted = u16::try_from(longest.unwrap_or(0) + 1).unwrap_or(u16::MAX);
+        let more = wanted.saturating_sub(*least).min(left);
+        left -= more;
+        least + more
+    });
+    widths.collect()
+}
+
+/// A text with a gap to the next column; what was cut off is shown by the last character.
+fn cut(text: &str, width: u16) -> String {
+    let room = usize::from(width).saturating_sub(1);
+    if text.chars().count() <= room {
+        return text.to_owned();
+    }
+    let mut kept: String = text.chars().take(room.saturating_sub(1)).collect();
+    kept.push('~');
+    kept
 }
 
 fn graph(board: &Board, key: &str, frame: &mut Frame<'_>, area: Rect) {

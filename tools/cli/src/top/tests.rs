@@ -99,6 +99,37 @@ fn nics_are_drawn_with_rates_share_and_latency_in_80_columns() {
 }
 
 #[test]
+fn long_names_take_the_room_there_is_and_show_where_they_are_cut() {
+    let mut board = Board::new(Duration::from_secs(1), "gpu-7:9305");
+    for second in 1..=5 {
+        let mut named = snapshot(second);
+        named.nics[0].device = "enP6s2f1np1v12.1002-bond-storage".to_owned();
+        board.take(named);
+    }
+    let is_whole = |lines: &[String]| {
+        let name = "enP6s2f1np1v12.1002-bond-storage ";
+        lines.iter().any(|line| line.starts_with(name))
+    };
+    assert!(is_whole(&drawn_at(&board, 120, 24)));
+    let narrow = drawn(&board);
+    let cut = narrow
+        .iter()
+        .find(|line| line.starts_with("enP6s2"))
+        .unwrap();
+    assert!(cut.contains("~ roce"), "{cut}");
+}
+
+#[test]
+fn all_keys_are_explained_also_in_60_columns() {
+    let mut board = board();
+    press(&mut board, &[KeyCode::Char('?')]);
+    let lines = drawn_at(&board, 60, 15).join("\n");
+    for part in ["Esc clears it", "slower and faster", "q            end"] {
+        assert!(lines.contains(part), "{part} in {lines}");
+    }
+}
+
+#[test]
 fn keys_sort_filter_and_change_the_view() {
     let mut board = board();
     press(
