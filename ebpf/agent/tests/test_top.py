@@ -24,8 +24,8 @@ def top(cluster, *flags, **options):
 
 
 def rows(terminal):
-    """Lines of the table, without title and status."""
-    return [line for line in terminal.lines()[2:23] if line.strip()]
+    """Lines of the table, without title, status and those that are slow, as parts of a busy host may be."""
+    return [line for line in terminal.lines()[2:23] if line.strip() and not line.startswith("SLOW ")]
 
 
 def amounts(terminal, column):
