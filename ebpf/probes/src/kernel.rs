@@ -32,8 +32,9 @@ pub fn offset(name: &'static u32) -> usize {
     unsafe { core::ptr::read_volatile(name) as usize }
 }
 
-/// Reads a member of what the verifier knows the type of: an argument of a tracepoint, or what one points to. A plain load, which
-/// costs a tenth of the helper's price. It needs an offset that cannot change, as the loader's are, and reads 0 from a bad address.
+/// Reads a member of what the verifier knows the type of: an argument of a tracepoint, or what one points to.
+/// A plain load costs a tenth of the helper's price. It needs an offset that cannot change, as the loader's are, and
+/// reads 0 from a bad address.
 #[inline(always)]
 pub fn member<T: Copy>(base: *const u8, offset: usize) -> Option<T> {
     if base.is_null() {

@@ -1,7 +1,7 @@
 //! Threads of our processes: waiting for a core, and asleep.
 //!
-//! The scheduler keeps books of its own: when a thread got its core, how long it ran, how long it has waited in all. They are
-//! read when a thread leaves its core, so one hook and no clock are enough.
+//! The scheduler keeps books of its own: when a thread got its core, how long it ran, how long it has waited in all.
+//! They are read when a thread leaves its core, so one hook and no clock are enough.
 
 use crate::kernel::{
     self, ENTITY_RAN, SCHEDULING_ARRIVAL, SCHEDULING_DELAY, TASK_ENTITY, TASK_PID, TASK_SCHEDULING,

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 /// Turns that count for what somebody does now.
 const RECENT_TURNS: usize = 5;
-/// Slow turns in a row before somebody is blamed, if it is a little or a lot, and good ones before he is cleared. A little may
-/// be the host's doing for some seconds, that hits one and not the other.
+/// Slow turns in a row before somebody is blamed, if it is a little or a lot, and good ones before he is cleared.
+/// A little may be the host's doing for some seconds, that hits one and not the other.
 const TURNS_TO_BLAME: u32 = 4;
 const CLEAR_TURNS_TO_BLAME: u32 = 2;
 const TURNS_TO_CLEAR: u32 = 3;

@@ -1,4 +1,5 @@
-//! TCP over loopback with both ends on one CPU. Invariant: what is measured is CPU time of this process, not time on the clock.
+//! TCP over loopback with both ends on one CPU.
+//! Invariant: what is measured is CPU time of this process, not time on the clock.
 
 use crate::Outcome;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};

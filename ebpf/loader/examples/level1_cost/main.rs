@@ -1,10 +1,10 @@
 //! What level 1 costs TCP, and whether it comes and goes without a trace (as root):
-//! `chrt -f 10 cargo run --release -p perigee-probe-loader --example level1_cost -- [--rounds N] [--attachments N] [--attached N] [--minutes N]`
+//! `chrt -f 10 target/release/examples/level1_cost [--rounds N] [--attachments N] [--attached N] [--minutes N]`
 //!
-//! Probes are on and off in turn within one run, with both ends on one CPU, and work per second of this process's CPU time is
-//! compared, so that other work on the machine counts less. Then probes are attached and detached under load: every byte must
-//! arrive, and nothing that the kernel made for them may stay. Whatever was not attached within `--minutes` is told, and a
-//! later run goes on from there with `--attached`.
+//! Probes are on and off in turn within one run, with both ends on one CPU, and work per second of this process's CPU
+//! time is compared, so that other work on the machine counts less. Then probes are attached and detached under load:
+//! every byte must arrive, and nothing that the kernel made for them may stay. Whatever was not attached within
+//! `--minutes` is told, and a later run goes on from there with `--attached`.
 #![expect(
     clippy::print_stdout,
     reason = "printing figures is what this program is for"

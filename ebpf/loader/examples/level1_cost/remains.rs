@@ -1,5 +1,5 @@
-//! What the kernel made for this process. Invariant: things are known by their numbers, which the kernel never uses again, so
-//! that agents beside this process do not count.
+//! What the kernel made for this process.
+//! Invariant: things are known by their numbers, which the kernel never uses again, so agents beside it do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
