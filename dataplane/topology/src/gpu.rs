@@ -2,7 +2,7 @@
 //! those of its vendor, which is how the drivers count equal GPUs.
 
 use crate::place::{PciAddress, Place};
-use crate::roots::Roots;
+use crate::roots::{Roots, is_word};
 
 const VENDOR_NVIDIA: u32 = 0x10de;
 const VENDOR_AMD: u32 = 0x1002;
@@ -89,5 +89,7 @@ fn uuid(roots: &Roots, address: PciAddress) -> Option<String> {
     let line = text
         .lines()
         .find_map(|line| line.strip_prefix("GPU UUID:"))?;
-    Some(line.trim().to_owned())
+    Some(line.trim())
+        .filter(|uuid| is_word(uuid))
+        .map(str::to_owned)
 }

@@ -85,7 +85,7 @@ fn read_nic(sys: &Folder, name: String) -> Nic {
             .filter(|mbps| *mbps > 0),
         mtu: sys.number(&format!("{folder}/mtu")),
         state,
-        mac: sys.text(&format!("{folder}/address")).unwrap_or_default(),
+        mac: sys.word(&format!("{folder}/address")).unwrap_or_default(),
         name,
     }
 }

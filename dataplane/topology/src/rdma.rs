@@ -2,7 +2,7 @@
 //! state does not rule a device out.
 
 use crate::gid::{Gid, GidEntry, GidScope, GidType};
-use crate::limits::GIDS_PER_PORT_MAX;
+use crate::limits::{GIDS_EMPTY_RUN_MAX, GIDS_PER_PORT_MAX};
 use crate::place::Place;
 use crate::roots::Folder;
 
@@ -125,10 +125,7 @@ fn netdev_of(sys: &Folder, folder: &str, ports: &[RdmaPort]) -> Option<String> {
         .flat_map(|port| &port.gids)
         .find_map(|gid| gid.netdev.clone());
     of_gids
-        .or_else(|| {
-            sys.text(&format!("{folder}/parent"))
-                .filter(|name| !name.is_empty())
-        })
+        .or_else(|| sys.word(&format!("{folder}/parent")))
         .or_else(|| {
             sys.names(&format!("{folder}/device/net"))
                 .into_iter()
@@ -139,13 +136,13 @@ fn netdev_of(sys: &Folder, folder: &str, ports: &[RdmaPort]) -> Option<String> {
 fn uverbs_of(sys: &Folder, name: &str) -> Option<String> {
     let mut files = sys.names("class/infiniband_verbs").into_iter();
     files.find(|file| {
-        let device = sys.text(&format!("class/infiniband_verbs/{file}/ibdev"));
+        let device = sys.word(&format!("class/infiniband_verbs/{file}/ibdev"));
         device.as_deref() == Some(name)
     })
 }
 
 fn read_port(sys: &Folder, folder: &str, number: u8) -> RdmaPort {
-    let text = |file: &str| sys.text(&format!("{folder}/{file}")).unwrap_or_default();
+    let text = |file: &str| sys.word(&format!("{folder}/{file}")).unwrap_or_default();
     let state_text = text("state");
     let link_layer = match text("link_layer").as_str() {
         "InfiniBand" => LinkLayer::InfiniBand,
@@ -199,17 +196,31 @@ fn read_gids(sys: &Folder, folder: &str, port: u8, layer: LinkLayer) -> Vec<GidE
             return None;
         }
         let kind = sys.text(&format!("{folder}/gid_attrs/types/{index}"));
-        let netdev = sys.text(&format!("{folder}/gid_attrs/ndevs/{index}"));
+        let netdev = sys.word(&format!("{folder}/gid_attrs/ndevs/{index}"));
         let is_infiniband = layer == LinkLayer::InfiniBand;
         Some(GidEntry {
             port,
             index,
             gid,
             kind: GidType::of_attribute(&kind.unwrap_or_default(), is_infiniband),
-            netdev: netdev.filter(|name| !name.is_empty()),
+            netdev,
         })
     };
-    indexes.take(GIDS_PER_PORT_MAX).filter_map(read).collect()
+    let mut gids = Vec::new();
+    let mut empty = 0;
+    for index in indexes.take(GIDS_PER_PORT_MAX) {
+        match read(index) {
+            Some(entry) => {
+                gids.push(entry);
+                empty = 0;
+            }
+            None => empty += 1,
+        }
+        if empty == GIDS_EMPTY_RUN_MAX {
+            break;
+        }
+    }
+    gids
 }
 
 #[cfg(test)]
@@ -230,6 +241,36 @@ mod tests {
         ] {
             assert_eq!(rate_mbps(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn gaps_in_a_gid_table_are_skipped_and_its_long_empty_tail_is_not_read() {
+        const USED: &str = "0000:0000:0000:0000:0000:ffff:0a4d:0001";
+        const EMPTY: &str = "0000:0000:0000:0000:0000:0000:0000:0000";
+        let top = tempfile::tempdir().unwrap();
+        let run = GIDS_EMPTY_RUN_MAX;
+        let used = [0, run, 2 * run + 1];
+        let entries = (0..100).map(|index| {
+            let gid = if used.contains(&index) { USED } else { EMPTY };
+            (index as u32, "RoCE v2", gid)
+        });
+        let entries: Vec<_> = entries.collect();
+        let tree = crate::fixture::Tree::new(top.path()).unwrap();
+        tree.rdma(crate::fixture::RdmaSpec {
+            name: "rxe0",
+            device: "virtual/net/rail0",
+            netdev: "rail0",
+            rate: "2.5 Gb/sec (1X SDR)",
+            gids: &entries,
+        })
+        .unwrap();
+        let devices = read(tree.roots().sys());
+        let indexes: Vec<usize> = devices[0].ports[0]
+            .gids
+            .iter()
+            .map(|gid| gid.index as usize)
+            .collect();
+        assert_eq!(indexes, used[..2]);
     }
 
     #[test]

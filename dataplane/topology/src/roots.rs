@@ -6,7 +6,7 @@ use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 
-use crate::limits::{FILE_BYTES_MAX, FOLDER_ENTRIES_MAX};
+use crate::limits::{FILE_BYTES_MAX, FOLDER_ENTRIES_MAX, NAME_BYTES_MAX};
 
 /// The two trees in which the kernel describes a host.
 #[derive(Debug, Clone)]
@@ -100,6 +100,15 @@ impl Folder {
         Some(String::from_utf8_lossy(&bytes).trim().to_owned())
     }
 
+    /// A name or another word for people in a file. `None` also if it is empty, longer than [`NAME_BYTES_MAX`] or would do
+    /// things to a terminal.
+    #[must_use]
+    pub fn word(&self, relative: &str) -> Option<String> {
+        let bytes = self.bytes(relative)?;
+        let word = str::from_utf8(&bytes).ok()?.trim();
+        is_word(word).then(|| word.to_owned())
+    }
+
     /// A number in a file. `None` also if the file holds something else.
     #[must_use]
     pub fn number<T: FromStr>(&self, relative: &str) -> Option<T> {
@@ -113,7 +122,7 @@ impl Folder {
         u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()
     }
 
-    /// Names in a folder, sorted so that `mlx5_10` follows `mlx5_9`.
+    /// Names in a folder, sorted so that `mlx5_10` follows `mlx5_9`, without those that would do things to a terminal.
     #[must_use]
     pub fn names(&self, relative: &str) -> Vec<String> {
         let Some(path) = self.inside(relative) else {
@@ -125,6 +134,7 @@ impl Folder {
         let mut names: Vec<String> = entries
             .take(FOLDER_ENTRIES_MAX)
             .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter(|name| is_word(name))
             .collect();
         names.sort_by_cached_key(|name| natural_key(name));
         names
@@ -137,6 +147,11 @@ impl Folder {
             .all(|part| matches!(part, Component::Normal(_)));
         is_plain.then(|| self.top.join(relative))
     }
+}
+
+/// Whether a text is a name or another word for people.
+pub(crate) fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.len() <= NAME_BYTES_MAX && !text.contains(char::is_control)
 }
 
 /// Splits a name into text and numbers, so that numbers compare by value.
@@ -188,6 +203,24 @@ mod tests {
         assert_eq!(roots.sys().text("/etc/hostname"), None);
         assert_eq!(roots.sys().names("../"), Vec::<String>::new());
         assert_eq!(roots.sys().names("."), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_is_no_word_is_absent() {
+        let folder = tempfile::tempdir().unwrap();
+        let roots = Roots::new(folder.path(), folder.path());
+        let write = |bytes: &[u8]| fs::write(folder.path().join("name"), bytes).unwrap();
+        write(b" eth0\n");
+        assert_eq!(roots.sys().word("name").as_deref(), Some("eth0"));
+        for bytes in [&b""[..], b"eth\x1b[2J", b"eth0\nlo", b"\xff", &[b'e'; 257]] {
+            write(bytes);
+            assert_eq!(roots.sys().word("name"), None, "{bytes:?}");
+        }
+        let net = folder.path().join("net");
+        for name in ["eth\x1b[2J", "eth0"] {
+            fs::create_dir_all(net.join(name)).unwrap();
+        }
+        assert_eq!(roots.sys().names("net"), ["eth0"]);
     }
 
     #[test]
