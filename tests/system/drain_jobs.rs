@@ -16,6 +16,9 @@ use std::time::Duration;
 
 const KEYS: u64 = 48;
 const OBJECT_BYTES: usize = 512 << 10;
+/// So many objects that something happens before all of them are moved one by one.
+const MANY_KEYS: u64 = 800;
+const SMALL_BYTES: usize = 16 << 10;
 const POOL_BYTES: u64 = 64 << 20;
 /// A job with all its leases, retries and expired clients.
 const JOB_DEADLINE: Duration = Duration::from_secs(90);
@@ -89,8 +92,18 @@ fn at(node: &Node, pinned: bool) -> ReplicateConfig {
 
 #[track_caller]
 fn put_all(objects: &Objects, keys: std::ops::Range<u64>, config: &ReplicateConfig) {
+    put_sized(objects, keys, OBJECT_BYTES, config);
+}
+
+#[track_caller]
+fn put_sized(
+    objects: &Objects,
+    keys: std::ops::Range<u64>,
+    bytes: usize,
+    config: &ReplicateConfig,
+) {
     for key in keys {
-        let mut value = vec![0; OBJECT_BYTES];
+        let mut value = vec![0; bytes];
         fill(key, 1, &mut value);
         let status = objects.put_with(&key_name(key), &value, config);
         assert_eq!(status, Status::Ok, "key {key}");
@@ -278,7 +291,7 @@ fn a_node_killed_while_it_is_drained_fails_the_job_and_leaks_no_space() {
     let mut dying = Node::start(&master, POOL_BYTES);
     let staying = Node::start(&master, POOL_BYTES);
     let objects = Objects::open_over_tcp(&master.address());
-    put_all(&objects, 0..KEYS, &at(&dying, false));
+    put_sized(&objects, 0..MANY_KEYS, SMALL_BYTES, &at(&dying, false));
     let job = Job::create(
         &master,
         &json!({"segments": [dying.name], "max_concurrency": 1}),
@@ -295,9 +308,9 @@ fn a_node_killed_while_it_is_drained_fails_the_job_and_leaks_no_space() {
         "{failed}"
     );
     let mut kept = 0;
-    for key in 0..KEYS {
+    for key in 0..MANY_KEYS {
         // Fails by itself on bytes that are not the object's own.
-        kept += u64::from(objects.get_object(key, OBJECT_BYTES).is_ok());
+        kept += u64::from(objects.get_object(key, SMALL_BYTES).is_ok());
     }
     assert_eq!(kept, failed["succeeded_units"].as_u64().unwrap_or_default());
     objects.store.remove_all(true).expect("the master answers");
@@ -312,7 +325,7 @@ fn a_target_killed_while_it_takes_objects_is_replaced_by_another() {
     let leaving = Node::start(&master, POOL_BYTES);
     let mut dying = Node::start(&master, POOL_BYTES);
     let objects = Objects::open_over_tcp(&master.address());
-    put_all(&objects, 0..KEYS, &at(&leaving, false));
+    put_sized(&objects, 0..MANY_KEYS, SMALL_BYTES, &at(&leaving, false));
     let job = Job::create(
         &master,
         &json!({"segments": [leaving.name], "max_concurrency": 1}),
@@ -324,10 +337,10 @@ fn a_target_killed_while_it_takes_objects_is_replaced_by_another() {
     let staying = Node::start(&master, POOL_BYTES);
     job.wait_for("SUCCEEDED");
     assert_eq!(used_bytes(&master, &leaving.name), 0);
-    for key in 0..KEYS {
+    for key in 0..MANY_KEYS {
         let there = objects.segment_of(key);
         if there.as_ref() == Some(&staying.name) {
-            assert_eq!(objects.get_object(key, OBJECT_BYTES), Ok(1));
+            assert_eq!(objects.get_object(key, SMALL_BYTES), Ok(1));
         } else {
             assert_eq!(there, None, "key {key} went with its node");
         }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use perigee_schemas::Status;
 
 use crate::limits::{
-    NO_ROOM_PATIENCE_MS, RETRY_PAUSE_MS, UNIT_RETRIES_MAX, UNITS_FAILED_MAX, UNITS_NOTED_MAX,
+    NO_ROOM_PATIENCE_MS, RETRY_PAUSE_MS, TARGET_PAUSE_MS, UNIT_RETRIES_MAX, UNITS_FAILED_MAX,
+    UNITS_NOTED_MAX,
 };
 use crate::shard::Need;
 
@@ -85,6 +86,8 @@ pub(crate) struct Drain {
     /// By generation of the replica.
     tries: BTreeMap<u64, Tries>,
     given_up: usize,
+    /// Targets that are left alone for a while, and until when.
+    avoided: BTreeMap<u32, u64>,
 }
 
 impl Drain {
@@ -111,6 +114,19 @@ impl Drain {
     /// Whether so many could not be moved that the job ends with those under way.
     pub(crate) fn is_hopeless(&self) -> bool {
         self.given_up >= UNITS_FAILED_MAX
+    }
+
+    /// The owner of a target did not take a copy: it may be gone, and other copies need not try.
+    pub(crate) fn avoid(&mut self, target: u32, now_ms: u64) {
+        self.avoided.retain(|_, until_ms| *until_ms > now_ms);
+        let until_ms = now_ms.saturating_add(TARGET_PAUSE_MS);
+        self.avoided.insert(target, until_ms);
+    }
+
+    /// Whether a target is not left alone at the moment.
+    pub(crate) fn may_use(&self, target: u32, now_ms: u64) -> bool {
+        let until_ms = self.avoided.get(&target);
+        until_ms.is_none_or(|until_ms| *until_ms <= now_ms)
     }
 
     /// A copy failed.

@@ -77,6 +77,9 @@ pub const UNIT_RETRIES_MAX: u32 = 3;
 /// Milliseconds until the first of them, doubled each time, and until the next look for room.
 pub const RETRY_PAUSE_MS: u64 = 500;
 
+/// Milliseconds for which a job leaves a target alone whose owner did not take a copy.
+pub const TARGET_PAUSE_MS: u64 = 3_000;
+
 /// Longest a replica waits for room in a target, in milliseconds.
 pub const NO_ROOM_PATIENCE_MS: u64 = 60_000;
 

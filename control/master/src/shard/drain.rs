@@ -134,7 +134,7 @@ impl Shard {
             return Some(Met::Left);
         }
         let bytes = extent_bytes(self.replicas[id].payload_bytes);
-        match self.destination(&order.targets, object, bytes) {
+        match self.destination(drain, &order.targets, object, bytes) {
             Destination::At(segment, extent) => {
                 self.begin_move(order.job, id, segment, extent);
                 Some(Met::Moving)
@@ -151,8 +151,14 @@ impl Shard {
         }
     }
 
-    /// Space in the least used target that does not hold the object.
-    fn destination(&mut self, targets: &[u32], object: u32, bytes: u64) -> Destination {
+    /// Space in the least used target that does not hold the object and is not left alone.
+    fn destination(
+        &mut self,
+        drain: &Drain,
+        targets: &[u32],
+        object: u32,
+        bytes: u64,
+    ) -> Destination {
         let mut open = self.open_targets(targets);
         if open.is_empty() {
             return Destination::Full;
@@ -170,7 +176,8 @@ impl Shard {
         if open.iter().all(held) {
             return Destination::NotNeeded;
         }
-        open.retain(|segment| !taken(segment));
+        let now_ms = self.now_ms;
+        open.retain(|segment| !taken(segment) && drain.may_use(*segment, now_ms));
         let used_ratio = |segment: &u32| self.share(*segment).map_or(1.0, |it| it.used_ratio());
         open.sort_by(|a, b| used_ratio(a).total_cmp(&used_ratio(b)));
         for segment in open {

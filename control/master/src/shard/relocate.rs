@@ -153,11 +153,15 @@ impl Shard {
         let Some(failed) = self.moves.get(object).copied() else {
             return;
         };
+        let target = self.replicas[failed.target].segment;
         self.cancel_move(object, in_flight);
         self.counters.failed_moves += 1;
         let generation = self.replicas[failed.source].generation;
         let now_ms = self.now_ms;
         if let Some(drain) = self.drains.get_mut(&failed.job) {
+            if in_flight {
+                drain.avoid(target, now_ms);
+            }
             drain.note_failure(generation, now_ms, status);
         }
     }

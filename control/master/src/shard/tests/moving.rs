@@ -1,7 +1,7 @@
 //! Facts about segments that are emptied by moving their objects.
 
 use super::*;
-use crate::limits::{MOVE_DEADLINE_MS, RETRY_PAUSE_MS};
+use crate::limits::{MOVE_DEADLINE_MS, RETRY_PAUSE_MS, TARGET_PAUSE_MS};
 
 const JOB: u128 = 77;
 
@@ -193,7 +193,7 @@ fn space_of_a_move_whose_carrier_fell_silent_is_not_reused_before_its_time() {
     assert_eq!((gauges.moves, gauges.parked_bytes), (0, 0));
     assert_eq!(stage.shard.counters().failed_moves, 1);
     assert_eq!(stage.turn(4).active, 0);
-    stage.pass(RETRY_PAUSE_MS);
+    stage.pass(TARGET_PAUSE_MS);
     assert_eq!(stage.turn(4).active, 1);
     let task = stage.take().remove(0);
     stage.finish(&task, Status::TransferFail, true);
@@ -201,6 +201,24 @@ fn space_of_a_move_whose_carrier_fell_silent_is_not_reused_before_its_time() {
     stage.pass(RELEASE_MS);
     stage.tick();
     assert_eq!(stage.shard.gauges().parked_bytes, 0);
+}
+
+#[test]
+fn a_target_whose_owner_does_not_answer_is_left_alone_for_a_while() {
+    let mut stage = Stage::filled(3, 4);
+    stage.turn(1);
+    let task = stage.take().remove(0);
+    stage.finish(&task, Status::RpcFail, true);
+    let report = stage.turn(4);
+    assert_eq!((report.active, report.failed), (0, 0), "nowhere else to go");
+    stage.mount(spec(2, 4 * EXTENT_BYTES), 2);
+    stage.pass(2 * RETRY_PAUSE_MS);
+    assert_eq!(stage.turn(1).active, 1);
+    assert_eq!(stage.take()[0].target.segment, 2);
+    stage.pass(TARGET_PAUSE_MS);
+    assert_eq!(stage.turn(4).active, 3);
+    let targets: Vec<u32> = stage.take().iter().map(|it| it.target.segment).collect();
+    assert!(targets.contains(&1), "it is tried again: {targets:?}");
 }
 
 #[test]
