@@ -11,8 +11,8 @@ use perigee_service::config::{MasterConfig, Start};
 use perigee_store::{
     GetRequest, Piece, PutRequest, ReplicateConfig, Store, StoreConfig, StoreEnvironment,
 };
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 const OBJECTS: usize = 60;
@@ -50,12 +50,18 @@ fn store(cluster: &Cluster, name: &str, segment_bytes: u64, shared_memory: bool)
     Store::open_with(config, &environment).unwrap()
 }
 
-/// Payload of an object: 1 byte to about 1 MiB, different for each.
-fn payload(object: usize) -> Vec<u8> {
-    let bytes = 1 + object * object * 300;
-    (0..bytes)
-        .map(|at| (at * 31 + object * 17 + (at >> 9)) as u8)
-        .collect()
+/// Payloads of all objects: 1 byte to about 1 MiB, different for each.
+static PAYLOADS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
+    let payload = |object: usize| {
+        let bytes = 0..1 + object * object * 300;
+        let byte = |at: usize| (at * 31 + object * 17 + (at >> 9)) as u8;
+        bytes.map(byte).collect()
+    };
+    (0..OBJECTS).map(payload).collect()
+});
+
+fn payload(object: usize) -> &'static [u8] {
+    &PAYLOADS[object]
 }
 
 fn put(store: &Store, object: usize, config: &ReplicateConfig) -> Status {
