@@ -25,11 +25,8 @@ pub const ABSTRACT_NAME_BYTES_MAX: usize = 107;
 /// Part of a mapped segment whose page tables are filled at once when it is first touched.
 pub const TOUCH_BYTES: usize = 2 << 20;
 
-/// First step of the background prefault; steps double from here.
-pub const PREFAULT_STEP_MIN_BYTES: usize = 2 << 20;
-
-/// Largest step of the background prefault: bounds how long dropping a segment waits for it.
-pub const PREFAULT_STEP_MAX_BYTES: usize = 64 << 20;
+/// Step of the background prefault: bounds how long dropping a segment waits for it.
+pub const PREFAULT_STEP_BYTES: usize = 2 << 20;
 
 /// Pause between two attempts to connect to a listener whose backlog is full.
 pub const CONNECT_RETRY_MS: u64 = 2;

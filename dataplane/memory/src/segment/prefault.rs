@@ -1,13 +1,17 @@
 //! Touching all pages of a segment on a thread of its own while the segment already serves.
 //! Invariant: contents are never changed, so it may run beside any reader or writer; it stops within
 //! one step of being told to.
+//!
+//! Pages are touched one by one rather than populated by one call of the kernel's: that call holds the lock of the
+//! process's address space, and on a busy machine this thread, the least important of all, may lose its core in the middle
+//! of it for long. Whoever needs the lock meanwhile, such as a shard whose heap grows, would wait for it.
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 
-use crate::limits::{PREFAULT_STEP_MAX_BYTES, PREFAULT_STEP_MIN_BYTES};
+use crate::limits::PREFAULT_STEP_BYTES;
 use crate::mapping::{Mapping, page_bytes};
 
 /// How far a prefault is.
@@ -17,8 +21,6 @@ pub struct PrefaultProgress {
     pub done_bytes: usize,
     /// Bytes to do in all.
     pub total_bytes: usize,
-    /// The error number that ended it early, if one did.
-    pub errno: Option<i32>,
 }
 
 impl PrefaultProgress {
@@ -33,8 +35,6 @@ impl PrefaultProgress {
 struct Shared {
     done_bytes: AtomicUsize,
     stop: AtomicBool,
-    /// 0 while all goes well.
-    errno: AtomicI32,
 }
 
 /// A running or finished prefault; dropping it stops and joins the thread.
@@ -62,11 +62,9 @@ impl Prefault {
     }
 
     pub(super) fn progress(&self) -> PrefaultProgress {
-        let errno = self.shared.errno.load(Ordering::Acquire);
         PrefaultProgress {
             done_bytes: self.shared.done_bytes.load(Ordering::Acquire),
             total_bytes: self.total_bytes,
-            errno: (errno != 0).then_some(errno),
         }
     }
 
@@ -89,19 +87,12 @@ impl Drop for Prefault {
 fn touch_all(mapping: &Mapping, shared: &Shared) {
     step_back();
     let total_bytes = mapping.mapped_bytes();
-    let mut step_bytes = PREFAULT_STEP_MIN_BYTES;
     let mut done_bytes = 0;
     while done_bytes < total_bytes && !shared.stop.load(Ordering::Acquire) {
-        let len = step_bytes.min(total_bytes - done_bytes);
-        if let Err(error) = touch(mapping, done_bytes, len) {
-            shared
-                .errno
-                .store(error.raw_os_error().unwrap_or(libc::EIO), Ordering::Release);
-            return;
-        }
+        let len = PREFAULT_STEP_BYTES.min(total_bytes - done_bytes);
+        touch(mapping, done_bytes, len);
         done_bytes += len;
         shared.done_bytes.store(done_bytes, Ordering::Release);
-        step_bytes = (2 * step_bytes).min(PREFAULT_STEP_MAX_BYTES);
     }
 }
 
@@ -111,22 +102,10 @@ fn step_back() {
     let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
 }
 
-/// Makes the pages of `len` bytes at `offset`.
-fn touch(mapping: &Mapping, offset: usize, len: usize) -> io::Result<()> {
-    match mapping.advise(offset, len, libc::MADV_POPULATE_WRITE) {
-        // Kernels before 5.14 do not know the advice.
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-            touch_by_hand(mapping, offset, len);
-            Ok(())
-        }
-        result => result,
-    }
-}
-
-/// Writes to each page without changing it: a compare-and-swap of a byte by itself.
-fn touch_by_hand(mapping: &Mapping, offset: usize, len: usize) {
+/// Writes to each page of `len` bytes at `offset` without changing it: a compare-and-swap of a byte by itself.
+fn touch(mapping: &Mapping, offset: usize, len: usize) {
     for at in (offset..offset + len).step_by(page_bytes()) {
-        // SAFETY: `advise` has checked the range; a byte is always aligned, and all that touch it here
+        // SAFETY: the caller keeps within the mapping; a byte is always aligned, and all that touch it here
         // are atomic.
         let byte = unsafe { AtomicU8::from_ptr(mapping.base().add(at)) };
         let seen = byte.load(Ordering::Relaxed);
@@ -137,16 +116,16 @@ fn touch_by_hand(mapping: &Mapping, offset: usize, len: usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Mapping, page_bytes, touch_by_hand};
+    use super::{Mapping, page_bytes, touch};
 
     #[test]
-    fn touching_by_hand_keeps_the_contents() {
+    fn touching_keeps_the_contents() {
         let len = 16 * page_bytes();
         let mapping = Mapping::anonymous(len).unwrap();
         // SAFETY: the mapping is this long, and nobody else has it.
         let bytes = unsafe { std::slice::from_raw_parts_mut(mapping.base(), len) };
         bytes[page_bytes()] = 9;
-        touch_by_hand(&mapping, 0, len);
+        touch(&mapping, 0, len);
         assert_eq!(bytes.iter().position(|&byte| byte != 0), Some(page_bytes()));
         assert_eq!(bytes[page_bytes()], 9);
     }
