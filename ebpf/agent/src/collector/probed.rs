@@ -111,26 +111,41 @@ fn read_blocks(
 ) -> Result<(), ProbeError> {
     for reading in probes.blocks()? {
         let key = reading.key;
-        let disk = roots
-            .sys()
-            .resolve(&format!("dev/block/{}:{}", key.major, key.minor));
+        let folder = format!("dev/block/{}:{}", key.major, key.minor);
+        let disk = roots.sys().resolve(&folder);
         let name = disk.and_then(|disk| Some(disk.file_name()?.to_string_lossy().into_owned()));
         let device = name.unwrap_or_else(|| format!("{}:{}", key.major, key.minor));
         let operation = BlockOperation::ALL.get(key.operation as usize);
         let direction = operation.map_or("other", |operation| operation.label());
         let name = format!("block/{device}/{direction}");
         let totals = reading.totals;
+        let counted = totals.issued.saturating_sub(totals.device.count);
+        let in_flight = roots.sys().text(&format!("{folder}/inflight"));
         let bytes = ledger.total(&name, &[totals.bytes]);
         snapshot.blocks.push(BlockSeries {
             queue: distribution(ledger, &format!("{name}/queue"), &totals.queue),
             device_time: distribution(ledger, &format!("{name}/device"), &totals.device),
-            depth: totals.issued.saturating_sub(totals.device.count),
+            depth: depth(counted, direction, in_flight.as_deref()),
             bytes: bytes[0],
             direction: direction.to_owned(),
             device,
         });
     }
     Ok(())
+}
+
+/// Requests under way: what the probes count, but no more than the kernel knows of. A request that was given to the device
+/// twice, or that ended while nobody looked, would stay under way for ever.
+fn depth(counted: u64, direction: &str, in_flight: Option<&str>) -> u64 {
+    let mut known = in_flight
+        .unwrap_or_default()
+        .split_whitespace()
+        .map_while(|number| number.parse::<u64>().ok());
+    match (known.next(), known.next()) {
+        (Some(reads), Some(_)) if direction == "read" => counted.min(reads),
+        (Some(_), Some(writes)) => counted.min(writes),
+        _ => counted,
+    }
 }
 
 fn read_tasks(
@@ -300,4 +315,18 @@ fn route(number: u32) -> String {
 
 fn direction(number: u32) -> String {
     if number == 0 { "read" } else { "write" }.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::depth;
+
+    #[test]
+    fn no_more_requests_are_under_way_than_the_kernel_knows_of() {
+        assert_eq!(depth(3, "read", Some("       1        7\n")), 1);
+        assert_eq!(depth(3, "write", Some("       1        7\n")), 3);
+        assert_eq!(depth(1, "read", Some("       0        0\n")), 0);
+        assert_eq!(depth(2, "read", Some("nonsense")), 2);
+        assert_eq!(depth(2, "write", None), 2);
+    }
 }
