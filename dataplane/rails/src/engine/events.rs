@@ -1,8 +1,7 @@
 //! A thread that waits for completion events and wakes their shard. It sleeps as long as the shard polls.
 //!
-//! The shard's own ring could watch the channels, but not every kernel passes on a signal that comes from the device's
-//! worker (Debian's 6.12 does not): a shard that relied on it would sleep until something else wakes it. The invariant: each
-//! event taken is followed by a job for the shard.
+//! The shard's own ring could watch the channels, too; that this works on every kernel and device has not been shown yet,
+//! and a lost event would cost a sleep. The invariant: each event taken is followed by a job for the shard.
 
 use super::shard_error;
 use crate::error::RailError;
