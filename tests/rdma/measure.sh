@@ -42,13 +42,24 @@ wait_for_text() { # TEXT FILE
     return 1
 }
 
+# perftest says that it waits, but into a buffer: a file shows it only at the end.
+wait_for_listener() { # PORT
+    local tries port
+    port=$(printf ' [0-9A-F]*:%04X [0-9A-F:]* 0A ' "$1")
+    for ((tries = 0; tries < 600; tries++)); do
+        grep -q -- "$port" /proc/net/tcp /proc/net/tcp6 && return 0
+        busybox usleep 100000
+    done
+    return 1
+}
+
 perftest() { # NUMBER TOOL FROM TO ARGUMENTS...: leaves the client's output in /run/bench/client.NUMBER
     local number=$1 tool=$2 from=${devices[$3]} to=${devices[$4]}
     shift 4
     local both=(-x 1 -F -p $((18500 + number)) "$@")
     $tool -d "$to" "${both[@]}" >/run/bench/server.$number 2>&1 &
     local server=$!
-    wait_for_text "waiting for client" /run/bench/server.$number
+    wait_for_listener $((18500 + number))
     $tool -d "$from" "${both[@]}" 127.0.0.1 >/run/bench/client.$number 2>&1
     wait $server
 }

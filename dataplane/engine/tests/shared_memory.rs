@@ -228,39 +228,29 @@ fn an_unregistered_segment_is_not_written_any_more_and_its_successor_is_reached(
 
 #[test]
 fn a_segment_is_taken_back_while_guests_copy_and_nothing_is_written_afterwards() {
+    const GUESTS: usize = 3;
     let owner = Owner::new();
     std::thread::scope(|scope| {
-        let guests: Vec<_> = (0..3u8)
-            .map(|number| {
-                let owner = &owner;
-                scope.spawn(move || {
-                    let guest = engine("tcp", true);
-                    let source = vec![number; BYTES];
-                    let write = request(Direction::Write, &source, owner.at(0));
-                    let mut copies = 0;
-                    while transfer(&guest, owner.name(), write, &hint("")).is_ok() {
-                        copies += 1;
-                    }
-                    let copied = moved(&guest, Route::SharedMemory);
-                    guest.close();
-                    (copies, copied)
-                })
-            })
-            .collect();
-        // Each guest has had the segment at least once when the first byte of the last one is seen.
-        // SAFETY: the segment lives; other processes may write the byte, so it is read as volatile.
-        let first = || unsafe { owner.segment.base().read_volatile() };
-        while first() == 0x11 {
-            std::thread::yield_now();
+        let (copied, all_copied) = std::sync::mpsc::channel();
+        for number in 0..GUESTS as u8 {
+            let (owner, copied) = (&owner, copied.clone());
+            scope.spawn(move || {
+                let guest = engine("tcp", true);
+                let source = vec![number; BYTES];
+                let write = request(Direction::Write, &source, owner.at(0));
+                transfer(&guest, owner.name(), write, &hint("shm")).unwrap();
+                copied.send(moved(&guest, Route::SharedMemory)).unwrap();
+                while transfer(&guest, owner.name(), write, &hint("")).is_ok() {}
+                guest.close();
+            });
+        }
+        drop(copied);
+        for bytes in all_copied.iter().take(GUESTS) {
+            assert!(bytes >= BYTES as u64);
         }
         owner.engine.unregister(owner.at(0)).unwrap();
         // SAFETY: nobody else may touch the segment any more, which is what is tested.
         unsafe { owner.segment.base().write_bytes(0x99, BYTES) };
-        let copied: u64 = guests
-            .into_iter()
-            .map(|guest| guest.join().unwrap().1)
-            .sum();
-        assert!(copied > 0);
     });
     assert!(owner.content()[..BYTES].iter().all(|byte| *byte == 0x99));
 }
