@@ -8,6 +8,8 @@ RATIOS = [
     ("write 1 MiB / ib_write_bw", "perigee-write", "perftest-write", 0.9, True),
     ("read 1 MiB / ib_read_bw", "perigee-read", "perftest-read", 0.9, True),
     ("write 4 KiB p50 / ib_write_lat", "perigee-write-latency", "perftest-write-latency", 1.5, False),
+    ("write 4 KiB p50 / one write of ib_write_bw", "perigee-write-latency", "perftest-write-completion", None, False),
+    ("write 4 KiB p50 / Mooncake's mean", "perigee-write-latency", "mooncake-write-latency", None, False),
     ("two rails / one", "perigee-write-two-rails", "perigee-write", 1.7, True),
     ("perftest: two rails / one", "perftest-write-two-rails", "perftest-write", None, True),
     ("write 1 MiB / Mooncake", "perigee-write", "mooncake-write", 1.5, True),

@@ -196,7 +196,10 @@ impl Batch {
 
     /// Waits for the end, at most `limit`; true if it was reached. `watch` is called now and then meanwhile.
     pub(crate) fn wait(&self, limit: Duration, watch: impl Fn()) -> bool {
-        let mut patience = Patience::new(SPIN.min(limit));
+        let mut patience = match self.ticket() {
+            Some(_) => Patience::for_device(limit),
+            None => Patience::new(SPIN.min(limit)),
+        };
         while !self.is_over() {
             if !patience.watch_on() {
                 return self.sleep(limit, watch);

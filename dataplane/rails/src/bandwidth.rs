@@ -16,6 +16,8 @@ pub(crate) struct Bandwidth {
     /// When the present busy interval began: the last completion, or the post that ended idleness.
     since: Duration,
     began_with: u64,
+    /// Whether the interval that ended last was a sample: what completes at the same moment belongs to it.
+    was_sample: bool,
     idle_since: Duration,
 }
 
@@ -31,6 +33,7 @@ impl Bandwidth {
             in_flight: 0,
             since: Duration::ZERO,
             began_with: 0,
+            was_sample: false,
             idle_since: Duration::ZERO,
         }
     }
@@ -71,7 +74,10 @@ impl Bandwidth {
     /// Bytes arrived: the interval since the last completion is a sample if the rail had enough to do.
     pub(crate) fn completed(&mut self, now: Duration, bytes: u64) {
         let interval = now.saturating_sub(self.since).as_secs_f64();
-        if self.began_with >= SAMPLE_BYTES_MIN || interval == 0.0 {
+        if interval > 0.0 {
+            self.was_sample = self.began_with >= SAMPLE_BYTES_MIN;
+        }
+        if self.was_sample {
             let keep = (-interval / BANDWIDTH_MEMORY.as_secs_f64()).exp();
             self.bytes = self.bytes * keep + bytes as f64;
             self.busy = self.busy * keep + interval;
@@ -163,6 +169,20 @@ mod tests {
             bandwidth.posted(now, 64);
             now += Duration::from_micros(20);
             bandwidth.completed(now, 64);
+        }
+        assert!(is_near(&bandwidth, now, 1e9));
+    }
+
+    #[test]
+    fn small_operations_that_end_together_do_not_make_a_rail_look_fast() {
+        let mut bandwidth = Bandwidth::new(1e9);
+        let mut now = Duration::from_secs(1);
+        for _ in 0..10_000 {
+            bandwidth.posted(now, 4096);
+            bandwidth.posted(now, 4096);
+            now += Duration::from_micros(20);
+            bandwidth.completed(now, 4096);
+            bandwidth.completed(now, 4096);
         }
         assert!(is_near(&bandwidth, now, 1e9));
     }

@@ -6,7 +6,7 @@ use crate::descriptor::{EndpointAnswer, EndpointOffer, PeerDescriptor};
 use crate::engine::worker::Worker;
 use crate::error::RailError;
 use crate::flight::RailRequest;
-use crate::limits::{GIDS_PER_RAIL_MAX, PEERS_MAX, QUEUE_PAIRS_MAX, RAILS_MAX};
+use crate::limits::{GIDS_PER_RAIL_MAX, PAIRS_PER_PEER, PEERS_MAX, QUEUE_PAIRS_MAX, RAILS_MAX};
 use crate::peer::PeerRecord;
 use crate::rail::{Rail, RailDevice, open_rails};
 use crate::registration::Registration;
@@ -40,6 +40,8 @@ pub struct RailOptions {
     pub poll: Duration,
     /// Queue pairs that each shard opens, and as many again that it accepts.
     pub queue_pairs_max: usize,
+    /// Queue pairs that each shard opens to a peer of few rails; to one of many, one for each rail.
+    pub queue_pairs_per_peer: usize,
 }
 
 impl RailOptions {
@@ -52,6 +54,7 @@ impl RailOptions {
             cpus: Vec::new(),
             poll: POLL_DEFAULT,
             queue_pairs_max: QUEUE_PAIRS_MAX,
+            queue_pairs_per_peer: PAIRS_PER_PEER,
         }
     }
 }
@@ -131,6 +134,7 @@ impl RailEngine {
                 name: options.name.clone(),
                 epoch: descriptor.epoch,
                 queue_pairs_max: options.queue_pairs_max,
+                queue_pairs_per_peer: options.queue_pairs_per_peer,
                 seed: random()?,
                 is_shown: true,
             };

@@ -18,7 +18,10 @@ pub(crate) const SLICES_MAX: usize = 4096;
 pub(crate) const REQUESTS_MAX: usize = 65_536;
 /// Rails one engine drives, and one peer may announce.
 pub const RAILS_MAX: usize = 32;
-/// Queue pairs to one peer per shard.
+/// Queue pairs to a peer of few rails per shard, unless the options say otherwise: a device serves each in order, by one
+/// engine (Soft-RoCE by one worker), so that one alone does not keep its port busy.
+pub const PAIRS_PER_PEER: usize = 4;
+/// Most queue pairs to one peer per shard.
 pub(crate) const PAIRS_PER_PEER_MAX: usize = RAILS_MAX;
 /// Queue pairs that a shard opens, and as many again that it accepts, unless the options say otherwise.
 pub const QUEUE_PAIRS_MAX: usize = 256;
@@ -98,8 +101,6 @@ pub(crate) const READS_IN_FLIGHT: u8 = 16;
 pub(crate) const PROOF_SLOT_BYTES: u64 = 64;
 /// Longest wait of a caller for an answer of its shard.
 pub(crate) const SHARD_ANSWER: Duration = Duration::from_secs(10);
-/// How long a caller watches its requests before it sleeps.
-pub(crate) const SPIN: Duration = Duration::from_micros(150);
 /// Buckets of a latency histogram: powers of two of nanoseconds, 256 ns to over a minute.
 pub const LATENCY_BUCKETS: usize = 28;
 /// Bytes between two work requests that ask for a completion.

@@ -24,12 +24,18 @@ pub(crate) struct Route {
     pub(crate) remote_gid: u32,
 }
 
-/// The routes of each lane between two engines, the most promising first. Lanes without any route are left out.
-pub(crate) fn lanes(local: &[RailDescriptor], remote: &[RailDescriptor]) -> Vec<Vec<Route>> {
+/// The routes of each lane between two engines, the most promising first: as many lanes as either side has rails, and
+/// `least` or a few more where that is more, the same number for each rail. Lanes without any route are left out.
+pub(crate) fn lanes(
+    local: &[RailDescriptor],
+    remote: &[RailDescriptor],
+    least: usize,
+) -> Vec<Vec<Route>> {
     if local.is_empty() || remote.is_empty() {
         return Vec::new();
     }
-    let count = local.len().max(remote.len()).min(PAIRS_PER_PEER_MAX);
+    let pairs = local.len().max(remote.len());
+    let count = (pairs * least.div_ceil(pairs).max(1)).min(PAIRS_PER_PEER_MAX);
     let routes = (0..count).map(|lane| routes(local, remote, lane));
     routes.filter(|routes| !routes.is_empty()).collect()
 }
@@ -123,7 +129,7 @@ mod tests {
 
     #[test]
     fn rails_pair_by_index_over_their_best_addresses_first() {
-        let lanes = lanes(&rails(2), &rails(2));
+        let lanes = lanes(&rails(2), &rails(2), 1);
         let first: Vec<_> = lanes.iter().map(|routes| routes[0]).collect();
         for (index, route) in first.iter().enumerate() {
             assert_eq!((route.local, route.remote), (index, index));
@@ -139,26 +145,30 @@ mod tests {
     fn addresses_of_different_families_or_layers_are_never_paired() {
         let mut v1 = rails(1);
         v1[0].gids.iter_mut().for_each(|gid| gid.roce_v1 = true);
-        assert!(lanes(&v1, &rails(1)).is_empty());
+        assert!(lanes(&v1, &rails(1), 1).is_empty());
         let mut infiniband = rails(1);
         infiniband[0].infiniband = true;
-        assert!(lanes(&infiniband, &rails(1)).is_empty());
-        for route in lanes(&rails(1), &rails(3)).concat() {
+        assert!(lanes(&infiniband, &rails(1), 1).is_empty());
+        for route in lanes(&rails(1), &rails(3), 4).concat() {
             assert_eq!(route.local_gid, route.remote_gid);
         }
     }
 
     proptest! {
         #[test]
-        fn every_rail_of_both_sides_is_some_lanes_first_choice(mine in 1u8..9, theirs in 1u8..9) {
-            let lanes = lanes(&rails(mine), &rails(theirs));
+        fn every_rail_of_both_sides_is_some_lanes_first_choice(
+            mine in 1u8..9, theirs in 1u8..9, least in 1usize..9,
+        ) {
+            let lanes = lanes(&rails(mine), &rails(theirs), least);
             for index in 0..usize::from(mine) {
                 prop_assert!(lanes.iter().any(|routes| routes[0].local == index));
             }
             for index in 0..usize::from(theirs) {
                 prop_assert!(lanes.iter().any(|routes| routes[0].remote == index));
             }
-            prop_assert_eq!(lanes.len(), usize::from(mine.max(theirs)));
+            let pairs = usize::from(mine.max(theirs));
+            prop_assert!(lanes.len() >= pairs.max(least) && lanes.len() < pairs + pairs.max(least));
+            prop_assert_eq!(lanes.len() % pairs, 0);
             prop_assert!(lanes.iter().all(|routes| routes.len() <= ROUTES_MAX));
         }
     }

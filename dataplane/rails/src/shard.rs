@@ -48,6 +48,7 @@ pub(crate) struct ShardSetup {
     pub(crate) name: String,
     pub(crate) epoch: u64,
     pub(crate) queue_pairs_max: usize,
+    pub(crate) queue_pairs_per_peer: usize,
     /// Start of the sequence of proving words.
     pub(crate) seed: u64,
     /// Whether other processes of this host see what it moves.

@@ -3,7 +3,6 @@
 //! Each request is told exactly once, and only when no device touches its memory any more.
 
 use crate::error::RailError;
-use crate::limits::SPIN;
 use perigee_shard::Patience;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -58,7 +57,7 @@ impl ParkSink {
     /// Within the result: the tag and cause of the first request that failed.
     pub fn wait(&self, limit: Duration) -> Option<Result<(), (u64, RailError)>> {
         let end = Instant::now() + limit;
-        let mut patience = Patience::new(SPIN.min(limit));
+        let mut patience = Patience::for_device(limit);
         while self.left() > 0 {
             if patience.watch_on() {
                 continue;

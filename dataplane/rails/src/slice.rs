@@ -42,7 +42,7 @@ impl Slice {
         }
     }
 
-    /// The rail that failed it last: another one is better if there is one.
+    /// The lane that failed it last: another one is better if there is one.
     pub(crate) fn avoids(&self) -> Option<u16> {
         self.avoid
     }

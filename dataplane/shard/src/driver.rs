@@ -7,7 +7,7 @@
 use crate::clock::monotonic;
 use crate::limits::JOBS_PER_TURN;
 use crate::mailbox::Inbox;
-use crate::patience::{is_crowded, yield_core};
+use crate::patience::{Yield, is_crowded, yield_core};
 use crate::stream::ShardEnvironment;
 use std::time::{Duration, Instant};
 
@@ -45,14 +45,15 @@ impl Driver {
                 active = now;
                 continue;
             }
-            let under_way =
-                self.environment.ring.in_flight() > 0 || self.environment.pollers.is_busy();
+            let by_device = self.environment.pollers.is_busy();
+            let under_way = by_device || self.environment.ring.in_flight() > 0;
             let polling = under_way && now - active < self.poll;
             if !polling || is_crowded(Instant::now()) {
                 self.sleep();
                 active = monotonic();
-            } else if yield_core(Instant::now()) {
-                // Another thread needed this core: watching an empty ring would keep it from working.
+            } else if yield_core(Instant::now()) == Yield::Shared && !by_device {
+                // Another thread needed this core: watching an empty ring would keep it from working. A device's driver
+                // may be that other thread.
                 active = now.saturating_sub(self.poll);
             }
         }

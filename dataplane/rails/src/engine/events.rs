@@ -1,114 +1,75 @@
-//! A thread that waits for completion events and wakes their shard. It sleeps as long as the shard polls.
+//! Completion events as what wakes a sleeping shard: its ring watches the channels of its queues.
 //!
-//! The shard's own ring could watch the channels, too; that this works on every kernel and device has not been shown yet,
-//! and a lost event would cost a sleep. The invariant: each event taken is followed by a job for the shard.
+//! The invariant: a queue that is armed is watched, and one whose events were taken is armed anew before the next sleep.
 
-use super::shard_error;
-use crate::error::RailError;
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::eventfd::{EfdFlags, EventFd};
-use perigee_shard::Mailbox;
+use perigee_shard::ShardEnvironment;
 use perigee_verbs::CompletionQueue;
-use std::os::fd::AsFd;
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::task::Poll;
 
-/// The completion queues of one shard, and which of them are armed.
-#[derive(Clone, Debug)]
-pub(super) struct ArmedQueues {
-    queues: Arc<[(Arc<dyn CompletionQueue>, AtomicBool)]>,
+/// The completion queues of one shard.
+pub(super) struct WatchedQueues(Vec<WatchedQueue>);
+
+struct WatchedQueue {
+    queue: Arc<dyn CompletionQueue>,
+    armed: Cell<bool>,
 }
 
-impl ArmedQueues {
+impl WatchedQueues {
     pub(super) fn new(queues: impl Iterator<Item = Arc<dyn CompletionQueue>>) -> Self {
-        let unarmed = |queue| (queue, AtomicBool::new(false));
-        Self {
-            queues: queues.map(unarmed).collect(),
-        }
+        let unarmed = |queue| WatchedQueue {
+            queue,
+            armed: Cell::new(false),
+        };
+        Self(queues.map(unarmed).collect())
     }
 
     /// Makes the next completion on any of them wake the shard.
     pub(super) fn arm(&self) {
-        for (queue, armed) in &*self.queues {
-            if armed.load(Ordering::Acquire) {
-                continue;
-            }
-            match queue.arm() {
-                Ok(()) => armed.store(true, Ordering::Release),
+        for watched in self.0.iter().filter(|watched| !watched.armed.get()) {
+            match watched.queue.arm() {
+                Ok(()) => watched.armed.set(true),
                 Err(error) => tracing::warn!(%error, "A completion queue cannot be armed"),
             }
         }
     }
 
-    /// Takes the events of one queue; false if it can give no more.
-    fn drain(&self, index: usize) -> bool {
-        let (queue, armed) = &self.queues[index];
-        let drained = queue.drain_events();
-        armed.store(false, Ordering::Release);
-        drained.unwrap_or_else(|error| {
-            tracing::error!(%error, "Completion events cannot be read; the shard looks now and then");
-            0
-        }) > 0
-    }
-}
-
-/// The waiting thread of one shard. Dropping it ends the thread.
-#[derive(Debug)]
-pub(super) struct EventThread {
-    stop: Arc<EventFd>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl EventThread {
-    /// Waits for events of `queues` and wakes the shard behind `mailbox`.
-    pub(super) fn start(queues: ArmedQueues, mailbox: Mailbox) -> Result<Self, RailError> {
-        let flags = EfdFlags::EFD_CLOEXEC;
-        let stop = EventFd::from_value_and_flags(0, flags).map_err(|error| shard_error(&error))?;
-        let stop = Arc::new(stop);
-        let theirs = stop.clone();
-        let builder = std::thread::Builder::new().name("perigee-events".to_owned());
-        let thread = builder.spawn(move || wait(&queues, &mailbox, &theirs));
-        Ok(Self {
-            stop,
-            thread: Some(thread.map_err(|error| shard_error(&error))?),
+    /// Watches all channels until the returned future is dropped.
+    pub(super) async fn watch(&self, environment: &ShardEnvironment) {
+        let watch = |watched| Box::pin(WatchedQueue::watch(watched, environment)) as Pin<Box<_>>;
+        let mut watches: Vec<Pin<Box<dyn Future<Output = ()>>>> =
+            self.0.iter().map(watch).collect();
+        poll_fn(|context| {
+            watches.retain_mut(|watch| watch.as_mut().poll(context).is_pending());
+            Poll::<()>::Pending
         })
+        .await;
     }
 }
 
-impl Drop for EventThread {
-    fn drop(&mut self) {
-        // The counter cannot overflow: it is written once.
-        let _ = self.stop.write(1);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-fn wait(queues: &ArmedQueues, mailbox: &Mailbox, stop: &EventFd) {
-    // Channels that are broken are not watched: the wait would return for ever.
-    let mut watched: Vec<usize> = (0..queues.queues.len()).collect();
-    loop {
-        let channels = watched
-            .iter()
-            .map(|index| queues.queues[*index].0.event_fd());
-        let all = std::iter::once(stop.as_fd()).chain(channels);
-        let mut all: Vec<_> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-        match poll(&mut all, PollTimeout::NONE) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => {
+impl WatchedQueue {
+    /// Takes events as they come. Ends with a channel that is broken: it would be readable for ever.
+    async fn watch(&self, environment: &ShardEnvironment) {
+        loop {
+            if let Err(error) = environment.readable(self.queue.event_fd()).await {
                 return tracing::error!(%error, "Completion events cannot be waited for; the shard looks now and then");
             }
+            let drained = self.queue.drain_events();
+            self.armed.set(false);
+            match drained {
+                Ok(0) => {
+                    return tracing::error!(
+                        "A completion channel is broken; the shard looks now and then"
+                    );
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    return tracing::error!(%error, "Completion events cannot be read; the shard looks now and then");
+                }
+            }
         }
-        let mut ready = all.iter().map(|one| one.any().unwrap_or(false));
-        if ready.next() == Some(true) {
-            return;
-        }
-        let ready: Vec<bool> = ready.collect();
-        let mut ready = ready.into_iter();
-        watched.retain(|index| ready.next() != Some(true) || queues.drain(*index));
-        mailbox.post(Box::new(|_| {}));
     }
 }

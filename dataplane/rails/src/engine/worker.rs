@@ -1,6 +1,6 @@
 //! One shard of rails on an executor: jobs from callers, the poll loop, and waking on completion events.
 
-use super::events::{ArmedQueues, EventThread};
+use super::events::WatchedQueues;
 use super::{Exchange, shard_error};
 use crate::descriptor::PeerDescriptor;
 use crate::error::RailError;
@@ -8,6 +8,7 @@ use crate::limits::SHARD_ANSWER;
 use crate::rail::Rail;
 use crate::report::RailCells;
 use crate::shard::{Outgoing, RailShard, ShardSetup};
+use futures_lite::future::or;
 use perigee_shard::{Local, Mailbox, Poller, Shard, ShardEnvironment, ShardOptions, monotonic};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -23,8 +24,6 @@ pub(super) struct Worker {
     mailbox: Mailbox,
     rails: Local<RailPoller>,
     shard: Mutex<Option<Shard>>,
-    /// Ends when the worker goes.
-    _events: EventThread,
     cells: Vec<Arc<RailCells>>,
 }
 
@@ -52,14 +51,13 @@ impl Worker {
             }
         })
         .map_err(|error| shard_error(&error))?;
-        let (name, queues) = match started.recv_timeout(SHARD_ANSWER) {
+        let rails = match started.recv_timeout(SHARD_ANSWER) {
             Ok(started) => started?,
             Err(_) => return Err(silent()),
         };
         Ok(Self {
-            _events: EventThread::start(queues, shard.mailbox())?,
             mailbox: shard.mailbox(),
-            rails: name,
+            rails,
             shard: Mutex::new(Some(shard)),
             cells,
         })
@@ -127,7 +125,7 @@ impl Worker {
 }
 
 /// What a shard says when it runs, or why it does not.
-type Started = Result<(Local<RailPoller>, ArmedQueues), RailError>;
+type Started = Result<Local<RailPoller>, RailError>;
 
 fn silent() -> RailError {
     RailError::Shard {
@@ -138,7 +136,7 @@ fn silent() -> RailError {
 /// A shard of rails as the driver of its executor sees it.
 pub(super) struct RailPoller {
     shard: RefCell<RailShard>,
-    queues: ArmedQueues,
+    queues: WatchedQueues,
     exchange: Arc<dyn Exchange>,
     mailbox: Mailbox,
     name: Cell<Option<Local<RailPoller>>>,
@@ -152,10 +150,9 @@ async fn run(
     exchange: Arc<dyn Exchange>,
     ready: SyncSender<Started>,
 ) {
-    let queues = ArmedQueues::new(shard.queues().cloned());
     let poller = Rc::new(RailPoller {
+        queues: WatchedQueues::new(shard.queues().cloned()),
         shard: RefCell::new(shard),
-        queues: queues.clone(),
         exchange,
         mailbox: environment.mailbox().clone(),
         name: Cell::new(None),
@@ -166,11 +163,11 @@ async fn run(
     poller.name.set(Some(name));
     let as_poller: Rc<dyn Poller> = poller.clone();
     environment.poll_with(&as_poller);
-    if ready.send(Ok((name, queues))).is_err() {
+    if ready.send(Ok(name)).is_err() {
         environment.give_up(name);
         return;
     }
-    poller.until_stopped().await;
+    or(poller.until_stopped(), poller.queues.watch(&environment)).await;
 }
 
 impl RailPoller {

@@ -169,17 +169,27 @@ impl RailShard {
             });
             self.scratch.lanes.push(index);
         }
-        let avoided = need.avoids.map(usize::from);
-        let others = self.scratch.lanes.iter().any(|lane| Some(*lane) != avoided);
-        if let (true, Some(position)) = (
-            others,
-            self.scratch
-                .lanes
-                .iter()
-                .position(|lane| Some(*lane) == avoided),
-        ) {
-            self.scratch.lanes.remove(position);
-            self.scratch.choice.remove(position);
+        self.leave_out_what_failed(peer, need);
+    }
+
+    /// Lanes over the rails that failed the slice last are no choice if there are others; else only the lane itself.
+    fn leave_out_what_failed(&mut self, peer: &Peer, need: &Need) {
+        let Some(failed) = need.avoids.map(usize::from) else {
+            return;
+        };
+        let rails = |lane: usize| {
+            let route = peer.lanes[lane].route();
+            (route.local, route.remote)
+        };
+        let is_same_rail = |lane: &usize| rails(*lane) == rails(failed);
+        let lanes = &mut self.scratch.lanes;
+        let has_other_rails = !lanes.iter().all(is_same_rail);
+        for position in (0..lanes.len()).rev() {
+            let lane = lanes[position];
+            if lane == failed && lanes.len() > 1 || has_other_rails && is_same_rail(&lane) {
+                lanes.remove(position);
+                self.scratch.choice.remove(position);
+            }
         }
     }
 

@@ -227,7 +227,8 @@ impl RailShard {
                     limit: PEERS_MAX,
                 });
             }
-            let routes = lanes(&self.descriptor.rails, &record.descriptor.rails);
+            let (ours, theirs) = (&self.descriptor.rails, &record.descriptor.rails);
+            let routes = lanes(ours, theirs, self.setup.queue_pairs_per_peer);
             if routes.is_empty() {
                 return Err(RailError::NoRoute {
                     peer: record.name.clone(),

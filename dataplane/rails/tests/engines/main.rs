@@ -143,7 +143,7 @@ fn a_rail_that_goes_down_during_load_fails_no_request() {
         });
         faults.up();
         assert!(a.bytes(0, HALF) == b.bytes(HALF, HALF), "round {round}");
-        let whole = || a.engine.reports().iter().all(|rail| rail.pairs_up == 1);
+        let whole = || a.engine.reports().iter().all(|rail| rail.pairs_up == 2);
         wait_until(whole);
     }
 }

@@ -197,7 +197,8 @@ fn the_explanation_says_which_addresses_were_chosen_and_that_pairs_are_proven() 
     let text = a.engine.explain().join("\n");
     eprintln!("{text}");
     assert!(
-        text.contains("first choice") && text.matches("proven").count() == 2,
+        text.contains("first choice")
+            && text.matches(": proven").count() == perigee_rails::PAIRS_PER_PEER,
         "{text}"
     );
 }

@@ -1,7 +1,7 @@
 //! Where the ends of requests are told while their caller waits. Invariant: who has waited to the end may touch the memory
 //! of all requests again.
 
-use crate::limits::{SPIN, STALL_CHECK};
+use crate::limits::STALL_CHECK;
 use perigee_rails::{RailError, Sink};
 use perigee_shard::Patience;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,7 +33,7 @@ impl Landing {
         &self,
         stalled: impl Fn() -> Option<(usize, Duration)>,
     ) -> Vec<(u64, RailError)> {
-        let mut patience = Patience::new(SPIN);
+        let mut patience = Patience::for_device(STALL_CHECK);
         while self.left.load(Ordering::Acquire) > 0 {
             if !patience.watch_on() {
                 std::thread::park_timeout(STALL_CHECK);

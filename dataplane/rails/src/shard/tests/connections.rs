@@ -35,6 +35,32 @@ fn idle_queue_pairs_are_closed_and_their_other_ends_are_found_dead() {
 }
 
 #[test]
+fn the_only_rail_of_a_peer_is_driven_through_several_queue_pairs() {
+    let mut world = World::new();
+    world.queue_pairs_per_peer = 4;
+    world.host("a", 1, 16);
+    world.host("b", 1, 16);
+    let (peer, keys, ends) = (
+        world.open("b"),
+        world.keys("b", None),
+        Arc::new(Ends::default()),
+    );
+    let write = |world: &World| requests(world, &keys, &[(Direction::Write, 0, 0, 1 << 20)]);
+    world.submit("a", &peer, write(&world), LONG, &ends);
+    world.until(LONG, |world| world.engine("a").report(0).pairs_up == 4);
+    world.submit("a", &peer, write(&world), LONG, &ends);
+    let mut most = 0;
+    world.until(LONG, |world| {
+        let endpoints = world.engine("a").shard.endpoints.iter();
+        let busy = endpoints.filter(|(_, endpoint)| endpoint.bandwidth.in_flight() > 0);
+        most = most.max(busy.count());
+        ends.count() == 2
+    });
+    assert!(ends.told().iter().all(|(_, outcome)| outcome.is_ok()));
+    assert_eq!(most, 4, "one request is spread over all of them");
+}
+
+#[test]
 fn queue_pairs_of_a_peer_that_died_are_taken_down() {
     let mut world = World::pair(2);
     write_once(&mut world, "b").unwrap();

@@ -132,6 +132,8 @@ pub(super) struct World {
     /// Offers by when they arrive: from, to, peer number, serial.
     offers: Vec<(Duration, String, String, u64, u64, EndpointOffer)>,
     records: u64,
+    /// Queue pairs to a peer of one rail, for engines that are started from now on.
+    pub(super) queue_pairs_per_peer: usize,
     /// Whether handshakes reach anybody.
     pub(super) handshakes: bool,
     pub(super) epochs: u64,
@@ -146,6 +148,7 @@ impl World {
             order: Vec::new(),
             offers: Vec::new(),
             records: 0,
+            queue_pairs_per_peer: 1,
             handshakes: true,
             epochs: 100,
             trace: Vec::new(),
@@ -190,6 +193,7 @@ impl World {
             name: host.to_owned(),
             epoch: self.epochs,
             queue_pairs_max,
+            queue_pairs_per_peer: self.queue_pairs_per_peer,
             seed: self.epochs,
             is_shown: false,
         };
