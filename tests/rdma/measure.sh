@@ -191,6 +191,19 @@ throttle() {
     ours throttled-fast-alone "${devices[0]}" "${devices[2]}" --operation write --size 1MiB
     ours throttled-slow-alone "${devices[1]}" "${devices[3]}" --operation write --size 1MiB
     ours throttled-together "${devices[0]},${devices[1]}" "${devices[2]},${devices[3]}" --operation write --size 1MiB
+    clear_rails
+}
+
+# Two rails of the same speed, less than the processors move: what the second one adds.
+scale() {
+    "$PERIGEE_VM_RAIL" rate 0 160mbit
+    "$PERIGEE_VM_RAIL" rate 1 160mbit
+    ours limited-one-rail "${devices[0]}" "${devices[2]}" --operation write --size 1MiB
+    ours limited-two-rails "$both_from" "$both_to" --operation write --size 1MiB
+    clear_rails
+}
+
+clear_rails() {
     "$PERIGEE_VM_RAIL" clear 0
     "$PERIGEE_VM_RAIL" clear 1
 }
@@ -213,3 +226,4 @@ done
 round=1
 cut_rail
 throttle
+scale

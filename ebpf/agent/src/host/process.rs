@@ -10,6 +10,8 @@ use std::path::PathBuf;
 
 /// How our threads are named.
 const THREAD_PREFIX: &str = "perigee-";
+/// It only looks whether the others still run: what it waits for delays no byte.
+const WATCHDOG: &str = "perigee-watch";
 
 /// A process of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,13 +47,18 @@ fn threads(roots: &Roots, pid: u32) -> BTreeMap<u32, String> {
         let name = proc.text(&format!("{pid}/task/{number}/comm"))?;
         let number = number.parse().ok()?;
         // The main thread of a Python process or of the demo calls the data plane itself.
-        (number == pid || name.starts_with(THREAD_PREFIX)).then_some((number, name))
+        let moves_bytes = number == pid || is_worker(&name);
+        moves_bytes.then_some((number, name))
     };
     numbers
         .into_iter()
         .filter_map(named)
         .take(THREADS_MAX)
         .collect()
+}
+
+fn is_worker(thread: &str) -> bool {
+    thread.starts_with(THREAD_PREFIX) && thread != WATCHDOG
 }
 
 fn group(roots: &Roots, pid: u32) -> Option<String> {
@@ -77,5 +84,16 @@ impl OurProcess {
         let root = format!("/proc/{}/root", self.pid);
         code.map(|path| PathBuf::from(format!("{root}{path}")))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_that_work_are_told_by_their_names() {
+        assert!(is_worker("perigee-data") && is_worker("perigee-rails"));
+        assert!(!is_worker(WATCHDOG) && !is_worker("python3"));
     }
 }
