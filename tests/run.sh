@@ -46,8 +46,8 @@ from mooncake_venv import mooncake_python
 print(mooncake_python())')
 stage nextest cargo nextest run --locked --workspace
 # Left out above, because they need the wheel.
-stage nextest-mooncake cargo nextest run --locked --package perigee-engine --test upstream \
-    --run-ignored only
+stage nextest-mooncake cargo nextest run --locked --workspace --run-ignored only \
+    --filterset 'package(perigee-engine) & binary(upstream)'
 stage doctest cargo test --quiet --locked --workspace --doc
 stage pytest-wheel timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
     -c dataplane/python/pyproject.toml dataplane/python/tests
@@ -60,7 +60,8 @@ stage pytest-agent timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cach
 stage pytest-dashboards timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
     --rootdir tools/dashboards tools/dashboards/tests
 
-stage build-faults cargo build --quiet --release --locked --package perigee-bench --package perigee-cli
+# Built for its own tests above.
+export PERIGEE_BENCH_BIN=$TARGET/debug/perigee-bench
 stage pytest-faults timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
     --rootdir ebpf/agent/faults ebpf/agent/faults
 

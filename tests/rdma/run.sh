@@ -59,19 +59,20 @@ chosen_programs() { # NAME...
     done <"$FOLDER/programs.txt"
 }
 
-# Builds one test binary and prints its path.
-build_test() { # CARGO_ARGUMENTS...
-    cargo test --locked --no-run --quiet --message-format=json-render-diagnostics "$@" |
+# Builds one test binary and prints its path. The whole workspace is named, because a part of it would have other features
+# and be compiled anew.
+build_test() { # PACKAGE TEST
+    cargo test --locked --no-run --quiet --message-format=json-render-diagnostics --workspace --test "$2" |
         python3 -c '
 import json, sys
-found = [m["executable"] for m in map(json.loads, sys.stdin) if m.get("executable")]
-print(found[-1])'
+found = [m["executable"] for m in map(json.loads, sys.stdin)
+         if m.get("executable") and f"#{sys.argv[1]}@" in m["package_id"] and m["target"]["name"] == sys.argv[2]]
+print(found[-1])' "$1" "$2"
 }
 
-# Builds the perigee program that tests of kind `system` start.
+# Builds the perigee program that tests of kind `system` start, as what its own tests need.
 build_program() {
-    # The profile of the tests, whose crates are built anyway.
-    cargo build --locked --quiet --profile test --package perigee-cli --bin perigee
+    cargo test --locked --no-run --quiet --workspace --test program
     export PERIGEE_BIN=$CARGO_TARGET_DIR/debug/perigee
 }
 
