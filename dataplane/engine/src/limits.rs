@@ -71,6 +71,8 @@ pub(crate) const STALL_CHECK: Duration = Duration::from_secs(5);
 
 /// Longest wait for a peer on this host to hand out its segments.
 pub(crate) const RENDEZVOUS_DEADLINE: Duration = Duration::from_millis(500);
+/// Reads at a time of what an owner of shared segments says; it says a byte for each one that it gives or takes.
+pub(crate) const NEWS_READS_MAX: usize = 64;
 /// How long shared memory with a peer is not tried again after it was refused.
 pub(crate) const SHARED_MEMORY_RETRY: Duration = Duration::from_secs(5);
 /// Segments that a peer on this host is handed; one more place of the message is the gate's.

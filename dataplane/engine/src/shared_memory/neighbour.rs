@@ -4,7 +4,7 @@
 use super::gate::{Gate, Pass};
 use super::lobby::GATE_ID;
 use super::{Door, host_identity};
-use crate::limits::{RENDEZVOUS_DEADLINE, SHARED_MEMORY_RETRY};
+use crate::limits::{NEWS_READS_MAX, RENDEZVOUS_DEADLINE, SHARED_MEMORY_RETRY};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use perigee_discovery::Extra;
 use perigee_memory::MappedSegment;
@@ -168,10 +168,10 @@ impl Joint {
         !has_ended && self.listen()
     }
 
-    /// Takes what the owner says; false if that is the end.
+    /// Takes what the owner says; false if that is the end. An owner that never stops is heard again the next time.
     fn listen(&self) -> bool {
         let mut said = [0; 16];
-        loop {
+        for _ in 0..NEWS_READS_MAX {
             match (&self.stream).read(&mut said) {
                 Ok(0) => return false,
                 Ok(_) => self.has_news.store(true, Ordering::Relaxed),
@@ -180,6 +180,7 @@ impl Joint {
                 Err(_) => return false,
             }
         }
+        true
     }
 }
 
