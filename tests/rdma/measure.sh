@@ -1,6 +1,7 @@
 #!/bin/bash
 # Runs in the guest: takes each measurement in turn, round by round, and writes a line for each to FOLDER/results:
-#   round  case  value  unit  user%  system%  idle%  (of all processors while it ran; sleeping on a ring counts as idle)
+#   round  case  value  unit  user%  system%  idle%  (of all processors while it ran, of Mooncake's with the start of its
+#                                                     target; sleeping on a ring counts as idle)
 #
 #   measure.sh FOLDER ROUNDS [MOONCAKE]     FOLDER has the perigee program; MOONCAKE is a folder with its bench
 set -u

@@ -69,6 +69,12 @@ impl AcceptedTable {
         self.keys(|key, _| key.epoch == epoch)
     }
 
+    /// Whether a shard of an engine has a queue pair.
+    pub(crate) fn has_any(&self, epoch: u64, shard: u32) -> bool {
+        let mut keys = self.entries.keys();
+        keys.any(|key| (key.epoch, key.shard) == (epoch, shard))
+    }
+
     /// Queue pairs whose other end has to show a sign of life.
     pub(crate) fn silent(&self, now: Duration, longer_than: Duration) -> Vec<AcceptedKey> {
         self.keys(|_, accepted| {

@@ -355,7 +355,7 @@ impl RailEngine {
         self.inner.rails.iter().enumerate().map(report).collect()
     }
 
-    /// Each rail's addresses and why they rank as they do, and the state of each pair of rails; one line each.
+    /// Each rail's addresses and why they rank as they do, and the state of each queue pair; one line each.
     pub fn explain(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for rail in &self.inner.rails {

@@ -6,12 +6,12 @@ use std::time::Duration;
 pub(crate) const PAGE_BYTES: u64 = 4 << 10;
 /// Borders of split regions lie on huge pages, so that a device never needs two entries for one.
 pub(crate) const REGION_BORDER_BYTES: u64 = 2 << 20;
-/// Slices are not cut smaller than this to use more rails, in bytes.
+/// Slices are not cut smaller than this to use more queue pairs, in bytes.
 pub(crate) const SLICE_BYTES_MIN: u64 = 64 << 10;
 /// Slices are not larger than this, so that failover repeats little, in bytes.
 pub(crate) const SLICE_BYTES_MAX: u64 = 1 << 20;
-/// Slices that each rail gets of a request when its size allows.
-pub(crate) const SLICES_PER_RAIL: u64 = 2;
+/// Slices that each queue pair gets of a request when its size allows.
+pub(crate) const SLICES_PER_LANE: u64 = 2;
 /// Slices that one shard keeps at the same time; what is beyond stays in its request, uncut.
 pub(crate) const SLICES_MAX: usize = 4096;
 /// Requests that one shard keeps at the same time; more are refused.
@@ -21,6 +21,8 @@ pub const RAILS_MAX: usize = 32;
 /// Queue pairs to a peer of few rails per shard, unless the options say otherwise: a device serves each in order, by one
 /// engine (Soft-RoCE by one worker), so that one alone does not keep its port busy.
 pub const PAIRS_PER_PEER: usize = 4;
+/// Pause before another queue pair over rails that have one already is tried again.
+pub(crate) const BESIDE_PAUSE: Duration = Duration::from_secs(10);
 /// Most queue pairs to one peer per shard.
 pub(crate) const PAIRS_PER_PEER_MAX: usize = RAILS_MAX;
 /// Queue pairs that a shard opens, and as many again that it accepts, unless the options say otherwise.
@@ -37,9 +39,9 @@ pub(crate) const COMPLETIONS_PER_POLL: usize = 32;
 pub(crate) const COMPLETIONS_PER_TURN: usize = 512;
 /// Payload carried inside the work request where the device can, in bytes.
 pub(crate) const INLINE_BYTES: u32 = 256;
-/// Least bytes in flight on one queue pair before a rail counts as full.
+/// Least bytes in flight over a pair of rails, all its queue pairs together, before it counts as full.
 pub(crate) const WINDOW_BYTES_MIN: u64 = 256 << 10;
-/// Most bytes in flight on one queue pair.
+/// Most bytes in flight over a pair of rails.
 pub(crate) const WINDOW_BYTES_MAX: u64 = 8 << 20;
 /// A rail is full when what it has in flight keeps it busy for this long.
 pub(crate) const WINDOW_TIME: Duration = Duration::from_millis(2);

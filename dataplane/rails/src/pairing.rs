@@ -24,20 +24,43 @@ pub(crate) struct Route {
     pub(crate) remote_gid: u32,
 }
 
-/// The routes of each lane between two engines, the most promising first: as many lanes as either side has rails, and
-/// `least` or a few more where that is more, the same number for each rail. Lanes without any route are left out.
+/// A lane between two engines before it is opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LanePlan {
+    /// Its routes, the most promising first.
+    pub(crate) routes: Vec<Route>,
+    /// The lane whose rails it uses too, by its place in the list.
+    pub(crate) beside: Option<usize>,
+}
+
+/// The lanes between two engines: as many as either side has rails, then further ones beside each of these as long as
+/// there are fewer than `wanted`. Lanes without any route are left out.
 pub(crate) fn lanes(
     local: &[RailDescriptor],
     remote: &[RailDescriptor],
-    least: usize,
-) -> Vec<Vec<Route>> {
+    wanted: usize,
+) -> Vec<LanePlan> {
     if local.is_empty() || remote.is_empty() {
         return Vec::new();
     }
-    let pairs = local.len().max(remote.len());
-    let count = (pairs * least.div_ceil(pairs).max(1)).min(PAIRS_PER_PEER_MAX);
+    let count = local.len().max(remote.len()).min(PAIRS_PER_PEER_MAX);
     let routes = (0..count).map(|lane| routes(local, remote, lane));
-    routes.filter(|routes| !routes.is_empty()).collect()
+    let first = routes.filter(|routes| !routes.is_empty());
+    let first: Vec<LanePlan> = first
+        .map(|routes| LanePlan {
+            routes,
+            beside: None,
+        })
+        .collect();
+    let total = first.len() * wanted.div_ceil(first.len().max(1)).max(1);
+    let further = (first.len()..total.min(PAIRS_PER_PEER_MAX)).map(|lane| {
+        let beside = lane % first.len();
+        LanePlan {
+            routes: first[beside].routes.clone(),
+            beside: Some(beside),
+        }
+    });
+    first.iter().cloned().chain(further).collect()
 }
 
 fn routes(local: &[RailDescriptor], remote: &[RailDescriptor], lane: usize) -> Vec<Route> {
@@ -130,13 +153,13 @@ mod tests {
     #[test]
     fn rails_pair_by_index_over_their_best_addresses_first() {
         let lanes = lanes(&rails(2), &rails(2), 1);
-        let first: Vec<_> = lanes.iter().map(|routes| routes[0]).collect();
+        let first: Vec<_> = lanes.iter().map(|lane| lane.routes[0]).collect();
         for (index, route) in first.iter().enumerate() {
             assert_eq!((route.local, route.remote), (index, index));
             assert_eq!((route.local_gid, route.remote_gid), (1, 1));
         }
         assert_eq!(
-            lanes[0][1].remote_gid, 0,
+            lanes[0].routes[1].remote_gid, 0,
             "then the second address of the same rail"
         );
     }
@@ -149,27 +172,32 @@ mod tests {
         let mut infiniband = rails(1);
         infiniband[0].infiniband = true;
         assert!(lanes(&infiniband, &rails(1), 1).is_empty());
-        for route in lanes(&rails(1), &rails(3), 4).concat() {
-            assert_eq!(route.local_gid, route.remote_gid);
+        for lane in lanes(&rails(1), &rails(3), 4) {
+            let same = |route: &Route| route.local_gid == route.remote_gid;
+            assert!(lane.routes.iter().all(same));
         }
     }
 
     proptest! {
         #[test]
         fn every_rail_of_both_sides_is_some_lanes_first_choice(
-            mine in 1u8..9, theirs in 1u8..9, least in 1usize..9,
+            mine in 1u8..9, theirs in 1u8..9, wanted in 0usize..9,
         ) {
-            let lanes = lanes(&rails(mine), &rails(theirs), least);
+            let lanes = lanes(&rails(mine), &rails(theirs), wanted);
             for index in 0..usize::from(mine) {
-                prop_assert!(lanes.iter().any(|routes| routes[0].local == index));
+                prop_assert!(lanes.iter().any(|lane| lane.routes[0].local == index));
             }
             for index in 0..usize::from(theirs) {
-                prop_assert!(lanes.iter().any(|routes| routes[0].remote == index));
+                prop_assert!(lanes.iter().any(|lane| lane.routes[0].remote == index));
             }
             let pairs = usize::from(mine.max(theirs));
-            prop_assert!(lanes.len() >= pairs.max(least) && lanes.len() < pairs + pairs.max(least));
+            prop_assert!(lanes.len() >= pairs.max(wanted) && lanes.len() < pairs + pairs.max(wanted));
             prop_assert_eq!(lanes.len() % pairs, 0);
-            prop_assert!(lanes.iter().all(|routes| routes.len() <= ROUTES_MAX));
+            for (index, lane) in lanes.iter().enumerate() {
+                prop_assert_eq!(lane.beside, (index >= pairs).then_some(index % pairs));
+                prop_assert_eq!(&lane.routes, &lanes[index % pairs].routes);
+            }
+            prop_assert!(lanes.iter().all(|lane| lane.routes.len() <= ROUTES_MAX));
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::fencing::Fences;
 use crate::flight::RailRequest;
 use crate::health::Health;
 use crate::limits::{LANE_FAILURES_MAX, OFFERS_FAILED_MAX};
-use crate::pairing::Route;
+use crate::pairing::{LanePlan, Route};
 use crate::slab::{Key, Slab};
 use crate::slice::Slice;
 use std::collections::VecDeque;
@@ -120,6 +120,9 @@ pub(crate) enum LaneState {
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub(crate) routes: Vec<Route>,
+    /// The lane whose rails it uses too. It is opened when that one has more to do than it takes, and carries load only
+    /// while that one does: whether the rails work is found out there.
+    pub(crate) beside: Option<usize>,
     /// How many routes were tried.
     pub(crate) tried: usize,
     pub(crate) failures: u32,
@@ -131,9 +134,10 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    fn new(routes: Vec<Route>) -> Self {
+    fn new(plan: LanePlan) -> Self {
         Self {
-            routes,
+            routes: plan.routes,
+            beside: plan.beside,
             tried: 0,
             failures: 0,
             health: Health::new(1),
@@ -174,6 +178,8 @@ pub(crate) struct Peer {
     pub(crate) offered: Option<(u64, Duration)>,
     pub(crate) offers_failed: u32,
     pub(crate) next_offer: Duration,
+    /// When lanes beside others may be tried again.
+    pub(crate) next_beside: Duration,
     pub(crate) wanted_at: Duration,
     /// Broken queue pairs that it has to confirm as gone.
     pub(crate) fences: Fences,
@@ -184,15 +190,16 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    pub(crate) fn new(record: std::sync::Arc<PeerRecord>, routes: Vec<Vec<Route>>) -> Self {
+    pub(crate) fn new(record: std::sync::Arc<PeerRecord>, lanes: Vec<LanePlan>) -> Self {
         Self {
             record,
-            lanes: routes.into_iter().map(Lane::new).collect(),
+            lanes: lanes.into_iter().map(Lane::new).collect(),
             waiting: Waiting::default(),
             requests: 0,
             offered: None,
             offers_failed: 0,
             next_offer: Duration::ZERO,
+            next_beside: Duration::ZERO,
             wanted_at: Duration::ZERO,
             fences: Fences::default(),
             reason: String::new(),
@@ -205,18 +212,37 @@ impl Peer {
         self.lanes.iter().filter(|lane| lane.is_up()).count()
     }
 
+    /// Lanes that have a queue pair, joined or not.
+    pub(crate) fn lanes_open(&self) -> usize {
+        let lanes = self.lanes.iter();
+        lanes.filter(|lane| lane.endpoint.is_some()).count()
+    }
+
+    /// Whether the lane may carry load as far as the rest of the peer is concerned.
+    pub(crate) fn carries_load(&self, lane: &Lane) -> bool {
+        lane.is_up() && lane.beside.is_none_or(|first| self.lanes[first].is_up())
+    }
+
+    /// Lanes that carry load over the same rails as this one, itself included.
+    pub(crate) fn sharing(&self, lane: &Lane) -> u64 {
+        let rails = |lane: &Lane| (lane.route().local, lane.route().remote);
+        let same = |other: &&Lane| self.carries_load(other) && rails(other) == rails(lane);
+        self.lanes.iter().filter(same).count().max(1) as u64
+    }
+
     /// No lane works or is being tried, and enough was tried: requests fail at once until a later try succeeds.
     pub(crate) fn is_hopeless(&self) -> bool {
         let unanswered = self.offered.is_none()
             && self.offers_failed >= OFFERS_FAILED_MAX
             && self.lanes.iter().all(|lane| lane.state == LaneState::Down);
-        unanswered || self.lanes.iter().all(Lane::is_dead)
+        let mut first = self.lanes.iter().filter(|lane| lane.beside.is_none());
+        unanswered || first.all(Lane::is_dead)
     }
 
     /// As [`Peer::is_hopeless`], for a request whose memory only the devices of some lanes may know.
     pub(crate) fn is_hopeless_for(&self, request: &RailRequest) -> bool {
-        let mut lanes = self.lanes.iter();
-        lanes.all(|lane| lane.is_dead() || !request.fits(lane.route()))
+        let mut first = self.lanes.iter().filter(|lane| lane.beside.is_none());
+        first.all(|lane| lane.is_dead() || !request.fits(lane.route()))
     }
 }
 

@@ -123,13 +123,17 @@ impl RailShard {
         cells: &[Arc<RailCells>],
     ) -> Result<Self, RailError> {
         let active_max = setup.queue_pairs_max.max(1);
-        let proof = ProofMemory::new(rails, active_max * 2)?;
+        // As many peers as we have lanes for may each bring all of theirs.
+        let accepted_max = active_max * setup.queue_pairs_per_peer.max(1);
+        let proof = ProofMemory::new(rails, active_max + accepted_max)?;
         let mut own = Vec::new();
         for (rail, cells) in rails.iter().zip(cells) {
             own.push(ShardRail {
-                queue: rail
-                    .device()
-                    .completion_queue(completion_entries(rail, active_max))?,
+                queue: rail.device().completion_queue(completion_entries(
+                    rail,
+                    active_max,
+                    accepted_max,
+                ))?,
                 bandwidth: Bandwidth::new(rail.nominal()),
                 was_active: rail.is_active(),
                 activity: setup
@@ -142,14 +146,14 @@ impl RailShard {
         }
         let fitting = own
             .iter()
-            .map(|rail| lanes_fitting(rail.queue.entries(), active_max))
+            .map(|rail| lanes_fitting(rail.queue.entries(), accepted_max))
             .sum();
         Ok(Self {
             descriptor,
-            endpoints: Slab::new(active_max * 2),
+            endpoints: Slab::new(active_max + accepted_max),
             proof,
             pool: Pool::new(active_max.min(fitting)),
-            accepted_pool: Pool::new(active_max),
+            accepted_pool: Pool::new(accepted_max),
             accepted: AcceptedTable::default(),
             peers: HashMap::new(),
             listed: Vec::new(),
@@ -218,9 +222,10 @@ fn activity(rail: &Rail, shard: u32) -> Option<(Slot, Slot)> {
 }
 
 /// Every work request of every queue pair may complete with an error, so the queue holds them all.
-fn completion_entries(rail: &Rail, active_max: usize) -> u32 {
-    let each = (SEND_QUEUE_ENTRIES + ACCEPTED_ENTRIES) as usize;
-    let wanted = (active_max * each).min(COMPLETION_ENTRIES_MAX as usize) as u32;
+fn completion_entries(rail: &Rail, active_max: usize, accepted_max: usize) -> u32 {
+    let (active, accepted) = (SEND_QUEUE_ENTRIES as usize, ACCEPTED_ENTRIES as usize);
+    let wanted =
+        (active_max * active + accepted_max * accepted).min(COMPLETION_ENTRIES_MAX as usize) as u32;
     wanted.min(rail.device().info().limits.completion_entries)
 }
 

@@ -1,17 +1,17 @@
-//! How long the next slice of a request is: enough slices for all rails, none beyond what a port or a region takes.
+//! How long the next slice of a request is: enough slices for all queue pairs, none beyond what a port or a region takes.
 //!
 //! Nothing is planned ahead: a request is cut while it runs, so a request of any size costs no memory.
 
-use crate::limits::{PAGE_BYTES, SLICE_BYTES_MAX, SLICE_BYTES_MIN, SLICES_PER_RAIL};
+use crate::limits::{PAGE_BYTES, SLICE_BYTES_MAX, SLICE_BYTES_MIN, SLICES_PER_LANE};
 
-/// The slice size that suits a request of `request_bytes` over `rails` usable rails whose ports take messages of up to
+/// The slice size that suits a request of `request_bytes` over `lanes` queue pairs whose ports take messages of up to
 /// `message_bytes_max`.
-pub(crate) fn slice_bytes(request_bytes: u64, rails: usize, message_bytes_max: u64) -> u64 {
+pub(crate) fn slice_bytes(request_bytes: u64, lanes: usize, message_bytes_max: u64) -> u64 {
     let limit = SLICE_BYTES_MAX.min(message_bytes_max).max(1);
-    if rails <= 1 {
+    if lanes <= 1 {
         return limit;
     }
-    let share = request_bytes.div_ceil(rails as u64 * SLICES_PER_RAIL);
+    let share = request_bytes.div_ceil(lanes as u64 * SLICES_PER_LANE);
     let whole_pages = share.next_multiple_of(PAGE_BYTES);
     whole_pages.clamp(SLICE_BYTES_MIN.min(limit), limit)
 }
@@ -38,7 +38,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn one_rail_gets_the_largest_slices_and_more_rails_smaller_ones() {
+    fn one_lane_gets_the_largest_slices_and_more_lanes_smaller_ones() {
         let huge = 1 << 30;
         assert_eq!(slice_bytes(1 << 20, 1, huge), 1 << 20);
         assert_eq!(slice_bytes(1 << 20, 2, huge), 256 << 10);
@@ -56,10 +56,10 @@ mod tests {
     proptest! {
         #[test]
         fn slices_cover_a_request_without_crossing_a_border(
-            start in 0u64..100_000, bytes in 1u64..8_000_000, rails in 1usize..9,
+            start in 0u64..100_000, bytes in 1u64..8_000_000, lanes in 1usize..9,
             message in 1024u64..(4 << 20), chunk in 1u64..5_000_000,
         ) {
-            let target = slice_bytes(bytes, rails, message);
+            let target = slice_bytes(bytes, lanes, message);
             let (mut offset, mut slices) = (0, 0u64);
             while offset < bytes {
                 let room = chunk - (start + offset) % chunk;

@@ -182,7 +182,7 @@ impl Ring {
         if is_watch {
             let cancel = opcode::AsyncCancel::new(u64::from(slot)).build();
             let mut io = self.io.borrow_mut();
-            // With a full submission queue the watch stays until its descriptor is readable or closed.
+            // With a full submission queue the watch stays until its descriptor is readable.
             // SAFETY: the entry points to no memory.
             let _ = unsafe { io.submission().push(&cancel.user_data(CANCEL)) };
         }

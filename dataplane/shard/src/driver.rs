@@ -45,6 +45,7 @@ impl Driver {
                 active = now;
                 continue;
             }
+            // A descriptor that is watched counts as under way: after one piece of work the next is often near.
             let by_device = self.environment.pollers.is_busy();
             let under_way = by_device || self.environment.ring.in_flight() > 0;
             let polling = under_way && now - active < self.poll;

@@ -11,7 +11,7 @@ pub trait Poller {
     /// One look; true if anything happened.
     fn turn(&self, now: Duration) -> bool;
 
-    /// Whether something is under way, so that looking again soon is worth more than sleep.
+    /// Whether a device works for it: the driver then looks again at once, whoever else gets the core meanwhile.
     fn is_busy(&self) -> bool;
 
     /// The shard is about to sleep: whatever should wake it has to be armed now. The driver looks once more afterwards.

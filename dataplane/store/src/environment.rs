@@ -24,7 +24,7 @@ pub struct StoreEnvironment {
     pub poll: Duration,
     /// Longest a slice may take (`MC_TRANSFER_TIMEOUT`, in seconds).
     pub transfer_deadline: Duration,
-    /// Longest a call to the master may take (`PERIGEE_RPC_TIMEOUT_MS`).
+    /// Longest a call to the master may take (`PERIGEE_RPC_TIMEOUT_MS`, else `MC_RPC_TIMEOUT_MS`).
     pub call_deadline: Duration,
     /// Address of the data port (`MC_TCP_BIND_ADDRESS`).
     pub bind_address: Option<IpAddr>,
@@ -54,7 +54,10 @@ impl StoreEnvironment {
     pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, StoreError> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let shards = (cores / 8).clamp(1, 4);
-        let millis = number(&variable, "PERIGEE_RPC_TIMEOUT_MS")?;
+        let millis = match number(&variable, "PERIGEE_RPC_TIMEOUT_MS")? {
+            Some(millis) => Some(millis),
+            None => number(&variable, "MC_RPC_TIMEOUT_MS")?,
+        };
         let seconds = number(&variable, "MC_TRANSFER_TIMEOUT")?;
         Ok(Self {
             routes: Routes {
@@ -167,6 +170,10 @@ mod tests {
             with("MC_TRANSFER_TIMEOUT", "7").unwrap().transfer_deadline,
             Duration::from_secs(7)
         );
+        for name in ["PERIGEE_RPC_TIMEOUT_MS", "MC_RPC_TIMEOUT_MS"] {
+            let deadline = with(name, "1500").unwrap().call_deadline;
+            assert_eq!(deadline, Duration::from_millis(1500), "{name}");
+        }
         assert_eq!(with("PERIGEE_DATA_CPUS", "0, 3").unwrap().data_cpus, [0, 3]);
         let error = with("PERIGEE_CLIENT_SHARDS", "many").unwrap_err();
         assert!(

@@ -132,6 +132,9 @@ impl RailShard {
         self.drop_accepted(key, now);
         let queue_pair = made?;
         if self.accepted_pool.is_full() {
+            if self.accepted.has_any(offer.epoch, offer.shard) {
+                return Err("no room for another queue pair beside those it has".to_owned());
+            }
             let victim = self
                 .accepted_pool
                 .evict()

@@ -6,8 +6,8 @@ use crate::descriptor::{EndpointAnswer, EndpointOffer, PairAnswer, PairOffer};
 use crate::endpoint::{Endpoint, Role};
 use crate::health::Standing;
 use crate::limits::{
-    ACK_TIMEOUT, COOL_DOWN_MAX, COOL_DOWN_MIN, EXCHANGE_DEADLINE, INLINE_BYTES, READS_IN_FLIGHT,
-    RETRY_COUNT, RNR_RETRY_COUNT, SEND_QUEUE_ENTRIES,
+    ACK_TIMEOUT, BESIDE_PAUSE, COOL_DOWN_MAX, COOL_DOWN_MIN, EXCHANGE_DEADLINE, INLINE_BYTES,
+    READS_IN_FLIGHT, RETRY_COUNT, RNR_RETRY_COUNT, SEND_QUEUE_ENTRIES, WINDOW_BYTES_MIN,
 };
 use crate::pairing::Route;
 use crate::peer::{Lane, LaneState, Peer};
@@ -36,8 +36,18 @@ impl RailShard {
         }
         let mut pairs = Vec::new();
         for index in 0..peer.lanes.len() {
-            if !self.is_due(&mut peer.lanes[index], now) || !self.make_room(peer.lanes_up(), now) {
+            let is_wanted = match peer.lanes[index].beside {
+                Some(first) => self.is_wanted_beside(peer, first, now),
+                None => true,
+            };
+            if !is_wanted || !self.is_due(&mut peer.lanes[index], now) {
                 continue;
+            }
+            if !self.make_room(peer.lanes_open(), now) {
+                continue;
+            }
+            if let Some(first) = peer.lanes[index].beside {
+                peer.lanes[index].tried = peer.lanes[first].tried;
             }
             let role = Role::Lane {
                 peer: peer.record.number,
@@ -53,6 +63,10 @@ impl RailShard {
                         ..offer
                     });
                 }
+                Err(reason) if lane.beside.is_some() => {
+                    lane.reason = reason;
+                    peer.next_beside = now + BESIDE_PAUSE;
+                }
                 Err(reason) => {
                     lane.reason = reason;
                     lane.failures += 1;
@@ -63,6 +77,14 @@ impl RailShard {
         if !pairs.is_empty() {
             self.send_offer(peer, pairs, now);
         }
+    }
+
+    /// Whether a lane beside this one is worth its queue pair: more waits than this one takes, and nobody has to make room.
+    fn is_wanted_beside(&self, peer: &Peer, first: usize, now: Duration) -> bool {
+        now >= peer.next_beside
+            && peer.waiting.bytes >= WINDOW_BYTES_MIN
+            && peer.lanes[first].is_up()
+            && !self.pool.is_full()
     }
 
     /// Lanes whose queue pair made room for another one are down.
@@ -117,7 +139,7 @@ impl RailShard {
 
     /// Makes sure that the pool takes another queue pair. If all are busy and this peer has none, the one that is missed
     /// least takes no more work and makes room when it has drained.
-    fn make_room(&mut self, lanes_up: usize, now: Duration) -> bool {
+    fn make_room(&mut self, lanes_open: usize, now: Duration) -> bool {
         if !self.pool.is_full() {
             return true;
         }
@@ -125,7 +147,7 @@ impl RailShard {
             self.close_endpoint(Key::from_bits(victim as u32), now);
             return true;
         }
-        if lanes_up == 0 {
+        if lanes_open == 0 {
             let victim = self.pool.oldest().map(|key| Key::from_bits(key as u32));
             if let Some(endpoint) = victim.and_then(|key| self.endpoints.get_mut(key)) {
                 endpoint.retiring = true;
@@ -266,7 +288,22 @@ impl RailShard {
         };
         match result {
             Ok(proof) => self.prove(number, lane, key, proof, now),
-            Err(reason) => self.break_endpoint(key, &Break::blamed(reason), now),
+            Err(reason) => {
+                let cause = self.why_not_joined(number, lane, reason, now);
+                self.break_endpoint(key, &cause, now);
+            }
+        }
+    }
+
+    /// A lane beside another one says nothing about the rails, which work: the peer may have no room.
+    fn why_not_joined(&mut self, number: u64, lane: usize, reason: String, now: Duration) -> Break {
+        let peer = self.peers.get_mut(&number);
+        match peer.filter(|peer| peer.lanes[lane].beside.is_some()) {
+            Some(peer) => {
+                peer.next_beside = now + BESIDE_PAUSE;
+                Break::harmless(&reason)
+            }
+            None => Break::blamed(reason),
         }
     }
 }

@@ -13,8 +13,8 @@ impl RailShard {
         let mut peers: Vec<&Peer> = self.peers.values().collect();
         peers.sort_by_key(|peer| peer.record.number);
         for peer in peers {
-            for lane in &peer.lanes {
-                lines.push(self.explain_lane(peer, lane, now));
+            for (number, lane) in peer.lanes.iter().enumerate() {
+                lines.push(self.explain_lane(peer, (number, lane), now));
             }
             if peer.offers_failed > 0 {
                 lines.push(format!(
@@ -31,7 +31,7 @@ impl RailShard {
         lines
     }
 
-    fn explain_lane(&self, peer: &Peer, lane: &Lane, now: Duration) -> String {
+    fn explain_lane(&self, peer: &Peer, (number, lane): (usize, &Lane), now: Duration) -> String {
         let route = lane.route();
         let local = &self.descriptor.rails[route.local];
         let remote = &peer.record.descriptor.rails[route.remote];
@@ -58,7 +58,7 @@ impl RailShard {
                 format!(", {megabytes:.0} MB/s")
             });
         format!(
-            "{} shard {}: {} {from} -> {} {to}: {state}{reason}{speed}",
+            "{} shard {} lane {number}: {} {from} -> {} {to}: {state}{reason}{speed}",
             peer.record.name, self.setup.number, local.device, remote.device
         )
     }

@@ -141,7 +141,8 @@ impl RailShard {
         for (index, lane) in peer.lanes.iter().enumerate() {
             let route = lane.route();
             let endpoint = lane.endpoint.and_then(|key| self.endpoints.get(key));
-            let Some(endpoint) = endpoint.filter(|endpoint| lane.is_up() && !endpoint.retiring)
+            let Some(endpoint) =
+                endpoint.filter(|endpoint| peer.carries_load(lane) && !endpoint.retiring)
             else {
                 continue;
             };
@@ -154,8 +155,11 @@ impl RailShard {
             }
             let staged = self.scratch.orders[index].len();
             let bandwidth = endpoint.bandwidth.bytes_per_second(now);
-            let window = window_bytes(bandwidth, WINDOW_TIME, WINDOW_BYTES_MIN, WINDOW_BYTES_MAX)
-                .max(2 * need.bytes);
+            let sharing = peer.sharing(lane);
+            let (least, most) = (WINDOW_BYTES_MIN / sharing, WINDOW_BYTES_MAX / sharing);
+            let window = window_bytes(bandwidth, WINDOW_TIME, least, most)
+                .max(2 * need.bytes / sharing)
+                .max(need.bytes);
             let in_flight = endpoint.bandwidth.in_flight();
             let own_node = self.rails[route.local].rail.node();
             let far = own_node

@@ -4,7 +4,7 @@ use super::RailShard;
 use crate::endpoint::{Endpoint, Posted, Role, Work, endpoint_of};
 use crate::error::RailError;
 use crate::flight::{Direction, Flight};
-use crate::limits::{COMPLETIONS_PER_POLL, COMPLETIONS_PER_TURN};
+use crate::limits::{BESIDE_PAUSE, COMPLETIONS_PER_POLL, COMPLETIONS_PER_TURN};
 use crate::peer::LaneState;
 use crate::retry::{Fault, Verdict};
 use crate::slab::Key;
@@ -21,7 +21,7 @@ pub(super) struct Break {
     pub(super) status: CompletionStatus,
     /// In words.
     pub(super) reason: String,
-    /// Whether the pair of rails is to blame, and cools down.
+    /// Whether the pair of rails is to blame; the lane cools down then, and lanes beside it wait for it.
     pub(super) blames_rail: bool,
 }
 
@@ -239,11 +239,10 @@ impl RailShard {
     }
 
     fn lane_down(&mut self, number: u64, index: usize, cause: &Break, now: Duration) {
-        let Some(lane) = self
-            .peers
-            .get_mut(&number)
-            .and_then(|peer| peer.lanes.get_mut(index))
-        else {
+        let Some(peer) = self.peers.get_mut(&number) else {
+            return;
+        };
+        let Some(lane) = peer.lanes.get_mut(index) else {
             return;
         };
         if lane.is_up() {
@@ -254,7 +253,9 @@ impl RailShard {
         lane.state = LaneState::Down;
         lane.endpoint = None;
         lane.reason.clone_from(&cause.reason);
-        if cause.blames_rail {
+        if cause.blames_rail && lane.beside.is_some() {
+            peer.next_beside = now + BESIDE_PAUSE;
+        } else if cause.blames_rail {
             lane.failures += 1;
             lane.health.failed(now);
             // A route that worked is tried again first; one that could not be proven makes room for the next.

@@ -228,15 +228,15 @@ impl RailShard {
                 });
             }
             let (ours, theirs) = (&self.descriptor.rails, &record.descriptor.rails);
-            let routes = lanes(ours, theirs, self.setup.queue_pairs_per_peer);
-            if routes.is_empty() {
+            let lanes = lanes(ours, theirs, self.setup.queue_pairs_per_peer);
+            if lanes.is_empty() {
                 return Err(RailError::NoRoute {
                     peer: record.name.clone(),
                     reason: "no two addresses of the rails can speak to each other".to_owned(),
                 });
             }
             self.peers
-                .insert(record.number, Peer::new(record.clone(), routes));
+                .insert(record.number, Peer::new(record.clone(), lanes));
         }
         if let Some(peer) = self.peers.get_mut(&record.number) {
             peer.wanted_at = now;
@@ -260,13 +260,13 @@ impl RailShard {
             return flight.sink.finished(flight.request.tag, Err(unknown));
         }
         let (bytes, number) = (flight.request.bytes, flight.peer);
-        let rails = peer.lanes_up().max(1);
+        let lanes = peer.lanes_up().max(1);
         let message_max = self
             .rails
             .iter()
             .map(|rail| rail.rail.message_bytes())
             .min();
-        flight.slice_bytes = slice_bytes(bytes, rails, message_max.unwrap_or(SLICE_BYTES_MAX));
+        flight.slice_bytes = slice_bytes(bytes, lanes, message_max.unwrap_or(SLICE_BYTES_MAX));
         let is_small = bytes <= flight.slice_bytes;
         match self.requests.insert(flight) {
             Ok(key) => {

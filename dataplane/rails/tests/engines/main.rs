@@ -103,6 +103,7 @@ fn small_writes_one_after_the_other_come_through_whether_the_shard_polls_or_slee
     let Couple { a, b, network, .. } = couple(1, 1);
     a.fill(0, 4096, 3);
     let (peer, keys) = a.open(&b, "b");
+    let mut woken = Vec::new();
     for round in 0..300u64 {
         if round == 200 {
             // Longer than the shard polls: from here on completion events have to wake it.
@@ -113,12 +114,22 @@ fn small_writes_one_after_the_other_come_through_whether_the_shard_polls_or_slee
         }
         let bytes = [8, 200, 4096][round as usize % 3];
         let request = a.request(&b, &keys, (Direction::Write, 0, HALF, bytes), round);
+        let start = std::time::Instant::now();
         a.run(&peer, &[request]).unwrap();
+        if round >= 200 {
+            woken.push(start.elapsed());
+        }
         assert_eq!(a.bytes(0, bytes), b.bytes(HALF, bytes));
         if round % 100 == 0 {
             b.fill(HALF, 4096, round);
         }
     }
+    woken.sort();
+    // Without events the shard would see them when it keeps house, every 50 ms.
+    assert!(
+        woken[woken.len() / 2] < Duration::from_millis(25),
+        "{woken:?}"
+    );
 }
 
 #[test]
@@ -143,7 +154,7 @@ fn a_rail_that_goes_down_during_load_fails_no_request() {
         });
         faults.up();
         assert!(a.bytes(0, HALF) == b.bytes(HALF, HALF), "round {round}");
-        let whole = || a.engine.reports().iter().all(|rail| rail.pairs_up == 2);
+        let whole = || a.engine.reports().iter().all(|rail| rail.pairs_up >= 1);
         wait_until(whole);
     }
 }

@@ -193,12 +193,16 @@ fn the_explanation_says_which_addresses_were_chosen_and_that_pairs_are_proven() 
     let Some(couple) = couple() else { return };
     let Couple { a, b } = &couple;
     let (peer, keys) = a.open(b, "b");
-    a.run(&peer, &requests(&couple, &keys, 1 << 20)).unwrap();
-    let text = a.engine.explain().join("\n");
-    eprintln!("{text}");
-    assert!(
-        text.contains("first choice")
-            && text.matches(": proven").count() == perigee_rails::PAIRS_PER_PEER,
-        "{text}"
-    );
+    let all = requests(&couple, &keys, 1 << 20);
+    let end = Instant::now() + LONG;
+    loop {
+        a.run(&peer, &all).unwrap();
+        let text = a.engine.explain().join("\n");
+        // A rail that cools down after a silence of the guest is proven a little later.
+        let is_proven = text.matches(": proven").count() == perigee_rails::PAIRS_PER_PEER;
+        if text.contains("first choice") && is_proven {
+            return;
+        }
+        assert!(Instant::now() < end, "{text}");
+    }
 }

@@ -36,10 +36,7 @@ fn idle_queue_pairs_are_closed_and_their_other_ends_are_found_dead() {
 
 #[test]
 fn the_only_rail_of_a_peer_is_driven_through_several_queue_pairs() {
-    let mut world = World::new();
-    world.queue_pairs_per_peer = 4;
-    world.host("a", 1, 16);
-    world.host("b", 1, 16);
+    let mut world = World::pair_by(1, 4);
     let (peer, keys, ends) = (
         world.open("b"),
         world.keys("b", None),
@@ -58,6 +55,38 @@ fn the_only_rail_of_a_peer_is_driven_through_several_queue_pairs() {
     });
     assert!(ends.told().iter().all(|(_, outcome)| outcome.is_ok()));
     assert_eq!(most, 4, "one request is spread over all of them");
+}
+
+#[test]
+fn a_little_work_opens_one_queue_pair_for_each_rail() {
+    let mut world = World::pair_by(1, 4);
+    for _ in 0..3 {
+        write_once(&mut world, "b").unwrap();
+    }
+    world.pass(Duration::from_secs(1));
+    assert_eq!(world.engine("b").shard.queue_pairs(), (0, 1));
+}
+
+#[test]
+fn an_owner_without_room_refuses_further_queue_pairs_and_the_first_one_carries_on() {
+    let mut world = World::new();
+    world.host("b", 1, 1);
+    world.queue_pairs_per_peer = 4;
+    world.host("a", 1, 16);
+    let (peer, keys, ends) = (
+        world.open("b"),
+        world.keys("b", None),
+        Arc::new(Ends::default()),
+    );
+    for round in 1..=4 {
+        let all = requests(&world, &keys, &[(Direction::Write, 0, 0, 4 << 20)]);
+        world.submit("a", &peer, all, LONG, &ends);
+        world.until(LONG, |_| ends.count() == round);
+    }
+    assert!(ends.told().iter().all(|(_, outcome)| outcome.is_ok()));
+    let report = world.engine("a").report(0);
+    assert_eq!((report.pairs_up, report.errors, report.retries), (1, 0, 0));
+    assert_eq!(world.engine("b").shard.queue_pairs(), (0, 1));
 }
 
 #[test]
@@ -143,7 +172,14 @@ fn a_peer_whose_handshake_fails_is_unreachable_and_others_are_not_held_up() {
 
 #[test]
 fn the_pool_never_holds_more_queue_pairs_than_its_bound_and_every_peer_is_served() {
-    let mut world = World::new();
+    for queue_pairs_per_peer in [1, 4] {
+        let mut world = World::new();
+        world.queue_pairs_per_peer = queue_pairs_per_peer;
+        serve_more_peers_than_queue_pairs(&mut world);
+    }
+}
+
+fn serve_more_peers_than_queue_pairs(world: &mut World) {
     world.host("a", 1, 2);
     let names: Vec<String> = (0..6).map(|index| format!("p{index}")).collect();
     for name in &names {

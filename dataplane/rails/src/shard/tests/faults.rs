@@ -19,7 +19,7 @@ fn writes(count: u64, bytes: u64) -> Vec<Plan> {
 fn random_faults_on_one_rail_at_a_time_fail_no_request_and_no_byte() {
     for seed in seeds(12) {
         let mut random = Random::new(seed);
-        let mut world = World::pair(2);
+        let mut world = World::pair_by(2, [1, 4][seed as usize % 2]);
         let (peer, keys, ends) = (
             world.open("b"),
             world.keys("b", None),
@@ -53,8 +53,8 @@ fn random_faults_on_one_rail_at_a_time_fail_no_request_and_no_byte() {
 
 #[test]
 fn a_rail_cut_during_load_fails_no_request_and_recovery_takes_less_than_a_second() {
-    for silent in [true, false] {
-        let mut world = World::pair(2);
+    for (silent, queue_pairs) in [(true, 1), (false, 1), (true, 4), (false, 4)] {
+        let mut world = World::pair_by(2, queue_pairs);
         let (peer, keys, ends) = (
             world.open("b"),
             world.keys("b", None),

@@ -157,7 +157,13 @@ impl World {
 
     /// A world of two engines with so many rails each.
     pub(super) fn pair(rails: usize) -> Self {
+        Self::pair_by(rails, 1)
+    }
+
+    /// The same, with so many queue pairs to a peer of few rails.
+    pub(super) fn pair_by(rails: usize, queue_pairs_per_peer: usize) -> Self {
         let mut world = Self::new();
+        world.queue_pairs_per_peer = queue_pairs_per_peer;
         for host in ["a", "b"] {
             let plans: Vec<DevicePlan> = (0..rails).map(plan).collect();
             world.network.host(host, &plans).unwrap();
