@@ -39,11 +39,12 @@ pub(crate) const COMPLETIONS_PER_POLL: usize = 32;
 pub(crate) const COMPLETIONS_PER_TURN: usize = 512;
 /// Payload carried inside the work request where the device can, in bytes.
 pub(crate) const INLINE_BYTES: u32 = 256;
-/// Least bytes in flight over a pair of rails, all its queue pairs together, before it counts as full.
+/// Least bytes in flight on one queue pair before it counts as full.
 pub(crate) const WINDOW_BYTES_MIN: u64 = 256 << 10;
-/// Most bytes in flight over a pair of rails.
+/// Most bytes in flight on one queue pair.
 pub(crate) const WINDOW_BYTES_MAX: u64 = 8 << 20;
-/// A rail is full when what it has in flight keeps it busy for this long.
+/// A queue pair is full when what it has in flight keeps it busy for this long. Several over the same rails have a window
+/// each: one for all together made writes and reads a fifth slower on Soft-RoCE.
 pub(crate) const WINDOW_TIME: Duration = Duration::from_millis(2);
 
 /// Bandwidth is measured over intervals that began with at least this many bytes in flight.

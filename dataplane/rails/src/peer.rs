@@ -223,13 +223,6 @@ impl Peer {
         lane.is_up() && lane.beside.is_none_or(|first| self.lanes[first].is_up())
     }
 
-    /// Lanes that carry load over the same rails as this one, itself included.
-    pub(crate) fn sharing(&self, lane: &Lane) -> u64 {
-        let rails = |lane: &Lane| (lane.route().local, lane.route().remote);
-        let same = |other: &&Lane| self.carries_load(other) && rails(other) == rails(lane);
-        self.lanes.iter().filter(same).count().max(1) as u64
-    }
-
     /// No lane works or is being tried, and enough was tried: requests fail at once until a later try succeeds.
     pub(crate) fn is_hopeless(&self) -> bool {
         let unanswered = self.offered.is_none()

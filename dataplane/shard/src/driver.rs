@@ -7,7 +7,7 @@
 use crate::clock::monotonic;
 use crate::limits::JOBS_PER_TURN;
 use crate::mailbox::Inbox;
-use crate::patience::{Yield, is_crowded, yield_core};
+use crate::patience::{DEVICE_WATCH, Yield, is_crowded, yield_core};
 use crate::stream::ShardEnvironment;
 use std::time::{Duration, Instant};
 
@@ -48,7 +48,12 @@ impl Driver {
             // A descriptor that is watched counts as under way: after one piece of work the next is often near.
             let by_device = self.environment.pollers.is_busy();
             let under_way = by_device || self.environment.ring.in_flight() > 0;
-            let polling = under_way && now - active < self.poll;
+            let window = if by_device {
+                self.device_window()
+            } else {
+                self.poll
+            };
+            let polling = under_way && now - active < window;
             if !polling || is_crowded(Instant::now()) {
                 self.sleep();
                 active = monotonic();
@@ -58,6 +63,14 @@ impl Driver {
                 active = now.saturating_sub(self.poll);
             }
         }
+    }
+
+    /// How long it polls while a device works; not at all where polling is turned off.
+    fn device_window(&self) -> Duration {
+        if self.poll.is_zero() {
+            return Duration::ZERO;
+        }
+        self.poll.max(DEVICE_WATCH)
     }
 
     /// One look at everything; true if anything happened.

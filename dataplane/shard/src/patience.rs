@@ -20,8 +20,8 @@ const YIELD_HARM: Duration = Duration::from_micros(500);
 /// For how long a thread sleeps at once after its first harmful yield, and after many in a row.
 const CROWDED_MIN: Duration = Duration::from_millis(4);
 const CROWDED_MAX: Duration = Duration::from_millis(64);
-/// Longest watch for a device: what a slice of 1 MiB takes a port of 25 Gb/s.
-const DEVICE_WATCH: Duration = Duration::from_micros(300);
+/// Longest watch for a device: what a slice of 1 MiB takes a port of 10 Gb/s, or Soft-RoCE a small one.
+pub(crate) const DEVICE_WATCH: Duration = Duration::from_millis(1);
 /// The shortest yield seen in this process, in nanoseconds.
 static SHORTEST_NS: AtomicU64 = AtomicU64::new(u64::MAX);
 

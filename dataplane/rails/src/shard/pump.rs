@@ -155,11 +155,8 @@ impl RailShard {
             }
             let staged = self.scratch.orders[index].len();
             let bandwidth = endpoint.bandwidth.bytes_per_second(now);
-            let sharing = peer.sharing(lane);
-            let (least, most) = (WINDOW_BYTES_MIN / sharing, WINDOW_BYTES_MAX / sharing);
-            let window = window_bytes(bandwidth, WINDOW_TIME, least, most)
-                .max(2 * need.bytes / sharing)
-                .max(need.bytes);
+            let window = window_bytes(bandwidth, WINDOW_TIME, WINDOW_BYTES_MIN, WINDOW_BYTES_MAX)
+                .max(2 * need.bytes);
             let in_flight = endpoint.bandwidth.in_flight();
             let own_node = self.rails[route.local].rail.node();
             let far = own_node
