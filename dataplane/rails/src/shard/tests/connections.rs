@@ -277,7 +277,9 @@ fn the_explanation_names_each_pair_and_why_it_is_not_used() {
     let lines = world.engine("a").shard.explain(now);
     let text = lines.join("\n");
     assert!(
-        text.contains("b shard 0: sw0") && text.contains("-> sw0") && text.contains("proven"),
+        text.contains("b shard 0 lane 0: sw0")
+            && text.contains("-> sw0")
+            && text.contains("proven"),
         "{text}"
     );
     assert!(text.contains("no answer from the peer"), "{text}");
