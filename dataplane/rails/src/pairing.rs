@@ -191,7 +191,8 @@ mod tests {
                 prop_assert!(lanes.iter().any(|lane| lane.routes[0].remote == index));
             }
             let pairs = usize::from(mine.max(theirs));
-            prop_assert!(lanes.len() >= pairs.max(wanted) && lanes.len() < pairs + pairs.max(wanted));
+            let most = pairs + pairs.max(wanted);
+            prop_assert!((pairs.max(wanted)..most).contains(&lanes.len()));
             prop_assert_eq!(lanes.len() % pairs, 0);
             for (index, lane) in lanes.iter().enumerate() {
                 prop_assert_eq!(lane.beside, (index >= pairs).then_some(index % pairs));

@@ -1,6 +1,7 @@
 //! Completion events as what wakes a sleeping shard: its ring watches the channels of its queues.
 //!
-//! The invariant: a queue that is armed is watched, as long as its channel works, and one whose events were taken is armed anew before the next sleep.
+//! The invariant: a queue that is armed is watched, as long as its channel works, and one whose events were taken is armed
+//! anew before the next sleep.
 
 use perigee_shard::ShardEnvironment;
 use perigee_verbs::CompletionQueue;
