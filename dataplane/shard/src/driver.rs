@@ -38,8 +38,6 @@ impl Driver {
                 glommio::executor().yield_task_queue_now().await;
                 continue;
             }
-            // Nothing wants to run; glommio's own timer still gets its turns.
-            glommio::yield_if_needed().await;
             let now = monotonic();
             if worked {
                 active = now;

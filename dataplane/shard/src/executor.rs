@@ -12,6 +12,11 @@ use perigee_ring::{Ring, RingError};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
+/// When glommio's loop takes the tasks' turn away from them. It must not: if its timer has run out before the first task
+/// has run, because the thread lost its core for that long, it parks as if there were no task, and nothing ends that. For
+/// the same reason there are no latency queues. Our driver never ends its turn, and does what the loop would do.
+const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// Why an executor could not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -89,9 +94,9 @@ fn serve(
     ready: &Sender<Result<(), ExecutorError>>,
 ) {
     let placement = options.cpu.map_or(Placement::Unbound, Placement::Fixed);
-    // glommio's default preempt timer and no latency queues: with either changed it can hang for good.
     let executor = LocalExecutorBuilder::new(placement)
         .name(&options.name)
+        .preempt_timer(NEVER)
         .io_memory(GLOMMIO_MEMORY_BYTES)
         .ring_depth(GLOMMIO_RING_ENTRIES)
         .make();
