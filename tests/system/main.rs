@@ -15,6 +15,7 @@ mod idle_connections;
 mod logs;
 #[cfg(test)]
 mod membership;
+mod metadata_services;
 #[cfg(test)]
 mod ports_in_use;
 #[cfg(test)]

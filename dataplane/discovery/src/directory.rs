@@ -110,6 +110,21 @@ impl Directory {
         Ok(())
     }
 
+    /// Says what a client of a store offers, in the records that engines have. The name is not claimed, because the
+    /// store's master settles who has it: the client that came last has the records. In P2P mode there is nothing to say.
+    ///
+    /// # Errors
+    /// The metadata server fails.
+    pub fn record(&self, meta: &RpcMeta, document: &SegmentDocument) -> Result<(), DiscoveryError> {
+        let Some(keeper) = &self.inner.keeper else {
+            return Ok(());
+        };
+        let keys = self.keys(&document.name);
+        keeper.reclaim([&keys.rpc_meta, &keys.segment]);
+        keeper.publish(&keys.segment, document.encode())?;
+        keeper.publish(&keys.rpc_meta, meta.encode())
+    }
+
     /// The document published last.
     pub fn own(&self) -> Option<Arc<SegmentDocument>> {
         self.own_slot().clone()

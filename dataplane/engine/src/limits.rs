@@ -13,11 +13,13 @@ pub(crate) const DEADLINE_MAX: Duration = Duration::from_secs(1 << 30);
 pub(crate) const SLOWEST_PER_BYTE_NS: u64 = 1;
 /// Most requests in one batch.
 pub const BATCH_REQUESTS_MAX: usize = 1 << 20;
+/// Most payload bytes in one batch: what it is cut into takes about 100 bytes for each MiB.
+pub(crate) const BATCH_BYTES_MAX: u64 = 1 << 40;
 /// Most batches that wait to be released.
 pub const BATCHES_MAX: usize = 1 << 16;
 /// Most buffers registered at the same time.
 pub const REGIONS_MAX: usize = 1 << 16;
-/// Most notifies that wait to be taken; the oldest are dropped beyond that.
+/// Most notifies that wait to be taken; newer ones are refused beyond that.
 pub const NOTIFIES_MAX: usize = 4096;
 /// Peers whose life is remembered.
 pub(crate) const PEERS_REMEMBERED_MAX: usize = 1 << 16;

@@ -3,7 +3,8 @@
 
 use crate::error::EngineError;
 use crate::limits::{
-    BATCH_REQUESTS_MAX, SLICE_BYTES_MAX, SLICE_BYTES_MIN, SLICE_PIECES_MAX, SLICES_PER_BATCH,
+    BATCH_BYTES_MAX, BATCH_REQUESTS_MAX, SLICE_BYTES_MAX, SLICE_BYTES_MIN, SLICE_PIECES_MAX,
+    SLICES_PER_BATCH,
 };
 use crate::request::{Direction, Request};
 use crate::slice::Piece;
@@ -90,6 +91,15 @@ fn check(requests: &[Request]) -> Result<u64, EngineError> {
             reason: "the range runs past the end of the address space".to_owned(),
         })?;
     }
+    if total > BATCH_BYTES_MAX {
+        return Err(EngineError::Setting {
+            name: "length",
+            value: total.to_string(),
+            reason: format!(
+                "a batch moves at most {BATCH_BYTES_MAX} bytes; submit several batches"
+            ),
+        });
+    }
     Ok(total)
 }
 
@@ -128,6 +138,26 @@ mod tests {
             };
             assert!(Plan::new(&[request]).is_err());
         }
+    }
+
+    #[test]
+    fn lengths_that_no_host_has_are_refused_before_anything_is_cut() {
+        for shift in 41..63 {
+            let request = Request {
+                direction: Direction::Read,
+                local: 1 << 20,
+                remote: 1 << 20,
+                bytes: 1 << shift,
+            };
+            assert!(Plan::new(&[request]).is_err(), "2^{shift}");
+        }
+        let half = Request {
+            direction: Direction::Read,
+            local: 1 << 20,
+            remote: 1 << 20,
+            bytes: BATCH_BYTES_MAX / 2 + 1,
+        };
+        assert!(Plan::new(&[half, half]).is_err(), "together");
     }
 
     proptest! {

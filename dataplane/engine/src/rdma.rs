@@ -32,8 +32,6 @@ use std::sync::Arc;
 
 /// Name of the document's field with the keys of the registered buffers.
 pub(crate) const REGIONS_FIELD: &str = "regions";
-/// Generation of every key: addresses of a life are never given out twice by this engine.
-const GENERATION: u64 = 1;
 
 /// A fabric that stands in for the host's devices, for tests and simulation.
 #[derive(Clone)]
@@ -158,11 +156,12 @@ impl Rdma {
         let Some(extra) = &mut document.perigee else {
             return;
         };
-        let keys = regions.iter().filter_map(|region| region.registration());
-        let keys = keys.map(|registration| registration.descriptor(GENERATION, None));
-        let keys: Vec<Value> = keys
-            .filter_map(|keys| serde_json::to_value(keys).ok())
-            .collect();
+        // Without a lease: what keys reach is the caller's until it is unregistered, and the devices refuse them afterwards.
+        let keys = |region: &Arc<Region>| {
+            let registration = region.registration()?;
+            serde_json::to_value(registration.descriptor(region.generation(), None)).ok()
+        };
+        let keys: Vec<Value> = regions.iter().filter_map(keys).collect();
         extra.rails = serde_json::to_value(descriptor).into_iter().collect();
         extra
             .unknown

@@ -258,6 +258,15 @@ fn managed_buffers_are_registered_and_used_again() {
     let first = there.allocate_managed(100_000).unwrap();
     let write = request(Direction::Write, here.at(0), first, 4096);
     transfer(&here, there.local_name(), &[write]).unwrap();
+    // The others lie in the same registration.
+    let other = there.allocate_managed(100_000).unwrap();
+    assert_eq!(
+        there.unregister(first).unwrap_err(),
+        EngineError::NotRegistered { address: first }
+    );
+    let write = request(Direction::Write, here.at(0), other, 4096);
+    transfer(&here, there.local_name(), &[write]).unwrap();
+    there.free_managed(other, 100_000).unwrap();
     there.free_managed(first, 100_000).unwrap();
     assert_eq!(there.allocate_managed(90_000).unwrap(), first);
     assert!(there.free_managed(first + 1, 1).is_err());

@@ -67,7 +67,8 @@ pub fn parse_bytes(text: &str) -> Result<u64, SizeError> {
         text: told(),
         unit: unit.trim_start().to_owned(),
     })?;
-    if has_point && shift == 0 {
+    // A whole number that went through a decimal type, as configurations in YAML do.
+    if shift == 0 && fraction.bytes().any(|digit| digit != b'0') {
         return Err(SizeError::FractionOfByte(told()));
     }
     scale(whole, fraction, shift).ok_or_else(|| SizeError::TooLarge(told()))
@@ -128,6 +129,7 @@ mod tests {
             ("1.5g", 3 << 29),
             ("64k", 64 << 10),
             ("0", 0),
+            ("16777216.0", 16 << 20),
             (" 2 Tib ", 2 << 40),
             ("7b", 7),
             ("0.1k", 102),

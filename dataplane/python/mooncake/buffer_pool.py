@@ -1,11 +1,14 @@
 """Reusable, registered host buffers: acquire one, let the store read or write it, give it back.
 
 A pool belongs to one store. Memory that a view of a released lease still shows is never handed to
-anybody else: such a region is dropped from the pool and freed with its last view.
+anybody else: such a region is dropped from the pool and freed with its last view. A lease that is
+dropped without `release` gives its buffer back all the same, and memory is unregistered before it
+goes, whoever lets go of it.
 """
 
 from __future__ import annotations
 
+import collections
 import ctypes
 import mmap
 import threading
@@ -19,6 +22,7 @@ DEFAULT_MIN_CLASS_BYTES = 64 * 1024
 DEFAULT_ALIGNMENT_BYTES = 8 * 1024 * 1024
 MAX_CLASS_BYTES = 1 << 40
 MAX_WAIT_S = 3600.0
+LOOK_S = 0.05
 
 
 class _Region:
@@ -38,6 +42,8 @@ class _Region:
         if code != 0:
             self._memory.close()
             raise RuntimeError(f"register_buffer of {class_bytes} bytes failed with code {code}")
+        # Also called when the region goes: the next mapping may be put at the same address.
+        self.unregister = weakref.finalize(self, store.unregister_buffer, self.address)
 
     def window(self, size: int) -> ctypes.Array:
         """Return the first `size` bytes as an array that keeps the memory alive."""
@@ -52,8 +58,10 @@ class BufferLease:
         self._region: _Region | None = region
         window = region.window(size)
         self._window = weakref.ref(window)
-        self._view = memoryview(window).cast("B")
+        self._view = memoryview(window).cast("B") if size else memoryview(bytearray())
         self.size = size
+        self._dropped = weakref.finalize(self, pool._dropped.append, (region, self._window))
+        self._dropped.atexit = False
 
     def _live(self) -> _Region:
         if self._region is None:
@@ -76,6 +84,7 @@ class BufferLease:
         region, self._region = self._region, None
         if region is None:
             return
+        self._dropped.detach()
         try:
             self._view.release()
         except BufferError:  # an array or tensor was made of the view and lives on
@@ -111,6 +120,8 @@ class BufferPool:
         prewarm_size: int | None = None,
         prewarm_count: int = 0,
     ) -> None:
+        if store is None:
+            raise RuntimeError("A pool needs a store")
         if max_bytes < 0 or min_size_class <= 0 or prewarm_count < 0:
             raise ValueError("max_bytes, min_size_class and prewarm_count must not be negative")
         if alignment <= 0 or alignment & (alignment - 1):
@@ -128,6 +139,8 @@ class BufferPool:
         self._region_count = 0
         self._closed = False
         self._changed = threading.Condition()
+        # What leases that were dropped held. A finalizer runs anywhere, so it takes no lock.
+        self._dropped: collections.deque[tuple[_Region, weakref.ref]] = collections.deque()
         if prewarm_size is not None and prewarm_count:
             self.prewarm(prewarm_size, prewarm_count)
 
@@ -145,14 +158,17 @@ class BufferPool:
         deadline = time.monotonic() + min(MAX_WAIT_S if timeout is None else timeout, MAX_WAIT_S)
         with self._changed:
             while True:
+                self._collect()
                 region = self._take(class_bytes)
                 if region is not None:
                     return BufferLease(self, region, size)
                 if not block:
                     raise MemoryError(f"No buffer of {size} bytes is free; the pool is used up")
                 remaining = deadline - time.monotonic()
-                if remaining <= 0 or not self._changed.wait(remaining):
+                if remaining <= 0:
                     raise TimeoutError(f"No buffer of {size} bytes became free in time")
+                # A dropped lease wakes nobody.
+                self._changed.wait(min(remaining, LOOK_S))
 
     def buffer(
         self, size: int, block: bool | None = None, timeout: float | None = None
@@ -174,6 +190,7 @@ class BufferPool:
         """Unregister all free buffers; those on lease follow when they are released."""
         with self._changed:
             self._closed = True
+            self._collect()
             for regions in self._free.values():
                 for region in regions:
                     self._retire(region)
@@ -181,9 +198,9 @@ class BufferPool:
             self._changed.notify_all()
 
     def _class_of(self, size: int) -> int:
-        if size <= 0:
-            raise ValueError(f"size must be above 0, got {size}")
-        class_bytes = max(self._min_class, 1 << (size - 1).bit_length())
+        if size < 0:
+            raise ValueError(f"size must not be negative, got {size}")
+        class_bytes = max(self._min_class, 1 << max(size - 1, 0).bit_length())
         largest = min(self._max_class, self._max_bytes or self._max_class)
         if size > largest:
             raise ValueError(f"size {size} is above the largest buffer of the pool, {largest}")
@@ -220,15 +237,25 @@ class BufferPool:
     def _retire(self, region: _Region) -> None:
         self._held_bytes -= region.class_bytes
         self._region_count -= 1
-        self._store.unregister_buffer(region.address)
+        region.unregister()
 
     def _give_back(self, region: _Region, reusable: bool) -> None:
         with self._changed:
-            if reusable and not self._closed:
-                self._free.setdefault(region.class_bytes, []).append(region)
-            else:
-                self._retire(region)
+            self._put_back(region, reusable)
             self._changed.notify_all()
+
+    def _put_back(self, region: _Region, reusable: bool) -> None:
+        """Keep a region for the next lease, or retire it. The lock is held."""
+        if reusable and not self._closed:
+            self._free.setdefault(region.class_bytes, []).append(region)
+        else:
+            self._retire(region)
+
+    def _collect(self) -> None:
+        """Take back what dropped leases held. The lock is held."""
+        while self._dropped:
+            region, window = self._dropped.popleft()
+            self._put_back(region, reusable=window() is None)
 
     def __enter__(self) -> "BufferPool":
         return self

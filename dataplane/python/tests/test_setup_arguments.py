@@ -76,10 +76,17 @@ def test_keyword_config_must_be_a_dict():
     assert "config" in failure(config="x")
 
 
-def test_dict_with_an_unknown_key_is_refused_and_says_so(caplog):
-    config = {"local_hostname": "h", "metadata_server": "P2PHANDSHAKE", "segment_sise": "1"}
-    assert setup(config) == -600
+def test_dict_with_an_unknown_key_goes_on_and_says_so(caplog):
+    config = dict(zip(NAMES, map(str, SEVEN))) | {"segment_sise": "1"}
+    assert setup(config) < 0
     assert "segment_sise" in caplog.text and "global_segment_size" in caplog.text
+    assert "setup failed" in caplog.text, "it went as far as the master"
+
+
+def test_dict_takes_sizes_that_went_through_a_decimal_type(caplog):
+    config = dict(zip(NAMES, map(str, SEVEN))) | {"local_buffer_size": "16777216.0"}
+    assert setup(config) < 0
+    assert "local_buffer_size" not in caplog.text
 
 
 @pytest.mark.parametrize("missing", ["local_hostname", "metadata_server"])

@@ -187,15 +187,18 @@ mod tests {
     #[test]
     fn glommio_never_gets_the_chance_to_park_a_shard_that_has_work() {
         let (send, receive) = mpsc::channel();
-        let shard = Shard::start(ShardOptions::named("test-turn"), move |environment| async move {
-            let begun = environment.now();
-            // Thrice the time after which glommio's own loop would take its turn.
-            while environment.now() - begun < Duration::from_millis(300) {
-                environment.sleep(Duration::from_millis(1)).await;
-            }
-            // It is counted when the loop takes over from the tasks.
-            let _ = send.send(glommio::executor().executor_stats().total_runtime());
-        });
+        let shard = Shard::start(
+            ShardOptions::named("test-turn"),
+            move |environment| async move {
+                let begun = environment.now();
+                // Thrice the time after which glommio's own loop would take its turn.
+                while environment.now() - begun < Duration::from_millis(300) {
+                    environment.sleep(Duration::from_millis(1)).await;
+                }
+                // It is counted when the loop takes over from the tasks.
+                let _ = send.send(glommio::executor().executor_stats().total_runtime());
+            },
+        );
         let out_of_turn = receive.recv_timeout(LONG).unwrap();
         assert_eq!(out_of_turn, Duration::ZERO);
         shard.unwrap().join(LONG).unwrap();

@@ -111,7 +111,7 @@ pub struct ReplicaDescriptor {
 pub struct StoreConfig {
     /// Host, or host and port, this client is known by; without a port one is chosen.
     pub local_hostname: String,
-    /// `P2PHANDSHAKE` or `http://host:port/metadata`.
+    /// `P2PHANDSHAKE`, or a service: `http://host:port/metadata`, `etcd://host:port`, `redis://host:port`.
     pub metadata_server: String,
     /// Bytes of memory to donate; 0 donates none.
     pub global_segment_bytes: u64,

@@ -37,7 +37,7 @@ pub struct Store {
     pub(crate) cells: Arc<ClientCells>,
     donation: Arc<Donation>,
     rails: Option<Arc<Rails>>,
-    registration: Option<Registration>,
+    registration: Registration,
     mover: Arc<Mover>,
     heartbeat: Mutex<Option<Heartbeat>>,
     regions: Mutex<RegisteredRegions>,
@@ -74,8 +74,7 @@ impl Store {
         let name = client_name(&config.local_hostname)?;
         let identity = random_identity()?;
         let host_id = host_id();
-        let cluster = environment.metadata_cluster.as_deref();
-        let registration = Registration::new(&config.metadata_server, cluster, &name)?;
+        let registration = Registration::new(&config.metadata_server, &environment.discovery)?;
         let named = (config.protocol.as_str(), config.device_name.as_str());
         let rails = rdma::start(named, identity, environment);
         let options = ClientOptions {
@@ -137,15 +136,13 @@ impl Store {
         } else {
             self.master.mount(&[], true)?;
         }
-        if let Some(registration) = &self.registration {
-            let offers = self.donation.offers();
-            registration.publish(
-                &self.name,
-                &self.config.protocol,
-                &offers,
-                self.donation.endpoint(),
-            )?;
-        }
+        let offers = self.donation.offers();
+        self.registration.publish(
+            &self.name,
+            &self.config.protocol,
+            &offers,
+            self.donation.endpoint(),
+        )?;
         let heartbeat = Heartbeat::start(
             self.master.clone(),
             self.donation.clone(),
@@ -177,9 +174,7 @@ impl Store {
         } else if let Err(error) = self.master.leave() {
             tracing::info!(%error, "The master was not told that this client leaves; it will notice");
         }
-        if let Some(registration) = &self.registration {
-            registration.withdraw();
-        }
+        self.registration.withdraw();
         self.engine.close();
         self.mover.join();
         self.donation.stop();

@@ -1,6 +1,7 @@
 //! The environment variables a client reads, in one place. Mooncake's names are taken where they mean the same.
 
 use crate::error::StoreError;
+use perigee_discovery::DiscoveryError;
 use perigee_shard::{Congestion, POLL_DEFAULT};
 use perigee_transfer::{GivenFabric, Routes, TRANSFER_DEADLINE};
 use std::net::IpAddr;
@@ -32,8 +33,8 @@ pub struct StoreEnvironment {
     pub numa_node: Option<u32>,
     /// Donate huge pages (`MC_STORE_USE_HUGEPAGE`: set to anything).
     pub huge_pages: bool,
-    /// Cluster in the keys of the metadata service (`MC_METADATA_CLUSTER_ID`).
-    pub metadata_cluster: Option<String>,
+    /// How metadata services are talked to (`MC_METADATA_CLUSTER_ID` and others).
+    pub discovery: perigee_discovery::Settings,
     /// Stands in for the host's RDMA devices.
     pub fabric: Option<GivenFabric>,
 }
@@ -85,10 +86,28 @@ impl StoreEnvironment {
             bind_address: number(&variable, "MC_TCP_BIND_ADDRESS")?,
             numa_node: number(&variable, "MC_STORE_NUMA_SOCKET_ID")?,
             huge_pages: variable("MC_STORE_USE_HUGEPAGE").is_some(),
-            metadata_cluster: variable("MC_METADATA_CLUSTER_ID"),
+            discovery: discovery(&variable)?,
             fabric: None,
         })
     }
+}
+
+fn discovery(
+    variable: &impl Fn(&str) -> Option<String>,
+) -> Result<perigee_discovery::Settings, StoreError> {
+    let read = perigee_discovery::Settings::from_variables(variable);
+    read.map_err(|error| match error {
+        DiscoveryError::Setting {
+            name,
+            value,
+            reason,
+        } => StoreError::Config {
+            name,
+            value,
+            reason,
+        },
+        other => StoreError::System(other.to_string()),
+    })
 }
 
 fn number<T: FromStr>(

@@ -30,8 +30,6 @@ pub(crate) const ADDRESSES_MAX: usize = 65_536;
 pub(crate) const CLIENT_PORTS: std::ops::Range<u16> = 12_300..14_300;
 /// Pause between two log lines about refused bytes.
 pub(crate) const REFUSAL_LOG_PAUSE: Duration = Duration::from_secs(1);
-/// Longest a call to the metadata service may take.
-pub(crate) const METADATA_DEADLINE: Duration = Duration::from_secs(3);
 /// Longest master address that a node daemon may name, in bytes, with its line end.
 pub(crate) const MASTER_ADDRESS_BYTES_MAX: u64 = 512;
 /// Bytes of a batch that are read first while its other keys are looked up: copying them takes about as long.

@@ -1,52 +1,36 @@
-//! Registration with the HTTP metadata service, in the documents that transfer engines read.
+//! This client's records in a metadata service, in the documents that transfer engines read.
+//! Invariant: the records vanish with the client where the service can, and are taken back when it leaves.
 
 use crate::error::StoreError;
-use crate::limits::METADATA_DEADLINE;
+use perigee_discovery::{
+    BufferEntry, Directory, DiscoveryError, RpcMeta, SegmentDocument, Settings,
+};
 use perigee_rpc::SegmentOffer;
-use serde_json::json;
 
-/// This client's records in a metadata service.
+/// Version of Mooncake's data protocol that documents name.
+const TCP_PROTO_VERSION: u32 = 2;
+
+/// This client's records; none with `P2PHANDSHAKE`.
 #[derive(Debug)]
 pub(crate) struct Registration {
-    url: String,
-    agent: ureq::Agent,
-    keys: [String; 2],
+    directory: Directory,
 }
 
 impl Registration {
-    /// A registration at `http://host:port/metadata`; nothing for `P2PHANDSHAKE`.
-    pub(crate) fn new(
-        metadata_server: &str,
-        cluster: Option<&str>,
-        name: &str,
-    ) -> Result<Option<Self>, StoreError> {
-        let server = metadata_server.trim();
-        if server.is_empty() || server.eq_ignore_ascii_case("P2PHANDSHAKE") {
-            return Ok(None);
-        }
-        if !server.starts_with("http://") {
-            return Err(StoreError::Config {
-                name: "metadata_server",
-                value: metadata_server.to_owned(),
-                reason: "write P2PHANDSHAKE or http://host:port/metadata; other services are not built yet".to_owned(),
-            });
-        }
-        let agent = ureq::Agent::config_builder()
-            .timeout_global(Some(METADATA_DEADLINE))
-            .build()
-            .new_agent();
-        let cluster = cluster
-            .map(|cluster| format!("{cluster}/"))
-            .unwrap_or_default();
-        let keys = [
-            format!("mooncake/{cluster}ram/{name}"),
-            format!("mooncake/{cluster}rpc_meta/{name}"),
-        ];
-        Ok(Some(Self {
-            url: server.to_owned(),
-            agent,
-            keys,
-        }))
+    /// Records in the service that `metadata_server` names: `http://`, `https://`, `etcd://`, `redis://`, or a bare
+    /// `host:port` list, which is etcd's.
+    pub(crate) fn new(metadata_server: &str, settings: &Settings) -> Result<Self, StoreError> {
+        let server = match metadata_server.trim() {
+            "" => "P2PHANDSHAKE",
+            given => given,
+        };
+        let opened = Directory::open(server, settings.clone());
+        let directory = opened.map_err(|error| StoreError::Config {
+            name: "metadata_server",
+            value: metadata_server.to_owned(),
+            reason: error.to_string(),
+        })?;
+        Ok(Self { directory })
     }
 
     /// Publishes what this client serves.
@@ -58,29 +42,57 @@ impl Registration {
         endpoint: Option<(String, u16)>,
     ) -> Result<(), StoreError> {
         let (host, port) = endpoint.unwrap_or_default();
-        let buffers: Vec<_> = offers
-            .iter()
-            .map(|o| json!({"name": o.name, "addr": o.base, "length": o.bytes}))
-            .collect();
-        let segment = json!({"name": name, "protocol": protocol, "buffers": buffers, "tcp_data_host": host,
-            "tcp_data_port": port, "tcp_proto_version": 2, "rdma_server_name": ""});
-        let handshake = json!({"ip_or_host_name": host, "rpc_port": port});
-        self.store(&self.keys[0], &segment.to_string())?;
-        self.store(&self.keys[1], &handshake.to_string())
+        let buffer = |offer: &SegmentOffer| BufferEntry {
+            name: offer.name.clone(),
+            addr: offer.base,
+            length: offer.bytes,
+            ..BufferEntry::default()
+        };
+        let document = SegmentDocument {
+            name: name.to_owned(),
+            protocol: protocol.to_owned(),
+            tcp_data_host: host.clone(),
+            tcp_data_port: port,
+            tcp_proto_version: TCP_PROTO_VERSION,
+            buffers: offers.iter().map(buffer).collect(),
+            ..SegmentDocument::default()
+        };
+        let recorded = self.directory.record(&RpcMeta::new(&host, port), &document);
+        recorded.map_err(|error| match error {
+            DiscoveryError::Backend { server, reason } => StoreError::Metadata {
+                url: server,
+                reason,
+            },
+            other => StoreError::System(other.to_string()),
+        })
     }
 
     /// Takes the records back; a service that is gone has none.
     pub(crate) fn withdraw(&self) {
-        for key in &self.keys {
-            let _ = self.agent.delete(&self.url).query("key", key).call();
-        }
+        self.directory.close();
     }
+}
 
-    fn store(&self, key: &str, document: &str) -> Result<(), StoreError> {
-        let answer = self.agent.put(&self.url).query("key", key).send(document);
-        answer.map(|_| ()).map_err(|error| StoreError::Metadata {
-            url: self.url.clone(),
-            reason: error.to_string(),
-        })
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_service_that_engines_can_use_is_taken_and_others_are_refused_by_name() {
+        for server in [
+            "",
+            "P2PHANDSHAKE",
+            "http://127.0.0.1:8080/metadata",
+            "etcd://a:2379,b:2379",
+            "a:2379",
+            "redis://a:6379",
+        ] {
+            assert!(
+                Registration::new(server, &Settings::default()).is_ok(),
+                "{server}"
+            );
+        }
+        let refused = Registration::new("zookeeper://a:1", &Settings::default()).unwrap_err();
+        assert!(refused.to_string().contains("etcd://"), "{refused}");
     }
 }

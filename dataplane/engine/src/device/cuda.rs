@@ -1,10 +1,13 @@
 //! CUDA's driver, resolved at run time: which pointers are device memory, and copies in and out of it.
-//! Invariant: nothing is called unless every function was found and the driver could be initialised.
+//! Invariant: nothing is called unless every function was found and the driver could be initialised, and every call leaves
+//! the calling thread in the context in which it came.
 
 use super::{DeviceMemory, DmaBuf};
 use libloading::Library;
+use std::collections::BTreeMap;
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
 
 /// Name of the driver library.
 const LIBRARY: &str = "libcuda.so.1";
@@ -20,7 +23,8 @@ const PAGE_BYTES: u64 = 64 << 10;
 type Init = unsafe extern "C" fn(c_uint) -> c_int;
 type GetAttribute = unsafe extern "C" fn(*mut c_void, c_int, u64) -> c_int;
 type Retain = unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_int;
-type SetCurrent = unsafe extern "C" fn(*mut c_void) -> c_int;
+type PushCurrent = unsafe extern "C" fn(*mut c_void) -> c_int;
+type PopCurrent = unsafe extern "C" fn(*mut *mut c_void) -> c_int;
 type GetHandle = unsafe extern "C" fn(*mut c_void, u64, usize, c_int, c_ulonglong) -> c_int;
 type CopyToHost = unsafe extern "C" fn(*mut c_void, u64, usize) -> c_int;
 type CopyToDevice = unsafe extern "C" fn(u64, *const c_void, usize) -> c_int;
@@ -28,15 +32,25 @@ type CopyToDevice = unsafe extern "C" fn(u64, *const c_void, usize) -> c_int;
 /// The driver, kept loaded as long as its functions may be called.
 pub(super) struct Cuda {
     functions: Functions,
+    /// The primary context of each device that was used, retained once and kept.
+    contexts: Mutex<BTreeMap<c_int, Context>>,
     _library: Option<Library>,
 }
+
+/// A context's handle.
+#[derive(Clone, Copy)]
+struct Context(*mut c_void);
+
+// SAFETY: the driver takes the handle of a context from any thread.
+unsafe impl Send for Context {}
 
 /// The driver's functions.
 #[derive(Clone, Copy)]
 struct Functions {
     get_attribute: GetAttribute,
     retain: Retain,
-    set_current: SetCurrent,
+    push_current: PushCurrent,
+    pop_current: PopCurrent,
     copy_to_host: CopyToHost,
     copy_to_device: CopyToDevice,
     /// Of drivers since 11.7.
@@ -54,7 +68,8 @@ impl Cuda {
             let functions = Functions {
                 get_attribute: *library.get(b"cuPointerGetAttribute\0").ok()?,
                 retain: *library.get(b"cuDevicePrimaryCtxRetain\0").ok()?,
-                set_current: *library.get(b"cuCtxSetCurrent\0").ok()?,
+                push_current: *library.get(b"cuCtxPushCurrent_v2\0").ok()?,
+                pop_current: *library.get(b"cuCtxPopCurrent_v2\0").ok()?,
                 copy_to_host: *library.get(b"cuMemcpyDtoH_v2\0").ok()?,
                 copy_to_device: *library.get(b"cuMemcpyHtoD_v2\0").ok()?,
                 get_handle: library
@@ -64,6 +79,7 @@ impl Cuda {
             };
             (init(0) == 0).then_some(Self {
                 functions,
+                contexts: Mutex::default(),
                 _library: Some(library),
             })
         }
@@ -77,18 +93,41 @@ impl Cuda {
         (code == 0).then_some(value)
     }
 
-    /// Makes the device of an address current on this thread.
-    fn enter(&self, address: u64) -> Result<(), String> {
+    /// The primary context of the device that has an address.
+    fn context(&self, address: u64) -> Result<Context, String> {
         let ordinal: c_int = self.attribute(DEVICE_ORDINAL, address).unwrap_or(0);
+        let mut contexts = self.contexts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = contexts.get(&ordinal) {
+            return Ok(*known);
+        }
         let mut context = std::ptr::null_mut();
         // SAFETY: `context` receives a handle; the primary context of a device lives as long as it is retained.
         told("cuDevicePrimaryCtxRetain", unsafe {
             (self.functions.retain)(&raw mut context, ordinal)
         })?;
-        // SAFETY: the handle was given by the call before.
-        told("cuCtxSetCurrent", unsafe {
-            (self.functions.set_current)(context)
-        })
+        contexts.insert(ordinal, Context(context));
+        Ok(Context(context))
+    }
+
+    /// Calls the driver in the context of the device that has an address. The thread has its own context back afterwards:
+    /// it may be a caller's, who works with another device.
+    fn within<T>(
+        &self,
+        address: u64,
+        call: impl FnOnce() -> Result<T, String>,
+    ) -> Result<T, String> {
+        let Context(context) = self.context(address)?;
+        // SAFETY: the context is retained for good.
+        told("cuCtxPushCurrent", unsafe {
+            (self.functions.push_current)(context)
+        })?;
+        let result = call();
+        let mut popped = std::ptr::null_mut();
+        // SAFETY: `popped` receives a handle; the context on top is the one that was pushed above.
+        told("cuCtxPopCurrent", unsafe {
+            (self.functions.pop_current)(&raw mut popped)
+        })?;
+        result
     }
 }
 
@@ -101,22 +140,17 @@ impl DeviceMemory for Cuda {
     fn export(&self, device: u64, bytes: u64) -> Result<DmaBuf, String> {
         let get_handle = self.functions.get_handle;
         let get_handle = get_handle.ok_or("the driver is older than CUDA 11.7")?;
-        self.enter(device)?;
         let first = device - device % PAGE_BYTES;
         let end = device.checked_add(bytes).ok_or("the range wraps around")?;
         let whole = end.next_multiple_of(PAGE_BYTES) - first;
         let mut raw: c_int = -1;
-        // SAFETY: a handle of this type is a descriptor, an integer, and `raw` is one; the driver checks the range.
-        let code = unsafe {
-            get_handle(
-                (&raw mut raw).cast(),
-                first,
-                whole as usize,
-                DMA_BUF_HANDLE,
-                0,
-            )
-        };
-        told("cuMemGetHandleForAddressRange", code)?;
+        let handle: *mut c_void = (&raw mut raw).cast();
+        self.within(device, || {
+            // SAFETY: a handle of this type is a descriptor, an integer, and `raw` is one; the driver checks the range.
+            told("cuMemGetHandleForAddressRange", unsafe {
+                get_handle(handle, first, whole as usize, DMA_BUF_HANDLE, 0)
+            })
+        })?;
         if raw < 0 {
             return Err("the driver gave no descriptor".to_owned());
         }
@@ -128,18 +162,20 @@ impl DeviceMemory for Cuda {
     }
 
     unsafe fn load(&self, device: u64, host: *mut u8, bytes: usize) -> Result<(), String> {
-        self.enter(device)?;
-        // SAFETY: the caller vouches for `host`; the driver checks the device's range.
-        told("cuMemcpyDtoH", unsafe {
-            (self.functions.copy_to_host)(host.cast(), device, bytes)
+        self.within(device, || {
+            // SAFETY: the caller vouches for `host`; the driver checks the device's range.
+            told("cuMemcpyDtoH", unsafe {
+                (self.functions.copy_to_host)(host.cast(), device, bytes)
+            })
         })
     }
 
     unsafe fn store(&self, device: u64, host: *const u8, bytes: usize) -> Result<(), String> {
-        self.enter(device)?;
-        // SAFETY: as in `load`.
-        told("cuMemcpyHtoD", unsafe {
-            (self.functions.copy_to_device)(device, host.cast(), bytes)
+        self.within(device, || {
+            // SAFETY: as in `load`.
+            told("cuMemcpyHtoD", unsafe {
+                (self.functions.copy_to_device)(device, host.cast(), bytes)
+            })
         })
     }
 }
@@ -155,6 +191,7 @@ fn told(call: &str, code: c_int) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::{Cell, RefCell};
     use std::os::fd::IntoRawFd;
     use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -180,14 +217,29 @@ mod tests {
         0
     }
 
+    thread_local! {
+        /// The calling thread's contexts, its own at the bottom.
+        static STACK: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+        static RETAINED: Cell<usize> = const { Cell::new(0) };
+    }
+
     unsafe extern "C" fn retain(context: *mut *mut c_void, ordinal: c_int) -> c_int {
+        RETAINED.set(RETAINED.get() + 1);
         // SAFETY: the caller passes a place for a handle.
         unsafe { context.write(ordinal as usize as *mut c_void) };
         0
     }
 
-    unsafe extern "C" fn set_current(context: *mut c_void) -> c_int {
+    unsafe extern "C" fn push_current(context: *mut c_void) -> c_int {
+        STACK.with_borrow_mut(|stack| stack.push(context as usize));
         c_int::from(context as usize != 3)
+    }
+
+    unsafe extern "C" fn pop_current(context: *mut *mut c_void) -> c_int {
+        let popped = STACK.with_borrow_mut(Vec::pop);
+        // SAFETY: the caller passes a place for a handle.
+        unsafe { context.write(popped.unwrap_or(0) as *mut c_void) };
+        c_int::from(popped.is_none())
     }
 
     unsafe extern "C" fn copy_to_host(host: *mut c_void, _: u64, bytes: usize) -> c_int {
@@ -223,11 +275,13 @@ mod tests {
             functions: Functions {
                 get_attribute,
                 retain,
-                set_current,
+                push_current,
+                pop_current,
                 copy_to_host,
                 copy_to_device,
                 get_handle,
             },
+            contexts: Mutex::default(),
             _library: None,
         }
     }
@@ -244,6 +298,24 @@ mod tests {
             let refused = cuda.store(DEVICE_BASE, host.as_ptr(), 4).unwrap_err();
             assert!(refused.contains("700"), "{refused}");
         }
+    }
+
+    #[test]
+    fn a_thread_keeps_its_own_context_and_a_device_is_retained_once() {
+        const OWN: usize = 0xca11;
+        STACK.set(vec![OWN]);
+        let cuda = fake(Some(get_handle));
+        let mut host = [0u8; 4];
+        for _ in 0..100 {
+            // SAFETY: the buffer has this length.
+            unsafe {
+                cuda.load(DEVICE_BASE, host.as_mut_ptr(), 4).unwrap();
+                cuda.store(DEVICE_BASE, host.as_ptr(), 4).unwrap_err();
+            }
+            cuda.export(DEVICE_BASE, 1).unwrap();
+        }
+        assert_eq!(STACK.take(), [OWN], "also after a failed copy");
+        assert_eq!(RETAINED.get(), 1);
     }
 
     #[test]

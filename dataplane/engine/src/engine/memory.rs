@@ -74,7 +74,7 @@ impl TransferEngine {
     /// Takes a buffer back: waits for operations that use it, at most [`UNREGISTER_DEADLINE`].
     ///
     /// # Errors
-    /// No buffer begins there, or it is still in use: then its memory must be kept and the call repeated.
+    /// No buffer begins there, or a managed one, or it is still in use: then its memory must be kept and the call repeated.
     pub fn unregister(&self, address: u64) -> Result<(), EngineError> {
         self.unregister_all(&[address])
     }
@@ -85,10 +85,14 @@ impl TransferEngine {
     /// As [`TransferEngine::unregister`].
     pub fn unregister_all(&self, addresses: &[u64]) -> Result<(), EngineError> {
         let inner = &self.inner;
-        let closed: Vec<_> = addresses
-            .iter()
-            .map(|address| inner.registry.close(*address))
-            .collect();
+        let close = |address: &u64| {
+            // Other managed buffers lie in the same registration as the first one.
+            if inner.is_arena(*address) {
+                return Err(EngineError::NotRegistered { address: *address });
+            }
+            inner.registry.close(*address)
+        };
+        let closed: Vec<_> = addresses.iter().map(close).collect();
         if !inner.is_closed()
             && let Err(error) = inner.publish()
         {
@@ -152,6 +156,14 @@ impl TransferEngine {
 }
 
 impl Inner {
+    /// Whether the memory of managed buffers begins there, which only the engine takes back.
+    fn is_arena(&self, address: u64) -> bool {
+        let arena = self.arena.lock().unwrap_or_else(PoisonError::into_inner);
+        arena
+            .as_ref()
+            .is_some_and(|arena| arena.memory().base() as u64 == address)
+    }
+
     /// Takes buffers into the registry, all or none, with one publication.
     ///
     /// # Safety

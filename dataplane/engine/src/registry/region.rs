@@ -4,9 +4,12 @@
 use super::{Location, mapped};
 use perigee_memory::Segment;
 use perigee_rails::Registration;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+
+/// The generation of the next buffer. An address may be registered again, a generation is not given out twice.
+static GENERATIONS: AtomicU64 = AtomicU64::new(1);
 
 /// A registered buffer.
 #[derive(Debug)]
@@ -14,6 +17,7 @@ pub(crate) struct Region {
     address: u64,
     bytes: u64,
     location: Location,
+    generation: u64,
     uses: AtomicUsize,
     closed: AtomicBool,
     unused: Mutex<()>,
@@ -31,6 +35,7 @@ impl Region {
             address,
             bytes,
             location,
+            generation: GENERATIONS.fetch_add(1, Ordering::Relaxed),
             uses: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             unused: Mutex::default(),
@@ -84,6 +89,11 @@ impl Region {
     /// One past the last byte; cannot overflow, because a table only takes buffers whose end exists.
     pub(crate) fn end(&self) -> u64 {
         self.address.saturating_add(self.bytes)
+    }
+
+    /// Tells this registration of the address from all others.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
     }
 
     pub(crate) fn location(&self) -> Location {

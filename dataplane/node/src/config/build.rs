@@ -107,12 +107,6 @@ fn metadata(settings: &Settings) -> Result<Metadata, FlagError> {
     if !settings.is_given("metadata_server") {
         return Ok(Metadata::IfThere(server.to_owned()));
     }
-    let direct = server.is_empty() || server.eq_ignore_ascii_case("P2PHANDSHAKE");
-    if !direct && !server.starts_with("http://") {
-        let expected = "P2PHANDSHAKE or http://HOST:PORT/metadata (etcd, redis and https are not \
-                        built yet)";
-        return Err(refuse(settings, "metadata_server", expected));
-    }
     Ok(Metadata::Required(server.to_owned()))
 }
 

@@ -59,8 +59,9 @@ const CLUSTER: &[Flag] = &[
         "metadata_server",
         Kind::Text,
         "http://127.0.0.1:8080/metadata",
-        "P2PHANDSHAKE, or the http:// URL of a metadata service to register with; the default URL \
-         is used only when a service answers there",
+        "P2PHANDSHAKE, or a metadata service to register with: http://HOST:PORT/metadata, \
+         etcd://HOST:PORT or redis://HOST:PORT; the default is used only when a service answers \
+         there",
     ),
     Flag::new(
         "max_wait_time",

@@ -100,7 +100,6 @@ fn values_that_cannot_be_used_are_refused_by_name() {
         ("--global_segment_size=50%", "global_segment_size"),
         ("--master_server_address=nowhere", "such as 10.0.0.1:50051"),
         ("--master_server_address=:1", "master_server_address"),
-        ("--metadata_server=etcd://a:2379", "not built yet"),
         ("--host=a:b:c", "host"),
         ("--host=two words", "host"),
         ("--data_cpus=0,x", "data_cpus"),

@@ -1,5 +1,5 @@
-//! `setup` with one dict; all values may be texts. Invariant: a key nobody knows fails the set-up
-//! with a message that names it, because a misspelt setting must not pass for the default.
+//! `setup` with one dict; all values may be texts. Invariant: a key nobody knows is told by name, because a misspelt
+//! setting must not pass for the default in silence; it is no error, because clients hand on whatever they were given.
 
 use super::{DEFAULT_MASTER, DEFAULT_PROTOCOL, DEFAULT_TENANT, Refusal, Request, invalid, notices};
 use crate::limits::{DEFAULT_HTTP_PORT, DEFAULT_SETUP_BYTES};
@@ -26,29 +26,40 @@ const KEYS: [&[&str]; 13] = [
     &["client_http_port"],
 ];
 
-struct Texts(BTreeMap<&'static str, String>);
+struct Texts {
+    known: BTreeMap<&'static str, String>,
+    notices: Vec<String>,
+}
 
 impl Texts {
     fn read(config: &Bound<'_, PyDict>) -> Result<Self, Refusal> {
-        let mut texts = BTreeMap::new();
+        let mut texts = Self {
+            known: BTreeMap::new(),
+            notices: Vec::new(),
+        };
         for (key, value) in config.iter() {
             let key = key.str()?.to_str()?.to_owned();
             let Some(row) = KEYS.iter().find(|row| row.contains(&key.as_str())) else {
                 let known: Vec<&str> = KEYS.iter().map(|row| row[0]).collect();
-                return Err(invalid(format!(
-                    "setup(): unknown key {key:?}; the known ones are {}",
+                texts.notices.push(format!(
+                    "setup(): unknown key {key:?} has no effect; the known ones are {}",
                     known.join(", ")
-                )));
+                ));
+                continue;
             };
             if !value.is_none() {
-                texts.insert(row[0], value.str()?.to_str()?.trim().to_owned());
+                let text = value.str()?.to_str()?.trim().to_owned();
+                texts.known.insert(row[0], text);
             }
         }
-        Ok(Self(texts))
+        Ok(texts)
     }
 
     fn text(&self, key: &str, default: &str) -> String {
-        self.0.get(key).map_or(default, String::as_str).to_owned()
+        self.known
+            .get(key)
+            .map_or(default, String::as_str)
+            .to_owned()
     }
 
     fn required(&self, key: &str) -> Result<String, Refusal> {
@@ -58,7 +69,7 @@ impl Texts {
     }
 
     fn bytes(&self, key: &str) -> Result<u64, Refusal> {
-        match self.0.get(key) {
+        match self.known.get(key) {
             None => Ok(DEFAULT_SETUP_BYTES),
             Some(text) => {
                 parse_bytes(text).map_err(|error| invalid(format!("setup(): {key}: {error}")))
@@ -77,7 +88,7 @@ impl Texts {
     }
 
     fn port(&self, key: &str) -> Result<u16, Refusal> {
-        match self.0.get(key) {
+        match self.known.get(key) {
             None => Ok(DEFAULT_HTTP_PORT),
             Some(text) => text.parse().map_err(|_| {
                 invalid(format!(
@@ -90,12 +101,14 @@ impl Texts {
 
 /// Reads the form.
 pub(super) fn parse(config: &Bound<'_, PyDict>) -> Result<Request, Refusal> {
-    let texts = Texts::read(config)?;
+    let mut texts = Texts::read(config)?;
+    let mut told = std::mem::take(&mut texts.notices);
+    told.extend(notices(texts.flag("enable_ssd_offload")?));
     let http_port = texts.port("client_http_port")?;
     let serve_http = texts.flag("enable_client_http_server")?;
     Ok(Request {
         engine: None,
-        notices: notices(texts.flag("enable_ssd_offload")?),
+        notices: told,
         config: StoreConfig {
             local_hostname: texts.required("local_hostname")?,
             metadata_server: texts.required("metadata_server")?,
