@@ -7,6 +7,7 @@ use crate::limits::{TRANSFER_DEADLINE, TRANSFER_DEADLINE_MIN};
 use crate::observer::{Observer, Unobserved};
 use crate::rdma::GivenFabric;
 use perigee_discovery::Settings;
+use perigee_rails::PAIRS_PER_PEER_MAX;
 use perigee_shard::{Congestion, POLL_DEFAULT};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -48,6 +49,9 @@ pub struct EngineOptions {
     pub shards: usize,
     /// How long a shard polls after its last completion (`PERIGEE_POLL_US`).
     pub poll: Duration,
+    /// Most RDMA queue pairs of a shard between the same two NICs (`MC_NUM_QP_PER_EP`, 1 to 32); `None` lets the rails
+    /// choose: 4 to a peer of few NICs.
+    pub queue_pairs_per_rail: Option<usize>,
     /// Congestion control of data sockets (`PERIGEE_TCP_CONGESTION`: a name, `host`, or `auto`).
     pub congestion: Congestion,
     /// Ports, deadlines and secrets of the handshake and the metadata backends.
@@ -104,6 +108,7 @@ impl EngineOptions {
                 .unwrap_or((cores / 8).clamp(1, 8))
                 .clamp(1, 64),
             poll: number(&variable, "PERIGEE_POLL_US")?.map_or(POLL_DEFAULT, Duration::from_micros),
+            queue_pairs_per_rail: queue_pairs(&variable)?,
             congestion: match variable("PERIGEE_TCP_CONGESTION").as_deref() {
                 None | Some("auto") => Congestion::Automatic,
                 Some("host") => Congestion::Host,
@@ -167,6 +172,19 @@ fn number<T: FromStr>(
     }
 }
 
+fn queue_pairs(variable: &impl Fn(&str) -> Option<String>) -> Result<Option<usize>, EngineError> {
+    const NAME: &str = "MC_NUM_QP_PER_EP";
+    let given = number(variable, NAME)?;
+    match given.filter(|given| !(1..=PAIRS_PER_PEER_MAX).contains(given)) {
+        None => Ok(given),
+        Some(other) => Err(refuse(
+            NAME,
+            &other.to_string(),
+            &format!("write a number from 1 to {PAIRS_PER_PEER_MAX}"),
+        )),
+    }
+}
+
 fn switch(
     variable: &impl Fn(&str) -> Option<String>,
     name: &'static str,
@@ -223,6 +241,19 @@ mod tests {
             error.to_string().contains("PERIGEE_ENGINE_SHARDS"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn the_bound_on_queue_pairs_is_mooncakes_and_one_that_makes_no_sense_is_refused() {
+        const NAME: &str = "MC_NUM_QP_PER_EP";
+        assert_eq!(with("", "").unwrap().queue_pairs_per_rail, None);
+        for (text, bound) in [("1", 1), (" 2", 2), ("32", 32)] {
+            assert_eq!(with(NAME, text).unwrap().queue_pairs_per_rail, Some(bound));
+        }
+        for text in ["0", "33", "-1", "two", "1.5"] {
+            let error = with(NAME, text).unwrap_err().to_string();
+            assert!(error.contains(NAME) && error.contains(text), "{error}");
+        }
     }
 
     #[test]

@@ -87,6 +87,7 @@ impl Rdma {
             devices: devices(options)?,
             shards: options.shards,
             poll: options.poll,
+            queue_pairs_per_rail: options.queue_pairs_per_rail,
             ..RailOptions::named(name)
         };
         let courier = Arc::new(Courier::new(directory.clone(), client.clone()));

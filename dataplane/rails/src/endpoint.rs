@@ -69,6 +69,8 @@ pub(crate) enum Role {
         peer: u64,
         /// Its lane.
         lane: usize,
+        /// The peer's rail that it was opened to.
+        remote: usize,
     },
     /// Accepted for a peer, which reads and writes through it.
     Accepted(crate::accepted::AcceptedKey),

@@ -6,12 +6,13 @@ use crate::descriptor::{EndpointAnswer, EndpointOffer, PeerDescriptor};
 use crate::engine::worker::Worker;
 use crate::error::RailError;
 use crate::flight::RailRequest;
+use crate::joining::Joiner;
 use crate::limits::{GIDS_PER_RAIL_MAX, PAIRS_PER_PEER, PEERS_MAX, QUEUE_PAIRS_MAX, RAILS_MAX};
 use crate::peer::PeerRecord;
 use crate::rail::{Rail, RailDevice, open_rails};
 use crate::registration::Registration;
 use crate::report::RailReport;
-use crate::shard::{ShardSetup, Submission, join};
+use crate::shard::{ShardSetup, Submission};
 use crate::sink::Sink;
 use perigee_shard::{POLL_DEFAULT, Watchdog, monotonic};
 use perigee_verbs::{Access, DmaBufRange, Fabric};
@@ -42,6 +43,9 @@ pub struct RailOptions {
     pub queue_pairs_max: usize,
     /// Queue pairs that each shard opens to a peer of few rails; to one of many, one for each rail.
     pub queue_pairs_per_peer: usize,
+    /// Most queue pairs that each shard opens over the same two rails, in place of `queue_pairs_per_peer`. All but the first
+    /// are opened when that one has more to do than it takes, and at most [`crate::PAIRS_PER_PEER_MAX`] to one peer.
+    pub queue_pairs_per_rail: Option<usize>,
 }
 
 impl RailOptions {
@@ -55,6 +59,7 @@ impl RailOptions {
             poll: POLL_DEFAULT,
             queue_pairs_max: QUEUE_PAIRS_MAX,
             queue_pairs_per_peer: PAIRS_PER_PEER,
+            queue_pairs_per_rail: None,
         }
     }
 }
@@ -106,6 +111,7 @@ struct Inner {
     descriptor: Arc<PeerDescriptor>,
     workers: Vec<Worker>,
     watchdog: Watchdog,
+    joiner: Joiner,
     peers: Mutex<HashMap<String, Arc<PeerRecord>>>,
     next: AtomicU64,
     closed: AtomicBool,
@@ -135,6 +141,7 @@ impl RailEngine {
                 epoch: descriptor.epoch,
                 queue_pairs_max: options.queue_pairs_max,
                 queue_pairs_per_peer: options.queue_pairs_per_peer,
+                queue_pairs_per_rail: options.queue_pairs_per_rail,
                 seed: random()?,
                 is_shown: true,
             };
@@ -151,6 +158,7 @@ impl RailEngine {
                 descriptor,
                 workers,
                 watchdog,
+                joiner: Joiner::default(),
                 peers: Mutex::default(),
                 next: AtomicU64::new(1),
                 closed: AtomicBool::new(false),
@@ -284,7 +292,7 @@ impl RailEngine {
     }
 
     /// The target's side of the handshake: joins the queue pairs that a peer offers. Waits for a shard, and
-    /// up to a second for each pair whose peer does not answer on its link.
+    /// for a few seconds at most for addresses that do not answer on their link.
     ///
     /// # Errors
     /// The offer makes no sense, or the engine is closed.
@@ -292,7 +300,7 @@ impl RailEngine {
         let worker = offer.shard as usize % self.inner.workers.len();
         let (worker, theirs) = (&self.inner.workers[worker], offer.clone());
         let made = worker.ask(move |shard, _| shard.make(&theirs))??;
-        let joined = join(&offer, made);
+        let joined = self.inner.joiner.join(&offer, made, monotonic);
         worker.ask(move |shard, now| shard.adopt(&offer, joined, now))?
     }
 

@@ -14,6 +14,7 @@ mod error;
 mod fencing;
 mod flight;
 mod health;
+mod joining;
 mod keys;
 mod limits;
 mod pairing;
@@ -44,7 +45,7 @@ pub use engine::{
 pub use error::RailError;
 pub use flight::{Direction, RailRequest};
 pub use keys::RemoteKeys;
-pub use limits::{LATENCY_BUCKETS, PAIRS_PER_PEER, QUEUE_PAIRS_MAX, RAILS_MAX};
+pub use limits::{LATENCY_BUCKETS, PAIRS_PER_PEER, PAIRS_PER_PEER_MAX, QUEUE_PAIRS_MAX, RAILS_MAX};
 pub use rail::RailDevice;
 pub use registration::Registration;
 pub use report::RailReport;

@@ -24,7 +24,7 @@ pub const PAIRS_PER_PEER: usize = 4;
 /// Pause before another queue pair over rails that have one already is tried again.
 pub(crate) const BESIDE_PAUSE: Duration = Duration::from_secs(10);
 /// Most queue pairs to one peer per shard.
-pub(crate) const PAIRS_PER_PEER_MAX: usize = RAILS_MAX;
+pub const PAIRS_PER_PEER_MAX: usize = RAILS_MAX;
 /// Queue pairs that a shard opens, and as many again that it accepts, unless the options say otherwise.
 pub const QUEUE_PAIRS_MAX: usize = 256;
 /// Work requests in flight on one queue pair.
@@ -122,3 +122,17 @@ pub(crate) const HOUSEKEEPING_IDLE: Duration = Duration::from_secs(1);
 pub(crate) const ACCEPTED_ASKED_PER_ROUND: usize = 32;
 /// Addresses of one rail that a peer may announce.
 pub(crate) const GIDS_PER_RAIL_MAX: usize = 16;
+/// Time after which no further queue pair of an offer is joined. An address that does not answer takes the kernel a second.
+pub(crate) const JOIN_DEADLINE: Duration = Duration::from_secs(2);
+/// A join that fails after so long failed because its address did not answer.
+pub(crate) const JOIN_SLOW: Duration = Duration::from_millis(250);
+/// How long an address is not tried again after it did not answer.
+pub(crate) const SILENT_PAUSE: Duration = Duration::from_secs(5);
+/// Addresses of peers that are remembered, as answering or silent.
+pub(crate) const ADDRESSES_MAX: usize = 4096;
+/// Threads that may look for addresses nobody knows, so that others are left for peers that are known.
+pub(crate) const STRANGERS_MAX: usize = 2;
+/// Longest wait for one of them to be through.
+pub(crate) const STRANGER_WAIT: Duration = Duration::from_millis(500);
+
+const _: () = assert!(JOIN_DEADLINE.as_secs() + 1 < EXCHANGE_DEADLINE.as_secs());

@@ -33,12 +33,21 @@ pub(crate) struct LanePlan {
     pub(crate) beside: Option<usize>,
 }
 
+/// How many lanes lead to a peer, as far as its rails and ours allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// So many in all, the same number over each pair of rails.
+    PerPeer(usize),
+    /// So many over each pair of rails.
+    PerRail(usize),
+}
+
 /// The lanes between two engines: as many as either side has rails, then further ones beside each of these as long as
 /// there are fewer than `wanted`. Lanes without any route are left out.
 pub(crate) fn lanes(
     local: &[RailDescriptor],
     remote: &[RailDescriptor],
-    wanted: usize,
+    wanted: Wanted,
 ) -> Vec<LanePlan> {
     if local.is_empty() || remote.is_empty() {
         return Vec::new();
@@ -52,7 +61,11 @@ pub(crate) fn lanes(
             beside: None,
         })
         .collect();
-    let total = first.len() * wanted.div_ceil(first.len().max(1)).max(1);
+    let over_each = match wanted {
+        Wanted::PerPeer(wanted) => wanted.div_ceil(first.len().max(1)),
+        Wanted::PerRail(wanted) => wanted.min(PAIRS_PER_PEER_MAX),
+    };
+    let total = first.len() * over_each.max(1);
     let further = (first.len()..total.min(PAIRS_PER_PEER_MAX)).map(|lane| {
         let beside = lane % first.len();
         LanePlan {
@@ -152,7 +165,7 @@ mod tests {
 
     #[test]
     fn rails_pair_by_index_over_their_best_addresses_first() {
-        let lanes = lanes(&rails(2), &rails(2), 1);
+        let lanes = lanes(&rails(2), &rails(2), Wanted::PerPeer(1));
         let first: Vec<_> = lanes.iter().map(|lane| lane.routes[0]).collect();
         for (index, route) in first.iter().enumerate() {
             assert_eq!((route.local, route.remote), (index, index));
@@ -168,14 +181,21 @@ mod tests {
     fn addresses_of_different_families_or_layers_are_never_paired() {
         let mut v1 = rails(1);
         v1[0].gids.iter_mut().for_each(|gid| gid.roce_v1 = true);
-        assert!(lanes(&v1, &rails(1), 1).is_empty());
+        assert!(lanes(&v1, &rails(1), Wanted::PerPeer(1)).is_empty());
         let mut infiniband = rails(1);
         infiniband[0].infiniband = true;
-        assert!(lanes(&infiniband, &rails(1), 1).is_empty());
-        for lane in lanes(&rails(1), &rails(3), 4) {
+        assert!(lanes(&infiniband, &rails(1), Wanted::PerPeer(1)).is_empty());
+        for lane in lanes(&rails(1), &rails(3), Wanted::PerPeer(4)) {
             let same = |route: &Route| route.local_gid == route.remote_gid;
             assert!(lane.routes.iter().all(same));
         }
+    }
+
+    #[test]
+    fn each_pair_of_rails_gets_as_many_lanes_as_are_wanted_for_it_up_to_the_bound() {
+        let count = |wanted| lanes(&rails(2), &rails(2), Wanted::PerRail(wanted)).len();
+        assert_eq!([0, 1, 3].map(count), [2, 2, 6]);
+        assert_eq!(count(usize::MAX), PAIRS_PER_PEER_MAX);
     }
 
     proptest! {
@@ -183,7 +203,7 @@ mod tests {
         fn every_rail_of_both_sides_is_some_lanes_first_choice(
             mine in 1u8..9, theirs in 1u8..9, wanted in 0usize..9,
         ) {
-            let lanes = lanes(&rails(mine), &rails(theirs), wanted);
+            let lanes = lanes(&rails(mine), &rails(theirs), Wanted::PerPeer(wanted));
             for index in 0..usize::from(mine) {
                 prop_assert!(lanes.iter().any(|lane| lane.routes[0].local == index));
             }

@@ -18,7 +18,7 @@ use crate::proof::ProofMemory;
 use crate::rail::Rail;
 use crate::report::RailCells;
 use crate::slab::{Key as SlabKey, Slab};
-use crate::slice::Slice;
+use crate::slice::{Slice, Way};
 use crate::spray::Lane as SprayLane;
 use perigee_activity::{Direction, Key, Route, Slot, page};
 use perigee_verbs::CompletionQueue;
@@ -36,7 +36,7 @@ mod pump;
 mod reap;
 mod submit;
 
-pub(crate) use accept::join;
+pub(crate) use connect::connect_options;
 pub(crate) use submit::Submission;
 
 /// What a shard is made from.
@@ -49,6 +49,7 @@ pub(crate) struct ShardSetup {
     pub(crate) epoch: u64,
     pub(crate) queue_pairs_max: usize,
     pub(crate) queue_pairs_per_peer: usize,
+    pub(crate) queue_pairs_per_rail: Option<usize>,
     /// Start of the sequence of proving words.
     pub(crate) seed: u64,
     /// Whether other processes of this host see what it moves.
@@ -106,10 +107,10 @@ pub(crate) struct RailShard {
 /// Memory that every turn uses again.
 #[derive(Debug, Default)]
 struct Scratch {
-    /// The lanes a slice may take, as the choice sees them.
+    /// The ways a slice may take.
+    ways: Vec<Way>,
+    /// The same as the choice sees them.
     choice: Vec<SprayLane>,
-    /// Which lane of the peer each of them is.
-    lanes: Vec<usize>,
     /// Work requests that wait for the next doorbell, by lane of the peer being served.
     orders: Vec<Vec<Order>>,
 }

@@ -26,7 +26,28 @@ pub(crate) struct Slice {
     pub(crate) bytes: u64,
     state: State,
     tries: Tries,
-    avoid: Option<u16>,
+    avoid: Option<Way>,
+}
+
+/// The way a slice went: what is known of the lane then, whatever becomes of it later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Way {
+    /// Lane of the peer.
+    pub(crate) lane: usize,
+    /// Local and remote rail.
+    pub(crate) rails: (usize, usize),
+}
+
+impl Way {
+    /// Leaves out of `all` what the slice that failed this way should not take again: every lane over the same rails if
+    /// there are others, else at least the lane itself. At least one is left.
+    pub(crate) fn leave(self, all: &mut Vec<Way>) {
+        if all.iter().any(|way| way.rails != self.rails) {
+            all.retain(|way| way.rails != self.rails);
+        } else if all.len() > 1 {
+            all.retain(|way| way.lane != self.lane);
+        }
+    }
 }
 
 impl Slice {
@@ -42,8 +63,8 @@ impl Slice {
         }
     }
 
-    /// The lane that failed it last: another one is better if there is one.
-    pub(crate) fn avoids(&self) -> Option<u16> {
+    /// The way it failed last: another one is better if there is one.
+    pub(crate) fn avoids(&self) -> Option<Way> {
         self.avoid
     }
 
@@ -65,11 +86,11 @@ impl Slice {
         current
     }
 
-    /// Its post failed on `rail`; `None` if the ticket is not the present one.
+    /// Its post failed on this way; `None` if the ticket is not the present one.
     pub(crate) fn failed(
         &mut self,
         ticket: u64,
-        rail: u16,
+        way: Way,
         fault: Fault,
         now: Duration,
         deadline: Duration,
@@ -78,7 +99,7 @@ impl Slice {
             return None;
         }
         let verdict = self.tries.judge(fault, now, deadline);
-        self.avoid = Some(rail);
+        self.avoid = Some(way);
         self.state = match verdict {
             Verdict::Again => State::Waiting,
             Verdict::GiveUp | Verdict::Late => State::Ended,
@@ -100,13 +121,44 @@ mod tests {
 
     const LATER: Duration = Duration::from_secs(60);
 
+    fn way(lane: usize, local: usize, remote: usize) -> Way {
+        Way {
+            lane,
+            rails: (local, remote),
+        }
+    }
+
+    #[test]
+    fn a_slice_that_failed_leaves_every_lane_over_its_rails_if_there_are_others() {
+        let all = [way(0, 0, 0), way(1, 1, 1), way(2, 0, 0), way(3, 1, 1)];
+        let mut left = all.to_vec();
+        way(2, 0, 0).leave(&mut left);
+        assert_eq!(left, [all[1], all[3]]);
+        // The lane it took has gone over to another pair of rails meanwhile: that is another way.
+        let mut left = vec![way(0, 0, 1), way(1, 0, 0)];
+        way(0, 0, 0).leave(&mut left);
+        assert_eq!(left, [way(0, 0, 1)]);
+    }
+
+    #[test]
+    fn over_the_only_rails_a_slice_leaves_its_lane_and_over_the_only_lane_it_stays() {
+        let mut left = vec![way(0, 0, 0), way(1, 0, 0)];
+        way(1, 0, 0).leave(&mut left);
+        assert_eq!(left, [way(0, 0, 0)]);
+        way(0, 0, 0).leave(&mut left);
+        assert_eq!(left, [way(0, 0, 0)]);
+    }
+
     #[test]
     fn a_second_completion_changes_nothing() {
         let mut slice = Slice::new(Key::from_bits(0), 0, 10);
         assert!(slice.posted(1));
         assert!(slice.completed(1));
         assert!(!slice.completed(1));
-        assert_eq!(slice.failed(1, 0, Fault::Rail, Duration::ZERO, LATER), None);
+        assert_eq!(
+            slice.failed(1, way(0, 0, 0), Fault::Rail, Duration::ZERO, LATER),
+            None
+        );
         assert!(!slice.posted(2));
     }
 
@@ -114,9 +166,9 @@ mod tests {
     fn a_late_completion_of_an_earlier_post_does_not_end_the_present_one() {
         let mut slice = Slice::new(Key::from_bits(0), 0, 10);
         slice.posted(1);
-        let verdict = slice.failed(1, 3, Fault::Unanswered, Duration::ZERO, LATER);
+        let verdict = slice.failed(1, way(3, 0, 1), Fault::Unanswered, Duration::ZERO, LATER);
         assert_eq!(verdict, Some(Verdict::Again));
-        assert_eq!(slice.avoids(), Some(3));
+        assert_eq!(slice.avoids(), Some(way(3, 0, 1)));
         slice.posted(2);
         assert!(!slice.completed(1));
         assert!(slice.completed(2));
@@ -139,7 +191,7 @@ mod tests {
                     1 => ends += u32::from(slice.completed(ticket.saturating_sub(old))),
                     _ => {
                         let seen = ticket.saturating_sub(old);
-                        match slice.failed(seen, 0, Fault::Flushed, Duration::ZERO, LATER) {
+                        match slice.failed(seen, way(0, 0, 0), Fault::Flushed, Duration::ZERO, LATER) {
                             Some(Verdict::GiveUp | Verdict::Late) => ends += 1,
                             Some(Verdict::Again) => prop_assert!(slice.is_waiting()),
                             None => {}

@@ -2,6 +2,7 @@
 
 use crate::error::StoreError;
 use perigee_discovery::DiscoveryError;
+use perigee_rails::PAIRS_PER_PEER_MAX;
 use perigee_shard::{Congestion, POLL_DEFAULT};
 use perigee_transfer::{GivenFabric, Routes, TRANSFER_DEADLINE};
 use std::net::IpAddr;
@@ -23,6 +24,9 @@ pub struct StoreEnvironment {
     pub data_cpus: Vec<usize>,
     /// How long a shard polls after its last completion (`PERIGEE_POLL_US`).
     pub poll: Duration,
+    /// Most RDMA queue pairs of a shard between the same two NICs (`MC_NUM_QP_PER_EP`, 1 to 32); `None` lets the rails
+    /// choose: 4 to a peer of few NICs.
+    pub queue_pairs_per_rail: Option<usize>,
     /// Longest a slice may take (`MC_TRANSFER_TIMEOUT`, in seconds).
     pub transfer_deadline: Duration,
     /// Longest a call to the master may take (`PERIGEE_RPC_TIMEOUT_MS`, else `MC_RPC_TIMEOUT_MS`).
@@ -78,6 +82,7 @@ impl StoreEnvironment {
                 .clamp(1, 64),
             data_cpus: numbers(&variable, "PERIGEE_DATA_CPUS")?,
             poll: number(&variable, "PERIGEE_POLL_US")?.map_or(POLL_DEFAULT, Duration::from_micros),
+            queue_pairs_per_rail: queue_pairs(&variable)?,
             transfer_deadline: seconds
                 .map_or(TRANSFER_DEADLINE, |s: u64| Duration::from_secs(s.max(1))),
             call_deadline: millis.map_or(perigee_rpc::CALL_DEADLINE, |ms: u64| {
@@ -122,6 +127,19 @@ fn number<T: FromStr>(
         .parse()
         .map_err(|_| refuse(name, &value, "it is not understood; remove or correct it"));
     parsed.map(Some)
+}
+
+fn queue_pairs(variable: &impl Fn(&str) -> Option<String>) -> Result<Option<usize>, StoreError> {
+    const NAME: &str = "MC_NUM_QP_PER_EP";
+    let given = number(variable, NAME)?;
+    match given.filter(|given| !(1..=PAIRS_PER_PEER_MAX).contains(given)) {
+        None => Ok(given),
+        Some(other) => Err(refuse(
+            NAME,
+            &other.to_string(),
+            &format!("write a number from 1 to {PAIRS_PER_PEER_MAX}"),
+        )),
+    }
 }
 
 fn numbers(
@@ -194,6 +212,12 @@ mod tests {
             assert_eq!(deadline, Duration::from_millis(1500), "{name}");
         }
         assert_eq!(with("PERIGEE_DATA_CPUS", "0, 3").unwrap().data_cpus, [0, 3]);
+        let bound = with("MC_NUM_QP_PER_EP", "2").unwrap().queue_pairs_per_rail;
+        assert_eq!(bound, Some(2));
+        for text in ["0", "33", "two"] {
+            let error = with("MC_NUM_QP_PER_EP", text).unwrap_err().to_string();
+            assert!(error.contains("MC_NUM_QP_PER_EP"), "{error}");
+        }
         let error = with("PERIGEE_CLIENT_SHARDS", "many").unwrap_err();
         assert!(
             error.to_string().contains("PERIGEE_CLIENT_SHARDS"),

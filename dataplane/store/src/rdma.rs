@@ -62,6 +62,7 @@ fn open(
         devices,
         shards: environment.client_shards,
         poll: environment.poll,
+        queue_pairs_per_rail: environment.queue_pairs_per_rail,
     };
     Rails::start(fabric.as_ref(), &options).map_err(|error| error.to_string())
 }

@@ -78,8 +78,8 @@ pub(crate) const RAIL_REGIONS_MAX: usize = 1024;
 pub(crate) const RAIL_PAIRS_MAX: usize = perigee_rails::RAILS_MAX;
 /// Largest body of an owner's answer about rails in bytes.
 pub(crate) const RAIL_BODY_BYTES_MAX: usize = 1 << 20;
-/// Threads on which an owner joins and takes down queue pairs.
-pub(crate) const RAIL_DESKS: usize = 2;
+/// Threads on which an owner joins and takes down queue pairs; peers that are slow to join keep two of them at most.
+pub(crate) const RAIL_DESKS: usize = 4;
 /// Offers that wait for one of these threads; more are refused.
 pub(crate) const RAIL_OFFERS_MAX: usize = 256;
 /// Objects whose extent has at most so many bytes travel in one message with their footer, if they are copied anyway.

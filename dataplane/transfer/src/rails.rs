@@ -67,6 +67,8 @@ pub struct RailsOptions {
     pub shards: usize,
     /// How long these threads poll after the last completion.
     pub poll: Duration,
+    /// Most queue pairs of such a thread between the same two NICs, 1 to 32; `None` lets the rails choose.
+    pub queue_pairs_per_rail: Option<usize>,
 }
 
 /// The rails of a process.
@@ -102,6 +104,7 @@ impl Rails {
             devices: options.devices.clone(),
             shards: options.shards,
             poll: options.poll,
+            queue_pairs_per_rail: options.queue_pairs_per_rail,
             ..RailOptions::named(&options.identity.to_string())
         };
         let engine =

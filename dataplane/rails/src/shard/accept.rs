@@ -1,37 +1,19 @@
 //! Queue pairs that peers offer: joined, kept while the peer lives, and taken down when it does not.
 
 use super::RailShard;
-use super::connect::connect_options;
 use crate::accepted::{Accepted, AcceptedKey};
 use crate::bandwidth::Bandwidth;
 use crate::descriptor::{EndpointAnswer, EndpointOffer, PairAnswer, PairOffer};
 use crate::endpoint::{Endpoint, Role};
 use crate::error::RailError;
+use crate::joining::Made;
 use crate::limits::{ACCEPTED_ENTRIES, PAIRS_PER_PEER_MAX};
 use crate::slab::Key;
-use perigee_verbs::{Access, QueuePair, QueuePairOptions};
+use perigee_verbs::{Access, QueuePairOptions};
 use std::time::Duration;
 
-/// A queue pair made for an offered one, or why there is none.
-pub(crate) type Made = Result<Box<dyn QueuePair>, String>;
-
-/// Joins the made queue pairs to the offered ones. The kernel may look for the peer's hardware address meanwhile, for up to
-/// a second, so this is not for a shard's thread.
-pub(crate) fn join(offer: &EndpointOffer, made: Vec<Made>) -> Vec<Made> {
-    let pairs = made.into_iter().zip(&offer.pairs);
-    let joined = pairs.map(|(made, pair)| {
-        let mut queue_pair = made?;
-        let remote = (&pair.endpoint).into();
-        let joined = queue_pair.connect(&remote, &connect_options());
-        joined
-            .map(|()| queue_pair)
-            .map_err(|error| error.to_string())
-    });
-    joined.collect()
-}
-
 impl RailShard {
-    /// Makes a queue pair for each offered one. They are joined by [`join`] and come back with [`RailShard::adopt`].
+    /// Makes a queue pair for each offered one. They are joined by [`crate::joining::Joiner`] and come back with [`RailShard::adopt`].
     ///
     /// # Errors
     /// The offer makes no sense, or the shard is closed.

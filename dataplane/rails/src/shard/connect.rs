@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How connections behave, on both ends.
-pub(super) fn connect_options() -> ConnectOptions {
+pub(crate) fn connect_options() -> ConnectOptions {
     ConnectOptions {
         timeout_exponent: ACK_TIMEOUT,
         retries: RETRY_COUNT,
@@ -52,6 +52,7 @@ impl RailShard {
             let role = Role::Lane {
                 peer: peer.record.number,
                 lane: index,
+                remote: peer.lanes[index].route().remote,
             };
             let lane = &mut peer.lanes[index];
             match self.open(lane.route(), role, now) {

@@ -16,7 +16,8 @@ use std::time::Duration;
 impl RailShard {
     /// Holds the requests that have writes on their way on a queue pair that breaks now.
     pub(super) fn hold_writers(&mut self, endpoint: &Endpoint) {
-        let (Role::Lane { peer, lane }, Some(queue_pair)) = (&endpoint.role, endpoint.joined_to)
+        let (Role::Lane { peer, lane, .. }, Some(queue_pair)) =
+            (&endpoint.role, endpoint.joined_to)
         else {
             return;
         };

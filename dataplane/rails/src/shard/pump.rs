@@ -1,13 +1,13 @@
 //! Waiting work onto rails: cut the next slice, choose its lane, post with one doorbell per chain.
 
 use super::RailShard;
-use crate::endpoint::{Order, Work};
+use crate::endpoint::{Endpoint, Order, Work};
 use crate::error::RailError;
 use crate::flight::{Direction, Flight};
 use crate::limits::{DOORBELL_BATCH, FAR_WEIGHT, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_TIME};
 use crate::peer::Peer;
 use crate::slab::Key;
-use crate::slice::Slice;
+use crate::slice::{Slice, Way};
 use crate::slicing::cut;
 use crate::spray::{Choice, Lane as SprayLane, choose, window_bytes};
 use perigee_verbs::{Piece, VerbsError};
@@ -27,7 +27,7 @@ struct Need {
     request: Key,
     offset: u64,
     bytes: u64,
-    avoids: Option<u16>,
+    avoids: Option<Way>,
 }
 
 impl RailShard {
@@ -78,7 +78,7 @@ impl RailShard {
             else {
                 break;
             };
-            let lane = self.scratch.lanes[choice];
+            let lane = self.scratch.ways[choice].lane;
             let Some(order) = self.bind(peer, lane, need, now) else {
                 break;
             };
@@ -131,65 +131,43 @@ impl RailShard {
         }
     }
 
-    /// Lanes that could carry the slice. The one that failed it last is left out if there are others.
+    /// Lanes that could carry the slice, as the choice sees them. Those it failed on last are left out if there are others.
     fn fill_choice(&mut self, peer: &Peer, need: &Need, now: Duration) {
         self.scratch.choice.clear();
-        self.scratch.lanes.clear();
+        self.scratch.ways.clear();
         let Some(flight) = self.requests.get(need.request) else {
             return;
         };
+        let request = &flight.request;
+        let local = request.local_address + need.offset;
+        let remote = request.remote_address + need.offset;
         for (index, lane) in peer.lanes.iter().enumerate() {
             let route = lane.route();
             let endpoint = lane.endpoint.and_then(|key| self.endpoints.get(key));
-            let Some(endpoint) =
-                endpoint.filter(|endpoint| peer.carries_load(lane) && !endpoint.retiring)
-            else {
-                continue;
-            };
-            let local = flight.request.local_address + need.offset;
-            let remote = flight.request.remote_address + need.offset;
-            if flight.request.local.local_key(route.local, local).is_none()
-                || flight.request.keys.key(route.remote, remote).is_none()
+            if peer.carries_load(lane)
+                && endpoint.is_some_and(|endpoint| !endpoint.retiring)
+                && request.local.local_key(route.local, local).is_some()
+                && request.keys.key(route.remote, remote).is_some()
             {
-                continue;
+                self.scratch.ways.push(Way {
+                    lane: index,
+                    rails: (route.local, route.remote),
+                });
             }
-            let staged = self.scratch.orders[index].len();
-            let bandwidth = endpoint.bandwidth.bytes_per_second(now);
-            let window = window_bytes(bandwidth, WINDOW_TIME, WINDOW_BYTES_MIN, WINDOW_BYTES_MAX)
-                .max(2 * need.bytes);
-            let in_flight = endpoint.bandwidth.in_flight();
-            let own_node = self.rails[route.local].rail.node();
-            let far = own_node
-                .zip(flight.request.local.node())
-                .is_some_and(|(a, b)| a != b);
-            self.scratch.choice.push(SprayLane {
-                in_flight,
-                bandwidth,
-                weight: if far { FAR_WEIGHT } else { 1.0 },
-                has_room: endpoint.room() > staged && in_flight + need.bytes <= window,
-            });
-            self.scratch.lanes.push(index);
         }
-        self.leave_out_what_failed(peer, need);
-    }
-
-    /// Lanes over the rails that failed the slice last are no choice if there are others; else only the lane itself.
-    fn leave_out_what_failed(&mut self, peer: &Peer, need: &Need) {
-        let Some(failed) = need.avoids.map(usize::from) else {
-            return;
-        };
-        let rails = |lane: usize| {
-            let route = peer.lanes[lane].route();
-            (route.local, route.remote)
-        };
-        let is_same_rail = |lane: &usize| rails(*lane) == rails(failed);
-        let lanes = &mut self.scratch.lanes;
-        let has_other_rails = !lanes.iter().all(is_same_rail);
-        for position in (0..lanes.len()).rev() {
-            let lane = lanes[position];
-            if lane == failed && lanes.len() > 1 || has_other_rails && is_same_rail(&lane) {
-                lanes.remove(position);
-                self.scratch.choice.remove(position);
+        if let Some(failed) = need.avoids {
+            failed.leave(&mut self.scratch.ways);
+        }
+        let node = request.local.node();
+        for way in &self.scratch.ways {
+            let endpoint = peer.lanes[way.lane].endpoint;
+            if let Some(endpoint) = endpoint.and_then(|key| self.endpoints.get(key)) {
+                let staged = self.scratch.orders[way.lane].len();
+                let own_node = self.rails[way.rails.0].rail.node();
+                let far = own_node.zip(node).is_some_and(|(a, b)| a != b);
+                let weight = if far { FAR_WEIGHT } else { 1.0 };
+                let seen = as_choice(endpoint, staged, weight, need.bytes, now);
+                self.scratch.choice.push(seen);
             }
         }
     }
@@ -306,6 +284,26 @@ impl RailShard {
                 |flight: &Flight| flight.peer == number && !flight.request.keys.is_valid(now);
             self.give_up_all(over, |_| RailError::Expired { peer: name.clone() }, now);
         }
+    }
+}
+
+/// A queue pair as the choice sees it, with so many orders staged for it.
+fn as_choice(
+    endpoint: &Endpoint,
+    staged: usize,
+    weight: f64,
+    slice_bytes: u64,
+    now: Duration,
+) -> SprayLane {
+    let bandwidth = endpoint.bandwidth.bytes_per_second(now);
+    let window = window_bytes(bandwidth, WINDOW_TIME, WINDOW_BYTES_MIN, WINDOW_BYTES_MAX);
+    let in_flight = endpoint.bandwidth.in_flight();
+    SprayLane {
+        in_flight,
+        bandwidth,
+        weight,
+        has_room: endpoint.room() > staged
+            && in_flight + slice_bytes <= window.max(2 * slice_bytes),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::limits::{BESIDE_PAUSE, COMPLETIONS_PER_POLL, COMPLETIONS_PER_TURN};
 use crate::peer::LaneState;
 use crate::retry::{Fault, Verdict};
 use crate::slab::Key;
-use crate::slice::Slice;
+use crate::slice::{Slice, Way};
 use perigee_activity::{BatchMark, Route, batch_done};
 use perigee_verbs::{Completion, CompletionStatus, VerbsError};
 use std::time::Duration;
@@ -174,7 +174,7 @@ impl RailShard {
         };
         let retiring = endpoint.retiring;
         match endpoint.role.clone() {
-            Role::Lane { peer, lane } => {
+            Role::Lane { peer, lane, .. } => {
                 // A queue pair whose peer has work waiting is not idle: it would be evicted before its first use.
                 if self
                     .peers
@@ -223,19 +223,20 @@ impl RailShard {
         if cause.blames_rail {
             self.rails[rail].cells.errors.add(1);
         }
-        let lane = match role {
-            Role::Lane { peer, lane } => {
+        match role {
+            Role::Lane { peer, lane, remote } => {
                 self.pool.remove(u64::from(key.bits()));
                 self.lane_down(peer, lane, cause, now);
-                lane
+                let rails = (rail, remote);
+                self.send_again(endpoint, Way { lane, rails }, cause, now);
             }
             Role::Accepted(accepted) => {
                 self.accepted_pool.remove(u64::from(key.bits()));
                 self.accepted.remove(accepted);
-                0
+                // Only signs of life were on their way.
+                endpoint.end();
             }
-        };
-        self.send_again(endpoint, lane as u16, cause, now);
+        }
     }
 
     fn lane_down(&mut self, number: u64, index: usize, cause: &Break, now: Duration) {
@@ -263,7 +264,7 @@ impl RailShard {
         }
     }
 
-    fn send_again(&mut self, endpoint: Endpoint, lane: u16, cause: &Break, now: Duration) {
+    fn send_again(&mut self, endpoint: Endpoint, way: Way, cause: &Break, now: Duration) {
         self.hold_writers(&endpoint);
         let rail = endpoint.rail;
         let mut peers = Vec::new();
@@ -278,7 +279,7 @@ impl RailShard {
             } else {
                 Fault::Flushed
             };
-            let peer = self.slice_failed(slice, posted.ticket, (lane, rail), fault, cause, now);
+            let peer = self.slice_failed(slice, posted.ticket, way, fault, cause, now);
             peers.extend(peer.filter(|peer| !peers.contains(peer)));
         }
         for peer in peers {
@@ -293,15 +294,16 @@ impl RailShard {
         &mut self,
         key: Key,
         ticket: u64,
-        (lane, rail): (u16, usize),
+        way: Way,
         fault: Fault,
         cause: &Break,
         now: Duration,
     ) -> Option<u64> {
         let slice = self.slices.get_mut(key)?;
         let flight = self.requests.get_mut(slice.request)?;
-        let verdict = slice.failed(ticket, lane, fault, now, flight.deadline)?;
+        let verdict = slice.failed(ticket, way, fault, now, flight.deadline)?;
         let (request, peer) = (slice.request, flight.peer);
+        let rail = way.rails.0;
         let name = self.rails[rail].rail.name();
         if fault != Fault::Flushed || flight.last_fault.is_empty() {
             flight.last_fault = format!("{} on {name}", cause.reason);

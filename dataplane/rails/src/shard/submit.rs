@@ -4,7 +4,7 @@ use super::RailShard;
 use crate::error::RailError;
 use crate::flight::{Flight, RailRequest};
 use crate::limits::{HOUSEKEEPING, PEERS_MAX, SLICE_BYTES_MAX};
-use crate::pairing::lanes;
+use crate::pairing::{Wanted, lanes};
 use crate::peer::{Peer, PeerRecord};
 use crate::request::Progress;
 use crate::sink::Sink;
@@ -228,7 +228,9 @@ impl RailShard {
                 });
             }
             let (ours, theirs) = (&self.descriptor.rails, &record.descriptor.rails);
-            let lanes = lanes(ours, theirs, self.setup.queue_pairs_per_peer);
+            let per_peer = Wanted::PerPeer(self.setup.queue_pairs_per_peer);
+            let per_rail = self.setup.queue_pairs_per_rail.map(Wanted::PerRail);
+            let lanes = lanes(ours, theirs, per_rail.unwrap_or(per_peer));
             if lanes.is_empty() {
                 return Err(RailError::NoRoute {
                     peer: record.name.clone(),

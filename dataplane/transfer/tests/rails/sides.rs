@@ -30,6 +30,7 @@ pub(crate) fn start_rails(network: &Network, host: &str, devices: &[&str]) -> Ar
         devices: Vec::new(),
         shards: 1,
         poll: POLL_DEFAULT,
+        queue_pairs_per_rail: None,
     };
     Rails::start(fabric.as_ref(), &options).unwrap()
 }

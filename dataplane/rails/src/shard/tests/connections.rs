@@ -68,6 +68,29 @@ fn a_little_work_opens_one_queue_pair_for_each_rail() {
 }
 
 #[test]
+fn a_bound_on_queue_pairs_over_the_same_rails_holds_whatever_waits() {
+    for (bound, expected) in [(1, 1), (2, 2), (6, 6)] {
+        let mut world = World::new();
+        world.queue_pairs_per_peer = 4;
+        world.host("b", 1, 16);
+        world.queue_pairs_per_rail = Some(bound);
+        world.host("a", 1, 16);
+        let (peer, keys, ends) = (
+            world.open("b"),
+            world.keys("b", None),
+            Arc::new(Ends::default()),
+        );
+        for round in 1..=4 {
+            let all = requests(&world, &keys, &[(Direction::Write, 0, 0, 4 << 20)]);
+            world.submit("a", &peer, all, LONG, &ends);
+            world.until(LONG, |_| ends.count() == round);
+        }
+        assert!(ends.told().iter().all(|(_, outcome)| outcome.is_ok()));
+        assert_eq!(world.engine("b").shard.queue_pairs(), (0, expected));
+    }
+}
+
+#[test]
 fn an_owner_without_room_refuses_further_queue_pairs_and_the_first_one_carries_on() {
     let mut world = World::new();
     world.host("b", 1, 1);

@@ -2,8 +2,10 @@
 
 use super::world::{Ends, HALF, Random, World, seeds};
 use super::{LONG, Plan, assert_moved, plans, requests};
+use crate::endpoint::{Role, Work};
 use crate::error::RailError;
 use crate::flight::Direction;
+use crate::slice::Slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -72,6 +74,65 @@ fn a_rail_cut_during_load_fails_no_request_and_recovery_takes_less_than_a_second
         let took = world.until(LONG, |_| ends.count() == plans.len());
         assert!(took < Duration::from_secs(1), "recovery took {took:?}");
         ends.assert_all_well(8);
+        assert_moved(&mut world, &plans, 0);
+    }
+}
+
+/// Slices that are on their way again. None may be over the rails that failed it.
+fn tried_again(world: &mut World) -> usize {
+    let shard = &world.engine("a").shard;
+    let mut again = 0;
+    for (_, endpoint) in shard.endpoints.iter() {
+        let Role::Lane { remote, .. } = endpoint.role else {
+            continue;
+        };
+        for posted in endpoint.posted() {
+            if let Work::Slice(key) = posted.work
+                && let Some(failed) = shard.slices.get(key).and_then(Slice::avoids)
+            {
+                assert_ne!(failed.rails, (endpoint.rail, remote));
+                again += 1;
+            }
+        }
+    }
+    again
+}
+
+#[test]
+fn slices_of_a_queue_pair_that_fails_leave_all_others_over_its_rails() {
+    // Of the four queue pairs the third one is over the first rail too, beside the first one, which goes on.
+    for lane in [0, 2] {
+        let mut world = World::pair_by(2, 4);
+        let (peer, keys, ends) = (
+            world.open("b"),
+            world.keys("b", None),
+            Arc::new(Ends::default()),
+        );
+        let plans = writes(8, MIB);
+        let all = requests(&world, &keys, &plans);
+        world.submit("a", &peer, all.clone(), LONG, &ends);
+        world.until(LONG, |_| ends.count() == 8);
+        // Whoever looks for the fastest way takes the first rail.
+        world.faults("a", 1).bits_per_second(500_000_000);
+        world.submit("a", &peer, all, LONG, &ends);
+        let victim = |world: &mut World| {
+            let endpoints = world.engine("a").shard.endpoints.iter();
+            let of_lane =
+                |role: &Role| matches!(role, Role::Lane { lane: found, .. } if *found == lane);
+            let mut busy =
+                endpoints.filter(|(_, own)| of_lane(&own.role) && own.posted().len() > 1);
+            busy.next().map(|(_, endpoint)| endpoint.number())
+        };
+        world.until(LONG, |world| victim(world).is_some());
+        let queue_pair = victim(&mut world).unwrap();
+        world.faults("a", 0).fail_queue_pair(queue_pair);
+        let mut again = 0;
+        world.until(LONG, |world| {
+            again += tried_again(world);
+            ends.count() == 16
+        });
+        assert!(again > 0, "lane {lane}: nothing was sent again");
+        assert!(ends.told().iter().all(|(_, outcome)| outcome.is_ok()));
         assert_moved(&mut world, &plans, 0);
     }
 }

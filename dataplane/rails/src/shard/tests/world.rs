@@ -3,12 +3,13 @@
 use crate::descriptor::{EndpointAnswer, EndpointOffer, PeerDescriptor, RegionDescriptor};
 use crate::error::RailError;
 use crate::flight::{Direction, RailRequest};
+use crate::joining::Joiner;
 use crate::keys::RemoteKeys;
 use crate::peer::PeerRecord;
 use crate::rail::{RailDevice, open_rails};
 use crate::registration::Registration;
 use crate::report::{RailCells, RailReport};
-use crate::shard::{RailShard, ShardSetup, Submission, join};
+use crate::shard::{RailShard, ShardSetup, Submission};
 use crate::sink::Sink;
 use perigee_memory::HostBuffer;
 use perigee_verbs::software::{Clock, DevicePlan, Faults, Network};
@@ -134,6 +135,8 @@ pub(super) struct World {
     records: u64,
     /// Queue pairs to a peer of one rail, for engines that are started from now on.
     pub(super) queue_pairs_per_peer: usize,
+    /// What bounds them over the same rails instead, for the same engines.
+    pub(super) queue_pairs_per_rail: Option<usize>,
     /// Whether handshakes reach anybody.
     pub(super) handshakes: bool,
     pub(super) epochs: u64,
@@ -149,6 +152,7 @@ impl World {
             offers: Vec::new(),
             records: 0,
             queue_pairs_per_peer: 1,
+            queue_pairs_per_rail: None,
             handshakes: true,
             epochs: 100,
             trace: Vec::new(),
@@ -200,6 +204,7 @@ impl World {
             epoch: self.epochs,
             queue_pairs_max,
             queue_pairs_per_peer: self.queue_pairs_per_peer,
+            queue_pairs_per_rail: self.queue_pairs_per_rail,
             seed: self.epochs,
             is_shown: false,
         };
@@ -380,7 +385,7 @@ fn accept(
     now: Duration,
 ) -> Result<EndpointAnswer, String> {
     let made = shard.make(offer).map_err(|error| error.to_string())?;
-    let joined = join(offer, made);
+    let joined = Joiner::default().join(offer, made, || now);
     let adopted = shard.adopt(offer, joined, now);
     adopted.map_err(|error| error.to_string())
 }
