@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs in the guest: takes each measurement in turn, round by round, and writes a line for each to FOLDER/results:
-#   round  case  value  unit  user%  system%  idle%  (of all processors while it ran, of Mooncake's with the start of its
-#                                                     target; sleeping on a ring counts as idle)
+#   round  case  value  unit  user%  system%  idle%  (of all processors while it ran, without the start of targets and of
+#                                                     Mooncake's bench; sleeping on a ring counts as idle)
 #
 #   measure.sh FOLDER ROUNDS [MOONCAKE]     FOLDER has the perigee program; MOONCAKE is a folder with its bench
 set -u
@@ -137,34 +137,48 @@ latency() {
     real_latency mooncake-write-latency
 }
 
-# Prints Mooncake's MB/s.
+wait_while_running() { # PROCESS TEXT FILE: false if the process ends without having said it
+    while ! grep -qi -- "$2" "$3"; do
+        kill -0 "$1" 2>/dev/null || return 1
+        busybox usleep 20000
+    done
+}
+
+# Runs Mooncake's bench. Leaves its MB/s in $moved, its target in $target until `stop_target`, and in $before the
+# processors' time when both programs had started.
 real() { # OPERATION BLOCK_BYTES BATCH
     local common=(--protocol=rdma --buffer_size=33554432 --block_size="$2" --batch_size="$3" --threads=1
         --metadata_server=http://127.0.0.1:8090/metadata)
-    local bench=$mooncake/transfer_engine_bench
+    local bench=$mooncake/transfer_engine_bench started='DRAM is used' initiator
     MC_GID_INDEX=1 "$bench" --mode=target "${common[@]}" --device_name="${devices[2]}" \
         --local_server_name=127.0.0.1:12345 >/run/bench/real.target 2>&1 &
-    local target=$!
-    wait_for_text 'DRAM is used' /run/bench/real.target
+    target=$!
+    wait_for_text "$started" /run/bench/real.target
     busybox usleep 500000
+    read -r -a before < <(processors)
     MC_GID_INDEX=1 busybox timeout 60 "$bench" --mode=initiator "${common[@]}" --device_name="${devices[0]}" \
         --local_server_name=127.0.0.1:12346 --segment_id=127.0.0.1:12345 --operation="$1" \
-        --duration=$SECONDS_EACH --report_unit=MB >/run/bench/real 2>&1
-    grep -o 'throughput [0-9.]*' /run/bench/real | busybox tail -n 1 | busybox cut -d' ' -f2
-    kill $target
-    wait $target 2>/dev/null
+        --duration=$SECONDS_EACH --report_unit=MB >/run/bench/real 2>&1 &
+    initiator=$!
+    if wait_while_running $initiator "$started" /run/bench/real; then
+        read -r -a before < <(processors)
+    fi
+    wait $initiator
+    moved=$(grep -o 'throughput [0-9.]*' /run/bench/real | busybox tail -n 1 | busybox cut -d' ' -f2)
 }
 
 real_rate() { # CASE OPERATION
     [ -n "$mooncake" ] || return 0
-    read -r -a before < <(processors)
-    note "$1" "$(real "$2" $BIG 4)" MB/s
+    real "$2" $BIG 4
+    note "$1" "$moved" MB/s
+    stop_target
 }
 
 real_latency() { # CASE: its bench prints no latency; with one request at a time the mean follows from the rate
     [ -n "$mooncake" ] || return 0
-    read -r -a before < <(processors)
-    note "$1" "$(real write $SMALL 1 | busybox awk "{print $SMALL / \$1}")" us
+    real write $SMALL 1
+    note "$1" "$(echo "$moved" | busybox awk "\$1 > 0 {print $SMALL / \$1}")" us
+    stop_target
 }
 
 # A rail is cut while two carry load; every byte is compared. The longest that any operation took bounds the recovery.
