@@ -3,8 +3,10 @@
 //! Routes report piece by piece from any thread. The invariant: a request becomes final only when its last piece has been
 //! reported, and from then on nobody touches its memory.
 
+pub(crate) mod submission;
 pub(crate) mod table;
 
+use crate::account::Accounts;
 use crate::device::Stage;
 use crate::error::EngineError;
 use crate::limits::{SPIN, STALL_CHECK};
@@ -26,8 +28,7 @@ pub(crate) struct Batch {
     requests: Box<[Progress]>,
     pending: AtomicUsize,
     canceled: AtomicBool,
-    /// Nanoseconds of its exchanges that the connections do not explain.
-    peer_ns: AtomicU64,
+    accounts: Accounts,
     end: Mutex<End>,
     changed: Condvar,
     /// Host memory that stands for local device memory.
@@ -39,6 +40,8 @@ struct End {
     reached: bool,
     first_error: Option<EngineError>,
     action: Option<AtEnd>,
+    /// What follows that, if anybody wants it.
+    after: Option<AtEnd>,
     /// What the rails know the batch by.
     ticket: Option<Ticket>,
     /// Keeps registered local memory from being unregistered.
@@ -71,7 +74,7 @@ impl Batch {
             requests,
             pending: AtomicUsize::new(pending),
             canceled: AtomicBool::new(false),
-            peer_ns: AtomicU64::new(0),
+            accounts: Accounts::default(),
             end: Mutex::new(End {
                 action,
                 uses,
@@ -116,14 +119,9 @@ impl Batch {
         self.account(progress);
     }
 
-    /// Notes what of an exchange was the peer's own time.
-    pub(crate) fn waited_for_peer(&self, nanoseconds: u64) {
-        self.peer_ns.fetch_add(nanoseconds, Ordering::Relaxed);
-    }
-
-    /// The peer's own time in all exchanges so far.
-    pub(crate) fn peer_ns(&self) -> u64 {
-        self.peer_ns.load(Ordering::Relaxed)
+    /// What went over which NIC.
+    pub(crate) fn accounts(&self) -> &Accounts {
+        &self.accounts
     }
 
     /// Whether the caller took the batch back: what has not begun need not begin.
@@ -134,6 +132,11 @@ impl Batch {
     /// Takes the batch back. Requests become final as routes let go of their memory.
     pub(crate) fn cancel(&self) {
         self.canceled.store(true, Ordering::Relaxed);
+    }
+
+    /// Has something happen at its end, after all else. Meant for batches that have not begun.
+    pub(crate) fn then(&self, after: AtEnd) {
+        self.lock().after = Some(after);
     }
 
     /// The rails have it under this ticket.
@@ -184,14 +187,28 @@ impl Batch {
     /// Whether all of it failed without a byte moved because the peer is not where it was, or not who it was. Meant for
     /// batches that are over.
     pub(crate) fn is_worth_a_second_try(&self) -> bool {
-        let unmoved = |progress: &Progress| progress.moved.load(Ordering::Relaxed) == 0;
         let elsewhere = |error: &EngineError| {
             matches!(
                 error,
                 EngineError::Unreachable { .. } | EngineError::Restarted { .. }
             )
         };
-        self.outcome().is_err_and(|error| elsewhere(&error)) && self.requests.iter().all(unmoved)
+        self.outcome().is_err_and(|error| elsewhere(&error)) && self.has_moved_nothing()
+    }
+
+    /// Whether no byte of it has moved.
+    pub(crate) fn has_moved_nothing(&self) -> bool {
+        let unmoved = |progress: &Progress| progress.moved.load(Ordering::Relaxed) == 0;
+        self.requests.iter().all(unmoved)
+    }
+
+    /// What failed has failed for another reason than was known before. Meant for batches that are over.
+    pub(crate) fn overrule(&self, error: &EngineError) {
+        let failed = |progress: &&Progress| progress.status().state != State::Completed;
+        for progress in self.requests.iter().filter(failed) {
+            progress.state.store(error.state() as u8, Ordering::Release);
+        }
+        self.lock().first_error = Some(error.clone());
     }
 
     /// Waits for the end, at most `limit`; true if it was reached. `watch` is called now and then meanwhile.
@@ -237,12 +254,13 @@ impl Batch {
     }
 
     fn reach_end(&self) {
-        let (action, uses) = {
+        let (actions, uses) = {
             let mut end = self.lock();
-            (end.action.take(), std::mem::take(&mut end.uses))
+            let actions = [end.action.take(), end.after.take()];
+            (actions, std::mem::take(&mut end.uses))
         };
         drop(uses);
-        if let Some(action) = action {
+        for action in actions.into_iter().flatten() {
             action(self);
         }
         self.lock().reached = true;

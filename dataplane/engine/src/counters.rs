@@ -1,14 +1,17 @@
 //! What went over a route so far: cells that any thread adds to.
 //! Invariant: a cell only grows.
 
+use crate::account::Moved;
+use crate::observer::Route;
 use crate::request::Direction;
-use crate::slice::Piece;
 use crate::wire::WirePiece;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts of one route.
-#[derive(Debug, Default)]
+/// Counts of one route and NIC.
+#[derive(Debug)]
 pub(crate) struct Counters {
+    route: Route,
+    device: Box<str>,
     pub(crate) bytes_read: AtomicU64,
     pub(crate) bytes_written: AtomicU64,
     pub(crate) bytes_served: AtomicU64,
@@ -19,6 +22,30 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
+    /// Counts of a route and a NIC, whose name is empty where there is none or it cannot be told.
+    pub(crate) fn new(route: Route, device: &str) -> Self {
+        Self {
+            route,
+            device: device.into(),
+            bytes_read: AtomicU64::new(0),
+            bytes_written: AtomicU64::new(0),
+            bytes_served: AtomicU64::new(0),
+            operations: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+            in_flight: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn route(&self) -> Route {
+        self.route
+    }
+
+    /// Name of the NIC.
+    pub(crate) fn device(&self) -> &str {
+        &self.device
+    }
+
     /// A peer's request, as it was judged.
     pub(crate) fn served(&self, pieces: &[WirePiece], refused: usize) {
         if refused == 0 {
@@ -52,14 +79,14 @@ impl Counters {
         }
     }
 
-    /// A piece of an operation of this side is in place.
-    pub(crate) fn landed(&self, direction: Direction, piece: &Piece) {
+    /// Bytes of operations of this side are in place.
+    pub(crate) fn landed(&self, direction: Direction, moved: Moved) {
         let cell = match direction {
             Direction::Read => &self.bytes_read,
             Direction::Write => &self.bytes_written,
         };
-        cell.fetch_add(piece.bytes, Ordering::Relaxed);
+        cell.fetch_add(moved.bytes, Ordering::Relaxed);
         self.operations
-            .fetch_add(u64::from(piece.is_first), Ordering::Relaxed);
+            .fetch_add(moved.operations, Ordering::Relaxed);
     }
 }

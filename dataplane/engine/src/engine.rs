@@ -3,8 +3,10 @@
 
 mod memory;
 mod preparation;
+mod repeat;
 mod transfer;
 
+use self::repeat::Repeats;
 use crate::arena::Arena;
 use crate::batch::table::BatchTable;
 use crate::desk::Desk;
@@ -40,6 +42,17 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 #[derive(Clone)]
 pub struct TransferEngine {
     inner: Arc<Inner>,
+    /// Declared last: the engine is closed with its last handle, whoever else still has it in hand.
+    _closing: Arc<Closing>,
+}
+
+/// Closes the engine when it is dropped.
+struct Closing(Arc<Inner>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 struct Inner {
@@ -51,6 +64,7 @@ struct Inner {
     rpc_port: u16,
     registry: Arc<Registry>,
     batches: BatchTable,
+    repeats: Arc<Repeats>,
     shards: Arc<Shards>,
     rdma: Option<Arc<Rdma>>,
     server: Server,
@@ -117,37 +131,39 @@ impl TransferEngine {
         let shares = options.shares_memory;
         let segments = Segments::new(directory.clone(), rdma.clone(), ledger.clone(), shares);
         let segments = Arc::new(segments);
-        let engine = Self {
-            inner: Arc::new(Inner {
-                identity,
-                rpc_port,
-                registry,
-                batches: BatchTable::default(),
-                shards,
-                rdma,
-                server,
-                upstream,
-                segments,
-                herald,
-                directory,
-                handshake,
-                probes,
-                inbox,
-                ledger,
-                lobby,
-                copiers: Copiers::default(),
-                devices,
-                document: Mutex::new(document),
-                arena: Mutex::default(),
-                closed: AtomicBool::new(false),
-                gate: RwLock::new(()),
-                name: segment,
-                options,
-            }),
-        };
-        engine.inner.introduce(&name)?;
-        engine.inner.shards.tend(&engine.inner.segments);
-        Ok(engine)
+        let inner = Arc::new(Inner {
+            identity,
+            rpc_port,
+            registry,
+            batches: BatchTable::default(),
+            repeats: Arc::default(),
+            shards,
+            rdma,
+            server,
+            upstream,
+            segments,
+            herald,
+            directory,
+            handshake,
+            probes,
+            inbox,
+            ledger,
+            lobby,
+            copiers: Copiers::default(),
+            devices,
+            document: Mutex::new(document),
+            arena: Mutex::default(),
+            closed: AtomicBool::new(false),
+            gate: RwLock::new(()),
+            name: segment,
+            options,
+        });
+        inner.introduce(&name)?;
+        inner.shards.tend(&inner.segments);
+        Ok(Self {
+            _closing: Arc::new(Closing(inner.clone())),
+            inner,
+        })
     }
 
     /// Ends the engine: batches in flight fail, every wait ends, connections and ports close. Calls after the first do
@@ -268,6 +284,7 @@ impl Inner {
             return;
         }
         self.directory.close();
+        self.batches.give_up_waiting(&EngineError::Closed);
         self.handshake.close();
         self.herald.close();
         self.server.stop();

@@ -33,7 +33,7 @@ impl Ledger {
 
     /// The row of copies through shared memory.
     pub(crate) fn copies(&self) -> Arc<Counters> {
-        self.row(Route::SharedMemory, MEMORY)
+        self.row(Route::SharedMemory, "")
     }
 
     /// One report per row.
@@ -46,7 +46,11 @@ impl Ledger {
     }
 
     fn row(&self, route: Route, device: &str) -> Arc<Counters> {
-        let name = if device.is_empty() { UNKNOWN } else { device };
+        let name = match (route, device) {
+            (Route::SharedMemory, _) => MEMORY,
+            (_, "") => UNKNOWN,
+            (_, device) => device,
+        };
         let key = (route, name.to_owned());
         let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(row) = rows.get(&key) {
@@ -54,7 +58,9 @@ impl Ledger {
         }
         drop(rows);
         let mut rows = self.rows.write().unwrap_or_else(PoisonError::into_inner);
-        rows.entry(key).or_default().clone()
+        let row = rows.entry(key);
+        row.or_insert_with(|| Arc::new(Counters::new(route, device)))
+            .clone()
     }
 }
 

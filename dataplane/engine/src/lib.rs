@@ -3,6 +3,7 @@
 //! [`TransferEngine`] is the whole surface. The invariant: no peer reads or writes outside what is registered here, on
 //! any route, and every call ends.
 
+mod account;
 mod arena;
 mod batch;
 mod client;

@@ -23,6 +23,8 @@ pub const REGIONS_MAX: usize = 1 << 16;
 pub const NOTIFIES_MAX: usize = 4096;
 /// Peers whose life is remembered.
 pub(crate) const PEERS_REMEMBERED_MAX: usize = 1 << 16;
+/// Peers that are looked up afresh at the same time for batches that nobody waits for; each has a thread meanwhile.
+pub(crate) const REPEAT_PEERS_MAX: usize = 64;
 /// Offers of queue pairs that wait to be delivered.
 pub(crate) const COURIER_QUEUE_MAX: usize = 1024;
 /// Threads that deliver them.

@@ -16,8 +16,13 @@ pub(crate) struct Lives(HashMap<String, Life>);
 struct Life {
     epoch: u64,
     /// First byte and length of every buffer it was seen with.
-    buffers: BTreeSet<(u64, u64)>,
+    buffers: Buffers,
+    /// The life before this one.
+    earlier: Option<(u64, Buffers)>,
 }
+
+/// First byte and length of buffers.
+type Buffers = BTreeSet<(u64, u64)>;
 
 impl Lives {
     /// Notes a peer's document. True if it has restarted and some request may be meant for its earlier life; asked again,
@@ -36,27 +41,40 @@ impl Lives {
         let buffers = buffers.map(|buffer| (buffer.addr, buffer.length));
         let life = self.0.entry(name.to_owned()).or_insert_with(|| Life {
             epoch,
-            buffers: BTreeSet::new(),
+            buffers: Buffers::new(),
+            earlier: None,
         });
         if life.epoch == epoch {
             life.buffers.extend(buffers);
             return false;
         }
-        let may_be_old = requests.iter().any(|request| life.touches(request));
-        life.epoch = epoch;
-        life.buffers = buffers.collect();
+        let earlier = std::mem::replace(&mut life.buffers, buffers.collect());
+        let may_be_old = touch(requests, &earlier);
+        life.earlier = Some((std::mem::replace(&mut life.epoch, epoch), earlier));
         may_be_old
+    }
+
+    /// Whether requests that were made while a peer was in the life `met` may be meant for that one, and it is over.
+    pub(crate) fn are_stale(&self, name: &str, met: u64, requests: &[Request]) -> bool {
+        let Some(life) = self.0.get(name).filter(|life| life.epoch != met) else {
+            return false;
+        };
+        match &life.earlier {
+            Some((epoch, buffers)) if *epoch == met => touch(requests, buffers),
+            // Too long ago to tell.
+            _ => true,
+        }
     }
 }
 
-impl Life {
-    fn touches(&self, request: &Request) -> bool {
+fn touch(requests: &[Request], buffers: &Buffers) -> bool {
+    requests.iter().any(|request| {
         let end = request.remote.saturating_add(request.bytes);
         let reaches = |(address, bytes): &(u64, u64)| {
             *address < end && request.remote < address.saturating_add(*bytes)
         };
-        self.buffers.iter().any(reaches)
-    }
+        buffers.iter().any(reaches)
+    })
 }
 
 #[cfg(test)]
@@ -94,6 +112,27 @@ mod tests {
         let both = document(&[(1000, 100), (9000, 100)]);
         assert!(lives.meet("p", 2, &both, &[request(1099, 1)]));
         assert!(!lives.meet("p", 2, &both, &[request(1099, 1)]));
+    }
+
+    #[test]
+    fn requests_that_were_under_way_at_a_restart_stay_stale_however_often_others_ask() {
+        let mut lives = Lives::default();
+        lives.meet("p", 1, &document(&[(1000, 100)]), &[]);
+        let (old, new) = ([request(1000, 10)], [request(9000, 10)]);
+        assert!(!lives.are_stale("p", 1, &old));
+        let second = document(&[(1000, 100), (9000, 100)]);
+        lives.meet("p", 2, &second, &old);
+        for _ in 0..2 {
+            assert!(lives.are_stale("p", 1, &old));
+            assert!(!lives.are_stale("p", 1, &new));
+            assert!(!lives.are_stale("p", 2, &old));
+        }
+        lives.meet("p", 3, &second, &[]);
+        assert!(
+            lives.are_stale("p", 1, &new),
+            "nobody knows what that life had"
+        );
+        assert!(lives.are_stale("p", 2, &new));
     }
 
     #[test]

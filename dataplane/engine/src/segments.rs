@@ -49,8 +49,26 @@ impl Segments {
         }
     }
 
-    /// The target of a name; asks for its document if there is none yet, at most until `due`.
+    /// The target of a name; asks for its document if there is none yet, at most until `due`. Requests that were tried
+    /// before, when the peer was in the life `met`, must not be meant for that life if it is over.
     pub(crate) fn open(
+        &self,
+        name: &str,
+        due: Instant,
+        requests: &[Request],
+        met: Option<u64>,
+    ) -> Result<Arc<Target>, EngineError> {
+        let target = self.open_any(name, due, requests)?;
+        let lives = self.lives.lock().unwrap_or_else(PoisonError::into_inner);
+        if met.is_some_and(|met| lives.are_stale(name, met, requests)) {
+            return Err(EngineError::Restarted {
+                peer: name.to_owned(),
+            });
+        }
+        Ok(target)
+    }
+
+    fn open_any(
         &self,
         name: &str,
         due: Instant,

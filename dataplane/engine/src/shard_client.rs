@@ -6,8 +6,10 @@
 
 use crate::batch::Batch;
 use crate::client::{Order, Peers, Terms};
+use crate::counters::Counters;
 use crate::error::EngineError;
 use crate::limits::SLOWEST_PER_BYTE_NS;
+use crate::observer::Route;
 use crate::plan::Plan;
 use crate::request::{Request, RequestStatus};
 use crate::slice::Slice;
@@ -28,7 +30,7 @@ impl ShardTarget {
     /// The peer at an address whose life has this identity.
     pub fn new(address: SocketAddr, life: Identity) -> Self {
         let dialect = Dialect::Own { epoch: life.low() };
-        let counters = Arc::default();
+        let counters = Arc::new(Counters::new(Route::Tcp, ""));
         let ways = Box::new([Way { address, counters }]);
         Self(Arc::new(Target::new(&address.to_string(), ways, dialect)))
     }

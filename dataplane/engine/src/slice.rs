@@ -1,5 +1,6 @@
 //! A slice: pieces of requests that travel to one target in one exchange. Dropping one fails what it carries.
 
+use crate::account::Moved;
 use crate::batch::Batch;
 use crate::counters::Counters;
 use crate::error::EngineError;
@@ -64,11 +65,15 @@ impl Slice {
         mut self,
         peer: &str,
         reply: &wire::Reply,
-        counters: &Counters,
+        counters: &Arc<Counters>,
     ) -> Option<Slice> {
-        let pieces = std::mem::take(&mut self.pieces);
         let all_fine = reply.status.iter().all(|status| *status == Status::Ok);
         let sums_wanted = !reply.checksum.is_empty() && self.direction == Direction::Read;
+        if all_fine && !sums_wanted {
+            self.complete(counters);
+            return None;
+        }
+        let pieces = std::mem::take(&mut self.pieces);
         let mut again = Vec::new();
         for (index, (piece, status)) in pieces.iter().zip(&reply.status).enumerate() {
             match *status {
@@ -76,7 +81,7 @@ impl Slice {
                 Status::Ok if sums_wanted && !self.matches(piece, reply.checksum.get(index)) => {
                     self.batch.failed(piece.request, &damaged(peer));
                 }
-                Status::Ok => self.arrived(piece, counters),
+                Status::Ok => self.arrived(std::slice::from_ref(piece), counters),
                 status => self
                     .batch
                     .failed(piece.request, &refusal(peer, piece, status)),
@@ -86,16 +91,24 @@ impl Slice {
     }
 
     /// Everything it carries is in place.
-    pub(crate) fn complete(mut self, counters: &Counters) {
-        for piece in std::mem::take(&mut self.pieces) {
-            self.arrived(&piece, counters);
-        }
+    pub(crate) fn complete(mut self, counters: &Arc<Counters>) {
+        let pieces = std::mem::take(&mut self.pieces);
+        self.arrived(&pieces, counters);
     }
 
     /// Counted before the batch hears of it, so that whoever waited for it finds it counted.
-    fn arrived(&self, piece: &Piece, counters: &Counters) {
-        counters.landed(self.direction, piece);
-        self.batch.arrived(self.direction, piece);
+    fn arrived(&self, pieces: &[Piece], counters: &Arc<Counters>) {
+        let mut moved = Moved::default();
+        for piece in pieces {
+            moved.operations += u64::from(piece.is_first);
+            moved.bytes += piece.bytes;
+        }
+        counters.landed(self.direction, moved);
+        let accounts = self.batch.accounts();
+        accounts.landed(counters, self.direction, moved);
+        for piece in pieces {
+            self.batch.arrived(self.direction, piece);
+        }
     }
 
     /// Everything it carries failed.

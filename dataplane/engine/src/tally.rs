@@ -1,12 +1,13 @@
 //! Counting one batch: what it began with, and what became of it.
 //! Invariant: every operation that was counted as begun is counted as ended once.
 
+use crate::account::{Account, Moved};
 use crate::batch::Batch;
 use crate::counters::Counters;
 use crate::observer::{Observer, Route};
 use crate::request::{Direction, Request, State};
 use crate::target::Target;
-use perigee_activity::{BatchMark, Key, batch_done, device_towards};
+use perigee_activity::{BatchMark, Key, batch_done};
 use perigee_shard::monotonic;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use std::time::Duration;
 /// A batch that is being counted.
 #[derive(Debug)]
 pub(crate) struct Tally {
-    /// Of the route and NIC; rails count their own slices.
+    /// Of the route and the NIC of its first way: operations under way and failed ones. Rails count their own slices.
     counters: Option<Arc<Counters>>,
     observer: Arc<dyn Observer>,
     route: Route,
@@ -59,47 +60,41 @@ impl Tally {
         }
         for (direction, bytes) in moved.into_iter().filter(|(_, bytes)| *bytes > 0) {
             self.observer.moved(self.route, direction, bytes, elapsed);
-            self.mark(direction, bytes, elapsed, batch.peer_ns());
+        }
+        for account in batch.accounts().take() {
+            self.mark(&account, Direction::Read, account.read, elapsed);
+            self.mark(&account, Direction::Write, account.written, elapsed);
         }
         if let Err(error) = batch.outcome() {
             self.observer.failed(self.route, &error);
         }
     }
 
-    /// For the agent of this host: a mark is what one NIC did for one peer. Over TCP that is the batch, which takes one
-    /// connection's way; rails mark their own slices, rail by rail.
-    fn mark(&self, direction: Direction, bytes: u64, elapsed: Duration, peer_ns: u64) {
-        if self.route == Route::Rdma {
+    /// For the agent of this host: a mark is what one NIC did for one peer. Rails mark their own slices, rail by rail.
+    fn mark(&self, account: &Account, direction: Direction, moved: Moved, elapsed: Duration) {
+        if moved.bytes == 0 {
             return;
         }
-        let operations = self
-            .directions
-            .iter()
-            .filter(|other| **other == direction)
-            .count();
         let direction = match direction {
             Direction::Read => perigee_activity::Direction::Read,
             Direction::Write => perigee_activity::Direction::Write,
         };
-        let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
-        let (device, route) = match self.route {
-            Route::SharedMemory => (String::new(), perigee_activity::Route::SharedMemory),
-            Route::Tcp | Route::Rdma => (self.device(), perigee_activity::Route::Tcp),
+        let route = match account.counters.route() {
+            Route::SharedMemory => perigee_activity::Route::SharedMemory,
+            Route::Tcp => perigee_activity::Route::Tcp,
+            Route::Rdma => perigee_activity::Route::Rdma,
         };
-        let key = Key::new(&device, route, direction, Key::CALLER);
-        perigee_activity::record(key, bytes, elapsed_ns, 0);
-        let mut mark = BatchMark::new(route, direction, &device, &self.target.name, "");
-        mark.operations = operations as u64;
-        mark.bytes = bytes;
+        let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+        let device = account.counters.device();
+        let key = Key::new(device, route, direction, Key::CALLER);
+        perigee_activity::record(key, moved.bytes, elapsed_ns, 0);
+        let mut mark = BatchMark::new(route, direction, device, &self.target.name, "");
+        // A NIC that carried the later part of a request only has worked for it, too.
+        mark.operations = moved.operations.max(1);
+        mark.bytes = moved.bytes;
         mark.wire_ns = elapsed_ns;
         // Connections side by side may each wait for the peer at the same time.
-        mark.peer_ns = peer_ns.min(elapsed_ns);
+        mark.peer_ns = account.peer_ns.min(elapsed_ns);
         batch_done(&mark);
-    }
-
-    /// The interface that leads to the target, empty if nothing does.
-    fn device(&self) -> String {
-        let way = self.target.first_way();
-        way.map_or_else(String::new, |way| device_towards(way.address))
     }
 }

@@ -1,7 +1,7 @@
 //! The batches that callers can ask about, by number.
 //! Invariant: a number names one batch only; a released slot gives the next batch another number.
 
-use super::Batch;
+use super::submission::Submission;
 use crate::error::EngineError;
 use crate::limits::BATCHES_MAX;
 use crate::request::BatchId;
@@ -26,12 +26,12 @@ struct Slots {
 #[derive(Debug)]
 struct Slot {
     uses: u64,
-    batch: Option<Arc<Batch>>,
+    batch: Option<Arc<Submission>>,
 }
 
 impl BatchTable {
     /// Gives a batch a number.
-    pub(crate) fn insert(&self, batch: Arc<Batch>) -> Result<BatchId, EngineError> {
+    pub(crate) fn insert(&self, batch: Arc<Submission>) -> Result<BatchId, EngineError> {
         let mut slots = self.write();
         let number = match slots.free.pop() {
             Some(number) => number,
@@ -57,7 +57,7 @@ impl BatchTable {
     }
 
     /// The batch of a number.
-    pub(crate) fn get(&self, id: BatchId) -> Result<Arc<Batch>, EngineError> {
+    pub(crate) fn get(&self, id: BatchId) -> Result<Arc<Submission>, EngineError> {
         let slots = self.read();
         let slot = slots.all.get(slot_of(id));
         slot.filter(|slot| slot.uses == id.0 >> SLOT_BITS)
@@ -80,6 +80,13 @@ impl BatchTable {
         taken.ok_or(unknown(id))?;
         slots.free.push(slot_of(id) as u32);
         Ok(())
+    }
+
+    /// Ends all that wait for their peers to be looked up.
+    pub(crate) fn give_up_waiting(&self, reason: &EngineError) {
+        let slots = self.read();
+        let all = slots.all.iter().filter_map(|slot| slot.batch.as_ref());
+        all.for_each(|submission| submission.give_up_waiting(reason));
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Slots> {
@@ -105,28 +112,31 @@ fn unknown(id: BatchId) -> EngineError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::batch::Batch;
     use proptest::prelude::*;
     use std::collections::HashMap;
 
-    fn batch(pieces: u32) -> Arc<Batch> {
-        Arc::new(Batch::new(
-            [pieces].into_iter(),
-            Vec::new(),
-            Vec::new(),
-            None,
-        ))
+    fn begun(pieces: u32) -> (Arc<Submission>, Arc<Batch>) {
+        let pieces = [pieces].into_iter();
+        let batch = Arc::new(Batch::new(pieces, Vec::new(), Vec::new(), None));
+        (Arc::new(Submission::new(batch.clone())), batch)
+    }
+
+    fn batch(pieces: u32) -> Arc<Submission> {
+        begun(pieces).0
     }
 
     #[test]
     fn a_batch_in_flight_is_not_released() {
         let table = BatchTable::default();
-        let open = batch(1);
-        let id = table.insert(open.clone()).unwrap();
+        let (submission, open) = begun(1);
+        let id = table.insert(submission.clone()).unwrap();
         assert_eq!(
             table.release(id),
             Err(EngineError::BatchBusy { batch: id.0 })
         );
         open.failed(0, &EngineError::Canceled);
+        submission.settle();
         table.release(id).unwrap();
         assert_eq!(table.release(id), Err(unknown(id)));
     }
@@ -153,7 +163,7 @@ mod tests {
             steps in proptest::collection::vec((any::<bool>(), any::<u16>()), 1..200),
         ) {
             let table = BatchTable::default();
-            let mut living: HashMap<u64, Arc<Batch>> = HashMap::new();
+            let mut living: HashMap<u64, Arc<Submission>> = HashMap::new();
             let mut dead = Vec::new();
             for (insert, pick) in steps {
                 if insert {

@@ -359,7 +359,8 @@ impl Line {
         let took = now.duration_since(std::mem::replace(&mut self.since, now));
         let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let peer_ns = self.link.record(took_ns, slice.bytes());
-        slice.batch().waited_for_peer(peer_ns);
+        let accounts = slice.batch().accounts();
+        accounts.waited_for_peer(&self.counters, peer_ns);
         self.link.look(Some(self.stream.as_fd()));
     }
 

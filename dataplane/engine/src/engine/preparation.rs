@@ -21,6 +21,15 @@ use perigee_shard::monotonic;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// One of at most two tries to move a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Attempt {
+    /// Life of the peer that an earlier try met.
+    pub(super) met: Option<u64>,
+    /// Whether the batch's notify is sent at its end; callers that wait send it themselves.
+    pub(super) notifies: bool,
+}
+
 /// A batch that is ready to go.
 pub(super) struct Flight {
     pub(super) target: Arc<Target>,
@@ -52,6 +61,14 @@ impl Flight {
             _ => self.bytes() <= CALLER_READ_BYTES_MAX,
         };
         self.rails.is_none() && own && is_small
+    }
+
+    /// The life in which the peer was met, if it says.
+    pub(super) fn met(&self) -> Option<u64> {
+        match self.target.dialect {
+            Dialect::Own { epoch } => Some(epoch),
+            Dialect::Upstream { .. } => None,
+        }
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -92,11 +109,13 @@ impl Inner {
         requests: &[Request],
         options: &SubmitOptions,
         terms: Terms,
-        notifies_itself: bool,
+        attempt: Attempt,
     ) -> Result<Flight, EngineError> {
         let wish = self.wish(options)?;
         let mut plan = Plan::new(requests)?;
-        let target = self.segments.open(segment, due(terms), requests)?;
+        let target = self
+            .segments
+            .open(segment, due(terms), requests, attempt.met)?;
         let crossing = wish
             .allows(Wish::Shm)
             .then(|| self.crossing(&target, &plan, wish, terms));
@@ -114,7 +133,7 @@ impl Inner {
             Some(_) => Vec::new(),
             None => self.stage(requests, &mut plan)?,
         };
-        let at_end = self.at_end(route, &target, requests, options, notifies_itself);
+        let at_end = self.at_end(route, &target, requests, options, attempt);
         let uses = self.local_uses(requests);
         let pieces = plan.pieces.into_iter();
         let batch = Arc::new(Batch::new(pieces, uses, stages, Some(at_end)));
@@ -150,7 +169,7 @@ impl Inner {
         target: &Arc<Target>,
         requests: &[Request],
         options: &SubmitOptions,
-        notifies_itself: bool,
+        attempt: Attempt,
     ) -> AtEnd {
         let counters = match route {
             Route::SharedMemory => Some(self.ledger.copies()),
@@ -158,7 +177,7 @@ impl Inner {
             Route::Rdma => None,
         };
         let tally = Tally::begin(counters, &self.options.observer, route, target, requests);
-        let notify = options.notify.clone().filter(|_| notifies_itself);
+        let notify = options.notify.clone().filter(|_| attempt.notifies);
         let (segments, herald, peer) = (self.segments.clone(), self.herald.clone(), target.clone());
         Box::new(move |batch| {
             tally.end(batch);
@@ -311,6 +330,7 @@ impl Wish {
     }
 }
 
-fn due(terms: Terms) -> Instant {
+/// The same moment on the other clock.
+pub(super) fn due(terms: Terms) -> Instant {
     Instant::now() + terms.due.saturating_sub(monotonic())
 }

@@ -3,9 +3,10 @@
 //! Blocking transfers run on the caller's own connection; asynchronous ones go to the shards. Both report to the same kind
 //! of batch, which ends exactly once.
 
-use super::preparation::Flight;
+use super::preparation::{Attempt, Flight};
 use super::{Inner, TransferEngine};
 use crate::batch::Batch;
+use crate::batch::submission::Submission;
 use crate::client::{Call, Terms};
 use crate::error::EngineError;
 use crate::fallback::Fallback;
@@ -36,16 +37,16 @@ impl TransferEngine {
         let inner = &self.inner;
         let _pass = inner.enter()?;
         let terms = inner.terms(requests, options);
-        let flight = inner.prepare(segment, requests, options, terms, true)?;
-        let id = inner.batches.insert(flight.batch.clone())?;
-        match flight.crossing.clone() {
-            Some(crossing) if flight.bytes() <= SUBMITTER_COPY_BYTES_MAX => {
-                flight.into_slices().for_each(|slice| crossing.run(slice));
-            }
-            Some(crossing) => inner.copiers.submit(&crossing, flight.into_slices()),
-            // SAFETY: the caller keeps the local ranges until every request is final.
-            None => unsafe { inner.hand_over(flight) },
-        }
+        let attempt = Attempt {
+            met: None,
+            notifies: true,
+        };
+        let flight = inner.prepare(segment, requests, options, terms, attempt)?;
+        let submission = Arc::new(Submission::new(flight.batch.clone()));
+        inner.give_second_chance(&flight, &submission, requests, options);
+        let id = inner.batches.insert(submission)?;
+        // SAFETY: the caller keeps the local ranges until every request is final.
+        unsafe { inner.depart(flight) };
         Ok(id)
     }
 
@@ -66,11 +67,11 @@ impl TransferEngine {
         let _pass = inner.enter()?;
         let terms = inner.terms(requests, options);
         // SAFETY: the call returns only when the batch is over.
-        let mut ended = unsafe { inner.carry_out(segment, requests, options, terms) }?;
+        let (mut ended, met) = unsafe { inner.carry_out(segment, requests, options, terms, None) }?;
         if ended.is_worth_a_second_try() {
             // What was known of the peer is forgotten by now, so it is asked who it is.
             // SAFETY: as above; the first batch is over.
-            ended = unsafe { inner.carry_out(segment, requests, options, terms) }?;
+            (ended, _) = unsafe { inner.carry_out(segment, requests, options, terms, met) }?;
         }
         ended.outcome()?;
         match &options.notify {
@@ -122,8 +123,7 @@ impl TransferEngine {
     /// # Errors
     /// No such batch.
     pub fn cancel(&self, batch: BatchId) -> Result<(), EngineError> {
-        let batch = self.inner.batches.get(batch)?;
-        batch.cancel();
+        let batch = self.inner.batches.get(batch)?.cancel();
         self.inner.cancel_on_rails(&batch);
         self.inner.shards.cancel(&batch);
         Ok(())
@@ -139,7 +139,22 @@ impl TransferEngine {
 }
 
 impl Inner {
-    /// Moves a batch and waits for its end.
+    /// Sets a batch going that nobody waits for.
+    ///
+    /// # Safety
+    /// The local ranges must stay valid until the batch is over.
+    pub(super) unsafe fn depart(&self, flight: Flight) {
+        match flight.crossing.clone() {
+            Some(crossing) if flight.bytes() <= SUBMITTER_COPY_BYTES_MAX => {
+                flight.into_slices().for_each(|slice| crossing.run(slice));
+            }
+            Some(crossing) => self.copiers.submit(&crossing, flight.into_slices()),
+            // SAFETY: the caller's promise is the same.
+            None => unsafe { self.hand_over(flight) },
+        }
+    }
+
+    /// Moves a batch and waits for its end; also tells in which life the peer was met. `met` is that of an earlier try.
     ///
     /// # Safety
     /// The local ranges must be valid, and written by nobody else, until the call returns.
@@ -149,9 +164,14 @@ impl Inner {
         requests: &[Request],
         options: &SubmitOptions,
         terms: Terms,
-    ) -> Result<Arc<Batch>, EngineError> {
-        let flight = self.prepare(segment, requests, options, terms, false)?;
-        let batch = flight.batch.clone();
+        met: Option<u64>,
+    ) -> Result<(Arc<Batch>, Option<u64>), EngineError> {
+        let attempt = Attempt {
+            met,
+            notifies: false,
+        };
+        let flight = self.prepare(segment, requests, options, terms, attempt)?;
+        let (batch, met) = (flight.batch.clone(), flight.met());
         if let Some(crossing) = flight.crossing.clone() {
             flight.into_slices().for_each(|slice| {
                 if self.is_closed() {
@@ -168,7 +188,7 @@ impl Inner {
         }
         // Shards and rails end everything by its deadline; only then may the memory be given up.
         while !batch.wait(Duration::MAX, || self.shards.complain_if_stalled()) {}
-        Ok(batch)
+        Ok((batch, met))
     }
 
     /// Moves a batch on the calling thread.

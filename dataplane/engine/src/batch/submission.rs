@@ -1,0 +1,218 @@
+//! An asynchronous batch as its caller sees it: one attempt, and a second one if the peer was not where it was.
+//!
+//! The invariant: what a second attempt may still move is not final, there are two attempts at most and never two at a
+//! time, and whoever waits hears the end of the last one.
+
+use super::Batch;
+use crate::error::EngineError;
+use crate::request::{RequestStatus, State};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Attempts at one batch.
+#[derive(Debug)]
+pub(crate) struct Submission {
+    stage: Mutex<Stage>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Debug)]
+enum Stage {
+    /// The first attempt is under way.
+    First(Arc<Batch>),
+    /// It has failed, and the peer is being looked up again. Nobody touches the caller's memory.
+    Between(Arc<Batch>),
+    /// The second attempt is being prepared; it may be taken back already.
+    Resuming { first: Arc<Batch>, canceled: bool },
+    /// No other attempt follows.
+    Last(Arc<Batch>),
+}
+
+impl Stage {
+    fn batch(&self) -> &Arc<Batch> {
+        match self {
+            Stage::First(batch) | Stage::Between(batch) | Stage::Last(batch) => batch,
+            Stage::Resuming { first, .. } => first,
+        }
+    }
+
+    /// Whether the batch is not the last word on requests that have failed.
+    fn is_open(&self) -> bool {
+        let may_follow = !matches!(self, Stage::Last(_));
+        may_follow && self.batch().has_moved_nothing()
+    }
+}
+
+impl Submission {
+    /// A submission whose first attempt is this batch.
+    pub(crate) fn new(first: Arc<Batch>) -> Self {
+        // A batch of nothing was over before anybody could be told.
+        let stage = match first.is_over() {
+            true => Stage::Last(first),
+            false => Stage::First(first),
+        };
+        Self {
+            stage: Mutex::new(stage),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// The first attempt is over, and another one is worth it: true if there will be one. Then it must be told by
+    /// [`Submission::give_up`] or [`Submission::go_on`].
+    pub(crate) fn pause(&self) -> bool {
+        let mut stage = self.lock();
+        let Stage::First(first) = &*stage else {
+            return false;
+        };
+        if first.is_canceled() {
+            return false;
+        }
+        *stage = Stage::Between(first.clone());
+        self.changed.notify_all();
+        true
+    }
+
+    /// The first attempt is over, and was the only one.
+    pub(crate) fn settle(&self) {
+        let mut stage = self.lock();
+        if let Stage::First(first) = &*stage {
+            *stage = Stage::Last(first.clone());
+            self.changed.notify_all();
+        }
+    }
+
+    /// The peer was found: whether a second attempt is still wanted. From now on the caller's memory may be touched.
+    pub(crate) fn resume(&self) -> bool {
+        let mut stage = self.lock();
+        let Stage::Between(first) = &*stage else {
+            return false;
+        };
+        *stage = Stage::Resuming {
+            first: first.clone(),
+            canceled: false,
+        };
+        true
+    }
+
+    /// This is the second attempt; it may begin.
+    pub(crate) fn go_on(&self, second: &Arc<Batch>) {
+        let mut stage = self.lock();
+        if let Stage::Resuming { canceled: true, .. } = *stage {
+            second.cancel();
+        }
+        *stage = Stage::Last(second.clone());
+        self.changed.notify_all();
+    }
+
+    /// There is no second attempt, for this reason. What has its end already keeps it.
+    pub(crate) fn give_up(&self, reason: &EngineError) {
+        let mut stage = self.lock();
+        let first = match &*stage {
+            Stage::Between(first) | Stage::Resuming { first, .. } => first.clone(),
+            Stage::First(_) | Stage::Last(_) => return,
+        };
+        first.overrule(reason);
+        *stage = Stage::Last(first);
+        self.changed.notify_all();
+    }
+
+    /// Ends what waits for its peer to be looked up.
+    pub(crate) fn give_up_waiting(&self, reason: &EngineError) {
+        let is_waiting = matches!(*self.lock(), Stage::Between(_));
+        if is_waiting {
+            self.give_up(reason);
+        }
+    }
+
+    /// Takes it back; returns the batch that may be under way.
+    pub(crate) fn cancel(&self) -> Arc<Batch> {
+        let mut stage = self.lock();
+        let batch = stage.batch().clone();
+        if let Stage::Resuming { canceled, .. } = &mut *stage {
+            *canceled = true;
+        }
+        drop(stage);
+        batch.cancel();
+        self.give_up_waiting(&EngineError::Canceled);
+        batch
+    }
+
+    /// Whether every request is final.
+    pub(crate) fn is_over(&self) -> bool {
+        self.status().state.is_final()
+    }
+
+    /// How far one request is.
+    pub(crate) fn request(&self, index: usize) -> Option<RequestStatus> {
+        let stage = self.lock();
+        let status = stage.batch().request(index)?;
+        Some(so_far(&stage, status))
+    }
+
+    /// How far the whole batch is: pending until all requests are final, then the worst of them.
+    pub(crate) fn status(&self) -> RequestStatus {
+        let stage = self.lock();
+        so_far(&stage, stage.batch().status())
+    }
+
+    /// The first error, or that all went well. Meant for batches that are over.
+    pub(crate) fn outcome(&self) -> Result<(), EngineError> {
+        let stage = self.lock();
+        match stage.is_open() && stage.batch().outcome().is_err() {
+            true => Ok(()),
+            false => stage.batch().outcome(),
+        }
+    }
+
+    /// Waits for the end, at most `limit`; true if it was reached. `watch` is called now and then meanwhile.
+    pub(crate) fn wait(&self, limit: Duration, watch: impl Fn()) -> bool {
+        let due = Instant::now().checked_add(limit);
+        let left = || due.map_or(limit, |due| due.saturating_duration_since(Instant::now()));
+        loop {
+            let stage = self.lock().clone();
+            match stage {
+                Stage::Last(batch) => return batch.wait(left(), &watch),
+                // The end of an attempt says what follows before anybody wakes.
+                Stage::First(batch) => {
+                    if !batch.wait(left(), &watch) {
+                        return false;
+                    }
+                }
+                Stage::Between(_) | Stage::Resuming { .. } => {
+                    if !self.sleep(left()) {
+                        return false;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sleeps while the peer is looked up; false if that takes longer than `limit`.
+    fn sleep(&self, limit: Duration) -> bool {
+        let between =
+            |stage: &mut Stage| matches!(stage, Stage::Between(_) | Stage::Resuming { .. });
+        let waited = self.changed.wait_timeout_while(self.lock(), limit, between);
+        let (stage, result) = waited.unwrap_or_else(PoisonError::into_inner);
+        drop(stage);
+        !result.timed_out()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A failure is told only when no other attempt can make it good.
+fn so_far(stage: &Stage, status: RequestStatus) -> RequestStatus {
+    let is_failure = status.state.is_final() && status.state != State::Completed;
+    match is_failure && stage.is_open() {
+        true => RequestStatus {
+            state: State::Pending,
+            ..status
+        },
+        false => status,
+    }
+}
+
+#[cfg(test)]
+mod tests;
