@@ -1,7 +1,8 @@
 //! In which life each peer was met, and which addresses it had then. Pure.
 //!
 //! A caller that hands over a raw address says nothing of the life it was told it in. The invariant: an address that a known
-//! buffer of an earlier life had is refused once after a restart; what only the new life has cannot be meant otherwise.
+//! buffer of an earlier life had is refused after a restart until a caller has been told so, once; what only the new life
+//! has cannot be meant otherwise.
 
 use crate::limits::PEERS_REMEMBERED_MAX;
 use crate::request::Request;
@@ -19,14 +20,15 @@ struct Life {
     buffers: Buffers,
     /// The life before this one.
     earlier: Option<(u64, Buffers)>,
+    /// Requests that may be meant for that life were refused, and no caller has heard of it yet.
+    untold: bool,
 }
 
 /// First byte and length of buffers.
 type Buffers = BTreeSet<(u64, u64)>;
 
 impl Lives {
-    /// Notes a peer's document. True if it has restarted and some request may be meant for its earlier life; asked again,
-    /// the same request is taken to be meant for the new one.
+    /// Notes a peer's document. True if it has restarted and some request may be meant for its earlier life.
     pub(crate) fn meet(
         &mut self,
         name: &str,
@@ -43,27 +45,48 @@ impl Lives {
             epoch,
             buffers: Buffers::new(),
             earlier: None,
+            untold: false,
         });
         if life.epoch == epoch {
             life.buffers.extend(buffers);
-            return false;
+            return life.refuses(requests);
         }
         let earlier = std::mem::replace(&mut life.buffers, buffers.collect());
-        let may_be_old = touch(requests, &earlier);
+        life.untold = touch(requests, &earlier);
         life.earlier = Some((std::mem::replace(&mut life.epoch, epoch), earlier));
-        may_be_old
+        life.untold
     }
 
-    /// Whether requests that were made while a peer was in the life `met` may be meant for that one, and it is over.
-    pub(crate) fn are_stale(&self, name: &str, met: u64, requests: &[Request]) -> bool {
-        let Some(life) = self.0.get(name).filter(|life| life.epoch != met) else {
+    /// Whether requests may be meant for a life that is over: that in which the peer was `met` when they were first tried,
+    /// or the last one, as long as no caller knows of its end.
+    pub(crate) fn refuse(&mut self, name: &str, met: Option<u64>, requests: &[Request]) -> bool {
+        let Some(life) = self.0.get_mut(name) else {
             return false;
         };
-        match &life.earlier {
-            Some((epoch, buffers)) if *epoch == met => touch(requests, buffers),
+        let refused = match (met, &life.earlier) {
+            (Some(met), Some((epoch, buffers))) if met == *epoch => touch(requests, buffers),
             // Too long ago to tell.
-            _ => true,
+            (Some(met), _) if met != life.epoch => true,
+            _ => life.refuses(requests),
+        };
+        life.untold |= refused;
+        refused
+    }
+
+    /// A caller has heard that a peer has restarted: from now on it means the present life. True if no other restart is
+    /// still to be told.
+    pub(crate) fn told(&mut self, name: &str) -> bool {
+        if let Some(life) = self.0.get_mut(name) {
+            life.untold = false;
         }
+        !self.0.values().any(|life| life.untold)
+    }
+}
+
+impl Life {
+    fn refuses(&self, requests: &[Request]) -> bool {
+        let earlier = self.earlier.as_ref().filter(|_| self.untold);
+        earlier.is_some_and(|(_, buffers)| touch(requests, buffers))
     }
 }
 
@@ -111,28 +134,42 @@ mod tests {
         assert!(!lives.meet("p", 1, &document(&old), &[request(1000, 100)]));
         let both = document(&[(1000, 100), (9000, 100)]);
         assert!(lives.meet("p", 2, &both, &[request(1099, 1)]));
+        assert!(lives.meet("p", 2, &both, &[request(1099, 1)]));
+        assert!(!lives.meet("p", 2, &both, &[request(9000, 1)]));
+        assert!(lives.told("p"));
         assert!(!lives.meet("p", 2, &both, &[request(1099, 1)]));
     }
 
     #[test]
-    fn requests_that_were_under_way_at_a_restart_stay_stale_however_often_others_ask() {
+    fn requests_that_were_under_way_at_a_restart_are_refused_however_often_others_ask() {
         let mut lives = Lives::default();
         lives.meet("p", 1, &document(&[(1000, 100)]), &[]);
         let (old, new) = ([request(1000, 10)], [request(9000, 10)]);
-        assert!(!lives.are_stale("p", 1, &old));
+        assert!(!lives.refuse("p", Some(1), &old));
         let second = document(&[(1000, 100), (9000, 100)]);
-        lives.meet("p", 2, &second, &old);
+        assert!(
+            !lives.meet("p", 2, &second, &new),
+            "somebody means the new life"
+        );
         for _ in 0..2 {
-            assert!(lives.are_stale("p", 1, &old));
-            assert!(!lives.are_stale("p", 1, &new));
-            assert!(!lives.are_stale("p", 2, &old));
+            assert!(lives.refuse("p", Some(1), &old));
+            assert!(!lives.refuse("p", Some(1), &new));
+            // Who submits now may not have heard of it, although it never met the earlier life.
+            assert!(lives.refuse("p", None, &old));
+            assert!(!lives.refuse("p", None, &new));
         }
+        assert!(lives.told("p"));
+        assert!(!lives.refuse("p", None, &old));
+        assert!(
+            lives.refuse("p", Some(1), &old),
+            "this one was tried before"
+        );
         lives.meet("p", 3, &second, &[]);
         assert!(
-            lives.are_stale("p", 1, &new),
+            lives.refuse("p", Some(1), &new),
             "nobody knows what that life had"
         );
-        assert!(lives.are_stale("p", 2, &new));
+        assert!(!lives.refuse("q", Some(1), &new));
     }
 
     #[test]

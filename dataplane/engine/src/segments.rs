@@ -15,7 +15,7 @@ use perigee_shard::{Environment, monotonic};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Instant;
 
 /// All peers that were talked to.
@@ -25,6 +25,8 @@ pub(crate) struct Segments {
     rdma: Option<Arc<Rdma>>,
     targets: RwLock<HashMap<String, Arc<Target>>>,
     lives: Mutex<Lives>,
+    /// Whether some caller is still to hear of a peer's restart.
+    untold: AtomicBool,
     closed: AtomicBool,
     ledger: Arc<Ledger>,
     /// Whether peers on this host may be reached through memory.
@@ -44,6 +46,7 @@ impl Segments {
             closed: AtomicBool::new(false),
             targets: RwLock::default(),
             lives: Mutex::default(),
+            untold: AtomicBool::new(false),
             ledger,
             shares_memory,
         }
@@ -59,13 +62,29 @@ impl Segments {
         met: Option<u64>,
     ) -> Result<Arc<Target>, EngineError> {
         let target = self.open_any(name, due, requests)?;
-        let lives = self.lives.lock().unwrap_or_else(PoisonError::into_inner);
-        if met.is_some_and(|met| lives.are_stale(name, met, requests)) {
+        let is_asked = met.is_some() || self.untold.load(Ordering::Acquire);
+        if is_asked && self.lives().refuse(name, met, requests) {
+            self.untold.store(true, Ordering::Release);
             return Err(EngineError::Restarted {
                 peer: name.to_owned(),
             });
         }
         Ok(target)
+    }
+
+    /// A caller has heard of an error; if it is that a peer has restarted, what it asks from now on is meant for the
+    /// present life.
+    pub(crate) fn told(&self, error: &EngineError) {
+        if let EngineError::Restarted { peer } = error {
+            let mut lives = self.lives();
+            if lives.told(peer) {
+                self.untold.store(false, Ordering::Release);
+            }
+        }
+    }
+
+    fn lives(&self) -> MutexGuard<'_, Lives> {
+        self.lives.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn open_any(
@@ -198,10 +217,9 @@ impl Segments {
         document: &SegmentDocument,
         requests: &[Request],
     ) -> Result<(), EngineError> {
-        let mut lives = self.lives.lock().unwrap_or_else(PoisonError::into_inner);
-        let may_be_old = lives.meet(name, epoch, document, requests);
-        drop(lives);
+        let may_be_old = self.lives().meet(name, epoch, document, requests);
         if may_be_old {
+            self.untold.store(true, Ordering::Release);
             self.directory.forget(name);
             return Err(EngineError::Restarted {
                 peer: name.to_owned(),

@@ -474,6 +474,38 @@ fn asynchronous_batches_for_addresses_of_an_earlier_life_are_refused_once() {
 }
 
 #[test]
+fn batches_submitted_before_the_caller_could_hear_of_a_restart_never_reach_the_new_life() {
+    let mut first = Peer::start("127.0.0.1");
+    let here = engine("127.0.0.1");
+    let memory = vec![1u8; 4096];
+    let request = write(&memory, first.address, 4096);
+    let moved = submit_and_wait(&here, &first.name, request, LONG);
+    assert_eq!(moved, Ok((State::Completed, Ok(()))));
+    first.kill();
+    let mut second = Peer::start(&first.name);
+    let mut batches = Vec::new();
+    let told = (0..1000).find_map(|_| {
+        // SAFETY: `memory` outlives the engine.
+        match unsafe { here.submit(&first.name, &[request], &within(LONG)) } {
+            Ok(batch) => batches.push(batch),
+            Err(error) => return Some(error),
+        }
+        None
+    });
+    assert!(
+        matches!(told, None | Some(EngineError::Restarted { .. })),
+        "{told:?}"
+    );
+    for batch in batches {
+        assert_eq!(here.wait(batch, LONG).unwrap().state, State::Failed);
+        let error = here.batch_outcome(batch).unwrap_err();
+        assert!(matches!(error, EngineError::Restarted { .. }), "{error}");
+    }
+    assert!(second.end(), "its memory is untouched");
+    here.close();
+}
+
+#[test]
 fn an_asynchronous_batch_to_a_peer_that_stays_away_fails_and_names_it() {
     let mut peer = Peer::start("127.0.0.1");
     let here = engine("127.0.0.1");

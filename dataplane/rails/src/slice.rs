@@ -191,7 +191,8 @@ mod tests {
                     1 => ends += u32::from(slice.completed(ticket.saturating_sub(old))),
                     _ => {
                         let seen = ticket.saturating_sub(old);
-                        match slice.failed(seen, way(0, 0, 0), Fault::Flushed, Duration::ZERO, LATER) {
+                        let way = way(0, 0, 0);
+                        match slice.failed(seen, way, Fault::Flushed, Duration::ZERO, LATER) {
                             Some(Verdict::GiveUp | Verdict::Late) => ends += 1,
                             Some(Verdict::Again) => prop_assert!(slice.is_waiting()),
                             None => {}

@@ -6,6 +6,7 @@
 use super::Batch;
 use crate::error::EngineError;
 use crate::request::{RequestStatus, State};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(crate) struct Submission {
     stage: Mutex<Stage>,
+    /// Whether the caller has heard how it ended.
+    heard: AtomicBool,
     changed: Condvar,
 }
 
@@ -53,6 +56,7 @@ impl Submission {
         };
         Self {
             stage: Mutex::new(stage),
+            heard: AtomicBool::new(false),
             changed: Condvar::new(),
         }
     }
@@ -162,6 +166,15 @@ impl Submission {
             true => Ok(()),
             false => stage.batch().outcome(),
         }
+    }
+
+    /// The first error of a batch that is over, the first time that the caller is told.
+    pub(crate) fn news(&self) -> Option<EngineError> {
+        if self.heard.load(Ordering::Relaxed) || !self.is_over() {
+            return None;
+        }
+        self.heard.store(true, Ordering::Relaxed);
+        self.outcome().err()
     }
 
     /// Waits for the end, at most `limit`; true if it was reached. `watch` is called now and then meanwhile.

@@ -12,7 +12,7 @@ use crate::error::EngineError;
 use crate::fallback::Fallback;
 use crate::limits::SUBMITTER_COPY_BYTES_MAX;
 use crate::rdma::{RailFlight, Rdma};
-use crate::request::{BatchId, Request, RequestStatus, SubmitOptions};
+use crate::request::{BatchId, Request, RequestStatus, State, SubmitOptions};
 use crate::target::Target;
 use perigee_rails::{RailRequest, Sink};
 use perigee_shard::monotonic;
@@ -41,7 +41,8 @@ impl TransferEngine {
             met: None,
             notifies: true,
         };
-        let flight = inner.prepare(segment, requests, options, terms, attempt)?;
+        let flight = inner.prepare(segment, requests, options, terms, attempt);
+        let flight = flight.inspect_err(|error| inner.segments.told(error))?;
         let submission = Arc::new(Submission::new(flight.batch.clone()));
         inner.give_second_chance(&flight, &submission, requests, options);
         let id = inner.batches.insert(submission)?;
@@ -66,14 +67,9 @@ impl TransferEngine {
         let inner = &self.inner;
         let _pass = inner.enter()?;
         let terms = inner.terms(requests, options);
-        // SAFETY: the call returns only when the batch is over.
-        let (mut ended, met) = unsafe { inner.carry_out(segment, requests, options, terms, None) }?;
-        if ended.is_worth_a_second_try() {
-            // What was known of the peer is forgotten by now, so it is asked who it is.
-            // SAFETY: as above; the first batch is over.
-            (ended, _) = unsafe { inner.carry_out(segment, requests, options, terms, met) }?;
-        }
-        ended.outcome()?;
+        // SAFETY: the caller keeps the local ranges until the call returns.
+        let moved = unsafe { inner.carry_out_twice(segment, requests, options, terms) };
+        moved.inspect_err(|error| inner.segments.told(error))?;
         match &options.notify {
             Some(notify) => inner.herald.deliver(segment, notify.clone()),
             None => Ok(()),
@@ -85,11 +81,14 @@ impl TransferEngine {
     /// # Errors
     /// No such batch or request.
     pub fn status(&self, batch: BatchId, index: usize) -> Result<RequestStatus, EngineError> {
-        let status = self.inner.batches.get(batch)?.request(index);
-        status.ok_or(EngineError::UnknownBatch {
+        let submission = self.inner.batches.get(batch)?;
+        let status = submission.request(index);
+        let status = status.ok_or(EngineError::UnknownBatch {
             batch: batch.0,
             index,
-        })
+        })?;
+        self.inner.tell(&submission, status.state);
+        Ok(status)
     }
 
     /// How far a batch is: pending until every request is final, then the worst of their states; bytes are summed.
@@ -97,7 +96,10 @@ impl TransferEngine {
     /// # Errors
     /// No such batch.
     pub fn batch_status(&self, batch: BatchId) -> Result<RequestStatus, EngineError> {
-        Ok(self.inner.batches.get(batch)?.status())
+        let submission = self.inner.batches.get(batch)?;
+        let status = submission.status();
+        self.inner.tell(&submission, status.state);
+        Ok(status)
     }
 
     /// What went wrong with the first request of a batch that failed, if it is over.
@@ -105,7 +107,9 @@ impl TransferEngine {
     /// # Errors
     /// That, or no such batch.
     pub fn batch_outcome(&self, batch: BatchId) -> Result<(), EngineError> {
-        self.inner.batches.get(batch)?.outcome()
+        let submission = self.inner.batches.get(batch)?;
+        self.inner.tell(&submission, submission.status().state);
+        submission.outcome()
     }
 
     /// Waits for the end of a batch, at most `limit`, and tells how far it is then.
@@ -113,9 +117,9 @@ impl TransferEngine {
     /// # Errors
     /// No such batch.
     pub fn wait(&self, batch: BatchId, limit: Duration) -> Result<RequestStatus, EngineError> {
-        let batch = self.inner.batches.get(batch)?;
-        batch.wait(limit, || self.inner.shards.complain_if_stalled());
-        Ok(batch.status())
+        let submission = self.inner.batches.get(batch)?;
+        submission.wait(limit, || self.inner.shards.complain_if_stalled());
+        self.batch_status(batch)
     }
 
     /// Takes a batch back. What has not moved is not moved any more; the batch is over when its status says so.
@@ -151,6 +155,36 @@ impl Inner {
             Some(crossing) => self.copiers.submit(&crossing, flight.into_slices()),
             // SAFETY: the caller's promise is the same.
             None => unsafe { self.hand_over(flight) },
+        }
+    }
+
+    /// Moves a batch and waits for its end, with a second try if the peer was not where it was.
+    ///
+    /// # Safety
+    /// The local ranges must be valid, and written by nobody else, until the call returns.
+    unsafe fn carry_out_twice(
+        &self,
+        segment: &str,
+        requests: &[Request],
+        options: &SubmitOptions,
+        terms: Terms,
+    ) -> Result<(), EngineError> {
+        // SAFETY: the caller's promise is the same; the call returns only when the batch is over.
+        let (mut ended, met) = unsafe { self.carry_out(segment, requests, options, terms, None) }?;
+        if ended.is_worth_a_second_try() {
+            // What was known of the peer is forgotten by now, so it is asked who it is.
+            // SAFETY: as above; the first batch is over.
+            (ended, _) = unsafe { self.carry_out(segment, requests, options, terms, met) }?;
+        }
+        ended.outcome()
+    }
+
+    /// The caller is about to hear of a state that a batch, or a request of it, has.
+    fn tell(&self, submission: &Submission, state: State) {
+        if state.is_final()
+            && let Some(error) = submission.news()
+        {
+            self.segments.told(&error);
         }
     }
 

@@ -13,7 +13,8 @@ use perigee_verbs::{Access, QueuePairOptions};
 use std::time::Duration;
 
 impl RailShard {
-    /// Makes a queue pair for each offered one. They are joined by [`crate::joining::Joiner`] and come back with [`RailShard::adopt`].
+    /// Makes a queue pair for each offered one. They are joined by [`crate::joining::Joiner`] and come
+    /// back with [`RailShard::adopt`].
     ///
     /// # Errors
     /// The offer makes no sense, or the shard is closed.
