@@ -1,5 +1,5 @@
 //! What this engine answers peers on its handshake port.
-//! Invariant: no answer waits for anything.
+//! Invariant: no answer waits for another peer; joining queue pairs waits for seconds at most.
 
 use crate::inbox::Inbox;
 use crate::rdma::Rdma;

@@ -1,13 +1,15 @@
 //! Joining queue pairs to offered ones. The kernel may look for the peer's hardware address meanwhile, for up to a second,
 //! and nobody can break that off: so what an offer may cost is bounded here, before the next call is made.
 //!
-//! The invariant: an offer keeps its thread for [`JOIN_DEADLINE`] and one call at most, an address that was waited for in
-//! vain costs nobody anything for a while, and strangers never keep more than [`STRANGERS_MAX`] threads at a time.
+//! The invariant: an offer keeps its thread for [`JOIN_DEADLINE`] and one call at most, an answer keeps its shard for one
+//! address that is silent, such an address costs nobody anything for a while, and strangers never keep more than
+//! [`STRANGERS_MAX`] threads at a time.
 
-use crate::descriptor::{EndpointOffer, PairOffer};
+use crate::descriptor::{EndpointDescriptor, EndpointOffer, PairOffer};
 use crate::limits::{
     ADDRESSES_MAX, JOIN_DEADLINE, JOIN_SLOW, SILENT_PAUSE, STRANGER_WAIT, STRANGERS_MAX,
 };
+use crate::pairing::Route;
 use crate::shard::connect_options;
 use perigee_verbs::QueuePair;
 use std::collections::HashMap;
@@ -88,19 +90,52 @@ impl Joiner {
     ) -> Result<(), String> {
         let address = Address::from(pair);
         let seat = match self.standing(address, clock()) {
-            Some(Standing::SilentUntil(_)) => {
-                return Err("its address did not answer a moment ago; try again later".to_owned());
-            }
+            Some(Standing::SilentUntil(_)) => return Err(silent()),
             Some(Standing::Answers) => None,
             None => Some(self.seat()?),
         };
-        let begun = clock();
-        if begun >= due {
+        if clock() >= due {
             return Err("others of the offer took up the time; offer it again".to_owned());
         }
-        let remote = (&pair.endpoint).into();
-        let joined = queue_pair.connect(&remote, &connect_options());
+        let joined = self.connect(queue_pair, address, &pair.endpoint, clock);
         drop(seat);
+        joined
+    }
+
+    /// Joins one queue pair of an answer, on a shard, where nobody may wait. `is_late` tells that an address of the answer
+    /// was waited for in vain: then no other one is that nobody knows.
+    pub(crate) fn join_answered(
+        &self,
+        queue_pair: &mut dyn QueuePair,
+        (route, remote): (Route, &EndpointDescriptor),
+        is_late: &mut bool,
+        clock: impl Fn() -> Duration,
+    ) -> Result<(), String> {
+        let address = Address {
+            rail: route.local as u32,
+            own_gid: route.local_gid,
+            gid: remote.gid,
+        };
+        match self.standing(address, clock()) {
+            Some(Standing::SilentUntil(_)) => return Err(silent()),
+            None if *is_late => return Err("another address of the peer is silent".to_owned()),
+            Some(Standing::Answers) | None => {}
+        }
+        let joined = self.connect(queue_pair, address, remote, &clock);
+        let standing = self.standing(address, clock());
+        *is_late |= matches!(standing, Some(Standing::SilentUntil(_)));
+        joined
+    }
+
+    fn connect(
+        &self,
+        queue_pair: &mut dyn QueuePair,
+        address: Address,
+        remote: &EndpointDescriptor,
+        clock: &impl Fn() -> Duration,
+    ) -> Result<(), String> {
+        let begun = clock();
+        let joined = queue_pair.connect(&remote.into(), &connect_options());
         let now = clock();
         if joined.is_ok() {
             self.note(address, Standing::Answers, now);
@@ -158,6 +193,10 @@ impl Drop for Seat<'_> {
         self.0.lock().strangers -= 1;
         self.0.left.notify_one();
     }
+}
+
+fn silent() -> String {
+    "its address did not answer a moment ago; try again later".to_owned()
 }
 
 #[cfg(test)]

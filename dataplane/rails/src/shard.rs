@@ -9,6 +9,7 @@ use crate::descriptor::{EndpointOffer, PeerDescriptor};
 use crate::endpoint::{Endpoint, Order};
 use crate::error::RailError;
 use crate::flight::Flight;
+use crate::joining::Joiner;
 use crate::limits::{
     ACCEPTED_ENTRIES, COMPLETION_ENTRIES_MAX, REQUESTS_MAX, SEND_QUEUE_ENTRIES, SLICES_MAX,
 };
@@ -90,6 +91,7 @@ pub(crate) struct RailShard {
     pool: Pool,
     accepted_pool: Pool,
     accepted: AcceptedTable,
+    joiner: Joiner,
     peers: HashMap<u64, Peer>,
     /// Peers with work that waits, in the order they are served.
     listed: Vec<u64>,
@@ -156,6 +158,7 @@ impl RailShard {
             pool: Pool::new(active_max.min(fitting)),
             accepted_pool: Pool::new(accepted_max),
             accepted: AcceptedTable::default(),
+            joiner: Joiner::default(),
             peers: HashMap::new(),
             listed: Vec::new(),
             requests: Slab::new(REQUESTS_MAX),

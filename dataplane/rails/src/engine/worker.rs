@@ -198,7 +198,7 @@ impl RailPoller {
                     rails
                         .shard
                         .borrow_mut()
-                        .answer(peer, serial, answer, monotonic());
+                        .answer(peer, serial, answer, monotonic);
                 }
             }));
         });

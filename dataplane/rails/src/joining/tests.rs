@@ -111,6 +111,30 @@ fn offer(addresses: &[[u8; 2]]) -> EndpointOffer {
     }
 }
 
+/// Joins the queue pairs of an answer that brings these addresses.
+fn join_answered(
+    joiner: &Joiner,
+    kernel: &Arc<Kernel>,
+    addresses: &[[u8; 2]],
+) -> Vec<Result<(), String>> {
+    let route = Route {
+        local: 0,
+        remote: 0,
+        local_gid: 1,
+        remote_gid: 1,
+    };
+    let mut is_late = false;
+    let join = |pair: PairOffer| {
+        let mut own = Pair {
+            kernel: kernel.clone(),
+            endpoint: (&pair.endpoint).into(),
+        };
+        let remote = (route, &pair.endpoint);
+        joiner.join_answered(&mut own, remote, &mut is_late, || kernel.now())
+    };
+    offer(addresses).pairs.into_iter().map(join).collect()
+}
+
 fn join(joiner: &Joiner, kernel: &Arc<Kernel>, addresses: &[[u8; 2]]) -> Vec<Result<(), String>> {
     let offer = offer(addresses);
     let made = |pair: &PairOffer| -> Made {
@@ -210,4 +234,25 @@ fn strangers_keep_few_threads_and_those_who_were_joined_before_pass_by() {
         }
     });
     assert_eq!(join(&joiner, &kernel, &[[100, 1]]), [Ok(())]);
+}
+
+#[test]
+fn an_answer_keeps_its_shard_for_one_silent_address_and_those_known_are_joined() {
+    let (joiner, kernel) = (Joiner::default(), Arc::new(Kernel::default()));
+    let known = [7, 1];
+    assert_eq!(join_answered(&joiner, &kernel, &[known]), [Ok(())]);
+    let silent = (0..32).map(|number| [number, 0]);
+    let answer: Vec<[u8; 2]> = silent.chain([known]).collect();
+    for _ in 0..2 {
+        let before = kernel.now();
+        let outcome = join_answered(&joiner, &kernel, &answer);
+        assert!(outcome[..32].iter().all(Result::is_err));
+        assert_eq!(outcome[32], Ok(()));
+        assert!(kernel.now() - before <= Duration::from_secs(1));
+    }
+    assert_eq!(
+        kernel.now(),
+        Duration::from_secs(2),
+        "one address for each answer"
+    );
 }

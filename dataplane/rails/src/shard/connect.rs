@@ -2,7 +2,7 @@
 
 use super::reap::Break;
 use super::{Outgoing, RailShard};
-use crate::descriptor::{EndpointAnswer, EndpointOffer, PairAnswer, PairOffer};
+use crate::descriptor::{EndpointAnswer, EndpointOffer, PairAnswer, PairOffer, ProofDescriptor};
 use crate::endpoint::{Endpoint, Role};
 use crate::health::Standing;
 use crate::limits::{
@@ -213,8 +213,9 @@ impl RailShard {
         number: u64,
         serial: u64,
         answer: Result<EndpointAnswer, String>,
-        now: Duration,
+        clock: impl Fn() -> Duration,
     ) {
+        let now = clock();
         let Some(peer) = self.peers.get_mut(&number) else {
             return;
         };
@@ -236,8 +237,10 @@ impl RailShard {
             }
             Ok(answer) if answer.pairs.len() == lanes.len() => {
                 peer.offers_failed = 0;
+                let mut is_late = false;
                 for ((lane, endpoint), pair) in lanes.into_iter().zip(answer.pairs) {
-                    self.join(number, lane, endpoint, pair, now);
+                    let joined = self.join(number, (lane, endpoint), &pair, &mut is_late, &clock);
+                    self.joined(number, (lane, endpoint), joined, clock());
                 }
             }
             Ok(answer) => {
@@ -275,18 +278,39 @@ impl RailShard {
         }
     }
 
-    fn join(&mut self, number: u64, lane: usize, key: Key, pair: PairAnswer, now: Duration) {
-        let result = match (pair, self.endpoints.get_mut(key)) {
-            (PairAnswer::Joined { endpoint, proof }, Some(own)) => {
-                let joined = own
-                    .queue_pair()
-                    .connect(&(&endpoint).into(), &connect_options());
-                own.joined_to = Some(endpoint.queue_pair);
-                joined.map(|()| proof).map_err(|error| error.to_string())
-            }
-            (PairAnswer::Refused { reason }, _) => Err(format!("the peer refused: {reason}")),
-            (PairAnswer::Joined { .. }, None) => return,
+    /// Joins an offered queue pair to the peer's end of it; where the peer may be proven, or why it is not joined.
+    fn join(
+        &mut self,
+        number: u64,
+        (lane, key): (usize, Key),
+        pair: &PairAnswer,
+        is_late: &mut bool,
+        clock: &impl Fn() -> Duration,
+    ) -> Result<ProofDescriptor, String> {
+        let (remote, proof) = match pair {
+            PairAnswer::Joined { endpoint, proof } => (endpoint, *proof),
+            PairAnswer::Refused { reason } => return Err(format!("the peer refused: {reason}")),
         };
+        let peer = self.peers.get(&number).ok_or("the peer is gone")?;
+        let route = peer.lanes[lane].route();
+        let own = self
+            .endpoints
+            .get_mut(key)
+            .ok_or("its queue pair is gone")?;
+        own.joined_to = Some(remote.queue_pair);
+        let (queue_pair, remote) = (own.queue_pair(), (route, remote));
+        self.joiner
+            .join_answered(queue_pair, remote, is_late, clock)?;
+        Ok(proof)
+    }
+
+    fn joined(
+        &mut self,
+        number: u64,
+        (lane, key): (usize, Key),
+        result: Result<ProofDescriptor, String>,
+        now: Duration,
+    ) {
         match result {
             Ok(proof) => self.prove(number, lane, key, proof, now),
             Err(reason) => {

@@ -349,7 +349,7 @@ impl World {
                 None => Err("connection refused".to_owned()),
             };
             if let Some(engine) = self.engines.get_mut(&from) {
-                engine.shard.answer(peer, serial, answer, now);
+                engine.shard.answer(peer, serial, answer, || now);
             }
         }
     }
