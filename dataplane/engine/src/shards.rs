@@ -69,6 +69,19 @@ impl Shards {
         }
     }
 
+    /// Has something done at a moment of the monotonic clock; dropped if the shards are stopped before.
+    pub(crate) fn at(&self, due: Duration, work: impl FnOnce() + Send + 'static) {
+        if let Some(first) = self.mailboxes().first() {
+            first.post(Box::new(move |environment| {
+                let clock = environment.clone();
+                environment.spawn(async move {
+                    clock.sleep(due.saturating_sub(clock.now())).await;
+                    work();
+                });
+            }));
+        }
+    }
+
     /// Hands slices to the shards in turn; their batches learn the outcome.
     pub(crate) fn submit(&self, orders: impl Iterator<Item = Order>) {
         let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);

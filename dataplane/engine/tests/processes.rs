@@ -549,6 +549,25 @@ fn a_batch_whose_peer_is_looked_up_in_vain_ends_by_its_deadline() {
 }
 
 #[test]
+fn of_batches_that_wait_for_the_same_silent_peer_each_ends_by_its_own_deadline() {
+    let (here, name, address, silent) = silenced();
+    let memory = vec![1u8; 4096];
+    let request = write(&memory, address, 4096);
+    let submit = |limit| {
+        // SAFETY: `memory` outlives the engine.
+        unsafe { here.submit(&name, &[request], &within(limit)) }.unwrap()
+    };
+    let long = submit(LONG);
+    let short = submit(Duration::from_millis(500));
+    // The look-up goes on for the other one.
+    let _asking = silent.accept().unwrap();
+    let ended = here.wait(short, LONG).unwrap();
+    assert_eq!(ended.state, State::Timeout);
+    assert_eq!(here.batch_status(long).unwrap().state, State::Pending);
+    here.close();
+}
+
+#[test]
 fn a_batch_whose_peer_is_looked_up_again_is_over_when_it_is_taken_back() {
     let (here, name, address, silent) = silenced();
     let memory = vec![1u8; 4096];

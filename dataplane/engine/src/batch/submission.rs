@@ -110,22 +110,25 @@ impl Submission {
 
     /// There is no second attempt, for this reason. What has its end already keeps it.
     pub(crate) fn give_up(&self, reason: &EngineError) {
-        let mut stage = self.lock();
-        let first = match &*stage {
-            Stage::Between(first) | Stage::Resuming { first, .. } => first.clone(),
-            Stage::First(_) | Stage::Last(_) => return,
-        };
+        let stage = self.lock();
+        if matches!(*stage, Stage::Between(_) | Stage::Resuming { .. }) {
+            self.end(stage, reason);
+        }
+    }
+
+    /// Ends it if it waits for its peer to be looked up: then nobody touches the caller's memory.
+    pub(crate) fn give_up_waiting(&self, reason: &EngineError) {
+        let stage = self.lock();
+        if matches!(*stage, Stage::Between(_)) {
+            self.end(stage, reason);
+        }
+    }
+
+    fn end(&self, mut stage: MutexGuard<'_, Stage>, reason: &EngineError) {
+        let first = stage.batch().clone();
         first.overrule(reason);
         *stage = Stage::Last(first);
         self.changed.notify_all();
-    }
-
-    /// Ends what waits for its peer to be looked up.
-    pub(crate) fn give_up_waiting(&self, reason: &EngineError) {
-        let is_waiting = matches!(*self.lock(), Stage::Between(_));
-        if is_waiting {
-            self.give_up(reason);
-        }
     }
 
     /// Takes it back; returns the batch that may be under way.

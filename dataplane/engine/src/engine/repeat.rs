@@ -2,7 +2,8 @@
 //! batch goes on within the deadline it has had from the start.
 //!
 //! Looking a peer up waits for it, so each peer has a thread of its own for as long as batches to it wait: a silent one
-//! holds up nobody else's. The invariant: a batch that waits here goes on, or is told why it does not.
+//! holds up nobody else's, and those with the least time left go first. The invariant: a batch that waits here goes on, or
+//! is told why it does not.
 
 use super::Inner;
 use super::preparation::{Attempt, Flight, due};
@@ -11,13 +12,35 @@ use crate::client::Terms;
 use crate::error::EngineError;
 use crate::limits::REPEAT_PEERS_MAX;
 use crate::request::{Request, SubmitOptions};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 /// Batches that wait for their peers to be looked up, by peer. A peer that is listed has a thread.
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
-    waiting: Mutex<HashMap<String, VecDeque<Repeat>>>,
+    waiting: Mutex<HashMap<String, Waiting>>,
+}
+
+/// What waits for one peer.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// By when they must be over, and the number of each.
+    batches: BTreeMap<(Duration, u64), Repeat>,
+    numbers: u64,
+}
+
+impl Waiting {
+    fn push(&mut self, repeat: Repeat) {
+        self.numbers += 1;
+        self.batches
+            .insert((repeat.terms.due, self.numbers), repeat);
+    }
+
+    fn give_up(self, reason: &EngineError) {
+        let batches = self.batches.into_values();
+        batches.for_each(|repeat| repeat.submission.give_up(reason));
+    }
 }
 
 /// A batch and what it was submitted with.
@@ -38,8 +61,8 @@ impl Repeats {
     fn push(self: &Arc<Self>, repeat: Repeat) {
         let name = repeat.segment.clone();
         let mut waiting = self.lock();
-        if let Some(queue) = waiting.get_mut(&name) {
-            return queue.push_back(repeat);
+        if let Some(batches) = waiting.get_mut(&name) {
+            return batches.push(repeat);
         }
         if waiting.len() >= REPEAT_PEERS_MAX {
             drop(waiting);
@@ -49,44 +72,71 @@ impl Repeats {
                 remedy: "submit the batch again",
             });
         }
-        waiting.insert(name.clone(), VecDeque::from([repeat]));
+        waiting.entry(name.clone()).or_default().push(repeat);
         drop(waiting);
         let (all, peer) = (self.clone(), name.clone());
         let builder = std::thread::Builder::new().name("perigee-repeat".to_owned());
         if let Err(error) = builder.spawn(move || all.work(&peer)) {
-            let left = self.lock().remove(&name).unwrap_or_default();
             let reason = EngineError::Start(error.to_string());
-            left.iter().for_each(|one| one.submission.give_up(&reason));
+            let left = self.lock().remove(&name).unwrap_or_default();
+            left.give_up(&reason);
         }
     }
 
     fn work(&self, peer: &str) {
-        while let Some(repeat) = self.next(peer) {
-            repeat.run();
+        while let Some((repeat, newest)) = self.next(peer) {
+            let Err(reason) = repeat.try_again() else {
+                continue;
+            };
+            repeat.submission.give_up(&reason);
+            if is_the_peers(&reason) {
+                self.waited_in_vain(peer, newest).give_up(&reason);
+            }
         }
     }
 
-    fn next(&self, peer: &str) -> Option<Repeat> {
-        let mut waiting = self.lock();
-        let next = waiting.get_mut(peer).and_then(VecDeque::pop_front);
-        if next.is_none() {
-            waiting.remove(peer);
-        }
-        next
+    /// The batch that has the least time left, and the number of the newest one that waits beside it.
+    fn next(&self, peer: &str) -> Option<(Repeat, u64)> {
+        let mut all = self.lock();
+        let waiting = all.get_mut(peer)?;
+        let newest = waiting.numbers;
+        let Some((_, next)) = waiting.batches.pop_first() else {
+            all.remove(peer);
+            return None;
+        };
+        Some((next, newest))
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, VecDeque<Repeat>>> {
+    /// Takes those that waited while the peer was looked up: asking once more for each would tell nothing new.
+    fn waited_in_vain(&self, peer: &str, newest: u64) -> Waiting {
+        let mut all = self.lock();
+        let Some(waiting) = all.get_mut(peer) else {
+            return Waiting::default();
+        };
+        let batches = std::mem::take(&mut waiting.batches).into_iter();
+        let (gone, later) = batches.partition(|((_, number), _)| *number <= newest);
+        waiting.batches = later;
+        Waiting {
+            batches: gone,
+            numbers: 0,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Waiting>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Repeat {
-    fn run(self) {
-        if let Err(reason) = self.try_again() {
-            self.submission.give_up(&reason);
-        }
-    }
+/// Whether an error says the same of every batch to the peer, whatever it asks and however much time it has.
+fn is_the_peers(error: &EngineError) -> bool {
+    use EngineError as E;
+    matches!(
+        error,
+        E::Unreachable { .. } | E::Resolve { .. } | E::Metadata(_) | E::Handshake(_) | E::Closed
+    )
+}
 
+impl Repeat {
     fn try_again(&self) -> Result<(), EngineError> {
         let engine = self.engine.upgrade().ok_or(EngineError::Closed)?;
         engine.check_open()?;
@@ -122,7 +172,7 @@ impl Inner {
         let (engine, submission) = (Arc::downgrade(self), Arc::downgrade(submission));
         let (segment, requests) = (flight.target.name.to_string(), requests.to_vec());
         let (options, repeats) = (options.clone(), self.repeats.clone());
-        let (terms, met) = (flight.terms, flight.met());
+        let (terms, met, shards) = (flight.terms, flight.met(), self.shards.clone());
         flight.batch.then(Box::new(move |batch| {
             let Some(submission) = submission.upgrade() else {
                 return;
@@ -130,6 +180,17 @@ impl Inner {
             if !batch.is_worth_a_second_try() || !submission.pause() {
                 return submission.settle();
             }
+            let waiting = Arc::downgrade(&submission);
+            let late = EngineError::Deadline {
+                peer: segment.clone(),
+                deadline: terms.length,
+            };
+            // Whatever the look-up of this or another batch takes.
+            shards.at(terms.due, move || {
+                if let Some(submission) = waiting.upgrade() {
+                    submission.give_up_waiting(&late);
+                }
+            });
             repeats.push(Repeat {
                 engine,
                 submission,
