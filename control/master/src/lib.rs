@@ -11,6 +11,7 @@ mod ages;
 mod columns;
 mod counters;
 mod draining;
+mod errand;
 mod ghosts;
 mod group;
 mod index;
@@ -35,15 +36,16 @@ mod soft_pins;
 pub use columns::{Location, PlacementColumns, ReplicaColumns, ReplicaState};
 pub use counters::{SegmentGauges, ShardCounters, ShardGauges, VALUE_BYTES_BUCKETS};
 pub use draining::{DrainOrder, DrainReport};
+pub use errand::{TaskNews, TaskRefusal, TaskRequest, TaskWish};
 pub use key::{hash_key, shard_of, shard_of_hash};
 pub use placement::{PutConfig, SoftPin, Strategy};
 pub use registry::{
     ClientState, DrainJob, DrainRequest, JobState, Registry, RegistrySettings, SegmentState,
-    SegmentView,
+    SegmentView, Task, TaskKind, TaskSettings, TaskState,
 };
 pub use segment::{SegmentEvent, SegmentSpec};
 pub use settings::ShardSettings;
 pub use shard::{
     AdoptedReplica, Effort, EndedMoves, Loan, MoveTask, Need, Pattern, PutStart, Scan, Shard,
-    StartedPuts,
+    StartedPuts, TaskTurn,
 };

@@ -98,5 +98,14 @@ pub const JOBS_ENDED_MAX: usize = 1024;
 /// Most moves of one job under way at the same time.
 pub const JOB_CONCURRENCY_MAX: u32 = 1024;
 
+/// Tasks that one turn looks at on a shard.
+pub const TASK_STEP_MAX: usize = 1024;
+
+/// Moves of tasks on a shard that one client has in hand or is to take: a silent one keeps no more room from others.
+pub const TASK_MOVES_PER_CLIENT_MAX: u32 = 64;
+
+/// Segment names in one task.
+pub const TASK_TARGETS_MAX: usize = REPLICAS_MAX as usize;
+
 /// Objects that one step of a walk over all keys looks at.
 pub const SCAN_STEP_OBJECTS: u32 = 1024;

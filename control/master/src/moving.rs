@@ -1,4 +1,4 @@
-//! Moves under way: one object's replica being copied to another segment.
+//! Moves under way: one object's replica being copied to another segment, for a drain job or a task.
 //! Invariant: an object with a move has the move's source among its complete replicas, and the move's target is in no
 //! chain.
 
@@ -6,14 +6,26 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::pending::PutName;
 
+/// What a copy is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A drain job: the copy takes the source's place.
+    Drain,
+    /// A task: the copy takes the source's place.
+    Move,
+    /// A task: the object has one more replica.
+    Copy,
+}
+
 /// A replica on its way to another segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Move {
-    /// The job that wants it.
+    /// The drain job or the task that wants it.
     pub(crate) job: u128,
+    pub(crate) purpose: Purpose,
     /// Who carries it out: the owner of the source's segment.
     pub(crate) client: u128,
-    /// The complete replica that is to go.
+    /// The complete replica that is copied.
     pub(crate) source: u32,
     /// The replica that is being written.
     pub(crate) target: u32,
@@ -43,6 +55,9 @@ pub(crate) struct Moves {
     waiting: BTreeSet<(u128, u32)>,
     by_deadline: BTreeSet<(u64, u32)>,
     count_of_job: BTreeMap<u128, u32>,
+    /// Those of tasks, by client.
+    tasks_of_client: BTreeMap<u128, u32>,
+    tasks: u32,
 }
 
 impl Moves {
@@ -52,6 +67,10 @@ impl Moves {
         }
         self.by_deadline.insert((started.deadline_ms, object));
         *self.count_of_job.entry(started.job).or_default() += 1;
+        if started.purpose != Purpose::Drain {
+            *self.tasks_of_client.entry(started.client).or_default() += 1;
+            self.tasks += 1;
+        }
         self.by_object.insert(object, started);
     }
 
@@ -63,11 +82,10 @@ impl Moves {
         let ended = self.by_object.remove(&object)?;
         self.waiting.remove(&(ended.client, object));
         self.by_deadline.remove(&(ended.deadline_ms, object));
-        if let Some(count) = self.count_of_job.get_mut(&ended.job) {
-            *count -= 1;
-            if *count == 0 {
-                self.count_of_job.remove(&ended.job);
-            }
+        count_down(&mut self.count_of_job, ended.job);
+        if ended.purpose != Purpose::Drain {
+            count_down(&mut self.tasks_of_client, ended.client);
+            self.tasks -= 1;
         }
         Some(ended)
     }
@@ -101,6 +119,19 @@ impl Moves {
         self.count_of_job.get(&job).copied().unwrap_or_default()
     }
 
+    /// Moves of tasks.
+    pub(crate) fn tasks(&self) -> u32 {
+        self.tasks
+    }
+
+    /// Moves of tasks in the hands of a client, or waiting for it.
+    pub(crate) fn tasks_of(&self, client: u128) -> u32 {
+        self.tasks_of_client
+            .get(&client)
+            .copied()
+            .unwrap_or_default()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.by_object.len()
     }
@@ -113,6 +144,16 @@ impl Moves {
     }
 }
 
+/// Takes one off a count, which goes with its last one.
+fn count_down(counts: &mut BTreeMap<u128, u32>, of: u128) {
+    if let Some(count) = counts.get_mut(&of) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&of);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,6 +161,7 @@ mod tests {
     fn waiting(client: u128, deadline_ms: u64) -> Move {
         Move {
             job: 1,
+            purpose: Purpose::Copy,
             client,
             source: 0,
             target: 1,
@@ -139,10 +181,12 @@ mod tests {
         assert_eq!(moves.next_of(7), None);
         assert_eq!(moves.get(3).and_then(|taken| taken.taken_ms), Some(10));
         assert_eq!(moves.overdue(60), Some(4));
-        assert_eq!(moves.count_of(1), 2);
+        assert_eq!((moves.count_of(1), moves.tasks()), (2, 2));
+        assert_eq!((moves.tasks_of(7), moves.tasks_of(9)), (1, 0));
         moves.remove(4);
         assert_eq!((moves.overdue(60), moves.overdue(90)), (None, Some(3)));
         moves.remove(3);
         assert_eq!((moves.count_of(1), moves.len()), (0, 0));
+        assert_eq!((moves.tasks(), moves.tasks_of(7)), (0, 0));
     }
 }

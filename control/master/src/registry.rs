@@ -6,6 +6,8 @@ mod drain;
 mod expire;
 mod jobs;
 mod mounted;
+mod task;
+mod tasks;
 #[cfg(test)]
 mod tests;
 
@@ -13,6 +15,7 @@ pub use client::ClientState;
 pub use drain::DrainRequest;
 pub use jobs::{DrainJob, JobState};
 pub use mounted::{SegmentState, SegmentView};
+pub use tasks::{Task, TaskKind, TaskSettings, TaskState};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,18 +27,22 @@ use crate::segment::{SegmentEvent, SegmentSpec};
 use client::Client;
 use jobs::Jobs;
 use mounted::{Mounted, Occupancy};
+use tasks::Tasks;
 
 /// Settings of the registry.
 #[derive(Debug, Clone)]
 pub struct RegistrySettings {
     /// Milliseconds without a sign of life after which a client is forgotten.
     pub client_ttl_ms: u64,
+    /// Copies and moves of single objects.
+    pub tasks: TaskSettings,
 }
 
 impl Default for RegistrySettings {
     fn default() -> Self {
         Self {
             client_ttl_ms: 10_000,
+            tasks: TaskSettings::default(),
         }
     }
 }
@@ -51,6 +58,7 @@ pub struct Registry {
     next_index: u32,
     events: Vec<SegmentEvent>,
     jobs: Jobs,
+    tasks: Tasks,
 }
 
 impl Registry {
@@ -65,6 +73,7 @@ impl Registry {
             next_index: 0,
             events: Vec::new(),
             jobs: Jobs::default(),
+            tasks: Tasks::default(),
         }
     }
 

@@ -26,6 +26,8 @@ pub struct ShardSettings {
     pub put_discard_timeout_ms: u64,
     /// Time from the start of a discarded put until its space may be used again.
     pub put_release_timeout_ms: u64,
+    /// Times that a copy which a task asked for is tried again.
+    pub task_retries_max: u32,
     /// How segments are chosen for new replicas.
     pub strategy: Strategy,
     /// Seed of the random choices.
@@ -47,6 +49,7 @@ impl Default for ShardSettings {
             watermark_ratio: 0.90,
             put_discard_timeout_ms: 30_000,
             put_release_timeout_ms: 600_000,
+            task_retries_max: 10,
             strategy: Strategy::Random,
             seed: 1,
             generation_base: 1,

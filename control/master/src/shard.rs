@@ -3,6 +3,7 @@
 
 mod adopt;
 mod drain;
+mod errands;
 mod evict;
 mod finish;
 mod gather;
@@ -25,6 +26,7 @@ mod victim;
 mod tests;
 
 pub use adopt::AdoptedReplica;
+pub use errands::TaskTurn;
 pub use finish::StartedPuts;
 pub use lend::{Loan, Need};
 pub use put::{Effort, PutStart};
@@ -36,6 +38,7 @@ use std::collections::BTreeMap;
 use crate::ages::Ages;
 use crate::counters::{SegmentGauges, ShardCounters, ShardGauges};
 use crate::draining::Drain;
+use crate::errand::Errands;
 use crate::ghosts::Ghosts;
 use crate::group::Groups;
 use crate::index::KeyIndex;
@@ -73,6 +76,8 @@ pub struct Shard {
     moves: Moves,
     /// Drain jobs under way.
     drains: BTreeMap<u128, Drain>,
+    /// Tasks under way.
+    errands: Errands,
     soft_pins: SoftPins,
     ghosts: Ghosts,
     random: Xorshift,
@@ -109,6 +114,7 @@ impl Shard {
             parking: Parking::default(),
             moves: Moves::default(),
             drains: BTreeMap::new(),
+            errands: Errands::default(),
             soft_pins: SoftPins::default(),
             ghosts: Ghosts::new(),
             random: Xorshift::new(seed),

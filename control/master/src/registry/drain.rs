@@ -79,8 +79,11 @@ impl Registry {
         self.jobs.active()
     }
 
-    /// Whether objects in segments of a client are being moved, so that it has to ask for moves.
+    /// Whether objects in segments of a client are being moved or copied, so that it has to ask for moves.
     pub fn has_moves(&self, client: u128) -> bool {
+        if self.tasks.concern(client) {
+            return true;
+        }
         let active = self.jobs.active().iter();
         let mut jobs = active.filter_map(|id| self.jobs.get(*id));
         jobs.any(|job| job.owners.contains(&client))

@@ -2,6 +2,7 @@
 //! Invariant: every test states in its name what holds.
 
 mod drains;
+mod tasks;
 
 use perigee_schemas::Status;
 
@@ -22,7 +23,10 @@ fn spec(id: u128, client: u128) -> SegmentSpec {
 }
 
 fn registry() -> Registry {
-    Registry::new(RegistrySettings { client_ttl_ms: 100 })
+    Registry::new(RegistrySettings {
+        client_ttl_ms: 100,
+        ..RegistrySettings::default()
+    })
 }
 
 fn unmounted(registry: &mut Registry) -> Vec<u32> {

@@ -11,7 +11,7 @@ use crate::draining::{Drain, DrainOrder, DrainReport};
 use crate::limits::{
     DRAIN_STEP_REPLICAS, DRAIN_WALK_PAUSE_MS, MOVE_BYTES_PER_MS, MOVE_DEADLINE_MS,
 };
-use crate::moving::Move;
+use crate::moving::{Move, Purpose};
 use crate::slab::NONE;
 
 use super::Shard;
@@ -136,7 +136,7 @@ impl Shard {
         let bytes = extent_bytes(self.replicas[id].payload_bytes);
         match self.destination(drain, &order.targets, object, bytes) {
             Destination::At(segment, extent) => {
-                self.begin_move(order.job, id, segment, extent);
+                self.begin_move(order.job, Purpose::Drain, id, segment, extent);
                 Some(Met::Moving)
             }
             Destination::NotNeeded => {
@@ -178,15 +178,25 @@ impl Shard {
         }
         let now_ms = self.now_ms;
         open.retain(|segment| !taken(segment) && drain.may_use(*segment, now_ms));
-        let used_ratio = |segment: &u32| self.share(*segment).map_or(1.0, |it| it.used_ratio());
-        open.sort_by(|a, b| used_ratio(a).total_cmp(&used_ratio(b)));
-        for segment in open {
-            let share = self.share_mut(segment);
-            if let Some(extent) = share.and_then(|share| share.allocator.alloc(bytes)) {
-                return Destination::At(segment, extent);
-            }
+        match self.alloc_least_used(&open, bytes) {
+            Some((segment, extent)) => Destination::At(segment, extent),
+            None => Destination::Full,
         }
-        Destination::Full
+    }
+
+    /// Space in the least used of some segments that has room.
+    pub(super) fn alloc_least_used(
+        &mut self,
+        segments: &[u32],
+        bytes: u64,
+    ) -> Option<(u32, Extent)> {
+        let mut segments = segments.to_vec();
+        let used_ratio = |segment: &u32| self.share(*segment).map_or(1.0, |it| it.used_ratio());
+        segments.sort_by(|a, b| used_ratio(a).total_cmp(&used_ratio(b)));
+        segments.into_iter().find_map(|segment| {
+            let extent = self.share_mut(segment)?.allocator.alloc(bytes)?;
+            Some((segment, extent))
+        })
     }
 
     fn open_targets(&self, targets: &[u32]) -> Vec<u32> {
@@ -194,18 +204,25 @@ impl Shard {
         self.live.iter().copied().filter(wanted).collect()
     }
 
-    fn begin_move(&mut self, job: u128, source: u32, segment: u32, extent: Extent) {
+    /// Notes a move for the owner of the source's segment to take; returns who that is.
+    pub(super) fn begin_move(
+        &mut self,
+        job: u128,
+        purpose: Purpose,
+        source: u32,
+        segment: u32,
+        extent: Extent,
+    ) -> u128 {
         let (object, payload_bytes) = {
             let replica = &self.replicas[source];
             (replica.object, replica.payload_bytes)
         };
-        let client = self
-            .share(self.replicas[source].segment)
-            .map_or(0, |share| share.spec.client);
+        let client = self.carrier_of(source);
         let target = self.make_replica(segment, extent, payload_bytes);
         self.replicas[target].object = object;
         let under_way = Move {
             job,
+            purpose,
             client,
             source,
             target,
@@ -214,6 +231,13 @@ impl Shard {
             deadline_ms: self.move_deadline_ms(payload_bytes),
         };
         self.moves.insert(object, under_way);
+        client
+    }
+
+    /// Who copies a replica: the owner of its segment.
+    pub(super) fn carrier_of(&self, replica: u32) -> u128 {
+        self.share(self.replicas[replica].segment)
+            .map_or(0, |share| share.spec.client)
     }
 
     /// When a move that is given to somebody now must have ended.
@@ -222,7 +246,12 @@ impl Shard {
         self.now_ms.saturating_add(span_ms)
     }
 
-    fn needs_of_moves(&mut self, targets: &[u32], waiting: u64, longest: u64) -> Vec<Need> {
+    pub(super) fn needs_of_moves(
+        &mut self,
+        targets: &[u32],
+        waiting: u64,
+        longest: u64,
+    ) -> Vec<Need> {
         let mut needs = self.needs_of_puts(waiting, longest);
         needs.retain(|need| targets.is_empty() || targets.contains(&need.segment));
         needs.sort_by_key(|need| Reverse(need.held_bytes.saturating_sub(need.used_bytes)));

@@ -5,14 +5,14 @@
 use perigee_schemas::Status;
 
 use crate::columns::{Location, ReplicaState};
-use crate::moving::Move;
+use crate::moving::{Move, Purpose};
 use crate::pending::PutName;
 
 use super::Shard;
 use super::finish::code;
 use super::space::Reuse;
 
-/// One object that its owner is to copy.
+/// One object that the owner of its segment is to copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MoveTask {
     /// The key.
@@ -70,7 +70,7 @@ impl Shard {
     }
 
     /// Ends moves: a good copy takes the place of the replica it was made of, whose space is kept until its readers'
-    /// leases end. One status per key.
+    /// leases end, or joins it if a task wants one more replica. One status per key.
     ///
     /// Status -1400: the move is not under way (any more), so the copy is of no use; -601: another client's move; -600: a
     /// column has the wrong length.
@@ -126,15 +126,16 @@ impl Shard {
         Ok(())
     }
 
-    /// Puts the copy in the place of its source.
+    /// Puts the copy in the place of its source, or behind it.
     fn settle_move(&mut self, object: u32, done: &Move) {
         self.moves.remove(object);
-        let read_end_ms = self.objects[object].read_end_ms;
-        let others = self.unchain(self.objects[object].first, done.source);
-        self.replicas[done.target].sibling = others;
-        self.objects[object].first = done.target;
+        if done.purpose == Purpose::Copy {
+            self.replicas[done.target].sibling = self.replicas[done.source].sibling;
+            self.replicas[done.source].sibling = done.target;
+        } else {
+            self.replace_by(object, done.source, done.target);
+        }
         let payload_bytes = self.replicas[done.target].payload_bytes;
-        self.drop_replica(done.source, read_end_ms, Reuse::AfterReads);
         let list = self.list_of(object);
         let segment = self.replicas[done.target].segment;
         if let Some(share) = self.shares[segment as usize].as_deref_mut() {
@@ -146,9 +147,21 @@ impl Shard {
             drain.succeeded += 1;
             drain.migrated_bytes += payload_bytes;
         }
+        if let Some(errand) = self.errands.get_mut(done.job) {
+            errand.note_done();
+        }
     }
 
-    /// Gives a move up; its job tries again later.
+    /// Makes a copy the first complete replica of an object instead of the one it was made of.
+    fn replace_by(&mut self, object: u32, source: u32, target: u32) {
+        let read_end_ms = self.objects[object].read_end_ms;
+        let others = self.unchain(self.objects[object].first, source);
+        self.replicas[target].sibling = others;
+        self.objects[object].first = target;
+        self.drop_replica(source, read_end_ms, Reuse::AfterReads);
+    }
+
+    /// Gives a move up; its job or task tries again later.
     pub(super) fn fail_move(&mut self, object: u32, in_flight: bool, status: Status) {
         let Some(failed) = self.moves.get(object).copied() else {
             return;
@@ -163,6 +176,9 @@ impl Shard {
                 drain.avoid(target, now_ms);
             }
             drain.note_failure(generation, now_ms, status);
+        }
+        if let Some(errand) = self.errands.get_mut(failed.job) {
+            errand.note_failure(now_ms, status);
         }
     }
 

@@ -14,6 +14,7 @@ mod placement;
 mod puts;
 mod removal;
 mod segments;
+mod tasks;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use perigee_schemas::extent::extent_bytes;
 use super::*;
 use crate::columns::{Location, PlacementColumns, ReplicaColumns};
 use crate::draining::{DrainOrder, DrainReport};
+use crate::errand::{TaskNews, TaskRefusal, TaskRequest, TaskWish};
 use crate::placement::{PutConfig, SoftPin, Strategy};
 use crate::segment::{SegmentEvent, SegmentSpec};
 

@@ -1,0 +1,297 @@
+//! Tasks of the shard's keys: judged when they are asked for, then led copy by copy to their end.
+//! Invariant: a task moves bytes only as a move of its object, of which there is one at a time.
+
+use std::collections::BTreeSet;
+
+use perigee_schemas::Status;
+use perigee_schemas::extent::extent_bytes;
+
+use crate::errand::{Errand, TaskNews, TaskRefusal, TaskRequest, TaskWish};
+use crate::limits::{REPLICAS_MAX, TASK_MOVES_PER_CLIENT_MAX, TASK_STEP_MAX, TASK_TARGETS_MAX};
+use crate::moving::Purpose;
+use crate::slab::NONE;
+
+use super::Shard;
+use super::lend::Need;
+use super::space::Reuse;
+
+/// What a shard says after a turn of its tasks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TaskTurn {
+    /// Copies for tasks that wait for a client or are under way.
+    pub active: u32,
+    /// What happened to tasks, in order.
+    pub news: Vec<(u128, TaskNews)>,
+    /// Room in target segments to be borrowed from other shards.
+    pub needs: Vec<Need>,
+}
+
+/// Room that the tasks of a turn did not find.
+#[derive(Default)]
+struct Shortage {
+    segments: BTreeSet<u32>,
+    waiting_bytes: u64,
+    longest_bytes: u64,
+}
+
+/// What comes next for a task.
+enum Next {
+    /// The segment has a replica already.
+    Held { source: u32 },
+    /// A copy of the source into one of some segments.
+    Copy { source: u32, open: Vec<u32> },
+}
+
+/// Why nothing comes next.
+enum Obstacle {
+    /// It may go away by itself.
+    Passing(Status),
+    /// It stays.
+    Lasting(Status),
+}
+
+impl Shard {
+    /// Whether a task can be accepted as things are, and the client that would copy first.
+    ///
+    /// # Errors
+    /// `ObjectNotFound`, `ReplicaIsNotReady`; `InvalidParams`: no target, too many, a target that is the source, a segment
+    /// that is not mounted, or a source without a replica; `UnavailableInCurrentStatus`: a target takes no objects.
+    pub fn check_task(&self, request: &TaskRequest) -> Result<u128, TaskRefusal> {
+        let targets = targets(&request.wish).map_err(invalid)?;
+        let object = self.find(&request.key).ok_or_else(|| TaskRefusal {
+            status: Status::ObjectNotFound,
+            reason: "There is no object of that key".to_owned(),
+        })?;
+        if !self.is_complete(object) {
+            return Err(TaskRefusal {
+                status: Status::ReplicaIsNotReady,
+                reason: "The object is still being written".to_owned(),
+            });
+        }
+        for target in targets {
+            self.check_target(target)?;
+        }
+        let source = match &request.wish {
+            TaskWish::Copy { .. } => None,
+            TaskWish::Move { source, .. } => Some(source.as_str()),
+        };
+        let replica = self.source_of(object, source, 0);
+        let replica = replica.ok_or_else(|| {
+            let source = source.unwrap_or_default();
+            invalid(format!(
+                "No replica of the object lies in segment {source:?}"
+            ))
+        })?;
+        Ok(self.carrier_of(replica))
+    }
+
+    /// Takes up a task under a random identity. If the object has changed since it was judged, a turn finds out.
+    pub fn begin_task(&mut self, id: u128, request: TaskRequest) {
+        let errand = Errand::new(request, self.settings.task_retries_max);
+        self.errands.insert(id, errand);
+    }
+
+    /// Drops a task that was given up elsewhere; a copy that is under way comes to nothing.
+    pub fn drop_task(&mut self, now_ms: u64, id: u128) {
+        self.begin(now_ms);
+        let Some(errand) = self.errands.remove(id) else {
+            return;
+        };
+        if let Some(object) = self.find(&errand.key)
+            && self.moves.get(object).is_some_and(|it| it.job == id)
+        {
+            self.cancel_move(object, true);
+        }
+    }
+
+    /// Goes on with tasks, so far that no more than `allowance` copies for them are under way; to be called again and
+    /// again while there are any.
+    pub fn task_turn(&mut self, now_ms: u64, allowance: u32) -> TaskTurn {
+        self.begin(now_ms);
+        let mut turn = TaskTurn::default();
+        let mut shortage = Shortage::default();
+        for id in self.errands.next(TASK_STEP_MAX) {
+            let Some(mut errand) = self.errands.remove(id) else {
+                continue;
+            };
+            let news = self.go_on(id, &mut errand, allowance, &mut shortage);
+            turn.news.extend(news.map(|news| (id, news)));
+            match errand.outcome() {
+                Some(outcome) => turn.news.push((id, TaskNews::Ended(outcome))),
+                None => self.errands.insert(id, errand),
+            }
+        }
+        turn.active = self.moves.tasks();
+        if !shortage.segments.is_empty() {
+            let segments: Vec<u32> = shortage.segments.into_iter().collect();
+            let (waiting, longest) = (shortage.waiting_bytes, shortage.longest_bytes);
+            turn.needs = self.needs_of_moves(&segments, waiting, longest);
+        }
+        turn
+    }
+
+    /// Looks how the present copy of a task is, or begins the next one.
+    fn go_on(
+        &mut self,
+        id: u128,
+        errand: &mut Errand,
+        allowance: u32,
+        shortage: &mut Shortage,
+    ) -> Option<TaskNews> {
+        if errand.outcome().is_some() {
+            return None;
+        }
+        let Some(object) = self.find(&errand.key) else {
+            errand.give_up(Status::ObjectNotFound);
+            return None;
+        };
+        if let Some(under_way) = self.moves.get(object) {
+            let is_taken = under_way.job == id && under_way.taken_ms.is_some();
+            let is_news = is_taken && !std::mem::replace(&mut errand.was_taken, true);
+            return is_news.then_some(TaskNews::Taken);
+        }
+        if !self.is_complete(object) || !errand.may_try(self.now_ms) {
+            return None;
+        }
+        match self.next_of(errand, object) {
+            Ok(Next::Held { source }) => {
+                errand.note_done();
+                if errand.source.is_some() {
+                    self.drop_complete(source, Reuse::AfterReads);
+                }
+            }
+            Ok(Next::Copy { source, open }) if self.may_copy(source, allowance) => {
+                return self.begin_copy(id, errand, source, open, shortage);
+            }
+            Ok(Next::Copy { .. }) => {}
+            Err(Obstacle::Passing(status)) => errand.note_failure(self.now_ms, status),
+            Err(Obstacle::Lasting(status)) => errand.give_up(status),
+        }
+        None
+    }
+
+    /// Whether one more copy for a task may be under way.
+    fn may_copy(&self, source: u32, allowance: u32) -> bool {
+        self.moves.tasks() < allowance
+            && self.moves.tasks_of(self.carrier_of(source)) < TASK_MOVES_PER_CLIENT_MAX
+    }
+
+    fn begin_copy(
+        &mut self,
+        id: u128,
+        errand: &mut Errand,
+        source: u32,
+        open: Vec<u32>,
+        shortage: &mut Shortage,
+    ) -> Option<TaskNews> {
+        let bytes = extent_bytes(self.replicas[source].payload_bytes);
+        let purpose = match errand.source {
+            Some(_) => Purpose::Move,
+            None => Purpose::Copy,
+        };
+        let Some((segment, extent)) = self.alloc_least_used(&open, bytes) else {
+            errand.note_failure(self.now_ms, Status::NoAvailableHandle);
+            shortage.segments.extend(open);
+            shortage.waiting_bytes = shortage.waiting_bytes.saturating_add(bytes);
+            shortage.longest_bytes = shortage.longest_bytes.max(bytes);
+            return None;
+        };
+        let client = self.begin_move(id, purpose, source, segment, extent);
+        Some(TaskNews::Assigned(client))
+    }
+
+    /// What the next target of a task takes.
+    fn next_of(&self, errand: &Errand, object: u32) -> Result<Next, Obstacle> {
+        let named = self.named(errand.target().unwrap_or_default());
+        if named.is_empty() {
+            return Err(Obstacle::Lasting(Status::SegmentNotFound));
+        }
+        let source = self.source_of(object, errand.source.as_deref(), errand.failed());
+        let source = source.ok_or(Obstacle::Lasting(Status::ReplicaNotFound))?;
+        let complete = self.objects[object].first;
+        let pending = self.pending.get(object).map_or(NONE, |put| put.first);
+        let lies_in = |first: u32, segment: &u32| {
+            self.chain(first)
+                .any(|id| self.replicas[id].segment == *segment)
+        };
+        if named.iter().any(|segment| lies_in(complete, segment)) {
+            return Ok(Next::Held { source });
+        }
+        let is_copy = errand.source.is_none();
+        if is_copy && self.chain(complete).count() >= REPLICAS_MAX as usize {
+            return Err(Obstacle::Lasting(Status::InvalidParams));
+        }
+        let is_open = |segment: &u32| self.live.contains(segment) && !lies_in(pending, segment);
+        let open: Vec<u32> = named.into_iter().filter(is_open).collect();
+        match open.is_empty() {
+            true => Err(Obstacle::Passing(Status::UnavailableInCurrentStatus)),
+            false => Ok(Next::Copy { source, open }),
+        }
+    }
+
+    /// The replica to copy: the one in the segment of that name, or any; another one after each failure.
+    fn source_of(&self, object: u32, segment: Option<&str>, failed: u32) -> Option<u32> {
+        let complete = self.chain(self.objects[object].first);
+        let fits = |id: &u32| {
+            let share = self.share(self.replicas[*id].segment);
+            share.is_some_and(|share| {
+                share.is_readable() && segment.is_none_or(|name| share.spec.name == name)
+            })
+        };
+        let candidates: Vec<u32> = complete.filter(fits).collect();
+        let at = (failed as usize).checked_rem(candidates.len())?;
+        candidates.get(at).copied()
+    }
+
+    /// A target must be mounted and take objects.
+    fn check_target(&self, name: &str) -> Result<(), TaskRefusal> {
+        let named = self.named(name);
+        if named.is_empty() {
+            return Err(invalid(format!(
+                "No segment is named {name:?}: /get_all_segments of the master lists the names"
+            )));
+        }
+        match named.iter().any(|segment| self.live.contains(segment)) {
+            true => Ok(()),
+            false => Err(TaskRefusal {
+                status: Status::UnavailableInCurrentStatus,
+                reason: format!("Segment {name:?} is being emptied and takes no objects"),
+            }),
+        }
+    }
+
+    /// The segments of a name; there may be several.
+    fn named(&self, name: &str) -> Vec<u32> {
+        let shares = self.shares.iter().enumerate();
+        let shares = shares.filter_map(|(segment, share)| Some((segment, share.as_deref()?)));
+        shares
+            .filter(|(_, share)| share.is_readable() && share.spec.name == name)
+            .map(|(segment, _)| segment as u32)
+            .collect()
+    }
+}
+
+/// The targets of a wish that makes sense by itself.
+fn targets(wish: &TaskWish) -> Result<&[String], String> {
+    match wish {
+        TaskWish::Copy { targets } if targets.is_empty() => {
+            Err("A copy needs at least one target segment".to_owned())
+        }
+        TaskWish::Copy { targets } if targets.len() > TASK_TARGETS_MAX => Err(format!(
+            "{} target segments are over the limit of {TASK_TARGETS_MAX}",
+            targets.len()
+        )),
+        TaskWish::Copy { targets } => Ok(targets),
+        TaskWish::Move { source, target } if source == target => {
+            Err("A move needs a target segment other than its source".to_owned())
+        }
+        TaskWish::Move { target, .. } => Ok(std::slice::from_ref(target)),
+    }
+}
+
+fn invalid(reason: String) -> TaskRefusal {
+    TaskRefusal {
+        status: Status::InvalidParams,
+        reason,
+    }
+}
