@@ -44,6 +44,8 @@ pub enum Kind {
     QuerySegments = 24,
     FetchMoves = 25,
     EndMoves = 26,
+    CreateTask = 27,
+    QueryTask = 28,
     Slice = 40,
     Move = 41,
     Rails = 42,
@@ -53,7 +55,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Kind; 25] = [
+    const ALL: [Kind; 27] = [
         Kind::Hello,
         Kind::Welcome,
         Kind::Failure,
@@ -74,6 +76,8 @@ impl Kind {
         Kind::QuerySegments,
         Kind::FetchMoves,
         Kind::EndMoves,
+        Kind::CreateTask,
+        Kind::QueryTask,
         Kind::Slice,
         Kind::Move,
         Kind::Rails,

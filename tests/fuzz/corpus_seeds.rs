@@ -103,6 +103,8 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
         ("move", moved()),
         ("fetch_moves", fetch_moves()),
         ("end_moves", end_moves()),
+        ("create_task", create_task()),
+        ("query_task", query_task()),
     ]
 }
 
@@ -311,6 +313,31 @@ fn fetch_moves() -> Vec<u8> {
         limit: u32::MAX,
     };
     let root = rpc::FetchMovesRequest::create(&mut b, &arguments);
+    finished(b, root)
+}
+
+fn create_task() -> Vec<u8> {
+    let mut b = Builder::new();
+    let targets = [b.create_string("127.0.0.1:1"), b.create_string("")];
+    let arguments = rpc::CreateTaskRequestArgs {
+        task_high: 1,
+        task_low: 2,
+        key: Some(b.create_string("key")),
+        kind: rpc::TaskKind::Move,
+        source: Some(b.create_string("127.0.0.1:2")),
+        targets: Some(b.create_vector(&targets)),
+    };
+    let root = rpc::CreateTaskRequest::create(&mut b, &arguments);
+    finished(b, root)
+}
+
+fn query_task() -> Vec<u8> {
+    let mut b = Builder::new();
+    let arguments = rpc::QueryTaskRequestArgs {
+        task_high: 1,
+        task_low: u64::MAX,
+    };
+    let root = rpc::QueryTaskRequest::create(&mut b, &arguments);
     finished(b, root)
 }
 

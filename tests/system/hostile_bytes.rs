@@ -35,6 +35,8 @@ const KINDS: [Kind; 22] = [
     Kind::QuerySegments,
     Kind::FetchMoves,
     Kind::EndMoves,
+    Kind::CreateTask,
+    Kind::QueryTask,
     Kind::Slice,
     Kind::Reply,
 ];

@@ -81,6 +81,12 @@ rpc_kinds! {
     FetchTasks => Some("fetch_tasks");
     /// Moves that have ended.
     UpdateTask => Some("update_task");
+    /// A copy of one object asked for.
+    CreateCopyTask => Some("create_copy_task");
+    /// A move of one object asked for.
+    CreateMoveTask => Some("create_move_task");
+    /// A copy or a move asked about.
+    QueryTask => Some("query_task");
 }
 
 impl RpcKind {

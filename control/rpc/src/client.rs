@@ -4,10 +4,12 @@
 mod membership;
 mod moves;
 mod objects;
+mod tasks;
 
 pub use membership::Pong;
 pub use moves::EndedMove;
 pub use objects::AskedReplicas;
+pub use tasks::{Task, TaskKind, TaskRefusal, TaskState, TaskWish};
 
 use crate::address::MasterAddress;
 use crate::breaker::Breaker;

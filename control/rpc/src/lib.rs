@@ -12,7 +12,10 @@ mod limits;
 mod reply;
 mod request;
 
-pub use client::{AskedReplicas, ClientOptions, EndedMove, MasterClient, Pong};
+pub use client::{
+    AskedReplicas, ClientOptions, EndedMove, MasterClient, Pong, Task, TaskKind, TaskRefusal,
+    TaskState, TaskWish,
+};
 pub use error::CallError;
 pub use limits::CALL_DEADLINE;
 pub use reply::{Counted, Located, Location, Moves, SegmentUse, SegmentView, Started};

@@ -8,6 +8,7 @@ mod merge;
 mod registry_calls;
 mod scatter;
 mod segment_use;
+mod tasks;
 
 pub(crate) use control_shard::ControlShard;
 pub(crate) use lending::Startable;
@@ -15,9 +16,9 @@ pub(crate) use merge::{Codes, Placements, Replicas};
 pub(crate) use scatter::Share;
 pub(crate) use segment_use::{SegmentUse, combine};
 
-use crate::config::{AllocationStrategy, MasterConfig};
+use crate::config::{AllocationStrategy, MasterConfig, TaskConfig};
 use crate::rpc;
-use perigee_master::{Registry, Shard as KeyShard, ShardSettings, Strategy};
+use perigee_master::{Registry, Shard as KeyShard, ShardSettings, Strategy, TaskSettings};
 use perigee_metrics::MasterCells;
 use perigee_shard::{
     Environment, ExecutorError, Listener, Local, Mailbox, Shard, ShardEnvironment, ShardOptions,
@@ -273,6 +274,7 @@ fn start_shard(
     let settings = settings(config, index, count, epoch);
     let registry = perigee_master::RegistrySettings {
         client_ttl_ms: config.client_ttl_ms,
+        tasks: task_settings(&config.tasks),
     };
     let idle = config.rpc.idle_timeout_ms.map(Duration::from_millis);
     let shard = Shard::start(
@@ -295,6 +297,16 @@ fn start_shard(
     Ok((shard, told))
 }
 
+fn task_settings(config: &TaskConfig) -> TaskSettings {
+    TaskSettings {
+        pending_max: config.pending_max,
+        processing_max: config.processing_max,
+        finished_max: config.finished_max,
+        pending_timeout_ms: config.pending_timeout_ms,
+        processing_timeout_ms: config.processing_timeout_ms,
+    }
+}
+
 fn settings(config: &MasterConfig, index: usize, count: usize, epoch: u64) -> ShardSettings {
     ShardSettings {
         index,
@@ -307,6 +319,7 @@ fn settings(config: &MasterConfig, index: usize, count: usize, epoch: u64) -> Sh
         watermark_ratio: config.eviction.high_watermark_ratio,
         put_discard_timeout_ms: config.writes.discard_timeout_ms,
         put_release_timeout_ms: config.writes.release_timeout_ms,
+        task_retries_max: config.tasks.retries_max,
         strategy: match config.allocation {
             AllocationStrategy::Random => Strategy::Random,
             AllocationStrategy::LocalFirst => Strategy::LocalFirst,

@@ -33,6 +33,8 @@ pub struct MasterConfig {
     pub eviction: EvictionConfig,
     /// Unfinished writes.
     pub writes: WriteConfig,
+    /// Copies and moves of single objects.
+    pub tasks: TaskConfig,
     /// Time without a ping after which a client is expired, in milliseconds.
     pub client_ttl_ms: u64,
     /// How segments are chosen for replicas.
@@ -96,6 +98,23 @@ pub struct WriteConfig {
     pub discard_timeout_ms: u64,
     /// Time the space of a discarded write stays parked, in milliseconds.
     pub release_timeout_ms: u64,
+}
+
+/// Copies and moves of single objects that clients ask for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskConfig {
+    /// Tasks that no client has taken.
+    pub pending_max: usize,
+    /// Tasks that clients carry out.
+    pub processing_max: usize,
+    /// Tasks that have ended and can still be asked about.
+    pub finished_max: usize,
+    /// Longest a task may wait, in milliseconds; `None` for ever.
+    pub pending_timeout_ms: Option<u64>,
+    /// Longest a task may run, in milliseconds; `None` for ever.
+    pub processing_timeout_ms: Option<u64>,
+    /// Times that a failed copy is tried again.
+    pub retries_max: u32,
 }
 
 /// How segments are chosen for replicas.

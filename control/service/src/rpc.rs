@@ -8,6 +8,7 @@ mod limits;
 mod move_calls;
 mod segment_calls;
 mod set_calls;
+mod task_calls;
 mod wanted;
 
 use crate::cluster::ControlShard;

@@ -39,28 +39,6 @@ class MooncakeDistributedNoFRegister:
         return _refuse()
 
 
-class QueryTaskResponse:
-    """What `query_task` says of a task."""
-
-    def __init__(
-        self,
-        id: tuple[int, int] = (0, 0),
-        type: Any = None,
-        status: Any = None,
-        created_at_ms_epoch: int = 0,
-        last_updated_at_ms_epoch: int = 0,
-        assigned_client: tuple[int, int] = (0, 0),
-        message: str = "",
-    ) -> None:
-        self.id = id
-        self.type = type
-        self.status = status
-        self.created_at_ms_epoch = created_at_ms_epoch
-        self.last_updated_at_ms_epoch = last_updated_at_ms_epoch
-        self.assigned_client = assigned_client
-        self.message = message
-
-
 def _refuse() -> int:
     logger.error("NVMe over fabrics is not built; donate memory with mooncake_client instead")
     return NOT_SUPPORTED

@@ -15,6 +15,7 @@ from ._perigee import (
     MemoryDescriptor,
     MooncakeHostMemAllocator,
     ObjectDataType,
+    QueryTaskResponse,
     ReplicaDescriptor,
     ReplicaStatus,
     ReplicateConfig,
@@ -29,7 +30,6 @@ from ._not_built import (
     EngramStore,
     EngramStoreConfig,
     MooncakeDistributedNoFRegister,
-    QueryTaskResponse,
 )
 from ._parallelism import (
     ParallelAxis,

@@ -467,9 +467,17 @@ class MooncakeDistributedStore:
         open.
         """
     def create_copy_task(self, key: str, targets: Sequence[str]) -> tuple[tuple[int, int], int]:
-        """Copying replicas by task is not built yet. Returns ((0, 0), -1012)."""
+        """Have an object copied to segments, given by their names ("host:port" of the owners).
+
+        Returns (task id, 0), the id being a pair of integers, or ((0, 0), code): -704 unknown key,
+        -703 unfinished, -600 no target or one that is not mounted, -1010 a target that is being
+        emptied, -1401 too many tasks wait. A target that holds the object already is served.
+        """
     def create_move_task(self, key: str, source: str, target: str) -> tuple[tuple[int, int], int]:
-        """Moving replicas by task is not built yet. Returns ((0, 0), -1012)."""
+        """Have the replica of an object on segment `source` moved to segment `target`.
+
+        Returns as `create_copy_task`; -600 also where `source` holds no replica or is `target`.
+        """
     def get(self, key: str) -> bytes:
         """Returns the object's bytes; b"" for a miss or any failure."""
     def get_batch(self, keys: Sequence[str]) -> list[bytes]:
@@ -628,8 +636,12 @@ class MooncakeDistributedStore:
         split_dim: int = 0,
     ) -> int:
         """Store all shards of the whole tensor whose header and data lie in memory."""
-    def query_task(self, task_id: tuple[int, int]) -> tuple[None, int]:
-        """Tasks are not built yet. Returns (None, -1012)."""
+    def query_task(self, task_id: Sequence[int]) -> tuple[QueryTaskResponse | None, int]:
+        """Ask how a task is.
+
+        Returns (`QueryTaskResponse`, 0), or (None, code): -1400 for a task that the master does not
+        know, or does not remember any more.
+        """
     def register_buffer(self, buffer_ptr: int, size: int) -> int:
         """Tell the store of memory that later calls use, so that it can be pinned for zero copy.
 
@@ -839,15 +851,22 @@ class ReadTarget:
     ) -> None: ...
 
 class QueryTaskResponse:
-    """What `query_task` says of a task."""
+    """What `query_task` says of a task. `message` is empty before its end."""
 
-    id: tuple[int, int]
-    type: Any
-    status: Any
-    created_at_ms_epoch: int
-    last_updated_at_ms_epoch: int
-    assigned_client: tuple[int, int]
-    message: str
+    @property
+    def id(self) -> tuple[int, int]: ...
+    @property
+    def type(self) -> TaskType: ...
+    @property
+    def status(self) -> TaskStatus: ...
+    @property
+    def created_at_ms_epoch(self) -> int: ...
+    @property
+    def last_updated_at_ms_epoch(self) -> int: ...
+    @property
+    def assigned_client(self) -> tuple[int, int]: ...
+    @property
+    def message(self) -> str: ...
 
 class EngramStoreConfig:
     """Settings of an `EngramStore`, kept as given."""

@@ -188,10 +188,10 @@ enumeration! {
         PENDING = 0,
         /// Running.
         PROCESSING = 1,
-        /// Done.
-        SUCCESS = 2,
         /// Failed.
-        FAILED = 3,
+        FAILED = 2,
+        /// Done.
+        SUCCESS = 3,
     }
 }
 

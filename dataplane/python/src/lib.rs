@@ -15,6 +15,7 @@ mod session;
 mod setup;
 mod staging;
 mod store;
+mod task;
 mod transfer;
 mod value;
 mod warning;
@@ -38,6 +39,7 @@ fn _perigee(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<enumeration::ReplicaStatus>()?;
     module.add_class::<enumeration::TaskType>()?;
     module.add_class::<enumeration::TaskStatus>()?;
+    module.add_class::<task::QueryTaskResponse>()?;
     module.add_class::<host_memory::HostMemory>()?;
     module.add_function(wrap_pyfunction!(host_memory::bind_to_numa_node, module)?)?;
     module.add_function(wrap_pyfunction!(host_memory::get_alloc_func_addr, module)?)?;

@@ -6,6 +6,7 @@ mod batch;
 mod object;
 mod range;
 mod segment;
+mod task;
 
 use crate::absence::away;
 use crate::arguments::Count;

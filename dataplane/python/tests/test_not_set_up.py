@@ -66,9 +66,9 @@ CALLS = [
     ("get_hostname", (), ""),
     ("health_check", (), 1),
     ("close", (), 0),
-    ("create_copy_task", ("k", ["s"]), ((0, 0), -1012)),
-    ("create_move_task", ("k", "s", "t"), ((0, 0), -1012)),
-    ("query_task", ((1, 2),), (None, -1012)),
+    ("create_copy_task", ("k", ["s"]), ((0, 0), REFUSED)),
+    ("create_move_task", ("k", "s", "t"), ((0, 0), REFUSED)),
+    ("query_task", ((1, 2),), (None, REFUSED)),
 ]
 
 WRONG_TYPES = [
@@ -88,6 +88,11 @@ WRONG_TYPES = [
     ("get", (None,), "key"),
     ("remove", ("k", "yes"), "force"),
     ("register_buffer", (b"memory", 1), "buffer_ptr"),
+    ("create_copy_task", ("k", "segment"), "targets"),
+    ("create_move_task", ("k", "segment", None), "target"),
+    ("query_task", (5,), "task_id"),
+    ("query_task", ((-1, 2),), "task_id"),
+    ("query_task", ((1, 2, 3),), "task_id"),
 ]
 
 

@@ -2,6 +2,7 @@
 
 mod keys;
 mod memory;
+mod tasks;
 
 use crate::addresses::Addresses;
 use crate::api::StoreConfig;

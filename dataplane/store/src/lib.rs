@@ -33,3 +33,4 @@ pub use environment::StoreEnvironment;
 pub use error::StoreError;
 pub use introduction::{ask_node, introduction_name};
 pub use lookup::Lookup;
+pub use perigee_rpc::{Task, TaskKind, TaskState, TaskWish};

@@ -1390,6 +1390,90 @@ impl ::core::fmt::Debug for Placement<'_> {
 pub mod master {
 
 
+#[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
+pub const ENUM_MIN_TASK_KIND: u8 = 0;
+#[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
+pub const ENUM_MAX_TASK_KIND: u8 = 1;
+#[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
+#[allow(non_camel_case_types)]
+pub const ENUM_VALUES_TASK_KIND: [TaskKind; 2] = [
+  TaskKind::Copy,
+  TaskKind::Move,
+];
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
+pub struct TaskKind(pub u8);
+#[allow(non_upper_case_globals)]
+impl TaskKind {
+  pub const Copy: Self = Self(0);
+  pub const Move: Self = Self(1);
+
+  pub const ENUM_MIN: u8 = 0;
+  pub const ENUM_MAX: u8 = 1;
+  pub const ENUM_VALUES: &'static [Self] = &[
+    Self::Copy,
+    Self::Move,
+  ];
+  /// Returns the variant's name or "" if unknown.
+  pub fn variant_name(self) -> Option<&'static str> {
+    match self {
+      Self::Copy => Some("Copy"),
+      Self::Move => Some("Move"),
+      _ => None,
+    }
+  }
+}
+impl ::core::fmt::Debug for TaskKind {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter) -> ::core::fmt::Result {
+    if let Some(name) = self.variant_name() {
+      f.write_str(name)
+    } else {
+      f.write_fmt(format_args!("<UNKNOWN {:?}>", self.0))
+    }
+  }
+}
+impl<'a> ::flatbuffers::Follow<'a> for TaskKind {
+  type Inner = Self;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    let b = unsafe { ::flatbuffers::read_scalar_at::<u8>(buf, loc) };
+    Self(b)
+  }
+}
+
+impl ::flatbuffers::Push for TaskKind {
+    type Output = TaskKind;
+    #[inline]
+    unsafe fn push(&self, dst: &mut [u8], _written_len: usize) {
+        unsafe { ::flatbuffers::emplace_scalar::<u8>(dst, self.0) };
+    }
+}
+
+impl ::flatbuffers::EndianScalar for TaskKind {
+  type Scalar = u8;
+  #[inline]
+  fn to_little_endian(self) -> u8 {
+    self.0.to_le()
+  }
+  #[inline]
+  #[allow(clippy::wrong_self_convention)]
+  fn from_little_endian(v: u8) -> Self {
+    let b = u8::from_le(v);
+    Self(b)
+  }
+}
+
+impl<'a> ::flatbuffers::Verifiable for TaskKind {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    u8::run_verifier(v, pos)
+  }
+}
+
+impl ::flatbuffers::SimpleToVerifyInSlice for TaskKind {}
 pub enum ExistRequestOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
@@ -4923,6 +5007,634 @@ impl ::core::fmt::Debug for EndMovesRequest<'_> {
       ds.field("generation", &self.generation());
       ds.field("status", &self.status());
       ds.field("in_flight", &self.in_flight());
+      ds.finish()
+  }
+}
+pub enum CreateTaskRequestOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// Asks for a copy or a move of one object, under a random identity that the caller has drawn. The same request may be
+/// repeated.
+pub struct CreateTaskRequest<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for CreateTaskRequest<'a> {
+  type Inner = CreateTaskRequest<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> CreateTaskRequest<'a> {
+  pub const VT_TASK_HIGH: ::flatbuffers::VOffsetT = 4;
+  pub const VT_TASK_LOW: ::flatbuffers::VOffsetT = 6;
+  pub const VT_KEY: ::flatbuffers::VOffsetT = 8;
+  pub const VT_KIND: ::flatbuffers::VOffsetT = 10;
+  pub const VT_SOURCE: ::flatbuffers::VOffsetT = 12;
+  pub const VT_TARGETS: ::flatbuffers::VOffsetT = 14;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    CreateTaskRequest { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args CreateTaskRequestArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<CreateTaskRequest<'bldr>> {
+    let mut builder = CreateTaskRequestBuilder::new(_fbb);
+    builder.add_task_low(args.task_low);
+    builder.add_task_high(args.task_high);
+    if let Some(x) = args.targets { builder.add_targets(x); }
+    if let Some(x) = args.source { builder.add_source(x); }
+    if let Some(x) = args.key { builder.add_key(x); }
+    builder.add_kind(args.kind);
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn task_high(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(CreateTaskRequest::VT_TASK_HIGH, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn task_low(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(CreateTaskRequest::VT_TASK_LOW, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn key(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(CreateTaskRequest::VT_KEY, None)}
+  }
+  #[inline]
+  pub fn kind(&self) -> TaskKind {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<TaskKind>(CreateTaskRequest::VT_KIND, Some(TaskKind::Copy)).unwrap()}
+  }
+  /// Segment whose replica is moved; only of a move.
+  #[inline]
+  pub fn source(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(CreateTaskRequest::VT_SOURCE, None)}
+  }
+  /// Segments that are to hold the object; one of a move.
+  #[inline]
+  pub fn targets(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>(CreateTaskRequest::VT_TARGETS, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for CreateTaskRequest<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<u64>("task_high", Self::VT_TASK_HIGH, false)?
+     .visit_field::<u64>("task_low", Self::VT_TASK_LOW, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("key", Self::VT_KEY, false)?
+     .visit_field::<TaskKind>("kind", Self::VT_KIND, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("source", Self::VT_SOURCE, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<&'_ str>>>>("targets", Self::VT_TARGETS, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct CreateTaskRequestArgs<'a> {
+    pub task_high: u64,
+    pub task_low: u64,
+    pub key: Option<::flatbuffers::WIPOffset<&'a str>>,
+    pub kind: TaskKind,
+    pub source: Option<::flatbuffers::WIPOffset<&'a str>>,
+    pub targets: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>,
+}
+impl<'a> Default for CreateTaskRequestArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    CreateTaskRequestArgs {
+      task_high: 0,
+      task_low: 0,
+      key: None,
+      kind: TaskKind::Copy,
+      source: None,
+      targets: None,
+    }
+  }
+}
+
+pub struct CreateTaskRequestBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> CreateTaskRequestBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_task_high(&mut self, task_high: u64) {
+    self.fbb_.push_slot::<u64>(CreateTaskRequest::VT_TASK_HIGH, task_high, 0);
+  }
+  #[inline]
+  pub fn add_task_low(&mut self, task_low: u64) {
+    self.fbb_.push_slot::<u64>(CreateTaskRequest::VT_TASK_LOW, task_low, 0);
+  }
+  #[inline]
+  pub fn add_key(&mut self, key: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(CreateTaskRequest::VT_KEY, key);
+  }
+  #[inline]
+  pub fn add_kind(&mut self, kind: TaskKind) {
+    self.fbb_.push_slot::<TaskKind>(CreateTaskRequest::VT_KIND, kind, TaskKind::Copy);
+  }
+  #[inline]
+  pub fn add_source(&mut self, source: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(CreateTaskRequest::VT_SOURCE, source);
+  }
+  #[inline]
+  pub fn add_targets(&mut self, targets: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<&'b  str>>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(CreateTaskRequest::VT_TARGETS, targets);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> CreateTaskRequestBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    CreateTaskRequestBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<CreateTaskRequest<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for CreateTaskRequest<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("CreateTaskRequest");
+      ds.field("task_high", &self.task_high());
+      ds.field("task_low", &self.task_low());
+      ds.field("key", &self.key());
+      ds.field("kind", &self.kind());
+      ds.field("source", &self.source());
+      ds.field("targets", &self.targets());
+      ds.finish()
+  }
+}
+pub enum CreateTaskReplyOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+pub struct CreateTaskReply<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for CreateTaskReply<'a> {
+  type Inner = CreateTaskReply<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> CreateTaskReply<'a> {
+  pub const VT_STATUS: ::flatbuffers::VOffsetT = 4;
+  pub const VT_REASON: ::flatbuffers::VOffsetT = 6;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    CreateTaskReply { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args CreateTaskReplyArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<CreateTaskReply<'bldr>> {
+    let mut builder = CreateTaskReplyBuilder::new(_fbb);
+    if let Some(x) = args.reason { builder.add_reason(x); }
+    builder.add_status(args.status);
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn status(&self) -> i32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<i32>(CreateTaskReply::VT_STATUS, Some(0)).unwrap()}
+  }
+  /// What to change if the task was refused.
+  #[inline]
+  pub fn reason(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(CreateTaskReply::VT_REASON, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for CreateTaskReply<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<i32>("status", Self::VT_STATUS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("reason", Self::VT_REASON, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct CreateTaskReplyArgs<'a> {
+    pub status: i32,
+    pub reason: Option<::flatbuffers::WIPOffset<&'a str>>,
+}
+impl<'a> Default for CreateTaskReplyArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    CreateTaskReplyArgs {
+      status: 0,
+      reason: None,
+    }
+  }
+}
+
+pub struct CreateTaskReplyBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> CreateTaskReplyBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_status(&mut self, status: i32) {
+    self.fbb_.push_slot::<i32>(CreateTaskReply::VT_STATUS, status, 0);
+  }
+  #[inline]
+  pub fn add_reason(&mut self, reason: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(CreateTaskReply::VT_REASON, reason);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> CreateTaskReplyBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    CreateTaskReplyBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<CreateTaskReply<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for CreateTaskReply<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("CreateTaskReply");
+      ds.field("status", &self.status());
+      ds.field("reason", &self.reason());
+      ds.finish()
+  }
+}
+pub enum QueryTaskRequestOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+pub struct QueryTaskRequest<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for QueryTaskRequest<'a> {
+  type Inner = QueryTaskRequest<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> QueryTaskRequest<'a> {
+  pub const VT_TASK_HIGH: ::flatbuffers::VOffsetT = 4;
+  pub const VT_TASK_LOW: ::flatbuffers::VOffsetT = 6;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    QueryTaskRequest { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args QueryTaskRequestArgs
+  ) -> ::flatbuffers::WIPOffset<QueryTaskRequest<'bldr>> {
+    let mut builder = QueryTaskRequestBuilder::new(_fbb);
+    builder.add_task_low(args.task_low);
+    builder.add_task_high(args.task_high);
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn task_high(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(QueryTaskRequest::VT_TASK_HIGH, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn task_low(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(QueryTaskRequest::VT_TASK_LOW, Some(0)).unwrap()}
+  }
+}
+
+impl ::flatbuffers::Verifiable for QueryTaskRequest<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<u64>("task_high", Self::VT_TASK_HIGH, false)?
+     .visit_field::<u64>("task_low", Self::VT_TASK_LOW, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct QueryTaskRequestArgs {
+    pub task_high: u64,
+    pub task_low: u64,
+}
+impl<'a> Default for QueryTaskRequestArgs {
+  #[inline]
+  fn default() -> Self {
+    QueryTaskRequestArgs {
+      task_high: 0,
+      task_low: 0,
+    }
+  }
+}
+
+pub struct QueryTaskRequestBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> QueryTaskRequestBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_task_high(&mut self, task_high: u64) {
+    self.fbb_.push_slot::<u64>(QueryTaskRequest::VT_TASK_HIGH, task_high, 0);
+  }
+  #[inline]
+  pub fn add_task_low(&mut self, task_low: u64) {
+    self.fbb_.push_slot::<u64>(QueryTaskRequest::VT_TASK_LOW, task_low, 0);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> QueryTaskRequestBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    QueryTaskRequestBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<QueryTaskRequest<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for QueryTaskRequest<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("QueryTaskRequest");
+      ds.field("task_high", &self.task_high());
+      ds.field("task_low", &self.task_low());
+      ds.finish()
+  }
+}
+pub enum QueryTaskReplyOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+pub struct QueryTaskReply<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for QueryTaskReply<'a> {
+  type Inner = QueryTaskReply<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> QueryTaskReply<'a> {
+  pub const VT_STATUS: ::flatbuffers::VOffsetT = 4;
+  pub const VT_KIND: ::flatbuffers::VOffsetT = 6;
+  pub const VT_STATE: ::flatbuffers::VOffsetT = 8;
+  pub const VT_CREATED_MS: ::flatbuffers::VOffsetT = 10;
+  pub const VT_UPDATED_MS: ::flatbuffers::VOffsetT = 12;
+  pub const VT_CLIENT_HIGH: ::flatbuffers::VOffsetT = 14;
+  pub const VT_CLIENT_LOW: ::flatbuffers::VOffsetT = 16;
+  pub const VT_MESSAGE: ::flatbuffers::VOffsetT = 18;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    QueryTaskReply { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args QueryTaskReplyArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<QueryTaskReply<'bldr>> {
+    let mut builder = QueryTaskReplyBuilder::new(_fbb);
+    builder.add_client_low(args.client_low);
+    builder.add_client_high(args.client_high);
+    builder.add_updated_ms(args.updated_ms);
+    builder.add_created_ms(args.created_ms);
+    if let Some(x) = args.message { builder.add_message(x); }
+    builder.add_status(args.status);
+    builder.add_state(args.state);
+    builder.add_kind(args.kind);
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn status(&self) -> i32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<i32>(QueryTaskReply::VT_STATUS, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn kind(&self) -> TaskKind {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<TaskKind>(QueryTaskReply::VT_KIND, Some(TaskKind::Copy)).unwrap()}
+  }
+  /// 0 pending, 1 processing, 2 failed, 3 succeeded.
+  #[inline]
+  pub fn state(&self) -> u8 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u8>(QueryTaskReply::VT_STATE, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn created_ms(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(QueryTaskReply::VT_CREATED_MS, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn updated_ms(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(QueryTaskReply::VT_UPDATED_MS, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn client_high(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(QueryTaskReply::VT_CLIENT_HIGH, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn client_low(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(QueryTaskReply::VT_CLIENT_LOW, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn message(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(QueryTaskReply::VT_MESSAGE, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for QueryTaskReply<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<i32>("status", Self::VT_STATUS, false)?
+     .visit_field::<TaskKind>("kind", Self::VT_KIND, false)?
+     .visit_field::<u8>("state", Self::VT_STATE, false)?
+     .visit_field::<u64>("created_ms", Self::VT_CREATED_MS, false)?
+     .visit_field::<u64>("updated_ms", Self::VT_UPDATED_MS, false)?
+     .visit_field::<u64>("client_high", Self::VT_CLIENT_HIGH, false)?
+     .visit_field::<u64>("client_low", Self::VT_CLIENT_LOW, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("message", Self::VT_MESSAGE, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct QueryTaskReplyArgs<'a> {
+    pub status: i32,
+    pub kind: TaskKind,
+    pub state: u8,
+    pub created_ms: u64,
+    pub updated_ms: u64,
+    pub client_high: u64,
+    pub client_low: u64,
+    pub message: Option<::flatbuffers::WIPOffset<&'a str>>,
+}
+impl<'a> Default for QueryTaskReplyArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    QueryTaskReplyArgs {
+      status: 0,
+      kind: TaskKind::Copy,
+      state: 0,
+      created_ms: 0,
+      updated_ms: 0,
+      client_high: 0,
+      client_low: 0,
+      message: None,
+    }
+  }
+}
+
+pub struct QueryTaskReplyBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> QueryTaskReplyBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_status(&mut self, status: i32) {
+    self.fbb_.push_slot::<i32>(QueryTaskReply::VT_STATUS, status, 0);
+  }
+  #[inline]
+  pub fn add_kind(&mut self, kind: TaskKind) {
+    self.fbb_.push_slot::<TaskKind>(QueryTaskReply::VT_KIND, kind, TaskKind::Copy);
+  }
+  #[inline]
+  pub fn add_state(&mut self, state: u8) {
+    self.fbb_.push_slot::<u8>(QueryTaskReply::VT_STATE, state, 0);
+  }
+  #[inline]
+  pub fn add_created_ms(&mut self, created_ms: u64) {
+    self.fbb_.push_slot::<u64>(QueryTaskReply::VT_CREATED_MS, created_ms, 0);
+  }
+  #[inline]
+  pub fn add_updated_ms(&mut self, updated_ms: u64) {
+    self.fbb_.push_slot::<u64>(QueryTaskReply::VT_UPDATED_MS, updated_ms, 0);
+  }
+  #[inline]
+  pub fn add_client_high(&mut self, client_high: u64) {
+    self.fbb_.push_slot::<u64>(QueryTaskReply::VT_CLIENT_HIGH, client_high, 0);
+  }
+  #[inline]
+  pub fn add_client_low(&mut self, client_low: u64) {
+    self.fbb_.push_slot::<u64>(QueryTaskReply::VT_CLIENT_LOW, client_low, 0);
+  }
+  #[inline]
+  pub fn add_message(&mut self, message: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(QueryTaskReply::VT_MESSAGE, message);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> QueryTaskReplyBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    QueryTaskReplyBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<QueryTaskReply<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for QueryTaskReply<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("QueryTaskReply");
+      ds.field("status", &self.status());
+      ds.field("kind", &self.kind());
+      ds.field("state", &self.state());
+      ds.field("created_ms", &self.created_ms());
+      ds.field("updated_ms", &self.updated_ms());
+      ds.field("client_high", &self.client_high());
+      ds.field("client_low", &self.client_low());
+      ds.field("message", &self.message());
       ds.finish()
   }
 }

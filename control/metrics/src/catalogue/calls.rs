@@ -70,6 +70,9 @@ pub(super) const SINGLE: &[Family] = single_calls! {
         "ping"
         "update_task"
         "fetch_tasks"
+        "create_copy_task"
+        "create_move_task"
+        "query_task"
     ;
     zero:
         "copy_start"
@@ -79,9 +82,6 @@ pub(super) const SINGLE: &[Family] = single_calls! {
         "move_end"
         "move_revoke"
         "evict_disk_replica"
-        "create_copy_task"
-        "create_move_task"
-        "query_task"
     ;
 };
 

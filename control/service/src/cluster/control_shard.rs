@@ -31,6 +31,8 @@ pub(crate) struct ControlShard {
     /// Whose turn it is to gather the space of all shards; used on the first shard.
     pub(super) gathering: Cell<Turn>,
     pub(super) drains: Drains,
+    /// Copies for tasks on each shard when it was asked last; used on the first shard.
+    pub(super) task_copies: RefCell<Vec<u32>>,
     /// Told the segment names of expired clients.
     pub(crate) expiry_listener: Option<Sender<Vec<String>>>,
     members: OnceCell<Arc<[Member]>>,
@@ -59,6 +61,7 @@ impl ControlShard {
             expired: Cell::new(0),
             gathering: Cell::default(),
             drains: Drains::default(),
+            task_copies: RefCell::default(),
             expiry_listener,
             members: OnceCell::new(),
             connections: RefCell::default(),
@@ -118,7 +121,8 @@ impl ControlShard {
             let mut pause = TICK;
             if self.registry.is_some() {
                 self.expire_clients().await;
-                if self.turn_drains().await {
+                let draining = self.turn_drains().await;
+                if self.turn_tasks().await || draining {
                     pause = MOVING_TICK;
                 }
             }

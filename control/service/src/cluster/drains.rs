@@ -167,14 +167,14 @@ impl ControlShard {
     }
 
     /// Asks the registry, which only the first shard has.
-    fn ask_registry<R>(&self, ask: impl FnOnce(&mut Registry) -> R) -> Option<R> {
+    pub(super) fn ask_registry<R>(&self, ask: impl FnOnce(&mut Registry) -> R) -> Option<R> {
         let registry = self.registry.as_ref()?;
         Some(ask(&mut registry.borrow_mut()))
     }
 }
 
 /// Milliseconds since 1970, for people to read.
-fn wall_ms() -> u64 {
+pub(super) fn wall_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0))
 }

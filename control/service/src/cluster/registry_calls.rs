@@ -128,7 +128,7 @@ impl ControlShard {
     }
 
     /// Runs `change` on the first shard's registry and has every shard apply the events.
-    async fn change_registry<R: Send + 'static>(
+    pub(super) async fn change_registry<R: Send + 'static>(
         &self,
         change: impl FnOnce(&mut Registry, u64) -> R + Send + 'static,
     ) -> Option<R> {

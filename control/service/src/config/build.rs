@@ -5,7 +5,7 @@ use super::interface::ipv4_of_interface;
 use super::table::RPC_SHARDS_MAX;
 use super::{
     AllocationStrategy, EvictionConfig, LeaseConfig, Listen, MasterConfig, MetadataCleanup,
-    RpcConfig, WriteConfig,
+    RpcConfig, TaskConfig, WriteConfig,
 };
 use perigee_flags::{FlagError, LogSettings, Settings};
 
@@ -38,6 +38,7 @@ pub(super) fn master_config(settings: &Settings) -> Result<MasterConfig, FlagErr
             allow_soft_pinned: settings.bool("allow_evict_soft_pinned_objects"),
         },
         writes: write_config(settings, &mut warnings),
+        tasks: task_config(settings),
         client_ttl_ms: seconds_as_ms(settings, "client_ttl"),
         allocation: allocation(settings, &mut warnings)?,
         log: LogSettings::from_settings(settings),
@@ -58,6 +59,19 @@ fn write_config(settings: &Settings, warnings: &mut Vec<String>) -> WriteConfig 
     WriteConfig {
         discard_timeout_ms: seconds_as_ms(settings, "put_start_discard_timeout_sec"),
         release_timeout_ms,
+    }
+}
+
+fn task_config(settings: &Settings) -> TaskConfig {
+    let most = |name: &str| settings.integer::<u32>(name) as usize;
+    let timeout_ms = |name: &str| Some(seconds_as_ms(settings, name)).filter(|it| *it > 0);
+    TaskConfig {
+        pending_max: most("max_total_pending_tasks"),
+        processing_max: most("max_total_processing_tasks"),
+        finished_max: most("max_total_finished_tasks"),
+        pending_timeout_ms: timeout_ms("pending_task_timeout_sec"),
+        processing_timeout_ms: timeout_ms("processing_task_timeout_sec"),
+        retries_max: settings.integer("max_retry_attempts"),
     }
 }
 

@@ -1,6 +1,6 @@
 //! From a frame's kind to the call that answers it, with the numbers each call leaves.
 
-use super::{key_calls, move_calls, segment_calls, set_calls};
+use super::{key_calls, move_calls, segment_calls, set_calls, task_calls};
 use crate::cluster::ControlShard;
 use flatbuffers::FlatBufferBuilder;
 use perigee_metrics::RpcKind;
@@ -90,6 +90,8 @@ pub(super) async fn answer(
         Kind::QuerySegments => segment_calls::query_segments(shard, body, builder).await?,
         Kind::FetchMoves => move_calls::fetch(shard, body, builder).await?,
         Kind::EndMoves => move_calls::end(shard, body, builder).await?,
+        Kind::CreateTask => task_calls::create(shard, body, builder).await?,
+        Kind::QueryTask => task_calls::query(shard, body, builder).await?,
         Kind::Hello
         | Kind::Welcome
         | Kind::Failure

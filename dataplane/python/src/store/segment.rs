@@ -11,13 +11,9 @@ use crate::warning;
 use perigee_schemas::{Identity, Status};
 use perigee_store::api;
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyDict;
 
 const MS_PER_S: u64 = 1000;
-
-/// The two integers Mooncake shows an identity as; zero on failure.
-type TaskId = (u64, u64);
 
 fn parse_identities(texts: &Keys) -> Result<Vec<Identity>, Status> {
     texts
@@ -186,29 +182,6 @@ impl StoreClient {
     /// Returns how many reads of the SSD tier this client served: none, the tier is not built yet.
     fn get_offload_rpc_read_count(&self) -> u64 {
         0
-    }
-
-    /// Copying replicas by task is not built yet. Returns ((0, 0), -1012).
-    fn create_copy_task(&self, key: PyBackedStr, targets: Keys) -> (TaskId, i32) {
-        let _ = (key, targets);
-        ((0, 0), Status::NotSupported.code())
-    }
-
-    /// Moving replicas by task is not built yet. Returns ((0, 0), -1012).
-    fn create_move_task(
-        &self,
-        key: PyBackedStr,
-        source: PyBackedStr,
-        target: PyBackedStr,
-    ) -> (TaskId, i32) {
-        let _ = (key, source, target);
-        ((0, 0), Status::NotSupported.code())
-    }
-
-    /// Tasks are not built yet. Returns (None, -1012).
-    fn query_task(&self, task_id: TaskId) -> (Option<()>, i32) {
-        let _ = task_id;
-        (None, Status::NotSupported.code())
     }
 }
 

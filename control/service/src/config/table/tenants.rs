@@ -5,7 +5,6 @@ use super::PERIOD_SECONDS_MAX;
 use perigee_flags::{Flag, Kind};
 
 const TENANTS: &str = "strict tenants and quotas";
-const TASKS: &str = "copy and move tasks";
 
 pub(super) const FLAGS: &[Flag] = &[
     Flag::new(
@@ -33,44 +32,38 @@ pub(super) const FLAGS: &[Flag] = &[
         "max_total_finished_tasks",
         Kind::Uint32,
         "10000",
-        "Finished tasks remembered",
-    )
-    .not_built(TASKS),
+        "Copy and move tasks remembered after their end",
+    ),
     Flag::new(
         "max_total_pending_tasks",
         Kind::Uint32,
         "10000",
-        "Tasks waiting",
-    )
-    .not_built(TASKS),
+        "Tasks waiting for a client; more are refused with -1401",
+    ),
     Flag::new(
         "max_total_processing_tasks",
         Kind::Uint32,
         "10000",
-        "Tasks in progress",
-    )
-    .not_built(TASKS),
+        "Tasks that clients carry out at the same time",
+    ),
     Flag::new(
         "pending_task_timeout_sec",
         Kind::Uint64,
         "300",
         "Seconds a task may wait; 0 for ever",
     )
-    .within(0, PERIOD_SECONDS_MAX)
-    .not_built(TASKS),
+    .within(0, PERIOD_SECONDS_MAX),
     Flag::new(
         "processing_task_timeout_sec",
         Kind::Uint64,
         "300",
         "Seconds a task may run; 0 for ever",
     )
-    .within(0, PERIOD_SECONDS_MAX)
-    .not_built(TASKS),
+    .within(0, PERIOD_SECONDS_MAX),
     Flag::new(
         "max_retry_attempts",
         Kind::Uint32,
         "10",
-        "Tries of one task",
-    )
-    .not_built(TASKS),
+        "Times that a failed copy of a task is tried again",
+    ),
 ];

@@ -1,0 +1,92 @@
+//! Calls about tasks: copies and moves of single objects.
+
+use super::dispatch::{Builder, Refusal, Tally};
+use crate::cluster::ControlShard;
+use perigee_master::{TaskRefusal, TaskRequest, TaskWish};
+use perigee_metrics::RpcKind;
+use perigee_schemas::message::decode;
+use perigee_schemas::{Identity, Status, master};
+
+pub(super) async fn create(
+    shard: &ControlShard,
+    body: &[u8],
+    builder: &mut Builder,
+) -> Result<Tally, Refusal> {
+    let request = decode::<master::CreateTaskRequest<'_>>(body)?;
+    let id = Identity::from_halves(request.task_high(), request.task_low());
+    let kind = match request.kind() {
+        master::TaskKind::Move => RpcKind::CreateMoveTask,
+        _ => RpcKind::CreateCopyTask,
+    };
+    let created = match wish(&request) {
+        Ok(wish) => {
+            let key = request.key().unwrap_or_default().as_bytes().into();
+            shard.create_task(id, TaskRequest { key, wish }).await
+        }
+        Err(refusal) => Err(refusal),
+    };
+    let refusal = created.err();
+    let status = refusal
+        .as_ref()
+        .map_or(Status::Ok, |refusal| refusal.status);
+    let reason = refusal.map(|refusal| builder.create_string(&refusal.reason));
+    let args = master::CreateTaskReplyArgs {
+        status: status.code(),
+        reason,
+    };
+    let root = master::CreateTaskReply::create(builder, &args);
+    builder.finish_minimal(root);
+    Ok(Tally::one(kind, status == Status::Ok))
+}
+
+fn wish(request: &master::CreateTaskRequest<'_>) -> Result<TaskWish, TaskRefusal> {
+    let targets = request.targets().into_iter().flatten().map(str::to_owned);
+    let mut targets: Vec<String> = targets.collect();
+    let source = request.source().unwrap_or_default().to_owned();
+    match (request.kind(), targets.pop()) {
+        (master::TaskKind::Copy, last) => {
+            targets.extend(last);
+            Ok(TaskWish::Copy { targets })
+        }
+        (master::TaskKind::Move, Some(target)) if targets.is_empty() => {
+            Ok(TaskWish::Move { source, target })
+        }
+        _ => Err(TaskRefusal {
+            status: Status::InvalidParams,
+            reason: "A task is a copy, or a move with one target".to_owned(),
+        }),
+    }
+}
+
+pub(super) async fn query(
+    shard: &ControlShard,
+    body: &[u8],
+    builder: &mut Builder,
+) -> Result<Tally, Refusal> {
+    let request = decode::<master::QueryTaskRequest<'_>>(body)?;
+    let id = Identity::from_halves(request.task_high(), request.task_low());
+    let task = shard.task(id).await;
+    let is_known = task.is_some();
+    let args = match task {
+        None => master::QueryTaskReplyArgs {
+            status: Status::TaskNotFound.code(),
+            ..Default::default()
+        },
+        Some(task) => {
+            let client = Identity(task.client);
+            master::QueryTaskReplyArgs {
+                status: Status::Ok.code(),
+                kind: master::TaskKind(task.kind as u8),
+                state: task.state as u8,
+                created_ms: task.created_ms,
+                updated_ms: task.updated_ms,
+                client_high: client.high(),
+                client_low: client.low(),
+                message: Some(builder.create_string(&task.message)),
+            }
+        }
+    };
+    let root = master::QueryTaskReply::create(builder, &args);
+    builder.finish_minimal(root);
+    Ok(Tally::one(RpcKind::QueryTask, is_known))
+}
