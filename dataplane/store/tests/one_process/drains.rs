@@ -1,62 +1,29 @@
 //! A segment that is emptied while clients read, with master, nodes and clients in one process.
 //! Invariant: what was moved has the bytes that were put, wherever it came from.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
+use crate::cluster::{ANY, LONG, data, get, master, on, store, until};
 use perigee_admin::ControlPlane;
 use perigee_admin::plane::{DrainInfo, DrainRequest};
-use perigee_flags::Environment;
 use perigee_schemas::Status;
 use perigee_service::Cluster;
-use perigee_service::config::{MasterConfig, Start};
-use perigee_store::{
-    GetRequest, Piece, PutRequest, ReplicateConfig, Store, StoreConfig, StoreEnvironment,
-};
+use perigee_store::{ReplicateConfig, Store};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 const OBJECTS: usize = 60;
 const SEGMENT_BYTES: u64 = 64 << 20;
-/// Ends a hang; nothing is timed.
-const LONG: Duration = Duration::from_secs(90);
 
-fn master(shards: usize) -> Arc<Cluster> {
-    let arguments = vec![
-        format!("--rpc_shards={shards}"),
-        "--default_kv_lease_ttl=2000".to_owned(),
-    ];
-    let Start::Serve(config) = MasterConfig::load(&arguments, &Environment::of(&[])).unwrap()
-    else {
-        unreachable!("no text was asked for")
-    };
-    Arc::new(Cluster::start(&config, "127.0.0.1:0".parse().unwrap(), None).unwrap())
-}
-
-fn store(cluster: &Cluster, name: &str, segment_bytes: u64, shared_memory: bool) -> Store {
-    let variables =
-        |name: &str| (name == "PERIGEE_SHARED_MEMORY" && !shared_memory).then(|| "0".to_owned());
-    let config = StoreConfig {
-        local_hostname: name.to_owned(),
-        metadata_server: "P2PHANDSHAKE".to_owned(),
-        global_segment_bytes: segment_bytes,
-        local_buffer_bytes: 1 << 20,
-        protocol: "tcp".to_owned(),
-        device_name: String::new(),
-        master_server_address: cluster.address().to_string(),
-        tenant_id: "default".to_owned(),
-        http_port: None,
-    };
-    let environment = StoreEnvironment::from_variables(variables).unwrap();
-    Store::open_with(config, &environment).unwrap()
+fn cluster_of(shards: usize) -> Arc<Cluster> {
+    master(&[
+        &format!("--rpc_shards={shards}"),
+        "--default_kv_lease_ttl=2000",
+    ])
 }
 
 /// Payloads of all objects: 1 byte to about 1 MiB, different for each.
 static PAYLOADS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
-    let payload = |object: usize| {
-        let bytes = 0..1 + object * object * 300;
-        let byte = |at: usize| (at * 31 + object * 17 + (at >> 9)) as u8;
-        bytes.map(byte).collect()
-    };
+    let payload = |object: usize| data(object, 1 + object * object * 300);
     (0..OBJECTS).map(payload).collect()
 });
 
@@ -65,49 +32,20 @@ fn payload(object: usize) -> &'static [u8] {
 }
 
 fn put(store: &Store, object: usize, config: &ReplicateConfig) -> Status {
-    let bytes = payload(object);
-    let pieces = [Piece {
-        address: bytes.as_ptr() as usize,
-        bytes: bytes.len(),
-    }];
-    let request = PutRequest {
-        key: &format!("object-{object}"),
-        pieces: &pieces,
-        group: None,
-    };
-    store.put(&[request], config)[0]
+    let key = format!("object-{object}");
+    crate::cluster::put(store, &key, payload(object), config)
 }
 
 /// Reads an object; fails the test if it is not there or not itself.
 fn check(store: &Store, object: usize) {
-    let wanted = payload(object);
-    let mut bytes = vec![0u8; wanted.len()];
-    let pieces = [Piece {
-        address: bytes.as_mut_ptr() as usize,
-        bytes: bytes.len(),
-    }];
-    let request = GetRequest {
-        key: &format!("object-{object}"),
-        pieces: &pieces,
-    };
-    assert_eq!(
-        store.get(&[request])[0],
-        Ok(wanted.len() as u64),
-        "{object}"
-    );
-    assert!(bytes == wanted, "object {object} has wrong bytes");
+    let found = get(store, &format!("object-{object}"));
+    assert!(found == Ok(payload(object).to_vec()), "object {object}");
 }
 
 fn wait_for(cluster: &Cluster, job: u128, wanted: impl Fn(&DrainInfo) -> bool) -> DrainInfo {
-    let deadline = Instant::now() + LONG;
-    loop {
-        let info = cluster.drain_job(job).unwrap();
-        if wanted(&info) {
-            return info;
-        }
-        assert!(Instant::now() < deadline, "{info:?}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until("the state of the job", || {
+        Some(cluster.drain_job(job).unwrap()).filter(&wanted)
+    })
 }
 
 fn state_of(cluster: &Cluster, name: &str) -> (u8, u64) {
@@ -115,14 +53,6 @@ fn state_of(cluster: &Cluster, name: &str) -> (u8, u64) {
     let own = segments.iter().find(|segment| segment.name == name);
     own.map(|segment| (segment.state, segment.used_bytes))
         .unwrap()
-}
-
-fn on(name: &str, pinned: bool) -> ReplicateConfig {
-    ReplicateConfig {
-        preferred_segments: vec![name.to_owned()],
-        with_hard_pin: pinned,
-        ..ReplicateConfig::default()
-    }
 }
 
 fn request(name: &str, max_concurrency: u32) -> DrainRequest {
@@ -143,10 +73,10 @@ impl Drop for RaisedAtEnd<'_> {
 }
 
 fn drain_under_load(shards: usize, shared_memory: bool) {
-    let cluster = master(shards);
+    let cluster = cluster_of(shards);
     let leaving = store(&cluster, "127.0.0.1:21001", SEGMENT_BYTES, shared_memory);
     let _staying = store(&cluster, "127.0.0.1:21002", SEGMENT_BYTES, shared_memory);
-    let client = store(&cluster, "127.0.0.1", 0, shared_memory);
+    let client = store(&cluster, ANY, 0, shared_memory);
     for object in 0..OBJECTS {
         assert_eq!(
             put(&client, object, &on("127.0.0.1:21001", false)),
@@ -190,10 +120,10 @@ fn a_segment_is_emptied_through_shared_memory_by_a_master_of_several_shards() {
 
 #[test]
 fn a_job_without_room_waits_and_is_canceled() {
-    let cluster = master(1);
+    let cluster = cluster_of(1);
     let _full = store(&cluster, "127.0.0.1:21003", SEGMENT_BYTES, true);
     let _small = store(&cluster, "127.0.0.1:21004", 1 << 20, true);
-    let client = store(&cluster, "127.0.0.1", 0, true);
+    let client = store(&cluster, ANY, 0, true);
     for object in 40..OBJECTS {
         assert_eq!(
             put(&client, object, &on("127.0.0.1:21003", true)),
@@ -226,10 +156,10 @@ fn a_job_without_room_waits_and_is_canceled() {
 
 #[test]
 fn a_node_that_leaves_while_it_is_emptied_fails_the_job() {
-    let cluster = master(1);
+    let cluster = cluster_of(1);
     let leaving = store(&cluster, "127.0.0.1:21005", SEGMENT_BYTES, false);
     let _staying = store(&cluster, "127.0.0.1:21006", SEGMENT_BYTES, false);
-    let client = store(&cluster, "127.0.0.1", 0, false);
+    let client = store(&cluster, ANY, 0, false);
     for object in 0..OBJECTS {
         assert_eq!(
             put(&client, object, &on("127.0.0.1:21005", false)),

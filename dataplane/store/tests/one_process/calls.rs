@@ -1,98 +1,28 @@
 //! A master, a node and clients in one process: the calls of the store over every route.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
-use perigee_flags::Environment;
+use crate::cluster::{ANY, data, get, master, piece, store};
 use perigee_rpc::{ClientOptions, MasterClient, Placement};
 use perigee_schemas::{Identity, Status};
 use perigee_service::Cluster;
-use perigee_service::config::{MasterConfig, Start};
-use perigee_store::{
-    GetRequest, Piece, PutRequest, RangeRequest, ReplicateConfig, Store, StoreConfig,
-    StoreEnvironment,
-};
+use perigee_store::{GetRequest, Piece, PutRequest, RangeRequest, ReplicateConfig, Store};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-fn master(shards: usize) -> Arc<Cluster> {
-    let arguments = vec![
-        format!("--rpc_shards={shards}"),
-        "--default_kv_lease_ttl=200".to_owned(),
-    ];
-    let Start::Serve(config) = MasterConfig::load(&arguments, &Environment::of(&[])).unwrap()
-    else {
-        unreachable!("no text was asked for")
-    };
-    Arc::new(Cluster::start(&config, "127.0.0.1:0".parse().unwrap(), None).unwrap())
+fn cluster_of(shards: usize) -> Arc<Cluster> {
+    master(&[
+        &format!("--rpc_shards={shards}"),
+        "--default_kv_lease_ttl=200",
+    ])
 }
 
-fn store(cluster: &Cluster, segment_bytes: u64, shared_memory: bool) -> Store {
-    let variables =
-        |name: &str| (name == "PERIGEE_SHARED_MEMORY" && !shared_memory).then(|| "0".to_owned());
-    let config = StoreConfig {
-        local_hostname: "127.0.0.1".to_owned(),
-        metadata_server: "P2PHANDSHAKE".to_owned(),
-        global_segment_bytes: segment_bytes,
-        local_buffer_bytes: 1 << 20,
-        protocol: "tcp".to_owned(),
-        device_name: String::new(),
-        master_server_address: cluster.address().to_string(),
-        tenant_id: "default".to_owned(),
-        http_port: None,
-    };
-    Store::open_with(
-        config,
-        &StoreEnvironment::from_variables(variables).unwrap(),
-    )
-    .unwrap()
-}
-
-fn piece(bytes: &[u8]) -> Piece {
-    Piece {
-        address: bytes.as_ptr() as usize,
-        bytes: bytes.len(),
-    }
-}
-
-fn put(store: &Store, key: &str, data: &[u8]) -> Status {
-    let pieces = [
-        piece(&data[..data.len() / 2]),
-        piece(&data[data.len() / 2..]),
-    ];
-    store.put(
-        &[PutRequest {
-            key,
-            pieces: &pieces,
-            group: None,
-        }],
-        &ReplicateConfig::default(),
-    )[0]
-}
-
-fn get(store: &Store, key: &str) -> Result<Vec<u8>, Status> {
-    let bytes = store.size(&[key])[0]?;
-    let mut out = vec![0u8; bytes as usize + 3];
-    let pieces = [Piece {
-        address: out.as_mut_ptr() as usize,
-        bytes: out.len(),
-    }];
-    let read = store.get(&[GetRequest {
-        key,
-        pieces: &pieces,
-    }])[0]?;
-    out.truncate(read as usize);
-    Ok(out)
-}
-
-fn data(seed: usize, bytes: usize) -> Vec<u8> {
-    (0..bytes)
-        .map(|i| (i * 31 + seed * 17 + (i >> 9)) as u8)
-        .collect()
+fn put(store: &Store, key: &str, bytes: &[u8]) -> Status {
+    crate::cluster::put(store, key, bytes, &ReplicateConfig::default())
 }
 
 fn exercise(shards: usize, shared_memory: bool) {
-    let cluster = master(shards);
-    let node = store(&cluster, 256 << 20, shared_memory);
-    let client = store(&cluster, 0, shared_memory);
+    let cluster = cluster_of(shards);
+    let node = store(&cluster, ANY, 256 << 20, shared_memory);
+    let client = store(&cluster, ANY, 0, shared_memory);
     for (seed, bytes) in [1, 4096, 65_536, 1_000_003, 9_000_001]
         .into_iter()
         .enumerate()
@@ -198,9 +128,9 @@ fn many_keys(client: &Store) {
 fn large_batch(shared_memory: bool) {
     const KEYS: usize = 40;
     const MISSING: [usize; 2] = [1, KEYS - 2];
-    let cluster = master(1);
-    let node = store(&cluster, 64 << 20, shared_memory);
-    let client = store(&cluster, 0, shared_memory);
+    let cluster = cluster_of(1);
+    let node = store(&cluster, ANY, 64 << 20, shared_memory);
+    let client = store(&cluster, ANY, 0, shared_memory);
     let keys: Vec<String> = (0..KEYS).map(|key| format!("large/{key}")).collect();
     let values: Vec<Vec<u8>> = (0..KEYS).map(|key| data(key, 200_000 + key)).collect();
     for (index, (key, value)) in keys.iter().zip(&values).enumerate() {
@@ -271,9 +201,9 @@ fn put_when_leases_end(store: &Store, key: &str, value: &[u8]) -> Status {
 
 #[test]
 fn an_object_may_take_most_of_a_segment_that_several_shards_share() {
-    let cluster = master(4);
-    let node = store(&cluster, 32 << 20, true);
-    let client = store(&cluster, 0, true);
+    let cluster = cluster_of(4);
+    let node = store(&cluster, ANY, 32 << 20, true);
+    let client = store(&cluster, ANY, 0, true);
     // Just below the watermark of eviction.
     let large = data(1, (32 << 20) / 100 * 89);
     assert_eq!(put(&client, "large", &large), Status::Ok);
@@ -293,9 +223,9 @@ fn an_object_may_take_most_of_a_segment_that_several_shards_share() {
 
 #[test]
 fn shards_that_lend_under_load_lose_no_byte() {
-    let cluster = master(4);
-    let node = store(&cluster, 32 << 20, true);
-    let client = store(&cluster, 0, true);
+    let cluster = cluster_of(4);
+    let node = store(&cluster, ANY, 32 << 20, true);
+    let client = store(&cluster, ANY, 0, true);
     std::thread::scope(|scope| {
         for thread in 0..3 {
             let client = &client;
@@ -350,8 +280,8 @@ fn start_upsert(client: &MasterClient, key: &str) -> u64 {
 
 #[test]
 fn of_two_overlapping_upserts_the_earlier_one_is_told_that_it_lost() {
-    let cluster = master(1);
-    let node = store(&cluster, 16 << 20, true);
+    let cluster = cluster_of(1);
+    let node = store(&cluster, ANY, 16 << 20, true);
     let [first, second] = [71, 72].map(|number| {
         let address = cluster.address().to_string();
         MasterClient::new(ClientOptions::new(&address, Identity(number)))

@@ -1,0 +1,9 @@
+//! The store with its whole cluster in one process: master, nodes and clients on real sockets.
+//! Invariant: each test starts what it needs, on ports that the system chooses.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod calls;
+mod cluster;
+mod drains;
+mod rails;
+mod tasks;
