@@ -28,3 +28,5 @@ mod store_faults;
 mod store_freezes;
 #[cfg(all(test, feature = "store"))]
 mod store_limits;
+#[cfg(all(test, feature = "store"))]
+mod tasks;

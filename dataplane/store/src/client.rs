@@ -14,6 +14,7 @@ use crate::heartbeat::Heartbeat;
 use crate::host::{client_name, host_id, host_of, random_identity};
 use crate::metadata::Registration;
 use crate::mover::Mover;
+use crate::ports::{Claim, PortRange};
 use crate::rdma;
 use crate::refusals::Refusals;
 use perigee_memory::RegisteredRegions;
@@ -72,7 +73,9 @@ impl Store {
     }
 
     fn prepare(config: StoreConfig, environment: &StoreEnvironment) -> Result<Self, StoreError> {
-        let name = client_name(&config.local_hostname)?;
+        let claim = environment.ports.map(PortRange::claim).transpose()?;
+        let port = claim.as_ref().map(Claim::port);
+        let name = client_name(&config.local_hostname, port)?;
         let identity = random_identity()?;
         let host_id = host_id();
         let registration = Registration::new(&config.metadata_server, &environment.discovery)?;
@@ -97,6 +100,9 @@ impl Store {
             environment,
             rails.clone(),
         ));
+        if let Some(claim) = claim {
+            donation.listen_on(claim);
+        }
         let cells = Arc::<ClientCells>::default();
         let engine = EngineOptions {
             identity,

@@ -3,6 +3,7 @@
 use crate::environment::StoreEnvironment;
 use crate::error::StoreError;
 use crate::host::random_identity;
+use crate::ports::Claim;
 use crate::reach::Reach;
 use perigee_memory::Segment;
 use perigee_memory::segment::{Pages, SegmentOptions, SegmentWarning};
@@ -10,6 +11,7 @@ use perigee_rpc::SegmentOffer;
 use perigee_schemas::Identity;
 use perigee_transfer::{Rails, SegmentServer, SegmentTable, ServerOptions};
 use std::mem::{Discriminant, discriminant};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -32,6 +34,8 @@ struct State {
     server: Option<SegmentServer>,
     /// Host under which peers reach the server.
     announced: String,
+    /// Port of the server; without one the system chooses.
+    claim: Option<Claim>,
     offers: Vec<SegmentOffer>,
     /// Unmounted segments that stay readable until their grace is over.
     retiring: Vec<(Identity, Instant)>,
@@ -60,6 +64,12 @@ impl Donation {
             table: Arc::default(),
             state: Mutex::default(),
         }
+    }
+
+    /// Has the data port be one that was claimed; to be called before the first segment.
+    pub(crate) fn listen_on(&self, claim: Claim) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.claim = Some(claim);
     }
 
     /// Segments that this process can touch directly.
@@ -176,8 +186,9 @@ impl Donation {
     fn serve(&self, state: &mut State) -> Result<String, StoreError> {
         if state.server.is_none() {
             let reach = Reach::find(&self.name, self.environment.bind_address, &self.master)?;
+            let port = state.claim.as_ref().map_or(0, Claim::port);
             let options = ServerOptions {
-                address: reach.listen,
+                address: SocketAddr::new(reach.listen, port),
                 shards: self.environment.data_shards,
                 cpus: self.environment.data_cpus.clone(),
                 poll: self.environment.poll,

@@ -1,6 +1,7 @@
 //! The environment variables a client reads, in one place. Mooncake's names are taken where they mean the same.
 
 use crate::error::StoreError;
+use crate::ports::{self, PortRange};
 use perigee_discovery::DiscoveryError;
 use perigee_rails::PAIRS_PER_PEER_MAX;
 use perigee_shard::{Congestion, POLL_DEFAULT};
@@ -33,6 +34,9 @@ pub struct StoreEnvironment {
     pub call_deadline: Duration,
     /// Address of the data port (`MC_TCP_BIND_ADDRESS`).
     pub bind_address: Option<IpAddr>,
+    /// Ports for the data port, and for names without one (`MC_STORE_CLIENT_MIN_PORT`, `MC_STORE_CLIENT_MAX_PORT`);
+    /// without them the system chooses data ports.
+    pub ports: Option<PortRange>,
     /// NUMA node of donated memory (`MC_STORE_NUMA_SOCKET_ID`).
     pub numa_node: Option<u32>,
     /// Donate huge pages (`MC_STORE_USE_HUGEPAGE`: set to anything).
@@ -89,6 +93,10 @@ impl StoreEnvironment {
                 Duration::from_millis(ms.max(10))
             }),
             bind_address: number(&variable, "MC_TCP_BIND_ADDRESS")?,
+            ports: PortRange::between(
+                port(&variable, ports::FIRST)?,
+                port(&variable, ports::LAST)?,
+            )?,
             numa_node: number(&variable, "MC_STORE_NUMA_SOCKET_ID")?,
             huge_pages: variable("MC_STORE_USE_HUGEPAGE").is_some(),
             discovery: discovery(&variable)?,
@@ -140,6 +148,18 @@ fn queue_pairs(variable: &impl Fn(&str) -> Option<String>) -> Result<Option<usiz
             &format!("write a number from 1 to {PAIRS_PER_PEER_MAX}"),
         )),
     }
+}
+
+fn port(
+    variable: &impl Fn(&str) -> Option<String>,
+    name: &'static str,
+) -> Result<Option<u16>, StoreError> {
+    let Some(value) = variable(name) else {
+        return Ok(None);
+    };
+    let parsed = value.trim().parse();
+    let parsed = parsed.map_err(|_| refuse(name, &value, "write a port from 1 to 65535"));
+    parsed.map(Some)
 }
 
 fn numbers(
@@ -217,6 +237,12 @@ mod tests {
         for text in ["0", "33", "two"] {
             let error = with("MC_NUM_QP_PER_EP", text).unwrap_err().to_string();
             assert!(error.contains("MC_NUM_QP_PER_EP"), "{error}");
+        }
+        for wrong in ["abc", "-1", "65536", "0", "1.5"] {
+            let error = with("MC_STORE_CLIENT_MIN_PORT", wrong).unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains("MC_STORE_CLIENT_MIN_PORT"), "{text}");
+            assert!(text.contains("1 to 65535"), "{text}");
         }
         let error = with("PERIGEE_CLIENT_SHARDS", "many").unwrap_err();
         assert!(

@@ -41,6 +41,17 @@ pub enum StoreError {
         /// What it said.
         reason: String,
     },
+    /// Every port of the range that is set belongs to somebody.
+    #[error(
+        "No port from {first} to {last} is free: end other clients of this host, or widen the range of \
+         MC_STORE_CLIENT_MIN_PORT and MC_STORE_CLIENT_MAX_PORT"
+    )]
+    PortsTaken {
+        /// First port of the range.
+        first: u16,
+        /// Last port of the range.
+        last: u16,
+    },
     /// The system gives no random numbers or no thread.
     #[error("The system refused: {0}")]
     System(String),
@@ -53,9 +64,10 @@ impl StoreError {
             StoreError::Master(error) => error.status(),
             StoreError::Mount(status) => *status,
             StoreError::Config { .. } | StoreError::Metadata { .. } => Status::InvalidParams,
-            StoreError::Segment(_) | StoreError::Server(_) | StoreError::System(_) => {
-                Status::InternalError
-            }
+            StoreError::Segment(_)
+            | StoreError::Server(_)
+            | StoreError::PortsTaken { .. }
+            | StoreError::System(_) => Status::InternalError,
         }
     }
 }

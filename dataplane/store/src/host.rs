@@ -16,8 +16,8 @@ pub(crate) fn host_id() -> String {
     boot.trim().to_owned()
 }
 
-/// `host:port` of a client; a name without a port gets one.
-pub(crate) fn client_name(local_hostname: &str) -> Result<String, StoreError> {
+/// `host:port` of a client; a name without a port gets `port`, or one that is drawn.
+pub(crate) fn client_name(local_hostname: &str, port: Option<u16>) -> Result<String, StoreError> {
     let name = local_hostname.trim();
     let refuse = |reason: &str| StoreError::Config {
         name: "local_hostname",
@@ -35,15 +35,23 @@ pub(crate) fn client_name(local_hostname: &str) -> Result<String, StoreError> {
             _ => Err(refuse("the port is not a number from 1 to 65535")),
         };
     }
-    let random = getrandom::u64().map_err(|error| StoreError::System(error.to_string()))?;
-    let span = u64::from(CLIENT_PORTS.end - CLIENT_PORTS.start);
-    let port = u64::from(CLIENT_PORTS.start) + random % span;
+    let port = port.map_or_else(any_port, Ok)?;
     let host = if name.contains(':') && !name.starts_with('[') {
         format!("[{name}]")
     } else {
         name.to_owned()
     };
     Ok(format!("{host}:{port}"))
+}
+
+fn any_port() -> Result<u16, StoreError> {
+    let random = getrandom::u64().map_err(|error| StoreError::System(error.to_string()))?;
+    let count = CLIENT_PORTS.len() as u64;
+    let at = usize::try_from(random % count).unwrap_or_default();
+    Ok(CLIENT_PORTS
+        .clone()
+        .nth(at)
+        .unwrap_or(*CLIENT_PORTS.start()))
 }
 
 /// The host part of a name.
@@ -64,18 +72,26 @@ mod tests {
 
     #[test]
     fn a_name_with_a_port_is_kept_and_one_without_gets_one() {
-        assert_eq!(client_name("10.0.0.1:17001").unwrap(), "10.0.0.1:17001");
-        let chosen = client_name("node-7").unwrap();
+        assert_eq!(
+            client_name("10.0.0.1:17001", Some(9)).unwrap(),
+            "10.0.0.1:17001"
+        );
+        assert_eq!(client_name("node-7", Some(9)).unwrap(), "node-7:9");
+        let chosen = client_name("node-7", None).unwrap();
         let (host, port) = chosen.split_once(':').unwrap();
         assert_eq!(host, "node-7");
         assert!(CLIENT_PORTS.contains(&port.parse().unwrap()));
-        assert!(client_name("fe80::1").unwrap().starts_with("[fe80::1]:"));
+        assert!(
+            client_name("fe80::1", None)
+                .unwrap()
+                .starts_with("[fe80::1]:")
+        );
     }
 
     #[test]
     fn unusable_names_are_refused() {
         for name in ["", "  ", "host:0", "host:99999", "host:http"] {
-            assert!(client_name(name).is_err(), "{name:?}");
+            assert!(client_name(name, None).is_err(), "{name:?}");
         }
     }
 

@@ -26,8 +26,12 @@ pub(crate) const GET_ATTEMPTS: usize = 2;
 pub(crate) const KEYS_PER_CALL: usize = 8192;
 /// Segment addresses remembered.
 pub(crate) const ADDRESSES_MAX: usize = 65_536;
-/// Ports that are given to clients whose host name has none.
-pub(crate) const CLIENT_PORTS: std::ops::Range<u16> = 12_300..14_300;
+/// Ports that are given to clients whose host name has none, unless a range is set.
+pub(crate) const CLIENT_PORTS: std::ops::RangeInclusive<u16> = 12_300..=14_300;
+/// Longest a client waits for a port of a range that is set...
+pub(crate) const CLAIM_PATIENCE: Duration = Duration::from_secs(2);
+/// ... and the pause between two looks.
+pub(crate) const CLAIM_PAUSE: Duration = Duration::from_millis(100);
 /// Pause between two log lines about refused bytes.
 pub(crate) const REFUSAL_LOG_PAUSE: Duration = Duration::from_secs(1);
 /// Longest master address that a node daemon may name, in bytes, with its line end.

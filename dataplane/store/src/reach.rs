@@ -4,13 +4,13 @@
 use crate::error::StoreError;
 use crate::host::host_of;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
 
 /// A place to listen and the host to announce.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Reach {
-    /// Address to listen on; port 0 chooses one.
-    pub(crate) listen: SocketAddr,
+    /// Address to listen on.
+    pub(crate) listen: IpAddr,
     /// Host part of the endpoint, without brackets.
     pub(crate) announce: String,
 }
@@ -64,7 +64,7 @@ impl Reach {
 
     fn at(ip: IpAddr, announce: String) -> Self {
         Self {
-            listen: SocketAddr::new(ip, 0),
+            listen: ip,
             announce,
         }
     }
@@ -106,7 +106,7 @@ mod tests {
     fn find(name: &str, bind: Option<&str>) -> (String, String) {
         let bind = bind.map(|ip| ip.parse().unwrap());
         let reach = Reach::find(name, bind, MASTER).unwrap();
-        (reach.listen.ip().to_string(), reach.announce)
+        (reach.listen.to_string(), reach.announce)
     }
 
     fn pair(listen: &str, announce: &str) -> (String, String) {
@@ -139,7 +139,7 @@ mod tests {
     fn far(name: &str, own: &str) -> (String, String) {
         let own: IpAddr = own.parse().unwrap();
         let reach = Reach::choose(name, &[own], own, None, "192.0.2.4".parse().unwrap());
-        (reach.listen.ip().to_string(), reach.announce)
+        (reach.listen.to_string(), reach.announce)
     }
 
     #[test]

@@ -5,5 +5,6 @@
 mod calls;
 mod cluster;
 mod drains;
+mod ports;
 mod rails;
 mod tasks;

@@ -1,7 +1,7 @@
 //! A master, a node and a client whose protocol is `rdma`, on a software fabric in one process: objects go over rails, and
 //! where they cannot, the same calls go well over TCP.
 
-use crate::cluster::{ANY, LONG, config, data, environment, get, master, piece, put};
+use crate::cluster::{ANY, LONG, config, data, environment, get, master, put};
 use perigee_metrics::{BuildInfo, Samples};
 use perigee_schemas::Status;
 use perigee_service::Cluster;
@@ -68,9 +68,7 @@ fn a_client_and_a_node_that_ask_for_rdma_get_it() {
     let client = store(&cluster, &network, "client", 0);
     until_moved(&client, "rdma");
     let tcp = moved(&client, "tcp");
-    let large: Vec<u8> = (0..20_000_000usize)
-        .map(|index| (index % 251) as u8)
-        .collect();
+    let large = data(1, 20_000_000);
     let at = large.as_ptr() as usize;
     assert_eq!(client.register_buffer(at, large.len()), Status::Ok);
     for (number, bytes) in [1, 5000, 70_000, 3_000_000].into_iter().enumerate() {
