@@ -22,6 +22,10 @@ pub(crate) const STALLED: Duration = Duration::from_secs(30);
 pub(crate) const STOP_DEADLINE: Duration = Duration::from_secs(5);
 /// Largest file of kept counters that is read back, in bytes.
 pub(crate) const STATE_BYTES_MAX: u64 = 64 << 20;
+/// Series of interfaces, threads and disks that are gone whose totals are kept, in case they come back.
+pub(crate) const GONE_SERIES_MAX: usize = 512;
+/// Control groups that are looked through for the agent's own.
+pub(crate) const GROUPS_SEARCHED_MAX: usize = 16_384;
 /// Bytes of a process's memory map that are read; a Python process has some hundred kilobytes.
 pub(crate) const MAPS_BYTES_MAX: u64 = 8 << 20;
 /// Flows (program, NIC, route, direction, shard) that are told apart; the rest is summed as `other`.

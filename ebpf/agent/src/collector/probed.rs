@@ -1,18 +1,22 @@
 //! What the probes have counted, under the names of the host's devices.
 
+mod batches;
+
 use super::Collector;
 use crate::histogram::Distribution;
 use crate::host::OurProcess;
-use crate::ledger::Ledger;
-use crate::limits::BATCH_SERIES_MAX;
+use crate::ledger::{self, Ledger, Source};
 use crate::snapshot::{
-    BatchSeries, BlockSeries, DropSeries, ProbeSeries, SlowBatchEntry, Snapshot, TaskSeries,
-    TcpSeries, UringSeries,
+    BlockSeries, DropSeries, NicSeries, ProbeSeries, Snapshot, TaskSeries, TcpSeries, UringSeries,
 };
-use perigee_activity::Route;
-use perigee_probe_loader::value::{BlockOperation, Histogram, SlowBatch};
-use perigee_probe_loader::{BatchReading, Feature, ProbeError, Probes};
+pub(super) use batches::slow_entry;
+use perigee_probe_loader::value::{BlockOperation, Histogram};
+use perigee_probe_loader::{BlockReading, Feature, ProbeError, Probes};
+use perigee_topology::Roots;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Device of what has none, and its slot.
+const UNKNOWN: (u32, &str) = (0, "unknown");
 
 impl Collector {
     pub(super) fn read_probes(
@@ -26,20 +30,32 @@ impl Collector {
             return;
         };
         let ledger = &mut self.ledger;
+        ledger.begin();
         let read = read_network(probes, ledger, snapshot, interfaces)
             .and_then(|()| read_blocks(probes, ledger, snapshot, &self.options.roots))
-            .and_then(|()| read_batches(probes, ledger, snapshot));
+            .and_then(|()| batches::read(probes, ledger, snapshot));
         if let Err(error) = read {
             tracing::warn!(%error, "The probes cannot be read");
         }
         read_tasks(probes, ledger, snapshot, processes);
         read_costs(probes, ledger, snapshot);
+        ledger.end();
     }
 }
 
-fn distribution(ledger: &mut Ledger, name: &str, value: &Histogram) -> Distribution {
-    let raw = Distribution::new(value.count, value.sum, &value.buckets);
-    Distribution::of_cells(&ledger.total(name, &raw.cells()))
+fn cells(value: &Histogram) -> Vec<u64> {
+    Distribution::new(value.count, value.sum, &value.buckets).cells()
+}
+
+/// Counts a distribution with a source; returns the series' total.
+fn distribution(
+    ledger: &mut Ledger,
+    series: &str,
+    source: Source,
+    value: &Histogram,
+) -> Distribution {
+    ledger.count(series, source, &cells(value));
+    Distribution::of_cells(ledger.read(series))
 }
 
 fn read_network(
@@ -48,90 +64,150 @@ fn read_network(
     snapshot: &mut Snapshot,
     interfaces: &BTreeSet<(u32, String)>,
 ) -> Result<(), ProbeError> {
-    let unknown = (0, String::from("unknown"));
-    for (number, device) in interfaces.iter().chain([&unknown]) {
-        let nic = snapshot.nics.iter_mut().find(|nic| nic.device == *device);
-        if let (Some(nic), Some(reading)) = (nic, probes.nic(*number)?) {
-            if probes.works(Feature::Nics) {
-                let totals = reading.totals;
-                let cells = [
-                    totals.receive_bytes,
-                    totals.receive_packets,
-                    totals.transmit_bytes,
-                    totals.transmit_packets,
-                ];
-                let total = ledger.total(&format!("nic/{device}"), &cells);
-                nic.probed = total.try_into().ok();
-            }
-            if probes.works(Feature::Drops) {
-                let drops = ledger.total(
-                    &format!("nic_drops/{device}"),
-                    &[probes.nic_drops(*number)?],
-                );
-                nic.probed_drops = drops.first().copied();
-            }
+    let known = interfaces
+        .iter()
+        .map(|(number, name)| (*number, name.as_str()));
+    for (number, device) in known.chain([UNKNOWN]) {
+        let nic = snapshot.nics.iter_mut().find(|nic| nic.device == device);
+        if let Some(nic) = nic {
+            read_nic(probes, ledger, number, nic)?;
         }
-        if let Some(reading) = probes.tcp(*number)? {
-            let totals = reading.totals;
-            let events = [
-                totals.retransmits,
-                totals.resets_sent,
-                totals.resets_received,
-            ];
-            let events = ledger.total(&format!("tcp/{device}"), &events);
-            let series = TcpSeries {
-                device: device.clone(),
-                round_trip: distribution(ledger, &format!("rtt/{device}"), &totals.round_trip),
-                shortest_ns: probes.take_shortest_round_trip(*number)?,
-                retransmits: events[0],
-                resets: [events[1], events[2]],
-            };
-            if series.round_trip.count > 0 || events.iter().any(|count| *count > 0) {
-                snapshot.tcp.push(series);
-            }
+        if let Some(series) = read_tcp(probes, ledger, number, device)? {
+            snapshot.tcp.push(series);
         }
     }
     if probes.works(Feature::Drops) {
         for reading in probes.drops()? {
-            let packets = ledger.total(&format!("drop/{}", reading.reason), &[reading.packets]);
-            snapshot.drops.push(DropSeries {
-                reason: reading.reason,
-                packets: packets[0],
-            });
+            ledger.total(&ledger::name("drop", [&reading.reason]), [reading.packets]);
+        }
+        for [reason] in ledger.of_kind("drop") {
+            let [packets] = ledger.numbers(&ledger::name("drop", [&reason]));
+            snapshot.drops.push(DropSeries { reason, packets });
         }
     }
     Ok(())
+}
+
+fn read_nic(
+    probes: &Probes,
+    ledger: &mut Ledger,
+    number: u32,
+    nic: &mut NicSeries,
+) -> Result<(), ProbeError> {
+    let Some(reading) = probes.nic(number)? else {
+        return Ok(());
+    };
+    if probes.works(Feature::Nics) {
+        let totals = reading.totals;
+        let cells = [
+            totals.receive_bytes,
+            totals.receive_packets,
+            totals.transmit_bytes,
+            totals.transmit_packets,
+        ];
+        let series = ledger::name("nic", [&nic.device]);
+        ledger.count(&series, Source::Slot("nic", number), &cells);
+        nic.probed = Some(ledger.numbers(&series));
+    }
+    if probes.works(Feature::Drops) {
+        let series = ledger::name("nic_drops", [&nic.device]);
+        let cells = [probes.nic_drops(number)?];
+        ledger.count(&series, Source::Slot("nic_drops", number), &cells);
+        let [drops] = ledger.numbers(&series);
+        nic.probed_drops = Some(drops);
+    }
+    Ok(())
+}
+
+/// Connections behind an interface, if anything was ever seen of them.
+fn read_tcp(
+    probes: &mut Probes,
+    ledger: &mut Ledger,
+    number: u32,
+    device: &str,
+) -> Result<Option<TcpSeries>, ProbeError> {
+    let Some(reading) = probes.tcp(number)? else {
+        return Ok(None);
+    };
+    let totals = reading.totals;
+    let series = ledger::name("tcp", [device]);
+    let cells = [
+        totals.retransmits,
+        totals.resets_sent,
+        totals.resets_received,
+    ];
+    ledger.count(&series, Source::Slot("tcp", number), &cells);
+    let [retransmits, sent, received] = ledger.numbers(&series);
+    let series = ledger::name("rtt", [device]);
+    let source = Source::Slot("rtt", number);
+    let read = TcpSeries {
+        device: device.to_owned(),
+        round_trip: distribution(ledger, &series, source, &totals.round_trip),
+        shortest_ns: probes.take_shortest_round_trip(number)?,
+        retransmits,
+        resets: [sent, received],
+    };
+    let is_empty = read.round_trip.count == 0 && retransmits + sent + received == 0;
+    Ok((!is_empty).then_some(read))
 }
 
 fn read_blocks(
     probes: &Probes,
     ledger: &mut Ledger,
     snapshot: &mut Snapshot,
-    roots: &perigee_topology::Roots,
+    roots: &Roots,
 ) -> Result<(), ProbeError> {
+    let mut depths = BTreeMap::new();
     for reading in probes.blocks()? {
-        let key = reading.key;
-        let folder = format!("dev/block/{}:{}", key.major, key.minor);
-        let disk = roots.sys().resolve(&folder);
-        let name = disk.and_then(|disk| Some(disk.file_name()?.to_string_lossy().into_owned()));
-        let device = name.unwrap_or_else(|| format!("{}:{}", key.major, key.minor));
-        let operation = BlockOperation::ALL.get(key.operation as usize);
-        let direction = operation.map_or("other", |operation| operation.label());
-        let name = format!("block/{device}/{direction}");
-        let totals = reading.totals;
-        let counted = totals.issued.saturating_sub(totals.device.count);
-        let in_flight = roots.sys().text(&format!("{folder}/inflight"));
-        let bytes = ledger.total(&name, &[totals.bytes]);
+        let (labels, depth) = count_block(ledger, &reading, roots);
+        depths.insert(labels, depth);
+    }
+    // Also what only earlier agents saw busy, as long as it is there.
+    for labels in ledger.of_kind("block") {
+        let under_way = depths.get(&labels).copied();
+        let is_there = || roots.sys().has(&format!("class/block/{}", labels[0]));
+        if under_way.is_none() && !is_there() {
+            continue;
+        }
+        let part = |kind: &str| ledger::name(kind, [&labels[0], &labels[1]]);
+        let [bytes] = ledger.numbers(&part("block"));
+        let (queue, device_time) = (part("block_queue"), part("block_device"));
+        let [device, direction] = labels;
         snapshot.blocks.push(BlockSeries {
-            queue: distribution(ledger, &format!("{name}/queue"), &totals.queue),
-            device_time: distribution(ledger, &format!("{name}/device"), &totals.device),
-            depth: depth(counted, direction, in_flight.as_deref()),
-            bytes: bytes[0],
-            direction: direction.to_owned(),
             device,
+            direction,
+            bytes,
+            depth: under_way.unwrap_or(0),
+            queue: Distribution::of_cells(ledger.read(&queue)),
+            device_time: Distribution::of_cells(ledger.read(&device_time)),
         });
     }
     Ok(())
+}
+
+/// Device and direction of what was counted, and how many requests are under way.
+fn count_block(ledger: &mut Ledger, reading: &BlockReading, roots: &Roots) -> ([String; 2], u64) {
+    let key = reading.key;
+    let folder = format!("dev/block/{}:{}", key.major, key.minor);
+    let disk = roots.sys().resolve(&folder);
+    let name = disk.and_then(|disk| Some(disk.file_name()?.to_string_lossy().into_owned()));
+    let device = name.unwrap_or_else(|| format!("{}:{}", key.major, key.minor));
+    let operation = BlockOperation::ALL.get(key.operation as usize);
+    let direction = operation.map_or("other", |operation| operation.label());
+    let totals = reading.totals;
+    let labels = [device.as_str(), direction];
+    for (kind, cells) in [
+        ("block", vec![totals.bytes]),
+        ("block_queue", cells(&totals.queue)),
+        ("block_device", cells(&totals.device)),
+    ] {
+        let series = ledger::name(kind, labels);
+        ledger.count(&series, Source::Series(series.clone()), &cells);
+    }
+    let counted = totals.issued.saturating_sub(totals.device.count);
+    let in_flight = roots.sys().text(&format!("{folder}/inflight"));
+    let depth = depth(counted, direction, in_flight.as_deref());
+    (labels.map(str::to_owned), depth)
 }
 
 /// Requests under way: what the probes count, but no more than the kernel knows of. A request that was given to the device
@@ -154,167 +230,65 @@ fn read_tasks(
     snapshot: &mut Snapshot,
     processes: &[OurProcess],
 ) {
-    let mut tasks: BTreeMap<(String, String), (u64, Histogram, Histogram)> = BTreeMap::new();
-    let mut urings: BTreeMap<String, Histogram> = BTreeMap::new();
+    let mut tasks: BTreeMap<[&str; 2], u64> = BTreeMap::new();
+    let mut urings: BTreeSet<&str> = BTreeSet::new();
     for process in processes {
         for (thread, name) in &process.threads {
             if let Some(totals) = probes.task(*thread) {
-                let entry = tasks
-                    .entry((process.program.clone(), name.clone()))
-                    .or_default();
-                entry.0 += 1;
-                entry.1.merge(&totals.run_queue);
-                entry.2.merge(&totals.off_cpu);
+                let labels = [process.program.as_str(), name];
+                *tasks.entry(labels).or_default() += 1;
+                for (kind, value) in [
+                    ("run_queue", &totals.run_queue),
+                    ("off_cpu", &totals.off_cpu),
+                ] {
+                    let series = ledger::name(kind, labels);
+                    ledger.count(&series, Source::Life(kind, *thread), &cells(value));
+                }
             }
         }
         if let Some(latency) = probes.uring(process.pid) {
-            urings
-                .entry(process.program.clone())
-                .or_default()
-                .merge(&latency);
+            urings.insert(&process.program);
+            let series = ledger::name("uring", [&process.program]);
+            ledger.count(
+                &series,
+                Source::Life("uring", process.pid),
+                &cells(&latency),
+            );
         }
     }
-    for ((program, thread), (threads, run_queue, off_cpu)) in tasks {
-        let name = format!("task/{program}/{thread}");
+    let total = |name: String| Distribution::of_cells(ledger.read(&name));
+    for (labels, threads) in tasks {
         snapshot.tasks.push(TaskSeries {
-            run_queue: distribution(ledger, &format!("{name}/run_queue"), &run_queue),
-            off_cpu: distribution(ledger, &format!("{name}/off_cpu"), &off_cpu),
-            program,
-            thread,
+            run_queue: total(ledger::name("run_queue", labels)),
+            off_cpu: total(ledger::name("off_cpu", labels)),
+            program: labels[0].to_owned(),
+            thread: labels[1].to_owned(),
             threads,
         });
     }
-    for (program, latency) in urings {
-        let latency = distribution(ledger, &format!("uring/{program}"), &latency);
-        snapshot.urings.push(UringSeries { program, latency });
-    }
-}
-
-fn read_batches(
-    probes: &Probes,
-    ledger: &mut Ledger,
-    snapshot: &mut Snapshot,
-) -> Result<(), ProbeError> {
-    let mut readings = probes.batches()?;
-    // The busiest keep their names; which those are is decided by the bytes of their whole life, so it rarely changes.
-    readings.sort_by_key(|reading| std::cmp::Reverse(reading.totals.bytes));
-    let mut series: BTreeMap<[String; 5], BatchReading> = BTreeMap::new();
-    for (rank, reading) in readings.into_iter().enumerate() {
-        let labels = labels(&reading, rank >= BATCH_SERIES_MAX);
-        match series.get_mut(&labels) {
-            Some(sum) => {
-                sum.totals.latency.merge(&reading.totals.latency);
-                sum.totals.operations += reading.totals.operations;
-                sum.totals.bytes += reading.totals.bytes;
-                sum.totals.queue_ns += reading.totals.queue_ns;
-                sum.totals.wire_ns += reading.totals.wire_ns;
-            }
-            None => drop(series.insert(labels, reading)),
-        }
-    }
-    for (labels, reading) in series {
-        let totals = reading.totals;
-        let name = format!("batch/{}", labels.join("/"));
-        let cells = [
-            totals.operations,
-            totals.bytes,
-            totals.queue_ns,
-            totals.wire_ns,
-        ];
-        let numbers = ledger.total(&name, &cells);
-        let [device, peer, tenant, route, direction] = labels;
-        snapshot.batches.push(BatchSeries {
-            latency: distribution(ledger, &format!("{name}/latency"), &totals.latency),
-            operations: numbers[0],
-            bytes: numbers[1],
-            queue_ns: numbers[2],
-            wire_ns: numbers[3],
-            device,
-            peer,
-            tenant,
-            route,
-            direction,
+    for program in urings {
+        snapshot.urings.push(UringSeries {
+            latency: total(ledger::name("uring", [program])),
+            program: program.to_owned(),
         });
     }
-    Ok(())
-}
-
-/// NIC, peer, tenant, route, direction.
-fn labels(reading: &BatchReading, is_rest: bool) -> [String; 5] {
-    let key = reading.key;
-    let named = |bytes: &[u8]| {
-        if is_rest {
-            "other".to_owned()
-        } else {
-            text(bytes)
-        }
-    };
-    // A port number changes with every connection; a host does not.
-    let peer = named(&key.peer);
-    let host = peer
-        .rsplit_once(':')
-        .map_or(peer.as_str(), |(host, _)| host);
-    [
-        named(&key.nic),
-        host.to_owned(),
-        named(&key.tenant),
-        route(key.route),
-        direction(key.direction),
-    ]
 }
 
 fn read_costs(probes: &Probes, ledger: &mut Ledger, snapshot: &mut Snapshot) {
     for (feature, cost) in probes.costs() {
-        let total = ledger.total(&format!("cost/{}", cost.program), &[cost.runs, cost.run_ns]);
+        let series = ledger::name("cost", [cost.program]);
+        let [runs, run_ns] = ledger.total(&series, [cost.runs, cost.run_ns]);
         snapshot.probes.push(ProbeSeries {
             probe: feature.label().to_owned(),
             program: cost.program.to_owned(),
-            runs: total[0],
-            run_ns: total[1],
+            runs,
+            run_ns,
         });
     }
     for (loss, count) in probes.losses().unwrap_or_default() {
-        let total = ledger.total(&format!("lost/{}", loss.label()), &[count]);
-        snapshot.lost.insert(loss.label().to_owned(), total[0]);
+        let [total] = ledger.total(&ledger::name("lost", [loss.label()]), [count]);
+        snapshot.lost.insert(loss.label().to_owned(), total);
     }
-}
-
-pub(super) fn slow_entry(batch: &SlowBatch) -> SlowBatchEntry {
-    let mark = batch.mark;
-    SlowBatchEntry {
-        ended_ns: batch.ended_ns,
-        pid: batch.pid,
-        device: text(&mark.nic),
-        peer: text(&mark.peer),
-        tenant: text(&mark.tenant),
-        route: route(mark.route),
-        direction: direction(mark.direction),
-        operations: mark.operations,
-        bytes: mark.bytes,
-        status: mark.status,
-        queue_ns: mark.queue_ns,
-        wire_ns: mark.wire_ns.saturating_sub(mark.peer_ns),
-        disk_ns: mark.disk_ns,
-        peer_ns: mark.peer_ns,
-    }
-}
-
-/// A name up to its first zero. It comes from another process: what is no text is replaced.
-fn text(bytes: &[u8]) -> String {
-    let end = bytes
-        .iter()
-        .position(|byte| *byte == 0)
-        .unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
-}
-
-fn route(number: u32) -> String {
-    let known = Route::ALL.get(number as usize);
-    known.map_or("unknown", |route| route.label()).to_owned()
-}
-
-fn direction(number: u32) -> String {
-    if number == 0 { "read" } else { "write" }.to_owned()
 }
 
 #[cfg(test)]
