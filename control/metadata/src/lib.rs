@@ -1,7 +1,8 @@
 //! The HTTP metadata service that transfer engines register with.
 //!
 //! Invariant: the last registration of a name wins, so a client that crashed and came back under
-//! its old name is found at its new address.
+//! its old name is found at its new address. Who wants to know whether anybody else wrote meanwhile
+//! says so with a condition (`If-Match`, `If-None-Match`).
 
 pub mod config;
 mod key;
@@ -12,4 +13,4 @@ mod server;
 mod store;
 
 pub use server::{MetadataHandle, MetadataServer};
-pub use store::{Change, MetadataStore, StoreFull};
+pub use store::{Change, Condition, MetadataStore, Refusal};

@@ -1,11 +1,11 @@
 //! Requests to records and back. Invariant: a body comes back exactly as it was written.
 
 use crate::key::{KeyError, key_of_query};
-use crate::store::{Change, MetadataStore};
+use crate::store::{Change, Condition, MetadataStore, Refusal};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{RawQuery, State};
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -45,7 +45,10 @@ async fn read(
 ) -> Result<Response, KeyError> {
     let key = key_of_query(query.as_deref())?;
     Ok(match store.get(&key) {
-        Some(body) => ([(CONTENT_TYPE, "application/json")], body.to_vec()).into_response(),
+        Some(body) => {
+            let kind = (CONTENT_TYPE, "application/json".to_owned());
+            ([kind, (ETAG, shown(store.tag(&body)))], body.to_vec()).into_response()
+        }
         None => not_found(),
     })
 }
@@ -59,10 +62,17 @@ async fn write(
     let key = key_of_query(query.as_deref())?;
     let life = headers.get(LIFE);
     let seconds = life.and_then(|life| life.to_str().ok()?.parse().ok());
-    let mut answer = match store.put(key, &body, seconds.map(Duration::from_secs)) {
+    let Some(condition) = condition(&headers) else {
+        return Ok((StatusCode::BAD_REQUEST, "The condition is not understood").into_response());
+    };
+    let life_asked = seconds.map(Duration::from_secs);
+    let mut answer = match store.put(key, &body, life_asked, condition) {
         Ok(Change::Updated) => "metadata updated".into_response(),
         Ok(Change::Unchanged) => "metadata unchanged".into_response(),
-        Err(_full) => {
+        Err(Refusal::Condition) => {
+            (StatusCode::PRECONDITION_FAILED, "metadata has changed").into_response()
+        }
+        Err(Refusal::Full) => {
             tracing::warn!(
                 records = store.len(),
                 "Metadata store is full; a record was refused"
@@ -74,6 +84,24 @@ async fn write(
         answer.headers_mut().insert(LIFE, life.clone());
     }
     Ok(answer)
+}
+
+/// The tag of a body as a header has it.
+fn shown(tag: u64) -> String {
+    format!("\"{tag:016x}\"")
+}
+
+/// What `If-None-Match: *` or an `If-Match` with one tag asks for. `None` = something else is asked.
+fn condition(headers: &HeaderMap) -> Option<Condition> {
+    match (headers.get(IF_NONE_MATCH), headers.get(IF_MATCH)) {
+        (None, None) => Some(Condition::Always),
+        (Some(any), None) => (any == "*").then_some(Condition::Absent),
+        (None, Some(tag)) => {
+            let digits = tag.to_str().ok()?.strip_prefix('"')?.strip_suffix('"')?;
+            Some(Condition::Tagged(u64::from_str_radix(digits, 16).ok()?))
+        }
+        (Some(_), Some(_)) => None,
+    }
 }
 
 async fn remove(

@@ -1,8 +1,9 @@
 //! The records. Invariant: the byte total is exactly the sum over all records, and stays within
-//! its limit; a record whose life has ended is not seen any more.
+//! its limit; a record whose life has ended is not seen any more, not by conditions either.
 
 use crate::limits::{LIFE_MAX, RECORDS_MAX, SWEEP_INTERVAL, TOTAL_BYTES_MAX};
 use std::collections::HashMap;
+use std::hash::BuildHasher as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,9 +16,25 @@ pub enum Change {
     Unchanged,
 }
 
-/// A write refused because the service is full.
+/// When a write is to happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StoreFull;
+pub enum Condition {
+    /// In any case.
+    Always,
+    /// If there is no record of this name.
+    Absent,
+    /// If the record's body is the one with this tag.
+    Tagged(u64),
+}
+
+/// Why a write did not happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// There are too many records or bytes.
+    Full,
+    /// The condition does not hold.
+    Condition,
+}
 
 /// All records, shared between the HTTP thread and clean-up. Cheap to clone.
 #[derive(Debug, Clone, Default)]
@@ -52,6 +69,17 @@ impl Records {
         Some(removed)
     }
 
+    fn holds(&self, key: &[u8], condition: Condition, now: Instant) -> bool {
+        let found = self.records.get(key).filter(|record| record.lives(now));
+        match condition {
+            Condition::Always => true,
+            Condition::Absent => found.is_none(),
+            Condition::Tagged(tag) => {
+                found.is_some_and(|record| self.records.hasher().hash_one(&*record.body) == tag)
+            }
+        }
+    }
+
     /// Removes what has ended, if that was not done a moment ago.
     fn sweep(&mut self, now: Instant) {
         let recent = |swept: Instant| now.duration_since(swept) < SWEEP_INTERVAL;
@@ -80,21 +108,31 @@ impl MetadataStore {
         record.lives(now).then(|| Arc::clone(&record.body))
     }
 
-    /// Writes a record; the last body wins. With a life (at most [`LIFE_MAX`]), the record is gone
+    /// What tells a body from others, for as long as this store lives.
+    #[must_use]
+    pub fn tag(&self, body: &[u8]) -> u64 {
+        self.lock().records.hasher().hash_one(body)
+    }
+
+    /// Writes a record if the condition holds; the last body wins. With a life (at most [`LIFE_MAX`]), the record is gone
     /// when it was not written again for that long.
     ///
     /// # Errors
-    /// There are too many records or bytes.
+    /// The condition does not hold, or there are too many records or bytes.
     pub fn put(
         &self,
         key: Vec<u8>,
         body: &[u8],
         life: Option<Duration>,
-    ) -> Result<Change, StoreFull> {
+        condition: Condition,
+    ) -> Result<Change, Refusal> {
         let now = Instant::now();
         let ends = life.map(|life| now + life.min(LIFE_MAX));
         let mut records = self.lock();
         records.sweep(now);
+        if !records.holds(&key, condition, now) {
+            return Err(Refusal::Condition);
+        }
         let count = records.records.len();
         let old_bytes = match records.records.get_mut(&key) {
             Some(old) if *old.body == *body => {
@@ -102,12 +140,12 @@ impl MetadataStore {
                 return Ok(Change::Unchanged);
             }
             Some(old) => key.len() + old.body.len(),
-            None if count >= RECORDS_MAX => return Err(StoreFull),
+            None if count >= RECORDS_MAX => return Err(Refusal::Full),
             None => 0,
         };
         let total_bytes = records.total_bytes - old_bytes + key.len() + body.len();
         if total_bytes > TOTAL_BYTES_MAX {
-            return Err(StoreFull);
+            return Err(Refusal::Full);
         }
         records.total_bytes = total_bytes;
         let body = body.into();
@@ -169,9 +207,18 @@ mod tests {
     #[test]
     fn last_body_wins_and_bytes_are_counted() {
         let store = MetadataStore::default();
-        assert_eq!(store.put(b"a".to_vec(), b"12", None), Ok(Change::Updated));
-        assert_eq!(store.put(b"a".to_vec(), b"12", None), Ok(Change::Unchanged));
-        assert_eq!(store.put(b"a".to_vec(), b"345", None), Ok(Change::Updated));
+        assert_eq!(
+            store.put(b"a".to_vec(), b"12", None, Condition::Always),
+            Ok(Change::Updated)
+        );
+        assert_eq!(
+            store.put(b"a".to_vec(), b"12", None, Condition::Always),
+            Ok(Change::Unchanged)
+        );
+        assert_eq!(
+            store.put(b"a".to_vec(), b"345", None, Condition::Always),
+            Ok(Change::Updated)
+        );
         assert_eq!(store.get(b"a").as_deref(), Some(&b"345"[..]));
         assert_eq!(store.lock().total_bytes, 4);
         assert!(store.remove(b"a") && !store.remove(b"a"));
@@ -182,23 +229,39 @@ mod tests {
     #[test]
     fn a_full_store_refuses_new_bytes_and_keeps_the_old() {
         let store = MetadataStore::default();
-        store.put(b"a".to_vec(), b"1", None).unwrap();
+        store
+            .put(b"a".to_vec(), b"1", None, Condition::Always)
+            .unwrap();
         store.lock().total_bytes = TOTAL_BYTES_MAX - 1;
-        assert_eq!(store.put(b"bb".to_vec(), b"2", None), Err(StoreFull));
-        assert_eq!(store.put(b"a".to_vec(), b"2", None), Ok(Change::Updated));
+        assert_eq!(
+            store.put(b"bb".to_vec(), b"2", None, Condition::Always),
+            Err(Refusal::Full)
+        );
+        assert_eq!(
+            store.put(b"a".to_vec(), b"2", None, Condition::Always),
+            Ok(Change::Updated)
+        );
     }
 
     #[test]
     fn a_record_whose_life_has_ended_is_gone_with_its_bytes() {
         let store = MetadataStore::default();
         let ended = Some(Duration::ZERO);
-        store.put(b"a".to_vec(), b"1", ended).unwrap();
-        store.put(b"b".to_vec(), b"2", Some(LIFE_MAX)).unwrap();
+        store
+            .put(b"a".to_vec(), b"1", ended, Condition::Always)
+            .unwrap();
+        store
+            .put(b"b".to_vec(), b"2", Some(LIFE_MAX), Condition::Always)
+            .unwrap();
         assert_eq!((store.get(b"a"), store.len()), (None, 1));
         assert!(!store.remove(b"a"));
-        store.put(b"a".to_vec(), b"1", ended).unwrap();
+        store
+            .put(b"a".to_vec(), b"1", ended, Condition::Always)
+            .unwrap();
         store.lock().swept = None;
-        store.put(b"c".to_vec(), b"3", None).unwrap();
+        store
+            .put(b"c".to_vec(), b"3", None, Condition::Always)
+            .unwrap();
         assert_eq!(store.lock().total_bytes, 4);
     }
 
@@ -206,10 +269,34 @@ mod tests {
     fn the_same_body_again_gives_a_record_new_life() {
         let store = MetadataStore::default();
         let ended = Some(Duration::ZERO);
-        store.put(b"a".to_vec(), b"1", ended).unwrap();
+        store
+            .put(b"a".to_vec(), b"1", ended, Condition::Always)
+            .unwrap();
         store.lock().swept = Some(Instant::now() + LIFE_MAX);
-        assert_eq!(store.put(b"a".to_vec(), b"1", None), Ok(Change::Unchanged));
+        assert_eq!(
+            store.put(b"a".to_vec(), b"1", None, Condition::Always),
+            Ok(Change::Unchanged)
+        );
         assert!(store.get(b"a").is_some());
+    }
+
+    #[test]
+    fn a_write_with_a_condition_happens_only_while_it_holds() {
+        let store = MetadataStore::default();
+        let put = |body: &[u8], condition| store.put(b"a".to_vec(), body, None, condition);
+        let tagged = Condition::Tagged(store.tag(b"1"));
+        assert_eq!(put(b"1", tagged), Err(Refusal::Condition));
+        assert_eq!(put(b"1", Condition::Absent), Ok(Change::Updated));
+        assert_eq!(put(b"2", Condition::Absent), Err(Refusal::Condition));
+        assert_eq!(put(b"2", tagged), Ok(Change::Updated));
+        assert_eq!(put(b"3", tagged), Err(Refusal::Condition));
+        assert_eq!(store.get(b"a").as_deref(), Some(&b"2"[..]));
+        let ended = Some(Duration::ZERO);
+        store
+            .put(b"b".to_vec(), b"1", ended, Condition::Always)
+            .unwrap();
+        let again = store.put(b"b".to_vec(), b"2", None, Condition::Absent);
+        assert_eq!(again, Ok(Change::Updated), "what has ended is absent");
     }
 
     #[test]
@@ -220,7 +307,9 @@ mod tests {
             "mooncake/rpc_meta/h:1",
             "mooncake/ram/h:2",
         ] {
-            store.put(key.into(), b"{}", None).unwrap();
+            store
+                .put(key.into(), b"{}", None, Condition::Always)
+                .unwrap();
         }
         assert_eq!(store.remove_client("", "h:1"), 2);
         assert_eq!(store.remove_client("", "h:1"), 0);

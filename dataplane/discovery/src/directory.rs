@@ -12,6 +12,7 @@ mod http;
 mod keeper;
 mod redis;
 mod trust;
+mod turn;
 mod web;
 
 use crate::address::split;
@@ -24,7 +25,8 @@ use backend::Server;
 use cache::Cache;
 use keeper::Keeper;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use turn::Turn;
 
 /// Name that stands for "no server, ask the peer".
 const PEER_TO_PEER: &str = "P2PHANDSHAKE";
@@ -44,6 +46,8 @@ struct Inner {
     keeper: Option<Keeper>,
     cache: Cache,
     own: Mutex<Option<Arc<SegmentDocument>>>,
+    /// Taken during a publication, so that the last document is the one that stays.
+    publication: Turn<()>,
 }
 
 impl Directory {
@@ -66,6 +70,7 @@ impl Directory {
                 keeper,
                 settings,
                 own: Mutex::default(),
+                publication: Turn::new(()),
             }),
         })
     }
@@ -86,9 +91,9 @@ impl Directory {
         };
         document::name("name", name).map_err(|error| unusable(name, error))?;
         let keys = self.keys(name);
-        claim::check(keeper.server(), &keys, name, meta, &self.inner.handshake)?;
+        claim::take(keeper, &keys, name, meta, &self.inner.handshake)?;
         keeper.reclaim([&keys.rpc_meta, &keys.segment]);
-        keeper.publish(&keys.rpc_meta, meta.encode())
+        Ok(())
     }
 
     /// Says what this engine offers; again after each change. In P2P mode the document is only
@@ -98,15 +103,39 @@ impl Directory {
     /// The document breaks a limit, another engine has taken the name meanwhile, or the metadata
     /// server fails; then the document published before remains.
     pub fn publish(&self, document: &SegmentDocument) -> Result<(), DiscoveryError> {
+        self.publish_newest(|| document.clone())
+    }
+
+    /// As [`Directory::publish`], with the document as it is when its turn has come: of several calls at the same time the
+    /// last one writes what is newest. All of a call ends by one deadline, waiting for the others included.
+    ///
+    /// # Errors
+    /// As [`Directory::publish`].
+    pub fn publish_newest(
+        &self,
+        compose: impl FnOnce() -> SegmentDocument,
+    ) -> Result<(), DiscoveryError> {
+        let inner = &self.inner;
+        let until = Instant::now() + inner.settings.call_deadline;
+        let keeper = inner.keeper.as_ref();
+        let turn = inner.publication.take(until);
+        let _turn = turn.ok_or_else(|| match keeper {
+            Some(keeper) => keeper.server().busy(),
+            None => DiscoveryError::System {
+                what: "publishing the document",
+                reason: "another publication takes too long".to_owned(),
+            },
+        })?;
+        let document = compose();
         let json = document.encode();
         SegmentDocument::decode(json.as_bytes()).map_err(|error| DiscoveryError::Document {
             name: document.name.clone(),
             error,
         })?;
-        if let Some(keeper) = &self.inner.keeper {
-            keeper.publish(&self.keys(&document.name).segment, json)?;
+        if let Some(keeper) = keeper {
+            keeper.publish(&self.keys(&document.name).segment, &json, until)?;
         }
-        *self.own_slot() = Some(Arc::new(document.clone()));
+        *self.own_slot() = Some(Arc::new(document));
         Ok(())
     }
 
@@ -214,7 +243,8 @@ impl Directory {
             return self.place_in_name(name);
         };
         let server = keeper.server();
-        let found = server.get(&self.keys(name).rpc_meta, Duration::MAX)?;
+        let until = server.until(Duration::MAX);
+        let found = server.get(&self.keys(name).rpc_meta, until)?;
         let json = found.ok_or_else(|| not_found(name, server))?;
         RpcMeta::decode(&json).map_err(|error| unusable(name, error))
     }
@@ -242,7 +272,7 @@ impl Directory {
         name: &str,
         limit: Duration,
     ) -> Result<SegmentDocument, DiscoveryError> {
-        let found = server.get(&self.keys(name).segment, limit)?;
+        let found = server.get(&self.keys(name).segment, server.until(limit))?;
         let json = found.ok_or_else(|| not_found(name, server))?;
         SegmentDocument::decode(&json).map_err(|error| unusable(name, error))
     }

@@ -61,6 +61,8 @@ pub enum HandshakeError {
     Unreachable {
         /// The peer.
         peer: String,
+        /// What kind of answer the kernel gave.
+        kind: std::io::ErrorKind,
         /// The kernel's answer.
         reason: String,
     },
@@ -176,6 +178,19 @@ pub enum DiscoveryError {
         name: String,
         /// `host:port` of the engine that answered.
         holder: String,
+    },
+    /// Whether the engine that has this name lives cannot be found out from here.
+    #[error(
+        "Name {name} is registered for an engine at {holder} that may be running: {reason}; give this one another local \
+         name, or remove that entry if the engine is gone for good"
+    )]
+    NameUnclear {
+        /// The name.
+        name: String,
+        /// `host:port` that is registered.
+        holder: String,
+        /// Why its life is unclear.
+        reason: String,
     },
     /// Another engine took the name while this one did not answer.
     #[error(

@@ -58,8 +58,12 @@ pub const HANDSHAKE_PORT_DEFAULT: u16 = 12_001;
 /// First and last port a handshake server chooses from.
 pub const PORTS_DEFAULT: (u16, u16) = (15_000, 17_000);
 
-/// Longest a call to a metadata server may take.
+/// Longest a call may wait for a metadata server, all its requests and waiting for other calls included.
 pub const CALL_DEADLINE: Duration = Duration::from_secs(5);
+/// Longest closing waits for a metadata server; then entries are left to expire.
+pub const CLOSE_DEADLINE: Duration = Duration::from_secs(2);
+/// How often a name is looked at again that another engine wrote between the look and the claim.
+pub const CLAIMS_MAX: usize = 4;
 /// How long an entry outlives a process that died.
 pub const ENTRY_LIFE_DEFAULT: Duration = Duration::from_secs(15);
 /// Shortest life of entries: etcd grants no shorter lease.

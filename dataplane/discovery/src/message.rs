@@ -15,6 +15,9 @@ pub struct RpcMeta {
     pub ip_or_host_name: String,
     /// Port of its handshake server.
     pub rpc_port: u16,
+    /// The life of a Perigee engine, as its document says it ([`Extra::epoch`](crate::Extra::epoch)); Mooncake's have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub perigee_epoch: Option<String>,
 }
 
 impl RpcMeta {
@@ -23,6 +26,15 @@ impl RpcMeta {
         Self {
             ip_or_host_name: host.to_owned(),
             rpc_port: port,
+            perigee_epoch: None,
+        }
+    }
+
+    /// The same place in a life, by which another engine that has the port later can be told from this one.
+    pub fn of_life(self, epoch: &str) -> Self {
+        Self {
+            perigee_epoch: Some(epoch.to_owned()),
+            ..self
         }
     }
 
@@ -38,6 +50,8 @@ impl RpcMeta {
     pub fn decode(json: &[u8]) -> Result<Self, DocumentError> {
         let meta: Self = decode("rpc_meta record", json)?;
         name("ip_or_host_name", &meta.ip_or_host_name)?;
+        let epoch = meta.perigee_epoch.as_ref().map_or(0, String::len);
+        at_most("perigee_epoch", epoch, NAME_BYTES_MAX)?;
         Ok(meta)
     }
 }

@@ -76,7 +76,7 @@ pub struct Settings {
     pub redis_password: Secret,
     /// Redis database (`MC_REDIS_DB_INDEX`); one in the URL wins.
     pub redis_database: u8,
-    /// Longest a call to a metadata server may take (`PERIGEE_METADATA_TIMEOUT_MS`).
+    /// Longest a call may wait for a metadata server, with all its requests (`PERIGEE_METADATA_TIMEOUT_MS`).
     pub call_deadline: Duration,
     /// How long entries outlive a process that died (`PERIGEE_METADATA_TTL_SECONDS`).
     pub entry_life: Duration,

@@ -259,7 +259,7 @@ impl From<HandshakeError> for EngineError {
     fn from(error: HandshakeError) -> Self {
         match error {
             HandshakeError::Unresolved { peer, reason } => EngineError::Resolve { peer, reason },
-            HandshakeError::Unreachable { peer, reason } => {
+            HandshakeError::Unreachable { peer, reason, .. } => {
                 EngineError::Unreachable { peer, reason }
             }
             HandshakeError::Broken { peer, reason } => EngineError::Broken { peer, reason },

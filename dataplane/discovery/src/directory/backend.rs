@@ -1,5 +1,5 @@
 //! A metadata server: a map from keys to JSON, and the choice of its kind.
-//! Invariant: each call ends by the deadline of the settings, and its error names the server.
+//! Invariant: each call ends by the deadline it is given, which the settings bound, and its error names the server.
 
 use super::etcd::Etcd;
 use super::http::Http;
@@ -7,7 +7,7 @@ use super::redis::Redis;
 use crate::error::DiscoveryError;
 use crate::settings::Settings;
 use std::fmt::Debug;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What became of an own entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,15 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// An entry whose value has arrived.
+    pub(super) fn written(key: &str, value: &str) -> Self {
+        Self {
+            key: key.to_owned(),
+            value: value.to_owned(),
+            tried: None,
+        }
+    }
+
     /// Whether a stored value is one that this process wrote.
     pub(super) fn wrote(&self, stored: &[u8]) -> bool {
         let tried = self.tried.as_ref().map(String::as_bytes);
@@ -38,32 +47,41 @@ impl Entry {
     }
 }
 
-/// One kind of metadata server. Errors are the reason alone.
+/// One kind of metadata server. Errors are the reason alone; every call ends at `until`.
 pub(super) trait Backend: Send + Sync + Debug {
-    /// The value of a key, asked for within `limit`.
-    fn get(&self, key: &str, limit: Duration) -> Result<Option<Vec<u8>>, String>;
+    /// The value of a key.
+    fn get(&self, key: &str, until: Instant) -> Result<Option<Vec<u8>>, String>;
     /// Writes a value, whoever wrote the one before.
-    fn put(&self, key: &str, value: &str) -> Result<(), String>;
+    fn put(&self, key: &str, value: &str, until: Instant) -> Result<(), String>;
+    /// Writes a value if the one before is still the one that was seen (`None`: there was none); false = it is not.
+    fn claim(
+        &self,
+        key: &str,
+        value: &str,
+        seen: Option<&[u8]>,
+        until: Instant,
+    ) -> Result<bool, String>;
     /// Makes sure that an own entry is there and goes on living.
-    fn refresh(&self, entry: &Entry) -> Result<Held, String>;
+    fn refresh(&self, entry: &Entry, until: Instant) -> Result<Held, String>;
     /// Removes an own entry, unless somebody else's is in its place.
-    fn remove(&self, entry: &Entry) -> Result<(), String>;
+    fn remove(&self, entry: &Entry, until: Instant) -> Result<(), String>;
     /// Whether entries vanish without signs of life.
     fn expires(&self) -> bool {
         true
     }
     /// Called before the entries are refreshed.
-    fn begin_beat(&self) -> Result<(), String> {
+    fn begin_beat(&self, _until: Instant) -> Result<(), String> {
         Ok(())
     }
     /// Called when the last own entry was removed.
-    fn end(&self) {}
+    fn end(&self, _until: Instant) {}
 }
 
 /// A backend with the name it has in errors.
 #[derive(Debug)]
 pub(super) struct Server {
     shown: String,
+    limit: Duration,
     backend: Box<dyn Backend>,
 }
 
@@ -83,6 +101,7 @@ impl Server {
         };
         Ok(Self {
             shown: without_password(given),
+            limit: settings.call_deadline,
             backend: backend.ok_or_else(unknown)?,
         })
     }
@@ -92,36 +111,55 @@ impl Server {
         &self.shown
     }
 
-    pub(super) fn get(
+    /// When a call that begins now, and may take so long, is over.
+    pub(super) fn until(&self, limit: Duration) -> Instant {
+        Instant::now() + limit.min(self.limit)
+    }
+
+    /// What a call says that waited in vain for another one.
+    pub(super) fn busy(&self) -> DiscoveryError {
+        DiscoveryError::Backend {
+            server: self.shown.clone(),
+            reason: format!("it did not answer within {:.1?}", self.limit),
+        }
+    }
+
+    pub(super) fn get(&self, key: &str, until: Instant) -> Result<Option<Vec<u8>>, DiscoveryError> {
+        self.named(self.backend.get(key, until))
+    }
+
+    pub(super) fn put(&self, key: &str, value: &str, until: Instant) -> Result<(), DiscoveryError> {
+        self.named(self.backend.put(key, value, until))
+    }
+
+    pub(super) fn claim(
         &self,
         key: &str,
-        limit: Duration,
-    ) -> Result<Option<Vec<u8>>, DiscoveryError> {
-        self.named(self.backend.get(key, limit))
+        value: &str,
+        seen: Option<&[u8]>,
+        until: Instant,
+    ) -> Result<bool, DiscoveryError> {
+        self.named(self.backend.claim(key, value, seen, until))
     }
 
-    pub(super) fn put(&self, key: &str, value: &str) -> Result<(), DiscoveryError> {
-        self.named(self.backend.put(key, value))
+    pub(super) fn refresh(&self, entry: &Entry, until: Instant) -> Result<Held, DiscoveryError> {
+        self.named(self.backend.refresh(entry, until))
     }
 
-    pub(super) fn refresh(&self, entry: &Entry) -> Result<Held, DiscoveryError> {
-        self.named(self.backend.refresh(entry))
-    }
-
-    pub(super) fn remove(&self, entry: &Entry) -> Result<(), DiscoveryError> {
-        self.named(self.backend.remove(entry))
+    pub(super) fn remove(&self, entry: &Entry, until: Instant) -> Result<(), DiscoveryError> {
+        self.named(self.backend.remove(entry, until))
     }
 
     pub(super) fn expires(&self) -> bool {
         self.backend.expires()
     }
 
-    pub(super) fn begin_beat(&self) -> Result<(), DiscoveryError> {
-        self.named(self.backend.begin_beat())
+    pub(super) fn begin_beat(&self, until: Instant) -> Result<(), DiscoveryError> {
+        self.named(self.backend.begin_beat(until))
     }
 
-    pub(super) fn end(&self) {
-        self.backend.end();
+    pub(super) fn end(&self, until: Instant) {
+        self.backend.end(until);
     }
 
     fn named<T>(&self, result: Result<T, String>) -> Result<T, DiscoveryError> {

@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[derive(Debug)]
 pub(super) struct Etcd {
@@ -43,14 +43,14 @@ impl Etcd {
     }
 
     /// The lease; a new one if there is none.
-    fn lease(&self) -> Result<String, Refusal> {
+    fn lease(&self, until: Instant) -> Result<String, Refusal> {
         let mut slot = self.slot();
         if let Some(lease) = &*slot {
             return Ok(lease.clone());
         }
-        let granted = self
-            .gateway
-            .call("lease/grant", &json!({"TTL": self.life.as_secs()}))?;
+        let granted =
+            self.gateway
+                .call("lease/grant", &json!({"TTL": self.life.as_secs()}), until)?;
         let lease = granted["ID"].as_str().map(str::to_owned);
         let lease = lease.ok_or_else(|| Refusal::Other("it granted no lease".to_owned()))?;
         *slot = Some(lease.clone());
@@ -58,12 +58,16 @@ impl Etcd {
     }
 
     /// Calls with a lease; with a new one if it turns out to have expired.
-    fn leased(&self, call: impl Fn(&str) -> Result<Value, Refusal>) -> Result<Value, String> {
-        let lease = self.lease().map_err(Refusal::words)?;
+    fn leased(
+        &self,
+        until: Instant,
+        call: impl Fn(&str) -> Result<Value, Refusal>,
+    ) -> Result<Value, String> {
+        let lease = self.lease(until).map_err(Refusal::words)?;
         match call(&lease) {
             Err(Refusal::Missing) => {
                 self.drop_lease(&lease);
-                let lease = self.lease().map_err(Refusal::words)?;
+                let lease = self.lease(until).map_err(Refusal::words)?;
                 call(&lease).map_err(Refusal::words)
             }
             other => other.map_err(Refusal::words),
@@ -78,10 +82,10 @@ impl Etcd {
         }
     }
 
-    fn stored(&self, key: &str, limit: Duration) -> Result<Option<Stored>, String> {
+    fn stored(&self, key: &str, until: Instant) -> Result<Option<Stored>, String> {
         let found = self
             .gateway
-            .call_within("kv/range", &json!({"key": encoded(key)}), limit)
+            .call("kv/range", &json!({"key": encoded(key)}), until)
             .map_err(Refusal::words)?;
         let Some(first) = found["kvs"].get(0) else {
             return Ok(None);
@@ -94,49 +98,64 @@ impl Etcd {
     }
 
     /// Writes a value if the condition still holds; false = it does not.
-    fn put_if(&self, condition: &Value, entry: &Entry) -> Result<bool, String> {
-        let done = self.leased(|lease| {
-            let put = json!({
-                "key": encoded(&entry.key),
-                "value": encoded(&entry.value),
-                "lease": lease,
-            });
+    fn put_if(
+        &self,
+        condition: &Value,
+        (key, value): (&str, &str),
+        until: Instant,
+    ) -> Result<bool, String> {
+        let done = self.leased(until, |lease| {
+            let put = json!({"key": encoded(key), "value": encoded(value), "lease": lease});
             let transaction = json!({
                 "compare": [condition],
                 "success": [{"requestPut": put}],
             });
-            self.gateway.call("kv/txn", &transaction)
+            self.gateway.call("kv/txn", &transaction, until)
         })?;
         Ok(done["succeeded"].as_bool().unwrap_or(false))
     }
 
     /// Writes an entry anew, unless the condition does not hold any more.
-    fn restore(&self, condition: &Value, entry: &Entry) -> Result<Held, String> {
-        let restored = self.put_if(condition, entry)?;
+    fn restore(&self, condition: &Value, entry: &Entry, until: Instant) -> Result<Held, String> {
+        let restored = self.put_if(condition, (&entry.key, &entry.value), until)?;
         Ok(if restored { Held::Restored } else { Held::Lost })
     }
 }
 
 impl Backend for Etcd {
-    fn get(&self, key: &str, limit: Duration) -> Result<Option<Vec<u8>>, String> {
-        Ok(self.stored(key, limit)?.map(|stored| stored.value))
+    fn get(&self, key: &str, until: Instant) -> Result<Option<Vec<u8>>, String> {
+        Ok(self.stored(key, until)?.map(|stored| stored.value))
     }
 
-    fn put(&self, key: &str, value: &str) -> Result<(), String> {
-        self.leased(|lease| {
+    fn put(&self, key: &str, value: &str, until: Instant) -> Result<(), String> {
+        self.leased(until, |lease| {
             let put = json!({"key": encoded(key), "value": encoded(value), "lease": lease});
-            self.gateway.call("kv/put", &put)
+            self.gateway.call("kv/put", &put, until)
         })?;
         Ok(())
     }
 
-    fn begin_beat(&self) -> Result<(), String> {
+    fn claim(
+        &self,
+        key: &str,
+        value: &str,
+        seen: Option<&[u8]>,
+        until: Instant,
+    ) -> Result<bool, String> {
+        let condition = match seen {
+            Some(seen) => has_value(key, seen),
+            None => is_absent(key),
+        };
+        self.put_if(&condition, (key, value), until)
+    }
+
+    fn begin_beat(&self, until: Instant) -> Result<(), String> {
         let Some(lease) = self.slot().clone() else {
             return Ok(());
         };
         let kept = self
             .gateway
-            .call("lease/keepalive", &json!({"ID": lease}))
+            .call("lease/keepalive", &json!({"ID": lease}), until)
             .map_err(Refusal::words)?;
         // An expired lease is answered with no time left, which JSON leaves out.
         if kept["result"]["TTL"]
@@ -148,16 +167,16 @@ impl Backend for Etcd {
         Ok(())
     }
 
-    fn refresh(&self, entry: &Entry) -> Result<Held, String> {
-        match self.stored(&entry.key, Duration::MAX)? {
-            None => self.restore(&is_absent(&entry.key), entry),
+    fn refresh(&self, entry: &Entry, until: Instant) -> Result<Held, String> {
+        match self.stored(&entry.key, until)? {
+            None => self.restore(&is_absent(&entry.key), entry, until),
             Some(stored) if !entry.wrote(&stored.value) => Ok(Held::Lost),
             Some(stored) if Some(&stored.lease) == self.slot().as_ref() => Ok(Held::Kept),
-            Some(stored) => self.restore(&has_value(&entry.key, &stored.value), entry),
+            Some(stored) => self.restore(&has_value(&entry.key, &stored.value), entry, until),
         }
     }
 
-    fn remove(&self, entry: &Entry) -> Result<(), String> {
+    fn remove(&self, entry: &Entry, until: Instant) -> Result<(), String> {
         for value in [Some(&entry.value), entry.tried.as_ref()]
             .into_iter()
             .flatten()
@@ -167,17 +186,19 @@ impl Backend for Etcd {
                 "success": [{"requestDeleteRange": {"key": encoded(&entry.key)}}],
             });
             self.gateway
-                .call("kv/txn", &transaction)
+                .call("kv/txn", &transaction, until)
                 .map_err(Refusal::words)?;
         }
         Ok(())
     }
 
-    fn end(&self) {
+    fn end(&self, until: Instant) {
         let Some(lease) = self.slot().take() else {
             return;
         };
-        let revoked = self.gateway.call("lease/revoke", &json!({"ID": lease}));
+        let revoked = self
+            .gateway
+            .call("lease/revoke", &json!({"ID": lease}), until);
         if let Err(refusal) = revoked {
             tracing::debug!(reason = refusal.words(), "A lease was left to expire");
         }

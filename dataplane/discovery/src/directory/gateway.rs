@@ -14,7 +14,7 @@ use crate::settings::{Secret, Settings};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use ureq::http::{Method, Request};
 
 /// Port of an endpoint without one.
@@ -55,7 +55,6 @@ pub(super) struct Gateway {
     endpoints: Vec<String>,
     /// The one that answered last.
     preferred: AtomicUsize,
-    limit: Duration,
     web: Web,
     /// User and password, if the cluster wants to know who asks.
     login: Option<(String, Secret)>,
@@ -76,7 +75,6 @@ impl Gateway {
         Ok(Some(Self {
             endpoints,
             preferred: AtomicUsize::new(0),
-            limit: settings.call_deadline,
             web: Web::new(settings)?,
             login,
             token: Mutex::default(),
@@ -84,18 +82,12 @@ impl Gateway {
     }
 
     /// Calls `path` of the API with a body; the answer is JSON.
-    pub(super) fn call(&self, path: &str, body: &Value) -> Result<Value, Refusal> {
-        self.call_within(path, body, self.limit)
-    }
-
-    /// As [`Gateway::call`], for a caller who waits no longer than `limit`.
-    pub(super) fn call_within(
+    pub(super) fn call(
         &self,
         path: &str,
         body: &Value,
-        limit: Duration,
+        deadline: Instant,
     ) -> Result<Value, Refusal> {
-        let deadline = Instant::now() + limit.min(self.limit);
         self.log_in(deadline)?;
         match self.ask(path, body, deadline) {
             // Tokens end by themselves after a while, and with the member that gave them.
@@ -140,10 +132,11 @@ impl Gateway {
         let count = self.endpoints.len();
         let first = self.preferred.load(Relaxed);
         let mut failures = Vec::new();
+        let turn = |deadline, left| Instant::now() + share(deadline, left);
         for step in 0..count {
             let index = (first + step) % count;
             let endpoint = &self.endpoints[index];
-            match self.attempt(endpoint, path, body, share(deadline, count - step)) {
+            match self.attempt(endpoint, path, body, turn(deadline, count - step)) {
                 Attempt::Answered(verdict) => {
                     self.preferred.store(index, Relaxed);
                     return verdict;
@@ -154,7 +147,7 @@ impl Gateway {
         Err(Refusal::Other(failures.join("; ")))
     }
 
-    fn attempt(&self, endpoint: &str, path: &str, body: &Value, limit: Duration) -> Attempt {
+    fn attempt(&self, endpoint: &str, path: &str, body: &Value, until: Instant) -> Attempt {
         let mut request = Request::builder()
             .method(Method::POST)
             .uri(format!("{endpoint}/v3/{path}"))
@@ -162,7 +155,7 @@ impl Gateway {
         if let Some(token) = &*self.token_slot() {
             request = request.header("authorization", token.reveal());
         }
-        match self.web.call(request, body.to_string().into_bytes(), limit) {
+        match self.web.call(request, body.to_string().into_bytes(), until) {
             Ok(answer) if answer.status >= 500 => Attempt::Failed(refusal_words(&answer)),
             Ok(answer) => Attempt::Answered(judge(&answer)),
             Err(reason) => Attempt::Failed(reason),

@@ -1,7 +1,8 @@
 //! The HTTP metadata service: Mooncake's, its Python one, or ours.
 //!
 //! Invariant: a record that the service refuses to replace is deleted first, so that an engine
-//! that came back takes its name back. Only our own service lets records expire; what a crash
+//! that came back takes its name back; between the two another may write, so only our own service,
+//! which knows conditions, gives a dead engine's name to exactly one of several. Only our own service lets records expire; what a crash
 //! leaves behind in another is replaced by the next engine of that name.
 
 use super::backend::{Backend, Entry, Held};
@@ -10,8 +11,10 @@ use crate::error::DiscoveryError;
 use crate::settings::{Secret, Settings};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
-use ureq::http::{Method, Request};
+use std::time::{Duration, Instant};
+use ureq::http::header::{ETAG, IF_MATCH, IF_NONE_MATCH};
+use ureq::http::request::Builder;
+use ureq::http::{HeaderValue, Method, Request};
 
 /// What an escape is needed for in a query value.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
@@ -25,12 +28,26 @@ pub(super) struct Http {
     /// Up to and with the path, for example `http://127.0.0.1:8080/metadata`.
     url: String,
     token: Secret,
-    limit: Duration,
     web: Web,
     /// How long records shall outlive this process.
     life: Duration,
     /// The service lets them expire.
     expires: AtomicBool,
+}
+
+/// A record as it was read.
+struct Stored {
+    value: Vec<u8>,
+    /// What tells this value from others; only our own service has tags.
+    tag: Option<HeaderValue>,
+}
+
+/// When a record is to be written.
+enum Only {
+    Always,
+    IfAbsent,
+    /// If the record is still the one with this tag.
+    IfTagged(HeaderValue),
 }
 
 /// Header with the life of a record in seconds; a service that knows it repeats it.
@@ -41,40 +58,73 @@ impl Http {
         Ok(Self {
             url: url.to_owned(),
             token: settings.http_token.clone(),
-            limit: settings.call_deadline,
             web: Web::new(settings)?,
             life: settings.entry_life,
             expires: AtomicBool::new(false),
         })
     }
 
-    fn call(&self, method: Method, key: &str, body: &str) -> Result<Answer, String> {
-        self.call_within(method, key, body, self.limit)
-    }
-
-    fn call_within(
-        &self,
-        method: Method,
-        key: &str,
-        body: &str,
-        limit: Duration,
-    ) -> Result<Answer, String> {
+    fn request(&self, method: Method, key: &str) -> Builder {
         let key = utf8_percent_encode(key, ESCAPED);
-        let mut request = Request::builder()
+        let request = Request::builder()
             .method(method)
             .uri(format!("{}?key={key}", self.url))
             .header("content-type", "application/json")
             .header(LIFE, self.life.as_secs());
-        if !self.token.reveal().is_empty() {
-            let token = format!("Bearer {}", self.token.reveal());
-            request = request.header("authorization", token);
+        match self.token.reveal() {
+            "" => request,
+            token => request.header("authorization", format!("Bearer {token}")),
         }
-        self.web
-            .call(request, body.as_bytes().to_vec(), limit.min(self.limit))
     }
 
-    fn delete(&self, key: &str) -> Result<(), String> {
-        let answer = self.call(Method::DELETE, key, "")?;
+    /// The record, and its tag if the service has tags.
+    fn read(&self, key: &str, until: Instant) -> Result<Option<Stored>, String> {
+        let request = self.request(Method::GET, key);
+        let mut answer = self.web.call(request, Vec::new(), until)?;
+        match answer.status {
+            200 => Ok(Some(Stored {
+                tag: answer.headers.remove(ETAG),
+                value: answer.body,
+            })),
+            404 => Ok(None),
+            _ => Err(unexpected(&answer)),
+        }
+    }
+
+    /// Writes a record; false = the condition does not hold, or the service does not replace such records.
+    fn write(&self, key: &str, value: &str, only: &Only, until: Instant) -> Result<bool, String> {
+        let request = self.request(Method::PUT, key);
+        let request = match only {
+            Only::Always => request,
+            Only::IfAbsent => request.header(IF_NONE_MATCH, "*"),
+            Only::IfTagged(tag) => request.header(IF_MATCH, tag),
+        };
+        let answer = self.web.call(request, value.into(), until)?;
+        match answer.status {
+            200 => {
+                let expires = answer.headers.contains_key(LIFE);
+                self.expires.store(expires, Relaxed);
+                Ok(true)
+            }
+            // Mooncake's services know no conditions; they answer 400 to a second record of a name.
+            400 | 412 => Ok(false),
+            _ => Err(unexpected(&answer)),
+        }
+    }
+
+    /// Writes a record that nobody else has; false = somebody was faster. A service that neither knows conditions nor
+    /// refuses second records is asked which one it kept.
+    fn write_absent(&self, key: &str, value: &str, until: Instant) -> Result<bool, String> {
+        Ok(self.write(key, value, &Only::IfAbsent, until)?
+            && (self.expires()
+                || self
+                    .read(key, until)?
+                    .is_some_and(|stored| stored.value == value.as_bytes())))
+    }
+
+    fn delete(&self, key: &str, until: Instant) -> Result<(), String> {
+        let request = self.request(Method::DELETE, key);
+        let answer = self.web.call(request, Vec::new(), until)?;
         match answer.status {
             200 | 404 => Ok(()),
             _ => Err(unexpected(&answer)),
@@ -87,41 +137,61 @@ impl Backend for Http {
         self.expires.load(Relaxed)
     }
 
-    fn get(&self, key: &str, limit: Duration) -> Result<Option<Vec<u8>>, String> {
-        let answer = self.call_within(Method::GET, key, "", limit)?;
-        match answer.status {
-            200 => Ok(Some(answer.body)),
-            404 => Ok(None),
-            _ => Err(unexpected(&answer)),
+    fn get(&self, key: &str, until: Instant) -> Result<Option<Vec<u8>>, String> {
+        Ok(self.read(key, until)?.map(|stored| stored.value))
+    }
+
+    fn put(&self, key: &str, value: &str, until: Instant) -> Result<(), String> {
+        if self.write(key, value, &Only::Always, until)? {
+            return Ok(());
+        }
+        self.delete(key, until)?;
+        match self.write(key, value, &Only::Always, until)? {
+            true => Ok(()),
+            false => Err("it does not take the record".to_owned()),
         }
     }
 
-    fn put(&self, key: &str, value: &str) -> Result<(), String> {
-        let mut answer = self.call(Method::PUT, key, value)?;
-        if answer.status == 400 {
-            self.delete(key)?;
-            answer = self.call(Method::PUT, key, value)?;
+    fn claim(
+        &self,
+        key: &str,
+        value: &str,
+        seen: Option<&[u8]>,
+        until: Instant,
+    ) -> Result<bool, String> {
+        match (self.read(key, until)?, seen) {
+            (None, _) => self.write_absent(key, value, until),
+            (Some(stored), Some(seen)) if stored.value == seen => match stored.tag {
+                Some(tag) => self.write(key, value, &Only::IfTagged(tag), until),
+                None => {
+                    self.delete(key, until)?;
+                    self.write_absent(key, value, until)
+                }
+            },
+            (Some(_), _) => Ok(false),
         }
-        if answer.status != 200 {
-            return Err(unexpected(&answer));
-        }
-        self.expires
-            .store(answer.headers.contains_key(LIFE), Relaxed);
-        Ok(())
     }
 
-    fn refresh(&self, entry: &Entry) -> Result<Held, String> {
-        match self.get(&entry.key, self.limit)? {
-            Some(stored) if !entry.wrote(&stored) => Ok(Held::Lost),
-            Some(_) if self.expires() => self.put(&entry.key, &entry.value).map(|()| Held::Kept),
+    fn refresh(&self, entry: &Entry, until: Instant) -> Result<Held, String> {
+        let held = |kept, held| if kept { held } else { Held::Lost };
+        match self.read(&entry.key, until)? {
+            Some(stored) if !entry.wrote(&stored.value) => Ok(Held::Lost),
+            Some(stored) if self.expires() => {
+                let only = stored.tag.map_or(Only::Always, Only::IfTagged);
+                let kept = self.write(&entry.key, &entry.value, &only, until)?;
+                Ok(held(kept, Held::Kept))
+            }
             Some(_) => Ok(Held::Kept),
-            None => self.put(&entry.key, &entry.value).map(|()| Held::Restored),
+            None => {
+                let written = self.write_absent(&entry.key, &entry.value, until)?;
+                Ok(held(written, Held::Restored))
+            }
         }
     }
 
-    fn remove(&self, entry: &Entry) -> Result<(), String> {
-        match self.get(&entry.key, self.limit)? {
-            Some(stored) if entry.wrote(&stored) => self.delete(&entry.key),
+    fn remove(&self, entry: &Entry, until: Instant) -> Result<(), String> {
+        match self.read(&entry.key, until)? {
+            Some(stored) if entry.wrote(&stored.value) => self.delete(&entry.key, until),
             _ => Ok(()),
         }
     }

@@ -1,11 +1,13 @@
 //! The entries of this process, and the thread that keeps them alive.
 //!
 //! Invariant: an entry that somebody else has replaced is given up, never fought over; a server
-//! that forgot everything gets all entries again with the next sign of life.
+//! that forgot everything gets all entries again with the next sign of life. No caller waits beyond
+//! his deadline, neither for the server nor for others that wait for it.
 
 use super::backend::{Entry, Held, Server};
+use super::turn::{Taken, Turn};
 use crate::error::DiscoveryError;
-use crate::limits::{BEAT_RETRY, BEATS_PER_LIFE};
+use crate::limits::{BEAT_RETRY, BEATS_PER_LIFE, CLOSE_DEADLINE};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -21,8 +23,8 @@ pub(super) struct Keeper {
 struct Shared {
     server: Server,
     entry_life: Duration,
-    /// Held during calls for own entries, so that they keep their order.
-    entries: Mutex<Vec<Entry>>,
+    /// Taken during calls for own entries, so that they keep their order.
+    entries: Turn<Vec<Entry>>,
     /// Keys that another engine took.
     lost: Mutex<Vec<String>>,
     /// The last sign of life arrived.
@@ -37,7 +39,7 @@ impl Keeper {
             shared: Arc::new(Shared {
                 server,
                 entry_life,
-                entries: Mutex::default(),
+                entries: Turn::new(Vec::new()),
                 lost: Mutex::default(),
                 well: AtomicBool::new(true),
                 closed: Mutex::new(false),
@@ -56,15 +58,38 @@ impl Keeper {
         lock(&self.shared.lost).retain(|lost| !keys.contains(&lost.as_str()));
     }
 
+    /// Writes an entry if the stored value is still the one that was seen, and keeps it alive from now on; false = it is
+    /// not.
+    pub(super) fn claim(
+        &self,
+        key: &str,
+        value: &str,
+        seen: Option<&[u8]>,
+        until: Instant,
+    ) -> Result<bool, DiscoveryError> {
+        let mut entries = self.shared.entries(until)?;
+        self.check_open()?;
+        if !self.shared.server.claim(key, value, seen, until)? {
+            return Ok(false);
+        }
+        entries.retain(|entry| entry.key != key);
+        entries.push(Entry::written(key, value));
+        self.start()?;
+        Ok(true)
+    }
+
     /// Writes an entry and keeps it alive from now on. One that another engine took stays that
     /// engine's.
-    pub(super) fn publish(&self, key: &str, value: String) -> Result<(), DiscoveryError> {
-        let mut entries = self.shared.entries();
-        if *lock(&self.shared.closed) {
-            return Err(DiscoveryError::Closed);
-        }
+    pub(super) fn publish(
+        &self,
+        key: &str,
+        value: &str,
+        until: Instant,
+    ) -> Result<(), DiscoveryError> {
+        let mut entries = self.shared.entries(until)?;
+        self.check_open()?;
         if entries.iter().any(|entry| entry.key == key) {
-            self.shared.beat_one(&mut entries, key)?;
+            self.shared.beat_one(&mut entries, key, until)?;
         }
         if lock(&self.shared.lost).iter().any(|lost| lost == key) {
             return Err(DiscoveryError::Lost {
@@ -73,19 +98,21 @@ impl Keeper {
         }
         let known = entries.iter_mut().find(|entry| entry.key == key);
         let Some(entry) = known else {
-            self.shared.server.put(key, &value)?;
-            entries.push(Entry {
-                key: key.to_owned(),
-                value,
-                tried: None,
-            });
+            self.shared.server.put(key, value, until)?;
+            entries.push(Entry::written(key, value));
             return self.start();
         };
-        entry.tried = Some(value.clone());
-        self.shared.server.put(key, &value)?;
-        entry.value = value;
-        entry.tried = None;
+        entry.tried = Some(value.to_owned());
+        self.shared.server.put(key, value, until)?;
+        *entry = Entry::written(key, value);
         Ok(())
+    }
+
+    fn check_open(&self) -> Result<(), DiscoveryError> {
+        match *lock(&self.shared.closed) {
+            true => Err(DiscoveryError::Closed),
+            false => Ok(()),
+        }
     }
 
     /// Starts the thread if it does not run.
@@ -104,24 +131,35 @@ impl Keeper {
         Ok(())
     }
 
-    /// Ends the thread and removes the entries.
+    /// Ends the thread and removes the entries, both within [`CLOSE_DEADLINE`]: a thread that waits for a server then
+    /// ends when that is over.
     pub(super) fn close(&self) {
         if std::mem::replace(&mut *lock(&self.shared.closed), true) {
             return;
         }
         self.shared.wake.notify_all();
         let thread = lock(&self.thread).take();
+        let until = self.shared.server.until(CLOSE_DEADLINE);
+        let Ok(entries) = self.shared.entries(until) else {
+            tracing::warn!("The metadata server is waited for; its entries are left to expire");
+            return;
+        };
+        self.shared.remove_all(entries, until);
         if let Some(thread) = thread {
             // A panic of the thread has been reported by the panic hook.
             let _ = thread.join();
         }
-        self.shared.remove_all();
     }
 }
 
 impl Shared {
-    fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {
-        lock(&self.entries)
+    fn entries(&self, until: Instant) -> Result<Taken<'_, Vec<Entry>>, DiscoveryError> {
+        let taken = self.entries.take(until);
+        taken.ok_or_else(|| self.server.busy())
+    }
+
+    fn is_closed(&self) -> bool {
+        *lock(&self.closed)
     }
 
     fn beat_until_closed(&self) {
@@ -170,22 +208,31 @@ impl Shared {
 
     /// One sign of life for every entry; the first failure ends it.
     fn beat(&self) -> Result<(), DiscoveryError> {
-        let mut entries = self.entries();
-        self.server.begin_beat()?;
+        let until = self.server.until(Duration::MAX);
+        let mut entries = self.entries(until)?;
+        if self.is_closed() {
+            return Ok(());
+        }
+        self.server.begin_beat(until)?;
         let keys: Vec<String> = entries.iter().map(|entry| entry.key.clone()).collect();
         keys.iter()
-            .try_for_each(|key| self.beat_one(&mut entries, key))
+            .try_for_each(|key| self.beat_one(&mut entries, key, until))
     }
 
     /// A sign of life for one entry, which is given up if another engine took it.
-    fn beat_one(&self, entries: &mut Vec<Entry>, key: &str) -> Result<(), DiscoveryError> {
+    fn beat_one(
+        &self,
+        entries: &mut Vec<Entry>,
+        key: &str,
+        until: Instant,
+    ) -> Result<(), DiscoveryError> {
         let Some(index) = entries.iter().position(|entry| entry.key == key) else {
             return Ok(());
         };
-        match self.server.refresh(&entries[index])? {
+        match self.server.refresh(&entries[index], until)? {
             Held::Kept => {}
             Held::Restored => tracing::info!(key, "An entry was gone and was written again"),
-            Held::Lost if self.is_own(&entries[index])? => {}
+            Held::Lost if self.is_own(&entries[index], until)? => {}
             Held::Lost => {
                 tracing::warn!(key, "Another engine took this entry; it is given up");
                 entries.remove(index);
@@ -197,25 +244,24 @@ impl Shared {
 
     /// A second look at an entry that seems lost: a write whose answer did not arrive makes the
     /// repetition find its own value.
-    fn is_own(&self, entry: &Entry) -> Result<bool, DiscoveryError> {
-        let stored = self.server.get(&entry.key, Duration::MAX)?;
+    fn is_own(&self, entry: &Entry, until: Instant) -> Result<bool, DiscoveryError> {
+        let stored = self.server.get(&entry.key, until)?;
         Ok(stored.is_some_and(|stored| entry.wrote(&stored)))
     }
 
     /// Removes all entries, unless the server does not answer: nobody wants to wait for that.
-    fn remove_all(&self) {
-        let mut entries = self.entries();
+    fn remove_all(&self, mut entries: Taken<'_, Vec<Entry>>, until: Instant) {
+        let entries = std::mem::take(&mut *entries);
         if !self.well.load(Relaxed) {
-            entries.clear();
             return;
         }
-        for entry in entries.drain(..) {
-            if let Err(error) = self.server.remove(&entry) {
+        for entry in entries {
+            if let Err(error) = self.server.remove(&entry, until) {
                 tracing::warn!(%error, key = entry.key, "An entry could not be removed");
                 return;
             }
         }
-        self.server.end();
+        self.server.end(until);
     }
 }
 

@@ -1,5 +1,5 @@
 //! Redis: each entry is a string with an expiry that signs of life push out.
-//! Invariant: one connection, used by one call at a time, given up after any failure on it.
+//! Invariant: a connection is used by one call at a time and given up after any failure on it; no call waits for another.
 
 use super::backend::{Backend, Entry, Held};
 use crate::address::{resolve, share};
@@ -7,8 +7,12 @@ use crate::settings::Settings;
 use redis::{Client, Connection, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _};
 use redis::{ErrorKind, FromRedisValue, RedisConnectionInfo, RedisError, cmd};
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+/// Replaces a value if it is still the one that was seen, in one step of the server.
+const REPLACE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
+    redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) return 1 end return 0";
 
 pub(super) struct Redis {
     host: String,
@@ -16,7 +20,8 @@ pub(super) struct Redis {
     login: RedisConnectionInfo,
     life: Duration,
     limit: Duration,
-    connection: Mutex<Option<Connection>>,
+    /// The one kept for the next call.
+    idle: Mutex<Option<Connection>>,
 }
 
 impl fmt::Debug for Redis {
@@ -38,7 +43,7 @@ impl Redis {
             login: login(info.redis_settings(), settings),
             life: settings.entry_life,
             limit: settings.call_deadline,
-            connection: Mutex::default(),
+            idle: Mutex::default(),
         })
     }
 
@@ -48,7 +53,7 @@ impl Redis {
         for (index, address) in addresses.iter().enumerate() {
             let time = share(deadline, addresses.len() - index);
             if time.is_zero() {
-                break;
+                return Err(self.silence());
             }
             let address = ConnectionAddr::Tcp(address.ip().to_string(), address.port());
             let info = address
@@ -65,36 +70,28 @@ impl Redis {
 
     /// One command. A connection that turns out to be broken is replaced once: the server may
     /// have closed it long ago.
-    fn ask<T: FromRedisValue>(&self, command: &redis::Cmd) -> Result<T, String> {
-        self.ask_within(command, self.limit)
-    }
-
-    fn ask_within<T: FromRedisValue>(
-        &self,
-        command: &redis::Cmd,
-        limit: Duration,
-    ) -> Result<T, String> {
-        let deadline = Instant::now() + limit.min(self.limit);
-        let mut slot = self
-            .connection
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(mut connection) = slot.take() {
-            match self.query(&mut connection, command, deadline) {
+    fn ask<T: FromRedisValue>(&self, command: &redis::Cmd, until: Instant) -> Result<T, String> {
+        let kept = self.slot().take();
+        if let Some(mut connection) = kept {
+            match self.query(&mut connection, command, until) {
                 Ok(answer) => {
-                    *slot = Some(connection);
+                    *self.slot() = Some(connection);
                     return Ok(answer);
                 }
                 Err(error) if error.is_io_error() && !error.is_timeout() => {}
                 Err(error) => return Err(self.words(&error)),
             }
         }
-        let mut connection = self.connect(deadline)?;
+        let mut connection = self.connect(until)?;
         let answer = self
-            .query(&mut connection, command, deadline)
+            .query(&mut connection, command, until)
             .map_err(|error| self.words(&error))?;
-        *slot = Some(connection);
+        *self.slot() = Some(connection);
         Ok(answer)
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Option<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn query<T: FromRedisValue>(
@@ -110,9 +107,13 @@ impl Redis {
         command.query(connection)
     }
 
+    fn silence(&self) -> String {
+        format!("it did not answer within {:.1?}", self.limit)
+    }
+
     fn words(&self, error: &RedisError) -> String {
         if error.is_timeout() {
-            return format!("it did not answer within {:?}", self.limit);
+            return self.silence();
         }
         let login = error.kind() == ErrorKind::AuthenticationFailed
             || matches!(error.code(), Some("NOAUTH" | "WRONGPASS"));
@@ -122,42 +123,64 @@ impl Redis {
         error.to_string()
     }
 
+    /// Writes a value if there is none; false = there is.
+    fn put_absent(&self, key: &str, value: &str, until: Instant) -> Result<bool, String> {
+        let mut command = cmd("SET");
+        command.arg(key).arg(value).arg("NX");
+        let set: Option<String> = self.ask(command.arg("PX").arg(self.life_ms()), until)?;
+        Ok(set.is_some())
+    }
+
     fn life_ms(&self) -> u64 {
         u64::try_from(self.life.as_millis()).unwrap_or(u64::MAX)
     }
 }
 
 impl Backend for Redis {
-    fn get(&self, key: &str, limit: Duration) -> Result<Option<Vec<u8>>, String> {
-        self.ask_within(cmd("GET").arg(key), limit)
+    fn get(&self, key: &str, until: Instant) -> Result<Option<Vec<u8>>, String> {
+        self.ask(cmd("GET").arg(key), until)
     }
 
-    fn put(&self, key: &str, value: &str) -> Result<(), String> {
-        self.ask(cmd("SET").arg(key).arg(value).arg("PX").arg(self.life_ms()))
+    fn put(&self, key: &str, value: &str, until: Instant) -> Result<(), String> {
+        let mut command = cmd("SET");
+        command.arg(key).arg(value).arg("PX").arg(self.life_ms());
+        self.ask(&command, until)
     }
 
-    fn refresh(&self, entry: &Entry) -> Result<Held, String> {
-        if let Some(stored) = self.get(&entry.key, self.limit)? {
+    fn claim(
+        &self,
+        key: &str,
+        value: &str,
+        seen: Option<&[u8]>,
+        until: Instant,
+    ) -> Result<bool, String> {
+        let Some(seen) = seen else {
+            return self.put_absent(key, value, until);
+        };
+        let mut command = cmd("EVAL");
+        command.arg(REPLACE).arg(1).arg(key);
+        command.arg(seen).arg(value).arg(self.life_ms());
+        self.ask(&command, until)
+    }
+
+    fn refresh(&self, entry: &Entry, until: Instant) -> Result<Held, String> {
+        if let Some(stored) = self.get(&entry.key, until)? {
             if !entry.wrote(&stored) {
                 return Ok(Held::Lost);
             }
-            if self.ask(cmd("PEXPIRE").arg(&entry.key).arg(self.life_ms()))? {
+            let mut command = cmd("PEXPIRE");
+            command.arg(&entry.key).arg(self.life_ms());
+            if self.ask(&command, until)? {
                 return Ok(Held::Kept);
             }
         }
-        let mut command = cmd("SET");
-        command.arg(&entry.key).arg(&entry.value);
-        let set: Option<String> = self.ask(command.arg("NX").arg("PX").arg(self.life_ms()))?;
-        Ok(if set.is_some() {
-            Held::Restored
-        } else {
-            Held::Lost
-        })
+        let written = self.put_absent(&entry.key, &entry.value, until)?;
+        Ok(if written { Held::Restored } else { Held::Lost })
     }
 
-    fn remove(&self, entry: &Entry) -> Result<(), String> {
-        match self.get(&entry.key, self.limit)? {
-            Some(stored) if entry.wrote(&stored) => self.ask(cmd("DEL").arg(&entry.key)),
+    fn remove(&self, entry: &Entry, until: Instant) -> Result<(), String> {
+        match self.get(&entry.key, until)? {
+            Some(stored) if entry.wrote(&stored) => self.ask(cmd("DEL").arg(&entry.key), until),
             _ => Ok(()),
         }
     }

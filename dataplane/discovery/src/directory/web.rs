@@ -5,7 +5,7 @@ use super::trust;
 use crate::error::DiscoveryError;
 use crate::limits::FRAME_BYTES_MAX;
 use crate::settings::Settings;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use ureq::http::HeaderMap;
 use ureq::{Agent, Body, http};
 
@@ -45,13 +45,17 @@ impl Web {
         })
     }
 
-    /// Sends a request that ends within `limit`.
+    /// Sends a request that ends at `until`.
     pub(super) fn call(
         &self,
         request: http::request::Builder,
         body: Vec<u8>,
-        limit: Duration,
+        until: Instant,
     ) -> Result<Answer, String> {
+        let limit = until.saturating_duration_since(Instant::now());
+        if limit.is_zero() {
+            return Err("it did not answer in time".to_owned());
+        }
         let request = request.body(body).map_err(|error| error.to_string())?;
         let request = self
             .agent
@@ -76,7 +80,7 @@ impl Web {
 
 fn reason(error: &ureq::Error, limit: Duration) -> String {
     match error {
-        ureq::Error::Timeout(_) => format!("it did not answer within {limit:?}"),
+        ureq::Error::Timeout(_) => format!("it did not answer within {limit:.1?}"),
         other => other.to_string(),
     }
 }

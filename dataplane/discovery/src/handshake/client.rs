@@ -184,7 +184,7 @@ fn connect(peer: &RpcMeta, limit: Duration) -> Result<TcpStream, HandshakeError>
         reason,
     };
     let addresses = resolve(&peer.ip_or_host_name, peer.rpc_port, deadline).map_err(unresolved)?;
-    let mut failure = String::from("it has no address");
+    let mut failure = io::Error::new(ErrorKind::AddrNotAvailable, "it has no address");
     for (index, address) in addresses.iter().enumerate() {
         let time = share(deadline, addresses.len() - index);
         if time.is_zero() {
@@ -192,12 +192,13 @@ fn connect(peer: &RpcMeta, limit: Duration) -> Result<TcpStream, HandshakeError>
         }
         match TcpStream::connect_timeout(address, time) {
             Ok(stream) => return Ok(stream),
-            Err(error) => failure = error.to_string(),
+            Err(error) => failure = error,
         }
     }
     Err(HandshakeError::Unreachable {
         peer: peer.to_string(),
-        reason: failure,
+        kind: failure.kind(),
+        reason: failure.to_string(),
     })
 }
 

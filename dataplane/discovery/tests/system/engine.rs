@@ -97,17 +97,19 @@ impl Engine {
         document.perigee = Some(Extra::new(&new_epoch().unwrap()));
         let answers = Arc::new(Answers::new(directory.clone()));
         let server = bound.serve(Arc::clone(&answers) as _)?;
-        directory.publish_rpc(&name, &RpcMeta::new("127.0.0.1", server.port()))?;
-        directory.publish(&document)?;
-        Ok(Self {
+        let engine = Self {
             directory,
             server,
             document,
             answers,
-        })
+        };
+        engine.directory.publish_rpc(&name, &engine.place())?;
+        engine.directory.publish(&engine.document)?;
+        Ok(engine)
     }
 
     pub(crate) fn place(&self) -> RpcMeta {
-        RpcMeta::new("127.0.0.1", self.server.port())
+        let epoch = &self.document.perigee.as_ref().unwrap().epoch;
+        RpcMeta::new("127.0.0.1", self.server.port()).of_life(epoch)
     }
 }

@@ -1,9 +1,10 @@
 //! Metadata servers that go away and come back.
 
-use crate::engine::{Engine, directory};
+use crate::engine::{Engine, directory, settings};
 use crate::server::Server;
 use crate::wait::until;
-use perigee_discovery::DiscoveryError;
+use perigee_discovery::{DiscoveryError, Settings};
+use std::time::{Duration, Instant};
 
 #[test]
 fn entries_come_back_after_the_server_forgot_everything() {
@@ -52,4 +53,38 @@ fn a_change_that_was_refused_leaves_the_one_before() {
     engine.directory.publish(&engine.document).unwrap();
     let other = directory(&server.address());
     assert_eq!(other.segment("a:1").unwrap().tcp_data_port, 5);
+}
+
+#[test]
+fn calls_on_a_frozen_server_do_not_wait_for_each_other() {
+    const CALLS: u32 = 12;
+    let limit = Duration::from_secs(1);
+    for server in [Server::etcd(), Server::redis()] {
+        let address = server.address();
+        let settings = Settings {
+            call_deadline: limit,
+            ..settings()
+        };
+        let engine = Engine::start_with(&address, "a:1", settings).unwrap();
+        server.signal("STOP");
+        let begun = Instant::now();
+        std::thread::scope(|scope| {
+            for _ in 0..CALLS {
+                scope.spawn(|| {
+                    let refused = engine.directory.publish(&engine.document).unwrap_err();
+                    let text = refused.to_string();
+                    assert!(text.contains("did not answer"), "{address}: {text}");
+                });
+            }
+        });
+        // One after the other they would take twice as long.
+        assert!(begun.elapsed() < CALLS * limit / 2, "{address}");
+        server.signal("CONT");
+        until("the server takes documents again", || {
+            engine.directory.publish(&engine.document).is_ok()
+        });
+        server.signal("STOP");
+        engine.directory.close();
+        server.signal("CONT");
+    }
 }

@@ -42,6 +42,13 @@ impl Process {
         up
     }
 
+    /// Sends a signal such as `STOP`.
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.0.id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &pid]).status();
+        assert!(sent.unwrap().success(), "{name}");
+    }
+
     /// SIGKILL.
     pub(crate) fn kill(&mut self) {
         let _ = self.0.kill();
@@ -104,6 +111,15 @@ impl Server {
             Self::StrictHttp(_) => panic!("this kind is not stopped"),
             Self::Etcd(etcd) => etcd.process.kill(),
             Self::Redis(redis) => redis.process.kill(),
+        }
+    }
+
+    /// Sends its process a signal such as `STOP`.
+    pub(crate) fn signal(&self, name: &str) {
+        match self {
+            Self::Http(..) | Self::StrictHttp(_) => panic!("this kind is no process"),
+            Self::Etcd(etcd) => etcd.process.signal(name),
+            Self::Redis(redis) => redis.process.signal(name),
         }
     }
 
