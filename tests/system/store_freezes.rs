@@ -8,8 +8,8 @@ use perigee_schemas::Status;
 use perigee_tests::cluster::{Master, Node};
 use perigee_tests::deadline::{wait_until, within};
 use perigee_tests::limits::{
-    ANSWER_DEADLINE, CALL_DEADLINE, FROZEN_NODE_CALL_DEADLINE, MEMBERSHIP_DEADLINE,
-    REFUSED_CALL_DEADLINE,
+    ANSWER_DEADLINE, CALL_DEADLINE, CLIENT_TTL_SECONDS, FROZEN_NODE_CALL_DEADLINE,
+    MEMBERSHIP_DEADLINE, REFUSED_CALL_DEADLINE,
 };
 use perigee_tests::objects::{Objects, key_name};
 use perigee_tests::program::Program;
@@ -169,4 +169,29 @@ fn calls_to_a_frozen_master_end_and_the_next_ones_fail_without_waiting_for_it() 
     );
     master.program.signal(Signal::SIGCONT);
     puts_succeed_again(&objects, CALL_DEADLINE);
+}
+
+/// Well above what the tests' masters allow a client to be silent.
+const LONG_STOP: Duration = Duration::from_secs(2 * CLIENT_TTL_SECONDS);
+
+#[test]
+fn a_master_that_was_stopped_for_longer_than_its_clients_live_has_kept_their_objects() {
+    let master = Master::start(&[]);
+    let _node = Node::start(&master, POOL_BYTES);
+    let objects = Objects::open(&master.address());
+    for key in 0..KEYS {
+        assert_eq!(objects.put_object(key, 1, SMALL_BYTES), Status::Ok);
+    }
+    master.program.signal(Signal::SIGSTOP);
+    // The length of the stop is the input of this test; nothing is waited for.
+    std::thread::sleep(LONG_STOP);
+    master.program.signal(Signal::SIGCONT);
+    for key in 0..KEYS {
+        wait_until("the master answers again", MEMBERSHIP_DEADLINE, || {
+            match objects.get_object(key, SMALL_BYTES) {
+                Err(Status::ObjectNotFound) => panic!("key {key} was given up with its node"),
+                answer => answer == Ok(1),
+            }
+        });
+    }
 }

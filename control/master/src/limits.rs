@@ -11,6 +11,9 @@ pub const REPLICAS_MAX: u32 = perigee_schemas::limits::REPLICAS_MAX as u32;
 pub const SEGMENTS_MAX: usize = perigee_schemas::limits::SEGMENTS_MAX;
 /// Most clients known at the same time.
 pub const CLIENTS_MAX: usize = 65_536;
+/// Most of the time between two calls of the registry that counts as its clients' silence, in milliseconds: ticks come
+/// every 10 ms, so a master that was away for longer could hear nobody.
+pub const ATTENTION_MS: u64 = 500;
 /// Longest graceful unmount in milliseconds (one day).
 pub const GRACE_MS_MAX: u64 = 24 * 60 * 60 * 1000;
 /// Longest regular expression in bytes.

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use perigee_schemas::Status;
 
-use crate::limits::{CLIENTS_MAX, GRACE_MS_MAX, SEGMENTS_MAX};
+use crate::limits::{ATTENTION_MS, CLIENTS_MAX, GRACE_MS_MAX, SEGMENTS_MAX};
 use crate::segment::{SegmentEvent, SegmentSpec};
 use client::Client;
 use jobs::Jobs;
@@ -32,7 +32,7 @@ use tasks::Tasks;
 /// Settings of the registry.
 #[derive(Debug, Clone)]
 pub struct RegistrySettings {
-    /// Milliseconds without a sign of life after which a client is forgotten.
+    /// Milliseconds without a sign of life after which a client is forgotten; pauses of the master do not count.
     pub client_ttl_ms: u64,
     /// Copies and moves of single objects.
     pub tasks: TaskSettings,
@@ -52,6 +52,8 @@ impl Default for RegistrySettings {
 pub struct Registry {
     settings: RegistrySettings,
     now_ms: u64,
+    /// Time during which this master heard nobody, because it was stopped itself.
+    missed_ms: u64,
     clients: BTreeMap<u128, Client>,
     segments: BTreeMap<u32, Mounted>,
     index_by_id: BTreeMap<u128, u32>,
@@ -67,6 +69,7 @@ impl Registry {
         Self {
             settings,
             now_ms: 0,
+            missed_ms: 0,
             clients: BTreeMap::new(),
             segments: BTreeMap::new(),
             index_by_id: BTreeMap::new(),
@@ -178,8 +181,18 @@ impl Registry {
         std::mem::take(&mut self.events)
     }
 
+    /// Notes the time. Between two calls, of which ticks are some, no more than [`ATTENTION_MS`] pass while the master
+    /// runs; what is longer was its own pause, whose messages are still to be read, and is nobody's silence.
     fn advance(&mut self, now_ms: u64) {
-        self.now_ms = self.now_ms.max(now_ms);
+        let gap_ms = now_ms.saturating_sub(self.now_ms);
+        self.missed_ms += gap_ms.saturating_sub(ATTENTION_MS);
+        self.now_ms += gap_ms;
+    }
+
+    /// Time that only passes while the master can hear its clients; what their silence is measured in. Leases, graces
+    /// and deadlines run in real time, because others count on them while the master is stopped.
+    fn heard_ms(&self) -> u64 {
+        self.now_ms - self.missed_ms
     }
 
     fn mount_again(&mut self, index: u32, spec: &SegmentSpec) -> Result<u32, Status> {
@@ -203,7 +216,7 @@ impl Registry {
         self.clients.insert(
             client,
             Client {
-                last_seen_ms: self.now_ms,
+                heard_ms: self.heard_ms(),
             },
         );
         Ok(())

@@ -5,7 +5,8 @@ use super::Registry;
 
 #[derive(Debug)]
 pub(super) struct Client {
-    pub(super) last_seen_ms: u64,
+    /// When its last sign of life came, in the time that [`Registry::heard_ms`] counts.
+    pub(super) heard_ms: u64,
 }
 
 /// What a heartbeat is answered with.
@@ -21,9 +22,10 @@ impl Registry {
     /// A heartbeat.
     pub fn ping(&mut self, now_ms: u64, client: u128) -> ClientState {
         self.advance(now_ms);
+        let heard_ms = self.heard_ms();
         match self.clients.get_mut(&client) {
             Some(known) => {
-                known.last_seen_ms = self.now_ms;
+                known.heard_ms = heard_ms;
                 ClientState::Ok
             }
             None => ClientState::NeedRemount,

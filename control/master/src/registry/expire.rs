@@ -20,11 +20,11 @@ impl Registry {
         for index in drained {
             self.forget_segment(index);
         }
-        let ttl_ms = self.settings.client_ttl_ms;
+        let (ttl_ms, heard_ms) = (self.settings.client_ttl_ms, self.heard_ms());
         let silent = self
             .clients
             .iter()
-            .filter(|(_, client)| now_ms - client.last_seen_ms > ttl_ms);
+            .filter(|(_, client)| heard_ms - client.heard_ms > ttl_ms);
         let silent: Vec<u128> = silent.map(|(client, _)| *client).collect();
         for client in &silent {
             self.forget_client(*client);

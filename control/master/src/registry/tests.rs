@@ -102,6 +102,59 @@ fn a_silent_client_expires_with_its_segments_and_must_mount_again() {
     assert_eq!(registry.ping(204, 7), ClientState::Ok);
 }
 
+/// A registry whose only client, 7, was heard at the time 0, and which was stopped from then on until `HOUR_MS`.
+fn paused_registry() -> Registry {
+    let mut registry = Registry::new(RegistrySettings {
+        client_ttl_ms: 2 * ATTENTION_MS,
+    });
+    registry.mount(0, spec(1, 7)).unwrap();
+    registry
+}
+
+const HOUR_MS: u64 = 60 * 60 * 1000;
+
+#[test]
+fn a_pause_of_the_master_is_not_the_silence_of_its_clients() {
+    let mut registry = paused_registry();
+    assert!(registry.tick(HOUR_MS).is_empty());
+    assert_eq!(registry.ping(HOUR_MS + 1, 7), ClientState::Ok);
+}
+
+#[test]
+fn a_client_that_stays_silent_after_a_pause_of_the_master_expires() {
+    let mut registry = paused_registry();
+    assert!(registry.tick(HOUR_MS).is_empty());
+    assert!(registry.tick(HOUR_MS + ATTENTION_MS).is_empty());
+    assert_eq!(registry.tick(HOUR_MS + ATTENTION_MS + 1), [7]);
+}
+
+#[test]
+fn a_pause_that_a_sign_of_life_ends_gives_that_client_no_longer_life() {
+    let mut registry = paused_registry();
+    assert_eq!(registry.ping(HOUR_MS, 7), ClientState::Ok);
+    let silent = |registry: &mut Registry, ms| registry.tick(HOUR_MS + ms);
+    assert!(silent(&mut registry, ATTENTION_MS).is_empty());
+    assert!(silent(&mut registry, 2 * ATTENTION_MS).is_empty());
+    assert_eq!(silent(&mut registry, 2 * ATTENTION_MS + 1), [7]);
+}
+
+#[test]
+fn clients_of_a_master_that_is_always_late_expire_all_the_same() {
+    let mut registry = paused_registry();
+    let late = (1..).map(|turn| turn * 10 * ATTENTION_MS);
+    let mut turns = late.map(|now_ms| registry.tick(now_ms)).take(4);
+    assert_eq!(turns.find(|gone| !gone.is_empty()), Some(vec![7]));
+}
+
+#[test]
+fn the_grace_of_an_unmount_runs_while_the_master_is_stopped() {
+    let mut registry = paused_registry();
+    assert_eq!(registry.drain(0, 7, 1, HOUR_MS), Ok(()));
+    registry.take_events();
+    registry.tick(HOUR_MS);
+    assert_eq!(unmounted(&mut registry), [0]);
+}
+
 #[test]
 fn a_client_without_segments_becomes_known_by_remounting_none() {
     let mut registry = registry();
