@@ -149,9 +149,10 @@ impl Directory {
             return Ok(());
         };
         let keys = self.keys(&document.name);
+        let until = Instant::now() + self.inner.settings.call_deadline;
         keeper.reclaim([&keys.rpc_meta, &keys.segment]);
-        keeper.publish(&keys.segment, document.encode())?;
-        keeper.publish(&keys.rpc_meta, meta.encode())
+        keeper.publish(&keys.segment, &document.encode(), until)?;
+        keeper.publish(&keys.rpc_meta, &meta.encode(), until)
     }
 
     /// The document published last.
