@@ -3,7 +3,7 @@
 
 use crate::error::EngineError;
 use crate::ledger::Ledger;
-use crate::limits::LINE_SWEEP;
+use crate::limits::{LINE_SWEEP, TARGETS_MAX};
 use crate::lives::Lives;
 use crate::rdma::{Rdma, RemoteRails};
 use crate::request::Request;
@@ -104,6 +104,11 @@ impl Segments {
         }
         let target = Arc::new(self.find(name, due, requests)?);
         let mut targets = self.targets.write().unwrap_or_else(PoisonError::into_inner);
+        if targets.len() >= TARGETS_MAX {
+            // Each life of a peer that chose its port is another name.
+            let unused = targets.extract_if(|_, target| Arc::strong_count(target) == 1);
+            unused.for_each(|(_, target)| target.close());
+        }
         Ok(targets.entry(name.to_owned()).or_insert(target).clone())
     }
 

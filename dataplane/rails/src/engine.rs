@@ -3,11 +3,12 @@
 //! Callers never touch a queue pair: they post to a shard's mailbox and hear the end from their sink.
 
 use crate::descriptor::{EndpointAnswer, EndpointOffer, PeerDescriptor};
+use crate::engine::roster::{Opened, Roster};
 use crate::engine::worker::Worker;
 use crate::error::RailError;
 use crate::flight::RailRequest;
 use crate::joining::Joiner;
-use crate::limits::{GIDS_PER_RAIL_MAX, PAIRS_PER_PEER, PEERS_MAX, QUEUE_PAIRS_MAX, RAILS_MAX};
+use crate::limits::{GIDS_PER_RAIL_MAX, PAIRS_PER_PEER, QUEUE_PAIRS_MAX, RAILS_MAX};
 use crate::peer::PeerRecord;
 use crate::rail::{Rail, RailDevice, open_rails};
 use crate::registration::Registration;
@@ -16,15 +17,17 @@ use crate::shard::{ShardSetup, Submission};
 use crate::sink::Sink;
 use perigee_shard::{POLL_DEFAULT, Watchdog, monotonic};
 use perigee_verbs::{Access, DmaBufRange, Fabric};
-use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 mod events;
+mod roster;
 mod split;
 mod worker;
+
+pub use roster::PeerHandle;
 
 /// What an engine is started with.
 #[derive(Clone, Debug)]
@@ -74,27 +77,6 @@ pub trait Exchange: Send + Sync {
     fn exchange(&self, peer: &str, offer: EndpointOffer, done: ExchangeDone);
 }
 
-/// A peer that was opened.
-#[derive(Clone, Debug)]
-pub struct PeerHandle(Arc<PeerRecord>);
-
-impl PeerHandle {
-    /// The name it was opened under.
-    pub fn name(&self) -> &str {
-        &self.0.name
-    }
-
-    /// Its epoch.
-    pub fn epoch(&self) -> u64 {
-        self.0.descriptor.epoch
-    }
-
-    /// False once it was forgotten or another engine runs under its name.
-    pub fn is_open(&self) -> bool {
-        !self.0.is_gone()
-    }
-}
-
 /// Names a batch, to cancel it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket(u64);
@@ -112,7 +94,7 @@ struct Inner {
     workers: Vec<Worker>,
     watchdog: Watchdog,
     joiner: Joiner,
-    peers: Mutex<HashMap<String, Arc<PeerRecord>>>,
+    peers: Roster,
     next: AtomicU64,
     closed: AtomicBool,
 }
@@ -159,7 +141,7 @@ impl RailEngine {
                 workers,
                 watchdog,
                 joiner: Joiner::default(),
-                peers: Mutex::default(),
+                peers: Roster::default(),
                 next: AtomicU64::new(1),
                 closed: AtomicBool::new(false),
             }),
@@ -243,40 +225,15 @@ impl RailEngine {
         descriptor: &PeerDescriptor,
     ) -> Result<PeerHandle, RailError> {
         check_descriptor(name, descriptor)?;
-        let mut peers = self.inner.peers();
-        if let Some(known) = peers.get(name) {
-            if known.descriptor == *descriptor && !known.is_gone() {
-                return Ok(PeerHandle(known.clone()));
-            }
-            known.replaced.store(true, Ordering::Release);
-            self.inner.drop_peer(known);
-        } else if peers.len() >= PEERS_MAX {
-            return Err(RailError::Full {
-                waiting: peers.len(),
-                limit: PEERS_MAX,
-            });
-        }
-        let record = Arc::new(PeerRecord {
-            number: self.inner.next.fetch_add(1, Ordering::Relaxed),
-            name: name.to_owned(),
-            descriptor: descriptor.clone(),
-            gone: AtomicBool::new(false),
-            replaced: AtomicBool::new(false),
-        });
-        peers.insert(name.to_owned(), record.clone());
-        Ok(PeerHandle(record))
+        let Opened { peer, gone } = self.inner.peers.open(name, descriptor)?;
+        gone.iter().for_each(|record| self.inner.drop_peer(record));
+        Ok(peer)
     }
 
     /// Closes the queue pairs to a peer; requests to it fail.
     pub fn forget_peer(&self, peer: &PeerHandle) {
-        let mut peers = self.inner.peers();
-        if peers
-            .get(&peer.0.name)
-            .is_some_and(|known| known.number == peer.0.number)
-        {
-            peers.remove(&peer.0.name);
-        }
-        self.inner.drop_peer(&peer.0);
+        self.inner.peers.remove(peer);
+        self.inner.drop_peer(peer.record());
     }
 
     /// Takes down every queue pair through which the engine of this epoch reaches our memory. When this returns, none of
@@ -321,11 +278,11 @@ impl RailEngine {
     ) -> Result<Ticket, RailError> {
         self.inner.check(peer, requests)?;
         let batch = self.inner.next.fetch_add(1, Ordering::Relaxed);
-        let first = peer.0.number as usize % self.inner.workers.len();
+        let first = peer.record().number as usize % self.inner.workers.len();
         let parts = split::split(requests, self.inner.workers.len(), |request| request.bytes);
         for (index, part) in parts.into_iter().enumerate() {
             let submission = Submission {
-                peer: peer.0.clone(),
+                peer: peer.record().clone(),
                 batch,
                 requests: part.to_vec(),
                 deadline,
@@ -392,10 +349,6 @@ impl RailEngine {
 }
 
 impl Inner {
-    fn peers(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<PeerRecord>>> {
-        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn drop_peer(&self, record: &PeerRecord) {
         record.gone.store(true, Ordering::Release);
         let number = record.number;
@@ -408,8 +361,8 @@ impl Inner {
         if self.closed.load(Ordering::Acquire) {
             return Err(RailError::Closed);
         }
-        if peer.0.is_gone() {
-            return Err(peer.0.why_gone());
+        if !peer.is_open() {
+            return Err(peer.record().why_gone());
         }
         for request in requests {
             request.check()?;

@@ -10,10 +10,8 @@ use crate::error::VerbsError;
 use crate::limits::REGION_BYTES_MAX;
 use crate::region::{Access, Region};
 
-mod background;
 mod populate;
 
-pub use background::{PendingRegistration, Registrar};
 pub use populate::populate;
 
 /// How a buffer is registered.
@@ -119,21 +117,6 @@ pub unsafe fn register(
     if options.populate {
         populate(address, bytes, options.access.local_write);
     }
-    // SAFETY: the caller's promise is that of this function.
-    unsafe { register_populated(device, address, bytes, options) }
-}
-
-/// As [`register`], with the pages in place already.
-///
-/// # Safety
-/// As for [`Device::register`].
-pub(crate) unsafe fn register_populated(
-    device: &dyn Device,
-    address: u64,
-    bytes: u64,
-    options: &RegistrationOptions,
-) -> Result<RegisteredBuffer, VerbsError> {
-    check_range(&device.info().name, address, bytes)?;
     let mut regions = Vec::new();
     for (from, length) in parts(device, address, bytes, options) {
         // A failure drops, and so revokes, the regions made so far.

@@ -1,7 +1,6 @@
 //! Splitting, finding and undoing registrations, on the software fabric.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use perigee_memory::HostBuffer;
 
@@ -9,7 +8,6 @@ use super::*;
 use crate::device::Fabric;
 use crate::software::{Clock, DevicePlan, Network};
 
-const LONG: Duration = Duration::from_secs(60);
 const BYTES: u64 = 1 << 20;
 
 fn host(network: &Network) -> Arc<dyn Fabric> {
@@ -128,45 +126,4 @@ fn ranges_that_are_none_are_refused() {
             "{address}"
         );
     }
-}
-
-#[test]
-fn the_background_registers_with_all_devices_or_none() {
-    let network = Network::new(Clock::Manual).unwrap();
-    let fabric = host(&network);
-    let devices: Vec<_> = ["sw0", "sw1"].map(|name| fabric.open(name).unwrap()).into();
-    let buffer = HostBuffer::allocate(BYTES as usize).unwrap();
-    let registrar = Registrar::start().unwrap();
-    let submit = || {
-        let options = RegistrationOptions::default();
-        let address = buffer.base() as u64;
-        // SAFETY: what is registered is dropped before the buffer.
-        unsafe { registrar.submit(devices.clone(), address, BYTES, options) }.unwrap()
-    };
-    let registered = submit().wait(LONG).unwrap();
-    assert_eq!(registered.len(), 2);
-    assert_ne!(
-        registered[0].regions()[0].local_key(),
-        registered[1].regions()[0].local_key()
-    );
-    drop(registered);
-    network.faults("a", "sw1").unwrap().refuse_registrations(1);
-    assert!(matches!(
-        submit().wait(LONG),
-        Err(VerbsError::OutOfMemory { .. })
-    ));
-}
-
-#[test]
-fn dropping_the_registrar_finishes_what_waits() {
-    let network = Network::new(Clock::Manual).unwrap();
-    let device = host(&network).open("sw0").unwrap();
-    let buffer = HostBuffer::allocate(BYTES as usize).unwrap();
-    let registrar = Registrar::start().unwrap();
-    let options = RegistrationOptions::default();
-    let address = buffer.base() as u64;
-    // SAFETY: what is registered is dropped before the buffer.
-    let pending = unsafe { registrar.submit(vec![device], address, BYTES, options) }.unwrap();
-    drop(registrar);
-    assert_eq!(pending.try_take().unwrap().unwrap().len(), 1);
 }

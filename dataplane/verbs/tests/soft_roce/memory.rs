@@ -8,12 +8,12 @@ use std::sync::Arc;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous};
 use nix::sys::resource::{Resource, setrlimit};
 use perigee_memory::HostBuffer;
-use perigee_verbs::registration::{Registrar, RegistrationOptions, register};
+use perigee_verbs::registration::{RegistrationOptions, register};
 use perigee_verbs::{
-    Access, CompletionStatus, DmaBufRange, Fabric, Operation, VerbsError, WorkRequest,
+    Access, CompletionStatus, Device, DmaBufRange, Fabric, Operation, VerbsError, WorkRequest,
 };
 
-use crate::end::{LONG, guest, host, pattern, request};
+use crate::end::{guest, host, pattern, request};
 
 const NOBODY: u32 = 65_534;
 const CHILD: &str = "memory::what_a_user_without_locked_memory_sees";
@@ -59,18 +59,24 @@ fn registration_goes_on_while_the_same_devices_serve() {
     let (mut a, b) = host.joined();
     let bytes: u64 = 64 << 20;
     let buffer = HostBuffer::allocate(bytes as usize).unwrap();
-    let registrar = Registrar::start().unwrap();
     let devices = host
         .names
         .iter()
         .map(|name| host.fabric.open(name).unwrap());
     let devices: Vec<_> = devices.collect();
     let options = RegistrationOptions::default();
-    // SAFETY: the result is dropped before the buffer.
-    let pending =
-        unsafe { registrar.submit(devices, buffer.base() as u64, bytes, options) }.unwrap();
-    assert_eq!(a.write(&b, 4096), CompletionStatus::Success);
-    let registered = pending.wait(LONG).unwrap();
+    let address = buffer.base() as u64;
+    let registered: Vec<_> = std::thread::scope(|scope| {
+        let made = scope.spawn(|| {
+            let register = |device: &Arc<dyn Device>| {
+                // SAFETY: the result is dropped before the buffer.
+                unsafe { register(device.as_ref(), address, bytes, &options) }.unwrap()
+            };
+            devices.iter().map(register).collect()
+        });
+        assert_eq!(a.write(&b, 4096), CompletionStatus::Success);
+        made.join().unwrap()
+    });
     assert_eq!(registered.len(), host.names.len());
     assert!(registered.iter().all(|whole| whole.bytes() == bytes));
 }

@@ -1,0 +1,182 @@
+//! The peers of an engine by name, and whether anybody still holds them.
+//! Invariant: a name has one record at a time, and a record that a handle holds is not dropped for want of room.
+
+use crate::descriptor::PeerDescriptor;
+use crate::error::RailError;
+use crate::limits::PEERS_MAX;
+use crate::peer::PeerRecord;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A peer that was opened.
+#[derive(Clone, Debug)]
+pub struct PeerHandle {
+    record: Arc<PeerRecord>,
+    /// Shared by the handles and the roster; shards hold the record alone.
+    _held: Arc<()>,
+}
+
+impl PeerHandle {
+    /// The name it was opened under.
+    pub fn name(&self) -> &str {
+        &self.record.name
+    }
+
+    /// Its epoch.
+    pub fn epoch(&self) -> u64 {
+        self.record.descriptor.epoch
+    }
+
+    /// False once it was forgotten or another engine runs under its name.
+    pub fn is_open(&self) -> bool {
+        !self.record.is_gone()
+    }
+
+    pub(crate) fn record(&self) -> &Arc<PeerRecord> {
+        &self.record
+    }
+}
+
+#[derive(Debug)]
+struct Place {
+    record: Arc<PeerRecord>,
+    held: Arc<()>,
+}
+
+impl Place {
+    fn handle(&self) -> PeerHandle {
+        PeerHandle {
+            record: self.record.clone(),
+            _held: self.held.clone(),
+        }
+    }
+
+    fn is_held(&self) -> bool {
+        Arc::strong_count(&self.held) > 1
+    }
+}
+
+/// Peers by name.
+#[derive(Debug, Default)]
+pub(super) struct Roster {
+    places: Mutex<HashMap<String, Place>>,
+    numbers: AtomicU64,
+}
+
+/// A peer that was opened, and those that had to go for it.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) peer: PeerHandle,
+    pub(super) gone: Vec<Arc<PeerRecord>>,
+}
+
+impl Roster {
+    /// The peer of a name and descriptor. Another descriptor under the name is another peer. If there is no room, those
+    /// that nobody holds make it.
+    pub(super) fn open(
+        &self,
+        name: &str,
+        descriptor: &PeerDescriptor,
+    ) -> Result<Opened, RailError> {
+        let mut places = self.places();
+        let mut gone = Vec::new();
+        if let Some(known) = places.get(name) {
+            if known.record.descriptor == *descriptor && !known.record.is_gone() {
+                let peer = known.handle();
+                return Ok(Opened { peer, gone });
+            }
+            known.record.replaced.store(true, Ordering::Release);
+            gone.push(known.record.clone());
+        } else if places.len() >= PEERS_MAX {
+            let unheld = places.extract_if(|_, place| !place.is_held());
+            gone.extend(unheld.map(|(_, place)| place.record));
+            if gone.is_empty() {
+                return Err(RailError::Full {
+                    waiting: places.len(),
+                    limit: PEERS_MAX,
+                });
+            }
+        }
+        let place = Place {
+            record: Arc::new(PeerRecord {
+                number: self.numbers.fetch_add(1, Ordering::Relaxed),
+                name: name.to_owned(),
+                descriptor: descriptor.clone(),
+                gone: AtomicBool::new(false),
+                replaced: AtomicBool::new(false),
+            }),
+            held: Arc::new(()),
+        };
+        let peer = place.handle();
+        places.insert(name.to_owned(), place);
+        Ok(Opened { peer, gone })
+    }
+
+    /// Takes a peer out, if its name still stands for it.
+    pub(super) fn remove(&self, peer: &PeerHandle) {
+        let mut places = self.places();
+        let known = places.get(peer.name());
+        if known.is_some_and(|known| Arc::ptr_eq(&known.record, peer.record())) {
+            places.remove(peer.name());
+        }
+    }
+
+    fn places(&self) -> MutexGuard<'_, HashMap<String, Place>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn descriptor(epoch: u64) -> PeerDescriptor {
+        PeerDescriptor {
+            epoch,
+            rails: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_name_stands_for_one_peer_at_a_time() {
+        let roster = Roster::default();
+        let first = roster.open("a", &descriptor(1)).unwrap().peer;
+        let same = roster.open("a", &descriptor(1)).unwrap();
+        assert!(Arc::ptr_eq(first.record(), same.peer.record()) && same.gone.is_empty());
+        let restarted = roster.open("a", &descriptor(2)).unwrap();
+        assert!(Arc::ptr_eq(&restarted.gone[0], first.record()));
+        roster.remove(&first);
+        let known = roster.open("a", &descriptor(2)).unwrap().peer;
+        assert!(Arc::ptr_eq(known.record(), restarted.peer.record()));
+    }
+
+    #[test]
+    fn peers_that_nobody_holds_make_room_and_the_others_stay() {
+        let roster = Roster::default();
+        let held: Vec<_> = (0..10)
+            .map(|number| {
+                roster
+                    .open(&format!("held-{number}"), &descriptor(1))
+                    .unwrap()
+            })
+            .collect();
+        for number in 0..3 * PEERS_MAX {
+            let opened = roster
+                .open(&format!("gone-{number}"), &descriptor(1))
+                .unwrap();
+            let names = opened.gone.iter().map(|record| &record.name);
+            assert!(names.into_iter().all(|name| name.starts_with("gone")));
+        }
+        for (number, opened) in held.iter().enumerate() {
+            let again = roster
+                .open(&format!("held-{number}"), &descriptor(1))
+                .unwrap();
+            assert!(Arc::ptr_eq(again.peer.record(), opened.peer.record()));
+        }
+        let all: Vec<_> = (0..2 * PEERS_MAX)
+            .map_while(|number| roster.open(&format!("all-{number}"), &descriptor(1)).ok())
+            .collect();
+        assert_eq!(all.len() + held.len(), PEERS_MAX, "what is held is bounded");
+    }
+}
