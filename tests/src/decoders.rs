@@ -68,7 +68,7 @@ pub fn session(bytes: &[u8]) -> bool {
 
 /// A message body; the first byte chooses the kind.
 pub fn message(bytes: &[u8]) -> bool {
-    const KINDS: [Kind; 20] = [
+    const KINDS: [Kind; 22] = [
         Kind::Exist,
         Kind::GetReplicas,
         Kind::PutStart,

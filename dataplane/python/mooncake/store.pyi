@@ -374,7 +374,7 @@ class MooncakeDistributedStore:
         all_dst_offsets: Sequence[Sequence[int]],
     ) -> list[int]:
         """Write ranges of objects in a write session. Returns the bytes written or a negative code
-        per key; -704 without an open session, -600 when a range does not fit.
+        per key; -600 without an open session and when a range does not fit.
         """
     def batch_put_from_multi_buffers(
         self,
@@ -391,7 +391,7 @@ class MooncakeDistributedStore:
         `put_from`.
         """
     def batch_put_session_revoke(self, keys: Sequence[str]) -> list[int]:
-        """Close write sessions without storing anything. Returns 0 or -704 per key."""
+        """Close write sessions without storing anything. Returns 0, or -600 without a session."""
     def batch_put_session_start(
         self,
         keys: Sequence[str],
@@ -400,8 +400,9 @@ class MooncakeDistributedStore:
     ) -> list[int]:
         """Open a write session of each key for an object of `sizes[i]` bytes, filled by ranges.
 
-        Bytes never written are zero. Returns 0 or a negative code per key; -705 when this store has
-        a session of the key, -200 when the sessions of this store hold too much memory.
+        Bytes never written are zero. Returns 0 or a negative code per key; -705 for a key that
+        exists, -600 when this store has a session of the key, -200 when the sessions of this store
+        hold too much memory.
         """
     def batch_put_tensor(self, keys: Sequence[str], tensors_list: Sequence[Any]) -> list[int]:
         """Store several tensors; a code per key."""

@@ -43,7 +43,7 @@ impl Draft {
         }
         let ended = lock(&self.ended);
         if *ended {
-            return Err(Status::ObjectNotFound);
+            return Err(Status::InvalidParams);
         }
         let mut copied = 0;
         for (piece, offset) in pieces.iter().zip(offsets) {
@@ -79,11 +79,8 @@ impl Staging {
         placement: &Arc<Placement>,
         group: Option<&str>,
     ) -> Result<(), Status> {
-        if key.is_empty() || bytes.0 == 0 {
+        if key.is_empty() || bytes.0 == 0 || self.drafts.contains_key(key) {
             return Err(Status::InvalidParams);
-        }
-        if self.drafts.contains_key(key) {
-            return Err(Status::ObjectAlreadyExists);
         }
         let room = MAX_SESSION_STAGING_BYTES - self.staged_bytes;
         if bytes.0 > room {

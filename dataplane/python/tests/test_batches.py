@@ -241,13 +241,15 @@ def test_read_sessions_of_one_key_nest_and_misses_do_not_open(store):
 def test_write_session_is_invisible_until_it_ends(store):
     block, address, _ = memory(b"abcdefgh")
     assert store.batch_put_session_start(["a", "b"], [8, 4]) == [0, 0]
-    assert store.batch_put_session_start(["a"], [8]) == [-705]
+    assert store.batch_put_session_start(["a"], [8]) == [-600]
     parts = store.batch_put_from_multi_buffer_ranges(
         ["a", "b"], [[address + 4, address], [address]], [[4, 4], [4]], [[4, 0], [0]]
     )
     assert parts == [8, 4] and exact_ints(parts)
     assert store.batch_is_exist(["a", "b"]) == [0, 0]
-    assert store.batch_put_session_end(["a", "none", "b"]) == [0, -704, 0]
+    assert store.batch_put_session_end(["a", "none", "b"]) == [0, -600, 0]
+    assert store.batch_put_session_start(["a", "c"], [8, 8]) == [-705, 0]
+    assert store.batch_put_session_revoke(["c"]) == [0]
     assert store.get_batch(["a", "b"]) == [b"abcdefgh", b"abcd"]
     del block
 
@@ -258,8 +260,8 @@ def test_revoked_write_session_stores_nothing(store):
     outside = store.batch_put_from_multi_buffer_ranges(
         ["a", "none"], [[address], [address]], [[4], [4]], [[1], [0]]
     )
-    assert outside == [-600, -704]
-    assert store.batch_put_session_revoke(["a", "none"]) == [0, -704]
-    assert store.batch_put_session_end(["a"]) == [-704]
+    assert outside == [-600, -600]
+    assert store.batch_put_session_revoke(["a", "none"]) == [0, -600]
+    assert store.batch_put_session_end(["a"]) == [-600]
     assert store.is_exist("a") == 0
     del block

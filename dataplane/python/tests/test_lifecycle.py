@@ -1,7 +1,9 @@
 """Several stores, threads, fork and the interpreter's exit, against a real cluster."""
 
+import contextlib
 import gc
 import os
+import socket
 import subprocess
 import sys
 import textwrap
@@ -316,3 +318,45 @@ def test_lending_a_file_is_refused_as_not_built(store, tmp_path):
     path = tmp_path / "segment"
     path.write_bytes(bytes(1 << 20))
     assert store.mount_segment(str(path), 1 << 20) == {"ret": -1012, "segment_ids": []}
+
+
+def free_pair():
+    """Return the first of two ports that follow each other and were free a moment ago."""
+    while True:
+        (first,) = free_ports(1)
+        with contextlib.suppress(OSError, OverflowError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", first + 1))
+            return first
+
+
+def test_clients_of_one_host_take_different_ports_of_the_range(master_address):
+    """Two nodes fit into a range of two ports; a third client says what to do."""
+    first = free_pair()
+    environment = dict(
+        os.environ,
+        MC_STORE_CLIENT_MIN_PORT=str(first),
+        MC_STORE_CLIENT_MAX_PORT=str(first + 1),
+    )
+    lender = (
+        "import sys; from mooncake.store import MooncakeDistributedStore as S; s = S();"
+        "print(s.setup('127.0.0.1', 'P2PHANDSHAKE', 1 << 24, 1 << 20, 'tcp', '', sys.argv[1]),"
+        " s.get_hostname(), flush=True); sys.stdin.readline(); s.close()"
+    )
+    running = []
+    try:
+        for _ in range(3):
+            process = subprocess.Popen(
+                [*ISOLATED, "-c", lender, master_address],
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            running.append((process, process.stdout.readline().split(" ")))
+        names = {answer[1].strip() for _, answer in running[:2]}
+        assert [answer[0] for _, answer in running] == ["0", "0", "-1"]
+        assert names == {f"127.0.0.1:{first}", f"127.0.0.1:{first + 1}"}
+    finally:
+        texts = [process.communicate("\n")[1] for process, _ in running]
+    assert "MC_STORE_CLIENT_MIN_PORT" in texts[2]

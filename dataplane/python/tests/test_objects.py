@@ -397,3 +397,25 @@ def test_the_client_serves_health_and_metrics_when_asked(master_address):
     assert store.close() == 0
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_the_empty_key_names_nothing_and_takes_nothing(store):
+    """The codes are those of Mooncake 0.3.13."""
+    block, address, _ = memory(bytes(100))
+    assert store.is_exist("") == 0 and store.batch_is_exist(["", ""]) == [0, 0]
+    assert store.get("") == b"" and store.get_batch([""]) == [b""]
+    assert store.get_buffer("") is None and store.batch_get_buffer([""]) == [None]
+    assert store.get_size("") == -704 and store.get_into("", address, 100) == -704
+    assert store.batch_get_into([""], [address], [100]) == [-704]
+    assert store.batch_get_into_multi_buffers([""], [[address]], [[100]]) == [-704]
+    assert store.remove("") == -704 and store.batch_remove([""]) == [-704]
+    assert store.get_replica_desc("") == [] and store.batch_get_replica_desc([""]) == {}
+    assert store.batch_replica_clear([""]) == []
+    assert store.put("", b"v") == -600 and store.upsert("", b"v") == -600
+    assert store.put_parts("", b"v") == -600 and store.put_batch([""], [b"v"]) == -600
+    assert store.put_from("", address, 100) == -600 and store.upsert_from("", address, 100) == -600
+    assert store.batch_put_from(["good", ""], [address] * 2, [100] * 2) == [0, -600]
+    assert store.batch_put_from_multi_buffers([""], [[address]], [[100]]) == [-600]
+    assert store.batch_put_session_start([""], [5]) == [-600]
+    assert store.is_exist("good") == 1
+    del block

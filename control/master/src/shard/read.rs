@@ -4,7 +4,6 @@
 use perigee_schemas::Status;
 
 use crate::columns::{ReplicaColumns, ReplicaState};
-use crate::key::check_key;
 use crate::object::Flags;
 use crate::slab::NONE;
 
@@ -12,19 +11,15 @@ use super::Shard;
 use super::touch::Touch;
 
 impl Shard {
-    /// Whether each key has a readable replica: 1, 0 or a negative status, one entry of `out` per key.
+    /// Whether each key has a readable replica: 1 or 0, one entry of `out` per key; 0 also for what cannot be a key.
     /// Grants the probe lease.
     pub fn exist(&mut self, now_ms: u64, keys: &[&[u8]], out: &mut Vec<i32>) {
         self.begin(now_ms);
         out.clear();
         self.locate(keys);
         let found = std::mem::take(&mut self.found);
-        for (key, object) in keys.iter().zip(&found) {
-            out.push(match check_key(key) {
-                Err(status) => status.code(),
-                Ok(()) => i32::from(*object != NONE && self.is_complete(*object)),
-            });
-        }
+        let exists = |object: &u32| i32::from(*object != NONE && self.is_complete(*object));
+        out.extend(found.iter().map(exists));
         for (object, _) in found
             .iter()
             .zip(&*out)

@@ -157,7 +157,7 @@ fn write_session_ranges(session: &Session, keys: &[&str], lists: [&[Vec<Count>];
         let pieces = pieces(&addresses[index], &sizes[index])?;
         let draft = lock(&session.staging).find(key);
         draft
-            .ok_or(Status::ObjectNotFound)?
+            .ok_or(Status::InvalidParams)?
             .write(&pieces, &offsets[index])
     };
     keys.iter()
@@ -166,13 +166,13 @@ fn write_session_ranges(session: &Session, keys: &[&str], lists: [&[Vec<Count>];
         .collect()
 }
 
-/// Stores the drafts of the keys; keys without a session answer -704.
+/// Stores the drafts of the keys; keys without a session answer -600.
 fn store_drafts(session: &Session, keys: &[&str]) -> Vec<i32> {
     let drafts: Vec<Option<Arc<Draft>>> = {
         let mut staging = lock(&session.staging);
         keys.iter().map(|key| staging.take(key)).collect()
     };
-    let mut codes = vec![Status::ObjectNotFound.code(); keys.len()];
+    let mut codes = vec![Status::InvalidParams.code(); keys.len()];
     let mut next = 0;
     while next < keys.len() {
         let Some(first) = &drafts[next] else {
@@ -220,14 +220,17 @@ fn begin_writes(
         Ok(groups) if keys.len() == sizes.len() => groups,
         _ => return vec![Status::InvalidParams.code(); keys.len()],
     };
+    let existing = session.store().exist(keys);
     let mut staging = lock(&session.staging);
-    keys.iter()
-        .zip(sizes)
-        .zip(groups)
-        .map(|((key, &bytes), group)| {
-            let begun = staging.begin(key, bytes, placement, group);
-            begun.map_or_else(Status::code, |()| Status::Ok.code())
-        })
+    let mut begin =
+        |(((key, &bytes), group), exists): (((&&str, _), _), Result<bool, Status>)| match exists {
+            Ok(false) => staging.begin(key, bytes, placement, group),
+            Ok(true) => Err(Status::ObjectAlreadyExists),
+            Err(status) => Err(status),
+        };
+    let wishes = keys.iter().zip(sizes).zip(groups).zip(existing);
+    wishes
+        .map(|wish| begin(wish).map_or_else(Status::code, |()| Status::Ok.code()))
         .collect()
 }
 
@@ -303,8 +306,8 @@ impl StoreClient {
 
     /// Open a write session of each key for an object of `sizes[i]` bytes, filled by ranges.
     ///
-    /// Bytes never written are zero. Returns 0 or a negative code per key; -705 when this store has
-    /// a session of the key, -200 when the sessions of this store hold too much memory.
+    /// Bytes never written are zero. Returns 0 or a negative code per key; -705 for a key that
+    /// exists, -600 when this store has a session of the key, -200 when the sessions of this store hold too much memory.
     #[pyo3(signature = (keys, sizes, config = None))]
     fn batch_put_session_start(
         &self,
@@ -326,7 +329,7 @@ impl StoreClient {
     }
 
     /// Write ranges of objects in a write session. Returns the bytes written or a negative code per
-    /// key; -704 without an open session, -600 when a range does not fit.
+    /// key; -600 without an open session and when a range does not fit.
     fn batch_put_from_multi_buffer_ranges(
         &self,
         py: Python<'_>,
@@ -356,14 +359,14 @@ impl StoreClient {
         )
     }
 
-    /// Close write sessions without storing anything. Returns 0 or -704 per key.
+    /// Close write sessions without storing anything. Returns 0, or -600 without a session.
     fn batch_put_session_revoke(&self, py: Python<'_>, keys: Keys) -> Vec<i32> {
         let keys = borrow_keys(&keys);
         let revoke = |session: &Session| {
             let mut staging = lock(&session.staging);
             let taken = keys.iter().map(|key| staging.take(key));
             taken
-                .map(|draft| draft.map_or(Status::ObjectNotFound, |_| Status::Ok).code())
+                .map(|draft| draft.map_or(Status::InvalidParams, |_| Status::Ok).code())
                 .collect()
         };
         self.call(py, || vec![NOT_OPEN; keys.len()], revoke)
