@@ -39,7 +39,7 @@ pub struct ShardCounters {
     pub cache_hits: u64,
     /// Payload bytes of those.
     pub cache_hit_bytes: u64,
-    /// Replicas that were moved to another segment.
+    /// Replicas that were moved or copied to another segment.
     pub moved_replicas: u64,
     /// Payload bytes of those.
     pub moved_bytes: u64,

@@ -8,7 +8,7 @@ pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
 pub(crate) const HEARTBEAT_STOP: Duration = Duration::from_secs(1);
 /// Pause between attempts to mount again after the master was lost.
 pub(crate) const REMOUNT_PAUSE: Duration = Duration::from_millis(200);
-/// Pause of the mover while its segments are being emptied and nothing is to be moved at the moment.
+/// Pause of the mover while the master wants it at work and nothing is to be moved at the moment.
 pub(crate) const MOVER_PAUSE: Duration = Duration::from_millis(5);
 /// Longest a closing client waits for its mover to end.
 pub(crate) const MOVER_STOP: Duration = Duration::from_secs(1);

@@ -1,4 +1,5 @@
-//! Carries objects out of this client's segments while the master empties them: takes moves, copies, tells how it went.
+//! Carries objects out of this client's segments while the master empties them or has tasks for it: takes moves, copies,
+//! tells how it went.
 //! Invariant: a copy is reported as good only if its bytes were read under the checksum of the object's writer, and the
 //! thread runs only from the first time the master has asked for it.
 
@@ -87,7 +88,7 @@ impl Mover {
         if let Some(carrier) = carrier {
             let thread = std::thread::Builder::new().name("perigee-move".to_owned());
             if let Err(error) = thread.spawn(move || carrier.run()) {
-                tracing::warn!(%error, "Objects cannot be moved out of this client's segments: no thread");
+                tracing::warn!(%error, "Objects of this client's segments cannot be moved or copied: no thread");
             }
         }
     }
@@ -138,7 +139,7 @@ impl Signal {
 
 impl Carrier {
     fn run(self) {
-        tracing::info!("The master empties segments of this client; its objects are moved");
+        tracing::info!("The master has objects of this client moved or copied");
         let mut arena = Vec::new();
         while self.signal.wait_for_work() {
             match self.round(&mut arena) {

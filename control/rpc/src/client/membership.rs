@@ -15,7 +15,7 @@ use perigee_schemas::{Identity, Status, master};
 pub struct Pong {
     /// The master does not know this client: it must mount its segments again.
     pub must_mount: bool,
-    /// Objects are to be moved out of this client's segments: fetch moves.
+    /// Objects in this client's segments are to be moved or copied: fetch moves.
     pub has_moves: bool,
     /// The master's life; a new number is a restarted master.
     pub epoch: u64,
