@@ -67,8 +67,8 @@ impl Drop for RaisedAtEnd<'_> {
     }
 }
 
-/// Every object is copied to a second node and the first replica moved to a third, while a client reads all of them; then the
-/// first two nodes are killed.
+/// Every object is copied to a second node and its first replica moved to a third, while a client reads all of them;
+/// then the first two nodes are killed.
 fn copy_and_move_under_load(flags: &[&str]) {
     let master = Master::start(flags);
     let mut nodes = [(); 3].map(|()| Node::start(&master, POOL_BYTES));

@@ -4125,7 +4125,7 @@ impl<'a> PingReply<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u64>(PingReply::VT_EPOCH, Some(0)).unwrap()}
   }
-  /// Objects of this client's segments are being moved elsewhere: fetch moves.
+  /// Objects of this client's segments are being moved or copied elsewhere: fetch moves.
   #[inline]
   pub fn has_moves(&self) -> bool {
     // Safety:
