@@ -18,6 +18,7 @@ use crate::ledger::Ledger;
 use crate::limits::STOP_DEADLINE;
 use crate::local_name::LocalName;
 use crate::options::{EngineOptions, Protocols};
+use crate::outward::outward;
 use crate::rdma::Rdma;
 use crate::registry::Registry;
 use crate::report::RailReport;
@@ -81,8 +82,8 @@ struct Inner {
     lobby: Option<Lobby>,
     copiers: Copiers,
     devices: Option<GivenDevices>,
-    /// The document without its buffers, and the order of its publications.
-    document: Mutex<SegmentDocument>,
+    /// The document without its buffers.
+    document: SegmentDocument,
     /// Managed buffers, from the first one on.
     arena: Mutex<Option<Arena>>,
     closed: AtomicBool,
@@ -97,12 +98,16 @@ impl TransferEngine {
     /// A setting cannot be used, a port is taken, or the metadata backend does not answer; the message says what to change.
     pub fn start(mut options: EngineOptions) -> Result<Self, EngineError> {
         let name = LocalName::parse(&options.local_name)?;
-        // Whoever is known by an IPv6 address has to listen there.
-        options.discovery.use_ipv6 |= name.host.parse::<Ipv6Addr>().is_ok();
         let identity = random_identity()?;
         // The agent of this host finds the process before its first connection; without a page it is not seen.
         perigee_activity::page();
         let directory = Directory::open(&options.metadata, options.discovery.clone())?;
+        let place = match directory.is_peer_to_peer() {
+            true => name.clone(),
+            false => name.at(outward(&name, &options.discovery)),
+        };
+        // Whoever is known by an IPv6 address has to listen there.
+        options.discovery.use_ipv6 |= place.host.parse::<Ipv6Addr>().is_ok();
         let bound = bind(&name, &options)?;
         let shards = start_shards(&options, identity)?;
         let registry = Arc::new(Registry::default());
@@ -120,7 +125,7 @@ impl TransferEngine {
             false => options.local_name.clone(),
         };
         let ports = [Some(&server), upstream.as_ref()].map(port_of);
-        let mut document = describe(&segment, &name, identity, ports);
+        let mut document = describe(&segment, &place, identity, ports);
         announce(&options, ports[0], lobby.as_ref(), &mut document);
         let probes = HandshakeClient::new(&options.discovery);
         let rdma = Rdma::start(&options, &segment, &directory, &probes)?;
@@ -151,14 +156,14 @@ impl TransferEngine {
             lobby,
             copiers: Copiers::default(),
             devices,
-            document: Mutex::new(document),
+            document,
             arena: Mutex::default(),
             closed: AtomicBool::new(false),
             gate: RwLock::new(()),
             name: segment,
             options,
         });
-        inner.introduce(&name)?;
+        inner.introduce(&place)?;
         inner.shards.tend(&inner.segments);
         Ok(Self {
             _closing: Arc::new(Closing(inner.clone())),
@@ -233,21 +238,24 @@ impl TransferEngine {
 
 impl Inner {
     /// Registers name and document; both directions of the handshake work from here on.
-    fn introduce(&self, name: &LocalName) -> Result<(), EngineError> {
-        self.directory
-            .publish_rpc(&self.name, &RpcMeta::new(&name.host, self.rpc_port))?;
+    fn introduce(&self, place: &LocalName) -> Result<(), EngineError> {
+        let meta = RpcMeta::new(&place.host, self.rpc_port);
+        let meta = meta.of_life(&self.identity.to_string());
+        self.directory.publish_rpc(&self.name, &meta)?;
         self.publish()
     }
 
-    /// Publishes the document with the buffers as they are now.
+    /// Publishes the document with the buffers as they are when its turn has come.
     fn publish(&self) -> Result<(), EngineError> {
-        let mut document = self.document.lock().unwrap_or_else(PoisonError::into_inner);
-        document.buffers = self.registry.describe();
-        if let Some(rdma) = &self.rdma {
-            rdma.describe(&self.registry.list(), &mut document);
-        }
-        document.touch();
-        Ok(self.directory.publish(&document)?)
+        Ok(self.directory.publish_newest(|| {
+            let mut document = self.document.clone();
+            document.buffers = self.registry.describe();
+            if let Some(rdma) = &self.rdma {
+                rdma.describe(&self.registry.list(), &mut document);
+            }
+            document.touch();
+            document
+        })?)
     }
 
     fn check_open(&self) -> Result<(), EngineError> {
@@ -379,19 +387,19 @@ fn announce(
     }
 }
 
-/// The document of an engine whose own dialect and whose upstream dialect have these ports; 0 is none.
+/// The document of an engine at `place` whose own dialect and whose upstream dialect have these ports; 0 is none.
 fn describe(
     segment: &str,
-    name: &LocalName,
+    place: &LocalName,
     life: Identity,
     [data_port, upstream_port]: [u16; 2],
 ) -> SegmentDocument {
     let mut document = SegmentDocument::new(segment, "tcp");
-    document.tcp_data_host = name.host.clone();
+    document.tcp_data_host = place.host.clone();
     document.tcp_data_port = upstream_port;
     document.tcp_proto_version = 2;
     let mut extra = Extra::new(&life.to_string());
-    extra.data_endpoint = name.with_port(data_port);
+    extra.data_endpoint = place.with_port(data_port);
     document.perigee = Some(extra);
     document
 }

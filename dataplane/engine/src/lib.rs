@@ -22,6 +22,7 @@ mod lives;
 mod local_name;
 mod observer;
 mod options;
+mod outward;
 mod plan;
 mod rdma;
 mod registry;

@@ -1,6 +1,7 @@
 //! The name an engine is given: a host, and maybe a port. Pure.
 
 use crate::error::EngineError;
+use std::net::IpAddr;
 
 /// A parsed local name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +48,14 @@ impl LocalName {
             reason: "write host, host:port or [ipv6]:port, as other engines reach this one"
                 .to_owned(),
         })
+    }
+
+    /// The same with an address for the host.
+    pub(crate) fn at(&self, address: IpAddr) -> Self {
+        Self {
+            host: address.to_string(),
+            ..self.clone()
+        }
     }
 
     /// `host:port`, with brackets around an IPv6 address.

@@ -4,6 +4,7 @@
 
 use crate::counters::Counters;
 use crate::limits::WAYS_MAX;
+use crate::outward::routable;
 use nix::ifaddrs::getifaddrs;
 use perigee_discovery::Extra;
 use perigee_topology::Selection;
@@ -53,12 +54,8 @@ fn addresses_of(names: &[String]) -> Vec<IpAddr> {
     };
     let all: Vec<(String, IpAddr)> = interfaces
         .filter_map(|interface| {
-            let address = interface.address?;
-            let v4 = address.as_sockaddr_in().map(|found| IpAddr::V4(found.ip()));
-            let v6 = address
-                .as_sockaddr_in6()
-                .map(|found| IpAddr::V6(found.ip()));
-            Some((interface.interface_name, v4.or(v6.filter(is_routable))?))
+            let address = routable(&interface)?;
+            Some((interface.interface_name, address))
         })
         .collect();
     let first = |name: &String| all.iter().find(|(other, _)| other == name);
@@ -67,14 +64,6 @@ fn addresses_of(names: &[String]) -> Vec<IpAddr> {
         .filter_map(first)
         .map(|(_, address)| *address)
         .collect()
-}
-
-/// Addresses of one link mean nothing without its name at the other end.
-fn is_routable(address: &IpAddr) -> bool {
-    match address {
-        IpAddr::V4(_) => true,
-        IpAddr::V6(address) => !address.is_unicast_link_local(),
-    }
 }
 
 #[cfg(test)]
