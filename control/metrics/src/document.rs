@@ -2,35 +2,35 @@
 //! it cannot differ from what is served.
 
 use crate::catalogue;
-use crate::family::{Source, Stability};
+use crate::family::Source;
 use std::fmt::Write as _;
+
+const HEAD: &str = "\
+# Metrics
+
+Written by `cargo xtask codegen` from the catalogue (`control/metrics/src/catalogue`), which is also what programs serve and what the queries of
+dashboards and alerts are checked against. `perigee inspect metrics` prints the same for the program at hand.
+";
 
 /// The page text: one table per program.
 #[must_use]
 pub fn catalogue_markdown() -> String {
-    let mut page = String::from("# Metrics\n\nGenerated from the catalogue; do not edit.\n");
-    for (source, title) in [
-        (Source::Master, "Master"),
-        (Source::Client, "Clients and nodes"),
-        (Source::Agent, "Agent"),
-    ] {
+    let mut page = String::from(HEAD);
+    for source in Source::ALL {
+        let title = source.title();
         let _ = write!(
             page,
             "\n## {title}\n\n| name | kind | unit | labels | status | meaning |\n|---|---|---|---|---|---|\n"
         );
         for family in catalogue::families().filter(|family| family.source == source) {
-            let status = match family.stability {
-                Stability::Mooncake => "Mooncake's name",
-                Stability::MooncakeZero => "Mooncake's name, always 0: feature not built",
-                Stability::Stable => "stable",
-            };
             let _ = writeln!(
                 page,
-                "| `{}` | {} | {} | {} | {status} | {} |",
+                "| `{}` | {} | {} | {} | {} | {} |",
                 family.name,
                 family.kind.word(),
                 family.unit,
                 family.labels.join(", "),
+                family.stability.words(),
                 family.help
             );
         }

@@ -62,6 +62,18 @@ pub enum Stability {
     Stable,
 }
 
+impl Stability {
+    /// What it promises, in words.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Mooncake => "Mooncake's name",
+            Self::MooncakeZero => "Mooncake's name, always 0: feature not built",
+            Self::Stable => "stable",
+        }
+    }
+}
+
 /// Which program serves a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
@@ -71,6 +83,21 @@ pub enum Source {
     Client,
     /// The agent of a host, on its port.
     Agent,
+}
+
+impl Source {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Master, Self::Client, Self::Agent];
+
+    /// Title of its table.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Master => "Master",
+            Self::Client => "Clients and nodes",
+            Self::Agent => "Agent",
+        }
+    }
 }
 
 /// One entry of the catalogue.

@@ -1,12 +1,14 @@
 //! The running agent: one thread reads the host every second, another serves what was read.
 
 use crate::collector::Collector;
+use crate::explain::SourceState;
 use crate::limits::{INTERVAL, STOP_DEADLINE};
 use crate::options::AgentOptions;
 use crate::snapshot::Snapshot;
 use crate::watch::Watch;
 use crate::web;
 use perigee_http::{HttpHandle, HttpServer, StartError};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -131,25 +133,34 @@ impl Drop for Agent {
 
 /// Reads the host until the sender is gone.
 fn collect(mut collector: Collector, board: &Board, stopped: &Receiver<()>) {
-    let mut explained = false;
+    let mut told = BTreeMap::new();
     loop {
         let snapshot = collector.collect();
-        if !explained {
-            explained = true;
-            for source in snapshot
-                .sources
-                .iter()
-                .filter(|source| source.state == "off")
-            {
-                tracing::info!(source = %source.name, reason = %source.reason, remedy = %source.remedy, "Off");
-            }
-        }
+        tell(&mut told, &snapshot.sources);
         // Before it is served: whoever kills the agent, the next one starts from no less than was seen.
         collector.save();
         board.put(snapshot);
         match stopped.recv_timeout(INTERVAL) {
             Err(RecvTimeoutError::Timeout) => {}
             Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+}
+
+/// Logs what is off or shows a part only, when that begins and when it ends.
+fn tell(told: &mut BTreeMap<String, String>, sources: &[SourceState]) {
+    for source in sources {
+        let (name, state) = (&source.name, &source.state);
+        let before = told.insert(name.clone(), state.clone());
+        if before.as_ref() == Some(state) {
+            continue;
+        }
+        let (reason, remedy) = (&source.reason, &source.remedy);
+        match state.as_str() {
+            "off" => tracing::info!(source = %name, %reason, %remedy, "Off"),
+            "partly" => tracing::info!(source = %name, %reason, %remedy, "Partly on"),
+            _ if before.is_some() => tracing::info!(source = %name, "On"),
+            _ => {}
         }
     }
 }

@@ -4,10 +4,11 @@ mod flows;
 mod links;
 mod probed;
 mod signs;
+mod troubles;
 
 use crate::blame::Judge;
-use crate::explain::sources;
-use crate::host::{self, OurProcess};
+use crate::explain::{Trouble, sources};
+use crate::host::{self, Groups, OurProcess};
 use crate::keep::Keep;
 use crate::ledger::Ledger;
 use crate::limits::{SLOW_BATCHES_MAX, SLOW_BATCHES_PER_TURN};
@@ -22,7 +23,7 @@ use perigee_topology::Topology;
 use signs::Signs;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
@@ -43,7 +44,9 @@ pub struct Collector {
     ring: Option<SlowBatches>,
     slow: VecDeque<SlowBatchEntry>,
     measuring: Option<OwnedFd>,
-    cgroup_mount: Option<PathBuf>,
+    groups: Groups,
+    /// What probes that work cannot see, as of the last turn.
+    troubles: BTreeMap<Feature, Trouble>,
     signs: Signs,
     judge: Judge,
     /// Those that the log has named.
@@ -58,7 +61,6 @@ impl Collector {
         let ring = probes
             .as_mut()
             .and_then(|probes| probes.take_slow_batches().ok());
-        let mounts = options.roots.proc().text("mounts").unwrap_or_default();
         Self {
             ledger: Ledger::open(&keep),
             flows: Flows::open(&keep),
@@ -71,7 +73,8 @@ impl Collector {
             ring,
             slow: VecDeque::new(),
             measuring: None,
-            cgroup_mount: cgroup_mount(&mounts),
+            groups: Groups::open(&options.roots),
+            troubles: BTreeMap::new(),
             signs: Signs::default(),
             judge: Judge::default(),
             named: Vec::new(),
@@ -150,7 +153,8 @@ impl Collector {
     fn sources(&self, topology: &Topology, pages: &[PageReader]) -> Vec<crate::SourceState> {
         let ports = topology.rdma.iter().map(|device| device.ports.len()).sum();
         let states = self.probes.as_ref().map(Probes::states);
-        sources(states.unwrap_or(&self.refused), ports, pages.len())
+        let states = states.unwrap_or(&self.refused);
+        sources(states, &self.troubles, ports, pages.len())
     }
 
     /// Watches what is there now: interfaces, our threads and processes, batches while somebody looks.
@@ -159,17 +163,16 @@ impl Collector {
             return;
         };
         let watched = self.watch.is_watched();
-        let mut failed = probes.watch_interfaces(interfaces);
-        let groups = processes
-            .iter()
-            .filter_map(|process| Some(self.cgroup_mount.as_ref()?.join(process.group.as_ref()?)));
-        failed.extend(probes.watch_groups(&groups.collect()));
-        let files = processes.iter().filter(|_| watched);
-        let files = files.flat_map(|process| process.code_files(&self.options.roots));
-        failed.extend(probes.watch_batches(&files.collect()));
-        for (target, error) in failed {
-            tracing::debug!(%target, %error, "A probe cannot be attached here");
+        for (target, error) in probes.watch_interfaces(interfaces) {
+            tracing::debug!(%target, %error, "An interface cannot be watched");
         }
+        self.troubles = [
+            troubles::watch_groups(probes, processes, &self.groups),
+            troubles::watch_batches(probes, processes, &self.options.roots, watched),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
         let threads = processes
             .iter()
             .flat_map(|process| process.threads.keys().copied());
@@ -217,14 +220,6 @@ fn load_probes(options: &AgentOptions) -> (Option<Probes>, BTreeMap<Feature, Fea
             (None, error.states())
         }
     }
-}
-
-fn cgroup_mount(mounts: &str) -> Option<PathBuf> {
-    let mut lines = mounts.lines().map(|line| line.split(' '));
-    lines.find_map(|mut words| {
-        let path = words.nth(1)?;
-        (words.next()? == "cgroup2").then(|| PathBuf::from(path))
-    })
 }
 
 fn describe(process: &OurProcess) -> ProcessSeries {

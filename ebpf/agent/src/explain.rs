@@ -10,15 +10,15 @@ use std::fmt::Write as _;
 pub struct SourceState {
     /// Short name.
     pub name: String,
-    /// `on`, `ready` (when somebody looks) or `off`.
+    /// `on`, `ready` (when somebody looks), `partly` or `off`.
     pub state: String,
     /// What it shows.
     pub shows: String,
     /// Where the numbers come from.
     pub source: String,
-    /// Why it is off; empty otherwise.
+    /// Why it is off or shows a part only; empty otherwise.
     pub reason: String,
-    /// What turns it on; empty otherwise.
+    /// What changes that; empty otherwise.
     pub remedy: String,
 }
 
@@ -42,9 +42,19 @@ impl SourceState {
     }
 }
 
+/// What keeps a probe that works from seeing everything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Trouble {
+    pub(crate) reason: String,
+    pub(crate) remedy: &'static str,
+    /// Whether nothing at all is seen.
+    pub(crate) is_total: bool,
+}
+
 /// The table: sources without privilege first, then the probes.
 pub(crate) fn sources(
     states: &BTreeMap<Feature, FeatureState>,
+    troubles: &BTreeMap<Feature, Trouble>,
     rdma_ports: usize,
     processes: usize,
 ) -> Vec<SourceState> {
@@ -87,22 +97,26 @@ pub(crate) fn sources(
     table.extend(
         states
             .iter()
-            .map(|(feature, state)| probe_state(*feature, state)),
+            .map(|(feature, state)| probe_state(*feature, state, troubles.get(feature))),
     );
     table
 }
 
-fn probe_state(feature: Feature, state: &FeatureState) -> SourceState {
+fn probe_state(feature: Feature, state: &FeatureState, trouble: Option<&Trouble>) -> SourceState {
     let source = format!("eBPF {}", feature.hook());
     let mut row = SourceState::on(feature.label(), feature.description(), &source);
-    match state {
-        FeatureState::On => row,
-        FeatureState::Ready => {
-            "ready".clone_into(&mut row.state);
-            row
+    match (state, trouble) {
+        (FeatureState::Off { reason, remedy }, _) => return row.off(reason, remedy),
+        (_, Some(trouble)) => {
+            row = row.off(&trouble.reason, trouble.remedy);
+            if !trouble.is_total {
+                "partly".clone_into(&mut row.state);
+            }
         }
-        FeatureState::Off { reason, remedy } => row.off(reason, remedy),
+        (FeatureState::Ready, None) => "ready".clone_into(&mut row.state),
+        (FeatureState::On, None) => {}
     }
+    row
 }
 
 /// The table for people.
@@ -111,8 +125,8 @@ pub fn explain_text(sources: &[SourceState]) -> String {
     for row in sources {
         let _ = writeln!(text, "{:<12} {:<6} {}", row.name, row.state, row.shows);
         let _ = writeln!(text, "{:19} from {}", "", row.source);
-        if row.state == "off" {
-            let _ = writeln!(text, "{:19} off because {}", "", row.reason);
+        if !row.reason.is_empty() {
+            let _ = writeln!(text, "{:19} {} because {}", "", row.state, row.reason);
             let _ = writeln!(text, "{:19} to change that: {}", "", row.remedy);
         }
     }
@@ -126,7 +140,7 @@ mod tests {
 
     #[test]
     fn every_source_that_is_off_says_why_and_what_to_do() {
-        let table = sources(&ProbeError::NotBuilt.states(), 0, 0);
+        let table = sources(&ProbeError::NotBuilt.states(), &BTreeMap::new(), 0, 0);
         assert_eq!(table.len(), 4 + Feature::ALL.len());
         let off: Vec<_> = table.iter().filter(|row| row.state == "off").collect();
         assert_eq!(off.len(), 3 + Feature::ALL.len());
@@ -140,7 +154,32 @@ mod tests {
 
     #[test]
     fn what_is_there_is_on() {
-        let table = sources(&BTreeMap::new(), 2, 1);
+        let table = sources(&BTreeMap::new(), &BTreeMap::new(), 2, 1);
         assert!(table[..4].iter().all(|row| row.state == "on"));
+    }
+
+    #[test]
+    fn what_a_probe_cannot_see_is_said_also_when_it_is_attached() {
+        let states = BTreeMap::from([
+            (Feature::RoundTrips, FeatureState::On),
+            (Feature::Batches, FeatureState::Ready),
+        ]);
+        let trouble = |is_total| Trouble {
+            reason: "it is hidden".to_owned(),
+            remedy: "show it",
+            is_total,
+        };
+        let troubles = BTreeMap::from([
+            (Feature::RoundTrips, trouble(false)),
+            (Feature::Batches, trouble(true)),
+        ]);
+        let table = sources(&states, &troubles, 1, 1);
+        assert_eq!(
+            (table[4].state.as_str(), table[5].state.as_str()),
+            ("partly", "off")
+        );
+        let text = explain_text(&table);
+        assert!(text.contains("partly because it is hidden"));
+        assert!(text.contains("to change that: show it"));
     }
 }

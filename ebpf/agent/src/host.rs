@@ -1,10 +1,12 @@
 //! The host without privilege: NICs and our processes.
 
+mod group;
 mod hardware;
 mod interface;
 mod process;
 mod waits;
 
+pub(crate) use group::Groups;
 pub(crate) use interface::{interfaces, nics};
 pub(crate) use process::{OurProcess, processes};
 pub(crate) use waits::{Wait, waits};

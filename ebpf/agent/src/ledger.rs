@@ -41,8 +41,8 @@ pub(crate) enum Source {
     /// A place in the kernel that keeps its count while nobody reads it, under whatever name it was counted: the slot of
     /// an interface number. There are as many as the maps have room for.
     Slot(&'static str, u32),
-    /// A place that keeps its count and belongs to this series alone.
-    Series(String),
+    /// The same for a place that is known by a name.
+    Place(String),
     /// What the kernel forgets when it is no longer watched: a thread or a process. Its number may come back for another.
     Life(&'static str, u32),
 }
@@ -159,7 +159,7 @@ impl Ledger {
 
     /// Counts a series with a source of its own; returns its total.
     pub(crate) fn total<const N: usize>(&mut self, series: &str, cells: [u64; N]) -> [u64; N] {
-        self.count(series, Source::Series(series.to_owned()), &cells);
+        self.count(series, Source::Place(series.to_owned()), &cells);
         self.numbers(series)
     }
 

@@ -61,6 +61,7 @@ fn add_nic(samples: &mut Samples, nic: &NicSeries) {
     samples.value("perigee_nic_errors_total", &labels, nic.errors);
     samples.value("perigee_nic_drops_total", &labels, nic.drops);
     samples.value("perigee_nic_up", &labels, u8::from(nic.up));
+    samples.value("perigee_nic_enabled", &labels, u8::from(nic.enabled));
     if let Some(rate) = nic.link_bytes_per_second {
         samples.value("perigee_nic_link_bytes_per_second", &labels, rate);
     }

@@ -65,6 +65,9 @@ pub struct NicSeries {
     pub kind: String,
     /// Whether it carries data.
     pub up: bool,
+    /// Whether the administrator wants it to.
+    #[serde(default = "yes")]
+    pub enabled: bool,
     /// Bytes per second that the link can carry, if known.
     pub link_bytes_per_second: Option<u64>,
     /// Bytes received, as the kernel or the port counts.
@@ -85,6 +88,10 @@ pub struct NicSeries {
     pub probed: Option<[u64; 4]>,
     /// Packets dropped on it, as the probes saw.
     pub probed_drops: Option<u64>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// What our processes moved over one device and route in one direction.

@@ -10,6 +10,7 @@ use aya::programs::{CgroupAttachMode, ProgramError, SchedClassifier, SockOps, UP
 use aya::util::KernelVersion;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 /// An interface, as one network namespace knows it.
@@ -19,8 +20,13 @@ pub(crate) type Interface = (u32, String);
 pub(crate) struct Attachments {
     interfaces: BTreeMap<Interface, [SchedClassifierLink; 2]>,
     groups: BTreeMap<PathBuf, SockOpsLink>,
-    marks: BTreeMap<PathBuf, UProbeLink>,
+    /// By file, whatever its path: many processes run one program, and its batches must be counted once. `None` has no
+    /// mark.
+    marks: BTreeMap<FileIdentity, Option<UProbeLink>>,
 }
+
+/// Device and number of a file.
+type FileIdentity = (u64, u64);
 
 impl Attachments {
     /// Attaches to new interfaces and forgets those that are gone; returns what could not be attached.
@@ -62,20 +68,26 @@ impl Attachments {
         failed
     }
 
-    /// The same for program files that have the mark; files without one are passed over.
+    /// The same for program files that have the mark; files without one are looked at once.
     pub(crate) fn sync_marks(
         &mut self,
         ebpf: &mut Ebpf,
         wanted: &BTreeSet<PathBuf>,
     ) -> Vec<(String, ProbeError)> {
-        self.marks.retain(|file, _| wanted.contains(file));
         let mut failed = Vec::new();
-        for file in wanted {
-            if !self.marks.contains_key(file) {
-                match attach_mark(ebpf, file) {
-                    Ok(Some(link)) => drop(self.marks.insert(file.clone(), link)),
-                    Ok(None) => {}
-                    Err(error) => failed.push((file.display().to_string(), error)),
+        let mut files = BTreeMap::new();
+        for path in wanted {
+            match identity(path) {
+                Ok(file) => drop(files.insert(file, path)),
+                Err(error) => failed.push((path.display().to_string(), error)),
+            }
+        }
+        self.marks.retain(|file, _| files.contains_key(file));
+        for (file, path) in files {
+            if !self.marks.contains_key(&file) {
+                match attach_mark(ebpf, path) {
+                    Ok(link) => drop(self.marks.insert(file, link)),
+                    Err(error) => failed.push((path.display().to_string(), error)),
                 }
             }
         }
@@ -84,8 +96,17 @@ impl Attachments {
 
     /// How many interfaces, control groups and program files are watched.
     pub(crate) fn counts(&self) -> (usize, usize, usize) {
-        (self.interfaces.len(), self.groups.len(), self.marks.len())
+        let marks = self.marks.values().flatten().count();
+        (self.interfaces.len(), self.groups.len(), marks)
     }
+}
+
+fn identity(path: &PathBuf) -> Result<FileIdentity, ProbeError> {
+    let facts = std::fs::metadata(path).map_err(|error| ProbeError::File {
+        path: path.display().to_string(),
+        error,
+    })?;
+    Ok((facts.dev(), facts.ino()))
 }
 
 /// Names the program in an error.

@@ -13,16 +13,25 @@ pub enum Capability {
     NetAdmin,
     /// Probes on programs, and run time statistics.
     SysAdmin,
+    /// The program files of other users' processes.
+    SysPtrace,
 }
 
 impl Capability {
     /// All that matter here.
-    pub const ALL: [Self; 4] = [Self::Bpf, Self::Perfmon, Self::NetAdmin, Self::SysAdmin];
+    pub const ALL: [Self; 5] = [
+        Self::Bpf,
+        Self::Perfmon,
+        Self::NetAdmin,
+        Self::SysAdmin,
+        Self::SysPtrace,
+    ];
 
     /// The kernel's number.
     fn bit(self) -> u32 {
         match self {
             Self::NetAdmin => 12,
+            Self::SysPtrace => 19,
             Self::SysAdmin => 21,
             Self::Perfmon => 38,
             Self::Bpf => 39,
@@ -37,6 +46,7 @@ impl fmt::Display for Capability {
             Self::Perfmon => "CAP_PERFMON",
             Self::NetAdmin => "CAP_NET_ADMIN",
             Self::SysAdmin => "CAP_SYS_ADMIN",
+            Self::SysPtrace => "CAP_SYS_PTRACE",
         })
     }
 }
@@ -74,6 +84,7 @@ mod tests {
         assert_eq!(of("0000008000000000"), [Capability::Bpf]);
         let three = [Capability::Bpf, Capability::Perfmon, Capability::NetAdmin];
         assert_eq!(of("000000c000001000"), three);
+        assert_eq!(of("0000000000080000"), [Capability::SysPtrace]);
     }
 
     #[test]

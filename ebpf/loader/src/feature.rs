@@ -77,7 +77,10 @@ impl Feature {
     pub fn description(self) -> &'static str {
         match self {
             Self::Nics => "bytes and packets per NIC",
-            Self::RoundTrips => "round trip times of our TCP connections per NIC",
+            Self::RoundTrips => {
+                "round trip times per NIC of TCP connections that were opened since the agent started, in the control \
+                 groups of our processes; if one is in the root group, of the whole host"
+            }
             Self::TcpEvents => "TCP retransmits and resets per NIC",
             Self::Drops => "dropped packets by reason",
             Self::Blocks => "queue and device latency per disk",
@@ -143,7 +146,13 @@ impl Feature {
             Self::Nics => &[Capability::Bpf, Capability::NetAdmin],
             // The kernel shows the fields of a socket to those only who may trace.
             Self::RoundTrips => &[Capability::Bpf, Capability::Perfmon, Capability::NetAdmin],
-            Self::Batches => &[Capability::Bpf, Capability::Perfmon, Capability::SysAdmin],
+            // Which files a process of another user runs is told to those only who may trace it.
+            Self::Batches => &[
+                Capability::Bpf,
+                Capability::Perfmon,
+                Capability::SysAdmin,
+                Capability::SysPtrace,
+            ],
             _ => &[Capability::Bpf, Capability::Perfmon],
         }
     }
@@ -181,6 +190,11 @@ mod tests {
         };
         assert_eq!(reason, "the process lacks CAP_NET_ADMIN");
         assert!(remedy.contains("AmbientCapabilities=CAP_NET_ADMIN"));
+        let held = [held.as_slice(), &[Capability::SysAdmin]].concat();
+        let Some(FeatureState::Off { reason, .. }) = Feature::Batches.lacking(&held) else {
+            panic!("maps of other users' processes cannot be read");
+        };
+        assert_eq!(reason, "the process lacks CAP_SYS_PTRACE");
     }
 
     #[test]

@@ -179,10 +179,14 @@ impl Probes {
         for gone in self.threads.difference(threads) {
             let _ = map.remove(gone);
         }
-        for new in threads.difference(&self.threads) {
-            map.insert(new, TaskTotals::default(), 0).map_err(failed)?;
+        self.threads.retain(|thread| threads.contains(thread));
+        for new in threads {
+            // Those that are watched already keep what they have, also when the map has no room for the rest.
+            if !self.threads.contains(new) {
+                map.insert(new, TaskTotals::default(), 0).map_err(failed)?;
+                self.threads.insert(*new);
+            }
         }
-        self.threads.clone_from(threads);
         Ok(())
     }
 
@@ -210,15 +214,19 @@ impl Probes {
         for gone in self.processes.difference(processes) {
             let _ = map.remove(gone);
         }
-        for new in processes.difference(&self.processes) {
+        self.processes.retain(|process| processes.contains(process));
+        for new in processes {
+            if self.processes.contains(new) {
+                continue;
+            }
             let empty = vec![crate::value::UringTotals::default(); cpus];
             let empty = PerCpuValues::try_from(empty).map_err(|error| ProbeError::File {
                 path: "/sys/devices/system/cpu/possible".to_owned(),
                 error,
             })?;
             map.insert(new, empty, 0).map_err(failed)?;
+            self.processes.insert(*new);
         }
-        self.processes.clone_from(processes);
         Ok(())
     }
 

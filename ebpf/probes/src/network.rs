@@ -6,7 +6,7 @@ use aya_ebpf::helpers::bpf_skc_to_tcp_sock;
 use aya_ebpf::macros::{btf_tracepoint, classifier, map, sock_ops};
 use aya_ebpf::maps::PerCpuArray;
 use aya_ebpf::programs::{BtfTracePointContext, SockOpsContext, TcContext};
-use perigee_probe_types::{DROP_REASONS_MAX, INTERFACES_MAX, NicTotals, TcpTotals};
+use perigee_probe_types::{DROP_REASONS_MAX, INTERFACES_MAX, NicTotals, TcpTotals, drop_slot};
 
 #[map]
 static NICS: PerCpuArray<NicTotals> = PerCpuArray::with_max_entries(INTERFACES_MAX, 0);
@@ -155,8 +155,7 @@ pub fn tcp_reset_received(context: BtfTracePointContext) -> i32 {
 #[btf_tracepoint(function = "kfree_skb")]
 pub fn packet_drop(context: BtfTracePointContext) -> i32 {
     let reason: u32 = context.arg(2);
-    let index = if reason < DROP_REASONS_MAX { reason } else { 0 };
-    if let Some(cell) = DROPS.get_ptr_mut(index) {
+    if let Some(cell) = DROPS.get_ptr_mut(drop_slot(reason)) {
         // SAFETY: the slot belongs to this CPU.
         unsafe { *cell += 1 };
     }

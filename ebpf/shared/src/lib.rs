@@ -15,8 +15,21 @@ pub use histogram::{BUCKETS, Histogram, bucket};
 pub use network::{INTERFACES_MAX, NicTotals, TcpTotals};
 pub use task::{TaskBooks, TaskTotals, UringTotals};
 
-/// Drop reasons that are told apart; the kernel has about 130.
+/// Drop reasons that are told apart; the kernel has about 130. The last slot is for all others, see [`drop_slot`].
 pub const DROP_REASONS_MAX: u32 = 512;
+/// Slot of the reasons that have none of their own: subsystems such as mac80211 and Open vSwitch number theirs from
+/// 1 << 16.
+pub const DROP_OTHER: u32 = DROP_REASONS_MAX - 1;
+
+/// Where drops of a reason are counted.
+#[inline(always)]
+pub const fn drop_slot(reason: u32) -> u32 {
+    if reason < DROP_OTHER {
+        reason
+    } else {
+        DROP_OTHER
+    }
+}
 
 /// Why a probe could not count something. The index into the probes' `LOST` array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +65,19 @@ impl Loss {
             Self::SlowRing => "slow_batches",
             Self::BatchMap => "batch_labels",
             Self::BatchRead => "batch_mark",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_of_subsystems_are_not_taken_for_the_kernels_own() {
+        assert_eq!((drop_slot(0), drop_slot(77)), (0, 77));
+        for reason in [DROP_OTHER, DROP_REASONS_MAX, 1 << 16, 3 << 16 | 5, u32::MAX] {
+            assert_eq!(drop_slot(reason), DROP_OTHER);
         }
     }
 }

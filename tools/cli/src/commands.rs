@@ -62,7 +62,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: "inspect",
         personality: None,
-        summary: "Show built-in numbers: perigee inspect limits",
+        summary: "Show built-in numbers and metrics: perigee inspect limits, perigee inspect metrics",
         kind: Kind::Inspect,
     },
     Command {

@@ -1,5 +1,7 @@
-//! `perigee inspect`: built-in numbers of this program. Invariant: every number is read from the
+//! `perigee inspect`: built-in numbers and metrics of this program. Invariant: every number is read from the
 //! constant that is enforced, never written down a second time.
+
+mod metrics;
 
 use crate::failure::Failure;
 use crate::invocation::Invocation;
@@ -8,7 +10,7 @@ use perigee_flags::{Environment, Flag, FlagError, Kind, Outcome, Program, neares
 use serde_json::{Map, Value};
 use std::time::Duration;
 
-const TOPICS: [&str; 1] = ["limits"];
+const TOPICS: [&str; 2] = ["limits", "metrics"];
 
 const FLAGS: &[Flag] = &[Flag::new(
     "format",
@@ -22,7 +24,7 @@ const FLAGS: &[Flag] = &[Flag::new(
 const INSPECT: Program = Program {
     name: "perigee inspect",
     version: env!("CARGO_PKG_VERSION"),
-    summary: "shows built-in numbers; write perigee inspect limits",
+    summary: "shows built-in numbers and all metrics; write perigee inspect limits or perigee inspect metrics",
     variable_prefix: "PERIGEE_INSPECT_",
     tables: &[("Inspect", FLAGS)],
 };
@@ -34,9 +36,11 @@ pub(crate) fn run(invocation: &Invocation, environment: &Environment) -> Result<
         Outcome::Print(text) => return Ok(output::print(&text)?),
         Outcome::Run(settings) => settings,
     };
-    check_topic(topic)?;
-    let text = match settings.text("format") {
-        "json" => json_text(),
+    let topic = check_topic(topic)?;
+    let text = match (topic, settings.text("format")) {
+        ("metrics", "json") => metrics::json_text(),
+        ("metrics", _) => metrics::plain_text(),
+        (_, "json") => json_text(),
         _ => plain_text(),
     };
     Ok(output::print(&text)?)
@@ -49,9 +53,9 @@ fn split_topic(arguments: &[String]) -> (Option<&str>, &[String]) {
     }
 }
 
-fn check_topic(topic: Option<&str>) -> Result<(), FlagError> {
+fn check_topic(topic: Option<&str>) -> Result<&str, FlagError> {
     match topic {
-        Some(topic) if TOPICS.contains(&topic) => Ok(()),
+        Some(topic) if TOPICS.contains(&topic) => Ok(topic),
         Some(other) => {
             let hint = nearest(other, TOPICS).unwrap_or(TOPICS[0]);
             let shown: String = other.escape_debug().take(80).collect();
@@ -60,7 +64,7 @@ fn check_topic(topic: Option<&str>) -> Result<(), FlagError> {
             )))
         }
         None => Err(FlagError::Conflict(
-            "No topic; write perigee inspect limits".to_owned(),
+            "No topic; write perigee inspect limits or perigee inspect metrics".to_owned(),
         )),
     }
 }
@@ -240,7 +244,9 @@ mod tests {
 
     #[test]
     fn topics_are_checked() {
-        assert_eq!(check_topic(Some("limits")), Ok(()));
+        for topic in TOPICS {
+            assert_eq!(check_topic(Some(topic)), Ok(topic));
+        }
         assert!(
             check_topic(Some("limit"))
                 .unwrap_err()

@@ -8,8 +8,8 @@ import pytest
 from cluster import until
 from conftest import FOLDER
 
-#: What `$__rate_interval` and `$device` stand for.
-VARIABLES = {"$__rate_interval": "20s", "$device": ".*"}
+#: What the variables stand for.
+VARIABLES = {"$__rate_interval": "20s", "$device": ".*", "$instance": ".*"}
 
 
 def panels():

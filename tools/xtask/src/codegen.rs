@@ -1,5 +1,5 @@
-//! Rust code for the schemas, made by flatc.
-//! Invariant: what is committed equals what the pinned compiler makes of the committed schemas.
+//! Rust code for the schemas, made by flatc, and the page of all metrics, made from the catalogue.
+//! Invariant: what is committed equals what the pinned compiler makes of the committed schemas, and what programs serve.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,8 @@ const FLATC_VERSION: &str = "25.12.19";
 /// Includes every other schema, so that one run makes one file.
 const ROOT_SCHEMA: &str = "schemas/perigee.fbs";
 const GENERATED: &str = "schemas/src/generated";
+/// The page of all metrics.
+const METRICS_PAGE: &str = "control/metrics/METRICS.md";
 /// Names the compiler when it is not the one that `make setup` installs.
 const FLATC_VARIABLE: &str = "FLATC";
 /// No schema tree of ours is deeper; bounds the walk over generated folders.
@@ -21,16 +23,30 @@ pub(crate) fn run(
     repository: &Repository,
     check_only: bool,
 ) -> Result<Vec<String>, RepositoryError> {
+    let page = write_page(&repository.path(METRICS_PAGE), check_only)?;
     let fresh = generate(repository)?;
     let committed = read_tree(&repository.path(GENERATED))?;
     let changed = differences(&fresh, &committed);
     if !check_only {
         write_tree(&repository.path(GENERATED), &fresh, &committed)?;
     }
-    Ok(changed
+    let changed = changed.into_iter();
+    let changed = changed.map(|name| format!("{GENERATED}/{name}"));
+    Ok(page
+        .then(|| METRICS_PAGE.to_owned())
         .into_iter()
-        .map(|name| format!("{GENERATED}/{name}"))
+        .chain(changed)
         .collect())
+}
+
+/// Whether the page differs from the catalogue.
+fn write_page(path: &Path, check_only: bool) -> Result<bool, RepositoryError> {
+    let wanted = perigee_metrics::catalogue_markdown();
+    let differs = std::fs::read_to_string(path).ok().as_ref() != Some(&wanted);
+    if differs && !check_only {
+        std::fs::write(path, wanted).map_err(|e| write_error(path, e))?;
+    }
+    Ok(differs)
 }
 
 fn generate(repository: &Repository) -> Result<BTreeMap<String, String>, RepositoryError> {
@@ -172,6 +188,17 @@ mod tests {
         let committed = read_tree(folder.path()).unwrap();
         write_tree(folder.path(), &fresh, &committed).unwrap();
         assert_eq!(read_tree(folder.path()).unwrap(), fresh);
+    }
+
+    #[test]
+    fn the_page_of_metrics_is_stale_until_it_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let page = folder.path().join("METRICS.md");
+        assert!(write_page(&page, true).unwrap() && !page.exists());
+        assert!(write_page(&page, false).unwrap());
+        assert!(!write_page(&page, true).unwrap());
+        std::fs::write(&page, "# Metrics\n").unwrap();
+        assert!(write_page(&page, true).unwrap());
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! Grafana dashboards from their short form, and the check that queries only use catalogued names.
+//! Grafana dashboards from their short form, and the check that queries only use catalogued names and keep hosts apart.
 //! Invariant: what is committed under `grafana/` is what this chore writes.
 
 mod grafana;
+mod host;
 mod query;
 
 use crate::repository::{Repository, RepositoryError};
@@ -37,6 +38,8 @@ struct Panel {
     title: String,
     #[serde(default)]
     kind: PanelKind,
+    #[serde(default)]
+    scope: Scope,
     unit: String,
     queries: Vec<Query>,
     /// Where the numbers come from; shown to the reader.
@@ -50,6 +53,17 @@ enum PanelKind {
     Lines,
     Stat,
     Heatmap,
+}
+
+/// Whose numbers one line of a panel shows.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Scope {
+    /// Those of one host, which its name tells.
+    #[default]
+    Host,
+    /// Those of all hosts together.
+    Cluster,
 }
 
 #[derive(Debug, Deserialize)]
@@ -86,7 +100,10 @@ pub(crate) fn run(repository: &Repository, check_only: bool) -> Result<Report, R
         let dashboard: Dashboard = parse(file, &read(repository, file)?)?;
         for panel in dashboard.rows.iter().flat_map(|row| &row.panels) {
             for query in &panel.queries {
-                let findings = query::check(&query.expr, &recorded);
+                let mut findings = query::check(&query.expr, &recorded);
+                if panel.scope == Scope::Host {
+                    findings.extend(host::check(&query.expr, Some(&query.name), &recorded));
+                }
                 let place = format!("{file}: {}", panel.title);
                 report
                     .unknown
@@ -105,7 +122,8 @@ pub(crate) fn run(repository: &Repository, check_only: bool) -> Result<Report, R
     for rules in RULES {
         let file = format!("{FOLDER}/{rules}");
         for (name, expr) in rule_queries(&file, &read(repository, &file)?)? {
-            let findings = query::check(&expr, &recorded);
+            let mut findings = query::check(&expr, &recorded);
+            findings.extend(host::check(&expr, None, &recorded));
             report.unknown.extend(
                 findings
                     .iter()

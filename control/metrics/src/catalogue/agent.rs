@@ -50,6 +50,9 @@ pub(super) const FAMILIES: &[Family] = &[
     counter("perigee_nic_drops_total", "packets",
         "Packets the NIC or its driver dropped; source: interface statistics, port counters").labelled(PORT),
     gauge("perigee_nic_up", "none", "1 if the link carries data; source: sysfs").labelled(PORT),
+    gauge("perigee_nic_enabled", "none",
+        "1 unless the administrator has turned the NIC off; source: interface flags, physical state of RDMA ports")
+        .labelled(PORT),
     gauge("perigee_nic_link_bytes_per_second", "bytes_per_second",
         "What the link can carry in one direction; source: sysfs").labelled(PORT),
     counter("perigee_nic_hardware_events_total", "events",
@@ -82,7 +85,8 @@ pub(super) const FAMILIES: &[Family] = &[
     gauge("perigee_shard_depth", "operations",
         "Operations under way by shard; source: activity pages").labelled(SHARD),
     duration("perigee_tcp_round_trip_seconds",
-        "Round trip times of our connections; source: eBPF sock_ops").labelled(DEVICE),
+        "Round trips of connections opened since the agent started, in the control groups of our processes \
+         (of the whole host if one is in the root group); source: eBPF sock_ops").labelled(DEVICE),
     counter("perigee_tcp_retransmits_total", "segments",
         "Segments sent again, all connections of the host; source: eBPF tcp_retransmit_skb").labelled(DEVICE),
     gauge("perigee_link_round_trip_seconds", "seconds",
@@ -99,7 +103,7 @@ pub(super) const FAMILIES: &[Family] = &[
         "Resets, all connections of the host; source: eBPF tcp_send_reset, tcp_receive_reset")
         .labelled(DEVICE_DIRECTION),
     counter("perigee_packet_drops_total", "packets",
-        "Packets the host dropped, by the kernel's reason; source: eBPF kfree_skb").labelled(&["reason"]),
+        "Packets the host dropped, by the kernel's reason; other for those of subsystems; source: eBPF kfree_skb").labelled(&["reason"]),
     duration("perigee_block_queue_seconds",
         "Requests of a disk before the device got them; source: eBPF block_rq_issue")
         .labelled(DEVICE_DIRECTION),
@@ -121,7 +125,7 @@ pub(super) const FAMILIES: &[Family] = &[
     counter("perigee_batch_bytes_total", "bytes",
         "Payload bytes of batches while somebody looks; source: eBPF uprobe").labelled(BATCH),
     gauge("perigee_probe_on", "none",
-        "1 if a source of numbers works on this host").labelled(&["probe"]),
+        "1 if a source of numbers works on this host, also if it shows a part only").labelled(&["probe"]),
     counter("perigee_probe_runs_total", "runs",
         "Runs of a probe while costs are measured; source: the kernel's BPF statistics").labelled(PROBE_PROGRAM),
     counter("perigee_probe_run_seconds_total", "seconds",

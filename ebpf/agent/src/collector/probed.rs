@@ -201,8 +201,8 @@ fn count_block(ledger: &mut Ledger, reading: &BlockReading, roots: &Roots) -> ([
         ("block_queue", cells(&totals.queue)),
         ("block_device", cells(&totals.device)),
     ] {
-        let series = ledger::name(kind, labels);
-        ledger.count(&series, Source::Series(series.clone()), &cells);
+        let place = format!("{kind}/{}:{}/{}", key.major, key.minor, key.operation);
+        ledger.count(&ledger::name(kind, labels), Source::Place(place), &cells);
     }
     let counted = totals.issued.saturating_sub(totals.device.count);
     let in_flight = roots.sys().text(&format!("{folder}/inflight"));

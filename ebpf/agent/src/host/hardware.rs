@@ -63,6 +63,9 @@ fn read_port(sys: &Folder, device: &RdmaDevice, port: &RdmaPort) -> NicSeries {
         }
         .to_owned(),
         up: port.state != PortState::Inactive,
+        enabled: !sys
+            .text(&format!("{folder}/phys_state"))
+            .is_some_and(|state| state.contains("Disabled")),
         link_bytes_per_second: port.rate_mbps.map(|mbps| mbps * BYTES_PER_MEGABIT),
         receive_bytes: data("port_rcv_data", "rx_bytes"),
         transmit_bytes: data("port_xmit_data", "tx_bytes"),

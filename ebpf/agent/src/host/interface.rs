@@ -27,6 +27,7 @@ pub(crate) fn nics(roots: &Roots, topology: &Topology, wanted: &[String]) -> Vec
                 kind: kind(nic.kind).to_owned(),
                 // The loopback and some virtual cards do not say.
                 up: nic.state != OperState::Down,
+                enabled: is_enabled(sys.text(&format!("class/net/{}/flags", nic.name))),
                 link_bytes_per_second: nic.speed_mbps.map(|mbps| mbps * BYTES_PER_MEGABIT),
                 receive_bytes: count("rx_bytes"),
                 transmit_bytes: count("tx_bytes"),
@@ -44,6 +45,14 @@ pub(crate) fn nics(roots: &Roots, topology: &Topology, wanted: &[String]) -> Vec
         .filter(|device| is_wanted(&device.name));
     found.extend(devices.flat_map(|device| hardware::ports(sys, device)));
     found
+}
+
+/// Whether the administrator has turned an interface on, by its flags in hexadecimal.
+fn is_enabled(flags: Option<String>) -> bool {
+    const UP: u32 = 1;
+    let flags =
+        flags.and_then(|text| u32::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok());
+    flags.is_none_or(|flags| flags & UP != 0)
 }
 
 fn kind(kind: NicKind) -> &'static str {
@@ -71,4 +80,20 @@ pub(crate) fn interfaces(
         Some((number, name.clone()))
     };
     nics.filter_map(|nic| numbered(&nic.name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_enabled;
+
+    #[test]
+    fn a_nic_that_was_turned_off_is_told_from_one_without_a_cable() {
+        let flags = |text: &str| is_enabled(Some(text.to_owned()));
+        assert!(flags("0x1003\n"), "on, no carrier");
+        assert!(!flags("0x1002\n"));
+        assert!(
+            is_enabled(None) && flags("nonsense"),
+            "nobody said that it is off"
+        );
+    }
 }

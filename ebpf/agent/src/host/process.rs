@@ -1,11 +1,12 @@
 //! Our processes: those that leave an activity page, with their threads, control group and program files.
 
+use super::group::group_of;
 use crate::limits::{MAPS_BYTES_MAX, THREADS_MAX};
 use perigee_activity::PageReader;
 use perigee_topology::Roots;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::PathBuf;
 
 /// How our threads are named.
@@ -20,7 +21,7 @@ pub(crate) struct OurProcess {
     pub(crate) program: String,
     /// Our threads in it, with their names.
     pub(crate) threads: BTreeMap<u32, String>,
-    /// Its control group below the mount of cgroup2.
+    /// Its control group, as this process's namespace of groups sees it: see [`super::Groups`].
     pub(crate) group: Option<String>,
 }
 
@@ -33,7 +34,10 @@ pub(crate) fn processes(roots: &Roots, pages: &[PageReader]) -> Vec<OurProcess> 
         pid: page.pid(),
         program: page.program().to_owned(),
         threads: threads(roots, page.pid()),
-        group: group(roots, page.pid()),
+        group: roots
+            .proc()
+            .text(&format!("{}/cgroup", page.pid()))
+            .and_then(|text| group_of(&text)),
     });
     found
         .filter(|process| !process.threads.is_empty())
@@ -61,18 +65,24 @@ fn is_worker(thread: &str) -> bool {
     thread.starts_with(THREAD_PREFIX) && thread != WATCHDOG
 }
 
-fn group(roots: &Roots, pid: u32) -> Option<String> {
-    let text = roots.proc().text(&format!("{pid}/cgroup"))?;
-    let line = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    Some(line.to_owned())
-}
-
 impl OurProcess {
+    /// Its memory map, which shows the files that it runs.
+    ///
+    /// # Errors
+    /// It belongs to somebody else, or the process has gone.
+    pub(crate) fn maps(&self, roots: &Roots) -> io::Result<File> {
+        File::open(roots.proc().top().join(format!("{}/maps", self.pid)))
+    }
+
     /// Files with code that it has mapped, seen from this process's root: those may hold the mark.
-    pub(crate) fn code_files(&self, roots: &Roots) -> BTreeSet<PathBuf> {
-        let path = roots.proc().top().join(format!("{}/maps", self.pid));
-        let mut maps = String::new();
-        let _ = File::open(path).map(|file| file.take(MAPS_BYTES_MAX).read_to_string(&mut maps));
+    ///
+    /// # Errors
+    /// As for [`OurProcess::maps`].
+    pub(crate) fn code_files(&self, roots: &Roots) -> io::Result<BTreeSet<PathBuf>> {
+        let mut maps = Vec::new();
+        let file = self.maps(roots)?.take(MAPS_BYTES_MAX);
+        { file }.read_to_end(&mut maps)?;
+        let maps = String::from_utf8_lossy(&maps);
         let code = maps.lines().filter_map(|line| {
             let mut words = line.split_whitespace();
             let permissions = words.nth(1)?;
@@ -82,8 +92,9 @@ impl OurProcess {
         });
         // Through the process's own root, so that files in containers are found.
         let root = format!("/proc/{}/root", self.pid);
-        code.map(|path| PathBuf::from(format!("{root}{path}")))
-            .collect()
+        Ok(code
+            .map(|path| PathBuf::from(format!("{root}{path}")))
+            .collect())
     }
 }
 

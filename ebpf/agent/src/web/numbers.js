@@ -8,6 +8,14 @@ export function bytes(value) {
   return `${value >= 100 || unit === 0 ? value.toFixed(0) : value.toPrecision(3)} ${units[unit]}`;
 }
 
+// Of one reading alone there are no rates.
+export const rate = (amount, seconds) => seconds > 0 ? amount / seconds : null;
+
+export function perSecond(amount, seconds, digits = 0) {
+  const found = rate(amount, seconds);
+  return found === null ? "-" : found.toFixed(digits);
+}
+
 export function time(ns) {
   if (ns === null || !Number.isFinite(ns)) return "-";
   for (const [unit, size] of [["s", 1e9], ["ms", 1e6], ["us", 1e3]]) if (ns >= size) return `${(ns / size).toPrecision(3)} ${unit}`;
@@ -15,6 +23,7 @@ export function time(ns) {
 }
 
 export function percent(share) {
+  if (share === null || !Number.isFinite(share)) return "-";
   const value = 100 * share;
   if (value > 0 && value < 0.01) return "< 0.01 %";
   return `${value.toFixed(value < 1 ? 2 : value < 10 ? 1 : 0)} %`;

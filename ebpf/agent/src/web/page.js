@@ -1,6 +1,6 @@
 // The agent's page: asks for a snapshot every second and shows what happened since the one before.
 import { HISTORY, element, heatMap, nicChart, stageBar } from "./charts.js";
-import { bytes, difference, flowLatency, nicName, nicRates, pairs, percent, plural, quantile, secondsBetween, time } from "./numbers.js";
+import { bytes, difference, flowLatency, nicName, nicRates, pairs, perSecond, percent, plural, quantile, rate, secondsBetween, time } from "./numbers.js";
 
 const INTERVAL_MS = 1000;
 const SLOW_SHOWN = 30;
@@ -8,7 +8,7 @@ const OLD_MS = 5000; // the agent reads its host every second
 const KINDS = ["ib", "roce", "ethernet", "virtual", "loopback"];
 const history = [];
 const tiles = new Map(); // stay in the page from reading to reading, so that focus and clicks are not lost
-let paused = false, openTile = null, changedAt = performance.now();
+let paused = false, openTile = null, changedAt = performance.now(), timer = null, asking = false;
 
 const byId = (id) => document.getElementById(id);
 
@@ -93,16 +93,21 @@ function fill(table, rows, text) {
   table.tBodies[0].replaceChildren(...(rows.length > 0 ? rows : [none]));
 }
 
+function bytesPerSecond(amount, seconds) {
+  const found = rate(amount, seconds);
+  return found === null ? "-" : `${bytes(found)}/s`;
+}
+
 function drawDisks(newer, older) {
   const length = secondsBetween(newer, older);
   const disks = pairs(newer, older, "blocks", ["device", "direction"]).map(([disk, before]) => {
     const device = difference(disk.device_time, before?.device_time), queue = difference(disk.queue, before?.queue);
-    return row(`${disk.device} ${disk.direction}`, `${bytes((disk.bytes - (before?.bytes ?? disk.bytes)) / length)}/s`, time(quantile(device, 0.5)), time(quantile(device, 0.99)), time(quantile(queue, 0.99)), "eBPF block_rq_issue, block_rq_complete");
+    return row(`${disk.device} ${disk.direction}`, bytesPerSecond(disk.bytes - (before?.bytes ?? disk.bytes), length), time(quantile(device, 0.5)), time(quantile(device, 0.99)), time(quantile(queue, 0.99)), "eBPF block_rq_issue, block_rq_complete");
   });
   const connections = pairs(newer, older, "tcp", ["device"]).map(([tcp, before]) => {
     const trips = difference(tcp.round_trip, before?.round_trip);
     const resent = tcp.retransmits - (before?.retransmits ?? tcp.retransmits);
-    return row(`TCP round trips on ${tcp.device}`, `${(resent / length).toFixed(1)} retransmits/s`, time(quantile(trips, 0.5)), time(quantile(trips, 0.99)), "-", "eBPF sock_ops, tcp_retransmit_skb");
+    return row(`TCP round trips on ${tcp.device}`, `${perSecond(resent, length, 1)} retransmits/s`, time(quantile(trips, 0.5)), time(quantile(trips, 0.99)), "-", "eBPF sock_ops, tcp_retransmit_skb");
   });
   fill(byId("disks"), [...disks, ...connections], "Nothing seen yet; needs the eBPF probes, see below.");
 }
@@ -127,10 +132,10 @@ function drawShards(newer, older) {
   const length = secondsBetween(newer, older);
   const tasks = pairs(newer, older, "tasks", ["program", "thread"]).map(([task, before]) => {
     const waits = difference(task.run_queue, before?.run_queue), sleeps = difference(task.off_cpu, before?.off_cpu);
-    return { task, waits, sleeps, share: length > 0 ? waits.sum_ns / (length * 1e9 * Math.max(1, task.threads)) : 0 };
+    return { task, waits, sleeps, share: rate(waits.sum_ns / (1e9 * Math.max(1, task.threads)), length) };
   });
   tasks.sort((a, b) => b.share - a.share);
-  const rows = tasks.map(({ task, waits, sleeps, share }) => row(task.program, task.thread, task.threads, percent(share), time(quantile(waits, 0.99)), (sleeps.count / length).toFixed(0)));
+  const rows = tasks.map(({ task, waits, sleeps, share }) => row(task.program, task.thread, task.threads, percent(share), time(quantile(waits, 0.99)), perSecond(sleeps.count, length)));
   fill(byId("shards"), rows, "No thread of ours is watched.");
 }
 
@@ -147,13 +152,13 @@ function probeCosts(newer, older) {
 function drawProbes(newer, older) {
   const length = secondsBetween(newer, older);
   const costs = probeCosts(newer, older);
-  const core = (spent) => `${percent(spent / length / 1e9)} of a core`;
+  const core = (spent) => `${percent(rate(spent / 1e9, length))} of a core`;
   const rows = newer.sources.map((source) => {
     const [runs, spent] = costs.get(source.name) ?? [0, 0];
     const why = source.reason ? `${source.reason}; ${source.remedy}` : source.source;
     return element("tr", {},
       element("td", {}, source.name), element("td", { class: source.state }, source.state), element("td", { class: "wrap" }, source.shows),
-      element("td", {}, runs > 0 ? (runs / length).toFixed(0) : "-"), element("td", {}, runs > 0 ? core(spent) : "-"),
+      element("td", {}, runs > 0 ? perSecond(runs, length) : "-"), element("td", {}, runs > 0 ? core(spent) : "-"),
       element("td", { class: "wrap" }, why));
   });
   fill(byId("probes"), rows, "Nothing is known yet.");
@@ -196,6 +201,9 @@ function tell(trouble) {
   document.body.classList.toggle("old", trouble !== "");
 }
 
+// Whoever asks looks, and some probes are attached only then: a page that is paused or hidden asks for nothing.
+const looks = () => !paused && !document.hidden;
+
 async function poll() {
   try {
     const answer = await fetch("snapshot.json", { signal: AbortSignal.timeout(5000) });
@@ -206,13 +214,29 @@ async function poll() {
   } catch (error) {
     tell(`The agent does not answer (${error.message})`);
   }
-  setTimeout(poll, INTERVAL_MS);
+  asking = false;
+  goOn(INTERVAL_MS);
+}
+
+// Asks again, unless nobody looks or an answer is awaited.
+function goOn(delay) {
+  clearTimeout(timer);
+  timer = null;
+  if (!looks() || asking) return;
+  timer = setTimeout(() => { asking = true; poll(); }, delay);
+}
+
+// Of the time nobody looked nothing is known: an agent is given as long as ever to read its host.
+function lookAgain() {
+  changedAt = performance.now();
+  goOn(0);
 }
 
 function setPaused(value) {
   paused = value;
   byId("pause").setAttribute("aria-pressed", String(paused));
   byId("pause").textContent = paused ? "Go on" : "Pause";
+  lookAgain();
 }
 
 function changeTheme() {
@@ -246,4 +270,5 @@ byId("pause").addEventListener("click", () => setPaused(!paused));
 byId("theme").addEventListener("click", changeTheme);
 byId("order").addEventListener("change", draw);
 byId("virtual").addEventListener("change", draw);
-poll();
+document.addEventListener("visibilitychange", lookAgain);
+lookAgain();

@@ -8,11 +8,12 @@ use crate::reading::{
     sum_batches, sum_blocks, sum_histograms, sum_nics, sum_tcp,
 };
 use crate::value::{
-    BatchKey, BatchTotals, BlockKey, BlockTotals, DROP_REASONS_MAX, Histogram, Loss, NicTotals,
-    TaskTotals, TcpTotals, UringTotals,
+    BatchKey, BatchTotals, BlockKey, BlockTotals, DROP_OTHER, DROP_REASONS_MAX, Histogram, Loss,
+    NicTotals, TaskTotals, TcpTotals, UringTotals,
 };
 use aya::Pod;
 use aya::maps::{HashMap as KernelMap, Map, PerCpuArray, PerCpuHashMap, PerCpuValues};
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
 impl Probes {
@@ -81,19 +82,19 @@ impl Probes {
     /// The map cannot be read.
     pub fn drops(&self) -> Result<Vec<DropReading>, ProbeError> {
         let map = self.array::<u64>("DROPS")?;
-        let mut readings = Vec::new();
+        // Numbers that this kernel has no word for share one.
+        let mut readings: BTreeMap<String, u64> = BTreeMap::new();
         for number in 0..DROP_REASONS_MAX {
             let counts = map.get(&number, 0).map_err(failed("DROPS"))?;
-            let packets = counts.iter().sum();
+            let packets: u64 = counts.iter().sum();
             if packets > 0 {
                 let name = self.drop_reasons.get(&number).map(String::as_str);
-                let name = name.unwrap_or("SKB_DROP_REASON_UNKNOWN");
-                let short = name.strip_prefix("SKB_DROP_REASON_").unwrap_or(name);
-                let reason = short.strip_prefix("SKB_").unwrap_or(short).to_lowercase();
-                readings.push(DropReading { reason, packets });
+                let reason = drop_reason(number, name);
+                *readings.entry(reason).or_default() += packets;
             }
         }
-        Ok(readings)
+        let read = |(reason, packets)| DropReading { reason, packets };
+        Ok(readings.into_iter().map(read).collect())
     }
 
     /// Requests of all block devices.
@@ -215,6 +216,30 @@ impl Probes {
     }
 }
 
+/// The kernel's word for a reason, in lower case.
+fn drop_reason(number: u32, name: Option<&str>) -> String {
+    if number == DROP_OTHER {
+        return "other".to_owned();
+    }
+    let name = name.unwrap_or("SKB_DROP_REASON_UNKNOWN");
+    let short = name.strip_prefix("SKB_DROP_REASON_").unwrap_or(name);
+    short.strip_prefix("SKB_").unwrap_or(short).to_lowercase()
+}
+
 fn failed(map: &'static str) -> impl Fn(aya::maps::MapError) -> ProbeError {
     move |error| ProbeError::Map { map, error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_have_the_kernels_words_and_the_rest_is_called_other() {
+        let named = |number, name| drop_reason(number, Some(name));
+        assert_eq!(named(3, "SKB_DROP_REASON_NO_SOCKET"), "no_socket");
+        assert_eq!(named(0, "SKB_NOT_DROPPED_YET"), "not_dropped_yet");
+        assert_eq!(drop_reason(400, None), "unknown");
+        assert_eq!(drop_reason(DROP_OTHER, None), "other");
+    }
 }

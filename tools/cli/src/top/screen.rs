@@ -1,13 +1,15 @@
 //! Drawing the board.
 
 use super::board::{Board, accusation};
-use super::table::View;
+use super::table::{Cell, View};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType, Paragraph, Row, Table, TableState};
+use ratatui::widgets::{
+    Axis, Block, Chart, Dataset, GraphType, Paragraph, Row, Table, TableState, Wrap,
+};
 
 const KEYS: &str = "\
 Tab, arrows  next view
@@ -30,7 +32,8 @@ pub(super) fn draw(board: &Board, frame: &mut Frame<'_>) {
     if width < SMALLEST.0 || height < SMALLEST.1 {
         let (columns, lines) = SMALLEST;
         let text = format!("perigee top needs {columns}x{lines}, this is {width}x{height}");
-        return frame.render_widget(Paragraph::new(text), frame.area());
+        let notice = Paragraph::new(text).wrap(Wrap { trim: true });
+        return frame.render_widget(notice, frame.area());
     }
     let accused = board.suspects().len().min(SUSPECTS_SHOWN);
     let [head, body, slow, foot] = Layout::vertical([
@@ -93,7 +96,7 @@ fn table(board: &Board, frame: &mut Frame<'_>, area: Rect) {
         let down = row
             .cells
             .iter()
-            .any(|cell| cell.text == "DOWN" || cell.text == "off");
+            .any(|cell| ["DOWN", "off", "partly"].contains(&cell.text.as_str()));
         let style = if down {
             Style::new().fg(Color::Red)
         } else {
@@ -156,7 +159,9 @@ fn graph(board: &Board, key: &str, frame: &mut Frame<'_>, area: Rect) {
             .collect()
     };
     let (first, second) = (series(0), series(1));
-    let top = points.iter().flatten().copied().fold(1e-9, f64::max);
+    let top = points.iter().flatten().copied().fold(0.0, f64::max);
+    // Of nothing at all the axis still shows what would be something.
+    let top = if top > 0.0 { top } else { 1.0 };
     let line = |name: &'static str, data, color| {
         let dataset = Dataset::default().name(name).marker(Marker::Braille);
         dataset
@@ -172,12 +177,26 @@ fn graph(board: &Board, key: &str, frame: &mut Frame<'_>, area: Rect) {
     if board.view == View::Nics {
         sets.push(line("out", &second, Color::Yellow));
     }
-    let labels = [0.0, top / 2.0, top].map(|value| super::table::Cell::count(value).text);
+    let labels = [0.0, top / 2.0, top].map(|value| mark(board.view, value, top));
     let chart = Chart::new(sets)
         .block(Block::bordered().title(format!("{key}: the last {} readings", points.len())))
         .x_axis(Axis::default().bounds([0.0, points.len().max(2) as f64 - 1.0]))
         .y_axis(Axis::default().bounds([0.0, top]).labels(labels));
     frame.render_widget(chart, area);
+}
+
+/// A value beside the axis, with so many digits that the three marks differ.
+fn mark(view: View, value: f64, top: f64) -> String {
+    let (value, top, unit) = match view {
+        View::Shards => (value * 100.0, top * 100.0, "%"),
+        _ => (value, top, ""),
+    };
+    match top {
+        top if top < 1.0 => format!("{value:.2}{unit}"),
+        top if top < 10.0 => format!("{value:.1}{unit}"),
+        _ if unit.is_empty() => Cell::count(value).text,
+        _ => format!("{value:.0}{unit}"),
+    }
 }
 
 fn status(board: &Board) -> Line<'_> {

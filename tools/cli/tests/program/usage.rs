@@ -82,6 +82,7 @@ fn commands_and_settings_that_do_not_exist_are_refused_with_a_hint() {
 #[test]
 fn limits_are_printed_for_people_and_for_programs() {
     assert!(printed("perigee", &["inspect", "limits"]).contains("key_bytes_max"));
+    assert!(printed("perigee", &["inspect", "metrics"]).contains("perigee_nic_up"));
     let json = printed("perigee", &["inspect", "limits", "--format=json"]);
     let document: serde_json::Value = json.parse().unwrap();
     assert_eq!(document["key_bytes_max"], 8192);

@@ -104,12 +104,16 @@ fn variables(dashboard: &Dashboard) -> Vec<Value> {
     let source = json!({
         "name": "datasource", "type": "datasource", "query": "prometheus", "label": "Data source",
     });
-    let labels = dashboard.variables.iter().map(|label| {
+    let labels = dashboard.variables.iter().enumerate().map(|(index, label)| {
+        // Each choice narrows those after it.
+        let chosen = dashboard.variables.iter().take(index);
+        let chosen: Vec<_> = chosen.map(|other| format!("{other}=~\"${other}\"")).collect();
+        let chosen = chosen.join(",");
         json!({
             "name": label, "type": "query", "multi": true, "includeAll": true, "allValue": ".*",
             "current": { "text": "All", "value": "$__all" }, "refresh": 2,
             "datasource": datasource(),
-            "query": { "query": format!("label_values(perigee_nic_up, {label})"), "refId": "A" },
+            "query": { "query": format!("label_values(perigee_nic_up{{{chosen}}}, {label})"), "refId": "A" },
         })
     });
     std::iter::once(source).chain(labels).collect()

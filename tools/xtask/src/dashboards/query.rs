@@ -45,7 +45,7 @@ pub(super) fn check(expr: &str, recorded: &BTreeSet<String>) -> Vec<String> {
 }
 
 /// The family of a sample's name, which for histograms has an ending of its own.
-fn family(sample: &str) -> Option<&'static Family> {
+pub(super) fn family(sample: &str) -> Option<&'static Family> {
     if let Some((_, family)) = catalogue::find(sample) {
         return (!matches!(family.kind, Kind::Histogram(_))).then_some(family);
     }
@@ -56,7 +56,7 @@ fn family(sample: &str) -> Option<&'static Family> {
     matches!(family.kind, Kind::Histogram(_)).then_some(family)
 }
 
-fn without_strings(expr: &str) -> String {
+pub(super) fn without_strings(expr: &str) -> String {
     let mut inside = false;
     let keep = |character: char| {
         if character == '"' {
@@ -69,7 +69,7 @@ fn without_strings(expr: &str) -> String {
 }
 
 /// Words with what follows them.
-fn words(expr: &str) -> impl Iterator<Item = (&str, &str)> {
+pub(super) fn words(expr: &str) -> impl Iterator<Item = (&str, &str)> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':' || c == '$';
     let mut rest = expr;
     std::iter::from_fn(move || {

@@ -47,7 +47,7 @@ pub(super) fn read(
             totals.wire_ns,
         ];
         let series = name(&labels);
-        let source = ledger::Source::Series(series.clone());
+        let source = ledger::Source::Place(series.clone());
         ledger.count(&series, source, &[&numbers[..], &latency].concat());
     }
     let all = ledger.of_kind(KIND).into_iter();
