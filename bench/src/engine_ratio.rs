@@ -112,11 +112,11 @@ fn bulk(
     let mut window = WindowWorker::new(mover, share)?;
     let (started, mut moved) = (Instant::now(), 0);
     while started.elapsed() < time {
-        moved += window.step()?.units as usize;
+        moved += window.step(u64::MAX)?.units as usize;
     }
-    window.finish()?;
-    // The operations that `finish` waited for took part of the time.
-    moved += (depth as usize - 1) * bytes;
+    while let Some(step) = window.drain()? {
+        moved += step.units as usize;
+    }
     Ok((started.elapsed(), moved))
 }
 
@@ -153,7 +153,7 @@ fn small_writes(
         ping_pong: Vec::new(),
     };
     for _ in 0..options.quiet.rounds() {
-        small.engine.push(median(&mut || Ok(window.step()?.took))?);
+        small.engine.push(median(&mut || Ok(window.step(u64::MAX)?.took))?);
         // A new pair each time: one that waits would poll while the engine is measured.
         let mut ping_pong = PingPong::start(SMALL_BYTES, options.pin.then_some(1))?;
         small.ping_pong.push(median(&mut || ping_pong.once())?);

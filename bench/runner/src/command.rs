@@ -59,7 +59,8 @@ Exit codes:
   2    a setting or a file is wrong; the message says which
   69   the other end cannot be reached, or went away during the run
   70   wrong bytes, a defect, or a refusal of the system
-  75   the other end did not answer in time
+  75   the other end did not answer in time, or has no room
+  76   the master speaks another protocol version
   130  ended by a signal; rows taken so far are printed
 ";
 

@@ -30,6 +30,7 @@ const COMPARE: Program = Program {
     version: env!("CARGO_PKG_VERSION"),
     summary: "two reports of one tool, row by row",
     variable_prefix: "PERIGEE_BENCH_COMPARE_",
+    words: &["BEFORE.json", "AFTER.json"],
     tables: &[("Compare", FLAGS)],
 };
 
@@ -46,29 +47,40 @@ pub(crate) fn run(
     environment: &Environment,
     output: Output<'_>,
 ) -> Result<(), BenchError> {
-    Ok(output(&result(arguments, environment)?)?)
+    let printed = result(arguments, environment)?;
+    for warning in &printed.warnings {
+        eprintln!("warning: {warning}");
+    }
+    Ok(output(&printed.text)?)
 }
 
-/// The text to print.
-fn result(arguments: &[String], environment: &Environment) -> Result<String, BenchError> {
-    let is_flag = |word: &&String| word.starts_with('-');
-    let files: Vec<&String> = arguments.iter().filter(|word| !is_flag(word)).collect();
-    let flags: Vec<String> = arguments.iter().filter(is_flag).cloned().collect();
-    let settings = match COMPARE.load(&flags, environment)? {
-        Outcome::Print(text) => return Ok(crate::help::with_examples(&text, EXAMPLES)),
+/// What goes to standard output, and what to standard error beside it.
+#[derive(Debug)]
+struct Printed {
+    text: String,
+    warnings: Vec<String>,
+}
+
+fn result(arguments: &[String], environment: &Environment) -> Result<Printed, BenchError> {
+    let settings = match COMPARE.load(arguments, environment)? {
+        Outcome::Print(text) => {
+            let text = crate::help::with_examples(&text, EXAMPLES);
+            let warnings = Vec::new();
+            return Ok(Printed { text, warnings });
+        }
         Outcome::Run(settings) => settings,
     };
-    let [one, other] = files[..] else {
-        return Err(BenchError::conflict(format!(
-            "{} files given; write perigee bench compare BEFORE.json AFTER.json",
-            files.len()
-        )));
+    let [one, other] = settings.words() else {
+        unreachable!("the program's table asks for two words")
     };
     let comparison = Comparison::of(&read(one)?, &read(other)?, [one, other])?;
     Ok(match Format::of_word(settings.text("format")) {
-        Format::Text => text::text(&comparison),
-        Format::Json => comparison.json(),
-        Format::Csv => csv::csv(&comparison),
+        Format::Text => Printed {
+            text: text::text(&comparison),
+            warnings: Vec::new(),
+        },
+        Format::Json => comparison.printed(comparison.json()),
+        Format::Csv => comparison.printed(csv::csv(&comparison)),
     })
 }
 
@@ -173,6 +185,12 @@ impl Comparison {
         })
     }
 
+    /// For programs: people see the warnings all the same.
+    fn printed(&self, text: String) -> Printed {
+        let warnings = self.warnings.clone();
+        Printed { text, warnings }
+    }
+
     fn json(&self) -> String {
         let value = serde_json::to_value(self)
             .expect("a comparison holds only text, numbers and lists, which all are JSON");
@@ -219,16 +237,35 @@ fn warnings(before: &Report, after: &Report, files: [&str; 2]) -> Vec<String> {
     let mut warnings = Vec::new();
     for (report, file) in [before, after].into_iter().zip(files) {
         if !report.complete {
-            warnings.push(format!("{file}: the run ended early"));
+            let why = report.error.as_deref().unwrap_or("it does not say why");
+            warnings.push(format!("{file}: the run ended early ({why})"));
         }
         if report.rows.iter().any(|row| row.corrupt > 0) {
             warnings.push(format!("{file}: wrong bytes; its figures are worthless"));
         }
     }
     if before.loopback != after.loopback {
-        warnings.push("One run was on loopback, the other between two machines".to_owned());
+        let word = |report: &Report| {
+            if report.loopback {
+                "loopback"
+            } else {
+                "two machines"
+            }
+        };
+        warnings.push(format!(
+            "Not of one kind: {} is of {}, {} of {}; the ratios say nothing about a change",
+            files[0],
+            word(before),
+            files[1],
+            word(after)
+        ));
     }
-    for (name, one, two) in before.machine.differences(&after.machine) {
+    let differences = before.machine.differences(&after.machine);
+    if !differences.is_empty() {
+        warnings
+            .push("Not of one machine in one state; the ratios are of all that differs".to_owned());
+    }
+    for (name, one, two) in differences {
         warnings.push(format!("{name} differs: {one} / {two}"));
     }
     for (name, one) in &before.settings {

@@ -1,15 +1,22 @@
 //! The load itself: threads that each do one operation after another until their time is over.
-//! Invariant: what ends before the warm-up is over, or after the first failure, is not counted.
+//! Invariant: what is counted begins after the warm-up with nothing in flight and ends with nothing in flight, so every count
+//! of it, here or in the engine, is of the same operations.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Barrier, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::BenchError;
 use crate::latency::Recorder;
-use crate::limits::{SAMPLE_MAX, SAMPLE_MIN, SAMPLES_MAX, SAMPLES_PER_ROW, WARM_UP};
+use crate::limits::{SAMPLE_MAX, SAMPLE_MIN, SAMPLES_PER_ROW, WARM_UP};
+use crate::mover::CardCount;
 use crate::stop::Stop;
+use sampler::Sampler;
+
+mod sampler;
+
+pub use sampler::Mark;
 
 /// One operation that ended well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,23 +31,24 @@ pub struct Step {
 
 /// One thread of a load.
 pub trait Worker: Send {
-    /// Runs until one operation has ended. It may leave others in flight, and must be bounded in time.
+    /// Runs until one operation has ended. It may leave others in flight, at most `wanted` less one, and must be bounded
+    /// in time. `wanted` is at least 1.
     ///
     /// # Errors
     /// The operation failed; the whole load ends.
-    fn step(&mut self) -> Result<Step, BenchError>;
+    fn step(&mut self, wanted: u64) -> Result<Step, BenchError>;
 
     /// Whether there is nothing left to do, whatever the time.
     fn is_done(&self) -> bool {
         false
     }
 
-    /// Waits for what is still in flight; not counted.
+    /// Waits for one operation that is still in flight and begins none; `None` if nothing is in flight.
     ///
     /// # Errors
     /// As [`Worker::step`].
-    fn finish(&mut self) -> Result<(), BenchError> {
-        Ok(())
+    fn drain(&mut self) -> Result<Option<Step>, BenchError> {
+        Ok(None)
     }
 }
 
@@ -70,7 +78,12 @@ pub struct Measured {
     pub latency: Recorder,
     /// Units per second in equal parts of the time.
     pub samples: Vec<f64>,
+    /// What the network cards had carried: at the beginning, after each of these parts, and at the end.
+    pub marks: Vec<Mark>,
 }
+
+/// Tells what each network card has carried so far.
+pub type Meter<'a> = &'a dyn Fn() -> Vec<CardCount>;
 
 /// What one thread did.
 #[derive(Default)]
@@ -82,13 +95,18 @@ struct Tally {
     last: Duration,
 }
 
-/// The clock and the counter that all threads of a load share.
+/// When a phase of a load is over: after a time, or after so many operations of all threads.
+#[derive(Debug, Clone, Copy)]
+enum Goal {
+    Time(Duration),
+    Operations(u64),
+}
+
+/// The clock and the counter that all threads of a phase share.
 struct Course<'a> {
-    start: Instant,
-    /// End of the counted time, from `start`; `None` if operations are counted instead.
-    duration: Option<Duration>,
-    /// Operations per thread, if they are counted.
-    operations: u64,
+    /// All threads and the sampler begin together.
+    gate: Barrier,
+    start: OnceLock<Instant>,
     units: AtomicU64,
     failed: Stop,
     stop: &'a Stop,
@@ -104,59 +122,79 @@ impl Span {
             iterations,
         }
     }
+
+    /// When the phase that counts is over.
+    fn goal(&self) -> Goal {
+        match self.iterations {
+            0 => Goal::Time(self.duration),
+            iterations => Goal::Operations(iterations),
+        }
+    }
 }
 
-impl Course<'_> {
-    /// Whether a thread that has done so much, at `now` after the start, is done.
-    fn is_over(&self, operations: u64, now: Duration) -> bool {
-        let done = match self.duration {
-            Some(duration) => now >= duration && operations > 0,
-            None => operations >= self.operations,
-        };
-        done || self.failed.is_set() || self.stop.is_set()
+impl Goal {
+    /// The part of one of so many threads.
+    fn share(self, thread: usize, threads: usize) -> Self {
+        match self {
+            Self::Time(_) => self,
+            Self::Operations(all) => {
+                let (each, over) = (all / threads as u64, all % threads as u64);
+                Self::Operations(each + u64::from((thread as u64) < over))
+            }
+        }
+    }
+}
+
+impl<'a> Course<'a> {
+    fn new(threads: usize, stop: &'a Stop) -> Self {
+        Self {
+            gate: Barrier::new(threads + 1),
+            start: OnceLock::new(),
+            units: AtomicU64::new(0),
+            failed: Stop::default(),
+            stop,
+        }
     }
 
-    fn run(&self, worker: &mut dyn Worker) -> Result<Tally, BenchError> {
+    /// Waits for the others; returns when the phase began.
+    fn begin(&self) -> Instant {
+        self.gate.wait();
+        *self.start.get_or_init(Instant::now)
+    }
+
+    /// How many operations a thread still has to end; 0 if it is done.
+    fn wanted(&self, goal: Goal, tally: &Tally) -> u64 {
+        if self.failed.is_set() || self.stop.is_set() {
+            return 0;
+        }
+        match goal {
+            Goal::Time(duration) if tally.last >= duration && tally.operations > 0 => 0,
+            Goal::Time(_) => u64::MAX,
+            Goal::Operations(operations) => operations.saturating_sub(tally.operations),
+        }
+    }
+
+    fn run(&self, worker: &mut dyn Worker, goal: Goal) -> Result<Tally, BenchError> {
+        let start = self.begin();
         let mut tally = Tally::default();
+        let count = |tally: &mut Tally, step: Step| {
+            tally.operations += 1;
+            tally.units += step.units;
+            tally.corrupt += step.corrupt;
+            tally.latency.record(step.took);
+            tally.last = start.elapsed();
+            self.units.fetch_add(step.units, Ordering::Relaxed);
+        };
         while !worker.is_done() {
-            let step = worker.step()?;
-            // `None` while the warm-up runs.
-            if let Some(now) = Instant::now().checked_duration_since(self.start) {
-                tally.operations += 1;
-                tally.units += step.units;
-                tally.corrupt += step.corrupt;
-                tally.latency.record(step.took);
-                tally.last = now;
-                self.units.fetch_add(step.units, Ordering::Relaxed);
-            }
-            if self.is_over(tally.operations, tally.last) {
-                break;
+            match self.wanted(goal, &tally) {
+                0 => break,
+                wanted => count(&mut tally, worker.step(wanted)?),
             }
         }
-        worker.finish()?;
+        while let Some(step) = worker.drain()? {
+            count(&mut tally, step);
+        }
         Ok(tally)
-    }
-
-    /// Units per second of equal parts of the time, until every thread has ended.
-    fn sample(&self, every: Duration, ended: &Receiver<()>) -> Vec<f64> {
-        let (mut samples, mut before) = (Vec::new(), 0);
-        let mut last = self.start;
-        loop {
-            let next = last + every;
-            let wait = next.saturating_duration_since(Instant::now());
-            match ended.recv_timeout(wait) {
-                Ok(()) => {}
-                Err(RecvTimeoutError::Disconnected) => return samples,
-                Err(RecvTimeoutError::Timeout) => {
-                    let now = Instant::now();
-                    let units = self.units.load(Ordering::Relaxed);
-                    if samples.len() < SAMPLES_MAX {
-                        samples.push((units - before) as f64 / (now - last).as_secs_f64());
-                    }
-                    (before, last) = (units, now);
-                }
-            }
-        }
     }
 }
 
@@ -169,38 +207,58 @@ pub fn drive<W: Worker>(
     span: &Span,
     stop: &Stop,
 ) -> Result<Measured, BenchError> {
-    let threads = workers.len().max(1) as u64;
-    let by_time = span.iterations == 0;
-    let course = Course {
-        start: Instant::now() + span.warm_up,
-        duration: by_time.then_some(span.duration),
-        operations: span.iterations.div_ceil(threads),
-        units: AtomicU64::new(0),
-        failed: Stop::default(),
-        stop,
-    };
+    drive_metered(workers, span, stop, &Vec::new)
+}
+
+/// As [`drive`], with what the network cards carry meanwhile.
+///
+/// # Errors
+/// As [`drive`].
+pub fn drive_metered<W: Worker>(
+    workers: &mut [W],
+    span: &Span,
+    stop: &Stop,
+    meter: Meter<'_>,
+) -> Result<Measured, BenchError> {
     let every = (span.duration / SAMPLES_PER_ROW).clamp(SAMPLE_MIN, SAMPLE_MAX);
-    let (tallies, samples) = run_threads(workers, &course, every);
+    if !span.warm_up.is_zero() {
+        let warm_up = Goal::Time(span.warm_up);
+        phase(workers, warm_up, stop, Sampler::new(every, &Vec::new))?;
+    }
+    phase(workers, span.goal(), stop, Sampler::new(every, meter))
+}
+
+/// Runs all threads until each has reached the goal and has nothing in flight.
+fn phase<W: Worker>(
+    workers: &mut [W],
+    goal: Goal,
+    stop: &Stop,
+    sampler: Sampler<'_>,
+) -> Result<Measured, BenchError> {
+    let course = Course::new(workers.len(), stop);
+    let (tallies, sampler) = run_threads(workers, goal, &course, sampler);
     if stop.is_set() {
         return Err(BenchError::Interrupted);
     }
-    sum(tallies, samples)
+    sum(tallies, sampler)
 }
 
-fn run_threads<W: Worker>(
+fn run_threads<'m, W: Worker>(
     workers: &mut [W],
+    goal: Goal,
     course: &Course<'_>,
-    every: Duration,
-) -> (Vec<Result<Tally, BenchError>>, Vec<f64>) {
+    mut sampler: Sampler<'m>,
+) -> (Vec<Result<Tally, BenchError>>, Sampler<'m>) {
     thread::scope(|scope| {
-        let (ended, all_ended) = channel::<()>();
-        let mut threads = Vec::with_capacity(workers.len());
-        for worker in workers {
-            let ended = ended.clone();
+        let (ended, all_ended) = std::sync::mpsc::channel::<()>();
+        let count = workers.len();
+        let mut threads = Vec::with_capacity(count);
+        for (thread, worker) in workers.iter_mut().enumerate() {
+            let (ended, goal) = (ended.clone(), goal.share(thread, count));
             threads.push(scope.spawn(move || {
                 // Dropped at the end of the thread, however it ends: the sampler waits for that.
                 let _ended = ended;
-                let outcome = course.run(worker);
+                let outcome = course.run(worker, goal);
                 if outcome.is_err() {
                     course.failed.set();
                 }
@@ -208,16 +266,21 @@ fn run_threads<W: Worker>(
             }));
         }
         drop(ended);
-        let samples = course.sample(every, &all_ended);
+        sampler.mark(Duration::ZERO);
+        let start = course.begin();
+        sampler.run(start, &course.units, &all_ended);
         let tallies = threads.into_iter().map(|thread| {
             let joined = thread.join();
             joined.unwrap_or(Err(BenchError::LoadThread))
         });
-        (tallies.collect(), samples)
+        (tallies.collect(), sampler)
     })
 }
 
-fn sum(tallies: Vec<Result<Tally, BenchError>>, samples: Vec<f64>) -> Result<Measured, BenchError> {
+fn sum(
+    tallies: Vec<Result<Tally, BenchError>>,
+    mut sampler: Sampler<'_>,
+) -> Result<Measured, BenchError> {
     let mut all = Tally::default();
     for tally in tallies {
         let tally = tally?;
@@ -228,7 +291,10 @@ fn sum(tallies: Vec<Result<Tally, BenchError>>, samples: Vec<f64>) -> Result<Mea
         all.last = all.last.max(tally.last);
     }
     let seconds = all.last.as_secs_f64().max(1e-9);
-    let mut samples = samples;
+    sampler.mark(all.last);
+    let Sampler {
+        mut samples, marks, ..
+    } = sampler;
     if samples.is_empty() {
         samples.push(all.units as f64 / seconds);
     }
@@ -239,95 +305,9 @@ fn sum(tallies: Vec<Result<Tally, BenchError>>, samples: Vec<f64>) -> Result<Mea
         corrupt: all.corrupt,
         latency: all.latency,
         samples,
+        marks,
     })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Counts its calls; fails at one of them.
-    struct Counter {
-        calls: u64,
-        fails_at: u64,
-        finished: bool,
-    }
-
-    impl Counter {
-        fn new(fails_at: u64) -> Self {
-            Self {
-                calls: 0,
-                fails_at,
-                finished: false,
-            }
-        }
-    }
-
-    impl Worker for Counter {
-        fn step(&mut self) -> Result<Step, BenchError> {
-            self.calls += 1;
-            if self.calls == self.fails_at {
-                return Err(BenchError::program("peer", "gone"));
-            }
-            thread::yield_now();
-            Ok(Step {
-                took: Duration::from_nanos(100),
-                units: 10,
-                corrupt: 0,
-            })
-        }
-
-        fn finish(&mut self) -> Result<(), BenchError> {
-            self.finished = true;
-            Ok(())
-        }
-    }
-
-    fn span(millis: u64, iterations: u64) -> Span {
-        Span::of(Duration::from_millis(millis), iterations)
-    }
-
-    #[test]
-    fn counted_operations_are_shared_by_the_threads() {
-        let mut workers = [Counter::new(0), Counter::new(0)];
-        let measured = drive(&mut workers, &span(0, 100), &Stop::default()).unwrap();
-        assert_eq!(measured.operations, 100);
-        assert_eq!(measured.units, 1000);
-        assert_eq!(measured.latency.summary().unwrap().count, 100);
-        // The warm-up comes on top.
-        assert!(
-            workers
-                .iter()
-                .all(|worker| worker.calls > 50 && worker.finished)
-        );
-    }
-
-    #[test]
-    fn a_time_gives_rates_of_its_parts() {
-        let measured = drive(&mut [Counter::new(0)], &span(200, 0), &Stop::default()).unwrap();
-        assert!(measured.seconds >= 0.2, "{measured:?}");
-        assert!(!measured.samples.is_empty());
-        assert!(measured.samples.iter().all(|rate| *rate > 0.0));
-    }
-
-    #[test]
-    fn one_failed_thread_ends_the_load() {
-        let mut workers = [Counter::new(0), Counter::new(3)];
-        let outcome = drive(&mut workers, &span(3_600_000, 0), &Stop::default());
-        assert!(
-            matches!(outcome, Err(BenchError::Program { .. })),
-            "{outcome:?}"
-        );
-    }
-
-    #[test]
-    fn a_signal_ends_the_load() {
-        let stop = Stop::default();
-        stop.set();
-        let outcome = drive(&mut [Counter::new(0)], &span(3_600_000, 0), &stop);
-        assert!(
-            matches!(outcome, Err(BenchError::Interrupted)),
-            "{outcome:?}"
-        );
-    }
-}
+mod tests;

@@ -2,17 +2,23 @@
 //! it is closed.
 
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
 use std::time::Duration;
 
-use perigee_engine::{
-    BatchId, Direction, EngineOptions, Request, Route, State, SubmitOptions, TransferEngine,
-};
+use perigee_engine::{EngineError, EngineOptions, Route, TransferEngine};
 use perigee_memory::segment::SegmentOptions;
 use perigee_memory::{HostBuffer, Segment};
 
 use crate::error::BenchError;
-use crate::limits::WAIT_MARGIN;
-use crate::mover::{CardCount, Move, Mover, Ticket, Way};
+use crate::limits::STOP_LOOK;
+use crate::stop::Stop;
+use watch::Watch;
+
+mod mover;
+mod watch;
+
+pub use mover::EngineMover;
 
 /// An engine with one registered buffer.
 #[derive(Debug)]
@@ -20,6 +26,8 @@ pub struct EngineEnd {
     engine: TransferEngine,
     // After the engine: fields are dropped in this order.
     buffer: Buffer,
+    stop: Stop,
+    watch: Option<Watch>,
 }
 
 /// The memory of an end.
@@ -82,10 +90,22 @@ impl EngineEnd {
         let end = Self {
             engine: TransferEngine::start(options)?,
             buffer,
+            stop: Stop::default(),
+            watch: None,
         };
         // SAFETY: the buffer lives until the engine is closed, in `drop`.
         unsafe { end.buffer.register(&end.engine) }?;
         Ok(end)
+    }
+
+    /// The same, given up as soon as `stop` is set: whoever waits for a transfer is let go with an error.
+    ///
+    /// # Errors
+    /// There is no thread to watch for that.
+    pub fn until(mut self, stop: &Stop) -> Result<Self, BenchError> {
+        self.stop = stop.clone();
+        self.watch = Some(Watch::start(&self.engine, stop)?);
+        Ok(self)
     }
 
     /// The name that others pass as their target.
@@ -107,21 +127,40 @@ impl EngineEnd {
         self.buffer.base() as u64
     }
 
-    /// Moves between the buffer and that of the end called `peer`, each within `deadline`.
+    /// Moves between the buffer and that of the end called `peer`, each within `deadline`, which the first contact has, too.
     ///
     /// # Errors
-    /// The other end cannot be reached or has no buffer.
+    /// The other end cannot be reached in time or has no buffer, or the run is to end.
     pub fn towards(&self, peer: &str, deadline: Duration) -> Result<EngineMover<'_>, BenchError> {
-        Ok(EngineMover {
-            engine: &self.engine,
-            peer: peer.to_owned(),
-            base: self.engine.first_buffer(peer)?,
-            options: SubmitOptions {
-                deadline: Some(deadline),
-                ..SubmitOptions::default()
-            },
-            wait: deadline + WAIT_MARGIN,
-        })
+        let (base, bytes) = self.first_contact(peer, deadline)?;
+        Ok(EngineMover::new(&self.engine, peer, base, bytes, deadline))
+    }
+
+    /// Address and length of the buffer of `peer`. The question is put by another thread: it may wait for an answer longer
+    /// than the run is wanted.
+    fn first_contact(&self, peer: &str, limit: Duration) -> Result<(u64, u64), BenchError> {
+        let (tell, told) = channel();
+        let (engine, name) = (self.engine.clone(), peer.to_owned());
+        let ask = move || drop(tell.send(engine.first_buffer_within(&name, limit)));
+        let builder = thread::Builder::new().name("perigee-contact".to_owned());
+        builder.spawn(ask)?;
+        let mut left = limit + STOP_LOOK;
+        loop {
+            match told.recv_timeout(STOP_LOOK) {
+                Ok(found) => return Ok(found?),
+                Err(RecvTimeoutError::Disconnected) => return Err(BenchError::LoadThread),
+                Err(RecvTimeoutError::Timeout) if self.stop.is_set() => {
+                    return Err(BenchError::Interrupted);
+                }
+                Err(RecvTimeoutError::Timeout) if left < STOP_LOOK => {
+                    return Err(BenchError::Engine(EngineError::Deadline {
+                        peer: peer.to_owned(),
+                        deadline: limit,
+                    }));
+                }
+                Err(RecvTimeoutError::Timeout) => left -= STOP_LOOK,
+            }
+        }
     }
 }
 
@@ -131,87 +170,11 @@ fn length(bytes: u64) -> Result<usize, BenchError> {
 
 impl Drop for EngineEnd {
     fn drop(&mut self) {
+        // First the watch, which may be closing the engine: only the first to close it waits for its threads.
+        drop(self.watch.take());
         self.engine.close();
     }
 }
 
-/// An engine and its target.
-#[derive(Debug)]
-pub struct EngineMover<'a> {
-    engine: &'a TransferEngine,
-    peer: String,
-    /// Address of the target's buffer in its process.
-    base: u64,
-    options: SubmitOptions,
-    wait: Duration,
-}
-
-impl EngineMover<'_> {
-    /// The same, over one route only: `tcp`, `rdma` or `shm`.
-    #[must_use]
-    pub fn by(mut self, route: &str) -> Self {
-        self.options.hint = Some(route.to_owned());
-        self
-    }
-
-    fn request(&self, piece: &Move) -> Request {
-        Request {
-            direction: match piece.way {
-                Way::Write => Direction::Write,
-                Way::Read => Direction::Read,
-            },
-            local: piece.local,
-            remote: self.base + piece.remote,
-            bytes: piece.bytes,
-        }
-    }
-
-    /// The error for a batch that ended as `state`, with what the target says when asked.
-    fn failure(&self, state: State) -> BenchError {
-        let detail = match self.engine.probe(&self.peer) {
-            Ok(()) => String::new(),
-            Err(error) => format!(": {error}"),
-        };
-        BenchError::Transfer {
-            peer: self.peer.clone(),
-            state: format!("{state:?}").to_lowercase(),
-            detail,
-        }
-    }
-}
-
-impl Mover for EngineMover<'_> {
-    fn submit(&self, moves: &[Move]) -> Result<Ticket, BenchError> {
-        let requests: Vec<Request> = moves.iter().map(|piece| self.request(piece)).collect();
-        // SAFETY: local ranges lie within the registered buffer, which outlives the engine.
-        let batch = unsafe { self.engine.submit(&self.peer, &requests, &self.options)? };
-        Ok(Ticket(batch.0))
-    }
-
-    fn wait(&self, ticket: Ticket) -> Result<(), BenchError> {
-        let batch = BatchId(ticket.0);
-        let status = self.engine.wait(batch, self.wait)?;
-        if status.state != State::Completed {
-            return Err(self.failure(status.state));
-        }
-        Ok(self.engine.release(batch)?)
-    }
-
-    fn transfer(&self, piece: &Move) -> Result<(), BenchError> {
-        let requests = [self.request(piece)];
-        // SAFETY: local ranges lie within the registered buffer, which outlives the engine.
-        unsafe { self.engine.transfer(&self.peer, &requests, &self.options) }?;
-        Ok(())
-    }
-
-    fn cards(&self) -> Vec<CardCount> {
-        let rails = self.engine.rails().into_iter();
-        rails
-            .map(|rail| CardCount {
-                bytes: rail.bytes_read + rail.bytes_written,
-                operations: rail.operations,
-                name: rail.name,
-            })
-            .collect()
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -29,18 +29,8 @@ pub enum BenchError {
     #[error("Store: {0}")]
     Store(#[from] perigee_store::StoreError),
     /// The transfer engine refused or failed.
-    #[error(transparent)]
+    #[error("{}{}", .0, advice(.0))]
     Engine(#[from] EngineError),
-    /// A transfer did not end well.
-    #[error("Transfer with {peer} ended as {state}{detail}; is the target still running?")]
-    Transfer {
-        /// The target.
-        peer: String,
-        /// How it ended.
-        state: String,
-        /// What asking the target gave, after a colon; may be empty.
-        detail: String,
-    },
     /// A call to a master failed.
     #[error("Call: {0}")]
     Call(#[from] CallError),
@@ -59,6 +49,14 @@ pub enum BenchError {
     Corrupt {
         /// The key, or the place.
         key: String,
+    },
+    /// No block of a trace was stored or read.
+    #[error("None of {blocks} blocks was stored or read; the first refusal: {status}")]
+    NothingStored {
+        /// Blocks of all requests.
+        blocks: u64,
+        /// What the cluster said of the first of them.
+        status: Status,
     },
     /// A program cannot be started or talked to.
     #[error("{program}: {detail}")]
@@ -131,18 +129,104 @@ impl BenchError {
             Self::Report { .. } | Self::Trace { .. } | Self::Topology(_) => {
                 perigee_flags::USAGE_EXIT_CODE
             }
-            Self::Store(error) => error.status().exit(),
-            Self::Engine(error) => error.status().exit(),
-            Self::Call(error) => error.status().exit(),
-            Self::Outcome { status, .. } => status.exit(),
-            Self::Program { .. } | Self::Cluster(_) | Self::Transfer { .. } => {
-                Status::RpcFail.exit()
+            Self::Store(error) => documented(error.status()),
+            Self::Engine(error) => documented(error.status()),
+            Self::Call(error) => documented(error.status()),
+            Self::Outcome { status, .. } | Self::NothingStored { status, .. } => {
+                documented(*status)
             }
+            Self::Program { .. } | Self::Cluster(_) => Status::RpcFail.exit(),
             Self::Noise { .. } => Status::RpcTimeout.exit(),
             Self::Interrupted => INTERRUPTED_EXIT,
             Self::Memory(_) | Self::Corrupt { .. } | Self::LoadThread | Self::Io(_) => {
                 Status::InternalError.exit()
             }
+        }
+    }
+}
+
+/// What to look at after a failure of the engine; begins with a semicolon, or is empty.
+fn advice(error: &EngineError) -> &'static str {
+    match error {
+        EngineError::Deadline { .. } | EngineError::Broken { .. } => {
+            "; is the target still running?"
+        }
+        EngineError::Unreachable { .. } => "; is the target running?",
+        EngineError::Resolve { .. } => "; pass the name that the target printed",
+        EngineError::RemoteAddress { .. } => "; give both ends buffers of one size",
+        _ => "",
+    }
+}
+
+/// The exit code of a status, of those that the help text names.
+fn documented(status: Status) -> u8 {
+    match status {
+        Status::InvalidParams => perigee_flags::USAGE_EXIT_CODE,
+        // The other end went away while bytes were on their way.
+        Status::TransferFail => Status::RpcFail.exit(),
+        _ => match status.exit() {
+            code @ (69 | 75 | 76) => code,
+            _ => Status::InternalError.exit(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer() -> String {
+        "10.0.0.1:1".to_owned()
+    }
+
+    #[test]
+    fn every_status_has_a_code_of_the_help_text() {
+        for status in Status::ALL.iter().filter(|status| **status != Status::Ok) {
+            let code = documented(*status);
+            assert!([2, 69, 70, 75, 76].contains(&code), "{status}: {code}");
+        }
+    }
+
+    #[test]
+    fn failures_of_the_engine_say_why_and_end_with_the_code_of_their_kind() {
+        let deadline = std::time::Duration::from_secs(3);
+        let out_of_bounds = EngineError::RemoteAddress {
+            peer: peer(),
+            address: 1,
+            bytes: 2,
+        };
+        for (error, code, part) in [
+            (
+                EngineError::Deadline {
+                    peer: peer(),
+                    deadline,
+                },
+                75,
+                "within 3s; is the target",
+            ),
+            (out_of_bounds, 2, "buffers of one size"),
+            (
+                EngineError::Broken {
+                    peer: peer(),
+                    reason: "reset".to_owned(),
+                },
+                69,
+                "reset; is",
+            ),
+            (
+                EngineError::Resolve {
+                    peer: peer(),
+                    reason: "no".to_owned(),
+                },
+                2,
+                "printed",
+            ),
+            (EngineError::Damaged { peer: peer() }, 70, "damaged"),
+        ] {
+            let error = BenchError::from(error);
+            let text = error.to_string();
+            assert_eq!(error.exit_code(), code, "{text}");
+            assert!(text.contains(part) && text.contains("10.0.0.1:1"), "{text}");
         }
     }
 }

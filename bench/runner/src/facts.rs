@@ -102,9 +102,12 @@ impl Machine {
             let lines: Vec<String> = machine.nics.iter().map(Nic::line).collect();
             lines.join("; ")
         };
+        let memory = |machine: &Self| format!("{} GiB", machine.memory_bytes >> 30);
         let all = [
             pair("CPU", &self.cpu, &other.cpu),
             pair("CPUs", &self.cpus, &other.cpus),
+            pair("memory", &memory(self), &memory(other)),
+            pair("NUMA nodes", &self.numa_nodes, &other.numa_nodes),
             pair("kernel", &self.kernel, &other.kernel),
             pair("governor", &self.governor, &other.governor),
             pair(

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use perigee_flags::{Flag, Kind, Settings};
+use perigee_flags::{Flag, Kind, Settings, duration_text};
 
 use crate::cluster::Route;
 use crate::drive::Span;
@@ -53,6 +53,11 @@ pub(crate) const fn iterations(what: &'static str) -> Flag {
 pub(crate) fn span(settings: &Settings) -> Span {
     let duration = Duration::from_millis(settings.integer("duration"));
     Span::of(duration, settings.integer("iterations"))
+}
+
+/// [`DURATION`] as it would be written.
+pub(crate) fn duration_word(span: &Span) -> String {
+    duration_text(u64::try_from(span.duration.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// The value of [`FORMAT`].

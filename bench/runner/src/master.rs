@@ -44,6 +44,7 @@ const MASTER: Program = Program {
     version: env!("CARGO_PKG_VERSION"),
     summary: "metadata calls per second of a master",
     variable_prefix: "PERIGEE_BENCH_MASTER_",
+    words: &[],
     tables: &[("Master", FLAGS)],
 };
 
@@ -76,11 +77,17 @@ pub(crate) fn run(
 }
 
 fn echo(settings: &Settings) -> BTreeMap<String, String> {
-    let numbers = ["keys", "shards", "duration", "iterations"];
-    let number = |name: &str| (name.to_owned(), settings.integer::<u64>(name).to_string());
-    let master = settings.optional_text("master");
-    let master = master.map(|address| ("master".to_owned(), address.to_owned()));
-    numbers.map(number).into_iter().chain(master).collect()
+    let number = |name| settings.integer::<u64>(name).to_string();
+    load_flags::echo([
+        ("keys", number("keys")),
+        ("shards", number("shards")),
+        (
+            "duration",
+            load_flags::duration_word(&load_flags::span(settings)),
+        ),
+        ("iterations", number("iterations")),
+        ("master", settings.text("master").to_owned()),
+    ])
 }
 
 fn measure(settings: &Settings, stop: &Stop, report: &mut Report) -> Result<(), BenchError> {

@@ -183,7 +183,7 @@ fn expect_codes(found: &[i32], wanted: i32, key: &str) -> Result<(), BenchError>
 }
 
 impl Worker for Asker<'_> {
-    fn step(&mut self) -> Result<Step, BenchError> {
+    fn step(&mut self, _wanted: u64) -> Result<Step, BenchError> {
         let keys = &self.batches[self.calls % self.batches.len()];
         let started = Instant::now();
         self.call(keys)?;

@@ -34,10 +34,10 @@ pub struct Ticket(pub u64);
 pub struct CardCount {
     /// Name of the card or route.
     pub name: String,
-    /// Bytes both ways since the mover was made.
-    pub bytes: u64,
-    /// Operations since then.
-    pub operations: u64,
+    /// Bytes read from the target since the mover was made.
+    pub read_bytes: u64,
+    /// Bytes written to the target since then.
+    pub written_bytes: u64,
 }
 
 /// Moves bytes between this process and one target.

@@ -1,7 +1,7 @@
 //! `perigee bench nic`: bandwidth and latency between two ends, over TCP, RDMA or shared memory.
 //! Invariant: a run in which both ends are on this machine says so.
 
-use perigee_engine::EngineOptions;
+use perigee_engine::{EngineError, EngineOptions};
 use perigee_flags::{Environment, Outcome};
 use perigee_topology::{Roots, Selection, Topology};
 
@@ -24,6 +24,8 @@ const READY: &str = "Target ready: ";
 const AUTO: &str = "auto";
 const SHM: &str = "shm";
 const RDMA: &str = "rdma";
+/// The name of both ends of a loopback run.
+const LOOPBACK: &str = "127.0.0.1";
 
 /// Runs the tool.
 pub(crate) fn run(
@@ -43,11 +45,7 @@ pub(crate) fn run(
     let stop = Stop::on_signals()?;
     match settings.role {
         Role::Target => target(&settings, &stop, output),
-        Role::Initiator => measure(&settings, &settings.peer, &stop, output),
-        Role::Loopback => {
-            let companion = Companion::start(&target_arguments(&settings), READY)?;
-            measure(&settings, companion.ready(), &stop, output)
-        }
+        Role::Initiator | Role::Loopback => measure(&settings, &stop, output),
     }
 }
 
@@ -59,7 +57,7 @@ fn target_arguments(settings: &NicSettings) -> Vec<String> {
         "--role=target".to_owned(),
     ];
     let pairs = [
-        ("name", "127.0.0.1"),
+        ("name", LOOPBACK),
         ("metadata", settings.metadata.as_str()),
         ("transport", settings.transport.as_str()),
         ("device", settings.device.as_str()),
@@ -69,11 +67,11 @@ fn target_arguments(settings: &NicSettings) -> Vec<String> {
     words
 }
 
-fn options(settings: &NicSettings, default_name: &str) -> Result<EngineOptions, BenchError> {
-    let name = if settings.name.is_empty() {
-        default_name
-    } else {
-        &settings.name
+fn options(settings: &NicSettings) -> Result<EngineOptions, BenchError> {
+    let name = match (settings.name.as_str(), settings.role) {
+        ("", Role::Loopback) => LOOPBACK.to_owned(),
+        ("", _) => address::towards(&settings.peer),
+        (name, _) => name.to_owned(),
     };
     let protocol = match settings.transport.as_str() {
         AUTO => "",
@@ -81,7 +79,7 @@ fn options(settings: &NicSettings, default_name: &str) -> Result<EngineOptions, 
     };
     let metadata = &settings.metadata;
     Ok(EngineOptions::new(
-        name,
+        &name,
         metadata,
         protocol,
         &settings.device,
@@ -90,12 +88,19 @@ fn options(settings: &NicSettings, default_name: &str) -> Result<EngineOptions, 
 
 /// An engine whose memory suits the transport. Only `shm` hands it out: what is measured otherwise is the way to another
 /// machine.
-fn end(settings: &NicSettings, peer: &str) -> Result<EngineEnd, BenchError> {
-    let options = options(settings, &address::towards(peer))?;
+fn end(settings: &NicSettings) -> Result<EngineEnd, BenchError> {
+    let options = options(settings)?;
     if settings.transport == SHM {
         return EngineEnd::start_shared(options, settings.buffer_bytes);
     }
-    EngineEnd::start(options, settings.buffer_bytes)
+    let end = match EngineEnd::start(options, settings.buffer_bytes) {
+        Err(BenchError::Engine(EngineError::Device(reason))) => return Err(no_rdma(&reason)),
+        started => started?,
+    };
+    if settings.transport == RDMA && !end.has_rdma() {
+        return Err(no_rdma("No RDMA device works on this machine"));
+    }
+    Ok(end)
 }
 
 /// Refuses devices that this machine does not have, before anything is started.
@@ -122,16 +127,15 @@ fn check_devices(settings: &NicSettings) -> Result<(), BenchError> {
     )))
 }
 
-fn no_rdma() -> BenchError {
-    BenchError::conflict(
-        "No RDMA device works on this machine; perigee topology --explain says why, --transport tcp \
-         needs none",
-    )
+fn no_rdma(reason: &str) -> BenchError {
+    BenchError::conflict(format!(
+        "{reason}; perigee topology --explain says what there is, --transport tcp needs no device"
+    ))
 }
 
 /// Serves until a signal comes.
 fn target(settings: &NicSettings, stop: &Stop, output: Output<'_>) -> Result<(), BenchError> {
-    let end = end(settings, "")?;
+    let end = end(settings)?;
     output(&ready_text(&end.name(), settings))?;
     stop.wait();
     Ok(())
@@ -154,42 +158,39 @@ fn ready_text(name: &str, settings: &NicSettings) -> String {
 }
 
 /// Takes all rows against a target and prints the report, whole or not.
-fn measure(
-    settings: &NicSettings,
-    peer: &str,
-    stop: &Stop,
-    output: Output<'_>,
-) -> Result<(), BenchError> {
+fn measure(settings: &NicSettings, stop: &Stop, output: Output<'_>) -> Result<(), BenchError> {
     let mut report = Report::begin("nic", Machine::here(), settings.echo());
-    report.loopback = is_this_machine(settings.role, peer);
+    report.loopback = is_this_machine(settings.role, &settings.peer);
     report.notes.push(
         "closed loop: each thread keeps its operations in flight and waits for the oldest"
             .to_owned(),
     );
     if settings.verify {
         report.notes.push(
-            "every byte was compared; bandwidth and the latency of what was in flight include that"
+            "every byte was compared; bandwidth and the latency of what was in flight include that, \
+             bytes that were only read back to be compared are in no row"
                 .to_owned(),
         );
     }
-    let outcome = take(settings, peer, stop, &mut report);
+    let outcome = stop.excuse(take(settings, stop, &mut report));
     report.figures = initiator::figures(&report.rows);
     report.end(&outcome);
     output(&report.print(settings.format, settings.unit))?;
     outcome
 }
 
-fn take(
-    settings: &NicSettings,
-    peer: &str,
-    stop: &Stop,
-    report: &mut Report,
-) -> Result<(), BenchError> {
-    let end = end(settings, peer)?;
-    if settings.transport == RDMA && !end.has_rdma() {
-        return Err(no_rdma());
-    }
+fn take(settings: &NicSettings, stop: &Stop, report: &mut Report) -> Result<(), BenchError> {
+    // Before the other end of a loopback run: what does not work here is told here.
+    let end = end(settings)?.until(stop)?;
+    let companion = match settings.role {
+        Role::Loopback => Some(Companion::start(&target_arguments(settings), READY)?),
+        Role::Initiator | Role::Target => None,
+    };
+    let peer = companion
+        .as_ref()
+        .map_or(settings.peer.as_str(), Companion::ready);
     let mut mover = end.towards(peer, settings.timeout)?;
+    settings.check_target(mover.target_bytes())?;
     if settings.transport != AUTO {
         mover = mover.by(&settings.transport);
     }

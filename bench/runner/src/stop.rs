@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::error::BenchError;
 use crate::limits::POLL;
 use nix::sys::signal::{SigSet, Signal};
 
@@ -50,6 +51,17 @@ impl Stop {
     pub fn wait(&self) {
         while !self.is_set() {
             std::thread::sleep(POLL);
+        }
+    }
+
+    /// What an outcome means once the end was asked for: then a failure is only that somebody wanted it so.
+    ///
+    /// # Errors
+    /// The failure, or [`BenchError::Interrupted`] in its place.
+    pub(crate) fn excuse<T>(&self, outcome: Result<T, BenchError>) -> Result<T, BenchError> {
+        match outcome {
+            Err(_) if self.is_set() => Err(BenchError::Interrupted),
+            outcome => outcome,
         }
     }
 

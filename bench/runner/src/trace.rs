@@ -97,11 +97,28 @@ fn measure(
     }
     client.close();
     fill(settings, &measured?, &tally, report);
+    judge(&tally, report)
+}
+
+/// Warns of blocks that the cluster would not keep, and refuses figures of nothing.
+fn judge(tally: &Tally, report: &mut Report) -> Result<(), BenchError> {
+    let blocks = tally.blocks;
     if tally.corrupt > 0 {
-        let key = format!("{} of {} blocks", tally.corrupt, tally.blocks);
+        let key = format!("{} of {blocks} blocks", tally.corrupt);
         return Err(BenchError::Corrupt { key });
     }
-    Ok(())
+    let Some(status) = tally.refusal else {
+        return Ok(());
+    };
+    report.warnings.push(format!(
+        "{} of {blocks} blocks were lost or refused, the first with {status}: hit rate and bandwidth are \
+         of the others",
+        tally.failed
+    ));
+    if tally.get.bytes + tally.put.bytes > 0 {
+        return Ok(());
+    }
+    Err(BenchError::NothingStored { blocks, status })
 }
 
 /// Removes what the replay stored. What cannot be removed will be evicted.
@@ -176,5 +193,38 @@ fn calls_row(cell: &Cell<'_>, calls: &Calls) -> Row {
         },
         latency,
         corrupt: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::samples;
+    use perigee_schemas::Status;
+
+    fn judged(failed: u64, stored_bytes: u64) -> (Result<(), BenchError>, Vec<String>) {
+        let mut tally = Tally {
+            blocks: 7,
+            failed,
+            refusal: (failed > 0).then_some(Status::NoAvailableHandle),
+            ..Tally::default()
+        };
+        tally.put.bytes = stored_bytes;
+        let mut report = samples::nic();
+        report.warnings.clear();
+        (judge(&tally, &mut report), report.warnings)
+    }
+
+    #[test]
+    fn refused_blocks_are_warned_of_and_a_run_that_stored_nothing_fails() {
+        let (outcome, warnings) = judged(0, 100);
+        assert!(outcome.is_ok() && warnings.is_empty());
+        let (outcome, warnings) = judged(3, 100);
+        assert!(outcome.is_ok());
+        assert!(warnings[0].starts_with("3 of 7 blocks"), "{warnings:?}");
+        let (outcome, warnings) = judged(7, 0);
+        let error = outcome.unwrap_err();
+        assert_eq!((error.exit_code(), warnings.len()), (75, 1));
+        assert!(error.to_string().contains("NO_AVAILABLE_HANDLE"), "{error}");
     }
 }

@@ -43,7 +43,7 @@ pub fn transfer_engine_bench(
         &settings.protocol,
         &settings.devices,
     )?;
-    let end = EngineEnd::start(options, settings.buffer_bytes)?;
+    let end = EngineEnd::start(options, settings.buffer_bytes)?.until(&stop)?;
     match settings.mode {
         Mode::Target => {
             // Scripts wait for these words of Mooncake's target.
@@ -52,11 +52,20 @@ pub fn transfer_engine_bench(
             Ok(())
         }
         Mode::Initiator => {
-            let mover = end.towards(&settings.segment_id, settings.deadline)?;
-            let measured = load(&mover, end.address(), &settings, &stop)?;
+            let measured = stop.excuse(initiate(&end, &settings, &stop))?;
             Ok(output(&closing_line(&settings, &measured))?)
         }
     }
+}
+
+fn initiate(
+    end: &EngineEnd,
+    settings: &TransferSettings,
+    stop: &Stop,
+) -> Result<Measured, BenchError> {
+    let mover = end.towards(&settings.segment_id, settings.deadline)?;
+    settings.check_target(mover.target_bytes())?;
+    load(&mover, end.address(), settings, stop)
 }
 
 /// A line for people; standard output is for the result.

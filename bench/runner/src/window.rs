@@ -156,11 +156,11 @@ impl<'a, M: Mover> WindowWorker<'a, M> {
 }
 
 impl<M: Mover> Worker for WindowWorker<'_, M> {
-    fn step(&mut self) -> Result<Step, BenchError> {
+    fn step(&mut self, wanted: u64) -> Result<Step, BenchError> {
         if self.share.depth == 1 {
             return self.single();
         }
-        while (self.flights.len() as u64) < self.share.depth {
+        while (self.flights.len() as u64) < self.share.depth.min(wanted) {
             let (place, way) = self.prepare();
             let piece = self.piece(way, place);
             let started = Instant::now();
@@ -172,23 +172,23 @@ impl<M: Mover> Worker for WindowWorker<'_, M> {
                 started,
             });
         }
+        match self.drain()? {
+            Some(step) => Ok(step),
+            None => self.single(),
+        }
+    }
+
+    fn drain(&mut self) -> Result<Option<Step>, BenchError> {
         let Some(flight) = self.flights.pop_front() else {
-            return self.single();
+            return Ok(None);
         };
         self.mover.wait(flight.ticket)?;
         let took = flight.started.elapsed();
-        Ok(Step {
+        Ok(Some(Step {
             took,
             units: self.share.bytes,
             corrupt: self.check(flight.place, flight.way)?,
-        })
-    }
-
-    fn finish(&mut self) -> Result<(), BenchError> {
-        while let Some(flight) = self.flights.pop_front() {
-            self.mover.wait(flight.ticket)?;
-        }
-        Ok(())
+        }))
     }
 }
 

@@ -44,6 +44,14 @@ pub enum FlagError {
         /// The argument as written, shortened.
         argument: String,
     },
+    /// Too few or too many words beside the flags.
+    #[error("{count} words given beside the settings; write {usage}")]
+    WordCount {
+        /// Words given.
+        count: usize,
+        /// The program with the words it wants.
+        usage: String,
+    },
     /// More arguments than any sensible start has.
     #[error("{count} arguments given; at most {max} are accepted")]
     TooManyArguments {

@@ -18,7 +18,7 @@ pub enum Kind {
     Double,
     /// Free text.
     Text,
-    /// Milliseconds, or a number with the suffix `ms`, `s`, `m` or `h`.
+    /// Milliseconds, or a number with the suffix `ms`, `s`, `m` or `h`: `500ms`, `1.5s`.
     DurationMs,
     /// Bytes, or a number with a binary unit such as `MB`, `4gb`, `50GiB`.
     SizeBytes,

@@ -37,8 +37,12 @@ pub(crate) fn version_text(program: &Program) -> String {
 }
 
 fn usage(program: &Program) -> String {
+    let call = match program.words {
+        [] => String::new(),
+        words => format!("Usage: {} {}. ", program.name, words.join(" ")),
+    };
     format!(
-        "Settings are written --name=value or --name value (yes/no: --name, --noname), as \
+        "{call}Settings are written --name=value or --name value (yes/no: --name, --noname), as \
          environment variables {}NAME, or as keys of the file given by --config_path where there \
          is one. A flag wins over the environment, the environment over the file.",
         program.variable_prefix

@@ -23,7 +23,7 @@ pub use error::{FlagError, USAGE_EXIT_CODE};
 pub use flag::{Bounds, Flag, Kind, State};
 pub use logging::{LOG_FLAGS, LogSettings};
 pub use program::{Outcome, Program};
-pub use quantity::{parse_duration_ms, parse_size_bytes};
+pub use quantity::{duration_text, parse_duration_ms, parse_size_bytes};
 pub use settings::{Origin, Settings};
 pub use suggestion::nearest;
 pub use value::Value;

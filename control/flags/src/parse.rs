@@ -2,7 +2,8 @@
 //!
 //! Accepted: `--name=value`, `--name value`, `-name=value`, and for yes/no flags `--name`,
 //! `--noname`. Dashes and underscores inside names are equal. A yes/no flag followed by the word
-//! `true` or `false` takes it as its value: gflags would silently drop that word.
+//! `true` or `false` takes it as its value: gflags would silently drop that word. A program that
+//! takes words has them anywhere between its flags; after `--` everything is a word.
 
 use crate::error::FlagError;
 use crate::flag::{Flag, Kind};
@@ -10,11 +11,15 @@ use crate::limits::ARGUMENTS_MAX;
 use crate::program::Program;
 use crate::settings::Origin;
 use crate::value::shortened;
+use std::iter::Peekable;
 
 /// What the arguments ask for.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Request {
-    Run(Vec<(&'static Flag, String)>),
+    Run {
+        flags: Vec<(&'static Flag, String)>,
+        words: Vec<String>,
+    },
     Help,
     Version,
 }
@@ -33,16 +38,23 @@ pub(crate) fn read_arguments(
             max: ARGUMENTS_MAX,
         });
     }
-    let mut given = Vec::new();
+    let (mut flags, mut words) = (Vec::new(), Vec::new());
     let mut rest = arguments.iter().map(String::as_str).peekable();
     while let Some(argument) = rest.next() {
         let body = argument
             .strip_prefix("--")
             .or_else(|| argument.strip_prefix('-'));
         let Some(body) = body.filter(|body| !body.is_empty()) else {
-            return Err(FlagError::UnexpectedArgument {
-                argument: shortened(argument),
-            });
+            if program.words.is_empty() {
+                return Err(FlagError::UnexpectedArgument {
+                    argument: shortened(argument),
+                });
+            }
+            match argument {
+                "--" => words.extend(rest.by_ref().map(str::to_owned)),
+                word => words.push(word.to_owned()),
+            }
+            continue;
         };
         let (written, value) = match body.split_once('=') {
             Some((name, value)) => (name, Some(value)),
@@ -53,23 +65,41 @@ pub(crate) fn read_arguments(
             name if value.is_none() && HELP_NAMES.contains(&name) => return Ok(Request::Help),
             _ => {}
         }
-        let (flag, negated) = find(program, written)?;
-        let value = match value {
-            Some(_) if negated => return Err(unknown(program, written)),
-            Some(value) => value.to_owned(),
-            None if negated => "false".to_owned(),
-            None if flag.kind == Kind::Bool => {
-                let word = rest.next_if(|next| matches!(*next, "true" | "false"));
-                word.unwrap_or("true").to_owned()
-            }
-            None => match rest.next() {
-                Some(value) => value.to_owned(),
-                None => return Err(FlagError::MissingValue { name: flag.name }),
-            },
-        };
-        given.push((flag, value));
+        flags.push(read_flag(program, written, value, &mut rest)?);
     }
-    Ok(Request::Run(given))
+    check_count(program, words.len())?;
+    Ok(Request::Run { flags, words })
+}
+
+/// The flag that was written, and its value: behind the `=`, in the next argument, or what its presence means.
+fn read_flag<'a>(
+    program: &Program,
+    written: &str,
+    value: Option<&str>,
+    rest: &mut Peekable<impl Iterator<Item = &'a str>>,
+) -> Result<(&'static Flag, String), FlagError> {
+    let (flag, negated) = find(program, written)?;
+    let value = match value {
+        Some(_) if negated => return Err(unknown(program, written)),
+        Some(value) => value,
+        None if negated => "false",
+        None if flag.kind == Kind::Bool => {
+            let word = rest.next_if(|next| matches!(*next, "true" | "false"));
+            word.unwrap_or("true")
+        }
+        None => rest
+            .next()
+            .ok_or(FlagError::MissingValue { name: flag.name })?,
+    };
+    Ok((flag, value.to_owned()))
+}
+
+fn check_count(program: &Program, count: usize) -> Result<(), FlagError> {
+    if count == program.words.len() {
+        return Ok(());
+    }
+    let usage = format!("{} {}", program.name, program.words.join(" "));
+    Err(FlagError::WordCount { count, usage })
 }
 
 /// Finds the flag that a written name means, and whether it is the `no` form.

@@ -27,6 +27,8 @@ pub struct Program {
     pub summary: &'static str,
     /// Prefix of its own environment variables, such as `PERIGEE_MASTER_`.
     pub variable_prefix: &'static str,
+    /// Names of the words that a start has beside its flags, in order: `BEFORE.json`. It has all of them, or is refused.
+    pub words: &'static [&'static str],
     /// Flags in titled groups.
     pub tables: &'static [(&'static str, &'static [Flag])],
 }
@@ -50,10 +52,10 @@ impl Program {
         arguments: &[String],
         environment: &Environment,
     ) -> Result<Outcome, FlagError> {
-        let given = match read_arguments(self, arguments)? {
+        let (given, words) = match read_arguments(self, arguments)? {
             Request::Help => return Ok(Outcome::Print(help_text(self))),
             Request::Version => return Ok(Outcome::Print(version_text(self))),
-            Request::Run(given) => given,
+            Request::Run { flags, words } => (flags, words),
         };
         let mut settings = self.defaults()?;
         let mut warnings = Vec::new();
@@ -67,6 +69,7 @@ impl Program {
         for (flag, value) in given {
             apply(&mut settings, flag, &value, Origin::CommandLine)?;
         }
+        settings.words = words;
         settings.warnings = warnings;
         settings.warn_about_states();
         Ok(Outcome::Run(settings))
@@ -130,6 +133,7 @@ impl Program {
             .collect::<Result<BTreeMap<_, _>, FlagError>>()?;
         Ok(Settings {
             entries,
+            words: Vec::new(),
             warnings: Vec::new(),
         })
     }

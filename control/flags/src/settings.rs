@@ -42,6 +42,7 @@ pub(crate) struct Entry {
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub(crate) entries: BTreeMap<&'static str, Entry>,
+    pub(crate) words: Vec<String>,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -91,6 +92,12 @@ impl Settings {
     #[must_use]
     pub fn optional_text(&self, name: &str) -> Option<&str> {
         Some(self.text(name)).filter(|text| !text.is_empty())
+    }
+
+    /// The words beside the flags, one for each name in the program's table.
+    #[must_use]
+    pub fn words(&self) -> &[String] {
+        &self.words
     }
 
     /// Where the value of a flag came from.

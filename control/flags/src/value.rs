@@ -103,7 +103,7 @@ fn expected(flag: &Flag) -> String {
         Kind::Uint32 | Kind::Uint64 => "a non-negative integer",
         Kind::Double => "a number",
         Kind::Text => "a text",
-        Kind::DurationMs => "milliseconds or a duration such as 500ms, 10s, 5m, 1h",
+        Kind::DurationMs => "milliseconds or a duration such as 500ms, 1.5s, 5m, 1h",
         Kind::SizeBytes => "bytes or a size such as 64MB, 4GB",
     };
     match flag.bounds {

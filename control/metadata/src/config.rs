@@ -25,6 +25,7 @@ pub const METADATA_SERVER: Program = Program {
     version: env!("CARGO_PKG_VERSION"),
     summary: "HTTP metadata service that transfer engines register with",
     variable_prefix: "PERIGEE_METADATA_",
+    words: &[],
     tables: &[("Serving", FLAGS), ("Logs", LOG_FLAGS)],
 };
 

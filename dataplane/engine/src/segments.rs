@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// All peers that were talked to.
 #[derive(Debug)]
@@ -126,9 +126,13 @@ impl Segments {
         target.close();
     }
 
-    /// The present document of a name.
-    pub(crate) fn document(&self, name: &str) -> Result<Arc<SegmentDocument>, EngineError> {
-        Ok(self.directory.reload(name)?)
+    /// The present document of a name, for a caller who waits no longer than `limit`.
+    pub(crate) fn document_within(
+        &self,
+        name: &str,
+        limit: Duration,
+    ) -> Result<Arc<SegmentDocument>, EngineError> {
+        Ok(self.directory.reload_within(name, limit)?)
     }
 
     /// Asks for the keys of a peer again, if that is worth it.

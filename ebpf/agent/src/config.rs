@@ -44,6 +44,7 @@ pub const AGENT: Program = Program {
     version: env!("CARGO_PKG_VERSION"),
     summary: "shows what NICs, disks and shards of this host do: metrics on /metrics, a page on /",
     variable_prefix: "PERIGEE_AGENT_",
+    words: &[],
     tables: &[("Agent", FLAGS), ("Logs", LOG_FLAGS)],
 };
 

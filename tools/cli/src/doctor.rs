@@ -110,6 +110,7 @@ const DOCTOR: Program = Program {
     version: env!("CARGO_PKG_VERSION"),
     summary: "finds what is misconfigured on this host and says what to do",
     variable_prefix: "PERIGEE_DOCTOR_",
+    words: &[],
     tables: &[("Doctor", FLAGS)],
 };
 

@@ -26,6 +26,7 @@ const INSPECT: Program = Program {
     version: env!("CARGO_PKG_VERSION"),
     summary: "shows built-in numbers and all metrics; write perigee inspect limits or perigee inspect metrics",
     variable_prefix: "PERIGEE_INSPECT_",
+    words: &[],
     tables: &[("Inspect", FLAGS)],
 };
 

@@ -44,6 +44,7 @@ const STATUS: Program = Program {
     version: env!("CARGO_PKG_VERSION"),
     summary: "shows the segments of a cluster and how full they are",
     variable_prefix: "PERIGEE_STATUS_",
+    words: &[],
     tables: &[("Status", FLAGS)],
 };
 

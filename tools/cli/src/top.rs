@@ -41,6 +41,7 @@ const TOP: Program = Program {
     version: env!("CARGO_PKG_VERSION"),
     summary: "shows NICs, flows, disks and shards of this host; Tab changes the view, ? lists the keys",
     variable_prefix: "PERIGEE_TOP_",
+    words: &[],
     tables: &[("Top", FLAGS)],
 };
 

@@ -73,6 +73,7 @@ const TOPOLOGY: Program = Program {
     version: env!("CARGO_PKG_VERSION"),
     summary: "shows NICs, GPUs, disks, and which NICs serve which memory",
     variable_prefix: "PERIGEE_TOPOLOGY_",
+    words: &[],
     tables: &[("Topology", FLAGS)],
 };
 

@@ -72,6 +72,8 @@ fn what_differs_between_the_runs_is_said() {
     let mut other = samples::nic();
     other.machine.governor = "powersave".to_owned();
     other.complete = false;
+    other.error = Some("Call: no answer".to_owned());
+    other.loopback = true;
     other
         .settings
         .insert("transport".to_owned(), "tcp".to_owned());
@@ -80,11 +82,30 @@ fn what_differs_between_the_runs_is_said() {
     let text = text::text(&comparison);
     for part in [
         "governor differs: performance / powersave",
-        "b.json: the run ended early",
+        "b.json: the run ended early (Call: no answer)",
+        "Not of one machine in one state",
+        "Not of one kind: a.json is of two machines, b.json of loopback",
         "--transport differs: rdma / tcp",
         "1 rows are in one file only",
     ] {
         assert!(text.contains(part), "{part:?} is missing in\n{text}");
+    }
+    let (above, _) = text.split_once("\n\n").unwrap();
+    assert!(above.contains("the run ended early"), "{text}");
+}
+
+#[test]
+fn programs_get_the_warnings_beside_the_rows() {
+    let mut other = samples::nic();
+    other.complete = false;
+    let texts = [samples::nic().json(), other.json()];
+    for (format, count) in [
+        ("--format=text", 0),
+        ("--format=csv", 1),
+        ("--format=json", 1),
+    ] {
+        let printed = outcome_as(format, [&texts[0], &texts[1]]).unwrap();
+        assert_eq!(printed.warnings.len(), count, "{format}");
     }
 }
 
@@ -102,14 +123,40 @@ fn the_table_fits_80_columns_and_csv_lines_have_all_fields() {
 }
 
 fn outcome(texts: [&str; 2]) -> Result<String, BenchError> {
+    Ok(outcome_as("--format=text", texts)?.text)
+}
+
+fn outcome_as(format: &str, texts: [&str; 2]) -> Result<Printed, BenchError> {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();
         path.to_string_lossy().into_owned()
     };
-    let files = [file("a.json", texts[0]), file("b.json", texts[1])];
-    result(&files, &Environment::of(&[]))
+    let words = [
+        format.to_owned(),
+        file("a.json", texts[0]),
+        file("b.json", texts[1]),
+    ];
+    result(&words, &Environment::of(&[]))
+}
+
+#[test]
+fn the_format_may_stand_anywhere_and_in_either_spelling() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.json");
+    std::fs::write(&path, samples::nic().json()).unwrap();
+    let file = path.to_str().unwrap();
+    for words in [
+        ["--format", "json", file, file].as_slice(),
+        &[file, "--format", "json", file],
+        &[file, file, "-format=json"],
+    ] {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let printed = result(&words, &Environment::of(&[])).unwrap();
+        let value: serde_json::Value = printed.text.parse().unwrap();
+        assert_eq!(value["files"][0], file, "{words:?}");
+    }
 }
 
 #[test]

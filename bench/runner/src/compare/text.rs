@@ -1,4 +1,5 @@
-//! A comparison for people. Invariant: no line of the table passes 80 columns while names are short.
+//! A comparison for people. Invariant: what makes the ratios doubtful stands above them; no line of the table passes 80
+//! columns while names are short.
 
 use std::fmt::Write as _;
 
@@ -9,9 +10,13 @@ use crate::sample::Spread;
 /// Everything.
 pub(super) fn text(comparison: &Comparison) -> String {
     let mut text = format!(
-        "before: {}\nafter:  {}\n\n",
+        "before: {}\nafter:  {}\n",
         comparison.files[0], comparison.files[1]
     );
+    for warning in &comparison.warnings {
+        let _ = writeln!(text, "warning: {warning}");
+    }
+    text.push('\n');
     let header = ["what", "before", "after", "ratio", "p99", ""].map(str::to_owned);
     let mut lines = vec![header];
     lines.extend(comparison.rows.iter().map(cells));
@@ -32,9 +37,6 @@ pub(super) fn text(comparison: &Comparison) -> String {
     );
     if comparison.unmatched > 0 {
         let _ = writeln!(text, "{} rows are in one file only", comparison.unmatched);
-    }
-    for warning in &comparison.warnings {
-        let _ = writeln!(text, "warning: {warning}");
     }
     text
 }

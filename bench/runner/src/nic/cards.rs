@@ -1,45 +1,98 @@
-//! Rows per network card. Invariant: their bytes are counted by the engine, the total's by the load.
+//! Rows per network card. Invariant: their bytes are counted by the engine between the same two moments as the total's by the
+//! load, so they sum up to it.
 
+use std::time::Duration;
+
+use crate::drive::{Mark, Measured};
 use crate::limits::LAGGING_SHARE;
 use crate::mover::CardCount;
 use crate::report::{Cell, Rate, Row};
 use crate::sample::Spread;
 
-/// One row per card that moved something between two counts, `seconds` apart.
-pub(super) fn rows(
-    cell: &Cell<'_>,
-    before: &[CardCount],
-    after: &[CardCount],
-    seconds: f64,
-) -> Vec<Row> {
-    let moved = after.iter().filter_map(|card| {
-        let earlier = before.iter().find(|earlier| earlier.name == card.name);
-        let bytes = card.bytes - earlier.map_or(0, |earlier| earlier.bytes.min(card.bytes));
-        let earlier = earlier.map_or(0, |earlier| earlier.operations.min(card.operations));
-        (bytes > 0).then_some((&card.name, bytes, card.operations - earlier))
-    });
-    let row = |(name, bytes, operations): (&String, u64, u64)| {
-        let average = bytes as f64 / seconds;
-        Row {
-            operation: cell.operation.to_owned(),
-            nic: name.clone(),
-            bytes: cell.bytes,
-            depth: cell.depth,
-            threads: cell.threads,
-            iterations: operations,
-            seconds,
-            operations_per_second: operations as f64 / seconds,
-            rate: Rate {
-                unit: cell.unit,
-                peak: average,
-                average,
-                samples: Vec::new(),
-            },
-            latency: None,
-            corrupt: 0,
+/// Which of a card's bytes belong to a load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Counted {
+    reads: bool,
+    writes: bool,
+}
+
+impl Counted {
+    /// For an operation. If bytes are compared, each write is read back: beside writes that is no load at all, and of a mixed
+    /// load it is as many bytes as were written.
+    pub(super) fn of(operation: &str, verify: bool) -> Self {
+        Self {
+            reads: operation != "write",
+            writes: operation == "write" || (operation == "mixed" && !verify),
         }
+    }
+
+    fn bytes(self, card: &CardCount) -> u64 {
+        let part = |counts: bool, bytes: u64| if counts { bytes } else { 0 };
+        part(self.reads, card.read_bytes) + part(self.writes, card.written_bytes)
+    }
+
+    /// What a card had carried of the load at some time.
+    fn at(self, mark: &Mark, name: &str) -> u64 {
+        let card = mark.cards.iter().find(|card| card.name == name);
+        card.map_or(0, |card| self.bytes(card))
+    }
+}
+
+/// One row per card that moved something of the load.
+pub(super) fn rows(cell: &Cell<'_>, counted: Counted, measured: &Measured) -> Vec<Row> {
+    let [first, parts @ .., last] = &measured.marks[..] else {
+        return Vec::new();
     };
-    moved.map(row).collect()
+    let row = |card: &CardCount| {
+        let at = |mark: &Mark| counted.at(mark, &card.name);
+        let bytes = at(last).saturating_sub(at(first));
+        (bytes > 0).then(|| {
+            let average = bytes as f64 / measured.seconds;
+            let mut samples = rates(first, parts, at);
+            if samples.is_empty() {
+                samples.push(average);
+            }
+            row(cell, &card.name, bytes, measured.seconds, samples)
+        })
+    };
+    last.cards.iter().filter_map(row).collect()
+}
+
+fn row(cell: &Cell<'_>, name: &str, bytes: u64, seconds: f64, samples: Vec<f64>) -> Row {
+    // An operation may be split over several cards: each has its part of it.
+    let operations = bytes as f64 / cell.bytes.max(1) as f64;
+    let average = bytes as f64 / seconds;
+    Row {
+        operation: cell.operation.to_owned(),
+        nic: name.to_owned(),
+        bytes: cell.bytes,
+        depth: cell.depth,
+        threads: cell.threads,
+        iterations: operations.round() as u64,
+        seconds,
+        operations_per_second: operations / seconds,
+        rate: Rate {
+            unit: cell.unit,
+            peak: samples.iter().copied().fold(average, f64::max),
+            average,
+            samples,
+        },
+        latency: None,
+        corrupt: 0,
+    }
+}
+
+/// Bytes per second in each part of the time.
+fn rates(first: &Mark, parts: &[Mark], bytes: impl Fn(&Mark) -> u64) -> Vec<f64> {
+    let earlier = std::iter::once(first).chain(parts);
+    let rate = |(before, after): (&Mark, &Mark)| {
+        let time = after
+            .at
+            .saturating_sub(before.at)
+            .max(Duration::from_nanos(1));
+        bytes(after).saturating_sub(bytes(before)) as f64 / time.as_secs_f64()
+    };
+    earlier.zip(parts).map(rate).collect()
 }
 
 /// A warning for each card that is far behind the others.
@@ -61,64 +114,4 @@ pub(super) fn lagging(rows: &[Row]) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::report::RateUnit;
-
-    fn card(name: &str, bytes: u64) -> CardCount {
-        CardCount {
-            name: name.to_owned(),
-            bytes,
-            operations: bytes / 100,
-        }
-    }
-
-    fn moved(bytes: &[u64]) -> Vec<Row> {
-        let cell = Cell {
-            operation: "write",
-            bytes: 100,
-            depth: 1,
-            threads: 1,
-            unit: RateUnit::BytesPerSecond,
-        };
-        let cards = |start: u64| -> Vec<CardCount> {
-            let named = bytes.iter().enumerate();
-            named
-                .map(|(at, bytes)| {
-                    card(
-                        &format!("mlx5_{at}"),
-                        start + if start == 0 { 0 } else { *bytes },
-                    )
-                })
-                .collect()
-        };
-        let before: Vec<CardCount> = bytes
-            .iter()
-            .enumerate()
-            .map(|(at, _)| card(&format!("mlx5_{at}"), 1000))
-            .collect();
-        rows(&cell, &before, &cards(1000), 2.0)
-    }
-
-    #[test]
-    fn a_row_is_what_was_moved_in_between() {
-        let rows = moved(&[400, 600]);
-        assert_eq!(rows.len(), 2);
-        assert_eq!((rows[1].rate.average, rows[1].iterations), (300.0, 6));
-        assert_eq!(rows[0].operations_per_second, 2.0);
-    }
-
-    #[test]
-    fn a_card_that_moved_nothing_has_no_row() {
-        assert_eq!(moved(&[0, 600]).len(), 1);
-    }
-
-    #[test]
-    fn only_a_card_below_half_of_the_median_is_warned_of() {
-        let warnings = lagging(&moved(&[1000, 1000, 1000, 400]));
-        assert_eq!(warnings.len(), 1);
-        assert!(warnings[0].starts_with("mlx5_3 moved 0.40"), "{warnings:?}");
-        assert!(lagging(&moved(&[1000, 1000, 600])).is_empty());
-        assert!(lagging(&moved(&[1000])).is_empty());
-    }
-}
+mod tests;

@@ -1,11 +1,10 @@
 //! The rows of a NIC run. Invariant: a row is in the report only if every operation of it ended well.
 
 use std::io::{IsTerminal as _, stderr};
-use std::time::Instant;
 
-use super::cards;
+use super::cards::{self, Counted};
 use super::settings::NicSettings;
-use crate::drive::{Measured, drive};
+use crate::drive::{Measured, drive_metered};
 use crate::error::BenchError;
 use crate::mover::Mover;
 use crate::report::{Cell, Figure, FigureUnit, RateUnit, Report, Row, TOTAL, bytes_text};
@@ -29,10 +28,9 @@ pub(super) fn take_rows<M: Mover>(
                 threads: settings.threads,
                 unit: RateUnit::BytesPerSecond,
             };
-            let (before, started) = (mover.cards(), Instant::now());
             let measured = load(mover, local, settings, operation, *bytes, stop)?;
-            let seconds = started.elapsed().as_secs_f64();
-            let cards = cards::rows(&cell, &before, &mover.cards(), seconds);
+            let counted = Counted::of(operation, settings.verify);
+            let cards = cards::rows(&cell, counted, &measured);
             report.warnings.extend(cards::lagging(&cards));
             report.rows.extend(cards);
             let row = Row::total(&cell, &measured);
@@ -75,7 +73,7 @@ fn load<M: Mover>(
     let mut workers = (0..settings.threads)
         .map(worker)
         .collect::<Result<Vec<_>, _>>()?;
-    drive(&mut workers, &settings.span, stop)
+    drive_metered(&mut workers, &settings.span, stop, &|| mover.cards())
 }
 
 /// A line while the run goes on.

@@ -106,6 +106,7 @@ pub(super) const NIC: Program = Program {
     version: env!("CARGO_PKG_VERSION"),
     summary: "bandwidth and latency between two machines, or of this one",
     variable_prefix: "PERIGEE_BENCH_NIC_",
+    words: &[],
     tables: &[("Ends", WHO), ("Load", LOAD), ("Output", OUTPUT)],
 };
 
@@ -188,7 +189,33 @@ impl NicSettings {
         Ok(read)
     }
 
+    /// Refuses a target whose buffer is shorter: the load would leave it.
+    pub(super) fn check_target(&self, target_bytes: u64) -> Result<(), BenchError> {
+        if self.buffer_bytes <= target_bytes {
+            return Ok(());
+        }
+        let flag = |bytes| format!("--buffer {}", bytes_text(bytes).replace(' ', ""));
+        Err(BenchError::conflict(format!(
+            "The target has a buffer of {}, this end one of {}; pass {} here, or start the target with {}",
+            bytes_text(target_bytes),
+            bytes_text(self.buffer_bytes),
+            flag(target_bytes),
+            flag(self.buffer_bytes),
+        )))
+    }
+
     fn check(&self, settings: &Settings) -> Result<(), BenchError> {
+        if self.role == Role::Loopback && !self.name.is_empty() {
+            return Err(BenchError::conflict(
+                "--name is the name of one end, and a loopback run has both; leave it out, or pass --role \
+                 target or --role initiator too",
+            ));
+        }
+        if self.role == Role::Target && !self.peer.is_empty() {
+            return Err(BenchError::conflict(
+                "A target waits for any initiator; leave --peer out, or pass --role initiator",
+            ));
+        }
         if self.role == Role::Initiator && self.peer.is_empty() {
             return Err(BenchError::conflict(
                 "An initiator needs a target: start perigee bench nic --role target on the other \
@@ -229,7 +256,7 @@ impl NicSettings {
             ("metadata", self.metadata.clone()),
             ("peer", self.peer.clone()),
             ("buffer", bytes_text(self.buffer_bytes)),
-            ("duration", format!("{}ms", self.span.duration.as_millis())),
+            ("duration", load_flags::duration_word(&self.span)),
             ("iterations", self.span.iterations.to_string()),
             ("verify", self.verify.to_string()),
         ];

@@ -67,6 +67,7 @@ pub(super) const STORE: Program = Program {
     version: env!("CARGO_PKG_VERSION"),
     summary: "put, get and exist against a cluster, or one of its own",
     variable_prefix: "PERIGEE_BENCH_STORE_",
+    words: &[],
     tables: &[("Cluster", WHERE), ("Load", LOAD), ("Output", OUTPUT)],
 };
 
@@ -169,7 +170,7 @@ impl StoreSettings {
             ("master", self.master.clone()),
             ("route", self.route_word().to_owned()),
             ("pool", bytes_text(self.pool_bytes)),
-            ("duration", format!("{}ms", self.span.duration.as_millis())),
+            ("duration", load_flags::duration_word(&self.span)),
             ("iterations", self.span.iterations.to_string()),
             ("verify", self.verify.to_string()),
         ];

@@ -36,7 +36,7 @@ impl<'w, 'a> StoreWorker<'w, 'a> {
 }
 
 impl Worker for StoreWorker<'_, '_> {
-    fn step(&mut self) -> Result<Step, BenchError> {
+    fn step(&mut self, _wanted: u64) -> Result<Step, BenchError> {
         let took = match self.operation {
             "put" => self.workload.put(),
             "get" => self.workload.get(),

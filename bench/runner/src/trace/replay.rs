@@ -45,6 +45,8 @@ pub(super) struct Tally {
     pub(super) corrupt: u64,
     /// Blocks that were gone when they were read, or refused when they were put.
     pub(super) failed: u64,
+    /// What the cluster said of the first of these.
+    pub(super) refusal: Option<Status>,
 }
 
 impl Tally {
@@ -57,7 +59,13 @@ impl Tally {
         self.hits += other.hits;
         self.corrupt += other.corrupt;
         self.failed += other.failed;
+        self.refusal = self.refusal.or(other.refusal);
         self
+    }
+
+    fn fail(&mut self, status: Status) {
+        self.failed += 1;
+        self.refusal.get_or_insert(status);
     }
 
     /// Hits of all blocks asked for.
@@ -135,8 +143,9 @@ impl<'a> Replayer<'a> {
         let (mut unbroken, mut bytes) = (true, 0);
         for (place, (key, outcome)) in keys.iter().zip(outcomes).enumerate() {
             let wanted = content::seed_of(key);
-            if outcome != Ok(self.block_bytes) {
-                self.tally.failed += 1;
+            let read = outcome.map(|read| read == self.block_bytes);
+            if read != Ok(true) {
+                self.tally.fail(read.err().unwrap_or(Status::InvalidRead));
                 unbroken = false;
             } else if !content::matches(self.bytes(place), wanted) {
                 self.tally.corrupt += 1;
@@ -177,7 +186,7 @@ impl<'a> Replayer<'a> {
                 Status::Ok => bytes += self.block_bytes,
                 // Another thread stored the same block in the meantime.
                 Status::ObjectAlreadyExists => {}
-                _ => self.tally.failed += 1,
+                refused => self.tally.fail(refused),
             }
         }
         self.tally.put.took(took);
@@ -191,7 +200,7 @@ impl Worker for Replayer<'_> {
         self.next == self.requests.len()
     }
 
-    fn step(&mut self) -> Result<Step, BenchError> {
+    fn step(&mut self, _wanted: u64) -> Result<Step, BenchError> {
         let blocks = self.requests[self.next];
         self.next += 1;
         let mut keys = Vec::with_capacity(blocks.len());

@@ -41,6 +41,7 @@ pub(super) const TRACE: Program = Program {
     version: env!("CARGO_PKG_VERSION"),
     summary: "replays a request trace against a cluster, or one of its own",
     variable_prefix: "PERIGEE_BENCH_TRACE_",
+    words: &[],
     tables: &[("Trace", FLAGS)],
 };
 
@@ -74,7 +75,7 @@ impl TraceSettings {
                  prompt's blocks",
             ));
         }
-        Ok(Self {
+        let read = Self {
             trace: settings.text("trace").to_owned(),
             requests: settings.integer("requests"),
             block_bytes: settings.integer("block"),
@@ -84,7 +85,21 @@ impl TraceSettings {
             route: load_flags::route(settings),
             format: load_flags::format(settings),
             unit: load_flags::unit(settings),
-        })
+        };
+        read.check()?;
+        Ok(read)
+    }
+
+    fn check(&self) -> Result<(), BenchError> {
+        if !self.master.is_empty() || self.block_bytes <= self.pool_bytes {
+            return Ok(());
+        }
+        let block = bytes_text(self.block_bytes);
+        Err(BenchError::conflict(format!(
+            "No block of {block} fits a pool of {}; pass --pool {} or more, or a smaller --block",
+            bytes_text(self.pool_bytes),
+            block.replace(' ', "")
+        )))
     }
 
     /// What the report says of the settings.
@@ -103,10 +118,29 @@ impl TraceSettings {
 
 #[cfg(test)]
 mod tests {
+    use perigee_flags::{Environment, Outcome};
+
     use super::*;
 
     #[test]
     fn the_table_is_sound() {
         assert_eq!(TRACE.check(), Vec::<String>::new());
+    }
+
+    fn load(words: &[&str]) -> Result<TraceSettings, BenchError> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        match TRACE.load(&words, &Environment::of(&[]))? {
+            Outcome::Run(settings) => TraceSettings::of(&settings),
+            Outcome::Print(text) => panic!("{text}"),
+        }
+    }
+
+    #[test]
+    fn a_block_that_no_pool_of_our_own_can_hold_is_refused() {
+        let error = load(&["--trace=t", "--block=1GiB"]).unwrap_err();
+        assert!(error.to_string().contains("--pool 1GiB"), "{error}");
+        assert_eq!(error.exit_code(), 2);
+        assert!(load(&["--trace=t", "--block=1GiB", "--pool=1GiB"]).is_ok());
+        assert!(load(&["--trace=t", "--block=1GiB", "--master=a:1"]).is_ok());
     }
 }

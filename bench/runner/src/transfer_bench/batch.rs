@@ -47,7 +47,7 @@ impl<'a, M: Mover> BatchWorker<'a, M> {
 }
 
 impl<M: Mover> Worker for BatchWorker<'_, M> {
-    fn step(&mut self) -> Result<Step, BenchError> {
+    fn step(&mut self, _wanted: u64) -> Result<Step, BenchError> {
         let started = Instant::now();
         let ticket = self.mover.submit(&self.moves)?;
         self.mover.wait(ticket)?;

@@ -107,6 +107,7 @@ pub(super) const PROGRAM: Program = Program {
     version: env!("CARGO_PKG_VERSION"),
     summary: "moves batches of blocks between two transfer engines",
     variable_prefix: "TRANSFER_ENGINE_BENCH_",
+    words: &[],
     tables: &[("Bench", FLAGS), ("Log", LOG_FLAGS)],
 };
 
@@ -177,11 +178,30 @@ impl TransferSettings {
         Ok(read)
     }
 
+    /// Bytes of all blocks that are on their way at once.
+    fn needed_bytes(&self) -> u64 {
+        let batch = self.block_bytes.saturating_mul(self.batch_size);
+        batch.saturating_mul(self.threads)
+    }
+
+    /// Refuses a target whose buffer is too small for the blocks.
+    pub(super) fn check_target(&self, target_bytes: u64) -> Result<(), BenchError> {
+        let needed = self.needed_bytes();
+        if needed <= target_bytes {
+            return Ok(());
+        }
+        Err(BenchError::conflict(format!(
+            "{} blocks of {} for {} threads do not fit the target's buffer of {}; start the target with \
+             --buffer_size={needed}, or pass fewer",
+            self.batch_size,
+            bytes_text(self.block_bytes),
+            self.threads,
+            bytes_text(target_bytes),
+        )))
+    }
+
     fn check(&self) -> Result<(), BenchError> {
-        let needed = self
-            .block_bytes
-            .saturating_mul(self.batch_size)
-            .saturating_mul(self.threads);
+        let needed = self.needed_bytes();
         if self.mode == Mode::Initiator && needed > self.buffer_bytes {
             return Err(BenchError::conflict(format!(
                 "{} blocks of {} for {} threads do not fit a buffer of {}; pass --buffer_size={needed} \

@@ -119,6 +119,7 @@ fn the_closing_line_is_mooncakes() {
         corrupt: 0,
         latency: Recorder::default(),
         samples: Vec::new(),
+        marks: Vec::new(),
     };
     let line = |words: &[&str]| closing_line(&load_flags(words).unwrap(), &measured);
     assert_eq!(

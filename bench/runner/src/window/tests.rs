@@ -27,11 +27,13 @@ fn run(
     let mut worker = WindowWorker::new(target, share)?;
     let mut corrupt = 0;
     for _ in 0..steps {
-        let step = worker.step()?;
+        let step = worker.step(u64::MAX)?;
         assert_eq!(step.units, 4000);
         corrupt += step.corrupt;
     }
-    worker.finish()?;
+    while let Some(step) = worker.drain()? {
+        corrupt += step.corrupt;
+    }
     Ok(corrupt)
 }
 
@@ -68,6 +70,27 @@ fn the_depth_is_kept_full_and_never_passed() {
     assert_eq!(target.most_in_flight.load(Ordering::Relaxed), 7);
     // What was still in flight at the end was waited for.
     assert_eq!(target.pieces.load(Ordering::Relaxed), 106);
+}
+
+#[test]
+fn no_more_is_begun_than_is_wanted() {
+    let target = MemoryTarget::new(ROOM as usize);
+    let mut buffer = vec![0_u8; ROOM as usize];
+    let share = Share {
+        operation: "write",
+        bytes: 4000,
+        depth: 7,
+        local: buffer.as_mut_ptr() as u64,
+        remote: 0,
+        room: ROOM,
+        verify: false,
+    };
+    let mut worker = WindowWorker::new(&target, share).unwrap();
+    for wanted in (1..=9).rev() {
+        worker.step(wanted).unwrap();
+    }
+    assert_eq!(worker.drain().unwrap(), None);
+    assert_eq!(target.pieces.load(Ordering::Relaxed), 9);
 }
 
 #[test]

@@ -21,6 +21,7 @@ const PROGRAM: Program = Program {
     version: "1.2.3",
     summary: "A program for tests",
     variable_prefix: "PERIGEE_TEST_",
+    words: &[],
     tables: &[("General", FLAGS), ("Logs", LOG_FLAGS)],
 };
 
@@ -119,6 +120,54 @@ fn stray_arguments_and_missing_values_are_refused() {
     assert_eq!(
         load(&["--port"], &[]).unwrap_err(),
         FlagError::MissingValue { name: "port" }
+    );
+}
+
+const COMPARE: Program = Program {
+    words: &["BEFORE", "AFTER"],
+    ..PROGRAM
+};
+
+fn words_of(arguments: &[&str]) -> Result<(u16, Vec<String>), String> {
+    let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
+    match COMPARE.load(&arguments, &Environment::of(&[])) {
+        Ok(Outcome::Run(settings)) => Ok((settings.integer("port"), settings.words().to_vec())),
+        Ok(Outcome::Print(text)) => Ok((0, vec![text])),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[test]
+fn words_stand_anywhere_between_flags_in_all_their_spellings() {
+    for arguments in [
+        &["--port=7", "a", "b"][..],
+        &["--port", "7", "a", "b"],
+        &["a", "-port", "7", "b"],
+        &["a", "b", "--port=7"],
+        &["--verify", "a", "--port", "7", "--", "b"],
+    ] {
+        let words = vec!["a".to_owned(), "b".to_owned()];
+        assert_eq!(words_of(arguments), Ok((7, words)), "{arguments:?}");
+    }
+    let (_, words) = words_of(&["-", "--", "--port=7"]).unwrap();
+    assert_eq!(words, ["-", "--port=7"]);
+}
+
+#[test]
+fn too_few_and_too_many_words_are_refused_with_the_call() {
+    for (arguments, count) in [(&[][..], 0), (&["a"], 1), (&["a", "b", "c"], 3)] {
+        let error = words_of(arguments).unwrap_err();
+        let start = format!("{count} words given");
+        assert!(error.starts_with(&start), "{error}");
+        assert!(
+            error.ends_with("write perigee_test BEFORE AFTER"),
+            "{error}"
+        );
+    }
+    let (_, help) = words_of(&["--help"]).unwrap();
+    assert!(
+        help[0].contains("Usage: perigee_test BEFORE AFTER."),
+        "{help:?}"
     );
 }
 

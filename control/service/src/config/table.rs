@@ -29,6 +29,7 @@ pub const MASTER: Program = Program {
     version: env!("CARGO_PKG_VERSION"),
     summary: "metadata, placement, leases and eviction of a KV-cache cluster",
     variable_prefix: "PERIGEE_MASTER_",
+    words: &[],
     tables: &[
         ("Serving", serving::FLAGS),
         ("Leases, eviction, allocation", objects::FLAGS),

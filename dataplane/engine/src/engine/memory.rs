@@ -10,6 +10,7 @@ use crate::registry::{Location, Region, check_mapped};
 use crate::shared_memory::Lobby;
 use perigee_memory::Segment;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 impl TransferEngine {
     /// Lets peers read and write a buffer.
@@ -148,10 +149,25 @@ impl TransferEngine {
     /// # Errors
     /// The segment cannot be found or has no buffer.
     pub fn first_buffer(&self, segment: &str) -> Result<u64, EngineError> {
+        let (address, _) = self.first_buffer_within(segment, Duration::MAX)?;
+        Ok(address)
+    }
+
+    /// Address and length of the first buffer that a segment has registered, for a caller who waits no longer than `limit`.
+    ///
+    /// # Errors
+    /// As [`TransferEngine::first_buffer`], or the time is over.
+    pub fn first_buffer_within(
+        &self,
+        segment: &str,
+        limit: Duration,
+    ) -> Result<(u64, u64), EngineError> {
         self.inner.check_open()?;
-        let document = self.inner.segments.document(segment)?;
-        let first = document.buffers.first().map(|buffer| buffer.addr);
-        first.ok_or_else(|| EngineError::Metadata(format!("{segment} has no registered buffer")))
+        let document = self.inner.segments.document_within(segment, limit)?;
+        let first = document.buffers.first();
+        first
+            .map(|buffer| (buffer.addr, buffer.length))
+            .ok_or_else(|| EngineError::Metadata(format!("{segment} has no registered buffer")))
     }
 }
 

@@ -17,6 +17,7 @@ pub const NODE: Program = Program {
     version: env!("CARGO_PKG_VERSION"),
     summary: "donates memory of this host to a KV-cache cluster and serves it to clients",
     variable_prefix: "PERIGEE_NODE_",
+    words: &[],
     tables: &[
         ("Cluster", CLUSTER),
         ("Memory", MEMORY),

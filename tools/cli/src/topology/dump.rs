@@ -43,6 +43,7 @@ const DUMP: Program = Program {
     version: env!("CARGO_PKG_VERSION"),
     summary: "shows which NICs serve which memory",
     variable_prefix: "PERIGEE_TOPOLOGY_DUMP_",
+    words: &[],
     tables: &[("Topology", FLAGS)],
 };
 

@@ -1,0 +1,116 @@
+//! Moves through an engine. Invariant: nothing is waited for much longer than its deadline.
+
+use std::time::Duration;
+
+use perigee_engine::{
+    BatchId, Direction, EngineError, Request, State, SubmitOptions, TransferEngine,
+};
+
+use crate::error::BenchError;
+use crate::limits::WAIT_MARGIN;
+use crate::mover::{CardCount, Move, Mover, Ticket, Way};
+
+/// An engine and its target.
+#[derive(Debug)]
+pub struct EngineMover<'a> {
+    engine: &'a TransferEngine,
+    peer: String,
+    /// Address of the target's buffer in its process, and its length.
+    base: u64,
+    target_bytes: u64,
+    options: SubmitOptions,
+    wait: Duration,
+}
+
+impl<'a> EngineMover<'a> {
+    pub(super) fn new(
+        engine: &'a TransferEngine,
+        peer: &str,
+        base: u64,
+        target_bytes: u64,
+        deadline: Duration,
+    ) -> Self {
+        Self {
+            engine,
+            peer: peer.to_owned(),
+            base,
+            target_bytes,
+            options: SubmitOptions {
+                deadline: Some(deadline),
+                ..SubmitOptions::default()
+            },
+            wait: deadline + WAIT_MARGIN,
+        }
+    }
+
+    /// The same, over one route only: `tcp`, `rdma` or `shm`.
+    #[must_use]
+    pub fn by(mut self, route: &str) -> Self {
+        self.options.hint = Some(route.to_owned());
+        self
+    }
+
+    /// Length of the target's buffer.
+    #[must_use]
+    pub fn target_bytes(&self) -> u64 {
+        self.target_bytes
+    }
+
+    fn request(&self, piece: &Move) -> Request {
+        Request {
+            direction: match piece.way {
+                Way::Write => Direction::Write,
+                Way::Read => Direction::Read,
+            },
+            local: piece.local,
+            remote: self.base + piece.remote,
+            bytes: piece.bytes,
+        }
+    }
+
+    /// Takes back a batch that is not over long after its deadline: something holds the threads of the engine up.
+    fn overdue(&self, batch: BatchId) -> BenchError {
+        // If that fails, too, closing the engine ends it.
+        let _ = self.engine.cancel(batch);
+        BenchError::Engine(EngineError::Deadline {
+            peer: self.peer.clone(),
+            deadline: self.wait,
+        })
+    }
+}
+
+impl Mover for EngineMover<'_> {
+    fn submit(&self, moves: &[Move]) -> Result<Ticket, BenchError> {
+        let requests: Vec<Request> = moves.iter().map(|piece| self.request(piece)).collect();
+        // SAFETY: local ranges lie within the registered buffer, which outlives the engine.
+        let batch = unsafe { self.engine.submit(&self.peer, &requests, &self.options)? };
+        Ok(Ticket(batch.0))
+    }
+
+    fn wait(&self, ticket: Ticket) -> Result<(), BenchError> {
+        let batch = BatchId(ticket.0);
+        match self.engine.wait(batch, self.wait)?.state {
+            State::Completed => Ok(self.engine.release(batch)?),
+            State::Waiting | State::Pending => Err(self.overdue(batch)),
+            _ => Ok(self.engine.batch_outcome(batch)?),
+        }
+    }
+
+    fn transfer(&self, piece: &Move) -> Result<(), BenchError> {
+        let requests = [self.request(piece)];
+        // SAFETY: local ranges lie within the registered buffer, which outlives the engine.
+        unsafe { self.engine.transfer(&self.peer, &requests, &self.options) }?;
+        Ok(())
+    }
+
+    fn cards(&self) -> Vec<CardCount> {
+        let rails = self.engine.rails().into_iter();
+        rails
+            .map(|rail| CardCount {
+                name: rail.name,
+                read_bytes: rail.bytes_read,
+                written_bytes: rail.bytes_written,
+            })
+            .collect()
+    }
+}
