@@ -26,7 +26,7 @@ enum Stage {
     /// It has failed, and the peer is being looked up again. Nobody touches the caller's memory.
     Between(Arc<Batch>),
     /// The second attempt is being prepared; it may be taken back already.
-    Resuming { first: Arc<Batch>, canceled: bool },
+    Resuming(Arc<Batch>),
     /// No other attempt follows.
     Last(Arc<Batch>),
 }
@@ -34,8 +34,10 @@ enum Stage {
 impl Stage {
     fn batch(&self) -> &Arc<Batch> {
         match self {
-            Stage::First(batch) | Stage::Between(batch) | Stage::Last(batch) => batch,
-            Stage::Resuming { first, .. } => first,
+            Stage::First(batch)
+            | Stage::Between(batch)
+            | Stage::Resuming(batch)
+            | Stage::Last(batch) => batch,
         }
     }
 
@@ -91,17 +93,14 @@ impl Submission {
         let Stage::Between(first) = &*stage else {
             return false;
         };
-        *stage = Stage::Resuming {
-            first: first.clone(),
-            canceled: false,
-        };
+        *stage = Stage::Resuming(first.clone());
         true
     }
 
     /// This is the second attempt; it may begin.
     pub(crate) fn go_on(&self, second: &Arc<Batch>) {
         let mut stage = self.lock();
-        if let Stage::Resuming { canceled: true, .. } = *stage {
+        if stage.batch().is_canceled() {
             second.cancel();
         }
         *stage = Stage::Last(second.clone());
@@ -111,7 +110,7 @@ impl Submission {
     /// There is no second attempt, for this reason. What has its end already keeps it.
     pub(crate) fn give_up(&self, reason: &EngineError) {
         let stage = self.lock();
-        if matches!(*stage, Stage::Between(_) | Stage::Resuming { .. }) {
+        if matches!(*stage, Stage::Between(_) | Stage::Resuming(_)) {
             self.end(stage, reason);
         }
     }
@@ -133,14 +132,13 @@ impl Submission {
 
     /// Takes it back; returns the batch that may be under way.
     pub(crate) fn cancel(&self) -> Arc<Batch> {
-        let mut stage = self.lock();
+        let stage = self.lock();
         let batch = stage.batch().clone();
-        if let Stage::Resuming { canceled, .. } = &mut *stage {
-            *canceled = true;
-        }
-        drop(stage);
+        // An attempt that is made later sees it here.
         batch.cancel();
-        self.give_up_waiting(&EngineError::Canceled);
+        if matches!(*stage, Stage::Between(_)) {
+            self.end(stage, &EngineError::Canceled);
+        }
         batch
     }
 
@@ -194,7 +192,7 @@ impl Submission {
                         return false;
                     }
                 }
-                Stage::Between(_) | Stage::Resuming { .. } => {
+                Stage::Between(_) | Stage::Resuming(_) => {
                     if !self.sleep(left()) {
                         return false;
                     }
@@ -205,8 +203,7 @@ impl Submission {
 
     /// Sleeps while the peer is looked up; false if that takes longer than `limit`.
     fn sleep(&self, limit: Duration) -> bool {
-        let between =
-            |stage: &mut Stage| matches!(stage, Stage::Between(_) | Stage::Resuming { .. });
+        let between = |stage: &mut Stage| matches!(stage, Stage::Between(_) | Stage::Resuming(_));
         let waited = self.changed.wait_timeout_while(self.lock(), limit, between);
         let (stage, result) = waited.unwrap_or_else(PoisonError::into_inner);
         drop(stage);
