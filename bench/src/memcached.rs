@@ -122,7 +122,7 @@ impl MemcachedAsker {
 }
 
 impl Worker for MemcachedAsker {
-    fn step(&mut self) -> Result<Step, BenchError> {
+    fn step(&mut self, _wanted: u64) -> Result<Step, BenchError> {
         let get = &self.gets[self.calls % self.gets.len()];
         self.calls += 1;
         let started = Instant::now();
