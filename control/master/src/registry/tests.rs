@@ -106,6 +106,7 @@ fn a_silent_client_expires_with_its_segments_and_must_mount_again() {
 fn paused_registry() -> Registry {
     let mut registry = Registry::new(RegistrySettings {
         client_ttl_ms: 2 * ATTENTION_MS,
+        ..RegistrySettings::default()
     });
     registry.mount(0, spec(1, 7)).unwrap();
     registry
