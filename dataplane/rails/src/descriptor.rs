@@ -2,6 +2,7 @@
 //!
 //! All of it comes from a peer and is judged where it is used: nothing here is trusted.
 
+use crate::placement::Placement;
 use perigee_verbs::Endpoint;
 use serde::{Deserialize, Serialize};
 
@@ -174,6 +175,9 @@ pub struct RegionDescriptor {
     pub borders: Vec<u64>,
     /// Keys by rail of the owner, then by part.
     pub remote_keys: Vec<Vec<u32>>,
+    /// What it costs over which rail of the owner.
+    #[serde(default)]
+    pub placement: Placement,
 }
 
 #[cfg(test)]

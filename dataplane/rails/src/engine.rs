@@ -10,6 +10,7 @@ use crate::flight::RailRequest;
 use crate::joining::Joiner;
 use crate::limits::{GIDS_PER_RAIL_MAX, PAIRS_PER_PEER, QUEUE_PAIRS_MAX, RAILS_MAX};
 use crate::peer::PeerRecord;
+use crate::placement::Preference;
 use crate::rail::{Rail, RailDevice, open_rails};
 use crate::registration::Registration;
 use crate::report::RailReport;
@@ -153,7 +154,7 @@ impl RailEngine {
         &self.inner.descriptor
     }
 
-    /// Registers memory with every rail. Takes as long as pinning its pages does; transfers go on meanwhile.
+    /// Registers memory with every rail that suits it. Takes as long as pinning its pages does; transfers go on meanwhile.
     ///
     /// # Safety
     /// The memory stays mapped, and nobody holds a reference to bytes that peers may write, until the registration is
@@ -166,13 +167,13 @@ impl RailEngine {
         address: u64,
         bytes: u64,
         access: Access,
-        node: Option<u32>,
+        preference: &Preference,
     ) -> Result<Arc<Registration>, RailError> {
         let inner = &self.inner;
         let epoch = inner.descriptor.epoch;
         // SAFETY: the caller's promise is that of this function.
         let made =
-            unsafe { Registration::new(&inner.rails, epoch, (address, bytes), access, node) };
+            unsafe { Registration::new(&inner.rails, epoch, (address, bytes), access, preference) };
         made.map(Arc::new)
     }
 
@@ -193,7 +194,7 @@ impl RailEngine {
         offset: u64,
         (address, bytes): (u64, u64),
         access: Access,
-        node: Option<u32>,
+        preference: &Preference,
     ) -> Result<Arc<Registration>, RailError> {
         let inner = &self.inner;
         let part = DmaBufRange {
@@ -203,8 +204,9 @@ impl RailEngine {
         };
         let epoch = inner.descriptor.epoch;
         // SAFETY: the caller's promise is that of this function.
-        let made =
-            unsafe { Registration::of_dmabuf(&inner.rails, epoch, (buffer, part), access, node) };
+        let made = unsafe {
+            Registration::of_dmabuf(&inner.rails, epoch, (buffer, part), access, preference)
+        };
         made.map(Arc::new)
     }
 

@@ -6,6 +6,7 @@ use crate::descriptor::RegionDescriptor;
 use crate::error::RailError;
 use crate::limits::{LEASE_MARGIN, RAILS_MAX};
 use crate::parts::Parts;
+use crate::placement::Placement;
 use std::time::Duration;
 
 /// Keys of one piece of a peer's memory.
@@ -16,6 +17,7 @@ pub struct RemoteKeys {
     parts: Parts,
     expires: Option<Duration>,
     keys: Vec<Vec<u32>>,
+    placement: Placement,
 }
 
 impl RemoteKeys {
@@ -35,7 +37,7 @@ impl RemoteKeys {
             descriptor.borders.clone(),
         )
         .ok_or_else(|| bad("its parts do not lie inside the region"))?;
-        if descriptor.remote_keys.len() > RAILS_MAX {
+        if descriptor.remote_keys.len() > RAILS_MAX || !descriptor.placement.is_sound(RAILS_MAX) {
             return Err(bad("it has keys for too many rails"));
         }
         let fits = |keys: &Vec<u32>| keys.is_empty() || keys.len() == parts.count();
@@ -50,7 +52,13 @@ impl RemoteKeys {
                 .lease_ms
                 .map(|lease_ms| asked_at.saturating_add(Duration::from_millis(lease_ms))),
             keys: descriptor.remote_keys.clone(),
+            placement: descriptor.placement.clone(),
         })
+    }
+
+    /// Which rails of the owner suit it.
+    pub(crate) fn placement(&self) -> &Placement {
+        &self.placement
     }
 
     /// Epoch of the owner.
@@ -97,6 +105,7 @@ mod tests {
             lease_ms: Some(5000),
             borders: vec![0x2000],
             remote_keys: vec![vec![10, 11], vec![20, 21]],
+            placement: Placement::default(),
         }
     }
 

@@ -55,7 +55,7 @@ pub(crate) const BANDWIDTH_MEMORY: Duration = Duration::from_millis(40);
 pub(crate) const BANDWIDTH_RELAX: Duration = Duration::from_secs(2);
 /// Slowest speed an estimate falls to, in bytes per second.
 pub(crate) const BANDWIDTH_MIN: f64 = 1e5;
-/// What a rail on another NUMA node costs against one beside the memory.
+/// What a rail that is not preferred for a memory location costs against one that is.
 pub(crate) const FAR_WEIGHT: f64 = 1.4;
 
 /// Tries of one slice whose own work request failed.

@@ -28,7 +28,6 @@ pub struct RailDevice {
 pub(crate) struct Rail {
     device: Arc<dyn Device>,
     name: String,
-    node: Option<u32>,
     gids: Vec<GidDescriptor>,
     explain: Vec<String>,
     active: AtomicBool,
@@ -54,7 +53,6 @@ impl Rail {
             gids: gids.collect(),
             explain: ranked.iter().map(|ranked| ranked.explain.clone()).collect(),
             name: wanted.name.clone(),
-            node: wanted.node,
             active: AtomicBool::new(device.port_active()?),
             lost: AtomicBool::new(false),
             device,
@@ -64,11 +62,6 @@ impl Rail {
     /// Device name.
     pub(crate) fn name(&self) -> &str {
         &self.name
-    }
-
-    /// NUMA node, where it is known.
-    pub(crate) fn node(&self) -> Option<u32> {
-        self.node
     }
 
     /// Each address of the rail and why it stands where it stands, one line each.

@@ -7,6 +7,7 @@ use crate::descriptor::RegionDescriptor;
 use crate::error::RailError;
 use crate::limits::REGION_BORDER_BYTES;
 use crate::parts::Parts;
+use crate::placement::{Placement, Preference};
 use crate::rail::Rail;
 use perigee_verbs::registration::{
     RegisteredBuffer, RegistrationOptions, populate, register, register_dmabuf,
@@ -22,7 +23,7 @@ use std::time::Duration;
 pub struct Registration {
     epoch: u64,
     parts: Parts,
-    node: Option<u32>,
+    placement: Placement,
     /// Whether our processors can read the bytes at their address.
     readable: bool,
     /// By rail; `None` for a rail whose device was lost, or does not take such memory.
@@ -41,7 +42,7 @@ impl Registration {
         epoch: u64,
         range: (u64, u64),
         access: Access,
-        node: Option<u32>,
+        preference: &Preference,
     ) -> Result<Self, RailError> {
         let (address, bytes) = range;
         let options = options(rails, access);
@@ -50,7 +51,7 @@ impl Registration {
             // SAFETY: the caller's promise is that of this function.
             unsafe { register(rail.device().as_ref(), address, bytes, &options) }
         };
-        Self::with_each(rails, epoch, (range, node), one, true)
+        Self::with_each(rails, epoch, (range, preference), one, true)
     }
 
     /// Registers a part of a dma-buf with every rail whose device takes it.
@@ -62,27 +63,32 @@ impl Registration {
         epoch: u64,
         (buffer, part): (BorrowedFd<'_>, DmaBufRange),
         access: Access,
-        node: Option<u32>,
+        preference: &Preference,
     ) -> Result<Self, RailError> {
+        let range = (part.address, part.bytes);
         let options = options(rails, access);
         let one = |rail: &Arc<Rail>| {
             // SAFETY: the caller's promise is that of this function.
             unsafe { register_dmabuf(rail.device().as_ref(), buffer, part, &options) }
         };
-        Self::with_each(rails, epoch, ((part.address, part.bytes), node), one, false)
+        Self::with_each(rails, epoch, (range, preference), one, false)
     }
 
-    /// Registers with each rail. A rail that is lost, or that does not take such memory, is left out as long as another one
-    /// takes it.
+    /// Registers with each rail that the preference allows. A rail that is lost, or that does not take such memory, is left
+    /// out as long as another one takes it.
     fn with_each(
         rails: &[Arc<Rail>],
         epoch: u64,
-        (range, node): ((u64, u64), Option<u32>),
+        (range, preference): ((u64, u64), &Preference),
         register: impl Fn(&Arc<Rail>) -> Result<RegisteredBuffer, VerbsError>,
         readable: bool,
     ) -> Result<Self, RailError> {
         let (mut buffers, mut left_out) = (Vec::new(), None);
         for rail in rails {
+            if !preference.allows(rail) {
+                buffers.push(None);
+                continue;
+            }
             match register(rail) {
                 Ok(buffer) => buffers.push(Some(buffer)),
                 Err(error) if is_of_rail(&error) => {
@@ -95,20 +101,22 @@ impl Registration {
         }
         match left_out {
             Some(error) if buffers.iter().all(Option::is_none) => Err(error.into()),
-            _ => Self::from_buffers(buffers, epoch, range, node, readable),
+            _ => {
+                let placement = preference.placement(rails.iter().map(AsRef::as_ref));
+                Self::from_buffers(buffers, epoch, (range, placement), readable)
+            }
         }
     }
 
     fn from_buffers(
         buffers: Vec<Option<RegisteredBuffer>>,
         epoch: u64,
-        (address, bytes): (u64, u64),
-        node: Option<u32>,
+        ((address, bytes), placement): ((u64, u64), Placement),
         readable: bool,
     ) -> Result<Self, RailError> {
         let Some(first) = buffers.iter().flatten().next() else {
             return Err(RailError::NoRail {
-                reason: "every device is lost".to_owned(),
+                reason: "every device that the topology lists for this memory is lost".to_owned(),
             });
         };
         let starts = first.regions().iter().skip(1);
@@ -119,7 +127,7 @@ impl Registration {
         Ok(Self {
             epoch,
             parts,
-            node,
+            placement,
             readable,
             buffers,
             local_keys,
@@ -137,9 +145,9 @@ impl Registration {
         self.parts.bytes()
     }
 
-    /// NUMA node of the memory, where it is known.
-    pub fn node(&self) -> Option<u32> {
-        self.node
+    /// Which rails suit it.
+    pub(crate) fn placement(&self) -> &Placement {
+        &self.placement
     }
 
     /// Whether our processors can read the bytes at their address: not so for memory of another device.
@@ -162,6 +170,7 @@ impl Registration {
             lease_ms: lease.map(|lease| lease.as_millis() as u64),
             borders: self.parts.borders().to_vec(),
             remote_keys: keys(&self.buffers, |region| region.remote_key()),
+            placement: self.placement.clone(),
         }
     }
 

@@ -12,7 +12,7 @@ pub(crate) struct Lane {
     pub(crate) in_flight: u64,
     /// Measured bandwidth in bytes per second.
     pub(crate) bandwidth: f64,
-    /// What its distance from the memory costs: 1 beside it, more further away.
+    /// What its distance from the memory at both ends costs: 1 beside it, more further away.
     pub(crate) weight: f64,
     /// Whether it takes another slice now.
     pub(crate) has_room: bool,

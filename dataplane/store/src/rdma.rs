@@ -52,8 +52,10 @@ fn open(
     let (fabric, devices): (Arc<dyn Fabric>, _) = match &environment.fabric {
         Some(GivenFabric(fabric)) => (fabric.clone(), Vec::new()),
         None => {
+            let variable = |name: &str| std::env::var(name).ok();
             let fabric = HostDevices::load().map_err(|error| error.to_string())?;
-            let devices = host_devices(device_name).map_err(|error| error.to_string())?;
+            let devices =
+                host_devices(device_name, &variable).map_err(|error| error.to_string())?;
             (Arc::new(fabric), devices)
         }
     };

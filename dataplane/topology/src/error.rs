@@ -14,6 +14,12 @@ pub enum TopologyError {
         /// RDMA devices and network interfaces that exist.
         existing: Vec<String>,
     },
+    /// No RDMA device is left to use.
+    #[error("No RDMA device is left to use; this host has {}", listed(.existing))]
+    NothingLeft {
+        /// RDMA devices and network interfaces that exist.
+        existing: Vec<String>,
+    },
     /// A map of ranks has no entry for this rank.
     #[error("No devices for rank {rank}; the map has ranks {}", .ranks.join(", "))]
     NoSuchRank {

@@ -1,5 +1,5 @@
 //! The matrix of this process: its devices, its variables, its host. Invariant: a matrix the user
-//! wrote wins over what is found, and is filtered in the same way.
+//! wrote wins over what is found, for whoever asks, and is filtered in the same way.
 
 use std::path::Path;
 
@@ -34,10 +34,33 @@ impl Matrix {
         environment: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, TopologyError> {
         let selection = Selection::new(device_name, rank, environment)?;
-        match environment(CUSTOM_MATRIX_VARIABLE).filter(|path| !path.is_empty()) {
-            Some(path) => Ok(Self::from_file(Path::new(&path))?.restricted_to(&selection)),
+        match Self::custom(environment)? {
+            Some(matrix) => Ok(matrix.restricted_to(&selection)),
             None => Topology::discover(roots).matrix(&selection),
         }
+    }
+
+    /// The same; names that this host does not have are ignored, as Mooncake does.
+    ///
+    /// # Errors
+    /// A document is malformed.
+    pub fn local_of_known(
+        roots: &Roots,
+        device_name: &str,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, TopologyError> {
+        let selection = Selection::new(device_name, None, environment)?;
+        Ok(match Self::custom(environment)? {
+            Some(matrix) => matrix.restricted_to(&selection),
+            None => Topology::discover(roots).matrix_of_known(&selection),
+        })
+    }
+
+    /// The matrix of the file that the environment names, if it names one.
+    fn custom(environment: &dyn Fn(&str) -> Option<String>) -> Result<Option<Self>, TopologyError> {
+        let path = environment(CUSTOM_MATRIX_VARIABLE).filter(|path| !path.is_empty());
+        path.map(|path| Self::from_file(Path::new(&path)))
+            .transpose()
     }
 }
 
@@ -64,6 +87,9 @@ mod tests {
         let found = Matrix::local(&tree.roots(), "", None, &empty).unwrap();
         assert_eq!(found.preferred("cpu:0"), ["rxe0", "rxe1"]);
         let missing = |name: &str| (name == CUSTOM_MATRIX_VARIABLE).then(|| "/no/file".to_owned());
+        let known = Matrix::local_of_known(&tree.roots(), "no-such,b", &custom).unwrap();
+        assert_eq!(known.preferred("cpu:0"), ["b"]);
+        assert!(Matrix::local_of_known(&tree.roots(), "", &missing).is_err());
         let error = Matrix::local(&tree.roots(), "", None, &missing).unwrap_err();
         assert!(error.to_string().contains("/no/file"), "{error}");
     }

@@ -21,7 +21,7 @@ const ANY_LOCATION: &str = "*";
 pub struct Rails {
     /// Near ones.
     pub preferred: Vec<String>,
-    /// Those to use when no preferred one works.
+    /// Those to use when no preferred one works; for memory of the host also while the preferred ones are busy.
     pub others: Vec<String>,
 }
 

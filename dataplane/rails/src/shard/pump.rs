@@ -6,6 +6,7 @@ use crate::error::RailError;
 use crate::flight::{Direction, Flight};
 use crate::limits::{DOORBELL_BATCH, FAR_WEIGHT, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_TIME};
 use crate::peer::Peer;
+use crate::placement::Placement;
 use crate::slab::Key;
 use crate::slice::{Slice, Way};
 use crate::slicing::cut;
@@ -158,14 +159,14 @@ impl RailShard {
         if let Some(failed) = need.avoids {
             failed.leave(&mut self.scratch.ways);
         }
-        let node = request.local.node();
+        let (ours, theirs) = (request.local.placement(), request.keys.placement());
+        leave_reserves(&mut self.scratch.ways, ours, theirs);
         for way in &self.scratch.ways {
             let endpoint = peer.lanes[way.lane].endpoint;
             if let Some(endpoint) = endpoint.and_then(|key| self.endpoints.get(key)) {
                 let staged = self.scratch.orders[way.lane].len();
-                let own_node = self.rails[way.rails.0].rail.node();
-                let far = own_node.zip(node).is_some_and(|(a, b)| a != b);
-                let weight = if far { FAR_WEIGHT } else { 1.0 };
+                let far = [ours.is_far(way.rails.0), theirs.is_far(way.rails.1)];
+                let weight = FAR_WEIGHT.powi(far.iter().map(|far| i32::from(*far)).sum());
                 let seen = as_choice(endpoint, staged, weight, need.bytes, now);
                 self.scratch.choice.push(seen);
             }
@@ -284,6 +285,16 @@ impl RailShard {
                 |flight: &Flight| flight.peer == number && !flight.request.keys.is_valid(now);
             self.give_up_all(over, |_| RailError::Expired { peer: name.clone() }, now);
         }
+    }
+}
+
+/// Ways over rails that are kept for when nearer ones do not work go if there are others.
+fn leave_reserves(ways: &mut Vec<Way>, ours: &Placement, theirs: &Placement) {
+    let reserves = |way: &Way| {
+        u8::from(ours.is_reserve(way.rails.0)) + u8::from(theirs.is_reserve(way.rails.1))
+    };
+    if let Some(least) = ways.iter().map(reserves).min() {
+        ways.retain(|way| reserves(way) == least);
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 mod connections;
 mod faults;
 mod fencing;
+mod placement;
 mod world;
 
 const LONG: Duration = Duration::from_secs(60);

@@ -9,7 +9,8 @@ mod pair;
 
 use pair::{LONG, Meeting, Side};
 use perigee_rails::{
-    Direction, ParkSink, RailError, RailRequest, Registration, RemoteKeys, Sink, deadline_in,
+    Direction, ParkSink, Preference, RailError, RailRequest, Registration, RemoteKeys, Sink,
+    deadline_in,
 };
 use perigee_verbs::software::{Clock, DevicePlan, Network};
 use perigee_verbs::{Access, VerbsError};
@@ -259,7 +260,13 @@ impl DeviceMemory {
         // SAFETY: the file's pages are used by nobody else.
         unsafe {
             let engine = &side.engine;
-            engine.register_dmabuf(self.file.as_fd(), offset, range, Access::ALL, None)
+            engine.register_dmabuf(
+                self.file.as_fd(),
+                offset,
+                range,
+                Access::ALL,
+                &Preference::default(),
+            )
         }
     }
 }

@@ -7,8 +7,8 @@
 
 use perigee_memory::HostBuffer;
 use perigee_rails::{
-    Direction, EndpointOffer, Exchange, ExchangeDone, ParkSink, PeerHandle, RailDevice, RailEngine,
-    RailError, RailOptions, RailRequest, Registration, RemoteKeys, Sink, deadline_in,
+    Direction, EndpointOffer, Exchange, ExchangeDone, ParkSink, PeerHandle, Preference, RailDevice,
+    RailEngine, RailError, RailOptions, RailRequest, Registration, RemoteKeys, Sink, deadline_in,
 };
 use perigee_shard::monotonic;
 use perigee_verbs::{Access, Fabric};
@@ -87,7 +87,8 @@ impl Side {
         let buffer = Arc::new(HostBuffer::allocate(bytes).unwrap());
         let address = buffer.base() as u64;
         // SAFETY: `Drop` closes the engine and revokes the memory before the buffer goes.
-        let memory = unsafe { engine.register(address, bytes as u64, Access::ALL, None) }?;
+        let memory =
+            unsafe { engine.register(address, bytes as u64, Access::ALL, &Preference::default()) }?;
         Ok(Self {
             engine,
             memory,

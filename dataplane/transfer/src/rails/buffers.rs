@@ -1,7 +1,7 @@
 //! Memory that callers registered, as devices know it.
 //! Invariant: no range is listed whose registration was revoked.
 
-use perigee_rails::{RailEngine, RailError, Registration};
+use perigee_rails::{Preference, RailEngine, RailError, Registration};
 use perigee_verbs::Access;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -27,7 +27,8 @@ impl Buffers {
         bytes: u64,
     ) -> Result<(), RailError> {
         // SAFETY: the caller's promise is the same.
-        let made = unsafe { engine.register(address, bytes, Access::LOCAL, None) }?;
+        let made =
+            unsafe { engine.register(address, bytes, Access::LOCAL, &Preference::default()) }?;
         let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
         entries.insert(address, made);
         Ok(())

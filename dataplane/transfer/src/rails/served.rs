@@ -2,7 +2,7 @@
 //! were revoked, and not at all if a device did not confirm that.
 
 use perigee_memory::Segment;
-use perigee_rails::{RailEngine, RegionDescriptor, Registration};
+use perigee_rails::{Preference, RailEngine, RegionDescriptor, Registration};
 use perigee_schemas::Identity;
 use perigee_verbs::Access;
 use std::collections::HashMap;
@@ -52,7 +52,7 @@ impl Served {
     fn register(&self, engine: &RailEngine, id: Identity, segment: Arc<Segment>) {
         let (address, bytes) = (segment.base() as u64, segment.len() as u64);
         // SAFETY: the segment stays mapped beside its registration, and until `withdraw` has revoked it.
-        let made = unsafe { engine.register(address, bytes, Access::ALL, None) };
+        let made = unsafe { engine.register(address, bytes, Access::ALL, &Preference::default()) };
         let mut entries = self.entries();
         match (made, entries.remove(&id)) {
             (Ok(registration), Some(_)) => {

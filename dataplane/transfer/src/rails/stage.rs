@@ -3,7 +3,7 @@
 
 use crate::limits::{STAGE_ALIGNMENT, STAGE_BYTES, STAGES_MAX};
 use perigee_memory::HostBuffer;
-use perigee_rails::{RailEngine, RailError, Registration};
+use perigee_rails::{Preference, RailEngine, RailError, Registration};
 use perigee_verbs::Access;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -81,7 +81,8 @@ fn make(engine: &RailEngine) -> Result<Stage, RailError> {
     })?;
     let address = buffer.base() as u64;
     // SAFETY: the registration lies beside the buffer and is dropped first.
-    let registration = unsafe { engine.register(address, STAGE_BYTES, Access::LOCAL, None) }?;
+    let registration =
+        unsafe { engine.register(address, STAGE_BYTES, Access::LOCAL, &Preference::default()) }?;
     Ok(Stage {
         registration,
         buffer,

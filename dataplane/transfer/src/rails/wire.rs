@@ -6,7 +6,8 @@ use crate::wire::{framed, invalid};
 use flatbuffers::FlatBufferBuilder;
 use perigee_rails::{
     EndpointAnswer, EndpointDescriptor, EndpointOffer, FencedPair, GidDescriptor, PairAnswer,
-    PairOffer, PeerDescriptor, ProofDescriptor, RAILS_MAX, RailDescriptor, RegionDescriptor,
+    PairOffer, PeerDescriptor, Placement, ProofDescriptor, RAILS_MAX, RailDescriptor,
+    RegionDescriptor,
 };
 use perigee_schemas::frame::Kind;
 use perigee_schemas::message::decode;
@@ -208,6 +209,7 @@ fn read_region(
         lease_ms: Some(lease_ms.into()),
         borders: region.borders().into_iter().flatten().collect(),
         remote_keys,
+        placement: Placement::default(),
     };
     let segment = Identity::from_halves(region.segment_high(), region.segment_low());
     Ok((segment, descriptor))

@@ -263,7 +263,7 @@ fn exhausted_devices_are_typed_errors_and_pass() {
             1,
             (base, 4096),
             perigee_verbs::Access::ALL,
-            None,
+            &crate::placement::Preference::default(),
         )
     };
     let error = refused.err().unwrap();

@@ -6,6 +6,7 @@ use crate::flight::{Direction, RailRequest};
 use crate::joining::Joiner;
 use crate::keys::RemoteKeys;
 use crate::peer::PeerRecord;
+use crate::placement::Preference;
 use crate::rail::{RailDevice, open_rails};
 use crate::registration::Registration;
 use crate::report::{RailCells, RailReport};
@@ -137,6 +138,8 @@ pub(super) struct World {
     pub(super) queue_pairs_per_peer: usize,
     /// What bounds them over the same rails instead, for the same engines.
     pub(super) queue_pairs_per_rail: Option<usize>,
+    /// Which rails suit the memory of engines that are started from now on.
+    pub(super) preference: Preference,
     /// Whether handshakes reach anybody.
     pub(super) handshakes: bool,
     pub(super) epochs: u64,
@@ -153,6 +156,7 @@ impl World {
             records: 0,
             queue_pairs_per_peer: 1,
             queue_pairs_per_rail: None,
+            preference: Preference::default(),
             handshakes: true,
             epochs: 100,
             trace: Vec::new(),
@@ -212,7 +216,8 @@ impl World {
         let buffer = HostBuffer::allocate(2 * HALF as usize).unwrap();
         let range = (buffer.base() as u64, 2 * HALF);
         // SAFETY: the engine drops the registration before the buffer.
-        let memory = unsafe { Registration::new(&rails, self.epochs, range, Access::ALL, None) };
+        let memory =
+            unsafe { Registration::new(&rails, self.epochs, range, Access::ALL, &self.preference) };
         let engine = Engine {
             shard,
             descriptor,

@@ -3,8 +3,8 @@
 use super::*;
 use perigee_memory::HostBuffer;
 use perigee_rails::{
-    Direction, Exchange, ExchangeDone, ParkSink, RailError, RailOptions, RailRequest, Registration,
-    RemoteKeys, Sink, deadline_in,
+    Direction, Exchange, ExchangeDone, ParkSink, Preference, RailError, RailOptions, RailRequest,
+    Registration, RemoteKeys, Sink, deadline_in,
 };
 use perigee_shard::monotonic;
 use perigee_verbs::Access;
@@ -55,8 +55,15 @@ impl Side {
         let engine = RailEngine::start(fabric.as_ref(), &options, &exchange).unwrap();
         let buffer = HostBuffer::allocate(BYTES as usize).unwrap();
         // SAFETY: the engine is closed before the buffer goes.
-        let memory =
-            unsafe { engine.register(buffer.base() as u64, BYTES, Access::ALL, None) }.unwrap();
+        let memory = unsafe {
+            engine.register(
+                buffer.base() as u64,
+                BYTES,
+                Access::ALL,
+                &Preference::default(),
+            )
+        }
+        .unwrap();
         Self {
             engine,
             memory,

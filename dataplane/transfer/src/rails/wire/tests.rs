@@ -29,6 +29,7 @@ fn rails_and_regions_round_trip() {
         lease_ms: Some(10_000),
         borders: vec![0x2000],
         remote_keys: vec![vec![1, 2], Vec::new(), vec![3, 4]],
+        placement: Placement::default(),
     };
     let gid = GidDescriptor {
         index: 3,
@@ -65,6 +66,7 @@ fn regions_that_do_not_fit_are_left_out_rather_than_sent_in_a_frame_nobody_takes
         lease_ms: Some(1),
         borders: vec![1; 10_000],
         remote_keys: vec![vec![1; 10_001]; 2],
+        placement: Placement::default(),
     };
     let peer = PeerDescriptor {
         epoch: 1,
