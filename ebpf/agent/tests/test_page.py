@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -115,6 +116,67 @@ def test_numbers_change_by_themselves_and_stand_still_while_paused(page, live):
     assert shown() == held
     page.script("document.getElementById('pause').click()")
     until(lambda: shown() != held, "numbers that go on")
+
+
+def asked(page):
+    """How often the page has asked for a snapshot since the last call."""
+    return sum(url.endswith("snapshot.json") for url in page.requests())
+
+
+def attached(live):
+    """What the agent has attached now: links in the kernel."""
+    found = set()
+    for file in Path(f"/proc/{live.processes['agent'].pid}/fdinfo").iterdir():
+        try:
+            found |= set(re.findall(r"^link_id:\s*(\d+)", file.read_text(), re.M))
+        except FileNotFoundError:
+            continue
+    return len(found)
+
+
+@pytest.mark.parametrize("how", ["paused", "hidden"])
+def test_a_page_that_nobody_looks_at_lets_go_of_the_probes_for_batches(page, live, how):
+    until(lambda: asked(page), "questions of the page")
+    watching = until(lambda: attached(live), "links")
+    shown = page.script("return document.hidden")
+    assert shown is False
+    hide = (
+        "Object.defineProperty(document, 'hidden', { value: arguments[0], configurable: true });"
+        "document.dispatchEvent(new Event('visibilitychange'))"
+    )
+    toggle = "document.getElementById('pause').click()"
+
+    def look(value):
+        page.script(toggle) if how == "paused" else page.script(hide, not value)
+
+    look(False)
+    until(lambda: attached(live) < watching, "end of the probes for batches")
+    asked(page)
+    taken = live.metric("perigee_probe_on")
+    until(lambda: live.metric("perigee_agent_collect_seconds") and taken, "reading")
+    assert asked(page) == 0
+    look(True)
+    until(lambda: attached(live) == watching, "probes for batches again")
+    assert asked(page) > 0
+
+
+def test_the_first_reading_has_no_rates_yet_and_shows_no_nonsense(browser, live):
+    # Every answer is the same reading, so there never is a second one.
+    once = (
+        "const real = window.fetch; let held = null;"
+        "window.fetch = async (...all) => { held ??= await (await real(...all)).text(); return new Response(held); }"
+    )
+    added = browser.develop("Page.addScriptToEvaluateOnNewDocument", source=once)
+    try:
+        browser.open(live.agent_url)
+        until(lambda: count(browser, "#shards tbody tr") > 1, "shards")
+        shown = text(browser, "body")
+        assert not re.search(r"NaN|Infinity|undefined|null", shown), shown
+        cells = browser.script("return [...document.querySelectorAll('#shards tbody tr')].map((row) => row.cells[5].innerText)")
+        assert set(cells) == {"-"}
+        assert "- retransmits/s" in text(browser, "#disks")
+    finally:
+        browser.develop("Page.removeScriptToEvaluateOnNewDocument", **added)
 
 
 def test_the_keyboard_reaches_all_that_the_mouse_does(page, live):

@@ -24,7 +24,7 @@ NEEDS = {
     "blocks": {"bpf", "perfmon"},
     "urings": {"bpf", "perfmon"},
     "tasks": {"bpf", "perfmon"},
-    "batches": {"bpf", "perfmon", "sys_admin"},
+    "batches": {"bpf", "perfmon", "sys_admin", "sys_ptrace"},
 }
 #: All but the list of slow batches.
 USUAL = {"bpf", "perfmon", "net_admin"}
@@ -171,9 +171,78 @@ def test_with_the_units_capabilities_every_usual_probe_is_attached_and_counts(cl
 
 
 def test_with_the_administrators_capability_batches_are_listed_as_well(cluster):
-    start_as_nobody(cluster, USUAL | {"sys_admin"}, "--slow_ms=0")
-    check_reasons(cluster, USUAL | {"sys_admin"})
+    held = USUAL | {"sys_admin", "sys_ptrace"}
+    start_as_nobody(cluster, held, "--slow_ms=0")
+    check_reasons(cluster, held)
     assert states(cluster)["batches"]["state"] == "ready"
+    # Each reading is one of somebody who looks.
+    batch = until(lambda: cluster.snapshot()["slow"], "batch")[0]
+    assert batch["bytes"] > 0 and batch["operations"] > 0
+    until(lambda: cluster.metric("perigee_batch_bytes_total"), "batches by NIC and peer")
+
+
+def test_without_leave_to_trace_the_list_of_batches_is_off_and_says_so(cluster):
+    held = USUAL | {"sys_admin"}
+    start_as_nobody(cluster, held, "--slow_ms=0")
+    check_reasons(cluster, held)
+
+
+def groups():
+    """Where control groups of version 2 are mounted."""
+    mounts = (line.split() for line in Path("/proc/mounts").read_text().splitlines())
+    return next((Path(words[1]) for words in mounts if words[2] == "cgroup2"), None)
+
+
+@pytest.fixture
+def pod(cluster):
+    """Two control groups side by side, and the node in one of them."""
+    top = groups()
+    assert top is not None, "no control groups of version 2 are mounted"
+    pod = top / f"perigee-test-{cluster.rpc}"
+    for group in (pod / "agent", pod / "node"):
+        group.mkdir(parents=True)
+    name = next(name for name in cluster.processes if name.startswith("node"))
+    (pod / "node/cgroup.procs").write_text(str(cluster.processes[name].pid))
+    try:
+        yield pod
+    finally:
+        for name in list(cluster.processes):
+            cluster.stop(name)
+        for group in (pod / "agent", pod / "node", pod):
+            until(lambda group=group: group.rmdir() is None, f"empty group {group}")
+
+
+def round_trips(cluster):
+    """How many round trips were counted."""
+    return sum(cluster.metric("perigee_tcp_round_trip_seconds_count").values())
+
+
+def test_in_a_namespace_of_groups_of_its_own_round_trips_are_counted_and_what_is_hidden_is_told(cluster, pod):
+    enter = f'echo $$ > {pod}/agent/cgroup.procs && exec unshare --cgroup "$@"'
+    cluster.start_agent(prefix=["sh", "-c", enter, "sh"])
+    pid = cluster.processes["agent"].pid
+    assert Path(f"/proc/{pid}/ns/cgroup").readlink() != Path("/proc/self/ns/cgroup").readlink()
+    # Only connections that are opened now are seen.
+    cluster.start_load(name="load-2")
+    until(lambda: round_trips(cluster) > 100, "round trips")
+    assert states(cluster)["round_trips"]["state"] == "on"
+    node = next(name for name in cluster.processes if name.startswith("node"))
+    attached = subprocess.run(
+        ["bpftool", "cgroup", "show", pod / "node"], capture_output=True, text=True, timeout=120
+    ).stdout
+    assert "sock_ops" in attached, (node, attached)
+    cluster.stop("agent")
+    # As in a container without the host's groups: its own are all that it sees.
+    alone = (
+        f'echo $$ > {pod}/agent/cgroup.procs && exec unshare --cgroup --mount sh -c '
+        f'\'umount -l {groups()} && mount -t cgroup2 none {groups()} && exec "$@"\' sh "$@"'
+    )
+    cluster.start_agent(prefix=["sh", "-c", alone, "sh"])
+    hidden = states(cluster)["round_trips"]
+    assert hidden["state"] == "off" and "outside of what is mounted" in hidden["reason"], hidden
+    assert "/sys/fs/cgroup" in hidden["remedy"]
+    assert hidden["reason"] in fetch(f"{cluster.agent_url}/readyz")
+    assert "source=round_trips" in cluster.log("agent")
 
 
 def test_systemd_accepts_the_unit_and_finds_it_hardened(tmp_path):

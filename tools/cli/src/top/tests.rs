@@ -2,7 +2,9 @@
 
 use super::board::{Board, Step};
 use super::screen;
-use perigee_agent::{Distribution, FlowSeries, NicSeries, Snapshot, Suspect, SuspectKind};
+use perigee_agent::{
+    Distribution, FlowSeries, NicSeries, Snapshot, Suspect, SuspectKind, TaskSeries,
+};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -167,6 +169,50 @@ fn enter_opens_the_graph_of_the_selected_row_and_escape_closes_it() {
     assert!(board.graph.is_none());
 }
 
+/// A thread that waits for this share of a second each second.
+fn waiting(second: u64, share: f64) -> Snapshot {
+    let mut buckets = vec![0; 40];
+    buckets[20] = second;
+    let run_queue = Distribution {
+        count: second,
+        sum_ns: (share * 1e9) as u64 * second,
+        buckets,
+    };
+    let task = TaskSeries {
+        program: "perigee".to_owned(),
+        thread: "perigee-data".to_owned(),
+        threads: 1,
+        run_queue,
+        ..TaskSeries::default()
+    };
+    Snapshot {
+        tasks: vec![task],
+        ..snapshot(second)
+    }
+}
+
+#[test]
+fn the_marks_beside_a_graph_differ_however_small_a_share_is() {
+    for (share, marks) in [
+        (0.5, ["50%", "25%", "0%"]),
+        (0.06, ["6.0%", "3.0%", "0.0%"]),
+        (0.004, ["0.40%", "0.20%", "0.00%"]),
+        (0.0, ["100%", "50%", "0%"]),
+    ] {
+        let mut board = Board::new(Duration::from_secs(1), "gpu-7:9305");
+        for second in 1..=5 {
+            board.take(waiting(second, share));
+        }
+        press(&mut board, &[KeyCode::Tab; 3]);
+        press(&mut board, &[KeyCode::Enter]);
+        let text = drawn(&board).concat();
+        assert!(text.contains("perigee-data: the last"), "{text}");
+        for mark in marks {
+            assert!(text.contains(&format!("{mark}│")), "{mark} in {text}");
+        }
+    }
+}
+
 #[test]
 fn a_source_that_fails_is_told_and_the_last_numbers_stay() {
     let mut board = board();
@@ -200,6 +246,12 @@ fn a_terminal_that_is_too_small_is_told_so_and_a_large_one_is_used() {
         assert!(!text.contains("mlx5_0"), "{width}x{height}: {text}");
     }
     assert!(drawn_at(&board, 39, 5)[0].starts_with("perigee top needs 40x6, this is 39x5"));
+    let narrow = drawn_at(&board, 30, 5);
+    let words: Vec<&str> = narrow.iter().map(|line| line.trim()).collect();
+    assert_eq!(
+        words.join(" ").trim(),
+        "perigee top needs 40x6, this is 30x5"
+    );
     assert!(drawn_at(&board, 40, 6)[2].starts_with("mlx5_0"));
     assert!(drawn_at(&board, 300, 90)[2].starts_with("mlx5_0"));
 }
