@@ -8,8 +8,9 @@ use std::fmt::Write as _;
 const HEAD: &str = "\
 # Metrics
 
-Written by `cargo xtask codegen` from the catalogue (`control/metrics/src/catalogue`), which is also what programs serve and what the queries of
-dashboards and alerts are checked against. `perigee inspect metrics` prints the same for the program at hand.
+Written by `cargo xtask codegen` from the catalogue (`control/metrics/src/catalogue`), which is also
+what programs serve and what the queries of dashboards and alerts are checked against.
+`perigee inspect metrics` prints the same for the program at hand.
 ";
 
 /// The page text: one table per program.

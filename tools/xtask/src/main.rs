@@ -19,7 +19,7 @@ const USAGE: &str = "\
 usage: cargo xtask CHORE
 
   tidy               house rules over all files of the repository
-  codegen [--check]  regenerate schemas/src/generated and control/metrics/METRICS.md, or only compare with them
+  codegen [--check]  regenerate schemas/src/generated and the page of metrics, or only compare
   dashboards [--check]  write Grafana's files from tools/dashboards, or only compare and check
   needed FILE...     libraries that programs and Python modules load at start";
 

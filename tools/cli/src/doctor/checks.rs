@@ -102,7 +102,7 @@ pub(super) const CHECKS: &[Check] = &[
     check("clock_error", "error of the clock", clock::error),
     check(
         "agent_rights",
-        "capabilities for probes",
+        "capabilities for probes and slow batches",
         agent::capabilities,
     ),
     check(
