@@ -8,6 +8,7 @@ use aya::programs::tc::{SchedClassifierLink, TcAttachType};
 use aya::programs::uprobe::{UProbeLink, UProbeScope};
 use aya::programs::{CgroupAttachMode, ProgramError, SchedClassifier, SockOps, UProbe};
 use aya::util::KernelVersion;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -84,11 +85,12 @@ impl Attachments {
         }
         self.marks.retain(|file, _| files.contains_key(file));
         for (file, path) in files {
-            if !self.marks.contains_key(&file) {
-                match attach_mark(ebpf, path) {
-                    Ok(link) => drop(self.marks.insert(file, link)),
-                    Err(error) => failed.push((path.display().to_string(), error)),
-                }
+            let Entry::Vacant(place) = self.marks.entry(file) else {
+                continue;
+            };
+            match attach_mark(ebpf, path) {
+                Ok(link) => drop(place.insert(link)),
+                Err(error) => failed.push((path.display().to_string(), error)),
             }
         }
         failed
