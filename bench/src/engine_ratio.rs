@@ -11,6 +11,7 @@ use perigee_runner::engine_end::{EngineEnd, EngineMover};
 use perigee_runner::machine::pin_to_cpu;
 use perigee_runner::memory_pair::MemoryPair;
 use perigee_runner::sample::Spread;
+use perigee_runner::stop::Stop;
 use perigee_runner::window::{Share, WindowWorker};
 
 use crate::cold::{COLUMNS, Quiet, against_pump, rounds};
@@ -64,7 +65,8 @@ pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
     if options.pin {
         pin_to_cpu(0)?;
     }
-    let end = EngineEnd::start(engine_options(&options.congestion)?, COLD_BYTES as u64)?;
+    let engine = engine_options(&options.congestion)?;
+    let end = EngineEnd::start(engine, COLD_BYTES as u64, &Stop::default())?;
     let mover = end.towards(target.ready(), TRANSFER_DEADLINE)?;
     let small = small_writes(&mover, &end, options)?;
     let pair = MemoryPair::new(COLD_BYTES)?;
@@ -153,7 +155,9 @@ fn small_writes(
         ping_pong: Vec::new(),
     };
     for _ in 0..options.quiet.rounds() {
-        small.engine.push(median(&mut || Ok(window.step(u64::MAX)?.took))?);
+        small
+            .engine
+            .push(median(&mut || Ok(window.step(u64::MAX)?.took))?);
         // A new pair each time: one that waits would poll while the engine is measured.
         let mut ping_pong = PingPong::start(SMALL_BYTES, options.pin.then_some(1))?;
         small.ping_pong.push(median(&mut || ping_pong.once())?);

@@ -30,10 +30,11 @@ pub(crate) fn run(options: &Options) -> Result<(), BenchError> {
     if let Some(cpu) = options.cpu {
         pin_to_cpu(cpu)?;
     }
-    let end = EngineEnd::start(engine_options(&options.congestion)?, COLD_BYTES as u64)?;
+    let (engine, stop) = (engine_options(&options.congestion)?, Stop::default());
+    let end = EngineEnd::start(engine, COLD_BYTES as u64, &stop)?;
     let mut output = stdout();
     writeln!(output, "{READY}{}", end.name())?;
     output.flush()?;
-    Stop::default().wait();
+    stop.wait();
     Ok(())
 }

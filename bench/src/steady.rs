@@ -45,7 +45,7 @@ pub(crate) fn run(options: &Options) -> Result<(), BenchError> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let engine =
         EngineOptions::from_variables(&options.local, "P2PHANDSHAKE", "tcp", "", variable)?;
-    let end = EngineEnd::start(engine, BUFFER_BYTES)?;
+    let end = EngineEnd::start(engine, BUFFER_BYTES, &stop)?;
     match &options.peer {
         None => {
             let mut output = stdout();
@@ -73,7 +73,11 @@ fn send(end: &EngineEnd, peer: &str, options: &Options, stop: &Stop) -> Result<(
     let (begun, mut sent) = (Instant::now(), 0u64);
     while !stop.is_set() {
         let started = Instant::now();
-        mover.transfer(&block)?;
+        match mover.transfer(&block) {
+            // Told to stop in the middle of a block.
+            Err(_) if stop.is_set() => break,
+            outcome => outcome?,
+        }
         sent += 1;
         sleep(pause.saturating_sub(started.elapsed()));
     }

@@ -3,17 +3,19 @@
 //! of it, here or in the engine, is of the same operations.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Barrier, OnceLock};
+use std::sync::mpsc::channel;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::error::BenchError;
 use crate::latency::Recorder;
 use crate::limits::{SAMPLE_MAX, SAMPLE_MIN, SAMPLES_PER_ROW, WARM_UP};
 use crate::mover::CardCount;
 use crate::stop::Stop;
+use gate::Gate;
 use sampler::Sampler;
 
+mod gate;
 mod sampler;
 
 pub use sampler::Mark;
@@ -104,9 +106,7 @@ enum Goal {
 
 /// The clock and the counter that all threads of a phase share.
 struct Course<'a> {
-    /// All threads and the sampler begin together.
-    gate: Barrier,
-    start: OnceLock<Instant>,
+    gate: Gate,
     units: AtomicU64,
     failed: Stop,
     stop: &'a Stop,
@@ -146,20 +146,13 @@ impl Goal {
 }
 
 impl<'a> Course<'a> {
-    fn new(threads: usize, stop: &'a Stop) -> Self {
+    fn new(stop: &'a Stop) -> Self {
         Self {
-            gate: Barrier::new(threads + 1),
-            start: OnceLock::new(),
+            gate: Gate::default(),
             units: AtomicU64::new(0),
             failed: Stop::default(),
             stop,
         }
-    }
-
-    /// Waits for the others; returns when the phase began.
-    fn begin(&self) -> Instant {
-        self.gate.wait();
-        *self.start.get_or_init(Instant::now)
     }
 
     /// How many operations a thread still has to end; 0 if it is done.
@@ -175,7 +168,7 @@ impl<'a> Course<'a> {
     }
 
     fn run(&self, worker: &mut dyn Worker, goal: Goal) -> Result<Tally, BenchError> {
-        let start = self.begin();
+        let start = self.gate.pass();
         let mut tally = Tally::default();
         let count = |tally: &mut Tally, step: Step| {
             tally.operations += 1;
@@ -235,7 +228,7 @@ fn phase<W: Worker>(
     stop: &Stop,
     sampler: Sampler<'_>,
 ) -> Result<Measured, BenchError> {
-    let course = Course::new(workers.len(), stop);
+    let course = Course::new(stop);
     let (tallies, sampler) = run_threads(workers, goal, &course, sampler);
     if stop.is_set() {
         return Err(BenchError::Interrupted);
@@ -250,12 +243,13 @@ fn run_threads<'m, W: Worker>(
     mut sampler: Sampler<'m>,
 ) -> (Vec<Result<Tally, BenchError>>, Sampler<'m>) {
     thread::scope(|scope| {
-        let (ended, all_ended) = std::sync::mpsc::channel::<()>();
+        let (ended, all_ended) = channel::<()>();
         let count = workers.len();
         let mut threads = Vec::with_capacity(count);
+        let mut tallies = Vec::with_capacity(count);
         for (thread, worker) in workers.iter_mut().enumerate() {
             let (ended, goal) = (ended.clone(), goal.share(thread, count));
-            threads.push(scope.spawn(move || {
+            let work = move || {
                 // Dropped at the end of the thread, however it ends: the sampler waits for that.
                 let _ended = ended;
                 let outcome = course.run(worker, goal);
@@ -263,17 +257,25 @@ fn run_threads<'m, W: Worker>(
                     course.failed.set();
                 }
                 outcome
-            }));
+            };
+            let builder = thread::Builder::new().name("perigee-load".to_owned());
+            match builder.spawn_scoped(scope, work) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    course.failed.set();
+                    tallies.push(Err(error.into()));
+                }
+            }
         }
         drop(ended);
         sampler.mark(Duration::ZERO);
-        let start = course.begin();
+        let start = course.gate.open_for(threads.len());
         sampler.run(start, &course.units, &all_ended);
-        let tallies = threads.into_iter().map(|thread| {
+        tallies.extend(threads.into_iter().map(|thread| {
             let joined = thread.join();
             joined.unwrap_or(Err(BenchError::LoadThread))
-        });
-        (tallies.collect(), sampler)
+        }));
+        (tallies, sampler)
     })
 }
 

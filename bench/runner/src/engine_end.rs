@@ -25,8 +25,9 @@ pub use mover::EngineMover;
 pub struct EngineEnd {
     engine: TransferEngine,
     // After the engine: fields are dropped in this order.
-    buffer: Buffer,
+    buffer: Arc<Buffer>,
     stop: Stop,
+    /// Always there but in `drop`.
     watch: Option<Watch>,
 }
 
@@ -63,49 +64,48 @@ impl Buffer {
 }
 
 impl EngineEnd {
-    /// Starts an engine and registers a buffer of `bytes` bytes, every page of it touched.
+    /// Starts an engine and registers a buffer of `bytes` bytes, every page of it touched. It is given up as soon as `stop`
+    /// is set: whoever waits for a transfer is let go with an error.
     ///
     /// # Errors
     /// The engine does not start, or memory is not to be had.
-    pub fn start(options: EngineOptions, bytes: u64) -> Result<Self, BenchError> {
-        Self::with_buffer(
-            options,
-            Buffer::Own(HostBuffer::allocate(length(bytes)?)?),
-            bytes,
-        )
+    pub fn start(options: EngineOptions, bytes: u64, stop: &Stop) -> Result<Self, BenchError> {
+        let buffer = Buffer::Own(HostBuffer::allocate(length(bytes)?)?);
+        Self::with_buffer(options, buffer, bytes, stop)
     }
 
     /// As [`EngineEnd::start`], with memory that ends on the same machine copy into and out of directly.
     ///
     /// # Errors
     /// As [`EngineEnd::start`].
-    pub fn start_shared(options: EngineOptions, bytes: u64) -> Result<Self, BenchError> {
+    pub fn start_shared(
+        options: EngineOptions,
+        bytes: u64,
+        stop: &Stop,
+    ) -> Result<Self, BenchError> {
         let segment = Segment::create(bytes, &SegmentOptions::default())?;
-        Self::with_buffer(options, Buffer::Shared(Arc::new(segment)), bytes)
+        Self::with_buffer(options, Buffer::Shared(Arc::new(segment)), bytes, stop)
     }
 
-    fn with_buffer(options: EngineOptions, buffer: Buffer, bytes: u64) -> Result<Self, BenchError> {
+    fn with_buffer(
+        options: EngineOptions,
+        buffer: Buffer,
+        bytes: u64,
+        stop: &Stop,
+    ) -> Result<Self, BenchError> {
         // SAFETY: the buffer is this long, and nobody else has it.
         unsafe { buffer.base().write_bytes(0x5A, length(bytes)?) };
+        let engine = TransferEngine::start(options)?;
+        let watch = Some(Watch::start(&engine, stop)?);
         let end = Self {
-            engine: TransferEngine::start(options)?,
-            buffer,
-            stop: Stop::default(),
-            watch: None,
+            engine,
+            buffer: Arc::new(buffer),
+            stop: stop.clone(),
+            watch,
         };
-        // SAFETY: the buffer lives until the engine is closed, in `drop`.
+        // SAFETY: the buffer lives until the engine is closed, in `drop`, or for ever.
         unsafe { end.buffer.register(&end.engine) }?;
         Ok(end)
-    }
-
-    /// The same, given up as soon as `stop` is set: whoever waits for a transfer is let go with an error.
-    ///
-    /// # Errors
-    /// There is no thread to watch for that.
-    pub fn until(mut self, stop: &Stop) -> Result<Self, BenchError> {
-        self.stop = stop.clone();
-        self.watch = Some(Watch::start(&self.engine, stop)?);
-        Ok(self)
     }
 
     /// The name that others pass as their target.
@@ -170,9 +170,10 @@ fn length(bytes: u64) -> Result<usize, BenchError> {
 
 impl Drop for EngineEnd {
     fn drop(&mut self) {
-        // First the watch, which may be closing the engine: only the first to close it waits for its threads.
-        drop(self.watch.take());
-        self.engine.close();
+        if !self.watch.take().is_none_or(Watch::close) {
+            // A thread of the engine hangs. The run is over: the memory that it may still write to is kept for ever.
+            let _ = Arc::into_raw(self.buffer.clone());
+        }
     }
 }
 

@@ -41,6 +41,8 @@ pub(crate) const SWEEP_BYTES: (u64, u64) = (4 << 10, 64 << 20);
 pub(crate) const LAGGING_SHARE: f64 = 0.5;
 /// How much longer than its deadline a batch is waited for.
 pub(crate) const WAIT_MARGIN: Duration = Duration::from_secs(2);
+/// Longest wait for an engine to close at the end of a run; the process ends without it after that.
+pub(crate) const CLOSE_DEADLINE: Duration = Duration::from_secs(3);
 /// Time between looks at the wish to end.
 pub(crate) const STOP_LOOK: Duration = Duration::from_millis(100);
 /// Load average, as a share of the CPUs, from which a report warns that the machine is busy.

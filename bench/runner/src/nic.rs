@@ -88,12 +88,12 @@ fn options(settings: &NicSettings) -> Result<EngineOptions, BenchError> {
 
 /// An engine whose memory suits the transport. Only `shm` hands it out: what is measured otherwise is the way to another
 /// machine.
-fn end(settings: &NicSettings) -> Result<EngineEnd, BenchError> {
+fn end(settings: &NicSettings, stop: &Stop) -> Result<EngineEnd, BenchError> {
     let options = options(settings)?;
     if settings.transport == SHM {
-        return EngineEnd::start_shared(options, settings.buffer_bytes);
+        return EngineEnd::start_shared(options, settings.buffer_bytes, stop);
     }
-    let end = match EngineEnd::start(options, settings.buffer_bytes) {
+    let end = match EngineEnd::start(options, settings.buffer_bytes, stop) {
         Err(BenchError::Engine(EngineError::Device(reason))) => return Err(no_rdma(&reason)),
         started => started?,
     };
@@ -129,13 +129,13 @@ fn check_devices(settings: &NicSettings) -> Result<(), BenchError> {
 
 fn no_rdma(reason: &str) -> BenchError {
     BenchError::conflict(format!(
-        "{reason}; perigee topology --explain says what there is, --transport tcp needs no device"
+        "{reason}, so write --transport tcp; perigee topology --explain says what there is"
     ))
 }
 
 /// Serves until a signal comes.
 fn target(settings: &NicSettings, stop: &Stop, output: Output<'_>) -> Result<(), BenchError> {
-    let end = end(settings)?;
+    let end = end(settings, stop)?;
     output(&ready_text(&end.name(), settings))?;
     stop.wait();
     Ok(())
@@ -181,7 +181,7 @@ fn measure(settings: &NicSettings, stop: &Stop, output: Output<'_>) -> Result<()
 
 fn take(settings: &NicSettings, stop: &Stop, report: &mut Report) -> Result<(), BenchError> {
     // Before the other end of a loopback run: what does not work here is told here.
-    let end = end(settings)?.until(stop)?;
+    let end = end(settings, stop)?;
     let companion = match settings.role {
         Role::Loopback => Some(Companion::start(&target_arguments(settings), READY)?),
         Role::Initiator | Role::Target => None,

@@ -43,7 +43,7 @@ pub fn transfer_engine_bench(
         &settings.protocol,
         &settings.devices,
     )?;
-    let end = EngineEnd::start(options, settings.buffer_bytes)?.until(&stop)?;
+    let end = EngineEnd::start(options, settings.buffer_bytes, &stop)?;
     match settings.mode {
         Mode::Target => {
             // Scripts wait for these words of Mooncake's target.

@@ -39,7 +39,8 @@ impl<'a> EngineMover<'a> {
                 deadline: Some(deadline),
                 ..SubmitOptions::default()
             },
-            wait: deadline + WAIT_MARGIN,
+            // Large batches get more than the deadline; none has more than one end's buffer.
+            wait: deadline + Duration::from_nanos(target_bytes) + WAIT_MARGIN,
         }
     }
 

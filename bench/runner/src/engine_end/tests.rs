@@ -9,9 +9,9 @@ const BYTES: u64 = 1 << 20;
 /// Longer than any test may take.
 const FOREVER: Duration = Duration::from_secs(3600);
 
-fn end() -> EngineEnd {
+fn end(stop: &Stop) -> EngineEnd {
     let options = EngineOptions::new("127.0.0.1", "P2PHANDSHAKE", "tcp", "").unwrap();
-    EngineEnd::start(options, BYTES).unwrap()
+    EngineEnd::start(options, BYTES, stop).unwrap()
 }
 
 fn piece(end: &EngineEnd, remote: u64) -> Move {
@@ -33,9 +33,8 @@ fn silent() -> (TcpListener, String) {
 #[test]
 fn the_first_contact_ends_with_its_deadline() {
     let (_listener, name) = silent();
-    let error = end()
-        .towards(&name, Duration::from_millis(300))
-        .unwrap_err();
+    let end = end(&Stop::default());
+    let error = end.towards(&name, Duration::from_millis(300)).unwrap_err();
     assert_eq!(error.exit_code(), 75, "{error}");
     assert!(error.to_string().contains(&name), "{error}");
 }
@@ -45,7 +44,7 @@ fn the_first_contact_ends_when_the_run_is_to_end() {
     let (_listener, name) = silent();
     let stop = Stop::default();
     stop.set();
-    let end = end().until(&stop).unwrap();
+    let end = end(&stop);
     let error = end.towards(&name, FOREVER).unwrap_err();
     // The watch may have closed the engine before the question was put.
     let ended = stop.excuse::<()>(Err(error)).unwrap_err();
@@ -54,8 +53,8 @@ fn the_first_contact_ends_when_the_run_is_to_end() {
 
 #[test]
 fn whoever_waits_is_let_go_when_the_run_is_to_end() {
-    let (target, stop) = (end(), Stop::default());
-    let end = end().until(&stop).unwrap();
+    let (target, stop) = (end(&Stop::default()), Stop::default());
+    let end = end(&stop);
     let mover = end.towards(&target.name(), FOREVER).unwrap();
     mover.transfer(&piece(&end, 0)).unwrap();
     stop.set();
@@ -65,7 +64,7 @@ fn whoever_waits_is_let_go_when_the_run_is_to_end() {
 
 #[test]
 fn a_batch_that_leaves_the_targets_buffer_fails_with_the_targets_reason() {
-    let (target, own) = (end(), end());
+    let (target, own) = (end(&Stop::default()), end(&Stop::default()));
     let mover = own
         .towards(&target.name(), Duration::from_secs(60))
         .unwrap();

@@ -1,49 +1,44 @@
-//! Gives up an engine when the run is to end. Invariant: once it is dropped, it does nothing any more, and whatever it has
-//! begun is over.
+//! The thread that closes an engine: when the run is to end, or when its end goes. Invariant: closing is begun once, so whoever
+//! sees it over knows that no thread of the engine touches memory any more.
 
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
 
 use perigee_engine::TransferEngine;
 
 use crate::error::BenchError;
-use crate::limits::STOP_LOOK;
+use crate::limits::{CLOSE_DEADLINE, STOP_LOOK};
 use crate::stop::Stop;
 
 /// A thread that looks at a [`Stop`].
 #[derive(Debug)]
 pub(super) struct Watch {
-    /// Its end tells the thread to end.
-    keep: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    /// Its end tells the thread to close the engine.
+    keep: Sender<()>,
+    /// Ends when that is done.
+    closed: Receiver<()>,
 }
 
 impl Watch {
     /// Closes the engine when `stop` is set.
     pub(super) fn start(engine: &TransferEngine, stop: &Stop) -> Result<Self, BenchError> {
         let (keep, ended) = channel::<()>();
+        let (tell, closed) = channel::<()>();
         let (engine, stop) = (engine.clone(), stop.clone());
         let watch = move || {
-            while ended.recv_timeout(STOP_LOOK) == Err(RecvTimeoutError::Timeout) {
-                if stop.is_set() {
-                    return engine.close();
-                }
-            }
+            let goes_on = || ended.recv_timeout(STOP_LOOK) == Err(RecvTimeoutError::Timeout);
+            while !stop.is_set() && goes_on() {}
+            engine.close();
+            drop(tell);
         };
-        let builder = thread::Builder::new().name("perigee-stop".to_owned());
-        Ok(Self {
-            keep: Some(keep),
-            thread: Some(builder.spawn(watch)?),
-        })
+        let builder = thread::Builder::new().name("perigee-close".to_owned());
+        builder.spawn(watch)?;
+        Ok(Self { keep, closed })
     }
-}
 
-impl Drop for Watch {
-    fn drop(&mut self) {
-        drop(self.keep.take());
-        if let Some(thread) = self.thread.take() {
-            // A panic of it was told on standard error already.
-            let _ = thread.join();
-        }
+    /// Closes the engine; false if that takes too long. Then its threads may still use the buffer.
+    pub(super) fn close(self) -> bool {
+        drop(self.keep);
+        self.closed.recv_timeout(CLOSE_DEADLINE) == Err(RecvTimeoutError::Disconnected)
     }
 }

@@ -12,13 +12,13 @@ use serde_json::Value;
 /// Longest time any step may take on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
 /// A run of `perigee bench` that must succeed, as JSON.
 #[track_caller]
-fn report(arguments: &[&str]) -> Value {
+pub(crate) fn report(arguments: &[&str]) -> Value {
     let mut words = vec!["bench"];
     words.extend(arguments);
     words.push("--format=json");
@@ -28,7 +28,7 @@ fn report(arguments: &[&str]) -> Value {
 }
 
 #[track_caller]
-fn refused(arguments: &[&str], code: i32, part: &str) {
+pub(crate) fn refused(arguments: &[&str], code: i32, part: &str) {
     let output = output_of("perigee", arguments);
     let message = text(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{message}");
@@ -36,13 +36,13 @@ fn refused(arguments: &[&str], code: i32, part: &str) {
 }
 
 /// A process that is killed when dropped, with its first line.
-struct Target {
-    child: Child,
+pub(crate) struct Target {
+    pub(crate) child: Child,
     lines: BufReader<ChildStdout>,
 }
 
 impl Target {
-    fn start(name: &str, arguments: &[&str]) -> Self {
+    pub(crate) fn start(name: &str, arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_perigee"));
         command.arg0(name).args(arguments).stdout(Stdio::piped());
         let mut child = command.stdin(Stdio::null()).spawn().unwrap();
@@ -51,7 +51,7 @@ impl Target {
     }
 
     /// The rest of the line that starts with `word`.
-    fn ready(&mut self, word: &str) -> String {
+    pub(crate) fn ready(&mut self, word: &str) -> String {
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
         let rest = line
@@ -349,6 +349,35 @@ fn two_reports_are_compared() {
     let output = output_of("perigee", &["bench", "compare", &before, &after]);
     assert_eq!(output.status.code(), Some(0));
     assert!(text(&output.stdout).contains("write 4 KiB"));
+    let words = ["bench", "compare", "--format", "json", &before, &after];
+    let output = output_of("perigee", &words);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let comparison: Value = text(&output.stdout).parse().unwrap();
+    assert_eq!(comparison["rows"].as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn rows_of_cards_and_their_total_are_of_the_same_operations() {
+    for flags in [
+        &["--iterations=5"][..],
+        &["--iterations=5", "--verify", "--operation=mixed"],
+        &["--duration=0.3s", "--depth=1"],
+    ] {
+        let mut words = vec!["nic", "--size=64k", "--buffer=4MiB", "--transport=tcp"];
+        words.extend(flags);
+        let run = report(&words);
+        let rows = run["rows"].as_array().unwrap();
+        for pair in rows.chunks(2) {
+            assert_eq!(
+                (&pair[0]["nic"], &pair[1]["nic"]),
+                (&"lo".into(), &"total".into())
+            );
+            for field in ["iterations", "seconds", "operation"] {
+                assert_eq!(pair[0][field], pair[1][field], "{flags:?} {field}");
+            }
+        }
+        assert!(run["settings"]["duration"].as_str().unwrap().ends_with('s'));
+    }
 }
 
 #[test]
@@ -375,13 +404,23 @@ fn what_cannot_be_run_is_refused_in_one_line() {
             "--role=initiator",
             "--peer=nobody",
         ],
-        64,
+        2,
         "nobody",
     );
     refused(
         &["bench", "store", "--master=127.0.0.1:1"],
         69,
         "127.0.0.1:1",
+    );
+    for tool in ["store", "master"] {
+        let words = ["bench", tool, "--master", "nonsense"];
+        refused(&words, 2, "write host:port");
+    }
+    refused(&["bench", "nic", "--name", "x"], 2, "--role");
+    refused(
+        &["bench", "nic", "--role", "target", "--peer", "x:1"],
+        2,
+        "--role initiator",
     );
     refused(&["bench", "trace"], 2, "--trace");
     refused(&["bench", "compare", "a.json"], 2, "AFTER.json");

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod bench;
 #[cfg(test)]
+mod bench_end;
+#[cfg(test)]
 mod cluster;
 #[cfg(test)]
 mod doctor;
