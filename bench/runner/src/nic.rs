@@ -40,6 +40,9 @@ pub(crate) fn run(
     for warning in settings.warnings() {
         eprintln!("warning: {warning}");
     }
+    for flag in settings::without_effect(&settings) {
+        eprintln!("warning: --{flag} has no effect on a target; pass it to the initiator");
+    }
     let settings = NicSettings::of(&settings)?;
     check_devices(&settings)?;
     let stop = Stop::on_signals()?;

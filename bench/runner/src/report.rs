@@ -145,7 +145,7 @@ pub struct Row {
     pub depth: u64,
     /// Threads of the load.
     pub threads: u64,
-    /// Operations that were counted.
+    /// Operations that were counted; of a network card, its bytes by those of an operation.
     pub iterations: u64,
     /// The time they took.
     pub seconds: f64,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use perigee_flags::{Flag, Kind, Program, Settings};
+use perigee_flags::{Flag, Kind, Origin, Program, Settings};
 
 use crate::drive::Span;
 use crate::error::BenchError;
@@ -262,6 +262,16 @@ impl NicSettings {
         ];
         load_flags::echo(pairs)
     }
+}
+
+/// Flags of the command line that only an initiator follows.
+pub(super) fn without_effect(settings: &Settings) -> Vec<&'static str> {
+    let is_target = settings.text("role") == "target";
+    let flags = LOAD.iter().chain(OUTPUT).filter(|_| is_target);
+    let names = flags.map(|flag| flag.name);
+    names
+        .filter(|name| *settings.origin(name) == Origin::CommandLine)
+        .collect()
 }
 
 fn sweep() -> Vec<u64> {

@@ -157,3 +157,12 @@ fn blocks_of_all_threads_cover_the_buffer_without_overlap() {
     target.transfer(&all).unwrap();
     assert_eq!(back, buffer);
 }
+
+#[test]
+fn a_target_without_room_for_all_blocks_is_refused() {
+    let settings = load_flags(&["--block_size=4096", "--batch_size=8", "--threads=2"]).unwrap();
+    assert!(settings.check_target(65_536).is_ok());
+    let error = settings.check_target(65_535).unwrap_err();
+    assert_eq!(error.exit_code(), 2);
+    assert!(error.to_string().contains("--buffer_size=65536"), "{error}");
+}

@@ -26,6 +26,37 @@ fn the_table_is_sound_and_the_help_is_short() {
 }
 
 #[test]
+fn what_a_target_does_not_follow_is_known() {
+    let named = |words: &[&str]| {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        match NIC.load(
+            &words,
+            &Environment::of(&[("PERIGEE_BENCH_NIC_DEPTH", "2")]),
+        ) {
+            Ok(Outcome::Run(settings)) => without_effect(&settings),
+            other => panic!("{other:?}"),
+        }
+    };
+    let words = [
+        "--role=target",
+        "--size=4k",
+        "--buffer=1MiB",
+        "--format=json",
+    ];
+    assert_eq!(named(&words), ["size", "format"]);
+    assert!(named(&["--size=4k"]).is_empty());
+}
+
+#[test]
+fn a_target_with_a_smaller_buffer_is_refused_and_a_larger_one_is_not() {
+    let settings = load(&["--buffer=8MiB"]).unwrap();
+    assert!(settings.check_target(8 << 20).is_ok() && settings.check_target(9 << 20).is_ok());
+    let error = settings.check_target(4 << 20).unwrap_err();
+    assert_eq!(error.exit_code(), 2);
+    assert!(error.to_string().contains("--buffer 4MiB here"), "{error}");
+}
+
+#[test]
 fn no_settings_are_a_loopback_run_of_both_directions() {
     let settings = load(&[]).unwrap();
     assert_eq!(settings.role, Role::Loopback);
@@ -44,6 +75,8 @@ fn settings_that_cannot_be_run_say_what_to_do() {
     for (words, part) in [
         (&["--role=initiator"][..], "--peer"),
         (&["--peer=a:1"], "--role initiator"),
+        (&["--name=a"], "--role target"),
+        (&["--role=target", "--peer=a:1"], "--role initiator"),
         (&["--size=0"], "size"),
         (&["--all", "--size=4k"], "not both"),
         (&["--size=64MiB", "--threads=4"], "--buffer 1GiB"),
