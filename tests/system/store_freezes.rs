@@ -187,11 +187,13 @@ fn a_master_that_was_stopped_for_longer_than_its_clients_live_has_kept_their_obj
     std::thread::sleep(LONG_STOP);
     master.program.signal(Signal::SIGCONT);
     for key in 0..KEYS {
-        wait_until("the master answers again", MEMBERSHIP_DEADLINE, || {
-            match objects.get_object(key, SMALL_BYTES) {
+        wait_until(
+            "the master answers again",
+            MEMBERSHIP_DEADLINE,
+            || match objects.get_object(key, SMALL_BYTES) {
                 Err(Status::ObjectNotFound) => panic!("key {key} was given up with its node"),
                 answer => answer == Ok(1),
-            }
-        });
+            },
+        );
     }
 }

@@ -1,36 +1,59 @@
-//! Groups of objects that share one lease and are evicted together.
-//! Invariant: a group exists while it has members; `blockers` counts members that cannot be evicted.
-//!
-//! Members live in the shard of their key, so with several shards a group name stands for one group per
-//! shard: leases are shared, and members evicted together, within a shard.
+//! Groups of objects that share one lease and are evicted together: a shard's part of each.
+//! Invariant: a part exists while it has members, and in the lists of a segment one replica stands for all of the part's.
+
+mod ledger;
+mod place;
+
+pub use ledger::GroupLedger;
+pub(crate) use ledger::{Counts, Standing};
+pub(crate) use place::Place;
 
 use std::collections::BTreeMap;
 
+use crate::object::Object;
 use crate::slab::{NONE, Slab};
+use ledger::Bond;
 
+/// The members of a group whose keys are this shard's.
 #[derive(Debug)]
 pub(crate) struct Group {
     name: Box<str>,
-    pub(crate) members: Vec<u32>,
-    /// Members that are unfinished or hard-pinned.
-    pub(crate) blockers: u32,
-    /// Members that are soft-pinned; one is enough for the whole group.
-    pub(crate) soft_pinned: u32,
-    pub(crate) read_end_ms: u64,
-    pub(crate) probe_end_ms: u64,
+    bond: Bond,
+    members: u32,
+    /// Of the members here.
+    pub(crate) counts: Counts,
+    /// The complete replicas by segment.
+    pub(crate) places: BTreeMap<u32, Place>,
+    /// What holds for the whole group, as of the last look; the lists agree with it.
+    pub(crate) seen: Standing,
+    /// When it was last touched, counted in the shard's touches.
+    pub(crate) stamp: u64,
     /// Number of the call that touched the group last; further members in that call change nothing.
     pub(crate) touched_by_call: u64,
 }
 
+/// Leases and recency of an object, which are its group's if it has one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Touched {
+    pub(crate) read_end_ms: u64,
+    pub(crate) probe_end_ms: u64,
+    pub(crate) stamp: u64,
+}
+
 #[derive(Debug)]
 pub(crate) struct Groups {
+    ledger: GroupLedger,
+    /// This shard's number.
+    shard: usize,
     by_name: BTreeMap<Box<str>, u32>,
     groups: Slab<Group>,
 }
 
 impl Groups {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(ledger: &GroupLedger, shard: usize) -> Self {
         Self {
+            ledger: ledger.clone(),
+            shard,
             by_name: BTreeMap::new(),
             groups: Slab::new(),
         }
@@ -42,32 +65,35 @@ impl Groups {
     }
 
     /// Adds a member; the group is made if there is none.
-    pub(crate) fn join(&mut self, name: &str, object: u32) -> u32 {
+    pub(crate) fn join(&mut self, name: &str) -> u32 {
         let mut id = self.find(name);
         if id == NONE {
+            let bond = self.ledger.join(name, self.shard);
             id = self.groups.insert(Group {
                 name: name.into(),
-                members: Vec::new(),
-                blockers: 0,
-                soft_pinned: 0,
-                read_end_ms: 0,
-                probe_end_ms: 0,
+                seen: bond.standing(),
+                bond,
+                members: 0,
+                counts: Counts::default(),
+                places: BTreeMap::new(),
+                stamp: 0,
                 touched_by_call: 0,
             });
             self.by_name.insert(name.into(), id);
         }
-        self.groups[id].members.push(object);
+        self.groups[id].members += 1;
         id
     }
 
     /// Removes a member; the group goes with its last one.
-    pub(crate) fn leave(&mut self, id: u32, object: u32) {
+    pub(crate) fn leave(&mut self, id: u32) {
         let group = &mut self.groups[id];
-        group.members.retain(|member| *member != object);
-        if group.members.is_empty()
+        group.members -= 1;
+        if group.members == 0
             && let Some(group) = self.groups.remove(id)
         {
             self.by_name.remove(&group.name);
+            self.ledger.leave(&group.name, &group.bond, self.shard);
         }
     }
 
@@ -77,5 +103,95 @@ impl Groups {
 
     pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut Group> {
         self.groups.get_mut(id)
+    }
+
+    /// Leases and recency of an object.
+    pub(crate) fn touched(&self, object: &Object) -> Touched {
+        match self.groups.get(object.group) {
+            Some(group) => Touched {
+                read_end_ms: group.seen.read_end_ms,
+                probe_end_ms: group.seen.probe_end_ms,
+                stamp: group.stamp,
+            },
+            None => Touched {
+                read_end_ms: object.read_end_ms,
+                probe_end_ms: object.probe_end_ms,
+                stamp: object.stamp,
+            },
+        }
+    }
+
+    /// End of the later of an object's two leases, whichever shard granted it.
+    pub(crate) fn lease_end_ms(&self, object: &Object) -> u64 {
+        match self.groups.get(object.group) {
+            Some(group) => {
+                let standing = group.bond.standing();
+                standing.read_end_ms.max(standing.probe_end_ms)
+            }
+            None => object.read_end_ms.max(object.probe_end_ms),
+        }
+    }
+
+    /// Decides that a group goes, unless a lease runs or a member cannot go, on whichever shard. The other shards drop
+    /// their parts before they do anything else.
+    pub(crate) fn retire(&self, id: u32, now_ms: u64) -> bool {
+        let Some(group) = self.groups.get(id) else {
+            return false;
+        };
+        self.ledger
+            .retire(&group.name, &group.bond, self.shard, now_ms)
+    }
+
+    /// Parts of groups that other shards have decided to evict.
+    pub(crate) fn take_retired(&self) -> Vec<u32> {
+        let names = self.ledger.take_post(self.shard);
+        let ids = names.iter().map(|name| self.find(name));
+        ids.filter(|id| self.is_retired(*id)).collect()
+    }
+
+    fn is_retired(&self, id: u32) -> bool {
+        self.get(id).is_some_and(|group| group.bond.is_retired())
+    }
+
+    /// What was left of a group that was evicted, because it joined meanwhile, is a group of its own.
+    pub(crate) fn found_anew(&mut self, id: u32) {
+        if !self.is_retired(id) {
+            return;
+        }
+        let group = &mut self.groups[id];
+        let counts = group.counts;
+        group.bond = self.ledger.join(&group.name, self.shard);
+        group.update(|whole| {
+            whole.counts.blockers += counts.blockers;
+            whole.counts.soft_pinned += counts.soft_pinned;
+        });
+    }
+}
+
+impl Group {
+    /// Changes what holds for the whole group.
+    pub(crate) fn update(&mut self, change: impl FnOnce(&mut Standing)) {
+        self.seen = self.bond.update(change);
+    }
+
+    /// Changes how many members keep the group, here and on all shards.
+    pub(crate) fn count(&mut self, change: impl FnOnce(&mut Counts, &mut Counts)) {
+        let counts = &mut self.counts;
+        self.seen = self.bond.update(|whole| change(counts, &mut whole.counts));
+    }
+
+    /// Whether something has changed on another shard since the last look.
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.bond.standing() != self.seen
+    }
+
+    /// Whether no lease runs and every member can go, on whichever shard.
+    pub(crate) fn may_go(&self, now_ms: u64) -> bool {
+        self.bond.standing().may_go(now_ms)
+    }
+
+    /// Whether a member on another shard keeps the group.
+    pub(crate) fn is_held_elsewhere(&self) -> bool {
+        self.seen.counts.blockers > self.counts.blockers
     }
 }

@@ -37,6 +37,7 @@ pub use columns::{Location, PlacementColumns, ReplicaColumns, ReplicaState};
 pub use counters::{SegmentGauges, ShardCounters, ShardGauges, VALUE_BYTES_BUCKETS};
 pub use draining::{DrainOrder, DrainReport};
 pub use errand::{TaskNews, TaskRefusal, TaskRequest, TaskWish};
+pub use group::GroupLedger;
 pub use key::{hash_key, shard_of, shard_of_hash};
 pub use placement::{PutConfig, SoftPin, Strategy};
 pub use registry::{

@@ -63,6 +63,9 @@ pub const EVICTION_WASTE_BYTES: u64 = 64 << 20;
 /// Replicas whose lease is looked at again in one search for a victim before the search gives up.
 pub const VICTIM_STEPS_MAX: u32 = 1 << 16;
 
+/// Groups that one search for a victim moves out of the way per list, because another shard has touched them.
+pub const GROUP_STEPS_MAX: u32 = 64;
+
 /// Replicas that one turn of a drain job looks at on a shard.
 pub const DRAIN_STEP_REPLICAS: u32 = 1 << 14;
 

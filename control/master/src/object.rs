@@ -38,7 +38,7 @@ pub(crate) struct Object {
     pub(crate) hash: u64,
     /// Client that finished the last put.
     pub(crate) owner: u128,
-    /// A reader may hold descriptors until then.
+    /// A reader may hold descriptors until then. This and the next two are the group's, if there is one.
     pub(crate) read_end_ms: u64,
     /// Somebody asked whether it exists and may want to read it until then.
     pub(crate) probe_end_ms: u64,
@@ -66,10 +66,5 @@ impl Object {
             group: NONE,
             flags: Flags::default(),
         }
-    }
-
-    /// End of the later of its two leases.
-    pub(crate) fn lease_end_ms(&self) -> u64 {
-        self.read_end_ms.max(self.probe_end_ms)
     }
 }

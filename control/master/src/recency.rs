@@ -15,6 +15,16 @@ pub(crate) enum Class {
     Pinned,
 }
 
+impl Class {
+    pub(crate) fn of(pinned: bool, hit: bool) -> Self {
+        match (pinned, hit) {
+            (true, _) => Self::Pinned,
+            (false, true) => Self::Hot,
+            (false, false) => Self::Cold,
+        }
+    }
+}
+
 /// Which lease was the last one granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -54,6 +64,11 @@ impl ListName {
             Self::Held,
         ]
     };
+
+    /// All lists but the one of what stays.
+    pub(crate) fn evictable() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|list| *list != Self::Held)
+    }
 
     fn slot(self) -> usize {
         match self {
@@ -129,6 +144,73 @@ impl Recency {
             replicas[older].newer = newer;
         }
         self.len -= 1;
+    }
+
+    /// Takes a replica out of its list: from now on it goes where the leader of these followers goes.
+    pub(crate) fn follow(
+        &mut self,
+        replicas: &mut Slab<Replica>,
+        id: u32,
+        followers: &mut u32,
+    ) {
+        self.unlink(replicas, id);
+        self.len += 1;
+        let next = std::mem::replace(followers, id);
+        let replica = &mut replicas[id];
+        replica.follows = true;
+        replica.newer = NONE;
+        replica.older = next;
+        if next != NONE {
+            replicas[next].newer = id;
+        }
+    }
+
+    /// Takes a follower out.
+    pub(crate) fn unfollow(
+        &mut self,
+        replicas: &mut Slab<Replica>,
+        id: u32,
+        followers: &mut u32,
+    ) {
+        let Replica { newer, older, .. } = replicas[id];
+        if newer == NONE {
+            *followers = older;
+        } else {
+            replicas[newer].older = older;
+        }
+        if older != NONE {
+            replicas[older].newer = newer;
+        }
+        replicas[id].follows = false;
+        self.len -= 1;
+    }
+
+    /// Takes a leader out of its list and puts its first follower, which is returned, into its very place.
+    pub(crate) fn succeed(
+        &mut self,
+        replicas: &mut Slab<Replica>,
+        leader: u32,
+        followers: &mut u32,
+    ) -> u32 {
+        let heir = *followers;
+        self.unfollow(replicas, heir, followers);
+        let Replica {
+            newer, older, list, ..
+        } = replicas[leader];
+        let slot = list.slot();
+        let replica = &mut replicas[heir];
+        (replica.newer, replica.older, replica.list) = (newer, older, list);
+        if newer == NONE {
+            self.newest[slot] = heir;
+        } else {
+            replicas[newer].older = heir;
+        }
+        if older == NONE {
+            self.oldest[slot] = heir;
+        } else {
+            replicas[older].newer = heir;
+        }
+        heir
     }
 
     /// Moves a replica to the newest end of `list`.

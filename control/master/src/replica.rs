@@ -1,5 +1,5 @@
 //! The record of one replica: where it lies and its place in its segment's lists.
-//! Invariant: every replica is in exactly one list of its segment and in one chain of its object.
+//! Invariant: every replica is in exactly one list of its segment, or follows one that is, and in one chain of its object.
 
 use perigee_allocator::Extent;
 use perigee_schemas::extent::extent_bytes;
@@ -22,6 +22,8 @@ pub(crate) struct Replica {
     /// Neighbour that was touched earlier, or `NONE`.
     pub(crate) older: u32,
     pub(crate) list: ListName,
+    /// It is in no list but follows the one replica of its group's that is; `newer` and `older` link the followers.
+    pub(crate) follows: bool,
 }
 
 impl Replica {

@@ -40,7 +40,7 @@ use crate::counters::{SegmentGauges, ShardCounters, ShardGauges};
 use crate::draining::Drain;
 use crate::errand::Errands;
 use crate::ghosts::Ghosts;
-use crate::group::Groups;
+use crate::group::{GroupLedger, Groups};
 use crate::index::KeyIndex;
 use crate::key::hash_key;
 use crate::moving::Moves;
@@ -99,7 +99,14 @@ pub struct Shard {
 impl Shard {
     /// An empty shard without segments.
     pub fn new(settings: ShardSettings) -> Self {
-        let seed = settings.seed.wrapping_add(settings.index as u64);
+        let groups = GroupLedger::new(settings.count);
+        Self::sharing(settings, &groups)
+    }
+
+    /// An empty shard without segments whose groups may have members on the other shards with this ledger.
+    pub fn sharing(settings: ShardSettings, groups: &GroupLedger) -> Self {
+        let index = settings.index;
+        let seed = settings.seed.wrapping_add(index as u64);
         Self {
             settings,
             now_ms: 0,
@@ -110,7 +117,7 @@ impl Shard {
             live: Vec::new(),
             gone: Vec::new(),
             pending: PendingPuts::default(),
-            groups: Groups::new(),
+            groups: Groups::new(groups, index),
             parking: Parking::default(),
             moves: Moves::default(),
             drains: BTreeMap::new(),
@@ -178,6 +185,7 @@ impl Shard {
     fn begin(&mut self, now_ms: u64) {
         self.now_ms = self.now_ms.max(now_ms);
         self.calls += 1;
+        self.drop_retired();
     }
 
     fn find(&self, key: &[u8]) -> Option<u32> {

@@ -13,19 +13,37 @@ use super::victim::Need;
 impl Shard {
     /// Evicts a replica, or its object's whole group.
     pub(super) fn evict(&mut self, replica: u32) {
-        let object = self.replicas[replica].object;
-        if self.objects[object].group == NONE {
-            self.evict_replica(replica);
+        let object = &self.objects[self.replicas[replica].object];
+        debug_assert!(
+            self.groups.touched(object).read_end_ms <= self.now_ms,
+            "a reader is never disturbed"
+        );
+        match object.group {
+            NONE => self.evict_replica(replica),
+            group if self.groups.retire(group, self.now_ms) => self.drop_part(group),
+            // A lease or a put on another shard came in between.
+            group => self.look_again(group),
+        }
+    }
+
+    /// Drops the parts here of groups that other shards have evicted.
+    pub(super) fn drop_retired(&mut self) {
+        for group in self.groups.take_retired() {
+            self.drop_part(group);
+        }
+    }
+
+    /// Evicts the members of a group that are here.
+    fn drop_part(&mut self, group: u32) {
+        let Some(part) = self.groups.get(group) else {
             return;
+        };
+        let places = part.places.values();
+        let replicas: Vec<u32> = places.flat_map(|place| place.all(&self.replicas)).collect();
+        for replica in replicas {
+            self.evict_replica(replica);
         }
-        let mut members = Vec::new();
-        self.for_each_member(object, |_, member| members.push(member));
-        for member in members {
-            let replicas: Vec<u32> = self.chain(self.objects[member].first).collect();
-            for replica in replicas {
-                self.evict_replica(replica);
-            }
-        }
+        self.groups.found_anew(group);
     }
 
     fn evict_replica(&mut self, replica: u32) {
@@ -34,10 +52,6 @@ impl Shard {
             self.replicas[replica].payload_bytes,
         );
         let hash = self.objects[object].hash;
-        debug_assert!(
-            self.objects[object].read_end_ms <= self.now_ms,
-            "a reader is never disturbed"
-        );
         let last = self.objects[object].first == replica && self.replicas[replica].sibling == NONE;
         if last {
             self.counters.evicted_keys += 1;

@@ -124,24 +124,23 @@ impl Shard {
 
     /// Replaces an object's complete replicas by the ones of a put.
     fn publish(&mut self, object: u32, pending: &Pending, checksum: u32) {
-        let (read_end_ms, probe_end_ms) = match self.groups.get(self.objects[object].group) {
-            Some(group) => (group.read_end_ms, group.probe_end_ms),
-            None => (0, 0),
-        };
+        let old_read_end_ms = self.groups.touched(&self.objects[object]).read_end_ms;
         self.clock += 1;
         let objects = self.objects.len();
         let record = &mut self.objects[object];
-        let (old, old_read_end_ms) = (record.first, record.read_end_ms);
-        record.first = pending.first;
+        let old = std::mem::replace(&mut record.first, pending.first);
         record.checksum = checksum;
         record.owner = pending.name.client;
         record.stamp = self.clock;
-        record.read_end_ms = read_end_ms;
-        record.probe_end_ms = probe_end_ms;
+        record.read_end_ms = 0;
+        record.probe_end_ms = 0;
         record.flags.set(Flags::PENDING, false);
         record.flags.set(Flags::HARD_PIN, pending.hard_pin);
         if self.ghosts.take(record.hash, objects) {
             record.flags.set(Flags::HIT, true);
+            if let Some(group) = self.groups.get_mut(record.group) {
+                group.update(|standing| standing.hit = true);
+            }
         }
         self.drop_chain(old, old_read_end_ms, Reuse::AfterReads);
         self.set_soft_pin(object, self.pin_end_ms(pending.soft_pin));

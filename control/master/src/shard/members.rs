@@ -1,6 +1,7 @@
-//! What an object's state means for its group: blocking eviction, soft pins, shared leases.
-//! Invariant: a group's counts agree with its members' flags, and all members have the group's leases.
+//! What an object's state means for its group, and where objects and groups stand in the lists of their segments.
+//! Invariant: a group's counts agree with its members' flags, and what was seen of the whole group with its list.
 
+use crate::group::{Counts, Place};
 use crate::object::Flags;
 use crate::recency::{Class, ListName, Phase};
 use crate::slab::NONE;
@@ -21,13 +22,11 @@ impl Shard {
         if had == end_ms.is_some() {
             return;
         }
-        if let Some(group) = self.groups.get_mut(group) {
-            let before = group.soft_pinned;
-            group.soft_pinned = if had { before - 1 } else { before + 1 };
-            if (before == 0) != (group.soft_pinned == 0) {
-                self.relink_members(object);
+        self.change_group(group, |local, whole| {
+            for count in [&mut local.soft_pinned, &mut whole.soft_pinned] {
+                *count = if had { *count - 1 } else { *count + 1 };
             }
-        }
+        });
     }
 
     /// An object blocks its group while it is hard-pinned or has nothing that could be evicted.
@@ -43,74 +42,130 @@ impl Shard {
             return;
         }
         record.flags.set(Flags::BLOCKS_GROUP, blocks);
-        let Some(group) = self.groups.get_mut(record.group) else {
-            return;
-        };
-        let blockers = group.blockers;
-        group.blockers = if blocks { blockers + 1 } else { blockers - 1 };
-        if (blockers == 0) != (group.blockers == 0) {
-            self.relink_members(object);
-        }
-    }
-
-    /// Puts all members of an object's group into the lists where they belong now, as the newest there.
-    pub(super) fn relink_members(&mut self, object: u32) {
-        self.for_each_member(object, |shard, member| {
-            shard.objects[member].stamp = shard.clock;
-            let list = shard.list_of(member);
-            shard.relink(member, list);
+        let group = record.group;
+        self.change_group(group, |local, whole| {
+            for count in [&mut local.blockers, &mut whole.blockers] {
+                *count = if blocks { *count + 1 } else { *count - 1 };
+            }
         });
     }
 
-    /// Calls `act` for every member of the object's group, or for the object alone if it has none.
-    pub(super) fn for_each_member(&mut self, object: u32, mut act: impl FnMut(&mut Self, u32)) {
-        let group = self.objects[object].group;
-        let Some(group_record) = self.groups.get_mut(group) else {
-            act(self, object);
+    /// Changes the counts of a group, here and for all shards; if the group belongs into another list then, it becomes
+    /// the newest there.
+    fn change_group(&mut self, group: u32, change: impl FnOnce(&mut Counts, &mut Counts)) {
+        let before = self.list_of_group(group);
+        let Some(part) = self.groups.get_mut(group) else {
             return;
         };
-        let members = std::mem::take(&mut group_record.members);
-        for member in &members {
-            act(self, *member);
-        }
-        if let Some(group) = self.groups.get_mut(group) {
-            group.members = members;
+        part.count(change);
+        if self.list_of_group(group) != before {
+            self.relink_group(group);
         }
     }
 
     /// The list where an object's complete replicas belong.
     pub(super) fn list_of(&self, object: u32) -> ListName {
         let record = &self.objects[object];
-        let group = self.groups.get(record.group);
-        if record.flags.has(Flags::HARD_PIN) || group.is_some_and(|group| group.blockers > 0) {
+        if let Some(list) = self.list_of_group(record.group) {
+            return list;
+        }
+        if record.flags.has(Flags::HARD_PIN) {
             return ListName::Held;
         }
-        let pinned =
-            record.flags.has(Flags::SOFT_PIN) || group.is_some_and(|group| group.soft_pinned > 0);
-        let class = match (pinned, record.flags.has(Flags::HIT)) {
-            (true, _) => Class::Pinned,
-            (false, true) => Class::Hot,
-            (false, false) => Class::Cold,
-        };
-        let phase = if record.read_end_ms > self.now_ms {
+        let class = Class::of(
+            record.flags.has(Flags::SOFT_PIN),
+            record.flags.has(Flags::HIT),
+        );
+        ListName::Evictable(class, self.phase(record.read_end_ms, record.probe_end_ms))
+    }
+
+    /// The list where a group belongs, if there is one. What members on other shards hold is not held here, because
+    /// nobody would say when that ends: it is found when the group's turn comes.
+    fn list_of_group(&self, group: u32) -> Option<ListName> {
+        let group = self.groups.get(group)?;
+        if group.counts.blockers > 0 {
+            return Some(ListName::Held);
+        }
+        let seen = &group.seen;
+        let class = Class::of(seen.counts.soft_pinned > 0, seen.hit);
+        let phase = self.phase(seen.read_end_ms, seen.probe_end_ms);
+        Some(ListName::Evictable(class, phase))
+    }
+
+    fn phase(&self, read_end_ms: u64, probe_end_ms: u64) -> Phase {
+        if read_end_ms > self.now_ms {
             Phase::Read
-        } else if record.probe_end_ms > self.now_ms {
+        } else if probe_end_ms > self.now_ms {
             Phase::Probed
         } else {
             Phase::Free
-        };
-        ListName::Evictable(class, phase)
+        }
     }
 
-    /// Makes an object's complete replicas the newest of a list in their segments.
+    /// Makes an object's complete replicas the newest of a list in their segments, and with them those of its group.
     pub(super) fn relink(&mut self, object: u32, list: ListName) {
         let mut id = self.objects[object].first;
         while id != NONE {
-            let (segment, sibling) = (self.replicas[id].segment, self.replicas[id].sibling);
-            if let Some(share) = self.shares[segment as usize].as_deref_mut() {
-                share.recency.relink(&mut self.replicas, id, list);
+            self.enlist(id, list);
+            id = self.replicas[id].sibling;
+        }
+        self.relink_group(self.objects[object].group);
+    }
+
+    /// Makes a group the newest of the list where it belongs, in all of its segments.
+    pub(super) fn relink_group(&mut self, group: u32) {
+        let list = self.list_of_group(group);
+        if let Some(list) = list
+            && let Some(group) = self.groups.get_mut(group)
+        {
+            group.stamp = self.clock;
+            for (segment, place) in &group.places {
+                if let Some(share) = self.shares[*segment as usize].as_deref_mut() {
+                    place.relink(&mut share.recency, &mut self.replicas, list);
+                }
             }
-            id = sibling;
+        }
+    }
+
+    /// Makes one complete replica the newest of a list, or a follower of its group's.
+    pub(super) fn enlist(&mut self, id: u32, list: ListName) {
+        let (segment, object) = (self.replicas[id].segment, self.replicas[id].object);
+        let Some(share) = self.shares[segment as usize].as_deref_mut() else {
+            return;
+        };
+        let (recency, replicas) = (&mut share.recency, &mut self.replicas);
+        let Some(group) = self.groups.get_mut(self.objects[object].group) else {
+            recency.relink(replicas, id, list);
+            return;
+        };
+        match group.places.get_mut(&segment) {
+            Some(place) if place.has(replicas, id) => {}
+            Some(place) => place.add(recency, replicas, id),
+            None => {
+                recency.relink(replicas, id, list);
+                group.places.insert(segment, Place::new(replicas, id));
+            }
+        }
+    }
+
+    /// Takes a replica out of the lists of its segment.
+    pub(super) fn unlist(&mut self, id: u32) {
+        let (segment, object) = (self.replicas[id].segment, self.replicas[id].object);
+        let Some(share) = self.shares[segment as usize].as_deref_mut() else {
+            return;
+        };
+        let (recency, replicas) = (&mut share.recency, &mut self.replicas);
+        let group = self.objects.get(object).map_or(NONE, |it| it.group);
+        let places = self.groups.get_mut(group).map(|group| &mut group.places);
+        if let Some(places) = places
+            && let Some(place) = places.get_mut(&segment)
+            && place.has(replicas, id)
+        {
+            if place.remove(recency, replicas, id) {
+                places.remove(&segment);
+            }
+        } else {
+            recency.unlink(replicas, id);
         }
     }
 }

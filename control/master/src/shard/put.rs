@@ -188,7 +188,7 @@ impl Shard {
         let object = self.objects.insert(Object::new(key, hash));
         self.index.insert(&self.objects, object);
         if !group.is_empty() {
-            self.objects[object].group = self.groups.join(group, object);
+            self.objects[object].group = self.groups.join(group);
         }
         object
     }

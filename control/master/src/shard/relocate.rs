@@ -137,10 +137,7 @@ impl Shard {
         }
         let payload_bytes = self.replicas[done.target].payload_bytes;
         let list = self.list_of(object);
-        let segment = self.replicas[done.target].segment;
-        if let Some(share) = self.shares[segment as usize].as_deref_mut() {
-            share.recency.relink(&mut self.replicas, done.target, list);
-        }
+        self.enlist(done.target, list);
         self.counters.moved_replicas += 1;
         self.counters.moved_bytes += payload_bytes;
         if let Some(drain) = self.drains.get_mut(&done.job) {

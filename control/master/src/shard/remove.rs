@@ -48,7 +48,7 @@ impl Shard {
         if flags.has(Flags::PENDING) && !(force && complete) {
             return Err(Status::ReplicaIsNotReady);
         }
-        if !force && self.objects[object].lease_end_ms() > self.now_ms {
+        if !force && self.groups.lease_end_ms(&self.objects[object]) > self.now_ms {
             return Err(Status::ObjectHasLease);
         }
         if flags.has(Flags::PENDING) {
@@ -71,7 +71,7 @@ impl Shard {
         if record.owner != client {
             return Err(Status::IllegalClient);
         }
-        if record.lease_end_ms() > self.now_ms {
+        if self.groups.lease_end_ms(record) > self.now_ms {
             return Err(Status::ObjectHasLease);
         }
         let named = |id: &u32| {

@@ -46,6 +46,7 @@ impl Shard {
             newer: NONE,
             older: NONE,
             list: ListName::Held,
+            follows: false,
         });
         if let Some(share) = self.shares[segment as usize].as_deref_mut() {
             share.recency.link(&mut self.replicas, id, ListName::Held);
@@ -83,9 +84,7 @@ impl Shard {
     pub(super) fn drop_replica(&mut self, id: u32, read_end_ms: u64, reuse: Reuse) {
         self.before_drop(id);
         let (segment, extent) = (self.replicas[id].segment, self.replicas[id].extent());
-        if let Some(share) = self.shares[segment as usize].as_deref_mut() {
-            share.recency.unlink(&mut self.replicas, id);
-        }
+        self.unlist(id);
         self.replicas.remove(id);
         let (release_ms, put) = match reuse {
             Reuse::AfterReads => (read_end_ms, None),
@@ -131,9 +130,8 @@ impl Shard {
     /// Drops one complete replica of an object, and the object with its last one.
     pub(super) fn drop_complete(&mut self, id: u32, reuse: Reuse) {
         let object = self.replicas[id].object;
-        let Object {
-            first, read_end_ms, ..
-        } = self.objects[object];
+        let read_end_ms = self.groups.touched(&self.objects[object]).read_end_ms;
+        let first = self.objects[object].first;
         self.objects[object].first = self.unchain(first, id);
         self.drop_replica(id, read_end_ms, reuse);
         self.settle(object);
@@ -181,7 +179,7 @@ impl Shard {
         self.set_soft_pin(object, None);
         self.set_blocking(object, false);
         if group != NONE {
-            self.groups.leave(group, object);
+            self.groups.leave(group);
         }
         self.objects.remove(object);
     }

@@ -4,6 +4,7 @@
 use crate::recency::ListName;
 
 use crate::object::Flags;
+use crate::slab::NONE;
 
 use super::Shard;
 
@@ -19,23 +20,33 @@ pub(super) enum Touch {
 impl Shard {
     /// Grants the lease to an object, or to its whole group once per call, and makes it the newest.
     pub(super) fn touch(&mut self, object: u32, touch: Touch) {
-        if !self.note_group_touch(object, touch) {
-            return;
+        match self.objects[object].group {
+            NONE => self.touch_one(object, touch),
+            group => self.touch_group(group, touch),
         }
-        self.for_each_member(object, |shard, member| shard.touch_one(member, touch));
     }
 
-    /// Extends the group's lease; false if this call did so before.
-    fn note_group_touch(&mut self, object: u32, touch: Touch) -> bool {
+    fn touch_group(&mut self, group: u32, touch: Touch) {
         let end_ms = self.now_ms.saturating_add(self.settings.lease_ttl_ms);
-        let Some(group) = self.groups.get_mut(self.objects[object].group) else {
-            return true;
+        let Some(part) = self.groups.get_mut(group) else {
+            return;
         };
-        match touch {
-            Touch::Probe => group.probe_end_ms = group.probe_end_ms.max(end_ms),
-            Touch::Read => group.read_end_ms = group.read_end_ms.max(end_ms),
+        if std::mem::replace(&mut part.touched_by_call, self.calls) == self.calls {
+            return;
         }
-        std::mem::replace(&mut group.touched_by_call, self.calls) != self.calls
+        let is_read = part.seen.read_end_ms > self.now_ms;
+        part.update(|whole| match touch {
+            Touch::Read => {
+                whole.read_end_ms = whole.read_end_ms.max(end_ms);
+                whole.hit = true;
+            }
+            Touch::Probe => whole.probe_end_ms = whole.probe_end_ms.max(end_ms),
+        });
+        self.clock += 1;
+        // As with single objects: a probe leaves what is being read where it is.
+        if touch == Touch::Read || !is_read {
+            self.relink_group(group);
+        }
     }
 
     fn touch_one(&mut self, object: u32, touch: Touch) {

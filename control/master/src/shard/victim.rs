@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 
-use crate::limits::{HOT_AGE_FACTOR, VICTIM_STEPS_MAX};
+use crate::limits::{GROUP_STEPS_MAX, HOT_AGE_FACTOR, VICTIM_STEPS_MAX};
 use crate::recency::{Class, ListName, Phase};
 use crate::slab::NONE;
 
@@ -32,6 +32,7 @@ pub(super) enum Need {
 impl Shard {
     /// The replica of a segment to evict next, if any may be evicted.
     pub(super) fn victim(&mut self, segment: u32, need: Need) -> Option<Victim> {
+        self.sort_out_groups(segment);
         self.sort_out_readers(segment, Class::Cold);
         self.sort_out_readers(segment, Class::Hot);
         self.unpinned_victim(segment, false)
@@ -68,7 +69,8 @@ impl Shard {
             return 0;
         };
         let object = &self.objects[self.replicas[victim.replica].object];
-        let idle_ms = self.ages.idle_ms(object.stamp, self.now_ms);
+        let stamp = self.groups.touched(object).stamp;
+        let idle_ms = self.ages.idle_ms(stamp, self.now_ms);
         idle_ms.saturating_mul(weight(victim.class))
     }
 
@@ -80,12 +82,16 @@ impl Shard {
             .filter_map(|phase| {
                 let replica = recency.oldest(ListName::Evictable(class, phase));
                 let object = self.objects.get(self.replicas.get(replica)?.object)?;
-                let probed = object.probe_end_ms > self.now_ms;
-                if object.read_end_ms > self.now_ms || (probed && !break_probes) {
+                let touched = self.groups.touched(object);
+                let probed = touched.probe_end_ms > self.now_ms;
+                if touched.read_end_ms > self.now_ms || (probed && !break_probes) {
+                    return None;
+                }
+                if self.is_held_elsewhere(object.group) {
                     return None;
                 }
                 let rank = u8::from(probed) + 2 * u8::from(class == Class::Pinned);
-                let age = Reverse((self.clock - object.stamp).saturating_mul(weight(class)));
+                let age = Reverse((self.clock - touched.stamp).saturating_mul(weight(class)));
                 Some(Victim {
                     rank,
                     age,
@@ -109,15 +115,62 @@ impl Shard {
                 let mut id = share.recency.oldest(ListName::Evictable(class, phase));
                 while room_bytes < bytes && id != NONE {
                     let replica = &self.replicas[id];
-                    if self.objects[replica.object].read_end_ms > self.now_ms {
+                    let object = &self.objects[replica.object];
+                    if self.groups.touched(object).read_end_ms > self.now_ms {
                         break;
                     }
-                    room_bytes += replica.extent().bytes;
+                    room_bytes += self.bytes_behind(id);
                     id = replica.newer;
                 }
             }
         }
         room_bytes
+    }
+
+    /// Bytes that go with a replica: its own, or all of its group's in the segment unless a shard keeps the group.
+    fn bytes_behind(&self, id: u32) -> u64 {
+        let replica = &self.replicas[id];
+        let Some(group) = self.groups.get(self.objects[replica.object].group) else {
+            return replica.extent().bytes;
+        };
+        match group.places.get(&replica.segment) {
+            Some(place) if group.may_go(self.now_ms) => place.bytes(),
+            _ => 0,
+        }
+    }
+
+    fn is_held_elsewhere(&self, group: u32) -> bool {
+        let group = self.groups.get(group);
+        group.is_some_and(|group| group.is_held_elsewhere())
+    }
+
+    /// Moves groups out of the way that other shards have touched, pinned or begun to write since they were linked here.
+    fn sort_out_groups(&mut self, segment: u32) {
+        if self.settings.count == 1 {
+            return;
+        }
+        for list in ListName::evictable() {
+            for _ in 0..GROUP_STEPS_MAX {
+                let oldest = self.share(segment).map(|share| share.recency.oldest(list));
+                let replica = oldest.and_then(|id| self.replicas.get(id));
+                let object = replica.and_then(|it| self.objects.get(it.object));
+                let group = object.map_or(NONE, |it| it.group);
+                let part = self.groups.get(group);
+                if !part.is_some_and(|it| it.is_outdated() || it.is_held_elsewhere()) {
+                    break;
+                }
+                self.look_again(group);
+            }
+        }
+    }
+
+    /// Notes what other shards have changed about a group. That was a touch, so the group becomes the newest.
+    pub(super) fn look_again(&mut self, group: u32) {
+        if let Some(part) = self.groups.get_mut(group) {
+            part.update(|_| ());
+            self.clock += 1;
+            self.relink_group(group);
+        }
     }
 
     /// Moves replicas whose read lease has ended but whose probe lease runs out of the way of those behind them.
@@ -134,7 +187,8 @@ impl Shard {
                 return;
             }
             let object = &self.objects[self.replicas[id].object];
-            if object.read_end_ms > now_ms || object.probe_end_ms <= now_ms {
+            let touched = self.groups.touched(object);
+            if touched.read_end_ms > now_ms || touched.probe_end_ms <= now_ms {
                 return;
             }
             let probed = ListName::Evictable(class, Phase::Probed);

@@ -78,8 +78,10 @@ impl Shard {
             for replica in self.chain(object.first) {
                 in_chains += 1;
                 assert_eq!(self.replicas[replica].object, id);
-                let held = self.replicas[replica].list == ListName::Held;
-                assert_eq!(held, list == ListName::Held, "list of object {id}");
+                if !self.replicas[replica].follows {
+                    let held = self.replicas[replica].list == ListName::Held;
+                    assert_eq!(held, list == ListName::Held, "list of object {id}");
+                }
             }
             let pending = self.pending.get(id);
             assert_eq!(object.flags.has(Flags::PENDING), pending.is_some());
@@ -127,25 +129,27 @@ impl Shard {
             assert_eq!(object.group, NONE);
             return;
         };
-        let count = |flag| {
-            let members = group.members.iter();
-            members
-                .filter(|member| self.objects[**member].flags.has(flag))
-                .count() as u32
-        };
-        assert!(group.members.contains(&id));
-        assert_eq!(group.blockers, count(Flags::BLOCKS_GROUP));
-        assert_eq!(group.soft_pinned, count(Flags::SOFT_PIN));
-        if object.first != NONE {
-            assert_eq!(
-                object.read_end_ms, group.read_end_ms,
-                "a group shares its lease"
-            );
-            assert_eq!(
-                object.probe_end_ms, group.probe_end_ms,
-                "a group shares its lease"
-            );
+        let objects = (0..self.objects.bound()).filter_map(|id| self.objects.get(id));
+        let members = objects.filter(|other| other.group == object.group);
+        let count = |flag| members.clone().filter(|it| it.flags.has(flag)).count() as u32;
+        assert_eq!(group.counts.blockers, count(Flags::BLOCKS_GROUP));
+        assert_eq!(group.counts.soft_pinned, count(Flags::SOFT_PIN));
+        for replica in self.chain(object.first) {
+            let place = &group.places[&self.replicas[replica].segment];
+            assert!(place.all(&self.replicas).any(|id| id == replica));
         }
+        let mut replicas = 0;
+        for (segment, place) in &group.places {
+            let ids: Vec<u32> = place.all(&self.replicas).collect();
+            let bytes = ids.iter().map(|id| self.replicas[*id].extent().bytes);
+            assert_eq!(place.bytes(), bytes.sum::<u64>());
+            assert!(ids.iter().all(|id| self.replicas[*id].segment == *segment));
+            let followers = ids.iter().filter(|id| self.replicas[**id].follows);
+            assert_eq!(followers.count(), ids.len() - 1, "one stands for all");
+            replicas += ids.len();
+        }
+        let complete: usize = members.map(|it| self.chain(it.first).count()).sum();
+        assert_eq!(replicas, complete, "all complete replicas are in the group's places");
     }
 
     fn check_counts(&self) {

@@ -1,0 +1,153 @@
+//! What the parts of a group on several shards have in common: leases, pins, and the decision that the group goes.
+//! Invariant: leases are granted and the group is given up under one lock, so that no part goes while a lease of any runs.
+//!
+//! This is the only state that shards share. A lock is held for a few assignments, and no other is taken under it but a
+//! group's under the directory's.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The groups of all shards of one master.
+#[derive(Debug, Clone)]
+pub struct GroupLedger(Arc<Directory>);
+
+#[derive(Debug)]
+struct Directory {
+    bonds: Mutex<BTreeMap<Box<str>, Bond>>,
+    /// One per shard.
+    post: Vec<Post>,
+}
+
+/// Names of groups whose parts a shard has to drop.
+#[derive(Debug, Default)]
+struct Post {
+    waiting: AtomicBool,
+    names: Mutex<Vec<Box<str>>>,
+}
+
+/// What holds for all members of a group.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) read_end_ms: u64,
+    pub(crate) probe_end_ms: u64,
+    pub(crate) counts: Counts,
+    /// A member was read.
+    pub(crate) hit: bool,
+}
+
+/// How many members keep their group.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Unfinished or hard-pinned ones: the group stays while there is one.
+    pub(crate) blockers: u32,
+    /// Soft-pinned ones: the group goes last while there is one.
+    pub(crate) soft_pinned: u32,
+}
+
+/// One group's record.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Bond(Arc<Mutex<Record>>);
+
+#[derive(Debug, Default)]
+struct Record {
+    standing: Standing,
+    /// Shards with members.
+    shards: Vec<usize>,
+    /// The group was evicted: parts that are left are about to be dropped.
+    retired: bool,
+}
+
+impl Standing {
+    pub(super) fn may_go(&self, now_ms: u64) -> bool {
+        self.counts.blockers == 0 && self.read_end_ms <= now_ms
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl GroupLedger {
+    /// No groups; for a master with so many shards.
+    pub fn new(shards: usize) -> Self {
+        Self(Arc::new(Directory {
+            bonds: Mutex::default(),
+            post: (0..shards).map(|_| Post::default()).collect(),
+        }))
+    }
+
+    pub(super) fn join(&self, name: &str, shard: usize) -> Bond {
+        let mut bonds = locked(&self.0.bonds);
+        let known = bonds.get(name).filter(|bond| !bond.is_retired()).cloned();
+        let bond = known.unwrap_or_else(|| {
+            let bond = Bond::default();
+            bonds.insert(name.into(), bond.clone());
+            bond
+        });
+        locked(&bond.0).shards.push(shard);
+        bond
+    }
+
+    pub(super) fn leave(&self, name: &str, bond: &Bond, shard: usize) {
+        let mut bonds = locked(&self.0.bonds);
+        let mut record = locked(&bond.0);
+        record.shards.retain(|other| *other != shard);
+        let is_over = record.shards.is_empty();
+        drop(record);
+        if is_over {
+            bond.forget(name, &mut bonds);
+        }
+    }
+
+    pub(super) fn retire(&self, name: &str, bond: &Bond, shard: usize, now_ms: u64) -> bool {
+        let mut record = locked(&bond.0);
+        if record.retired || !record.standing.may_go(now_ms) {
+            return false;
+        }
+        record.retired = true;
+        let others = std::mem::take(&mut record.shards);
+        drop(record);
+        bond.forget(name, &mut locked(&self.0.bonds));
+        for other in others.into_iter().filter(|other| *other != shard) {
+            if let Some(post) = self.0.post.get(other) {
+                locked(&post.names).push(name.into());
+                post.waiting.store(true, Ordering::Release);
+            }
+        }
+        true
+    }
+
+    pub(super) fn take_post(&self, shard: usize) -> Vec<Box<str>> {
+        match self.0.post.get(shard) {
+            Some(post) if post.waiting.load(Ordering::Acquire) => {
+                post.waiting.store(false, Ordering::Release);
+                std::mem::take(&mut *locked(&post.names))
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Bond {
+    pub(super) fn standing(&self) -> Standing {
+        locked(&self.0).standing
+    }
+
+    pub(super) fn update(&self, change: impl FnOnce(&mut Standing)) -> Standing {
+        let mut record = locked(&self.0);
+        change(&mut record.standing);
+        record.standing
+    }
+
+    pub(super) fn is_retired(&self) -> bool {
+        locked(&self.0).retired
+    }
+
+    fn forget(&self, name: &str, bonds: &mut BTreeMap<Box<str>, Self>) {
+        let is_this = |known: &Self| Arc::ptr_eq(&known.0, &self.0);
+        if bonds.get(name).is_some_and(is_this) {
+            bonds.remove(name);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The replicas of a group's part in one segment.
+//! Invariant: one of them, the leader, is in the segment's lists; the others follow it and are in none.
+
+use crate::recency::{ListName, Recency};
+use crate::replica::Replica;
+use crate::slab::{NONE, Slab};
+
+#[derive(Debug)]
+pub(crate) struct Place {
+    leader: u32,
+    /// First of the chain of the others, or `NONE`.
+    followers: u32,
+    /// Bytes that all of them take.
+    bytes: u64,
+}
+
+impl Place {
+    /// A place with one replica, which is in a list of the segment.
+    pub(crate) fn new(replicas: &Slab<Replica>, leader: u32) -> Self {
+        Self {
+            leader,
+            followers: NONE,
+            bytes: replicas[leader].extent().bytes,
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(crate) fn has(&self, replicas: &Slab<Replica>, id: u32) -> bool {
+        self.leader == id || replicas[id].follows
+    }
+
+    /// Takes in a replica that is in a list of the segment.
+    pub(crate) fn add(&mut self, recency: &mut Recency, replicas: &mut Slab<Replica>, id: u32) {
+        self.bytes += replicas[id].extent().bytes;
+        recency.follow(replicas, id, &mut self.followers);
+    }
+
+    /// Takes a replica out of this place and of the segment's lists; returns whether it was the last one.
+    pub(crate) fn remove(
+        &mut self,
+        recency: &mut Recency,
+        replicas: &mut Slab<Replica>,
+        id: u32,
+    ) -> bool {
+        self.bytes -= replicas[id].extent().bytes;
+        if self.leader != id {
+            recency.unfollow(replicas, id, &mut self.followers);
+        } else if self.followers == NONE {
+            recency.unlink(replicas, id);
+            return true;
+        } else {
+            self.leader = recency.succeed(replicas, id, &mut self.followers);
+        }
+        false
+    }
+
+    /// Makes the leader the newest of a list.
+    pub(crate) fn relink(
+        &self,
+        recency: &mut Recency,
+        replicas: &mut Slab<Replica>,
+        list: ListName,
+    ) {
+        recency.relink(replicas, self.leader, list);
+    }
+
+    /// All replicas.
+    pub(crate) fn all<'a>(&self, replicas: &'a Slab<Replica>) -> impl Iterator<Item = u32> + 'a {
+        let some = |id: u32| (id != NONE).then_some(id);
+        let followers = std::iter::successors(some(self.followers), move |id| {
+            some(replicas[*id].older)
+        });
+        std::iter::once(self.leader).chain(followers)
+    }
+}
