@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use perigee_rpc::{ClientOptions, MasterClient, Placement, SegmentOffer};
+use perigee_rpc::{ClientOptions, MasterClient, Placement, SegmentOffer, WriteForm};
 use perigee_schemas::{Identity, Status};
 
 use crate::drive::{Step, Worker};
@@ -70,10 +70,15 @@ pub fn store_keys(client: &MasterClient, keys: &[&str]) -> Result<(), BenchError
     };
     for chunk in keys.chunks(PUT_BATCH) {
         let sizes = vec![PAYLOAD_BYTES; chunk.len()];
-        let started = client.put_start(chunk, &sizes, &[], &placement, false)?;
+        let started = client.put_start(chunk, &sizes, &[], &placement, WriteForm::default())?;
         expect("put start", chunk[0], &started.status)?;
         let generations: Vec<u64> = started.locations.iter().map(|at| at.generation).collect();
-        let ended = client.put_end(chunk, &generations, &vec![1; chunk.len()])?;
+        let ended = client.put_end(
+            chunk,
+            &generations,
+            &vec![1; chunk.len()],
+            WriteForm::default(),
+        )?;
         expect("put end", chunk[0], &ended)?;
     }
     Ok(())

@@ -113,5 +113,12 @@ pub const TASK_MOVES_PER_CLIENT_MAX: u32 = 64;
 /// Segment names in one task.
 pub const TASK_TARGETS_MAX: usize = REPLICAS_MAX as usize;
 
-/// Objects that one step of a walk over all keys looks at.
+/// Sizes in bytes that a compiled regular expression is given, the least first; one that needs more is refused.
+pub const PROGRAM_BYTES: [usize; 5] = [1 << 10, 4 << 10, 16 << 10, 64 << 10, 128 << 10];
+
+/// Objects that one step of a walk over all keys looks at...
 pub const SCAN_STEP_OBJECTS: u32 = 1024;
+
+/// ... unless their keys are expensive to search: bytes of keys times bytes of the program after which a step ends. At
+/// worst, when a search cannot use its automaton, that is some milliseconds.
+pub const SCAN_STEP_WORK: usize = 16 << 20;

@@ -14,6 +14,8 @@ pub(crate) struct Parked {
     pub(crate) extent: Extent,
     /// The discarded put that it belonged to, if any.
     pub(crate) put: Option<PutName>,
+    /// That put was discarded because a later one replaces whatever is there.
+    pub(crate) superseded: bool,
 }
 
 /// All parked extents in order of their release times.

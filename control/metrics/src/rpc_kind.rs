@@ -71,6 +71,14 @@ rpc_kinds! {
     UpsertStart => None;
     /// Space for new versions of several objects.
     BatchUpsertStart => None;
+    /// A new version of one object made visible.
+    UpsertEnd => None;
+    /// New versions of several objects made visible.
+    BatchUpsertEnd => None;
+    /// A new version of one object given up.
+    UpsertRevoke => None;
+    /// New versions of several objects given up.
+    BatchUpsertRevoke => None;
     /// Keys that match, listed.
     ListByRegex => None;
     /// State of segments.
@@ -110,6 +118,19 @@ impl RpcKind {
             Self::PutRevoke => Self::BatchPutRevoke,
             Self::Remove => Self::BatchRemove,
             Self::UpsertStart => Self::BatchUpsertStart,
+            Self::UpsertEnd => Self::BatchUpsertEnd,
+            Self::UpsertRevoke => Self::BatchUpsertRevoke,
+            kind => kind,
+        }
+    }
+
+    /// The kind for replacing writes of a kind for writes, and itself otherwise. Mooncake counts no upserts.
+    #[must_use]
+    pub fn replacing(self) -> Self {
+        match self {
+            Self::PutStart => Self::UpsertStart,
+            Self::PutEnd => Self::UpsertEnd,
+            Self::PutRevoke => Self::UpsertRevoke,
             kind => kind,
         }
     }

@@ -6,6 +6,15 @@ use perigee_schemas::{Identity, master, object};
 type Builder = FlatBufferBuilder<'static>;
 type Strings = WIPOffset<Vector<'static, ForwardsUOffset<&'static str>>>;
 
+/// How a write was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteForm {
+    /// Existing objects are replaced.
+    pub upsert: bool,
+    /// The caller's call takes one key and is not a batch of one; this only decides which family counts it.
+    pub single: bool,
+}
+
 /// How objects are to be placed and kept, as the wire has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement<'a> {

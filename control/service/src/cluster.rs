@@ -18,7 +18,9 @@ pub(crate) use segment_use::{SegmentUse, combine};
 
 use crate::config::{AllocationStrategy, MasterConfig, TaskConfig};
 use crate::rpc;
-use perigee_master::{Registry, Shard as KeyShard, ShardSettings, Strategy, TaskSettings};
+use perigee_master::{
+    GroupLedger, Registry, Shard as KeyShard, ShardSettings, Strategy, TaskSettings,
+};
 use perigee_metrics::MasterCells;
 use perigee_shard::{
     Environment, ExecutorError, Listener, Local, Mailbox, Shard, ShardEnvironment, ShardOptions,
@@ -90,14 +92,16 @@ impl Cluster {
     ) -> Result<Self, ClusterError> {
         let epoch = getrandom::u64().map_err(ClusterError::Random)?;
         let count = config.rpc.shards.max(1);
+        let groups = GroupLedger::new(count);
         let mut shards = Vec::new();
         let mut members = Vec::new();
         let mut address = address;
         for index in 0..count {
             let cells = Arc::new(MasterCells::default());
+            let keys = KeyShard::sharing(settings(config, index, count, epoch), &groups);
             let (shard, report) = start_shard(
                 config,
-                index,
+                keys,
                 address,
                 epoch,
                 cells.clone(),
@@ -263,15 +267,14 @@ fn post<R: Send + 'static>(
 
 fn start_shard(
     config: &MasterConfig,
-    index: usize,
+    keys: KeyShard,
     address: SocketAddr,
     epoch: u64,
     cells: Arc<MasterCells>,
     expiry_listener: Option<Sender<Vec<String>>>,
 ) -> Result<(Shard, Receiver<Report>), ClusterError> {
     let (tell, told) = channel();
-    let count = config.rpc.shards.max(1);
-    let settings = settings(config, index, count, epoch);
+    let (index, count) = (keys.settings().index, keys.settings().count);
     let registry = perigee_master::RegistrySettings {
         client_ttl_ms: config.client_ttl_ms,
         tasks: task_settings(&config.tasks),
@@ -280,7 +283,6 @@ fn start_shard(
     let shard = Shard::start(
         ShardOptions::named("perigee-master"),
         move |environment| async move {
-            let keys = KeyShard::new(settings);
             let registry = (index == 0).then(|| Registry::new(registry));
             let state = ControlShard::new(
                 environment.clone(),

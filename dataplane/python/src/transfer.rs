@@ -7,7 +7,7 @@ use crate::replicate_config::Placement;
 use crate::session::Session;
 use perigee_schemas::Status;
 use perigee_store::Lookup;
-use perigee_store::api::{GetRequest, Piece, PutRequest};
+use perigee_store::api::{GetRequest, Piece, PutRequest, WriteForm};
 use std::slice;
 
 /// What a put does when the key exists.
@@ -19,13 +19,31 @@ pub(crate) enum Write {
     Replace,
 }
 
+impl Write {
+    /// Of a call that takes one key.
+    pub(crate) fn of_one(self) -> WriteForm {
+        WriteForm {
+            upsert: self == Self::Replace,
+            single: true,
+        }
+    }
+
+    /// Of a call that takes a batch, which may be of one key.
+    pub(crate) fn of_batch(self) -> WriteForm {
+        WriteForm {
+            single: false,
+            ..self.of_one()
+        }
+    }
+}
+
 /// Stores one object per key; an object that is an error already keeps its own code.
 pub(crate) fn put<P: AsRef<[Piece]>>(
     session: &Session,
     keys: &[&str],
     objects: &[Result<P, Status>],
     placement: &Placement,
-    write: Write,
+    form: WriteForm,
 ) -> Vec<i32> {
     let groups = match placement.groups(keys.len()) {
         Ok(groups) if keys.len() == objects.len() => groups,
@@ -48,10 +66,7 @@ pub(crate) fn put<P: AsRef<[Piece]>>(
         }
     }
     if !requests.is_empty() {
-        let statuses = match write {
-            Write::Create => session.store().put(&requests, &placement.config),
-            Write::Replace => session.store().upsert(&requests, &placement.config),
-        };
+        let statuses = session.store().write(&requests, &placement.config, form);
         for (position, status) in positions.into_iter().zip(statuses) {
             codes[position] = status.code();
         }

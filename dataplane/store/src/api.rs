@@ -3,6 +3,8 @@
 
 use perigee_schemas::Identity;
 
+pub use perigee_rpc::WriteForm;
+
 /// Contiguous bytes of the caller that a put reads or a get fills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {

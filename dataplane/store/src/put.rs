@@ -1,14 +1,15 @@
 //! Writing objects: reserve, move, commit. What cannot be written is revoked, so no key is left half-done.
 
 use crate::api::{PutRequest, ReplicateConfig, SoftPinAction};
-use crate::client::{Store, kind_of, refused};
+use crate::client::{Store, refused};
 use crate::limits::{KEYS_PER_CALL, PUT_ATTEMPTS};
 use perigee_memory::Piece as Source;
 use perigee_metrics::{Operation, RpcKind};
-use perigee_rpc::{Placement, Started};
+use perigee_rpc::{Placement, Started, WriteForm};
 use perigee_schemas::{Identity, Status};
 use perigee_shard::monotonic;
 use perigee_transfer::{Place, TransferError, WriteJob};
+use std::collections::HashMap;
 
 /// The keys of one attempt that were given places.
 struct Writing {
@@ -42,25 +43,36 @@ struct Verdict {
 impl Store {
     /// Stores objects. A key that exists already is left as it is and counts as stored.
     pub fn put(&self, requests: &[PutRequest<'_>], config: &ReplicateConfig) -> Vec<Status> {
-        self.write(requests, config, false)
+        self.write(requests, config, WriteForm::default())
     }
 
-    /// Stores objects, replacing those that exist; readers see the old bytes or the new ones, never a mixture.
+    /// Stores objects, replacing those that exist; readers see the old bytes or the new ones, never a mixture. Of several
+    /// upserts of a key the one that began last stays, and the others count as stored and replaced.
     pub fn upsert(&self, requests: &[PutRequest<'_>], config: &ReplicateConfig) -> Vec<Status> {
-        self.write(requests, config, true)
+        let form = WriteForm {
+            upsert: true,
+            single: false,
+        };
+        self.write(requests, config, form)
     }
 
-    fn write(
+    /// [`Store::put`] or [`Store::upsert`], as `form` says.
+    pub fn write(
         &self,
         requests: &[PutRequest<'_>],
         config: &ReplicateConfig,
-        upsert: bool,
+        form: WriteForm,
     ) -> Vec<Status> {
         let start = monotonic();
         let mut results = vec![Status::InvalidParams; requests.len()];
-        for first in (0..requests.len()).step_by(KEYS_PER_CALL) {
-            let chunk: Vec<usize> = (first..requests.len().min(first + KEYS_PER_CALL)).collect();
-            self.write_chunk(requests, chunk, config, upsert, &mut results);
+        let stand_ins = form.upsert.then(|| last_of_each_key(requests));
+        let is_written = |index: &usize| stand_ins.as_ref().is_none_or(|of| of[*index] == *index);
+        let written: Vec<usize> = (0..requests.len()).filter(is_written).collect();
+        for chunk in written.chunks(KEYS_PER_CALL) {
+            self.write_chunk(requests, chunk.to_vec(), config, form, &mut results);
+        }
+        for (index, stand_in) in stand_ins.into_iter().flatten().enumerate() {
+            results[index] = results[stand_in];
         }
         let stored = requests
             .iter()
@@ -83,7 +95,7 @@ impl Store {
         requests: &[PutRequest<'_>],
         mut chunk: Vec<usize>,
         config: &ReplicateConfig,
-        upsert: bool,
+        form: WriteForm,
         results: &mut [Status],
     ) {
         let mut excluded = Vec::new();
@@ -92,11 +104,11 @@ impl Store {
                 return;
             }
             let placement = self.placement(config, &excluded);
-            let writings = match self.start(requests, &chunk, &placement, upsert, results) {
+            let writings = match self.start(requests, &chunk, &placement, form, results) {
                 Ok(writings) => writings,
                 Err(status) => return chunk.iter().for_each(|index| results[*index] = status),
             };
-            chunk = self.move_bytes(requests, &writings, &mut excluded, results);
+            chunk = self.move_bytes(requests, &writings, form, &mut excluded, results);
             self.cells.record_retries(chunk.len() as u64);
         }
     }
@@ -107,7 +119,7 @@ impl Store {
         requests: &[PutRequest<'_>],
         chunk: &[usize],
         placement: &Placement<'_>,
-        upsert: bool,
+        form: WriteForm,
         results: &mut [Status],
     ) -> Result<Vec<Writing>, Status> {
         self.while_open()?;
@@ -123,13 +135,8 @@ impl Store {
         } else {
             Vec::new()
         };
-        let start = if upsert {
-            RpcKind::UpsertStart
-        } else {
-            RpcKind::PutStart
-        };
-        let started = self.timed(kind_of(start, keys.len()), |master| {
-            master.put_start(&keys, &sizes, &groups, placement, upsert)
+        let started = self.timed(kind(RpcKind::PutStart, form), |master| {
+            master.put_start(&keys, &sizes, &groups, placement, form)
         });
         let started = started.map_err(|error| refused(&error))?;
         let mut writings = Vec::with_capacity(chunk.len());
@@ -163,6 +170,7 @@ impl Store {
         &self,
         requests: &[PutRequest<'_>],
         writings: &[Writing],
+        form: WriteForm,
         excluded: &mut Vec<Identity>,
         results: &mut [Status],
     ) -> Vec<usize> {
@@ -201,14 +209,15 @@ impl Store {
                 }),
             }
         }
-        self.commit(requests, &good, results);
-        self.revoke(requests, &bad, results)
+        self.commit(requests, &good, form, results);
+        self.revoke(requests, &bad, form, results)
     }
 
     fn commit(
         &self,
         requests: &[PutRequest<'_>],
         good: &[(&Writing, u32)],
+        form: WriteForm,
         results: &mut [Status],
     ) {
         if good.is_empty() {
@@ -218,13 +227,16 @@ impl Store {
         let keys: Vec<&str> = good.iter().map(|(writing, _)| key(writing)).collect();
         let generations: Vec<u64> = good.iter().map(|(put, _)| put.generation()).collect();
         let checksums: Vec<u32> = good.iter().map(|(_, checksum)| *checksum).collect();
-        let kind = kind_of(RpcKind::PutEnd, keys.len());
-        let ended = self.timed(kind, |master| {
-            master.put_end(&keys, &generations, &checksums)
+        let ended = self.timed(kind(RpcKind::PutEnd, form), |master| {
+            master.put_end(&keys, &generations, &checksums, form)
         });
         let ended = ended.unwrap_or_else(|error| vec![refused(&error); good.len()]);
         for ((writing, _), status) in good.iter().zip(ended) {
-            results[writing.request] = status;
+            results[writing.request] = match status {
+                // A later upsert has replaced it before it was to be seen: the last writer wins.
+                Status::ObjectAlreadyExists => Status::Ok,
+                status => status,
+            };
         }
     }
 
@@ -234,6 +246,7 @@ impl Store {
         &self,
         requests: &[PutRequest<'_>],
         bad: &[Failed],
+        form: WriteForm,
         results: &mut [Status],
     ) -> Vec<usize> {
         for failed in bad {
@@ -244,7 +257,7 @@ impl Store {
         let mut again = Vec::new();
         for in_flight in [false, true] {
             let puts = bad.iter().filter(|failed| failed.in_flight == in_flight);
-            again.extend(self.revoke_alike(requests, &puts.collect::<Vec<_>>(), in_flight));
+            again.extend(self.revoke_alike(requests, &puts.collect::<Vec<_>>(), in_flight, form));
         }
         again
     }
@@ -254,15 +267,15 @@ impl Store {
         requests: &[PutRequest<'_>],
         puts: &[&Failed],
         in_flight: bool,
+        form: WriteForm,
     ) -> Vec<usize> {
         if puts.is_empty() {
             return Vec::new();
         }
         let keys: Vec<&str> = puts.iter().map(|put| requests[put.request].key).collect();
         let generations: Vec<u64> = puts.iter().map(|put| put.generation).collect();
-        let kind = kind_of(RpcKind::PutRevoke, keys.len());
-        let revoked = self.timed(kind, |master| {
-            master.put_revoke(&keys, &generations, in_flight)
+        let revoked = self.timed(kind(RpcKind::PutRevoke, form), |master| {
+            master.put_revoke(&keys, &generations, in_flight, form)
         });
         let revoked = revoked.unwrap_or_else(|error| {
             tracing::debug!(%error, "Started puts were not revoked; the master discards them later");
@@ -298,6 +311,19 @@ impl Store {
             host_name: self.host_name(),
         }
     }
+}
+
+/// The kind that counts a call of a write.
+fn kind(kind: RpcKind, form: WriteForm) -> RpcKind {
+    let kind = if form.upsert { kind.replacing() } else { kind };
+    if form.single { kind } else { kind.batched() }
+}
+
+/// For each request the last one of its key: an upsert of a key that the same batch replaces again need not be written.
+fn last_of_each_key(requests: &[PutRequest<'_>]) -> Vec<usize> {
+    let keys = requests.iter().enumerate();
+    let last: HashMap<&str, usize> = keys.map(|(index, it)| (it.key, index)).collect();
+    requests.iter().map(|request| last[request.key]).collect()
 }
 
 fn payload_bytes(request: &PutRequest<'_>) -> u64 {
@@ -374,6 +400,17 @@ mod tests {
             payload_bytes: 0,
             generation: 1,
         }
+    }
+
+    #[test]
+    fn of_a_repeated_key_only_the_last_request_is_written() {
+        let request = |key| PutRequest {
+            key,
+            pieces: &[],
+            group: None,
+        };
+        let requests = ["a", "b", "a", "c", "b", "a"].map(request);
+        assert_eq!(last_of_each_key(&requests), [5, 4, 5, 3, 4, 5]);
     }
 
     #[test]

@@ -1477,7 +1477,7 @@ impl ::flatbuffers::SimpleToVerifyInSlice for TaskKind {}
 pub enum ExistRequestOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// `single` marks a call that had one key at the surface; it only selects the metric family.
+/// `single` marks a call that takes one key at the surface, not a batch of one; it only selects the metric family.
 pub struct ExistRequest<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -2398,6 +2398,7 @@ impl<'a> PutEndRequest<'a> {
   pub const VT_CHECKSUM: ::flatbuffers::VOffsetT = 10;
   pub const VT_SINGLE: ::flatbuffers::VOffsetT = 12;
   pub const VT_GENERATION: ::flatbuffers::VOffsetT = 14;
+  pub const VT_UPSERT: ::flatbuffers::VOffsetT = 16;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -2414,6 +2415,7 @@ impl<'a> PutEndRequest<'a> {
     if let Some(x) = args.generation { builder.add_generation(x); }
     if let Some(x) = args.checksum { builder.add_checksum(x); }
     if let Some(x) = args.keys { builder.add_keys(x); }
+    builder.add_upsert(args.upsert);
     builder.add_single(args.single);
     builder.finish()
   }
@@ -2462,6 +2464,14 @@ impl<'a> PutEndRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(PutEndRequest::VT_GENERATION, None)}
   }
+  /// As in the put start; it only selects the metric family.
+  #[inline]
+  pub fn upsert(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(PutEndRequest::VT_UPSERT, Some(false)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for PutEndRequest<'_> {
@@ -2476,6 +2486,7 @@ impl ::flatbuffers::Verifiable for PutEndRequest<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u32>>>("checksum", Self::VT_CHECKSUM, false)?
      .visit_field::<bool>("single", Self::VT_SINGLE, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("generation", Self::VT_GENERATION, false)?
+     .visit_field::<bool>("upsert", Self::VT_UPSERT, false)?
      .finish();
     Ok(())
   }
@@ -2487,6 +2498,7 @@ pub struct PutEndRequestArgs<'a> {
     pub checksum: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u32>>>,
     pub single: bool,
     pub generation: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+    pub upsert: bool,
 }
 impl<'a> Default for PutEndRequestArgs<'a> {
   #[inline]
@@ -2498,6 +2510,7 @@ impl<'a> Default for PutEndRequestArgs<'a> {
       checksum: None,
       single: false,
       generation: None,
+      upsert: false,
     }
   }
 }
@@ -2532,6 +2545,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> PutEndRequestBuilder<'a, 'b, 
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(PutEndRequest::VT_GENERATION, generation);
   }
   #[inline]
+  pub fn add_upsert(&mut self, upsert: bool) {
+    self.fbb_.push_slot::<bool>(PutEndRequest::VT_UPSERT, upsert, false);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> PutEndRequestBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     PutEndRequestBuilder {
@@ -2555,6 +2572,7 @@ impl ::core::fmt::Debug for PutEndRequest<'_> {
       ds.field("checksum", &self.checksum());
       ds.field("single", &self.single());
       ds.field("generation", &self.generation());
+      ds.field("upsert", &self.upsert());
       ds.finish()
   }
 }
@@ -2580,6 +2598,7 @@ impl<'a> PutRevokeRequest<'a> {
   pub const VT_SINGLE: ::flatbuffers::VOffsetT = 10;
   pub const VT_GENERATION: ::flatbuffers::VOffsetT = 12;
   pub const VT_IN_FLIGHT: ::flatbuffers::VOffsetT = 14;
+  pub const VT_UPSERT: ::flatbuffers::VOffsetT = 16;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -2595,6 +2614,7 @@ impl<'a> PutRevokeRequest<'a> {
     builder.add_client_high(args.client_high);
     if let Some(x) = args.generation { builder.add_generation(x); }
     if let Some(x) = args.keys { builder.add_keys(x); }
+    builder.add_upsert(args.upsert);
     builder.add_in_flight(args.in_flight);
     builder.add_single(args.single);
     builder.finish()
@@ -2645,6 +2665,14 @@ impl<'a> PutRevokeRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<bool>(PutRevokeRequest::VT_IN_FLIGHT, Some(false)).unwrap()}
   }
+  /// As in the put end.
+  #[inline]
+  pub fn upsert(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(PutRevokeRequest::VT_UPSERT, Some(false)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for PutRevokeRequest<'_> {
@@ -2659,6 +2687,7 @@ impl ::flatbuffers::Verifiable for PutRevokeRequest<'_> {
      .visit_field::<bool>("single", Self::VT_SINGLE, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("generation", Self::VT_GENERATION, false)?
      .visit_field::<bool>("in_flight", Self::VT_IN_FLIGHT, false)?
+     .visit_field::<bool>("upsert", Self::VT_UPSERT, false)?
      .finish();
     Ok(())
   }
@@ -2670,6 +2699,7 @@ pub struct PutRevokeRequestArgs<'a> {
     pub single: bool,
     pub generation: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
     pub in_flight: bool,
+    pub upsert: bool,
 }
 impl<'a> Default for PutRevokeRequestArgs<'a> {
   #[inline]
@@ -2681,6 +2711,7 @@ impl<'a> Default for PutRevokeRequestArgs<'a> {
       single: false,
       generation: None,
       in_flight: false,
+      upsert: false,
     }
   }
 }
@@ -2715,6 +2746,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> PutRevokeRequestBuilder<'a, '
     self.fbb_.push_slot::<bool>(PutRevokeRequest::VT_IN_FLIGHT, in_flight, false);
   }
   #[inline]
+  pub fn add_upsert(&mut self, upsert: bool) {
+    self.fbb_.push_slot::<bool>(PutRevokeRequest::VT_UPSERT, upsert, false);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> PutRevokeRequestBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     PutRevokeRequestBuilder {
@@ -2738,6 +2773,7 @@ impl ::core::fmt::Debug for PutRevokeRequest<'_> {
       ds.field("single", &self.single());
       ds.field("generation", &self.generation());
       ds.field("in_flight", &self.in_flight());
+      ds.field("upsert", &self.upsert());
       ds.finish()
   }
 }

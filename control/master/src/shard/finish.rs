@@ -21,6 +21,15 @@ pub struct StartedPuts<'a> {
     pub generations: &'a [u64],
 }
 
+/// Whether and why a put has no place any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Discarded {
+    No,
+    GivenUp,
+    /// In favour of a later one that replaces whatever is there.
+    Superseded,
+}
+
 impl StartedPuts<'_> {
     fn name(&self, at: usize) -> PutName {
         PutName {
@@ -33,8 +42,9 @@ impl StartedPuts<'_> {
 impl Shard {
     /// Makes puts visible; `checksums` has the CRC-32C of each payload. One status per key.
     ///
-    /// Status -704: unknown key, or its segments are gone; -601: another client's put; -700: the put was discarded
-    /// and the key has, or is being given, other bytes; -600: a column has the wrong length. Repeating is fine.
+    /// Status -704: unknown key, or its segments are gone; -601: another client's put; -705: an upsert that was started
+    /// later has taken its place; -700: the put was discarded for another reason, and the key has, or is being given,
+    /// other bytes; -600: a column has the wrong length. Repeating is fine.
     pub fn put_end(
         &mut self,
         now_ms: u64,
@@ -81,11 +91,14 @@ impl Shard {
     fn end_one(&mut self, put: PutName, key: &[u8], checksum: u32) -> Result<(), Status> {
         // Its writer has stopped, so the space of a discarded put can be used again.
         let discarded = self.free_discarded(put);
+        if discarded == Discarded::Superseded {
+            return Err(Status::ObjectAlreadyExists);
+        }
         let object = self.find(key).ok_or(Status::ObjectNotFound)?;
         let pending = self.pending.get(object);
         let Some(pending) = pending.filter(|pending| pending.name.generation == put.generation)
         else {
-            return if discarded {
+            return if discarded == Discarded::GivenUp {
                 Err(Status::InvalidWrite)
             } else {
                 self.end_again(object, put.client, checksum)
@@ -160,7 +173,7 @@ impl Shard {
     }
 
     fn revoke_one(&mut self, put: PutName, key: &[u8], in_flight: bool) -> Result<(), Status> {
-        if !in_flight && self.free_discarded(put) {
+        if !in_flight && self.free_discarded(put) != Discarded::No {
             return Ok(());
         }
         let object = self.find(key).ok_or(Status::ObjectNotFound)?;
@@ -192,15 +205,18 @@ impl Shard {
         }
     }
 
-    /// Frees the parked space of a discarded put whose writer has stopped; returns whether there was any.
-    pub(super) fn free_discarded(&mut self, put: PutName) -> bool {
-        let mut any = false;
+    /// Frees the parked space of a discarded put whose writer has stopped.
+    pub(super) fn free_discarded(&mut self, put: PutName) -> Discarded {
+        let mut discarded = Discarded::No;
         while let Some(parked) = self.parking.pop_of_put(put) {
             self.free_extent(parked.segment, parked.extent);
             self.counters.discard_released += 1;
-            any = true;
+            discarded = match parked.superseded {
+                true => Discarded::Superseded,
+                false => Discarded::GivenUp,
+            };
         }
-        any
+        discarded
     }
 }
 

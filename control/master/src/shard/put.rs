@@ -143,20 +143,25 @@ impl Shard {
             .get(object)
             .is_some_and(|record| record.flags.has(Flags::PENDING))
         {
-            self.discard_pending(object);
+            let reuse = if upsert { Reuse::Superseded } else { Reuse::At };
+            self.discard_for(object, reuse);
         }
         Ok(inherited)
     }
 
     /// Abandons an unfinished put; its space is parked, because its writer may still be writing.
     pub(super) fn discard_pending(&mut self, object: u32) {
+        self.discard_for(object, Reuse::At);
+    }
+
+    fn discard_for(&mut self, object: u32, reuse: fn(u64, PutName) -> Reuse) {
         let Some(pending) = self.pending.get(object) else {
             return;
         };
         let release_ms = pending
             .started_ms
             .saturating_add(self.settings.put_release_timeout_ms);
-        let reuse = Reuse::At(release_ms, pending.name);
+        let reuse = reuse(release_ms, pending.name);
         self.counters.discarded_puts += 1;
         self.drop_pending(object, reuse);
     }

@@ -20,6 +20,8 @@ pub(super) enum Reuse {
     AfterReads,
     /// At this time, or when the writer of this put says that it has stopped: it may still be at work.
     At(u64, PutName),
+    /// As `At`, and the put is discarded because a later one replaces whatever is there.
+    Superseded(u64, PutName),
 }
 
 impl Shard {
@@ -88,7 +90,9 @@ impl Shard {
         self.replicas.remove(id);
         let (release_ms, put) = match reuse {
             Reuse::AfterReads => (read_end_ms, None),
-            Reuse::At(release_ms, put) => (release_ms, Some(put)),
+            Reuse::At(release_ms, put) | Reuse::Superseded(release_ms, put) => {
+                (release_ms, Some(put))
+            }
         };
         if release_ms > self.now_ms {
             self.parking.park(
@@ -97,6 +101,7 @@ impl Shard {
                     segment,
                     extent,
                     put,
+                    superseded: matches!(reuse, Reuse::Superseded(..)),
                 },
             );
         } else {

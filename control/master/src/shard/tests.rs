@@ -4,6 +4,7 @@
 mod adopting;
 mod consistency;
 mod eviction;
+mod group_shards;
 mod groups;
 mod leases;
 mod lending;
@@ -82,8 +83,12 @@ impl Stage {
     }
 
     fn with(settings: ShardSettings, objects: &[u64]) -> Self {
+        Self::of(Shard::new(settings), objects)
+    }
+
+    fn of(shard: Shard, objects: &[u64]) -> Self {
         let mut stage = Self {
-            shard: Shard::new(settings),
+            shard,
             now_ms: 10_000,
             placements: PlacementColumns::default(),
             replicas: ReplicaColumns::default(),

@@ -125,6 +125,26 @@ pub(super) const EVICTION: &[Family] = &[
         "Bytes freed by eviction",
     ),
     Family::counter(
+        "master_successful_evictions_mem",
+        "rounds",
+        "Eviction rounds that freed memory",
+    ),
+    Family::counter(
+        "master_attempted_evictions_mem",
+        "rounds",
+        "Eviction rounds in memory",
+    ),
+    Family::counter(
+        "master_evicted_key_count_mem",
+        "keys",
+        "Keys evicted from memory",
+    ),
+    Family::counter(
+        "master_evicted_size_bytes_mem",
+        "bytes",
+        "Bytes of memory freed by eviction",
+    ),
+    Family::counter(
         "master_put_start_discard_cnt",
         "writes",
         "Unfinished writes discarded",

@@ -1,7 +1,7 @@
 //! The master's cells and numbers as samples of the catalogue. Invariant: a name used here is in
 //! the catalogue; a test checks that none is refused.
 
-use super::{MasterCells, MasterNumbers};
+use super::{CallTotals, MasterCells, MasterNumbers};
 use crate::exposition::Samples;
 use crate::family::Source;
 use crate::rpc_kind::RpcKind;
@@ -123,17 +123,33 @@ fn add_objects(samples: &mut Samples, numbers: &MasterNumbers) {
 }
 
 fn add_eviction(samples: &mut Samples, numbers: &MasterNumbers) {
-    for (name, value) in [
+    // All evictions are from memory.
+    for (all, of_memory, value) in [
         (
             "master_successful_evictions_total",
+            "master_successful_evictions_mem",
             numbers.evictions_successful,
         ),
         (
             "master_attempted_evictions_total",
+            "master_attempted_evictions_mem",
             numbers.evictions_attempted,
         ),
-        ("master_evicted_key_count", numbers.evicted_keys),
-        ("master_evicted_size_bytes", numbers.evicted_bytes),
+        (
+            "master_evicted_key_count",
+            "master_evicted_key_count_mem",
+            numbers.evicted_keys,
+        ),
+        (
+            "master_evicted_size_bytes",
+            "master_evicted_size_bytes_mem",
+            numbers.evicted_bytes,
+        ),
+    ] {
+        samples.value(all, &[], value);
+        samples.value(of_memory, &[], value);
+    }
+    for (name, value) in [
         ("master_put_start_discard_cnt", numbers.discarded_writes),
         ("master_put_start_release_cnt", numbers.released_writes),
         (
@@ -162,6 +178,18 @@ fn add_calls(samples: &mut Samples, shards: &[&MasterCells], kind: RpcKind) {
     );
     samples.histogram("perigee_rpc_duration_seconds", &label, &durations);
     let Some(family) = kind.family() else { return };
+    let totals = match kind {
+        // Mooncake counts each key of a batch as a removal, and has no family for the batch.
+        RpcKind::Remove => {
+            let batches = MasterCells::call_totals(shards.iter().copied(), RpcKind::BatchRemove);
+            CallTotals {
+                requests: totals.requests + batches.items,
+                failures: totals.failures + batches.failed_items,
+                ..totals
+            }
+        }
+        _ => totals,
+    };
     let mut add = |part: &str, value: u64| {
         samples.value(&format!("master_{family}_{part}_total"), &[], value);
     };

@@ -5,7 +5,7 @@ use super::{Builder, MasterClient, status_reply};
 use crate::connection::Connection;
 use crate::error::CallError;
 use crate::reply::{Counted, Located, Started, codes, counted};
-use crate::request::{Placement, placement, strings};
+use crate::request::{Placement, WriteForm, placement, strings};
 use perigee_schemas::frame::Kind;
 use perigee_schemas::message::decode;
 use perigee_schemas::{Status, master};
@@ -84,7 +84,7 @@ impl MasterClient {
         payload_bytes: &[u64],
         groups: &[&str],
         wanted: &Placement<'_>,
-        upsert: bool,
+        form: WriteForm,
     ) -> Result<Started, CallError> {
         let client = self.options.client;
         let encode = |builder: &mut Builder| {
@@ -99,8 +99,8 @@ impl MasterClient {
                 payload_bytes,
                 group_ids,
                 placement,
-                upsert,
-                single: keys.len() == 1,
+                upsert: form.upsert,
+                single: form.single,
             };
             let root = master::PutStartRequest::create(builder, &args);
             builder.finish_minimal(root);
@@ -119,6 +119,7 @@ impl MasterClient {
         keys: &[S],
         generations: &[u64],
         checksums: &[u32],
+        form: WriteForm,
     ) -> Result<Vec<Status>, CallError> {
         let client = self.options.client;
         let encode = |builder: &mut Builder| {
@@ -130,8 +131,9 @@ impl MasterClient {
                 client_low: client.low(),
                 keys: key_strings,
                 checksum,
-                single: keys.len() == 1,
+                single: form.single,
                 generation,
+                upsert: form.upsert,
             };
             let root = master::PutEndRequest::create(builder, &args);
             builder.finish_minimal(root);
@@ -150,6 +152,7 @@ impl MasterClient {
         keys: &[S],
         generations: &[u64],
         in_flight: bool,
+        form: WriteForm,
     ) -> Result<Vec<Status>, CallError> {
         let client = self.options.client;
         let encode = |builder: &mut Builder| {
@@ -159,9 +162,10 @@ impl MasterClient {
                 client_high: client.high(),
                 client_low: client.low(),
                 keys: key_strings,
-                single: keys.len() == 1,
+                single: form.single,
                 generation,
                 in_flight,
+                upsert: form.upsert,
             };
             let root = master::PutRevokeRequest::create(builder, &args);
             builder.finish_minimal(root);

@@ -85,11 +85,7 @@ pub(super) async fn put_start(
     };
     let root = master::PutStartReply::create(builder, &args);
     builder.finish_minimal(root);
-    let kind = if request.upsert() {
-        RpcKind::UpsertStart
-    } else {
-        RpcKind::PutStart
-    };
+    let kind = write_kind(RpcKind::PutStart, request.upsert());
     Ok(Tally::keys(kind, request.single(), &columns.status))
 }
 
@@ -111,7 +107,8 @@ pub(super) async fn put_end(
     };
     let codes: Codes = shard.scatter(&keys, end).await;
     finish_status(builder, &codes.0);
-    Ok(Tally::keys(RpcKind::PutEnd, request.single(), &codes.0))
+    let kind = write_kind(RpcKind::PutEnd, request.upsert());
+    Ok(Tally::keys(kind, request.single(), &codes.0))
 }
 
 pub(super) async fn put_revoke(
@@ -131,7 +128,12 @@ pub(super) async fn put_revoke(
     };
     let codes: Codes = shard.scatter(&keys, revoke).await;
     finish_status(builder, &codes.0);
-    Ok(Tally::keys(RpcKind::PutRevoke, request.single(), &codes.0))
+    let kind = write_kind(RpcKind::PutRevoke, request.upsert());
+    Ok(Tally::keys(kind, request.single(), &codes.0))
+}
+
+fn write_kind(kind: RpcKind, upsert: bool) -> RpcKind {
+    if upsert { kind.replacing() } else { kind }
 }
 
 /// Started puts that their writer ends, owned so that they can go to other shards.

@@ -57,7 +57,7 @@ impl StoreClient {
         self.call(
             py,
             || vec![NOT_OPEN; keys.len()],
-            |session| transfer::put(session, &keys, objects, &placement, write),
+            |session| transfer::put(session, &keys, objects, &placement, write.of_batch()),
         )
     }
 

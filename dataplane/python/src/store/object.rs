@@ -10,7 +10,7 @@ use crate::session::Session;
 use crate::transfer::{self, Write};
 use crate::value::Value;
 use perigee_schemas::Status;
-use perigee_store::api::Piece;
+use perigee_store::api::{Piece, WriteForm};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
@@ -56,7 +56,7 @@ impl StoreClient {
         keys: &[&str],
         objects: &[Result<Vec<Piece>, Status>],
         placement: Result<Placement, Status>,
-        write: Write,
+        form: WriteForm,
     ) -> Vec<i32> {
         let placement = match placement {
             Ok(placement) => placement,
@@ -67,7 +67,7 @@ impl StoreClient {
             || vec![NOT_OPEN; keys.len()],
             |session| {
                 if session.copies() {
-                    transfer::put(session, keys, objects, &placement, write)
+                    transfer::put(session, keys, objects, &placement, form)
                 } else {
                     vec![Status::InvalidParams.code(); keys.len()]
                 }
@@ -83,7 +83,7 @@ impl StoreClient {
         placement: Result<Placement, Status>,
         write: Write,
     ) -> i32 {
-        first_failure(self.put_values(py, &[key], &[object], placement, write))
+        first_failure(self.put_values(py, &[key], &[object], placement, write.of_one()))
     }
 
     fn put_many(
@@ -98,7 +98,8 @@ impl StoreClient {
             .iter()
             .map(|value| value_pieces(slice::from_ref(value)))
             .collect();
-        let codes = self.put_values(py, &borrow_keys(keys), &objects, placement(config), write);
+        let form = write.of_batch();
+        let codes = self.put_values(py, &borrow_keys(keys), &objects, placement(config), form);
         first_failure(codes)
     }
 
@@ -115,7 +116,8 @@ impl StoreClient {
             Ok(placement) => placement,
             Err(status) => return status.code(),
         };
-        let put = |session: &Session| transfer::put(session, &[key], &[object], &placement, write);
+        let form = write.of_one();
+        let put = |session: &Session| transfer::put(session, &[key], &[object], &placement, form);
         first_failure(self.call(py, || vec![NOT_OPEN], put))
     }
 
@@ -381,8 +383,11 @@ impl StoreClient {
 
     /// Returns 1 the object exists, 0 it does not, or a negative code.
     fn is_exist(&self, py: Python<'_>, key: Key) -> i32 {
-        let exist = |session: &Session| transfer::exist(session, &[&*key]);
-        first_or_not_open(self.call(py, || vec![NOT_OPEN], exist))
+        let exist = |session: &Session| {
+            let exists = session.store().exists(&key);
+            exists.map_or_else(Status::code, i32::from)
+        };
+        self.call(py, || NOT_OPEN, exist)
     }
 
     /// Returns a list of 1, 0 or a negative code per key.

@@ -10,15 +10,32 @@ use perigee_rpc::{AskedReplicas, CallError};
 use perigee_schemas::Status;
 
 impl Store {
-    /// Whether each key can be read.
+    /// Whether each key of a batch can be read.
     pub fn exist(&self, keys: &[&str]) -> Vec<Result<bool, Status>> {
+        self.ask_exist(keys, false)
+    }
+
+    /// Whether a key can be read.
+    ///
+    /// # Errors
+    /// The store is closed, the key is not allowed, or the master does not answer.
+    pub fn exists(&self, key: &str) -> Result<bool, Status> {
+        let answer = self.ask_exist(&[key], true).pop();
+        answer.unwrap_or(Err(Status::InternalError))
+    }
+
+    fn ask_exist(&self, keys: &[&str], single: bool) -> Vec<Result<bool, Status>> {
         let answer = |code: i32| match code {
             0 => Ok(false),
             code if code > 0 => Ok(true),
             code => Err(Status::from_peer(code)),
         };
-        let kind = kind_of(RpcKind::ExistKey, keys.len());
-        let ask = |chunk: &[&str]| self.timed(kind, |master| master.exist(chunk, keys.len() == 1));
+        let kind = if single {
+            RpcKind::ExistKey
+        } else {
+            RpcKind::BatchExistKey
+        };
+        let ask = |chunk: &[&str]| self.timed(kind, |master| master.exist(chunk, single));
         self.in_chunks(keys, ask, |status| vec![status.code(); 1])
             .into_iter()
             .map(answer)

@@ -1,7 +1,7 @@
 //! A master, a node and clients in one process: the calls of the store over every route.
 
 use crate::cluster::{ANY, data, get, master, piece, store};
-use perigee_rpc::{ClientOptions, MasterClient, Placement};
+use perigee_rpc::{ClientOptions, MasterClient, Placement, WriteForm};
 use perigee_schemas::{Identity, Status};
 use perigee_service::Cluster;
 use perigee_store::{GetRequest, Piece, PutRequest, RangeRequest, ReplicateConfig, Store};
@@ -260,6 +260,11 @@ fn lend_and_borrow(client: &Store, thread: usize) {
 }
 
 /// Starts an upsert of `key`; the generation that names it.
+const UPSERT: WriteForm = WriteForm {
+    upsert: true,
+    single: true,
+};
+
 fn start_upsert(client: &MasterClient, key: &str) -> u64 {
     let placement = Placement {
         replica_num: 1,
@@ -274,7 +279,7 @@ fn start_upsert(client: &MasterClient, key: &str) -> u64 {
         host_id: "",
         host_name: "",
     };
-    let started = client.put_start(&[key], &[100], &[], &placement, true);
+    let started = client.put_start(&[key], &[100], &[], &placement, UPSERT);
     started.unwrap().locations[0].generation
 }
 
@@ -290,11 +295,10 @@ fn of_two_overlapping_upserts_the_earlier_one_is_told_that_it_lost() {
     let won = start_upsert(&second, "key");
     let end = |client: &MasterClient, generation, checksum| {
         client
-            .put_end(&["key"], &[generation], &[checksum])
+            .put_end(&["key"], &[generation], &[checksum], UPSERT)
             .unwrap()
     };
-    assert_eq!(end(&first, lost, 1), [Status::InvalidWrite]);
-    assert_eq!(Status::InvalidWrite.code(), -700);
+    assert_eq!(end(&first, lost, 1), [Status::ObjectAlreadyExists]);
     assert_eq!(
         node.exist(&["key"]),
         [Ok(false)],

@@ -273,7 +273,7 @@ fn a_late_message_touches_only_its_own_put() {
     assert_eq!(stage.shard.gauges().staging_bytes, EXTENT_BYTES);
     assert_eq!(
         stage.end_of(WRITER, "a", first, 1),
-        code(Status::InvalidWrite)
+        code(Status::ObjectAlreadyExists)
     );
     assert!(!stage.holds("a"), "the second put is still unfinished");
     assert_eq!(stage.end_of(WRITER, "a", second, 2), 0);

@@ -23,6 +23,7 @@ const TRANSFER_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Statuses of a put whose key another client has replaced or removed.
 const OVERTAKEN: i32 = Status::InvalidWrite.code();
+const SUPERSEDED: i32 = Status::ObjectAlreadyExists.code();
 const REMOVED: i32 = Status::ObjectNotFound.code();
 
 type Mover = ShardClient<SimulatedEnvironment>;
@@ -168,7 +169,7 @@ impl Client {
         if errors.is_empty() {
             let ended = self.master.put_end(self.host, name, version).await;
             // Another client may have removed or replaced the key meanwhile.
-            let is_explained = matches!(ended, Some(0 | OVERTAKEN | REMOVED));
+            let is_explained = matches!(ended, Some(0 | OVERTAKEN | SUPERSEDED | REMOVED));
             self.world
                 .check(!self.ledger.is_calm() || is_explained, || {
                     format!("Without a fault a put was not ended: {ended:?}")

@@ -6,7 +6,7 @@ use crate::network::HostId;
 use crate::random::Random;
 use crate::world::World;
 use perigee_master::{
-    ClientState, Effort, PlacementColumns, PutConfig, PutStart, Registry, RegistrySettings,
+    ClientState, Effort, GroupLedger, PlacementColumns, PutConfig, PutStart, Registry, RegistrySettings,
     ReplicaColumns, SegmentSpec, Shard, ShardSettings, StartedPuts, shard_of,
 };
 use perigee_schemas::{Identity, Status};
@@ -348,10 +348,11 @@ impl State {
             generation_base: (random.next() >> 8) | 1,
             ..ShardSettings::default()
         };
+        let groups = GroupLedger::new(count);
         Self {
             registry: Registry::new(RegistrySettings::default()),
             shards: (0..count)
-                .map(|index| Shard::new(settings(index)))
+                .map(|index| Shard::sharing(settings(index), &groups))
                 .collect(),
         }
     }
