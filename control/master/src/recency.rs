@@ -147,12 +147,7 @@ impl Recency {
     }
 
     /// Takes a replica out of its list: from now on it goes where the leader of these followers goes.
-    pub(crate) fn follow(
-        &mut self,
-        replicas: &mut Slab<Replica>,
-        id: u32,
-        followers: &mut u32,
-    ) {
+    pub(crate) fn follow(&mut self, replicas: &mut Slab<Replica>, id: u32, followers: &mut u32) {
         self.unlink(replicas, id);
         self.len += 1;
         let next = std::mem::replace(followers, id);
@@ -166,12 +161,7 @@ impl Recency {
     }
 
     /// Takes a follower out.
-    pub(crate) fn unfollow(
-        &mut self,
-        replicas: &mut Slab<Replica>,
-        id: u32,
-        followers: &mut u32,
-    ) {
+    pub(crate) fn unfollow(&mut self, replicas: &mut Slab<Replica>, id: u32, followers: &mut u32) {
         let Replica { newer, older, .. } = replicas[id];
         if newer == NONE {
             *followers = older;

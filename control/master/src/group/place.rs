@@ -70,9 +70,8 @@ impl Place {
     /// All replicas.
     pub(crate) fn all<'a>(&self, replicas: &'a Slab<Replica>) -> impl Iterator<Item = u32> + 'a {
         let some = |id: u32| (id != NONE).then_some(id);
-        let followers = std::iter::successors(some(self.followers), move |id| {
-            some(replicas[*id].older)
-        });
+        let followers =
+            std::iter::successors(some(self.followers), move |id| some(replicas[*id].older));
         std::iter::once(self.leader).chain(followers)
     }
 }

@@ -38,8 +38,14 @@ impl Pattern {
             return Err(Status::InvalidParams);
         }
         let program = |bytes: &usize| {
-            let regex = RegexBuilder::new(text).unicode(false).size_limit(*bytes).build();
-            regex.ok().map(|regex| Program { regex, bytes: *bytes })
+            let regex = RegexBuilder::new(text)
+                .unicode(false)
+                .size_limit(*bytes)
+                .build();
+            regex.ok().map(|regex| Program {
+                regex,
+                bytes: *bytes,
+            })
         };
         // The least size that will do tells how large the program is; a size that is too small is found out at once.
         let program = PROGRAM_BYTES.iter().find_map(program);

@@ -96,3 +96,44 @@ fn parts_of_one_segment_are_added_up() {
     assert!(text.contains("\nperigee_segment_used_ratio{segment=\"b\"} 0.01\n"));
     assert!(text.contains("\nmaster_value_size_bytes_count 8\n"));
 }
+
+#[test]
+fn each_key_of_a_batch_counts_as_a_removal() {
+    let cells = MasterCells::default();
+    cells.record_call(RpcKind::Remove, true, 10);
+    cells.record_batch(RpcKind::BatchRemove, 2, 1, 10);
+    let text = Samples::of_master([&cells], &MasterNumbers::default(), BUILD).render();
+    for line in [
+        "master_remove_requests_total 3",
+        "master_remove_failures_total 1",
+        "perigee_rpc_requests_total{rpc=\"Remove\"} 1",
+    ] {
+        assert!(text.lines().any(|served| served == line), "{line}");
+    }
+}
+
+#[test]
+fn upserts_are_in_no_family_of_puts() {
+    for kind in [RpcKind::PutStart, RpcKind::PutEnd, RpcKind::PutRevoke] {
+        let replacing = kind.replacing();
+        assert_ne!(replacing, kind);
+        assert_eq!(replacing.family(), None);
+        assert_eq!(replacing.batched().family(), None);
+        assert!(replacing.batched().is_batch());
+    }
+}
+
+#[test]
+fn all_evictions_are_from_memory() {
+    let numbers = MasterNumbers {
+        evicted_keys: 7,
+        ..MasterNumbers::default()
+    };
+    let text = Samples::of_master([&MasterCells::default()], &numbers, BUILD).render();
+    for line in [
+        "master_evicted_key_count 7",
+        "master_evicted_key_count_mem 7",
+    ] {
+        assert!(text.lines().any(|served| served == line), "{line}");
+    }
+}

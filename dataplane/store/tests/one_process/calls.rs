@@ -314,3 +314,73 @@ fn of_two_overlapping_upserts_the_earlier_one_is_told_that_it_lost() {
     node.close();
     cluster.stop();
 }
+
+/// Upserts a key with several values in one batch.
+fn upsert_all(store: &Store, key: &str, values: &[Vec<u8>]) -> Vec<Status> {
+    let pieces: Vec<[Piece; 1]> = values.iter().map(|value| [piece(value)]).collect();
+    let request = |pieces| PutRequest {
+        key,
+        pieces,
+        group: None,
+    };
+    let requests: Vec<_> = pieces.iter().map(|it| request(it.as_slice())).collect();
+    store.upsert(&requests, &ReplicateConfig::default())
+}
+
+#[test]
+fn of_a_key_that_a_batch_upserts_again_and_again_the_last_value_stays() {
+    let cluster = master(1);
+    let node = store(&cluster, 16 << 20, true);
+    let values = [1, 2, 3].map(|seed| data(seed, 5000));
+    assert_eq!(upsert_all(&node, "d", &values), [Status::Ok; 3]);
+    assert!(get(&node, "d").unwrap() == values[2]);
+    node.close();
+}
+
+#[test]
+fn of_upserts_that_race_all_count_as_stored_and_one_stays_whole() {
+    let cluster = master(1);
+    let node = store(&cluster, 64 << 20, true);
+    let values: Vec<Vec<u8>> = (0..4).map(|seed| data(seed, 50_000)).collect();
+    std::thread::scope(|scope| {
+        for value in &values {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    let stored = upsert_all(&node, "raced", std::slice::from_ref(value));
+                    assert_eq!(stored, [Status::Ok]);
+                }
+            });
+        }
+    });
+    let read = get(&node, "raced").unwrap();
+    assert!(values.contains(&read));
+    node.close();
+}
+
+#[test]
+fn a_lease_on_one_key_of_a_group_protects_all_of_them_whichever_shard_they_are_on() {
+    let cluster = master(4);
+    let node = store(&cluster, 16 << 20, true);
+    let value = data(1, 1000);
+    let pieces = [piece(&value)];
+    let keys: Vec<String> = (0..16).map(|number| format!("member-{number}")).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let request = |key| PutRequest {
+        key,
+        pieces: &pieces,
+        group: Some("group"),
+    };
+    let requests: Vec<_> = keys.iter().copied().map(request).collect();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let stored = node.put(&requests, &ReplicateConfig::default());
+        assert!(stored.iter().all(|status| *status == Status::Ok));
+        assert!(get(&node, keys[0]).is_ok());
+        // On a busy machine the lease may end before the removal.
+        if node.remove(&keys, false) == vec![Status::ObjectHasLease; keys.len()] {
+            break;
+        }
+        assert!(Instant::now() < deadline, "the members are not protected");
+    }
+    node.close();
+}

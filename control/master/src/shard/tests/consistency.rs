@@ -149,7 +149,10 @@ impl Shard {
             replicas += ids.len();
         }
         let complete: usize = members.map(|it| self.chain(it.first).count()).sum();
-        assert_eq!(replicas, complete, "all complete replicas are in the group's places");
+        assert_eq!(
+            replicas, complete,
+            "all complete replicas are in the group's places"
+        );
     }
 
     fn check_counts(&self) {

@@ -49,7 +49,9 @@ impl Fleet {
     /// Puts without a group on one shard until `puts` of them were tried; how many were stored.
     fn press(&mut self, shard: usize, puts: usize, salt: u64) -> usize {
         let name = format!("press-{salt}");
-        let stored = keys_of(shard, &name).take(puts).filter(|key| self.stages[shard].put(key) == 0);
+        let stored = keys_of(shard, &name)
+            .take(puts)
+            .filter(|key| self.stages[shard].put(key) == 0);
         stored.count()
     }
 
@@ -105,7 +107,10 @@ fn pressure_on_one_shard_evicts_the_group_on_all() {
     let (mut fleet, members) = grouped();
     assert!(fleet.press(1, 2 * ROOM, 0) == 2 * ROOM);
     assert_eq!(fleet.stages[0].exist(&members[0]), 0);
-    assert_eq!(fleet.stages[2].get(&members[2]), code(Status::ObjectNotFound));
+    assert_eq!(
+        fleet.stages[2].get(&members[2]),
+        code(Status::ObjectNotFound)
+    );
     for stage in &fleet.stages {
         stage.shard.check();
     }
@@ -116,8 +121,7 @@ fn an_unfinished_member_on_another_shard_keeps_the_group() {
     let (mut fleet, members) = grouped();
     let late = keys_of(2, "late").next().expect("there are plenty");
     let config = PutConfig::default();
-    let started =
-        fleet.stages[2].start_in_group(&late, PAYLOAD_BYTES, &config, false, "g", WRITER);
+    let started = fleet.stages[2].start_in_group(&late, PAYLOAD_BYTES, &config, false, "g", WRITER);
     assert_eq!(started, 0);
     fleet.press(1, 3 * ROOM, 0);
     assert_eq!(fleet.present(&members).len(), SHARDS);
@@ -166,14 +170,8 @@ fn a_soft_pin_on_one_shard_makes_the_group_go_last_on_the_others() {
 fn a_member_that_is_being_replaced_while_its_group_is_evicted_stays_writable() {
     let (mut fleet, members) = grouped();
     let config = PutConfig::default();
-    let started = fleet.stages[2].start_in_group(
-        &members[2],
-        PAYLOAD_BYTES,
-        &config,
-        true,
-        "g",
-        WRITER,
-    );
+    let started =
+        fleet.stages[2].start_in_group(&members[2], PAYLOAD_BYTES, &config, true, "g", WRITER);
     assert_eq!(started, 0);
     assert_eq!(fleet.press(1, 2 * ROOM, 0), 2 * ROOM);
     assert_eq!(fleet.present(&members).len(), 0);
@@ -181,7 +179,11 @@ fn a_member_that_is_being_replaced_while_its_group_is_evicted_stays_writable() {
     assert_eq!(fleet.put(&members[0], "g"), 0);
     assert_eq!(fleet.stages[0].get(&members[0]), 0);
     let remove = fleet.stages[2].remove(&members[2], false);
-    assert_eq!(remove, code(Status::ObjectHasLease), "it is one group again");
+    assert_eq!(
+        remove,
+        code(Status::ObjectHasLease),
+        "it is one group again"
+    );
 }
 
 #[test]

@@ -173,6 +173,22 @@ fn a_replaced_object_stays_readable_until_the_new_one_is_complete() {
 }
 
 #[test]
+fn an_upsert_that_a_later_one_replaced_is_told_so_and_its_space_is_free() {
+    let mut stage = Stage::new(&[4]);
+    stage.put("a");
+    let config = PutConfig::default();
+    stage.start_with("a", PAYLOAD_BYTES, &config, true);
+    let first = stage.generation("a");
+    stage.start_with("a", PAYLOAD_BYTES, &config, true);
+    let second = stage.generation("a");
+    assert_eq!(stage.end_of(WRITER, "a", second, 2), 0);
+    let told = stage.end_of(WRITER, "a", first, 3);
+    assert_eq!(told, code(Status::ObjectAlreadyExists));
+    assert_eq!(stage.peek("a")[0].generation, second);
+    assert_eq!(stage.shard.gauges().parked_bytes, 0);
+}
+
+#[test]
 fn a_discarded_replacement_cannot_be_ended() {
     let mut stage = Stage::new(&[3]);
     stage.put("a");

@@ -48,6 +48,49 @@ fn a_pattern_removes_what_it_is_found_in() {
 }
 
 #[test]
+fn classes_of_a_pattern_mean_ascii() {
+    let mut stage = Stage::new(&[8]);
+    for key in ["word_1", "w\u{f6}rd", "\u{663}", "3"] {
+        stage.put(key);
+    }
+    let pattern = |text| Pattern::compile(text).unwrap();
+    assert_eq!(stage.remove_matching(&pattern(r"^\d$"), false), 1);
+    assert_eq!(stage.remove_matching(&pattern(r"^\w+$"), false), 1);
+    assert_eq!(stage.remove_matching(&pattern("w\u{f6}"), false), 1);
+}
+
+#[test]
+fn a_pattern_that_compiles_to_too_much_is_refused() {
+    for text in [r".{1001}", r"(x.{120})+Q", r"[a-z]*x[a-z]{199}[0-9]"] {
+        assert!(Pattern::compile(text).is_ok(), "{text}");
+    }
+    for text in [r"(a{900}){900}", r"((\w{50}){50}){50}"] {
+        assert!(Pattern::compile(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn a_step_over_long_keys_ends_early_and_the_walk_meets_all_of_them() {
+    let keys = 200;
+    let mut stage = Stage::new(&[keys]);
+    for key in 0..keys {
+        stage.put(&format!("{key:08000}"));
+    }
+    let pattern = Pattern::compile("(x.{120})+Q|0").unwrap();
+    let mut scan = stage.shard.scan();
+    let (mut steps, mut removed) = (0, 0);
+    while !scan.has_ended() {
+        let step = stage
+            .shard
+            .remove_step(stage.now_ms, &mut scan, &pattern, false);
+        assert!(step > 0, "each step looks at one key at least");
+        (steps, removed) = (steps + 1, removed + step);
+    }
+    assert_eq!(removed, keys);
+    assert!(steps > 10, "{steps}");
+}
+
+#[test]
 fn removing_all_leaves_leased_keys_unless_forced() {
     let mut stage = Stage::new(&[8]);
     stage.put("a");

@@ -6,8 +6,8 @@ use crate::network::HostId;
 use crate::random::Random;
 use crate::world::World;
 use perigee_master::{
-    ClientState, Effort, GroupLedger, PlacementColumns, PutConfig, PutStart, Registry, RegistrySettings,
-    ReplicaColumns, SegmentSpec, Shard, ShardSettings, StartedPuts, shard_of,
+    ClientState, Effort, GroupLedger, PlacementColumns, PutConfig, PutStart, Registry,
+    RegistrySettings, ReplicaColumns, SegmentSpec, Shard, ShardSettings, StartedPuts, shard_of,
 };
 use perigee_schemas::{Identity, Status};
 use perigee_transfer::{Place, SegmentAddress};
