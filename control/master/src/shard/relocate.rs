@@ -151,7 +151,7 @@ impl Shard {
 
     /// Makes a copy the first complete replica of an object instead of the one it was made of.
     fn replace_by(&mut self, object: u32, source: u32, target: u32) {
-        let read_end_ms = self.objects[object].read_end_ms;
+        let read_end_ms = self.groups.touched(&self.objects[object]).read_end_ms;
         let others = self.unchain(self.objects[object].first, source);
         self.replicas[target].sibling = others;
         self.objects[object].first = target;

@@ -329,8 +329,8 @@ fn upsert_all(store: &Store, key: &str, values: &[Vec<u8>]) -> Vec<Status> {
 
 #[test]
 fn of_a_key_that_a_batch_upserts_again_and_again_the_last_value_stays() {
-    let cluster = master(1);
-    let node = store(&cluster, 16 << 20, true);
+    let cluster = master(&["--rpc_shards=1"]);
+    let node = store(&cluster, ANY, 16 << 20, true);
     let values = [1, 2, 3].map(|seed| data(seed, 5000));
     assert_eq!(upsert_all(&node, "d", &values), [Status::Ok; 3]);
     assert!(get(&node, "d").unwrap() == values[2]);
@@ -339,8 +339,8 @@ fn of_a_key_that_a_batch_upserts_again_and_again_the_last_value_stays() {
 
 #[test]
 fn of_upserts_that_race_all_count_as_stored_and_one_stays_whole() {
-    let cluster = master(1);
-    let node = store(&cluster, 64 << 20, true);
+    let cluster = master(&["--rpc_shards=1"]);
+    let node = store(&cluster, ANY, 64 << 20, true);
     let values: Vec<Vec<u8>> = (0..4).map(|seed| data(seed, 50_000)).collect();
     std::thread::scope(|scope| {
         for value in &values {
@@ -359,8 +359,8 @@ fn of_upserts_that_race_all_count_as_stored_and_one_stays_whole() {
 
 #[test]
 fn a_lease_on_one_key_of_a_group_protects_all_of_them_whichever_shard_they_are_on() {
-    let cluster = master(4);
-    let node = store(&cluster, 16 << 20, true);
+    let cluster = master(&["--rpc_shards=4"]);
+    let node = store(&cluster, ANY, 16 << 20, true);
     let value = data(1, 1000);
     let pieces = [piece(&value)];
     let keys: Vec<String> = (0..16).map(|number| format!("member-{number}")).collect();
