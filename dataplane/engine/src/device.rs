@@ -23,6 +23,12 @@ pub trait DeviceMemory: Send + Sync {
     /// Whether an address is memory of a device.
     fn holds(&self, address: u64) -> bool;
 
+    /// Which device an address belongs to, as this process numbers them; `None` if the driver does not say.
+    fn ordinal(&self, address: u64) -> Option<u32> {
+        let _ = address;
+        None
+    }
+
     /// Makes a range of a device reachable for network cards.
     ///
     /// # Errors

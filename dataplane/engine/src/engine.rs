@@ -17,6 +17,7 @@ use crate::inbox::Inbox;
 use crate::ledger::Ledger;
 use crate::limits::STOP_DEADLINE;
 use crate::local_name::LocalName;
+use crate::nearness::Nearness;
 use crate::options::{EngineOptions, Protocols};
 use crate::outward::outward;
 use crate::rdma::Rdma;
@@ -33,7 +34,6 @@ use perigee_discovery::{
     SegmentDocument,
 };
 use perigee_schemas::Identity;
-use perigee_topology::{Roots, Selection, Topology};
 use std::fmt;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -82,6 +82,8 @@ struct Inner {
     lobby: Option<Lobby>,
     copiers: Copiers,
     devices: Option<GivenDevices>,
+    /// Which NICs suit which memory.
+    nearness: Nearness,
     /// The document without its buffers.
     document: SegmentDocument,
     /// Managed buffers, from the first one on.
@@ -98,6 +100,7 @@ impl TransferEngine {
     /// A setting cannot be used, a port is taken, or the metadata backend does not answer; the message says what to change.
     pub fn start(mut options: EngineOptions) -> Result<Self, EngineError> {
         let name = LocalName::parse(&options.local_name)?;
+        let nearness = Nearness::read(&options)?;
         let identity = random_identity()?;
         // The agent of this host finds the process before its first connection; without a page it is not seen.
         perigee_activity::page();
@@ -156,6 +159,7 @@ impl TransferEngine {
             lobby,
             copiers: Copiers::default(),
             devices,
+            nearness,
             document,
             arena: Mutex::default(),
             closed: AtomicBool::new(false),
@@ -215,12 +219,7 @@ impl TransferEngine {
 
     /// Which NICs suit which memory, in Mooncake's JSON.
     pub fn topology_json(&self) -> String {
-        let environment = |name: &str| std::env::var(name).ok();
-        let selection = Selection::new(&self.inner.options.devices, None, &environment)
-            .unwrap_or_else(|_| Selection::all());
-        Topology::discover(&Roots::system())
-            .matrix_of_known(&selection)
-            .to_json()
+        self.inner.nearness.to_json()
     }
 
     /// What each way to other engines has carried so far: a row per NIC that sockets have used, one for shared memory if it

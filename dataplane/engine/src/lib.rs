@@ -20,6 +20,7 @@ mod ledger;
 mod limits;
 mod lives;
 mod local_name;
+mod nearness;
 mod observer;
 mod options;
 mod outward;

@@ -9,6 +9,7 @@ use crate::rdma::GivenFabric;
 use perigee_discovery::Settings;
 use perigee_rails::PAIRS_PER_PEER_MAX;
 use perigee_shard::{Congestion, POLL_DEFAULT};
+use perigee_topology::CUSTOM_MATRIX_VARIABLE;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +37,8 @@ pub struct EngineOptions {
     pub protocol: String,
     /// Names of RDMA devices, a map from rank to device, or the path of a file with such a map; empty = all.
     pub devices: String,
+    /// File with a matrix of NICs by memory location, in place of the one found (`MC_CUSTOM_TOPO_JSON`).
+    pub topology_file: Option<String>,
     /// Deadline of batches that name none (`MC_TRANSFER_TIMEOUT`, seconds).
     pub deadline: Duration,
     /// Also serve Mooncake's data protocol, which cannot tell addresses of an earlier life (`PERIGEE_SERVE_MOONCAKE`).
@@ -100,6 +103,7 @@ impl EngineOptions {
             metadata: metadata.to_owned(),
             protocol: protocol.to_owned(),
             devices: devices.to_owned(),
+            topology_file: variable(CUSTOM_MATRIX_VARIABLE),
             deadline: seconds.map_or(TRANSFER_DEADLINE, |given| given.max(TRANSFER_DEADLINE_MIN)),
             serve_upstream: switch(&variable, "PERIGEE_SERVE_MOONCAKE")?,
             shares_memory: switch_or(&variable, "PERIGEE_SHARED_MEMORY", true)?,
@@ -119,6 +123,16 @@ impl EngineOptions {
             fabric: None,
             observer: Arc::new(Unobserved),
         })
+    }
+}
+
+impl EngineOptions {
+    /// A variable as the topology reads it.
+    pub(crate) fn topology_variable(&self, name: &str) -> Option<String> {
+        match name {
+            CUSTOM_MATRIX_VARIABLE => self.topology_file.clone(),
+            _ => std::env::var(name).ok(),
+        }
     }
 }
 

@@ -14,15 +14,15 @@ use crate::device::DmaBuf;
 use crate::error::EngineError;
 use crate::observer::Route;
 use crate::options::{EngineOptions, Protocols};
-use crate::registry::{Location, Region};
+use crate::registry::Region;
 use crate::report::RailReport;
 use courier::Courier;
 use perigee_discovery::{
     ConnectionMessage, DeviceEntry, Directory, HandshakeClient, SegmentDocument,
 };
 use perigee_rails::{
-    EndpointOffer, Exchange, RailDevice, RailEngine, RailError, RailOptions, Registration,
-    host_devices,
+    EndpointOffer, Exchange, Preference, RailDevice, RailEngine, RailError, RailOptions,
+    Registration, host_devices,
 };
 use perigee_verbs::libibverbs::HostDevices;
 use perigee_verbs::{Access, Fabric};
@@ -100,7 +100,7 @@ impl Rdma {
         &self.engine
     }
 
-    /// Registers a buffer with every rail.
+    /// Registers a buffer with every rail that suits it.
     ///
     /// # Safety
     /// The memory must stay mapped until the registration was revoked.
@@ -108,12 +108,12 @@ impl Rdma {
         &self,
         address: u64,
         bytes: u64,
-        location: Location,
+        preference: &Preference,
     ) -> Result<Arc<Registration>, RailError> {
         // SAFETY: the caller's promise is the same.
         unsafe {
             self.engine
-                .register(address, bytes, Access::ALL, location.node())
+                .register(address, bytes, Access::ALL, preference)
         }
     }
 
@@ -126,18 +126,13 @@ impl Rdma {
         buffer: &DmaBuf,
         address: u64,
         bytes: u64,
-        location: Location,
+        preference: &Preference,
     ) -> Result<Arc<Registration>, RailError> {
         let (file, offset) = (buffer.file.as_fd(), buffer.offset_bytes);
         // SAFETY: the caller's promise is the same.
         unsafe {
-            self.engine.register_dmabuf(
-                file,
-                offset,
-                (address, bytes),
-                Access::ALL,
-                location.node(),
-            )
+            self.engine
+                .register_dmabuf(file, offset, (address, bytes), Access::ALL, preference)
         }
     }
 
@@ -213,7 +208,9 @@ fn devices(options: &EngineOptions) -> Result<Vec<RailDevice>, EngineError> {
     if options.fabric.is_some() {
         return Ok(Vec::new());
     }
-    host_devices(&options.devices).map_err(|error| EngineError::Device(error.to_string()))
+    let environment = |name: &str| options.topology_variable(name);
+    host_devices(&options.devices, &environment)
+        .map_err(|error| EngineError::Device(error.to_string()))
 }
 
 fn no_device(error: impl std::fmt::Display) -> EngineError {

@@ -176,3 +176,59 @@ fn a_batch_whose_rails_are_cut_arrives_over_tcp_within_its_deadline() {
     );
     assert!(there.memory[1 << 20..2 << 20].iter().all(|byte| *byte == 3));
 }
+
+/// An engine over two devices of its own, with a matrix in a file.
+fn with_matrix(network: &Network, host: &str, path: &str) -> Result<TransferEngine, EngineError> {
+    let variable = |name: &str| (name == "MC_CUSTOM_TOPO_JSON").then(|| path.to_owned());
+    let options = EngineOptions::from_variables("127.0.0.1", "P2PHANDSHAKE", "", "", variable);
+    let mut options = options.unwrap();
+    let plans = [DevicePlan::new("sw0"), DevicePlan::new("sw1")];
+    options.fabric = Some(GivenFabric(network.host(host, &plans).unwrap()));
+    TransferEngine::start(options)
+}
+
+#[test]
+fn the_users_matrix_is_what_an_engine_tells_and_what_its_rails_go_by() {
+    let network = Network::new(Clock::Real).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("matrix.json");
+    let matrix = r#"{"cpu:0":[["sw1"],[]],"cuda:0":[["sw0"],["sw1"]]}"#;
+    std::fs::write(&path, matrix).unwrap();
+    let path = path.to_str().unwrap();
+    let engines = ["a", "b"].map(|host| with_matrix(&network, host, path).unwrap());
+    let shown = engines[0]
+        .topology_json()
+        .split_whitespace()
+        .collect::<String>();
+    assert_eq!(shown, matrix);
+
+    let memories = [vec![3u8; BYTES], vec![0u8; BYTES]];
+    for (engine, memory) in engines.iter().zip(&memories) {
+        // SAFETY: the memory lives as long as the engines.
+        unsafe { engine.register(memory.as_ptr() as u64, BYTES as u64, "cpu:0") }.unwrap();
+    }
+    let [from, to] = memories.each_ref().map(|memory| memory.as_ptr() as u64);
+    let write = request(Direction::Write, from, to, BYTES);
+    // SAFETY: as above.
+    unsafe { engines[0].transfer(engines[1].local_name(), &[write], &hinted("rdma")) }.unwrap();
+    assert!(memories[1].iter().all(|byte| *byte == 3));
+    let rails = engines[0].rails();
+    let carried = |name: &str| {
+        let rail = rails.iter().find(|rail| rail.name == name);
+        rail.map(|rail| rail.bytes_written)
+    };
+    assert_eq!(carried("sw0"), Some(0), "it is not listed for this memory");
+    assert!(carried("sw1") >= Some(BYTES as u64));
+    engines.iter().for_each(TransferEngine::close);
+}
+
+#[test]
+fn a_matrix_that_cannot_be_read_is_refused_by_name() {
+    let network = Network::new(Clock::Real).unwrap();
+    let refused = with_matrix(&network, "a", "/no/such/file").unwrap_err();
+    let text = refused.to_string();
+    assert!(
+        text.contains("MC_CUSTOM_TOPO_JSON") && text.contains("/no/such/file"),
+        "{text}"
+    );
+}

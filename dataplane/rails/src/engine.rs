@@ -2,6 +2,7 @@
 //!
 //! Callers never touch a queue pair: they post to a shard's mailbox and hear the end from their sink.
 
+use crate::cores::Cores;
 use crate::descriptor::{EndpointAnswer, EndpointOffer, PeerDescriptor};
 use crate::engine::roster::{Opened, Roster};
 use crate::engine::worker::Worker;
@@ -39,7 +40,8 @@ pub struct RailOptions {
     pub devices: Vec<RailDevice>,
     /// Threads that drive queue pairs; each has its own to every peer.
     pub shards: usize,
-    /// CPUs that shards are pinned to, in turn; empty leaves them to the scheduler.
+    /// CPUs that shards are pinned to, in turn. Empty: on hosts of several NUMA nodes and enough cores those near the
+    /// devices that no other engine has, unless `PERIGEE_RAIL_CPUS` says otherwise (`auto`, `off`, or a list).
     pub cpus: Vec<usize>,
     /// How long a shard polls after the last completion before it waits for events.
     pub poll: Duration,
@@ -94,6 +96,8 @@ struct Inner {
     descriptor: Arc<PeerDescriptor>,
     workers: Vec<Worker>,
     watchdog: Watchdog,
+    /// Where the workers run.
+    _cores: Cores,
     joiner: Joiner,
     peers: Roster,
     next: AtomicU64,
@@ -117,7 +121,9 @@ impl RailEngine {
             rails: rails.iter().map(|rail| rail.descriptor()).collect(),
         });
         let mut workers = Vec::new();
-        for number in 0..options.shards.max(1) {
+        let shards = options.shards.max(1);
+        let cores = Cores::of(shards, &options.cpus, &options.devices);
+        for number in 0..shards {
             let setup = ShardSetup {
                 number: number as u32,
                 name: options.name.clone(),
@@ -128,8 +134,8 @@ impl RailEngine {
                 seed: random()?,
                 is_shown: true,
             };
-            let cpu = (!options.cpus.is_empty()).then(|| options.cpus[number % options.cpus.len()]);
-            let worker = Worker::start(setup, (cpu, options.poll), &rails, &descriptor, exchange)?;
+            let place = (cores.of_shard(number), options.poll);
+            let worker = Worker::start(setup, place, &rails, &descriptor, exchange)?;
             workers.push(worker);
         }
         let mailboxes = workers.iter().map(Worker::mailbox).collect();
@@ -141,6 +147,7 @@ impl RailEngine {
                 descriptor,
                 workers,
                 watchdog,
+                _cores: cores,
                 joiner: Joiner::default(),
                 peers: Roster::default(),
                 next: AtomicU64::new(1),

@@ -6,6 +6,7 @@
 
 mod accepted;
 mod bandwidth;
+mod cores;
 mod descriptor;
 mod devices;
 mod endpoint;

@@ -55,6 +55,10 @@ pub(crate) const BANDWIDTH_MEMORY: Duration = Duration::from_millis(40);
 pub(crate) const BANDWIDTH_RELAX: Duration = Duration::from_secs(2);
 /// Slowest speed an estimate falls to, in bytes per second.
 pub(crate) const BANDWIDTH_MIN: f64 = 1e5;
+/// Cores of a host, as far as the process may use them, from which on shards are pinned by themselves.
+pub(crate) const CORES_MIN: usize = 16;
+/// Of the cores of a NUMA node one in so many may have a shard.
+pub(crate) const SHARDS_NEAR_SHARE: usize = 2;
 /// What a rail that is not preferred for a memory location costs against one that is.
 pub(crate) const FAR_WEIGHT: f64 = 1.4;
 

@@ -136,6 +136,11 @@ impl DeviceMemory for Cuda {
         self.attribute(MEMORY_TYPE, address) == Some(MEMORY_TYPE_DEVICE)
     }
 
+    fn ordinal(&self, address: u64) -> Option<u32> {
+        let ordinal: c_int = self.attribute(DEVICE_ORDINAL, address)?;
+        u32::try_from(ordinal).ok()
+    }
+
     /// The driver exports whole pages of the host's size.
     fn export(&self, device: u64, bytes: u64) -> Result<DmaBuf, String> {
         let get_handle = self.functions.get_handle;
@@ -290,6 +295,8 @@ mod tests {
     fn device_pointers_are_told_from_others_and_copied_in_their_device() {
         let cuda = fake(None);
         assert!(cuda.holds(DEVICE_BASE) && !cuda.holds(DEVICE_BASE - 1));
+        assert_eq!(cuda.ordinal(DEVICE_BASE), Some(3));
+        assert_eq!(cuda.ordinal(DEVICE_BASE - 1), None);
         let mut host = [0u8; 4];
         // SAFETY: the buffer has this length.
         unsafe {

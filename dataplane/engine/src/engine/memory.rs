@@ -9,6 +9,7 @@ use crate::rdma::Rdma;
 use crate::registry::{Location, Region, check_mapped};
 use crate::shared_memory::Lobby;
 use perigee_memory::Segment;
+use perigee_rails::Preference;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -216,13 +217,14 @@ impl Inner {
             return Ok(());
         };
         let (address, bytes) = (region.address(), region.bytes());
+        let preference = self.nearness.of(region, self.devices.as_ref());
         if region.is_on_device() {
             // SAFETY: the caller's promise is the same.
-            unsafe { self.tell_rails_of_device(rdma, region) };
+            unsafe { self.tell_rails_of_device(rdma, region, &preference) };
             return Ok(());
         }
         // SAFETY: the caller's promise is the same.
-        match unsafe { rdma.register(address, bytes, region.location()) } {
+        match unsafe { rdma.register(address, bytes, &preference) } {
             Ok(registration) => region.set_registration(registration),
             Err(error) if self.wants_tcp() => {
                 tracing::warn!(%error, address, bytes, "The buffer is reached over TCP only");
@@ -242,7 +244,12 @@ impl Inner {
     ///
     /// # Safety
     /// As [`Inner::tell_rails`].
-    unsafe fn tell_rails_of_device(&self, rdma: &Rdma, region: &Arc<Region>) {
+    unsafe fn tell_rails_of_device(
+        &self,
+        rdma: &Rdma,
+        region: &Arc<Region>,
+        preference: &Preference,
+    ) {
         let (address, bytes) = (region.address(), region.bytes());
         let exported = match &self.devices {
             Some(devices) if rdma.rails().knows_dmabuf() => devices.0.export(address, bytes),
@@ -250,7 +257,7 @@ impl Inner {
         };
         let registered = exported.and_then(|buffer| {
             // SAFETY: the range is what the device has at this address, as the driver that exported it knows.
-            let made = unsafe { rdma.register_device(&buffer, address, bytes, region.location()) };
+            let made = unsafe { rdma.register_device(&buffer, address, bytes, preference) };
             made.map_err(|error| error.to_string())
         });
         match registered {

@@ -37,14 +37,6 @@ impl Location {
                 }),
         }
     }
-
-    /// The NUMA node, if it is known.
-    pub fn node(self) -> Option<u32> {
-        match self {
-            Location::Cpu(node) => Some(node),
-            Location::Anywhere | Location::Cuda(_) => None,
-        }
-    }
 }
 
 impl fmt::Display for Location {
