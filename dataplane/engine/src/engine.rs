@@ -119,8 +119,7 @@ impl TransferEngine {
             .shares_memory
             .then(|| Lobby::new(identity, registry.clone()));
         let devices = options.accelerators.clone().or_else(device::of_this_host);
-        let host = Host::new(identity, &registry, &ledger, devices.as_ref());
-        let host = Arc::new(host);
+        let host = Arc::new(Host::new(identity, &registry, &ledger, devices.as_ref()));
         let (server, upstream) = open_ports(&options, &shards, &host)?;
         let rpc_port = bound.port();
         let segment = match directory.is_peer_to_peer() || name.leaves_port_open {
@@ -139,7 +138,7 @@ impl TransferEngine {
         let shares = options.shares_memory;
         let segments = Segments::new(directory.clone(), rdma.clone(), ledger.clone(), shares);
         let segments = Arc::new(segments);
-        let inner = Arc::new(Inner {
+        let inner = Inner {
             identity,
             rpc_port,
             registry,
@@ -166,8 +165,13 @@ impl TransferEngine {
             gate: RwLock::new(()),
             name: segment,
             options,
-        });
-        inner.introduce(&place)?;
+        };
+        Self::begin(Arc::new(inner), &place)
+    }
+
+    /// Makes an engine known that has all it needs.
+    fn begin(inner: Arc<Inner>, place: &LocalName) -> Result<Self, EngineError> {
+        inner.introduce(place)?;
         inner.shards.tend(&inner.segments);
         Ok(Self {
             _closing: Arc::new(Closing(inner.clone())),
