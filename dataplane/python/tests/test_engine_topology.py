@@ -59,6 +59,20 @@ def test_custom_matrix_takes_the_place_of_the_one_found(monkeypatch, custom_file
     }
 
 
+def test_custom_matrix_holds_once_an_engine_runs(monkeypatch, custom_file):
+    monkeypatch.setenv("MC_CUSTOM_TOPO_JSON", custom_file)
+    engine = TransferEngine()
+    assert engine.initialize("127.0.0.1", "P2PHANDSHAKE", "tcp", "") == 0
+    assert json.loads(engine.get_local_topology()) == CUSTOM
+    assert json.loads(engine.get_local_topology("mlx5_1"))["cuda:0"] == [["mlx5_1"], []]
+
+
+def test_engine_does_not_start_with_a_custom_matrix_that_is_not_there(monkeypatch, caplog):
+    monkeypatch.setenv("MC_CUSTOM_TOPO_JSON", "/no/such/file")
+    assert TransferEngine().initialize("127.0.0.1", "P2PHANDSHAKE", "tcp", "") != 0
+    assert "MC_CUSTOM_TOPO_JSON" in caplog.text and "/no/such/file" in caplog.text
+
+
 def test_custom_matrix_that_is_none_is_an_error_in_the_log(monkeypatch, tmp_path, caplog):
     path = tmp_path / "broken.json"
     path.write_text("[1]")
