@@ -137,7 +137,7 @@ fn values_out_of_range_are_refused_with_the_range() {
         ("--metrics_port=65536", "from 0 to 65535"),
         ("--rpc_shards=17", "from 0 to 16"),
         ("--client_ttl=0", "from 1"),
-        ("--default_kv_lease_ttl=10 seconds", "500ms, 10s, 5m, 1h"),
+        ("--default_kv_lease_ttl=10 seconds", "500ms, 1.5s, 5m, 1h"),
         ("--default_kv_lease_ttl=0", "from 1 ms"),
         ("--offloading_queue_limit=0", "from 1 to 100000000"),
         ("--allocation_strategy=Random", "one of random"),
