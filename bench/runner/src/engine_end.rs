@@ -133,7 +133,8 @@ impl EngineEnd {
     /// The other end cannot be reached in time or has no buffer, or the run is to end.
     pub fn towards(&self, peer: &str, deadline: Duration) -> Result<EngineMover<'_>, BenchError> {
         let (base, bytes) = self.first_contact(peer, deadline)?;
-        Ok(EngineMover::new(&self.engine, peer, base, bytes, deadline))
+        let (engine, stop) = (&self.engine, &self.stop);
+        Ok(EngineMover::new(engine, peer, base, bytes, deadline, stop))
     }
 
     /// Address and length of the buffer of `peer`. The question is put by another thread: it may wait for an answer longer

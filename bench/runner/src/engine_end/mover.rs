@@ -1,4 +1,4 @@
-//! Moves through an engine. Invariant: nothing is waited for much longer than its deadline.
+//! Moves through an engine. Invariant: nothing is waited for much longer than its deadline, or than the run is wanted.
 
 use std::time::Duration;
 
@@ -7,8 +7,9 @@ use perigee_engine::{
 };
 
 use crate::error::BenchError;
-use crate::limits::WAIT_MARGIN;
+use crate::limits::{STOP_LOOK, WAIT_MARGIN};
 use crate::mover::{CardCount, Move, Mover, Ticket, Way};
+use crate::stop::Stop;
 
 /// An engine and its target.
 #[derive(Debug)]
@@ -20,6 +21,7 @@ pub struct EngineMover<'a> {
     target_bytes: u64,
     options: SubmitOptions,
     wait: Duration,
+    stop: &'a Stop,
 }
 
 impl<'a> EngineMover<'a> {
@@ -29,6 +31,7 @@ impl<'a> EngineMover<'a> {
         base: u64,
         target_bytes: u64,
         deadline: Duration,
+        stop: &'a Stop,
     ) -> Self {
         Self {
             engine,
@@ -41,6 +44,7 @@ impl<'a> EngineMover<'a> {
             },
             // Large batches get more than the deadline; none has more than one end's buffer.
             wait: deadline + Duration::from_nanos(target_bytes) + WAIT_MARGIN,
+            stop,
         }
     }
 
@@ -90,10 +94,21 @@ impl Mover for EngineMover<'_> {
 
     fn wait(&self, ticket: Ticket) -> Result<(), BenchError> {
         let batch = BatchId(ticket.0);
-        match self.engine.wait(batch, self.wait)?.state {
-            State::Completed => Ok(self.engine.release(batch)?),
-            State::Waiting | State::Pending => Err(self.overdue(batch)),
-            _ => Ok(self.engine.batch_outcome(batch)?),
+        let mut left = self.wait;
+        loop {
+            let step = left.min(STOP_LOOK);
+            match self.engine.wait(batch, step)?.state {
+                State::Completed => return Ok(self.engine.release(batch)?),
+                State::Waiting | State::Pending if left.is_zero() => {
+                    return Err(self.overdue(batch));
+                }
+                // The engine is being closed; its buffer is kept until that is done.
+                State::Waiting | State::Pending if self.stop.is_set() => {
+                    return Err(BenchError::Interrupted);
+                }
+                State::Waiting | State::Pending => left -= step,
+                _ => return Ok(self.engine.batch_outcome(batch)?),
+            }
         }
     }
 
