@@ -1,6 +1,6 @@
 //! The load itself: threads that each do one operation after another until their time is over.
-//! Invariant: what is counted begins after the warm-up with nothing in flight and ends with nothing in flight, so every count
-//! of it, here or in the engine, is of the same operations.
+//! Invariant: what is counted begins after the warm-up with nothing in flight and ends with nothing in flight, so every
+//! count of it, here or in the engine, is of the same operations.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;

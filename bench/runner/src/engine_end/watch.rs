@@ -1,5 +1,5 @@
-//! The thread that closes an engine: when the run is to end, or when its end goes. Invariant: closing is begun once, so whoever
-//! sees it over knows that no thread of the engine touches memory any more.
+//! The thread that closes an engine: when the run is to end, or when its end goes. Invariant: closing is begun once, so
+//! whoever sees it over knows that no thread of the engine touches memory any more.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;

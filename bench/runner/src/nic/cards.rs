@@ -1,5 +1,5 @@
-//! Rows per network card. Invariant: their bytes are counted by the engine between the same two moments as the total's by the
-//! load, so they sum up to it.
+//! Rows per network card. Invariant: their bytes are counted by the engine between the same two moments as the total's by
+//! the load, so they sum up to it.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    /// For an operation. If bytes are compared, each write is read back: beside writes that is no load at all, and of a mixed
-    /// load it is as many bytes as were written.
+    /// For an operation. If bytes are compared, each write is read back: beside writes that is no load at all, and of a
+    /// mixed load it is as many bytes as were written.
     pub(super) fn of(operation: &str, verify: bool) -> Self {
         Self {
             reads: operation != "write",

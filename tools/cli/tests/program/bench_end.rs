@@ -1,5 +1,5 @@
-//! How a bench run ends whose target stops answering, or that somebody ends. Invariant: it ends long before the time that one
-//! operation may take, with the exit code of the help text.
+//! How a bench run ends whose target stops answering, or that somebody ends. Invariant: it ends long before the time that
+//! one operation may take, with the exit code of the help text.
 
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -52,7 +52,8 @@ fn initiator(peer: &str, flags: &[&str]) -> Child {
         .unwrap()
 }
 
-/// Waits until the run has a thread of this name: `perigee-load` moves bytes, `perigee-contact` asks for the target's buffer.
+/// Waits until the run has a thread of this name: `perigee-load` moves bytes, `perigee-contact` asks for the target's
+/// buffer.
 #[track_caller]
 fn wait_for_thread(child: &Child, wanted: &str) {
     let tasks = format!("/proc/{}/task", child.id());
