@@ -2,8 +2,8 @@
 //!
 //! Invariant: a record that the service refuses to replace is deleted first, so that an engine
 //! that came back takes its name back; between the two another may write, so only our own service,
-//! which knows conditions, gives a dead engine's name to exactly one of several. Only our own service lets records expire; what a crash
-//! leaves behind in another is replaced by the next engine of that name.
+//! which knows conditions, gives a dead engine's name to exactly one of several. Only our own service lets records
+//! expire; what a crash leaves behind in another is replaced by the next engine of that name.
 
 use super::backend::{Backend, Entry, Held};
 use super::web::{Answer, Web};
