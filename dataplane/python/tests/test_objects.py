@@ -112,7 +112,7 @@ def test_empty_values_and_keys_are_refused(store):
 def test_parts_are_joined_and_none_store_nothing(store):
     assert store.put_parts("k", b"ab", memoryview(b"cd"), b"", bytearray(b"ef")) == 0
     assert store.get("k") == b"abcdef"
-    assert store.put_parts("nothing") == 0
+    assert store.put_parts("nothing") == store.upsert_parts("nothing") == 0
     assert store.is_exist("nothing") == 0
 
 

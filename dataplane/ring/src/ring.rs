@@ -18,11 +18,20 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum RingError {
     /// The kernel refused the ring.
-    #[error(
-        "The kernel refused an io_uring of {RING_ENTRIES} entries: {0}; Perigee needs Linux 6.1 or newer with io_uring \
-         allowed (sysctl kernel.io_uring_disabled=0, and a container profile that permits it)"
-    )]
+    #[error("The kernel refused an io_uring of {RING_ENTRIES} entries: {0}; {remedy}", remedy = remedy(.0))]
     Setup(io::Error),
+}
+
+/// What to do about a ring that was refused.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EMFILE | libc::ENFILE) => "raise the limit of open files (ulimit -n)",
+        Some(libc::ENOMEM) => "raise the limit of locked memory (ulimit -l), or free memory",
+        Some(libc::EPERM | libc::EACCES) => {
+            "allow io_uring (sysctl kernel.io_uring_disabled=0, and a container profile that permits it)"
+        }
+        _ => "Perigee needs Linux 6.1 or newer with io_uring",
+    }
 }
 
 /// One shard's ring.
@@ -269,4 +278,22 @@ fn is_transient(error: &io::Error) -> bool {
         error.raw_os_error(),
         Some(libc::EBUSY | libc::EINTR | libc::EAGAIN)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_ring_says_what_to_do() {
+        for (errno, advice) in [
+            (libc::EMFILE, "ulimit -n"),
+            (libc::ENOMEM, "ulimit -l"),
+            (libc::EPERM, "io_uring_disabled"),
+            (libc::ENOSYS, "Linux 6.1"),
+        ] {
+            let text = RingError::Setup(io::Error::from_raw_os_error(errno)).to_string();
+            assert!(text.contains(advice), "{text}");
+        }
+    }
 }

@@ -5,6 +5,7 @@
 
 mod addresses;
 pub mod api;
+mod calls;
 mod client;
 mod counting;
 mod donation;

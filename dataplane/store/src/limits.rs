@@ -24,6 +24,8 @@ pub(crate) const PUT_ATTEMPTS: usize = 3;
 pub(crate) const GET_ATTEMPTS: usize = 2;
 /// Keys in one call to the master; larger batches are cut.
 pub(crate) const KEYS_PER_CALL: usize = 8192;
+/// Bytes of keys in one call: half of a frame, for what goes with them.
+pub(crate) const KEY_BYTES_PER_CALL: usize = perigee_schemas::limits::FRAME_BODY_BYTES_MAX / 2;
 /// Segment addresses remembered.
 pub(crate) const ADDRESSES_MAX: usize = 65_536;
 /// Ports that are given to clients whose host name has none, unless a range is set.

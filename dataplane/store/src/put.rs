@@ -1,8 +1,9 @@
 //! Writing objects: reserve, move, commit. What cannot be written is revoked, so no key is left half-done.
 
 use crate::api::{PutRequest, ReplicateConfig, SoftPinAction};
+use crate::calls::in_calls;
 use crate::client::{Store, refused};
-use crate::limits::{KEYS_PER_CALL, PUT_ATTEMPTS};
+use crate::limits::PUT_ATTEMPTS;
 use perigee_memory::Piece as Source;
 use perigee_metrics::{Operation, RpcKind};
 use perigee_rpc::{Placement, Started, WriteForm};
@@ -68,7 +69,7 @@ impl Store {
         let stand_ins = form.upsert.then(|| last_of_each_key(requests));
         let is_written = |index: &usize| stand_ins.as_ref().is_none_or(|of| of[*index] == *index);
         let written: Vec<usize> = (0..requests.len()).filter(is_written).collect();
-        for chunk in written.chunks(KEYS_PER_CALL) {
+        for chunk in in_calls(&written, |index| requests[*index].key.len()) {
             self.write_chunk(requests, chunk.to_vec(), config, form, &mut results);
         }
         for (index, stand_in) in stand_ins.into_iter().flatten().enumerate() {

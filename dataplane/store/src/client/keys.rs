@@ -2,8 +2,8 @@
 //! that fails is the verdict on its own keys only.
 
 use crate::api::ReplicaDescriptor;
+use crate::calls::in_calls;
 use crate::client::{Store, kind_of, refused};
-use crate::limits::KEYS_PER_CALL;
 use crate::lookup::Lookup;
 use perigee_metrics::RpcKind;
 use perigee_rpc::{AskedReplicas, CallError};
@@ -56,7 +56,7 @@ impl Store {
     /// Asks about keys and lets the caller work until the answer is taken with [`Store::take_looked_up`]. Nothing if the
     /// keys need more than one call, or no connection is at hand.
     pub(crate) fn look_up_ahead(&self, keys: &[&str]) -> Option<AskedReplicas> {
-        if keys.len() > KEYS_PER_CALL {
+        if in_calls(keys, |key| key.len()).nth(1).is_some() {
             return None;
         }
         self.master.ask_replicas(keys)
@@ -83,7 +83,7 @@ impl Store {
             return Lookup::failed(keys.len(), Status::InvalidParams);
         }
         let mut lookup = Lookup::default();
-        for chunk in keys.chunks(KEYS_PER_CALL) {
+        for chunk in in_calls(keys, |key| key.as_ref().len()) {
             let kind = kind_of(RpcKind::GetReplicaList, keys.len());
             let located = self.timed(kind, |master| {
                 master.get_replicas(chunk, keys.len() == 1, peek)
@@ -102,7 +102,7 @@ impl Store {
             return vec![Err(Status::InvalidParams); keys.len()];
         }
         let mut all = Vec::with_capacity(keys.len());
-        for chunk in keys.chunks(KEYS_PER_CALL) {
+        for chunk in in_calls(keys, |key| key.len()) {
             match self.master.get_replicas(chunk, keys.len() == 1, false) {
                 Ok(located) => {
                     all.extend((0..chunk.len()).map(|index| descriptors(&located.places, index)));
@@ -163,7 +163,7 @@ impl Store {
         failed: impl Fn(Status) -> Vec<T>,
     ) -> Vec<T> {
         let mut all = Vec::with_capacity(keys.len());
-        for chunk in keys.chunks(KEYS_PER_CALL) {
+        for chunk in in_calls(keys, |key| key.len()) {
             let answer = self
                 .while_open()
                 .and_then(|()| ask(chunk).map_err(|error| refused(&error)));
