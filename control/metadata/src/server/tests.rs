@@ -165,8 +165,6 @@ fn records_of_an_expired_client_are_removed_over_http() {
 
 #[test]
 fn an_absent_service_is_reported_by_the_remover() {
-    let service = start();
-    let url = format!("http://{}/metadata", service.local_addr());
-    service.stop();
-    assert!(remove_client(&url, "", "a:1").is_err());
+    // Nobody listens there; a port that was just given back may be somebody else's already.
+    assert!(remove_client("http://127.0.0.1:1/metadata", "", "a:1").is_err());
 }
