@@ -159,11 +159,14 @@ impl Groups {
             return;
         }
         let group = &mut self.groups[id];
-        let counts = group.counts;
+        let (counts, seen) = (group.counts, group.seen);
         group.bond = self.ledger.join(&group.name, self.shard);
         group.update(|whole| {
             whole.counts.blockers += counts.blockers;
             whole.counts.soft_pinned += counts.soft_pinned;
+            whole.read_end_ms = whole.read_end_ms.max(seen.read_end_ms);
+            whole.probe_end_ms = whole.probe_end_ms.max(seen.probe_end_ms);
+            whole.hit |= seen.hit;
         });
     }
 }

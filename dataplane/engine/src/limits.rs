@@ -85,6 +85,8 @@ pub(crate) const NEWS_READS_MAX: usize = 64;
 pub(crate) const SHARED_MEMORY_RETRY: Duration = Duration::from_secs(5);
 /// Segments that a peer on this host is handed; one more place of the message is the gate's.
 pub(crate) const SHARED_REGIONS_MAX: usize = RENDEZVOUS_SEGMENTS_MAX - 1;
+/// How often a timer looks whether anybody still wants it.
+pub(crate) const TIMER_LOOK: Duration = Duration::from_secs(1);
 /// How often an owner looks whether the last guest has come out.
 pub(crate) const GATE_LOOK: Duration = Duration::from_millis(1);
 /// Threads that copy for batches nobody waits for; more do not make memory faster.

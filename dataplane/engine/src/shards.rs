@@ -4,7 +4,7 @@
 use crate::batch::Batch;
 use crate::client::{Order, Peers};
 use crate::error::EngineError;
-use crate::limits::STOP_DEADLINE;
+use crate::limits::{STOP_DEADLINE, TIMER_LOOK};
 use crate::segments::Segments;
 use perigee_schemas::Identity;
 use perigee_shard::{
@@ -69,13 +69,24 @@ impl Shards {
         }
     }
 
-    /// Has something done at a moment of the monotonic clock; dropped if the shards are stopped before.
-    pub(crate) fn at(&self, due: Duration, work: impl FnOnce() + Send + 'static) {
+    /// Has something done at a moment of the monotonic clock; dropped if the shards are stopped before, or if it is not
+    /// wanted any more.
+    pub(crate) fn at(
+        &self,
+        due: Duration,
+        is_wanted: impl Fn() -> bool + Send + 'static,
+        work: impl FnOnce() + Send + 'static,
+    ) {
         if let Some(first) = self.mailboxes().first() {
             first.post(Box::new(move |environment| {
                 let clock = environment.clone();
                 environment.spawn(async move {
-                    clock.sleep(due.saturating_sub(clock.now())).await;
+                    while clock.now() < due {
+                        clock.sleep(TIMER_LOOK.min(due - clock.now())).await;
+                        if !is_wanted() {
+                            return;
+                        }
+                    }
                     work();
                 });
             }));

@@ -187,7 +187,7 @@ class BufferPool:
                 lease.release()
 
     def close(self) -> None:
-        """Unregister all free buffers; those on lease follow when they are released."""
+        """Unregister all free buffers; those on lease follow when they or the pool are released."""
         with self._changed:
             self._closed = True
             self._collect()
@@ -241,6 +241,7 @@ class BufferPool:
 
     def _give_back(self, region: _Region, reusable: bool) -> None:
         with self._changed:
+            self._collect()
             self._put_back(region, reusable)
             self._changed.notify_all()
 

@@ -92,8 +92,8 @@ def test_waiting_acquire_gets_a_released_buffer():
 
 def test_prewarm_makes_buffers_ahead():
     store = FakeStore()
-    BufferPool(store, prewarm_size=1000, prewarm_count=3)
-    assert len(store.registered) == 3
+    with BufferPool(store, prewarm_size=1000, prewarm_count=3):
+        assert len(store.registered) == 3
 
 
 @pytest.mark.parametrize("size", [-1, 2 * MIB])

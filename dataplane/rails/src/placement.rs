@@ -1,5 +1,6 @@
 //! Which rails suit a piece of memory: those that the topology prefers for its location come before the others.
-//! Invariant: a rail that the topology does not list for a location is never used for memory there.
+//! Invariant: a rail that the topology does not list for a location is used for memory there only if no listed one works,
+//! as when both ends list different ones.
 
 use crate::rail::Rail;
 use serde::{Deserialize, Serialize};
@@ -16,23 +17,26 @@ pub struct Preference {
 }
 
 impl Preference {
-    /// Whether memory of the location may be reached over a rail.
-    pub(crate) fn allows(&self, rail: &Rail) -> bool {
-        let lists = [&self.preferred, &self.others];
-        lists.iter().all(|list| list.is_empty()) || lists.iter().any(|list| names(list, rail))
-    }
-
     /// The same by rail.
     pub(crate) fn placement<'a>(&self, rails: impl IntoIterator<Item = &'a Rail>) -> Placement {
-        let is_far = |rail: &Rail| !self.preferred.is_empty() && !names(&self.preferred, rail);
-        let rails = rails.into_iter().enumerate();
-        let far = rails
-            .filter(|(_, rail)| is_far(rail))
-            .map(|(at, _)| at as u32);
+        let (mut far, mut unlisted) = (Vec::new(), Vec::new());
+        for (at, rail) in rails.into_iter().enumerate() {
+            if !self.lists(rail) {
+                unlisted.push(at as u32);
+            } else if !self.preferred.is_empty() && !names(&self.preferred, rail) {
+                far.push(at as u32);
+            }
+        }
         Placement {
-            far: far.collect(),
+            far,
+            unlisted,
             is_strict: self.is_strict,
         }
+    }
+
+    fn lists(&self, rail: &Rail) -> bool {
+        let lists = [&self.preferred, &self.others];
+        lists.iter().all(|list| list.is_empty()) || lists.iter().any(|list| names(list, rail))
     }
 }
 
@@ -49,7 +53,10 @@ pub struct Placement {
     /// Rails that come after the others, ascending.
     #[serde(default)]
     far: Vec<u32>,
-    /// They are used only when no other one works.
+    /// Rails that are not meant for it, ascending.
+    #[serde(default)]
+    unlisted: Vec<u32>,
+    /// Those that come after others are used only when no other one works.
     #[serde(default)]
     is_strict: bool,
 }
@@ -57,17 +64,22 @@ pub struct Placement {
 impl Placement {
     /// Whether another rail is nearer.
     pub(crate) fn is_far(&self, rail: usize) -> bool {
-        self.far.binary_search(&(rail as u32)).is_ok()
+        self.far.binary_search(&(rail as u32)).is_ok() || self.is_unlisted(rail)
+    }
+
+    fn is_unlisted(&self, rail: usize) -> bool {
+        self.unlisted.binary_search(&(rail as u32)).is_ok()
     }
 
     /// Whether a rail is kept for when the nearer ones do not work.
     pub(crate) fn is_reserve(&self, rail: usize) -> bool {
-        self.is_strict && self.is_far(rail)
+        self.is_unlisted(rail) || (self.is_strict && self.is_far(rail))
     }
 
     /// Whether the list of rails is one that an owner may have made.
     pub(crate) fn is_sound(&self, rails_max: usize) -> bool {
-        self.far.len() <= rails_max && self.far.is_sorted()
+        let mut lists = [&self.far, &self.unlisted].into_iter();
+        lists.all(|list| list.len() <= rails_max && list.is_sorted())
     }
 }
 
@@ -77,7 +89,7 @@ mod tests {
     use crate::rail::{RailDevice, open_rails};
     use perigee_verbs::software::{Clock, DevicePlan, Network};
 
-    fn placement(preference: &Preference) -> (Placement, Vec<bool>) {
+    fn placement(preference: &Preference) -> Placement {
         let network = Network::new(Clock::Manual).unwrap();
         let plans = ["sw0", "sw1", "sw2"].map(DevicePlan::new);
         let fabric = network.host("a", &plans).unwrap();
@@ -86,11 +98,7 @@ mod tests {
             node: None,
         });
         let rails = open_rails(fabric.as_ref(), &devices).unwrap();
-        let allowed = rails.iter().map(|rail| preference.allows(rail)).collect();
-        (
-            preference.placement(rails.iter().map(AsRef::as_ref)),
-            allowed,
-        )
+        preference.placement(rails.iter().map(AsRef::as_ref))
     }
 
     fn list(names: &[&str]) -> Vec<String> {
@@ -98,25 +106,30 @@ mod tests {
     }
 
     #[test]
-    fn preferred_rails_are_near_others_are_far_and_those_not_listed_are_not_used() {
-        let (placement, allowed) = placement(&Preference {
+    fn preferred_rails_are_near_others_are_far_and_those_not_listed_are_kept_for_need() {
+        let listed = placement(&Preference {
             preferred: list(&["sw1"]),
             others: list(&["sw2"]),
-            is_strict: true,
+            is_strict: false,
         });
-        assert_eq!(allowed, [false, true, true]);
-        assert!(!placement.is_far(1) && placement.is_far(2) && placement.is_reserve(2));
+        let all = |is: fn(&Placement, usize) -> bool| [0, 1, 2].map(|rail| is(&listed, rail));
+        assert_eq!(all(Placement::is_far), [true, false, true]);
+        assert_eq!(all(Placement::is_reserve), [true, false, false]);
+        let strict = Placement {
+            is_strict: true,
+            ..listed
+        };
+        assert!(strict.is_reserve(2) && !strict.is_reserve(1));
     }
 
     #[test]
     fn without_preference_all_are_alike() {
-        let (of_nothing, allowed) = placement(&Preference::default());
-        assert_eq!((of_nothing, allowed), (Placement::default(), vec![true; 3]));
-        let (placement, allowed) = placement(&Preference {
+        assert_eq!(placement(&Preference::default()), Placement::default());
+        let placement = placement(&Preference {
             others: list(&["sw0", "sw1"]),
             ..Preference::default()
         });
         assert!(!placement.is_far(0), "there is none before it");
-        assert_eq!(allowed, [true, true, false]);
+        assert!(placement.is_reserve(2));
     }
 }

@@ -74,7 +74,7 @@ impl Registration {
         Self::with_each(rails, epoch, (range, preference), one, false)
     }
 
-    /// Registers with each rail that the preference allows. A rail that is lost, or that does not take such memory, is left
+    /// Registers with each rail. A rail that is lost, or that does not take such memory, is left
     /// out as long as another one takes it.
     fn with_each(
         rails: &[Arc<Rail>],
@@ -85,10 +85,6 @@ impl Registration {
     ) -> Result<Self, RailError> {
         let (mut buffers, mut left_out) = (Vec::new(), None);
         for rail in rails {
-            if !preference.allows(rail) {
-                buffers.push(None);
-                continue;
-            }
             match register(rail) {
                 Ok(buffer) => buffers.push(Some(buffer)),
                 Err(error) if is_of_rail(&error) => {

@@ -79,13 +79,12 @@ impl GroupLedger {
 
     pub(super) fn join(&self, name: &str, shard: usize) -> Bond {
         let mut bonds = locked(&self.0.bonds);
-        let known = bonds.get(name).filter(|bond| !bond.is_retired()).cloned();
-        let bond = known.unwrap_or_else(|| {
-            let bond = Bond::default();
-            bonds.insert(name.into(), bond.clone());
-            bond
-        });
-        locked(&bond.0).shards.push(shard);
+        if let Some(known) = bonds.get(name).filter(|bond| bond.admits(shard)) {
+            return known.clone();
+        }
+        let bond = Bond::default();
+        bond.admits(shard);
+        bonds.insert(name.into(), bond.clone());
         bond
     }
 
@@ -140,6 +139,15 @@ impl Bond {
         record.standing
     }
 
+    /// Enters a shard, unless the group was evicted: whoever is entered hears of that, and nobody is afterwards.
+    fn admits(&self, shard: usize) -> bool {
+        let mut record = locked(&self.0);
+        if !record.retired {
+            record.shards.push(shard);
+        }
+        !record.retired
+    }
+
     pub(super) fn is_retired(&self) -> bool {
         locked(&self.0).retired
     }
@@ -149,5 +157,22 @@ impl Bond {
         if bonds.get(name).is_some_and(is_this) {
             bonds.remove(name);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shard_that_joins_an_evicted_group_joins_another_one() {
+        let ledger = GroupLedger::new(2);
+        let first = ledger.join("g", 0);
+        assert!(ledger.retire("g", &first, 0, 0));
+        assert!(!first.admits(1), "nobody would tell it to drop its part");
+        let second = ledger.join("g", 1);
+        assert!(!Arc::ptr_eq(&first.0, &second.0) && !second.is_retired());
+        assert!(ledger.retire("g", &second, 0, 0));
+        assert_eq!(ledger.take_post(1), ["g".into()]);
     }
 }

@@ -4,6 +4,7 @@
 use perigee_allocator::Extent;
 
 use crate::limits::{EVICTION_WASTE_BYTES, EVICTION_WASTE_FACTOR};
+use crate::object::Flags;
 use crate::slab::NONE;
 
 use super::Shard;
@@ -33,7 +34,7 @@ impl Shard {
         }
     }
 
-    /// Evicts the members of a group that are here.
+    /// Evicts the members of a group that are here, but those that were pinned while another shard decided.
     fn drop_part(&mut self, group: u32) {
         let Some(part) = self.groups.get(group) else {
             return;
@@ -41,7 +42,10 @@ impl Shard {
         let places = part.places.values();
         let replicas: Vec<u32> = places.flat_map(|place| place.all(&self.replicas)).collect();
         for replica in replicas {
-            self.evict_replica(replica);
+            let object = self.replicas[replica].object;
+            if !self.objects[object].flags.has(Flags::HARD_PIN) {
+                self.evict_replica(replica);
+            }
         }
         self.groups.found_anew(group);
     }

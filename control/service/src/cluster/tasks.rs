@@ -9,6 +9,7 @@ use perigee_master::{
 };
 use perigee_schemas::{Identity, Status};
 use perigee_shard::monotonic_ms;
+use std::sync::Arc;
 
 impl ControlShard {
     /// Takes up a task under an identity that the caller has drawn.
@@ -93,14 +94,19 @@ impl ControlShard {
 
     async fn drop_overdue_tasks(&self, count: usize) {
         let end = |registry: &mut Registry| registry.end_overdue_tasks(monotonic_ms(), wall_ms());
-        for id in self.ask_registry(end).unwrap_or_default() {
-            tracing::warn!(task = %Identity(id), "A task took too long; it is given up");
-            for index in 0..count {
-                self.on(index, move |shard| {
-                    shard.keys.borrow_mut().drop_task(monotonic_ms(), id);
-                })
-                .await;
-            }
+        let overdue = self.ask_registry(end).unwrap_or_default();
+        let Some(first) = overdue.first() else {
+            return;
+        };
+        tracing::warn!(tasks = overdue.len(), first = %Identity(*first), "Tasks took too long; they are given up");
+        let overdue: Arc<[u128]> = overdue.into();
+        for index in 0..count {
+            let overdue = overdue.clone();
+            self.on(index, move |shard| {
+                let (mut keys, now) = (shard.keys.borrow_mut(), monotonic_ms());
+                overdue.iter().for_each(|id| keys.drop_task(now, *id));
+            })
+            .await;
         }
     }
 }

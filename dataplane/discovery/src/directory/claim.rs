@@ -3,9 +3,9 @@
 
 use super::Keys;
 use super::keeper::Keeper;
-use crate::error::{DiscoveryError, HandshakeError};
+use crate::error::{DiscoveryError, FrameError, HandshakeError};
 use crate::handshake::HandshakeClient;
-use crate::limits::CLAIMS_MAX;
+use crate::limits::{CLAIMS_MAX, FRAME_BYTES_MAX};
 use crate::message::RpcMeta;
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -103,8 +103,10 @@ fn is_final(error: &HandshakeError) -> bool {
         ),
         HandshakeError::Deadline { .. }
         | HandshakeError::Refused { .. }
-        | HandshakeError::Frame(_)
         | HandshakeError::Answer { .. } => true,
+        // It may be a document that is longer than what this engine takes, unless no engine takes that much.
+        HandshakeError::Frame(FrameError::TooLong { bytes, .. }) => *bytes > FRAME_BYTES_MAX as u64,
+        HandshakeError::Frame(_) => true,
         HandshakeError::Unresolved { .. } | HandshakeError::Broken { .. } => false,
     }
 }
@@ -132,6 +134,19 @@ mod tests {
         );
         let unknown = found("no-such-host.invalid", 1);
         assert!(matches!(unknown, Found::Unclear(reason) if reason.contains("no-such-host")));
+    }
+
+    #[test]
+    fn an_answer_that_is_too_long_for_us_is_no_proof_of_death_and_one_too_long_for_all_is() {
+        let of_length = |bytes| {
+            is_final(&HandshakeError::Frame(FrameError::TooLong {
+                bytes,
+                limit: 1 << 20,
+            }))
+        };
+        assert!(!of_length(2 << 20) && !of_length(FRAME_BYTES_MAX as u64));
+        // "HTTP/1.1" as a length.
+        assert!(of_length(u64::from_le_bytes(*b"HTTP/1.1")));
     }
 
     #[test]

@@ -232,7 +232,7 @@ impl Shared {
         match self.server.refresh(&entries[index], until)? {
             Held::Kept => {}
             Held::Restored => tracing::info!(key, "An entry was gone and was written again"),
-            Held::Lost if self.is_own(&entries[index], until)? => {}
+            Held::Lost if !self.is_taken(&entries[index], until)? => {}
             Held::Lost => {
                 tracing::warn!(key, "Another engine took this entry; it is given up");
                 entries.remove(index);
@@ -242,11 +242,11 @@ impl Shared {
         Ok(())
     }
 
-    /// A second look at an entry that seems lost: a write whose answer did not arrive makes the
-    /// repetition find its own value.
-    fn is_own(&self, entry: &Entry, until: Instant) -> Result<bool, DiscoveryError> {
+    /// A second look at an entry that seems lost. A write whose answer did not arrive makes the repetition find its own
+    /// value, and one that has just expired is nobody's: the next sign of life writes it again.
+    fn is_taken(&self, entry: &Entry, until: Instant) -> Result<bool, DiscoveryError> {
         let stored = self.server.get(&entry.key, until)?;
-        Ok(stored.is_some_and(|stored| entry.wrote(&stored)))
+        Ok(stored.is_some_and(|stored| !entry.wrote(&stored)))
     }
 
     /// Removes all entries, unless the server does not answer: nobody wants to wait for that.

@@ -115,6 +115,11 @@ impl Submission {
         }
     }
 
+    /// Whether it waits for its peer to be looked up.
+    pub(crate) fn is_waiting(&self) -> bool {
+        matches!(*self.lock(), Stage::Between(_))
+    }
+
     /// Ends it if it waits for its peer to be looked up: then nobody touches the caller's memory.
     pub(crate) fn give_up_waiting(&self, reason: &EngineError) {
         let stage = self.lock();

@@ -180,13 +180,14 @@ impl Inner {
             if !batch.is_worth_a_second_try() || !submission.pause() {
                 return submission.settle();
             }
-            let waiting = Arc::downgrade(&submission);
+            let (waiting, wanted) = (Arc::downgrade(&submission), Arc::downgrade(&submission));
             let late = EngineError::Deadline {
                 peer: segment.clone(),
                 deadline: terms.length,
             };
             // Whatever the look-up of this or another batch takes.
-            shards.at(terms.due, move || {
+            let is_wanted = move || wanted.upgrade().is_some_and(|it| it.is_waiting());
+            shards.at(terms.due, is_wanted, move || {
                 if let Some(submission) = waiting.upgrade() {
                     submission.give_up_waiting(&late);
                 }
