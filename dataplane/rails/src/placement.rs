@@ -71,9 +71,13 @@ impl Placement {
         self.unlisted.binary_search(&(rail as u32)).is_ok()
     }
 
-    /// Whether a rail is kept for when the nearer ones do not work.
-    pub(crate) fn is_reserve(&self, rail: usize) -> bool {
-        self.is_unlisted(rail) || (self.is_strict && self.is_far(rail))
+    /// How long a rail is kept back: 0 not at all, 1 until those before it do not work, 2 until no listed one does.
+    pub(crate) fn reserve(&self, rail: usize) -> u8 {
+        if self.is_unlisted(rail) {
+            2
+        } else {
+            u8::from(self.is_strict && self.is_far(rail))
+        }
     }
 
     /// Whether the list of rails is one that an owner may have made.
@@ -112,14 +116,16 @@ mod tests {
             others: list(&["sw2"]),
             is_strict: false,
         });
-        let all = |is: fn(&Placement, usize) -> bool| [0, 1, 2].map(|rail| is(&listed, rail));
-        assert_eq!(all(Placement::is_far), [true, false, true]);
-        assert_eq!(all(Placement::is_reserve), [true, false, false]);
+        assert_eq!(
+            [0, 1, 2].map(|rail| listed.is_far(rail)),
+            [true, false, true]
+        );
+        assert_eq!([0, 1, 2].map(|rail| listed.reserve(rail)), [2, 0, 0]);
         let strict = Placement {
             is_strict: true,
             ..listed
         };
-        assert!(strict.is_reserve(2) && !strict.is_reserve(1));
+        assert_eq!([0, 1, 2].map(|rail| strict.reserve(rail)), [2, 0, 1]);
     }
 
     #[test]
@@ -130,6 +136,6 @@ mod tests {
             ..Preference::default()
         });
         assert!(!placement.is_far(0), "there is none before it");
-        assert!(placement.is_reserve(2));
+        assert_eq!(placement.reserve(2), 2);
     }
 }

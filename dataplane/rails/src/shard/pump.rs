@@ -290,11 +290,9 @@ impl RailShard {
 
 /// Ways over rails that are kept for when nearer ones do not work go if there are others.
 fn leave_reserves(ways: &mut Vec<Way>, ours: &Placement, theirs: &Placement) {
-    let reserves = |way: &Way| {
-        u8::from(ours.is_reserve(way.rails.0)) + u8::from(theirs.is_reserve(way.rails.1))
-    };
-    if let Some(least) = ways.iter().map(reserves).min() {
-        ways.retain(|way| reserves(way) == least);
+    let reserve = |way: &Way| ours.reserve(way.rails.0) + theirs.reserve(way.rails.1);
+    if let Some(least) = ways.iter().map(reserve).min() {
+        ways.retain(|way| reserve(way) == least);
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const RAILS: usize = 3;
 
-/// Two engines whose memory prefers rail 1, then 2, and never goes over rail 0.
+/// Two engines whose memory prefers rail 1, then 2; rail 0 is not meant for it.
 fn world(is_strict: bool) -> World {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     let mut world = World::new();
@@ -62,6 +62,20 @@ fn memory_of_a_gpu_goes_over_its_preferred_rail_alone_while_that_works() {
 fn when_the_preferred_rail_fails_the_others_go_on_but_not_those_that_are_not_listed() {
     let [carried, _] = carried(&mut world(true), true);
     assert!(carried[0] == 0 && carried[2] > 0, "{carried:?}");
+}
+
+#[test]
+fn ends_that_list_different_rails_reach_each_other_all_the_same() {
+    let mut world = World::new();
+    for (host, rail) in [("a", "sw0"), ("b", "sw1")] {
+        world.preference = Preference {
+            preferred: vec![rail.to_owned()],
+            ..Preference::default()
+        };
+        world.host(host, RAILS, 16);
+    }
+    let [carried, _] = carried(&mut world, false);
+    assert!(carried.iter().sum::<u64>() > 0, "{carried:?}");
 }
 
 #[test]
