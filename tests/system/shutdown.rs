@@ -10,7 +10,8 @@ use perigee_tests::network::{free_ports, loopback};
 use perigee_tests::program::Program;
 use perigee_tests::wire::Connection;
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::channel;
 
 #[test]
 fn a_master_ends_with_0_even_with_clients_connected() {
@@ -29,6 +30,25 @@ fn an_interrupt_ends_a_master_with_0_too() {
         .wait(EXIT_DEADLINE)
         .expect("it ends within the deadline");
     assert_eq!(status.code(), Some(0));
+}
+
+#[test]
+fn a_master_ends_without_waiting_for_clients_that_come_again_and_again() {
+    let mut master = Master::start(&[]);
+    let address = master.rpc;
+    let (tell, connected) = channel();
+    let client = std::thread::spawn(move || {
+        while let Ok(mut stream) = TcpStream::connect(address) {
+            tell.send(()).expect("the test listens");
+            // Until the master breaks it.
+            let _ = stream.read(&mut [0; 1]);
+        }
+    });
+    connected.recv().expect("the client connects");
+    master.program.stop();
+    client.join().expect("the client ends");
+    let log = master.program.log();
+    assert!(!log.contains("left behind"), "{log}");
 }
 
 #[test]

@@ -40,6 +40,8 @@ pub(crate) async fn serve(
     });
     while !shard.is_stopping() {
         match listener.accept().await {
+            // A client whose connection was broken comes again at once.
+            Ok(stream) if shard.is_stopping() => stream.shutdown(),
             Ok(stream) if shard.connection_count() < CONNECTIONS_PER_SHARD_MAX => {
                 adopt(environment, stream, shard, idle);
             }

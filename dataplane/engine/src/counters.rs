@@ -1,10 +1,11 @@
 //! What went over a route so far: cells that any thread adds to.
-//! Invariant: a cell only grows.
+//! Invariant: a cell only grows, but for operations under way, which are counted until their mark is dropped.
 
 use crate::account::Moved;
 use crate::observer::Route;
 use crate::request::Direction;
 use crate::wire::WirePiece;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counts of one route and NIC.
@@ -67,16 +68,9 @@ impl Counters {
     }
 
     /// Operations of this side begin.
-    pub(crate) fn began(&self, operations: u64) {
+    pub(crate) fn begin(self: &Arc<Self>, operations: u64) -> UnderWay {
         self.in_flight.fetch_add(operations, Ordering::Relaxed);
-    }
-
-    /// An operation of this side is over.
-    pub(crate) fn ended(&self, failed: bool) {
-        self.in_flight.fetch_sub(1, Ordering::Relaxed);
-        if failed {
-            self.errors.fetch_add(1, Ordering::Relaxed);
-        }
+        UnderWay(self.clone(), operations)
     }
 
     /// Bytes of operations of this side are in place.
@@ -88,5 +82,40 @@ impl Counters {
         cell.fetch_add(moved.bytes, Ordering::Relaxed);
         self.operations
             .fetch_add(moved.operations, Ordering::Relaxed);
+    }
+}
+
+/// Operations of this side that are under way, or about to be; dropped, they are not any more.
+#[derive(Debug)]
+pub(crate) struct UnderWay(Arc<Counters>, u64);
+
+impl UnderWay {
+    /// One of them has failed.
+    pub(crate) fn failed(&self) {
+        self.0.errors.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(self.1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_are_under_way_until_their_batch_is_over_or_was_never_begun() {
+        let counters = Arc::new(Counters::new(Route::Tcp, "eth0"));
+        let seen = || [&counters.in_flight, &counters.errors].map(|it| it.load(Ordering::Relaxed));
+        let (begun, refused) = (counters.begin(3), counters.begin(2));
+        assert_eq!(seen(), [5, 0]);
+        drop(refused);
+        begun.failed();
+        assert_eq!(seen(), [3, 1]);
+        drop(begun);
+        assert_eq!(seen(), [0, 1]);
     }
 }

@@ -7,7 +7,7 @@ use crate::limits::{TRANSFER_DEADLINE, TRANSFER_DEADLINE_MIN};
 use crate::observer::{Observer, Unobserved};
 use crate::rdma::GivenFabric;
 use perigee_discovery::Settings;
-use perigee_rails::PAIRS_PER_PEER_MAX;
+use perigee_rails::RailOptions;
 use perigee_shard::{Congestion, POLL_DEFAULT};
 use perigee_topology::CUSTOM_MATRIX_VARIABLE;
 use std::str::FromStr;
@@ -187,16 +187,11 @@ fn number<T: FromStr>(
 }
 
 fn queue_pairs(variable: &impl Fn(&str) -> Option<String>) -> Result<Option<usize>, EngineError> {
-    const NAME: &str = "MC_NUM_QP_PER_EP";
-    let given = number(variable, NAME)?;
-    match given.filter(|given| !(1..=PAIRS_PER_PEER_MAX).contains(given)) {
-        None => Ok(given),
-        Some(other) => Err(refuse(
-            NAME,
-            &other.to_string(),
-            &format!("write a number from 1 to {PAIRS_PER_PEER_MAX}"),
-        )),
-    }
+    const NAME: &str = RailOptions::QUEUE_PAIRS_VARIABLE;
+    let refused = |text: &str, reason: String| refuse(NAME, text, &reason);
+    variable(NAME)
+        .map(|text| RailOptions::queue_pairs(&text).map_err(|reason| refused(&text, reason)))
+        .transpose()
 }
 
 fn switch(

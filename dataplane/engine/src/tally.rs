@@ -1,9 +1,9 @@
 //! Counting one batch: what it began with, and what became of it.
-//! Invariant: every operation that was counted as begun is counted as ended once.
+//! Invariant: every operation that was counted as begun is counted as ended once, also if its batch never set off.
 
 use crate::account::{Account, Moved};
 use crate::batch::Batch;
-use crate::counters::Counters;
+use crate::counters::{Counters, UnderWay};
 use crate::observer::{Observer, Route};
 use crate::request::{Direction, Request, State};
 use crate::target::Target;
@@ -16,7 +16,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Tally {
     /// Of the route and the NIC of its first way: operations under way and failed ones. Rails count their own slices.
-    counters: Option<Arc<Counters>>,
+    under_way: Option<UnderWay>,
     observer: Arc<dyn Observer>,
     route: Route,
     target: Arc<Target>,
@@ -32,11 +32,8 @@ impl Tally {
         target: &Arc<Target>,
         requests: &[Request],
     ) -> Self {
-        if let Some(counters) = &counters {
-            counters.began(requests.len() as u64);
-        }
         Self {
-            counters,
+            under_way: counters.map(|counters| counters.begin(requests.len() as u64)),
             observer: observer.clone(),
             route,
             target: target.clone(),
@@ -53,8 +50,10 @@ impl Tally {
             let Some(status) = batch.request(index) else {
                 continue;
             };
-            if let Some(counters) = &self.counters {
-                counters.ended(status.state != State::Completed);
+            if let Some(under_way) = &self.under_way
+                && status.state != State::Completed
+            {
+                under_way.failed();
             }
             moved[usize::from(*direction == Direction::Write)].1 += status.bytes;
         }

@@ -90,10 +90,13 @@ impl Joiner {
     ) -> Result<(), String> {
         let address = Address::from(pair);
         let seat = match self.standing(address, clock()) {
-            Some(Standing::SilentUntil(_)) => return Err(silent()),
-            Some(Standing::Answers) => None,
             None => Some(self.seat()?),
+            Some(_) => None,
         };
+        // Somebody else may have learnt it while this thread waited for its seat.
+        if self.is_silent(address, clock()) {
+            return Err(silent());
+        }
         if clock() >= due {
             return Err("others of the offer took up the time; offer it again".to_owned());
         }
@@ -122,8 +125,7 @@ impl Joiner {
             Some(Standing::Answers) | None => {}
         }
         let joined = self.connect(queue_pair, address, remote, &clock);
-        let standing = self.standing(address, clock());
-        *is_late |= matches!(standing, Some(Standing::SilentUntil(_)));
+        *is_late |= self.is_silent(address, clock());
         joined
     }
 
@@ -148,6 +150,10 @@ impl Joiner {
     fn standing(&self, address: Address, now: Duration) -> Option<Standing> {
         let known = self.lock().known.get(&address).copied();
         known.filter(|standing| *standing == Standing::Answers || standing.is_silent(now))
+    }
+
+    fn is_silent(&self, address: Address, now: Duration) -> bool {
+        matches!(self.standing(address, now), Some(Standing::SilentUntil(_)))
     }
 
     fn note(&self, address: Address, standing: Standing, now: Duration) {

@@ -21,6 +21,8 @@ from cluster import PROGRAM, Cluster, fetch, free_port, until  # noqa: E402
 WINDOW, PATIENCE = "6s", "1s"
 #: Seconds after which the master forgets a silent client.
 CLIENT_TTL = 4
+#: Milliseconds that a read keeps its object: short, or a fast host reads the whole pool into leases and finds it full.
+LEASE_TTL_MS = 200
 #: An RDMA port as the kernel shows it.
 PORT = {
     "state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "100 Gb/sec (4X EDR)",
@@ -58,7 +60,7 @@ class Watched(Cluster):
     """A cluster with two rails, watched by Prometheus."""
 
     def __init__(self, folder):
-        super().__init__(folder, [f"--client_ttl={CLIENT_TTL}"])
+        super().__init__(folder, [f"--client_ttl={CLIENT_TTL}", f"--default_kv_lease_ttl={LEASE_TTL_MS}"])
         self.node_web, self.host_web, self.asked = free_port(), free_port(), free_port()
         self.host = Host(self.folder / "host")
 

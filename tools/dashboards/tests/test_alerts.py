@@ -105,11 +105,16 @@ def test_shards_that_share_their_core_with_greedy_programs(watched):
     nodes = [process for name, process in watched.processes.items() if name.startswith("node")]
     for process in nodes:
         pin(process, {0})
-    for number in range(3):
-        watched.start(f"spin-{number}", sys.executable, "-c", SPIN)
+    # One client waits for one node at a time: only several keep all nodes wanting their core.
+    greedy, clients = [f"spin-{number}" for number in range(3)], [f"load-{number}" for number in range(4)]
+    for name in clients:
+        watched.start_load(name)
+        pin(watched.processes[name], range(1, os.cpu_count()))
+    for name in greedy:
+        watched.start(name, sys.executable, "-c", SPIN)
     fires(watched, "PerigeeShardStarved")
-    for number in range(3):
-        watched.stop(f"spin-{number}", kill=True)
+    for name in greedy + clients:
+        watched.stop(name, kill=True)
     for process in nodes:
         pin(process, range(os.cpu_count()))
     resolves(watched, "PerigeeShardStarved")

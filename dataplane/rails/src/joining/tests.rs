@@ -256,3 +256,20 @@ fn an_answer_keeps_its_shard_for_one_silent_address_and_those_known_are_joined()
         "one address for each answer"
     );
 }
+
+#[test]
+fn who_waited_for_a_seat_does_not_ask_for_an_address_that_was_found_silent_meanwhile() {
+    let (joiner, kernel) = (Joiner::default(), Arc::new(Kernel::default()));
+    joiner.lock().strangers = STRANGERS_MAX;
+    std::thread::scope(|scope| {
+        let late = scope.spawn(|| join(&joiner, &kernel, &[[1, 0]]));
+        // The lock is free again only when the stranger has seen its address unknown and waits for a seat, or has not
+        // begun; either way it learns what is noted here.
+        let address = Address::from(&offer(&[[1, 0]]).pairs[0]);
+        let silent = Standing::SilentUntil(kernel.now() + SILENT_PAUSE);
+        joiner.note(address, silent, kernel.now());
+        drop(Seat(&joiner));
+        assert_eq!(late.join().unwrap(), [Err(super::silent())]);
+    });
+    assert_eq!(kernel.asked(), 0);
+}

@@ -48,9 +48,7 @@ impl<E: Environment> ServerState<E> {
     pub(crate) async fn accept(self: &Rc<Self>) {
         while !self.stopping.get() {
             match self.listener.accept().await {
-                Ok(stream) if self.connections.borrow().len() < SERVER_CONNECTIONS_MAX => {
-                    self.adopt(stream);
-                }
+                Ok(stream) if self.has_room() => self.adopt(stream),
                 Ok(stream) => stream.shutdown(),
                 Err(error) if !self.stopping.get() => {
                     tracing::warn!(%error, "Cannot accept a data connection; raise the limit of open files");
@@ -76,6 +74,11 @@ impl<E: Environment> ServerState<E> {
         while !self.connections.borrow().is_empty() {
             self.environment.sleep(PAUSE).await;
         }
+    }
+
+    /// A peer whose connection was broken comes again at once: none is taken in once it stops.
+    fn has_room(&self) -> bool {
+        !self.stopping.get() && self.connections.borrow().len() < SERVER_CONNECTIONS_MAX
     }
 
     fn adopt(self: &Rc<Self>, stream: E::Stream) {
