@@ -39,6 +39,21 @@ while not ended.wait(0.05):
 for key in kept:
     store.remove(key, True)
 """
+#: Puts objects that stay, then reads them until it is killed: those of a dead node fail until the master forgets it.
+READ = """
+import sys, time
+from mooncake.store import MooncakeDistributedStore, ReplicateConfig
+store, config = MooncakeDistributedStore(), ReplicateConfig()
+assert store.setup("127.0.0.1", "P2PHANDSHAKE", 0, 64 << 20, "tcp", "", sys.argv[1]) == 0
+config.with_hard_pin = True
+for number in range(96):
+    assert store.put(f"kept-{number}", bytes(16 << 10), config) == 0
+print("reading", flush=True)
+while True:
+    for number in range(96):
+        store.get(f"kept-{number}")
+        time.sleep(0.001)
+"""
 SPIN = "import os\nos.sched_setaffinity(0, {0})\nos.nice(-15)\nwhile True: pass"
 
 
@@ -93,11 +108,14 @@ def test_a_port_that_goes_down(watched):
 
 def test_a_node_that_is_killed_costs_operations_until_the_master_forgets_it(watched):
     resolves(watched, "PerigeeTransferErrors", "PerigeeClientsLost")
+    watched.start("reader", sys.executable, "-c", READ, f"127.0.0.1:{watched.rpc}")
+    until(lambda: "reading" in watched.log("reader"), "objects to read")
     rail = watched.rails[1]
     watched.stop(f"node-{rail.name}", kill=True)
     fires(watched, "PerigeeTransferErrors")
     fires(watched, "PerigeeClientsLost")
     watched.start_node(rail)
+    watched.stop("reader", kill=True)
     resolves(watched, "PerigeeTransferErrors", "PerigeeClientsLost")
 
 
