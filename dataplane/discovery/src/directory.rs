@@ -10,6 +10,7 @@ mod etcd;
 mod gateway;
 mod http;
 mod keeper;
+mod offer;
 mod redis;
 mod trust;
 mod turn;
@@ -24,9 +25,11 @@ use crate::settings::Settings;
 use backend::Server;
 use cache::Cache;
 use keeper::Keeper;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use offer::{Offer, written};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use turn::Turn;
+
+pub use offer::Compose;
 
 /// Name that stands for "no server, ask the peer".
 const PEER_TO_PEER: &str = "P2PHANDSHAKE";
@@ -45,9 +48,7 @@ struct Inner {
     /// Without one, peers are asked.
     keeper: Option<Keeper>,
     cache: Cache,
-    own: Mutex<Option<Arc<SegmentDocument>>>,
-    /// Taken during a publication, so that the last document is the one that stays.
-    publication: Turn<()>,
+    own: Arc<Offer>,
 }
 
 impl Directory {
@@ -69,8 +70,7 @@ impl Directory {
                 cache: Cache::new(&settings),
                 keeper,
                 settings,
-                own: Mutex::default(),
-                publication: Turn::new(()),
+                own: Arc::default(),
             }),
         })
     }
@@ -96,46 +96,52 @@ impl Directory {
         Ok(())
     }
 
-    /// Says what this engine offers; again after each change. In P2P mode the document is only
-    /// kept, for the handshake to show.
+    /// Takes who composes what this engine offers, for [`Directory::publish_newest`].
     ///
     /// # Errors
-    /// The document breaks a limit, another engine has taken the name meanwhile, or the metadata
-    /// server fails; then the document published before remains.
-    pub fn publish(&self, document: &SegmentDocument) -> Result<(), DiscoveryError> {
-        self.publish_newest(|| document.clone())
+    /// The document breaks a limit.
+    pub fn speak_for(&self, compose: Compose) -> Result<(), DiscoveryError> {
+        let own = &self.inner.own;
+        own.speak(compose)?;
+        if let (Some(keeper), Some(name)) = (&self.inner.keeper, own.name()) {
+            let own = own.clone();
+            keeper.renew_with(
+                &self.keys(name).segment,
+                Box::new(move || own.compose()?.ok()),
+            );
+        }
+        Ok(())
     }
 
-    /// As [`Directory::publish`], with the document as it is when its turn has come: of several calls at the same time the
-    /// last one writes what is newest. All of a call ends by one deadline, waiting for the others included.
+    /// Says what this engine offers now; again after each change. Of several calls at the same time the last one writes
+    /// what is newest. In P2P mode it is composed when a peer asks for it.
     ///
     /// # Errors
-    /// As [`Directory::publish`].
-    pub fn publish_newest(
-        &self,
-        compose: impl FnOnce() -> SegmentDocument,
-    ) -> Result<(), DiscoveryError> {
+    /// Nobody speaks for the engine, its document breaks a limit, another engine has taken the name meanwhile, or the
+    /// metadata server fails; then the document as it is by then is written with a later sign of life.
+    pub fn publish_newest(&self) -> Result<(), DiscoveryError> {
         let inner = &self.inner;
+        inner.own.change();
+        let Some(keeper) = &inner.keeper else {
+            return Ok(());
+        };
         let until = Instant::now() + inner.settings.call_deadline;
-        let keeper = inner.keeper.as_ref();
-        let turn = inner.publication.take(until);
-        let _turn = turn.ok_or_else(|| match keeper {
-            Some(keeper) => keeper.server().busy(),
-            None => DiscoveryError::System {
-                what: "publishing the document",
-                reason: "another publication takes too long".to_owned(),
-            },
-        })?;
-        let document = compose();
-        let json = document.encode();
-        SegmentDocument::decode(json.as_bytes()).map_err(|error| DiscoveryError::Document {
-            name: document.name.clone(),
-            error,
-        })?;
-        if let Some(keeper) = keeper {
-            keeper.publish(&self.keys(&document.name).segment, &json, until)?;
+        let silent = || DiscoveryError::Closed;
+        let key = self.keys(inner.own.name().ok_or_else(silent)?).segment;
+        keeper.publish(&key, until, || inner.own.compose().ok_or_else(silent)?)
+    }
+
+    /// Says what this engine offers, as somebody else composed it.
+    ///
+    /// # Errors
+    /// As [`Directory::publish_newest`]; then the document published before remains.
+    pub fn publish(&self, document: &SegmentDocument) -> Result<(), DiscoveryError> {
+        let json = written(document)?;
+        if let Some(keeper) = &self.inner.keeper {
+            let until = Instant::now() + self.inner.settings.call_deadline;
+            keeper.publish(&self.keys(&document.name).segment, until, || Ok(json))?;
         }
-        *self.own_slot() = Some(Arc::new(document));
+        self.inner.own.set(document.clone());
         Ok(())
     }
 
@@ -151,13 +157,13 @@ impl Directory {
         let keys = self.keys(&document.name);
         let until = Instant::now() + self.inner.settings.call_deadline;
         keeper.reclaim([&keys.rpc_meta, &keys.segment]);
-        keeper.publish(&keys.segment, &document.encode(), until)?;
-        keeper.publish(&keys.rpc_meta, &meta.encode(), until)
+        keeper.publish(&keys.segment, until, || Ok(document.encode()))?;
+        keeper.publish(&keys.rpc_meta, until, || Ok(meta.encode()))
     }
 
-    /// The document published last.
+    /// What this engine offers.
     pub fn own(&self) -> Option<Arc<SegmentDocument>> {
-        self.own_slot().clone()
+        self.inner.own.document()
     }
 
     /// The document of a segment, from the cache if it may come from there.
@@ -256,13 +262,6 @@ impl Directory {
         self.inner.close();
     }
 
-    fn own_slot(&self) -> MutexGuard<'_, Option<Arc<SegmentDocument>>> {
-        self.inner
-            .own
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn keys(&self, name: &str) -> Keys {
         Keys::of(&self.inner.settings.cluster, name)
     }
@@ -280,7 +279,7 @@ impl Directory {
 
     fn ask_peer(&self, name: &str, limit: Duration) -> Result<SegmentDocument, DiscoveryError> {
         let place = self.place_in_name(name)?;
-        let own = self.own().unwrap_or_default();
+        let own = self.own().map(|own| own.as_asking()).unwrap_or_default();
         Ok(self.inner.handshake.metadata_within(&place, &own, limit)?)
     }
 

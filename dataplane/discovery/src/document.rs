@@ -156,6 +156,33 @@ impl SegmentDocument {
         encode(self)
     }
 
+    /// The document as JSON that others will read.
+    ///
+    /// # Errors
+    /// It breaks a limit.
+    pub fn to_json(&self) -> Result<String, DocumentError> {
+        self.check()?;
+        let json = self.encode();
+        at_most("segment document", json.len(), FRAME_BYTES_MAX)?;
+        Ok(json)
+    }
+
+    /// Who asks a peer, without what it offers, which may be too much for one question.
+    pub(crate) fn as_asking(&self) -> Self {
+        Self {
+            name: self.name.clone(),
+            protocol: self.protocol.clone(),
+            tcp_data_host: self.tcp_data_host.clone(),
+            tcp_data_port: self.tcp_data_port,
+            tcp_proto_version: self.tcp_proto_version,
+            rdma_server_name: self.rdma_server_name.clone(),
+            timestamp: self.timestamp.clone(),
+            devices: self.devices.clone(),
+            perigee: self.perigee.clone(),
+            ..Self::default()
+        }
+    }
+
     /// Reads a document.
     ///
     /// # Errors

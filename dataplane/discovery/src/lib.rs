@@ -14,7 +14,7 @@ pub mod message;
 pub mod settings;
 
 pub use address::resolve;
-pub use directory::Directory;
+pub use directory::{Compose, Directory};
 pub use document::{BufferEntry, DeviceEntry, Extra, SegmentDocument, new_epoch};
 pub use error::{DiscoveryError, DocumentError, HandshakeError};
 pub use handshake::{BoundServer, Handler, HandshakeClient, HandshakeServer};

@@ -17,6 +17,9 @@ pub const QUEUE_PAIRS_MAX: usize = 256;
 
 /// Longest handshake frame in bytes, unless `MC_HANDSHAKE_MAX_LENGTH` says otherwise.
 pub const FRAME_BYTES_DEFAULT: usize = 1 << 20;
+/// Longest answer of a peer in bytes, at least: a document of [`BUFFERS_MAX`] buffers with the keys of several rails. It is
+/// longer than what strangers may send, because we have chosen whom to ask, and memory grows with what arrives.
+pub const ANSWER_BYTES: usize = 32 << 20;
 /// Smallest `MC_HANDSHAKE_MAX_LENGTH`: a document of a few buffers must fit.
 pub const FRAME_BYTES_FLOOR: usize = 4 << 10;
 /// Largest `MC_HANDSHAKE_MAX_LENGTH`.

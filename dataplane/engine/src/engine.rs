@@ -171,6 +171,9 @@ impl TransferEngine {
 
     /// Makes an engine known that has all it needs.
     fn begin(inner: Arc<Inner>, place: &LocalName) -> Result<Self, EngineError> {
+        let speaker = Arc::downgrade(&inner);
+        let compose = move || speaker.upgrade().map(|inner| inner.describe());
+        inner.directory.speak_for(Box::new(compose))?;
         inner.introduce(place)?;
         inner.shards.tend(&inner.segments);
         Ok(Self {
@@ -250,15 +253,18 @@ impl Inner {
 
     /// Publishes the document with the buffers as they are when its turn has come.
     fn publish(&self) -> Result<(), EngineError> {
-        Ok(self.directory.publish_newest(|| {
-            let mut document = self.document.clone();
-            document.buffers = self.registry.describe();
-            if let Some(rdma) = &self.rdma {
-                rdma.describe(&self.registry.list(), &mut document);
-            }
-            document.touch();
-            document
-        })?)
+        Ok(self.directory.publish_newest()?)
+    }
+
+    /// The document with the buffers as they are now.
+    fn describe(&self) -> SegmentDocument {
+        let mut document = self.document.clone();
+        document.buffers = self.registry.describe();
+        if let Some(rdma) = &self.rdma {
+            rdma.describe(&self.registry.list(), &mut document);
+        }
+        document.touch();
+        document
     }
 
     fn check_open(&self) -> Result<(), EngineError> {

@@ -8,8 +8,9 @@ use super::backend::{Entry, Held, Server};
 use super::turn::{Taken, Turn};
 use crate::error::DiscoveryError;
 use crate::limits::{BEAT_RETRY, BEATS_PER_LIFE, CLOSE_DEADLINE};
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -29,8 +30,27 @@ struct Shared {
     lost: Mutex<Vec<String>>,
     /// The last sign of life arrived.
     well: AtomicBool,
+    /// A publication failed: what the server has may be older or newer than what was composed since.
+    stale: AtomicBool,
+    renewal: OnceLock<Renewal>,
     closed: Mutex<bool>,
     wake: Condvar,
+}
+
+/// The entry that is composed anew after a publication has failed.
+struct Renewal {
+    key: String,
+    compose: Newest,
+}
+
+/// The newest value of an entry, if there is one.
+pub(super) type Newest = Box<dyn Fn() -> Option<String> + Send + Sync>;
+
+impl fmt::Debug for Renewal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = formatter.debug_struct("Renewal");
+        shown.field("key", &self.key).finish_non_exhaustive()
+    }
 }
 
 impl Keeper {
@@ -42,6 +62,8 @@ impl Keeper {
                 entries: Turn::new(Vec::new()),
                 lost: Mutex::default(),
                 well: AtomicBool::new(true),
+                stale: AtomicBool::new(false),
+                renewal: OnceLock::new(),
                 closed: Mutex::new(false),
                 wake: Condvar::new(),
             }),
@@ -78,34 +100,57 @@ impl Keeper {
         Ok(true)
     }
 
-    /// Writes an entry and keeps it alive from now on. One that another engine took stays that
-    /// engine's.
+    /// Has an entry composed anew, and written, after a publication of any entry has failed.
+    pub(super) fn renew_with(&self, key: &str, compose: Newest) {
+        let key = key.to_owned();
+        // An engine speaks for itself once, when it starts.
+        let _ = self.shared.renewal.set(Renewal { key, compose });
+    }
+
+    /// Writes an entry, composed when its turn has come, and keeps it alive from now on. One that another engine took
+    /// stays that engine's.
     pub(super) fn publish(
         &self,
         key: &str,
-        value: &str,
         until: Instant,
+        compose: impl FnOnce() -> Result<String, DiscoveryError>,
+    ) -> Result<(), DiscoveryError> {
+        let published = self.try_publish(key, until, compose);
+        if published.is_err() {
+            self.shared.stale.store(true, Relaxed);
+            self.shared.wake.notify_all();
+        }
+        published
+    }
+
+    fn try_publish(
+        &self,
+        key: &str,
+        until: Instant,
+        compose: impl FnOnce() -> Result<String, DiscoveryError>,
     ) -> Result<(), DiscoveryError> {
         let mut entries = self.shared.entries(until)?;
         self.check_open()?;
         if entries.iter().any(|entry| entry.key == key) {
-            self.shared.beat_one(&mut entries, key, until)?;
+            let held = self.shared.beat_one(&mut entries, key, until)?;
+            if held == Held::Restored {
+                // The server has forgotten everything, and somebody may ask for the others now.
+                self.shared.beat_all(&mut entries, until)?;
+            }
         }
         if lock(&self.shared.lost).iter().any(|lost| lost == key) {
             return Err(DiscoveryError::Lost {
                 key: key.to_owned(),
             });
         }
+        let value = compose()?;
         let known = entries.iter_mut().find(|entry| entry.key == key);
         let Some(entry) = known else {
-            self.shared.server.put(key, value, until)?;
-            entries.push(Entry::written(key, value));
+            self.shared.server.put(key, &value, until)?;
+            entries.push(Entry::written(key, &value));
             return self.start();
         };
-        entry.tried = Some(value.to_owned());
-        self.shared.server.put(key, value, until)?;
-        *entry = Entry::written(key, value);
-        Ok(())
+        self.shared.put(entry, value, until)
     }
 
     fn check_open(&self) -> Result<(), DiscoveryError> {
@@ -145,7 +190,9 @@ impl Keeper {
             return;
         };
         self.shared.remove_all(entries, until);
-        if let Some(thread) = thread {
+        // The thread itself may be the last to let an engine go whose document it composed.
+        let other = thread.filter(|thread| thread.thread().id() != std::thread::current().id());
+        if let Some(thread) = other {
             // A panic of the thread has been reported by the panic hook.
             let _ = thread.join();
         }
@@ -192,11 +239,14 @@ impl Shared {
         self.entry_life / beats
     }
 
-    /// Waits; false = the keeper was closed.
+    /// Waits, not for long after a publication has failed; false = the keeper was closed.
     fn sleep(&self, pause: Duration) -> bool {
-        let deadline = Instant::now() + pause;
+        let mut deadline = Instant::now() + pause;
         let mut closed = lock(&self.closed);
         loop {
+            if self.stale.load(Relaxed) {
+                deadline = deadline.min(Instant::now() + BEAT_RETRY);
+            }
             let left = deadline.saturating_duration_since(Instant::now());
             if *closed || left.is_zero() {
                 return !*closed;
@@ -214,9 +264,43 @@ impl Shared {
             return Ok(());
         }
         self.server.begin_beat(until)?;
+        self.beat_all(&mut entries, until)?;
+        if !self.stale.swap(false, Relaxed) {
+            return Ok(());
+        }
+        let renewed = self.renew(&mut entries, until);
+        if renewed.is_err() {
+            self.stale.store(true, Relaxed);
+        }
+        renewed
+    }
+
+    fn beat_all(&self, entries: &mut Vec<Entry>, until: Instant) -> Result<(), DiscoveryError> {
         let keys: Vec<String> = entries.iter().map(|entry| entry.key.clone()).collect();
         keys.iter()
-            .try_for_each(|key| self.beat_one(&mut entries, key, until))
+            .try_for_each(|key| self.beat_one(entries, key, until).map(drop))
+    }
+
+    /// Writes what each entry should be, if what is stored may be something else.
+    fn renew(&self, entries: &mut [Entry], until: Instant) -> Result<(), DiscoveryError> {
+        for entry in entries {
+            let renewal = self.renewal.get().filter(|it| it.key == entry.key);
+            let newest = renewal.and_then(|renewal| (renewal.compose)());
+            let wanted = newest.unwrap_or_else(|| entry.value.clone());
+            if entry.tried.is_some() || wanted != entry.value {
+                self.put(entry, wanted, until)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a value over another one of this process.
+    fn put(&self, entry: &mut Entry, value: String, until: Instant) -> Result<(), DiscoveryError> {
+        entry.tried = Some(value);
+        let tried = entry.tried.as_deref().unwrap_or_default();
+        self.server.put(&entry.key, tried, until)?;
+        *entry = Entry::written(&entry.key, tried);
+        Ok(())
     }
 
     /// A sign of life for one entry, which is given up if another engine took it.
@@ -225,11 +309,12 @@ impl Shared {
         entries: &mut Vec<Entry>,
         key: &str,
         until: Instant,
-    ) -> Result<(), DiscoveryError> {
+    ) -> Result<Held, DiscoveryError> {
         let Some(index) = entries.iter().position(|entry| entry.key == key) else {
-            return Ok(());
+            return Ok(Held::Lost);
         };
-        match self.server.refresh(&entries[index], until)? {
+        let held = self.server.refresh(&entries[index], until)?;
+        match held {
             Held::Kept => {}
             Held::Restored => tracing::info!(key, "An entry was gone and was written again"),
             Held::Lost if !self.is_taken(&entries[index], until)? => {}
@@ -239,7 +324,7 @@ impl Shared {
                 lock(&self.lost).push(key.to_owned());
             }
         }
-        Ok(())
+        Ok(held)
     }
 
     /// A second look at an entry that seems lost. A write whose answer did not arrive makes the repetition find its own

@@ -5,7 +5,7 @@ use super::frame::{Frame, Kind, LENGTH_BYTES, decode_length};
 use crate::address::{resolve, share};
 use crate::document::{SegmentDocument, decode};
 use crate::error::{DocumentError, HandshakeError};
-use crate::limits::{EXCHANGE_DEADLINE, FREE_REQUEST_BYTES, PROBE_DEADLINE};
+use crate::limits::{ANSWER_BYTES, EXCHANGE_DEADLINE, FREE_REQUEST_BYTES, PROBE_DEADLINE};
 use crate::message::{ConnectionMessage, NotifyMessage, ProbeAnswer, RpcMeta, SUCCESS};
 use crate::settings::Settings;
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -167,7 +167,7 @@ impl HandshakeClient {
         exchange.send(&question).map_err(broken)?;
         let mut length = [0; LENGTH_BYTES];
         exchange.fill(&mut length).map_err(broken)?;
-        let length = decode_length(length, limit)?;
+        let length = decode_length(length, limit.max(ANSWER_BYTES))?;
         let frame = Frame::decode(exchange.read(length).map_err(broken)?)?;
         if frame.typed && frame.kind != kind {
             let reason = format!("it answered {kind:?} with {:?}", frame.kind);

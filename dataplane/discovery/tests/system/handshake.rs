@@ -2,8 +2,8 @@
 
 use crate::engine::{Engine, directory, settings};
 use perigee_discovery::{
-    ConnectionMessage, DiscoveryError, HandshakeClient, HandshakeError, HandshakeServer,
-    NotifyMessage, RpcMeta, Settings,
+    BufferEntry, ConnectionMessage, DiscoveryError, HandshakeClient, HandshakeError,
+    HandshakeServer, NotifyMessage, RpcMeta, Settings,
 };
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -22,6 +22,27 @@ fn documents_are_exchanged_both_ways() {
     let found = one.directory.segment(&two.document.name).unwrap();
     assert_eq!(*found, two.document);
     assert_eq!(two.answers.peers.lock().unwrap()[..], [one.document]);
+}
+
+#[test]
+fn engines_with_very_many_buffers_find_each_other() {
+    let (mut one, mut two) = (engine(), engine());
+    for engine in [&mut one, &mut two] {
+        let buffer = |number: u64| BufferEntry {
+            name: "cpu:0".to_owned(),
+            addr: 0x7f00_0000_0000 + (number << 20),
+            length: 1 << 20,
+            ..BufferEntry::default()
+        };
+        engine.document.buffers = (0..30_000).map(buffer).collect();
+        engine.directory.publish(&engine.document).unwrap();
+        assert!(engine.document.encode().len() > settings().frame_bytes_max);
+    }
+    let found = one.directory.segment(&two.document.name).unwrap();
+    assert_eq!(*found, two.document);
+    let seen = two.answers.peers.lock().unwrap();
+    assert_eq!(seen[0].name, one.document.name);
+    assert_eq!(seen[0].perigee, one.document.perigee);
 }
 
 #[test]

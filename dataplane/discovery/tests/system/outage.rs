@@ -4,6 +4,7 @@ use crate::engine::{Engine, directory, settings};
 use crate::server::Server;
 use crate::wait::until;
 use perigee_discovery::{DiscoveryError, Settings};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -27,6 +28,57 @@ fn entries_come_back_after_the_server_forgot_everything() {
                     .rpc_meta("a:1")
                     .is_ok_and(|place| place == engine.place())
         });
+    }
+}
+
+#[test]
+fn a_server_that_forgot_everything_has_all_entries_again_with_the_next_publication() {
+    for mut server in [Server::http(), Server::etcd(), Server::redis()] {
+        let address = server.address();
+        // No sign of life comes while the test runs.
+        let settings = Settings {
+            entry_life: Duration::from_secs(3600),
+            ..settings()
+        };
+        let engine = Engine::start_with(&address, "a:1", settings).unwrap();
+        server.stop();
+        server.start();
+        until("the server takes documents", || {
+            engine.directory.publish(&engine.document).is_ok()
+        });
+        assert_eq!(directory(&address).rpc_meta("a:1"), Ok(engine.place()));
+    }
+}
+
+#[test]
+fn what_changed_while_the_server_was_silent_is_written_when_it_answers() {
+    for server in [Server::etcd(), Server::redis()] {
+        let address = server.address();
+        let settings = Settings {
+            call_deadline: Duration::from_secs(1),
+            ..settings()
+        };
+        let engine = Engine::start_with(&address, "a:1", settings).unwrap();
+        let document = Arc::new(Mutex::new(engine.document.clone()));
+        let newest = document.clone();
+        let compose = move || Some(newest.lock().unwrap().clone());
+        engine.directory.speak_for(Box::new(compose)).unwrap();
+        let change = |port: u16| document.lock().unwrap().tcp_data_port = port;
+        change(5);
+        engine.directory.publish_newest().unwrap();
+        server.signal("STOP");
+        change(6);
+        assert!(engine.directory.publish_newest().is_err());
+        // The caller takes back what could not be published, or has taken back more since.
+        change(7);
+        server.signal("CONT");
+        let other = directory(&address);
+        until("the newest document is there", || {
+            other
+                .reload("a:1")
+                .is_ok_and(|found| found.tcp_data_port == 7)
+        });
+        assert_eq!(engine.directory.own().unwrap().tcp_data_port, 7);
     }
 }
 
