@@ -126,9 +126,9 @@ impl Directory {
             return Ok(());
         };
         let until = Instant::now() + inner.settings.call_deadline;
-        let silent = || DiscoveryError::Closed;
-        let key = self.keys(inner.own.name().ok_or_else(silent)?).segment;
-        keeper.publish(&key, until, || inner.own.compose().ok_or_else(silent)?)
+        let unspoken = || DiscoveryError::Closed;
+        let key = self.keys(inner.own.name().ok_or_else(unspoken)?).segment;
+        keeper.publish(&key, until, || inner.own.compose().ok_or_else(unspoken)?)
     }
 
     /// Says what this engine offers, as somebody else composed it.
