@@ -22,7 +22,7 @@ use crate::slab::{Key as SlabKey, Slab};
 use crate::slice::{Slice, Way};
 use crate::spray::Lane as SprayLane;
 use perigee_activity::{Direction, Key, Route, Slot, page};
-use perigee_verbs::CompletionQueue;
+use perigee_verbs::{CompletionQueue, VerbsError};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -115,6 +115,8 @@ struct Scratch {
     choice: Vec<SprayLane>,
     /// Work requests that wait for the next doorbell, by lane of the peer being served.
     orders: Vec<Vec<Order>>,
+    /// Queue pairs of that peer that have refused a work request in this turn, and why.
+    refused: Vec<(SlabKey, VerbsError)>,
 }
 
 impl RailShard {

@@ -5,7 +5,7 @@ use crate::endpoint::{Endpoint, Order, Work};
 use crate::error::RailError;
 use crate::flight::{Direction, Flight};
 use crate::limits::{DOORBELL_BATCH, FAR_WEIGHT, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_TIME};
-use crate::peer::Peer;
+use crate::peer::{Lane, Peer};
 use crate::placement::Placement;
 use crate::slab::Key;
 use crate::slice::{Slice, Way};
@@ -40,11 +40,10 @@ impl RailShard {
             let Some(mut peer) = self.peers.remove(&number) else {
                 continue;
             };
-            let mut broken = Vec::new();
-            worked |= self.serve(&mut peer, now, &mut broken);
+            worked |= self.serve(&mut peer, now);
             self.peers.insert(number, peer);
-            for (endpoint, error) in broken {
-                self.break_by_call(endpoint, &error, now);
+            for (endpoint, error) in std::mem::take(&mut self.scratch.refused) {
+                self.refused(endpoint, &error, now);
             }
             self.end_what_was_given_up(number, now);
         }
@@ -62,12 +61,9 @@ impl RailShard {
         worked
     }
 
-    fn serve(
-        &mut self,
-        peer: &mut Peer,
-        now: Duration,
-        broken: &mut Vec<(Key, VerbsError)>,
-    ) -> bool {
+    /// Posts what can be posted for one peer; true if anything was. A queue pair that refuses gets no more in this turn, so
+    /// that what it gives back is not bound to it again and again.
+    fn serve(&mut self, peer: &mut Peer, now: Duration) -> bool {
         self.connect(peer, now);
         self.scratch
             .orders
@@ -83,14 +79,13 @@ impl RailShard {
             let Some(order) = self.bind(peer, lane, need, now) else {
                 break;
             };
-            worked = true;
             self.scratch.orders[lane].push(order);
             if self.scratch.orders[lane].len() == DOORBELL_BATCH {
-                broken.extend(self.ring(peer, lane, now));
+                worked |= self.ring(peer, lane, now);
             }
         }
         for lane in 0..peer.lanes.len() {
-            broken.extend(self.ring(peer, lane, now));
+            worked |= self.ring(peer, lane, now);
         }
         worked
     }
@@ -147,6 +142,7 @@ impl RailShard {
             let endpoint = lane.endpoint.and_then(|key| self.endpoints.get(key));
             if peer.carries_load(lane)
                 && endpoint.is_some_and(|endpoint| !endpoint.retiring)
+                && !has_refused(&self.scratch.refused, lane)
                 && request.local.local_key(route.local, local).is_some()
                 && request.keys.key(route.remote, remote).is_some()
             {
@@ -222,13 +218,14 @@ impl RailShard {
         })
     }
 
-    /// Hands the staged work requests of a lane to its device.
-    fn ring(&mut self, peer: &mut Peer, lane: usize, now: Duration) -> Option<(Key, VerbsError)> {
-        if self.scratch.orders[lane].is_empty() {
-            return None;
-        }
-        let key = peer.lanes[lane].endpoint?;
-        let endpoint = self.endpoints.get_mut(key)?;
+    /// Hands the staged work requests of a lane to its device; true if it took any.
+    fn ring(&mut self, peer: &mut Peer, lane: usize, now: Duration) -> bool {
+        let key = peer.lanes[lane].endpoint;
+        let endpoint = key.and_then(|key| Some((key, self.endpoints.get_mut(key)?)));
+        let Some((key, endpoint)) = endpoint.filter(|_| !self.scratch.orders[lane].is_empty())
+        else {
+            return false;
+        };
         if endpoint.posted().is_empty() {
             self.pool.hold(u64::from(key.bits()), now);
         }
@@ -253,10 +250,10 @@ impl RailShard {
                 peer.waiting.bytes += bytes;
             }
         }
-        match result {
-            Ok(()) => None,
-            Err(error) => Some((key, error.source)),
+        if let Err(error) = result {
+            self.scratch.refused.push((key, error.source));
         }
+        accepted > 0
     }
 
     /// Requests of a peer that cannot go on: keys that have run out, or no lane that gives hope.
@@ -286,6 +283,11 @@ impl RailShard {
             self.give_up_all(over, |_| RailError::Expired { peer: name.clone() }, now);
         }
     }
+}
+
+/// Whether the queue pair of a lane has refused work in this turn.
+fn has_refused(refused: &[(Key, VerbsError)], lane: &Lane) -> bool {
+    refused.iter().any(|(key, _)| lane.endpoint == Some(*key))
 }
 
 /// Ways over rails that are kept for when nearer ones do not work go if there are others.

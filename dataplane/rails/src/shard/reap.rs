@@ -203,10 +203,12 @@ impl RailShard {
         self.break_endpoint(key, &Break::harmless("closed"), now);
     }
 
-    /// A call on a queue pair failed.
-    pub(super) fn break_by_call(&mut self, key: Key, error: &VerbsError, now: Duration) {
-        if matches!(error, VerbsError::QueueFull { .. }) {
-            // The device counts more than we do; what was refused waits for completions.
+    /// A queue pair refused work.
+    pub(super) fn refused(&mut self, key: Key, error: &VerbsError, now: Duration) {
+        let endpoint = self.endpoints.get(key);
+        let is_empty = endpoint.is_some_and(|endpoint| endpoint.posted().is_empty());
+        if matches!(error, VerbsError::QueueFull { .. }) && !is_empty {
+            // The device counts more than we do; what was refused waits for completions. On an empty queue none will come.
             return;
         }
         self.break_endpoint(key, &Break::blamed(error.to_string()), now);

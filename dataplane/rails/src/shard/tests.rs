@@ -11,6 +11,7 @@ mod connections;
 mod faults;
 mod fencing;
 mod placement;
+mod refusals;
 mod world;
 
 const LONG: Duration = Duration::from_secs(60);

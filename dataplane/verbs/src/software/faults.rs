@@ -77,6 +77,16 @@ impl Faults {
         self.plan(|planned| planned.refuse_queue_pairs = count);
     }
 
+    /// The next `count` work requests are refused when they are posted, as by a device that is broken.
+    pub fn refuse_posts(&self, count: u64) {
+        self.plan(|planned| planned.refuse_posts = count);
+    }
+
+    /// The next `count` work requests are refused when they are posted: the device says that their queue is full.
+    pub fn report_full(&self, count: u64) {
+        self.plan(|planned| planned.report_full = count);
+    }
+
     /// Takes the link down. Work under way is retried, and fails unless the link returns in time.
     pub fn down(&self) {
         self.change(|port| {

@@ -101,6 +101,8 @@ pub(super) struct Planned {
     pub(super) corrupt_keys: u64,
     pub(super) refuse_registrations: u64,
     pub(super) refuse_queue_pairs: u64,
+    pub(super) refuse_posts: u64,
+    pub(super) report_full: u64,
     pub(super) strand: Option<Duration>,
 }
 

@@ -183,7 +183,7 @@ impl SoftwareQueuePair {
     }
 
     /// Whether one more request can be taken.
-    fn admit(&self, state: &State, work: &WorkRequest<'_>) -> Result<(), VerbsError> {
+    fn admit(&self, state: &mut State, work: &WorkRequest<'_>) -> Result<(), VerbsError> {
         const CALL: &str = "ibv_post_send";
         let opened = &self.queue.opened;
         let Some(pair) = state.pairs.get(&self.number) else {
@@ -193,7 +193,12 @@ impl SoftwareQueuePair {
             return Err(self.wrong_state(pair.state, CALL));
         }
         work.check(&opened.info, &self.capacity)?;
-        if pair.held >= self.capacity.send_entries {
+        let is_full = pair.held >= self.capacity.send_entries;
+        let planned = &mut state.ports[opened.port].planned;
+        if strikes(&mut planned.refuse_posts) {
+            return Err(opened.failed(CALL, Errno::EIO));
+        }
+        if is_full || strikes(&mut planned.report_full) {
             return Err(VerbsError::QueueFull {
                 device: opened.info.name.clone(),
                 queue_pair: self.number,
@@ -238,7 +243,7 @@ impl QueuePair for SoftwareQueuePair {
             .lock_live("ibv_post_send")
             .map_err(|source| refused(0, source))?;
         for (accepted, work) in chain.iter().enumerate() {
-            if let Err(source) = self.admit(&state, work) {
+            if let Err(source) = self.admit(&mut state, work) {
                 opened.network().shared().settle(&mut state);
                 return Err(refused(accepted, source));
             }

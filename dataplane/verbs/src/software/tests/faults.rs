@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use super::bench::{End, PAST_RETRIES, end, join, joined};
+use super::bench::{End, PAST_RETRIES, end, join, joined, request};
 use crate::device::{Device, DeviceEvent};
 use crate::error::VerbsError;
 use crate::queue::{QueuePairOptions, QueuePairState};
 use crate::region::Access;
 use crate::software::{Clock, DevicePlan, Network};
 use crate::work::CompletionStatus::{Flushed, RemoteAccess, RetryExceeded, Success};
+use crate::work::Operation;
 
 fn write_three(a: &mut End, b: &End) {
     for id in 1..=3 {
@@ -180,6 +181,24 @@ fn refused_memory_is_typed_and_over_after_the_count() {
         let pair = a.queue.queue_pair(&QueuePairOptions::default());
         assert_eq!(matches!(pair, Err(VerbsError::OutOfMemory { .. })), refused);
     }
+}
+
+#[test]
+fn posts_are_refused_one_by_one_and_those_before_are_on_their_way() {
+    let (network, mut a, b) = joined(Clock::Manual);
+    let faults = network.faults("a", "sw0").unwrap();
+    let piece = [a.piece(0, 8)];
+    let works = [1, 2].map(|id| request(id, Operation::Write(&piece), b.region.as_ref()));
+    faults.refuse_posts(1);
+    let refused = a.pair.post(&works).unwrap_err();
+    assert_eq!(refused.accepted, 0);
+    assert!(matches!(refused.source, VerbsError::Call { .. }));
+    a.pair.post(&works[..1]).unwrap();
+    faults.report_full(1);
+    let refused = a.pair.post(&works[1..]).unwrap_err();
+    assert!(matches!(refused.source, VerbsError::QueueFull { .. }));
+    a.pair.post(&works[1..]).unwrap();
+    assert_eq!(a.ended(), [(1, Success), (2, Success)]);
 }
 
 #[test]
