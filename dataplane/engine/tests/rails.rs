@@ -6,7 +6,7 @@ use perigee_engine::{
     Direction, EngineError, EngineOptions, GivenFabric, RailReport, Request, Route, State,
     SubmitOptions, TransferEngine,
 };
-use perigee_verbs::software::{Clock, DevicePlan, Network};
+use perigee_verbs::software::{Clock, DevicePlan, Faults, Network};
 use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -175,6 +175,41 @@ fn a_batch_whose_rails_are_cut_arrives_over_tcp_within_its_deadline() {
         State::Completed
     );
     assert!(there.memory[1 << 20..2 << 20].iter().all(|byte| *byte == 3));
+}
+
+#[test]
+fn batches_go_over_tcp_while_all_our_ports_are_down_and_over_the_rails_afterwards() {
+    let (network, here, there) = pair();
+    let write = request(Direction::Write, here.at(0), there.at(0), 1 << 20);
+    transfer(&here, &there, write, "rdma").unwrap();
+    let ports = ["sw0", "sw1"].map(|device| network.faults("a", device).unwrap());
+    ports.iter().for_each(Faults::down);
+    // Rails that kept a batch for half of such a deadline would keep it beyond any test.
+    let patient = SubmitOptions {
+        deadline: Some(Duration::from_secs(24 * 3600)),
+        ..SubmitOptions::default()
+    };
+    let send = || {
+        // SAFETY: the memory of both sides outlives the call.
+        unsafe {
+            here.engine
+                .transfer(there.engine.local_name(), &[write], &patient)
+        }
+    };
+    let over_rails = here.report(Route::Rdma).bytes_written;
+    for _ in 0..2 {
+        send().unwrap();
+    }
+    assert_eq!(here.report(Route::Rdma).bytes_written, over_rails);
+    ports.iter().for_each(Faults::up);
+    let end = std::time::Instant::now() + LONG;
+    while here.report(Route::Rdma).bytes_written == over_rails {
+        assert!(
+            std::time::Instant::now() < end,
+            "the rails carry load again"
+        );
+        send().unwrap();
+    }
 }
 
 /// An engine over two devices of its own, with a matrix in a file.

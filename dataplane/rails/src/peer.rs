@@ -161,8 +161,10 @@ impl Lane {
         self.state == LaneState::Up
     }
 
-    fn is_dead(&self) -> bool {
-        self.state == LaneState::Down && self.failures >= LANE_FAILURES_MAX
+    /// Whether it gives no hope to what waits: it failed too often, or the port of its local rail is down.
+    fn is_dead(&self, is_active: &impl Fn(usize) -> bool) -> bool {
+        let is_spent = self.failures >= LANE_FAILURES_MAX || !is_active(self.route().local);
+        self.state == LaneState::Down && is_spent
     }
 }
 
@@ -223,19 +225,24 @@ impl Peer {
         lane.is_up() && lane.beside.is_none_or(|first| self.lanes[first].is_up())
     }
 
-    /// No lane works or is being tried, and enough was tried: requests fail at once until a later try succeeds.
-    pub(crate) fn is_hopeless(&self) -> bool {
+    /// No lane works or is being tried, and enough was tried or can be tried now: requests fail at once until a later try
+    /// succeeds. `is_active` tells which local rails have a port that is up.
+    pub(crate) fn is_hopeless(&self, is_active: impl Fn(usize) -> bool) -> bool {
         let unanswered = self.offered.is_none()
             && self.offers_failed >= OFFERS_FAILED_MAX
             && self.lanes.iter().all(|lane| lane.state == LaneState::Down);
         let mut first = self.lanes.iter().filter(|lane| lane.beside.is_none());
-        unanswered || first.all(Lane::is_dead)
+        unanswered || first.all(|lane| lane.is_dead(&is_active))
     }
 
     /// As [`Peer::is_hopeless`], for a request whose memory only the devices of some lanes may know.
-    pub(crate) fn is_hopeless_for(&self, request: &RailRequest) -> bool {
+    pub(crate) fn is_hopeless_for(
+        &self,
+        request: &RailRequest,
+        is_active: impl Fn(usize) -> bool,
+    ) -> bool {
         let mut first = self.lanes.iter().filter(|lane| lane.beside.is_none());
-        first.all(|lane| lane.is_dead() || !request.fits(lane.route()))
+        first.all(|lane| lane.is_dead(&is_active) || !request.fits(lane.route()))
     }
 }
 

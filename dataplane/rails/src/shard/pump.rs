@@ -264,7 +264,9 @@ impl RailShard {
         if peer.waiting.is_empty() {
             return;
         }
-        if peer.is_hopeless() {
+        let rails = &self.rails;
+        let is_active = |rail: usize| rails[rail].rail.is_active();
+        if peer.is_hopeless(is_active) {
             let reason = hopeless(peer);
             return self.give_up_all(|flight| flight.peer == number, |_| reason.clone(), now);
         }
@@ -272,7 +274,7 @@ impl RailShard {
             return;
         };
         let front = self.requests.get(key);
-        if front.is_some_and(|flight| peer.is_hopeless_for(&flight.request)) {
+        if front.is_some_and(|flight| peer.is_hopeless_for(&flight.request, is_active)) {
             let reason = hopeless(peer);
             return self.give_up(key, reason, now);
         }

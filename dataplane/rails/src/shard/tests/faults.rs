@@ -342,6 +342,44 @@ fn requests_to_a_peer_that_no_rail_reaches_fail_before_their_deadline() {
 }
 
 #[test]
+fn while_all_our_ports_are_down_requests_fail_at_once_and_rails_carry_load_when_they_are_up_again()
+{
+    // Whether the lanes were up before, or the peer is met while the ports are down.
+    for is_known in [true, false] {
+        let mut world = World::pair(2);
+        let (peer, keys) = (world.open("b"), world.keys("b", None));
+        let batch = |world: &mut World| {
+            let ends = Arc::new(Ends::default());
+            let all = requests(world, &keys, &writes(4, MIB));
+            world.submit("a", &peer, all, LONG, &ends);
+            let took = world.until(LONG, |_| ends.count() == 4);
+            (ends.told(), took)
+        };
+        if is_known {
+            batch(&mut world);
+        }
+        for rail in 0..2 {
+            world.faults("a", rail).down();
+        }
+        for _ in 0..2 {
+            let (told, took) = batch(&mut world);
+            assert!(took < Duration::from_secs(1), "{took:?}");
+            let down = |error: &RailError| error.to_string().contains("port of sw");
+            let is_down = |outcome: &Result<(), RailError>| outcome.as_ref().is_err_and(down);
+            assert!(told.iter().all(|(_, outcome)| is_down(outcome)), "{told:?}");
+        }
+        for rail in 0..2 {
+            world.faults("a", rail).up();
+        }
+        world.pass(Duration::from_secs(1));
+        let before = world.engine("a").report(1).written_bytes;
+        let (told, _) = batch(&mut world);
+        assert!(told.iter().all(|(_, outcome)| outcome.is_ok()), "{told:?}");
+        assert!(world.engine("a").report(1).written_bytes > before);
+    }
+}
+
+#[test]
 fn keys_whose_lease_has_run_out_are_not_used() {
     let mut world = World::pair(1);
     let (peer, ends) = (world.open("b"), Arc::new(Ends::default()));
