@@ -35,6 +35,7 @@ mod slab;
 mod slice;
 mod slicing;
 mod spray;
+mod waiting;
 
 pub use descriptor::{
     EndpointAnswer, EndpointDescriptor, EndpointOffer, FencedPair, GidDescriptor, PairAnswer,

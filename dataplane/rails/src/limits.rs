@@ -37,6 +37,8 @@ pub(crate) const DOORBELL_BATCH: usize = 16;
 pub(crate) const COMPLETIONS_PER_POLL: usize = 32;
 /// Completions that one turn handles before jobs and timers get theirs.
 pub(crate) const COMPLETIONS_PER_TURN: usize = 512;
+/// Requests and slices that one turn sets aside for a peer because no lane that is up knows their memory.
+pub(crate) const ASIDE_PER_TURN: usize = 256;
 /// Payload carried inside the work request where the device can, in bytes.
 pub(crate) const INLINE_BYTES: u32 = 256;
 /// Least bytes in flight on one queue pair before it counts as full.

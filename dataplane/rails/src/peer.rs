@@ -3,13 +3,11 @@
 use crate::descriptor::PeerDescriptor;
 use crate::error::RailError;
 use crate::fencing::Fences;
-use crate::flight::RailRequest;
 use crate::health::Health;
 use crate::limits::{LANE_FAILURES_MAX, OFFERS_FAILED_MAX};
 use crate::pairing::{LanePlan, Route};
-use crate::slab::{Key, Slab};
-use crate::slice::Slice;
-use std::collections::VecDeque;
+use crate::slab::Key;
+use crate::waiting::Waiting;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -45,56 +43,6 @@ impl PeerRecord {
         } else {
             RailError::UnknownPeer { peer }
         }
-    }
-}
-
-/// A request that waits for slices to be cut, or a slice that waits to be sent again.
-#[derive(Debug, Default)]
-pub(crate) struct Waiting {
-    /// Slices that failed before.
-    pub(crate) slices: VecDeque<Key>,
-    /// Requests of one slice.
-    pub(crate) small: VecDeque<Key>,
-    /// Requests of many slices.
-    pub(crate) large: VecDeque<Key>,
-    /// Bytes that are not posted: uncut ones and those of waiting slices.
-    pub(crate) bytes: u64,
-    turn: u32,
-}
-
-/// How many small requests may overtake a large one before it gets its turn.
-const OVERTAKING_MAX: u32 = 8;
-
-impl Waiting {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.slices.is_empty() && self.small.is_empty() && self.large.is_empty()
-    }
-
-    /// A request has nothing left to cut.
-    pub(crate) fn forget(&mut self, request: Key) {
-        for queue in [&mut self.small, &mut self.large] {
-            if queue.front() == Some(&request) {
-                queue.pop_front();
-            }
-        }
-    }
-
-    /// The request whose work waits longest.
-    pub(crate) fn front(&self, slices: &Slab<Slice>) -> Option<Key> {
-        let slice = self.slices.front().and_then(|key| slices.get(*key));
-        let queued = || self.small.front().or(self.large.front()).copied();
-        slice.map(|slice| slice.request).or_else(queued)
-    }
-
-    /// The queue that is served next: small requests first, but large ones are not kept waiting for ever.
-    pub(crate) fn next_queue(&mut self) -> Option<&mut VecDeque<Key>> {
-        self.turn += 1;
-        let large_turn = self.turn > OVERTAKING_MAX && !self.large.is_empty();
-        if self.small.is_empty() || large_turn {
-            self.turn = 0;
-            return (!self.large.is_empty()).then_some(&mut self.large);
-        }
-        Some(&mut self.small)
     }
 }
 
@@ -235,35 +183,10 @@ impl Peer {
         unanswered || first.all(|lane| lane.is_dead(&is_active))
     }
 
-    /// As [`Peer::is_hopeless`], for a request whose memory only the devices of some lanes may know.
-    pub(crate) fn is_hopeless_for(
-        &self,
-        request: &RailRequest,
-        is_active: impl Fn(usize) -> bool,
-    ) -> bool {
-        let mut first = self.lanes.iter().filter(|lane| lane.beside.is_none());
-        first.all(|lane| lane.is_dead(&is_active) || !request.fits(lane.route()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn small_requests_overtake_a_large_one_but_do_not_starve_it() {
-        let mut waiting = Waiting::default();
-        waiting.large.push_back(Key::from_bits(1));
-        waiting.small.extend((0..100).map(|_| Key::from_bits(2)));
-        let mut large_turns = 0;
-        for _ in 0..90 {
-            let queue = waiting.next_queue().unwrap();
-            if queue.front() == Some(&Key::from_bits(1)) {
-                large_turns += 1;
-            } else {
-                queue.pop_front();
-            }
-        }
-        assert_eq!(large_turns, 10);
+    /// Routes that work or may be tried. A request whose memory the devices of none of them know has no hope.
+    pub(crate) fn routes(&self, is_active: impl Fn(usize) -> bool) -> impl Iterator<Item = Route> {
+        let first = self.lanes.iter().filter(|lane| lane.beside.is_none());
+        let alive = first.filter(move |lane| !lane.is_dead(&is_active));
+        alive.map(Lane::route)
     }
 }

@@ -18,6 +18,7 @@ impl RailShard {
     pub(super) fn keep_house(&mut self, now: Duration) {
         self.look_at_ports(now);
         self.end_late(now);
+        self.end_set_aside(now);
         self.break_lingering(now);
         self.end_unfenced(now);
         self.ask_for_fences(now);
@@ -92,6 +93,15 @@ impl RailShard {
             .filter(|(_, flight)| flight.given_up.is_none());
         let next = waiting.map(|(_, flight)| flight.deadline).min();
         self.next_deadline = next.unwrap_or(Duration::MAX);
+    }
+
+    /// What was set aside is looked at only from time to time: it may have no hope any more.
+    fn end_set_aside(&mut self, now: Duration) {
+        let peers = self.peers.iter();
+        let with_aside = peers.filter(|(_, peer)| peer.waiting.has_aside());
+        for number in with_aside.map(|(number, _)| *number).collect::<Vec<_>>() {
+            self.end_stuck(number, now);
+        }
     }
 
     /// Work of requests that were given up a while ago and is still on the wire: only without its queue pair is it certain

@@ -69,11 +69,13 @@ impl RailShard {
             let reason = "the proving write came back with other bytes".to_owned();
             return self.break_endpoint(key, &Break::blamed(reason), now);
         }
+        let local = lane.route().local;
         lane.state = LaneState::Up;
         lane.health.proven(now);
         lane.failures = 0;
         lane.reason.clear();
-        self.rails[lane.route().local].cells.pairs_up.add(1);
+        peer.waiting.bring_back();
+        self.rails[local].cells.pairs_up.add(1);
     }
 
     /// Writes a sign of life to the other end of an accepted queue pair: an answer shows that it is there.

@@ -4,22 +4,19 @@ use super::RailShard;
 use crate::endpoint::{Endpoint, Order, Work};
 use crate::error::RailError;
 use crate::flight::{Direction, Flight};
-use crate::limits::{DOORBELL_BATCH, FAR_WEIGHT, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_TIME};
+use crate::limits::{
+    ASIDE_PER_TURN, DOORBELL_BATCH, FAR_WEIGHT, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_TIME,
+};
+use crate::pairing::Route;
 use crate::peer::{Lane, Peer};
 use crate::placement::Placement;
 use crate::slab::Key;
 use crate::slice::{Slice, Way};
 use crate::slicing::cut;
 use crate::spray::{Choice, Lane as SprayLane, choose, window_bytes};
-use perigee_verbs::{Piece, VerbsError};
+use crate::waiting::Candidate;
+use perigee_verbs::Piece;
 use std::time::Duration;
-
-/// What goes out next: a slice that waits for another try, or the next one of a request.
-#[derive(Clone, Copy, Debug)]
-enum Candidate {
-    Again(Key),
-    Fresh(Key),
-}
 
 /// A slice before it has a lane.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +42,7 @@ impl RailShard {
             for (endpoint, error) in std::mem::take(&mut self.scratch.refused) {
                 self.refused(endpoint, &error, now);
             }
-            self.end_what_was_given_up(number, now);
+            self.end_what_has_no_hope(number, now);
         }
         let peers = &mut self.peers;
         self.listed.retain(|number| {
@@ -68,14 +65,19 @@ impl RailShard {
         self.scratch
             .orders
             .resize_with(peer.lanes.len(), || Vec::with_capacity(DOORBELL_BATCH));
-        let mut worked = false;
+        let (mut worked, mut aside) = (false, 0);
         while let Some(need) = self.next_need(peer, now) {
             self.fill_choice(peer, &need, now);
-            let Choice::Take(choice) = choose(&self.scratch.choice, need.bytes, peer.waiting.bytes)
-            else {
-                break;
+            let lane = match choose(&self.scratch.choice, need.bytes, peer.waiting.bytes) {
+                Choice::Take(choice) => self.scratch.ways[choice].lane,
+                Choice::Nowhere if aside < ASIDE_PER_TURN && self.is_any_open(peer) => {
+                    // Other memory may be known to the lanes that are up.
+                    peer.waiting.set_aside(need.candidate);
+                    (worked, aside) = (true, aside + 1);
+                    continue;
+                }
+                Choice::Nowhere | Choice::Hold => break,
             };
-            let lane = self.scratch.ways[choice].lane;
             let Some(order) = self.bind(peer, lane, need, now) else {
                 break;
             };
@@ -139,10 +141,7 @@ impl RailShard {
         let remote = request.remote_address + need.offset;
         for (index, lane) in peer.lanes.iter().enumerate() {
             let route = lane.route();
-            let endpoint = lane.endpoint.and_then(|key| self.endpoints.get(key));
-            if peer.carries_load(lane)
-                && endpoint.is_some_and(|endpoint| !endpoint.retiring)
-                && !has_refused(&self.scratch.refused, lane)
+            if self.is_open(peer, lane)
                 && request.local.local_key(route.local, local).is_some()
                 && request.keys.key(route.remote, remote).is_some()
             {
@@ -167,6 +166,19 @@ impl RailShard {
                 self.scratch.choice.push(seen);
             }
         }
+    }
+
+    /// Whether a lane takes work in this turn.
+    fn is_open(&self, peer: &Peer, lane: &Lane) -> bool {
+        let endpoint = lane.endpoint.and_then(|key| self.endpoints.get(key));
+        let mut refused = self.scratch.refused.iter();
+        peer.carries_load(lane)
+            && endpoint.is_some_and(|endpoint| !endpoint.retiring)
+            && !refused.any(|(key, _)| lane.endpoint == Some(*key))
+    }
+
+    fn is_any_open(&self, peer: &Peer) -> bool {
+        peer.lanes.iter().any(|lane| self.is_open(peer, lane))
     }
 
     /// Binds a slice to a lane: it leaves the queue, its bytes count as in flight.
@@ -256,40 +268,49 @@ impl RailShard {
         accepted > 0
     }
 
-    /// Requests of a peer that cannot go on: keys that have run out, or no lane that gives hope.
-    fn end_what_was_given_up(&mut self, number: u64, now: Duration) {
-        let Some(peer) = self.peers.get(&number) else {
+    /// Looks at the requests at the head of a peer's queues, and ends all of it that cannot go on if one of these cannot.
+    fn end_what_has_no_hope(&mut self, number: u64, now: Duration) {
+        let peer = self.peers.get(&number);
+        let Some(peer) = peer.filter(|peer| !peer.waiting.is_empty()) else {
             return;
         };
-        if peer.waiting.is_empty() {
-            return;
-        }
-        let rails = &self.rails;
-        let is_active = |rail: usize| rails[rail].rail.is_active();
+        let is_active = |rail: usize| self.rails[rail].rail.is_active();
         if peer.is_hopeless(is_active) {
             let reason = hopeless(peer);
             return self.give_up_all(|flight| flight.peer == number, |_| reason.clone(), now);
         }
-        let Some(key) = peer.waiting.front(&self.slices) else {
+        let mut fronts = peer.waiting.fronts(&self.slices);
+        let has_hope = fronts.all(|key| {
+            let flight = self.requests.get(key);
+            let flight = flight.filter(|flight| flight.progress.failure().is_none());
+            flight.is_none_or(|flight| {
+                has_way(flight, peer.routes(is_active)) && flight.request.keys.is_valid(now)
+            })
+        });
+        if !has_hope {
+            self.end_stuck(number, now);
+        }
+    }
+
+    /// Ends the requests of a peer that no lane gives hope to, and those whose keys have run out.
+    pub(super) fn end_stuck(&mut self, number: u64, now: Duration) {
+        let Some(peer) = self.peers.get(&number) else {
             return;
         };
-        let front = self.requests.get(key);
-        if front.is_some_and(|flight| peer.is_hopeless_for(&flight.request, is_active)) {
-            let reason = hopeless(peer);
-            return self.give_up(key, reason, now);
-        }
-        if front.is_some_and(|flight| !flight.request.keys.is_valid(now)) {
-            let name = peer.record.name.clone();
-            let over =
-                |flight: &Flight| flight.peer == number && !flight.request.keys.is_valid(now);
-            self.give_up_all(over, |_| RailError::Expired { peer: name.clone() }, now);
-        }
+        let routes = peer.routes(|rail| self.rails[rail].rail.is_active());
+        let routes: Vec<Route> = routes.collect();
+        let (reason, name) = (hopeless(peer), peer.record.name.clone());
+        let stuck =
+            |flight: &Flight| flight.peer == number && !has_way(flight, routes.iter().copied());
+        self.give_up_all(stuck, |_| reason.clone(), now);
+        let over = |flight: &Flight| flight.peer == number && !flight.request.keys.is_valid(now);
+        self.give_up_all(over, |_| RailError::Expired { peer: name.clone() }, now);
     }
 }
 
-/// Whether the queue pair of a lane has refused work in this turn.
-fn has_refused(refused: &[(Key, VerbsError)], lane: &Lane) -> bool {
-    refused.iter().any(|(key, _)| lane.endpoint == Some(*key))
+/// Whether a request's memory is known at both ends of any of these.
+fn has_way(flight: &Flight, mut routes: impl Iterator<Item = Route>) -> bool {
+    routes.any(|route| flight.request.fits(route))
 }
 
 /// Ways over rails that are kept for when nearer ones do not work go if there are others.

@@ -209,9 +209,19 @@ impl RailShard {
         let is_empty = endpoint.is_some_and(|endpoint| endpoint.posted().is_empty());
         if matches!(error, VerbsError::QueueFull { .. }) && !is_empty {
             // The device counts more than we do; what was refused waits for completions. On an empty queue none will come.
-            return;
+            return self.bring_back(key);
         }
         self.break_endpoint(key, &Break::blamed(error.to_string()), now);
+    }
+
+    /// What no other lane could take meanwhile has its way again.
+    fn bring_back(&mut self, key: Key) {
+        let role = self.endpoints.get(key).map(|endpoint| &endpoint.role);
+        if let Some(Role::Lane { peer, .. }) = role
+            && let Some(peer) = self.peers.get_mut(peer)
+        {
+            peer.waiting.bring_back();
+        }
     }
 
     /// Takes a queue pair down. Afterwards no device touches memory for it; its slices are sent again, or end their

@@ -170,23 +170,18 @@ impl RailShard {
         }
     }
 
-    /// Drops the waiting slices of requests that were given up.
+    /// Drops the waiting slices of requests that were given up, and what of them was set aside.
     pub(super) fn sweep(&mut self, number: u64) {
         let Some(peer) = self.peers.get_mut(&number) else {
             return;
         };
-        let mut dead = Vec::new();
         let (slices, requests) = (&self.slices, &self.requests);
-        peer.waiting.slices.retain(|key| {
-            let slice = slices.get(*key);
-            let flight = slice.and_then(|slice| requests.get(slice.request));
-            let keep = flight.is_some_and(|flight| flight.progress.failure().is_none());
-            if !keep {
-                dead.push(*key);
-            }
-            keep
-        });
-        for key in dead {
+        let goes_on = |key: Key| {
+            let flight = requests.get(key);
+            flight.is_some_and(|flight| flight.progress.failure().is_none())
+        };
+        let of_such = |key: Key| slices.get(key).is_some_and(|slice| goes_on(slice.request));
+        for key in peer.waiting.sweep(of_such, goes_on) {
             if let Some(slice) = self.slices.remove(key) {
                 self.peer_waits_less(number, slice.bytes);
                 if let Some(flight) = self.requests.get_mut(slice.request) {

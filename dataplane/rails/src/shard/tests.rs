@@ -10,6 +10,7 @@ use std::time::Duration;
 mod connections;
 mod faults;
 mod fencing;
+mod partial;
 mod placement;
 mod refusals;
 mod world;
