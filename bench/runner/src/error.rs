@@ -44,6 +44,21 @@ pub enum BenchError {
         /// What came.
         status: Status,
     },
+    /// A cluster does not hold what a run stores.
+    #[error(
+        "{call} of {key} ended with {status:?}: this cluster does not hold {pool} beside what it has; pass a smaller \
+         --pool"
+    )]
+    NoRoom {
+        /// The call.
+        call: &'static str,
+        /// The key.
+        key: String,
+        /// What came.
+        status: Status,
+        /// Bytes that the run keeps stored.
+        pool: String,
+    },
     /// Bytes that were read are not those that were written.
     #[error("{key} came back with wrong bytes")]
     Corrupt {
@@ -135,6 +150,7 @@ impl BenchError {
             Self::Outcome { status, .. } | Self::NothingStored { status, .. } => {
                 documented(*status)
             }
+            Self::NoRoom { .. } => documented(Status::NoAvailableHandle),
             Self::Program { .. } | Self::Cluster(_) => Status::RpcFail.exit(),
             Self::Noise { .. } => Status::RpcTimeout.exit(),
             Self::Interrupted => INTERRUPTED_EXIT,

@@ -21,6 +21,7 @@ pub mod memory_pair;
 pub mod mover;
 mod nic;
 pub mod program;
+mod removal;
 pub mod report;
 pub mod sample;
 pub mod stop;

@@ -4,6 +4,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::error::BenchError;
 use crate::limits::POLL;
@@ -52,6 +53,19 @@ impl Stop {
         while !self.is_set() {
             std::thread::sleep(POLL);
         }
+    }
+
+    /// Waits for a time, or until the end is asked for; tells whether it was.
+    pub(crate) fn wait_for(&self, time: Duration) -> bool {
+        let end = Instant::now() + time;
+        while !self.is_set() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            std::thread::sleep(left.min(POLL));
+        }
+        true
     }
 
     /// What an outcome means once the end was asked for: then a failure is only that somebody wanted it so.

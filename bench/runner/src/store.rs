@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use perigee_flags::{Environment, Outcome};
+use perigee_schemas::Status;
 use perigee_store::Store;
 
 use crate::cluster::{open_store, serve};
@@ -14,6 +15,7 @@ use crate::error::BenchError;
 use crate::facts::Machine;
 use crate::limits::STORED_CALLS_MAX;
 use crate::memory_pair::MemoryPair;
+use crate::removal::left_behind;
 use crate::report::{Cell, Figure, FigureUnit, RateUnit, Report, Row, bytes_text};
 use crate::stop::Stop;
 use crate::workload::Workload;
@@ -85,63 +87,132 @@ fn measure(settings: &StoreSettings, stop: &Stop, report: &mut Report) -> Result
         cluster(&settings.master, settings.pool_bytes, settings.route_word())?;
     report.loopback = companion.is_some();
     let client = open_store(&master, 0, settings.route, None)?;
-    let share = settings.pool_bytes / settings.threads;
-    let pairs = (0..settings.threads)
-        .map(|_| MemoryPair::new(share as usize))
-        .collect::<Result<Vec<_>, _>>()?;
     let name = format!(
         "perigee-bench-{:016x}",
         getrandom::u64().map_err(std::io::Error::other)?
     );
-    for bytes in &settings.sizes {
-        sizes_rows(settings, &client, &pairs, &name, *bytes, stop, report)?;
-    }
+    let outcome = against(&client, &name, settings, stop, report);
     client.close();
-    Ok(())
+    outcome
 }
 
-fn sizes_rows(
-    settings: &StoreSettings,
+/// Takes all rows with blocks whose keys begin with `name`.
+fn against(
     client: &Store,
-    pairs: &[MemoryPair],
     name: &str,
-    bytes: u64,
+    settings: &StoreSettings,
     stop: &Stop,
     report: &mut Report,
 ) -> Result<(), BenchError> {
-    // Small blocks would take longer to store than to measure.
-    let blocks = STORED_CALLS_MAX * settings.batch as usize;
-    let workload = |(thread, pair)| {
-        let prefix = format!("{name}-{thread}");
-        let named = (prefix.as_str(), settings.lease);
-        Workload::named(client, pair, bytes as usize, settings.batch as usize, named)
-            .with_at_most(blocks)
+    let share = settings.pool_bytes / settings.threads;
+    let pairs = (0..settings.threads)
+        .map(|_| MemoryPair::new(share as usize))
+        .collect::<Result<Vec<_>, _>>()?;
+    let load = Load {
+        settings,
+        client,
+        pairs: &pairs,
+        name,
+        stop,
     };
-    let mut workloads: Vec<Workload<'_>> = pairs.iter().enumerate().map(workload).collect();
-    for operation in &settings.operations {
-        let worker = |workload| StoreWorker::new(workload, operation, bytes, settings);
-        let mut workers = workloads
-            .iter_mut()
-            .map(worker)
-            .collect::<Result<Vec<_>, _>>()?;
-        let measured = drive(&mut workers, &settings.span, stop)?;
-        let counts_keys = *operation == "exist";
-        let cell = Cell {
-            operation,
-            bytes: if counts_keys { 0 } else { bytes },
-            depth: settings.batch,
-            threads: settings.threads,
-            unit: if counts_keys {
-                RateUnit::KeysPerSecond
-            } else {
-                RateUnit::BytesPerSecond
-            },
-        };
-        let row = Row::total(&cell, &measured);
-        report.figures.push(figure(&row));
-        report.rows.push(row);
+    let outcome = load.sizes(report);
+    outcome.map_err(|error| advised(error, settings))
+}
+
+/// Says what to do about a cluster that does not hold what this run stores.
+fn advised(error: BenchError, settings: &StoreSettings) -> BenchError {
+    match error {
+        BenchError::Outcome {
+            call,
+            key,
+            status: status @ (Status::ObjectNotFound | Status::NoAvailableHandle),
+        } if !settings.master.is_empty() => BenchError::NoRoom {
+            call,
+            key,
+            status,
+            pool: bytes_text(settings.pool_bytes),
+        },
+        error => error,
     }
-    workloads.iter_mut().try_for_each(Workload::clear)
+}
+
+/// What is run against a cluster, and with what.
+struct Load<'a> {
+    settings: &'a StoreSettings,
+    client: &'a Store,
+    pairs: &'a [MemoryPair],
+    name: &'a str,
+    stop: &'a Stop,
+}
+
+impl Load<'_> {
+    /// Rows of all sizes. Whatever is stored is removed again, however they end.
+    fn sizes(&self, report: &mut Report) -> Result<(), BenchError> {
+        for (place, bytes) in self.settings.sizes.iter().enumerate() {
+            let mut workloads = self.workloads(*bytes);
+            let taken = self.rows(&mut workloads, *bytes, report);
+            let removed = workloads.iter_mut().try_for_each(Workload::remove);
+            if let Err(error) = &removed {
+                report.warnings.push(left_behind(error));
+            }
+            taken.and(removed)?;
+            if place + 1 < self.settings.sizes.len() {
+                // The next blocks need the space of these.
+                let mut read = workloads.iter_mut();
+                read.try_for_each(|workload| workload.settle(self.stop))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One workload per thread.
+    fn workloads(&self, bytes: u64) -> Vec<Workload<'_>> {
+        let (batch, lease) = (self.settings.batch as usize, self.settings.lease);
+        let workload = |(thread, pair)| {
+            let prefix = format!("{}-{thread}", self.name);
+            let named = (prefix.as_str(), lease);
+            // Small blocks would take longer to store than to measure.
+            Workload::named(self.client, pair, bytes as usize, batch, named)
+                .with_at_most(STORED_CALLS_MAX * batch)
+        };
+        self.pairs.iter().enumerate().map(workload).collect()
+    }
+
+    fn rows(
+        &self,
+        workloads: &mut [Workload<'_>],
+        bytes: u64,
+        report: &mut Report,
+    ) -> Result<(), BenchError> {
+        let settings = self.settings;
+        for operation in &settings.operations {
+            if *operation != "put" {
+                let mut all = workloads.iter_mut();
+                all.try_for_each(|workload| workload.fill_until(self.stop))?;
+            }
+            let worker = |workload| StoreWorker::new(workload, operation, bytes, settings);
+            let mut workers: Vec<_> = workloads.iter_mut().map(worker).collect();
+            let measured = drive(&mut workers, &settings.span, self.stop)?;
+            let row = Row::total(&cell(operation, bytes, settings), &measured);
+            report.figures.push(figure(&row));
+            report.rows.push(row);
+        }
+        Ok(())
+    }
+}
+
+fn cell<'a>(operation: &'a str, bytes: u64, settings: &StoreSettings) -> Cell<'a> {
+    let (bytes, unit) = match operation {
+        "exist" => (0, RateUnit::KeysPerSecond),
+        _ => (bytes, RateUnit::BytesPerSecond),
+    };
+    Cell {
+        operation,
+        bytes,
+        depth: settings.batch,
+        threads: settings.threads,
+        unit,
+    }
 }
 
 fn figure(row: &Row) -> Figure {
@@ -160,3 +231,6 @@ fn figure(row: &Row) -> Figure {
 
 /// Leases of a cluster that is not ours: Mooncake's default of five seconds, and some.
 pub(crate) const FOREIGN_LEASE: Duration = Duration::from_secs(6);
+
+#[cfg(test)]
+mod tests;

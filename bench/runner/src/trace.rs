@@ -14,6 +14,7 @@ use crate::drive::{Measured, Span, drive};
 use crate::error::BenchError;
 use crate::facts::Machine;
 use crate::load_flags;
+use crate::removal::{self, left_behind};
 use crate::report::{Cell, Figure, FigureUnit, Rate, RateUnit, Report, Row, TOTAL};
 use crate::stop::Stop;
 use crate::store::{SEGMENT_POOLS, cluster};
@@ -24,9 +25,6 @@ use settings::{EXAMPLES, TRACE, TraceSettings};
 mod record;
 mod replay;
 mod settings;
-
-/// Keys removed by one call.
-const REMOVE_KEYS: usize = 4096;
 
 /// Runs the tool.
 pub(crate) fn run(
@@ -92,8 +90,10 @@ fn measure(
     };
     let measured = drive(&mut replayers, &span, stop);
     let tally = replayers.iter().fold(Tally::default(), Tally::and);
-    if companion.is_none() {
-        remove(&client, requests, &name);
+    if companion.is_none()
+        && let Err(error) = remove(&client, requests, &name)
+    {
+        report.warnings.push(left_behind(&error));
     }
     client.close();
     fill(settings, &measured?, &tally, report);
@@ -121,17 +121,14 @@ fn judge(tally: &Tally, report: &mut Report) -> Result<(), BenchError> {
     Err(BenchError::NothingStored { blocks, status })
 }
 
-/// Removes what the replay stored. What cannot be removed will be evicted.
-fn remove(client: &Store, requests: &[Vec<u64>], name: &str) {
+/// Removes what the replay stored.
+fn remove(client: &Store, requests: &[Vec<u64>], name: &str) -> Result<(), BenchError> {
     let blocks: BTreeSet<u64> = requests.iter().flatten().copied().collect();
     let keys: Vec<String> = blocks
         .iter()
         .map(|block| replay::key(name, *block))
         .collect();
-    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    for part in keys.chunks(REMOVE_KEYS) {
-        client.remove(part, true);
-    }
+    removal::remove(client, keys.iter().map(String::as_str))
 }
 
 fn fill(settings: &TraceSettings, measured: &Measured, tally: &Tally, report: &mut Report) {

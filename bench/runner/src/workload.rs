@@ -1,7 +1,6 @@
 //! Blocks put and got in calls of several, from and to random places of large memories, with their bytes checked.
 //! Invariant: the value of a key is a fixed range of the source, so any read can be compared with it.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use perigee_schemas::Status;
@@ -10,10 +9,9 @@ use perigee_store::{GetRequest, Piece, PutRequest, ReplicateConfig, Store};
 use crate::cluster::LEASE_MS;
 use crate::error::BenchError;
 use crate::memory_pair::MemoryPair;
+use crate::removal::remove;
 use crate::sample::Places;
-
-/// Keys removed by one call.
-const REMOVE_KEYS: usize = 4096;
+use crate::stop::Stop;
 
 /// Blocks of one size against one store.
 pub struct Workload<'a> {
@@ -32,7 +30,7 @@ pub struct Workload<'a> {
     prefix: String,
     /// How long the cluster keeps the space of removed blocks that were read.
     lease: Duration,
-    /// Whether a block was read since the last removal.
+    /// Whether a block was read under a lease since the space of all was free.
     was_read: bool,
     /// Most blocks stored at once.
     blocks_max: usize,
@@ -84,8 +82,22 @@ impl<'a> Workload<'a> {
     }
 
     /// Stores as many blocks as fit a memory.
+    ///
+    /// # Errors
+    /// The cluster refuses one.
     pub fn fill(&mut self) -> Result<(), BenchError> {
+        self.fill_until(&Stop::default())
+    }
+
+    /// As [`Workload::fill`], unless the end is asked for first.
+    ///
+    /// # Errors
+    /// As [`Workload::fill`], or [`BenchError::Interrupted`].
+    pub(crate) fn fill_until(&mut self, stop: &Stop) -> Result<(), BenchError> {
         while self.stored.len() + self.per_call <= self.slots() {
+            if stop.is_set() {
+                return Err(BenchError::Interrupted);
+            }
             self.put()?;
         }
         Ok(())
@@ -118,13 +130,14 @@ impl<'a> Workload<'a> {
         let start = Instant::now();
         let outcomes = self.store.put(&requests, &config);
         let took = start.elapsed();
-        for (key, status) in keys.iter().zip(outcomes) {
-            expect("put", key, status.ok())?;
-        }
         let placed = keys.into_iter().zip(chosen);
         self.last = placed.map(|(key, slot)| (key, slot, slot)).collect();
+        // Before the verdicts: of a call that failed some blocks may be there, and are to be removed.
         self.stored
             .extend(self.last.iter().map(|(key, slot, _)| (key.clone(), *slot)));
+        for ((key, ..), status) in self.last.iter().zip(outcomes) {
+            expect("put", key, status.ok())?;
+        }
         Ok(took)
     }
 
@@ -209,31 +222,33 @@ impl<'a> Workload<'a> {
     /// # Errors
     /// The cluster refuses.
     pub fn clear(&mut self) -> Result<(), BenchError> {
-        for part in self.stored.chunks(REMOVE_KEYS) {
-            let keys: Vec<&str> = part.iter().map(|(key, _)| key.as_str()).collect();
-            let outcomes = self.store.remove(&keys, true);
-            for (key, status) in keys.iter().zip(outcomes) {
-                // A block that the cluster evicted in the meantime is gone as well.
-                if status != Status::ObjectNotFound {
-                    expect("remove", key, status.ok())?;
-                }
-            }
-        }
-        self.stored.clear();
-        if std::mem::take(&mut self.was_read) {
-            thread::sleep(self.lease);
+        self.remove()?;
+        self.settle(&Stop::default())
+    }
+
+    /// Removes the blocks of this workload. The cluster keeps the space of what was read until its leases are over.
+    ///
+    /// # Errors
+    /// The cluster refuses.
+    pub(crate) fn remove(&mut self) -> Result<(), BenchError> {
+        let stored = std::mem::take(&mut self.stored);
+        remove(self.store, stored.iter().map(|(key, _)| key.as_str()))
+    }
+
+    /// Waits until the space of what was read and removed is free.
+    ///
+    /// # Errors
+    /// [`BenchError::Interrupted`].
+    pub(crate) fn settle(&mut self, stop: &Stop) -> Result<(), BenchError> {
+        if std::mem::take(&mut self.was_read) && stop.wait_for(self.lease) {
+            return Err(BenchError::Interrupted);
         }
         Ok(())
     }
 
     fn read_last(&mut self) -> Result<Duration, BenchError> {
         self.was_read = true;
-        let base = self.pair.buffer();
-        let pieces: Vec<[Piece; 1]> = self
-            .last
-            .iter()
-            .map(|(_, _, target)| [self.piece(base, *target)])
-            .collect();
+        let pieces = self.last_pieces();
         let requests: Vec<GetRequest<'_>> = self
             .last
             .iter()
@@ -247,6 +262,13 @@ impl<'a> Workload<'a> {
             expect("get", key, outcome.map(|_| ()))?;
         }
         Ok(took)
+    }
+
+    /// Where the blocks of the last call are read to.
+    fn last_pieces(&self) -> Vec<[Piece; 1]> {
+        let base = self.pair.buffer();
+        let targets = self.last.iter().map(|(_, _, target)| *target);
+        targets.map(|target| [self.piece(base, target)]).collect()
     }
 
     /// Different slots for one call: two blocks of a call must not share their bytes.

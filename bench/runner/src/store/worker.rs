@@ -15,23 +15,20 @@ pub(super) struct StoreWorker<'w, 'a> {
 }
 
 impl<'w, 'a> StoreWorker<'w, 'a> {
-    /// A thread; blocks to read are stored first.
+    /// A thread; blocks to read are stored already.
     pub(super) fn new(
         workload: &'w mut Workload<'a>,
         operation: &'static str,
         bytes: u64,
         settings: &StoreSettings,
-    ) -> Result<Self, BenchError> {
-        if operation != "put" {
-            workload.fill()?;
-        }
+    ) -> Self {
         let bytes = if operation == "exist" { 1 } else { bytes };
-        Ok(Self {
+        Self {
             workload,
             operation,
             units: bytes * settings.batch,
             verify: settings.verify && operation != "exist",
-        })
+        }
     }
 }
 
