@@ -56,6 +56,13 @@ pub(crate) fn run(
         "latencies are of whole calls; the bandwidth of put includes removing old blocks"
             .to_owned(),
     );
+    if settings.verify {
+        report.notes.push(
+            "every block of a call was read back and compared; the bandwidth of put and get includes that, \
+             their latencies do not"
+                .to_owned(),
+        );
+    }
     let outcome = measure(&settings, &stop, &mut report);
     report.end(&outcome);
     output(&report.print(settings.format, settings.unit))?;

@@ -53,6 +53,12 @@ impl Store {
         self.look_up(keys, false)
     }
 
+    /// Looks keys up without a lease, so that their space is free as soon as they are removed. What goes while it is read is
+    /// noticed and looked up again.
+    pub fn peek(&self, keys: &[&str]) -> Lookup {
+        self.look_up(keys, true)
+    }
+
     /// Asks about keys and lets the caller work until the answer is taken with [`Store::take_looked_up`]. Nothing if the
     /// keys need more than one call, or no connection is at hand.
     pub(crate) fn look_up_ahead(&self, keys: &[&str]) -> Option<AskedReplicas> {
