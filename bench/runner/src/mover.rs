@@ -34,6 +34,8 @@ pub struct Ticket(pub u64);
 pub struct CardCount {
     /// Name of the card or route.
     pub name: String,
+    /// An RDMA device: whoever uses one of them uses all.
+    pub is_rdma: bool,
     /// Bytes read from the target since the mover was made.
     pub read_bytes: u64,
     /// Bytes written to the target since then.

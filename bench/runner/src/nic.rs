@@ -3,7 +3,7 @@
 
 use perigee_engine::{EngineError, EngineOptions};
 use perigee_flags::{Environment, Outcome};
-use perigee_topology::{Roots, Selection, Topology};
+use perigee_topology::{Roots, Topology};
 
 use crate::command::Output;
 use crate::companion::Companion;
@@ -111,8 +111,7 @@ fn check_devices(settings: &NicSettings) -> Result<(), BenchError> {
     if settings.device.is_empty() {
         return Ok(());
     }
-    let variable = |name: &str| std::env::var(name).ok();
-    let selection = Selection::new(&settings.device, None, &variable)?;
+    let selection = settings.selection()?;
     let topology = Topology::discover(&Roots::system());
     let unknown = topology.unknown_devices(&selection);
     if unknown.is_empty() {

@@ -77,6 +77,7 @@ fn nothing_is_in_flight_before_or_after_what_is_counted() {
         let meter = || {
             vec![CardCount {
                 name: "lo".to_owned(),
+                is_rdma: false,
                 read_bytes: 0,
                 written_bytes: ended.load(Ordering::SeqCst),
             }]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use perigee_engine::{
-    BatchId, Direction, EngineError, Request, State, SubmitOptions, TransferEngine,
+    BatchId, Direction, EngineError, Request, Route, State, SubmitOptions, TransferEngine,
 };
 
 use crate::error::BenchError;
@@ -124,6 +124,7 @@ impl Mover for EngineMover<'_> {
         rails
             .map(|rail| CardCount {
                 name: rail.name,
+                is_rdma: rail.route == Route::Rdma,
                 read_bytes: rail.bytes_read,
                 written_bytes: rail.bytes_written,
             })

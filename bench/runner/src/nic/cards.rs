@@ -36,26 +36,41 @@ impl Counted {
         let card = mark.cards.iter().find(|card| card.name == name);
         card.map_or(0, |card| self.bytes(card))
     }
+
+    /// What a card carried of the load between two times.
+    fn between(self, first: &Mark, last: &Mark, name: &str) -> u64 {
+        self.at(last, name).saturating_sub(self.at(first, name))
+    }
 }
 
-/// One row per card that moved something of the load.
-pub(super) fn rows(cell: &Cell<'_>, counted: Counted, measured: &Measured) -> Vec<Row> {
+/// One row per card that moved something of the load or should have: those that were named, and with one RDMA device all
+/// of them.
+pub(super) fn rows(
+    cell: &Cell<'_>,
+    counted: Counted,
+    measured: &Measured,
+    named: &[String],
+) -> Vec<Row> {
     let [first, parts @ .., last] = &measured.marks[..] else {
         return Vec::new();
     };
-    let row = |card: &CardCount| {
-        let at = |mark: &Mark| counted.at(mark, &card.name);
-        let bytes = at(last).saturating_sub(at(first));
-        (bytes > 0).then(|| {
-            let average = bytes as f64 / measured.seconds;
-            let mut samples = rates(first, parts, at);
-            if samples.is_empty() {
-                samples.push(average);
-            }
-            row(cell, &card.name, bytes, measured.seconds, samples)
-        })
+    let row = |name: &str| {
+        let bytes = counted.between(first, last, name);
+        let mut samples = rates(first, parts, |mark| counted.at(mark, name));
+        if samples.is_empty() {
+            samples.push(bytes as f64 / measured.seconds);
+        }
+        row(cell, name, bytes, measured.seconds, samples)
     };
-    last.cards.iter().filter_map(row).collect()
+    let moved = |card: &CardCount| counted.between(first, last, &card.name) > 0;
+    let uses_rdma = last.cards.iter().any(|card| card.is_rdma && moved(card));
+    let is_wanted = |card: &&CardCount| {
+        moved(card) || named.contains(&card.name) || (card.is_rdma && uses_rdma)
+    };
+    let known = last.cards.iter().filter(is_wanted).map(|card| &card.name);
+    let is_unknown = |name: &&String| last.cards.iter().all(|card| card.name != **name);
+    let unknown = named.iter().filter(is_unknown);
+    known.chain(unknown).map(|name| row(name)).collect()
 }
 
 fn row(cell: &Cell<'_>, name: &str, bytes: u64, seconds: f64, samples: Vec<f64>) -> Row {
@@ -99,18 +114,37 @@ fn rates(first: &Mark, parts: &[Mark], bytes: impl Fn(&Mark) -> u64) -> Vec<f64>
 pub(super) fn lagging(rows: &[Row]) -> Vec<String> {
     let rates: Vec<f64> = rows.iter().map(|row| row.rate.average).collect();
     let median = Spread::of(&rates).median;
-    let is_slow = |row: &&Row| rows.len() > 1 && row.rate.average < median * LAGGING_SHARE;
-    let text = |row: &Row| {
-        format!(
+    let is_slow = |row: &&Row| is_idle(row) || row.rate.average < median * LAGGING_SHARE;
+    let text = |row: &Row| match is_idle(row) {
+        true => idle(row, rows),
+        false => format!(
             "{} moved {:.2} of the median of the network cards ({}, {} bytes); look at its link, its \
              slot and the NUMA node of the buffers",
             row.nic,
             row.rate.average / median,
             row.operation,
             row.bytes
-        )
+        ),
     };
     rows.iter().filter(is_slow).map(text).collect()
+}
+
+fn is_idle(row: &Row) -> bool {
+    row.rate.average <= 0.0
+}
+
+/// Says where the bytes went that a card did not carry.
+fn idle(row: &Row, rows: &[Row]) -> String {
+    let busy = rows.iter().filter(|row| !is_idle(row));
+    let busy: Vec<&str> = busy.map(|row| row.nic.as_str()).collect();
+    format!(
+        "{} carried nothing ({}, {} bytes), all went over {}; look at its link, its address and the \
+         routes to the target",
+        row.nic,
+        row.operation,
+        row.bytes,
+        busy.join(", ")
+    )
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ pub(super) fn take_rows<M: Mover>(
     stop: &Stop,
     report: &mut Report,
 ) -> Result<(), BenchError> {
+    let named = settings.named_devices()?;
     for operation in &settings.operations {
         for bytes in &settings.sizes {
             let cell = Cell {
@@ -30,7 +31,7 @@ pub(super) fn take_rows<M: Mover>(
             };
             let measured = load(mover, local, settings, operation, *bytes, stop)?;
             let counted = Counted::of(operation, settings.verify);
-            let cards = cards::rows(&cell, counted, &measured);
+            let cards = cards::rows(&cell, counted, &measured, &named);
             report.warnings.extend(cards::lagging(&cards));
             report.rows.extend(cards);
             let row = Row::total(&cell, &measured);

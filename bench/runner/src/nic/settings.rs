@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use perigee_flags::{Flag, Kind, Origin, Program, Settings};
+use perigee_topology::Selection;
 
 use crate::drive::Span;
 use crate::error::BenchError;
@@ -187,6 +188,20 @@ impl NicSettings {
         };
         read.check(settings)?;
         Ok(read)
+    }
+
+    /// Which devices are to be used.
+    pub(super) fn selection(&self) -> Result<Selection, BenchError> {
+        let variable = |name: &str| std::env::var(name).ok();
+        Ok(Selection::new(&self.device, None, &variable)?)
+    }
+
+    /// The devices of `--device`.
+    pub(super) fn named_devices(&self) -> Result<Vec<String>, BenchError> {
+        if self.device.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(self.selection()?.asked())
     }
 
     /// Refuses a target whose buffer is shorter: the load would leave it.

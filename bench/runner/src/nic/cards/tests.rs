@@ -13,6 +13,7 @@ const ALL: Counted = Counted {
 fn measured(marks: &[&[u64]]) -> Measured {
     let card = |(at, written): (usize, &u64)| CardCount {
         name: format!("mlx5_{at}"),
+        is_rdma: true,
         read_bytes: 0,
         written_bytes: *written,
     };
@@ -33,6 +34,10 @@ fn measured(marks: &[&[u64]]) -> Measured {
 }
 
 fn rows_of(marks: &[&[u64]]) -> Vec<Row> {
+    rows_with(&measured(marks), &[])
+}
+
+fn rows_with(measured: &Measured, named: &[String]) -> Vec<Row> {
     let cell = Cell {
         operation: "write",
         bytes: 100,
@@ -40,7 +45,7 @@ fn rows_of(marks: &[&[u64]]) -> Vec<Row> {
         threads: 1,
         unit: RateUnit::BytesPerSecond,
     };
-    rows(&cell, ALL, &measured(marks))
+    rows(&cell, ALL, measured, named)
 }
 
 /// Cards that had carried something before and moved so many bytes since.
@@ -59,8 +64,36 @@ fn a_row_is_what_was_moved_in_between() {
 }
 
 #[test]
-fn a_card_that_moved_nothing_has_no_row() {
-    assert_eq!(moved(&[0, 600]).len(), 1);
+fn an_rdma_device_that_moved_nothing_beside_others_has_a_row_and_a_warning() {
+    let rows = moved(&[0, 600]);
+    assert_eq!((rows.len(), rows[0].rate.average), (2, 0.0));
+    let warnings = lagging(&rows);
+    assert_eq!(warnings.len(), 1);
+    assert!(
+        warnings[0].starts_with("mlx5_0 carried nothing (write, 100 bytes), all went over mlx5_1"),
+        "{warnings:?}"
+    );
+    assert!(moved(&[0, 0]).is_empty());
+}
+
+#[test]
+fn cards_of_sockets_that_moved_nothing_have_a_row_only_if_they_were_named() {
+    let mut measured = measured(&[&[5, 5], &[5, 605]]);
+    for card in measured.marks.iter_mut().flat_map(|mark| &mut mark.cards) {
+        card.is_rdma = false;
+    }
+    let names = |named: &[&str]| {
+        let named: Vec<String> = named.iter().map(|name| (*name).to_owned()).collect();
+        let rows = rows_with(&measured, &named);
+        assert_eq!(lagging(&rows).len(), rows.len() - 1);
+        rows.into_iter().map(|row| row.nic).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&[]), ["mlx5_1"]);
+    assert_eq!(names(&["mlx5_0"]), ["mlx5_0", "mlx5_1"]);
+    assert_eq!(
+        names(&["mlx5_1", "eth7", "eth8"]),
+        ["mlx5_1", "eth7", "eth8"]
+    );
 }
 
 #[test]
@@ -81,6 +114,7 @@ fn a_card_that_came_late_has_rates_from_the_beginning() {
 fn bytes_that_are_read_to_be_compared_belong_to_no_row() {
     let card = CardCount {
         name: "lo".to_owned(),
+        is_rdma: false,
         read_bytes: 70,
         written_bytes: 30,
     };
