@@ -1,6 +1,7 @@
 //! `perigee bench compare A B`: two reports, row by row.
 //! Invariant: a ratio whose two spreads overlap is never called a difference.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read as _;
 
@@ -268,10 +269,15 @@ fn warnings(before: &Report, after: &Report, files: [&str; 2]) -> Vec<String> {
     for (name, one, two) in differences {
         warnings.push(format!("{name} differs: {one} / {two}"));
     }
-    for (name, one) in &before.settings {
-        let two = after.settings.get(name);
-        if two != Some(one) {
-            let two = two.map_or("-", String::as_str);
+    let names: BTreeSet<&String> = before
+        .settings
+        .keys()
+        .chain(after.settings.keys())
+        .collect();
+    for name in names {
+        let [one, two] = [before, after].map(|report| report.settings.get(name));
+        if one != two {
+            let [one, two] = [one, two].map(|value| value.map_or("-", String::as_str));
             warnings.push(format!("--{name} differs: {one} / {two}"));
         }
     }

@@ -77,8 +77,13 @@ fn what_differs_between_the_runs_is_said() {
     other
         .settings
         .insert("transport".to_owned(), "tcp".to_owned());
+    other
+        .settings
+        .insert("device".to_owned(), "mlx5_0".to_owned());
     other.rows.pop();
-    let comparison = Comparison::of(&samples::nic(), &other, FILES).unwrap();
+    let mut first = samples::nic();
+    first.settings.insert("peer".to_owned(), "node7".to_owned());
+    let comparison = Comparison::of(&first, &other, FILES).unwrap();
     let text = text::text(&comparison);
     for part in [
         "governor differs: performance / powersave",
@@ -86,6 +91,8 @@ fn what_differs_between_the_runs_is_said() {
         "Not of one machine in one state",
         "Not of one kind: a.json is of two machines, b.json of loopback",
         "--transport differs: rdma / tcp",
+        "--device differs: - / mlx5_0",
+        "--peer differs: node7 / -",
         "1 rows are in one file only",
     ] {
         assert!(text.contains(part), "{part:?} is missing in\n{text}");
