@@ -137,6 +137,14 @@ impl EngineEnd {
         Ok(EngineMover::new(engine, peer, base, bytes, deadline, stop))
     }
 
+    /// The host on which the end called `peer` runs: its address, or a name of it.
+    ///
+    /// # Errors
+    /// Nobody knows the end.
+    pub fn host_of(&self, peer: &str) -> Result<String, BenchError> {
+        Ok(self.engine.host_of(peer)?)
+    }
+
     /// Address and length of the buffer of `peer`. The question is put by another thread: it may wait for an answer longer
     /// than the run is wanted.
     fn first_contact(&self, peer: &str, limit: Duration) -> Result<(u64, u64), BenchError> {

@@ -20,6 +20,7 @@ pub mod master_load;
 pub mod memory_pair;
 pub mod mover;
 mod nic;
+mod own_host;
 pub mod program;
 mod removal;
 pub mod report;

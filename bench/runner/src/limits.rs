@@ -63,5 +63,7 @@ pub(crate) const BLOCKS_PER_REQUEST_MAX: usize = 65_536;
 pub(crate) const TRACE_LINE_BYTES_MAX: usize = 4 << 20;
 /// Parts of a row below which its spread says nothing.
 pub(crate) const SPREAD_PARTS_MIN: usize = 3;
+/// Blocks that are asked for when a run wants to know whether it is of one machine.
+pub(crate) const NEAR_KEYS: usize = 64;
 /// Calls' worth of blocks that `bench store` keeps stored per thread.
 pub(crate) const STORED_CALLS_MAX: usize = 1024;

@@ -12,6 +12,7 @@ use crate::facts::Machine;
 use crate::limits::{KEYS_MAX, KEYS_PER_CALL_MAX, THREADS_MAX};
 use crate::load_flags;
 use crate::master_load::{Ask, Asker, PUT_BATCH, client, key, mount, store_keys};
+use crate::own_host;
 use crate::program::Program as Process;
 use crate::report::{BandwidthUnit, Cell, Figure, FigureUnit, RateUnit, Report, Row};
 use crate::stop::Stop;
@@ -97,6 +98,7 @@ fn measure(settings: &Settings, stop: &Stop, report: &mut Report) -> Result<(), 
         report
             .notes
             .push("a master in use is only asked for keys that do not exist".to_owned());
+        report.loopback = own_host::is_this_machine(address);
         return row(
             settings,
             address,

@@ -10,6 +10,7 @@ use crate::companion::Companion;
 use crate::engine_end::EngineEnd;
 use crate::error::BenchError;
 use crate::facts::Machine;
+use crate::own_host;
 use crate::report::Report;
 use crate::stop::Stop;
 use settings::{EXAMPLES, NIC, NicSettings, Role};
@@ -162,7 +163,7 @@ fn ready_text(name: &str, settings: &NicSettings) -> String {
 /// Takes all rows against a target and prints the report, whole or not.
 fn measure(settings: &NicSettings, stop: &Stop, output: Output<'_>) -> Result<(), BenchError> {
     let mut report = Report::begin("nic", Machine::here(), settings.echo());
-    report.loopback = is_this_machine(settings.role, &settings.peer);
+    report.loopback = settings.role == Role::Loopback;
     report.notes.push(
         "closed loop: each thread keeps its operations in flight and waits for the oldest"
             .to_owned(),
@@ -193,35 +194,9 @@ fn take(settings: &NicSettings, stop: &Stop, report: &mut Report) -> Result<(), 
         .map_or(settings.peer.as_str(), Companion::ready);
     let mut mover = end.towards(peer, settings.timeout)?;
     settings.check_target(mover.target_bytes())?;
+    report.loopback |= own_host::is_this_machine(&end.host_of(peer)?);
     if settings.transport != AUTO {
         mover = mover.by(&settings.transport);
     }
     initiator::take_rows(&mover, end.address(), settings, stop, report)
-}
-
-/// Whether bytes to `peer` never leave this machine.
-fn is_this_machine(role: Role, peer: &str) -> bool {
-    let host = peer.rsplit_once(':').map_or(peer, |(host, _)| host);
-    let host = host.trim_matches(['[', ']']);
-    let is_local = host.parse::<std::net::IpAddr>().is_ok_and(|address| {
-        // An address that can be bound is one of ours.
-        address.is_loopback() || std::net::UdpSocket::bind((address, 0)).is_ok()
-    });
-    role == Role::Loopback || host == "localhost" || is_local
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn own_addresses_are_loopback_and_others_are_not() {
-        for peer in ["127.0.0.1:1", "[::1]:1", "localhost"] {
-            assert!(is_this_machine(Role::Initiator, peer), "{peer}");
-        }
-        for peer in ["192.0.2.1:1", "node7", "node7:12345"] {
-            assert!(!is_this_machine(Role::Initiator, peer), "{peer}");
-        }
-        assert!(is_this_machine(Role::Loopback, "node7"));
-    }
 }

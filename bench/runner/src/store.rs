@@ -15,6 +15,7 @@ use crate::error::BenchError;
 use crate::facts::Machine;
 use crate::limits::STORED_CALLS_MAX;
 use crate::memory_pair::MemoryPair;
+use crate::own_host;
 use crate::removal::left_behind;
 use crate::report::{Cell, Figure, FigureUnit, RateUnit, Report, Row, bytes_text};
 use crate::stop::Stop;
@@ -98,7 +99,7 @@ fn measure(settings: &StoreSettings, stop: &Stop, report: &mut Report) -> Result
         "perigee-bench-{:016x}",
         getrandom::u64().map_err(std::io::Error::other)?
     );
-    let outcome = against(&client, &name, settings, stop, report);
+    let outcome = against(&client, &master, &name, settings, stop, report);
     client.close();
     outcome
 }
@@ -106,6 +107,7 @@ fn measure(settings: &StoreSettings, stop: &Stop, report: &mut Report) -> Result
 /// Takes all rows with blocks whose keys begin with `name`.
 fn against(
     client: &Store,
+    master: &str,
     name: &str,
     settings: &StoreSettings,
     stop: &Stop,
@@ -120,6 +122,7 @@ fn against(
         client,
         pairs: &pairs,
         name,
+        has_near_master: own_host::is_this_machine(master),
         stop,
     };
     let outcome = load.sizes(report);
@@ -149,6 +152,7 @@ struct Load<'a> {
     client: &'a Store,
     pairs: &'a [MemoryPair],
     name: &'a str,
+    has_near_master: bool,
     stop: &'a Stop,
 }
 
@@ -200,6 +204,7 @@ impl Load<'_> {
             let worker = |workload| StoreWorker::new(workload, operation, bytes, settings);
             let mut workers: Vec<_> = workloads.iter_mut().map(worker).collect();
             let measured = drive(&mut workers, &settings.span, self.stop)?;
+            report.loopback |= self.has_near_master && workloads.iter().all(Workload::is_near);
             let row = Row::total(&cell(operation, bytes, settings), &measured);
             report.figures.push(figure(&row));
             report.rows.push(row);

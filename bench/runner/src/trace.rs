@@ -13,7 +13,9 @@ use crate::command::Output;
 use crate::drive::{Measured, Span, drive};
 use crate::error::BenchError;
 use crate::facts::Machine;
+use crate::limits::NEAR_KEYS;
 use crate::load_flags;
+use crate::own_host;
 use crate::removal::{self, left_behind};
 use crate::report::{Cell, Figure, FigureUnit, Rate, RateUnit, Report, Row, TOTAL};
 use crate::stop::Stop;
@@ -90,6 +92,7 @@ fn measure(
     };
     let measured = drive(&mut replayers, &span, stop);
     let tally = replayers.iter().fold(Tally::default(), Tally::and);
+    report.loopback |= own_host::is_this_machine(&master) && is_near(&client, requests, &name);
     if companion.is_none()
         && let Err(error) = remove(&client, requests, &name)
     {
@@ -119,6 +122,14 @@ fn judge(tally: &Tally, report: &mut Report) -> Result<(), BenchError> {
         return Ok(());
     }
     Err(BenchError::NothingStored { blocks, status })
+}
+
+/// Whether what is stored of the last requests lies on this host.
+fn is_near(client: &Store, requests: &[Vec<u64>], name: &str) -> bool {
+    let blocks = requests.iter().rev().flatten().take(NEAR_KEYS);
+    let keys: Vec<String> = blocks.map(|block| replay::key(name, *block)).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    client.is_near(&client.peek(&keys))
 }
 
 /// Removes what the replay stored.

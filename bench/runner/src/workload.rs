@@ -8,6 +8,7 @@ use perigee_store::{GetRequest, Piece, PutRequest, ReplicateConfig, Store};
 
 use crate::cluster::LEASE_MS;
 use crate::error::BenchError;
+use crate::limits::NEAR_KEYS;
 use crate::memory_pair::MemoryPair;
 use crate::removal::remove;
 use crate::sample::Places;
@@ -200,6 +201,13 @@ impl<'a> Workload<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Whether blocks that are stored lie on this host.
+    pub(crate) fn is_near(&self) -> bool {
+        let some = self.stored.iter().take(NEAR_KEYS);
+        let keys: Vec<&str> = some.map(|(key, _)| key.as_str()).collect();
+        self.store.is_near(&self.store.peek(&keys))
     }
 
     /// Asks whether stored blocks exist; returns the time of the call.

@@ -224,6 +224,15 @@ impl TransferEngine {
             .probe(&self.inner.directory.rpc_meta(segment)?)?)
     }
 
+    /// The host of a segment's owner: an address, or a name of it.
+    ///
+    /// # Errors
+    /// It cannot be found.
+    pub fn host_of(&self, segment: &str) -> Result<String, EngineError> {
+        self.inner.check_open()?;
+        Ok(self.inner.directory.rpc_meta(segment)?.ip_or_host_name)
+    }
+
     /// Which NICs suit which memory, in Mooncake's JSON.
     pub fn topology_json(&self) -> String {
         self.inner.nearness.to_json()

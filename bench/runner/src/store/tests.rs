@@ -25,7 +25,7 @@ impl Foreign {
     }
 
     /// Runs the tool against it.
-    fn measure(&self, words: &[&str], stop: &Stop) -> Result<(), BenchError> {
+    fn measure(&self, words: &[&str], stop: &Stop) -> Result<Report, BenchError> {
         let mut all = vec![format!("--master={}", self.master.address())];
         all.extend(words.iter().map(|word| (*word).to_owned()));
         let settings = match STORE.load(&all, &Environment::of(&[])).unwrap() {
@@ -34,9 +34,16 @@ impl Foreign {
         };
         let mut report = Report::begin("store", machine(), settings.echo());
         let client = open_store(&settings.master, 0, settings.route, None).unwrap();
-        let outcome = against(&client, NAME, &settings, stop, &mut report);
+        let outcome = against(
+            &client,
+            &settings.master,
+            NAME,
+            &settings,
+            stop,
+            &mut report,
+        );
         client.close();
-        outcome
+        outcome.map(|()| report)
     }
 
     /// Whether a run has stored its first block.
@@ -86,6 +93,15 @@ fn a_run_that_does_not_fit_the_cluster_names_the_pool_and_leaves_nothing() {
     let text = error.to_string();
     assert!(text.contains("pass a smaller --pool"), "{text}");
     assert_eq!(foreign.left_over(), 0);
+    foreign.stop();
+}
+
+#[test]
+fn a_cluster_on_this_machine_is_loopback_whoever_has_started_it() {
+    let foreign = Foreign::start(16 << 20);
+    let words = ["--pool=4MiB", "--iterations=5"];
+    let report = foreign.measure(&words, &Stop::default()).unwrap();
+    assert_eq!((report.rows.len(), report.loopback), (3, true));
     foreign.stop();
 }
 

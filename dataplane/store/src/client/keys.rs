@@ -8,6 +8,7 @@ use crate::lookup::Lookup;
 use perigee_metrics::RpcKind;
 use perigee_rpc::{AskedReplicas, CallError};
 use perigee_schemas::Status;
+use perigee_transfer::Place;
 
 impl Store {
     /// Whether each key of a batch can be read.
@@ -57,6 +58,12 @@ impl Store {
     /// noticed and looked up again.
     pub fn peek(&self, keys: &[&str]) -> Lookup {
         self.look_up(keys, true)
+    }
+
+    /// Whether all replicas of a lookup lie on this host; false if there are none.
+    pub fn is_near(&self, lookup: &Lookup) -> bool {
+        let is_here = |place: &Place| place.segment.host_id == self.host_id;
+        lookup.places().next().is_some() && lookup.places().all(is_here)
     }
 
     /// Asks about keys and lets the caller work until the answer is taken with [`Store::take_looked_up`]. Nothing if the
