@@ -130,8 +130,8 @@ pub(crate) struct Pair {
     unit: RateUnit,
     before: Spread,
     after: Spread,
-    /// Median after, divided by median before.
-    ratio: f64,
+    /// Median after, divided by median before; none if that was 0.
+    ratio: Option<f64>,
     /// The same of the 99th percentiles, where both have one.
     p99_ratio: Option<f64>,
     /// Some part of one run was as fast as some part of the other, or nobody can tell.
@@ -225,7 +225,7 @@ fn pair(row: &Row, after: &Report) -> Option<Pair> {
         unit: row.rate.unit,
         before: one,
         after: two,
-        ratio: two.median / one.median.max(f64::MIN_POSITIVE),
+        ratio: (one.median > 0.0).then(|| two.median / one.median),
         p99_ratio: p99(row)
             .zip(p99(other))
             .map(|(one, two)| two / one.max(1.0)),

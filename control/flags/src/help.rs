@@ -2,7 +2,7 @@
 
 use crate::flag::{Flag, State};
 use crate::limits::HELP_COLUMNS;
-use crate::program::Program;
+use crate::program::{CONFIG_PATH, Program};
 use std::fmt::Write as _;
 
 /// What every program answers beside its flags.
@@ -41,11 +41,16 @@ fn usage(program: &Program) -> String {
         [] => String::new(),
         words => format!("Usage: {} {}. ", program.name, words.join(" ")),
     };
+    let call = format!(
+        "{call}Settings are written --name=value or --name value (yes/no: --name, --noname)"
+    );
+    let variables = format!("as environment variables {}NAME", program.variable_prefix);
+    if program.find(CONFIG_PATH).is_none() {
+        return format!("{call}, or {variables}. A flag wins over the environment.");
+    }
     format!(
-        "{call}Settings are written --name=value or --name value (yes/no: --name, --noname), as \
-         environment variables {}NAME, or as keys of the file given by --config_path where there \
-         is one. A flag wins over the environment, the environment over the file.",
-        program.variable_prefix
+        "{call}, {variables}, or as keys of the file given by --{CONFIG_PATH}. A flag wins over the \
+         environment, the environment over the file."
     )
 }
 

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// Name of the flag that names the configuration file, in programs that have one.
-const CONFIG_PATH: &str = "config_path";
+pub(crate) const CONFIG_PATH: &str = "config_path";
 
 /// One program as its settings see it.
 #[derive(Debug, Clone, Copy)]

@@ -6,7 +6,7 @@ use super::{Comparison, Pair};
 pub(super) fn csv(comparison: &Comparison) -> String {
     let mut text = String::from(
         "operation,nic,bytes,depth,threads,before_median,before_low,before_high,\
-         after_median,after_low,after_high,ratio,p99_ratio,overlap\n",
+         after_median,after_low,after_high,ratio,p99_ratio,overlap,has_spread\n",
     );
     for row in &comparison.rows {
         text.push_str(&line(row));
@@ -24,7 +24,6 @@ fn line(row: &Pair) -> String {
         after.median,
         after.low,
         after.high,
-        row.ratio,
     ];
     let mut fields = vec![
         row.operation.clone(),
@@ -34,10 +33,8 @@ fn line(row: &Pair) -> String {
         row.threads.to_string(),
     ];
     fields.extend(numbers.map(|number| number.to_string()));
-    fields.push(
-        row.p99_ratio
-            .map_or(String::new(), |ratio| ratio.to_string()),
-    );
-    fields.push(row.overlap.to_string());
+    let ratio = |ratio: Option<f64>| ratio.map_or(String::new(), |ratio| ratio.to_string());
+    fields.extend([ratio(row.ratio), ratio(row.p99_ratio)]);
+    fields.extend([row.overlap, row.has_spread].map(|flag| flag.to_string()));
     fields.join(",")
 }

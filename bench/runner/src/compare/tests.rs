@@ -22,7 +22,7 @@ fn a_ratio_within_the_spread_is_an_overlap_and_one_outside_is_not() {
     assert!(
         near.rows
             .iter()
-            .all(|row| row.overlap && (row.ratio - 1.1).abs() < 1e-9)
+            .all(|row| row.overlap && (row.ratio.unwrap() - 1.1).abs() < 1e-9)
     );
     let far = Comparison::of(&before, &scaled(2.0), FILES).unwrap();
     assert!(far.rows.iter().all(|row| !row.overlap));
@@ -44,6 +44,26 @@ fn runs_too_short_for_a_spread_are_never_called_different() {
             .all(|row| row.overlap && !row.has_spread)
     );
     assert!(text::text(&comparison).contains("too short"));
+    let csv = csv::csv(&comparison);
+    assert!(csv.starts_with("operation,") && csv.contains(",overlap,has_spread\n"));
+    assert!(
+        csv.lines()
+            .skip(1)
+            .all(|line| line.ends_with(",true,false")),
+        "{csv}"
+    );
+}
+
+#[test]
+fn there_is_no_ratio_to_a_run_that_moved_nothing() {
+    let comparison = Comparison::of(&scaled(0.0), &samples::nic(), FILES).unwrap();
+    assert!(comparison.rows.iter().all(|row| row.ratio.is_none()));
+    let text = text::text(&comparison);
+    assert!(!text.contains("inf") && text.contains("  -  "), "{text}");
+    let json: serde_json::Value = comparison.json().parse().unwrap();
+    assert!(json["rows"][0]["ratio"].is_null());
+    let csv = csv::csv(&comparison);
+    assert!(!csv.contains("inf"), "{csv}");
 }
 
 #[test]

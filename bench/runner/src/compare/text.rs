@@ -58,7 +58,7 @@ fn cells(row: &Pair) -> [String; 6] {
     } else {
         format!(" {}", row.nic)
     };
-    let verdict = match (row.overlap, row.ratio >= 1.0) {
+    let verdict = match (row.overlap, row.after.median >= row.before.median) {
         _ if !row.has_spread => "too short",
         (true, _) => "overlap",
         (false, true) => "faster",
@@ -68,11 +68,14 @@ fn cells(row: &Pair) -> [String; 6] {
         format!("{} {size}{nic}", row.operation),
         spread_text(row.unit, row.before),
         spread_text(row.unit, row.after),
-        format!("{:.3}", row.ratio),
-        row.p99_ratio
-            .map_or("-".to_owned(), |ratio| format!("{ratio:.3}")),
+        ratio_text(row.ratio),
+        ratio_text(row.p99_ratio),
         verdict.to_owned(),
     ]
+}
+
+fn ratio_text(ratio: Option<f64>) -> String {
+    ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.3}"))
 }
 
 fn spread_text(unit: RateUnit, spread: Spread) -> String {

@@ -20,6 +20,8 @@ pub struct EngineMover<'a> {
     base: u64,
     target_bytes: u64,
     options: SubmitOptions,
+    /// What the user asked for; the engine adds some for the bytes.
+    deadline: Duration,
     wait: Duration,
     stop: &'a Stop,
 }
@@ -42,6 +44,7 @@ impl<'a> EngineMover<'a> {
                 deadline: Some(deadline),
                 ..SubmitOptions::default()
             },
+            deadline,
             // Large batches get more than the deadline; none has more than one end's buffer.
             wait: deadline + Duration::from_nanos(target_bytes) + WAIT_MARGIN,
             stop,
@@ -77,10 +80,22 @@ impl<'a> EngineMover<'a> {
     fn overdue(&self, batch: BatchId) -> BenchError {
         // If that fails, too, closing the engine ends it.
         let _ = self.engine.cancel(batch);
+        self.late()
+    }
+
+    fn late(&self) -> BenchError {
         BenchError::Engine(EngineError::Deadline {
             peer: self.peer.clone(),
-            deadline: self.wait,
+            deadline: self.deadline,
         })
+    }
+
+    /// A failure in the words of the user's settings.
+    fn failed(&self, error: EngineError) -> BenchError {
+        match error {
+            EngineError::Deadline { .. } => self.late(),
+            error => error.into(),
+        }
     }
 }
 
@@ -88,8 +103,8 @@ impl Mover for EngineMover<'_> {
     fn submit(&self, moves: &[Move]) -> Result<Ticket, BenchError> {
         let requests: Vec<Request> = moves.iter().map(|piece| self.request(piece)).collect();
         // SAFETY: local ranges lie within the registered buffer, which outlives the engine.
-        let batch = unsafe { self.engine.submit(&self.peer, &requests, &self.options)? };
-        Ok(Ticket(batch.0))
+        let batch = unsafe { self.engine.submit(&self.peer, &requests, &self.options) };
+        Ok(Ticket(batch.map_err(|error| self.failed(error))?.0))
     }
 
     fn wait(&self, ticket: Ticket) -> Result<(), BenchError> {
@@ -107,7 +122,10 @@ impl Mover for EngineMover<'_> {
                     return Err(BenchError::Interrupted);
                 }
                 State::Waiting | State::Pending => left -= step,
-                _ => return Ok(self.engine.batch_outcome(batch)?),
+                _ => {
+                    let outcome = self.engine.batch_outcome(batch);
+                    return outcome.map_err(|error| self.failed(error));
+                }
             }
         }
     }
@@ -115,8 +133,8 @@ impl Mover for EngineMover<'_> {
     fn transfer(&self, piece: &Move) -> Result<(), BenchError> {
         let requests = [self.request(piece)];
         // SAFETY: local ranges lie within the registered buffer, which outlives the engine.
-        unsafe { self.engine.transfer(&self.peer, &requests, &self.options) }?;
-        Ok(())
+        let outcome = unsafe { self.engine.transfer(&self.peer, &requests, &self.options) };
+        outcome.map_err(|error| self.failed(error))
     }
 
     fn cards(&self) -> Vec<CardCount> {

@@ -124,11 +124,11 @@ fn the_closing_line_is_mooncakes() {
     let line = |words: &[&str]| closing_line(&load_flags(words).unwrap(), &measured);
     assert_eq!(
         line(&[]),
-        "Test completed: duration 2.00, batch count 150, throughput 0.63 GB/s\n"
+        "Test completed: duration 2.00, batch count 150, throughput 0.63 GB/s"
     );
     assert_eq!(
         line(&["--report_unit=Gb", "--report_precision=0"]),
-        "Test completed: duration 2.00, batch count 150, throughput 5 Gb/s\n"
+        "Test completed: duration 2.00, batch count 150, throughput 5 Gb/s"
     );
 }
 

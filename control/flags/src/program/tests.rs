@@ -169,6 +169,8 @@ fn too_few_and_too_many_words_are_refused_with_the_call() {
         help[0].contains("Usage: perigee_test BEFORE AFTER."),
         "{help:?}"
     );
+    // It has no such flag.
+    assert!(!help[0].contains("config_path"), "{help:?}");
 }
 
 #[test]
@@ -301,6 +303,7 @@ fn help_lists_every_flag_once_and_version_is_one_line() {
     ];
     for argument in arguments {
         let text = print(argument);
+        assert!(text.contains("file given by --config_path"), "{text}");
         assert!(text.contains("    -help (") && text.contains("    -version ("));
         for flag in PROGRAM.flags() {
             let line = format!("    -{} (", flag.name);

@@ -100,7 +100,7 @@ fn a_frozen_target_is_told_as_a_missing_answer() {
         let (status, said) = ended(run);
         assert_eq!(status.code(), Some(75), "{said}");
         assert!(
-            said.contains(&name) && said.contains("did not finish within 1"),
+            said.contains(&name) && said.contains("did not finish within 1s;"),
             "{said}"
         );
     }
