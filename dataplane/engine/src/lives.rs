@@ -4,10 +4,13 @@
 //! buffer of an earlier life had is refused after a restart until a caller has been told so, once; what only the new life
 //! has cannot be meant otherwise.
 
-use crate::limits::PEERS_REMEMBERED_MAX;
+mod ranges;
+
+use crate::limits::{PEERS_REMEMBERED_MAX, REGIONS_MAX};
 use crate::request::Request;
 use perigee_discovery::SegmentDocument;
-use std::collections::{BTreeSet, HashMap};
+use ranges::Ranges;
+use std::collections::HashMap;
 
 /// All peers by name.
 #[derive(Debug, Default)]
@@ -16,16 +19,13 @@ pub(crate) struct Lives(HashMap<String, Life>);
 #[derive(Debug)]
 struct Life {
     epoch: u64,
-    /// First byte and length of every buffer it was seen with.
-    buffers: Buffers,
-    /// The life before this one.
-    earlier: Option<(u64, Buffers)>,
-    /// Requests that may be meant for that life were refused, and no caller has heard of it yet.
+    /// Every buffer it was seen with.
+    buffers: Ranges,
+    /// The life before this one, with the buffers of all lives whose end no caller has heard of.
+    earlier: Option<(u64, Ranges)>,
+    /// No caller has heard yet that the earlier life is over.
     untold: bool,
 }
-
-/// First byte and length of buffers.
-type Buffers = BTreeSet<(u64, u64)>;
 
 impl Lives {
     /// Notes a peer's document. True if it has restarted and some request may be meant for its earlier life.
@@ -39,22 +39,19 @@ impl Lives {
         if self.0.len() >= PEERS_REMEMBERED_MAX && !self.0.contains_key(name) {
             self.0.clear();
         }
-        let buffers = document.buffers.iter();
-        let buffers = buffers.map(|buffer| (buffer.addr, buffer.length));
         let life = self.0.entry(name.to_owned()).or_insert_with(|| Life {
             epoch,
-            buffers: Buffers::new(),
+            buffers: Ranges::default(),
             earlier: None,
             untold: false,
         });
-        if life.epoch == epoch {
-            life.buffers.extend(buffers);
-            return life.refuses(requests);
+        if life.epoch != epoch {
+            life.begin_anew(epoch);
         }
-        let earlier = std::mem::replace(&mut life.buffers, buffers.collect());
-        life.untold = touch(requests, &earlier);
-        life.earlier = Some((std::mem::replace(&mut life.epoch, epoch), earlier));
-        life.untold
+        for buffer in &document.buffers {
+            life.buffers.insert(buffer.addr, buffer.length);
+        }
+        life.refuses(requests)
     }
 
     /// Whether requests may be meant for a life that is over: that in which the peer was `met` when they were first tried,
@@ -79,25 +76,38 @@ impl Lives {
         if let Some(life) = self.0.get_mut(name) {
             life.untold = false;
         }
-        !self.0.values().any(|life| life.untold)
+        !self.has_untold()
+    }
+
+    /// Whether some caller is still to hear of a restart.
+    pub(crate) fn has_untold(&self) -> bool {
+        self.0.values().any(|life| life.untold)
     }
 }
 
 impl Life {
+    /// Whoever asks first may mean the new life only; the next one may still mean the earlier.
+    fn begin_anew(&mut self, epoch: u64) {
+        let mut ended = std::mem::take(&mut self.buffers);
+        let older = self.earlier.take().filter(|_| self.untold);
+        // A peer that restarts on and on is remembered by its last life.
+        let older = older.filter(|(_, older)| older.len() + ended.len() <= REGIONS_MAX);
+        if let Some((_, older)) = older {
+            ended.join(&older);
+        }
+        self.untold = ended.len() > 0;
+        self.earlier = Some((std::mem::replace(&mut self.epoch, epoch), ended));
+    }
+
     fn refuses(&self, requests: &[Request]) -> bool {
         let earlier = self.earlier.as_ref().filter(|_| self.untold);
         earlier.is_some_and(|(_, buffers)| touch(requests, buffers))
     }
 }
 
-fn touch(requests: &[Request], buffers: &Buffers) -> bool {
-    requests.iter().any(|request| {
-        let end = request.remote.saturating_add(request.bytes);
-        let reaches = |(address, bytes): &(u64, u64)| {
-            *address < end && request.remote < address.saturating_add(*bytes)
-        };
-        buffers.iter().any(reaches)
-    })
+fn touch(requests: &[Request], buffers: &Ranges) -> bool {
+    let mut requests = requests.iter();
+    requests.any(|request| buffers.touch(request.remote, request.bytes))
 }
 
 #[cfg(test)]
@@ -183,5 +193,34 @@ mod tests {
         lives.meet("p", 1, &document(&[(1000, 100)]), &[]);
         lives.meet("p", 1, &document(&[(3000, 100)]), &[]);
         assert!(lives.meet("p", 2, &new, &[request(9000, 100), request(3050, 1)]));
+    }
+
+    #[test]
+    fn an_address_of_the_earlier_life_is_refused_also_after_one_of_the_new_life_was_taken() {
+        let mut lives = Lives::default();
+        lives.meet("p", 1, &document(&[(1000, 100)]), &[]);
+        let (old, new) = ([request(1000, 10)], [request(9000, 10)]);
+        let both = document(&[(1000, 100), (9000, 100)]);
+        assert!(!lives.meet("p", 2, &both, &new));
+        assert!(lives.has_untold());
+        assert!(!lives.refuse("p", None, &new));
+        assert!(lives.refuse("p", None, &old));
+        assert!(lives.told("p"));
+        assert!(!lives.refuse("p", None, &old));
+    }
+
+    #[test]
+    fn addresses_of_every_life_that_nobody_heard_the_end_of_are_refused() {
+        let mut lives = Lives::default();
+        lives.meet("p", 1, &document(&[(1000, 100)]), &[]);
+        lives.meet("p", 2, &document(&[(3000, 100)]), &[request(3000, 1)]);
+        lives.meet("p", 3, &document(&[(1000, 9000)]), &[request(5000, 1)]);
+        assert!(lives.refuse("p", None, &[request(1000, 1)]));
+        assert!(lives.refuse("p", None, &[request(3000, 1)]));
+        assert!(!lives.refuse("p", None, &[request(5000, 1)]));
+        assert!(lives.told("p"));
+        lives.meet("p", 4, &document(&[(1000, 9000)]), &[]);
+        assert!(lives.refuse("p", None, &[request(5000, 1)]));
+        assert!(!lives.refuse("p", None, &[request(10_000, 1)]));
     }
 }

@@ -63,13 +63,20 @@ impl Segments {
     ) -> Result<Arc<Target>, EngineError> {
         let target = self.open_any(name, due, requests)?;
         let is_asked = met.is_some() || self.untold.load(Ordering::Acquire);
-        if is_asked && self.lives().refuse(name, met, requests) {
-            self.untold.store(true, Ordering::Release);
+        if is_asked && self.refuses(name, met, requests) {
             return Err(EngineError::Restarted {
                 peer: name.to_owned(),
             });
         }
         Ok(target)
+    }
+
+    /// Whether requests may be meant for a life that is over; somebody is to hear of it then.
+    fn refuses(&self, name: &str, met: Option<u64>, requests: &[Request]) -> bool {
+        let mut lives = self.lives();
+        let refused = lives.refuse(name, met, requests);
+        self.untold.fetch_or(refused, Ordering::Release);
+        refused
     }
 
     /// A caller has heard of an error; if it is that a peer has restarted, what it asks from now on is meant for the
@@ -218,7 +225,7 @@ impl Segments {
     }
 
     /// Notes the life of a peer. Requests for addresses that may be of an earlier life are refused once, before any byte
-    /// goes to the new one.
+    /// goes to the new one; also those that come after others that may not.
     fn meet(
         &self,
         name: &str,
@@ -226,9 +233,11 @@ impl Segments {
         document: &SegmentDocument,
         requests: &[Request],
     ) -> Result<(), EngineError> {
-        let may_be_old = self.lives().meet(name, epoch, document, requests);
+        let mut lives = self.lives();
+        let may_be_old = lives.meet(name, epoch, document, requests);
+        self.untold.fetch_or(lives.has_untold(), Ordering::Release);
+        drop(lives);
         if may_be_old {
-            self.untold.store(true, Ordering::Release);
             self.directory.forget(name);
             return Err(EngineError::Restarted {
                 peer: name.to_owned(),

@@ -33,13 +33,18 @@ fn an_asynchronous_batch_goes_on_to_a_peer_that_was_restarted() {
         send(&second, second.address),
         Ok((State::Completed, Ok(())))
     );
-    let stale = send(&second, first.address).unwrap();
+    let stale = send(&second, first.address);
+    assert!(
+        matches!(stale, Err(EngineError::Restarted { .. })),
+        "{stale:?}"
+    );
+    let told = send(&second, first.address).unwrap();
     assert!(
         matches!(
-            stale,
+            told,
             (State::Invalid, Err(EngineError::RemoteAddress { .. }))
         ),
-        "{stale:?}"
+        "{told:?}"
     );
     here.close();
 }

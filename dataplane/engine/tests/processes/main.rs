@@ -17,7 +17,7 @@ mod asynchronous;
 const LONG: Duration = Duration::from_secs(60);
 const BYTES: usize = 8 << 20;
 const NAME_VARIABLE: &str = "PERIGEE_TEST_PEER_NAME";
-/// Where the peer's memory shall be: an address in hex, or `segment` for memory that it hands out.
+/// Where the peer's memory shall be: addresses in hex with commas between them, or `segment` for memory that it hands out.
 const MEMORY_VARIABLE: &str = "PERIGEE_TEST_PEER_MEMORY";
 /// Two places where no process has anything by itself.
 const HERE: &str = "5a0000000000";
@@ -39,23 +39,24 @@ fn peer_process() {
     let place = std::env::var(MEMORY_VARIABLE).unwrap();
     let segment = perigee_memory::Segment::create(BYTES as u64, &Default::default()).unwrap();
     let segment = std::sync::Arc::new(segment);
-    let memory = match u64::from_str_radix(&place, 16) {
-        Ok(address) => map_at(address),
-        Err(_) => segment.base(),
-    };
-    // SAFETY: either memory has this length, and nobody else has it yet.
-    unsafe { memory.write_bytes(7, BYTES) };
-    if memory == segment.base() {
-        engine.register_segment(&segment, "*").unwrap();
-    } else {
-        // SAFETY: the memory lives until the process ends.
-        unsafe { engine.register(memory as u64, BYTES as u64, "*") }.unwrap();
-    }
-    println!("\nPEER {} {}", engine.local_name(), memory as u64);
+    let memories = place.split(',').map(|place| {
+        let memory = u64::from_str_radix(place, 16).map_or(segment.base(), map_at);
+        // SAFETY: either memory has this length, and nobody else has it yet.
+        unsafe { memory.write_bytes(7, BYTES) };
+        if memory == segment.base() {
+            engine.register_segment(&segment, "*").unwrap();
+        } else {
+            // SAFETY: the memory lives until the process ends.
+            unsafe { engine.register(memory as u64, BYTES as u64, "*") }.unwrap();
+        }
+        memory
+    });
+    let memories: Vec<*mut u8> = memories.collect();
+    println!("\nPEER {} {}", engine.local_name(), memories[0] as u64);
     std::io::stdout().flush().unwrap();
     let _ = std::io::stdin().lines().last();
     // SAFETY: the engine writes to it only what peers ask for, and none does any more.
-    let bytes = unsafe { std::slice::from_raw_parts(memory, BYTES) };
+    let bytes = unsafe { std::slice::from_raw_parts(memories[0], BYTES) };
     assert!(bytes.iter().all(|byte| *byte == 7), "nobody wrote here");
     engine.close();
 }
@@ -246,10 +247,30 @@ fn a_restarted_peer_with_other_addresses_is_served_at_once() {
     assert_eq!(first.name, second.name, "it takes its port back");
     send(&second.name, second.address).unwrap();
     let stale = send(&second.name, first.address).unwrap_err();
-    assert!(
-        matches!(stale, EngineError::RemoteAddress { .. }),
-        "{stale}"
-    );
+    assert!(matches!(stale, EngineError::Restarted { .. }), "{stale}");
+    let told = send(&second.name, first.address).unwrap_err();
+    assert!(matches!(told, EngineError::RemoteAddress { .. }), "{told}");
+    here.close();
+}
+
+#[test]
+fn an_address_of_an_earlier_life_is_refused_also_after_one_of_the_new_life_was_served() {
+    let mut first = Peer::start("127.0.0.1");
+    let here = engine("127.0.0.1");
+    let memory = vec![1u8; 4096];
+    // SAFETY: `memory` outlives every call.
+    let send = |name: &str, address| unsafe {
+        here.transfer(name, &[write(&memory, address, 4096)], &within(LONG))
+    };
+    send(&first.name, first.address).unwrap();
+    first.kill();
+    let mut second = Peer::start_with(&first.name, &format!("{HERE},{ELSEWHERE}"));
+    let new = u64::from_str_radix(ELSEWHERE, 16).unwrap();
+    send(&second.name, new).unwrap();
+    let stale = send(&second.name, first.address).unwrap_err();
+    assert!(matches!(stale, EngineError::Restarted { .. }), "{stale}");
+    send(&second.name, new).unwrap();
+    assert!(second.end(), "what the earlier life had is untouched");
     here.close();
 }
 
