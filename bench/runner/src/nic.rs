@@ -82,12 +82,10 @@ fn options(settings: &NicSettings) -> Result<EngineOptions, BenchError> {
         protocol => protocol,
     };
     let metadata = &settings.metadata;
-    Ok(EngineOptions::new(
-        &name,
-        metadata,
-        protocol,
-        &settings.device,
-    )?)
+    let mut options = EngineOptions::new(&name, metadata, protocol, &settings.device)?;
+    // A figure of RDMA must not be one of TCP.
+    options.requires_rdma = settings.transport == RDMA;
+    Ok(options)
 }
 
 /// An engine whose memory suits the transport. Only `shm` hands it out: what is measured otherwise is the way to another

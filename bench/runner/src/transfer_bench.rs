@@ -37,12 +37,14 @@ pub fn transfer_engine_bench(
     }
     let settings = TransferSettings::of(&settings)?;
     let stop = Stop::on_signals()?;
-    let options = EngineOptions::new(
+    let mut options = EngineOptions::new(
         &settings.local_server_name,
         &settings.metadata,
         &settings.protocol,
         &settings.devices,
     )?;
+    // A figure of RDMA must not be one of TCP.
+    options.requires_rdma = settings.protocol == "rdma";
     let end = EngineEnd::start(options, settings.buffer_bytes, &stop)?;
     match settings.mode {
         Mode::Target => {

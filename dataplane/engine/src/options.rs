@@ -14,12 +14,15 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The variable behind [`EngineOptions::requires_rdma`].
+pub(crate) const REQUIRE_RDMA_VARIABLE: &str = "PERIGEE_REQUIRE_RDMA";
+
 /// Ways to other engines that an engine may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Protocols {
     /// Sockets.
     pub tcp: bool,
-    /// Verbs; the engine starts without if there are no devices and `tcp` is set.
+    /// Verbs; the engine starts without if there are no devices, unless [`EngineOptions::requires_rdma`] is set.
     pub rdma: bool,
     /// Nothing but memory shared with peers on this host. Beside the others it says nothing: memory that can be shared is.
     pub shm: bool,
@@ -32,8 +35,9 @@ pub struct EngineOptions {
     pub local_name: String,
     /// `P2PHANDSHAKE`, `http://host:port/metadata`, `etcd://host:port,…` or `redis://host:port`.
     pub metadata: String,
-    /// `tcp`, `rdma`, `shm`, several with commas, or nothing: RDMA where it works and TCP elsewhere. Segments of peers on
-    /// this host are always copied directly, unless [`EngineOptions::shares_memory`] is off.
+    /// `tcp`, `rdma`, `shm`, several with commas, or nothing: RDMA where it works and TCP elsewhere. Bytes that RDMA alone
+    /// was named for go over TCP, too, where it does not work. Segments of peers on this host are always copied directly,
+    /// unless [`EngineOptions::shares_memory`] is off.
     pub protocol: String,
     /// Names of RDMA devices, a map from rank to device, or the path of a file with such a map; empty = all.
     pub devices: String,
@@ -48,6 +52,9 @@ pub struct EngineOptions {
     pub with_checksum: bool,
     /// Hand managed buffers and segments to peers on this host, and use theirs (`PERIGEE_SHARED_MEMORY`); on by default.
     pub shares_memory: bool,
+    /// Refuse to start if RDMA is among the protocols and no device works (`PERIGEE_REQUIRE_RDMA`); off by default: TCP is
+    /// used then.
+    pub requires_rdma: bool,
     /// Shards that serve peers and move asynchronous batches (`PERIGEE_ENGINE_SHARDS`).
     pub shards: usize,
     /// How long a shard polls after its last completion (`PERIGEE_POLL_US`).
@@ -107,6 +114,7 @@ impl EngineOptions {
             deadline: seconds.map_or(TRANSFER_DEADLINE, |given| given.max(TRANSFER_DEADLINE_MIN)),
             serve_upstream: switch(&variable, "PERIGEE_SERVE_MOONCAKE")?,
             shares_memory: switch_or(&variable, "PERIGEE_SHARED_MEMORY", true)?,
+            requires_rdma: switch(&variable, REQUIRE_RDMA_VARIABLE)?,
             with_checksum: switch(&variable, "PERIGEE_TRANSFER_CHECKSUM")?,
             shards: number(&variable, "PERIGEE_ENGINE_SHARDS")?
                 .unwrap_or((cores / 8).clamp(1, 8))
@@ -243,6 +251,8 @@ mod tests {
             TRANSFER_DEADLINE_MIN
         );
         assert!(with("PERIGEE_SERVE_MOONCAKE", "1").unwrap().serve_upstream);
+        assert!(with("PERIGEE_REQUIRE_RDMA", "1").unwrap().requires_rdma);
+        assert!(!with("", "").unwrap().requires_rdma);
         assert!(with("", "").unwrap().shares_memory);
         assert!(!with("PERIGEE_SHARED_MEMORY", "0").unwrap().shares_memory);
         let error = with("PERIGEE_ENGINE_SHARDS", "many").unwrap_err();

@@ -13,7 +13,7 @@ pub(crate) use remote::RemoteRails;
 use crate::device::DmaBuf;
 use crate::error::EngineError;
 use crate::observer::Route;
-use crate::options::{EngineOptions, Protocols};
+use crate::options::{EngineOptions, Protocols, REQUIRE_RDMA_VARIABLE};
 use crate::registry::Region;
 use crate::report::RailReport;
 use courier::Courier;
@@ -51,8 +51,8 @@ pub(crate) struct Rdma {
 }
 
 impl Rdma {
-    /// Starts the rails if they are wanted and there are any. That there are none is an error only if nothing else is
-    /// wanted.
+    /// Starts the rails if they are wanted and there are any. That there are none is an error only if they are required:
+    /// programs name rdma for clusters where some hosts have none.
     pub(crate) fn start(
         options: &EngineOptions,
         name: &str,
@@ -64,13 +64,22 @@ impl Rdma {
             return Ok(None);
         }
         match Self::open(options, name, directory, client) {
-            Ok(rdma) => Ok(Some(Arc::new(rdma))),
-            Err(error) if wanted.tcp => {
-                tracing::info!(%error, "RDMA is off; transfers go over TCP");
-                Ok(None)
+            Ok(rdma) => return Ok(Some(Arc::new(rdma))),
+            Err(reason) if options.requires_rdma => {
+                return Err(EngineError::Device(format!(
+                    "RDMA cannot be used: {reason}; load the device's driver, or use protocol tcp"
+                )));
             }
-            Err(error) => Err(error),
+            Err(reason) if wanted.tcp => {
+                tracing::info!(reason, "RDMA is off; transfers go over TCP");
+            }
+            Err(reason) => tracing::warn!(
+                reason,
+                "RDMA cannot be used, TCP is; load the device's driver, correct the device names, or choose protocol tcp \
+                 ({REQUIRE_RDMA_VARIABLE}=1 makes this an error)"
+            ),
         }
+        Ok(None)
     }
 
     fn open(
@@ -78,10 +87,10 @@ impl Rdma {
         name: &str,
         directory: &Directory,
         client: &HandshakeClient,
-    ) -> Result<Self, EngineError> {
+    ) -> Result<Self, String> {
         let fabric: Arc<dyn Fabric> = match &options.fabric {
             Some(GivenFabric(fabric)) => fabric.clone(),
-            None => Arc::new(HostDevices::load().map_err(no_device)?),
+            None => Arc::new(HostDevices::load().map_err(|error| error.to_string())?),
         };
         let settings = RailOptions {
             devices: devices(options)?,
@@ -92,7 +101,8 @@ impl Rdma {
         };
         let courier = Arc::new(Courier::new(directory.clone(), client.clone()));
         let exchange: Arc<dyn Exchange> = courier.clone();
-        let engine = RailEngine::start(&*fabric, &settings, &exchange).map_err(no_device)?;
+        let engine = RailEngine::start(&*fabric, &settings, &exchange);
+        let engine = engine.map_err(|error| error.to_string())?;
         Ok(Self { engine, courier })
     }
 
@@ -204,19 +214,12 @@ impl Rdma {
 }
 
 /// The devices that suit this host, or those that were named.
-fn devices(options: &EngineOptions) -> Result<Vec<RailDevice>, EngineError> {
+fn devices(options: &EngineOptions) -> Result<Vec<RailDevice>, String> {
     if options.fabric.is_some() {
         return Ok(Vec::new());
     }
     let environment = |name: &str| options.topology_variable(name);
-    host_devices(&options.devices, &environment)
-        .map_err(|error| EngineError::Device(error.to_string()))
-}
-
-fn no_device(error: impl std::fmt::Display) -> EngineError {
-    EngineError::Device(format!(
-        "RDMA cannot be used: {error}; load the device's driver, or use protocol tcp"
-    ))
+    host_devices(&options.devices, &environment).map_err(|error| error.to_string())
 }
 
 fn gid_text(address: &[u8; 16]) -> String {

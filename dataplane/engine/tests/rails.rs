@@ -267,3 +267,39 @@ fn a_matrix_that_cannot_be_read_is_refused_by_name() {
         "{text}"
     );
 }
+
+#[test]
+fn without_devices_rdma_alone_means_tcp_unless_it_is_required() {
+    let network = Network::new(Clock::Real).unwrap();
+    let options = |host: &str| {
+        let mut options =
+            EngineOptions::from_variables("127.0.0.1", "P2PHANDSHAKE", "rdma", "mlx5_0", |_| None)
+                .unwrap();
+        options.fabric = Some(GivenFabric(network.host(host, &[]).unwrap()));
+        options
+    };
+    let [here, there] = ["a", "b"].map(|host| TransferEngine::start(options(host)).unwrap());
+    let (ours, theirs) = (vec![3u8; 4096], vec![0u8; 4096]);
+    let write = Request {
+        direction: Direction::Write,
+        local: ours.as_ptr() as u64,
+        remote: theirs.as_ptr() as u64,
+        bytes: 4096,
+    };
+    // SAFETY: both buffers outlive the engines.
+    unsafe {
+        there.register(write.remote, 4096, "*").unwrap();
+        here.transfer(there.local_name(), &[write], &SubmitOptions::default())
+            .unwrap();
+    }
+    here.close();
+    there.close();
+    assert_eq!(ours, theirs);
+    let strict = EngineOptions {
+        requires_rdma: true,
+        ..options("c")
+    };
+    let refused = TransferEngine::start(strict).unwrap_err();
+    assert!(matches!(refused, EngineError::Device(_)), "{refused}");
+    assert_eq!(refused.code(), -6, "{refused}");
+}
