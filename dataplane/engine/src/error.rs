@@ -130,6 +130,19 @@ pub enum EngineError {
         /// Length.
         bytes: u64,
     },
+    /// The remote range is registered, but cannot be written.
+    #[error(
+        "Peer {peer} refused to write {bytes} bytes at {address:#x}: that memory is mapped for reading only; map it writable \
+         there, or write elsewhere"
+    )]
+    ReadOnly {
+        /// The peer.
+        peer: String,
+        /// First remote byte.
+        address: u64,
+        /// Length.
+        bytes: u64,
+    },
     /// The peer refused for another reason.
     #[error("Peer {peer} refused: {status}")]
     Refused {
@@ -206,6 +219,7 @@ impl EngineError {
             E::Overlap { .. } => Status::SegmentAlreadyExists,
             E::InUse { .. } | E::BatchBusy { .. } => Status::UnavailableInCurrentStatus,
             E::Restarted { .. } => Status::InvalidReplica,
+            E::ReadOnly { .. } => Status::InvalidWrite,
             E::Refused { status, .. } => *status,
             E::Damaged { .. } => Status::ChecksumMismatch,
             E::Canceled => Status::TransferFail,
@@ -239,7 +253,9 @@ impl EngineError {
         match self {
             EngineError::Deadline { .. } => State::Timeout,
             EngineError::Canceled => State::Canceled,
-            EngineError::RemoteAddress { .. } | EngineError::LocalMemory => State::Invalid,
+            EngineError::RemoteAddress { .. }
+            | EngineError::ReadOnly { .. }
+            | EngineError::LocalMemory => State::Invalid,
             _ => State::Failed,
         }
     }

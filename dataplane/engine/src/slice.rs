@@ -149,6 +149,11 @@ fn refusal(peer: &str, piece: &Piece, status: Status) -> EngineError {
             address: piece.remote,
             bytes: piece.bytes,
         },
+        Status::InvalidWrite => EngineError::ReadOnly {
+            peer,
+            address: piece.remote,
+            bytes: piece.bytes,
+        },
         Status::InvalidReplica => EngineError::Restarted { peer },
         Status::ChecksumMismatch => EngineError::Damaged { peer },
         status => EngineError::Refused { peer, status },

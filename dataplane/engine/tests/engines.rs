@@ -172,6 +172,48 @@ fn ranges_outside_of_registered_memory_are_refused_and_others_of_the_batch_compl
     assert!(there.memory[..4096].iter().all(|byte| *byte == 9));
 }
 
+/// Two pages, of which the first can be written and the second cannot.
+fn half_frozen() -> (u64, u64) {
+    use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, mprotect};
+    let page = 64 << 10;
+    let length = std::num::NonZero::new(2 * page).unwrap();
+    let rights = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+    // SAFETY: a new mapping of its own, never taken away; nobody has written to its second half.
+    unsafe {
+        let mapped = mmap_anonymous(None, length, rights, MapFlags::MAP_PRIVATE).unwrap();
+        mprotect(mapped.byte_add(page), page, ProtFlags::PROT_READ).unwrap();
+        (mapped.as_ptr() as u64, page as u64)
+    }
+}
+
+#[test]
+fn a_write_to_registered_memory_that_cannot_be_written_names_the_cause_and_others_go_on() {
+    let (here, there) = (Side::new(64 << 10, pattern), Side::new(4096, |_| 0));
+    let (mapped, half) = half_frozen();
+    // SAFETY: it is never unmapped.
+    unsafe { there.engine.register(mapped, 2 * half, "*") }.unwrap();
+    let write = |remote, bytes| request(Direction::Write, here.at(0), remote, bytes);
+    for bytes in [1, 4096, 64 << 10] {
+        let refused = transfer(&here, there.name(), &[write(mapped + half, bytes)]);
+        let expected = EngineError::ReadOnly {
+            peer: there.name().to_owned(),
+            address: mapped + half,
+            bytes: bytes as u64,
+        };
+        assert_eq!(refused, Err(expected));
+        transfer(&here, there.name(), &[write(mapped, bytes)]).unwrap();
+        let read = request(Direction::Read, here.at(0), mapped + half, bytes);
+        transfer(&here, there.name(), &[read]).unwrap();
+    }
+    let options = SubmitOptions::default();
+    let mixed = [write(mapped + half - 1, 2), write(there.at(0), 4096)];
+    // SAFETY: the local memory outlives the batch.
+    let batch = unsafe { here.engine.submit(there.name(), &mixed, &options) }.unwrap();
+    here.engine.wait(batch, LONG).unwrap();
+    let states = [0, 1].map(|index| here.engine.status(batch, index).unwrap().state);
+    assert_eq!(states, [State::Invalid, State::Completed]);
+}
+
 #[test]
 fn local_memory_that_does_not_exist_is_an_error_and_the_engine_works_on() {
     let here = Side::new(1 << 20, pattern);

@@ -1,6 +1,7 @@
 //! Whether a range is memory of this process at all. A buffer that is not would turn a peer's request into a fault of ours.
 
 use crate::error::EngineError;
+use std::sync::OnceLock;
 
 /// Refuses host memory that is not mapped.
 pub(crate) fn check_mapped(address: u64, bytes: u64) -> Result<(), EngineError> {
@@ -15,12 +16,32 @@ pub(crate) fn check_mapped(address: u64, bytes: u64) -> Result<(), EngineError> 
     })
 }
 
-/// Whether every byte of a range may be written, as far as the list of mappings tells.
-pub(super) fn is_writable(address: u64, bytes: u64) -> bool {
-    let Ok(list) = std::fs::read_to_string("/proc/self/maps") else {
+/// Whether every byte of a range may be written, as far as the list of mappings tells; `None` if it cannot be read.
+pub(super) fn is_writable(address: u64, bytes: u64) -> Option<bool> {
+    let list = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let end = address.saturating_add(bytes);
+    Some(covers(list.lines(), address, end))
+}
+
+/// Whether the kernel finds nothing against writing to a range now; it is asked for the pages that the bytes need anyway. A
+/// kernel that does not know the question (before 5.14) finds nothing.
+pub(super) fn takes_writes(address: u64, bytes: u64) -> bool {
+    static IS_ANSWERED: OnceLock<bool> = OnceLock::new();
+    let is_answered = || {
+        let own = 0u8;
+        populates(std::ptr::from_ref(&own) as u64, 1)
+    };
+    populates(address, bytes) || !*IS_ANSWERED.get_or_init(is_answered)
+}
+
+/// Has the kernel make the pages of a range ready to be written.
+fn populates(address: u64, bytes: u64) -> bool {
+    let Some((first, length)) = pages(address, bytes) else {
         return false;
     };
-    covers(list.lines(), address, address.saturating_add(bytes))
+    let advice = libc::MADV_POPULATE_WRITE;
+    // SAFETY: the call changes no byte; it refuses what is not mapped or may not be written.
+    unsafe { libc::madvise(first as *mut libc::c_void, length, advice) == 0 }
 }
 
 /// Whether writable mappings follow each other from `next` to `end`; the kernel lists them in order.
@@ -47,6 +68,15 @@ fn covers<'a>(lines: impl Iterator<Item = &'a str>, mut next: u64, end: u64) -> 
 }
 
 fn is_mapped(address: u64, bytes: u64) -> bool {
+    let Some((first, length)) = pages(address, bytes) else {
+        return false;
+    };
+    // SAFETY: the call only looks at the process's list of mappings; MS_ASYNC starts no writing.
+    unsafe { libc::msync(first as *mut libc::c_void, length, libc::MS_ASYNC) == 0 }
+}
+
+/// First page of a range, and the bytes from there to its end.
+fn pages(address: u64, bytes: u64) -> Option<(u64, usize)> {
     let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE);
     let page = page
         .ok()
@@ -54,13 +84,8 @@ fn is_mapped(address: u64, bytes: u64) -> bool {
         .and_then(|page| u64::try_from(page).ok())
         .unwrap_or(4096);
     let first = address - address % page;
-    let Some(length) = address.checked_add(bytes).map(|end| end - first) else {
-        return false;
-    };
-    // SAFETY: the call only looks at the process's list of mappings; MS_ASYNC starts no writing.
-    let answer =
-        unsafe { libc::msync(first as *mut libc::c_void, length as usize, libc::MS_ASYNC) };
-    answer == 0
+    let length = address.checked_add(bytes)? - first;
+    Some((first, length as usize))
 }
 
 #[cfg(test)]
@@ -80,11 +105,15 @@ mod tests {
             assert_eq!(covers(list.lines(), from, to), expected, "{from:x}-{to:x}");
         }
         let bytes = vec![0u8; 100_000];
-        assert!(is_writable(bytes.as_ptr() as u64, 100_000));
-        assert!(!is_writable(
-            covers as fn(std::str::Lines<'static>, u64, u64) -> bool as usize as u64,
-            1
-        ));
+        let code = covers as fn(std::str::Lines<'static>, u64, u64) -> bool as usize as u64;
+        for (address, bytes, expected) in [
+            (bytes.as_ptr() as u64, 100_000, true),
+            (code, 1, false),
+            (64, 4096, false),
+        ] {
+            assert_eq!(is_writable(address, bytes), Some(expected));
+            assert_eq!(takes_writes(address, bytes), expected);
+        }
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub(crate) struct Region {
     on_device: bool,
     /// The segment that it is the whole of, if it can be handed to peers on this host.
     segment: Option<Arc<Segment>>,
+    /// Whether all of it may be written, as far as it is known.
     writable: OnceLock<bool>,
 }
 
@@ -63,9 +64,24 @@ impl Region {
 
     /// Whether the CPU may read it, and write it if `written`, without a fault.
     pub(crate) fn is_touchable(&self, written: bool) -> bool {
-        let mapped = || mapped::is_writable(self.address, self.bytes);
-        let writable = || self.segment.is_some() || *self.writable.get_or_init(mapped);
-        !self.on_device && (!written || writable())
+        !self.on_device && (!written || self.is_writable())
+    }
+
+    /// Whether a range of it may be written: registered memory may be a file that is mapped for reading, in part or whole.
+    pub(crate) fn takes_writes(&self, address: u64, bytes: u64) -> bool {
+        self.on_device || self.is_writable() || mapped::takes_writes(address, bytes)
+    }
+
+    /// Whether all of it may be written. Looked up once; not if the process is out of descriptors.
+    fn is_writable(&self) -> bool {
+        if self.segment.is_some() {
+            return true;
+        }
+        let known = self.writable.get().copied();
+        known.unwrap_or_else(|| {
+            let found = mapped::is_writable(self.address, self.bytes);
+            found.is_some_and(|writable| *self.writable.get_or_init(|| writable))
+        })
     }
 
     /// The same buffer, whose bytes must be staged if `on_device`.

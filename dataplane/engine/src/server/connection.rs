@@ -113,7 +113,7 @@ impl<S: Stream> Conversation<'_, S> {
             true => request
                 .pieces
                 .iter()
-                .map(|piece| self.judge(piece))
+                .map(|piece| self.judge(request.direction, piece))
                 .collect(),
             false => vec![Err(Status::InvalidReplica); request.pieces.len()],
         };
@@ -127,8 +127,8 @@ impl<S: Stream> Conversation<'_, S> {
         }
     }
 
-    fn judge(&self, piece: &WirePiece) -> Verdict {
-        Ground::find(self.host, piece.address(), piece.bytes())
+    fn judge(&self, direction: Direction, piece: &WirePiece) -> Verdict {
+        Ground::find(self.host, direction, piece.address(), piece.bytes())
     }
 
     async fn serve_read(

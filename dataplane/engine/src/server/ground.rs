@@ -4,6 +4,7 @@
 use super::Host;
 use crate::device::Stage;
 use crate::registry::{Region, RegionUse};
+use crate::request::Direction;
 use nix::errno::Errno;
 use nix::sys::uio::{RemoteIoVec, process_vm_writev};
 use nix::unistd::Pid;
@@ -25,12 +26,20 @@ pub(super) struct Ground {
 }
 
 impl Ground {
-    /// Checks a range against the registered buffers, and stages it if it must be.
-    pub(super) fn find(host: &Host, address: u64, bytes: u64) -> Result<Self, Status> {
+    /// Checks a range against the registered buffers and their rights, and stages it if it must be.
+    pub(super) fn find(
+        host: &Host,
+        direction: Direction,
+        address: u64,
+        bytes: u64,
+    ) -> Result<Self, Status> {
         let used = host
             .registry
             .use_range(address, bytes)
             .ok_or(Status::InvalidParams)?;
+        if direction == Direction::Write && !used.region().takes_writes(address, bytes) {
+            return Err(Status::InvalidWrite);
+        }
         let devices = host
             .devices
             .as_ref()

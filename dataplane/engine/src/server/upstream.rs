@@ -7,6 +7,7 @@ use super::Host;
 use super::ground::Ground;
 use super::state::Seat;
 use crate::limits::{FRAME_DEADLINE, REQUEST_PAYLOAD_BYTES_MAX};
+use crate::request::Direction;
 use crate::upstream::{HEADER_BYTES, Header, Opcode, encode_status};
 use crate::wire::invalid_text;
 use perigee_schemas::Status;
@@ -21,6 +22,10 @@ pub(super) async fn serve_connection<E: Environment>(
 ) -> io::Result<()> {
     while let Some(header) = receive_header(environment, &seat.stream).await? {
         let used = host.registry.use_range(header.address, header.bytes);
+        let used = used.filter(|used| {
+            header.opcode == Opcode::Read
+                || used.region().takes_writes(header.address, header.bytes)
+        });
         seat.uses(used.iter().map(|used| used.region()));
         seat.counters.served_upstream(header.bytes, used.is_some());
         match (&used, header.opcode) {
@@ -74,7 +79,8 @@ async fn serve_read<E: Environment>(
 ) -> io::Result<()> {
     let mut message = status(header, Status::Ok);
     for (address, bytes) in steps(header) {
-        let ground = Ground::find(host, address, bytes).map_err(io::Error::other)?;
+        let ground = Ground::find(host, Direction::Read, address, bytes);
+        let ground = ground.map_err(io::Error::other)?;
         ground.load().map_err(io::Error::other)?;
         ground.lend(&mut message);
         let step = std::mem::take(&mut message);
@@ -91,7 +97,8 @@ async fn serve_write<E: Environment>(
     header: &Header,
 ) -> io::Result<()> {
     for (address, bytes) in steps(header) {
-        let ground = Ground::find(host, address, bytes).map_err(io::Error::other)?;
+        let ground = Ground::find(host, Direction::Write, address, bytes);
+        let ground = ground.map_err(io::Error::other)?;
         let mut step = Message::new();
         ground.lend(&mut step);
         let receiving = seat.stream.receive_message(step);
@@ -127,7 +134,9 @@ async fn refuse<E: Environment>(
         )
         .await?;
     }
-    Err(invalid_text("A range outside of registered memory"))
+    Err(invalid_text(
+        "A range outside of registered memory, or a write to memory that cannot be written",
+    ))
 }
 
 fn status(header: &Header, status: Status) -> Message {
