@@ -2,7 +2,7 @@
 //! although the system's resolver knows none: it gets a thread, and only so many of those exist.
 
 use crate::limits::{LOOK_UPS_MAX, NAME_BYTES_MAX};
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::sync_channel;
 use std::thread::Builder;
@@ -37,6 +37,21 @@ pub(crate) fn split(text: &str) -> Option<(&str, Option<u16>)> {
     };
     let usable = !host.is_empty() && !host.contains(|c: char| c.is_whitespace() || c == '/');
     usable.then_some((host, port))
+}
+
+/// As [`split`], for the name of a peer, which has a port as a rule: the last part of a bare IPv6 address is one if what is
+/// before it is an address, too. Programs put host, colon and port together without brackets.
+pub(crate) fn split_peer(text: &str) -> Option<(&str, Option<u16>)> {
+    let (host, port) = split(text)?;
+    let parts = host.rsplit_once(':').filter(|_| !text.starts_with('['));
+    let with_port = parts.and_then(|(before, last)| {
+        let address = before
+            .split_once('%')
+            .map_or(before, |(address, _)| address);
+        let last = last.parse().ok().filter(|last| *last != 0)?;
+        address.parse::<Ipv6Addr>().ok().map(|_| (before, last))
+    });
+    Some(with_port.map_or((host, port), |(before, last)| (before, Some(last))))
 }
 
 /// All addresses of a host name or literal address, resolved before `deadline`.
@@ -117,6 +132,31 @@ mod tests {
             ("a b:1", None),
         ] {
             assert_eq!(split(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn peers_with_bare_ipv6_addresses_have_ports() {
+        for (text, expected) in [
+            ("::1:16105", Some(("::1", Some(16_105)))),
+            ("::1:8080", Some(("::1", Some(8080)))),
+            ("fe80::1%eth0:7", Some(("fe80::1%eth0", Some(7)))),
+            (
+                "2001:db8:1:2:3:4:5:6:12001",
+                Some(("2001:db8:1:2:3:4:5:6", Some(12_001))),
+            ),
+            ("::1", Some(("::1", None))),
+            ("fe80::1", Some(("fe80::1", None))),
+            ("fe80::1:0", Some(("fe80::1:0", None))),
+            ("2001:db8:1:2:3:4:5:6", Some(("2001:db8:1:2:3:4:5:6", None))),
+            ("[::1:2]:7", Some(("::1:2", Some(7)))),
+            ("[::1:2]", Some(("::1:2", None))),
+            ("10.0.0.1:17001", Some(("10.0.0.1", Some(17_001)))),
+            ("host:7", Some(("host", Some(7)))),
+            ("host", Some(("host", None))),
+            ("[::1", None),
+        ] {
+            assert_eq!(split_peer(text), expected, "{text:?}");
         }
     }
 

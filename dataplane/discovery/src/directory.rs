@@ -16,7 +16,7 @@ mod trust;
 mod turn;
 mod web;
 
-use crate::address::split;
+use crate::address::split_peer;
 use crate::document::{self, SegmentDocument};
 use crate::error::DiscoveryError;
 use crate::handshake::HandshakeClient;
@@ -284,7 +284,7 @@ impl Directory {
     }
 
     fn place_in_name(&self, name: &str) -> Result<RpcMeta, DiscoveryError> {
-        let (host, port) = split(name).ok_or_else(|| DiscoveryError::Setting {
+        let (host, port) = split_peer(name).ok_or_else(|| DiscoveryError::Setting {
             name: "segment name",
             value: name.to_owned(),
             reason: "with P2PHANDSHAKE it is host:port of the peer".to_owned(),

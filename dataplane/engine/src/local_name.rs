@@ -1,7 +1,7 @@
 //! The name an engine is given: a host, and maybe a port. Pure.
 
 use crate::error::EngineError;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// A parsed local name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,14 +15,15 @@ pub(crate) struct LocalName {
 }
 
 impl LocalName {
-    /// Reads `host`, `host:port`, `[v6]:port` or a bare IPv6 address; port 0 is no port.
+    /// Reads `host`, `host:port`, `[v6]:port`, or a bare IPv6 address with a port if it is none without one; port 0 is no
+    /// port.
     pub(crate) fn parse(text: &str) -> Result<Self, EngineError> {
         let parts = match text.strip_prefix('[') {
             Some(rest) => rest.split_once(']').and_then(|(host, rest)| match rest {
                 "" => Some((host, None)),
                 _ => rest.strip_prefix(':').map(|port| (host, Some(port))),
             }),
-            None if text.matches(':').count() > 1 => Some((text, None)),
+            None if text.matches(':').count() > 1 => Some(bare_ipv6(text)),
             None => Some(match text.split_once(':') {
                 Some((host, port)) => (host, Some(port)),
                 None => (text, None),
@@ -68,6 +69,15 @@ impl LocalName {
     }
 }
 
+/// An IPv6 address without brackets: all of the text if that is one.
+fn bare_ipv6(text: &str) -> (&str, Option<&str>) {
+    let is_address = |text: &str| text.parse::<Ipv6Addr>().is_ok();
+    match text.rsplit_once(':') {
+        Some((host, port)) if !is_address(text) && is_address(host) => (host, Some(port)),
+        _ => (text, None),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,6 +93,11 @@ mod tests {
         assert_eq!(parsed("10.0.0.1:0"), ("10.0.0.1".to_owned(), None));
         assert_eq!(parsed("10.0.0.1:99"), ("10.0.0.1".to_owned(), Some(99)));
         assert_eq!(parsed("fe80::1"), ("fe80::1".to_owned(), None));
+        assert_eq!(
+            parsed("fe80::1:16105"),
+            ("fe80::1".to_owned(), Some(16_105))
+        );
+        assert_eq!(parsed("fe80::1:80"), ("fe80::1:80".to_owned(), None));
         assert_eq!(parsed("[::1]:80"), ("::1".to_owned(), Some(80)));
         assert_eq!(LocalName::parse("[::1]").unwrap().with_port(5), "[::1]:5");
         let open = ["10.0.0.1:0", "10.0.0.1", "10.0.0.1:99"];

@@ -328,6 +328,8 @@ fn engines_known_by_ipv6_addresses_reach_each_other() {
     let (one, two) = (start(), start());
     assert!(one.local_name().starts_with("[::1]:"));
     one.probe(two.local_name()).unwrap();
+    let name = two.local_name().replace(['[', ']'], "");
+    assert_eq!(name, format!("::1:{}", two.rpc_port()));
     let from = vec![7_u8; 5000];
     let to = vec![0_u8; 5000];
     // SAFETY: both buffers outlive the engines' use of them.
@@ -335,8 +337,10 @@ fn engines_known_by_ipv6_addresses_reach_each_other() {
         two.register(to.as_ptr() as u64, 5000, "*").unwrap();
         let (local, remote) = (from.as_ptr() as u64, to.as_ptr() as u64);
         let requests = [request(Direction::Write, local, remote, 5000)];
-        let done = one.transfer(two.local_name(), &requests, &SubmitOptions::default());
-        done.unwrap();
+        for name in [two.local_name(), &name] {
+            let done = one.transfer(name, &requests, &SubmitOptions::default());
+            done.unwrap();
+        }
     }
     two.close();
     one.close();
