@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// An emulated processor does in a minute what others do in a second.
 const LONG: Duration = Duration::from_secs(120);
+/// Between looks at what was moved: the processors are needed for moving it.
+const PAUSE: Duration = Duration::from_millis(20);
 const BYTES: usize = 1 << 20;
 const NAME_VARIABLE: &str = "PERIGEE_TEST_PEER_NAME";
 const PROTOCOL_VARIABLE: &str = "PERIGEE_TEST_PEER_PROTOCOL";
@@ -174,7 +176,9 @@ fn a_peer_that_is_killed_under_load_is_missed_and_its_successor_is_reached_over_
         std::thread::scope(|scope| {
             let workers = [(); 2].map(|()| scope.spawn(until_it_fails));
             while moved(&here, Route::Rdma) < before + 2 * BYTES as u64 {
-                std::thread::yield_now();
+                let is_over = workers.iter().any(|worker| worker.is_finished());
+                assert!(!is_over, "a write fails while the peer lives");
+                std::thread::sleep(PAUSE);
             }
             nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGKILL).unwrap();
             for worker in workers {
