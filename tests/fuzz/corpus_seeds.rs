@@ -260,9 +260,14 @@ fn unmount() -> Vec<u8> {
 
 fn ping() -> Vec<u8> {
     let mut b = Builder::new();
+    let segment_high = Some(b.create_vector(&[1u64]));
+    let segment_low = Some(b.create_vector(&[2u64]));
     let arguments = rpc::PingRequestArgs {
         client_high: 1,
         client_low: 2,
+        segment_high,
+        segment_low,
+        mounts: 1,
     };
     let root = rpc::PingRequest::create(&mut b, &arguments);
     finished(b, root)

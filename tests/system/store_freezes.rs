@@ -7,6 +7,7 @@ use nix::sys::signal::Signal;
 use perigee_schemas::Status;
 use perigee_tests::cluster::{Master, Node};
 use perigee_tests::deadline::{wait_until, within};
+use perigee_tests::http;
 use perigee_tests::limits::{
     ANSWER_DEADLINE, CALL_DEADLINE, CLIENT_TTL_SECONDS, FROZEN_NODE_CALL_DEADLINE,
     MEMBERSHIP_DEADLINE, REFUSED_CALL_DEADLINE,
@@ -196,4 +197,23 @@ fn a_master_that_was_stopped_for_longer_than_its_clients_live_has_kept_their_obj
             },
         );
     }
+}
+
+#[test]
+fn a_mount_that_a_stopped_master_reads_too_late_does_not_stay() {
+    let master = Master::start(&[]);
+    let lender = Objects::open_as(&master.address(), "127.0.0.1", POOL_BYTES / 8);
+    master.program.signal(Signal::SIGSTOP);
+    // A thread on another core may answer once more before the signal reaches it.
+    wait_until("the master is frozen", MEMBERSHIP_DEADLINE, || {
+        http::request(master.http, "GET", "/health").is_err()
+    });
+    assert!(lender.store.mount_segment(POOL_BYTES / 8).is_err());
+    master.program.signal(Signal::SIGCONT);
+    let told = |what: &str| master.program.log().matches(what).count();
+    wait_until("the late mount is undone", MEMBERSHIP_DEADLINE, || {
+        told(" Mounting a segment") >= 2 && told(" Unmounting a segment") == 1
+    });
+    master.wait_for_segments(1);
+    assert_eq!(master.segments().len(), 1);
 }

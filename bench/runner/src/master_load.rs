@@ -47,7 +47,7 @@ pub fn mount(client: &MasterClient, keys: usize) -> Result<(), BenchError> {
         rendezvous: String::new(),
         protocol: "tcp".to_owned(),
     };
-    expect("mount", "the segment", &client.mount(&[segment], false)?)
+    expect("mount", "the segment", &client.mount(&[segment], false, 1)?)
 }
 
 /// Stores keys whose bytes nobody will ever ask for.

@@ -41,8 +41,8 @@ pub use group::GroupLedger;
 pub use key::{hash_key, shard_of, shard_of_hash};
 pub use placement::{PutConfig, SoftPin, Strategy};
 pub use registry::{
-    ClientState, DrainJob, DrainRequest, JobState, Registry, RegistrySettings, SegmentState,
-    SegmentView, Task, TaskKind, TaskSettings, TaskState,
+    ClientState, DrainJob, DrainRequest, Holdings, JobState, Registry, RegistrySettings,
+    SegmentState, SegmentView, Task, TaskKind, TaskSettings, TaskState,
 };
 pub use segment::{SegmentEvent, SegmentSpec};
 pub use settings::ShardSettings;

@@ -4,6 +4,7 @@
 mod client;
 mod drain;
 mod expire;
+mod holdings;
 mod jobs;
 mod mounted;
 mod task;
@@ -13,6 +14,7 @@ mod tests;
 
 pub use client::ClientState;
 pub use drain::DrainRequest;
+pub use holdings::Holdings;
 pub use jobs::{DrainJob, JobState};
 pub use mounted::{SegmentState, SegmentView};
 pub use tasks::{Task, TaskKind, TaskSettings, TaskState};
@@ -110,10 +112,14 @@ impl Registry {
             index,
             Mounted {
                 spec: Arc::clone(&spec),
+                mount_number: 0,
                 drain_end_ms: None,
                 occupancy: Occupancy::Open,
             },
         );
+        if let Some(owner) = self.clients.get_mut(&spec.client) {
+            owner.segments.push(index);
+        }
         self.events.push(SegmentEvent::Mounted { index, spec });
         Ok(index)
     }
@@ -213,12 +219,8 @@ impl Registry {
         if self.clients.len() >= CLIENTS_MAX && !self.clients.contains_key(&client) {
             return Err(Status::InvalidParams);
         }
-        self.clients.insert(
-            client,
-            Client {
-                heard_ms: self.heard_ms(),
-            },
-        );
+        let heard_ms = self.heard_ms();
+        self.clients.entry(client).or_default().heard_ms = heard_ms;
         Ok(())
     }
 
@@ -238,6 +240,9 @@ impl Registry {
     fn forget_segment(&mut self, index: u32) {
         if let Some(mounted) = self.segments.remove(&index) {
             self.index_by_id.remove(&mounted.spec.id);
+            if let Some(owner) = self.clients.get_mut(&mounted.spec.client) {
+                owner.segments.retain(|own| *own != index);
+            }
             self.events.push(SegmentEvent::Unmounted { index });
         }
     }

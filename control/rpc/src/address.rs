@@ -97,6 +97,7 @@ fn resolve(name: &str) -> Result<Vec<SocketAddr>, CallError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Holdings;
     use crate::{ClientOptions, MasterClient};
     use perigee_schemas::Identity;
     use std::net::TcpListener;
@@ -113,8 +114,9 @@ mod tests {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = client(&silent.local_addr().unwrap().to_string());
         let whole = Duration::from_millis(100);
-        assert!(matches!(client.ping(), Err(CallError::Deadline(limit)) if limit == whole));
-        assert!(matches!(client.ping(), Err(CallError::Broken { .. })));
+        let ping = || client.ping(&Holdings::default());
+        assert!(matches!(ping(), Err(CallError::Deadline(limit)) if limit == whole));
+        assert!(matches!(ping(), Err(CallError::Broken { .. })));
     }
 
     #[test]

@@ -19,4 +19,4 @@ pub use client::{
 pub use error::CallError;
 pub use limits::CALL_DEADLINE;
 pub use reply::{Counted, Located, Location, Moves, SegmentUse, SegmentView, Started};
-pub use request::{Placement, SegmentOffer, WriteForm};
+pub use request::{Holdings, Placement, SegmentOffer, WriteForm};

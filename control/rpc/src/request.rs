@@ -4,6 +4,7 @@ use flatbuffers::{FlatBufferBuilder, ForwardsUOffset, Vector, WIPOffset};
 use perigee_schemas::{Identity, master, object};
 
 type Builder = FlatBufferBuilder<'static>;
+type Halves = WIPOffset<Vector<'static, u64>>;
 type Strings = WIPOffset<Vector<'static, ForwardsUOffset<&'static str>>>;
 
 /// How a write was asked for.
@@ -63,6 +64,15 @@ pub struct SegmentOffer {
     pub protocol: String,
 }
 
+/// What a client lends, as its heartbeat tells it. The default tells nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Holdings {
+    /// All its segments, those with a running grace aside.
+    pub segments: Vec<Identity>,
+    /// Number of the last mount request that it had begun when it made the list; 0 means that there is no list.
+    pub mounts: u64,
+}
+
 pub(crate) fn strings<S: AsRef<str>>(builder: &mut Builder, items: &[S]) -> Strings {
     let offsets: Vec<_> = items
         .iter()
@@ -78,10 +88,7 @@ pub(crate) fn placement(
     let preferred_segments = strings(builder, wanted.preferred_segments);
     let host_id = builder.create_string(wanted.host_id);
     let host_name = builder.create_string(wanted.host_name);
-    let high: Vec<u64> = wanted.excluded.iter().map(|id| id.high()).collect();
-    let low: Vec<u64> = wanted.excluded.iter().map(|id| id.low()).collect();
-    let excluded_high = Some(builder.create_vector(&high));
-    let excluded_low = Some(builder.create_vector(&low));
+    let (high, low) = identities(builder, wanted.excluded);
     object::Placement::create(
         builder,
         &object::PlacementArgs {
@@ -97,8 +104,8 @@ pub(crate) fn placement(
             preferred_segments: Some(preferred_segments),
             host_id: Some(host_id),
             host_name: Some(host_name),
-            excluded_high,
-            excluded_low,
+            excluded_high: Some(high),
+            excluded_low: Some(low),
         },
     )
 }
@@ -108,6 +115,7 @@ pub(crate) fn mount(
     client: Identity,
     segments: &[SegmentOffer],
     remount: bool,
+    number: u64,
 ) {
     let offers: Vec<_> = segments
         .iter()
@@ -121,9 +129,16 @@ pub(crate) fn mount(
             client_low: client.low(),
             segments: Some(segments),
             remount,
+            number,
         },
     );
     builder.finish_minimal(root);
+}
+
+pub(crate) fn identities(builder: &mut Builder, ids: &[Identity]) -> (Halves, Halves) {
+    let high: Vec<u64> = ids.iter().map(|id| id.high()).collect();
+    let low: Vec<u64> = ids.iter().map(|id| id.low()).collect();
+    (builder.create_vector(&high), builder.create_vector(&low))
 }
 
 fn offer(

@@ -19,7 +19,7 @@ use crate::rdma;
 use crate::refusals::Refusals;
 use perigee_memory::RegisteredRegions;
 use perigee_metrics::{ClientCells, RpcKind};
-use perigee_rpc::{CallError, ClientOptions, MasterClient};
+use perigee_rpc::{CallError, ClientOptions, Holdings, MasterClient};
 use perigee_schemas::Status;
 use perigee_schemas::session::Role;
 use perigee_shard::monotonic;
@@ -141,7 +141,8 @@ impl Store {
         if self.config.global_segment_bytes > 0 {
             self.donate(self.config.global_segment_bytes)?;
         } else {
-            self.master.mount(&[], true)?;
+            let (none, number) = self.donation.offers_again();
+            self.master.mount(&none, true, number)?;
         }
         let offers = self.donation.offers();
         self.registration.publish(
@@ -220,7 +221,11 @@ impl Store {
         if !self.is_open() {
             return 1;
         }
-        if self.master.ping().is_ok() { 0 } else { 2 }
+        if self.master.ping(&Holdings::default()).is_ok() {
+            0
+        } else {
+            2
+        }
     }
 
     /// A call to the master, counted and timed.

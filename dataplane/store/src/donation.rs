@@ -7,7 +7,7 @@ use crate::ports::Claim;
 use crate::reach::Reach;
 use perigee_memory::Segment;
 use perigee_memory::segment::{Pages, SegmentOptions, SegmentWarning};
-use perigee_rpc::SegmentOffer;
+use perigee_rpc::{Holdings, SegmentOffer};
 use perigee_schemas::Identity;
 use perigee_transfer::{Rails, SegmentServer, SegmentTable, ServerOptions};
 use std::mem::{Discriminant, discriminant};
@@ -37,6 +37,8 @@ struct State {
     /// Port of the server; without one the system chooses.
     claim: Option<Claim>,
     offers: Vec<SegmentOffer>,
+    /// Mount requests that were begun; the last one's number.
+    mounts: u64,
     /// Unmounted segments that stay readable until their grace is over.
     retiring: Vec<(Identity, Instant)>,
     /// Kinds of warnings that were logged.
@@ -77,8 +79,8 @@ impl Donation {
         &self.table
     }
 
-    /// Allocates a segment and begins to serve it.
-    pub(crate) fn add(&self, bytes: u64) -> Result<SegmentOffer, StoreError> {
+    /// Allocates a segment and begins to serve it. It comes with the number of the request that is to mount it.
+    pub(crate) fn add(&self, bytes: u64) -> Result<(SegmentOffer, u64), StoreError> {
         let options = SegmentOptions {
             pages: if self.environment.huge_pages {
                 Pages::Hugetlb
@@ -108,11 +110,12 @@ impl Donation {
             rails.serve(offer.id, &segment);
         }
         state.offers.push(offer.clone());
+        state.mounts += 1;
         if let Some(server) = &state.server {
             // Peers that mapped earlier segments learn of the new one when they ask again.
             server.withdraw_mappings();
         }
-        Ok(offer)
+        Ok((offer, state.mounts))
     }
 
     /// Takes a segment out: no new transfer finds it.
@@ -152,13 +155,26 @@ impl Donation {
         }
     }
 
-    /// What is on offer, for mounting again.
+    /// What is on offer.
     pub(crate) fn offers(&self) -> Vec<SegmentOffer> {
-        self.state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .offers
-            .clone()
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.offers.clone()
+    }
+
+    /// What is on offer, with the number of the request that mounts it all again.
+    pub(crate) fn offers_again(&self) -> (Vec<SegmentOffer>, u64) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.mounts += 1;
+        (state.offers.clone(), state.mounts)
+    }
+
+    /// What the master is to know of this client.
+    pub(crate) fn holdings(&self) -> Holdings {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        Holdings {
+            segments: state.offers.iter().map(|offer| offer.id).collect(),
+            mounts: state.mounts,
+        }
     }
 
     /// Host and port under which peers reach the data port, if anything is served.
@@ -256,7 +272,7 @@ mod tests {
     #[test]
     fn a_retired_segment_is_kept_for_its_grace_and_not_mounted_again() {
         let donation = donation();
-        let id = donation.add(1 << 20).unwrap().id;
+        let id = donation.add(1 << 20).unwrap().0.id;
         let before = Instant::now();
         donation.retire(id, Duration::from_secs(60));
         assert!(donation.offers().is_empty());

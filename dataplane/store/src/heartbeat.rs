@@ -4,7 +4,9 @@ use crate::donation::Donation;
 use crate::limits::{HEARTBEAT, HEARTBEAT_STOP, REMOUNT_PAUSE};
 use crate::mover::Mover;
 use perigee_rpc::MasterClient;
+use perigee_schemas::{Identity, Status};
 use perigee_transfer::Engine;
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -32,6 +34,8 @@ struct Beat {
     stop: Arc<Stop>,
     /// Whether the last sign of life was answered.
     reachable: Arc<AtomicBool>,
+    /// What the master refused to mount again the last time.
+    refused: RefCell<Vec<(Identity, Status)>>,
 }
 
 impl Heartbeat {
@@ -51,6 +55,7 @@ impl Heartbeat {
             mover,
             stop: stop.clone(),
             reachable: reachable.clone(),
+            refused: RefCell::default(),
         };
         std::thread::Builder::new()
             .name("perigee-beat".to_owned())
@@ -106,7 +111,7 @@ impl Beat {
     fn once(&self) -> Duration {
         self.engine.sweep();
         self.donation.give_back_due(Instant::now());
-        match self.master.ping() {
+        match self.master.ping(&self.donation.holdings()) {
             Ok(pong) => {
                 if !self.reachable.swap(true, Ordering::AcqRel) {
                     tracing::info!("The master answers again");
@@ -127,23 +132,30 @@ impl Beat {
         }
     }
 
+    /// Logs what came of mounting again; what is refused each time is logged once.
+    fn tell(&self, verdicts: Vec<(Identity, Status)>) {
+        let (mounted, refused): (Vec<_>, Vec<_>) = verdicts
+            .into_iter()
+            .partition(|(_, status)| *status == Status::Ok);
+        let before = self.refused.replace(refused.clone());
+        for (segment, status) in refused.iter().filter(|verdict| !before.contains(verdict)) {
+            tracing::warn!(%segment, %status, "The master refused to mount a segment again");
+        }
+        if !mounted.is_empty() && (refused.is_empty() || refused != before) {
+            let segments = mounted.len();
+            tracing::info!(
+                segments,
+                "Mounted again: the master did not know all of this client's segments"
+            );
+        }
+    }
+
     fn mount(&self) -> bool {
-        let offers = self.donation.offers();
-        match self.master.mount(&offers, true) {
+        let (offers, number) = self.donation.offers_again();
+        match self.master.mount(&offers, true, number) {
             Ok(statuses) => {
-                let refused = offers
-                    .iter()
-                    .zip(statuses)
-                    .filter_map(|(offer, status)| Some((offer, status.ok().err()?)));
-                for (offer, status) in refused {
-                    tracing::warn!(segment = %offer.id, %status, "The master refused to mount a segment again");
-                }
-                if !offers.is_empty() {
-                    tracing::info!(
-                        segments = offers.len(),
-                        "Mounted again: the master did not know this client"
-                    );
-                }
+                let verdicts = offers.iter().map(|offer| offer.id).zip(statuses);
+                self.tell(verdicts.collect());
                 true
             }
             Err(error) => {

@@ -3703,6 +3703,7 @@ impl<'a> MountRequest<'a> {
   pub const VT_CLIENT_LOW: ::flatbuffers::VOffsetT = 6;
   pub const VT_SEGMENTS: ::flatbuffers::VOffsetT = 8;
   pub const VT_REMOUNT: ::flatbuffers::VOffsetT = 10;
+  pub const VT_NUMBER: ::flatbuffers::VOffsetT = 12;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -3714,6 +3715,7 @@ impl<'a> MountRequest<'a> {
     args: &'args MountRequestArgs<'args>
   ) -> ::flatbuffers::WIPOffset<MountRequest<'bldr>> {
     let mut builder = MountRequestBuilder::new(_fbb);
+    builder.add_number(args.number);
     builder.add_client_low(args.client_low);
     builder.add_client_high(args.client_high);
     if let Some(x) = args.segments { builder.add_segments(x); }
@@ -3751,6 +3753,14 @@ impl<'a> MountRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<bool>(MountRequest::VT_REMOUNT, Some(false)).unwrap()}
   }
+  /// Counts the mount requests of this client from 1; 0 from one that does not count.
+  #[inline]
+  pub fn number(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(MountRequest::VT_NUMBER, Some(0)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for MountRequest<'_> {
@@ -3763,6 +3773,7 @@ impl ::flatbuffers::Verifiable for MountRequest<'_> {
      .visit_field::<u64>("client_low", Self::VT_CLIENT_LOW, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<super::object::Segment>>>>("segments", Self::VT_SEGMENTS, false)?
      .visit_field::<bool>("remount", Self::VT_REMOUNT, false)?
+     .visit_field::<u64>("number", Self::VT_NUMBER, false)?
      .finish();
     Ok(())
   }
@@ -3772,6 +3783,7 @@ pub struct MountRequestArgs<'a> {
     pub client_low: u64,
     pub segments: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<super::object::Segment<'a>>>>>,
     pub remount: bool,
+    pub number: u64,
 }
 impl<'a> Default for MountRequestArgs<'a> {
   #[inline]
@@ -3781,6 +3793,7 @@ impl<'a> Default for MountRequestArgs<'a> {
       client_low: 0,
       segments: None,
       remount: false,
+      number: 0,
     }
   }
 }
@@ -3807,6 +3820,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> MountRequestBuilder<'a, 'b, A
     self.fbb_.push_slot::<bool>(MountRequest::VT_REMOUNT, remount, false);
   }
   #[inline]
+  pub fn add_number(&mut self, number: u64) {
+    self.fbb_.push_slot::<u64>(MountRequest::VT_NUMBER, number, 0);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> MountRequestBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     MountRequestBuilder {
@@ -3828,6 +3845,7 @@ impl ::core::fmt::Debug for MountRequest<'_> {
       ds.field("client_low", &self.client_low());
       ds.field("segments", &self.segments());
       ds.field("remount", &self.remount());
+      ds.field("number", &self.number());
       ds.finish()
   }
 }
@@ -4014,6 +4032,9 @@ impl<'a> ::flatbuffers::Follow<'a> for PingRequest<'a> {
 impl<'a> PingRequest<'a> {
   pub const VT_CLIENT_HIGH: ::flatbuffers::VOffsetT = 4;
   pub const VT_CLIENT_LOW: ::flatbuffers::VOffsetT = 6;
+  pub const VT_SEGMENT_HIGH: ::flatbuffers::VOffsetT = 8;
+  pub const VT_SEGMENT_LOW: ::flatbuffers::VOffsetT = 10;
+  pub const VT_MOUNTS: ::flatbuffers::VOffsetT = 12;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -4022,11 +4043,14 @@ impl<'a> PingRequest<'a> {
   #[allow(unused_mut)]
   pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
     _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
-    args: &'args PingRequestArgs
+    args: &'args PingRequestArgs<'args>
   ) -> ::flatbuffers::WIPOffset<PingRequest<'bldr>> {
     let mut builder = PingRequestBuilder::new(_fbb);
+    builder.add_mounts(args.mounts);
     builder.add_client_low(args.client_low);
     builder.add_client_high(args.client_high);
+    if let Some(x) = args.segment_low { builder.add_segment_low(x); }
+    if let Some(x) = args.segment_high { builder.add_segment_high(x); }
     builder.finish()
   }
 
@@ -4045,6 +4069,30 @@ impl<'a> PingRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u64>(PingRequest::VT_CLIENT_LOW, Some(0)).unwrap()}
   }
+  /// All segments that this client lends, those with a running grace aside. Means nothing while `mounts` is 0.
+  #[inline]
+  pub fn segment_high(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(PingRequest::VT_SEGMENT_HIGH, None)}
+  }
+  #[inline]
+  pub fn segment_low(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(PingRequest::VT_SEGMENT_LOW, None)}
+  }
+  /// Number of the last mount request that the client had begun when it made the list: the master unmounts what an
+  /// earlier one mounted and the list lacks, and answers 1 if it lacks a segment of the list.
+  #[inline]
+  pub fn mounts(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(PingRequest::VT_MOUNTS, Some(0)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for PingRequest<'_> {
@@ -4055,20 +4103,29 @@ impl ::flatbuffers::Verifiable for PingRequest<'_> {
     v.visit_table(pos)?
      .visit_field::<u64>("client_high", Self::VT_CLIENT_HIGH, false)?
      .visit_field::<u64>("client_low", Self::VT_CLIENT_LOW, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("segment_high", Self::VT_SEGMENT_HIGH, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("segment_low", Self::VT_SEGMENT_LOW, false)?
+     .visit_field::<u64>("mounts", Self::VT_MOUNTS, false)?
      .finish();
     Ok(())
   }
 }
-pub struct PingRequestArgs {
+pub struct PingRequestArgs<'a> {
     pub client_high: u64,
     pub client_low: u64,
+    pub segment_high: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+    pub segment_low: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+    pub mounts: u64,
 }
-impl<'a> Default for PingRequestArgs {
+impl<'a> Default for PingRequestArgs<'a> {
   #[inline]
   fn default() -> Self {
     PingRequestArgs {
       client_high: 0,
       client_low: 0,
+      segment_high: None,
+      segment_low: None,
+      mounts: 0,
     }
   }
 }
@@ -4085,6 +4142,18 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> PingRequestBuilder<'a, 'b, A>
   #[inline]
   pub fn add_client_low(&mut self, client_low: u64) {
     self.fbb_.push_slot::<u64>(PingRequest::VT_CLIENT_LOW, client_low, 0);
+  }
+  #[inline]
+  pub fn add_segment_high(&mut self, segment_high: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(PingRequest::VT_SEGMENT_HIGH, segment_high);
+  }
+  #[inline]
+  pub fn add_segment_low(&mut self, segment_low: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(PingRequest::VT_SEGMENT_LOW, segment_low);
+  }
+  #[inline]
+  pub fn add_mounts(&mut self, mounts: u64) {
+    self.fbb_.push_slot::<u64>(PingRequest::VT_MOUNTS, mounts, 0);
   }
   #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> PingRequestBuilder<'a, 'b, A> {
@@ -4106,6 +4175,9 @@ impl ::core::fmt::Debug for PingRequest<'_> {
     let mut ds = f.debug_struct("PingRequest");
       ds.field("client_high", &self.client_high());
       ds.field("client_low", &self.client_low());
+      ds.field("segment_high", &self.segment_high());
+      ds.field("segment_low", &self.segment_low());
+      ds.field("mounts", &self.mounts());
       ds.finish()
   }
 }
@@ -4146,7 +4218,7 @@ impl<'a> PingReply<'a> {
   }
 
 
-  /// 0 OK, 1 the master does not know this client: mount again.
+  /// 0 OK, 1 the master does not know this client or one of its segments: mount again.
   #[inline]
   pub fn state(&self) -> u8 {
     // Safety:

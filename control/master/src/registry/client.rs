@@ -3,10 +3,12 @@
 
 use super::Registry;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Client {
     /// When its last sign of life came, in the time that [`Registry::heard_ms`] counts.
     pub(super) heard_ms: u64,
+    /// Numbers of its mounted segments.
+    pub(super) segments: Vec<u32>,
 }
 
 /// What a heartbeat is answered with.
@@ -14,7 +16,7 @@ pub(super) struct Client {
 pub enum ClientState {
     /// Known.
     Ok,
-    /// Not known (any more): mount all segments again, or none if there are none.
+    /// It, or one of its segments, is not known (any more): mount all segments again, or none if there are none.
     NeedRemount,
 }
 
@@ -49,14 +51,12 @@ impl Registry {
     }
 
     pub(super) fn forget_client(&mut self, client: u128) -> bool {
-        let own = self
-            .segments
-            .iter()
-            .filter(|(_, mounted)| mounted.spec.client == client);
-        let own: Vec<u32> = own.map(|(index, _)| *index).collect();
-        for index in own {
+        let Some(known) = self.clients.remove(&client) else {
+            return false;
+        };
+        for index in known.segments {
             self.forget_segment(index);
         }
-        self.clients.remove(&client).is_some()
+        true
     }
 }

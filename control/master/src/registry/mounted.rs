@@ -10,6 +10,8 @@ use super::Registry;
 #[derive(Debug)]
 pub(super) struct Mounted {
     pub(super) spec: Arc<SegmentSpec>,
+    /// The last of its client's mount requests that named it, if the client numbers them.
+    pub(super) mount_number: u64,
     /// End of the grace of a graceful unmount.
     pub(super) drain_end_ms: Option<u64>,
     pub(super) occupancy: Occupancy,

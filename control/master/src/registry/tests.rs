@@ -2,6 +2,7 @@
 //! Invariant: every test states in its name what holds.
 
 mod drains;
+mod holdings;
 mod tasks;
 
 use perigee_schemas::Status;

@@ -5,7 +5,7 @@ use super::{Builder, MasterClient, status_reply};
 use crate::error::CallError;
 use crate::limits::{LEAVE_DEADLINE, PING_DEADLINE};
 use crate::reply::{SegmentUse, segment_uses};
-use crate::request::{SegmentOffer, mount, strings};
+use crate::request::{Holdings, SegmentOffer, identities, mount, strings};
 use perigee_schemas::frame::Kind;
 use perigee_schemas::message::decode;
 use perigee_schemas::{Identity, Status, master};
@@ -13,7 +13,7 @@ use perigee_schemas::{Identity, Status, master};
 /// Answer to a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pong {
-    /// The master does not know this client: it must mount its segments again.
+    /// The master does not know this client or one of its segments: it must mount all of them again.
     pub must_mount: bool,
     /// Objects in this client's segments are to be moved or copied: fetch moves.
     pub has_moves: bool,
@@ -22,7 +22,7 @@ pub struct Pong {
 }
 
 impl MasterClient {
-    /// Mounts segments; one verdict per segment.
+    /// Mounts segments by a request of this number, see [`Holdings::mounts`]; one verdict per segment.
     ///
     /// # Errors
     /// No answer in time.
@@ -30,9 +30,10 @@ impl MasterClient {
         &self,
         segments: &[SegmentOffer],
         remount: bool,
+        number: u64,
     ) -> Result<Vec<Status>, CallError> {
         let client = self.options.client;
-        let encode = |builder: &mut Builder| mount(builder, client, segments, remount);
+        let encode = |builder: &mut Builder| mount(builder, client, segments, remount, number);
         self.call(Kind::Mount, true, encode, |body| {
             status_reply(body, segments.len())
         })
@@ -45,15 +46,12 @@ impl MasterClient {
     pub fn unmount(&self, segments: &[Identity], grace_ms: u64) -> Result<Vec<Status>, CallError> {
         let client = self.options.client;
         let encode = |builder: &mut Builder| {
-            let high: Vec<u64> = segments.iter().map(|id| id.high()).collect();
-            let low: Vec<u64> = segments.iter().map(|id| id.low()).collect();
-            let segment_high = Some(builder.create_vector(&high));
-            let segment_low = Some(builder.create_vector(&low));
+            let (high, low) = identities(builder, segments);
             let args = master::UnmountRequestArgs {
                 client_high: client.high(),
                 client_low: client.low(),
-                segment_high,
-                segment_low,
+                segment_high: Some(high),
+                segment_low: Some(low),
                 grace_ms,
             };
             let root = master::UnmountRequest::create(builder, &args);
@@ -64,16 +62,20 @@ impl MasterClient {
         })
     }
 
-    /// Heartbeat. Waits at most [`PING_DEADLINE`].
+    /// Heartbeat, with what this client lends. Waits at most [`PING_DEADLINE`].
     ///
     /// # Errors
     /// No answer in time.
-    pub fn ping(&self) -> Result<Pong, CallError> {
+    pub fn ping(&self, holdings: &Holdings) -> Result<Pong, CallError> {
         let client = self.options.client;
         let encode = |builder: &mut Builder| {
+            let (high, low) = identities(builder, &holdings.segments);
             let args = master::PingRequestArgs {
                 client_high: client.high(),
                 client_low: client.low(),
+                segment_high: Some(high),
+                segment_low: Some(low),
+                mounts: holdings.mounts,
             };
             let root = master::PingRequest::create(builder, &args);
             builder.finish_minimal(root);

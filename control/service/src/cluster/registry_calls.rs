@@ -2,7 +2,7 @@
 //! before the caller hears of it.
 
 use super::control_shard::ControlShard;
-use perigee_master::{ClientState, Registry, SegmentEvent, SegmentSpec};
+use perigee_master::{ClientState, Holdings, Registry, SegmentEvent, SegmentSpec};
 use perigee_schemas::{Identity, Status};
 use perigee_shard::monotonic_ms;
 
@@ -16,27 +16,30 @@ pub(crate) struct Pong {
 }
 
 impl ControlShard {
-    /// Mounts segments of a client; one code per segment.
+    /// Mounts segments of a client by its mount request of this number; one code per segment.
     pub(crate) async fn mount(
         &self,
         client: Identity,
         segments: Vec<SegmentSpec>,
         remount: bool,
+        number: u64,
     ) -> Vec<i32> {
         let count = segments.len();
         let change = move |registry: &mut Registry, now: u64| {
             let code = |result: Result<u32, Status>| result.map_or_else(Status::code, |_| 0);
+            let ids: Vec<u128> = segments.iter().map(|spec| spec.id).collect();
             // A client without segments makes itself known by an empty remount.
-            if remount || segments.is_empty() {
-                return match registry.remount(now, client.0, segments) {
+            let codes = if remount || segments.is_empty() {
+                match registry.remount(now, client.0, segments) {
                     Ok(results) => results.into_iter().map(code).collect(),
                     Err(status) => vec![status.code(); count],
-                };
-            }
-            segments
-                .into_iter()
-                .map(|spec| code(registry.mount(now, spec)))
-                .collect()
+                }
+            } else {
+                let mount = |spec| code(registry.mount(now, spec));
+                segments.into_iter().map(mount).collect()
+            };
+            registry.number_mounts(client.0, &ids, number);
+            codes
         };
         self.change_registry(change)
             .await
@@ -66,11 +69,24 @@ impl ControlShard {
             .unwrap_or_else(|| vec![Status::InternalError.code(); count])
     }
 
-    /// A sign of life.
-    pub(crate) async fn ping(&self, client: Identity) -> Option<Pong> {
-        let change = move |registry: &mut Registry, now: u64| Pong {
-            must_mount: registry.ping(now, client.0) != ClientState::Ok,
-            has_moves: registry.has_moves(client.0),
+    /// A sign of life, with what the client lends: segments, and how many mount requests are in the list. An older
+    /// client says 0 and tells nothing.
+    pub(crate) async fn ping(
+        &self,
+        client: Identity,
+        segments: Vec<u128>,
+        mounts: u64,
+    ) -> Option<Pong> {
+        let change = move |registry: &mut Registry, now: u64| {
+            let mut state = registry.ping(now, client.0);
+            if state == ClientState::Ok && mounts > 0 {
+                let segments = &segments;
+                state = registry.agree(client.0, &Holdings { segments, mounts });
+            }
+            Pong {
+                must_mount: state != ClientState::Ok,
+                has_moves: registry.has_moves(client.0),
+            }
         };
         self.change_registry(change).await
     }

@@ -10,6 +10,8 @@ use perigee_schemas::message::decode;
 use perigee_schemas::{Identity, Status, master};
 use std::sync::Arc;
 
+type Halves<'a> = flatbuffers::Vector<'a, u64>;
+
 pub(super) async fn mount(
     shard: &ControlShard,
     body: &[u8],
@@ -34,7 +36,8 @@ pub(super) async fn mount(
             "Mounting a segment"
         );
     }
-    let codes = shard.mount(client, specs, request.remount()).await;
+    let (remount, number) = (request.remount(), request.number());
+    let codes = shard.mount(client, specs, remount, number).await;
     finish_status(builder, &codes);
     let kind = if request.remount() {
         RpcKind::ReMountSegment
@@ -51,28 +54,7 @@ pub(super) async fn unmount(
 ) -> Result<Tally, Refusal> {
     let request = decode::<master::UnmountRequest<'_>>(body)?;
     let client = Identity::from_halves(request.client_high(), request.client_low());
-    let high: Vec<u64> = request
-        .segment_high()
-        .iter()
-        .flat_map(flatbuffers::Vector::iter)
-        .collect();
-    let low: Vec<u64> = request
-        .segment_low()
-        .iter()
-        .flat_map(flatbuffers::Vector::iter)
-        .collect();
-    within_limit(high.len(), "segments")?;
-    if high.len() != low.len() {
-        return Err(Refusal::new(
-            Status::InvalidParams,
-            "The columns of segment identities differ in length",
-        ));
-    }
-    let ids = high
-        .into_iter()
-        .zip(low)
-        .map(|(high, low)| Identity::from_halves(high, low))
-        .collect();
+    let ids = identities(request.segment_high(), request.segment_low())?;
     let codes = shard.unmount(client, ids, request.grace_ms()).await;
     finish_status(builder, &codes);
     Ok(Tally::one(
@@ -88,7 +70,9 @@ pub(super) async fn ping(
 ) -> Result<Tally, Refusal> {
     let request = decode::<master::PingRequest<'_>>(body)?;
     let client = Identity::from_halves(request.client_high(), request.client_low());
-    let pong = shard.ping(client).await;
+    let held = identities(request.segment_high(), request.segment_low())?;
+    let held = held.into_iter().map(|id| id.0).collect();
+    let pong = shard.ping(client, held, request.mounts()).await;
     let state = u8::from(pong.is_none_or(|pong| pong.must_mount));
     let root = master::PingReply::create(
         builder,
@@ -146,6 +130,22 @@ pub(super) async fn query_segments(
     let root = master::QuerySegmentsReply::create(builder, &args);
     builder.finish_minimal(root);
     Ok(Tally::one(RpcKind::QuerySegments, true))
+}
+
+/// Segments that two columns name.
+fn identities(high: Option<Halves<'_>>, low: Option<Halves<'_>>) -> Result<Vec<Identity>, Refusal> {
+    let count = |halves: &Option<Halves<'_>>| halves.as_ref().map_or(0, flatbuffers::Vector::len);
+    within_limit(count(&high), "segments")?;
+    if count(&high) != count(&low) {
+        return Err(Refusal::new(
+            Status::InvalidParams,
+            "The columns of segment identities differ in length",
+        ));
+    }
+    let halves = high.iter().flatten().zip(low.iter().flatten());
+    Ok(halves
+        .map(|(high, low)| Identity::from_halves(high, low))
+        .collect())
 }
 
 fn within_limit(count: usize, what: &str) -> Result<(), Refusal> {

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 impl Store {
     pub(super) fn donate(&self, bytes: u64) -> Result<SegmentId, StoreError> {
-        let offer = self.donation.add(bytes)?;
+        let (offer, number) = self.donation.add(bytes)?;
         let id = offer.id;
-        let mounted = self.master.mount(&[offer], false);
+        let mounted = self.master.mount(&[offer], false, number);
         let verdict = match mounted {
             Ok(statuses) => statuses
                 .first()
@@ -22,6 +22,7 @@ impl Store {
             Err(error) => Err(error.into()),
         };
         if verdict.is_err() {
+            // A request without an answer may still be carried out: the next heartbeat tells that the segment is gone.
             self.donation.remove(id);
         }
         verdict.map(|()| id)

@@ -1,0 +1,81 @@
+//! Facts about clients' lists of what they lend.
+
+use super::{registry, spec, unmounted};
+use crate::registry::{ClientState, Holdings, Registry};
+
+/// Client 7 mounts a segment by a request of this number.
+fn mount(registry: &mut Registry, id: u128, number: u64) {
+    registry.mount(0, spec(id, 7)).unwrap();
+    registry.number_mounts(7, &[id], number);
+}
+
+fn agree(registry: &mut Registry, segments: &[u128], mounts: u64) -> ClientState {
+    registry.agree(7, &Holdings { segments, mounts })
+}
+
+#[test]
+fn a_mount_that_its_client_has_given_up_is_undone_by_the_next_list() {
+    let mut registry = registry();
+    mount(&mut registry, 1, 1);
+    mount(&mut registry, 2, 2);
+    assert_eq!(agree(&mut registry, &[1], 2), ClientState::Ok);
+    assert_eq!(unmounted(&mut registry), [1]);
+    assert_eq!(agree(&mut registry, &[1], 2), ClientState::Ok);
+    assert!(registry.take_events().is_empty());
+}
+
+#[test]
+fn a_list_says_nothing_about_mounts_that_its_client_began_later() {
+    let mut registry = registry();
+    mount(&mut registry, 1, 1);
+    mount(&mut registry, 2, 2);
+    assert_eq!(agree(&mut registry, &[1], 1), ClientState::Ok);
+    assert_eq!(registry.segments().count(), 2);
+}
+
+#[test]
+fn a_client_whose_segments_are_not_all_mounted_must_mount_again() {
+    let mut registry = registry();
+    mount(&mut registry, 3, 3);
+    assert_eq!(
+        agree(&mut registry, &[1, 2, 3], 3),
+        ClientState::NeedRemount
+    );
+    let again = [1, 2, 3].map(|id| spec(id, 7));
+    assert!(registry.remount(0, 7, again).is_ok());
+    registry.number_mounts(7, &[1, 2, 3], 4);
+    assert_eq!(agree(&mut registry, &[1, 2, 3], 4), ClientState::Ok);
+    assert_eq!(registry.segments().count(), 3);
+}
+
+#[test]
+fn a_segment_with_a_running_grace_needs_no_place_in_the_list() {
+    let mut registry = registry();
+    mount(&mut registry, 1, 1);
+    registry.drain(0, 7, 1, 50).unwrap();
+    assert_eq!(agree(&mut registry, &[], 1), ClientState::Ok);
+    assert_eq!(registry.segments().count(), 1);
+}
+
+#[test]
+fn segments_of_clients_that_do_not_number_their_mounts_stay() {
+    let mut registry = registry();
+    mount(&mut registry, 1, 0);
+    assert_eq!(agree(&mut registry, &[], 5), ClientState::Ok);
+    assert_eq!(registry.segments().count(), 1);
+}
+
+#[test]
+fn the_list_of_one_client_says_nothing_about_another() {
+    let mut registry = registry();
+    mount(&mut registry, 1, 1);
+    registry.mount(0, spec(2, 8)).unwrap();
+    registry.number_mounts(8, &[1, 2], 9);
+    assert_eq!(agree(&mut registry, &[1], 9), ClientState::Ok);
+    assert_eq!(registry.segments().count(), 2);
+}
+
+#[test]
+fn a_client_that_is_not_known_must_mount_again_whatever_it_lists() {
+    assert_eq!(agree(&mut registry(), &[], 1), ClientState::NeedRemount);
+}

@@ -1,0 +1,70 @@
+//! What clients lend and what the master takes it for, when the two differ.
+//! Invariant: the client's view comes true within a heartbeat or two.
+
+use crate::cluster::{ANY, master, store, until};
+use perigee_rpc::{ClientOptions, Holdings, MasterClient, SegmentOffer};
+use perigee_schemas::{Identity, Status};
+use perigee_service::Cluster;
+use perigee_store::Store;
+
+const SEGMENT_BYTES: u64 = 4 << 20;
+
+fn caller(cluster: &Cluster, identity: Identity) -> MasterClient {
+    MasterClient::new(ClientOptions::new(&cluster.address().to_string(), identity))
+}
+
+/// Speaks to the master in the name of the only client that lends memory.
+fn in_the_name_of_the_lender(cluster: &Cluster) -> MasterClient {
+    let segments = caller(cluster, Identity(1)).segments(&[]).unwrap();
+    caller(cluster, segments[0].segment.client)
+}
+
+fn mounted(caller: &MasterClient) -> Vec<Identity> {
+    let segments = caller.segments(&[]).unwrap().into_iter();
+    segments.map(|used| used.segment.id).collect()
+}
+
+fn lender(cluster: &Cluster) -> (Store, Identity) {
+    let store = store(cluster, ANY, SEGMENT_BYTES, true);
+    let further = store.mount_segment(SEGMENT_BYTES).unwrap()[0];
+    (store, further)
+}
+
+#[test]
+fn a_heartbeat_undoes_a_mount_that_was_given_up() {
+    let cluster = master(&["--rpc_shards=2"]);
+    let caller = caller(&cluster, Identity(9));
+    let offer = SegmentOffer {
+        id: Identity(5),
+        bytes: SEGMENT_BYTES,
+        base: 0,
+        name: "127.0.0.1:1".to_owned(),
+        endpoint: "127.0.0.1:1".to_owned(),
+        host_id: "host".to_owned(),
+        rendezvous: String::new(),
+        protocol: "tcp".to_owned(),
+    };
+    assert_eq!(caller.mount(&[offer], false, 1).unwrap(), [Status::Ok]);
+    assert!(!caller.ping(&Holdings::default()).unwrap().must_mount);
+    assert_eq!(mounted(&caller), [Identity(5)], "no list was told");
+    let holdings = Holdings {
+        segments: Vec::new(),
+        mounts: 1,
+    };
+    assert!(!caller.ping(&holdings).unwrap().must_mount);
+    assert!(mounted(&caller).is_empty());
+    cluster.stop();
+}
+
+#[test]
+fn a_segment_that_the_master_has_lost_while_it_knows_the_client_is_mounted_again() {
+    let cluster = master(&[]);
+    let (store, further) = lender(&cluster);
+    let caller = in_the_name_of_the_lender(&cluster);
+    assert_eq!(caller.unmount(&[further], 0).unwrap(), [Status::Ok]);
+    until("the segment", || {
+        mounted(&caller).contains(&further).then_some(())
+    });
+    store.close();
+    cluster.stop();
+}
