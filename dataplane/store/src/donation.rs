@@ -177,6 +177,12 @@ impl Donation {
         }
     }
 
+    /// Whether a segment is on offer.
+    pub(crate) fn offers_segment(&self, id: Identity) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.offers.iter().any(|offer| offer.id == id)
+    }
+
     /// Host and port under which peers reach the data port, if anything is served.
     pub(crate) fn endpoint(&self) -> Option<(String, u16)> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -71,12 +71,20 @@ impl Store {
             Ok(statuses) => statuses,
             Err(error) => return refused(&error),
         };
-        for (id, status) in ids.iter().zip(&statuses) {
-            if *status == Status::Ok {
+        let settled = ids.iter().zip(statuses).map(|(id, status)| match status {
+            Status::Ok => {
                 self.donation.retire(*id, Duration::from_millis(grace_ms));
+                Status::Ok
             }
-        }
-        statuses
+            // A restarted master has not heard of it again yet: nobody reads it, and now it never will hear of it.
+            Status::SegmentNotFound if self.donation.offers_segment(*id) => {
+                self.donation.remove(*id);
+                Status::Ok
+            }
+            refused => refused,
+        });
+        let settled: Vec<Status> = settled.collect();
+        settled
             .into_iter()
             .find(|status| *status != Status::Ok)
             .unwrap_or(Status::Ok)

@@ -68,3 +68,25 @@ fn a_segment_that_the_master_has_lost_while_it_knows_the_client_is_mounted_again
     store.close();
     cluster.stop();
 }
+
+#[test]
+fn unmounting_what_the_master_has_lost_succeeds_and_is_final() {
+    let cluster = master(&[]);
+    let (store, further) = lender(&cluster);
+    let caller = in_the_name_of_the_lender(&cluster);
+    assert_eq!(caller.unmount(&[further], 0).unwrap(), [Status::Ok]);
+    assert_eq!(store.unmount_segments(&[further], 0), Status::Ok);
+    assert_eq!(
+        store.unmount_segments(&[further], 0),
+        Status::SegmentNotFound
+    );
+    // The master forgets the client, which mounts all it still lends.
+    caller.leave().unwrap();
+    let again = until("the client", || {
+        Some(mounted(&caller)).filter(|mounted| !mounted.is_empty())
+    });
+    assert_eq!(again.len(), 1);
+    assert!(!again.contains(&further));
+    store.close();
+    cluster.stop();
+}
