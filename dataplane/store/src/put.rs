@@ -90,7 +90,7 @@ impl Store {
         results
     }
 
-    /// Writes some of the requests; keys whose target could not be reached get new places, a few times.
+    /// Writes some of the requests; keys whose place could not be reached, or went meanwhile, get new ones, a few times.
     fn write_chunk(
         &self,
         requests: &[PutRequest<'_>],
@@ -210,19 +210,21 @@ impl Store {
                 }),
             }
         }
-        self.commit(requests, &good, form, results);
-        self.revoke(requests, &bad, form, results)
+        let mut again = self.commit(requests, &good, form, results);
+        again.extend(self.revoke(requests, &bad, form, results));
+        again
     }
 
+    /// Makes objects visible; returns the requests whose put the master has given up meanwhile.
     fn commit(
         &self,
         requests: &[PutRequest<'_>],
         good: &[(&Writing, u32)],
         form: WriteForm,
         results: &mut [Status],
-    ) {
+    ) -> Vec<usize> {
         if good.is_empty() {
-            return;
+            return Vec::new();
         }
         let key = |writing: &Writing| requests[writing.request].key;
         let keys: Vec<&str> = good.iter().map(|(writing, _)| key(writing)).collect();
@@ -232,16 +234,21 @@ impl Store {
             master.put_end(&keys, &generations, &checksums, form)
         });
         let ended = ended.unwrap_or_else(|error| vec![refused(&error); good.len()]);
+        let mut again = Vec::new();
         for ((writing, _), status) in good.iter().zip(ended) {
+            if is_given_up(status) {
+                again.push(writing.request);
+            }
             results[writing.request] = match status {
                 // A later upsert has replaced it before it was to be seen: the last writer wins.
                 Status::ObjectAlreadyExists => Status::Ok,
                 status => status,
             };
         }
+        again
     }
 
-    /// Revokes puts; those whose target failed and whose revocation the master confirmed deserve another attempt.
+    /// Revokes puts; those whose place failed and whose revocation the master confirmed deserve another attempt.
     /// Without that, a next attempt would find the own unfinished put and take it for somebody's stored object.
     fn revoke(
         &self,
@@ -253,7 +260,7 @@ impl Store {
         for failed in bad {
             let (key, error) = (requests[failed.request].key, &failed.error);
             tracing::debug!(key, %error, "An object could not be written");
-            results[failed.request] = error.status();
+            results[failed.request] = status_of(error);
         }
         let mut again = Vec::new();
         for in_flight in [false, true] {
@@ -284,7 +291,7 @@ impl Store {
         });
         puts.iter()
             .zip(revoked)
-            .filter(|(put, status)| is_revoked(*status) && put.error.is_peer_fault())
+            .filter(|(put, status)| is_revoked(*status) && put.error.is_place_fault())
             .map(|(put, _)| put.request)
             .collect()
     }
@@ -361,14 +368,31 @@ fn is_revoked(status: Status) -> bool {
     matches!(status, Status::Ok | Status::ObjectNotFound)
 }
 
-/// Adds the segments whose owner failed.
+/// Whether a put whose bytes are all there has ended without them: its segments are gone, a forced removal took the
+/// object that it was to replace, or it took so long that others were let in. Nothing of it is left.
+fn is_given_up(status: Status) -> bool {
+    matches!(
+        status,
+        Status::ObjectNotFound | Status::InvalidWrite | Status::IllegalClient
+    )
+}
+
+/// What the caller of a put is told. Clients of Mooncake take few codes for no more than a put that did not happen.
+fn status_of(error: &TransferError) -> Status {
+    match error.status() {
+        known @ (Status::InvalidParams | Status::RpcTimeout) => known,
+        _ => Status::RpcFail,
+    }
+}
+
+/// Adds the segments whose owner failed or has not got them (any more).
 fn exclude_faulty(
     places: &[Place],
     replicas: &[Result<u32, TransferError>],
     excluded: &mut Vec<Identity>,
 ) {
     for (place, replica) in places.iter().zip(replicas) {
-        let faulty = matches!(replica, Err(error) if error.is_peer_fault());
+        let faulty = matches!(replica, Err(error) if error.is_place_fault());
         if faulty && !excluded.contains(&place.segment.id) {
             excluded.push(place.segment.id);
         }
@@ -427,13 +451,34 @@ mod tests {
         assert!(verdict(Vec::new()).checksum.is_err());
     }
 
+    fn refused() -> TransferError {
+        TransferError::Refused {
+            peer: String::new(),
+            status: Status::SegmentNotFound,
+        }
+    }
+
     #[test]
-    fn only_segments_of_faulty_peers_are_avoided_and_each_once() {
-        let places = [place(1), place(2), place(3)];
-        let replicas = [Ok(7), Err(broken()), Err(TransferError::Stale)];
+    fn only_segments_that_are_gone_or_whose_peers_are_are_avoided_and_each_once() {
+        let places = [place(1), place(2), place(3), place(4)];
+        let stale = Err(TransferError::Stale);
+        let replicas = [Ok(7), Err(broken()), stale, Err(refused())];
         let mut excluded = Vec::new();
         exclude_faulty(&places, &replicas, &mut excluded);
         exclude_faulty(&places, &replicas, &mut excluded);
-        assert_eq!(excluded, [Identity(2)]);
+        assert_eq!(excluded, [Identity(2), Identity(4)]);
+    }
+
+    #[test]
+    fn a_put_that_found_no_place_fails_as_one_whose_peer_did_not_answer() {
+        let outside = TransferError::OutOfBounds {
+            offset: 0,
+            bytes: 1,
+        };
+        for error in [refused(), outside, TransferError::Stale, broken()] {
+            assert_eq!(status_of(&error), Status::RpcFail, "{error}");
+        }
+        let memory = status_of(&TransferError::LocalMemory);
+        assert_eq!(memory, Status::InvalidParams);
     }
 }

@@ -93,6 +93,15 @@ impl TransferError {
         }
     }
 
+    /// Whether bytes may be written elsewhere instead: the owner is likely gone, or has not got this place (any more).
+    pub fn is_place_fault(&self) -> bool {
+        let refused = matches!(
+            self,
+            TransferError::Refused { .. } | TransferError::OutOfBounds { .. }
+        );
+        refused || self.is_peer_fault()
+    }
+
     /// Whether the owner of the segment is likely gone, so that other keys on it will fail as well.
     pub fn is_peer_fault(&self) -> bool {
         matches!(

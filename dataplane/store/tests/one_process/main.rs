@@ -9,3 +9,4 @@ mod membership;
 mod ports;
 mod rails;
 mod tasks;
+mod vanishing;

@@ -49,7 +49,7 @@ impl Batch {
                 let job = &mut jobs[part.job];
                 match outcome {
                     Ok(checksum) => job.parts[part.number] = (checksum, part.bytes),
-                    Err(error) => job.error = Some(error),
+                    Err(error) => job.fail(error),
                 }
             }
         }
@@ -94,6 +94,17 @@ impl Batch {
 }
 
 impl JobOutcome {
+    /// Notes what went wrong with a part. A peer that broke off is what remains: bytes may still arrive then.
+    fn fail(&mut self, error: TransferError) {
+        if !self
+            .error
+            .as_ref()
+            .is_some_and(TransferError::is_peer_fault)
+        {
+            self.error = Some(error);
+        }
+    }
+
     fn finish(self) -> Result<u32, TransferError> {
         match self.error {
             Some(error) => Err(error),
@@ -142,5 +153,24 @@ mod tests {
         };
         assert_eq!(batch.wait(stalled), [Ok(7)]);
         shard.join().unwrap();
+    }
+
+    #[test]
+    fn a_job_that_a_peer_broke_off_is_not_said_to_have_been_refused() {
+        let broken = TransferError::Broken {
+            peer: String::new(),
+            reason: String::new(),
+        };
+        let refused = TransferError::Refused {
+            peer: String::new(),
+            status: perigee_schemas::Status::SegmentNotFound,
+        };
+        for errors in [[&broken, &refused], [&refused, &broken]] {
+            let batch = Batch::new(&[1], 2);
+            for error in errors {
+                batch.report(std::iter::once((part(), Err(error.clone()))));
+            }
+            assert_eq!(batch.outcome(), Some(vec![Err(broken.clone())]));
+        }
     }
 }
