@@ -81,7 +81,8 @@ pub struct Cluster {
 type Report = Result<(SocketAddr, Local<ControlShard>), SocketError>;
 
 impl Cluster {
-    /// Starts the shards and listens on the RPC port. `expiry_listener` is told the segment names of expired clients.
+    /// Starts the shards and listens on the RPC port. `expiry_listener` is told names of segments of expired clients that no
+    /// mounted segment has.
     ///
     /// # Errors
     /// The port is taken, or no executor can start; the message says what to change.

@@ -33,7 +33,7 @@ pub(crate) struct ControlShard {
     pub(super) drains: Drains,
     /// Copies for tasks on each shard when it was asked last; used on the first shard.
     pub(super) task_copies: RefCell<Vec<u32>>,
-    /// Told the segment names of expired clients.
+    /// Told names of segments of expired clients that no mounted segment has.
     pub(crate) expiry_listener: Option<Sender<Vec<String>>>,
     members: OnceCell<Arc<[Member]>>,
     connections: RefCell<HashMap<u64, <ShardEnvironment as Environment>::Stream>>,

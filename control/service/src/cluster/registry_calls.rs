@@ -5,6 +5,7 @@ use super::control_shard::ControlShard;
 use perigee_master::{ClientState, Holdings, Registry, SegmentEvent, SegmentSpec};
 use perigee_schemas::{Identity, Status};
 use perigee_shard::monotonic_ms;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a sign of life is answered with.
 #[derive(Clone, Copy, Debug)]
@@ -111,20 +112,29 @@ impl ControlShard {
         self.apply_everywhere(events).await;
     }
 
-    /// Names the segments that go with expired clients, before the shards forget them.
+    /// Names the segments that go with each expired client, before the shards forget them. Whoever cleans up after them
+    /// is told the names that no mounted segment has: a client that was started again at once has its predecessor's.
     fn report_expired(&self, clients: &[u128], events: &[SegmentEvent]) {
         let keys = self.keys.borrow();
-        let name = |event: &SegmentEvent| match event {
-            SegmentEvent::Unmounted { index } => keys.segment(*index).map(|spec| spec.name.clone()),
-            _ => None,
+        let mut gone: BTreeMap<u128, Vec<&str>> = clients.iter().map(|it| (*it, vec![])).collect();
+        for event in events {
+            if let SegmentEvent::Unmounted { index } = event
+                && let Some(spec) = keys.segment(*index)
+                && let Some(names) = gone.get_mut(&spec.client)
+            {
+                names.push(&spec.name);
+            }
+        }
+        for (client, segments) in &gone {
+            tracing::warn!(client = %Identity(*client), ?segments, "Client stopped pinging; it is expired");
+        }
+        let (Some(listener), Some(registry)) = (&self.expiry_listener, &self.registry) else {
+            return;
         };
-        let names: Vec<String> = events.iter().filter_map(name).collect();
-        for client in clients {
-            tracing::warn!(client = %Identity(*client), segments = ?names, "Client stopped pinging; it is expired");
-        }
-        if let Some(listener) = &self.expiry_listener {
-            let _ = listener.send(names);
-        }
+        let registry = registry.borrow();
+        let is_free = |name: &&str| registry.segments_by_name(name).next().is_none();
+        let names: BTreeSet<&str> = gone.into_values().flatten().filter(is_free).collect();
+        let _ = listener.send(names.into_iter().map(str::to_owned).collect());
     }
 
     /// Tells of segments that go or come back, before this shard forgets their names.

@@ -9,6 +9,7 @@ use perigee_store::{
     GetRequest, Piece, PutRequest, ReplicateConfig, Store, StoreConfig, StoreEnvironment,
 };
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 /// Ends a hang; nothing is timed.
@@ -18,11 +19,19 @@ pub(crate) const ANY: &str = "127.0.0.1";
 
 /// A master with some flags on a free port.
 pub(crate) fn master(flags: &[&str]) -> Arc<Cluster> {
+    master_telling(flags, None)
+}
+
+/// A master that tells which names went with expired clients.
+pub(crate) fn master_telling(
+    flags: &[&str],
+    listener: Option<Sender<Vec<String>>>,
+) -> Arc<Cluster> {
     let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
     let Start::Serve(config) = MasterConfig::load(&flags, &Environment::of(&[])).unwrap() else {
         unreachable!("no text was asked for")
     };
-    Arc::new(Cluster::start(&config, "127.0.0.1:0".parse().unwrap(), None).unwrap())
+    Arc::new(Cluster::start(&config, "127.0.0.1:0".parse().unwrap(), listener).unwrap())
 }
 
 /// How a client called `name` joins over TCP.

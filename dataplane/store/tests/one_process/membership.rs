@@ -1,11 +1,12 @@
 //! What clients lend and what the master takes it for, when the two differ.
 //! Invariant: the client's view comes true within a heartbeat or two.
 
-use crate::cluster::{ANY, master, store, until};
+use crate::cluster::{ANY, master, master_telling, store, until};
 use perigee_rpc::{ClientOptions, Holdings, MasterClient, SegmentOffer};
 use perigee_schemas::{Identity, Status};
 use perigee_service::Cluster;
 use perigee_store::Store;
+use std::sync::mpsc::channel;
 
 const SEGMENT_BYTES: u64 = 4 << 20;
 
@@ -30,20 +31,25 @@ fn lender(cluster: &Cluster) -> (Store, Identity) {
     (store, further)
 }
 
+/// A segment of this name, at a data port of its own.
+fn offer(id: u16, name: &str) -> SegmentOffer {
+    SegmentOffer {
+        id: Identity(u128::from(id)),
+        bytes: SEGMENT_BYTES,
+        base: 0,
+        name: name.to_owned(),
+        endpoint: format!("127.0.0.1:{id}"),
+        host_id: "host".to_owned(),
+        rendezvous: String::new(),
+        protocol: "tcp".to_owned(),
+    }
+}
+
 #[test]
 fn a_heartbeat_undoes_a_mount_that_was_given_up() {
     let cluster = master(&["--rpc_shards=2"]);
     let caller = caller(&cluster, Identity(9));
-    let offer = SegmentOffer {
-        id: Identity(5),
-        bytes: SEGMENT_BYTES,
-        base: 0,
-        name: "127.0.0.1:1".to_owned(),
-        endpoint: "127.0.0.1:1".to_owned(),
-        host_id: "host".to_owned(),
-        rendezvous: String::new(),
-        protocol: "tcp".to_owned(),
-    };
+    let offer = offer(5, "127.0.0.1:1");
     assert_eq!(caller.mount(&[offer], false, 1).unwrap(), [Status::Ok]);
     assert!(!caller.ping(&Holdings::default()).unwrap().must_mount);
     assert_eq!(mounted(&caller), [Identity(5)], "no list was told");
@@ -88,5 +94,29 @@ fn unmounting_what_the_master_has_lost_succeeds_and_is_final() {
     assert_eq!(again.len(), 1);
     assert!(!again.contains(&further));
     store.close();
+    cluster.stop();
+}
+
+#[test]
+fn names_that_a_client_has_taken_over_are_not_cleaned_up_with_the_predecessor() {
+    let (listener, expired) = channel();
+    let cluster = master_telling(&["--client_ttl=3"], Some(listener));
+    let [predecessor, successor, other] = [1, 2, 3].map(|it| caller(&cluster, Identity(it)));
+    for (client, id, name) in [
+        (&predecessor, 5, "taken-over:1"),
+        (&successor, 6, "taken-over:1"),
+        (&other, 7, "gone:1"),
+    ] {
+        let mounted = client.mount(&[offer(id, name)], false, 1).unwrap();
+        assert_eq!(mounted, [Status::Ok]);
+    }
+    // The other one was heard of last, so the predecessor is expired when it is.
+    let mut names = Vec::<String>::new();
+    until("the end of the silent ones", || {
+        assert!(!successor.ping(&Holdings::default()).unwrap().must_mount);
+        names.extend(expired.try_iter().flatten());
+        names.contains(&"gone:1".to_owned()).then_some(())
+    });
+    assert_eq!(names, ["gone:1"]);
     cluster.stop();
 }
