@@ -370,7 +370,6 @@ impl<E: Environment> Peer<E> {
     }
 }
 
-/// A number of bytes that a duration can be multiplied with.
 fn direction(slice: &Slice) -> perigee_activity::Direction {
     match slice.direction {
         Direction::Write => perigee_activity::Direction::Write,
@@ -378,6 +377,7 @@ fn direction(slice: &Slice) -> perigee_activity::Direction {
     }
 }
 
+/// A number of bytes that a duration can be multiplied with.
 fn clamped(bytes: u64) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
