@@ -690,7 +690,7 @@ class MooncakeDistributedStore:
     def upsert(self, key: str, value: Buffer, config: ReplicateConfig | None = None) -> int:
         """As `put`, but replaces an object of the same key; readers see the old or the new bytes.
 
-        Of upserts that overlap the one that began last wins, the others return -700.
+        Of upserts that overlap the one that began last wins, the others return 0 all the same.
         """
     def upsert_batch(
         self,

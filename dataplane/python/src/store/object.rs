@@ -252,7 +252,7 @@ impl StoreClient {
     }
 
     /// As `put`, but replaces an object of the same key; readers see the old or the new bytes. Of
-    /// upserts that overlap the one that began last wins, the others return -700.
+    /// upserts that overlap the one that began last wins, the others return 0 all the same.
     #[pyo3(signature = (key, value, config = None))]
     fn upsert(
         &self,
