@@ -71,6 +71,9 @@ type Outcome<T> = Vec<Result<T, TransferError>>;
 impl Engine {
     /// An engine that also reaches this process's own segments.
     pub fn new(options: EngineOptions, own: Arc<SegmentTable>) -> Self {
+        // The agent of this host finds the process, and watches its shards, before it moves anything itself: the memory of a
+        // node on the same host is read and written by its clients.
+        perigee_activity::page();
         Self {
             options,
             own,

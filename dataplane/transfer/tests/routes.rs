@@ -100,6 +100,19 @@ fn watched_engine(node: &Node, route: Route, seen: &Arc<Seen>) -> Engine {
     Engine::new(options, own)
 }
 
+#[test]
+fn a_process_is_seen_by_the_agent_before_it_has_moved_a_byte() {
+    let folder = perigee_activity::Directory::from_environment().unwrap();
+    let own = std::process::id();
+    let is_seen = || {
+        let pages = perigee_activity::pages(&folder);
+        pages.iter().any(|page| page.pid() == own)
+    };
+    let node = node();
+    let _engine = engine(&node, Route::SharedMemory);
+    assert!(is_seen());
+}
+
 fn payload(seed: usize, bytes: usize) -> Vec<u8> {
     (0..bytes)
         .map(|index| ((index * 7 + seed * 13) ^ (index >> 8)) as u8)
