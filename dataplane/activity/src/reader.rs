@@ -5,10 +5,11 @@ use crate::layout::{
     HEADER_BYTES, Header, Key, LINK_BYTES, LINKS_OFFSET, LinkKey, MAGIC, SLOT_BYTES, VERSION,
 };
 use crate::limits::{LATENCY_BUCKETS, LINKS, SLOTS};
+use nix::fcntl::{Flock, FlockArg};
 use std::fs::File;
 use std::io;
 use std::mem::offset_of;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// The page of a living process.
@@ -102,6 +103,18 @@ impl PageReader {
     /// Where the page lies.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Device and number of its file, as the kernel's list of locks tells them; `None` if the system does not say.
+    pub fn file_id(&self) -> Option<(u64, u64)> {
+        let file = self.file.metadata().ok()?;
+        Some((file.dev(), file.ino()))
+    }
+
+    /// Whether its process still lives.
+    pub fn is_held(&self) -> bool {
+        let again = self.file.try_clone();
+        again.is_ok_and(|file| Flock::lock(file, FlockArg::LockExclusiveNonblock).is_err())
     }
 
     /// Process number, as its own namespace counts.

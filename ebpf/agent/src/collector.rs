@@ -8,7 +8,7 @@ mod troubles;
 
 use crate::blame::Judge;
 use crate::explain::{Trouble, sources};
-use crate::host::{self, Groups, OurProcess};
+use crate::host::{self, Found, Groups, OurProcess};
 use crate::keep::Keep;
 use crate::ledger::Ledger;
 use crate::limits::{SLOW_BATCHES_MAX, SLOW_BATCHES_PER_TURN};
@@ -89,10 +89,10 @@ impl Collector {
         let roots = self.options.roots.clone();
         let topology = Topology::discover(&roots);
         let pages = pages(&self.options.activity);
-        let processes = host::processes(&roots, &pages);
+        let found = Found::of(&roots, &pages);
         let nics = host::nics(&roots, &topology, &self.options.interfaces);
         let interfaces = host::interfaces(&roots, &topology, &self.options.interfaces);
-        self.adjust(&interfaces, &processes);
+        self.adjust(&interfaces, &found);
         let taken_ms = since_1970_ms();
         let mut snapshot = Snapshot {
             taken_ms,
@@ -101,14 +101,14 @@ impl Collector {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             flows: self.flows.read(&pages),
             links: self.links.read(&pages, taken_ms),
-            processes: processes.iter().map(describe).collect(),
+            processes: found.processes.iter().map(describe).collect(),
             nics,
             ..Snapshot::default()
         };
-        self.read_probes(&mut snapshot, &interfaces, &processes);
-        snapshot.suspects = self.suspects(&snapshot, &processes);
+        self.read_probes(&mut snapshot, &interfaces, &found.processes);
+        snapshot.suspects = self.suspects(&snapshot, &found.processes);
         snapshot.slow = self.slow.iter().cloned().collect();
-        snapshot.sources = self.sources(&topology, &pages);
+        snapshot.sources = self.sources(&topology, &pages, &found);
         snapshot.collect_ns = nanoseconds(begun.elapsed());
         snapshot
     }
@@ -150,15 +150,21 @@ impl Collector {
         self.is_unkept = saved.is_err();
     }
 
-    fn sources(&self, topology: &Topology, pages: &[PageReader]) -> Vec<crate::SourceState> {
+    fn sources(
+        &self,
+        topology: &Topology,
+        pages: &[PageReader],
+        found: &Found,
+    ) -> Vec<crate::SourceState> {
         let ports = topology.rdma.iter().map(|device| device.ports.len()).sum();
         let states = self.probes.as_ref().map(Probes::states);
         let states = states.unwrap_or(&self.refused);
-        sources(states, &self.troubles, ports, pages.len())
+        let hidden = troubles::hidden(found);
+        sources(states, &self.troubles, ports, pages.len(), hidden.as_ref())
     }
 
     /// Watches what is there now: interfaces, our threads and processes, batches while somebody looks.
-    fn adjust(&mut self, interfaces: &BTreeSet<(u32, String)>, processes: &[OurProcess]) {
+    fn adjust(&mut self, interfaces: &BTreeSet<(u32, String)>, found: &Found) {
         let Some(probes) = &mut self.probes else {
             return;
         };
@@ -166,23 +172,15 @@ impl Collector {
         for (target, error) in probes.watch_interfaces(interfaces) {
             tracing::debug!(%target, %error, "An interface cannot be watched");
         }
+        let roots = &self.options.roots;
         self.troubles = [
-            troubles::watch_groups(probes, processes, &self.groups),
-            troubles::watch_batches(probes, processes, &self.options.roots, watched),
+            troubles::watch_groups(probes, found, &self.groups),
+            troubles::watch_batches(probes, found, roots, watched),
         ]
         .into_iter()
         .flatten()
+        .chain(troubles::watch_tasks(probes, found, roots))
         .collect();
-        let threads = processes
-            .iter()
-            .flat_map(|process| process.threads.keys().copied());
-        let pids = processes.iter().map(|process| process.pid);
-        let watching = probes
-            .watch_threads(&threads.collect())
-            .and_then(|()| probes.watch_processes(&pids.collect()));
-        if let Err(error) = watching {
-            tracing::warn!(%error, "Our threads cannot be watched");
-        }
         let measure = watched || self.options.measure_costs;
         match (&self.measuring, measure && probes.works(Feature::Batches)) {
             (None, true) => self.measuring = probes.measure_costs().ok(),

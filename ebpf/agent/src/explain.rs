@@ -40,6 +40,14 @@ impl SourceState {
         self.remedy = remedy.to_owned();
         self
     }
+
+    fn troubled(self, trouble: &Trouble) -> Self {
+        let mut row = self.off(&trouble.reason, trouble.remedy);
+        if !trouble.is_total {
+            "partly".clone_into(&mut row.state);
+        }
+        row
+    }
 }
 
 /// What keeps a probe that works from seeing everything.
@@ -56,7 +64,8 @@ pub(crate) fn sources(
     states: &BTreeMap<Feature, FeatureState>,
     troubles: &BTreeMap<Feature, Trouble>,
     rdma_ports: usize,
-    processes: usize,
+    pages: usize,
+    hidden: Option<&Trouble>,
 ) -> Vec<SourceState> {
     let mut table = vec![SourceState::on(
         "interfaces",
@@ -85,7 +94,12 @@ pub(crate) fn sources(
         "round trips, retransmits and delivery rate of our TCP connections by NIC and peer",
         "TCP_INFO that our processes read of their own sockets, in the same pages",
     );
-    let of_processes = |row: SourceState| match processes {
+    let threads = SourceState::on(
+        "threads",
+        "how long threads of our processes ran and how long they waited for a core",
+        "/proc of the processes that hold the pages' locks (/proc/locks)",
+    );
+    let of_processes = |row: SourceState| match pages {
         0 => row.off(
             "no process of ours is seen",
             "start a node or client here, and share /dev/shm with its container",
@@ -94,6 +108,10 @@ pub(crate) fn sources(
     };
     table.push(of_processes(activity));
     table.push(of_processes(sockets));
+    table.push(match hidden {
+        Some(hidden) => threads.troubled(hidden),
+        None => of_processes(threads),
+    });
     table.extend(
         states
             .iter()
@@ -107,12 +125,7 @@ fn probe_state(feature: Feature, state: &FeatureState, trouble: Option<&Trouble>
     let mut row = SourceState::on(feature.label(), feature.description(), &source);
     match (state, trouble) {
         (FeatureState::Off { reason, remedy }, _) => return row.off(reason, remedy),
-        (_, Some(trouble)) => {
-            row = row.off(&trouble.reason, trouble.remedy);
-            if !trouble.is_total {
-                "partly".clone_into(&mut row.state);
-            }
-        }
+        (_, Some(trouble)) => return row.troubled(trouble),
         (FeatureState::Ready, None) => "ready".clone_into(&mut row.state),
         (FeatureState::On, None) => {}
     }
@@ -140,10 +153,10 @@ mod tests {
 
     #[test]
     fn every_source_that_is_off_says_why_and_what_to_do() {
-        let table = sources(&ProbeError::NotBuilt.states(), &BTreeMap::new(), 0, 0);
-        assert_eq!(table.len(), 4 + Feature::ALL.len());
+        let table = sources(&ProbeError::NotBuilt.states(), &BTreeMap::new(), 0, 0, None);
+        assert_eq!(table.len(), 5 + Feature::ALL.len());
         let off: Vec<_> = table.iter().filter(|row| row.state == "off").collect();
-        assert_eq!(off.len(), 3 + Feature::ALL.len());
+        assert_eq!(off.len(), 4 + Feature::ALL.len());
         assert!(
             off.iter()
                 .all(|row| !row.reason.is_empty() && !row.remedy.is_empty())
@@ -154,8 +167,8 @@ mod tests {
 
     #[test]
     fn what_is_there_is_on() {
-        let table = sources(&BTreeMap::new(), &BTreeMap::new(), 2, 1);
-        assert!(table[..4].iter().all(|row| row.state == "on"));
+        let table = sources(&BTreeMap::new(), &BTreeMap::new(), 2, 1, None);
+        assert!(table[..5].iter().all(|row| row.state == "on"));
     }
 
     #[test]
@@ -173,10 +186,10 @@ mod tests {
             (Feature::RoundTrips, trouble(false)),
             (Feature::Batches, trouble(true)),
         ]);
-        let table = sources(&states, &troubles, 1, 1);
+        let table = sources(&states, &troubles, 1, 1, Some(&trouble(false)));
         assert_eq!(
-            (table[4].state.as_str(), table[5].state.as_str()),
-            ("partly", "off")
+            [4, 5, 6].map(|row: usize| table[row].state.as_str()),
+            ["partly", "partly", "off"]
         );
         let text = explain_text(&table);
         assert!(text.contains("partly because it is hidden"));

@@ -3,12 +3,13 @@
 mod group;
 mod hardware;
 mod interface;
+mod lock;
 mod process;
 mod waits;
 
 pub(crate) use group::Groups;
 pub(crate) use interface::{interfaces, nics};
-pub(crate) use process::{OurProcess, processes};
+pub(crate) use process::{Found, OurProcess, is_in_first_pid_namespace};
 pub(crate) use waits::{Wait, waits};
 
 use perigee_topology::Roots;

@@ -34,3 +34,5 @@ pub(crate) const FLOWS_MAX: usize = 2048;
 pub(crate) const LINKS_MAX: usize = 256;
 /// A socket that was asked longer ago, in milliseconds, says nothing of now.
 pub(crate) const LINK_FRESH_MS: u64 = 3000;
+/// Bytes of the kernel's list of locks that are read; a lock takes about sixty.
+pub(crate) const LOCKS_BYTES_MAX: u64 = 16 << 20;

@@ -2,7 +2,7 @@
 //! table of sources, not only in a log.
 
 use crate::explain::Trouble;
-use crate::host::{Groups, OurProcess};
+use crate::host::{self, Found, Groups, OurProcess};
 use perigee_probe_loader::{Feature, Probes};
 use perigee_topology::Roots;
 use std::collections::BTreeSet;
@@ -10,16 +10,17 @@ use std::io;
 
 const GROUPS_REMEDY: &str = "run the agent in the host's namespace of control groups, or mount the host's /sys/fs/cgroup \
                              into its container (see the DaemonSet)";
+const NAMESPACE_REMEDY: &str = "run the agent in the host's PID namespace: hostPID: true (see the DaemonSet), or docker run --pid=host";
 const FILES_REMEDY: &str = "give the agent CAP_SYS_PTRACE, and let its user read the program files";
 
 /// Watches the connections of all groups that our processes are in.
 pub(super) fn watch_groups(
     probes: &mut Probes,
-    processes: &[OurProcess],
+    found: &Found,
     groups: &Groups,
 ) -> Option<(Feature, Trouble)> {
     let (mut folders, mut unseen) = (BTreeSet::new(), Unseen::default());
-    for process in processes {
+    for process in &found.processes {
         let Some(group) = &process.group else {
             unseen.add(process, "it is in no control group of version 2");
             continue;
@@ -33,20 +34,20 @@ pub(super) fn watch_groups(
         unseen.note(format!("{target}: {error}"));
     }
     let (_, watched, _) = probes.watched();
-    let trouble = unseen.trouble("connections of", watched == 0, GROUPS_REMEDY)?;
+    let trouble = unseen.and_hidden(found, "connections of", watched == 0, GROUPS_REMEDY)?;
     Some((Feature::RoundTrips, trouble))
 }
 
 /// Watches batches of all our processes while somebody looks; that it could is seen at any time.
 pub(super) fn watch_batches(
     probes: &mut Probes,
-    processes: &[OurProcess],
+    found: &Found,
     roots: &Roots,
     is_watched: bool,
 ) -> Option<(Feature, Trouble)> {
     let (mut files, mut unseen, mut seen) = (BTreeSet::new(), Unseen::default(), 0);
     let looks = probes.works(Feature::Batches);
-    for process in processes.iter().filter(|_| looks) {
+    for process in found.processes.iter().filter(|_| looks) {
         let read = match is_watched {
             true => process.code_files(roots),
             false => process.maps(roots).map(|_| BTreeSet::new()),
@@ -68,8 +69,52 @@ pub(super) fn watch_batches(
     for (target, error) in failed {
         unseen.note(format!("{target}: {error}"));
     }
-    let trouble = unseen.trouble("batches of", seen == 0 || all_failed, FILES_REMEDY)?;
+    let is_total = seen == 0 || all_failed;
+    let trouble = unseen.and_hidden(found, "batches of", is_total, FILES_REMEDY)?;
     Some((Feature::Batches, trouble))
+}
+
+/// Watches the threads and the io_uring requests of our processes.
+pub(super) fn watch_tasks(
+    probes: &mut Probes,
+    found: &Found,
+    roots: &Roots,
+) -> Vec<(Feature, Trouble)> {
+    // Elsewhere the numbers that the probes count by mean other threads.
+    let processes: &[OurProcess] = match host::is_in_first_pid_namespace(roots) {
+        true => &found.processes,
+        false => &[],
+    };
+    let threads = processes
+        .iter()
+        .flat_map(|process| process.threads.keys().copied());
+    let pids = processes.iter().map(|process| process.pid);
+    let watching = probes
+        .watch_threads(&threads.collect())
+        .and_then(|()| probes.watch_processes(&pids.collect()));
+    if let Err(error) = watching {
+        tracing::warn!(%error, "Our threads cannot be watched");
+    }
+    let features = [
+        (Feature::Tasks, "threads of"),
+        (Feature::Urings, "requests of"),
+    ];
+    let troubles = features.into_iter().filter_map(|(feature, what)| {
+        let mut unseen = Unseen::default();
+        for process in found.processes.iter().skip(processes.len()) {
+            unseen.add(process, "the agent is in a PID namespace of its own");
+        }
+        let is_total = processes.is_empty();
+        let trouble = unseen.and_hidden(found, what, is_total, NAMESPACE_REMEDY)?;
+        Some((feature, trouble))
+    });
+    troubles.collect()
+}
+
+/// What of our processes cannot be seen without probes either.
+pub(super) fn hidden(found: &Found) -> Option<Trouble> {
+    let is_total = found.processes.is_empty();
+    Unseen::default().and_hidden(found, "threads of", is_total, NAMESPACE_REMEDY)
 }
 
 /// Those that are not seen; the first one stands for all.
@@ -91,6 +136,25 @@ impl Unseen {
         tracing::debug!(%text, "Not watched");
         self.count += 1;
         self.first.get_or_insert(text);
+    }
+
+    /// The trouble with these and with those behind pages that this namespace does not see. Their remedy comes first: without
+    /// it no other helps them.
+    fn and_hidden(
+        mut self,
+        found: &Found,
+        what: &str,
+        is_total: bool,
+        remedy: &'static str,
+    ) -> Option<Trouble> {
+        let Some((program, pid)) = found.hidden.first() else {
+            return self.trouble(what, is_total, remedy);
+        };
+        self.count += found.hidden.len();
+        self.first = Some(format!(
+            "{program}, which counts itself as process {pid}, is in a PID namespace that the agent does not see"
+        ));
+        self.trouble(what, is_total, NAMESPACE_REMEDY)
     }
 
     fn trouble(self, what: &str, is_total: bool, remedy: &'static str) -> Option<Trouble> {
@@ -121,5 +185,21 @@ mod tests {
         let trouble = some.trouble("batches of", false, "x").unwrap();
         assert!(trouble.reason.ends_with("not seen: one: why, and 1 more"));
         assert!(!trouble.is_total);
+    }
+
+    #[test]
+    fn a_page_whose_process_is_not_seen_is_told_with_the_pods_remedy() {
+        let found = Found {
+            processes: Vec::new(),
+            hidden: vec![("node".to_owned(), 1), ("client".to_owned(), 1)],
+        };
+        let told = hidden(&found).unwrap();
+        assert!(told.is_total && told.remedy.contains("hostPID: true"));
+        assert!(
+            told.reason
+                .contains("node, which counts itself as process 1")
+        );
+        assert!(told.reason.ends_with(", and 1 more"));
+        assert_eq!(hidden(&Found::default()), None);
     }
 }
