@@ -118,6 +118,7 @@ mod tests {
     use super::*;
     use crate::layout::{Direction, Key, Route};
     use crate::page::Page;
+    use std::os::unix::fs::MetadataExt;
 
     fn page_in(directory: &Directory) -> &'static Page {
         Box::leak(Box::new(Page::create(directory).unwrap()))
@@ -136,6 +137,8 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].pid(), std::process::id());
         assert!(!found[0].program().is_empty());
+        let own = std::fs::metadata("/proc/self/ns/net").unwrap().ino();
+        assert_eq!(found[0].network(), Some(own));
         let slots = found[0].slots().unwrap();
         assert_eq!(slots.len(), 1);
         let reading = &slots[0];

@@ -158,6 +158,8 @@ pub(crate) struct Header {
     pub(crate) links: AtomicU32,
     /// Links that were ever claimed.
     pub(crate) links_used: AtomicU32,
+    /// Number of the network namespace that names of NICs belong to. Zero in pages of older builds, which do not say.
+    pub(crate) network: AtomicU64,
 }
 
 /// The counters of one writer for one key.

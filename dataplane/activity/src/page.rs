@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::num::NonZeroUsize;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
@@ -148,6 +149,8 @@ impl Page {
             padded[..chunk.len()].copy_from_slice(chunk);
             word.store(u64::from_le_bytes(padded), Ordering::Relaxed);
         }
+        let network = std::fs::metadata("/proc/self/ns/net").map_or(0, |space| space.ino());
+        header.network.store(network, Ordering::Relaxed);
         header.magic.store(MAGIC, Ordering::Release);
     }
 

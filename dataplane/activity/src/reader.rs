@@ -19,6 +19,7 @@ pub struct PageReader {
     path: PathBuf,
     pid: u32,
     program: String,
+    network: u64,
 }
 
 /// The counters of one slot.
@@ -97,6 +98,7 @@ impl PageReader {
             path: path.to_owned(),
             pid,
             program,
+            network: u64::from_ne_bytes(word(&header, offset_of!(Header, network))),
         })
     }
 
@@ -120,6 +122,11 @@ impl PageReader {
     /// Process number, as its own namespace counts.
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// Number of the network namespace that its NICs are in; `None` in the page of an older build.
+    pub fn network(&self) -> Option<u64> {
+        Some(self.network).filter(|network| *network != 0)
     }
 
     /// Name of the program.

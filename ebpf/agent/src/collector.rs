@@ -8,7 +8,7 @@ mod troubles;
 
 use crate::blame::Judge;
 use crate::explain::{Trouble, sources};
-use crate::host::{self, Found, Groups, OurProcess};
+use crate::host::{self, Found, Groups, Network, OurProcess};
 use crate::keep::Keep;
 use crate::ledger::Ledger;
 use crate::limits::{SLOW_BATCHES_MAX, SLOW_BATCHES_PER_TURN};
@@ -45,6 +45,7 @@ pub struct Collector {
     slow: VecDeque<SlowBatchEntry>,
     measuring: Option<OwnedFd>,
     groups: Groups,
+    network: Network,
     /// What probes that work cannot see, as of the last turn.
     troubles: BTreeMap<Feature, Trouble>,
     signs: Signs,
@@ -74,6 +75,7 @@ impl Collector {
             slow: VecDeque::new(),
             measuring: None,
             groups: Groups::open(&options.roots),
+            network: Network::open(&options.roots),
             troubles: BTreeMap::new(),
             signs: Signs::default(),
             judge: Judge::default(),
@@ -99,8 +101,8 @@ impl Collector {
             monotonic_ns: nanoseconds(self.started.elapsed()),
             host: host::name(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            flows: self.flows.read(&pages),
-            links: self.links.read(&pages, taken_ms),
+            flows: self.flows.read(&pages, self.network),
+            links: self.links.read(&pages, self.network, taken_ms),
             processes: found.processes.iter().map(describe).collect(),
             nics,
             ..Snapshot::default()

@@ -4,11 +4,13 @@ mod group;
 mod hardware;
 mod interface;
 mod lock;
+mod network;
 mod process;
 mod waits;
 
 pub(crate) use group::Groups;
 pub(crate) use interface::{interfaces, nics};
+pub(crate) use network::{Network, foreign_name};
 pub(crate) use process::{Found, OurProcess, is_in_first_pid_namespace};
 pub(crate) use waits::{Wait, waits};
 

@@ -11,12 +11,33 @@ const PATH: &str = "/sys/kernel/btf/vmlinux";
 const MAGIC: u32 = 0xeb9f;
 
 /// The offset globals of the probes, the members they stand for, and the features that are off without them.
-const OFFSETS: [(&str, &str, &str, &[Feature]); 15] = [
+const OFFSETS: [(&str, &str, &str, &[Feature]); 21] = [
     (
         "SOCK_RX_INTERFACE",
         "sock",
         "sk_rx_dst_ifindex",
         &[Feature::RoundTrips, Feature::TcpEvents],
+    ),
+    (
+        "SOCK_NETWORK",
+        "sock_common",
+        "skc_net",
+        &[Feature::RoundTrips, Feature::TcpEvents],
+    ),
+    ("DEVICE_NETWORK", "net_device", "nd_net", &[Feature::Drops]),
+    ("NETWORK_COMMON", "net", "ns", NETWORKED),
+    ("COMMON_NUMBER", "ns_common", "inum", NETWORKED),
+    (
+        "TASK_NAMESPACES",
+        "task_struct",
+        "nsproxy",
+        &[Feature::Batches],
+    ),
+    (
+        "NAMESPACES_NETWORK",
+        "nsproxy",
+        "net_ns",
+        &[Feature::Batches],
     ),
     ("SKB_DEVICE", "sk_buff", "dev", &[Feature::Drops]),
     ("DEVICE_INDEX", "net_device", "ifindex", &[Feature::Drops]),
@@ -57,6 +78,14 @@ const OFFSETS: [(&str, &str, &str, &[Feature]); 15] = [
         "sum_exec_runtime",
         &[Feature::Tasks],
     ),
+];
+
+/// Those that tell network namespaces apart.
+const NETWORKED: &[Feature] = &[
+    Feature::RoundTrips,
+    Feature::TcpEvents,
+    Feature::Drops,
+    Feature::Batches,
 ];
 
 /// What a kernel lacks.

@@ -15,6 +15,7 @@ use aya::maps::{HashMap as KernelMap, PerCpuHashMap, PerCpuValues};
 use aya::programs::{BtfTracePoint, Program};
 use aya::{Btf, Ebpf, EbpfLoader};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -40,11 +41,15 @@ impl Probes {
         let types = KernelTypes::of_running_kernel()?;
         let (offsets, missing) = types.offsets();
         let slow_ns = u64::try_from(slow.as_nanos()).unwrap_or(u64::MAX);
+        // The kernel keeps it in 32 bits.
+        let own_network = std::fs::metadata("/proc/self/ns/net");
+        let own_network = own_network.map_or(0, |space| space.ino() as u32);
         let btf = Btf::from_sys_fs().map_err(aya::EbpfError::from)?;
         let mut loader = EbpfLoader::new();
         loader
             .btf(Some(&btf))
-            .override_global("SLOW_BATCH_NS", &slow_ns, true);
+            .override_global("SLOW_BATCH_NS", &slow_ns, true)
+            .override_global("OWN_NETWORK", &own_network, true);
         for (global, offset) in &offsets {
             loader.override_global(global, offset, false);
         }

@@ -163,6 +163,37 @@ fn round_trips_are_counted_for_connections_of_a_watched_group() {
     assert!(samples(&probes) > before);
 }
 
+#[test]
+fn connections_of_another_network_namespace_are_not_those_of_the_nic_that_bears_their_number_here()
+{
+    let _alone = alone();
+    let Some(mut probes) = probes(&[Feature::RoundTrips]) else {
+        return;
+    };
+    let Some(group) = TestGroup::enter("perigee-test-netns") else {
+        eprintln!("SKIP: no cgroup2 that can be written");
+        return;
+    };
+    let failed = probes.watch_groups(&BTreeSet::from([group.0.clone()]));
+    assert!(failed.is_empty(), "{failed:?}");
+    let samples = |slot: u32| {
+        let reading = probes.tcp(slot).unwrap().unwrap();
+        reading.totals.round_trip.count
+    };
+    let before = [0, loopback().0].map(samples);
+    // Only this thread goes there; the probes stay with the process's namespace.
+    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+    let up = Command::new("ip")
+        .args(["link", "set", "lo", "up"])
+        .status()
+        .unwrap();
+    assert!(up.success());
+    send_over_loopback(4 << 20);
+    let after = [0, loopback().0].map(samples);
+    assert!(after[0] > before[0], "{before:?} {after:?}");
+    assert_eq!(after[1], before[1]);
+}
+
 /// This process in a control group of its own until the end of the test.
 struct TestGroup(PathBuf, PathBuf);
 

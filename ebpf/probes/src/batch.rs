@@ -1,7 +1,10 @@
 //! Batches as the data plane marks them. Attached only while somebody looks.
 
+use crate::kernel::{self, NAMESPACES_NETWORK, TASK_NAMESPACES, offset};
 use crate::loss;
-use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_boot_ns, bpf_probe_read_user};
+use aya_ebpf::helpers::{
+    bpf_get_current_pid_tgid, bpf_get_current_task_btf, bpf_ktime_get_boot_ns, bpf_probe_read_user,
+};
 use aya_ebpf::macros::{map, uprobe};
 use aya_ebpf::maps::{Array, PerCpuArray, PerCpuHashMap, RingBuf};
 use aya_ebpf::programs::ProbeContext;
@@ -58,6 +61,7 @@ pub fn batch_done(context: ProbeContext) -> u32 {
     scratch.key.tenant = mark.tenant;
     scratch.key.route = mark.route;
     scratch.key.direction = mark.direction;
+    scratch.key.is_foreign = u32::from(is_foreign());
     let latency = mark
         .queue_ns
         .wrapping_add(mark.wire_ns)
@@ -75,9 +79,19 @@ pub fn batch_done(context: ProbeContext) -> u32 {
     }
     // SAFETY: a static is valid for reads.
     if latency > unsafe { core::ptr::read_volatile(&raw const SLOW_BATCH_NS) } {
-        report(mark);
+        report(mark, scratch.key.is_foreign);
     }
     0
+}
+
+/// Whether this process is in another network namespace than the agent.
+#[inline(always)]
+fn is_foreign() -> bool {
+    // SAFETY: the helper has no requirements.
+    let task: *const u8 = unsafe { bpf_get_current_task_btf() }.cast();
+    let namespaces = kernel::member::<*const u8>(task, offset(&TASK_NAMESPACES));
+    let network = namespaces.and_then(|all| kernel::member(all, offset(&NAMESPACES_NETWORK)));
+    kernel::is_foreign(network)
 }
 
 #[inline(always)]
@@ -90,7 +104,7 @@ fn totals(key: &BatchKey) -> Option<*mut BatchTotals> {
 }
 
 #[inline(always)]
-fn report(mark: &BatchMark) {
+fn report(mark: &BatchMark, is_foreign: u32) {
     let Some(mut entry) = SLOW.reserve::<SlowBatch>(0) else {
         return loss::count(Loss::SlowRing);
     };
@@ -104,7 +118,7 @@ fn report(mark: &BatchMark) {
     entry.write(SlowBatch {
         ended_ns,
         pid: process,
-        reserved: 0,
+        is_foreign,
         mark: *mark,
     });
     entry.submit(0);

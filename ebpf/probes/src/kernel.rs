@@ -9,8 +9,13 @@ macro_rules! offsets {
 offsets! {
     /// `sock.__sk_common.skc_bound_dev_if` is rarely set, so the interface of received packets is taken.
     SOCK_RX_INTERFACE,
+    /// Every socket begins with a `sock_common`.
+    SOCK_NETWORK,
     SKB_DEVICE,
     DEVICE_INDEX,
+    DEVICE_NETWORK,
+    NETWORK_COMMON,
+    COMMON_NUMBER,
     REQUEST_QUEUE,
     REQUEST_START_NS,
     REQUEST_FLAGS,
@@ -23,6 +28,22 @@ offsets! {
     SCHEDULING_DELAY,
     SCHEDULING_ARRIVAL,
     ENTITY_RAN,
+    TASK_NAMESPACES,
+    NAMESPACES_NETWORK,
+}
+
+/// Set by the loader: number of its own network namespace, 0 if it is not known.
+#[unsafe(no_mangle)]
+static OWN_NETWORK: u32 = 0;
+
+/// Whether a `struct net` is another network namespace than the loader's. Each numbers and names its NICs for itself.
+#[inline(always)]
+pub fn is_foreign(network: Option<*const u8>) -> bool {
+    // SAFETY: a static is valid for reads.
+    let own = unsafe { core::ptr::read_volatile(&raw const OWN_NETWORK) };
+    let place = offset(&NETWORK_COMMON) + offset(&COMMON_NUMBER);
+    let number = network.and_then(|network| member::<u32>(network, place));
+    own != 0 && number != Some(own)
 }
 
 /// The value the loader set. Volatile, because the compiler only sees the zero.

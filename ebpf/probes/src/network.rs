@@ -1,6 +1,8 @@
 //! Interfaces and TCP connections.
 
-use crate::kernel::{self, DEVICE_INDEX, SKB_DEVICE, SOCK_RX_INTERFACE, offset};
+use crate::kernel::{
+    self, DEVICE_INDEX, DEVICE_NETWORK, SKB_DEVICE, SOCK_NETWORK, SOCK_RX_INTERFACE, offset,
+};
 use aya_ebpf::bindings::{BPF_SOCK_OPS_RTT_CB_FLAG, TC_ACT_UNSPEC, bpf_sock_ops};
 use aya_ebpf::helpers::bpf_skc_to_tcp_sock;
 use aya_ebpf::macros::{btf_tracepoint, classifier, map, sock_ops};
@@ -101,7 +103,7 @@ fn count_round_trip(operations: *mut bpf_sock_ops) {
     if socket.is_null() {
         return;
     }
-    let interface = kernel::member::<u32>(socket, offset(&SOCK_RX_INTERFACE)).unwrap_or(0);
+    let interface = interface_of(socket);
     let round_trip_ns = u64::from(round_trip_us) * 1000;
     if let Some(totals) = TCP.get_ptr_mut(slot(interface)) {
         // SAFETY: the slot belongs to this CPU.
@@ -117,10 +119,19 @@ fn count_round_trip(operations: *mut bpf_sock_ops) {
     }
 }
 
+/// The interface that a socket last received on; 0 for one of another network namespace, which numbers its own.
+#[inline(always)]
+fn interface_of(socket: *const u8) -> u32 {
+    if kernel::is_foreign(kernel::member(socket, offset(&SOCK_NETWORK))) {
+        return 0;
+    }
+    kernel::member(socket, offset(&SOCK_RX_INTERFACE)).unwrap_or(0)
+}
+
 #[inline(always)]
 fn of_socket(context: &BtfTracePointContext, argument: usize) -> Option<*mut TcpTotals> {
     let socket: *const u8 = context.arg(argument);
-    let interface = kernel::member::<u32>(socket, offset(&SOCK_RX_INTERFACE)).unwrap_or(0);
+    let interface = interface_of(socket);
     TCP.get_ptr_mut(slot(interface))
 }
 
@@ -161,7 +172,11 @@ pub fn packet_drop(context: BtfTracePointContext) -> i32 {
     }
     let skb: *const u8 = context.arg(0);
     let device = kernel::member::<*const u8>(skb, offset(&SKB_DEVICE));
-    let interface = device.and_then(|device| kernel::member::<u32>(device, offset(&DEVICE_INDEX)));
+    let own = device.filter(|device| {
+        let network = kernel::member(*device, offset(&DEVICE_NETWORK));
+        !kernel::is_foreign(network)
+    });
+    let interface = own.and_then(|device| kernel::member::<u32>(device, offset(&DEVICE_INDEX)));
     if let Some(cell) = NIC_DROPS.get_ptr_mut(slot(interface.unwrap_or(0))) {
         // SAFETY: the slot belongs to this CPU.
         unsafe { *cell += 1 };

@@ -55,6 +55,10 @@ pub struct BatchKey {
     pub route: u32,
     /// 0 towards the process, 1 away from it.
     pub direction: u32,
+    /// 1 if the process is in another network namespace than the agent.
+    pub is_foreign: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 /// Batches of one key.
@@ -81,8 +85,8 @@ pub struct SlowBatch {
     pub ended_ns: u64,
     /// Process.
     pub pid: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// 1 if it is in another network namespace than the agent.
+    pub is_foreign: u32,
     /// The batch.
     pub mark: BatchMark,
 }

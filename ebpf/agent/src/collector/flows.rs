@@ -2,10 +2,11 @@
 //! Invariant: a page is counted once, also by an agent that was started again while its process lives.
 
 use crate::histogram::Distribution;
+use crate::host::{Network, foreign_name};
 use crate::keep::Keep;
 use crate::limits::FLOWS_MAX;
 use crate::snapshot::FlowSeries;
-use perigee_activity::{Key, PageReader, SlotReading};
+use perigee_activity::{Key, PageReader, Route, SlotReading};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -37,11 +38,14 @@ impl Flows {
         keep.write(FILE, self)
     }
 
-    pub(super) fn read(&mut self, pages: &[PageReader]) -> Vec<FlowSeries> {
+    pub(super) fn read(&mut self, pages: &[PageReader], network: Network) -> Vec<FlowSeries> {
         for page in pages {
             match page.slots() {
                 Ok(slots) => {
-                    let read = slots.iter().map(|slot| series(page.program(), slot));
+                    let is_foreign = network.is_foreign(page);
+                    let read = slots
+                        .iter()
+                        .map(|slot| series(page.program(), slot, is_foreign));
                     let mut read = sum(read.map(|flow| self.admit(flow)));
                     let last = self.last.entry(name(page)).or_default();
                     keep_from_falling(&mut read, last);
@@ -149,10 +153,14 @@ fn keep_from_falling(read: &mut [FlowSeries], last: &[FlowSeries]) {
     }
 }
 
-fn series(program: &str, slot: &SlotReading) -> FlowSeries {
+fn series(program: &str, slot: &SlotReading, is_foreign: bool) -> FlowSeries {
     let key = slot.key;
     FlowSeries {
-        device: key.device().to_owned(),
+        // Disks and RDMA devices bear the same names everywhere.
+        device: match key.route {
+            Route::Tcp if is_foreign => foreign_name(key.device()),
+            _ => key.device().to_owned(),
+        },
         route: key.route.label().to_owned(),
         direction: key.direction.label().to_owned(),
         program: program.to_owned(),
@@ -173,7 +181,8 @@ fn series(program: &str, slot: &SlotReading) -> FlowSeries {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perigee_activity::{Direction, Directory, Page, Route, pages};
+    use perigee_activity::{Direction, Directory, Page, pages};
+    use perigee_topology::Roots;
 
     struct Host {
         directory: Directory,
@@ -205,10 +214,10 @@ mod tests {
     fn what_a_process_moved_stays_counted_when_it_has_gone() {
         let host = host();
         let mut flows = Flows::default();
-        let first = flows.read(&pages(&host.directory));
+        let first = flows.read(&pages(&host.directory), Network::default());
         assert_eq!((first[0].bytes, first[0].depth), (100, 3));
         remove_page(&host);
-        let later = flows.read(&pages(&host.directory));
+        let later = flows.read(&pages(&host.directory), Network::default());
         assert_eq!((later[0].bytes, later[0].depth), (100, 0));
         assert_eq!(later[0].latency.count, 1);
     }
@@ -217,16 +226,19 @@ mod tests {
     fn an_agent_started_again_counts_living_processes_once_and_keeps_those_that_went_meanwhile() {
         let host = host();
         let mut first = Flows::open(&host.keep);
-        first.read(&pages(&host.directory));
+        first.read(&pages(&host.directory), Network::default());
         first.save(&host.keep).unwrap();
         let mut second = Flows::open(&host.keep);
-        assert_eq!(second.read(&pages(&host.directory))[0].bytes, 100);
+        assert_eq!(
+            second.read(&pages(&host.directory), Network::default())[0].bytes,
+            100
+        );
         second.save(&host.keep).unwrap();
         remove_page(&host);
         let mut third = Flows::open(&host.keep);
-        let left = third.read(&pages(&host.directory));
+        let left = third.read(&pages(&host.directory), Network::default());
         assert_eq!((left[0].bytes, left[0].latency.count), (100, 1));
-        assert_eq!(third.read(&[])[0].bytes, 100);
+        assert_eq!(third.read(&[], Network::default())[0].bytes, 100);
     }
 
     /// A host with a page of that many NICs.
@@ -247,21 +259,21 @@ mod tests {
     fn names_that_others_write_become_no_more_series_than_there_is_room_for() {
         let (directory, _folder) = crowded(FLOWS_MAX + 500, 100);
         let mut flows = Flows::default();
-        let read = flows.read(&pages(&directory));
+        let read = flows.read(&pages(&directory), Network::default());
         assert_eq!(read.len(), FLOWS_MAX + 1);
         let others = read.iter().find(|flow| flow.device == "other").unwrap();
         assert_eq!((others.operations, others.bytes), (500, 50_000));
         let operations = |read: Vec<FlowSeries>| read.iter().map(|flow| flow.operations).sum();
-        let again: u64 = operations(flows.read(&pages(&directory)));
+        let again: u64 = operations(flows.read(&pages(&directory), Network::default()));
         assert_eq!(again, operations(read));
-        assert_eq!(flows.read(&[]).len(), FLOWS_MAX + 1);
+        assert_eq!(flows.read(&[], Network::default()).len(), FLOWS_MAX + 1);
     }
 
     #[test]
     fn numbers_at_their_end_stay_there() {
         let (directory, _folder) = crowded(2, u64::MAX);
         let mut flows = Flows::default();
-        let read = flows.read(&pages(&directory));
+        let read = flows.read(&pages(&directory), Network::default());
         let mut all = read[0].clone();
         (all.queue_ns, all.latency.sum_ns) = (u64::MAX, u64::MAX);
         all.latency.buckets.fill(u64::MAX);
@@ -270,5 +282,24 @@ mod tests {
         assert_eq!((all.bytes, all.latency.sum_ns), (u64::MAX, u64::MAX));
         assert!(all.latency.quantile(0.5) > 0);
         assert!(all.latency.totals().counts.contains(&u64::MAX));
+    }
+
+    #[test]
+    fn a_nic_of_another_network_namespace_is_not_the_hosts_nic_of_that_name() {
+        let host = host();
+        let here = Network::open(&Roots::system());
+        // A tree in which the agent's own namespace is some other file.
+        let tree = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(tree.path().join("self/ns")).unwrap();
+        std::fs::write(tree.path().join("self/ns/net"), "").unwrap();
+        let elsewhere = Network::open(&Roots::new("/sys", tree.path()));
+        for (network, name) in [
+            (here, "eth0"),
+            (Network::default(), "eth0"),
+            (elsewhere, "netns:eth0"),
+        ] {
+            let read = Flows::default().read(&pages(&host.directory), network);
+            assert_eq!((read[0].device.as_str(), read[0].bytes), (name, 100));
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Connections of our processes, as their sockets tell: level 0, also for those older than the agent.
 //! Invariant: a page is counted once, also by an agent that was started again while its process lives.
 
+use crate::host::{Network, foreign_name};
 use crate::keep::Keep;
 use crate::limits::{LINK_FRESH_MS, LINKS_MAX};
 use crate::snapshot::LinkSeries;
@@ -60,14 +61,23 @@ impl Links {
     }
 
     /// The busiest pairs of NIC and peer.
-    pub(super) fn read(&mut self, pages: &[PageReader], now_ms: u64) -> Vec<LinkSeries> {
+    pub(super) fn read(
+        &mut self,
+        pages: &[PageReader],
+        network: Network,
+        now_ms: u64,
+    ) -> Vec<LinkSeries> {
         let mut found: BTreeMap<Ends, LinkSeries> = BTreeMap::new();
         let mut living = BTreeMap::new();
         for page in pages {
             let counters: &mut BTreeMap<Ends, [u64; 4]> =
                 living.entry(page.path().to_owned()).or_default();
             for link in page.links().unwrap_or_default() {
-                let ends = (link.device.clone(), link.peer.clone());
+                let device = match network.is_foreign(page) {
+                    true => foreign_name(&link.device),
+                    false => link.device.clone(),
+                };
+                let ends = (device, link.peer.clone());
                 add(counters.entry(ends.clone()).or_default(), &counted(&link));
                 see(found.entry(ends).or_default(), &link, now_ms);
             }
@@ -169,21 +179,21 @@ mod tests {
         }
         let mut links = Links::default();
         let now_ms = crate::collector::since_1970_ms();
-        let found = links.read(&pages(&directory), now_ms);
+        let found = links.read(&pages(&directory), Network::default(), now_ms);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].connections, found[0].operations), (2, 2));
         assert!(found[0].round_trip_ns.is_some_and(|time| time > 0));
         assert!(found[0].peer_ns > 5_000_000_000);
-        let stale = links.read(&pages(&directory), now_ms + 60_000);
+        let stale = links.read(&pages(&directory), Network::default(), now_ms + 60_000);
         assert_eq!((stale[0].connections, stale[0].round_trip_ns), (0, None));
         std::fs::remove_file(pages(&directory)[0].path()).unwrap();
-        let later = links.read(&pages(&directory), now_ms);
+        let later = links.read(&pages(&directory), Network::default(), now_ms);
         assert_eq!((later[0].connections, later[0].operations), (0, 2));
-        let again = links.read(&pages(&directory), now_ms);
+        let again = links.read(&pages(&directory), Network::default(), now_ms);
         assert_eq!(again[0].operations, 2);
         let keep = Keep::new(Some(&folder.path().join("state")), "boot");
         links.save(&keep).unwrap();
-        let next = Links::open(&keep).read(&pages(&directory), now_ms);
+        let next = Links::open(&keep).read(&pages(&directory), Network::default(), now_ms);
         assert_eq!(next[0].operations, 2);
     }
 }

@@ -1,6 +1,7 @@
 //! Batches of the data plane, as its mark tells them. Names come from other processes.
 
 use crate::histogram::Distribution;
+use crate::host::foreign_name;
 use crate::ledger::{self, Ledger};
 use crate::limits::BATCH_SERIES_MAX;
 use crate::snapshot::{BatchSeries, SlowBatchEntry, Snapshot};
@@ -106,7 +107,7 @@ fn labels(reading: &BatchReading) -> Labels {
         .rsplit_once(':')
         .map_or(peer.as_str(), |(host, _)| host);
     [
-        text(&key.nic),
+        nic(&key.nic, key.route, key.is_foreign),
         host.to_owned(),
         text(&key.tenant),
         route(key.route),
@@ -119,7 +120,7 @@ pub(in crate::collector) fn slow_entry(batch: &SlowBatch) -> SlowBatchEntry {
     SlowBatchEntry {
         ended_ns: batch.ended_ns,
         pid: batch.pid,
-        device: text(&mark.nic),
+        device: nic(&mark.nic, mark.route, batch.is_foreign),
         peer: text(&mark.peer),
         tenant: text(&mark.tenant),
         route: route(mark.route),
@@ -131,6 +132,14 @@ pub(in crate::collector) fn slow_entry(batch: &SlowBatch) -> SlowBatchEntry {
         wire_ns: mark.wire_ns.saturating_sub(mark.peer_ns),
         disk_ns: mark.disk_ns,
         peer_ns: mark.peer_ns,
+    }
+}
+
+/// Name of a NIC, which the pages of that process call the same.
+fn nic(name: &[u8], route: u32, is_foreign: u32) -> String {
+    match text(name) {
+        name if is_foreign != 0 && route == Route::Tcp as u32 => foreign_name(&name),
+        name => name,
     }
 }
 
@@ -169,6 +178,14 @@ mod tests {
         }
         assert_eq!(admit(&mut named, labels_of(BATCH_SERIES_MAX))[2], "other");
         assert_eq!(admit(&mut named, labels_of(0))[2], "0");
+    }
+
+    #[test]
+    fn sockets_nics_of_another_network_namespace_are_marked_and_rdma_devices_are_the_hosts() {
+        let (tcp, rdma) = (Route::Tcp as u32, Route::Rdma as u32);
+        assert_eq!(nic(b"eth0\0", tcp, 0), "eth0");
+        assert_eq!(nic(b"eth0\0", tcp, 1), "netns:eth0");
+        assert_eq!(nic(b"mlx5_0\0", rdma, 1), "mlx5_0");
     }
 
     #[test]
