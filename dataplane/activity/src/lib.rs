@@ -15,7 +15,7 @@ mod slot;
 mod tcp_info;
 mod thread;
 
-pub use device::{device_of, device_towards};
+pub use device::{device_of_socket, device_towards};
 pub use directory::{Directory, pages};
 pub use layout::{Direction, Key, Route};
 pub use limits::LATENCY_BUCKETS;

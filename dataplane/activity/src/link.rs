@@ -1,22 +1,24 @@
 //! A connection of this process between a NIC and a peer: what its socket says about the wire, and what is left of
 //! its exchanges beside. Invariant: one writer at a time; a link may move to another thread, but is never shared.
 
-use crate::device::device_of;
+use crate::device::{device_between, ends_of};
 use crate::layout::{LinkCells, LinkKey};
 use crate::limits::LOOK_INTERVAL_MS;
 use crate::page::{Page, page};
 use crate::slot::grow;
 use crate::tcp_info::TcpInfo;
-use nix::sys::socket::{SockaddrLike, SockaddrStorage, getpeername, getsockname};
 use std::cell::Cell;
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 /// A connection in the page. One that has no place there, or is no TCP connection, counts nothing.
 #[derive(Debug, Default)]
-pub struct Link(Option<Place>);
+pub struct Link {
+    device: String,
+    place: Option<Place>,
+}
 
 #[derive(Debug)]
 struct Place {
@@ -30,20 +32,35 @@ struct Place {
 impl Link {
     /// The link of a connected socket, in the page of this process.
     pub fn of(socket: Option<BorrowedFd<'_>>) -> Self {
-        let place = socket.and_then(key_of).and_then(|key| Some((page()?, key)));
-        Self(place.and_then(|(page, key)| Place::claim(page, key)))
+        let ends = socket.and_then(ends_of);
+        ends.map_or_else(Self::default, |(own, peer)| {
+            Self::between(page(), device_between(own, peer), peer)
+        })
     }
 
     /// A link in a page of one's own.
     pub fn claim(page: &'static Page, device: &str, peer: IpAddr) -> Self {
-        Self(Place::claim(page, LinkKey::new(device, peer)))
+        Self::between(Some(page), device.to_owned(), peer)
+    }
+
+    fn between(page: Option<&'static Page>, device: String, peer: IpAddr) -> Self {
+        let key = LinkKey::new(&device, peer);
+        Self {
+            device,
+            place: page.and_then(|page| Place::claim(page, key)),
+        }
+    }
+
+    /// Name of the interface that its bytes go over; empty if that cannot be told.
+    pub fn device(&self) -> &str {
+        &self.device
     }
 
     /// Counts an exchange of `bytes` that took `wire_ns`. Returns the part of it that the connection does not explain: what
     /// is over the smoothed round trip, once per window of bytes, is taken for the peer's. 0 before the first look.
     #[inline]
     pub fn record(&self, wire_ns: u64, bytes: u64) -> u64 {
-        let Some(place) = &self.0 else {
+        let Some(place) = &self.place else {
             return 0;
         };
         let peer_ns = wire_ns.saturating_sub(place.network_ns(bytes).unwrap_or(wire_ns));
@@ -56,7 +73,7 @@ impl Link {
     /// Asks the kernel how the connection does, at most once a second.
     #[inline]
     pub fn look(&self, socket: Option<BorrowedFd<'_>>) {
-        if let (Some(place), Some(socket)) = (&self.0, socket) {
+        if let (Some(place), Some(socket)) = (&self.place, socket) {
             let now_ms = now_ms();
             if now_ms.abs_diff(place.looked_ms.get()) >= LOOK_INTERVAL_MS {
                 place.looked_ms.set(now_ms);
@@ -124,23 +141,6 @@ pub(crate) fn now_ms() -> u64 {
     now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
 }
 
-fn key_of(socket: BorrowedFd<'_>) -> Option<LinkKey> {
-    let own = ip_of(&getsockname::<SockaddrStorage>(socket.as_raw_fd()).ok()?)?;
-    let peer = ip_of(&getpeername::<SockaddrStorage>(socket.as_raw_fd()).ok()?)?;
-    Some(LinkKey::new(&device_of(own), peer))
-}
-
-fn ip_of(address: &SockaddrStorage) -> Option<IpAddr> {
-    address.family()?;
-    let v4 = address
-        .as_sockaddr_in()
-        .map(|address| IpAddr::V4(address.ip()));
-    let v6 = address
-        .as_sockaddr_in6()
-        .map(|address| IpAddr::V6(address.ip()));
-    v4.or(v6).map(|ip| ip.to_canonical())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,7 +163,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let directory = Directory::new(folder.path());
         let page = Box::leak(Box::new(Page::create(&directory).unwrap()));
-        let link = Link(key_of(one.as_fd()).and_then(|key| Place::claim(page, key)));
+        let (own, peer) = ends_of(one.as_fd()).unwrap();
+        let link = Link::between(Some(page), device_between(own, peer), peer);
         assert_eq!(
             link.record(90_000, 4096),
             0,
@@ -203,13 +204,13 @@ mod tests {
         let links: Vec<_> = (0..crate::limits::LINKS)
             .map(|_| Link::claim(page, "eth0", peer))
             .collect();
-        assert!(links.iter().all(|link| link.0.is_some()));
+        assert!(links.iter().all(|link| link.place.is_some()));
         let none = Link::claim(page, "eth0", peer);
-        assert!(none.0.is_none());
+        assert!(none.place.is_none());
         none.record(1, 1);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        assert!(Link::of(Some(listener.as_fd())).0.is_none());
+        assert!(Link::of(Some(listener.as_fd())).place.is_none());
         drop(links);
-        assert!(Link::claim(page, "eth0", peer).0.is_some());
+        assert!(Link::claim(page, "eth0", peer).place.is_some());
     }
 }

@@ -4,9 +4,10 @@
 use crate::counters::Counters;
 use crate::observer::Route;
 use crate::report::RailReport;
-use perigee_activity::{device_of, device_towards};
+use perigee_activity::{device_of_socket, device_towards};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// What stands for the NIC where there is none.
@@ -26,9 +27,9 @@ impl Ledger {
         self.row(Route::Tcp, &device_towards(peer))
     }
 
-    /// The row of sockets of peers that have come to one of our addresses.
-    pub(crate) fn arriving_at(&self, own: IpAddr) -> Arc<Counters> {
-        self.row(Route::Tcp, &device_of(own.to_canonical()))
+    /// The row of a socket of a peer that has come to us.
+    pub(crate) fn arriving_over(&self, socket: Option<BorrowedFd<'_>>) -> Arc<Counters> {
+        self.row(Route::Tcp, &device_of_socket(socket))
     }
 
     /// The row of copies through shared memory.
@@ -67,16 +68,20 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
 
     #[test]
     fn each_nic_has_one_row_whoever_asks() {
         let ledger = Ledger::default();
         let there = ledger.towards("127.0.0.1:9".parse().unwrap());
-        let nowhere = ledger.arriving_at("192.0.2.1".parse().unwrap());
+        let nowhere = ledger.arriving_over(None);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         assert!(!Arc::ptr_eq(&there, &nowhere));
         assert!(Arc::ptr_eq(
             &there,
-            &ledger.arriving_at("127.0.0.1".parse().unwrap())
+            &ledger.arriving_over(Some(peer.as_fd()))
         ));
         ledger.copies();
         let names: Vec<String> = ledger.reports().into_iter().map(|row| row.name).collect();

@@ -1,8 +1,7 @@
 //! What this process moves, written where the agent of the host reads it.
 
 use crate::route::{Flow, Route};
-use perigee_activity::{BatchMark, Direction, Key, Link, batch_done, device_of};
-use perigee_shard::Stream;
+use perigee_activity::{BatchMark, Direction, Key, Link, batch_done};
 use std::time::Duration;
 
 /// A slice that went over a connection.
@@ -67,14 +66,6 @@ pub(crate) fn record_copy(route: Route, flow: Flow, bytes: u64, elapsed: Duratio
     };
     let key = Key::new("", route, direction, Key::CALLER);
     perigee_activity::record(key, bytes, nanoseconds(elapsed), 0);
-}
-
-/// The NIC of a connection; empty if that cannot be told.
-pub(crate) fn device<S: Stream>(stream: &S) -> String {
-    let address = stream.local_address();
-    address
-        .map(|address| device_of(address.ip().to_canonical()))
-        .unwrap_or_default()
 }
 
 fn nanoseconds(length: Duration) -> u64 {

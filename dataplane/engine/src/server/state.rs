@@ -7,7 +7,6 @@ use crate::registry::Region;
 use perigee_shard::{Environment, Listener, Stream};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -120,11 +119,10 @@ impl<E: Environment> ServerState<E> {
 
     fn adopt(self: &Rc<Self>, stream: E::Stream) {
         let number = self.next.replace(self.next.get() + 1);
-        let own = stream.local_address();
-        let own = own.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |own| own.ip());
+        let counters = self.host.ledger.arriving_over(stream.socket());
         let seat = Rc::new(Seat {
             stream,
-            counters: self.host.ledger.arriving_at(own),
+            counters,
             regions: RefCell::default(),
         });
         self.connections.borrow_mut().insert(number, seat.clone());

@@ -4,7 +4,7 @@
 
 use super::exchange::{read_slice, write_slice};
 use super::slice::Slice;
-use crate::activity::{Moved, device, record_unreachable};
+use crate::activity::{Moved, record_unreachable};
 use crate::error::TransferError;
 use crate::greeting::greet;
 use crate::limits::{CONNECTIONS_PER_PEER, IDLE_CONNECTION, PEER_BREAKER_OPEN, SLOWEST_PER_BYTE};
@@ -322,7 +322,7 @@ impl<E: Environment> Peers<E> {
     ) {
         let slice = &queued.slice;
         let moved = Moved {
-            device: &device(&connection.stream),
+            device: connection.link.device(),
             peer: &slice.endpoint,
             direction: direction(slice),
             lane: self.lane,

@@ -2,7 +2,7 @@
 
 use super::rails::RailSession;
 use super::state::Ground;
-use crate::activity::{Moved, device};
+use crate::activity::Moved;
 use crate::extent::MappedExtent;
 use crate::limits::{DISCARD_BYTES, FRAME_DEADLINE, SLICE_PIECES_MAX};
 use crate::segments::SegmentTable;
@@ -39,7 +39,7 @@ pub(super) async fn serve_connection<E: Environment>(
             let serve = rails.serve(environment, stream, &header);
             within(environment, FRAME_DEADLINE, stream, serve).await?;
         } else {
-            let serve = serve_slice(environment, stream, &ground.table, &header);
+            let serve = serve_slice(environment, stream, &link, &ground.table, &header);
             within(environment, FRAME_DEADLINE, stream, serve).await?;
         }
         link.look(stream.socket());
@@ -87,6 +87,7 @@ async fn refuse<S: Stream, T>(
 async fn serve_slice<E: Environment>(
     environment: &E,
     stream: &E::Stream,
+    link: &Link,
     table: &SegmentTable,
     header: &Header,
 ) -> io::Result<()> {
@@ -112,14 +113,14 @@ async fn serve_slice<E: Environment>(
         _ => serve_read(stream, header.request, segment, &request.pieces).await,
     };
     let on_wire = environment.now().saturating_sub(begun);
-    count(stream, &request, on_wire, served.is_ok());
+    count(link, &request, on_wire, served.is_ok());
     served
 }
 
 /// What a peer writes comes towards this process, what it reads leaves it.
-fn count<S: Stream>(stream: &S, request: &SliceRequest, on_wire: Duration, went_well: bool) {
+fn count(link: &Link, request: &SliceRequest, on_wire: Duration, went_well: bool) {
     let moved = Moved {
-        device: &device(stream),
+        device: link.device(),
         peer: "",
         direction: match request.direction {
             Direction::Write => perigee_activity::Direction::Read,
