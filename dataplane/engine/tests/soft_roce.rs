@@ -108,6 +108,13 @@ impl Drop for Peer {
     }
 }
 
+/// Memory that an engine knows: rails move nothing else.
+fn registered(here: &TransferEngine, memory: Vec<u8>) -> Vec<u8> {
+    // SAFETY: every caller keeps the memory until it has unregistered it.
+    unsafe { here.register(memory.as_ptr() as u64, memory.len() as u64, "cpu:0") }.unwrap();
+    memory
+}
+
 /// One request between `memory` and the start of the peer's buffer, to its end.
 fn move_all(
     here: &TransferEngine,
@@ -140,11 +147,13 @@ fn moved(here: &TransferEngine, route: Route) -> u64 {
 
 /// Writes bytes that no other round has, and finds them with a read.
 fn write_and_find(here: &TransferEngine, peer: &Peer, round: u8) {
-    let sent: Vec<u8> = (0..BYTES).map(|at| (at / 251) as u8 ^ round).collect();
-    let found = vec![0u8; BYTES];
+    let sent = (0..BYTES).map(|at| (at / 251) as u8 ^ round).collect();
+    let (sent, found) = (registered(here, sent), registered(here, vec![0; BYTES]));
     move_all(here, peer, Direction::Write, &sent).unwrap();
     move_all(here, peer, Direction::Read, &found).unwrap();
     assert!(found == sent, "round {round}: other bytes came back");
+    let all = [sent.as_ptr() as u64, found.as_ptr() as u64];
+    here.unregister_all(&all).unwrap();
 }
 
 fn rail(action: &str, number: usize) {
@@ -161,7 +170,7 @@ fn a_peer_that_is_killed_under_load_is_missed_and_its_successor_is_reached_over_
     let mut peer = Peer::start("127.0.0.1", "rdma");
     for round in 0..3 {
         write_and_find(&here, &peer, round);
-        let memory = vec![round; BYTES];
+        let memory = registered(&here, vec![round; BYTES]);
         let until_it_fails = || {
             let end = Instant::now() + LONG;
             while Instant::now() < end {
@@ -196,6 +205,7 @@ fn a_peer_that_is_killed_under_load_is_missed_and_its_successor_is_reached_over_
             let is_new = matches!(error, EngineError::Restarted { .. });
             assert!(is_new && Instant::now() < end, "{error}");
         }
+        here.unregister(memory.as_ptr() as u64).unwrap();
     }
     write_and_find(&here, &peer, 9);
     assert_eq!(moved(&here, Route::Tcp), 0);
