@@ -51,6 +51,8 @@ pub(crate) struct Endpoint {
     unsignaled: u32,
     unsignaled_bytes: u64,
     pub(crate) rail: usize,
+    /// Where its address stood in the rail's table when it was made.
+    pub(crate) gid_index: u32,
     pub(crate) bandwidth: Bandwidth,
     pub(crate) slot: ProofSlot,
     pub(crate) role: Role,
@@ -79,7 +81,7 @@ pub(crate) enum Role {
 impl Endpoint {
     pub(crate) fn new(
         queue_pair: Box<dyn QueuePair>,
-        rail: usize,
+        (rail, gid_index): (usize, u32),
         slot: ProofSlot,
         bandwidth: Bandwidth,
         role: Role,
@@ -93,6 +95,7 @@ impl Endpoint {
             unsignaled: 0,
             unsignaled_bytes: 0,
             rail,
+            gid_index,
             bandwidth,
             slot,
             role,
@@ -114,6 +117,11 @@ impl Endpoint {
     /// Number of the queue pair on its device.
     pub(crate) fn number(&self) -> u32 {
         self.queue_pair.number()
+    }
+
+    /// The address it speaks from.
+    pub(crate) fn address(&self) -> [u8; 16] {
+        self.queue_pair.endpoint().gid
     }
 
     /// Work requests on their way, oldest first.

@@ -150,7 +150,7 @@ impl RailEngine {
                 is_shown: true,
             };
             let place = (cores.of_shard(number), options.poll);
-            let worker = Worker::start(setup, place, &rails, &descriptor, exchange)?;
+            let worker = Worker::start(setup, place, &rails, exchange)?;
             workers.push(worker);
         }
         let mailboxes = workers.iter().map(Worker::mailbox).collect();
@@ -350,7 +350,8 @@ impl RailEngine {
         for rail in &self.inner.rails {
             let state = if rail.is_active() { "up" } else { "down" };
             lines.push(format!("rail {}: port {state}", rail.name()));
-            lines.extend(rail.explain().iter().map(|line| format!("  {line}")));
+            let addresses = rail.addresses();
+            lines.extend(addresses.explain().iter().map(|line| format!("  {line}")));
         }
         for worker in &self.inner.workers {
             match worker.ask(|shard, now| shard.explain(now)) {

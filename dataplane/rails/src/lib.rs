@@ -5,6 +5,7 @@
 //! invariant: a caller hears the end of each request exactly once, and not before every device has let go of its memory.
 
 mod accepted;
+mod addresses;
 mod bandwidth;
 mod cores;
 mod descriptor;

@@ -11,6 +11,9 @@ use crate::waiting::Waiting;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+/// Why there is no lane at all.
+pub(crate) const NO_ADDRESSES: &str = "no two addresses of the rails can speak to each other";
+
 /// A peer as all shards know it.
 #[derive(Debug)]
 pub(crate) struct PeerRecord {
@@ -95,6 +98,19 @@ impl Lane {
         }
     }
 
+    /// Takes over new routes. What was tried says nothing about them; a queue pair over one that is still there stays.
+    fn follow(&mut self, routes: Vec<Route>) {
+        let current = self.route();
+        if self.endpoint.is_some() {
+            let place = routes.iter().position(|route| *route == current);
+            self.tried = place.unwrap_or(0);
+        } else if self.routes != routes {
+            (self.tried, self.failures) = (0, 0);
+            self.health = Health::new(1);
+        }
+        self.routes = routes;
+    }
+
     /// The route in use, or tried next.
     pub(crate) fn route(&self) -> Route {
         self.routes[self.tried % self.routes.len()]
@@ -155,6 +171,37 @@ impl Peer {
             reason: String::new(),
             listed: false,
         }
+    }
+
+    /// Whether lanes planned like this are the same ones, over other addresses perhaps: peers know a lane by its number.
+    fn has_shape_of(&self, plans: &[LanePlan]) -> bool {
+        let same = |(lane, plan): (&Lane, &LanePlan)| {
+            let local = |routes: &[Route]| routes.first().map(|route| route.local);
+            lane.beside == plan.beside && local(&lane.routes) == local(&plan.routes)
+        };
+        self.lanes.len() == plans.len() && self.lanes.iter().zip(plans).all(same)
+    }
+
+    /// Queue pairs of lanes, or over routes, that there are not in these plans.
+    pub(crate) fn endpoints_beyond(&self, plans: &[LanePlan]) -> Vec<Key> {
+        let has_shape = self.has_shape_of(plans);
+        let lanes = self.lanes.iter().enumerate();
+        let beyond = lanes
+            .filter(|(index, lane)| !has_shape || !plans[*index].routes.contains(&lane.route()));
+        beyond.filter_map(|(_, lane)| lane.endpoint).collect()
+    }
+
+    /// Takes over new plans. The queue pairs that are not in them have gone.
+    pub(crate) fn follow(&mut self, plans: Vec<LanePlan>) {
+        if self.has_shape_of(&plans) {
+            let lanes = self.lanes.iter_mut().zip(plans);
+            lanes.for_each(|(lane, plan)| lane.follow(plan.routes));
+        } else {
+            self.lanes = plans.into_iter().map(Lane::new).collect();
+            // Its answer names lanes that are no more.
+            self.offered = None;
+        }
+        self.waiting.bring_back();
     }
 
     /// Lanes that carry load.

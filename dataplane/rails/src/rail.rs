@@ -1,14 +1,12 @@
 //! One local rail: an open port of a device, with what all shards share of it.
 
-use crate::descriptor::{GidDescriptor, RailDescriptor};
+use crate::addresses::Addresses;
+use crate::descriptor::RailDescriptor;
 use crate::error::RailError;
-use perigee_verbs::gid::{ForcedIndex, rank};
-use perigee_verbs::{Device, DeviceEvent, Fabric, GidKind, LinkLayer, VerbsError};
-use std::sync::Arc;
+use perigee_verbs::{Device, DeviceEvent, Fabric, LinkLayer, VerbsError};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Addresses of one rail that peers are told.
-const GIDS_TOLD_MAX: usize = 4;
 /// Events taken from a device at a time.
 const EVENTS_PER_LOOK: usize = 64;
 /// What a port of unknown speed is taken for, in bits per second.
@@ -28,8 +26,7 @@ pub struct RailDevice {
 pub(crate) struct Rail {
     device: Arc<dyn Device>,
     name: String,
-    gids: Vec<GidDescriptor>,
-    explain: Vec<String>,
+    addresses: Mutex<Arc<Addresses>>,
     active: AtomicBool,
     lost: AtomicBool,
 }
@@ -37,21 +34,17 @@ pub(crate) struct Rail {
 impl Rail {
     fn open(fabric: &dyn Fabric, wanted: &RailDevice) -> Result<Self, VerbsError> {
         let device = fabric.open(&wanted.name)?;
-        let forced = ForcedIndex::read(|name| std::env::var(name).ok());
-        let forced = forced.unwrap_or_else(|(variable, value)| {
-            tracing::warn!(variable, value, "Not a GID index; the best GID is chosen");
-            None
-        });
-        let ranked = rank(&wanted.name, &device.gids()?, forced)?;
-        let told = ranked.iter().filter(|ranked| ranked.usable);
-        let gids = told.take(GIDS_TOLD_MAX).map(|ranked| GidDescriptor {
-            index: ranked.gid.index,
-            address: ranked.gid.address,
-            roce_v1: ranked.gid.kind == GidKind::RoceV1,
-        });
+        let (addresses, trouble) = Addresses::read(&wanted.name, device.as_ref())?;
+        match trouble {
+            // Another port may do meanwhile, and the address may come.
+            Some(error @ VerbsError::NoGid { .. }) => {
+                tracing::warn!(%error, "A rail is not used before it has an address");
+            }
+            Some(error) => return Err(error),
+            None => {}
+        }
         Ok(Self {
-            gids: gids.collect(),
-            explain: ranked.iter().map(|ranked| ranked.explain.clone()).collect(),
+            addresses: Mutex::new(Arc::new(addresses)),
             name: wanted.name.clone(),
             active: AtomicBool::new(device.port_active()?),
             lost: AtomicBool::new(false),
@@ -64,9 +57,14 @@ impl Rail {
         &self.name
     }
 
-    /// Each address of the rail and why it stands where it stands, one line each.
-    pub(crate) fn explain(&self) -> &[String] {
-        &self.explain
+    /// Its addresses as they are now. Another `Arc` is another table.
+    pub(crate) fn addresses(&self) -> Arc<Addresses> {
+        self.lock_addresses().clone()
+    }
+
+    fn lock_addresses(&self) -> MutexGuard<'_, Arc<Addresses>> {
+        let addresses = self.addresses.lock();
+        addresses.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the port carries traffic.
@@ -103,26 +101,55 @@ impl Rail {
             device: self.name.clone(),
             infiniband: info.link_layer == LinkLayer::InfiniBand,
             lid: info.lid,
-            gids: self.gids.clone(),
+            gids: self.addresses().usable().to_vec(),
         }
     }
 
     /// Takes what the device reports unasked. Whichever shard looks first tells all by the shared flags.
     pub(crate) fn take_events(&self) {
+        let mut is_readdressed = false;
         for _ in 0..EVENTS_PER_LOOK {
             match self.device.take_event() {
-                Ok(Some(event)) => self.note(event),
-                Ok(None) => return,
+                Ok(Some(event)) => is_readdressed |= self.note(event),
+                Ok(None) => break,
                 Err(VerbsError::DeviceLost { .. }) => {
                     return self.lost.store(true, Ordering::Relaxed);
                 }
-                Err(error) => return tracing::warn!(%error, "Events of a device cannot be read"),
+                Err(error) => {
+                    tracing::warn!(%error, "Events of a device cannot be read");
+                    break;
+                }
             }
+        }
+        if is_readdressed {
+            self.read_addresses();
         }
     }
 
-    fn note(&self, event: DeviceEvent) {
+    /// Ranks the addresses anew. Shards see another table with their next look.
+    fn read_addresses(&self) {
+        let (addresses, trouble) = match Addresses::read(&self.name, self.device.as_ref()) {
+            Ok(read) => read,
+            Err(error) => return tracing::warn!(%error, "The addresses of a rail cannot be read"),
+        };
+        let mut current = self.lock_addresses();
+        if **current == addresses {
+            return;
+        }
+        let ranking = addresses.explain().join("; ");
+        match trouble {
+            None => tracing::info!(rail = self.name, ranking, "The addresses of a rail changed"),
+            Some(error) => {
+                tracing::warn!(%error, "A rail has lost its addresses; it is used again when it has one");
+            }
+        }
+        *current = Arc::new(addresses);
+    }
+
+    /// Notes an event; true if the addresses may be others now.
+    fn note(&self, event: DeviceEvent) -> bool {
         match event {
+            DeviceEvent::GidChange { port } => return port == self.device.info().port,
             DeviceEvent::PortDown { port } if port == self.device.info().port => {
                 tracing::warn!(rail = self.name, "The port is down");
                 self.active.store(false, Ordering::Relaxed);
@@ -137,10 +164,12 @@ impl Rail {
             }
             _ => {}
         }
+        false
     }
 }
 
-/// Opens the wanted devices, or all with an active port. Devices that cannot be used are left out.
+/// Opens the wanted devices, or all with an active port. Devices that cannot be used are left out; one without an address is
+/// kept beside others, for the address may come.
 ///
 /// # Errors
 /// None can be used; the message says why for each.
@@ -163,14 +192,20 @@ pub(crate) fn open_rails(
     let (mut rails, mut reasons) = (Vec::new(), Vec::new());
     for device in wanted.iter().take(crate::limits::RAILS_MAX) {
         match Rail::open(fabric, device) {
-            Ok(rail) => rails.push(Arc::new(rail)),
+            Ok(rail) => {
+                reasons.extend(rail.addresses().trouble().map(str::to_owned));
+                rails.push(Arc::new(rail));
+            }
             Err(error) => {
                 tracing::warn!(%error, "A rail is left out");
                 reasons.push(error.to_string());
             }
         }
     }
-    if rails.is_empty() {
+    if rails
+        .iter()
+        .all(|rail| rail.addresses().usable().is_empty())
+    {
         let reason = if reasons.is_empty() {
             "this host has no RDMA device with an active port".to_owned()
         } else {

@@ -4,8 +4,9 @@
 //! does so from a shard's poll loop, tests from a seeded simulation.
 
 use crate::accepted::AcceptedTable;
+use crate::addresses::Addresses;
 use crate::bandwidth::Bandwidth;
-use crate::descriptor::{EndpointOffer, PeerDescriptor};
+use crate::descriptor::EndpointOffer;
 use crate::endpoint::{Endpoint, Order};
 use crate::error::RailError;
 use crate::flight::Flight;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 mod accept;
+mod addressing;
 mod connect;
 mod explain;
 mod fence;
@@ -66,6 +68,8 @@ pub(crate) struct ShardRail {
     /// Over all queue pairs: what a new one starts from.
     pub(crate) bandwidth: Bandwidth,
     pub(crate) was_active: bool,
+    /// Those that lanes are planned over.
+    pub(crate) addresses: Arc<Addresses>,
     /// What others on this host see of the rail: reads and writes.
     pub(crate) activity: Option<(Slot, Slot)>,
 }
@@ -83,7 +87,6 @@ pub(crate) struct Outgoing {
 #[derive(Debug)]
 pub(crate) struct RailShard {
     setup: ShardSetup,
-    descriptor: Arc<PeerDescriptor>,
     /// Declared before `proof`: queue pairs go before the memory they use.
     endpoints: Slab<Endpoint>,
     rails: Vec<ShardRail>,
@@ -124,7 +127,6 @@ impl RailShard {
     pub(crate) fn new(
         setup: ShardSetup,
         rails: &[Arc<Rail>],
-        descriptor: Arc<PeerDescriptor>,
         cells: &[Arc<RailCells>],
     ) -> Result<Self, RailError> {
         let active_max = setup.queue_pairs_max.max(1);
@@ -141,6 +143,7 @@ impl RailShard {
                 ))?,
                 bandwidth: Bandwidth::new(rail.nominal()),
                 was_active: rail.is_active(),
+                addresses: rail.addresses(),
                 activity: setup
                     .is_shown
                     .then(|| activity(rail, setup.number))
@@ -154,7 +157,6 @@ impl RailShard {
             .map(|rail| lanes_fitting(rail.queue.entries(), accepted_max))
             .sum();
         Ok(Self {
-            descriptor,
             endpoints: Slab::new(active_max + accepted_max),
             proof,
             pool: Pool::new(active_max.min(fitting)),

@@ -2,7 +2,6 @@
 
 use super::events::WatchedQueues;
 use super::{Exchange, shard_error};
-use crate::descriptor::PeerDescriptor;
 use crate::error::RailError;
 use crate::limits::SHARD_ANSWER;
 use crate::rail::Rail;
@@ -32,7 +31,6 @@ impl Worker {
         setup: ShardSetup,
         (cpu, poll): (Option<usize>, Duration),
         rails: &[Arc<Rail>],
-        descriptor: &Arc<PeerDescriptor>,
         exchange: &Arc<dyn Exchange>,
     ) -> Result<Self, RailError> {
         let cells: Vec<Arc<RailCells>> = rails.iter().map(|_| Arc::default()).collect();
@@ -42,10 +40,10 @@ impl Worker {
             ..ShardOptions::named("perigee-rails")
         };
         let (ready, started) = sync_channel::<Started>(1);
-        let (rails, descriptor, exchange) = (rails.to_vec(), descriptor.clone(), exchange.clone());
+        let (rails, exchange) = (rails.to_vec(), exchange.clone());
         let theirs = cells.clone();
         let shard = Shard::start(options, move |environment| async move {
-            match RailShard::new(setup, &rails, descriptor, &theirs) {
+            match RailShard::new(setup, &rails, &theirs) {
                 Err(error) => drop(ready.send(Err(error))),
                 Ok(shard) => run(environment, shard, exchange, ready).await,
             }

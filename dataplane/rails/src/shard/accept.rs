@@ -89,8 +89,13 @@ impl RailShard {
         if !rail.rail.is_active() {
             return Err(format!("port of {} is down", rail.rail.name()));
         }
+        let gid_index = self.index_towards(pair);
+        let gid_index = gid_index.ok_or_else(|| {
+            let name = rail.rail.name();
+            format!("{name} has no address that can speak to the offered one")
+        })?;
         let options = QueuePairOptions {
-            gid_index: pair.peer_gid_index,
+            gid_index,
             send_entries: ACCEPTED_ENTRIES,
             access: Access::ALL,
             ..QueuePairOptions::default()
@@ -98,6 +103,13 @@ impl RailShard {
         rail.queue
             .queue_pair(&options)
             .map_err(|error| error.to_string())
+    }
+
+    /// The index of our address that an offered queue pair is spoken to from.
+    fn index_towards(&self, pair: &PairOffer) -> Option<u32> {
+        let rail = self.rails.get(pair.peer_rail as usize)?;
+        let addresses = &rail.addresses;
+        addresses.index_towards(&pair.endpoint.gid, pair.peer_gid_index)
     }
 
     fn adopt_one(
@@ -129,7 +141,12 @@ impl RailShard {
         let bandwidth = Bandwidth::new(self.rails[index].rail.nominal());
         let slot = self.proof.take().ok_or("no proving memory is left")?;
         let proof = self.proof.descriptor(slot, index);
-        let endpoint = Endpoint::new(queue_pair, index, slot, bandwidth, Role::Accepted(key));
+        let place = self.index_towards(pair).filter(|gid_index| {
+            let addresses = &self.rails[index].addresses;
+            addresses.at(*gid_index) == Some(queue_pair.endpoint().gid)
+        });
+        let place = (index, place.ok_or("the address changed meanwhile")?);
+        let endpoint = Endpoint::new(queue_pair, place, slot, bandwidth, Role::Accepted(key));
         let Ok(endpoint) = self.endpoints.insert(endpoint) else {
             self.proof.give_back(slot);
             return Err("no slot for another queue pair is left".to_owned());

@@ -185,7 +185,13 @@ impl RailShard {
             endpoint: queue_pair.endpoint().into(),
             proof: self.proof.descriptor(slot, route.local),
         };
-        let endpoint = Endpoint::new(queue_pair, route.local, slot, bandwidth, role);
+        let endpoint = Endpoint::new(
+            queue_pair,
+            (route.local, route.local_gid),
+            slot,
+            bandwidth,
+            role,
+        );
         match self.endpoints.insert(endpoint) {
             Ok(key) => {
                 self.name_endpoint(key);

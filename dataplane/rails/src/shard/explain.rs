@@ -33,9 +33,9 @@ impl RailShard {
 
     fn explain_lane(&self, peer: &Peer, (number, lane): (usize, &Lane), now: Duration) -> String {
         let route = lane.route();
-        let local = &self.descriptor.rails[route.local];
+        let local = &self.rails[route.local];
         let remote = &peer.record.descriptor.rails[route.remote];
-        let from = gid_text(&local.gids, route.local_gid);
+        let from = gid_text(local.addresses.usable(), route.local_gid);
         let to = gid_text(&remote.gids, route.remote_gid);
         let state = match (lane.state, lane.health.standing()) {
             (LaneState::Up, _) => "proven".to_owned(),
@@ -59,7 +59,10 @@ impl RailShard {
             });
         format!(
             "{} shard {} lane {number}: {} {from} -> {} {to}: {state}{reason}{speed}",
-            peer.record.name, self.setup.number, local.device, remote.device
+            peer.record.name,
+            self.setup.number,
+            local.rail.name(),
+            remote.device
         )
     }
 }

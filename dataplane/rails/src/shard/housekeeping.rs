@@ -17,6 +17,7 @@ impl RailShard {
     /// One round. Cheap enough for every [`HOUSEKEEPING`].
     pub(super) fn keep_house(&mut self, now: Duration) {
         self.look_at_ports(now);
+        self.look_at_addresses(now);
         self.end_late(now);
         self.end_set_aside(now);
         self.break_lingering(now);

@@ -8,7 +8,7 @@ use crate::limits::{
     ASIDE_PER_TURN, DOORBELL_BATCH, FAR_WEIGHT, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_TIME,
 };
 use crate::pairing::Route;
-use crate::peer::{Lane, Peer};
+use crate::peer::{Lane, NO_ADDRESSES, Peer};
 use crate::placement::Placement;
 use crate::slab::Key;
 use crate::slice::{Slice, Way};
@@ -356,7 +356,7 @@ fn hopeless(peer: &Peer) -> RailError {
         .max_by_key(|reason| reason.len());
     RailError::NoRoute {
         peer: name,
-        reason: reason.cloned().unwrap_or_default(),
+        reason: reason.map_or(NO_ADDRESSES, String::as_str).to_owned(),
     }
 }
 

@@ -4,8 +4,7 @@ use super::RailShard;
 use crate::error::RailError;
 use crate::flight::{Flight, RailRequest};
 use crate::limits::{HOUSEKEEPING, PEERS_MAX, SLICE_BYTES_MAX};
-use crate::pairing::{Wanted, lanes};
-use crate::peer::{Peer, PeerRecord};
+use crate::peer::{NO_ADDRESSES, Peer, PeerRecord};
 use crate::request::Progress;
 use crate::sink::Sink;
 use crate::slab::Key;
@@ -222,14 +221,11 @@ impl RailShard {
                     limit: PEERS_MAX,
                 });
             }
-            let (ours, theirs) = (&self.descriptor.rails, &record.descriptor.rails);
-            let per_peer = Wanted::PerPeer(self.setup.queue_pairs_per_peer);
-            let per_rail = self.setup.queue_pairs_per_rail.map(Wanted::PerRail);
-            let lanes = lanes(ours, theirs, per_rail.unwrap_or(per_peer));
+            let lanes = self.plan(record);
             if lanes.is_empty() {
                 return Err(RailError::NoRoute {
                     peer: record.name.clone(),
-                    reason: "no two addresses of the rails can speak to each other".to_owned(),
+                    reason: NO_ADDRESSES.to_owned(),
                 });
             }
             self.peers

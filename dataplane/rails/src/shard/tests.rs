@@ -7,6 +7,7 @@ use crate::keys::RemoteKeys;
 use std::sync::Arc;
 use std::time::Duration;
 
+mod addressing;
 mod connections;
 mod faults;
 mod fencing;

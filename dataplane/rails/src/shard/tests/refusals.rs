@@ -95,7 +95,7 @@ fn a_full_queue_waits_for_its_completions_and_stays_up() {
     world.faults("a", 0).delay(Duration::from_millis(1));
     let ends = Arc::new(Ends::default());
     submit(&mut world, &peer, &keys, &ends);
-    world.until(LONG, |world| is_busy(world));
+    world.until(LONG, is_busy);
     world.faults("a", 0).report_full(20);
     submit(&mut world, &peer, &keys, &ends);
     world.until(LONG, |_| ends.count() == 2 * COUNT);

@@ -212,7 +212,7 @@ impl World {
             seed: self.epochs,
             is_shown: false,
         };
-        let shard = RailShard::new(setup, &rails, descriptor.clone(), &cells).unwrap();
+        let shard = RailShard::new(setup, &rails, &cells).unwrap();
         let buffer = HostBuffer::allocate(2 * HALF as usize).unwrap();
         let range = (buffer.base() as u64, 2 * HALF);
         // SAFETY: the engine drops the registration before the buffer.
@@ -396,6 +396,6 @@ fn accept(
 }
 
 /// A device of 8 Gbit/s.
-fn plan(index: usize) -> DevicePlan {
+pub(super) fn plan(index: usize) -> DevicePlan {
     DevicePlan::new(&format!("sw{index}")).bits_per_second(8_000_000_000)
 }
