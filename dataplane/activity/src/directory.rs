@@ -1,12 +1,14 @@
 //! The folder where processes of a host leave their pages.
 
-use crate::limits::PAGES_MAX;
+use crate::layout::MAGIC;
+use crate::limits::{FILES_MAX, FILES_SWEPT, PAGES_MAX};
 use crate::page::PageError;
 use crate::reader::PageReader;
 use nix::fcntl::{Flock, FlockArg};
+use nix::unistd::geteuid;
 use std::fs::{DirBuilder, DirEntry, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
@@ -46,12 +48,33 @@ impl Directory {
             error,
         };
         self.create().map_err(failed)?;
+        self.sweep();
         let name = unique_name();
         let (hidden, path) = (self.0.join(format!(".{name}")), self.0.join(name));
-        let file = create_locked(&hidden, bytes).map_err(failed)?;
+        let file = create_locked(&hidden, bytes).map_err(|error| {
+            let _ = std::fs::remove_file(&hidden);
+            failed(error)
+        })?;
         // A reader removes what nobody holds a lock on, so the file gets its name after its lock.
         std::fs::rename(&hidden, &path).map_err(failed)?;
         Ok((file, path))
+    }
+
+    /// Removes what processes of this user left that could not clean up. On a host without an agent nobody else does, and an
+    /// agent of another user may not.
+    fn sweep(&self) {
+        let own = geteuid().as_raw();
+        let is_own = |path: &PathBuf| path.symlink_metadata().is_ok_and(|file| file.uid() == own);
+        for path in self.files().take(FILES_SWEPT).filter(is_own) {
+            drop(open_living(&path));
+        }
+    }
+
+    /// Everything in it that has its final name.
+    fn files(&self) -> impl Iterator<Item = PathBuf> + use<> {
+        let entries = std::fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let visible = |entry: &DirEntry| !entry.file_name().as_encoded_bytes().starts_with(b".");
+        entries.filter(visible).map(|entry| entry.path())
     }
 
     /// Every user may leave pages, nobody may remove those of others.
@@ -84,14 +107,9 @@ fn create_locked(path: &Path, bytes: u64) -> io::Result<Flock<File>> {
 
 /// The pages of all living processes. Leftovers of dead ones are removed where that is allowed.
 pub fn pages(directory: &Directory) -> Vec<PageReader> {
-    let Ok(entries) = std::fs::read_dir(directory.path()) else {
-        return Vec::new();
-    };
-    let visible = |entry: &DirEntry| !entry.file_name().as_encoded_bytes().starts_with(b".");
-    let entries = entries.flatten().filter(visible).take(PAGES_MAX);
-    entries
-        .filter_map(|entry| open_living(&entry.path()))
-        .collect()
+    let files = directory.files().take(FILES_MAX);
+    let living = files.filter_map(|path| open_living(&path));
+    living.take(PAGES_MAX).collect()
 }
 
 fn open_living(path: &Path) -> Option<PageReader> {
@@ -104,13 +122,20 @@ fn open_living(path: &Path) -> Option<PageReader> {
         return None;
     }
     match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-        Ok(_) => {
-            // Nobody holds it: its process is gone.
-            let _ = std::fs::remove_file(path);
+        Ok(file) => {
+            // Nobody holds it: its process is gone. What else lies in a folder that somebody named is not ours to remove.
+            if is_page(&file) {
+                let _ = std::fs::remove_file(path);
+            }
             None
         }
         Err((file, _)) => PageReader::open(file, path).ok(),
     }
+}
+
+fn is_page(file: &File) -> bool {
+    let mut magic = [0; 8];
+    file.read_exact_at(&mut magic, 0).is_ok() && u64::from_ne_bytes(magic) == MAGIC
 }
 
 #[cfg(test)]
@@ -118,7 +143,6 @@ mod tests {
     use super::*;
     use crate::layout::{Direction, Key, Route};
     use crate::page::Page;
-    use std::os::unix::fs::MetadataExt;
 
     fn page_in(directory: &Directory) -> &'static Page {
         Box::leak(Box::new(Page::create(directory).unwrap()))
@@ -162,9 +186,46 @@ mod tests {
     }
 
     #[test]
+    fn a_new_page_sweeps_what_earlier_processes_of_its_user_left_and_nothing_that_lives() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = Directory::new(folder.path());
+        let living = page_in(&directory).path().unwrap();
+        drop(Page::create(&directory).unwrap());
+        let foreign = folder.path().join("foreign");
+        std::fs::write(&foreign, MAGIC.to_ne_bytes()).unwrap();
+        if geteuid().is_root() {
+            std::os::unix::fs::chown(&foreign, Some(65_534), None).unwrap();
+        }
+        let new = page_in(&directory).path().unwrap();
+        let mut left: Vec<_> = directory.files().collect();
+        left.retain(|path| *path != foreign);
+        left.sort();
+        let mut expected = [living, new].map(Path::to_owned);
+        expected.sort();
+        assert_eq!(left, expected);
+        assert_eq!(foreign.exists(), geteuid().is_root());
+    }
+
+    #[test]
+    fn leftovers_that_cannot_be_removed_hide_no_living_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = Directory::new(folder.path());
+        // Folders take the places of files that a reader without rights may not remove.
+        for number in 0..=PAGES_MAX {
+            std::fs::create_dir(folder.path().join(format!("{number}"))).unwrap();
+        }
+        // Whichever end of the folder a listing begins with.
+        let first = page_in(&directory).path().unwrap();
+        let found = pages(&directory);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].path(), first);
+    }
+
+    #[test]
     fn files_that_are_no_pages_are_passed_over() {
         let folder = tempfile::tempdir().unwrap();
-        for (name, bytes) in [("short", 10), ("zeros", 4 << 20)] {
+        let strangers = [("empty", 0), ("short", 10), ("zeros", 4 << 20)];
+        for (name, bytes) in strangers {
             let file = File::create(folder.path().join(name)).unwrap();
             file.set_len(bytes).unwrap();
         }
@@ -179,5 +240,8 @@ mod tests {
             .map(|p| p.path().to_owned())
             .collect();
         assert_eq!(found, [living.path().unwrap()]);
+        for (name, _) in strangers {
+            assert!(folder.path().join(name).exists(), "{name} is not ours");
+        }
     }
 }

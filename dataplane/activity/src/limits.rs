@@ -14,7 +14,11 @@ pub(crate) const PEER_BYTES: usize = 40;
 pub(crate) const LOOK_INTERVAL_MS: u64 = 1000;
 /// Slots that one thread keeps for itself.
 pub(crate) const SLOTS_PER_THREAD: usize = 16;
-/// Pages that a reader looks at on one host.
+/// Pages of living processes that a reader looks at on one host.
 pub(crate) const PAGES_MAX: usize = 4096;
+/// Files that a reader looks at to find them: pages of processes that ended may lie between them.
+pub(crate) const FILES_MAX: usize = 65_536;
+/// Files that a process which makes a page looks at to remove what earlier ones of its user left.
+pub(crate) const FILES_SWEPT: usize = 4096;
 /// Addresses whose NIC is remembered.
 pub(crate) const ADDRESSES_MAX: usize = 1024;

@@ -8,6 +8,7 @@ use crate::layout::{
 use crate::limits::{LINKS, SLOTS};
 use crate::slot::Slot;
 use nix::fcntl::Flock;
+use nix::libc::atexit;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 use std::collections::HashMap;
 use std::fs::File;
@@ -70,14 +71,31 @@ impl<K> Default for Claims<K> {
 
 /// The page of this process, made at the first call. Where no file can be made it is private, and [`Page::path`] is `None`.
 pub fn page() -> Option<&'static Page> {
-    static PAGE: OnceLock<Option<Page>> = OnceLock::new();
     let make = || {
         let directory = Directory::from_environment();
         let public = directory.map(|directory| Page::create(&directory));
         let made = public.and_then(Result::ok);
+        if made.is_some() {
+            // SAFETY: the function is there as long as this code is. Where it finds no room, the page stays as a leftover.
+            unsafe { atexit(remove_own_page) };
+        }
         made.or_else(|| Page::private().ok())
     };
     PAGE.get_or_init(make).as_ref()
+}
+
+static PAGE: OnceLock<Option<Page>> = OnceLock::new();
+
+/// Takes the page from the folder when the process ends in order; the agent keeps what it has read of it. A child that was
+/// forked ends like this too, and leaves its parent's page alone.
+extern "C" fn remove_own_page() {
+    let page = PAGE.get().and_then(Option::as_ref);
+    if let Some(page) = page
+        && page.header.pid.load(Ordering::Relaxed) == std::process::id()
+        && let Some(path) = &page.path
+    {
+        let _ = std::fs::remove_file(path);
+    }
 }
 
 impl Page {
