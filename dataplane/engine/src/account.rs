@@ -96,7 +96,7 @@ mod tests {
         let nic = |name| Arc::new(Counters::new(Route::Tcp, name));
         let (one, other) = (nic("eth0"), nic("eth1"));
         let pieces = [6].into_iter();
-        let batch = Arc::new(Batch::new(pieces, Vec::new(), Vec::new(), None));
+        let batch = Arc::new(Batch::new(pieces, Vec::new(), None, None));
         slice(&batch, 0, 0..2).complete(&one);
         slice(&batch, 0, 2..5).complete(&other);
         batch.accounts().waited_for_peer(&other, 7);

@@ -7,12 +7,11 @@ pub(crate) mod submission;
 pub(crate) mod table;
 
 use crate::account::Accounts;
-use crate::device::Stage;
+use crate::device::GivenDevices;
 use crate::error::EngineError;
 use crate::limits::{SPIN, STALL_CHECK};
 use crate::registry::RegionUse;
-use crate::request::{Direction, RequestStatus, State};
-use crate::slice::Piece;
+use crate::request::{RequestStatus, State};
 use perigee_rails::Ticket;
 use perigee_shard::Patience;
 use std::fmt;
@@ -31,8 +30,8 @@ pub(crate) struct Batch {
     accounts: Accounts,
     end: Mutex<End>,
     changed: Condvar,
-    /// Host memory that stands for local device memory.
-    stages: Vec<Stage>,
+    /// Set if some local memory is a device's: its bytes are staged slice by slice.
+    devices: Option<GivenDevices>,
 }
 
 #[derive(Default)]
@@ -62,7 +61,7 @@ impl Batch {
     pub(crate) fn new(
         pieces: impl ExactSizeIterator<Item = u32>,
         uses: Vec<Arc<RegionUse>>,
-        stages: Vec<Stage>,
+        devices: Option<GivenDevices>,
         action: Option<AtEnd>,
     ) -> Self {
         let requests: Box<[Progress]> = pieces.map(Progress::new).collect();
@@ -81,7 +80,7 @@ impl Batch {
                 ..End::default()
             }),
             changed: Condvar::new(),
-            stages,
+            devices,
         };
         if pending == 0 {
             batch.reach_end();
@@ -89,21 +88,13 @@ impl Batch {
         batch
     }
 
-    /// The bytes of a piece have arrived at the other side, or here: then they go on to the device if they must.
-    pub(crate) fn arrived(&self, direction: Direction, piece: &Piece) {
-        let stage = self.stages.iter().find(|stage| stage.covers(piece.local));
-        let store = |stage: &Stage| stage.store(piece.local, piece.bytes);
-        match stage
-            .filter(|_| direction == Direction::Read)
-            .map_or(Ok(()), store)
-        {
-            Ok(()) => self.moved(piece.request, piece.bytes),
-            Err(reason) => self.failed(piece.request, &EngineError::Memory(reason)),
-        }
+    /// The devices that some of its local memory may be on.
+    pub(crate) fn devices(&self) -> Option<&GivenDevices> {
+        self.devices.as_ref()
     }
 
     /// A piece of a request is in place.
-    fn moved(&self, request: u32, bytes: u64) {
+    pub(crate) fn moved(&self, request: u32, bytes: u64) {
         let progress = &self.requests[request as usize];
         progress.moved.fetch_add(bytes, Ordering::Relaxed);
         self.account(progress);
@@ -344,7 +335,7 @@ mod tests {
     }
 
     fn batch(pieces: &[u32]) -> Batch {
-        Batch::new(pieces.iter().copied(), Vec::new(), Vec::new(), None)
+        Batch::new(pieces.iter().copied(), Vec::new(), None, None)
     }
 
     #[test]
@@ -378,7 +369,7 @@ mod tests {
         let batch = Arc::new(Batch::new(
             [1u32, 1].into_iter(),
             Vec::new(),
-            Vec::new(),
+            None,
             Some(action),
         ));
         let theirs = batch.clone();

@@ -76,7 +76,7 @@ impl<E: Environment> ShardClient<E> {
             with_checksum: self.with_checksum,
         };
         let pieces = plan.pieces.into_iter();
-        let batch = Arc::new(Batch::new(pieces, Vec::new(), Vec::new(), None));
+        let batch = Arc::new(Batch::new(pieces, Vec::new(), None, None));
         let order = |(direction, pieces)| Order {
             target: target.0.clone(),
             slice: Slice::new(direction, pieces, batch.clone()),

@@ -3,6 +3,7 @@
 use crate::account::Moved;
 use crate::batch::Batch;
 use crate::counters::Counters;
+use crate::device::Stage;
 use crate::error::EngineError;
 use crate::request::Direction;
 use crate::wire;
@@ -28,6 +29,8 @@ pub(crate) struct Slice {
     pub(crate) direction: Direction,
     pub(crate) pieces: Vec<Piece>,
     batch: Arc<Batch>,
+    /// Host memory that the pieces on a device go through; those have its addresses meanwhile.
+    stage: Option<Stage>,
 }
 
 impl Slice {
@@ -36,6 +39,40 @@ impl Slice {
             direction,
             pieces,
             batch,
+            stage: None,
+        }
+    }
+
+    /// To be called before its local memory is touched: pieces on a device get host memory, with their bytes if they are to
+    /// be written. Only slices under way have some: a batch may be larger than the memory of the host.
+    pub(crate) fn embark(&mut self) -> Result<(), EngineError> {
+        let Some(devices) = self.batch.devices().filter(|_| self.stage.is_none()) else {
+            return Ok(());
+        };
+        let on_device = |piece: &&mut Piece| devices.0.holds(piece.local);
+        let mut pieces: Vec<&mut Piece> = self.pieces.iter_mut().filter(on_device).collect();
+        if pieces.is_empty() {
+            return Ok(());
+        }
+        let ranges = pieces.iter().map(|piece| (piece.local, piece.bytes));
+        let stage = Stage::new(devices, ranges).map_err(EngineError::Memory)?;
+        if self.direction == Direction::Write {
+            stage.load().map_err(EngineError::Memory)?;
+        }
+        for (piece, place) in pieces.iter_mut().zip(stage.places()) {
+            piece.local = place;
+        }
+        self.stage = Some(stage);
+        Ok(())
+    }
+
+    /// Gives the host memory back, for a slice that goes another way later.
+    pub(crate) fn disembark(&mut self) {
+        let Some(stage) = self.stage.take() else {
+            return;
+        };
+        for piece in &mut self.pieces {
+            piece.local = stage.origin(piece.local).unwrap_or(piece.local);
         }
     }
 
@@ -74,10 +111,16 @@ impl Slice {
             return None;
         }
         let pieces = std::mem::take(&mut self.pieces);
+        let origin = |piece: &Piece| self.stage.as_ref()?.origin(piece.local);
         let mut again = Vec::new();
         for (index, (piece, status)) in pieces.iter().zip(&reply.status).enumerate() {
             match *status {
-                Status::Ok if self.direction == Direction::Read && !all_fine => again.push(*piece),
+                Status::Ok if self.direction == Direction::Read && !all_fine => {
+                    again.push(Piece {
+                        local: origin(piece).unwrap_or(piece.local),
+                        ..*piece
+                    });
+                }
                 Status::Ok if sums_wanted && !self.matches(piece, reply.checksum.get(index)) => {
                     self.batch.failed(piece.request, &damaged(peer));
                 }
@@ -107,8 +150,23 @@ impl Slice {
         let accounts = self.batch.accounts();
         accounts.landed(counters, self.direction, moved);
         for piece in pieces {
-            self.batch.arrived(self.direction, piece);
+            match self.land(piece) {
+                Ok(()) => self.batch.moved(piece.request, piece.bytes),
+                Err(reason) => {
+                    let error = EngineError::Memory(reason);
+                    self.batch.failed(piece.request, &error);
+                }
+            }
         }
+    }
+
+    /// The bytes of a piece have arrived at the other side, or here: then they go on to the device if they must.
+    fn land(&self, piece: &Piece) -> Result<(), String> {
+        let stage = self.stage.as_ref();
+        let stage = stage.filter(|stage| {
+            self.direction == Direction::Read && stage.origin(piece.local).is_some()
+        });
+        stage.map_or(Ok(()), |stage| stage.store(piece.local, piece.bytes))
     }
 
     /// Everything it carries failed.

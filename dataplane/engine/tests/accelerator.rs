@@ -9,7 +9,8 @@ use perigee_engine::{
 use perigee_memory::Segment;
 use perigee_memory::segment::SegmentOptions;
 use perigee_verbs::software::{Clock, DevicePlan, Network};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -116,6 +117,94 @@ fn a_range_past_the_end_of_a_card_is_refused() {
     there.close();
 }
 
+const LARGE_BYTES: u64 = 64 << 20;
+/// What may be staged for one batch at a time: what is on its way over one connection, or over several.
+const UNDER_WAY_BYTES: u64 = 16 << 20;
+
+/// A card without bytes that tells how many were asked for when the first ones arrive at the other side, which waits.
+#[derive(Default)]
+struct Stopped {
+    loaded_bytes: AtomicU64,
+    arrived: Mutex<Option<Sender<()>>>,
+    go_on: Mutex<Option<Receiver<()>>>,
+}
+
+impl DeviceMemory for Stopped {
+    fn holds(&self, address: u64) -> bool {
+        (BASE..BASE + LARGE_BYTES).contains(&address)
+    }
+
+    unsafe fn load(&self, _: u64, _: *mut u8, bytes: usize) -> Result<(), String> {
+        self.loaded_bytes.fetch_add(bytes as u64, Ordering::SeqCst);
+        Ok(())
+    }
+
+    unsafe fn store(&self, _: u64, _: *const u8, _: usize) -> Result<(), String> {
+        drop(self.arrived.lock().unwrap().take());
+        if let Some(go_on) = self.go_on.lock().unwrap().take() {
+            let _ = go_on.recv();
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn no_more_of_a_large_batch_is_staged_than_is_under_way() {
+    for is_waited_for in [false, true] {
+        let (ours, theirs) = (Arc::new(Stopped::default()), Arc::new(Stopped::default()));
+        let (tell, told) = channel();
+        let (go, go_on) = channel::<()>();
+        *theirs.arrived.lock().unwrap() = Some(tell);
+        *theirs.go_on.lock().unwrap() = Some(go_on);
+        let engine = |card: &Arc<Stopped>| {
+            let options =
+                EngineOptions::from_variables("127.0.0.1", "P2PHANDSHAKE", "tcp", "", |_| None);
+            let options = EngineOptions {
+                accelerators: Some(GivenDevices(card.clone())),
+                shards: 1,
+                ..options.unwrap()
+            };
+            let engine = TransferEngine::start(options).unwrap();
+            // SAFETY: the card outlives the engine.
+            unsafe { engine.register(BASE, LARGE_BYTES, "cuda:0") }.unwrap();
+            engine
+        };
+        let (here, there) = (engine(&ours), engine(&theirs));
+        let write = Request {
+            direction: Direction::Write,
+            local: BASE,
+            remote: BASE,
+            bytes: LARGE_BYTES,
+        };
+        let options = SubmitOptions::default();
+        std::thread::scope(|scope| {
+            let mover = scope.spawn(|| {
+                // SAFETY: the cards outlive the calls.
+                unsafe {
+                    if is_waited_for {
+                        return here.transfer(there.local_name(), &[write], &options);
+                    }
+                    let batch = here.submit(there.local_name(), &[write], &options)?;
+                    here.wait(batch, Duration::from_secs(60))?;
+                    here.batch_outcome(batch)
+                }
+            });
+            // Ends when the first bytes have arrived.
+            assert!(told.recv_timeout(Duration::from_secs(60)).is_err());
+            let loaded_bytes = ours.loaded_bytes.load(Ordering::SeqCst);
+            assert!(
+                (1..=UNDER_WAY_BYTES).contains(&loaded_bytes),
+                "{loaded_bytes}"
+            );
+            drop(go);
+            mover.join().unwrap().unwrap();
+        });
+        assert_eq!(ours.loaded_bytes.load(Ordering::SeqCst), LARGE_BYTES);
+        here.close();
+        there.close();
+    }
+}
+
 /// Where the memory of a card begins that network cards can reach.
 const REACHABLE: u64 = 0x7100_0000_0000;
 
@@ -175,32 +264,43 @@ impl DeviceMemory for OpenCard {
     }
 }
 
-/// Moves a card's bytes to another's; how many copies through host memory that took.
-fn copies_between_cards(plan: impl Fn() -> DevicePlan) -> usize {
-    let network = Network::new(Clock::Real).unwrap();
-    let (ours, theirs) = (OpenCard::filled(1), OpenCard::filled(2));
-    let engine = |host: &str, card: &Arc<OpenCard>| {
-        let mut options =
-            EngineOptions::from_variables("127.0.0.1", "P2PHANDSHAKE", "", "", |_| None).unwrap();
-        options.accelerators = Some(GivenDevices(card.clone()));
-        options.fabric = Some(GivenFabric(network.host(host, &[plan()]).unwrap()));
-        let engine = TransferEngine::start(options).unwrap();
-        // SAFETY: the card outlives the engine.
-        unsafe { engine.register(REACHABLE, BYTES as u64, "cuda:0") }.unwrap();
-        engine
-    };
-    let (here, there) = (engine("a", &ours), engine("b", &theirs));
-    let request = |direction| Request {
+/// An engine with a card and a network card.
+fn on_a_network(
+    network: &Network,
+    host: &str,
+    card: &Arc<OpenCard>,
+    plan: DevicePlan,
+) -> TransferEngine {
+    let mut options =
+        EngineOptions::from_variables("127.0.0.1", "P2PHANDSHAKE", "", "", |_| None).unwrap();
+    options.accelerators = Some(GivenDevices(card.clone()));
+    options.fabric = Some(GivenFabric(network.host(host, &[plan]).unwrap()));
+    let engine = TransferEngine::start(options).unwrap();
+    // SAFETY: the card outlives the engine.
+    unsafe { engine.register(REACHABLE, BYTES as u64, "cuda:0") }.unwrap();
+    engine
+}
+
+fn reachable(direction: Direction) -> Request {
+    Request {
         direction,
         local: REACHABLE,
         remote: REACHABLE,
         bytes: BYTES as u64,
-    };
+    }
+}
+
+/// Moves a card's bytes to another's; how many copies through host memory that took.
+fn copies_between_cards(plan: impl Fn() -> DevicePlan) -> usize {
+    let network = Network::new(Clock::Real).unwrap();
+    let (ours, theirs) = (OpenCard::filled(1), OpenCard::filled(2));
+    let [here, there] = [("a", &ours), ("b", &theirs)]
+        .map(|(host, card)| on_a_network(&network, host, card, plan()));
     // SAFETY: the cards outlive the calls.
     let transfer = |direction| unsafe {
         here.transfer(
             there.local_name(),
-            &[request(direction)],
+            &[reachable(direction)],
             &SubmitOptions::default(),
         )
     };
@@ -218,6 +318,32 @@ fn copies_between_cards(plan: impl Fn() -> DevicePlan) -> usize {
 #[test]
 fn network_cards_that_take_dma_bufs_reach_the_card_themselves() {
     assert_eq!(copies_between_cards(|| DevicePlan::new("sw0")), 0);
+}
+
+#[test]
+fn what_cut_rails_give_back_is_staged() {
+    let network = Network::new(Clock::Real).unwrap();
+    let (ours, theirs) = (OpenCard::filled(1), OpenCard::filled(2));
+    let plan = || DevicePlan::new("sw0");
+    let [here, there] = [("a", &ours), ("b", &theirs)]
+        .map(|(host, card)| on_a_network(&network, host, card, plan()));
+    let write = reachable(Direction::Write);
+    let options = SubmitOptions {
+        deadline: Some(Duration::from_secs(20)),
+        ..SubmitOptions::default()
+    };
+    // SAFETY: the cards outlive the calls.
+    let transfer = || unsafe { here.transfer(there.local_name(), &[write], &options) };
+    transfer().unwrap();
+    let copies = || ours.copies.load(Ordering::Relaxed);
+    assert_eq!(copies(), 0);
+    // SAFETY: the segment has this length, and no transfer is under way.
+    unsafe { theirs.memory.base().write_bytes(8, BYTES) };
+    network.cut(("a", "sw0"), ("b", "sw0")).unwrap();
+    transfer().unwrap();
+    assert!(theirs.holds_only(1) && copies() > 0);
+    here.close();
+    there.close();
 }
 
 #[test]

@@ -259,8 +259,12 @@ impl Line {
     fn step(&mut self, call: &Call<'_>, slices: &mut Unsettled) -> io::Result<bool> {
         if self.outgoing.is_done()
             && slices.flight.len() < LINE_SLICES_MAX
-            && let Some(slice) = slices.todo.pop_front()
+            && let Some(mut slice) = slices.todo.pop_front()
         {
+            if let Err(error) = slice.embark() {
+                slice.fail(&error);
+                return Ok(true);
+            }
             if slices.flight.is_empty() {
                 self.since = Instant::now();
             }

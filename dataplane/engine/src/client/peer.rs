@@ -198,10 +198,13 @@ impl<E: Environment> Peers<E> {
     async fn work(&self, peer: &Peer<E>, worker: usize) {
         let mut link = Link::new(peer.target.clone(), self.identity, worker);
         while let Some(order) = self.next(peer, worker).await {
-            let Order { slice, terms, .. } = order;
-            let outcome = match self.refusal(peer, &slice) {
-                Some(error) => Err(error),
-                None => self.exchange(peer, worker, &mut link, &slice, terms).await,
+            let Order {
+                mut slice, terms, ..
+            } = order;
+            let refusal = self.refusal(peer, &slice);
+            let outcome = match refusal.map_or_else(|| slice.embark(), Err) {
+                Err(error) => Err(error),
+                Ok(()) => self.exchange(peer, worker, &mut link, &slice, terms).await,
             };
             match outcome {
                 Ok((reply, counters)) => {

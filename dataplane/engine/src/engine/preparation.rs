@@ -4,7 +4,7 @@
 use super::Inner;
 use crate::batch::{AtEnd, Batch};
 use crate::client::Terms;
-use crate::device::Stage;
+use crate::device::GivenDevices;
 use crate::error::EngineError;
 use crate::limits::{CALLER_READ_BYTES_MAX, DEADLINE_MAX, SLOWEST_PER_BYTE_NS};
 use crate::observer::Route;
@@ -112,7 +112,7 @@ impl Inner {
         attempt: Attempt,
     ) -> Result<Flight, EngineError> {
         let wish = self.wish(options)?;
-        let mut plan = Plan::new(requests)?;
+        let plan = Plan::new(requests)?;
         let target = self
             .segments
             .open(segment, due(terms), requests, attempt.met)?;
@@ -129,14 +129,15 @@ impl Inner {
             (None, None) => Route::Tcp,
         };
         wish.check(route, segment)?;
-        let stages = match rails {
-            Some(_) => Vec::new(),
-            None => self.stage(requests, &mut plan)?,
-        };
         let at_end = self.at_end(route, &target, requests, options, attempt);
         let uses = self.local_uses(requests);
         let pieces = plan.pieces.into_iter();
-        let batch = Arc::new(Batch::new(pieces, uses, stages, Some(at_end)));
+        let batch = Arc::new(Batch::new(
+            pieces,
+            uses,
+            self.devices_of(requests),
+            Some(at_end),
+        ));
         Ok(Flight {
             target,
             batch,
@@ -252,29 +253,11 @@ impl Inner {
         (!requests.is_empty()).then_some(requests)
     }
 
-    /// Gives local device memory host memory to go through, and plans the batch with that.
-    fn stage(&self, requests: &[Request], plan: &mut Plan) -> Result<Vec<Stage>, EngineError> {
-        let mut stages = Vec::new();
-        let Some(devices) = &self.devices else {
-            return Ok(stages);
-        };
-        let mut staged = requests.to_vec();
-        for request in staged.iter_mut().filter(|request| request.bytes > 0) {
-            if !devices.0.holds(request.local) {
-                continue;
-            }
-            let stage =
-                Stage::new(devices, request.local, request.bytes).map_err(EngineError::Memory)?;
-            if request.direction == Direction::Write {
-                stage.load().map_err(EngineError::Memory)?;
-            }
-            request.local = stage.host() as u64;
-            stages.push(stage);
-        }
-        if !stages.is_empty() {
-            *plan = Plan::new(&staged)?;
-        }
-        Ok(stages)
+    /// The accelerators, if some local memory is theirs.
+    fn devices_of(&self, requests: &[Request]) -> Option<GivenDevices> {
+        let mut requests = requests.iter().filter(|request| request.bytes > 0);
+        let on_device = requests.any(|request| self.is_on_device(request.local));
+        self.devices.clone().filter(|_| on_device)
     }
 
     /// Keeps registered local buffers from being unregistered under the batch.

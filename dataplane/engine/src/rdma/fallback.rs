@@ -68,7 +68,7 @@ impl Sink for RailFlight {
             return;
         };
         match outcome {
-            Ok(()) => self.batch.arrived(*direction, piece),
+            Ok(()) => self.batch.moved(piece.request, piece.bytes),
             Err(error) if self.may_divert(&error) => {
                 tracing::debug!(%error, "A piece goes over TCP instead of RDMA");
                 self.fallback.divert(self.slice(*direction, *piece));

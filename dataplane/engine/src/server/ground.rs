@@ -44,7 +44,7 @@ impl Ground {
             .devices
             .as_ref()
             .filter(|_| used.region().is_on_device());
-        let stage = devices.map(|devices| Stage::new(devices, address, bytes));
+        let stage = devices.map(|devices| Stage::new(devices, [(address, bytes)]));
         let stage = stage.transpose().map_err(|reason| lost(&reason))?;
         Ok(Self {
             used: Arc::new(used),

@@ -37,7 +37,7 @@ enum Trouble {
 
 impl Crossing {
     /// Copies a slice, which then reports to its batch.
-    pub(crate) fn run(&self, slice: Slice) {
+    pub(crate) fn run(&self, mut slice: Slice) {
         let terms = self.fallback.terms;
         if slice.batch().is_canceled() {
             return slice.fail(&EngineError::Canceled);
@@ -50,11 +50,17 @@ impl Crossing {
                 deadline,
             });
         }
+        if let Err(error) = slice.embark() {
+            return slice.fail(&error);
+        }
         match self.copy(&slice) {
             Ok(()) => slice.complete(&self.counters),
             Err(Trouble::Local) => slice.fail(&EngineError::LocalMemory),
             Err(Trouble::Damaged) => slice.fail(&EngineError::Damaged { peer: peer() }),
-            Err(Trouble::Lost) if self.may_divert => self.fallback.divert(slice),
+            Err(Trouble::Lost) if self.may_divert => {
+                slice.disembark();
+                self.fallback.divert(slice);
+            }
             Err(Trouble::Lost) => slice.fail(&EngineError::Broken {
                 peer: peer(),
                 reason: "it has taken its shared memory back".to_owned(),

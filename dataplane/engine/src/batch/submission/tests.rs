@@ -1,8 +1,6 @@
 //! What a caller sees of a batch that is tried twice.
 
 use super::*;
-use crate::request::Direction;
-use crate::slice::Piece;
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -15,18 +13,11 @@ fn elsewhere() -> EngineError {
 
 fn batch(requests: usize) -> Arc<Batch> {
     let pieces = vec![1; requests].into_iter();
-    Arc::new(Batch::new(pieces, Vec::new(), Vec::new(), None))
+    Arc::new(Batch::new(pieces, Vec::new(), None, None))
 }
 
 fn arrive(batch: &Batch, request: u32) {
-    let piece = Piece {
-        request,
-        local: 1,
-        remote: 1,
-        bytes: 10,
-        is_first: true,
-    };
-    batch.arrived(Direction::Write, &piece);
+    batch.moved(request, 10);
 }
 
 fn states(submission: &Submission, requests: usize) -> Vec<State> {
@@ -142,7 +133,7 @@ fn a_batch_of_nothing_is_over_at_once() {
     let submission = Submission::new(Arc::new(Batch::new(
         [0].into_iter(),
         Vec::new(),
-        Vec::new(),
+        None,
         None,
     )));
     assert!(submission.is_over() && submission.wait(Duration::ZERO, || ()));
