@@ -155,8 +155,25 @@ impl Directory {
             return Ok(());
         };
         let keys = self.keys(&document.name);
-        let until = Instant::now() + self.inner.settings.call_deadline;
         keeper.reclaim([&keys.rpc_meta, &keys.segment]);
+        self.record_changed(meta, document)
+    }
+
+    /// Changes what [`Directory::record`] said.
+    ///
+    /// # Errors
+    /// Another client has the records now, or the metadata server fails; then the document as it is by then is written with
+    /// a later sign of life, if somebody speaks for the client.
+    pub fn record_changed(
+        &self,
+        meta: &RpcMeta,
+        document: &SegmentDocument,
+    ) -> Result<(), DiscoveryError> {
+        let Some(keeper) = &self.inner.keeper else {
+            return Ok(());
+        };
+        let keys = self.keys(&document.name);
+        let until = Instant::now() + self.inner.settings.call_deadline;
         keeper.publish(&keys.segment, until, || Ok(document.encode()))?;
         keeper.publish(&keys.rpc_meta, until, || Ok(meta.encode()))
     }

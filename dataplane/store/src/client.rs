@@ -39,7 +39,7 @@ pub struct Store {
     pub(crate) cells: Arc<ClientCells>,
     donation: Arc<Donation>,
     rails: Option<Arc<Rails>>,
-    registration: Registration,
+    registration: Arc<Registration>,
     mover: Arc<Mover>,
     heartbeat: Mutex<Option<Heartbeat>>,
     regions: Mutex<RegisteredRegions>,
@@ -127,7 +127,7 @@ impl Store {
             cells,
             donation,
             rails,
-            registration,
+            registration: Arc::new(registration),
             mover: Arc::new(mover),
             heartbeat: Mutex::default(),
             regions: Mutex::new(RegisteredRegions::new()),
@@ -144,13 +144,7 @@ impl Store {
             let (none, number) = self.donation.offers_again();
             self.master.mount(&none, true, number)?;
         }
-        let offers = self.donation.offers();
-        self.registration.publish(
-            &self.name,
-            &self.config.protocol,
-            &offers,
-            self.donation.endpoint(),
-        )?;
+        self.registration.publish(&self.donation)?;
         let heartbeat = Heartbeat::start(
             self.master.clone(),
             self.donation.clone(),

@@ -155,6 +155,16 @@ impl Donation {
         }
     }
 
+    /// Name of this client.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Protocol that is shown to users.
+    pub(crate) fn protocol(&self) -> &str {
+        &self.protocol
+    }
+
     /// What is on offer.
     pub(crate) fn offers(&self) -> Vec<SegmentOffer> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -41,6 +41,7 @@ impl Store {
             tracing::warn!(%error, "Cannot donate a segment");
             error.status()
         })?;
+        self.registration.renew(&self.donation);
         Ok(vec![donated])
     }
 
@@ -84,6 +85,9 @@ impl Store {
             refused => refused,
         });
         let settled: Vec<Status> = settled.collect();
+        if settled.contains(&Status::Ok) {
+            self.registration.renew(&self.donation);
+        }
         settled
             .into_iter()
             .find(|status| *status != Status::Ok)

@@ -1,7 +1,9 @@
 //! What clients lend and what the master takes it for, when the two differ.
 //! Invariant: the client's view comes true within a heartbeat or two.
 
-use crate::cluster::{ANY, master, master_telling, store, until};
+use crate::cluster::{ANY, config, environment, master, master_telling, store, until};
+use perigee_discovery::{Directory, Settings};
+use perigee_metadata::MetadataServer;
 use perigee_rpc::{ClientOptions, Holdings, MasterClient, SegmentOffer};
 use perigee_schemas::{Identity, Status};
 use perigee_service::Cluster;
@@ -118,5 +120,36 @@ fn names_that_a_client_has_taken_over_are_not_cleaned_up_with_the_predecessor() 
         names.contains(&"gone:1".to_owned()).then_some(())
     });
     assert_eq!(names, ["gone:1"]);
+    cluster.stop();
+}
+
+#[test]
+fn the_metadata_service_knows_what_is_mounted_and_unmounted_later() {
+    let cluster = master(&[]);
+    let service = MetadataServer::start("127.0.0.1:0".parse().unwrap()).unwrap();
+    let url = format!("http://{}/metadata", service.local_addr());
+    let directory = Directory::open(&url, Settings::default()).unwrap();
+    let mut config = config(&cluster, ANY, 0);
+    config.metadata_server = url;
+    let store = Store::open_with(config, &environment(true)).unwrap();
+    let is_recorded = |segments: &[u64]| {
+        let document = directory.reload(&store.hostname()).unwrap();
+        let recorded: Vec<u64> = document.buffers.iter().map(|it| it.length).collect();
+        (recorded == segments).then_some(document.tcp_data_port)
+    };
+    assert!(is_recorded(&[]).is_some());
+    let first = store.mount_segment(SEGMENT_BYTES).unwrap();
+    let second = store.mount_segment(2 * SEGMENT_BYTES).unwrap();
+    let port = until("the record of both", || {
+        is_recorded(&[SEGMENT_BYTES, 2 * SEGMENT_BYTES])
+    });
+    assert_ne!(port, 0, "the data port came with the first one");
+    assert_eq!(store.unmount_segments(&first, 0), Status::Ok);
+    until("the record of one", || is_recorded(&[2 * SEGMENT_BYTES]));
+    assert_eq!(store.unmount_segments(&second, 0), Status::Ok);
+    until("the record of none", || is_recorded(&[]));
+    store.close();
+    assert!(directory.reload(&store.hostname()).is_err());
+    service.stop();
     cluster.stop();
 }
