@@ -168,7 +168,7 @@ impl Rdma {
             serde_json::to_value(registration.descriptor(region.generation(), None)).ok()
         };
         let keys: Vec<Value> = regions.iter().filter_map(keys).collect();
-        extra.rails = serde_json::to_value(descriptor).into_iter().collect();
+        extra.rails = serde_json::to_value(&descriptor).into_iter().collect();
         extra
             .unknown
             .insert(REGIONS_FIELD.to_owned(), Value::Array(keys));

@@ -108,7 +108,8 @@ pub struct RailEngine {
 #[derive(Debug)]
 struct Inner {
     rails: Vec<Arc<Rail>>,
-    descriptor: Arc<PeerDescriptor>,
+    /// Random per start.
+    epoch: u64,
     workers: Vec<Worker>,
     watchdog: Watchdog,
     /// Where the workers run.
@@ -131,10 +132,7 @@ impl RailEngine {
     ) -> Result<Self, RailError> {
         let rails = open_rails(fabric, &options.devices)?;
         let random = || getrandom::u64().map_err(|error| shard_error(&error));
-        let descriptor = Arc::new(PeerDescriptor {
-            epoch: random()?,
-            rails: rails.iter().map(|rail| rail.descriptor()).collect(),
-        });
+        let epoch = random()?;
         let mut workers = Vec::new();
         let shards = options.shards.max(1);
         let cores = Cores::of(shards, &options.cpus, &options.devices);
@@ -142,7 +140,7 @@ impl RailEngine {
             let setup = ShardSetup {
                 number: number as u32,
                 name: options.name.clone(),
-                epoch: descriptor.epoch,
+                epoch,
                 queue_pairs_max: options.queue_pairs_max,
                 queue_pairs_per_peer: options.queue_pairs_per_peer,
                 queue_pairs_per_rail: options.queue_pairs_per_rail,
@@ -159,7 +157,7 @@ impl RailEngine {
         Ok(Self {
             inner: Arc::new(Inner {
                 rails,
-                descriptor,
+                epoch,
                 workers,
                 watchdog,
                 _cores: cores,
@@ -171,9 +169,18 @@ impl RailEngine {
         })
     }
 
-    /// What peers need to know to open this engine.
-    pub fn descriptor(&self) -> &PeerDescriptor {
-        &self.inner.descriptor
+    /// What peers need to know to open this engine, with the addresses that its rails have now.
+    pub fn descriptor(&self) -> PeerDescriptor {
+        let rails = self.inner.rails.iter();
+        PeerDescriptor {
+            epoch: self.epoch(),
+            rails: rails.map(|rail| rail.descriptor()).collect(),
+        }
+    }
+
+    /// What tells this engine's life from others under its name.
+    pub fn epoch(&self) -> u64 {
+        self.inner.epoch
     }
 
     /// Registers memory with every rail that suits it. Takes as long as pinning its pages does; transfers go on meanwhile.
@@ -192,7 +199,7 @@ impl RailEngine {
         preference: &Preference,
     ) -> Result<Arc<Registration>, RailError> {
         let inner = &self.inner;
-        let epoch = inner.descriptor.epoch;
+        let epoch = inner.epoch;
         // SAFETY: the caller's promise is that of this function.
         let made =
             unsafe { Registration::new(&inner.rails, epoch, (address, bytes), access, preference) };
@@ -224,7 +231,7 @@ impl RailEngine {
             bytes,
             address,
         };
-        let epoch = inner.descriptor.epoch;
+        let epoch = inner.epoch;
         // SAFETY: the caller's promise is that of this function.
         let made = unsafe {
             Registration::of_dmabuf(&inner.rails, epoch, (buffer, part), access, preference)
@@ -238,7 +245,7 @@ impl RailEngine {
         rails.any(|rail| rail.device().knows_dmabuf())
     }
 
-    /// Makes a peer known under a name. The same engine again is the same peer; another engine under the name is a peer
+    /// Makes a peer known under a name. The same engine again is the same peer, with other addresses perhaps; another engine under the name is a peer
     /// that was restarted: requests to the old one fail, and its queue pairs go.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! A peer as one shard sees it: its lanes, and the work that waits for one of them.
 
-use crate::descriptor::PeerDescriptor;
+use crate::descriptor::{PeerDescriptor, RailDescriptor};
 use crate::error::RailError;
 use crate::fencing::Fences;
 use crate::health::Health;
@@ -9,6 +9,7 @@ use crate::pairing::{LanePlan, Route};
 use crate::slab::Key;
 use crate::waiting::Waiting;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Why there is no lane at all.
@@ -21,7 +22,10 @@ pub(crate) struct PeerRecord {
     pub(crate) number: u64,
     /// Name it was opened under.
     pub(crate) name: String,
-    pub(crate) descriptor: PeerDescriptor,
+    /// Its life: an engine that started anew has another one.
+    pub(crate) epoch: u64,
+    /// As it described them last.
+    rails: Mutex<Arc<Vec<RailDescriptor>>>,
     /// Another engine runs under the name, or the peer was forgotten.
     pub(crate) gone: AtomicBool,
     /// Another engine runs under the name.
@@ -29,6 +33,34 @@ pub(crate) struct PeerRecord {
 }
 
 impl PeerRecord {
+    pub(crate) fn new(number: u64, name: &str, descriptor: &PeerDescriptor) -> Self {
+        Self {
+            number,
+            name: name.to_owned(),
+            epoch: descriptor.epoch,
+            rails: Mutex::new(Arc::new(descriptor.rails.clone())),
+            gone: AtomicBool::new(false),
+            replaced: AtomicBool::new(false),
+        }
+    }
+
+    /// Its rails as it described them last. Another `Arc` is another description.
+    pub(crate) fn rails(&self) -> Arc<Vec<RailDescriptor>> {
+        self.lock_rails().clone()
+    }
+
+    /// The same engine describes its rails again: it may have other addresses now.
+    pub(crate) fn describe(&self, rails: &[RailDescriptor]) {
+        let mut known = self.lock_rails();
+        if known.as_slice() != rails {
+            *known = Arc::new(rails.to_vec());
+        }
+    }
+
+    fn lock_rails(&self) -> MutexGuard<'_, Arc<Vec<RailDescriptor>>> {
+        self.rails.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
     }
@@ -135,7 +167,9 @@ impl Lane {
 /// One peer of a shard.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    pub(crate) record: std::sync::Arc<PeerRecord>,
+    pub(crate) record: Arc<PeerRecord>,
+    /// Its rails as the lanes are planned to them.
+    pub(crate) theirs: Arc<Vec<RailDescriptor>>,
     pub(crate) lanes: Vec<Lane>,
     pub(crate) waiting: Waiting,
     /// Requests that are not over.
@@ -156,9 +190,14 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    pub(crate) fn new(record: std::sync::Arc<PeerRecord>, lanes: Vec<LanePlan>) -> Self {
+    pub(crate) fn new(
+        record: Arc<PeerRecord>,
+        theirs: Arc<Vec<RailDescriptor>>,
+        lanes: Vec<LanePlan>,
+    ) -> Self {
         Self {
             record,
+            theirs,
             lanes: lanes.into_iter().map(Lane::new).collect(),
             waiting: Waiting::default(),
             requests: 0,

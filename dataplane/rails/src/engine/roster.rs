@@ -6,7 +6,7 @@ use crate::error::RailError;
 use crate::limits::PEERS_MAX;
 use crate::peer::PeerRecord;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A peer that was opened.
@@ -25,7 +25,7 @@ impl PeerHandle {
 
     /// Its epoch.
     pub fn epoch(&self) -> u64 {
-        self.record.descriptor.epoch
+        self.record.epoch
     }
 
     /// False once it was forgotten or another engine runs under its name.
@@ -72,8 +72,8 @@ pub(super) struct Opened {
 }
 
 impl Roster {
-    /// The peer of a name and descriptor. Another descriptor under the name is another peer. If there is no room, those
-    /// that nobody holds make it.
+    /// The peer of a name and descriptor. Another epoch under the name is another peer; other rails of the same epoch are
+    /// the same one's, whose addresses changed. If there is no room, those that nobody holds make it.
     pub(super) fn open(
         &self,
         name: &str,
@@ -82,7 +82,8 @@ impl Roster {
         let mut places = self.places();
         let mut gone = Vec::new();
         if let Some(known) = places.get(name) {
-            if known.record.descriptor == *descriptor && !known.record.is_gone() {
+            if known.record.epoch == descriptor.epoch && !known.record.is_gone() {
+                known.record.describe(&descriptor.rails);
                 let peer = known.handle();
                 return Ok(Opened { peer, gone });
             }
@@ -99,13 +100,11 @@ impl Roster {
             }
         }
         let place = Place {
-            record: Arc::new(PeerRecord {
-                number: self.numbers.fetch_add(1, Ordering::Relaxed),
-                name: name.to_owned(),
-                descriptor: descriptor.clone(),
-                gone: AtomicBool::new(false),
-                replaced: AtomicBool::new(false),
-            }),
+            record: Arc::new(PeerRecord::new(
+                self.numbers.fetch_add(1, Ordering::Relaxed),
+                name,
+                descriptor,
+            )),
             held: Arc::new(()),
         };
         let peer = place.handle();
@@ -149,6 +148,22 @@ mod tests {
         roster.remove(&first);
         let known = roster.open("a", &descriptor(2)).unwrap().peer;
         assert!(Arc::ptr_eq(known.record(), restarted.peer.record()));
+    }
+
+    #[test]
+    fn other_rails_of_the_same_epoch_are_the_same_peers() {
+        let roster = Roster::default();
+        let first = roster.open("a", &descriptor(1)).unwrap().peer;
+        let mut moved = descriptor(1);
+        moved.rails.push(crate::descriptor::RailDescriptor {
+            device: "sw0".to_owned(),
+            infiniband: false,
+            lid: 0,
+            gids: Vec::new(),
+        });
+        let same = roster.open("a", &moved).unwrap();
+        assert!(Arc::ptr_eq(first.record(), same.peer.record()) && same.gone.is_empty());
+        assert!(first.is_open() && *first.record().rails() == moved.rails);
     }
 
     #[test]

@@ -1,18 +1,17 @@
-//! What a change of a rail's addresses means for its queue pairs: those from an address that is gone go, and lanes are
-//! planned anew.
+//! What a change of a rail's addresses, or of a peer's, means for its queue pairs: those from an address that is gone go,
+//! and lanes are planned anew.
 
 use super::RailShard;
 use super::reap::Break;
 use crate::descriptor::RailDescriptor;
 use crate::pairing::{LanePlan, Wanted, lanes};
-use crate::peer::PeerRecord;
 use crate::slab::Key;
 use std::sync::Arc;
 use std::time::Duration;
 
 impl RailShard {
-    /// The lanes to a peer over the addresses that there are now.
-    pub(super) fn plan(&self, record: &PeerRecord) -> Vec<LanePlan> {
+    /// The lanes to a peer with these rails over the addresses that we have now.
+    pub(super) fn plan(&self, theirs: &[RailDescriptor]) -> Vec<LanePlan> {
         let ours = self.rails.iter().map(|own| RailDescriptor {
             gids: own.addresses.usable().to_vec(),
             ..own.rail.descriptor()
@@ -21,7 +20,7 @@ impl RailShard {
         let per_peer = Wanted::PerPeer(self.setup.queue_pairs_per_peer);
         let per_rail = self.setup.queue_pairs_per_rail.map(Wanted::PerRail);
         let wanted = per_rail.unwrap_or(per_peer);
-        lanes(&ours, &record.descriptor.rails, wanted)
+        lanes(&ours, theirs, wanted)
     }
 
     /// Looks whether the rails have other addresses than lanes are planned over.
@@ -59,16 +58,18 @@ impl RailShard {
     }
 
     /// Goes over to the lanes that the addresses allow now. Queue pairs over routes that there still are stay.
-    fn plan_anew(&mut self, number: u64, now: Duration) {
+    pub(super) fn plan_anew(&mut self, number: u64, now: Duration) {
         let Some(peer) = self.peers.get(&number) else {
             return;
         };
-        let plans = self.plan(&peer.record);
+        let theirs = peer.record.rails();
+        let plans = self.plan(&theirs);
         let cause = Break::harmless("other addresses are used now");
         for key in peer.endpoints_beyond(&plans) {
             self.break_endpoint(key, &cause, now);
         }
         if let Some(peer) = self.peers.get_mut(&number) {
+            peer.theirs = theirs;
             peer.follow(plans);
         }
     }

@@ -115,7 +115,7 @@ impl RailShard {
             offer: EndpointOffer {
                 name: self.setup.name.clone(),
                 epoch: self.setup.epoch,
-                peer_epoch: peer.record.descriptor.epoch,
+                peer_epoch: peer.record.epoch,
                 shard: self.setup.number,
                 pairs,
                 fenced: Vec::new(),
@@ -238,7 +238,7 @@ impl RailShard {
             .filter_map(|(index, lane)| Some((index, lane.endpoint?)))
             .collect();
         match answer {
-            Ok(answer) if answer.epoch != peer.record.descriptor.epoch => {
+            Ok(answer) if answer.epoch != peer.record.epoch => {
                 self.peer_was_replaced(number, now);
             }
             Ok(answer) if answer.pairs.len() == lanes.len() => {

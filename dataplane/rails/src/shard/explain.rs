@@ -34,7 +34,7 @@ impl RailShard {
     fn explain_lane(&self, peer: &Peer, (number, lane): (usize, &Lane), now: Duration) -> String {
         let route = lane.route();
         let local = &self.rails[route.local];
-        let remote = &peer.record.descriptor.rails[route.remote];
+        let remote = &peer.theirs[route.remote];
         let from = gid_text(local.addresses.usable(), route.local_gid);
         let to = gid_text(&remote.gids, route.remote_gid);
         let state = match (lane.state, lane.health.standing()) {

@@ -60,7 +60,7 @@ impl RailShard {
                 offer: EndpointOffer {
                     name: setup.name.clone(),
                     epoch: setup.epoch,
-                    peer_epoch: peer.record.descriptor.epoch,
+                    peer_epoch: peer.record.epoch,
                     shard: setup.number,
                     pairs: Vec::new(),
                     fenced: peer.fences.ask(self.serial, now),
@@ -81,7 +81,7 @@ impl RailShard {
             return;
         };
         match answer {
-            Ok(answer) if answer.epoch != peer.record.descriptor.epoch => {
+            Ok(answer) if answer.epoch != peer.record.epoch => {
                 self.peer_was_replaced(number, now);
             }
             Ok(answer) => {

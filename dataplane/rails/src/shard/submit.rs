@@ -214,14 +214,19 @@ impl RailShard {
         if record.is_gone() {
             return Err(record.why_gone());
         }
-        if !self.peers.contains_key(&record.number) {
+        let theirs = record.rails();
+        if let Some(peer) = self.peers.get(&record.number) {
+            if !Arc::ptr_eq(&theirs, &peer.theirs) {
+                self.plan_anew(record.number, now);
+            }
+        } else {
             if self.peers.len() >= PEERS_MAX {
                 return Err(RailError::Full {
                     waiting: self.peers.len(),
                     limit: PEERS_MAX,
                 });
             }
-            let lanes = self.plan(record);
+            let lanes = self.plan(&theirs);
             if lanes.is_empty() {
                 return Err(RailError::NoRoute {
                     peer: record.name.clone(),
@@ -229,7 +234,7 @@ impl RailShard {
                 });
             }
             self.peers
-                .insert(record.number, Peer::new(record.clone(), lanes));
+                .insert(record.number, Peer::new(record.clone(), theirs, lanes));
         }
         if let Some(peer) = self.peers.get_mut(&record.number) {
             peer.wanted_at = now;

@@ -179,7 +179,7 @@ fn a_peer_under_a_name_that_another_engine_took_is_told_as_restarted() {
     let (peer, keys) = a.open(&b, "b");
     let request = a.request(&b, &keys, (Direction::Read, 0, 0, 4096), 0);
     a.run(&peer, std::slice::from_ref(&request)).unwrap();
-    let mut other = b.engine.descriptor().clone();
+    let mut other = b.engine.descriptor();
     other.epoch ^= 1;
     let replaced = a.engine.open_peer("b", &other).unwrap();
     let (_, error) = a.run(&peer, std::slice::from_ref(&request)).unwrap_err();

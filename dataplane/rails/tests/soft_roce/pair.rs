@@ -122,7 +122,7 @@ impl Side {
     pub(crate) fn open(&self, other: &Side, name: &str) -> (PeerHandle, Arc<RemoteKeys>) {
         let peer = self
             .engine
-            .open_peer(name, other.engine.descriptor())
+            .open_peer(name, &other.engine.descriptor())
             .unwrap();
         let descriptor = other.memory.descriptor(1, None);
         (

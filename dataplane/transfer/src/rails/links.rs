@@ -32,7 +32,7 @@ impl Links {
 
     /// Life of our rails.
     pub(crate) fn epoch(&self) -> Result<u64, RailError> {
-        Ok(self.engine()?.descriptor().epoch)
+        Ok(self.engine()?.epoch())
     }
 
     /// Takes over what a peer said of itself, and proves its rails if they are new.

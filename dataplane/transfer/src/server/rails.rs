@@ -71,7 +71,7 @@ impl RailSession {
         }
         self.keeping = Some(keeping);
         Ok(rail_wire::encode_reply(&RailsReply {
-            peer: rails.engine().descriptor().clone(),
+            peer: rails.engine().descriptor(),
             regions: rails.served().describe(RAIL_LEASE),
             lease_ms: RAIL_LEASE.as_millis() as u32,
         }))

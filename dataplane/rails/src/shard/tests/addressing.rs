@@ -116,6 +116,25 @@ fn a_rail_whose_address_comes_late_carries_load_from_then_on() {
 }
 
 #[test]
+fn a_peer_that_describes_its_rails_again_is_the_same_one_with_other_lanes() {
+    let mut world = World::pair(2);
+    let (peer, keys) = (world.open("b"), world.keys("b", None));
+    let rails = peer.rails();
+    let mut one = rails.to_vec();
+    one[1].gids.clear();
+    peer.describe(&one);
+    send_all(&mut world, &peer, &keys);
+    let second = |world: &World| spoken_from(world, "b", 1, true).len();
+    assert_eq!(second(&world), 0);
+    peer.describe(&rails);
+    world.until(LONG, |world| {
+        send_all(world, &peer, &keys);
+        second(world) > 0
+    });
+    assert_eq!(world.engine("a").shard.peer_numbers(), [peer.number]);
+}
+
+#[test]
 fn requests_fail_at_once_while_no_rail_has_an_address_and_arrive_when_one_has_it_again() {
     let mut world = World::pair(2);
     let (peer, keys) = (world.open("b"), world.keys("b", None));

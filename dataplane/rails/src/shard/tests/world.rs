@@ -17,7 +17,6 @@ use perigee_verbs::software::{Clock, DevicePlan, Faults, Network};
 use perigee_verbs::{Access, Fabric};
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -248,13 +247,8 @@ impl World {
     /// Opens `host` for the others, as it is now.
     pub(super) fn open(&mut self, host: &str) -> Arc<PeerRecord> {
         self.records += 1;
-        Arc::new(PeerRecord {
-            number: self.records,
-            name: host.to_owned(),
-            descriptor: PeerDescriptor::clone(&self.engines[host].descriptor),
-            gone: AtomicBool::new(false),
-            replaced: AtomicBool::new(false),
-        })
+        let descriptor = &self.engines[host].descriptor;
+        Arc::new(PeerRecord::new(self.records, host, descriptor))
     }
 
     /// The memory of an engine as others may use it.

@@ -83,7 +83,7 @@ impl Side {
 
     /// Begins to write all of its memory to the other side.
     fn write_to(&self, other: &Side) -> Arc<ParkSink> {
-        let peer = self.engine.open_peer("owner", other.engine.descriptor());
+        let peer = self.engine.open_peer("owner", &other.engine.descriptor());
         let keys = RemoteKeys::new(&other.memory.descriptor(1, None), monotonic()).unwrap();
         let request = RailRequest {
             direction: Direction::Write,
@@ -139,7 +139,7 @@ fn world() -> World {
 
 impl Side {
     fn epoch(&self) -> u64 {
-        self.engine.descriptor().epoch
+        self.engine.epoch()
     }
 }
 
