@@ -13,14 +13,16 @@ mod wanted;
 
 use crate::cluster::ControlShard;
 use limits::CONNECTIONS_PER_SHARD_MAX;
-use perigee_shard::{Environment, Listener, ShardEnvironment, Stream};
+use perigee_shard::{
+    ACCEPT_PAUSE, Admission, Admitted, Environment, Listener, ShardEnvironment, Stream,
+};
 use std::rc::Rc;
 use std::time::Duration;
 
 type ShardListener = <ShardEnvironment as Environment>::Listener;
 type ShardStream = <ShardEnvironment as Environment>::Stream;
 
-/// Pause after a failed accept and between looks at draining connections.
+/// Pause between looks at draining connections.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Accepts until the shard stops, then waits for the last connection.
@@ -38,32 +40,45 @@ pub(crate) async fn serve(
         }
         listener.close();
     });
-    while !shard.is_stopping() {
-        match listener.accept().await {
-            // A client whose connection was broken comes again at once.
-            Ok(stream) if shard.is_stopping() => stream.shutdown(),
-            Ok(stream) if shard.connection_count() < CONNECTIONS_PER_SHARD_MAX => {
-                adopt(environment, stream, shard, idle);
-            }
-            Ok(stream) => {
-                shard.cells.connections_refused.add(1);
-                stream.shutdown();
-            }
-            Err(error) if !shard.is_stopping() => {
-                tracing::warn!(%error, "Cannot accept a connection; raise the limit of open files");
-                environment.sleep(PAUSE).await;
-            }
-            Err(_) => {}
-        }
-    }
+    accept(environment, listener, shard, idle).await;
     while shard.connection_count() > 0 {
         environment.sleep(PAUSE).await;
     }
 }
 
+async fn accept(
+    environment: &ShardEnvironment,
+    listener: &ShardListener,
+    shard: &Rc<ControlShard>,
+    idle: Option<Duration>,
+) {
+    let admission = Admission::new(CONNECTIONS_PER_SHARD_MAX);
+    while !shard.is_stopping() {
+        match listener.accept().await {
+            // A client whose connection was broken comes again at once.
+            Ok(stream) if shard.is_stopping() => stream.shutdown(),
+            Ok(stream) => {
+                let open = shard.connection_count();
+                match admission.admit(&stream, open, environment.now()) {
+                    Some(admitted) => adopt(environment, (stream, admitted), shard, idle),
+                    None => {
+                        shard.cells.connections_refused.add(1);
+                        stream.shutdown();
+                    }
+                }
+            }
+            Err(error) if !shard.is_stopping() => {
+                admission.failed(&error, environment.now());
+                environment.sleep(ACCEPT_PAUSE).await;
+            }
+            Err(_) => {}
+        }
+    }
+}
+
 fn adopt(
     environment: &ShardEnvironment,
-    stream: ShardStream,
+    (stream, admitted): (ShardStream, Admitted),
     shard: &Rc<ControlShard>,
     idle: Option<Duration>,
 ) {
@@ -76,5 +91,6 @@ fn adopt(
         }
         stream.shutdown();
         shard.depart(number);
+        drop(admitted);
     });
 }

@@ -12,7 +12,8 @@ use perigee_schemas::session::{Hello, Role};
 use perigee_schemas::{Identity, Status};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 const LONG: Duration = Duration::from_secs(60);
 const GUARD: usize = 64 << 10;
@@ -73,12 +74,16 @@ impl Victim {
     }
 
     fn greeted(&self) -> TcpStream {
+        self.greet().unwrap()
+    }
+
+    /// A connection, unless it is closed at once.
+    fn greet(&self) -> Option<TcpStream> {
         let mut stream = self.dial();
-        stream
-            .write_all(&Hello::new(Role::Client, Identity(3)).encode())
-            .unwrap();
-        assert_eq!(receive(&mut stream).unwrap().0, Kind::Welcome);
-        stream
+        let hello = Hello::new(Role::Client, Identity(3)).encode();
+        stream.write_all(&hello).ok()?;
+        assert_eq!(receive(&mut stream)?.0, Kind::Welcome);
+        Some(stream)
     }
 
     fn guards_are_untouched(&self) -> bool {
@@ -327,6 +332,58 @@ fn ten_thousand_silent_connections_do_not_keep_others_out() {
         .collect();
     victim.still_serves();
     assert_eq!(silent.len(), count);
+}
+
+/// Sockets whose descriptors are far from those that the process gets next.
+fn far_sockets(count: usize) -> Vec<OwnedFd> {
+    use nix::fcntl::{FcntlArg, fcntl};
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+    let far = |_| {
+        let family = AddressFamily::Inet;
+        let near = socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
+        let far = fcntl(&near, FcntlArg::F_DUPFD_CLOEXEC(1000)).unwrap();
+        // SAFETY: the kernel has just made this descriptor for us.
+        unsafe { OwnedFd::from_raw_fd(far) }
+    };
+    (0..count).map(far).collect()
+}
+
+/// Whether a peer has closed its side.
+fn is_closed(socket: &OwnedFd) -> bool {
+    use nix::errno::Errno;
+    use nix::sys::socket::{MsgFlags, recv};
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_PEEK;
+    let heard = recv(socket.as_raw_fd(), &mut [0; 1], flags);
+    matches!(heard, Ok(0) | Err(Errno::ECONNRESET))
+}
+
+#[test]
+fn silent_connections_leave_half_of_the_descriptors_to_the_process() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    use nix::sys::socket::{SockaddrIn, connect};
+    const LIMIT: u64 = 300;
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).unwrap();
+    let victim = Victim::new();
+    let silent = far_sockets(LIMIT as usize);
+    setrlimit(Resource::RLIMIT_NOFILE, LIMIT, hard).unwrap();
+    let endpoint = victim.document().perigee.unwrap().data_endpoint;
+    let address = SockaddrIn::from(endpoint.parse::<std::net::SocketAddrV4>().unwrap());
+    for socket in &silent {
+        connect(socket.as_raw_fd(), &address).unwrap();
+    }
+    let refused = || silent.iter().filter(|socket| is_closed(socket)).count();
+    let end = Instant::now() + LONG;
+    while refused() < silent.len() - LIMIT as usize / 2 {
+        std::fs::File::open("/proc/self/status").unwrap();
+        assert!(Instant::now() < end, "{} were refused", refused());
+    }
+    drop(silent);
+    // Their places are given back as the server notices.
+    while victim.greet().is_none() {
+        assert!(Instant::now() < end);
+    }
+    victim.still_serves();
 }
 
 #[test]

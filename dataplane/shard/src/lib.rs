@@ -4,6 +4,7 @@
 //! [`Shard`] runs code on an executor thread that drives its own ring and polls adaptively. The invariant: everything
 //! that belongs to a shard stays on its thread; other threads only post jobs to its mailbox.
 
+mod admission;
 mod call;
 mod clock;
 mod deadline;
@@ -23,13 +24,14 @@ mod stream;
 mod timer;
 mod watchdog;
 
+pub use admission::{Admission, Admitted};
 pub use call::Call;
 pub use clock::{monotonic, monotonic_ms};
 pub use deadline::{at_most, connect_within, within};
 pub use discipline::{ClockDiscipline, clock_discipline};
 pub use environment::{Environment, Listener, Stream};
 pub use executor::{ExecutorError, check_memlock};
-pub use limits::{MEMLOCK_BYTES_MIN, POLL_DEFAULT};
+pub use limits::{ACCEPT_PAUSE, MEMLOCK_BYTES_MIN, POLL_DEFAULT};
 pub use local::Local;
 pub use mailbox::{Job, Mailbox};
 pub use patience::Patience;

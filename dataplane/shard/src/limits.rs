@@ -6,6 +6,12 @@ use std::time::Duration;
 pub const MEMLOCK_BYTES_MIN: u64 = 512 << 10;
 /// How long a shard polls after the last completion before it sleeps.
 pub const POLL_DEFAULT: Duration = Duration::from_micros(150);
+/// Pause after the kernel gave no connection, for example for want of descriptors.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Accepted connections of a process take at most one part in so many of its descriptors.
+pub(crate) const CONNECTIONS_SHARE: usize = 2;
+/// Connections that cannot be taken are told of again after so long without any.
+pub(crate) const TROUBLE_EPISODE: Duration = Duration::from_secs(60);
 /// Memory glommio may register for its own file I/O, in bytes; ours goes through our ring.
 pub(crate) const GLOMMIO_MEMORY_BYTES: usize = 64 << 10;
 /// Entries of glommio's own rings.

@@ -159,7 +159,10 @@ mod tests {
         assert!(stage.store(first + 8, 3).is_err(), "two ranges");
         assert!(stage.store(first + 67, 1).is_err());
         let memory = card.0.lock().unwrap();
-        let changed = memory.iter().zip(0..=255u8).filter(|(now, then)| *now != then);
+        let changed = memory
+            .iter()
+            .zip(0..=255u8)
+            .filter(|(now, then)| *now != then);
         assert_eq!(changed.map(|(_, at)| at).collect::<Vec<_>>(), [108, 109]);
     }
 }

@@ -4,14 +4,14 @@ use super::{Host, Speech, connection, upstream};
 use crate::counters::Counters;
 use crate::limits::SERVER_CONNECTIONS_MAX;
 use crate::registry::Region;
-use perigee_shard::{Environment, Listener, Stream};
+use perigee_shard::{ACCEPT_PAUSE, Admission, Admitted, Environment, Listener, Stream};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pause after a failed accept (out of descriptors) and between looks at draining connections.
+/// Pause between looks at draining connections.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// The server's part on one shard.
@@ -21,6 +21,7 @@ pub(crate) struct ServerState<E: Environment> {
     host: Arc<Host>,
     speech: Speech,
     connections: RefCell<BTreeMap<u64, Rc<Seat<E::Stream>>>>,
+    admission: Admission,
     next: Cell<u64>,
     accepting: Cell<bool>,
     stopping: Cell<bool>,
@@ -60,6 +61,7 @@ impl<E: Environment> ServerState<E> {
             host,
             speech,
             connections: RefCell::default(),
+            admission: Admission::new(SERVER_CONNECTIONS_MAX),
             next: Cell::new(0),
             accepting: Cell::new(true),
             stopping: Cell::new(false),
@@ -70,11 +72,13 @@ impl<E: Environment> ServerState<E> {
     pub(crate) async fn accept(self: &Rc<Self>) {
         while !self.stopping.get() {
             match self.listener.accept().await {
-                Ok(stream) if self.has_room() => self.adopt(stream),
-                Ok(stream) => stream.shutdown(),
+                Ok(stream) => match self.admit(&stream) {
+                    Some(admitted) => self.adopt(stream, admitted),
+                    None => stream.shutdown(),
+                },
                 Err(error) if !self.stopping.get() => {
-                    tracing::warn!(%error, "Cannot accept a data connection; raise the limit of open files");
-                    self.environment.sleep(PAUSE).await;
+                    self.admission.failed(&error, self.environment.now());
+                    self.environment.sleep(ACCEPT_PAUSE).await;
                 }
                 Err(_) => {}
             }
@@ -113,11 +117,15 @@ impl<E: Environment> ServerState<E> {
         }
     }
 
-    fn has_room(&self) -> bool {
-        !self.stopping.get() && self.connections.borrow().len() < SERVER_CONNECTIONS_MAX
+    fn admit(&self, stream: &E::Stream) -> Option<Admitted> {
+        if self.stopping.get() {
+            return None;
+        }
+        let (open, now) = (self.connections.borrow().len(), self.environment.now());
+        self.admission.admit(stream, open, now)
     }
 
-    fn adopt(self: &Rc<Self>, stream: E::Stream) {
+    fn adopt(self: &Rc<Self>, stream: E::Stream, admitted: Admitted) {
         let number = self.next.replace(self.next.get() + 1);
         let counters = self.host.ledger.arriving_over(stream.socket());
         let seat = Rc::new(Seat {
@@ -138,6 +146,7 @@ impl<E: Environment> ServerState<E> {
             }
             seat.stream.shutdown();
             state.connections.borrow_mut().remove(&number);
+            drop(admitted);
         });
     }
 }

@@ -5,14 +5,14 @@ use crate::limits::SERVER_CONNECTIONS_MAX;
 use crate::rails::Rails;
 use crate::segments::SegmentTable;
 use perigee_schemas::Identity;
-use perigee_shard::{Environment, Listener, Stream};
+use perigee_shard::{ACCEPT_PAUSE, Admission, Admitted, Environment, Listener, Stream};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pause after a failed accept (out of descriptors) and between looks at draining connections.
+/// Pause between looks at draining connections.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// What all connections of a server serve.
@@ -28,6 +28,7 @@ pub(crate) struct ServerState<E: Environment> {
     listener: Rc<E::Listener>,
     ground: Ground,
     connections: RefCell<BTreeMap<u64, E::Stream>>,
+    admission: Admission,
     next: Cell<u64>,
     stopping: Cell<bool>,
 }
@@ -39,6 +40,7 @@ impl<E: Environment> ServerState<E> {
             listener,
             ground,
             connections: RefCell::default(),
+            admission: Admission::new(SERVER_CONNECTIONS_MAX),
             next: Cell::new(0),
             stopping: Cell::new(false),
         }
@@ -48,11 +50,13 @@ impl<E: Environment> ServerState<E> {
     pub(crate) async fn accept(self: &Rc<Self>) {
         while !self.stopping.get() {
             match self.listener.accept().await {
-                Ok(stream) if self.has_room() => self.adopt(stream),
-                Ok(stream) => stream.shutdown(),
+                Ok(stream) => match self.admit(&stream) {
+                    Some(admitted) => self.adopt(stream, admitted),
+                    None => stream.shutdown(),
+                },
                 Err(error) if !self.stopping.get() => {
-                    tracing::warn!(%error, "Cannot accept a data connection; raise the limit of open files");
-                    self.environment.sleep(PAUSE).await;
+                    self.admission.failed(&error, self.environment.now());
+                    self.environment.sleep(ACCEPT_PAUSE).await;
                 }
                 Err(_) => {}
             }
@@ -77,11 +81,15 @@ impl<E: Environment> ServerState<E> {
     }
 
     /// A peer whose connection was broken comes again at once: none is taken in once it stops.
-    fn has_room(&self) -> bool {
-        !self.stopping.get() && self.connections.borrow().len() < SERVER_CONNECTIONS_MAX
+    fn admit(&self, stream: &E::Stream) -> Option<Admitted> {
+        if self.stopping.get() {
+            return None;
+        }
+        let (open, now) = (self.connections.borrow().len(), self.environment.now());
+        self.admission.admit(stream, open, now)
     }
 
-    fn adopt(self: &Rc<Self>, stream: E::Stream) {
+    fn adopt(self: &Rc<Self>, stream: E::Stream, admitted: Admitted) {
         let number = self.next.replace(self.next.get() + 1);
         self.connections.borrow_mut().insert(number, stream.clone());
         let state = self.clone();
@@ -91,6 +99,7 @@ impl<E: Environment> ServerState<E> {
             }
             stream.shutdown();
             state.connections.borrow_mut().remove(&number);
+            drop(admitted);
         });
     }
 }
