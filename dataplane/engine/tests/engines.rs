@@ -275,6 +275,20 @@ fn notifies_arrive_after_the_bytes_and_only_then() {
 }
 
 #[test]
+fn a_buffer_named_twice_in_one_call_is_not_registered_the_second_time() {
+    let here = engine();
+    let memory = vec![0u8; 3 * 4096];
+    let at = |index: u64| memory.as_ptr() as u64 + 4096 * index;
+    // SAFETY: the memory outlives the engine.
+    unsafe { here.register_all(&[(at(0), 4096), (at(1), 4096), (at(2), 4096)], "*") }.unwrap();
+    let twice = here.unregister_all(&[at(0), at(0), at(1)]);
+    assert_eq!(twice, Err(EngineError::NotRegistered { address: at(0) }));
+    let left = [0, 1, 2].map(|index| here.unregister(at(index)).is_ok());
+    assert_eq!(left, [false, false, true], "all were tried");
+    here.close();
+}
+
+#[test]
 fn an_empty_batch_is_completed_at_once() {
     let here = Side::new(4096, pattern);
     let there = Side::new(4096, |_| 0);

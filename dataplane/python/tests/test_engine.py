@@ -219,6 +219,9 @@ def test_ranges_are_registered_together_or_not_at_all(engine, memory):
     assert engine.batch_register_memory([before, after], [4096, PART_BYTES]) == 0
     assert engine.batch_unregister_memory([before, before + 1, after]) == -3
     assert engine.batch_unregister_memory([before, after]) == -3
+    assert engine.batch_register_memory([before, after], [4096, PART_BYTES]) == 0
+    assert engine.batch_unregister_memory([before, before, after]) == -3
+    assert engine.unregister_memory(after) == -3
     assert engine.batch_register_memory([], []) == 0
     assert engine.batch_unregister_memory([]) == 0
 

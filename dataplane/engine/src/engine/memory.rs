@@ -10,6 +10,7 @@ use crate::registry::{Location, Region, check_mapped};
 use crate::shared_memory::Lobby;
 use perigee_memory::Segment;
 use perigee_rails::Preference;
+use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -84,12 +85,13 @@ impl TransferEngine {
     /// Takes several buffers back with one publication. All are tried; the first error is returned.
     ///
     /// # Errors
-    /// As [`TransferEngine::unregister`].
+    /// As [`TransferEngine::unregister`]; an address that is named again is not registered any more.
     pub fn unregister_all(&self, addresses: &[u64]) -> Result<(), EngineError> {
         let inner = &self.inner;
+        let mut named = HashSet::new();
         let close = |address: &u64| {
             // Other managed buffers lie in the same registration as the first one.
-            if inner.is_arena(*address) {
+            if !named.insert(*address) || inner.is_arena(*address) {
                 return Err(EngineError::NotRegistered { address: *address });
             }
             inner.registry.close(*address)

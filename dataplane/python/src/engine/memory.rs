@@ -63,7 +63,7 @@ impl EngineClient {
     }
 
     /// `unregister_memory` of all ranges that start at these addresses. Returns 0, or the first code
-    /// of a failure; the others are unregistered all the same.
+    /// of a failure, as for an address that is named twice; the others are unregistered all the same.
     fn batch_unregister_memory(&self, py: Python<'_>, buffer_addresses: Counts) -> i32 {
         self.call_code(py, "batch_unregister_memory()", |engine| {
             engine.unregister_all(&buffer_addresses.0)
