@@ -54,7 +54,10 @@ class TransferEngine:
     def initialize(
         self, local_hostname: str, metadata_server: str, protocol: str, device_name: str
     ) -> int:
-        """Start the engine; metadata_server "P2PHANDSHAKE" needs no server."""
+        """Start the engine; metadata_server "P2PHANDSHAKE" needs no server.
+
+        protocol: "tcp", "rdma", "shm", several with commas, or "" to choose.
+        """
 
     def initialize_ext(
         self,

@@ -161,7 +161,9 @@ impl EngineClient {
     ///
     /// local_hostname: this host as others reach it, "host" or "host:port". metadata_server:
     /// "P2PHANDSHAKE" (peers are then named "host:port" with their get_rpc_port()), or
-    /// "http://host:port/metadata", "etcd://host:port", "redis://host:port". protocol: "tcp", "rdma".
+    /// "http://host:port/metadata", "etcd://host:port", "redis://host:port". protocol: "tcp", "rdma"
+    /// (TCP where no RDMA device works, unless PERIGEE_REQUIRE_RDMA=1 is set), "shm" (only memory
+    /// shared on this host), several with commas, or "": RDMA where it works and TCP elsewhere.
     /// device_name: "" for all NICs, or names "a,b", or a JSON map of them per GPU, or its file.
     /// Returns 0 or a negative code; the log says what was wrong.
     fn initialize(

@@ -1,7 +1,9 @@
 """Transfers between this process and another one, with `mooncake.engine` on both sides."""
 
 import gc
+import mmap
 import os
+import socket
 import threading
 import time
 
@@ -47,6 +49,14 @@ def wait_done(engine, batch):
     raise AssertionError("the batch is still running")
 
 
+def has_ipv6():
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False
+
+
 def own_session(engine):
     return f"{HOST}:{engine.get_rpc_port()}"
 
@@ -63,6 +73,58 @@ def test_bytes_come_back_as_they_were_written(engine, memory, peer, size):
     assert engine.transfer_sync_read(peer.session, memory.registered, at, size) == 0
     assert memory.get(0, size) == sent
     assert peer.neighbours_are_untouched() and not any(memory.neighbours())
+
+
+@pytest.mark.parametrize("protocol", ["rdma", "", "tcp,rdma", "TCP"])
+@pytest.mark.parametrize("device_name", ["", "mlx5_0"])
+def test_any_protocol_moves_bytes_on_a_host_without_its_devices(
+    memory, peer, protocol, device_name
+):
+    engine = TransferEngine()
+    assert engine.initialize(HOST, PEER_TO_PEER, protocol, device_name) == 0
+    assert engine.register_memory(memory.registered, PART_BYTES) == 0
+    memory.set(0, b"moved")
+    at = memory.registered
+    assert engine.transfer_sync_write(peer.session, at, peer.address, 5) == 0
+    assert peer.get(0, 5) == b"moved"
+
+
+def test_rdma_can_be_required(monkeypatch):
+    monkeypatch.setenv("PERIGEE_REQUIRE_RDMA", "1")
+    assert TransferEngine().initialize(HOST, PEER_TO_PEER, "rdma", "no-such-device") == -6
+    assert TransferEngine().initialize(HOST, PEER_TO_PEER, "tcp", "") == 0
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this host has no IPv6")
+@pytest.mark.parametrize("host", ["::1", "[::1]"])
+def test_ipv6_sessions_need_no_brackets(engine, memory, host):
+    other, target = TransferEngine(), Memory()
+    assert other.initialize(host, PEER_TO_PEER, "tcp", "") == 0
+    assert other.register_memory(target.registered, PART_BYTES) == 0
+    memory.set(0, b"moved")
+    for session in (f"::1:{other.get_rpc_port()}", f"[::1]:{other.get_rpc_port()}"):
+        target.set(0, bytes(5))
+        at = memory.registered
+        assert engine.transfer_sync_write(session, at, target.registered, 5) == 0
+        assert target.get(0, 5) == b"moved"
+
+
+def test_memory_mapped_for_reading_can_be_read_and_a_write_breaks_nothing(engine, memory):
+    other, target = TransferEngine(), Memory()
+    weights = numpy.frombuffer(mmap.mmap(-1, 65536, prot=mmap.PROT_READ), numpy.uint8)
+    frozen = weights.ctypes.data
+    assert other.initialize(HOST, PEER_TO_PEER, "tcp", "") == 0
+    assert other.batch_register_memory([frozen, target.registered], [65536, PART_BYTES]) == 0
+    session, at = own_session(other), memory.registered
+    for size in (64, 65536):
+        both = ([at, at], [frozen, target.registered], [size, size])
+        memory.set(0, b"x" * size)
+        assert engine.transfer_sync_write(session, at, frozen, size) == -1
+        batch = engine.batch_transfer_async_write(session, *both)
+        assert wait_done(engine, batch) == -1
+        assert target.get(0, size) == b"x" * size
+        assert engine.transfer_sync_read(session, at, frozen, size) == 0
+        assert memory.get(0, size) == bytes(size)
 
 
 def test_nothing_is_done_for_no_bytes(engine, memory, peer):
