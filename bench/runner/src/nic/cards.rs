@@ -112,6 +112,9 @@ fn rates(first: &Mark, parts: &[Mark], bytes: impl Fn(&Mark) -> u64) -> Vec<f64>
 
 /// A warning for each card that is far behind the others.
 pub(super) fn lagging(rows: &[Row]) -> Vec<String> {
+    if rows.iter().all(is_idle) {
+        return Vec::new();
+    }
     let rates: Vec<f64> = rows.iter().map(|row| row.rate.average).collect();
     let median = Spread::of(&rates).median;
     let is_slow = |row: &&Row| is_idle(row) || row.rate.average < median * LAGGING_SHARE;

@@ -74,6 +74,8 @@ fn an_rdma_device_that_moved_nothing_beside_others_has_a_row_and_a_warning() {
         "{warnings:?}"
     );
     assert!(moved(&[0, 0]).is_empty());
+    let still = rows_with(&measured(&[&[5], &[5]]), &["mlx5_0".to_owned()]);
+    assert!(still.len() == 1 && lagging(&still).is_empty());
 }
 
 #[test]
