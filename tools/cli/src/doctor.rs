@@ -183,7 +183,12 @@ fn chosen(settings: &Settings) -> Result<Vec<&'static Check>, FlagError> {
     let (only, skip) = (names("only")?, names("skip")?);
     let is_in = |list: &[String], check: &Check| list.iter().any(|name| name == check.name);
     let wanted = |check: &&Check| (only.is_empty() || is_in(&only, check)) && !is_in(&skip, check);
-    Ok(CHECKS.iter().filter(wanted).collect())
+    let chosen: Vec<_> = CHECKS.iter().filter(wanted).collect();
+    if chosen.is_empty() {
+        let message = "--skip leaves no check to run; name fewer there";
+        return Err(FlagError::Conflict(message.to_owned()));
+    }
+    Ok(chosen)
 }
 
 fn known(name: &str) -> Result<&str, FlagError> {

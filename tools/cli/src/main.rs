@@ -14,6 +14,7 @@ mod limits;
 mod logging;
 mod output;
 mod signals;
+mod size;
 mod status;
 mod top;
 mod topology;

@@ -29,7 +29,7 @@ const KEY_WAIT: Duration = Duration::from_millis(100);
 #[rustfmt::skip]
 const FLAGS: &[Flag] = &[
     Flag::new("agent", Kind::Text, "",
-        "HOST:PORT of an agent; empty asks the one on this host, and reads the host itself if there is none"),
+        "HOST or HOST:PORT of an agent; empty asks the one on this host, and reads the host itself if there is none"),
     Flag::new("delay_ms", Kind::Int64, "1000", "Pause between two readings").aliases(&["d"])
         .within(100, DELAY_MS_MAX),
     Flag::new("once", Kind::Bool, "false", "Print all tables once, after one delay, and end"),

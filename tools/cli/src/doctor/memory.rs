@@ -4,6 +4,7 @@
 use super::finding::{Finding, Outcome, Severity};
 use super::host::Host;
 use crate::limits::{DOCTOR_LOCKED_BYTES_MIN, DOCTOR_OPEN_FILES_MIN, DOCTOR_SWAPPINESS_MAX};
+use crate::size::size_text;
 
 /// `CAP_IPC_LOCK`: the limit does not apply.
 const CAPABILITY_LOCK: u32 = 14;
@@ -20,8 +21,15 @@ pub(super) fn memlock(host: &Host) -> Outcome {
         return Outcome::fine();
     }
     let message = match needed {
-        u64::MAX => format!("only {limit} bytes may be locked, and RDMA locks all it registers"),
-        needed => format!("{limit} bytes may be locked and {needed} are needed"),
+        u64::MAX => format!(
+            "only {} may be locked, and RDMA locks all it registers",
+            size_text(limit)
+        ),
+        needed => format!(
+            "{} may be locked and {} are needed",
+            size_text(limit),
+            size_text(needed)
+        ),
     };
     let fix = "ulimit -l unlimited; LimitMEMLOCK=infinity in the systemd unit; \
                --ulimit memlock=-1 for containers";
@@ -116,14 +124,22 @@ pub(super) fn memory_limit(host: &Host) -> Outcome {
     if let Some(limit) = group_limit(host).filter(|limit| *limit < needed) {
         findings.push(Finding::failure(
             "memory limit",
-            format!("the container may use {limit} bytes and the segment needs {needed}"),
+            format!(
+                "the container may use {} and the segment needs {}",
+                size_text(limit),
+                size_text(needed)
+            ),
             "Raise the container's memory limit, or donate less with --global_segment_size",
         ));
     }
     if let Some(free) = memory_bytes(host, "MemAvailable:").filter(|free| *free < needed) {
         findings.push(Finding::failure(
             "free memory",
-            format!("{free} bytes are free and the segment needs {needed}"),
+            format!(
+                "{} are free and the segment needs {}",
+                size_text(free),
+                size_text(needed)
+            ),
             "Donate less with --global_segment_size, or stop what uses the memory",
         ));
     }

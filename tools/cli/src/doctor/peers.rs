@@ -3,6 +3,7 @@
 
 use super::finding::{Finding, Outcome};
 use super::host::Host;
+use super::report::JSON_VERSION;
 use crate::limits::DOCTOR_PEER_BYTES_MAX;
 use perigee_flags::FlagError;
 use perigee_topology::gid;
@@ -35,7 +36,18 @@ impl Peer {
             .map_err(|error| refused(error.to_string()))?;
         let document: Value =
             serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?;
-        let Some(rails) = document["facts"]["rails"].as_array() else {
+        let version = &document["version"];
+        if version.is_number() && *version != JSON_VERSION {
+            let cause = format!(
+                "its version is {version}, and this doctor reads version {JSON_VERSION}; \
+                 run the same release on all hosts"
+            );
+            return Err(refused(cause));
+        }
+        let Some(rails) = document["facts"]["rails"]
+            .as_array()
+            .filter(|_| version.is_number())
+        else {
             return Err(refused(
                 "it is no report of perigee doctor --format=json".to_owned(),
             ));

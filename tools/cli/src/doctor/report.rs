@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 
 /// Version of the JSON document. Fields are only ever added; one that goes or changes makes it the next.
-const JSON_VERSION: u32 = 1;
+pub(super) const JSON_VERSION: u32 = 1;
 
 /// Outcomes of the checks that were run.
 pub(super) struct Report {

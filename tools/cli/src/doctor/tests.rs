@@ -442,12 +442,28 @@ fn a_report_is_read_back_as_a_peers() {
     let found: Vec<&str> = report.findings().map(|(check, _)| check.name).collect();
     assert_eq!(found, ["peer_mtu"]);
     assert!(Peer::read("/no/such/report").is_err());
+    let other = r#"{"version": 99, "facts": {"rails": []}}"#;
+    std::fs::write(&path, other).unwrap();
+    let message = Peer::read(path.to_str().unwrap()).unwrap_err().to_string();
+    assert!(message.contains("version is 99"), "{message}");
     std::fs::write(&path, "{\"status\": \"ok\"}").unwrap();
     let message = Peer::read(path.to_str().unwrap()).unwrap_err().to_string();
     assert!(
         message.contains("perigee doctor --format=json"),
         "{message}"
     );
+}
+
+#[test]
+fn sizes_of_memory_are_told_in_units_for_people() {
+    let sample = Sample::sound();
+    sample.proc("self/cgroup", "0::/pod/engine");
+    sample.sys("fs/cgroup/pod/memory.max", "4294967296");
+    let mut host = sample.host();
+    host.segment_bytes = 10 << 40;
+    let text = examine(&host, &all_checks()).text(false);
+    let told = "the container may use 4.0 GiB and the segment needs 10.0 TiB";
+    assert!(text.contains(told), "{text}");
 }
 
 #[test]
@@ -468,5 +484,7 @@ fn checks_are_chosen_by_name() {
     };
     assert_eq!(names(&["--only=btf,memlock"]), ["memlock", "btf"]);
     assert_eq!(names(&["--skip=btf"]).len(), CHECKS.len() - 1);
+    let none = choose(&["--only=clock", "--skip=clock"]);
+    assert!(none.is_err_and(|text| text.contains("no check to run")));
     assert!(choose(&["--only=memlok"]).is_err_and(|text| text.contains("did you mean `memlock`?")));
 }

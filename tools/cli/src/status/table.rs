@@ -1,12 +1,11 @@
 //! Segments as lines for people. Invariant: columns are as wide as their widest entry, so long
 //! names never break the table.
 
+use crate::size::size_text;
 use perigee_rpc::SegmentUse;
 use std::fmt::Write as _;
 
 const HEADERS: [&str; 6] = ["SEGMENT", "USED", "CAPACITY", "FULL", "STATE", "DATA PORT"];
-
-const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
 
 /// Mooncake's segment states as words.
 pub(super) fn state_word(state: u8) -> &'static str {
@@ -82,22 +81,6 @@ fn push_columns(text: &mut String, rows: &[[String; 6]]) {
 
 #[expect(
     clippy::cast_precision_loss,
-    reason = "a shown size needs no more than 53 bits"
-)]
-fn size_text(bytes: u64) -> String {
-    if bytes < 1024 {
-        return format!("{bytes} B");
-    }
-    let (mut value, mut unit) = (bytes as f64 / 1024.0, 0);
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    format!("{value:.1} {}", UNITS[unit])
-}
-
-#[expect(
-    clippy::cast_precision_loss,
     reason = "a shown share needs no more than 53 bits"
 )]
 fn share_text(used: u64, capacity: u64) -> String {
@@ -150,10 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_shares_are_readable() {
-        assert_eq!(size_text(0), "0 B");
-        assert_eq!(size_text(1536), "1.5 KiB");
-        assert_eq!(size_text(u64::MAX), "16384.0 PiB");
+    fn shares_are_readable() {
         assert_eq!(share_text(1, 4), "25.0%");
         assert_eq!(share_text(0, 0), "-");
     }

@@ -87,9 +87,8 @@ fn table(board: &Board, frame: &mut Frame<'_>, area: Rect) {
     });
     let rows = table.arranged(sorted, &board.filter);
     if rows.is_empty() {
-        let text =
-            "Nothing to show here. Press Tab for another view; Probes says what is off, and why.";
-        return frame.render_widget(Paragraph::new(text), area);
+        let notice = Paragraph::new(why_empty(board)).wrap(Wrap { trim: true });
+        return frame.render_widget(notice, area);
     }
     let widths = widths(columns, &rows, area.width);
     let lines = rows.iter().map(|row| {
@@ -111,6 +110,14 @@ fn table(board: &Board, frame: &mut Frame<'_>, area: Rect) {
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
     let mut state = TableState::new().with_selected(board.selected);
     frame.render_stateful_widget(shown, area, &mut state);
+}
+
+fn why_empty(board: &Board) -> String {
+    match board.filter.as_str() {
+        "" => "Nothing to show here. Press Tab for another view; Probes says what is off, and why."
+            .to_owned(),
+        filter => format!("No row contains `{filter}`. Esc clears the filter; f changes it."),
+    }
 }
 
 /// The first columns, as many as there is room for: a number that is cut off would be a wrong one.

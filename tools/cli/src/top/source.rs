@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use perigee_agent::{AgentOptions, Collector, Snapshot, Watch};
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ impl Source {
                 Failure::NoAgent { address, reason }
             });
         }
-        let usual = url(&format!("127.0.0.1:{}", AgentOptions::PORT));
+        let usual = url("127.0.0.1");
         if fetch(&usual).is_ok() {
             return Ok(Self::Agent(usual));
         }
@@ -63,8 +64,17 @@ impl Source {
     }
 }
 
+/// Where an agent is asked: `HOST`, `HOST:PORT`, or an IPv6 address with or without brackets and port.
 fn url(agent: &str) -> String {
-    format!("http://{agent}/snapshot.json")
+    let host = match agent.parse::<Ipv6Addr>() {
+        Ok(address) => format!("[{address}]"),
+        Err(_) => agent.to_owned(),
+    };
+    let has_port = host.rsplit(']').next().is_some_and(|end| end.contains(':'));
+    match has_port {
+        true => format!("http://{host}/snapshot.json"),
+        false => format!("http://{host}:{}/snapshot.json", AgentOptions::PORT),
+    }
 }
 
 fn fetch(url: &str) -> Result<Snapshot, String> {
@@ -76,4 +86,23 @@ fn fetch(url: &str) -> Result<Snapshot, String> {
         .read_to_string()
         .map_err(|error| error.to_string())?;
     serde_json::from_str(&text).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_without_a_port_is_asked_on_the_agents_own() {
+        for (agent, place) in [
+            ("127.0.0.1", "127.0.0.1:9305"),
+            ("gpu-7", "gpu-7:9305"),
+            ("gpu-7:80", "gpu-7:80"),
+            ("fe80::1", "[fe80::1]:9305"),
+            ("[fe80::1]", "[fe80::1]:9305"),
+            ("[fe80::1]:80", "[fe80::1]:80"),
+        ] {
+            assert_eq!(url(agent), format!("http://{place}/snapshot.json"));
+        }
+    }
 }

@@ -101,6 +101,29 @@ fn nics_are_drawn_with_rates_share_and_latency_in_80_columns() {
 }
 
 #[test]
+fn an_empty_table_says_whether_the_filter_or_the_host_has_emptied_it() {
+    let mut board = board();
+    press(
+        &mut board,
+        &[KeyCode::Char('f'), KeyCode::Char('z'), KeyCode::Enter],
+    );
+    let filtered = drawn(&board)[1..23].join("\n");
+    assert!(
+        filtered.contains("No row contains `z`. Esc clears"),
+        "{filtered}"
+    );
+    let mut empty = Board::new(Duration::from_secs(1), "gpu-7:9305");
+    empty.take(Snapshot::default());
+    let lines = drawn(&empty);
+    let words: Vec<_> = lines[1..4]
+        .iter()
+        .flat_map(|line| line.split_whitespace())
+        .collect();
+    let whole = "Probes says what is off, and why.";
+    assert!(words.join(" ").contains(whole), "{words:?}");
+}
+
+#[test]
 fn long_names_take_the_room_there_is_and_show_where_they_are_cut() {
     let mut board = Board::new(Duration::from_secs(1), "gpu-7:9305");
     for second in 1..=5 {
