@@ -10,7 +10,8 @@ use std::io;
 
 const GROUPS_REMEDY: &str = "run the agent in the host's namespace of control groups, or mount the host's /sys/fs/cgroup \
                              into its container (see the DaemonSet)";
-const NAMESPACE_REMEDY: &str = "run the agent in the host's PID namespace: hostPID: true (see the DaemonSet), or docker run --pid=host";
+const NAMESPACE_REMEDY: &str = "run the agent in the host's PID namespace: hostPID: true (see the \
+                                DaemonSet), or docker run --pid=host";
 const FILES_REMEDY: &str = "give the agent CAP_SYS_PTRACE, and let its user read the program files";
 
 /// Watches the connections of all groups that our processes are in.
@@ -138,8 +139,7 @@ impl Unseen {
         self.first.get_or_insert(text);
     }
 
-    /// The trouble with these and with those behind pages that this namespace does not see. Their remedy comes first: without
-    /// it no other helps them.
+    /// The trouble with these and with those behind pages that this namespace does not see. Their remedy comes first.
     fn and_hidden(
         mut self,
         found: &Found,
@@ -152,7 +152,8 @@ impl Unseen {
         };
         self.count += found.hidden.len();
         self.first = Some(format!(
-            "{program}, which counts itself as process {pid}, is in a PID namespace that the agent does not see"
+            "{program}, which counts itself as process {pid}, is in a PID namespace that the \
+             agent does not see"
         ));
         self.trouble(what, is_total, NAMESPACE_REMEDY)
     }
