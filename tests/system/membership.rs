@@ -1,11 +1,14 @@
 //! Nodes that die, freeze or come back, and masters that restart.
 //! Invariant: the list of segments tells who lends memory now, within the time to live.
 
+use std::collections::BTreeSet;
+
 use nix::sys::signal::Signal;
-use perigee_tests::cluster::{Master, Node};
+use perigee_tests::cluster::{Master, NODE, Node, node_flags};
 use perigee_tests::deadline::wait_until;
 use perigee_tests::http;
 use perigee_tests::limits::MEMBERSHIP_DEADLINE;
+use perigee_tests::program::Program;
 
 const SEGMENT_BYTES: u64 = 16 << 20;
 
@@ -100,4 +103,22 @@ fn nodes_of_one_host_have_segments_of_their_own() {
     assert_eq!(master.segment_names().len(), nodes.len());
     let capacity = master.metric("master_total_capacity_bytes");
     assert_eq!(capacity, Some(3.0 * SEGMENT_BYTES as f64));
+}
+
+#[test]
+fn nodes_of_one_host_that_were_given_no_port_have_names_of_their_own() {
+    let master = Master::start(&[]);
+    let mut flags = node_flags(&master, 1, &SEGMENT_BYTES.to_string());
+    flags.retain(|flag| !flag.starts_with("--port"));
+    let nodes = [(); 3].map(|()| Program::start(NODE, &flags));
+    master.wait_for_segments(nodes.len());
+    let names: BTreeSet<String> = master.segment_names().into_iter().collect();
+    assert_eq!(names.len(), nodes.len());
+    for node in &nodes {
+        wait_until("each node tells its name", MEMBERSHIP_DEADLINE, || {
+            let log = node.log();
+            let ready = log.lines().find(|line| line.contains(" Ready"));
+            ready.is_some_and(|line| names.iter().any(|name| line.contains(name.as_str())))
+        });
+    }
 }

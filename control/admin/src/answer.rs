@@ -1,6 +1,7 @@
 //! Answers in Mooncake's forms. Invariant: content types and key order are those of Mooncake, since
 //! strict clients compare them.
 
+use crate::plane::Refusal;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -54,10 +55,18 @@ pub(crate) fn error_text(http: StatusCode, status: Status, message: &str) -> Res
     )
 }
 
+/// A JSON error with the reason of a refusal.
+pub(crate) fn refusal(refused: Refusal) -> Response {
+    error_text(http_of(refused.status), refused.status, &refused.reason)
+}
+
 /// A JSON error whose text is the status name and whose HTTP status is the one of the table.
 pub(crate) fn error(status: Status) -> Response {
-    let http = StatusCode::from_u16(status.http()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    error_text(http, status, status.name())
+    error_text(http_of(status), status, status.name())
+}
+
+fn http_of(status: Status) -> StatusCode {
+    StatusCode::from_u16(status.http()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
 /// The answer of a feature that is switched off: 409 and -1011.

@@ -54,7 +54,7 @@ pub(crate) async fn create(
 ) -> Result<Response, Response> {
     let request = read(&body).map_err(|message| invalid(&message))?;
     let created = shared.ask(|plane| plane.create_drain(request)).await?;
-    let id = created.map_err(answer::error)?;
+    let id = created.map_err(answer::refusal)?;
     Ok(changed(id, "CREATED"))
 }
 

@@ -40,7 +40,7 @@ pub trait ControlPlane: Send + Sync + 'static {
     ///
     /// # Errors
     /// The request cannot be carried out, with Mooncake's codes.
-    fn create_drain(&self, request: DrainRequest) -> Result<u128, Status>;
+    fn create_drain(&self, request: DrainRequest) -> Result<u128, Refusal>;
 
     /// How a drain job stands.
     ///
@@ -150,6 +150,22 @@ pub(crate) fn state_name(state: u8) -> &'static str {
         4 => "GRACEFULLY_UNMOUNTING",
         5 => "UNMOUNTING",
         _ => "UNDEFINED",
+    }
+}
+
+/// Why a job is not begun.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The code for the caller.
+    pub status: Status,
+    /// What to change, for people.
+    pub reason: String,
+}
+
+impl From<Status> for Refusal {
+    fn from(status: Status) -> Self {
+        let reason = status.name().to_owned();
+        Self { status, reason }
     }
 }
 

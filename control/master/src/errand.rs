@@ -33,15 +33,6 @@ pub struct TaskRequest {
     pub wish: TaskWish,
 }
 
-/// Why a task is not accepted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TaskRefusal {
-    /// The code for the caller.
-    pub status: Status,
-    /// What to change, for people.
-    pub reason: String,
-}
-
 /// What happened to a task on its shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskNews {

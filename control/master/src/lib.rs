@@ -24,6 +24,7 @@ mod pending;
 mod placement;
 mod random;
 mod recency;
+mod refusal;
 mod registry;
 mod replica;
 mod segment;
@@ -36,10 +37,11 @@ mod soft_pins;
 pub use columns::{Location, PlacementColumns, ReplicaColumns, ReplicaState};
 pub use counters::{SegmentGauges, ShardCounters, ShardGauges, VALUE_BYTES_BUCKETS};
 pub use draining::{DrainOrder, DrainReport};
-pub use errand::{TaskNews, TaskRefusal, TaskRequest, TaskWish};
+pub use errand::{TaskNews, TaskRequest, TaskWish};
 pub use group::GroupLedger;
 pub use key::{hash_key, shard_of, shard_of_hash};
 pub use placement::{PutConfig, SoftPin, Strategy};
+pub use refusal::JobRefusal;
 pub use registry::{
     ClientState, DrainJob, DrainRequest, Holdings, JobState, Registry, RegistrySettings,
     SegmentState, SegmentView, Task, TaskKind, TaskSettings, TaskState,

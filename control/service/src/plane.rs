@@ -1,7 +1,7 @@
 //! The master as its HTTP routes see it: questions are put to the shards from the HTTP threads.
 
 use crate::cluster::{Cluster, ControlShard, combine};
-use perigee_admin::plane::{DrainInfo, DrainRequest, KeyPlaces};
+use perigee_admin::plane::{DrainInfo, DrainRequest, KeyPlaces, Refusal};
 use perigee_admin::{ControlPlane, ReplicaPlace, SegmentInfo};
 use perigee_master::{
     DrainJob, Pattern, ReplicaColumns, Scan, SegmentSpec, Shard as KeyShard, shard_of,
@@ -93,18 +93,23 @@ impl ControlPlane for Cluster {
         Ok(removed)
     }
 
-    fn create_drain(&self, request: DrainRequest) -> Result<u128, Status> {
+    fn create_drain(&self, request: DrainRequest) -> Result<u128, Refusal> {
         let mut random = [0; 16];
-        getrandom::fill(&mut random).map_err(|_| Status::InternalError)?;
+        getrandom::fill(&mut random).map_err(|_| Refusal::from(Status::InternalError))?;
         let id = u128::from_ne_bytes(random);
         let request = perigee_master::DrainRequest {
             segments: request.segments,
             target_segments: request.target_segments,
             max_concurrency: request.max_concurrency,
         };
-        self.run_first(move |first| async move { first.create_drain(id, request).await })
-            .ok_or(Status::RpcTimeout)??;
-        Ok(id)
+        let created = self
+            .run_first(move |first| async move { first.create_drain(id, request).await })
+            .ok_or(Refusal::from(Status::RpcTimeout))?;
+        let refusal = |refused: perigee_master::JobRefusal| Refusal {
+            status: refused.status,
+            reason: refused.reason,
+        };
+        created.map(|()| id).map_err(refusal)
     }
 
     fn drain_job(&self, id: u128) -> Result<DrainInfo, Status> {

@@ -14,6 +14,8 @@ use std::time::Duration;
 pub struct NodeConfig {
     /// The name other hosts know it by.
     pub name: NodeName,
+    /// Nobody asked for the port of the name: if another node of this host has it, the next one may be taken.
+    pub may_take_next_port: bool,
     /// `host:port` of the master.
     pub master: String,
     /// Where to register.
@@ -47,6 +49,30 @@ pub enum NodeName {
     Given(String),
     /// The local address of the route to the master, with this port; 0 chooses one.
     OfRoute(u16),
+}
+
+impl NodeName {
+    /// The port of the name; none if one is to be chosen.
+    pub(crate) fn port(&self) -> Option<u16> {
+        let port = match self {
+            NodeName::Given(name) => build::port_of(name)?,
+            NodeName::OfRoute(port) => *port,
+        };
+        (port > 0).then_some(port)
+    }
+
+    /// The name with another port.
+    pub(crate) fn at_port(&self, port: u16) -> Self {
+        match self {
+            NodeName::Given(name) => {
+                let host = name
+                    .rsplit_once(':')
+                    .map_or(name.as_str(), |(host, _)| host);
+                NodeName::Given(format!("{host}:{port}"))
+            }
+            NodeName::OfRoute(_) => NodeName::OfRoute(port),
+        }
+    }
 }
 
 /// Where the node registers its segment besides the master.

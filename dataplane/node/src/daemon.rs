@@ -3,7 +3,7 @@
 
 use crate::config::NodeConfig;
 use crate::error::NodeError;
-use crate::introduction::Introduction;
+use crate::introduction::{Claim, Introduction};
 use crate::limits::CLOSE_DEADLINE;
 use crate::opening;
 use crate::phase::Phase;
@@ -39,11 +39,16 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
     let (send, events) = channel();
     watch(signals, send.clone())?;
     let phase = Phase::default();
+    let (name, claim) = Claim::name(&config.name, config.may_take_next_port);
+    let config = &NodeConfig {
+        name,
+        ..config.clone()
+    };
     open_aside(config, phase.clone(), send)?;
     if let Some(store) = wait_until_open(&events, &phase)? {
         let store = slot.fill(store);
         announce_ready(config, &store, page.as_ref());
-        let introduction = introduce(config, &store);
+        let introduction = introduce(config, &store, claim);
         wait_for_stop(&events);
         signals.unblock();
         if let Some(introduction) = introduction {
@@ -131,10 +136,12 @@ fn take_back(events: &Receiver<Event>) {
 }
 
 /// Programs on this host ask for the node by the port of its name.
-fn introduce(config: &NodeConfig, store: &Store) -> Option<Introduction> {
-    let name = store.hostname();
-    let port = name.rsplit_once(':')?.1.parse().ok()?;
-    Introduction::start(port, &config.master)
+fn introduce(config: &NodeConfig, store: &Store, claim: Option<Claim>) -> Option<Introduction> {
+    let claim = match (claim, config.name.port()) {
+        (None, None) => Claim::of(&store.hostname()),
+        (claim, _) => claim,
+    };
+    Introduction::start(claim?, &config.master)
 }
 
 fn wait_for_stop(events: &Receiver<Event>) {

@@ -1,6 +1,8 @@
 //! Tells programs of this host where the master is, so that they need to know only the node's port. Invariant: nobody
 //! but the node's own user is answered, and an answer never waits for its reader.
 
+use crate::config::NodeName;
+use crate::limits::NAME_PORTS_TRIED;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use perigee_memory::rendezvous::{listen, verify_peer};
 use perigee_store::introduction_name;
@@ -8,6 +10,53 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread::JoinHandle;
+
+/// The port of a node's name, which no other node of this host has while this value lives.
+pub(crate) struct Claim {
+    port: u16,
+    listener: UnixListener,
+}
+
+impl Claim {
+    /// The name of a node, with its port claimed where it has one. If another node has the port and nobody asked for
+    /// it, the name gets the next free one; otherwise both have the name, and programs find the other one.
+    pub(crate) fn name(name: &NodeName, may_take_next: bool) -> (NodeName, Option<Self>) {
+        let Some(wanted) = name.port() else {
+            return (name.clone(), None);
+        };
+        let tried = if may_take_next { NAME_PORTS_TRIED } else { 1 };
+        let mut ports = (0..tried).map_while(|step| wanted.checked_add(step));
+        let Some(claim) = ports.find_map(|port| Self::try_new(port).ok()) else {
+            tracing::warn!(
+                port = wanted,
+                "Another node of this host has this port in its name; give each its own with `port`"
+            );
+            return (name.clone(), None);
+        };
+        if claim.port != wanted {
+            tracing::info!(
+                taken = wanted,
+                port = claim.port,
+                "Another node of this host has the default port in its name; this one takes the next that is free"
+            );
+        }
+        (name.at_port(claim.port), Some(claim))
+    }
+
+    /// A port that the store has chosen.
+    pub(crate) fn of(name: &str) -> Option<Self> {
+        let port = name.rsplit_once(':')?.1.parse().ok()?;
+        let claimed = Self::try_new(port);
+        claimed
+            .map_err(|error| tracing::warn!(port, %error, "Programs on this host are not told where the master is"))
+            .ok()
+    }
+
+    fn try_new(port: u16) -> io::Result<Self> {
+        let listener = listen(&introduction_name(port)).map_err(io::Error::other)?;
+        Ok(Self { port, listener })
+    }
+}
 
 /// The running thread.
 pub(crate) struct Introduction {
@@ -17,17 +66,17 @@ pub(crate) struct Introduction {
 }
 
 impl Introduction {
-    /// Tells every program that asks for the node on `port` that the master is `master` (`host:port`). Without it
-    /// programs must be told the master's address, so a failure is a warning.
-    pub(crate) fn start(port: u16, master: &str) -> Option<Self> {
-        let started = Self::try_start(port, master);
+    /// Tells every program that asks for the node of the claimed port that the master is `master` (`host:port`). Without
+    /// it programs must be told the master's address, so a failure is a warning.
+    pub(crate) fn start(claim: Claim, master: &str) -> Option<Self> {
+        let port = claim.port;
+        let started = Self::try_start(claim.listener, master);
         started
             .map_err(|error| tracing::warn!(port, %error, "Programs on this host are not told where the master is"))
             .ok()
     }
 
-    fn try_start(port: u16, master: &str) -> io::Result<Self> {
-        let listener = listen(&introduction_name(port)).map_err(io::Error::other)?;
+    fn try_start(listener: UnixListener, master: &str) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let line = format!("{master}\n");
         let (stop, stopped) = UnixStream::pair()?;
@@ -81,12 +130,30 @@ mod tests {
     fn programs_learn_the_master_while_the_node_runs_and_nothing_after_it() {
         let port = std::process::id() as u16;
         let wait = Duration::from_secs(10);
-        let introduction = Introduction::start(port, "10.1.2.3:50051").unwrap();
+        let claim = Claim::try_new(port).unwrap();
+        let introduction = Introduction::start(claim, "10.1.2.3:50051").unwrap();
         for _ in 0..2 {
             assert_eq!(ask_node(port, wait).unwrap(), "10.1.2.3:50051");
         }
-        assert!(Introduction::start(port, "10.1.2.3:50051").is_none());
+        assert!(Claim::of(&format!("node-7:{port}")).is_none());
         introduction.stop();
         assert!(ask_node(port, wait).is_err());
+    }
+
+    #[test]
+    fn of_nodes_that_were_given_no_port_each_has_a_name_of_its_own() {
+        let wanted = NodeName::OfRoute(1000 + std::process::id() as u16 % 1000);
+        let claims = [(); 3].map(|()| Claim::name(&wanted, true));
+        let ports = claims.each_ref().map(|(name, _)| name.port().unwrap());
+        assert!(ports[0] < ports[1] && ports[1] < ports[2], "{ports:?}");
+        let given = NodeName::Given(format!("node-7:{}", ports[0]));
+        let (same, claim) = Claim::name(&given, false);
+        assert_eq!(same, given, "a name that somebody asked for is kept");
+        assert!(claim.is_none());
+        let (other, claim) = Claim::name(&given, true);
+        assert!(other.port() > given.port() && claim.is_some());
+        let none = NodeName::Given("node-7".to_owned());
+        let (same, claim) = Claim::name(&none, true);
+        assert!(same == none && claim.is_none());
     }
 }

@@ -23,6 +23,9 @@ pub const POLL_US_MAX: i128 = 1_000_000;
 /// Most threads that the older setting may name.
 pub const THREADS_MAX: i128 = 4096;
 
+/// Ports that are tried for the name of a node that was given none.
+pub const NAME_PORTS_TRIED: u16 = 256;
+
 /// Pause between two attempts to join the cluster.
 pub const ATTEMPT_PAUSE: Duration = Duration::from_secs(1);
 

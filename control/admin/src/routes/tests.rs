@@ -2,7 +2,7 @@
 //! compared whole, as strict clients do.
 
 use super::*;
-use crate::plane::{DrainInfo, DrainRequest, KeyPlaces, ReplicaPlace, SegmentInfo};
+use crate::plane::{DrainInfo, DrainRequest, KeyPlaces, Refusal, ReplicaPlace, SegmentInfo};
 use axum::body::Body;
 use axum::http::Request;
 use http_body_util::BodyExt;
@@ -66,11 +66,11 @@ impl ControlPlane for Fake {
         Ok(if force { 3 } else { 1 })
     }
 
-    fn create_drain(&self, request: DrainRequest) -> Result<u128, Status> {
+    fn create_drain(&self, request: DrainRequest) -> Result<u128, Refusal> {
         match request.segments[0].as_str() {
             "127.0.0.1:17001" if request.max_concurrency == 4 => Ok(JOB),
-            "busy" => Err(Status::UnavailableInCurrentStatus),
-            _ => Err(Status::SegmentNotFound),
+            "busy" => Err(Status::UnavailableInCurrentStatus.into()),
+            _ => Err(Status::SegmentNotFound.into()),
         }
     }
 

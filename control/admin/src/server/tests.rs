@@ -1,7 +1,7 @@
 //! The server with a master that misbehaves. Invariant: every read has a deadline.
 
 use super::*;
-use crate::plane::{DrainInfo, DrainRequest, KeyPlaces, SegmentInfo};
+use crate::plane::{DrainInfo, DrainRequest, KeyPlaces, Refusal, SegmentInfo};
 use perigee_metrics::{MasterCells, MasterNumbers};
 use perigee_schemas::Status;
 use std::io::{Read, Write};
@@ -32,8 +32,8 @@ impl ControlPlane for Stuck {
         Ok(0)
     }
 
-    fn create_drain(&self, _: DrainRequest) -> Result<u128, Status> {
-        Err(Status::UnavailableInCurrentMode)
+    fn create_drain(&self, _: DrainRequest) -> Result<u128, Refusal> {
+        Err(Status::UnavailableInCurrentMode.into())
     }
 
     fn drain_job(&self, _: u128) -> Result<DrainInfo, Status> {

@@ -1,22 +1,24 @@
 //! Drain jobs: which segments are to become empty, and what becomes of them.
 //! Invariant: a segment is DRAINING exactly while a job that has not ended empties it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use perigee_schemas::Status;
 
 use crate::draining::{DrainOrder, DrainReport};
 use crate::limits::{JOB_CONCURRENCY_MAX, JOBS_ACTIVE_MAX};
+use crate::refusal::JobRefusal;
 use crate::segment::SegmentEvent;
 
 use super::Registry;
 use super::jobs::{DrainJob, JobState};
-use super::mounted::{Occupancy, SegmentState};
+use super::mounted::{Occupancy, SegmentState, SegmentView};
 
 /// What an operator asks for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DrainRequest {
-    /// Names of the segments to be emptied.
+    /// Names of the segments to be emptied, or their identities as two decimal halves (`high-low`).
     pub segments: Vec<String>,
     /// Names of the segments that may take their objects; all others if empty.
     pub target_segments: Vec<String>,
@@ -30,24 +32,25 @@ impl Registry {
     /// # Errors
     /// `InvalidParams`: no segment, one that is also a target, or a concurrency out of bounds; `SegmentNotFound`: a name
     /// that no mounted segment has; `UnavailableInCurrentStatus`: a source or target is being emptied or unmounted, or
-    /// is empty on purpose; `TaskPendingLimitExceeded`: too many jobs.
+    /// is empty on purpose, or several clients have segments of a source's name; `TaskPendingLimitExceeded`: too many jobs.
     pub fn create_drain(
         &mut self,
         wall_ms: u64,
         id: u128,
         request: DrainRequest,
-    ) -> Result<(), Status> {
+    ) -> Result<(), JobRefusal> {
         let target_of_itself = |name: &String| request.target_segments.contains(name);
         if request.segments.is_empty()
             || request.segments.iter().any(target_of_itself)
             || !(1..=JOB_CONCURRENCY_MAX).contains(&request.max_concurrency)
         {
-            return Err(Status::InvalidParams);
+            return Err(Status::InvalidParams.into());
         }
+        self.check_owners(&request.segments)?;
         let sources = self.usable(&request.segments)?;
         let targets = self.usable(&request.target_segments)?;
         if self.jobs.active().len() >= JOBS_ACTIVE_MAX || self.jobs.get(id).is_some() {
-            return Err(Status::TaskPendingLimitExceeded);
+            return Err(Status::TaskPendingLimitExceeded.into());
         }
         let owner = |index: &u32| self.segments.get(index).map(|it| it.spec.client);
         let job = DrainJob {
@@ -187,11 +190,28 @@ impl Registry {
     }
 
     /// The numbers of the segments with these names, each of which must take objects.
+    /// Whether each name means segments of one client.
+    fn check_owners(&self, names: &[String]) -> Result<(), JobRefusal> {
+        for name in names {
+            let owners: BTreeSet<u128> = self.meant(name).map(|view| view.spec.client).collect();
+            if owners.len() > 1 {
+                return Err(JobRefusal::shared_name(name, owners.len()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Segments of a name, or the one whose identity this is: two decimal halves, which is no name.
+    fn meant<'a>(&'a self, name: &'a str) -> impl Iterator<Item = SegmentView<'a>> {
+        let by_id = id_of(name).and_then(|id| self.segment_by_id(id));
+        by_id.into_iter().chain(self.segments_by_name(name))
+    }
+
     fn usable(&self, names: &[String]) -> Result<Vec<u32>, Status> {
         let mut found = Vec::new();
         for name in names {
             let before = found.len();
-            for view in self.segments_by_name(name) {
+            for view in self.meant(name) {
                 if view.state != SegmentState::Ok {
                     return Err(Status::UnavailableInCurrentStatus);
                 }
@@ -219,4 +239,10 @@ impl Registry {
             Occupancy::Open | Occupancy::Drained => {}
         }
     }
+}
+
+fn id_of(text: &str) -> Option<u128> {
+    let (high, low) = text.split_once('-')?;
+    let (high, low): (u64, u64) = (high.parse().ok()?, low.parse().ok()?);
+    Some(u128::from(high) << 64 | u128::from(low))
 }

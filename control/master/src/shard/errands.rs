@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 use perigee_schemas::Status;
 use perigee_schemas::extent::extent_bytes;
 
-use crate::errand::{Errand, TaskNews, TaskRefusal, TaskRequest, TaskWish};
+use crate::errand::{Errand, TaskNews, TaskRequest, TaskWish};
 use crate::limits::{REPLICAS_MAX, TASK_MOVES_PER_CLIENT_MAX, TASK_STEP_MAX, TASK_TARGETS_MAX};
 use crate::moving::Purpose;
+use crate::refusal::JobRefusal;
 use crate::slab::NONE;
 
 use super::Shard;
@@ -55,15 +56,16 @@ impl Shard {
     ///
     /// # Errors
     /// `ObjectNotFound`, `ReplicaIsNotReady`; `InvalidParams`: no target, too many, a target that is the source, a segment
-    /// that is not mounted, or a source without a replica; `UnavailableInCurrentStatus`: a target takes no objects.
-    pub fn check_task(&self, request: &TaskRequest) -> Result<u128, TaskRefusal> {
+    /// that is not mounted, or a source without a replica; `UnavailableInCurrentStatus`: a target takes no objects, or several clients
+    /// have segments of that name.
+    pub fn check_task(&self, request: &TaskRequest) -> Result<u128, JobRefusal> {
         let targets = targets(&request.wish).map_err(invalid)?;
-        let object = self.find(&request.key).ok_or_else(|| TaskRefusal {
+        let object = self.find(&request.key).ok_or_else(|| JobRefusal {
             status: Status::ObjectNotFound,
             reason: "There is no object of that key".to_owned(),
         })?;
         if !self.is_complete(object) {
-            return Err(TaskRefusal {
+            return Err(JobRefusal {
                 status: Status::ReplicaIsNotReady,
                 reason: "The object is still being written".to_owned(),
             });
@@ -75,6 +77,9 @@ impl Shard {
             TaskWish::Copy { .. } => None,
             TaskWish::Move { source, .. } => Some(source.as_str()),
         };
+        source.map_or(Ok(()), |source| {
+            self.check_owner(&self.named(source), source)
+        })?;
         let replica = self.source_of(object, source, 0);
         let replica = replica.ok_or_else(|| {
             let source = source.unwrap_or_default();
@@ -244,16 +249,17 @@ impl Shard {
     }
 
     /// A target must be mounted and take objects.
-    fn check_target(&self, name: &str) -> Result<(), TaskRefusal> {
+    fn check_target(&self, name: &str) -> Result<(), JobRefusal> {
         let named = self.named(name);
         if named.is_empty() {
             return Err(invalid(format!(
                 "No segment is named {name:?}: /get_all_segments of the master lists the names"
             )));
         }
+        self.check_owner(&named, name)?;
         match named.iter().any(|segment| self.live.contains(segment)) {
             true => Ok(()),
-            false => Err(TaskRefusal {
+            false => Err(JobRefusal {
                 status: Status::UnavailableInCurrentStatus,
                 reason: format!("Segment {name:?} is being emptied and takes no objects"),
             }),
@@ -261,6 +267,16 @@ impl Shard {
     }
 
     /// The segments of a name; there may be several.
+    /// One client may have several segments of a name; of several clients nobody knows which one is meant.
+    fn check_owner(&self, named: &[u32], name: &str) -> Result<(), JobRefusal> {
+        let shares = named.iter().filter_map(|segment| self.share(*segment));
+        let clients: BTreeSet<u128> = shares.map(|share| share.spec.client).collect();
+        match clients.len() {
+            0 | 1 => Ok(()),
+            several => Err(JobRefusal::shared_name(name, several)),
+        }
+    }
+
     fn named(&self, name: &str) -> Vec<u32> {
         let shares = self.shares.iter().enumerate();
         let shares = shares.filter_map(|(segment, share)| Some((segment, share.as_deref()?)));
@@ -289,8 +305,8 @@ fn targets(wish: &TaskWish) -> Result<&[String], String> {
     }
 }
 
-fn invalid(reason: String) -> TaskRefusal {
-    TaskRefusal {
+fn invalid(reason: String) -> JobRefusal {
+    JobRefusal {
         status: Status::InvalidParams,
         reason,
     }

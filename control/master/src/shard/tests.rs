@@ -26,7 +26,7 @@ use perigee_schemas::extent::extent_bytes;
 use super::*;
 use crate::columns::{Location, PlacementColumns, ReplicaColumns};
 use crate::draining::{DrainOrder, DrainReport};
-use crate::errand::{TaskNews, TaskRefusal, TaskRequest, TaskWish};
+use crate::errand::{TaskNews, TaskRequest, TaskWish};
 use crate::placement::{PutConfig, SoftPin, Strategy};
 use crate::segment::{SegmentEvent, SegmentSpec};
 

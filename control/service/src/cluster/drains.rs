@@ -2,7 +2,7 @@
 //! Invariant: one turn is made at a time, and all shards together have no more moves of a job under way than it allows.
 
 use super::control_shard::ControlShard;
-use perigee_master::{DrainOrder, DrainReport, DrainRequest, MoveTask, Registry};
+use perigee_master::{DrainOrder, DrainReport, DrainRequest, JobRefusal, MoveTask, Registry};
 use perigee_schemas::{Identity, Status};
 use perigee_shard::{Environment, monotonic_ms};
 use std::cell::{Cell, RefCell};
@@ -43,12 +43,16 @@ impl ControlShard {
     ///
     /// # Errors
     /// As `Registry::create_drain`.
-    pub(crate) async fn create_drain(&self, id: u128, request: DrainRequest) -> Result<(), Status> {
+    pub(crate) async fn create_drain(
+        &self,
+        id: u128,
+        request: DrainRequest,
+    ) -> Result<(), JobRefusal> {
         let create = |registry: &mut Registry| registry.create_drain(wall_ms(), id, request);
         let created = self.ask_registry(create);
         // Every shard hears of it before the first turn asks it for its part.
         self.publish_events().await;
-        created.unwrap_or(Err(Status::InternalError))
+        created.unwrap_or_else(|| Err(Status::InternalError.into()))
     }
 
     /// Ends a job of which no move is under way. Runs on the first shard.

@@ -5,7 +5,7 @@
 use super::control_shard::ControlShard;
 use super::drains::wall_ms;
 use perigee_master::{
-    Registry, Task, TaskKind, TaskNews, TaskRefusal, TaskRequest, TaskTurn, shard_of,
+    JobRefusal, Registry, Task, TaskKind, TaskNews, TaskRequest, TaskTurn, shard_of,
 };
 use perigee_schemas::{Identity, Status};
 use perigee_shard::monotonic_ms;
@@ -20,7 +20,7 @@ impl ControlShard {
         &self,
         id: Identity,
         request: TaskRequest,
-    ) -> Result<(), TaskRefusal> {
+    ) -> Result<(), JobRefusal> {
         let owner = shard_of(&request.key, self.members().len());
         let asked = request.clone();
         let judged = self.on(owner, move |shard| shard.keys.borrow().check_task(&asked));
@@ -30,7 +30,7 @@ impl ControlShard {
             registry.create_task(now, wall_ms(), id.0, kind, client)
         };
         let created = self.change_registry(create).await.ok_or_else(ending)?;
-        let is_new = created.map_err(|status| TaskRefusal {
+        let is_new = created.map_err(|status| JobRefusal {
             status,
             reason: "Too many tasks wait: raise max_total_pending_tasks or come back later"
                 .to_owned(),
@@ -118,8 +118,8 @@ fn report_end(registry: &Registry, id: u128, news: TaskNews) {
 }
 
 /// The refusal of a master whose shards are ending.
-fn ending() -> TaskRefusal {
-    TaskRefusal {
+fn ending() -> JobRefusal {
+    JobRefusal {
         status: Status::InternalError,
         reason: "The master is stopping".to_owned(),
     }

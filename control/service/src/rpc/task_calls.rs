@@ -2,7 +2,7 @@
 
 use super::dispatch::{Builder, Refusal, Tally};
 use crate::cluster::ControlShard;
-use perigee_master::{TaskRefusal, TaskRequest, TaskWish};
+use perigee_master::{JobRefusal, TaskRequest, TaskWish};
 use perigee_metrics::RpcKind;
 use perigee_schemas::message::decode;
 use perigee_schemas::{Identity, Status, master};
@@ -39,7 +39,7 @@ pub(super) async fn create(
     Ok(Tally::one(kind, status == Status::Ok))
 }
 
-fn wish(request: &master::CreateTaskRequest<'_>) -> Result<TaskWish, TaskRefusal> {
+fn wish(request: &master::CreateTaskRequest<'_>) -> Result<TaskWish, JobRefusal> {
     let targets = request.targets().into_iter().flatten().map(str::to_owned);
     let mut targets: Vec<String> = targets.collect();
     let source = request.source().unwrap_or_default().to_owned();
@@ -51,7 +51,7 @@ fn wish(request: &master::CreateTaskRequest<'_>) -> Result<TaskWish, TaskRefusal
         (master::TaskKind::Move, Some(target)) if targets.is_empty() => {
             Ok(TaskWish::Move { source, target })
         }
-        _ => Err(TaskRefusal {
+        _ => Err(JobRefusal {
             status: Status::InvalidParams,
             reason: "A task is a copy, or a move with one target".to_owned(),
         }),

@@ -22,6 +22,8 @@ pub(super) fn node_config(
     }
     Ok(NodeConfig {
         name: name(settings, &mut warnings)?,
+        may_take_next_port: !settings.is_given("port")
+            && !is_host_and_port(settings.text("host").trim()),
         master: master(settings)?,
         metadata: metadata(settings)?,
         segment_bytes: settings.integer("global_segment_size"),
@@ -85,12 +87,15 @@ pub(crate) fn with_port(host: &str, port: u16) -> String {
 }
 
 fn is_host_and_port(text: &str) -> bool {
-    let Some((host, port)) = text.rsplit_once(':') else {
-        return false;
-    };
+    port_of(text).is_some_and(|port| port > 0)
+}
+
+/// The port of `HOST:PORT`.
+pub(super) fn port_of(text: &str) -> Option<u16> {
+    let (host, port) = text.rsplit_once(':')?;
     let bracketed = host.starts_with('[') && host.ends_with(']');
     let bare = !host.contains(':') && !host.contains(char::is_whitespace);
-    !host.is_empty() && (bracketed || bare) && port.parse::<u16>().is_ok_and(|port| port > 0)
+    (!host.is_empty() && (bracketed || bare)).then(|| port.parse().ok())?
 }
 
 fn master(settings: &Settings) -> Result<String, FlagError> {

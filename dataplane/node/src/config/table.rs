@@ -46,7 +46,8 @@ const CLUSTER: &[Flag] = &[
         Kind::Int32,
         "50052",
         "Port part of the segment's name; nothing listens on it, data goes over a port chosen by \
-         the system; 0 chooses a free name",
+         the system; 0 chooses a free name; without it the next port is taken if another node of \
+         this host has this one",
     )
     .within(0, PORT_MAX),
     Flag::new(

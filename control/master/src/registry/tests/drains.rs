@@ -163,7 +163,7 @@ fn wrong_requests_change_nothing() {
         (request(&["n0"], &["n2"]), busy),
     ] {
         let created = registry.create_drain(0, 2, wrong.clone());
-        assert_eq!(created, Err(status), "{wrong:?}");
+        assert_eq!(created, Err(status.into()), "{wrong:?}");
     }
     assert!(registry.take_events().is_empty());
     assert_eq!(state(&registry, 0), Some(SegmentState::Ok));
@@ -178,7 +178,7 @@ fn only_so_many_jobs_are_active_and_remembered() {
         assert_eq!(registry.create_drain(0, index.into(), wish), Ok(()));
     }
     let one_more = registry.create_drain(0, 500, request(&[&format!("n{most}")], &[]));
-    assert_eq!(one_more, Err(Status::TaskPendingLimitExceeded));
+    assert_eq!(one_more, Err(Status::TaskPendingLimitExceeded.into()));
     assert_eq!(registry.cancel_drain(0, 5), Ok(()));
     for id in 1_000..1_000 + JOBS_ENDED_MAX as u128 {
         assert_eq!(registry.create_drain(0, id, request(&["n5"], &[])), Ok(()));
@@ -186,4 +186,31 @@ fn only_so_many_jobs_are_active_and_remembered() {
     }
     assert!(registry.drain_job(5).is_none(), "the oldest is forgotten");
     assert!(registry.drain_job(1_000).is_some() && registry.drain_job(6).is_some());
+}
+
+#[test]
+fn a_name_of_several_clients_is_not_drained_but_one_of_their_segments_by_its_identity_is() {
+    let mut registry = cluster(1);
+    for (id, client) in [(50, 7), (1 << 64 | 51, 7), (52, 8)] {
+        let shared = SegmentSpec {
+            name: "shared".to_owned(),
+            ..spec(id, client)
+        };
+        registry.mount(0, shared).unwrap();
+    }
+    registry.take_events();
+    let refused = registry.create_drain(0, 1, request(&["n0", "shared"], &[]));
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.status, Status::UnavailableInCurrentStatus);
+    assert!(refused.reason.contains("2 clients"), "{}", refused.reason);
+    assert!(registry.take_events().is_empty());
+    assert_eq!(registry.create_drain(0, 1, request(&["1-51"], &[])), Ok(()));
+    assert_eq!(
+        registry.take_events(),
+        [SegmentEvent::Draining { index: 2 }]
+    );
+    assert_eq!(registry.cancel_drain(0, 1), Ok(()));
+    assert!(registry.leave(0, 8));
+    let of_one = registry.create_drain(0, 2, request(&["shared"], &[]));
+    assert_eq!(of_one, Ok(()), "both segments are one client's");
 }

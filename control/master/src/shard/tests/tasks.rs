@@ -44,7 +44,7 @@ impl Stage {
 
     fn check_task(&self, request: &TaskRequest) -> Result<u128, Status> {
         let judged = self.shard.check_task(request);
-        judged.map_err(|TaskRefusal { status, reason }| {
+        judged.map_err(|JobRefusal { status, reason }| {
             assert!(!reason.is_empty());
             status
         })
@@ -400,4 +400,22 @@ fn an_object_has_no_more_replicas_than_it_may_have() {
     assert_eq!(stage.places("0").len(), REPLICAS_MAX as usize);
     stage.ask_for(ID, copy("0", &[REPLICAS_MAX]));
     assert_eq!(stage.carry_out(), Err(Status::InvalidParams));
+}
+
+#[test]
+fn a_task_refuses_a_name_that_segments_of_several_clients_have() {
+    let mut stage = Stage::stored(1, &[4, 4]);
+    let shared = |index: u32, client| SegmentSpec {
+        name: name(1),
+        client,
+        ..spec(index, EXTENT_BYTES)
+    };
+    stage.mount(shared(3, spec(1, 0).client), 3);
+    assert!(stage.check_task(&copy("0", &[1])).is_ok(), "one client's");
+    stage.mount(shared(4, 77), 4);
+    let refused = Err(Status::UnavailableInCurrentStatus);
+    assert_eq!(stage.check_task(&copy("0", &[1])), refused);
+    assert_eq!(stage.check_task(&relocation("0", 0, 1)), refused);
+    assert_eq!(stage.check_task(&relocation("0", 1, 2)), refused);
+    assert!(stage.check_task(&relocation("0", 0, 2)).is_ok());
 }

@@ -1,0 +1,34 @@
+//! Why something that a person asked for is not begun. Invariant: each refusal says what to do instead.
+
+use perigee_schemas::Status;
+
+/// Why a task or a drain job is not accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobRefusal {
+    /// The code for the caller.
+    pub status: Status,
+    /// What to change, for people.
+    pub reason: String,
+}
+
+impl JobRefusal {
+    /// A name that segments of several clients have.
+    pub(crate) fn shared_name(name: &str, clients: usize) -> Self {
+        Self {
+            status: Status::UnavailableInCurrentStatus,
+            reason: format!(
+                "Segments of {clients} clients are named {name:?}: give each client a name of its own; a drain job also \
+                 takes the segment_id of /get_segments_detail"
+            ),
+        }
+    }
+}
+
+impl From<Status> for JobRefusal {
+    fn from(status: Status) -> Self {
+        Self {
+            status,
+            reason: status.name().to_owned(),
+        }
+    }
+}
