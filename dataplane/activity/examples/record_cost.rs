@@ -7,7 +7,7 @@
     reason = "printing figures is what this program is for"
 )]
 
-use perigee_activity::{Direction, Key, Link, Page, Route};
+use perigee_activity::{Direction, Key, Link, LinkRole, Page, Route};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -21,7 +21,12 @@ fn main() -> Result<(), perigee_activity::PageError> {
         println!("The page has no room");
         return Ok(());
     };
-    let link = Link::claim(page, "eth0", std::net::Ipv4Addr::LOCALHOST.into());
+    let link = Link::claim(
+        page,
+        "eth0",
+        std::net::Ipv4Addr::LOCALHOST.into(),
+        LinkRole::Asks,
+    );
     let record = |n: u64| slot.record(4096, 30_000 + (n & 0xffff), 500);
     let exchange = |n: u64| {
         black_box(link.record(30_000 + (n & 0xffff), 4096));

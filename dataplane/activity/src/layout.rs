@@ -244,6 +244,10 @@ pub(crate) struct LinkCells {
     pub(crate) delivery_bytes_per_second: AtomicU64,
     /// When the socket was asked last, in milliseconds since 1970; 0 when the connection is over.
     pub(crate) looked_ms: AtomicU64,
+    /// Payload bytes of all exchanges; zero in pages of older builds, as all that follows.
+    pub(crate) bytes: AtomicU64,
+    /// 1 if this side asks and the peer answers.
+    pub(crate) asks: AtomicU64,
 }
 
 impl LinkCells {
@@ -255,6 +259,7 @@ impl LinkCells {
             &self.peer_ns,
             &self.retransmits,
             &self.looked_ms,
+            &self.bytes,
         ];
         for counter in counters {
             counter.store(0, Ordering::Relaxed);

@@ -19,7 +19,7 @@ pub use device::{device_of_socket, device_towards};
 pub use directory::{Directory, pages};
 pub use layout::{Direction, Key, Route};
 pub use limits::LATENCY_BUCKETS;
-pub use link::Link;
+pub use link::{Link, LinkRole};
 pub use mark::{BatchMark, batch_done, batch_done_address};
 pub use page::{Page, PageError, page};
 pub use reader::{LinkReading, PageReader, SlotReading};

@@ -13,6 +13,15 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
+/// Which part this process has in the exchanges of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkRole {
+    /// It sends requests, and knows how long each exchange takes.
+    Asks,
+    /// It serves the peer's requests.
+    Answers,
+}
+
 /// A connection in the page. One that has no place there, or is no TCP connection, counts nothing.
 #[derive(Debug, Default)]
 pub struct Link {
@@ -31,23 +40,23 @@ struct Place {
 
 impl Link {
     /// The link of a connected socket, in the page of this process.
-    pub fn of(socket: Option<BorrowedFd<'_>>) -> Self {
+    pub fn of(socket: Option<BorrowedFd<'_>>, role: LinkRole) -> Self {
         let ends = socket.and_then(ends_of);
         ends.map_or_else(Self::default, |(own, peer)| {
-            Self::between(page(), device_between(own, peer), peer)
+            Self::between(page(), device_between(own, peer), peer, role)
         })
     }
 
     /// A link in a page of one's own.
-    pub fn claim(page: &'static Page, device: &str, peer: IpAddr) -> Self {
-        Self::between(Some(page), device.to_owned(), peer)
+    pub fn claim(page: &'static Page, device: &str, peer: IpAddr, role: LinkRole) -> Self {
+        Self::between(Some(page), device.to_owned(), peer, role)
     }
 
-    fn between(page: Option<&'static Page>, device: String, peer: IpAddr) -> Self {
+    fn between(page: Option<&'static Page>, device: String, peer: IpAddr, role: LinkRole) -> Self {
         let key = LinkKey::new(&device, peer);
         Self {
             device,
-            place: page.and_then(|page| Place::claim(page, key)),
+            place: page.and_then(|page| Place::claim(page, key, role)),
         }
     }
 
@@ -67,6 +76,7 @@ impl Link {
         grow(&place.cells.operations, 1);
         grow(&place.cells.wire_ns, wire_ns);
         grow(&place.cells.peer_ns, peer_ns);
+        grow(&place.cells.bytes, bytes);
         peer_ns
     }
 
@@ -96,8 +106,10 @@ impl Place {
         )
     }
 
-    fn claim(page: &'static Page, key: LinkKey) -> Option<Self> {
+    fn claim(page: &'static Page, key: LinkKey, role: LinkRole) -> Option<Self> {
         let (index, cells) = page.claim_link(key)?;
+        let asks = u64::from(role == LinkRole::Asks);
+        cells.asks.store(asks, Ordering::Relaxed);
         Some(Self {
             page,
             index,
@@ -164,7 +176,7 @@ mod tests {
         let directory = Directory::new(folder.path());
         let page = Box::leak(Box::new(Page::create(&directory).unwrap()));
         let (own, peer) = ends_of(one.as_fd()).unwrap();
-        let link = Link::between(Some(page), device_between(own, peer), peer);
+        let link = Link::between(Some(page), device_between(own, peer), peer, LinkRole::Asks);
         assert_eq!(
             link.record(90_000, 4096),
             0,
@@ -183,6 +195,7 @@ mod tests {
             (2, 90_000 + (1 << 40))
         );
         assert!(links[0].peer_ns > 1 << 39);
+        assert_eq!((links[0].bytes, links[0].asks), (8192, true));
         assert!(
             links[0].round_trip_us > 0 && links[0].window_segments > 0,
             "{links:?}"
@@ -202,15 +215,37 @@ mod tests {
         let page = Box::leak(Box::new(Page::private().unwrap()));
         let peer = "10.0.0.1".parse().unwrap();
         let links: Vec<_> = (0..crate::limits::LINKS)
-            .map(|_| Link::claim(page, "eth0", peer))
+            .map(|_| Link::claim(page, "eth0", peer, LinkRole::Asks))
             .collect();
         assert!(links.iter().all(|link| link.place.is_some()));
-        let none = Link::claim(page, "eth0", peer);
+        let none = Link::claim(page, "eth0", peer, LinkRole::Asks);
         assert!(none.place.is_none());
         none.record(1, 1);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        assert!(Link::of(Some(listener.as_fd())).place.is_none());
+        assert!(
+            Link::of(Some(listener.as_fd()), LinkRole::Asks)
+                .place
+                .is_none()
+        );
         drop(links);
-        assert!(Link::claim(page, "eth0", peer).place.is_some());
+        assert!(
+            Link::claim(page, "eth0", peer, LinkRole::Asks)
+                .place
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn a_place_tells_the_part_of_whom_it_belongs_to_now() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = Directory::new(folder.path());
+        let page = Box::leak(Box::new(Page::create(&directory).unwrap()));
+        let peer = "10.0.0.1".parse().unwrap();
+        for role in [LinkRole::Asks, LinkRole::Answers, LinkRole::Asks] {
+            let link = Link::claim(page, "eth0", peer, role);
+            link.record(1, 1);
+            let links = pages(&directory)[0].links().unwrap();
+            assert_eq!((links.len(), links[0].asks), (1, role == LinkRole::Asks));
+        }
     }
 }

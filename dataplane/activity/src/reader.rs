@@ -70,6 +70,11 @@ pub struct LinkReading {
     pub delivery_bytes_per_second: u64,
     /// When the socket said so, in milliseconds since 1970; 0 for a connection that is over.
     pub looked_ms: u64,
+    /// Payload bytes of all exchanges; 0 in the page of an older build.
+    pub bytes: u64,
+    /// This side asks. Round trips of one that only answers hold the pauses of the peer, who acknowledges an answer with
+    /// his next question.
+    pub asks: bool,
 }
 
 impl PageReader {
@@ -198,6 +203,8 @@ impl LinkReading {
             window_segments: next()?,
             delivery_bytes_per_second: next()?,
             looked_ms: next()?,
+            bytes: next()?,
+            asks: next()? == 1,
         })
     }
 }

@@ -34,6 +34,8 @@ pub(crate) struct Sign {
     pub(crate) value_ns: u64,
     /// What the time is, for people.
     pub(crate) what: &'static str,
+    /// From now on it is measured over others than before, so what it was is no measure.
+    pub(crate) is_anew: bool,
 }
 
 /// Remembers how everybody did.
@@ -63,7 +65,11 @@ impl Judge {
         for sign in signs {
             let who = (sign.kind, sign.group.clone(), sign.name.clone());
             if self.known.contains_key(&who) || self.known.len() < SERIES_MAX {
-                self.known.entry(who).or_default().push(sign.value_ns);
+                let series = self.known.entry(who).or_default();
+                if sign.is_anew {
+                    series.begin_anew();
+                }
+                series.push(sign.value_ns);
             }
         }
         self.known
@@ -127,9 +133,12 @@ fn judge_one(
     now_ms: u64,
 ) -> Option<Suspect> {
     let now_ns = series.typical()?;
-    series.meet(comparison.others_ns.is_some());
+    let rule = Rule::of(sign).after(series.is_anew());
+    if !rule.needs_usual() {
+        series.meet(comparison.others_ns.is_some());
+    }
     let usual_ns = series.usual();
-    let verdict = Rule::of(sign).verdict(series.best()?, usual_ns, comparison);
+    let verdict = rule.verdict(series.best()?, usual_ns, comparison);
     let since_ms = series.settle(verdict, comparison.others_ns.is_some(), now_ms)?;
     Some(Suspect {
         kind: sign.kind,

@@ -3,6 +3,7 @@
 mod flows;
 mod links;
 mod probed;
+mod reach;
 mod signs;
 mod troubles;
 

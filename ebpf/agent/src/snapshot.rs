@@ -150,6 +150,9 @@ pub struct LinkSeries {
     pub connections: u64,
     /// The best smoothed round trip time of them; `None` if none moved anything lately.
     pub round_trip_ns: Option<u64>,
+    /// The same of those on which we ask; those on which we only answer also show the pauses of the peer.
+    #[serde(default)]
+    pub asked_round_trip_ns: Option<u64>,
     /// The shortest round trip of the last minutes.
     pub round_trip_min_ns: u64,
     /// Segments sent again.
@@ -164,6 +167,9 @@ pub struct LinkSeries {
     pub wire_ns: u64,
     /// The part that round trips and windows do not explain.
     pub peer_ns: u64,
+    /// Payload bytes of them.
+    #[serde(default)]
+    pub bytes: u64,
 }
 
 /// What can be slow.

@@ -4,11 +4,11 @@ use crate::kernel::{
     self, DEVICE_INDEX, DEVICE_NETWORK, SKB_DEVICE, SOCK_NETWORK, SOCK_RX_INTERFACE, offset,
 };
 use aya_ebpf::bindings::{BPF_SOCK_OPS_RTT_CB_FLAG, TC_ACT_UNSPEC, bpf_sock_ops};
-use aya_ebpf::helpers::bpf_skc_to_tcp_sock;
+use aya_ebpf::helpers::{bpf_get_socket_cookie, bpf_skc_to_tcp_sock};
 use aya_ebpf::macros::{btf_tracepoint, classifier, map, sock_ops};
-use aya_ebpf::maps::PerCpuArray;
+use aya_ebpf::maps::{LruHashMap, PerCpuArray};
 use aya_ebpf::programs::{BtfTracePointContext, SockOpsContext, TcContext};
-use perigee_probe_types::{DROP_REASONS_MAX, INTERFACES_MAX, NicTotals, TcpTotals, drop_slot};
+use perigee_probe_types::{ANSWERING_MAX, DROP_REASONS_MAX, INTERFACES_MAX, NicTotals, TcpTotals, drop_slot};
 
 #[map]
 static NICS: PerCpuArray<NicTotals> = PerCpuArray::with_max_entries(INTERFACES_MAX, 0);
@@ -18,6 +18,10 @@ static TCP: PerCpuArray<TcpTotals> = PerCpuArray::with_max_entries(INTERFACES_MA
 /// changes.
 #[map]
 static SHORTEST: PerCpuArray<u64> = PerCpuArray::with_max_entries(INTERFACES_MAX, 0);
+/// Connections that peers opened, by their cookie, and the bytes that the peer had acknowledged last. What answers a question is
+/// small as a rule, and acknowledged with the next question: its round trip holds the pause between.
+#[map]
+static ANSWERING: LruHashMap<u64, u64> = LruHashMap::with_max_entries(ANSWERING_MAX, 0);
 #[map]
 static DROPS: PerCpuArray<u64> = PerCpuArray::with_max_entries(DROP_REASONS_MAX, 0);
 
@@ -74,11 +78,35 @@ pub fn tcp_round_trip(context: SockOpsContext) -> u32 {
         ACTIVE_ESTABLISHED | PASSIVE_ESTABLISHED => {
             let flags = context.cb_flags() as i32 | BPF_SOCK_OPS_RTT_CB_FLAG as i32;
             let _ = context.set_cb_flags(flags);
+            if context.op() == PASSIVE_ESTABLISHED {
+                let _ = ANSWERING.insert(&cookie(context.ops), &0, 0);
+            }
         }
-        ROUND_TRIP => count_round_trip(context.ops),
+        ROUND_TRIP if !may_be_delayed(context.ops) => count_round_trip(context.ops),
         _ => {}
     }
     1
+}
+
+#[inline(always)]
+fn cookie(operations: *mut bpf_sock_ops) -> u64 {
+    // SAFETY: the context is valid for the length of the program.
+    unsafe { bpf_get_socket_cookie(operations.cast()) }
+}
+
+/// Whether an answer of at most one segment was acknowledged: the peer may have waited with that. More he acknowledges at once.
+#[inline(always)]
+fn may_be_delayed(operations: *mut bpf_sock_ops) -> bool {
+    let Some(before) = ANSWERING.get_ptr_mut(&cookie(operations)) else {
+        return false;
+    };
+    // SAFETY: the context is valid for the length of the program, and the kernel calls it with the socket locked.
+    unsafe {
+        let acknowledged = (*operations).bytes_acked;
+        let more = acknowledged.wrapping_sub(*before);
+        *before = acknowledged;
+        more <= u64::from((*operations).mss_cache)
+    }
 }
 
 #[inline(always)]

@@ -12,7 +12,7 @@ mod user;
 pub use batch::{BatchKey, BatchMark, BatchTotals, NIC_BYTES, PEER_BYTES, SlowBatch, TENANT_BYTES};
 pub use block::{BlockKey, BlockOperation, BlockTotals};
 pub use histogram::{BUCKETS, Histogram, bucket};
-pub use network::{INTERFACES_MAX, NicTotals, TcpTotals};
+pub use network::{ANSWERING_MAX, INTERFACES_MAX, NicTotals, TcpTotals};
 pub use task::{TaskBooks, TaskTotals, UringTotals};
 
 /// Drop reasons that are told apart; the kernel has about 130. The last slot is for all others, see [`drop_slot`].

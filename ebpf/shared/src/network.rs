@@ -5,6 +5,9 @@ use crate::Histogram;
 /// Interfaces are array slots, so that counting a packet costs no hash: index 0 is "unknown".
 pub const INTERFACES_MAX: u32 = 4096;
 
+/// Connections that peers opened and that are told apart; those idle for longest give way.
+pub const ANSWERING_MAX: u32 = 4096;
+
 /// What passed an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]

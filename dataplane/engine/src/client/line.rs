@@ -16,7 +16,7 @@ use crate::wire::{self, Encoder, REPLY_BYTES_MIN, Reply, invalid, invalid_text};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, recv};
-use perigee_activity::Link;
+use perigee_activity::{Link, LinkRole};
 use perigee_ring::{Congestion, tune};
 use perigee_schemas::frame::Kind;
 use perigee_schemas::session::{Hello, Role, Welcome, decode_failure};
@@ -185,7 +185,7 @@ impl Line {
         let stream = TcpStream::connect_timeout(&way.address, wait).map_err(unreachable)?;
         tune(stream.as_fd(), call.congestion);
         let mut line = Self {
-            link: Link::of(Some(stream.as_fd())),
+            link: Link::of(Some(stream.as_fd()), LinkRole::Asks),
             since: Instant::now(),
             stream,
             counters: way.counters.clone(),

@@ -130,7 +130,7 @@ impl<E: Environment> Link<E> {
             arriving: FrameBuffer::new(REPLY_BYTES_MIN),
             encoder: Encoder::new(),
             number: 0,
-            link: perigee_activity::Link::of(stream.socket()),
+            link: perigee_activity::Link::of(stream.socket(), perigee_activity::LinkRole::Asks),
         };
         let Dialect::Own { epoch } = self.target.dialect else {
             return Ok(wires);

@@ -14,7 +14,7 @@ use crate::request::Direction;
 use crate::wire::{
     Encoder, MoveRequest, REQUEST_BYTES_MIN, WirePiece, decode_request, invalid, invalid_text,
 };
-use perigee_activity::Link;
+use perigee_activity::{Link, LinkRole};
 use perigee_schemas::Status;
 use perigee_schemas::frame::Kind;
 use perigee_schemas::session::{Hello, encode_failure};
@@ -50,7 +50,7 @@ pub(super) async fn serve_connection<E: Environment>(
         conversation.greet(),
     )
     .await?;
-    let link = Link::of(seat.stream.socket());
+    let link = Link::of(seat.stream.socket(), LinkRole::Answers);
     while conversation.has_begun().await? {
         within(
             environment,

@@ -9,7 +9,7 @@ use crate::error::TransferError;
 use crate::greeting::greet;
 use crate::limits::{CONNECTIONS_PER_PEER, IDLE_CONNECTION, PEER_BREAKER_OPEN, SLOWEST_PER_BYTE};
 use crate::wire::Direction;
-use perigee_activity::Link;
+use perigee_activity::{Link, LinkRole};
 use perigee_schemas::{Identity, Status};
 use perigee_shard::{Environment, Stream, at_most, within};
 use std::cell::{Cell, RefCell};
@@ -264,7 +264,7 @@ impl<E: Environment> Peers<E> {
         match connected {
             Ok(stream) => {
                 peer.streams.borrow_mut().insert(worker, stream.clone());
-                let link = Link::of(stream.socket());
+                let link = Link::of(stream.socket(), LinkRole::Asks);
                 Ok(Connection { stream, link })
             }
             Err(error) => {

@@ -7,7 +7,7 @@ use crate::extent::MappedExtent;
 use crate::limits::{DISCARD_BYTES, FRAME_DEADLINE, SLICE_PIECES_MAX};
 use crate::segments::SegmentTable;
 use crate::wire::{self, Direction, Piece, SliceRequest};
-use perigee_activity::{Key, Link};
+use perigee_activity::{Key, Link, LinkRole};
 use perigee_memory::Segment;
 use perigee_schemas::extent::extent_bytes;
 use perigee_schemas::frame::{Header, Kind};
@@ -28,7 +28,7 @@ pub(super) async fn serve_connection<E: Environment>(
     let greeting = greet(stream, ground.identity);
     within(environment, FRAME_DEADLINE, stream, greeting).await?;
     let mut rails = RailSession::new(ground.rails.clone());
-    let link = Link::of(stream.socket());
+    let link = Link::of(stream.socket(), LinkRole::Answers);
     loop {
         let header = match rails.receive_header(environment, stream).await {
             Ok(header) => header,

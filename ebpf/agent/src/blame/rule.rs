@@ -20,6 +20,8 @@ pub(super) struct Rule {
     others_tenths: u64,
     /// And this many times his own usual, where that is known, beyond what made the others slower too.
     usual_tenths: u64,
+    /// Nobody is slow whose usual is not known: some are farther away than others.
+    needs_usual: bool,
     /// Without others: this many times his own usual; `None` if nobody is blamed alone.
     alone_tenths: Option<u64>,
     /// And longer by this.
@@ -34,6 +36,7 @@ impl Rule {
             SuspectKind::Nic if sign.group.starts_with(SHORTEST_GROUP) => Self {
                 others_tenths: 13,
                 usual_tenths: 13,
+                needs_usual: false,
                 alone_tenths: Some(20),
                 floor_ns: 80_000,
                 adds_up: false,
@@ -42,6 +45,7 @@ impl Rule {
             SuspectKind::Nic => Self {
                 others_tenths: 30,
                 usual_tenths: 20,
+                needs_usual: false,
                 alone_tenths: (sign.group != RDMA_GROUP).then_some(40),
                 floor_ns: 200_000,
                 adds_up: false,
@@ -49,6 +53,7 @@ impl Rule {
             SuspectKind::Peer => Self {
                 others_tenths: 25,
                 usual_tenths: 20,
+                needs_usual: true,
                 alone_tenths: None,
                 floor_ns: 200_000,
                 adds_up: false,
@@ -57,6 +62,7 @@ impl Rule {
             SuspectKind::Shard => Self {
                 others_tenths: 20,
                 usual_tenths: 20,
+                needs_usual: false,
                 alone_tenths: Some(30),
                 floor_ns: 400_000_000,
                 // Waits grow from almost nothing, so multiples of them mean nothing.
@@ -65,11 +71,24 @@ impl Rule {
             SuspectKind::Disk => Self {
                 others_tenths: 40,
                 usual_tenths: 40,
+                needs_usual: false,
                 alone_tenths: Some(40),
                 floor_ns: 3_000_000,
                 adds_up: false,
             },
         }
+    }
+
+    /// The same for who began anew: what he shows since then has to be learned first.
+    pub(super) fn after(self, is_anew: bool) -> Self {
+        Self {
+            needs_usual: self.needs_usual || is_anew,
+            ..self
+        }
+    }
+
+    pub(super) fn needs_usual(&self) -> bool {
+        self.needs_usual
     }
 
     /// `usual_ns` is unknown for who was slow from the first turn on: then only the others count.
@@ -86,6 +105,9 @@ impl Rule {
                 usual.saturating_mul(comparison.others_slowdown_tenths) / 10
             }
         });
+        if self.needs_usual && usual_ns.is_none() {
+            return Verdict::Good;
+        }
         let references = match (comparison.others_ns, usual_ns, self.alone_tenths) {
             (Some(others), _, _) => [
                 Some((others, self.others_tenths)),

@@ -35,12 +35,25 @@ pub(super) struct Series {
     slow_since_ms: u64,
     is_blamed: bool,
     silent_turns: u32,
+    is_anew: bool,
 }
 
 impl Series {
     /// Nothing was seen of him in this turn, until [`Series::push`].
     pub(super) fn begin_turn(&mut self) {
         self.silent_turns = self.silent_turns.saturating_add(1);
+    }
+
+    /// Everything before is forgotten.
+    pub(super) fn begin_anew(&mut self) {
+        *self = Self {
+            is_anew: true,
+            ..Self::default()
+        };
+    }
+
+    pub(super) fn is_anew(&self) -> bool {
+        self.is_anew
     }
 
     pub(super) fn push(&mut self, value: u64) {

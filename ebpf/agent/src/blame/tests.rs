@@ -12,6 +12,7 @@ fn sign(kind: SuspectKind, group: &str, name: &str, value_ns: u64) -> Sign {
         group: group.to_owned(),
         value_ns,
         what: "takes",
+        is_anew: false,
     }
 }
 
@@ -328,6 +329,10 @@ fn faults_that_come_back_do_not_become_the_usual() {
 fn one_slow_peer_of_a_nic_is_named_and_peers_behind_a_slow_nic_are_not() {
     let peer = |name: &str, value| sign(SuspectKind::Peer, "eth1", name, value);
     let mut judge = Judge::default();
+    let all = ["10.0.0.1", "10.0.0.2", "10.0.0.3"];
+    play(&mut judge, 20, |_| {
+        all.map(|name| peer(name, 90 * US)).into()
+    });
     let one = |_| {
         vec![
             peer("10.0.0.1", 90 * US),
@@ -350,6 +355,40 @@ fn one_slow_peer_of_a_nic_is_named_and_peers_behind_a_slow_nic_are_not() {
         ]
     };
     assert_eq!(names(&play(&mut judge, 10, both)), ["eth1"]);
+}
+
+#[test]
+fn a_peer_that_was_always_farther_away_than_the_others_is_not_slow() {
+    let peers = |far| {
+        let peer = |name: &str, value| sign(SuspectKind::Peer, "eth1", name, value);
+        vec![
+            peer("10.0.0.1", 90 * US),
+            peer("10.9.0.1", far),
+            peer("10.0.0.2", 95 * US),
+        ]
+    };
+    let mut judge = Judge::default();
+    assert_eq!(play(&mut judge, 60, |_| peers(2 * MS)), []);
+    assert_eq!(
+        names(&play(&mut judge, 10, |_| peers(6 * MS))),
+        ["10.9.0.1"]
+    );
+}
+
+#[test]
+fn a_nic_whose_nearest_peer_has_gone_is_not_slow_and_is_watched_again() {
+    let begins = |turn| Sign {
+        is_anew: turn == 0,
+        ..nic("eth0", 2 * MS)
+    };
+    for siblings in [vec![], vec![nic("eth1", 90 * US)]] {
+        let with = |sign: Sign| [vec![sign], siblings.clone()].concat();
+        let mut judge = Judge::default();
+        assert_eq!(play(&mut judge, 20, |_| with(nic("eth0", 90 * US))), []);
+        assert_eq!(play(&mut judge, 30, |turn| with(begins(turn))), []);
+        let blamed = play(&mut judge, 20, |_| with(nic("eth0", 8 * MS)));
+        assert_eq!(names(&blamed), ["eth0"]);
+    }
 }
 
 #[test]

@@ -19,13 +19,24 @@ type Ends = (String, String);
 #[derive(Debug, Default)]
 pub(super) struct Links {
     /// The last counters of each page.
-    last: BTreeMap<PathBuf, BTreeMap<Ends, [u64; 4]>>,
+    last: BTreeMap<PathBuf, BTreeMap<Ends, Counters>>,
     /// What pages that are gone had counted.
-    retired: BTreeMap<Ends, [u64; 4]>,
+    retired: BTreeMap<Ends, Counters>,
+}
+
+/// What is counted between a NIC and a peer. Kept files of older agents lack the last ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Counters {
+    operations: u64,
+    wire_ns: u64,
+    peer_ns: u64,
+    retransmits: u64,
+    #[serde(default)]
+    bytes: u64,
 }
 
 /// Counters of each NIC and peer.
-type KeptCounters = Vec<(Ends, [u64; 4])>;
+type KeptCounters = Vec<(Ends, Counters)>;
 
 /// The same as lists, because JSON has no keys of two parts.
 #[derive(Default, Serialize, Deserialize)]
@@ -49,7 +60,7 @@ impl Links {
 
     /// Keeps everything for the next agent.
     pub(super) fn save(&self, keep: &Keep) -> io::Result<()> {
-        let list = |links: &BTreeMap<Ends, [u64; 4]>| links.clone().into_iter().collect();
+        let list = |links: &BTreeMap<Ends, Counters>| links.clone().into_iter().collect();
         let pages = self.last.iter();
         let kept = KeptLinks {
             last: pages
@@ -70,7 +81,7 @@ impl Links {
         let mut found: BTreeMap<Ends, LinkSeries> = BTreeMap::new();
         let mut living = BTreeMap::new();
         for page in pages {
-            let counters: &mut BTreeMap<Ends, [u64; 4]> =
+            let counters: &mut BTreeMap<Ends, Counters> =
                 living.entry(page.path().to_owned()).or_default();
             for link in page.links().unwrap_or_default() {
                 let device = match network.is_foreign(page) {
@@ -78,7 +89,8 @@ impl Links {
                     false => link.device.clone(),
                 };
                 let ends = (device, link.peer.clone());
-                add(counters.entry(ends.clone()).or_default(), &counted(&link));
+                let counters = counters.entry(ends.clone()).or_default();
+                *counters = counters.with(u64::saturating_add, Counters::of(&link));
                 see(found.entry(ends).or_default(), &link, now_ms);
             }
         }
@@ -86,10 +98,11 @@ impl Links {
         for (ends, counters) in self.retired.iter().chain(self.last.values().flatten()) {
             let series = found.entry(ends.clone()).or_default();
             (series.device, series.peer) = ends.clone();
-            series.operations = series.operations.saturating_add(counters[0]);
-            series.wire_ns = series.wire_ns.saturating_add(counters[1]);
-            series.peer_ns = series.peer_ns.saturating_add(counters[2]);
-            series.retransmits = series.retransmits.saturating_add(counters[3]);
+            series.operations = series.operations.saturating_add(counters.operations);
+            series.wire_ns = series.wire_ns.saturating_add(counters.wire_ns);
+            series.peer_ns = series.peer_ns.saturating_add(counters.peer_ns);
+            series.retransmits = series.retransmits.saturating_add(counters.retransmits);
+            series.bytes = series.bytes.saturating_add(counters.bytes);
         }
         let mut series: Vec<_> = found.into_values().collect();
         series.sort_by_key(|link| (link.round_trip_ns.is_none(), u64::MAX - link.operations));
@@ -98,14 +111,15 @@ impl Links {
     }
 
     /// Counters of a page that is gone, or of a place in it that other ends took over, stay counted.
-    fn retire(&mut self, living: BTreeMap<PathBuf, BTreeMap<Ends, [u64; 4]>>) {
+    fn retire(&mut self, living: BTreeMap<PathBuf, BTreeMap<Ends, Counters>>) {
         for (path, before) in std::mem::replace(&mut self.last, living) {
             for (ends, counters) in before {
                 let now = self.last.get(&path).and_then(|page| page.get(&ends));
                 let now = now.copied().unwrap_or_default();
-                let lost = std::array::from_fn(|index| counters[index].saturating_sub(now[index]));
-                if lost != [0; 4] {
-                    add(self.retired.entry(ends).or_default(), &lost);
+                let lost = counters.with(u64::saturating_sub, now);
+                if lost != Counters::default() {
+                    let retired = self.retired.entry(ends).or_default();
+                    *retired = retired.with(u64::saturating_add, lost);
                 }
             }
         }
@@ -115,19 +129,27 @@ impl Links {
     }
 }
 
-fn counted(link: &LinkReading) -> [u64; 4] {
-    [
-        link.operations,
-        link.wire_ns,
-        link.peer_ns,
-        link.retransmits,
-    ]
-}
+impl Counters {
+    fn of(link: &LinkReading) -> Self {
+        Self {
+            operations: link.operations,
+            wire_ns: link.wire_ns,
+            peer_ns: link.peer_ns,
+            retransmits: link.retransmits,
+            bytes: link.bytes,
+        }
+    }
 
-fn add(sum: &mut [u64; 4], more: &[u64; 4]) {
-    sum.iter_mut()
-        .zip(more)
-        .for_each(|(cell, more)| *cell = cell.saturating_add(*more));
+    /// Each number together with that of another.
+    fn with(self, combine: impl Fn(u64, u64) -> u64, other: Self) -> Self {
+        Self {
+            operations: combine(self.operations, other.operations),
+            wire_ns: combine(self.wire_ns, other.wire_ns),
+            peer_ns: combine(self.peer_ns, other.peer_ns),
+            retransmits: combine(self.retransmits, other.retransmits),
+            bytes: combine(self.bytes, other.bytes),
+        }
+    }
 }
 
 /// Adds what a socket said, if it said so lately.
@@ -135,16 +157,16 @@ fn see(series: &mut LinkSeries, link: &LinkReading, now_ms: u64) {
     if now_ms.abs_diff(link.looked_ms) > LINK_FRESH_MS || link.round_trip_us == 0 {
         return;
     }
-    let best = |old: u64, new: u64| if old == 0 { new } else { old.min(new) };
+    let best = |old: Option<u64>, new: u64| Some(old.map_or(new, |old| old.min(new)));
+    let round_trip_ns = link.round_trip_us.saturating_mul(1000);
     series.connections += 1;
-    series.round_trip_ns = Some(best(
-        series.round_trip_ns.unwrap_or(0),
-        link.round_trip_us.saturating_mul(1000),
-    ));
-    series.round_trip_min_ns = best(
-        series.round_trip_min_ns,
-        link.round_trip_min_us.saturating_mul(1000),
-    );
+    series.round_trip_ns = best(series.round_trip_ns, round_trip_ns);
+    if link.asks {
+        series.asked_round_trip_ns = best(series.asked_round_trip_ns, round_trip_ns);
+    }
+    let shortest_ns = link.round_trip_min_us.saturating_mul(1000);
+    let old = Some(series.round_trip_min_ns).filter(|old| *old > 0);
+    series.round_trip_min_ns = best(old, shortest_ns).unwrap_or(0);
     series.congestion_window = series
         .congestion_window
         .saturating_add(link.window_segments);
@@ -156,7 +178,7 @@ fn see(series: &mut LinkSeries, link: &LinkReading, now_ms: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perigee_activity::{Directory, Link, Page, pages};
+    use perigee_activity::{Directory, Link, LinkRole, Page, pages};
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsFd;
@@ -172,7 +194,7 @@ mod tests {
         let directory = Directory::new(folder.path().join("pages"));
         let page = Box::leak(Box::new(Page::create(&directory).unwrap()));
         let peer = "10.0.0.7".parse().unwrap();
-        let two = [(); 2].map(|()| Link::claim(page, "eth1", peer));
+        let two = [(); 2].map(|()| Link::claim(page, "eth1", peer, LinkRole::Asks));
         for link in &two {
             link.look(Some(one.as_fd()));
             link.record(5_000_000_000, 10);

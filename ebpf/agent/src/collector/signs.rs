@@ -1,13 +1,16 @@
 //! From counters of two turns to signs: how each NIC, peer, shard and disk did in between.
 
+use super::reach::Reach;
 use crate::blame::{RDMA_GROUP, SHORTEST_GROUP, Sign};
 use crate::histogram::Distribution;
 use crate::host::Wait;
-use crate::snapshot::{Snapshot, SuspectKind};
+use crate::snapshot::{LinkSeries, Snapshot, SuspectKind};
 use std::collections::BTreeMap;
 
 /// Round trips and operations below this many in a turn say nothing.
 const VALUES_MIN: u64 = 10;
+/// Nor is a peer slow because exchanges with him are large: each byte may take this long (100 MB/s).
+const PEER_NS_PER_BYTE: u64 = 10;
 /// A disk is not slow because its requests are large: each byte may take this long (50 MB/s).
 const DISK_NS_PER_BYTE: u64 = 20;
 /// The share of values below the one that stands for a turn: what also the lucky ones take is no accident.
@@ -16,12 +19,24 @@ const QUANTILE: f64 = 0.25;
 /// A thread that neither ran nor wanted to for this share of a turn, in percent, is idle and no measure for others.
 const BUSY_PERCENT: u64 = 1;
 
+/// The interface of what does not leave the host.
+const LOOPBACK: &str = "lo";
+
 /// Counters of the turn before, and of this one as it is read.
 #[derive(Debug, Default)]
 pub(crate) struct Signs {
     before: Counters,
     now: Counters,
+    /// Peers of all connections, which the probe sees, and of those on which we ask.
+    reach: Reach,
+    asked_reach: Reach,
     last_ns: Option<u64>,
+}
+
+/// A link, and what the connection does not explain of an exchange over it.
+struct Asked<'a> {
+    link: &'a LinkSeries,
+    beside_ns: u64,
 }
 
 #[derive(Debug, Default)]
@@ -36,31 +51,56 @@ impl Signs {
         self.before = std::mem::take(&mut self.now);
         let before = self.last_ns.replace(snapshot.monotonic_ns);
         let elapsed_ns = before.map_or(0, |before| snapshot.monotonic_ns.saturating_sub(before));
-        let mut signs = self.nics(snapshot);
+        let asked = self.asked(snapshot);
+        self.reach.see(snapshot.links.iter());
+        let asks = |link: &&LinkSeries| link.asked_round_trip_ns.is_some();
+        self.asked_reach.see(snapshot.links.iter().filter(asks));
+        let mut signs = self.nics(snapshot, &asked);
         signs.extend(self.rails(snapshot));
-        signs.extend(self.peers(snapshot));
+        signs.extend(peers(&asked));
         signs.extend(self.shards(waits, elapsed_ns));
         signs.extend(self.disks(snapshot, elapsed_ns));
         if elapsed_ns == 0 { Vec::new() } else { signs }
     }
 
+    /// Links on which we asked often enough since their last sign: a smoothed round trip forgets a single bad one within as
+    /// many exchanges.
+    fn asked<'a>(&mut self, snapshot: &'a Snapshot) -> Vec<Asked<'a>> {
+        let mut asked = Vec::new();
+        for link in &snapshot.links {
+            let name = format!("peer/{}/{}", link.device, link.peer);
+            let counters = [link.operations, link.peer_ns, link.bytes];
+            let names = ["operations", "work", "bytes"].map(|what| format!("{name}/{what}"));
+            let grown = self.grown_enough(names, counters);
+            asked.extend(grown.map(|[operations, work_ns, bytes]| Asked {
+                link,
+                beside_ns:
+                    (work_ns / operations).saturating_sub(bytes / operations * PEER_NS_PER_BYTE),
+            }));
+        }
+        asked
+    }
+
     /// Round trips of TCP connections: from the probe, else from the sockets themselves. What the luckiest takes tells small
     /// delays apart; what a quarter takes also tells those that hit only some packets.
-    fn nics(&mut self, snapshot: &Snapshot) -> Vec<Sign> {
+    fn nics(&mut self, snapshot: &Snapshot, asked: &[Asked<'_>]) -> Vec<Sign> {
         let mut signs = Vec::new();
         for nic in snapshot.nics.iter().filter(|nic| nic.kind != "loopback") {
+            let probed = snapshot.tcp.iter().find(|tcp| tcp.device == nic.device);
+            let quarter = probed.and_then(|tcp| {
+                let more = self.more(format!("nic/{}", nic.device), &tcp.round_trip);
+                typical(&more)
+            });
+            let reach = quarter.map_or(&self.asked_reach, |_| &self.reach);
+            let is_anew = reach.has_grown(&nic.device);
             let sign = |group: &str, value_ns, what| Sign {
                 kind: SuspectKind::Nic,
                 name: nic.device.clone(),
                 group: group.to_owned(),
                 value_ns,
                 what,
+                is_anew,
             };
-            let probed = snapshot.tcp.iter().find(|tcp| tcp.device == nic.device);
-            let quarter = probed.and_then(|tcp| {
-                let more = self.more(format!("nic/{}", nic.device), &tcp.round_trip);
-                typical(&more)
-            });
             if let Some(value_ns) = quarter {
                 signs.push(sign(
                     &nic.kind,
@@ -72,11 +112,9 @@ impl Signs {
                 signs.extend(shortest.map(|value| sign(&group, value, "round trips of at least")));
                 continue;
             }
-            let links = snapshot
-                .links
-                .iter()
-                .filter(|link| link.device == nic.device);
-            let of_sockets = links.filter_map(|link| link.round_trip_ns).min();
+            let links = asked.iter().map(|asked| asked.link);
+            let links = links.filter(|link| link.device == nic.device);
+            let of_sockets = links.filter_map(|link| link.asked_round_trip_ns).min();
             let group = format!("sockets/{}", nic.kind);
             signs.extend(of_sockets.map(|value| sign(&group, value, "round trips of")));
         }
@@ -102,35 +140,8 @@ impl Signs {
                     group: RDMA_GROUP.to_owned(),
                     value_ns,
                     what: "operations of",
+                    is_anew: false,
                 });
-            }
-        }
-        signs
-    }
-
-    /// Peers of one NIC by their round trips, all peers by what round trips do not explain.
-    fn peers(&mut self, snapshot: &Snapshot) -> Vec<Sign> {
-        let mut signs = Vec::new();
-        for link in &snapshot.links {
-            let sign = |group: &str, value_ns, what| Sign {
-                kind: SuspectKind::Peer,
-                name: link.peer.clone(),
-                group: group.to_owned(),
-                value_ns,
-                what,
-            };
-            if let Some(value_ns) = link.round_trip_ns {
-                signs.push(sign(&link.device, value_ns, "round trips of"));
-            }
-            let name = format!("peer/{}/{}", link.device, link.peer);
-            let operations = self.grown(format!("{name}/operations"), link.operations);
-            let work_ns = self.grown(format!("{name}/work"), link.peer_ns);
-            if let (Some(operations @ VALUES_MIN..), Some(work_ns)) = (operations, work_ns) {
-                signs.push(sign(
-                    "",
-                    work_ns / operations,
-                    "beside round trips, each exchange takes",
-                ));
             }
         }
         signs
@@ -156,6 +167,7 @@ impl Signs {
                 group: String::new(),
                 value_ns: u64::try_from(of_a_second).unwrap_or(u64::MAX),
                 what: "waits for a core in each second of",
+                is_anew: false,
             });
         }
         signs
@@ -192,6 +204,7 @@ impl Signs {
                 group: kind.to_owned(),
                 value_ns,
                 what: "requests of",
+                is_anew: false,
             });
         }
         signs
@@ -211,8 +224,65 @@ impl Signs {
         self.now.numbers.insert(name, now);
         grown
     }
+
+    /// How much three counters grew since they were told last; that is when the first of them, which counts exchanges, has
+    /// grown enough.
+    fn grown_enough(&mut self, names: [String; 3], now: [u64; 3]) -> Option<[u64; 3]> {
+        let before = names.each_ref().map(|name| self.before.numbers.get(name));
+        let told = before.map(|number| number.copied());
+        let grown = [0, 1, 2].map(|index| told[index].map(|told| now[index].saturating_sub(told)));
+        let is_enough = grown[0].is_none_or(|exchanges| exchanges >= VALUES_MIN);
+        for (index, name) in names.into_iter().enumerate() {
+            let mark = told[index].filter(|_| !is_enough).unwrap_or(now[index]);
+            self.now.numbers.insert(name, mark);
+        }
+        match grown {
+            [Some(exchanges), Some(second), Some(third)] if is_enough => {
+                Some([exchanges, second, third])
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Peers of one NIC by their round trips, all peers by what round trips and bytes do not explain.
+fn peers(asked: &[Asked<'_>]) -> Vec<Sign> {
+    let mut signs = Vec::new();
+    for asked in asked {
+        let link = asked.link;
+        let sign = |group: &str, value_ns, what| Sign {
+            kind: SuspectKind::Peer,
+            name: link.peer.clone(),
+            group: group.to_owned(),
+            value_ns,
+            what,
+            is_anew: false,
+        };
+        let round_trip_ns = link.asked_round_trip_ns;
+        signs.extend(round_trip_ns.map(|value| sign(&link.device, value, "round trips of")));
+        // What stays on this host is no measure for what leaves it.
+        let wires = if is_loopback(&link.device) {
+            "beside/lo"
+        } else {
+            ""
+        };
+        signs.push(sign(
+            wires,
+            asked.beside_ns,
+            "beside round trips, each exchange takes",
+        ));
+    }
+    signs
+}
+
+/// Also that of another network namespace.
+fn is_loopback(device: &str) -> bool {
+    device.rsplit(':').next() == Some(LOOPBACK)
 }
 
 fn typical(more: &Distribution) -> Option<u64> {
     (more.count >= VALUES_MIN).then(|| more.quantile(QUANTILE))
 }
+
+#[cfg(test)]
+mod tests;
