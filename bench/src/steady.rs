@@ -29,6 +29,9 @@ pub(crate) struct Options {
     /// Bytes of a block.
     #[arg(long, default_value_t = 4096, value_parser = in_buffer())]
     block_bytes: u64,
+    /// Read blocks from the other end instead of writing them there.
+    #[arg(long)]
+    read: bool,
     /// Blocks in a second; 0 sends without a pause.
     #[arg(long, default_value_t = 200)]
     per_second: u32,
@@ -39,7 +42,7 @@ fn in_buffer() -> clap::builder::RangedU64ValueParser {
     clap::value_parser!(u64).range(1..=BUFFER_BYTES)
 }
 
-/// Serves, or writes block after block, until it is told to stop. The last line counts the blocks that arrived.
+/// Serves, or moves block after block, until it is told to stop. The last line counts the blocks that arrived.
 pub(crate) fn run(options: &Options) -> Result<(), BenchError> {
     let stop = Stop::on_signals()?;
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -61,7 +64,7 @@ pub(crate) fn run(options: &Options) -> Result<(), BenchError> {
 fn send(end: &EngineEnd, peer: &str, options: &Options, stop: &Stop) -> Result<(), BenchError> {
     let mover = end.towards(peer, TRANSFER_DEADLINE)?;
     let block = Move {
-        way: Way::Write,
+        way: if options.read { Way::Read } else { Way::Write },
         local: end.address(),
         remote: 0,
         bytes: options.block_bytes,

@@ -1,7 +1,7 @@
 """Makes one thing of a host slow, again and again, and counts how often the agent names it and nobody else.
 
-Usage: run.py [--nic N] [--shard N] [--disk N] [--seed S] [--no-ebpf]: that many runs of each fault, in random order, on one
-scene (scene.py). A run is right if from the fault's beginning to its end the agent's list of suspects held the faulty thing and
+Usage: run.py [--nic N] [--shard N] [--disk N] [--uneven N] [--seed S] [--no-ebpf]: that many runs of each fault, in random order,
+on one scene (scene.py); `uneven` is no fault at all, but traffic that looks like one (trio.py), and right if nobody is blamed. A run is right if from the fault's beginning to its end the agent's list of suspects held the faulty thing and
 nothing else of the scene, and was empty before and after. Disks are those of the whole machine: one that is not the scene's may
 be slow in truth, so it is shown and not counted. Exit status 1 if a run was wrong; 77 if this machine cannot play the scene.
 """
@@ -13,6 +13,7 @@ import sys
 import time
 
 from scene import NICS, Missing, Scene
+from trio import Trio
 
 # One turn of the agent is a second: it needs a baseline before, and five bad turns to blame somebody.
 QUIET_S = 15
@@ -21,6 +22,8 @@ LINGER_S = 2
 CLEAR_S = 60
 LOOK_S = 0.5
 DELAYS_US = (200, 5000)
+UNEVEN_S = 40
+LEFT_S = 30
 
 
 def suspects(scene):
@@ -79,9 +82,35 @@ def play(kind, scene, chance):
     return right, what, seen
 
 
+def play_uneven(ebpf, log=None):
+    """Everybody who was blamed while the host under test asks one and answers another, and after it has stopped to ask."""
+    with Trio(log, ebpf) as trio:
+        uneven = watch(trio, UNEVEN_S, lambda _: False)
+        trio.leave()
+        left = watch(trio, LEFT_S, lambda _: False)
+    # It has no disk.
+    innocent = [{who: text for who, text in seen.items() if who[0] != "disk"} for seen in (uneven, left)]
+    return not any(innocent), "pauses, then one stops", innocent[0] | innocent[1]
+
+
+def report(kind, right, what, seen):
+    found = "; ".join(f"{who[0]} {who[1]}: {text}" for who, text in seen.items())
+    print(f"{kind}: {what}: {'right' if right else 'WRONG'}: {found or 'nobody'}", flush=True)
+
+
+def play_faults(runs, options, chance, rights):
+    with Scene(options.log, not options.no_ebpf) as scene:
+        quiet = watch(scene, QUIET_S, lambda _: False)
+        print(f"quiet: {quiet or 'nobody blamed'}", flush=True)
+        for kind in runs:
+            right, what, seen = play(kind, scene, chance)
+            rights[kind] += right
+            report(kind, right, what, seen)
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
-    for kind in ("nic", "shard", "disk"):
+    for kind in ("nic", "shard", "disk", "uneven"):
         arguments.add_argument(f"--{kind}", type=int, default=0, metavar="N")
     arguments.add_argument("--seed", type=int, default=1)
     arguments.add_argument("--no-ebpf", action="store_true", help="level 0: only what needs no privilege")
@@ -95,21 +124,19 @@ def main():
     chance.shuffle(runs)
     rights = {kind: 0 for kind in runs}
     try:
-        with Scene(options.log, not options.no_ebpf) as scene:
-            quiet = watch(scene, QUIET_S, lambda _: False)
-            print(f"quiet: {quiet or 'nobody blamed'}", flush=True)
-            for kind in runs:
-                right, what, seen = play(kind, scene, chance)
-                rights[kind] += right
-                verdict = "right" if right else "WRONG"
-                found = "; ".join(f"{who[0]} {who[1]}: {text}" for who, text in seen.items())
-                print(f"{kind}: {what}: {verdict}: {found or 'nobody'}", flush=True)
+        for _ in range(options.uneven):
+            right, what, seen = play_uneven(not options.no_ebpf, options.log)
+            rights["uneven"] = rights.get("uneven", 0) + right
+            report("uneven", right, what, seen)
+        if runs:
+            play_faults(runs, options, chance, rights)
     except Missing as missing:
         print(f"SKIP: {missing}")
         sys.exit(77)
+    wanted = {kind: getattr(options, kind) for kind in rights}
     for kind, right in rights.items():
-        print(f"{kind}: {right} of {runs.count(kind)} named, nobody else blamed")
-    sys.exit(any(right != runs.count(kind) for kind, right in rights.items()))
+        print(f"{kind}: {right} of {wanted[kind]} right, nobody else blamed")
+    sys.exit(rights != wanted)
 
 
 if __name__ == "__main__":

@@ -51,6 +51,7 @@ class Scene:
         self.shield = ["chrt", "--fifo", str(PRIORITY)] if shielded else []
         self.tag = f"pf{os.getpid()}"
         self.here, self.there = f"{self.tag}h", f"{self.tag}r"
+        self.namespaces = [self.here, self.there]
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="perigee-faults-"))
         self.log = open(log or self.folder / "log", "w")
         self.processes = []
@@ -64,29 +65,32 @@ class Scene:
             raise
 
     def build(self, ebpf):
-        for name in (self.here, self.there):
-            ip("netns", "add", name)
-            ip("-n", name, "link", "set", "lo", "up")
+        self.make_places()
         for index in range(len(NICS)):
             self.wires.append(self.wire(index))
-        for group in self.groups():
-            group.mkdir()
         self.make_disk()
         servers = self.serve()
         self.agent(ebpf)
-        self.wait_for_probes()
+        self.wait_for_probes(len(NICS))
         self.send(servers)
 
-    def wait_for_probes(self):
+    def make_places(self):
+        for name in self.namespaces:
+            ip("netns", "add", name)
+            ip("-n", name, "link", "set", "lo", "up")
+        for group in self.groups():
+            group.mkdir()
+
+    def wait_for_probes(self, processes):
         """The probe on round trips sees connections that are made after the agent has found their processes."""
         deadline = time.monotonic() + START_S
-        while len(self.snapshot()["processes"]) < len(NICS):
+        while len(self.snapshot()["processes"]) < processes:
             if time.monotonic() > deadline:
                 raise Missing("the agent does not see the engines")
             time.sleep(0.2)
 
     def groups(self):
-        return [CGROUP2 / self.here, CGROUP2 / self.there, CPU_GROUPS / self.tag, DISK_GROUPS / self.tag]
+        return [*(CGROUP2 / name for name in self.namespaces), CPU_GROUPS / self.tag, DISK_GROUPS / self.tag]
 
     def start(self, words, namespace=None, group=None, **more):
         """A process of the scene, in a namespace and a control group of its host."""
@@ -112,8 +116,8 @@ class Scene:
             ip("-n", namespace, "link", "set", NICS[index], "up")
         return relay
 
-    def engine(self, namespace, local, peer=None):
-        words = [*self.shield, BENCH, "steady", f"--local={local}", f"--per-second={BLOCKS_PER_SECOND}"]
+    def engine(self, namespace, local, peer=None, per_second=BLOCKS_PER_SECOND, flags=()):
+        words = [*self.shield, BENCH, "steady", f"--local={local}", f"--per-second={per_second}", *flags]
         if peer:
             words.append(f"--peer={peer}")
         process = self.start(words, namespace, CGROUP2 / namespace)
@@ -228,7 +232,7 @@ class Scene:
                 process.wait()
         if self.loop:
             subprocess.run(["losetup", "--detach", self.loop], check=False)
-        for name in (self.here, self.there):
+        for name in self.namespaces:
             subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
         for group in self.groups():
             if group.exists():

@@ -1,0 +1,54 @@
+"""Three hosts on one network on which nothing is slow, but the traffic is uneven.
+
+The host under test asks one of the others without much of a pause, and answers the third, who pauses after each question and so
+acknowledges answers late. Then nobody is asked any more. Whom the agent names is innocent.
+"""
+
+from scene import Scene, ip
+
+#: Host under test, whom it asks, who asks it.
+HOSTS = (1, 2, 3)
+NIC = "eth0"
+ASKED_PER_SECOND = 300
+#: Pauses of about 2, 5 and 10 ms.
+ASKING_PER_SECOND = (500, 200, 100)
+BLOCK = "--block-bytes=65536"
+
+
+class Trio(Scene):
+    """As `Scene`, with other hosts and wires; `leave` ends those that ask from the host under test."""
+
+    def build(self, ebpf):
+        self.third, self.switch = f"{self.tag}q", f"{self.tag}s"
+        self.namespaces += [self.third, self.switch]
+        self.make_places()
+        ip("-n", self.switch, "link", "add", "switch", "type", "bridge")
+        ip("-n", self.switch, "link", "set", "switch", "up")
+        for host, namespace in zip(HOSTS, self.namespaces):
+            self.plug(host, namespace)
+        _, mine = self.engine(self.here, self.address(1))
+        _, asked = self.engine(self.there, self.address(2))
+        self.agent(ebpf)
+        self.wait_for_probes(1)
+        self.askers = [
+            self.engine(self.here, self.address(1), asked, ASKED_PER_SECOND, flags)
+            for flags in ((BLOCK,), (BLOCK, "--read"))
+        ]
+        for rate in ASKING_PER_SECOND:
+            self.engine(self.third, self.address(3), mine, rate, (BLOCK,))
+        self.engine(self.third, self.address(3), mine, ASKING_PER_SECOND[1], (BLOCK, "--read"))
+
+    def address(self, host):
+        return f"198.18.77.{host}"
+
+    def plug(self, host, namespace):
+        port = f"port{host}"
+        ip("-n", self.switch, "link", "add", port, "type", "veth", "peer", "name", NIC, "netns", namespace)
+        ip("-n", self.switch, "link", "set", port, "master", "switch", "up")
+        ip("-n", namespace, "address", "add", f"{self.address(host)}/24", "dev", NIC)
+        ip("-n", namespace, "link", "set", NIC, "up")
+
+    def leave(self):
+        for asker in self.askers:
+            asker.terminate()
+            asker.wait(10)
