@@ -1,9 +1,10 @@
 //! Connections of our processes, as their sockets tell: level 0, also for those older than the agent.
-//! Invariant: a page is counted once, also by an agent that was started again while its process lives.
+//! Invariant: a page is counted once, also by an agent that was started again while its process lives, and no pair of NIC and
+//! peer that is there loses what it had counted.
 
 use crate::host::{Network, foreign_name};
 use crate::keep::Keep;
-use crate::limits::{LINK_FRESH_MS, LINKS_MAX};
+use crate::limits::{GONE_SERIES_MAX, LINK_FRESH_MS, LINKS_MAX};
 use crate::snapshot::LinkSeries;
 use perigee_activity::{LinkReading, PageReader};
 use serde::{Deserialize, Serialize};
@@ -21,7 +22,15 @@ pub(super) struct Links {
     /// The last counters of each page.
     last: BTreeMap<PathBuf, BTreeMap<Ends, Counters>>,
     /// What pages that are gone had counted.
-    retired: BTreeMap<Ends, Counters>,
+    retired: BTreeMap<Ends, Retired>,
+    turn: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Retired {
+    counters: Counters,
+    /// The last turn in which a page had a place for this pair.
+    seen_turn: u64,
 }
 
 /// What is counted between a NIC and a peer. Kept files of older agents lack the last ones.
@@ -54,7 +63,20 @@ impl Links {
             last: pages
                 .map(|(path, links)| (path, links.into_iter().collect()))
                 .collect(),
-            retired: kept.retired.into_iter().collect(),
+            retired: kept
+                .retired
+                .into_iter()
+                .map(|(ends, counters)| {
+                    (
+                        ends,
+                        Retired {
+                            counters,
+                            seen_turn: 0,
+                        },
+                    )
+                })
+                .collect(),
+            turn: 0,
         }
     }
 
@@ -66,7 +88,11 @@ impl Links {
             last: pages
                 .map(|(path, links)| (path.clone(), list(links)))
                 .collect(),
-            retired: list(&self.retired),
+            retired: self
+                .retired
+                .iter()
+                .map(|(ends, retired)| (ends.clone(), retired.counters))
+                .collect(),
         };
         keep.write(FILE, &kept)
     }
@@ -95,7 +121,9 @@ impl Links {
             }
         }
         self.retire(living);
-        for (ends, counters) in self.retired.iter().chain(self.last.values().flatten()) {
+        let retired = self.retired.iter();
+        let retired = retired.map(|(ends, retired)| (ends, &retired.counters));
+        for (ends, counters) in retired.chain(self.last.values().flatten()) {
             let series = found.entry(ends.clone()).or_default();
             (series.device, series.peer) = ends.clone();
             series.operations = series.operations.saturating_add(counters.operations);
@@ -119,12 +147,28 @@ impl Links {
                 let lost = counters.with(u64::saturating_sub, now);
                 if lost != Counters::default() {
                     let retired = self.retired.entry(ends).or_default();
-                    *retired = retired.with(u64::saturating_add, lost);
+                    retired.counters = retired.counters.with(u64::saturating_add, lost);
+                    retired.seen_turn = self.turn;
                 }
             }
         }
-        while self.retired.len() > LINKS_MAX {
-            self.retired.pop_first();
+        self.forget();
+    }
+
+    /// Of pairs that no page has any more, those that were seen last are kept, in case they come back.
+    fn forget(&mut self) {
+        self.turn += 1;
+        for ends in self.last.values().flat_map(BTreeMap::keys) {
+            if let Some(retired) = self.retired.get_mut(ends) {
+                retired.seen_turn = self.turn;
+            }
+        }
+        let gone = self.retired.values().map(|retired| retired.seen_turn);
+        let mut gone: Vec<_> = gone.filter(|seen_turn| *seen_turn < self.turn).collect();
+        if let Some(too_many) = gone.len().checked_sub(GONE_SERIES_MAX + 1) {
+            let (_, newest, _) = gone.select_nth_unstable(too_many);
+            let newest = *newest;
+            self.retired.retain(|_, retired| retired.seen_turn > newest);
         }
     }
 }
@@ -217,5 +261,76 @@ mod tests {
         links.save(&keep).unwrap();
         let next = Links::open(&keep).read(&pages(&directory), Network::default(), now_ms);
         assert_eq!(next[0].operations, 2);
+    }
+
+    /// A page with a place for each of these peers, each with that many exchanges. It lives as long as the folder.
+    fn page(directory: &Directory, peers: impl Iterator<Item = u16>, exchanges: u64) -> PathBuf {
+        let before: Vec<_> = pages(directory)
+            .iter()
+            .map(|page| page.path().to_owned())
+            .collect();
+        let page = Box::leak(Box::new(Page::create(directory).unwrap()));
+        for peer in peers {
+            let [high, low] = peer.to_be_bytes();
+            let peer = std::net::Ipv4Addr::new(10, 0, high, low);
+            let link = Link::claim(page, "eth0", peer.into(), LinkRole::Asks);
+            (0..exchanges).for_each(|_| drop(link.record(1, 1)));
+        }
+        let mut after = pages(directory)
+            .into_iter()
+            .map(|page| page.path().to_owned());
+        after.find(|path| !before.contains(path)).unwrap()
+    }
+
+    #[test]
+    fn a_peer_that_is_still_there_keeps_its_counters_however_many_others_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = Directory::new(folder.path());
+        let mut links = Links::default();
+        let mut read = || links.read(&pages(&directory), 0);
+        let of_first = |series: &[LinkSeries]| {
+            let first = series.iter().find(|link| link.peer == "10.0.0.1");
+            first.map(|link| link.operations)
+        };
+        let ended = page(&directory, 1..2, 100);
+        read();
+        std::fs::remove_file(ended).unwrap();
+        page(&directory, 1..2, 7);
+        assert_eq!(of_first(&read()), Some(107));
+        let most = GONE_SERIES_MAX as u16;
+        for first in (2..3 * most).step_by(500) {
+            let others = page(&directory, first..first + 500, 1);
+            read();
+            std::fs::remove_file(others).unwrap();
+            assert_eq!(
+                of_first(&read()),
+                Some(107),
+                "after the peers from {first} on"
+            );
+        }
+        assert!(links.retired.len() <= GONE_SERIES_MAX + 1);
+    }
+
+    #[test]
+    fn of_peers_that_are_gone_those_seen_last_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = Directory::new(folder.path());
+        let mut links = Links::default();
+        for first in [1000, 2000, 0] {
+            let ended = page(&directory, first..first + 400, 1);
+            links.read(&pages(&directory), 0);
+            std::fs::remove_file(ended).unwrap();
+            links.read(&pages(&directory), 0);
+        }
+        let is_kept = |peer: &str| {
+            links
+                .retired
+                .contains_key(&("eth0".to_owned(), peer.to_owned()))
+        };
+        assert!(
+            is_kept("10.0.0.1") && !is_kept("10.0.3.233"),
+            "{:?}",
+            links.retired.len()
+        );
     }
 }
