@@ -88,12 +88,8 @@ impl Key {
 
     /// A key. Device names are cut at 24 bytes; copies in memory have none.
     pub fn new(device: &str, route: Route, direction: Direction, shard: u16) -> Self {
-        let mut bytes = [0; DEVICE_BYTES];
-        for (slot, byte) in bytes.iter_mut().zip(device.bytes()) {
-            *slot = byte;
-        }
         Self {
-            device: bytes,
+            device: padded(device),
             route,
             direction,
             shard,
@@ -131,6 +127,10 @@ impl Key {
         for (bytes, word) in device.chunks_exact_mut(8).zip(&words[1..]) {
             bytes.copy_from_slice(&word.to_le_bytes());
         }
+        let device = match std::str::from_utf8(&device) {
+            Ok(name) if !name.contains(is_unprintable) => device,
+            _ => padded(&text(&device)),
+        };
         Some(Self {
             device,
             route: *Route::ALL.get(usize::from(route))?,
@@ -216,15 +216,30 @@ impl LinkKey {
     }
 }
 
+fn padded(name: &str) -> [u8; DEVICE_BYTES] {
+    let mut bytes = [0; DEVICE_BYTES];
+    fill(&mut bytes, name);
+    bytes
+}
+
 fn fill(bytes: &mut [u8], text: &str) {
     for (slot, byte) in bytes.iter_mut().zip(text.bytes()) {
         *slot = byte;
     }
 }
 
-fn text(bytes: &[u8]) -> String {
+/// What another process wrote as text, up to the first zero. Whatever would move a terminal's cursor or begin a line of its own
+/// in a log is replaced.
+pub(crate) fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0);
-    String::from_utf8_lossy(&bytes[..end.unwrap_or(bytes.len())]).into_owned()
+    String::from_utf8_lossy(&bytes[..end.unwrap_or(bytes.len())])
+        .replace(is_unprintable, "\u{fffd}")
+}
+
+/// Control characters, and those that turn the direction of what follows or begin a line.
+fn is_unprintable(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 const LINK_KEY_WORDS: usize = (DEVICE_BYTES + PEER_BYTES) / 8;
@@ -322,6 +337,22 @@ mod tests {
             Key::new(split, Route::Tcp, Direction::Read, 0).device(),
             &split[..23]
         );
+    }
+
+    #[test]
+    fn what_others_wrote_begins_no_line_and_moves_no_cursor() {
+        let forged = "10.0.0.9\n2026 ERROR \u{1b}[2J\u{202e}";
+        let shown = "10.0.0.9\u{fffd}2026 ERROR \u{fffd}[2J\u{fffd}";
+        assert_eq!(text(forged.as_bytes()), shown);
+        assert_eq!(text(b"perigee\0\n"), "perigee");
+        let mut bytes = [0; DEVICE_BYTES + PEER_BYTES];
+        fill(&mut bytes, "eth0\r");
+        fill(&mut bytes[DEVICE_BYTES..], forged);
+        let names = LinkKey(bytes).names();
+        assert_eq!(names, ("eth0\u{fffd}".to_owned(), shown.to_owned()));
+        let key = Key::new("eth0\n\u{1b}[31m", Route::Tcp, Direction::Read, 0);
+        let read = Key::decode(key.encode()).unwrap();
+        assert_eq!(read.device(), "eth0\u{fffd}\u{fffd}[31m");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! any moment, so it is read and never mapped.
 
 use crate::layout::{
-    HEADER_BYTES, Header, Key, LINK_BYTES, LINKS_OFFSET, LinkKey, MAGIC, SLOT_BYTES, VERSION,
+    HEADER_BYTES, Header, Key, LINK_BYTES, LINKS_OFFSET, LinkKey, MAGIC, SLOT_BYTES, VERSION, text,
 };
 use crate::limits::{LATENCY_BUCKETS, LINKS, SLOTS};
 use nix::fcntl::{Flock, FlockArg};
@@ -95,8 +95,7 @@ impl PageReader {
             return Err(io::Error::new(io::ErrorKind::InvalidData, text));
         }
         let program = &header[offset_of!(Header, program)..][..32];
-        let end = program.iter().position(|byte| *byte == 0);
-        let program = String::from_utf8_lossy(&program[..end.unwrap_or(32)]).into_owned();
+        let program = text(program);
         let pid = number(offset_of!(Header, pid));
         Ok(Self {
             file,
