@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 const NO_MAIL: &str = "log messages are never mailed";
 const UNBUFFERED: &str = "log lines are written at once";
-const USE_CONFIG: &str = "use --config_path or the program's environment variables";
+const USE_VARIABLES: &str =
+    "use the program's environment variables, or its file of settings where it has one";
 
 /// Log switches; add this group to each program's tables.
 pub const LOG_FLAGS: &[Flag] = &[
@@ -120,21 +121,21 @@ pub const LOG_FLAGS: &[Flag] = &[
         "Symbols in traces",
     )
     .ignored("always on"),
-    Flag::new("flagfile", Kind::Text, "", "File with flags").not_built(USE_CONFIG),
+    Flag::new("flagfile", Kind::Text, "", "File with flags").not_built(USE_VARIABLES),
     Flag::new(
         "fromenv",
         Kind::Text,
         "",
         "Flags to read from the environment",
     )
-    .not_built(USE_CONFIG),
+    .not_built(USE_VARIABLES),
     Flag::new(
         "tryfromenv",
         Kind::Text,
         "",
         "Flags to read from the environment if set",
     )
-    .not_built(USE_CONFIG),
+    .not_built(USE_VARIABLES),
     Flag::new("undefok", Kind::Text, "", "Unknown flags to accept")
         .not_built("unknown flags are refused"),
 ];
@@ -182,6 +183,28 @@ impl LogSettings {
             also_stderr: settings.bool("alsologtostderr"),
             stderr_threshold: settings.integer("stderrthreshold"),
             rotate_bytes: settings.integer::<u64>("max_log_size").max(1) << 20,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flag::State;
+
+    #[test]
+    fn switches_that_every_program_has_point_to_no_flag_that_only_some_have() {
+        for flag in LOG_FLAGS {
+            let text = match flag.state {
+                State::NotBuilt(text) | State::Deprecated(text) | State::Ignored(text) => text,
+                State::Built => "",
+            };
+            let text = format!("{} {text}", flag.help);
+            let named = text.split("--").skip(1);
+            for name in named.filter_map(|rest| rest.split(' ').next()) {
+                let is_own = |flag: &Flag| flag.name == name;
+                assert!(LOG_FLAGS.iter().any(is_own), "{}: {text}", flag.name);
+            }
         }
     }
 }
