@@ -163,12 +163,15 @@ impl Links {
                 retired.seen_turn = self.turn;
             }
         }
-        let gone = self.retired.values().map(|retired| retired.seen_turn);
-        let mut gone: Vec<_> = gone.filter(|seen_turn| *seen_turn < self.turn).collect();
-        if let Some(too_many) = gone.len().checked_sub(GONE_SERIES_MAX + 1) {
-            let (_, newest, _) = gone.select_nth_unstable(too_many);
-            let newest = *newest;
-            self.retired.retain(|_, retired| retired.seen_turn > newest);
+        let gone = self.retired.iter();
+        let gone = gone.filter(|(_, retired)| retired.seen_turn < self.turn);
+        let mut gone: Vec<_> = gone
+            .map(|(ends, retired)| (retired.seen_turn, ends.clone()))
+            .collect();
+        let too_many = gone.len().saturating_sub(GONE_SERIES_MAX);
+        gone.sort_unstable();
+        for (_, ends) in gone.drain(..too_many) {
+            self.retired.remove(&ends);
         }
     }
 }
@@ -274,7 +277,9 @@ mod tests {
             let [high, low] = peer.to_be_bytes();
             let peer = std::net::Ipv4Addr::new(10, 0, high, low);
             let link = Link::claim(page, "eth0", peer.into(), LinkRole::Asks);
-            (0..exchanges).for_each(|_| drop(link.record(1, 1)));
+            for _ in 0..exchanges {
+                link.record(1, 1);
+            }
         }
         let mut after = pages(directory)
             .into_iter()
@@ -287,7 +292,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let directory = Directory::new(folder.path());
         let mut links = Links::default();
-        let mut read = || links.read(&pages(&directory), 0);
+        let mut read = || links.read(&pages(&directory), Network::default(), 0);
         let of_first = |series: &[LinkSeries]| {
             let first = series.iter().find(|link| link.peer == "10.0.0.1");
             first.map(|link| link.operations)
@@ -318,9 +323,9 @@ mod tests {
         let mut links = Links::default();
         for first in [1000, 2000, 0] {
             let ended = page(&directory, first..first + 400, 1);
-            links.read(&pages(&directory), 0);
+            links.read(&pages(&directory), Network::default(), 0);
             std::fs::remove_file(ended).unwrap();
-            links.read(&pages(&directory), 0);
+            links.read(&pages(&directory), Network::default(), 0);
         }
         let is_kept = |peer: &str| {
             links
