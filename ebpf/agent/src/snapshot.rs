@@ -61,7 +61,7 @@ pub struct NicSeries {
     pub port: u8,
     /// NUMA node, if known.
     pub numa: Option<u32>,
-    /// `ethernet`, `roce`, `ib`, `virtual`, `loopback`.
+    /// `ethernet`, `roce`, `ib`; `virtual`, `loopback`; and `bond`, `ipoib`, `soft_roce`, whose bytes others count too.
     pub kind: String,
     /// Whether it carries data.
     pub up: bool,

@@ -59,6 +59,7 @@ fn read_port(sys: &Folder, device: &RdmaDevice, port: &RdmaPort) -> NicSeries {
         numa: device.place.node,
         kind: match port.link_layer {
             LinkLayer::InfiniBand => "ib",
+            _ if counter("port_xmit_data").is_none() && device.netdev.is_some() => "soft_roce",
             LinkLayer::Ethernet | LinkLayer::Unknown => "roce",
         }
         .to_owned(),

@@ -3,7 +3,7 @@
 use super::hardware;
 use crate::limits::INTERFACES_MAX;
 use crate::snapshot::NicSeries;
-use perigee_topology::{NicKind, OperState, Roots, Topology};
+use perigee_topology::{LinkLayer, Nic, NicKind, OperState, RdmaDevice, Roots, Topology};
 use std::collections::BTreeSet;
 
 /// Bytes per second of a megabit per second.
@@ -24,7 +24,7 @@ pub(crate) fn nics(roots: &Roots, topology: &Topology, wanted: &[String]) -> Vec
                 device: nic.name.clone(),
                 port: 1,
                 numa: nic.place.node,
-                kind: kind(nic.kind).to_owned(),
+                kind: kind(nic, topology).to_owned(),
                 // The loopback and some virtual cards do not say.
                 up: nic.state != OperState::Down,
                 enabled: is_enabled(sys.text(&format!("class/net/{}/flags", nic.name))),
@@ -55,9 +55,20 @@ fn is_enabled(flags: Option<String>) -> bool {
     flags.is_none_or(|flags| flags & UP != 0)
 }
 
-fn kind(kind: NicKind) -> &'static str {
-    match kind {
-        NicKind::Physical | NicKind::Bond => "ethernet",
+/// Kinds of their own for what shows bytes again that another NIC has counted: a bond those of its members, an interface
+/// over InfiniBand those of its port.
+fn kind(nic: &Nic, topology: &Topology) -> &'static str {
+    let is_of_port = |device: &RdmaDevice| {
+        let layers = device.ports.iter().map(|port| port.link_layer);
+        device.netdev.as_ref() == Some(&nic.name)
+            && layers
+                .into_iter()
+                .any(|layer| layer == LinkLayer::InfiniBand)
+    };
+    match nic.kind {
+        NicKind::Physical if topology.rdma.iter().any(is_of_port) => "ipoib",
+        NicKind::Physical => "ethernet",
+        NicKind::Bond => "bond",
         NicKind::Virtual => "virtual",
         NicKind::Loopback => "loopback",
     }
@@ -84,7 +95,54 @@ pub(crate) fn interfaces(
 
 #[cfg(test)]
 mod tests {
-    use super::is_enabled;
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn what_shows_bytes_of_another_nic_again_has_a_kind_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in [
+            ("net/lo/ifindex", "1"),
+            ("net/eth0/ifindex", "2"),
+            ("net/bond0/ifindex", "3"),
+            ("net/veth0/ifindex", "4"),
+            ("net/ib0/ifindex", "5"),
+            ("net/lo/type", "772"),
+            ("net/eth0/device/vendor", "0x15b3"),
+            ("net/bond0/bonding/mode", "802.3ad 4"),
+            ("net/veth0/type", "1"),
+            ("net/ib0/device/vendor", "0x15b3"),
+            ("infiniband/mlx5_0/parent", "ib0"),
+            ("infiniband/mlx5_0/ports/1/link_layer", "InfiniBand"),
+            ("infiniband/mlx5_0/ports/1/counters/port_xmit_data", "7"),
+            ("infiniband/mlx5_1/parent", "eth0"),
+            ("infiniband/mlx5_1/ports/1/link_layer", "Ethernet"),
+            ("infiniband/mlx5_1/ports/1/counters/port_xmit_data", "7"),
+            ("infiniband/rxe0/parent", "eth0"),
+            ("infiniband/rxe0/ports/1/link_layer", "Ethernet"),
+        ] {
+            let file = folder.path().join("class").join(name);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, text).unwrap();
+        }
+        let roots = Roots::new(folder.path(), "/proc");
+        let found = nics(&roots, &Topology::discover(&roots), &[]);
+        let kinds: BTreeMap<_, _> = found
+            .iter()
+            .map(|nic| (nic.device.as_str(), nic.kind.as_str()))
+            .collect();
+        let expected = [
+            ("bond0", "bond"),
+            ("eth0", "ethernet"),
+            ("ib0", "ipoib"),
+            ("lo", "loopback"),
+            ("mlx5_0", "ib"),
+            ("mlx5_1", "roce"),
+            ("rxe0", "soft_roce"),
+            ("veth0", "virtual"),
+        ];
+        assert_eq!(kinds, BTreeMap::from(expected));
+    }
 
     #[test]
     fn a_nic_that_was_turned_off_is_told_from_one_without_a_cable() {

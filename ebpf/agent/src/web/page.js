@@ -5,7 +5,7 @@ import { bytes, difference, flowLatency, nicName, nicRates, pairs, perSecond, pe
 const INTERVAL_MS = 1000;
 const SLOW_SHOWN = 30;
 const OLD_MS = 5000; // the agent reads its host every second
-const KINDS = ["ib", "roce", "ethernet", "virtual", "loopback"];
+const KINDS = ["ib", "roce", "soft_roce", "bond", "ethernet", "ipoib", "virtual", "loopback"];
 const history = [];
 const tiles = new Map(); // stay in the page from reading to reading, so that focus and clicks are not lost
 let paused = false, openTile = null, changedAt = performance.now(), timer = null, asking = false;
