@@ -221,12 +221,16 @@ impl Peer {
         self.lanes.len() == plans.len() && self.lanes.iter().zip(plans).all(same)
     }
 
-    /// Queue pairs of lanes, or over routes, that there are not in these plans.
+    /// Queue pairs that do not go with these plans: of other lanes, over routes that are no more, or of lanes that have a
+    /// better route than there was.
     pub(crate) fn endpoints_beyond(&self, plans: &[LanePlan]) -> Vec<Key> {
         let has_shape = self.has_shape_of(plans);
+        let stays = |lane: &Lane, plan: &LanePlan| {
+            let mut first = plan.routes.iter().take(1);
+            plan.routes.contains(&lane.route()) && first.all(|route| lane.routes.contains(route))
+        };
         let lanes = self.lanes.iter().enumerate();
-        let beyond = lanes
-            .filter(|(index, lane)| !has_shape || !plans[*index].routes.contains(&lane.route()));
+        let beyond = lanes.filter(|(index, lane)| !has_shape || !stays(lane, &plans[*index]));
         beyond.filter_map(|(_, lane)| lane.endpoint).collect()
     }
 

@@ -57,7 +57,8 @@ impl RailShard {
         }
     }
 
-    /// Goes over to the lanes that the addresses allow now. Queue pairs over routes that there still are stay.
+    /// Goes over to the lanes that the addresses allow now. Queue pairs over routes that there still are stay, unless
+    /// there is a better one now.
     pub(super) fn plan_anew(&mut self, number: u64, now: Duration) {
         let Some(peer) = self.peers.get(&number) else {
             return;
