@@ -45,6 +45,9 @@ fn main() -> std::io::Result<()> {
         let frame = Frame::new(kind, json.to_owned());
         write(&corpus, "handshake", name, &frame.encode())?;
     }
+    for (name, json) in RAILS {
+        write(&corpus, "rails", name, json.as_bytes())?;
+    }
     let untyped = Frame {
         typed: false,
         ..Frame::new(PeerKind::Connection, CONNECTION.to_owned())
@@ -73,6 +76,33 @@ const DOCUMENTS: [(&str, PeerKind, &str); 4] = [
         "notify",
         PeerKind::Notify,
         r#"{"name":"a","notify_msg":"b"}"#,
+    ),
+];
+
+/// What engines with rails tell each other.
+const RAILS: [(&str, &str); 4] = [
+    (
+        "offer",
+        r#"{"name":"h:1","epoch":18446744073709551615,"peer_epoch":2,"shard":3,"pairs":[{"lane":0,"peer_rail":1,
+"peer_gid_index":3,"endpoint":{"gid":[0,0,0,0,0,0,0,0,0,0,255,255,10,0,0,1],"lid":0,"queue_pair":256,"sequence":7,
+"mtu_bytes":4096},"proof":{"address":4096,"remote_key":9}}],"fenced":[{"lane":1,"queue_pair":257}]}"#,
+    ),
+    (
+        "answer",
+        r#"{"epoch":2,"pairs":[{"Joined":{"endpoint":{"gid":[254,128,0,0,0,0,0,0,0,0,0,0,0,0,0,1],"lid":1,
+"queue_pair":300,"sequence":0,"mtu_bytes":1024},"proof":{"address":8192,"remote_key":1}}},
+{"Refused":{"reason":"port of mlx5_0 is down"}}],"fenced":1}"#,
+    ),
+    (
+        "peer",
+        r#"{"epoch":7,"rails":[{"device":"mlx5_0","infiniband":false,"lid":0,"gids":[{"index":3,
+"address":[0,0,0,0,0,0,0,0,0,0,255,255,10,0,0,1],"roce_v1":false}]},
+{"device":"ib0","infiniband":true,"lid":65535,"gids":[]}]}"#,
+    ),
+    (
+        "region",
+        r#"{"epoch":7,"generation":3,"address":4096,"bytes":6291456,"lease_ms":10000,
+"borders":[2097152,4194304],"remote_keys":[[1,2,3],[],[4,5,4294967295]],"new":null}"#,
     ),
 ];
 

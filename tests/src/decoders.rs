@@ -2,25 +2,27 @@
 //! Invariant: whatever the bytes, an entry returns, and what it accepted it has read to the end.
 
 mod discovery;
+mod rails;
 
 use perigee_schemas::frame::{HEADER_BYTES, Header, Kind};
 use perigee_schemas::limits::HELLO_BODY_BYTES_MAX;
 use perigee_schemas::master as rpc;
 use perigee_schemas::message::decode;
 use perigee_schemas::session::{Hello, Welcome, decode_failure};
-use perigee_schemas::{engine, rails, transfer};
+use perigee_schemas::{engine, rails as rails_rpc, transfer};
 
 /// A decoder under test: its name, which is also its corpus folder, and its entry, which tells
 /// whether it took the bytes for a message.
 pub type Decoder = (&'static str, fn(&[u8]) -> bool);
 
 /// All of them.
-pub const DECODERS: [Decoder; 5] = [
+pub const DECODERS: [Decoder; 6] = [
     ("frame", frame),
     ("session", session),
     ("message", message),
     ("handshake", discovery::handshake),
     ("document", discovery::document),
+    ("rails", rails::rails),
 ];
 
 /// A whole frame: header, checksum, and the body as what the header says it is.
@@ -133,8 +135,8 @@ fn body_of(kind: Kind, body: &[u8]) -> bool {
         Kind::QueryTask => walk!(rpc::QueryTaskRequest<'_>),
         Kind::Slice => walk!(transfer::SliceRequest<'_>),
         Kind::Move => walk!(engine::MoveRequest<'_>),
-        Kind::Rails => walk!(rails::RailsRequest<'_>),
-        Kind::Pairs => walk!(rails::PairsRequest<'_>),
+        Kind::Rails => walk!(rails_rpc::RailsRequest<'_>),
+        Kind::Pairs => walk!(rails_rpc::PairsRequest<'_>),
         Kind::Reply => walk!(
             rpc::ExistReply<'_>,
             rpc::GetReplicasReply<'_>,
@@ -149,8 +151,8 @@ fn body_of(kind: Kind, body: &[u8]) -> bool {
             rpc::QueryTaskReply<'_>,
             transfer::SliceReply<'_>,
             engine::MoveReply<'_>,
-            rails::RailsReply<'_>,
-            rails::PairsReply<'_>
+            rails_rpc::RailsReply<'_>,
+            rails_rpc::PairsReply<'_>
         ),
     }
 }
