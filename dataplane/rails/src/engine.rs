@@ -245,8 +245,8 @@ impl RailEngine {
         rails.any(|rail| rail.device().knows_dmabuf())
     }
 
-    /// Makes a peer known under a name. The same engine again is the same peer, with other addresses perhaps; another engine under the name is a peer
-    /// that was restarted: requests to the old one fail, and its queue pairs go.
+    /// Makes a peer known under a name. The same engine again is the same peer, with other addresses perhaps; another engine
+    /// under the name is a peer that was restarted: requests to the old one fail, and its queue pairs go.
     ///
     /// # Errors
     /// The descriptor makes no sense, or too many peers are open.

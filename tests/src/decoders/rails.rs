@@ -1,5 +1,6 @@
 //! What engines tell each other about rails, queue pairs and registered memory: JSON in documents and in handshakes.
-//! Invariant: what is taken comes out of the encoder again as the same value, and keys reach nothing outside of their region.
+//! Invariant: what is taken comes out of the encoder again as the same value, and keys reach nothing outside of their
+//! region.
 
 use std::time::Duration;
 
