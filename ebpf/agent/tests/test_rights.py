@@ -93,7 +93,9 @@ def check_reasons(cluster, held):
         for present in USUAL - lacking:
             assert capability(present) not in source["reason"], source
         assert source["reason"] in explained and source["remedy"] in explained
-        assert f"source={name} reason={source['reason']}" in cluster.log("agent").replace('"', "")
+        line = f"source={name} reason={source['reason']}"
+        # A thread of its own writes the log.
+        until(lambda line=line: line in cluster.log("agent").replace('"', ""), f"log of {name}")
 
 
 def test_without_any_right_everything_that_needs_none_is_complete(cluster):
