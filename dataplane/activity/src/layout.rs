@@ -228,8 +228,8 @@ fn fill(bytes: &mut [u8], text: &str) {
     }
 }
 
-/// What another process wrote as text, up to the first zero. Whatever would move a terminal's cursor or begin a line of its own
-/// in a log is replaced.
+/// What another process wrote as text, up to the first zero. Whatever would move a terminal's cursor or begin a line of its
+/// own in a log is replaced.
 pub(crate) fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0);
     String::from_utf8_lossy(&bytes[..end.unwrap_or(bytes.len())])
@@ -238,8 +238,8 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 
 /// Control characters, and those that turn the direction of what follows or begin a line.
 fn is_unprintable(letter: char) -> bool {
-    letter.is_control()
-        || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    let turns = matches!(letter, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}');
+    letter.is_control() || turns || matches!(letter, '\u{2066}'..='\u{2069}')
 }
 
 const LINK_KEY_WORDS: usize = (DEVICE_BYTES + PEER_BYTES) / 8;

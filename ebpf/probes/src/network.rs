@@ -8,7 +8,9 @@ use aya_ebpf::helpers::{bpf_get_socket_cookie, bpf_skc_to_tcp_sock};
 use aya_ebpf::macros::{btf_tracepoint, classifier, map, sock_ops};
 use aya_ebpf::maps::{LruHashMap, PerCpuArray};
 use aya_ebpf::programs::{BtfTracePointContext, SockOpsContext, TcContext};
-use perigee_probe_types::{ANSWERING_MAX, DROP_REASONS_MAX, INTERFACES_MAX, NicTotals, TcpTotals, drop_slot};
+use perigee_probe_types::{
+    ANSWERING_MAX, DROP_REASONS_MAX, INTERFACES_MAX, NicTotals, TcpTotals, drop_slot,
+};
 
 #[map]
 static NICS: PerCpuArray<NicTotals> = PerCpuArray::with_max_entries(INTERFACES_MAX, 0);
@@ -18,8 +20,8 @@ static TCP: PerCpuArray<TcpTotals> = PerCpuArray::with_max_entries(INTERFACES_MA
 /// changes.
 #[map]
 static SHORTEST: PerCpuArray<u64> = PerCpuArray::with_max_entries(INTERFACES_MAX, 0);
-/// Connections that peers opened, by their cookie, and the bytes that the peer had acknowledged last. What answers a question is
-/// small as a rule, and acknowledged with the next question: its round trip holds the pause between.
+/// Connections that peers opened, by their cookie, and the bytes that the peer had acknowledged last. What answers a
+/// question is small as a rule, and acknowledged with the next question: its round trip holds the pause between.
 #[map]
 static ANSWERING: LruHashMap<u64, u64> = LruHashMap::with_max_entries(ANSWERING_MAX, 0);
 #[map]
@@ -94,7 +96,8 @@ fn cookie(operations: *mut bpf_sock_ops) -> u64 {
     unsafe { bpf_get_socket_cookie(operations.cast()) }
 }
 
-/// Whether an answer of at most one segment was acknowledged: the peer may have waited with that. More he acknowledges at once.
+/// Whether an answer of at most one segment was acknowledged: the peer may have waited with that. More he
+/// acknowledges at once.
 #[inline(always)]
 fn may_be_delayed(operations: *mut bpf_sock_ops) -> bool {
     let Some(before) = ANSWERING.get_ptr_mut(&cookie(operations)) else {

@@ -86,7 +86,8 @@ pub(super) const FAMILIES: &[Family] = &[
         "Operations under way by shard; source: activity pages").labelled(SHARD),
     duration("perigee_tcp_round_trip_seconds",
         "Round trips of connections opened since the agent started, in the control groups of our processes \
-         (of the whole host if one is in the root group), but for answers of one segment, which peers may acknowledge late; \
+         (of the whole host if one is in the root group), but for answers of one segment, \
+         which peers may acknowledge late; \
          source: eBPF sock_ops").labelled(DEVICE),
     counter("perigee_tcp_retransmits_total", "segments",
         "Segments sent again, all connections of the host; source: eBPF tcp_retransmit_skb").labelled(DEVICE),

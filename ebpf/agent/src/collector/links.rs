@@ -1,6 +1,6 @@
 //! Connections of our processes, as their sockets tell: level 0, also for those older than the agent.
-//! Invariant: a page is counted once, also by an agent that was started again while its process lives, and no pair of NIC and
-//! peer that is there loses what it had counted.
+//! Invariant: a page is counted once, also by an agent that was started again while its process lives, and no pair of NIC
+//! and peer that is there loses what it had counted.
 
 use crate::host::{Network, foreign_name};
 use crate::keep::Keep;
