@@ -56,8 +56,8 @@ impl Shard {
     ///
     /// # Errors
     /// `ObjectNotFound`, `ReplicaIsNotReady`; `InvalidParams`: no target, too many, a target that is the source, a segment
-    /// that is not mounted, or a source without a replica; `UnavailableInCurrentStatus`: a target takes no objects, or several clients
-    /// have segments of that name.
+    /// that is not mounted, or a source without a replica; `UnavailableInCurrentStatus`: a target takes no objects, or
+    /// several clients have segments of a name.
     pub fn check_task(&self, request: &TaskRequest) -> Result<u128, JobRefusal> {
         let targets = targets(&request.wish).map_err(invalid)?;
         let object = self.find(&request.key).ok_or_else(|| JobRefusal {

@@ -28,6 +28,7 @@ use crate::columns::{Location, PlacementColumns, ReplicaColumns};
 use crate::draining::{DrainOrder, DrainReport};
 use crate::errand::{TaskNews, TaskRequest, TaskWish};
 use crate::placement::{PutConfig, SoftPin, Strategy};
+use crate::refusal::JobRefusal;
 use crate::segment::{SegmentEvent, SegmentSpec};
 
 /// The client that writes if a test does not say otherwise.

@@ -137,7 +137,7 @@ fn a_job_without_room_waits_and_is_canceled() {
     assert_eq!(state_of(&cluster, "127.0.0.1:21003").0, 2);
     assert_eq!(
         cluster.create_drain(request("127.0.0.1:21003", 2)),
-        Err(Status::UnavailableInCurrentStatus)
+        Err(Status::UnavailableInCurrentStatus.into())
     );
     let deadline = Instant::now() + LONG;
     while cluster.cancel_drain(job).is_err() {
