@@ -22,7 +22,8 @@ pub(crate) fn remove<'k>(
     for part in keys.chunks(REMOVE_KEYS) {
         for (key, status) in part.iter().zip(store.remove(part, true)) {
             match status {
-                Status::Ok | Status::ObjectNotFound => {}
+                // A put whose end nobody heard is the cluster's to discard.
+                Status::Ok | Status::ObjectNotFound | Status::ReplicaIsNotReady => {}
                 Status::RpcFail | Status::RpcTimeout => return Err(refused(key, status)),
                 status => {
                     refusal.get_or_insert_with(|| refused(key, status));
@@ -31,6 +32,14 @@ pub(crate) fn remove<'k>(
         }
     }
     refusal.map_or(Ok(()), Err)
+}
+
+/// Whether nobody answered, so that asking for more is no use.
+pub(crate) fn is_unheard(error: &BenchError) -> bool {
+    let BenchError::Outcome { status, .. } = error else {
+        return false;
+    };
+    matches!(status, Status::RpcFail | Status::RpcTimeout)
 }
 
 /// A warning of blocks that could not be removed.

@@ -16,7 +16,7 @@ use crate::facts::Machine;
 use crate::limits::STORED_CALLS_MAX;
 use crate::memory_pair::MemoryPair;
 use crate::own_host;
-use crate::removal::left_behind;
+use crate::removal::{is_unheard, left_behind};
 use crate::report::{Cell, Figure, FigureUnit, RateUnit, Report, Row, bytes_text};
 use crate::stop::Stop;
 use crate::workload::Workload;
@@ -156,13 +156,27 @@ struct Load<'a> {
     stop: &'a Stop,
 }
 
+/// Removes what all threads have stored, unless nobody answers; the first refusal.
+fn remove_all(workloads: &mut [Workload<'_>]) -> Result<(), BenchError> {
+    let mut removed = Ok(());
+    for workload in workloads {
+        let ended = workload.remove();
+        let is_unheard = ended.as_ref().is_err_and(is_unheard);
+        removed = removed.and(ended);
+        if is_unheard {
+            break;
+        }
+    }
+    removed
+}
+
 impl Load<'_> {
     /// Rows of all sizes. Whatever is stored is removed again, however they end.
     fn sizes(&self, report: &mut Report) -> Result<(), BenchError> {
         for (place, bytes) in self.settings.sizes.iter().enumerate() {
             let mut workloads = self.workloads(*bytes);
             let taken = self.rows(&mut workloads, *bytes, report);
-            let removed = workloads.iter_mut().try_for_each(Workload::remove);
+            let removed = remove_all(&mut workloads);
             if let Err(error) = &removed {
                 report.warnings.push(left_behind(error));
             }

@@ -6,8 +6,10 @@ use crate::page::PageError;
 use crate::reader::PageReader;
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::geteuid;
-use std::fs::{DirBuilder, DirEntry, File, OpenOptions, Permissions};
+use std::ffi::{OsStr, OsString};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -64,17 +66,12 @@ impl Directory {
     /// agent of another user may not.
     fn sweep(&self) {
         let own = geteuid().as_raw();
-        let is_own = |path: &PathBuf| path.symlink_metadata().is_ok_and(|file| file.uid() == own);
-        for path in self.files().take(FILES_SWEPT).filter(is_own) {
-            drop(open_living(&path));
+        let Some(folder) = Folder::open(self) else {
+            return;
+        };
+        for name in folder.names().take(FILES_SWEPT) {
+            drop(folder.open_living(&name, |file| file.uid() == own));
         }
-    }
-
-    /// Everything in it that has its final name.
-    fn files(&self) -> impl Iterator<Item = PathBuf> + use<> {
-        let entries = std::fs::read_dir(&self.0).into_iter().flatten().flatten();
-        let visible = |entry: &DirEntry| !entry.file_name().as_encoded_bytes().starts_with(b".");
-        entries.filter(visible).map(|entry| entry.path())
     }
 
     /// Every user may leave pages, nobody may remove those of others.
@@ -107,29 +104,68 @@ fn create_locked(path: &Path, bytes: u64) -> io::Result<Flock<File>> {
 
 /// The pages of all living processes. Leftovers of dead ones are removed where that is allowed.
 pub fn pages(directory: &Directory) -> Vec<PageReader> {
-    let files = directory.files().take(FILES_MAX);
-    let living = files.filter_map(|path| open_living(&path));
+    let Some(folder) = Folder::open(directory) else {
+        return Vec::new();
+    };
+    let names = folder.names().take(FILES_MAX);
+    let living = names.filter_map(|name| folder.open_living(&name, |_| true));
     living.take(PAGES_MAX).collect()
 }
 
-fn open_living(path: &Path) -> Option<PageReader> {
-    let mut options = OpenOptions::new();
-    let options = options
-        .read(true)
-        .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK);
-    let file = options.open(path).ok()?;
-    if !file.metadata().ok()?.is_file() {
-        return None;
+/// A folder that was opened. Whoever owns the place where it lies may put another one there meanwhile: what is looked at
+/// and what is removed then are still files of the same folder.
+struct Folder {
+    /// Its name among this process's descriptors.
+    path: PathBuf,
+    shown: PathBuf,
+    _open: File,
+}
+
+impl Folder {
+    fn open(directory: &Directory) -> Option<Self> {
+        let mut options = OpenOptions::new();
+        let options = options
+            .read(true)
+            .custom_flags(nix::libc::O_DIRECTORY | nix::libc::O_NONBLOCK);
+        let open = options.open(&directory.0).ok()?;
+        Some(Self {
+            path: format!("/proc/self/fd/{}", open.as_raw_fd()).into(),
+            shown: directory.0.clone(),
+            _open: open,
+        })
     }
-    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-        Ok(file) => {
-            // Nobody holds it: its process is gone. What else lies in a folder that somebody named is not ours to remove.
-            if is_page(&file) {
-                let _ = std::fs::remove_file(path);
-            }
-            None
+
+    /// Everything in it that has its final name.
+    fn names(&self) -> impl Iterator<Item = OsString> + use<> {
+        let entries = std::fs::read_dir(&self.path).into_iter().flatten();
+        let names = entries.flatten().map(|entry| entry.file_name());
+        names.filter(|name| !name.as_encoded_bytes().starts_with(b"."))
+    }
+
+    /// The page of a living process. A leftover is removed, if it `may` be.
+    fn open_living(&self, name: &OsStr, may: impl Fn(&Metadata) -> bool) -> Option<PageReader> {
+        let path = self.path.join(name);
+        let mut options = OpenOptions::new();
+        let options = options
+            .read(true)
+            .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK);
+        let file = options.open(&path).ok()?;
+        if !file
+            .metadata()
+            .is_ok_and(|file| file.is_file() && may(&file))
+        {
+            return None;
         }
-        Err((file, _)) => PageReader::open(file, path).ok(),
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(file) => {
+                // Nobody holds it: its process is gone. What else lies in a folder that somebody named is not ours to remove.
+                if is_page(&file) {
+                    let _ = std::fs::remove_file(path);
+                }
+                None
+            }
+            Err((file, _)) => PageReader::open(file, &self.shown.join(name)).ok(),
+        }
     }
 }
 
@@ -197,7 +233,8 @@ mod tests {
             std::os::unix::fs::chown(&foreign, Some(65_534), None).unwrap();
         }
         let new = page_in(&directory).path().unwrap();
-        let mut left: Vec<_> = directory.files().collect();
+        let names = Folder::open(&directory).unwrap().names();
+        let mut left: Vec<_> = names.map(|name| folder.path().join(name)).collect();
         left.retain(|path| *path != foreign);
         left.sort();
         let mut expected = [living, new].map(Path::to_owned);
@@ -243,5 +280,21 @@ mod tests {
         for (name, _) in strangers {
             assert!(folder.path().join(name).exists(), "{name} is not ours");
         }
+    }
+
+    #[test]
+    fn a_folder_that_is_exchanged_meanwhile_loses_nothing() {
+        let place = tempfile::tempdir().unwrap();
+        let (usual, other) = (place.path().join("usual"), place.path().join("other"));
+        for folder in [&usual, &other] {
+            std::fs::create_dir(folder).unwrap();
+            std::fs::write(folder.join("left"), MAGIC.to_ne_bytes()).unwrap();
+        }
+        let folder = Folder::open(&Directory::new(&usual)).unwrap();
+        std::fs::rename(&usual, place.path().join("before")).unwrap();
+        std::os::unix::fs::symlink(&other, &usual).unwrap();
+        assert!(folder.open_living("left".as_ref(), |_| true).is_none());
+        assert!(other.join("left").exists());
+        assert!(!place.path().join("before/left").exists());
     }
 }

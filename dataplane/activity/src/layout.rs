@@ -230,7 +230,7 @@ fn fill(bytes: &mut [u8], text: &str) {
 
 /// What another process wrote as text, up to the first zero. Whatever would move a terminal's cursor or begin a line of its
 /// own in a log is replaced.
-pub(crate) fn text(bytes: &[u8]) -> String {
+pub fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0);
     String::from_utf8_lossy(&bytes[..end.unwrap_or(bytes.len())])
         .replace(is_unprintable, "\u{fffd}")

@@ -17,7 +17,7 @@ mod thread;
 
 pub use device::{device_of_socket, device_towards};
 pub use directory::{Directory, pages};
-pub use layout::{Direction, Key, Route};
+pub use layout::{Direction, Key, Route, text};
 pub use limits::LATENCY_BUCKETS;
 pub use link::{Link, LinkRole};
 pub use mark::{BatchMark, batch_done, batch_done_address};

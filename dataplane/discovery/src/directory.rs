@@ -131,6 +131,15 @@ impl Directory {
         keeper.publish(&key, until, || inner.own.compose().ok_or_else(unspoken)?)
     }
 
+    /// What this engine offers has changed once more after a publication of it that failed: it is composed anew for whoever
+    /// asks, and written with the next sign of life.
+    pub fn publish_later(&self) {
+        self.inner.own.change();
+        if let Some(keeper) = &self.inner.keeper {
+            keeper.renew_soon();
+        }
+    }
+
     /// Says what this engine offers, as somebody else composed it.
     ///
     /// # Errors

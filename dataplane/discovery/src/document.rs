@@ -178,7 +178,7 @@ impl SegmentDocument {
             rdma_server_name: self.rdma_server_name.clone(),
             timestamp: self.timestamp.clone(),
             devices: self.devices.clone(),
-            perigee: self.perigee.clone(),
+            perigee: self.perigee.as_ref().map(Extra::as_asking),
             ..Self::default()
         }
     }
@@ -237,6 +237,16 @@ impl Extra {
         Self {
             version: EXTRA_VERSION,
             epoch: epoch.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// What a peer that is asked may need to know of who asks.
+    fn as_asking(&self) -> Self {
+        Self {
+            version: self.version,
+            epoch: self.epoch.clone(),
+            data_endpoint: self.data_endpoint.clone(),
             ..Self::default()
         }
     }

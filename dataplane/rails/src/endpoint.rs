@@ -27,6 +27,8 @@ pub(crate) struct Posted {
     pub(crate) work: Work,
     pub(crate) bytes: u64,
     pub(crate) at: Duration,
+    /// Asks for a completion; the others are told by the next one that does.
+    pub(crate) signaled: bool,
 }
 
 /// One work request to post.
@@ -129,6 +131,11 @@ impl Endpoint {
         &self.posted
     }
 
+    /// Whether anything on its way will tell that it has arrived, and what was posted before it.
+    pub(crate) fn awaits_completions(&self) -> bool {
+        self.posted.iter().any(|posted| posted.signaled)
+    }
+
     /// How many more work requests it takes.
     pub(crate) fn room(&self) -> usize {
         (self.queue_pair.capacity().send_entries as usize).saturating_sub(self.posted.len())
@@ -165,6 +172,7 @@ impl Endpoint {
                 work,
                 bytes,
                 at,
+                signaled: request.signaled,
             });
             self.next = self.next.wrapping_add(1);
             on_posted(order, ticket);

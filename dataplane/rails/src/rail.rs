@@ -128,11 +128,12 @@ impl Rail {
 
     /// Ranks the addresses anew. Shards see another table with their next look.
     fn read_addresses(&self) {
+        // Shards that look at the same time must not put an older table in the place of a newer one.
+        let mut current = self.lock_addresses();
         let (addresses, trouble) = match Addresses::read(&self.name, self.device.as_ref()) {
             Ok(read) => read,
             Err(error) => return tracing::warn!(%error, "The addresses of a rail cannot be read"),
         };
-        let mut current = self.lock_addresses();
         if **current == addresses {
             return;
         }

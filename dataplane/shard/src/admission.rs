@@ -1,9 +1,9 @@
 //! Whether a listener takes one more connection, and what is said when it cannot.
-//! Invariant: accepted connections leave half of the process's descriptors to everything else, and trouble that goes on is
-//! told once.
+//! Invariant: accepted connections leave some hundred of the process's descriptors, or half of them, to everything else, and
+//! trouble that goes on is told once.
 
 use crate::environment::Stream;
-use crate::limits::{CONNECTIONS_SHARE, TROUBLE_EPISODE};
+use crate::limits::{DESCRIPTORS_SPARED, TROUBLE_EPISODE};
 use nix::sys::resource::{Resource, getrlimit};
 use std::cell::Cell;
 use std::io;
@@ -84,7 +84,11 @@ impl Drop for Admitted {
 /// Descriptors that accepted connections may take. Asked each time: programs raise their limit.
 fn share() -> usize {
     let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((u64::MAX, u64::MAX));
-    usize::try_from(soft).unwrap_or(usize::MAX) / CONNECTIONS_SHARE
+    share_of(usize::try_from(soft).unwrap_or(usize::MAX))
+}
+
+fn share_of(descriptors: usize) -> usize {
+    descriptors - DESCRIPTORS_SPARED.min(descriptors / 2)
 }
 
 #[cfg(test)]
@@ -125,7 +129,13 @@ mod tests {
     }
 
     #[test]
-    fn connections_take_half_of_the_descriptors_and_give_them_back() {
+    fn connections_leave_some_hundred_descriptors_or_half_of_them() {
+        let shares = [100, 896, 1024, 10_500].map(share_of);
+        assert_eq!(shares, [50, 448, 576, 10_052]);
+    }
+
+    #[test]
+    fn connections_take_half_of_few_descriptors_and_give_them_back() {
         let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
         setrlimit(Resource::RLIMIT_NOFILE, 100, hard).unwrap();
         let admission = Admission::new(60);

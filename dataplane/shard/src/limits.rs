@@ -8,8 +8,8 @@ pub const MEMLOCK_BYTES_MIN: u64 = 512 << 10;
 pub const POLL_DEFAULT: Duration = Duration::from_micros(150);
 /// Pause after the kernel gave no connection, for example for want of descriptors.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Accepted connections of a process take at most one part in so many of its descriptors.
-pub(crate) const CONNECTIONS_SHARE: usize = 2;
+/// Descriptors that accepted connections leave to everything else in the process, but not more than half of all.
+pub(crate) const DESCRIPTORS_SPARED: usize = 448;
 /// Connections that cannot be taken are told of again after so long without any.
 pub(crate) const TROUBLE_EPISODE: Duration = Duration::from_secs(60);
 /// Memory glommio may register for its own file I/O, in bytes; ours goes through our ring.

@@ -39,9 +39,7 @@ impl Registry {
         id: u128,
         request: DrainRequest,
     ) -> Result<(), JobRefusal> {
-        let target_of_itself = |name: &String| request.target_segments.contains(name);
         if request.segments.is_empty()
-            || request.segments.iter().any(target_of_itself)
             || !(1..=JOB_CONCURRENCY_MAX).contains(&request.max_concurrency)
         {
             return Err(Status::InvalidParams.into());
@@ -49,6 +47,9 @@ impl Registry {
         self.check_owners(&request.segments)?;
         let sources = self.usable(&request.segments)?;
         let targets = self.usable(&request.target_segments)?;
+        if sources.iter().any(|source| targets.contains(source)) {
+            return Err(Status::InvalidParams.into());
+        }
         if self.jobs.active().len() >= JOBS_ACTIVE_MAX || self.jobs.get(id).is_some() {
             return Err(Status::TaskPendingLimitExceeded.into());
         }
@@ -189,7 +190,6 @@ impl Registry {
         String::new()
     }
 
-    /// The numbers of the segments with these names, each of which must take objects.
     /// Whether each name means segments of one client.
     fn check_owners(&self, names: &[String]) -> Result<(), JobRefusal> {
         for name in names {
@@ -201,12 +201,14 @@ impl Registry {
         Ok(())
     }
 
-    /// Segments of a name, or the one whose identity this is: two decimal halves, which is no name.
+    /// The segment whose identity this is, as two decimal halves, else those of this name.
     fn meant<'a>(&'a self, name: &'a str) -> impl Iterator<Item = SegmentView<'a>> {
         let by_id = id_of(name).and_then(|id| self.segment_by_id(id));
-        by_id.into_iter().chain(self.segments_by_name(name))
+        let by_name = by_id.is_none().then(|| self.segments_by_name(name));
+        by_id.into_iter().chain(by_name.into_iter().flatten())
     }
 
+    /// The numbers of the segments with these names, each of which must take objects.
     fn usable(&self, names: &[String]) -> Result<Vec<u32>, Status> {
         let mut found = Vec::new();
         for name in names {

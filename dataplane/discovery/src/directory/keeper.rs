@@ -117,10 +117,17 @@ impl Keeper {
     ) -> Result<(), DiscoveryError> {
         let published = self.try_publish(key, until, compose);
         if published.is_err() {
-            self.shared.stale.store(true, Relaxed);
-            self.shared.wake.notify_all();
+            self.renew_soon();
         }
         published
+    }
+
+    /// Has the entry that is composed written anew with the next sign of life, which comes soon.
+    pub(super) fn renew_soon(&self) {
+        // Whoever is about to sleep holds it, and must not miss this.
+        let _awake = lock(&self.shared.closed);
+        self.shared.stale.store(true, Relaxed);
+        self.shared.wake.notify_all();
     }
 
     fn try_publish(

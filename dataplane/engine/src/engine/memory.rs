@@ -206,6 +206,8 @@ impl Inner {
             if !made.iter().all(unused) {
                 tracing::warn!("A buffer whose registration failed is in use by a peer already");
             }
+            // Somebody may have composed the document with them meanwhile.
+            self.directory.publish_later();
         }
         enrolled
     }

@@ -206,9 +206,9 @@ impl RailShard {
     /// A queue pair refused work.
     pub(super) fn refused(&mut self, key: Key, error: &VerbsError, now: Duration) {
         let endpoint = self.endpoints.get(key);
-        let is_empty = endpoint.is_some_and(|endpoint| endpoint.posted().is_empty());
-        if matches!(error, VerbsError::QueueFull { .. }) && !is_empty {
-            // The device counts more than we do; what was refused waits for completions. On an empty queue none will come.
+        let will_complete = endpoint.is_some_and(Endpoint::awaits_completions);
+        if matches!(error, VerbsError::QueueFull { .. }) && will_complete {
+            // The device counts more than we do; what was refused waits for completions. Without any to come it would for ever.
             return self.bring_back(key);
         }
         self.break_endpoint(key, &Break::blamed(error.to_string()), now);

@@ -39,6 +39,9 @@ impl Reach {
             self.distances.retain(|ends, _| seen.contains(ends));
         }
         self.before.append(&mut self.now);
+        if self.before.len() > LINKS_MAX {
+            self.before.retain(|device, _| now.contains_key(device));
+        }
         self.now = now;
     }
 
@@ -88,11 +91,17 @@ mod tests {
     }
 
     #[test]
-    fn peers_that_come_and_go_are_forgotten() {
+    fn peers_and_nics_that_come_and_go_are_forgotten() {
         let mut reach = Reach::default();
-        for peer in 0..10 * LINKS_MAX {
-            reach.see([link(&peer.to_string(), 90, 40)].iter());
+        for number in 0..10 * LINKS_MAX {
+            let device = format!("eth{number}");
+            let link = LinkSeries {
+                device,
+                ..link(&number.to_string(), 90, 40)
+            };
+            reach.see([link].iter());
             assert!(reach.distances.len() <= 2 * LINKS_MAX);
+            assert!(reach.before.len() <= LINKS_MAX + 1);
         }
     }
 }

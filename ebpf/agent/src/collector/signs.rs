@@ -5,7 +5,7 @@ use crate::blame::{RDMA_GROUP, SHORTEST_GROUP, Sign};
 use crate::histogram::Distribution;
 use crate::host::Wait;
 use crate::snapshot::{LinkSeries, Snapshot, SuspectKind};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Round trips and operations below this many in a turn say nothing.
 const VALUES_MIN: u64 = 10;
@@ -30,6 +30,8 @@ pub(crate) struct Signs {
     /// Peers of all connections, which the probe sees, and of those on which we ask.
     reach: Reach,
     asked_reach: Reach,
+    /// Groups and NICs that are to be measured anew with their next sign, which may come turns later.
+    anew: BTreeSet<(String, String)>,
     last_ns: Option<u64>,
 }
 
@@ -85,21 +87,37 @@ impl Signs {
     /// delays apart; what a quarter takes also tells those that hit only some packets.
     fn nics(&mut self, snapshot: &Snapshot, asked: &[Asked<'_>]) -> Vec<Sign> {
         let mut signs = Vec::new();
-        for nic in snapshot.nics.iter().filter(|nic| nic.kind != "loopback") {
+        let nics = &snapshot.nics;
+        self.anew
+            .retain(|(_, device)| nics.iter().any(|nic| nic.device == *device));
+        for nic in nics.iter().filter(|nic| nic.kind != "loopback") {
             let probed = snapshot.tcp.iter().find(|tcp| tcp.device == nic.device);
             let quarter = probed.and_then(|tcp| {
                 let more = self.more(format!("nic/{}", nic.device), &tcp.round_trip);
                 typical(&more)
             });
-            let reach = quarter.map_or(&self.asked_reach, |_| &self.reach);
-            let is_anew = reach.has_grown(&nic.device);
-            let sign = |group: &str, value_ns, what| Sign {
-                kind: SuspectKind::Nic,
-                name: nic.device.clone(),
-                group: group.to_owned(),
-                value_ns,
-                what,
-                is_anew,
+            let of_shortest = format!("{SHORTEST_GROUP}{}", nic.kind);
+            let of_sockets = format!("sockets/{}", nic.kind);
+            for (reach, group) in [
+                (&self.reach, &nic.kind),
+                (&self.reach, &of_shortest),
+                (&self.asked_reach, &of_sockets),
+            ] {
+                if reach.has_grown(&nic.device) {
+                    self.anew.insert((group.clone(), nic.device.clone()));
+                }
+            }
+            let anew = &mut self.anew;
+            let mut sign = |group: &str, value_ns, what| {
+                let who = (group.to_owned(), nic.device.clone());
+                Sign {
+                    kind: SuspectKind::Nic,
+                    is_anew: anew.remove(&who),
+                    group: who.0,
+                    name: who.1,
+                    value_ns,
+                    what,
+                }
             };
             if let Some(value_ns) = quarter {
                 signs.push(sign(
@@ -108,15 +126,15 @@ impl Signs {
                     "a quarter of its round trips below",
                 ));
                 let shortest = probed.and_then(|tcp| tcp.shortest_ns);
-                let group = format!("{SHORTEST_GROUP}{}", nic.kind);
-                signs.extend(shortest.map(|value| sign(&group, value, "round trips of at least")));
+                signs.extend(
+                    shortest.map(|value| sign(&of_shortest, value, "round trips of at least")),
+                );
                 continue;
             }
             let links = asked.iter().map(|asked| asked.link);
             let links = links.filter(|link| link.device == nic.device);
-            let of_sockets = links.filter_map(|link| link.asked_round_trip_ns).min();
-            let group = format!("sockets/{}", nic.kind);
-            signs.extend(of_sockets.map(|value| sign(&group, value, "round trips of")));
+            let shortest = links.filter_map(|link| link.asked_round_trip_ns).min();
+            signs.extend(shortest.map(|value| sign(&of_sockets, value, "round trips of")));
         }
         signs
     }

@@ -5,7 +5,7 @@ use crate::host::foreign_name;
 use crate::ledger::{self, Ledger};
 use crate::limits::BATCH_SERIES_MAX;
 use crate::snapshot::{BatchSeries, SlowBatchEntry, Snapshot};
-use perigee_activity::Route;
+use perigee_activity::{Route, text};
 use perigee_probe_loader::value::SlowBatch;
 use perigee_probe_loader::{BatchReading, Feature, ProbeError, Probes};
 use std::collections::{BTreeMap, BTreeSet};
@@ -141,15 +141,6 @@ fn nic(name: &[u8], route: u32, is_foreign: u32) -> String {
         name if is_foreign != 0 && route == Route::Tcp as u32 => foreign_name(&name),
         name => name,
     }
-}
-
-/// A name up to its first zero. It comes from another process: what is no text is replaced.
-fn text(bytes: &[u8]) -> String {
-    let end = bytes
-        .iter()
-        .position(|byte| *byte == 0)
-        .unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).replace(char::is_control, "\u{fffd}")
 }
 
 fn route(number: u32) -> String {
