@@ -8,6 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 
 use crate::deadline::comes_true;
@@ -152,9 +153,12 @@ impl Program {
         status
     }
 
-    /// Sends a signal.
+    /// Sends a signal. A program that is to stop has stopped then.
     pub fn signal(&self, signal: Signal) {
         kill(self.pid(), signal).expect("a child can be signalled");
+        if signal == Signal::SIGSTOP {
+            waitpid(self.pid(), Some(WaitPidFlag::WUNTRACED)).expect("a child stops");
+        }
     }
 
     /// Ends it without warning and waits until it is gone.

@@ -42,11 +42,24 @@ impl Process {
         up
     }
 
-    /// Sends a signal such as `STOP`.
+    /// Sends a signal such as `STOP`, after which it has stopped.
     pub(crate) fn signal(&self, name: &str) {
         let pid = self.0.id().to_string();
         let sent = Command::new("kill").args(["-s", name, &pid]).status();
         assert!(sent.unwrap().success(), "{name}");
+        if name == "STOP" {
+            until("all its threads have stopped", || self.has_stopped());
+        }
+    }
+
+    fn has_stopped(&self) -> bool {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.0.id())).unwrap();
+        let stopped = |task: std::fs::DirEntry| {
+            let status = std::fs::read_to_string(task.path().join("stat"));
+            // The state follows the name, which may have anything in it but ends with a bracket.
+            status.is_ok_and(|text| text.rsplit(") ").next().unwrap().starts_with('T'))
+        };
+        tasks.flatten().all(stopped)
     }
 
     /// SIGKILL.

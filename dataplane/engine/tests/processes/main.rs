@@ -110,9 +110,14 @@ impl Peer {
         }
     }
 
+    /// Sends a signal. A process that is to stop has stopped then.
     fn signal(&self, signal: nix::sys::signal::Signal) {
+        use nix::sys::wait::{WaitPidFlag, waitpid};
         let process = nix::unistd::Pid::from_raw(self.child.id() as i32);
         nix::sys::signal::kill(process, signal).unwrap();
+        if signal == nix::sys::signal::Signal::SIGSTOP {
+            waitpid(process, Some(WaitPidFlag::WUNTRACED)).unwrap();
+        }
     }
 
     fn kill(&mut self) {
