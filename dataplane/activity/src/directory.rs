@@ -158,7 +158,8 @@ impl Folder {
         }
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(file) => {
-                // Nobody holds it: its process is gone. What else lies in a folder that somebody named is not ours to remove.
+                // Nobody holds it: its process is gone. What else lies in a folder that somebody named is not ours to
+                // remove.
                 if is_page(&file) {
                     let _ = std::fs::remove_file(path);
                 }

@@ -208,7 +208,8 @@ impl RailShard {
         let endpoint = self.endpoints.get(key);
         let will_complete = endpoint.is_some_and(Endpoint::awaits_completions);
         if matches!(error, VerbsError::QueueFull { .. }) && will_complete {
-            // The device counts more than we do; what was refused waits for completions. Without any to come it would for ever.
+            // The device counts more than we do; what was refused waits for completions. Without any to come it would for
+            // ever.
             return self.bring_back(key);
         }
         self.break_endpoint(key, &Break::blamed(error.to_string()), now);
