@@ -4,6 +4,7 @@ Everything is real: network namespaces, TCP over two wires, engines, a loop devi
 made slow and well again. All names carry the number of this process, and `close` removes everything.
 """
 
+import itertools
 import json
 import os
 import pathlib
@@ -28,6 +29,10 @@ START_S = 60
 PRIORITY = 20
 
 
+#: Of the scenes of this process.
+NUMBERS = itertools.count()
+
+
 class Missing(Exception):
     """What this machine lacks for a scene."""
 
@@ -49,7 +54,7 @@ class Scene:
         """Shielded, the load runs with real-time priority: other work on this machine is not a fault of the scene then."""
         check()
         self.shield = ["chrt", "--fifo", str(PRIORITY)] if shielded else []
-        self.tag = f"pf{os.getpid()}"
+        self.tag = f"pf{os.getpid()}-{next(NUMBERS)}"
         self.here, self.there = f"{self.tag}h", f"{self.tag}r"
         self.namespaces = [self.here, self.there]
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="perigee-faults-"))

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from run import QUIET_S, play, play_uneven, watch
+from run import QUIET_S, play, watch
 from scene import Missing, Scene, check
 
 RUNS = {"nic": 5, "shard": 2, "disk": 2}
@@ -25,12 +25,3 @@ def scene():
 def test_the_agent_names_what_is_slow_and_nobody_else(scene, kind, number):
     right, what, seen = play(kind, scene, random.Random(f"{kind} {number}"))
     assert right, f"{what}: {seen or 'nobody'}"
-
-
-@pytest.mark.parametrize("ebpf", [False, True])
-def test_nobody_is_blamed_for_pauses_of_those_he_answers_or_because_one_has_gone(ebpf):
-    try:
-        right, _, seen = play_uneven(ebpf)
-    except Missing as missing:
-        pytest.skip(str(missing))
-    assert right, seen
