@@ -10,7 +10,7 @@ use perigee_memory::Segment;
 use perigee_memory::segment::SegmentOptions;
 use perigee_verbs::software::{Clock, DevicePlan, Network};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -190,7 +190,8 @@ fn no_more_of_a_large_batch_is_staged_than_is_under_way() {
                 }
             });
             // Ends when the first bytes have arrived.
-            assert!(told.recv_timeout(Duration::from_secs(60)).is_err());
+            let first = told.recv_timeout(Duration::from_secs(60));
+            assert_eq!(first, Err(RecvTimeoutError::Disconnected));
             let loaded_bytes = ours.loaded_bytes.load(Ordering::SeqCst);
             assert!(
                 (1..=UNDER_WAY_BYTES).contains(&loaded_bytes),
