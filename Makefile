@@ -36,9 +36,8 @@ help: ## This list
 
 setup: ## Install missing packages and tools
 	@tools/setup.sh
-	ebpf/build.sh --install || echo "setup: going on without eBPF probes" >&2
 
-build: ## Build the perigee program
+build: ## Build the perigee program; PERIGEE_WITHOUT_PROBES=1 leaves its eBPF probes out
 	@tools/setup.sh --without-nextest
 	cargo build --release --locked --package perigee-cli --bin perigee
 

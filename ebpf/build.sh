@@ -23,16 +23,21 @@ has_core() {
     [ -x "$BPF_RUSTC" ] && [ -d "$("$BPF_RUSTC" --print sysroot)/lib/rustlib/$TARGET/lib" ]
 }
 
+# What to do where no package has the compiler.
+readonly BY_HAND="Name a Rust compiler with a core library for $TARGET in BPF_RUSTC, and in PERIGEE_BPF_TOOLS the folder with
+ebpf: bin/bpf-linker-N for its LLVM N. Or set PERIGEE_WITHOUT_PROBES=1: all but the agent's probes works without them."
+
 install_tools() {
     local as_root=()
     [ "$(id -u)" = 0 ] || as_root=(sudo)
     if ! has_core; then
-        command -v apt-get >/dev/null || missing "Only Debian has a compiler with a core library for $TARGET as a package."
+        command -v apt-get >/dev/null || missing "Only Debian has a compiler for eBPF in Rust as a package." "$BY_HAND"
         echo "ebpf: installing rustc-web and libstd-rust-web-dev-bpf"
         "${as_root[@]}" apt-get update -qq
         "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
             apt-get install -y -qq --no-install-recommends rustc-web libstd-rust-web-dev-bpf >/dev/null ||
-            missing "apt could not install rustc-web and libstd-rust-web-dev-bpf (Debian 12 with security updates has them)."
+            missing "apt could not install rustc-web and libstd-rust-web-dev-bpf (Debian 12 with security updates has them)." \
+                "$BY_HAND"
     fi
     local llvm
     llvm=$(llvm_major)

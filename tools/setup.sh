@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what building and testing needs and is missing; says nothing when all is there.
 # Debian and Ubuntu packages through apt (with sudo unless root), Python tools into target/venv-build.
+# The compiler of the eBPF probes is part of every set-up, unless PERIGEE_WITHOUT_PROBES=1.
 # --without-nextest and --for-bench leave out what only tests need; --for-bench adds memcached, --with-deny cargo-deny.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -105,6 +106,15 @@ check_rust() {
         fail "rustc $found is older than $wanted." "Run: rustup toolchain install $wanted"
 }
 
+install_probe_tools() {
+    if [ "${PERIGEE_WITHOUT_PROBES:-}" = 1 ]; then
+        echo "setup: PERIGEE_WITHOUT_PROBES=1: what is built has no eBPF probes"
+        return 0
+    fi
+    ebpf/build.sh --install ||
+        fail "The tools for the eBPF probes are missing (see above); with PERIGEE_WITHOUT_PROBES=1 all is built without probes."
+}
+
 install_nextest() {
     command -v cargo-nextest >/dev/null && return 0
     echo "setup: building cargo-nextest $NEXTEST_VERSION (a few minutes, once)"
@@ -137,6 +147,7 @@ install_python_tools() {
 
 install_packages
 check_rust
+install_probe_tools
 check_python
 install_python_tools
 case $PURPOSE in

@@ -1,5 +1,5 @@
-//! Builds the probes with their own compiler and hands the object to the crate. Without that compiler the object is empty,
-//! and the loader says so.
+//! Builds the probes with their own compiler and hands the object to the crate. The object is empty without that compiler
+//! and with `PERIGEE_WITHOUT_PROBES=1`; the program says so then.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,10 +11,14 @@ fn main() {
     for watched in ["build.sh", "probes/src", "probes/Cargo.toml", "shared/src"] {
         println!("cargo::rerun-if-changed={}", ebpf.join(watched).display());
     }
-    println!("cargo::rerun-if-env-changed=PERIGEE_BPF_TOOLS");
-    println!("cargo::rerun-if-env-changed=BPF_RUSTC");
+    for variable in ["PERIGEE_WITHOUT_PROBES", "PERIGEE_BPF_TOOLS", "BPF_RUSTC"] {
+        println!("cargo::rerun-if-env-changed={variable}");
+    }
     let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
     let object = out.join("probes.o");
+    if std::env::var_os("PERIGEE_WITHOUT_PROBES").is_some_and(|value| value == "1") {
+        return leave_empty(&object);
+    }
     let status = Command::new(ebpf.join("build.sh"))
         .arg(&object)
         .env("CARGO_TARGET_DIR", target_dir(&out))
@@ -23,14 +27,25 @@ fn main() {
         Ok(Some(0)) => {}
         Ok(Some(TOOLS_MISSING)) => {
             println!(
-                "cargo::warning=Built without eBPF probes; `ebpf/build.sh --install` gets their compiler"
+                "cargo::warning=Built without eBPF probes: run `ebpf/build.sh --install` for their compiler, \
+                 or set PERIGEE_WITHOUT_PROBES=1"
             );
-            if let Err(error) = std::fs::write(&object, []) {
-                println!("cargo::error=Cannot write {}: {error}", object.display());
-            }
+            // Cargo runs this script at each build as long as a watched file does not exist, so that the probes are built as
+            // soon as their compiler is there.
+            println!(
+                "cargo::rerun-if-changed={}",
+                out.join("never-there").display()
+            );
+            leave_empty(&object);
         }
         Ok(code) => println!("cargo::error=ebpf/build.sh ended with {code:?}; run it by hand"),
         Err(error) => println!("cargo::error=Cannot run ebpf/build.sh: {error}"),
+    }
+}
+
+fn leave_empty(object: &Path) {
+    if let Err(error) = std::fs::write(object, []) {
+        println!("cargo::error=Cannot write {}: {error}", object.display());
     }
 }
 

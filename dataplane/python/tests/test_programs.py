@@ -1,12 +1,17 @@
 """Console scripts, the metadata server module and the async class."""
 
 import asyncio
+import json
 import os
+import platform
+import re
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from conftest import program
 
 from mooncake import __version__, cli
 from mooncake.async_store import MooncakeDistributedStoreAsync
@@ -90,6 +95,37 @@ def test_programs_in_python_tell_their_version(name):
     command = [*ISOLATED, "-m", f"mooncake.{name}", "--version"]
     told = subprocess.run(command, capture_output=True, text=True, timeout=CHILD_TIMEOUT_S)
     assert told.stdout == f"{name} version {__version__}\n", told.stderr
+
+
+def bundled(*arguments):
+    """What the program in the wheel prints; PERIGEE_BIN would name another one."""
+    environment = {name: value for name, value in os.environ.items() if name != "PERIGEE_BIN"}
+    command = [program("perigee"), *arguments]
+    child = subprocess.run(command, capture_output=True, text=True, timeout=CHILD_TIMEOUT_S, env=environment)
+    assert child.returncode == 0, child.stderr
+    return child.stdout
+
+
+def host_allows_probes():
+    """Whether this process may load probes and the kernel has the hooks of `nics`."""
+    status = Path("/proc/self/status").read_text()
+    held = int(re.search(r"^CapEff:\s*(\w+)", status, re.M)[1], 16)
+    kernel = tuple(int(number) for number in platform.release().split(".")[:2])
+    bpf, perfmon, net_admin = 39, 38, 12
+    has_rights = all(held >> number & 1 for number in (bpf, perfmon, net_admin))
+    return has_rights and kernel >= (6, 6) and Path("/sys/kernel/btf/vmlinux").exists()
+
+
+def test_the_program_in_the_wheel_has_probes_and_they_attach():
+    version = bundled("--version")
+    if os.environ.get("PERIGEE_WITHOUT_PROBES") == "1":
+        assert version.endswith(" (without eBPF probes)\n")
+        return
+    assert version.endswith(" (with eBPF probes)\n")
+    nics = next(row for row in json.loads(bundled("agent", "--explain", "--format=json")) if row["name"] == "nics")
+    assert "no eBPF probes" not in nics["reason"]
+    if host_allows_probes():
+        assert nics["state"] == "on", nics
 
 
 def test_every_method_has_an_awaitable_form():

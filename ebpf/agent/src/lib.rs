@@ -26,6 +26,7 @@ pub use config::{AGENT, AgentConfig, Format, Start};
 pub use explain::{SourceState, explain_text};
 pub use histogram::Distribution;
 pub use options::AgentOptions;
+pub use perigee_probe_loader::is_built as has_probes;
 pub use snapshot::{
     BatchSeries, BlockSeries, DropSeries, FlowSeries, LinkSeries, NicSeries, ProbeSeries,
     ProcessSeries, SlowBatchEntry, Snapshot, Suspect, SuspectKind, TaskSeries, TcpSeries,

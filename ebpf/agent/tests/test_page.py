@@ -294,6 +294,17 @@ def test_an_agent_that_answers_with_the_same_reading_for_ever_is_told(page):
     until(lambda: "no longer reads its host" in text(page, "#trouble"), "message")
 
 
+def test_what_needs_probes_that_are_off_says_so_with_the_reason(browser, tmp_path):
+    with Cluster(tmp_path) as alone:
+        alone.start_agent("--ebpf=false")
+        off = {source["name"]: source for source in alone.snapshot()["sources"]}
+        browser.open(alone.agent_url)
+        until(lambda: count(browser, ".tile") > 0, "page")
+        for table, source in (("#slow", "batches"), ("#disks", "blocks"), ("#shards", "tasks")):
+            shown = text(browser, table)
+            assert off[source]["reason"] in shown and off[source]["remedy"] in shown, shown
+
+
 def test_a_host_without_nics_or_operations_says_so(browser, live):
     empty = (
         "const real = window.fetch; window.fetch = async (...all) => {"

@@ -76,7 +76,9 @@ impl ProbeError {
     /// What changes it.
     pub(crate) fn remedy(&self) -> &'static str {
         match self {
-            Self::NotBuilt => "run ebpf/build.sh --install, then build again",
+            Self::NotBuilt => {
+                "install a wheel or program built without PERIGEE_WITHOUT_PROBES=1, by `make wheel` or `make build` on Debian 12"
+            }
             Self::KernelTypes(_) => {
                 "run a kernel with CONFIG_DEBUG_INFO_BTF=y; in a container mount the host's /sys"
             }

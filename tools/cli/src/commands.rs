@@ -4,6 +4,7 @@
 use crate::failure::Failure;
 use crate::invocation::{Invocation, Task};
 use crate::{agent, bench, daemon, doctor, inspect, output, status, top, topology};
+use perigee_agent::has_probes;
 use perigee_flags::{Environment, nearest};
 use std::fmt::Write as _;
 
@@ -120,17 +121,18 @@ Exit codes:
 pub(crate) fn execute(invocation: &Invocation, environment: &Environment) -> Result<(), Failure> {
     match &invocation.task {
         Task::Help => Ok(output::print(&overview())?),
-        Task::Version => {
-            let version = env!("CARGO_PKG_VERSION");
-            Ok(output::print(&format!(
-                "{} {version}\n",
-                invocation.program
-            ))?)
-        }
+        Task::Version => Ok(output::print(&version(&invocation.program))?),
         Task::Nothing => Err(Failure::NoCommand),
         Task::Unknown(word) => Err(unknown(word)),
         Task::Run(command) => run(command, invocation, environment),
     }
+}
+
+/// Text of `perigee --version`.
+fn version(program: &str) -> String {
+    let probes = if has_probes() { "with" } else { "without" };
+    let version = env!("CARGO_PKG_VERSION");
+    format!("{program} {version} ({probes} eBPF probes)\n")
 }
 
 fn run(

@@ -149,6 +149,7 @@ fn host_of(settings: &Settings) -> Result<Host, FlagError> {
     Ok(Host {
         topology: Topology::discover(&roots),
         process: Process::read(&roots),
+        has_probes: perigee_agent::has_probes(),
         clock: is_live.then(perigee_shard::clock_discipline).flatten(),
         dev: PathBuf::from(settings.text("devfs")),
         segment_bytes: settings.integer("segment_size"),

@@ -98,6 +98,12 @@ function bytesPerSecond(amount, seconds) {
   return found === null ? "-" : `${bytes(found)}/s`;
 }
 
+// Why a source shows nothing, if it is off; otherwise the text for a source that has had nothing to show.
+function absence(newer, name, text) {
+  const source = newer.sources.find((source) => source.name === name);
+  return source?.state === "off" ? `Off: ${source.reason}. To change that: ${source.remedy}.` : text;
+}
+
 function drawDisks(newer, older) {
   const length = secondsBetween(newer, older);
   const disks = pairs(newer, older, "blocks", ["device", "direction"]).map(([disk, before]) => {
@@ -109,7 +115,7 @@ function drawDisks(newer, older) {
     const resent = tcp.retransmits - (before?.retransmits ?? tcp.retransmits);
     return row(`TCP round trips on ${tcp.device}`, `${perSecond(resent, length, 1)} retransmits/s`, time(quantile(trips, 0.5)), time(quantile(trips, 0.99)), "-", "eBPF sock_ops, tcp_retransmit_skb");
   });
-  fill(byId("disks"), [...disks, ...connections], "Nothing seen yet; needs the eBPF probes, see below.");
+  fill(byId("disks"), [...disks, ...connections], absence(newer, "blocks", "Nothing seen yet."));
 }
 
 function drawSlow(newer) {
@@ -125,7 +131,7 @@ function drawSlow(newer) {
     const where = `${batch.direction} of ${size} over ${batch.route} ${batch.device} to ${batch.peer || "an unnamed peer"}${tenant}, process ${batch.pid}${status}`;
     return element("li", {}, element("b", {}, time(total)), element("span", {}, where), stageBar(stages, total, longest));
   });
-  byId("slow").replaceChildren(...(items.length > 0 ? items : [element("li", { class: "empty" }, "None so far.")]));
+  byId("slow").replaceChildren(...(items.length > 0 ? items : [element("li", { class: "empty" }, absence(newer, "batches", "None so far."))]));
 }
 
 function drawShards(newer, older) {
@@ -136,7 +142,7 @@ function drawShards(newer, older) {
   });
   tasks.sort((a, b) => b.share - a.share);
   const rows = tasks.map(({ task, waits, sleeps, share }) => row(task.program, task.thread, task.threads, percent(share), time(quantile(waits, 0.99)), perSecond(sleeps.count, length)));
-  fill(byId("shards"), rows, "No thread of ours is watched.");
+  fill(byId("shards"), rows, absence(newer, "tasks", "No thread of ours is watched."));
 }
 
 // Runs and nanoseconds of each probe between two snapshots.

@@ -12,6 +12,18 @@ const CAPABILITY_SYS_ADMIN: u32 = 21;
 /// Shows which program files other users' processes run.
 const CAPABILITY_SYS_PTRACE: u32 = 19;
 
+/// Probes in the program itself.
+pub(super) fn probes(host: &Host) -> Outcome {
+    if host.has_probes {
+        return Outcome::fine();
+    }
+    Outcome::of([Finding::warning(
+        "perigee",
+        "was built without eBPF probes: perigee agent shows only what the kernel and our processes count themselves",
+        "Install a wheel or program built without PERIGEE_WITHOUT_PROBES=1, by `make wheel` or `make build` on Debian 12",
+    )])
+}
+
 /// Rights to load and attach probes.
 pub(super) fn capabilities(host: &Host) -> Outcome {
     if host.process.capabilities.is_none() {

@@ -100,6 +100,7 @@ pub(super) const CHECKS: &[Check] = &[
     check("disk_slow", "rate of reading", disk::slow),
     check("clock", "time service", clock::synchronised),
     check("clock_error", "error of the clock", clock::error),
+    check("probes", "eBPF probes in this program", agent::probes),
     check(
         "agent_rights",
         "capabilities for probes and slow batches",

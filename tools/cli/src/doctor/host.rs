@@ -19,6 +19,8 @@ pub(super) struct Host {
     /// Folder of device files.
     pub(super) dev: PathBuf,
     pub(super) process: Process,
+    /// Whether this program was built with eBPF probes.
+    pub(super) has_probes: bool,
     /// `None` when another host's files are looked at.
     pub(super) clock: Option<ClockDiscipline>,
     /// Memory to be donated, in bytes; 0 if not said.

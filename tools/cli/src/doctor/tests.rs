@@ -229,6 +229,7 @@ fn service_cases() -> Vec<Case> {
                 error_us,
             });
         }),
+        value("probes", "perigee", |host| host.has_probes = false),
         file("agent_rights", "CAP_BPF, CAP_PERFMON", |sample| {
             sample.capabilities("0000000000005002");
         }),
@@ -272,7 +273,7 @@ fn on_a_sound_host_every_check_looks_and_finds_nothing() {
     let text = report.text(true);
     assert_eq!(report.findings().count(), 0, "{text}");
     assert!(
-        text.starts_with("Checks 31, failures 0, warnings 0, not applicable here 0\n"),
+        text.starts_with("Checks 32, failures 0, warnings 0, not applicable here 0\n"),
         "{text}"
     );
     assert_eq!(report.worst(), None);
@@ -354,6 +355,7 @@ fn an_empty_tree_is_examined_without_blame_for_what_is_not_there() {
         process: Process::read(&roots),
         roots,
         dev: folder.path().to_owned(),
+        has_probes: true,
         clock: None,
         segment_bytes: 0,
         cores: Vec::new(),

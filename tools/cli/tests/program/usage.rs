@@ -30,7 +30,12 @@ fn printed(name: &str, arguments: &[&str]) -> String {
 #[test]
 fn the_overview_and_the_version_are_printed() {
     assert!(printed("perigee", &["--help"]).contains("mooncake_master"));
-    assert!(printed("perigee", &["version"]).starts_with("perigee "));
+    let version = printed("perigee", &["version"]);
+    assert!(version.starts_with("perigee "), "{version}");
+    assert!(
+        version.ends_with(" eBPF probes)\n"),
+        "whether the build has probes is said: {version}"
+    );
 }
 
 #[test]

@@ -101,6 +101,7 @@ impl Sample {
             process: Process::read(&roots),
             roots,
             dev: self.dev(),
+            has_probes: true,
             clock: Some(ClockDiscipline {
                 is_synchronised: true,
                 error_us: 900,
