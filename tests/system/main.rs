@@ -5,6 +5,8 @@
 mod drain_jobs;
 #[cfg(test)]
 mod flags;
+#[cfg(all(test, feature = "store"))]
+mod full_tmpfs;
 #[cfg(test)]
 mod hostile_bytes;
 #[cfg(test)]

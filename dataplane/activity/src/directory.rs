@@ -1,16 +1,13 @@
-//! The folder where processes of a host leave their pages.
+//! The place where processes of a host leave their pages.
 
-use crate::layout::MAGIC;
+use crate::folder::Folder;
 use crate::limits::{FILES_MAX, FILES_SWEPT, PAGES_MAX};
 use crate::page::PageError;
 use crate::reader::PageReader;
-use nix::fcntl::{Flock, FlockArg};
+use nix::fcntl::Flock;
 use nix::unistd::geteuid;
-use std::ffi::{OsStr, OsString};
-use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
-use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
@@ -43,44 +40,34 @@ impl Directory {
         &self.0
     }
 
-    /// A new file of `bytes` zero bytes, locked for the life of the process.
+    /// A new file of `bytes` zero bytes, all of them allocated, locked for the life of the process.
     pub(crate) fn create_page(&self, bytes: u64) -> Result<(Flock<File>, PathBuf), PageError> {
         let failed = |error| PageError::File {
             path: self.0.clone(),
             error,
         };
-        self.create().map_err(failed)?;
-        self.sweep();
+        let folder = Folder::create(&self.0).map_err(failed)?;
+        let facts = folder.facts().map_err(failed)?;
+        if !facts.is_safe_for(geteuid()) {
+            return Err(PageError::Folder {
+                path: self.0.clone(),
+                owner: facts.owner,
+                mode: facts.mode,
+            });
+        }
+        sweep(&folder);
         let name = unique_name();
-        let (hidden, path) = (self.0.join(format!(".{name}")), self.0.join(name));
-        let file = create_locked(&hidden, bytes).map_err(|error| {
-            let _ = std::fs::remove_file(&hidden);
-            failed(error)
-        })?;
-        // A reader removes what nobody holds a lock on, so the file gets its name after its lock.
-        std::fs::rename(&hidden, &path).map_err(failed)?;
-        Ok((file, path))
+        let file = folder.create_file(&name, bytes).map_err(failed)?;
+        Ok((file, self.0.join(name)))
     }
+}
 
-    /// Removes what processes of this user left that could not clean up. On a host without an agent nobody else does, and an
-    /// agent of another user may not.
-    fn sweep(&self) {
-        let own = geteuid().as_raw();
-        let Some(folder) = Folder::open(self) else {
-            return;
-        };
-        for name in folder.names().take(FILES_SWEPT) {
-            drop(folder.open_living(&name, |file| file.uid() == own));
-        }
-    }
-
-    /// Every user may leave pages, nobody may remove those of others.
-    fn create(&self) -> io::Result<()> {
-        match DirBuilder::new().mode(0o1777).create(&self.0) {
-            Ok(()) => std::fs::set_permissions(&self.0, Permissions::from_mode(0o1777)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            Err(error) => Err(error),
-        }
+/// Removes what processes of this user left that could not clean up. On a host without an agent nobody else does, and an
+/// agent of another user may not.
+fn sweep(folder: &Folder) {
+    let own = geteuid().as_raw();
+    for name in folder.names().take(FILES_SWEPT) {
+        drop(folder.open_living(&name, |file| file.uid() == own));
     }
 }
 
@@ -93,18 +80,9 @@ fn unique_name() -> String {
     format!("{}-{number}-{started_ns:x}", std::process::id())
 }
 
-fn create_locked(path: &Path, bytes: u64) -> io::Result<Flock<File>> {
-    let mut options = OpenOptions::new();
-    let file = options.read(true).write(true).create_new(true).open(path)?;
-    // Whatever the umask: others may read.
-    file.set_permissions(Permissions::from_mode(0o644))?;
-    file.set_len(bytes)?;
-    Flock::lock(file, FlockArg::LockSharedNonblock).map_err(|(_, error)| error.into())
-}
-
 /// The pages of all living processes. Leftovers of dead ones are removed where that is allowed.
 pub fn pages(directory: &Directory) -> Vec<PageReader> {
-    let Some(folder) = Folder::open(directory) else {
+    let Ok(folder) = Folder::open(&directory.0) else {
         return Vec::new();
     };
     let names = folder.names().take(FILES_MAX);
@@ -112,73 +90,11 @@ pub fn pages(directory: &Directory) -> Vec<PageReader> {
     living.take(PAGES_MAX).collect()
 }
 
-/// A folder that was opened. Whoever owns the place where it lies may put another one there meanwhile: what is looked at
-/// and what is removed then are still files of the same folder.
-struct Folder {
-    /// Its name among this process's descriptors.
-    path: PathBuf,
-    shown: PathBuf,
-    _open: File,
-}
-
-impl Folder {
-    fn open(directory: &Directory) -> Option<Self> {
-        let mut options = OpenOptions::new();
-        let options = options
-            .read(true)
-            .custom_flags(nix::libc::O_DIRECTORY | nix::libc::O_NONBLOCK);
-        let open = options.open(&directory.0).ok()?;
-        Some(Self {
-            path: format!("/proc/self/fd/{}", open.as_raw_fd()).into(),
-            shown: directory.0.clone(),
-            _open: open,
-        })
-    }
-
-    /// Everything in it that has its final name.
-    fn names(&self) -> impl Iterator<Item = OsString> + use<> {
-        let entries = std::fs::read_dir(&self.path).into_iter().flatten();
-        let names = entries.flatten().map(|entry| entry.file_name());
-        names.filter(|name| !name.as_encoded_bytes().starts_with(b"."))
-    }
-
-    /// The page of a living process. A leftover is removed, if it `may` be.
-    fn open_living(&self, name: &OsStr, may: impl Fn(&Metadata) -> bool) -> Option<PageReader> {
-        let path = self.path.join(name);
-        let mut options = OpenOptions::new();
-        let options = options
-            .read(true)
-            .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK);
-        let file = options.open(&path).ok()?;
-        if !file
-            .metadata()
-            .is_ok_and(|file| file.is_file() && may(&file))
-        {
-            return None;
-        }
-        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(file) => {
-                // Nobody holds it: its process is gone. What else lies in a folder that somebody named is not ours to
-                // remove.
-                if is_page(&file) {
-                    let _ = std::fs::remove_file(path);
-                }
-                None
-            }
-            Err((file, _)) => PageReader::open(file, &self.shown.join(name)).ok(),
-        }
-    }
-}
-
-fn is_page(file: &File) -> bool {
-    let mut magic = [0; 8];
-    file.read_exact_at(&mut magic, 0).is_ok() && u64::from_ne_bytes(magic) == MAGIC
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{Direction, Key, Route};
+    use crate::layout::{Direction, Key, MAGIC, Route};
+    use nix::fcntl::FlockArg;
     use crate::page::Page;
 
     fn page_in(directory: &Directory) -> &'static Page {
@@ -234,7 +150,7 @@ mod tests {
             std::os::unix::fs::chown(&foreign, Some(65_534), None).unwrap();
         }
         let new = page_in(&directory).path().unwrap();
-        let names = Folder::open(&directory).unwrap().names();
+        let names = Folder::open(folder.path()).unwrap().names();
         let mut left: Vec<_> = names.map(|name| folder.path().join(name)).collect();
         left.retain(|path| *path != foreign);
         left.sort();
@@ -284,18 +200,27 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_exchanged_meanwhile_loses_nothing() {
+    fn a_symbolic_link_in_place_of_the_folder_is_not_followed() {
         let place = tempfile::tempdir().unwrap();
-        let (usual, other) = (place.path().join("usual"), place.path().join("other"));
-        for folder in [&usual, &other] {
-            std::fs::create_dir(folder).unwrap();
-            std::fs::write(folder.join("left"), MAGIC.to_ne_bytes()).unwrap();
+        let (named, target) = (place.path().join("named"), place.path().join("target"));
+        std::fs::create_dir(&target).unwrap();
+        std::os::unix::fs::symlink(&target, &named).unwrap();
+        assert!(Page::create(&Directory::new(&named)).is_err());
+        assert_eq!(std::fs::read_dir(&target).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_folder_of_another_user_gets_no_page() {
+        if !geteuid().is_root() {
+            eprintln!("SKIP: only root can give a folder away");
+            return;
         }
-        let folder = Folder::open(&Directory::new(&usual)).unwrap();
-        std::fs::rename(&usual, place.path().join("before")).unwrap();
-        std::os::unix::fs::symlink(&other, &usual).unwrap();
-        assert!(folder.open_living("left".as_ref(), |_| true).is_none());
-        assert!(other.join("left").exists());
-        assert!(!place.path().join("before/left").exists());
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("pages");
+        std::fs::create_dir(&folder).unwrap();
+        std::os::unix::fs::chown(&folder, Some(65_534), None).unwrap();
+        let refused = Page::create(&Directory::new(&folder)).unwrap_err();
+        assert!(refused.to_string().contains("user 65534"), "{refused}");
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
     }
 }

@@ -5,6 +5,7 @@
 
 mod device;
 mod directory;
+mod folder;
 mod layout;
 mod limits;
 mod link;

@@ -31,6 +31,19 @@ pub enum PageError {
         /// What the system said.
         error: io::Error,
     },
+    /// Another user could exchange what this process leaves in the folder.
+    #[error(
+        "The activity folder {} belongs to user {owner} with mode {mode:o}; it must belong to root or to this user, with mode 1777",
+        path.display()
+    )]
+    Folder {
+        /// Folder of the pages.
+        path: PathBuf,
+        /// User number of its owner.
+        owner: u32,
+        /// Its permissions.
+        mode: u32,
+    },
     /// Memory for it.
     #[error("Cannot map {bytes} bytes for an activity page: {error}")]
     Map {
@@ -73,8 +86,11 @@ impl<K> Default for Claims<K> {
 pub fn page() -> Option<&'static Page> {
     let make = || {
         let directory = Directory::from_environment();
-        let public = directory.map(|directory| Page::create(&directory));
-        let made = public.and_then(Result::ok);
+        let made = directory.and_then(|directory| {
+            let made = Page::create(&directory);
+            made.inspect_err(|error| tracing::warn!("{error}; no agent sees this process"))
+                .ok()
+        });
         if made.is_some() {
             // SAFETY: the function is there as long as this code is. Where it finds no room, the page stays as a leftover.
             unsafe { atexit(remove_own_page) };
