@@ -7,7 +7,6 @@ use aya::programs::sock_ops::SockOpsLink;
 use aya::programs::tc::{SchedClassifierLink, TcAttachType};
 use aya::programs::uprobe::{UProbeLink, UProbeScope};
 use aya::programs::{CgroupAttachMode, ProgramError, SchedClassifier, SockOps, UProbe};
-use aya::util::KernelVersion;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -157,18 +156,9 @@ fn attach_mark(ebpf: &mut Ebpf, file: &PathBuf) -> Result<Option<UProbeLink>, Pr
     let Some(site) = find_mark(file)? else {
         return Ok(None);
     };
-    let offset = site.file_offset + second_no_op();
     let program = program!(ebpf, "batch_done", UProbe);
     let link = program
-        .attach(offset, file, UProbeScope::AllProcesses)
+        .attach(site.file_offset, file, UProbeScope::AllProcesses)
         .map_err(of("batch_done"))?;
     program.take_link(link).map(Some).map_err(of("batch_done"))
-}
-
-/// The mark's five-byte no-op is one byte in. Kernels that turn it into a call hit it twice as fast; others would
-/// single-step it.
-fn second_no_op() -> u64 {
-    let turned =
-        KernelVersion::current().is_ok_and(|kernel| kernel >= KernelVersion::new(6, 18, 0));
-    u64::from(cfg!(target_arch = "x86_64") && turned)
 }

@@ -15,7 +15,7 @@ const PROBE_NOTE: u32 = 3;
 /// A place to put a probe on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MarkSite {
-    /// Offset of the first no-op in the file.
+    /// Offset of the no-op in the file.
     pub file_offset: u64,
 }
 
