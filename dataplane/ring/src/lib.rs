@@ -17,4 +17,6 @@ pub use limits::RING_ENTRIES;
 pub use message::{Guard, Message};
 pub use operation::{Finished, Operation};
 pub use ring::{Ring, RingError};
-pub use socket::{Congestion, SocketError, connect_socket, listen_socket, shutdown, tune};
+pub use socket::{
+    Congestion, SocketError, connect_blocking, connect_socket, listen_socket, shutdown,
+};

@@ -1,15 +1,13 @@
 //! Sockets for the ring: creation, binding and the options that measured well.
 
 use crate::operation::{Address, Operation};
-use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, SockaddrLike, SockaddrStorage, bind, getpeername,
-    listen, setsockopt, socket, sockopt,
-};
-use std::ffi::OsString;
+use nix::sys::socket::{SockaddrLike, SockaddrStorage};
+use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Why a socket could not be made ready.
 #[derive(Debug, thiserror::Error)]
@@ -49,26 +47,28 @@ fn listen_hint(error: &io::Error) -> &'static str {
     }
 }
 
-/// A listening TCP socket. `shared` lets several shards listen on the same port.
+/// A listening TCP socket; connections it accepts inherit its options. `shared` lets several shards listen on the same
+/// port.
 ///
 /// # Errors
 /// The port is taken or the address is not of this host.
-pub fn listen_socket(address: SocketAddr, shared: bool) -> Result<OwnedFd, SocketError> {
-    let fd = create(address)?;
-    let prepared = (|| -> nix::Result<()> {
-        setsockopt(&fd, sockopt::ReuseAddr, &true)?;
+pub fn listen_socket(
+    address: SocketAddr,
+    shared: bool,
+    congestion: &Congestion,
+) -> Result<OwnedFd, SocketError> {
+    let socket = create(address, congestion)?;
+    let prepared = (|| {
+        socket.set_reuse_address(true)?;
         if shared {
-            setsockopt(&fd, sockopt::ReusePort, &true)?;
+            socket.set_reuse_port(true)?;
         }
-        bind(fd.as_raw_fd(), &SockaddrStorage::from(address))?;
-        listen(&fd, Backlog::MAXALLOWABLE)
+        socket.bind(&address.into())?;
+        socket.listen(libc::SOMAXCONN)
     })();
     match prepared {
-        Ok(()) => Ok(fd),
-        Err(errno) => Err(SocketError::Listen {
-            address,
-            source: errno.into(),
-        }),
+        Ok(()) => Ok(socket.into()),
+        Err(source) => Err(SocketError::Listen { address, source }),
     }
 }
 
@@ -76,8 +76,11 @@ pub fn listen_socket(address: SocketAddr, shared: bool) -> Result<OwnedFd, Socke
 ///
 /// # Errors
 /// No socket is to be had.
-pub fn connect_socket(address: SocketAddr) -> Result<(OwnedFd, Operation), SocketError> {
-    let fd = create(address)?;
+pub fn connect_socket(
+    address: SocketAddr,
+    congestion: &Congestion,
+) -> Result<(OwnedFd, Operation), SocketError> {
+    let fd = OwnedFd::from(create(address, congestion)?);
     let storage = SockaddrStorage::from(address);
     // SAFETY: `SockaddrStorage` is a transparent union that can be read as a whole `sockaddr_storage`.
     let raw = unsafe { *storage.as_ptr().cast::<libc::sockaddr_storage>() };
@@ -85,14 +88,18 @@ pub fn connect_socket(address: SocketAddr) -> Result<(OwnedFd, Operation), Socke
     Ok((fd, operation))
 }
 
-fn create(address: SocketAddr) -> Result<OwnedFd, SocketError> {
-    let family = if address.is_ipv4() {
-        AddressFamily::Inet
-    } else {
-        AddressFamily::Inet6
-    };
-    socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)
-        .map_err(|errno| SocketError::Create(errno.into()))
+/// A data connection made on the calling thread, with the same options as a shard's.
+///
+/// # Errors
+/// The peer refuses or cannot be reached, or `limit` has passed.
+pub fn connect_blocking(
+    address: SocketAddr,
+    limit: Duration,
+    congestion: &Congestion,
+) -> io::Result<TcpStream> {
+    let socket = create(address, congestion).map_err(io::Error::other)?;
+    socket.connect_timeout(&address.into(), limit)?;
+    Ok(socket.into())
 }
 
 /// Which congestion control a connection gets.
@@ -108,35 +115,33 @@ pub enum Congestion {
     Named(Arc<str>),
 }
 
-/// Sets the options of a connected socket: no Nagle delay, keep-alive, congestion control.
-pub fn tune(fd: BorrowedFd<'_>, congestion: &Congestion) {
-    let _ = setsockopt(&fd, sockopt::TcpNoDelay, &true);
-    let _ = setsockopt(&fd, sockopt::KeepAlive, &true);
-    let choose =
-        |name: &str| setsockopt(&fd, sockopt::TcpCongestion, &OsString::from(name)).is_ok();
+/// A TCP socket with the options of data connections: no Nagle delay, keep-alive, congestion control.
+///
+/// The congestion control is chosen here, before the socket listens or connects, and never later: a connection born
+/// under BBR keeps the kernel's pacing when it is switched to another one.
+fn create(address: SocketAddr, congestion: &Congestion) -> Result<Socket, SocketError> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )
+    .map_err(SocketError::Create)?;
+    let _ = socket.set_tcp_nodelay(true);
+    let _ = socket.set_keepalive(true);
+    let choose = |name: &str| socket.set_tcp_congestion(name.as_bytes()).is_ok();
     match congestion {
         Congestion::Host => {}
         Congestion::Named(name) => {
             choose(name);
         }
-        Congestion::Automatic if is_loopback(fd) => {
+        Congestion::Automatic if address.ip().is_loopback() => {
             choose("reno");
         }
         Congestion::Automatic => {
             let _ = choose("cubic") || choose("reno");
         }
     }
-}
-
-fn is_loopback(fd: BorrowedFd<'_>) -> bool {
-    let Ok(peer) = getpeername::<SockaddrStorage>(fd.as_raw_fd()) else {
-        return false;
-    };
-    peer.as_sockaddr_in()
-        .is_some_and(|address| address.ip().is_loopback())
-        || peer
-            .as_sockaddr_in6()
-            .is_some_and(|address| address.ip().is_loopback())
+    Ok(socket)
 }
 
 /// Ends both directions: every operation in flight on the socket completes at once.

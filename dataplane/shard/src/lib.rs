@@ -35,7 +35,7 @@ pub use limits::{ACCEPT_PAUSE, MEMLOCK_BYTES_MIN, POLL_DEFAULT};
 pub use local::Local;
 pub use mailbox::{Job, Mailbox};
 pub use patience::Patience;
-pub use perigee_ring::{Congestion, Guard, Message, SocketError};
+pub use perigee_ring::{Congestion, Guard, Message, SocketError, connect_blocking};
 pub use poller::Poller;
 pub use shard::{Shard, ShardOptions, StopError};
 pub use stream::{RingListener, RingStream, ShardEnvironment};

@@ -5,6 +5,7 @@ use crate::limits::POLL_DEFAULT;
 use crate::mailbox::{Job, Mailbox};
 use crate::pool;
 use crate::stream::ShardEnvironment;
+use perigee_ring::Congestion;
 use std::future::Future;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -66,6 +67,8 @@ impl Shard {
         let mailbox = pool::take(&options)?;
         let (end, ended) = channel();
         mailbox.post(Box::new(move |environment: &ShardEnvironment| {
+            // Not that of the shard that had this executor before.
+            environment.set_congestion(Congestion::default());
             let task = main(environment.clone());
             crate::environment::Environment::spawn(environment, async move {
                 task.await;

@@ -9,7 +9,7 @@ use crate::runnable::Runnable;
 use crate::timer::Timers;
 use perigee_ring::{
     Congestion, Finished, Message, Operation, Ring, SocketError, connect_socket, listen_socket,
-    shutdown, tune,
+    shutdown,
 };
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -46,7 +46,7 @@ impl ShardEnvironment {
         }
     }
 
-    /// Sets the congestion control of data sockets made from now on.
+    /// Sets the congestion control of listeners and connections made from now on; what is accepted inherits its listener's.
     pub fn set_congestion(&self, congestion: Congestion) {
         *self.congestion.borrow_mut() = congestion;
     }
@@ -86,7 +86,6 @@ impl ShardEnvironment {
     }
 
     fn adopt(&self, fd: OwnedFd) -> RingStream {
-        tune(fd.as_fd(), &self.congestion.borrow());
         RingStream {
             ring: self.ring.clone(),
             fd: Rc::new(fd),
@@ -129,13 +128,13 @@ impl Environment for ShardEnvironment {
     }
 
     async fn connect(&self, address: SocketAddr) -> io::Result<RingStream> {
-        let (fd, operation) = connect_socket(address).map_err(io::Error::other)?;
+        let (fd, operation) = connect_socket(address, &self.congestion.borrow()).map_err(io::Error::other)?;
         self.ring.submit(operation).await.result?;
         Ok(self.adopt(fd))
     }
 
     fn listen(&self, address: SocketAddr, shared: bool) -> Result<RingListener, SocketError> {
-        let fd = listen_socket(address, shared)?;
+        let fd = listen_socket(address, shared, &self.congestion.borrow())?;
         Ok(RingListener {
             environment: self.clone(),
             fd,

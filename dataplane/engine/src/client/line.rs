@@ -17,11 +17,10 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, recv};
 use perigee_activity::{Link, LinkRole};
-use perigee_ring::{Congestion, tune};
 use perigee_schemas::frame::Kind;
 use perigee_schemas::session::{Hello, Role, Welcome, decode_failure};
 use perigee_schemas::{Identity, Status};
-use perigee_shard::Patience;
+use perigee_shard::{Congestion, Patience, connect_blocking};
 use std::collections::VecDeque;
 use std::io;
 use std::net::TcpStream;
@@ -182,8 +181,7 @@ impl Line {
             peer: peer.clone(),
             reason: error.to_string(),
         };
-        let stream = TcpStream::connect_timeout(&way.address, wait).map_err(unreachable)?;
-        tune(stream.as_fd(), call.congestion);
+        let stream = connect_blocking(way.address, wait, call.congestion).map_err(unreachable)?;
         let mut line = Self {
             link: Link::of(Some(stream.as_fd()), LinkRole::Asks),
             since: Instant::now(),
