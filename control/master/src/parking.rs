@@ -14,7 +14,7 @@ pub(crate) struct Parked {
     pub(crate) extent: Extent,
     /// The discarded put that it belonged to, if any.
     pub(crate) put: Option<PutName>,
-    /// That put was discarded because a later one replaces whatever is there.
+    /// That put was discarded because one that began later has published its bytes.
     pub(crate) superseded: bool,
 }
 

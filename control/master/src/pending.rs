@@ -1,7 +1,10 @@
 //! Unfinished puts: who writes which replicas since when.
-//! Invariant: an object has the flag `PENDING` exactly while it has an entry here.
+//! Invariant: an object has the flag `PENDING` exactly while it has an entry here, and all of its entries began after
+//! the put whose bytes can be read.
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use crate::placement::SoftPin;
 
 /// What tells one put of a key from any other of it, so that a late message ends or frees only its own put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,53 +23,97 @@ pub(crate) struct Pending {
     /// First replica being written, or `NONE` if all were lost with their segments.
     pub(crate) first: u32,
     pub(crate) hard_pin: bool,
-    pub(crate) soft_pin: PendingPin,
+    pub(crate) soft_pin: SoftPin,
+    /// The pins at its start; used if nothing is left to replace at its end.
+    pub(crate) replaces: Pins,
 }
 
-/// What the end of the put does to the soft pin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PendingPin {
-    /// Pin for so long after the end of the put.
-    For(u64),
-    /// The pin of the replaced object, which ends at this time.
-    Until(u64),
-    /// No pin.
-    None,
+/// The pins of an object that is being replaced.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Pins {
+    pub(crate) hard: bool,
+    pub(crate) soft_end_ms: Option<u64>,
 }
 
-#[derive(Debug, Default)]
+/// Several puts of one object may be unfinished at once. They are kept in the order in which they began, which is that of
+/// their generations.
+#[derive(Debug)]
 pub(crate) struct PendingPuts {
-    by_object: BTreeMap<u32, Pending>,
-    by_start: BTreeSet<(u64, u32)>,
+    /// The first generation ever given; later ones may wrap around.
+    generation_base: u64,
+    /// By object and the distance of the generation from the first one.
+    by_object: BTreeMap<(u32, u64), Pending>,
+    by_start: BTreeSet<(u64, PutOf)>,
 }
+
+/// An object and the generation that names one of its puts.
+pub(crate) type PutOf = (u32, u64);
 
 impl PendingPuts {
+    pub(crate) fn new(generation_base: u64) -> Self {
+        Self {
+            generation_base,
+            by_object: BTreeMap::new(),
+            by_start: BTreeSet::new(),
+        }
+    }
+
     pub(crate) fn insert(&mut self, object: u32, pending: Pending) {
-        self.by_start.insert((pending.started_ms, object));
-        self.by_object.insert(object, pending);
+        let generation = pending.name.generation;
+        self.by_start
+            .insert((pending.started_ms, (object, generation)));
+        self.by_object.insert(self.key(object, generation), pending);
     }
 
-    pub(crate) fn get(&self, object: u32) -> Option<&Pending> {
-        self.by_object.get(&object)
+    pub(crate) fn get(&self, object: u32, generation: u64) -> Option<&Pending> {
+        self.by_object.get(&self.key(object, generation))
     }
 
-    pub(crate) fn get_mut(&mut self, object: u32) -> Option<&mut Pending> {
-        self.by_object.get_mut(&object)
+    /// The unfinished puts of an object, the one that began first before the others.
+    pub(crate) fn of(&self, object: u32) -> impl DoubleEndedIterator<Item = &Pending> {
+        self.by_object
+            .range((object, 0)..=(object, u64::MAX))
+            .map(|(_, pending)| pending)
     }
 
-    pub(crate) fn remove(&mut self, object: u32) -> Option<Pending> {
-        let pending = self.by_object.remove(&object)?;
-        self.by_start.remove(&(pending.started_ms, object));
+    pub(crate) fn of_mut(&mut self, object: u32) -> impl Iterator<Item = &mut Pending> {
+        self.by_object
+            .range_mut((object, 0)..=(object, u64::MAX))
+            .map(|(_, pending)| pending)
+    }
+
+    /// Generation of the put of an object that began first of those unfinished.
+    pub(crate) fn first_of(&self, object: u32) -> Option<u64> {
+        self.of(object)
+            .next()
+            .map(|pending| pending.name.generation)
+    }
+
+    /// Generation of the put of an object that began first, if that was before the put of another generation.
+    pub(crate) fn first_before(&self, object: u32, generation: u64) -> Option<u64> {
+        let earlier = (object, 0)..self.key(object, generation);
+        let (_, pending) = self.by_object.range(earlier).next()?;
+        Some(pending.name.generation)
+    }
+
+    pub(crate) fn remove(&mut self, object: u32, generation: u64) -> Option<Pending> {
+        let pending = self.by_object.remove(&self.key(object, generation))?;
+        self.by_start
+            .remove(&(pending.started_ms, (object, generation)));
         Some(pending)
     }
 
-    /// The object whose put is unfinished for the longest time, if it started at or before `until_ms`.
-    pub(crate) fn oldest(&self, until_ms: u64) -> Option<u32> {
-        let &(started_ms, object) = self.by_start.first()?;
-        (started_ms <= until_ms).then_some(object)
+    /// The put that is unfinished for the longest time, if it started at or before `until_ms`.
+    pub(crate) fn oldest(&self, until_ms: u64) -> Option<PutOf> {
+        let &(started_ms, put) = self.by_start.first()?;
+        (started_ms <= until_ms).then_some(put)
     }
 
     pub(crate) fn len(&self) -> usize {
         self.by_object.len()
+    }
+
+    fn key(&self, object: u32, generation: u64) -> (u32, u64) {
+        (object, generation.wrapping_sub(self.generation_base))
     }
 }

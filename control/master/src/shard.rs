@@ -107,6 +107,7 @@ impl Shard {
     pub fn sharing(settings: ShardSettings, groups: &GroupLedger) -> Self {
         let index = settings.index;
         let seed = settings.seed.wrapping_add(index as u64);
+        let pending = PendingPuts::new(settings.generation_base);
         Self {
             settings,
             now_ms: 0,
@@ -116,7 +117,7 @@ impl Shard {
             shares: Vec::new(),
             live: Vec::new(),
             gone: Vec::new(),
-            pending: PendingPuts::default(),
+            pending,
             groups: Groups::new(groups, index),
             parking: Parking::default(),
             moves: Moves::default(),

@@ -690,7 +690,7 @@ class MooncakeDistributedStore:
     def upsert(self, key: str, value: Buffer, config: ReplicateConfig | None = None) -> int:
         """As `put`, but replaces an object of the same key; readers see the old or the new bytes.
 
-        Of upserts that overlap the one that began last wins, the others return 0 all the same.
+        0: this value can be read, or that of an upsert of the key that began later. It never goes back to an older one.
         """
     def upsert_batch(
         self,

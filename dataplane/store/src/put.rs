@@ -47,8 +47,8 @@ impl Store {
         self.write(requests, config, WriteForm::default())
     }
 
-    /// Stores objects, replacing those that exist; readers see the old bytes or the new ones, never a mixture. Of several
-    /// upserts of a key the one that began last stays, and the others count as stored and replaced.
+    /// Stores objects, replacing those that exist; readers see the old bytes or the new ones, never a mixture. After `Ok`
+    /// the key has these bytes, or those of an upsert that began later; it never goes back to those of an earlier one.
     pub fn upsert(&self, requests: &[PutRequest<'_>], config: &ReplicateConfig) -> Vec<Status> {
         let form = WriteForm {
             upsert: true,
@@ -240,7 +240,7 @@ impl Store {
                 again.push(writing.request);
             }
             results[writing.request] = match status {
-                // A later upsert has replaced it before it was to be seen: the last writer wins.
+                // An upsert that began later can be read already: it has replaced this one.
                 Status::ObjectAlreadyExists => Status::Ok,
                 status => status,
             };

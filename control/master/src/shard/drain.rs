@@ -12,7 +12,6 @@ use crate::limits::{
     DRAIN_STEP_REPLICAS, DRAIN_WALK_PAUSE_MS, MOVE_BYTES_PER_MS, MOVE_DEADLINE_MS,
 };
 use crate::moving::{Move, Purpose};
-use crate::slab::NONE;
 
 use super::Shard;
 use super::lend::Need;
@@ -163,12 +162,7 @@ impl Shard {
         if open.is_empty() {
             return Destination::Full;
         }
-        let pending = self.pending.get(object).map_or(NONE, |put| put.first);
         let complete = self.objects[object].first;
-        let taken = |segment: &u32| {
-            let mut replicas = self.chain(complete).chain(self.chain(pending));
-            replicas.any(|id| self.replicas[id].segment == *segment)
-        };
         let held = |segment: &u32| {
             self.chain(complete)
                 .any(|id| self.replicas[id].segment == *segment)
@@ -177,7 +171,10 @@ impl Shard {
             return Destination::NotNeeded;
         }
         let now_ms = self.now_ms;
-        open.retain(|segment| !taken(segment) && drain.may_use(*segment, now_ms));
+        open.retain(|segment| {
+            let taken = held(segment) || self.is_written_in(object, *segment);
+            !taken && drain.may_use(*segment, now_ms)
+        });
         match self.alloc_least_used(&open, bytes) {
             Some((segment, extent)) => Destination::At(segment, extent),
             None => Destination::Full,

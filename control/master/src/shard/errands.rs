@@ -214,7 +214,6 @@ impl Shard {
         let source = self.source_of(object, errand.source.as_deref(), errand.failed());
         let source = source.ok_or(Obstacle::Lasting(Status::ReplicaNotFound))?;
         let complete = self.objects[object].first;
-        let pending = self.pending.get(object).map_or(NONE, |put| put.first);
         let lies_in = |first: u32, segment: &u32| {
             self.chain(first)
                 .any(|id| self.replicas[id].segment == *segment)
@@ -226,7 +225,8 @@ impl Shard {
         if is_copy && self.chain(complete).count() >= REPLICAS_MAX as usize {
             return Err(Obstacle::Lasting(Status::InvalidParams));
         }
-        let is_open = |segment: &u32| self.live.contains(segment) && !lies_in(pending, segment);
+        let is_open =
+            |segment: &u32| self.live.contains(segment) && !self.is_written_in(object, *segment);
         let open: Vec<u32> = named.into_iter().filter(is_open).collect();
         match open.is_empty() {
             true => Err(Obstacle::Passing(Status::UnavailableInCurrentStatus)),

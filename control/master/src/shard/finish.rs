@@ -1,10 +1,12 @@
 //! The second phase of a put: it ends and becomes visible, or it is revoked.
-//! Invariant: only the client that started a put can finish it, only that put, and a finished put stays as it is.
+//! Invariant: only the client that started a put can finish it, only that put, and what can be read never goes back to
+//! the bytes of a put that began earlier.
 
 use perigee_schemas::Status;
 
 use crate::object::Flags;
-use crate::pending::{Pending, PendingPin, PutName};
+use crate::pending::{Pending, PutName};
+use crate::placement::SoftPin;
 use crate::slab::NONE;
 
 use super::Shard;
@@ -26,7 +28,7 @@ pub struct StartedPuts<'a> {
 pub(super) enum Discarded {
     No,
     GivenUp,
-    /// In favour of a later one that replaces whatever is there.
+    /// A put that began later has published its bytes.
     Superseded,
 }
 
@@ -43,8 +45,8 @@ impl Shard {
     /// Makes puts visible; `checksums` has the CRC-32C of each payload. One status per key.
     ///
     /// Status -704: unknown key, or its segments are gone; -601: another client's put; -705: an upsert that was started
-    /// later has taken its place; -700: the put was discarded for another reason, and the key has, or is being given,
-    /// other bytes; -600: a column has the wrong length. Repeating is fine.
+    /// later has published its bytes already; -700: the put was discarded for another reason, and the key has, or is
+    /// being given, other bytes; -600: a column has the wrong length. Repeating is fine.
     pub fn put_end(
         &mut self,
         now_ms: u64,
@@ -95,9 +97,7 @@ impl Shard {
             return Err(Status::ObjectAlreadyExists);
         }
         let object = self.find(key).ok_or(Status::ObjectNotFound)?;
-        let pending = self.pending.get(object);
-        let Some(pending) = pending.filter(|pending| pending.name.generation == put.generation)
-        else {
+        let Some(pending) = self.pending.get(object, put.generation) else {
             return if discarded == Discarded::GivenUp {
                 Err(Status::InvalidWrite)
             } else {
@@ -112,11 +112,12 @@ impl Shard {
             .chain(first)
             .any(|id| self.is_readable(self.replicas[id].segment))
         {
-            self.discard_pending(object);
+            self.discard_pending(object, put.generation);
             return Err(Status::ObjectNotFound);
         }
-        if let Some(pending) = self.pending.remove(object) {
+        if let Some(pending) = self.take_pending(object, put.generation) {
             self.publish(object, &pending, checksum);
+            self.supersede(object, put.generation);
         }
         Ok(())
     }
@@ -135,9 +136,20 @@ impl Shard {
         }
     }
 
+    /// Discards the puts that began before the one that was published. Those that began later go on and replace it.
+    fn supersede(&mut self, object: u32, published: u64) {
+        while let Some(earlier) = self.pending.first_before(object, published) {
+            self.discard_for(object, earlier, Reuse::Superseded);
+        }
+    }
+
     /// Replaces an object's complete replicas by the ones of a put.
     fn publish(&mut self, object: u32, pending: &Pending, checksum: u32) {
         let old_read_end_ms = self.groups.touched(&self.objects[object]).read_end_ms;
+        let replaces = match self.objects[object].first {
+            NONE => pending.replaces,
+            _ => self.pins(object, true),
+        };
         self.clock += 1;
         let objects = self.objects.len();
         let record = &mut self.objects[object];
@@ -147,8 +159,9 @@ impl Shard {
         record.stamp = self.clock;
         record.read_end_ms = 0;
         record.probe_end_ms = 0;
-        record.flags.set(Flags::PENDING, false);
-        record.flags.set(Flags::HARD_PIN, pending.hard_pin);
+        record
+            .flags
+            .set(Flags::HARD_PIN, pending.hard_pin || replaces.hard);
         if self.ghosts.take(record.hash, objects) {
             record.flags.set(Flags::HIT, true);
             if let Some(group) = self.groups.get_mut(record.group) {
@@ -156,7 +169,8 @@ impl Shard {
             }
         }
         self.drop_chain(old, old_read_end_ms, Reuse::AfterReads);
-        self.set_soft_pin(object, self.pin_end_ms(pending.soft_pin));
+        let soft_end_ms = self.soft_end_ms(pending.soft_pin, replaces.soft_end_ms);
+        self.set_soft_pin(object, soft_end_ms);
         self.refresh_blocking(object);
         let list = self.list_of(object);
         self.relink(object, list);
@@ -164,11 +178,15 @@ impl Shard {
         self.counters.count_value(payload_bytes);
     }
 
-    fn pin_end_ms(&self, pin: PendingPin) -> Option<u64> {
-        match pin {
-            PendingPin::For(ttl_ms) => Some(self.now_ms.saturating_add(ttl_ms)),
-            PendingPin::Until(end_ms) => (end_ms > self.now_ms).then_some(end_ms),
-            PendingPin::None => None,
+    /// When the soft pin of an object ends that is published now.
+    fn soft_end_ms(&self, wanted: SoftPin, replaced_end_ms: Option<u64>) -> Option<u64> {
+        match wanted {
+            SoftPin::Enable { ttl_ms } => {
+                let ttl_ms = ttl_ms.unwrap_or(self.settings.soft_pin_ttl_ms);
+                Some(self.now_ms.saturating_add(ttl_ms))
+            }
+            SoftPin::Preserve => replaced_end_ms.filter(|end_ms| *end_ms > self.now_ms),
+            SoftPin::Disable => None,
         }
     }
 
@@ -177,18 +195,16 @@ impl Shard {
             return Ok(());
         }
         let object = self.find(key).ok_or(Status::ObjectNotFound)?;
-        let pending = self.pending.get(object);
-        let Some(pending) = pending.filter(|pending| pending.name.generation == put.generation)
-        else {
+        let Some(pending) = self.pending.get(object, put.generation) else {
             return self.revoke_gone(object, put.generation);
         };
         if pending.name.client != put.client {
             return Err(Status::IllegalClient);
         }
         if in_flight {
-            self.discard_pending(object);
+            self.discard_pending(object, put.generation);
         } else {
-            self.drop_pending(object, Reuse::AfterReads);
+            self.drop_pending(object, put.generation, Reuse::AfterReads);
         }
         Ok(())
     }

@@ -7,8 +7,8 @@ use crate::columns::{PlacementColumns, ReplicaState};
 use crate::key::{check_key, hash_key};
 use crate::limits::OBJECT_BYTES_MAX;
 use crate::object::{Flags, Object};
-use crate::pending::{Pending, PendingPin, PutName};
-use crate::placement::{PutConfig, SoftPin};
+use crate::pending::{Pending, Pins, PutName};
+use crate::placement::PutConfig;
 use crate::slab::NONE;
 
 use super::Shard;
@@ -44,13 +44,6 @@ pub enum Effort {
     Evict,
     /// As `Evict`; nothing comes after it, so that a failure counts as one.
     Last,
-}
-
-/// What a replacing put takes over from the object it replaces.
-#[derive(Debug, Default)]
-struct Inherited {
-    hard_pin: bool,
-    soft_pin_end_ms: Option<u64>,
 }
 
 impl Shard {
@@ -89,9 +82,9 @@ impl Shard {
             return Err(Status::InvalidParams);
         }
         let hash = hash_key(key);
-        let inherited = match self.index.find(&self.objects, hash, key) {
+        let replaces = match self.index.find(&self.objects, hash, key) {
             Some(object) => self.make_way(object, group, batch.upsert)?,
-            None => Inherited::default(),
+            None => Pins::default(),
         };
         let request = Request {
             hash,
@@ -108,7 +101,7 @@ impl Shard {
             Some(object) => object,
             None => self.insert_object(key, hash, group),
         };
-        self.open_put(object, batch, placed, &inherited);
+        self.open_put(object, batch, placed, replaces);
         for id in self.chain(placed.first) {
             let location = self.replicas[id].location(ReplicaState::Processing);
             out.locations.push(location);
@@ -117,45 +110,61 @@ impl Shard {
     }
 
     /// Decides whether the key may be written, and clears an abandoned put away.
-    fn make_way(&mut self, object: u32, group: &str, upsert: bool) -> Result<Inherited, Status> {
+    fn make_way(&mut self, object: u32, group: &str, upsert: bool) -> Result<Pins, Status> {
         let complete = self.is_complete(object);
         if complete && !upsert {
             return Err(Status::ObjectAlreadyExists);
         }
-        if complete && !group.is_empty() && self.groups.find(group) != self.objects[object].group {
+        let other_group =
+            !group.is_empty() && self.groups.find(group) != self.objects[object].group;
+        if complete && other_group {
             return Err(Status::InvalidParams);
         }
-        if let Some(pending) = self.pending.get(object) {
-            let age_ms = self.now_ms - pending.started_ms;
-            if !upsert && age_ms < self.settings.put_discard_timeout_ms {
-                return Err(Status::ObjectAlreadyExists);
-            }
+        let until_ms = self
+            .now_ms
+            .checked_sub(self.settings.put_discard_timeout_ms);
+        let is_young = |put: &Pending| until_ms.is_none_or(|until_ms| put.started_ms > until_ms);
+        if !upsert && self.pending.of(object).any(is_young) {
+            return Err(Status::ObjectAlreadyExists);
         }
-        let inherited = Inherited {
-            hard_pin: complete && self.objects[object].flags.has(Flags::HARD_PIN),
-            soft_pin_end_ms: self.soft_pins.end_ms(object).filter(|_| complete),
-        };
+        let pins = self.pins(object, complete);
+        // An upsert leaves those that began before it alone: each of them publishes its bytes unless a later one has.
+        if !upsert || (!complete && other_group) {
+            self.discard_all_pending(object);
+        }
         if !complete {
             self.drop_all_complete(object);
         }
-        if self
-            .objects
-            .get(object)
-            .is_some_and(|record| record.flags.has(Flags::PENDING))
-        {
-            let reuse = if upsert { Reuse::Superseded } else { Reuse::At };
-            self.discard_for(object, reuse);
+        Ok(pins)
+    }
+
+    /// The pins of an object if it can be replaced, else none.
+    pub(super) fn pins(&self, object: u32, complete: bool) -> Pins {
+        Pins {
+            hard: complete && self.objects[object].flags.has(Flags::HARD_PIN),
+            soft_end_ms: self.soft_pins.end_ms(object).filter(|_| complete),
         }
-        Ok(inherited)
+    }
+
+    /// Abandons all unfinished puts of an object.
+    pub(super) fn discard_all_pending(&mut self, object: u32) {
+        while let Some(generation) = self.pending.first_of(object) {
+            self.discard_pending(object, generation);
+        }
     }
 
     /// Abandons an unfinished put; its space is parked, because its writer may still be writing.
-    pub(super) fn discard_pending(&mut self, object: u32) {
-        self.discard_for(object, Reuse::At);
+    pub(super) fn discard_pending(&mut self, object: u32, generation: u64) {
+        self.discard_for(object, generation, Reuse::At);
     }
 
-    fn discard_for(&mut self, object: u32, reuse: fn(u64, PutName) -> Reuse) {
-        let Some(pending) = self.pending.get(object) else {
+    pub(super) fn discard_for(
+        &mut self,
+        object: u32,
+        generation: u64,
+        reuse: fn(u64, PutName) -> Reuse,
+    ) {
+        let Some(pending) = self.pending.get(object, generation) else {
             return;
         };
         let release_ms = pending
@@ -163,17 +172,24 @@ impl Shard {
             .saturating_add(self.settings.put_release_timeout_ms);
         let reuse = reuse(release_ms, pending.name);
         self.counters.discarded_puts += 1;
-        self.drop_pending(object, reuse);
+        self.drop_pending(object, generation, reuse);
     }
 
     /// Forgets an unfinished put.
-    pub(super) fn drop_pending(&mut self, object: u32, reuse: Reuse) {
-        let Some(pending) = self.pending.remove(object) else {
+    pub(super) fn drop_pending(&mut self, object: u32, generation: u64, reuse: Reuse) {
+        let Some(pending) = self.take_pending(object, generation) else {
             return;
         };
-        self.objects[object].flags.set(Flags::PENDING, false);
         self.drop_chain(pending.first, 0, reuse);
         self.settle(object);
+    }
+
+    /// Takes an unfinished put out of the object's.
+    pub(super) fn take_pending(&mut self, object: u32, generation: u64) -> Option<Pending> {
+        let pending = self.pending.remove(object, generation)?;
+        let more = self.pending.first_of(object).is_some();
+        self.objects[object].flags.set(Flags::PENDING, more);
+        Some(pending)
     }
 
     fn place_counted(&mut self, request: &Request<'_>) -> Option<Placed> {
@@ -198,20 +214,7 @@ impl Shard {
         object
     }
 
-    fn open_put(
-        &mut self,
-        object: u32,
-        batch: &PutStart<'_>,
-        placed: Placed,
-        inherited: &Inherited,
-    ) {
-        let soft_pin = match (batch.config.soft_pin, inherited.soft_pin_end_ms) {
-            (SoftPin::Enable { ttl_ms }, _) => {
-                PendingPin::For(ttl_ms.unwrap_or(self.settings.soft_pin_ttl_ms))
-            }
-            (SoftPin::Preserve, Some(end_ms)) => PendingPin::Until(end_ms),
-            _ => PendingPin::None,
-        };
+    fn open_put(&mut self, object: u32, batch: &PutStart<'_>, placed: Placed, replaces: Pins) {
         self.assign_chain(placed.first, object);
         self.objects[object].flags.set(Flags::PENDING, true);
         let pending = Pending {
@@ -221,11 +224,21 @@ impl Shard {
             },
             started_ms: self.now_ms,
             first: placed.first,
-            hard_pin: batch.config.hard_pin || inherited.hard_pin,
-            soft_pin,
+            hard_pin: batch.config.hard_pin,
+            soft_pin: batch.config.soft_pin,
+            replaces,
         };
         self.pending.insert(object, pending);
         self.refresh_blocking(object);
+    }
+
+    /// Whether an unfinished put of an object has a replica in a segment.
+    pub(super) fn is_written_in(&self, object: u32, segment: u32) -> bool {
+        let mut replicas = self
+            .pending
+            .of(object)
+            .flat_map(|put| self.chain(put.first));
+        replicas.any(|id| self.replicas[id].segment == segment)
     }
 
     pub(super) fn drop_all_complete(&mut self, object: u32) {

@@ -52,7 +52,7 @@ impl Shard {
             return Err(Status::ObjectHasLease);
         }
         if flags.has(Flags::PENDING) {
-            self.discard_pending(object);
+            self.discard_all_pending(object);
         }
         self.drop_all_complete(object);
         if complete {

@@ -20,7 +20,7 @@ pub(super) enum Reuse {
     AfterReads,
     /// At this time, or when the writer of this put says that it has stopped: it may still be at work.
     At(u64, PutName),
-    /// As `At`, and the put is discarded because a later one replaces whatever is there.
+    /// As `At`, and the put is discarded because one that began later has published its bytes.
     Superseded(u64, PutName),
 }
 
@@ -149,19 +149,18 @@ impl Shard {
             self.fail_move(object, false, Status::SegmentNotFound);
             return;
         }
-        let pending_first = self
-            .pending
-            .get(object)
-            .map_or(NONE, |pending| pending.first);
-        if self.chain(pending_first).any(|other| other == id) {
-            let first = self.unchain(pending_first, id);
-            if let Some(pending) = self.pending.get_mut(object) {
-                pending.first = first;
-            }
-            self.drop_replica(id, 0, Reuse::AfterReads);
-        } else {
-            self.drop_complete(id, Reuse::AfterReads);
+        let mut unfinished = self.pending.of(object).map(|pending| pending.first);
+        let Some(before) = unfinished.find(|first| self.chain(*first).any(|other| other == id))
+        else {
+            drop(unfinished);
+            return self.drop_complete(id, Reuse::AfterReads);
+        };
+        drop(unfinished);
+        let after = self.unchain(before, id);
+        if let Some(put) = self.pending.of_mut(object).find(|put| put.first == before) {
+            put.first = after;
         }
+        self.drop_replica(id, 0, Reuse::AfterReads);
     }
 
     /// Forgets an object that has neither complete replicas nor an unfinished put.

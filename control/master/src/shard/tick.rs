@@ -36,9 +36,9 @@ impl Shard {
             return budget;
         };
         while budget > 0
-            && let Some(object) = self.pending.oldest(until_ms)
+            && let Some((object, generation)) = self.pending.oldest(until_ms)
         {
-            self.discard_pending(object);
+            self.discard_pending(object, generation);
             budget -= 1;
         }
         budget

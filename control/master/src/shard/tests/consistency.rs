@@ -83,13 +83,14 @@ impl Shard {
                     assert_eq!(held, list == ListName::Held, "list of object {id}");
                 }
             }
-            let pending = self.pending.get(id);
-            assert_eq!(object.flags.has(Flags::PENDING), pending.is_some());
+            let pending = self.pending.of(id);
+            let firsts: Vec<u32> = pending.map(|pending| pending.first).collect();
+            assert_eq!(object.flags.has(Flags::PENDING), !firsts.is_empty());
             assert!(
-                object.first != NONE || pending.is_some(),
+                object.first != NONE || !firsts.is_empty(),
                 "an object has something"
             );
-            for replica in self.chain(pending.map_or(NONE, |pending| pending.first)) {
+            for replica in firsts.into_iter().flat_map(|first| self.chain(first)) {
                 in_chains += 1;
                 assert_eq!(self.replicas[replica].object, id);
                 assert_eq!(self.replicas[replica].list, ListName::Held);

@@ -1,5 +1,6 @@
 //! Random sequences of calls and time steps against a model of what readers and writers may rely on.
-//! Invariant checked: no reader's and no writer's bytes are ever handed out, whatever happens in between.
+//! Invariants checked: no reader's and no writer's bytes are ever handed out, whatever happens in between; after each
+//! acknowledged put its bytes can be read, or those of one that began later, and a key never goes back to older bytes.
 
 use std::collections::BTreeMap;
 
@@ -107,15 +108,19 @@ impl Claim {
 struct Writing {
     claims: Vec<Claim>,
     generations: Vec<u64>,
+    /// Counts the puts in the order in which they began.
     checksum: u32,
 }
 
 struct Model {
     stage: Stage,
     readers: Vec<Claim>,
-    writing: BTreeMap<usize, Writing>,
-    /// Puts that were preempted and whose writers may not have noticed, by key and generation.
-    late_writers: BTreeMap<(usize, u64), Vec<Claim>>,
+    /// By key and generation. Some were given up by the shard and their writers may not have noticed.
+    writing: BTreeMap<(usize, u64), Writing>,
+    /// Space of moves whose carriers never tell that they have stopped.
+    stray: Vec<Claim>,
+    /// Checksum of the last put of each key that was acknowledged.
+    acknowledged: BTreeMap<usize, u32>,
     /// Checksum of each generation that was completed.
     completed: BTreeMap<u64, u32>,
     /// Until when each key's current version is leased.
@@ -148,7 +153,8 @@ impl Model {
             ),
             readers: Vec::new(),
             writing: BTreeMap::new(),
-            late_writers: BTreeMap::new(),
+            stray: Vec::new(),
+            acknowledged: BTreeMap::new(),
             completed: BTreeMap::new(),
             leased_until_ms: BTreeMap::new(),
             puts: 0,
@@ -160,14 +166,8 @@ impl Model {
     fn apply(&mut self, op: &Op) {
         match *op {
             Op::Put { .. } => self.put(op),
-            Op::End(key) => self.end(key),
-            Op::Revoke(key) => {
-                let generation = self.stage.generation(&name(key));
-                if self.stage.revoke(WRITER, &name(key)) == 0 {
-                    self.writing.remove(&key);
-                }
-                self.late_writers.remove(&(key, generation));
-            }
+            Op::End(key) => self.end(key, self.stage.generation(&name(key))),
+            Op::Revoke(key) => self.revoke(key, self.stage.generation(&name(key))),
             Op::Late { end } => self.report_late(end),
             Op::Exist(key) => {
                 if self.stage.exist(&name(key)) == 1 {
@@ -235,20 +235,17 @@ impl Model {
         if status != 0 {
             return;
         }
-        if let Some(preempted) = self.writing.remove(&key) {
-            self.preempt(key, preempted);
-        }
         let until_ms = self.stage.now_ms + RELEASE_MS;
         let locations = &self.stage.placements.locations;
         let claims: Vec<Claim> = locations
             .iter()
             .map(|at| Claim::new(at, until_ms))
             .collect();
-        let generations = locations.iter().map(|at| at.generation).collect();
+        let generations: Vec<u64> = locations.iter().map(|at| at.generation).collect();
         self.assert_unclaimed(&claims);
         self.puts += 1;
         self.writing.insert(
-            key,
+            (key, generations[0]),
             Writing {
                 claims,
                 generations,
@@ -257,16 +254,11 @@ impl Model {
         );
     }
 
-    fn preempt(&mut self, key: usize, put: Writing) {
-        let generation = put.generations[0];
-        self.late_writers.insert((key, generation), put.claims);
-    }
-
     fn assert_unclaimed(&self, claims: &[Claim]) {
         let writers = self.writing.values().flat_map(|writing| &writing.claims);
-        let late = self.late_writers.values().flatten();
         let copies = self.copying.iter().map(|copying| &copying.claim);
-        let running = self.readers.iter().chain(writers).chain(late).chain(copies);
+        let claims_of_others = self.readers.iter().chain(&self.stray);
+        let running = claims_of_others.chain(writers).chain(copies);
         for claim in running.filter(|claim| claim.until_ms > self.stage.now_ms) {
             assert!(
                 claims.iter().all(|new| !new.overlaps(claim)),
@@ -275,39 +267,58 @@ impl Model {
         }
     }
 
-    fn end(&mut self, key: usize) {
-        let checksum = self.writing.get(&key).map_or(0, |writing| writing.checksum);
-        let generation = self.stage.generation(&name(key));
-        let status = self.stage.end_as(WRITER, &name(key), checksum);
-        self.late_writers.remove(&(key, generation));
-        // Ended or not, the writer has stopped.
-        if let Some(writing) = self.writing.remove(&key)
-            && status == 0
-        {
-            self.completed
-                .extend(writing.generations.iter().map(|at| (*at, writing.checksum)));
-            self.leased_until_ms.remove(&key);
-        }
-    }
-
-    /// A writer that was preempted ends or revokes its put, which changes no key.
-    fn report_late(&mut self, end: bool) {
-        // Carriers of moves, which are kept behind the last key, never tell.
-        let Some(((key, generation), _)) = self
-            .late_writers
-            .pop_first()
-            .filter(|((key, _), _)| *key < KEYS)
-        else {
+    /// Ended or not, the writer has stopped afterwards.
+    fn end(&mut self, key: usize, generation: u64) {
+        let Some(writing) = self.writing.remove(&(key, generation)) else {
             return;
         };
         let before = self.stage.peek(&name(key));
-        if end {
-            let status = self.stage.end_of(WRITER, &name(key), generation, 0);
-            assert_ne!(status, 0, "key {key} has another put");
+        let status = self
+            .stage
+            .end_of(WRITER, &name(key), generation, writing.checksum);
+        let after = self.stage.peek(&name(key));
+        if status == 0 {
+            assert!(
+                writing.generations.contains(&after[0].generation),
+                "key {key} is what was acknowledged"
+            );
+            self.completed
+                .extend(writing.generations.iter().map(|at| (*at, writing.checksum)));
+            self.leased_until_ms.remove(&key);
+            let last = self.acknowledged.insert(key, writing.checksum);
+            assert!(last < Some(writing.checksum), "key {key} went back");
         } else {
-            self.stage.revoke_of(WRITER, &name(key), generation, false);
+            assert_eq!(after, before, "a put that fails changes no key");
         }
+        if status == code(Status::ObjectAlreadyExists) {
+            assert!(
+                self.acknowledged[&key] > writing.checksum,
+                "key {key} has no later put"
+            );
+        }
+    }
+
+    fn revoke(&mut self, key: usize, generation: u64) {
+        let before = self.stage.peek(&name(key));
+        self.stage.revoke_of(WRITER, &name(key), generation, false);
         assert_eq!(self.stage.peek(&name(key)), before);
+        self.writing.remove(&(key, generation));
+    }
+
+    /// The writer that began first of all ends or revokes its put.
+    fn report_late(&mut self, end: bool) {
+        let first = self
+            .writing
+            .iter()
+            .min_by_key(|(_, writing)| writing.checksum);
+        let Some((&(key, generation), _)) = first else {
+            return;
+        };
+        if end {
+            self.end(key, generation);
+        } else {
+            self.revoke(key, generation);
+        }
     }
 
     fn get(&mut self, key: usize) {
@@ -315,6 +326,7 @@ impl Model {
             return;
         }
         let checksum = self.stage.replicas.checksum[0];
+        assert_eq!(self.acknowledged.get(&key), Some(&checksum), "key {key}");
         for location in &self.stage.replicas.locations {
             assert_eq!(
                 self.completed.get(&location.generation),
@@ -340,9 +352,6 @@ impl Model {
         if status == 0 {
             assert!(held && !self.stage.holds(&name(key)));
             self.leased_until_ms.remove(&key);
-            if let Some(preempted) = self.writing.remove(&key) {
-                self.preempt(key, preempted);
-            }
         }
     }
 
@@ -396,10 +405,7 @@ impl Model {
             .end_moves(self.stage.now_ms, &ended, &mut out);
         if in_flight {
             // Bytes may still arrive there.
-            self.late_writers
-                .entry((KEYS, task.target.generation))
-                .or_default()
-                .push(claim);
+            self.stray.push(claim);
         }
         let after = self.stage.peek(std::str::from_utf8(&task.key).unwrap());
         let has = |generation| after.iter().any(|at| at.generation == generation);

@@ -210,7 +210,7 @@ fn a_revoked_replacement_leaves_the_old_object() {
 }
 
 #[test]
-fn a_replacement_preempts_an_unfinished_one_and_keeps_the_hard_pin() {
+fn a_replacement_overtakes_an_unfinished_one_and_keeps_the_hard_pin() {
     let mut stage = Stage::new(&[3]);
     let pinned = PutConfig {
         hard_pin: true,
@@ -286,14 +286,82 @@ fn a_late_message_touches_only_its_own_put() {
     let first = stage.generation("a");
     stage.start_with("a", PAYLOAD_BYTES, &config, true);
     let second = stage.generation("a");
+    assert_eq!(stage.revoke_of(WRITER, "a", first, true), 0);
     assert_eq!(stage.shard.gauges().staging_bytes, EXTENT_BYTES);
     assert_eq!(
         stage.end_of(WRITER, "a", first, 1),
-        code(Status::ObjectAlreadyExists)
+        code(Status::InvalidWrite)
     );
     assert!(!stage.holds("a"), "the second put is still unfinished");
     assert_eq!(stage.end_of(WRITER, "a", second, 2), 0);
     assert_eq!(stage.peek("a")[0].generation, second);
+}
+
+#[test]
+fn an_upsert_is_seen_at_its_end_though_a_later_one_has_begun() {
+    let mut stage = Stage::new(&[4]);
+    stage.put("a");
+    let config = PutConfig::default();
+    stage.start_with("a", PAYLOAD_BYTES, &config, true);
+    let first = stage.generation("a");
+    stage.start_in_group("a", PAYLOAD_BYTES, &config, true, "", 8);
+    let second = stage.generation("a");
+    assert_eq!(stage.end_of(WRITER, "a", first, 2), 0);
+    assert_eq!(stage.peek("a")[0].generation, first);
+    assert_eq!(stage.end_of(8, "a", second, 3), 0);
+    assert_eq!(stage.peek("a")[0].generation, second);
+    assert_eq!(stage.shard.gauges().parked_bytes, 0);
+}
+
+#[test]
+fn an_upsert_stays_when_a_later_one_is_given_up() {
+    let mut stage = Stage::new(&[4]);
+    stage.put("a");
+    let config = PutConfig::default();
+    stage.start_with("a", PAYLOAD_BYTES, &config, true);
+    let first = stage.generation("a");
+    stage.pass(DISCARD_MS / 2);
+    stage.start_in_group("a", PAYLOAD_BYTES, &config, true, "", 8);
+    assert_eq!(stage.end_of(WRITER, "a", first, 2), 0);
+    stage.pass(DISCARD_MS);
+    stage.tick();
+    assert_eq!(stage.shard.gauges().pending_puts, 0);
+    assert_eq!(stage.peek("a")[0].generation, first);
+}
+
+#[test]
+fn of_overlapping_upserts_the_later_one_inherits_the_pins_of_the_one_it_replaces() {
+    let mut stage = Stage::new(&[4]);
+    let pinned = PutConfig {
+        hard_pin: true,
+        ..PutConfig::default()
+    };
+    stage.start_with("a", PAYLOAD_BYTES, &pinned, true);
+    let first = stage.generation("a");
+    stage.start_with("a", PAYLOAD_BYTES, &PutConfig::default(), true);
+    assert_eq!(stage.end_of(WRITER, "a", first, 1), 0);
+    assert_eq!(stage.end("a"), 0);
+    for key in ["b", "c", "d", "e"] {
+        stage.put(key);
+    }
+    assert!(stage.holds("a"));
+}
+
+#[test]
+fn of_overlapping_first_puts_in_different_groups_the_later_one_stays() {
+    let mut stage = Stage::new(&[4]);
+    let config = PutConfig::default();
+    stage.start_in_group("a", PAYLOAD_BYTES, &config, true, "one", WRITER);
+    let first = stage.generation("a");
+    assert_eq!(
+        stage.start_in_group("a", PAYLOAD_BYTES, &config, true, "two", WRITER),
+        0
+    );
+    assert_eq!(
+        stage.end_of(WRITER, "a", first, 1),
+        code(Status::InvalidWrite)
+    );
+    assert_eq!(stage.end("a"), 0);
 }
 
 #[test]
@@ -304,6 +372,7 @@ fn a_preempted_writer_that_reports_back_frees_its_space() {
         assert_eq!(stage.start_with("a", PAYLOAD_BYTES, &config, true), 0);
         let preempted = stage.generation("a");
         assert_eq!(stage.start_with("a", PAYLOAD_BYTES, &config, true), 0);
+        assert_eq!(stage.end("a"), 0);
         assert_eq!(stage.revoke_of(8, "a", preempted, false), 0);
         assert_eq!(
             stage.shard.gauges().staging_bytes,
@@ -312,7 +381,6 @@ fn a_preempted_writer_that_reports_back_frees_its_space() {
         );
         assert_eq!(stage.revoke_of(WRITER, "a", preempted, false), 0);
         assert_eq!(stage.shard.gauges().parked_bytes, 0);
-        assert_eq!(stage.end("a"), 0);
     }
 }
 
