@@ -5,6 +5,7 @@
 
 pub mod extent;
 pub mod frame;
+pub mod frame_buffer;
 pub mod identity;
 pub mod limits;
 pub mod message;

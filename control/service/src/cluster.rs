@@ -17,14 +17,16 @@ pub(crate) use scatter::Share;
 pub(crate) use segment_use::{SegmentUse, combine};
 
 use crate::config::{AllocationStrategy, MasterConfig, TaskConfig};
-use crate::rpc;
+use crate::rpc::{RpcPort, RpcService, frame_budget, port_options};
 use perigee_master::{
-    GroupLedger, Registry, Shard as KeyShard, ShardSettings, Strategy, TaskSettings,
+    GroupLedger, Registry, RegistrySettings, Shard as KeyShard, ShardSettings, Strategy,
+    TaskSettings,
 };
 use perigee_metrics::MasterCells;
+use perigee_port::{FrameBudget, Port};
 use perigee_shard::{
-    Environment, ExecutorError, Listener, Local, Mailbox, Shard, ShardEnvironment, ShardOptions,
-    SocketError, Watchdog,
+    Environment, ExecutorError, Local, Mailbox, ShardEnvironment, ShardOf, ShardOptions,
+    SocketError, StartError, Watchdog,
 };
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -71,14 +73,27 @@ pub(crate) struct Member {
 /// The running shards.
 #[derive(Debug)]
 pub struct Cluster {
-    shards: Mutex<Vec<Shard>>,
+    shards: Mutex<Vec<ShardOf<RpcPort>>>,
     members: Arc<[Member]>,
     watchdog: Watchdog,
     address: SocketAddr,
     epoch: u64,
 }
 
-type Report = Result<(SocketAddr, Local<ControlShard>), SocketError>;
+/// What a shard tells when it has come up.
+type Report = (SocketAddr, Local<ControlShard>);
+
+/// What each shard is started with.
+struct ShardStart {
+    keys: KeyShard,
+    /// On the first shard.
+    registry: Option<Registry>,
+    address: SocketAddr,
+    cells: Arc<MasterCells>,
+    expiry_listener: Option<Sender<Vec<String>>>,
+    budget: FrameBudget,
+    idle: Option<Duration>,
+}
 
 impl Cluster {
     /// Starts the shards and listens on the RPC port. `expiry_listener` is told names of segments of expired clients that no
@@ -94,23 +109,22 @@ impl Cluster {
         let epoch = getrandom::u64().map_err(ClusterError::Random)?;
         let count = config.rpc.shards.max(1);
         let groups = GroupLedger::new(count);
+        let budget = frame_budget();
         let mut shards = Vec::new();
         let mut members = Vec::new();
         let mut address = address;
         for index in 0..count {
             let cells = Arc::new(MasterCells::default());
-            let keys = KeyShard::sharing(settings(config, index, count, epoch), &groups);
-            let (shard, report) = start_shard(
-                config,
-                keys,
+            let start = ShardStart {
+                keys: KeyShard::sharing(settings(config, index, count, epoch), &groups),
+                registry: (index == 0).then(|| Registry::new(registry_settings(config))),
                 address,
-                epoch,
-                cells.clone(),
-                expiry_listener.clone(),
-            )?;
-            let (bound, name) = report
-                .recv_timeout(SHARD_DEADLINE)
-                .map_err(|_| ClusterError::Late)??;
+                cells: cells.clone(),
+                expiry_listener: expiry_listener.clone(),
+                budget: budget.clone(),
+                idle: config.rpc.idle_timeout_ms.map(Duration::from_millis),
+            };
+            let (shard, (bound, name)) = start_shard(start, epoch)?;
             address = bound;
             members.push(Member {
                 mailbox: shard.mailbox(),
@@ -221,16 +235,11 @@ impl Cluster {
 
     /// Breaks all connections and ends the shards. Later questions find nobody.
     pub fn stop(&self) {
-        for member in self.members.iter() {
-            let name = member.name;
-            member.mailbox.post(Box::new(move |environment| {
-                if let Some(shard) = environment.local(name) {
-                    shard.stop();
-                }
-            }));
-        }
         let shards =
             std::mem::take(&mut *self.shards.lock().unwrap_or_else(PoisonError::into_inner));
+        for shard in &shards {
+            shard.with(|port| port.stop());
+        }
         for shard in shards {
             if let Err(error) = shard.join(SHARD_DEADLINE) {
                 tracing::warn!(%error, "A shard is left behind");
@@ -266,38 +275,46 @@ fn post<R: Send + 'static>(
     receive
 }
 
-fn start_shard(
-    config: &MasterConfig,
-    keys: KeyShard,
-    address: SocketAddr,
-    epoch: u64,
-    cells: Arc<MasterCells>,
-    expiry_listener: Option<Sender<Vec<String>>>,
-) -> Result<(Shard, Receiver<Report>), ClusterError> {
-    let (tell, told) = channel();
-    let (index, count) = (keys.settings().index, keys.settings().count);
-    let registry = perigee_master::RegistrySettings {
+fn start_shard(start: ShardStart, epoch: u64) -> Result<(ShardOf<RpcPort>, Report), ClusterError> {
+    let make = async move |environment: &ShardEnvironment| {
+        let shared = start.keys.settings().count > 1;
+        let state = Rc::new(ControlShard::new(
+            environment.clone(),
+            start.keys,
+            start.registry,
+            start.cells,
+            epoch,
+            start.expiry_listener,
+        ));
+        let name = environment.keep(state.clone());
+        let service = || RpcService::new(&state, name, &start.budget);
+        let port = match listen(environment, (start.address, shared), start.idle, service).await {
+            Ok(port) => port,
+            Err(error) => {
+                environment.give_up(name);
+                return Err(error);
+            }
+        };
+        environment.spawn(async move { state.tick().await });
+        let address = port.address();
+        Ok((port, (address, name)))
+    };
+    let options = ShardOptions::named("perigee-master");
+    Ok(ShardOf::start(options, SHARD_DEADLINE, make, serve)?)
+}
+
+async fn serve(port: Rc<RpcPort>) {
+    port.serve().await;
+    let service = port.service();
+    service.shard.stop();
+    service.shard.environment.give_up(service.name);
+}
+
+fn registry_settings(config: &MasterConfig) -> RegistrySettings {
+    RegistrySettings {
         client_ttl_ms: config.client_ttl_ms,
         tasks: task_settings(&config.tasks),
-    };
-    let idle = config.rpc.idle_timeout_ms.map(Duration::from_millis);
-    let shard = Shard::start(
-        ShardOptions::named("perigee-master"),
-        move |environment| async move {
-            let registry = (index == 0).then(|| Registry::new(registry));
-            let state = ControlShard::new(
-                environment.clone(),
-                index,
-                keys,
-                registry,
-                cells,
-                epoch,
-                expiry_listener,
-            );
-            run(environment, Rc::new(state), address, count > 1, idle, tell).await;
-        },
-    )?;
-    Ok((shard, told))
+    }
 }
 
 fn task_settings(config: &TaskConfig) -> TaskSettings {
@@ -335,43 +352,31 @@ fn settings(config: &MasterConfig, index: usize, count: usize, epoch: u64) -> Sh
     }
 }
 
-async fn run(
-    environment: ShardEnvironment,
-    state: Rc<ControlShard>,
-    address: SocketAddr,
-    shared: bool,
-    idle: Option<Duration>,
-    tell: Sender<Report>,
-) {
-    let listener = match listen(&environment, address, shared).await {
-        Ok(listener) => Rc::new(listener),
-        Err(error) => {
-            let _ = tell.send(Err(error));
-            return;
-        }
-    };
-    let name = environment.keep(state.clone());
-    let _ = tell.send(Ok((listener.local_address().unwrap_or(address), name)));
-    let ticker = state.clone();
-    environment.spawn(async move { ticker.tick().await });
-    rpc::serve(&environment, &listener, &state, idle).await;
-    environment.give_up(name);
-}
-
 /// The kernel frees the port of a killed master a moment after the process is gone: a supervisor that restarts at once
 /// must not fail for that.
 async fn listen(
     environment: &ShardEnvironment,
-    address: SocketAddr,
-    shared: bool,
-) -> Result<<ShardEnvironment as Environment>::Listener, SocketError> {
+    place: (SocketAddr, bool),
+    idle: Option<Duration>,
+    service: impl Fn() -> RpcService,
+) -> Result<Rc<RpcPort>, SocketError> {
     let deadline = environment.now() + PORT_PATIENCE;
     loop {
-        match environment.listen(address, shared) {
+        match Port::listen(environment, place, port_options(idle), service()) {
             Err(error) if error.is_address_in_use() && environment.now() < deadline => {
                 environment.sleep(PORT_PAUSE).await;
             }
             other => return other,
+        }
+    }
+}
+
+impl From<StartError<SocketError>> for ClusterError {
+    fn from(error: StartError<SocketError>) -> Self {
+        match error {
+            StartError::Executor(error) => Self::Executor(error),
+            StartError::Value(error) => Self::Socket(error),
+            StartError::Late(_) => Self::Late,
         }
     }
 }

@@ -12,85 +12,71 @@ mod task_calls;
 mod wanted;
 
 use crate::cluster::ControlShard;
-use limits::CONNECTIONS_PER_SHARD_MAX;
-use perigee_shard::{
-    ACCEPT_PAUSE, Admission, Admitted, Environment, Listener, ShardEnvironment, Stream,
-};
+use limits::{CONNECTIONS_PER_SHARD_MAX, STRANGER_IDLE, UNFINISHED_FRAME_BYTES_MAX};
+use perigee_port::{Connection, FrameBudget, Port, PortOptions, Service};
+use perigee_shard::{Environment, Local, ShardEnvironment};
+use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-type ShardListener = <ShardEnvironment as Environment>::Listener;
-type ShardStream = <ShardEnvironment as Environment>::Stream;
+/// The RPC port on one shard.
+pub(crate) type RpcPort = Port<ShardEnvironment, RpcService>;
 
-/// Pause between looks at draining connections.
-const PAUSE: Duration = Duration::from_millis(5);
+/// A connection as calls see it.
+type Caller = Connection<ShardEnvironment, ()>;
 
-/// Accepts until the shard stops, then waits for the last connection.
-pub(crate) async fn serve(
-    environment: &ShardEnvironment,
-    listener: &Rc<ShardListener>,
-    shard: &Rc<ControlShard>,
-    idle: Option<Duration>,
-) {
-    let closer = (shard.clone(), listener.clone(), environment.clone());
-    environment.spawn(async move {
-        let (shard, listener, environment) = closer;
-        while !shard.is_stopping() {
-            environment.sleep(Duration::from_millis(20)).await;
-        }
-        listener.close();
-    });
-    accept(environment, listener, shard, idle).await;
-    while shard.connection_count() > 0 {
-        environment.sleep(PAUSE).await;
-    }
+/// Serves calls with the state machines of one shard.
+pub(crate) struct RpcService {
+    pub(crate) shard: Rc<ControlShard>,
+    /// Under which other shards and threads find the state machines.
+    pub(crate) name: Local<ControlShard>,
+    budget: FrameBudget,
 }
 
-async fn accept(
-    environment: &ShardEnvironment,
-    listener: &ShardListener,
-    shard: &Rc<ControlShard>,
-    idle: Option<Duration>,
-) {
-    let admission = Admission::new(CONNECTIONS_PER_SHARD_MAX);
-    while !shard.is_stopping() {
-        match listener.accept().await {
-            // A client whose connection was broken comes again at once.
-            Ok(stream) if shard.is_stopping() => stream.shutdown(),
-            Ok(stream) => {
-                let open = shard.connection_count();
-                match admission.admit(&stream, open, environment.now()) {
-                    Some(admitted) => adopt(environment, (stream, admitted), shard, idle),
-                    None => {
-                        shard.cells.connections_refused.add(1);
-                        stream.shutdown();
-                    }
-                }
-            }
-            Err(error) if !shard.is_stopping() => {
-                admission.failed(&error, environment.now());
-                environment.sleep(ACCEPT_PAUSE).await;
-            }
-            Err(_) => {}
+impl RpcService {
+    pub(crate) fn new(
+        shard: &Rc<ControlShard>,
+        name: Local<ControlShard>,
+        budget: &FrameBudget,
+    ) -> Self {
+        Self {
+            shard: shard.clone(),
+            name,
+            budget: budget.clone(),
         }
     }
 }
 
-fn adopt(
-    environment: &ShardEnvironment,
-    (stream, admitted): (ShardStream, Admitted),
-    shard: &Rc<ControlShard>,
-    idle: Option<Duration>,
-) {
-    let number = shard.enter(&stream);
-    let shard = shard.clone();
-    let theirs = environment.clone();
-    environment.spawn(async move {
-        if let Err(error) = connection::serve(&theirs, &stream, &shard, idle).await {
-            tracing::debug!(%error, "A connection ended");
-        }
-        stream.shutdown();
-        shard.depart(number);
-        drop(admitted);
-    });
+impl Service<ShardEnvironment> for RpcService {
+    type State = ();
+
+    fn enter(&self, _: &<ShardEnvironment as Environment>::Stream) {
+        self.shard.cells.connections_opened.add(1);
+    }
+
+    async fn serve(&self, connection: &Caller) -> io::Result<()> {
+        connection::serve(connection, &self.shard, &self.budget).await
+    }
+
+    fn leave(&self, _: &Caller) {
+        self.shard.cells.connections_closed.add(1);
+    }
+
+    fn turn_away(&self) {
+        self.shard.cells.connections_refused.add(1);
+    }
+}
+
+/// Bytes that unfinished frames of all shards may hold.
+pub(crate) fn frame_budget() -> FrameBudget {
+    FrameBudget::new(UNFINISHED_FRAME_BYTES_MAX)
+}
+
+/// Bounds of the port; `idle` is the operator's.
+pub(crate) fn port_options(idle: Option<Duration>) -> PortOptions {
+    PortOptions {
+        connections_max: CONNECTIONS_PER_SHARD_MAX,
+        idle,
+        stranger_idle: Some(STRANGER_IDLE),
+    }
 }

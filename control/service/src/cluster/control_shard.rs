@@ -5,9 +5,8 @@ use super::drains::Drains;
 use super::gather::Turn;
 use perigee_master::{Registry, SegmentEvent, Shard as KeyShard};
 use perigee_metrics::MasterCells;
-use perigee_shard::{Environment, ShardEnvironment, Stream, monotonic_ms};
+use perigee_shard::{Environment, ShardEnvironment, monotonic_ms};
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -36,15 +35,12 @@ pub(crate) struct ControlShard {
     /// Told names of segments of expired clients that no mounted segment has.
     pub(crate) expiry_listener: Option<Sender<Vec<String>>>,
     members: OnceCell<Arc<[Member]>>,
-    connections: RefCell<HashMap<u64, <ShardEnvironment as Environment>::Stream>>,
-    next_connection: Cell<u64>,
     stopping: Cell<bool>,
 }
 
 impl ControlShard {
     pub(crate) fn new(
         environment: ShardEnvironment,
-        index: usize,
         keys: KeyShard,
         registry: Option<Registry>,
         cells: Arc<MasterCells>,
@@ -53,7 +49,7 @@ impl ControlShard {
     ) -> Self {
         Self {
             environment,
-            index,
+            index: keys.settings().index,
             keys: RefCell::new(keys),
             registry: registry.map(RefCell::new),
             cells,
@@ -64,8 +60,6 @@ impl ControlShard {
             task_copies: RefCell::default(),
             expiry_listener,
             members: OnceCell::new(),
-            connections: RefCell::default(),
-            next_connection: Cell::new(0),
             stopping: Cell::new(false),
         }
     }
@@ -80,37 +74,9 @@ impl ControlShard {
         self.members.get().map_or(&[], |members| members)
     }
 
-    /// Whether the shard is being stopped.
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.get()
-    }
-
-    /// Open connections.
-    pub(crate) fn connection_count(&self) -> usize {
-        self.connections.borrow().len()
-    }
-
-    /// Remembers a connection so that a stop can break it.
-    pub(crate) fn enter(&self, stream: &<ShardEnvironment as Environment>::Stream) -> u64 {
-        let number = self.next_connection.replace(self.next_connection.get() + 1);
-        self.connections.borrow_mut().insert(number, stream.clone());
-        self.cells.connections_opened.add(1);
-        number
-    }
-
-    /// Forgets a connection that has ended.
-    pub(crate) fn depart(&self, number: u64) {
-        self.connections.borrow_mut().remove(&number);
-        self.cells.connections_closed.add(1);
-    }
-
-    /// Breaks all connections; the accept loop sees the flag.
+    /// Ends the ticks.
     pub(crate) fn stop(&self) {
         self.stopping.set(true);
-        self.connections
-            .borrow()
-            .values()
-            .for_each(Stream::shutdown);
     }
 
     /// Advances the state machines until the shard stops.

@@ -1,6 +1,6 @@
 //! From a frame's kind to the call that answers it, with the numbers each call leaves.
 
-use super::{key_calls, move_calls, segment_calls, set_calls, task_calls};
+use super::{Caller, key_calls, move_calls, segment_calls, set_calls, task_calls};
 use crate::cluster::ControlShard;
 use flatbuffers::FlatBufferBuilder;
 use perigee_metrics::RpcKind;
@@ -67,6 +67,7 @@ impl From<MessageError> for Refusal {
 /// Answers one call into `builder`.
 pub(super) async fn answer(
     shard: &ControlShard,
+    caller: &Caller,
     kind: Kind,
     body: &[u8],
     builder: &mut Builder,
@@ -83,9 +84,9 @@ pub(super) async fn answer(
         Kind::RemoveByRegex => set_calls::remove_by_regex(shard, body, builder).await?,
         Kind::RemoveAll => set_calls::remove_all(shard, body, builder).await?,
         Kind::ListByRegex => set_calls::list_by_regex(shard, body, builder).await?,
-        Kind::Mount => segment_calls::mount(shard, body, builder).await?,
+        Kind::Mount => segment_calls::mount(shard, caller, body, builder).await?,
         Kind::Unmount => segment_calls::unmount(shard, body, builder).await?,
-        Kind::Ping => segment_calls::ping(shard, body, builder).await?,
+        Kind::Ping => segment_calls::ping(shard, caller, body, builder).await?,
         Kind::Leave => segment_calls::leave(shard, body, builder).await?,
         Kind::QuerySegments => segment_calls::query_segments(shard, body, builder).await?,
         Kind::FetchMoves => move_calls::fetch(shard, body, builder).await?,

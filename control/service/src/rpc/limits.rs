@@ -6,9 +6,9 @@ use std::time::Duration;
 pub(super) const MOVES_PER_FETCH_MAX: usize = 64;
 /// Connections that one shard serves at once.
 pub(super) const CONNECTIONS_PER_SHARD_MAX: usize = 65_536;
-/// Bytes a connection reads at once while it is idle; grows with the frame that comes.
-pub(super) const READ_BYTES: usize = 4096;
-/// A read buffer larger than this is given back after its frame.
-pub(super) const READ_BYTES_KEPT: usize = 256 << 10;
-/// Longest a peer may take to finish a frame it has begun, to greet, or to take an answer.
-pub(super) const FRAME_DEADLINE: Duration = Duration::from_secs(30);
+/// Bytes that a connection may receive behind a short frame: the next calls of a client that does not wait for answers.
+pub(super) const AHEAD_BYTES: usize = 4096;
+/// Bytes that unfinished frames of all connections hold at most.
+pub(super) const UNFINISHED_FRAME_BYTES_MAX: usize = 256 << 20;
+/// How long a connection may be silent on which nobody has mounted or pinged. Clients open theirs again unseen.
+pub(super) const STRANGER_IDLE: Duration = Duration::from_secs(120);

@@ -1,5 +1,6 @@
 //! Calls about clients and segments: every shard takes part.
 
+use super::Caller;
 use super::codec::{finish_status, offered, segment};
 use super::dispatch::{Builder, Refusal, Tally};
 use crate::cluster::ControlShard;
@@ -14,6 +15,7 @@ type Halves<'a> = flatbuffers::Vector<'a, u64>;
 
 pub(super) async fn mount(
     shard: &ControlShard,
+    caller: &Caller,
     body: &[u8],
     builder: &mut Builder,
 ) -> Result<Tally, Refusal> {
@@ -38,13 +40,17 @@ pub(super) async fn mount(
     }
     let (remount, number) = (request.remount(), request.number());
     let codes = shard.mount(client, specs, remount, number).await;
+    let all_mounted = codes.iter().all(|code| *code == 0);
+    if all_mounted {
+        caller.recognize();
+    }
     finish_status(builder, &codes);
     let kind = if request.remount() {
         RpcKind::ReMountSegment
     } else {
         RpcKind::MountSegment
     };
-    Ok(Tally::one(kind, codes.iter().all(|code| *code == 0)))
+    Ok(Tally::one(kind, all_mounted))
 }
 
 pub(super) async fn unmount(
@@ -65,6 +71,7 @@ pub(super) async fn unmount(
 
 pub(super) async fn ping(
     shard: &ControlShard,
+    caller: &Caller,
     body: &[u8],
     builder: &mut Builder,
 ) -> Result<Tally, Refusal> {
@@ -73,11 +80,14 @@ pub(super) async fn ping(
     let held = identities(request.segment_high(), request.segment_low())?;
     let held = held.into_iter().map(|id| id.0).collect();
     let pong = shard.ping(client, held, request.mounts()).await;
-    let state = u8::from(pong.is_none_or(|pong| pong.must_mount));
+    let must_mount = pong.is_none_or(|pong| pong.must_mount);
+    if !must_mount {
+        caller.recognize();
+    }
     let root = master::PingReply::create(
         builder,
         &master::PingReplyArgs {
-            state,
+            state: u8::from(must_mount),
             epoch: shard.epoch,
             has_moves: pong.is_some_and(|pong| pong.has_moves),
         },

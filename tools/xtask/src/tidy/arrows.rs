@@ -1,6 +1,6 @@
 //! Which crate may depend on which, read from `cargo metadata`.
 //! Invariant: arrows point one way: schemas <- memory <- ... <- node, and control never
-//! reaches into the data plane except for its executor.
+//! reaches into the data plane except for its executor and ports.
 
 use serde_json::Value;
 
@@ -8,11 +8,12 @@ use super::Finding;
 use crate::repository::RepositoryError;
 
 /// The data plane from the bottom up: a crate may use only those before it.
-const DATA_PLANE: [&str; 13] = [
+const DATA_PLANE: [&str; 14] = [
     "perigee-activity",
     "perigee-memory",
     "perigee-ring",
     "perigee-shard",
+    "perigee-port",
     "perigee-topology",
     "perigee-verbs",
     "perigee-rails",
@@ -31,8 +32,8 @@ const CONTROL_FOR_DATA_PLANE: [&str; 4] = [
     "perigee-http",
     "perigee-metrics",
 ];
-/// What the control plane may use of the data plane: the executor.
-const DATA_PLANE_FOR_CONTROL: &str = "perigee-shard";
+/// What the control plane may use of the data plane: the executor, and listening ports on it.
+const DATA_PLANE_FOR_CONTROL: [&str; 2] = ["perigee-shard", "perigee-port"];
 /// Programs and tests: nothing may depend on them.
 const LEAVES: [&str; 5] = [
     "perigee-cli",
@@ -177,7 +178,7 @@ fn judge_own(package: &Package, to: &str) -> Option<String> {
     }
     let target_rank = DATA_PLANE.iter().position(|name| *name == to);
     if package.folder.starts_with("control/") {
-        let allowed = target_rank.is_none() || to == DATA_PLANE_FOR_CONTROL;
+        let allowed = target_rank.is_none() || DATA_PLANE_FOR_CONTROL.contains(&to);
         return (!allowed).then(|| format!("{from} must not reach into the data plane ({to})"));
     }
     let own_rank = DATA_PLANE.iter().position(|name| *name == from)?;
