@@ -7,7 +7,7 @@ pub(crate) mod submission;
 pub(crate) mod table;
 
 use crate::account::Accounts;
-use crate::device::GivenDevices;
+use perigee_device::GivenDevices;
 use crate::error::EngineError;
 use crate::limits::{SPIN, STALL_CHECK};
 use crate::registry::RegionUse;

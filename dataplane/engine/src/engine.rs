@@ -10,7 +10,7 @@ use self::repeat::Repeats;
 use crate::arena::Arena;
 use crate::batch::table::BatchTable;
 use crate::desk::Desk;
-use crate::device::{self, GivenDevices};
+use perigee_device::GivenDevices;
 use crate::error::EngineError;
 use crate::herald::Herald;
 use crate::inbox::Inbox;
@@ -118,7 +118,7 @@ impl TransferEngine {
         let lobby = options
             .shares_memory
             .then(|| Lobby::new(identity, registry.clone()));
-        let devices = options.accelerators.clone().or_else(device::of_this_host);
+        let devices = options.accelerators.clone().or_else(perigee_device::of_this_host);
         let host = Arc::new(Host::new(identity, &registry, &ledger, devices.as_ref()));
         let (server, upstream) = open_ports(&options, &shards, &host)?;
         let rpc_port = bound.port();

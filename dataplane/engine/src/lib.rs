@@ -9,7 +9,6 @@ mod batch;
 mod client;
 mod counters;
 mod desk;
-mod device;
 mod engine;
 mod error;
 mod fallback;
@@ -41,7 +40,7 @@ mod upstream;
 mod ways;
 mod wire;
 
-pub use device::{DeviceMemory, DmaBuf, GivenDevices};
+pub use perigee_device::{DeviceMemory, DmaBuf, GivenDevices};
 pub use engine::TransferEngine;
 pub use error::EngineError;
 pub use limits::{

@@ -1,7 +1,7 @@
 //! Which NICs suit which memory of this engine. Invariant: read once, when the engine starts; what it tells users is what
 //! the rails go by.
 
-use crate::device::GivenDevices;
+use perigee_device::GivenDevices;
 use crate::error::EngineError;
 use crate::options::EngineOptions;
 use crate::registry::{Location, Region};
@@ -106,7 +106,7 @@ fn node_of_page(address: u64) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::DeviceMemory;
+    use perigee_device::DeviceMemory;
     use std::sync::Arc;
 
     /// All addresses are memory of the device with number 3.

@@ -1,7 +1,7 @@
 //! How an engine is set up: the four arguments Mooncake's clients pass, and the variables of the environment.
 //! Invariant: a value that cannot be used is refused by name before anything is started.
 
-use crate::device::GivenDevices;
+use perigee_device::GivenDevices;
 use crate::error::EngineError;
 use crate::limits::{TRANSFER_DEADLINE, TRANSFER_DEADLINE_MIN};
 use crate::observer::{Observer, Unobserved};

@@ -10,7 +10,7 @@ mod remote;
 pub(crate) use fallback::RailFlight;
 pub(crate) use remote::RemoteRails;
 
-use crate::device::DmaBuf;
+use perigee_device::DmaBuf;
 use crate::error::EngineError;
 use crate::observer::Route;
 use crate::options::{EngineOptions, Protocols, REQUIRE_RDMA_VARIABLE};

@@ -6,7 +6,7 @@ mod shard_server;
 mod state;
 mod upstream;
 
-use crate::device::GivenDevices;
+use perigee_device::GivenDevices;
 use crate::error::EngineError;
 use crate::ledger::Ledger;
 use crate::limits::STOP_DEADLINE;

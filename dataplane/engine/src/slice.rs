@@ -3,7 +3,7 @@
 use crate::account::Moved;
 use crate::batch::Batch;
 use crate::counters::Counters;
-use crate::device::Stage;
+use perigee_device::Stage;
 use crate::error::EngineError;
 use crate::request::Direction;
 use crate::wire;

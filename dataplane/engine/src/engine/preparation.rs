@@ -4,7 +4,7 @@
 use super::Inner;
 use crate::batch::{AtEnd, Batch};
 use crate::client::Terms;
-use crate::device::GivenDevices;
+use perigee_device::GivenDevices;
 use crate::error::EngineError;
 use crate::limits::{CALLER_READ_BYTES_MAX, DEADLINE_MAX, SLOWEST_PER_BYTE_NS};
 use crate::observer::Route;

@@ -2,7 +2,7 @@
 //! Invariant: a ground exists only with the right to use its range.
 
 use super::Host;
-use crate::device::Stage;
+use perigee_device::Stage;
 use crate::registry::{Region, RegionUse};
 use crate::request::Direction;
 use nix::errno::Errno;

@@ -11,6 +11,7 @@ use crate::repository::RepositoryError;
 const DATA_PLANE: [&str; 14] = [
     "perigee-activity",
     "perigee-memory",
+    "perigee-device",
     "perigee-ring",
     "perigee-shard",
     "perigee-port",
@@ -48,7 +49,7 @@ const BENCH_RUNNER: &str = "perigee-runner";
 const SEAMS: [(&str, &[&str]); 10] = [
     ("glommio", &["dataplane/shard"]),
     ("io-uring", &["dataplane/ring"]),
-    ("libloading", &["dataplane/verbs", "dataplane/engine"]),
+    ("libloading", &["dataplane/verbs", "dataplane/device"]),
     ("pyo3", &["dataplane/python"]),
     ("redis", &["dataplane/discovery"]),
     ("rustls", &["dataplane/discovery"]),

@@ -4,7 +4,7 @@
 mod cuda;
 mod stage;
 
-pub(crate) use stage::Stage;
+pub use stage::Stage;
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
@@ -68,7 +68,7 @@ impl std::fmt::Debug for GivenDevices {
 }
 
 /// The accelerators of this host, if a driver is there. Looked for once.
-pub(crate) fn of_this_host() -> Option<GivenDevices> {
+pub fn of_this_host() -> Option<GivenDevices> {
     static FOUND: OnceLock<Option<GivenDevices>> = OnceLock::new();
     let find = || cuda::Cuda::load().map(|cuda| GivenDevices(Arc::new(cuda)));
     FOUND.get_or_init(find).clone()

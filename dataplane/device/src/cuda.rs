@@ -2,7 +2,7 @@
 //! Invariant: nothing is called unless every function was found and the driver could be initialised, and every call leaves
 //! the calling thread in the context in which it came.
 
-use super::{DeviceMemory, DmaBuf};
+use crate::{DeviceMemory, DmaBuf};
 use libloading::Library;
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
@@ -30,7 +30,7 @@ type CopyToHost = unsafe extern "C" fn(*mut c_void, u64, usize) -> c_int;
 type CopyToDevice = unsafe extern "C" fn(u64, *const c_void, usize) -> c_int;
 
 /// The driver, kept loaded as long as its functions may be called.
-pub(super) struct Cuda {
+pub(crate) struct Cuda {
     functions: Functions,
     /// The primary context of each device that was used, retained once and kept.
     contexts: Mutex<BTreeMap<c_int, Context>>,
@@ -59,7 +59,7 @@ struct Functions {
 
 impl Cuda {
     /// Finds the driver; `None` without one, or without a device.
-    pub(super) fn load() -> Option<Self> {
+    pub(crate) fn load() -> Option<Self> {
         // SAFETY: loading the driver runs its initialisers, which every CUDA program does.
         let library = unsafe { Library::new(LIBRARY) }.ok()?;
         // SAFETY: the types are those of the driver's documented interface, whose versioned names never change theirs.

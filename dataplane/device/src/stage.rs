@@ -1,12 +1,12 @@
 //! Host memory that stands for ranges of device memory while their bytes are under way.
 //! Invariant: each part of it belongs to exactly one range, and it is freed only when nobody moves bytes through it.
 
-use super::GivenDevices;
+use crate::GivenDevices;
 use perigee_memory::HostBuffer;
 
 /// Staged ranges of device memory.
 #[derive(Debug)]
-pub(crate) struct Stage {
+pub struct Stage {
     devices: GivenDevices,
     host: HostBuffer,
     /// In order, one behind the other.
@@ -28,7 +28,10 @@ unsafe impl Sync for Stage {}
 
 impl Stage {
     /// Host memory for ranges, each given by its first byte and its length, which is not 0.
-    pub(crate) fn new(
+    ///
+    /// # Errors
+    /// There is no memory; in words.
+    pub fn new(
         devices: &GivenDevices,
         ranges: impl IntoIterator<Item = (u64, u64)>,
     ) -> Result<Self, String> {
@@ -52,24 +55,27 @@ impl Stage {
     }
 
     /// First byte of the host memory.
-    pub(crate) fn host(&self) -> *mut u8 {
+    pub fn host(&self) -> *mut u8 {
         self.host.base()
     }
 
     /// Where each range begins in host memory, in the order they were given.
-    pub(crate) fn places(&self) -> impl Iterator<Item = u64> {
+    pub fn places(&self) -> impl Iterator<Item = u64> {
         let first = self.host() as u64;
         self.parts.iter().map(move |part| first + part.offset)
     }
 
     /// The device's address for which a byte of the host memory stands; `None` if it is not of this stage.
-    pub(crate) fn origin(&self, host: u64) -> Option<u64> {
+    pub fn origin(&self, host: u64) -> Option<u64> {
         let (offset, part) = self.part(host)?;
         Some(part.device + (offset - part.offset))
     }
 
     /// Brings the devices' bytes here.
-    pub(crate) fn load(&self) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn load(&self) -> Result<(), String> {
         for part in &self.parts {
             let host = self.host().wrapping_add(part.offset as usize);
             // SAFETY: the buffer is ours, and was made long enough for all parts.
@@ -79,7 +85,10 @@ impl Stage {
     }
 
     /// Brings what is here from `host` on to the device, if all of it stands for one range.
-    pub(crate) fn store(&self, host: u64, bytes: u64) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// It does not, or what the driver says.
+    pub fn store(&self, host: u64, bytes: u64) -> Result<(), String> {
         let inside = self.part(host).filter(|(offset, part)| {
             let end = offset.checked_add(bytes);
             end.is_some_and(|end| end <= part.offset + part.bytes)
@@ -108,7 +117,7 @@ impl Stage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::DeviceMemory;
+    use crate::DeviceMemory;
     use std::sync::{Arc, Mutex};
 
     /// 256 bytes of a device, from address 1000 on.
