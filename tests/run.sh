@@ -51,6 +51,8 @@ stage nextest-mooncake cargo nextest run --locked --workspace --run-ignored only
 stage doctest cargo test --quiet --locked --workspace --doc
 stage pytest-wheel timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
     -c dataplane/python/pyproject.toml dataplane/python/tests
+stage pytest-pods timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
+    --rootdir tests/pods tests/pods
 stage pytest-demo timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
     --rootdir bench/demo bench/demo/tests
 stage pytest-side-by-side timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
@@ -66,7 +68,8 @@ stage pytest-faults timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cac
     --rootdir ebpf/agent/faults ebpf/agent/faults
 
 readonly PYTEST_SUMMARY=' in [0-9.]+s'
-for log in nextest:'tests? run:' "pytest-wheel:$PYTEST_SUMMARY" "pytest-demo:$PYTEST_SUMMARY" \
+for log in nextest:'tests? run:' "pytest-wheel:$PYTEST_SUMMARY" "pytest-pods:$PYTEST_SUMMARY" \
+    "pytest-demo:$PYTEST_SUMMARY" \
     "pytest-side-by-side:$PYTEST_SUMMARY" "pytest-agent:$PYTEST_SUMMARY" \
     "pytest-dashboards:$PYTEST_SUMMARY" "pytest-faults:$PYTEST_SUMMARY"; do
     name=${log%%:*}

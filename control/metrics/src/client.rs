@@ -105,6 +105,8 @@ pub struct ClientCells {
     pub retries: Counter,
     /// Reads refused because the lease had ended.
     pub leases_expired: Counter,
+    /// Transfers whose segment's owner could not be reached.
+    pub unreachable_owners: Counter,
 }
 
 #[derive(Debug)]
@@ -154,6 +156,7 @@ impl Default for ClientCells {
             checksum_failures: Default::default(),
             retries: Counter::default(),
             leases_expired: Counter::default(),
+            unreachable_owners: Counter::default(),
         }
     }
 }
@@ -188,6 +191,11 @@ impl ClientCells {
     /// Counts one call to the master.
     pub fn record_call(&self, kind: RpcKind, elapsed_ns: u64) {
         self.calls[kind as usize].record(0, elapsed_ns);
+    }
+
+    /// Counts a transfer whose segment's owner could not be reached.
+    pub fn record_unreachable_owner(&self) {
+        self.unreachable_owners.add_shared(1);
     }
 
     /// Counts transfers that are tried again.
@@ -267,6 +275,11 @@ fn add_transfers(samples: &mut Samples, shards: &[&ClientCells], mode: &str) {
         "perigee_retries_total",
         &[],
         sum(shards, |shard| &shard.retries),
+    );
+    samples.value(
+        "perigee_unreachable_owners_total",
+        &[],
+        sum(shards, |shard| &shard.unreachable_owners),
     );
     samples.value(
         "perigee_lease_expired_total",

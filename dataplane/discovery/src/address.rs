@@ -1,6 +1,7 @@
 //! `host:port` texts, and the addresses behind them. Invariant: a look-up ends by its deadline,
 //! although the system's resolver knows none: it gets a thread, and only so many of those exist.
 
+use crate::directory::PEER_TO_PEER;
 use crate::limits::{LOOK_UPS_MAX, NAME_BYTES_MAX};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -85,6 +86,18 @@ pub fn resolve(host: &str, port: u16, deadline: Instant) -> Result<Vec<SocketAdd
     }
 }
 
+/// `host:port` of each server that a metadata setting names; none for `P2PHANDSHAKE`, where there is no server.
+pub fn service_addresses(metadata_server: &str) -> Vec<String> {
+    let given = metadata_server.trim();
+    let rest = given.split_once("://").map_or(given, |(_, rest)| rest);
+    let list = rest.split('/').next().unwrap_or_default();
+    let list = list.rsplit_once('@').map_or(list, |(_, list)| list);
+    let is_address =
+        |text: &&str| split(text).is_some() && !text.eq_ignore_ascii_case(PEER_TO_PEER);
+    let addresses = list.split([',', ';']).map(str::trim).filter(is_address);
+    addresses.map(str::to_owned).collect()
+}
+
 /// Time of `left` untried things that one of them may take until `deadline`.
 pub(crate) fn share(deadline: Instant, left: usize) -> Duration {
     let time = deadline.saturating_duration_since(Instant::now());
@@ -157,6 +170,21 @@ mod tests {
             ("[::1", None),
         ] {
             assert_eq!(split_peer(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn servers_are_found_in_metadata_settings_of_each_kind() {
+        for (given, expected) in [
+            ("http://10.0.0.1:8080/metadata", &["10.0.0.1:8080"][..]),
+            ("https://meta/metadata", &["meta"]),
+            ("etcd://a:2379,b:2379", &["a:2379", "b:2379"]),
+            ("a:2379;b:2379", &["a:2379", "b:2379"]),
+            ("redis://user:pass@[::1]:6379/3", &["[::1]:6379"]),
+            ("P2PHANDSHAKE", &[]),
+            ("", &[]),
+        ] {
+            assert_eq!(service_addresses(given), expected, "{given:?}");
         }
     }
 

@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 pub use offer::Compose;
 
 /// Name that stands for "no server, ask the peer".
-const PEER_TO_PEER: &str = "P2PHANDSHAKE";
+pub(crate) const PEER_TO_PEER: &str = "P2PHANDSHAKE";
 
 /// Documents of segments and places of engines. Cheap to clone, usable from any thread; the last
 /// clone that is dropped closes it.

@@ -11,12 +11,14 @@ mod error;
 pub mod handshake;
 pub mod limits;
 pub mod message;
+mod own_address;
 pub mod settings;
 
-pub use address::resolve;
+pub use address::{resolve, service_addresses};
 pub use directory::{Compose, Directory};
 pub use document::{BufferEntry, DeviceEntry, Extra, SegmentDocument, new_epoch};
 pub use error::{DiscoveryError, DocumentError, HandshakeError};
 pub use handshake::{BoundServer, Handler, HandshakeClient, HandshakeServer};
 pub use message::{ConnectionMessage, NotifyMessage, RpcMeta};
+pub use own_address::{OwnAddress, interface_addresses, routable};
 pub use settings::Settings;

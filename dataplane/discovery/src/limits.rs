@@ -56,6 +56,8 @@ pub const EXCHANGE_DEADLINE: Duration = Duration::from_secs(15);
 pub const PROBE_DEADLINE: Duration = Duration::from_secs(2);
 /// Connections the kernel queues for the handshake server.
 pub const BACKLOG_DEFAULT: u32 = 128;
+/// Longest a start may wait for the addresses of its own name and of the services it uses.
+pub const OWN_NAME_DEADLINE: Duration = Duration::from_secs(2);
 /// Handshake port of a peer whose name has none.
 pub const HANDSHAKE_PORT_DEFAULT: u16 = 12_001;
 /// First and last port a handshake server chooses from.

@@ -19,7 +19,6 @@ use crate::limits::STOP_DEADLINE;
 use crate::local_name::LocalName;
 use crate::nearness::Nearness;
 use crate::options::{EngineOptions, Protocols};
-use crate::outward::outward;
 use crate::rdma::Rdma;
 use crate::registry::Registry;
 use crate::report::RailReport;
@@ -30,12 +29,12 @@ use crate::shards::{Shards, ShardsOptions};
 use crate::shared_memory::{Copiers, Lobby};
 use crate::ways;
 use perigee_discovery::{
-    BoundServer, Directory, DiscoveryError, Extra, HandshakeClient, HandshakeServer, RpcMeta,
-    SegmentDocument,
+    BoundServer, Directory, DiscoveryError, Extra, HandshakeClient, HandshakeServer, OwnAddress,
+    RpcMeta, SegmentDocument, interface_addresses, service_addresses,
 };
 use perigee_schemas::Identity;
 use std::fmt;
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
@@ -107,7 +106,7 @@ impl TransferEngine {
         let directory = Directory::open(&options.metadata, options.discovery.clone())?;
         let place = match directory.is_peer_to_peer() {
             true => name.clone(),
-            false => name.at(outward(&name, &options.discovery)),
+            false => name.at(address_for_peers(&name, &options)),
         };
         // Whoever is known by an IPv6 address has to listen there.
         options.discovery.use_ipv6 |= place.host.parse::<Ipv6Addr>().is_ok();
@@ -344,6 +343,21 @@ impl fmt::Debug for TransferEngine {
 fn random_identity() -> Result<Identity, EngineError> {
     let half = || getrandom::u64().map_err(|error| EngineError::Start(error.to_string()));
     Ok(Identity::from_halves(half()?, half()?))
+}
+
+/// The address of an engine whose name is a key at a metadata server. The ports of an engine are open on all interfaces, so
+/// that one beside its metadata server is found from other hosts, too, unless its name says loopback in digits.
+fn address_for_peers(name: &LocalName, options: &EngineOptions) -> IpAddr {
+    let services = service_addresses(&options.metadata);
+    let own = OwnAddress::find(&name.host, &services, &options.discovery).announced;
+    if own.is_loopback()
+        && name.host.parse::<IpAddr>().is_err()
+        && options.discovery.bind_address.is_none()
+    {
+        let outside = interface_addresses(options.discovery.use_ipv6);
+        return outside.first().copied().unwrap_or(own);
+    }
+    own
 }
 
 /// The handshake port that was asked for, or another one if that is taken: peers learn the port, not guess it.

@@ -22,7 +22,6 @@ mod local_name;
 mod nearness;
 mod observer;
 mod options;
-mod outward;
 mod plan;
 mod rdma;
 mod registry;

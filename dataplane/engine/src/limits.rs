@@ -64,8 +64,6 @@ pub(crate) const CONNECTIONS_PER_PEER: usize = 4;
 pub(crate) const WAYS_MAX: usize = 16;
 /// Idle connections of calling threads kept per peer.
 pub(crate) const IDLE_LINES_MAX: usize = 64;
-/// Longest wait for the resolver to say which of several addresses of this host an engine's name stands for.
-pub(crate) const NAME_DEADLINE: Duration = Duration::from_secs(2);
 /// Longest wait for a data connection to be accepted and greeted.
 pub(crate) const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
 /// How long slices to a peer fail at once after a shard could not reach it.

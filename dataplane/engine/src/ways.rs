@@ -4,9 +4,8 @@
 
 use crate::counters::Counters;
 use crate::limits::WAYS_MAX;
-use crate::outward::routable;
 use nix::ifaddrs::getifaddrs;
-use perigee_discovery::Extra;
+use perigee_discovery::{Extra, routable};
 use perigee_topology::Selection;
 use serde_json::Value;
 use std::net::{IpAddr, SocketAddr};

@@ -47,7 +47,7 @@ pub struct NodeConfig {
 pub enum NodeName {
     /// This name, with or without a port.
     Given(String),
-    /// The local address of the route to the master, with this port; 0 chooses one.
+    /// The address that peers connect to, with this port; 0 chooses one. The node listens on all addresses.
     OfRoute(u16),
 }
 

@@ -40,10 +40,13 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
     watch(signals, send.clone())?;
     let phase = Phase::default();
     let (name, claim) = Claim::name(&config.name, config.may_take_next_port);
-    let config = &NodeConfig {
+    let mut config = NodeConfig {
         name,
         ..config.clone()
     };
+    // Peers, probes and firewalls find the data port where Mooncake's listens.
+    config.environment.data_port = config.name.port();
+    let config = &config;
     open_aside(config, phase.clone(), send)?;
     if let Some(store) = wait_until_open(&events, &phase)? {
         let store = slot.fill(store);

@@ -8,7 +8,7 @@ mod introduction;
 pub mod limits;
 mod opening;
 mod phase;
-mod route;
+mod probe;
 mod signals;
 mod status_page;
 mod summary;

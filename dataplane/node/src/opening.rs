@@ -6,7 +6,7 @@ use crate::config::{Metadata, NodeConfig, NodeName};
 use crate::error::NodeError;
 use crate::limits::{ATTEMPT_PAUSE, OBSTACLE_LOG_PAUSE};
 use crate::phase::Phase;
-use crate::route::{local_address_towards, probe};
+use crate::probe::probe;
 use perigee_flags::FlagError;
 use perigee_rpc::CallError;
 use perigee_schemas::Status;
@@ -18,6 +18,9 @@ const LOCAL_HOSTNAME: &str = "local_hostname";
 
 /// Port of an http:// URL without one.
 const HTTP_PORT: u16 = 80;
+
+/// Name of a store that listens on all addresses and takes the one towards the master as its name.
+const ANY_HOST: &str = "0.0.0.0";
 
 /// Word for "register with the master only".
 const NO_METADATA: &str = "P2PHANDSHAKE";
@@ -88,10 +91,7 @@ fn attempt(config: &NodeConfig, metadata: &str, phase: &Phase) -> Result<Store, 
     probe_metadata(metadata)?;
     let local_hostname = match &config.name {
         NodeName::Given(name) => name.clone(),
-        NodeName::OfRoute(port) => {
-            let address = local_address_towards(&config.master).map_err(unreachable)?;
-            with_port(&address.to_string(), *port)
-        }
+        NodeName::OfRoute(port) => with_port(ANY_HOST, *port),
     };
     let store = StoreConfig {
         local_hostname,

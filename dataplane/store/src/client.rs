@@ -11,12 +11,14 @@ use crate::donation::Donation;
 use crate::environment::StoreEnvironment;
 use crate::error::StoreError;
 use crate::heartbeat::Heartbeat;
-use crate::host::{client_name, host_id, host_of, random_identity};
+use crate::host::{client_name, has_port, host_id, host_of, random_identity};
 use crate::metadata::Registration;
 use crate::mover::Mover;
-use crate::ports::{Claim, PortRange};
+use crate::ports::Claims;
 use crate::rdma;
 use crate::refusals::Refusals;
+use crate::unreachable::Unreachable;
+use perigee_discovery::{OwnAddress, service_addresses};
 use perigee_memory::RegisteredRegions;
 use perigee_metrics::{ClientCells, RpcKind};
 use perigee_rpc::{CallError, ClientOptions, Holdings, MasterClient};
@@ -44,6 +46,7 @@ pub struct Store {
     heartbeat: Mutex<Option<Heartbeat>>,
     regions: Mutex<RegisteredRegions>,
     pub(crate) refusals: Refusals,
+    pub(crate) unreachable: Unreachable,
     open: AtomicBool,
 }
 
@@ -73,9 +76,13 @@ impl Store {
     }
 
     fn prepare(config: StoreConfig, environment: &StoreEnvironment) -> Result<Self, StoreError> {
-        let claim = environment.ports.map(PortRange::claim).transpose()?;
-        let port = claim.as_ref().map(Claim::port);
-        let name = client_name(&config.local_hostname, port)?;
+        let claims = Claims::take(environment, has_port(&config.local_hostname))?;
+        let address = address_for_peers(&config, environment);
+        let name = client_name(
+            &config.local_hostname,
+            claims.name_port(),
+            address.announced,
+        )?;
         let identity = random_identity()?;
         let host_id = host_id();
         let registration = Registration::new(&config.metadata_server, &environment.discovery)?;
@@ -96,13 +103,11 @@ impl Store {
             &name,
             &host_id,
             &config.protocol,
-            &config.master_server_address,
+            address,
             environment,
             rails.clone(),
         ));
-        if let Some(claim) = claim {
-            donation.listen_on(claim);
-        }
+        donation.keep_ports(claims);
         let cells = Arc::<ClientCells>::default();
         let engine = EngineOptions {
             identity,
@@ -132,6 +137,7 @@ impl Store {
             heartbeat: Mutex::default(),
             regions: Mutex::new(RegisteredRegions::new()),
             refusals: Refusals::default(),
+            unreachable: Unreachable::default(),
             open: AtomicBool::new(true),
             config,
         })
@@ -248,6 +254,14 @@ impl Drop for Store {
     fn drop(&mut self) {
         self.close();
     }
+}
+
+/// Where peers reach a client: towards its master, or else its metadata service.
+fn address_for_peers(config: &StoreConfig, environment: &StoreEnvironment) -> OwnAddress {
+    let mut services = vec![config.master_server_address.clone()];
+    services.extend(service_addresses(&config.metadata_server));
+    let host = host_of(config.local_hostname.trim());
+    OwnAddress::find(host, &services, &environment.discovery)
 }
 
 /// The single or the batch kind of a call.

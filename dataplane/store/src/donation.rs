@@ -3,8 +3,8 @@
 use crate::environment::StoreEnvironment;
 use crate::error::StoreError;
 use crate::host::random_identity;
-use crate::ports::Claim;
-use crate::reach::Reach;
+use crate::ports::Claims;
+use perigee_discovery::OwnAddress;
 use perigee_memory::Segment;
 use perigee_memory::segment::{Pages, SegmentOptions, SegmentWarning};
 use perigee_rpc::{Holdings, SegmentOffer};
@@ -22,7 +22,7 @@ pub(crate) struct Donation {
     name: String,
     host_id: String,
     protocol: String,
-    master: String,
+    address: OwnAddress,
     environment: StoreEnvironment,
     rails: Option<Arc<Rails>>,
     table: Arc<SegmentTable>,
@@ -32,10 +32,8 @@ pub(crate) struct Donation {
 #[derive(Debug, Default)]
 struct State {
     server: Option<SegmentServer>,
-    /// Host under which peers reach the server.
-    announced: String,
-    /// Port of the server; without one the system chooses.
-    claim: Option<Claim>,
+    /// Ports that are kept while the client lives.
+    claims: Claims,
     offers: Vec<SegmentOffer>,
     /// Mount requests that were begun; the last one's number.
     mounts: u64,
@@ -51,7 +49,7 @@ impl Donation {
         name: &str,
         host_id: &str,
         protocol: &str,
-        master: &str,
+        address: OwnAddress,
         environment: &StoreEnvironment,
         rails: Option<Arc<Rails>>,
     ) -> Self {
@@ -60,7 +58,7 @@ impl Donation {
             name: name.to_owned(),
             host_id: host_id.to_owned(),
             protocol: protocol.to_owned(),
-            master: master.to_owned(),
+            address,
             environment: environment.clone(),
             rails,
             table: Arc::default(),
@@ -68,10 +66,10 @@ impl Donation {
         }
     }
 
-    /// Has the data port be one that was claimed; to be called before the first segment.
-    pub(crate) fn listen_on(&self, claim: Claim) {
+    /// Keeps ports that were claimed; to be called before the first segment, whose server takes the data port.
+    pub(crate) fn keep_ports(&self, claims: Claims) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.claim = Some(claim);
+        state.claims = claims;
     }
 
     /// Segments that this process can touch directly.
@@ -197,7 +195,7 @@ impl Donation {
     pub(crate) fn endpoint(&self) -> Option<(String, u16)> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let server = state.server.as_ref()?;
-        Some((state.announced.clone(), server.address().port()))
+        Some((self.address.announced.to_string(), server.address().port()))
     }
 
     /// Ends the server and gives all memory back.
@@ -217,10 +215,8 @@ impl Donation {
     /// The endpoint of the running server, started if need be.
     fn serve(&self, state: &mut State) -> Result<String, StoreError> {
         if state.server.is_none() {
-            let reach = Reach::find(&self.name, self.environment.bind_address, &self.master)?;
-            let port = state.claim.as_ref().map_or(0, Claim::port);
             let options = ServerOptions {
-                address: SocketAddr::new(reach.listen, port),
+                address: SocketAddr::new(self.address.listen, state.claims.data_port()),
                 shards: self.environment.data_shards,
                 cpus: self.environment.data_cpus.clone(),
                 poll: self.environment.poll,
@@ -230,18 +226,12 @@ impl Donation {
                 rails: self.rails.clone(),
             };
             state.server = Some(SegmentServer::start(&options, &self.table)?);
-            state.announced = reach.announce;
         }
         let port = state
             .server
             .as_ref()
             .map_or(0, |server| server.address().port());
-        let host = &state.announced;
-        Ok(if host.contains(':') {
-            format!("[{host}]:{port}")
-        } else {
-            format!("{host}:{port}")
-        })
+        Ok(SocketAddr::new(self.address.announced, port).to_string())
     }
 
     fn rendezvous(&self) -> String {
@@ -273,13 +263,13 @@ mod tests {
     fn donation() -> Donation {
         let environment = StoreEnvironment::from_variables(|_| None).unwrap();
         let identity = random_identity().unwrap();
-        let master = "127.0.0.1:1";
+        let address = OwnAddress::find("127.0.0.1", &[], &environment.discovery);
         Donation::new(
             identity,
             "127.0.0.1:1",
             "host",
             "tcp",
-            master,
+            address,
             &environment,
             None,
         )

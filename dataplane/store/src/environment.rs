@@ -6,7 +6,6 @@ use perigee_discovery::DiscoveryError;
 use perigee_rails::RailOptions;
 use perigee_shard::{Congestion, POLL_DEFAULT};
 use perigee_transfer::{GivenFabric, Routes, TRANSFER_DEADLINE};
-use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -32,8 +31,8 @@ pub struct StoreEnvironment {
     pub transfer_deadline: Duration,
     /// Longest a call to the master may take (`PERIGEE_RPC_TIMEOUT_MS`, else `MC_RPC_TIMEOUT_MS`).
     pub call_deadline: Duration,
-    /// Address of the data port (`MC_TCP_BIND_ADDRESS`).
-    pub bind_address: Option<IpAddr>,
+    /// The data port, if no other client has it; another port otherwise. Ignored with a range in `ports`.
+    pub data_port: Option<u16>,
     /// Ports for the data port, and for names without one (`MC_STORE_CLIENT_MIN_PORT`, `MC_STORE_CLIENT_MAX_PORT`);
     /// without them the system chooses data ports.
     pub ports: Option<PortRange>,
@@ -41,7 +40,7 @@ pub struct StoreEnvironment {
     pub numa_node: Option<u32>,
     /// Donate huge pages (`MC_STORE_USE_HUGEPAGE`: set to anything).
     pub huge_pages: bool,
-    /// How metadata services are talked to (`MC_METADATA_CLUSTER_ID` and others).
+    /// Address of the data port (`MC_TCP_BIND_ADDRESS`), and how metadata services are talked to.
     pub discovery: perigee_discovery::Settings,
     /// Stands in for the host's RDMA devices.
     pub fabric: Option<GivenFabric>,
@@ -92,7 +91,7 @@ impl StoreEnvironment {
             call_deadline: millis.map_or(perigee_rpc::CALL_DEADLINE, |ms: u64| {
                 Duration::from_millis(ms.max(10))
             }),
-            bind_address: number(&variable, "MC_TCP_BIND_ADDRESS")?,
+            data_port: None,
             ports: PortRange::between(
                 port(&variable, ports::FIRST)?,
                 port(&variable, ports::LAST)?,

@@ -170,9 +170,9 @@ impl Store {
     }
 
     fn note(&self, reading: &Reading<'_>, error: &TransferError) {
-        let segment = reading.found.places[reading.order[reading.tried]]
-            .segment
-            .id;
+        let place = &reading.found.places[reading.order[reading.tried]];
+        let segment = place.segment.id;
+        self.note_unreachable(place, error);
         match error {
             TransferError::Checksum { .. } => {
                 if let Some(unlogged) = self.refusals.admit(monotonic()) {

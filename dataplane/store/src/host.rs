@@ -3,6 +3,7 @@
 use crate::error::StoreError;
 use crate::limits::CLIENT_PORTS;
 use perigee_schemas::Identity;
+use std::net::{IpAddr, SocketAddr};
 
 /// A random identity.
 pub(crate) fn random_identity() -> Result<Identity, StoreError> {
@@ -16,8 +17,40 @@ pub(crate) fn host_id() -> String {
     boot.trim().to_owned()
 }
 
-/// `host:port` of a client; a name without a port gets `port`, or one that is drawn.
-pub(crate) fn client_name(local_hostname: &str, port: Option<u16>) -> Result<String, StoreError> {
+/// `host:port` of a client; a name without a port gets `port`, or one that is drawn. A host that is the same for clients of
+/// all hosts (`localhost`, `0.0.0.0`) gives way to the address that peers connect to.
+pub(crate) fn client_name(
+    local_hostname: &str,
+    port: Option<u16>,
+    announced: IpAddr,
+) -> Result<String, StoreError> {
+    let (host, port) = host_and_port(local_hostname, port)?;
+    let is_taken = is_unspecified(&host) || is_loopback(&host) && !announced.is_loopback();
+    Ok(match is_taken {
+        true => SocketAddr::new(announced, port).to_string(),
+        false if host.contains(':') => format!("[{host}]:{port}"),
+        false => format!("{host}:{port}"),
+    })
+}
+
+fn is_unspecified(host: &str) -> bool {
+    host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified())
+}
+
+/// Whether a name says loopback itself, rather than being a host's name that happens to resolve to it.
+fn is_loopback(host: &str) -> bool {
+    let first = host.split('.').next().unwrap_or_default();
+    let words = ["localhost", "localhost4", "localhost6", "ip6-localhost"];
+    words.iter().any(|word| first.eq_ignore_ascii_case(word))
+        || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// Whether a name has a port of its own.
+pub(crate) fn has_port(name: &str) -> bool {
+    split_port(name.trim()).is_some()
+}
+
+fn host_and_port(local_hostname: &str, port: Option<u16>) -> Result<(String, u16), StoreError> {
     let name = local_hostname.trim();
     let refuse = |reason: &str| StoreError::Config {
         name: "local_hostname",
@@ -31,17 +64,11 @@ pub(crate) fn client_name(local_hostname: &str, port: Option<u16>) -> Result<Str
     }
     if let Some((_, port)) = split_port(name) {
         return match port.parse::<u16>() {
-            Ok(port) if port > 0 => Ok(name.to_owned()),
+            Ok(port) if port > 0 => Ok((host_of(name).to_owned(), port)),
             _ => Err(refuse("the port is not a number from 1 to 65535")),
         };
     }
-    let port = port.map_or_else(any_port, Ok)?;
-    let host = if name.contains(':') && !name.starts_with('[') {
-        format!("[{name}]")
-    } else {
-        name.to_owned()
-    };
-    Ok(format!("{host}:{port}"))
+    Ok((host_of(name).to_owned(), port.map_or_else(any_port, Ok)?))
 }
 
 fn any_port() -> Result<u16, StoreError> {
@@ -69,6 +96,40 @@ fn split_port(name: &str) -> Option<(&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn client_name(name: &str, port: Option<u16>) -> Result<String, StoreError> {
+        super::client_name(name, port, "10.0.0.4".parse().unwrap())
+    }
+
+    #[test]
+    fn names_that_every_host_has_give_way_to_the_address_for_peers() {
+        for name in [
+            "localhost",
+            "LOCALHOST",
+            "127.0.0.1",
+            "::1",
+            "0.0.0.0",
+            "[::]",
+        ] {
+            assert_eq!(client_name(name, Some(9)).unwrap(), "10.0.0.4:9", "{name}");
+        }
+        assert_eq!(
+            client_name("localhost:17001", None).unwrap(),
+            "10.0.0.4:17001"
+        );
+        let six = "2001:db8::4".parse().unwrap();
+        assert_eq!(
+            super::client_name("localhost:7", None, six).unwrap(),
+            "[2001:db8::4]:7"
+        );
+        let loopback = "127.0.0.1".parse().unwrap();
+        let kept = super::client_name("localhost:7", None, loopback).unwrap();
+        assert_eq!(kept, "localhost:7", "all of the cluster is on this host");
+        assert_eq!(
+            super::client_name("0.0.0.0:7", None, loopback).unwrap(),
+            "127.0.0.1:7"
+        );
+    }
 
     #[test]
     fn a_name_with_a_port_is_kept_and_one_without_gets_one() {

@@ -23,8 +23,8 @@ mod ports;
 mod put;
 mod ranges;
 mod rdma;
-mod reach;
 mod refusals;
+mod unreachable;
 
 pub use api::{
     GetRequest, Piece, PutRequest, RangeRequest, ReplicaDescriptor, ReplicateConfig, SegmentId,

@@ -36,6 +36,10 @@ pub(crate) const CLAIM_PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) const CLAIM_PAUSE: Duration = Duration::from_millis(100);
 /// Pause between two log lines about refused bytes.
 pub(crate) const REFUSAL_LOG_PAUSE: Duration = Duration::from_secs(1);
+/// Pause between two log lines about the same endpoint that cannot be reached.
+pub(crate) const UNREACHABLE_LOG_PAUSE: Duration = Duration::from_secs(10);
+/// Endpoints that cannot be reached of which the last log line is remembered.
+pub(crate) const UNREACHABLE_REMEMBERED_MAX: usize = 256;
 /// Longest master address that a node daemon may name, in bytes, with its line end.
 pub(crate) const MASTER_ADDRESS_BYTES_MAX: u64 = 512;
 /// Bytes of a batch that are read first while its other keys are looked up: copying them takes about as long.

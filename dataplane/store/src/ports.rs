@@ -1,6 +1,7 @@
-//! Ports from a range that an operator has opened: for the data port, and for the names of clients that give none.
+//! Ports of clients: for the data port, and for the names of clients that give none.
 //! Invariant: two clients of one host never have the same port of a range, however their sockets are shared between shards.
 
+use crate::environment::StoreEnvironment;
 use crate::error::StoreError;
 use crate::limits::{CLAIM_PATIENCE, CLAIM_PAUSE, CLIENT_PORTS};
 use std::io::ErrorKind;
@@ -27,6 +28,51 @@ pub(crate) struct Claim {
     /// The name of this socket stands for the port: data ports are shared by the shards of a client, so that the kernel
     /// would let another client of the same user share them too.
     _lock: UnixListener,
+}
+
+/// The ports of one client.
+#[derive(Debug, Default)]
+pub(crate) struct Claims {
+    name: Option<Claim>,
+    data: Option<Claim>,
+}
+
+impl Claims {
+    /// Takes ports as the settings say: one of the range for name and data port, else the data port that is wished for,
+    /// and for a name without a port any that is free.
+    pub(crate) fn take(environment: &StoreEnvironment, has_port: bool) -> Result<Self, StoreError> {
+        if let Some(range) = environment.ports {
+            return Ok(Self {
+                name: None,
+                data: Some(range.claim()?),
+            });
+        }
+        let wished = environment.data_port.map(|port| (port, Claim::of(port)));
+        if let Some((port, None)) = wished {
+            tracing::warn!(
+                port,
+                "Another program has this port; data goes over one that the system chooses"
+            );
+        }
+        let of_name = PortRange {
+            first: *CLIENT_PORTS.start(),
+            last: *CLIENT_PORTS.end(),
+        };
+        Ok(Self {
+            name: if has_port { None } else { of_name.try_claim()? },
+            data: wished.and_then(|(_, claim)| claim),
+        })
+    }
+
+    /// The port of a name that has none of its own.
+    pub(crate) fn name_port(&self) -> Option<u16> {
+        self.name.as_ref().or(self.data.as_ref()).map(Claim::port)
+    }
+
+    /// The data port; 0 if the system chooses.
+    pub(crate) fn data_port(&self) -> u16 {
+        self.data.as_ref().map_or(0, Claim::port)
+    }
 }
 
 impl PortRange {
@@ -75,16 +121,9 @@ impl PortRange {
 
     /// Takes a port that nobody has, waiting a little for one to become free.
     pub(crate) fn claim(self) -> Result<Claim, StoreError> {
-        let random = getrandom::u64().map_err(|error| StoreError::System(error.to_string()))?;
-        let count = u64::from(self.last - self.first) + 1;
         let deadline = Instant::now() + CLAIM_PATIENCE;
         loop {
-            let mut ports = (0..count).map(|at| {
-                let offset = random.wrapping_add(at) % count;
-                // The offset of a port within the range is one of 16 bits.
-                self.first + offset as u16
-            });
-            if let Some(claim) = ports.find_map(Claim::of) {
+            if let Some(claim) = self.try_claim()? {
                 return Ok(claim);
             }
             if Instant::now() >= deadline {
@@ -95,6 +134,18 @@ impl PortRange {
             }
             std::thread::sleep(CLAIM_PAUSE);
         }
+    }
+
+    /// A port that nobody has, from one on that is drawn.
+    fn try_claim(self) -> Result<Option<Claim>, StoreError> {
+        let random = getrandom::u64().map_err(|error| StoreError::System(error.to_string()))?;
+        let count = u64::from(self.last - self.first) + 1;
+        let mut ports = (0..count).map(|at| {
+            let offset = random.wrapping_add(at) % count;
+            // The offset of a port within the range is one of 16 bits.
+            self.first + offset as u16
+        });
+        Ok(ports.find_map(Claim::of))
     }
 }
 

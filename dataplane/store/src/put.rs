@@ -196,6 +196,12 @@ impl Store {
         for writing in writings {
             let replicas: Vec<_> = outcomes.by_ref().take(writing.places.len()).collect();
             exclude_faulty(&writing.places, &replicas, excluded);
+            for (place, replica) in writing.places.iter().zip(&replicas) {
+                replica
+                    .as_ref()
+                    .err()
+                    .inspect(|error| self.note_unreachable(place, error));
+            }
             let Verdict {
                 checksum,
                 in_flight,
@@ -379,8 +385,9 @@ fn is_given_up(status: Status) -> bool {
 
 /// What the caller of a put is told. Clients of Mooncake take few codes for no more than a put that did not happen.
 fn status_of(error: &TransferError) -> Status {
-    match error.status() {
-        known @ (Status::InvalidParams | Status::RpcTimeout) => known,
+    match (error, error.status()) {
+        (TransferError::Unreachable { .. }, _) => Status::TransferFail,
+        (_, known @ (Status::InvalidParams | Status::RpcTimeout)) => known,
         _ => Status::RpcFail,
     }
 }
@@ -478,6 +485,11 @@ mod tests {
         for error in [refused(), outside, TransferError::Stale, broken()] {
             assert_eq!(status_of(&error), Status::RpcFail, "{error}");
         }
+        let unreachable = TransferError::Unreachable {
+            peer: String::new(),
+            reason: String::new(),
+        };
+        assert_eq!(status_of(&unreachable), Status::TransferFail);
         let memory = status_of(&TransferError::LocalMemory);
         assert_eq!(memory, Status::InvalidParams);
     }

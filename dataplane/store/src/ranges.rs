@@ -5,7 +5,7 @@ use crate::client::Store;
 use crate::lookup::{Found, Lookup};
 use perigee_memory::PieceMut;
 use perigee_schemas::Status;
-use perigee_transfer::{RangeJob, TransferError};
+use perigee_transfer::{Place, RangeJob, TransferError};
 
 impl Store {
     /// Reads ranges; the result of each is its length. A range beyond the end of its object is an error.
@@ -52,6 +52,9 @@ impl Store {
             drop(jobs);
             let mut again = Vec::new();
             for ((position, found, tried), outcome) in waiting.into_iter().zip(outcomes) {
+                if let Err(error) = &outcome {
+                    self.note_unreachable(self.place(found, tried), error);
+                }
                 results[position] = outcome
                     .as_ref()
                     .map(|()| requests[position].target.bytes as u64)
@@ -67,10 +70,13 @@ impl Store {
         results
     }
 
+    fn place<'a>(&self, found: &'a Found, tried: usize) -> &'a Place {
+        &found.places[self.order(&found.places)[tried]]
+    }
+
     fn job<'a>(&self, found: &'a Found, tried: usize, request: &RangeRequest<'_>) -> RangeJob<'a> {
-        let order = self.order(&found.places);
         RangeJob {
-            place: &found.places[order[tried]],
+            place: self.place(found, tried),
             checksum: found.checksum,
             source_offset: request.source_offset,
             target: PieceMut {

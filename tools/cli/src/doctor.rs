@@ -14,6 +14,7 @@ mod peers;
 mod placement;
 mod rdma;
 mod report;
+mod segments;
 mod tcp;
 
 use crate::failure::Failure;
@@ -28,12 +29,16 @@ use peers::Peer;
 use perigee_flags::{Environment, Flag, FlagError, Kind, Outcome, Program, Settings, nearest};
 use perigee_topology::{Topology, cpu_list};
 use report::Report;
+use segments::Cluster;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Exit code when something does not work.
 const EXIT_FAILED: u8 = 1;
 /// Exit code when something works less well than it could.
 const EXIT_DEGRADED: u8 = 3;
+/// Longest wait for a master, and again for the data ports of its segments.
+const CLUSTER_DEADLINE: Duration = Duration::from_secs(10);
 /// The tree of the running kernel.
 const LIVE_SYSFS: &str = "/sys";
 
@@ -84,6 +89,14 @@ const FLAGS: &[Flag] = &[
         "",
         "Files with the JSON reports of other hosts to compare with",
     ),
+    Flag::new(
+        "master_server_address",
+        Kind::Text,
+        "",
+        "HOST:PORT of a master whose segments are to be reached from here",
+    )
+    .aliases(&["master"])
+    .variables(&["MOONCAKE_MASTER"]),
     Flag::new(
         "sysfs",
         Kind::Text,
@@ -142,7 +155,7 @@ fn examine(host: &Host, chosen: &[&'static Check]) -> Report {
     }
 }
 
-fn host_of(settings: &Settings) -> Result<Host, FlagError> {
+fn host_of(settings: &Settings) -> Result<Host, Failure> {
     let roots = roots(settings)?;
     let is_live = settings.text("sysfs") == LIVE_SYSFS;
     let disks = words(settings.text("disk")).map(|folder| DiskState::measure(Path::new(folder)));
@@ -158,6 +171,10 @@ fn host_of(settings: &Settings) -> Result<Host, FlagError> {
         peers: words(settings.text("peers"))
             .map(Peer::read)
             .collect::<Result<_, _>>()?,
+        cluster: Cluster::look(
+            settings.text("master_server_address").trim(),
+            CLUSTER_DEADLINE,
+        )?,
         roots,
     })
 }

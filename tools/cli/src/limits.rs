@@ -14,6 +14,12 @@ pub(crate) const LOG_FLUSH_DEADLINE: Duration = Duration::from_secs(1);
 /// Longest time `perigee status` may be told to wait, in milliseconds.
 pub(crate) const STATUS_TIMEOUT_MS_MAX: i128 = 600_000;
 
+/// Longest wait for the data port of one segment.
+pub(crate) const REACH_DEADLINE: Duration = Duration::from_secs(2);
+
+/// Segments that are tried at the same time.
+pub(crate) const REACH_THREADS_MAX: usize = 32;
+
 /// Locked memory every program of the cluster needs for its rings, in bytes.
 pub(crate) const DOCTOR_LOCKED_BYTES_MIN: u64 = perigee_shard::MEMLOCK_BYTES_MIN;
 

@@ -13,6 +13,7 @@ mod invocation;
 mod limits;
 mod logging;
 mod output;
+mod reachability;
 mod signals;
 mod size;
 mod status;

@@ -1,5 +1,5 @@
-//! `perigee status`: what a master knows of its segments. Invariant: one call, within the given
-//! time; nothing is changed.
+//! `perigee status`: what a master knows of its segments, and which of them this host reaches. Invariant: one call and one
+//! try per segment, within the given time; nothing is changed.
 
 mod table;
 
@@ -7,12 +7,16 @@ use crate::failure::Failure;
 use crate::invocation::Invocation;
 use crate::limits::STATUS_TIMEOUT_MS_MAX;
 use crate::output;
+use crate::reachability::try_all;
 use perigee_flags::{Environment, Flag, Kind, Outcome, Program};
 use perigee_rpc::{ClientOptions, MasterClient, SegmentUse};
 use perigee_schemas::Identity;
 use perigee_schemas::session::Role;
 use serde_json::json;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+#[cfg(test)]
+pub(crate) use table::samples;
 
 const FLAGS: &[Flag] = &[
     Flag::new(
@@ -33,7 +37,7 @@ const FLAGS: &[Flag] = &[
         "timeout",
         Kind::DurationMs,
         "5s",
-        "Longest wait for the answer",
+        "Longest wait for the master's answer, and again for the data ports of the segments",
     )
     .within(1, STATUS_TIMEOUT_MS_MAX),
 ];
@@ -42,7 +46,7 @@ const FLAGS: &[Flag] = &[
 const STATUS: Program = Program {
     name: "perigee status",
     version: env!("CARGO_PKG_VERSION"),
-    summary: "shows the segments of a cluster and how full they are",
+    summary: "shows the segments of a cluster, how full they are, and which this host cannot reach",
     variable_prefix: "PERIGEE_STATUS_",
     words: &[],
     tables: &[("Status", FLAGS)],
@@ -56,16 +60,24 @@ pub(crate) fn run(invocation: &Invocation, environment: &Environment) -> Result<
         Outcome::Run(settings) => settings,
     };
     let master = settings.text("master_server_address");
-    let mut options = ClientOptions::new(master, identity()?);
-    options.role = Role::Operator;
-    options.deadline = Duration::from_millis(settings.integer("timeout"));
-    let mut segments = MasterClient::new(options).segments(&[])?;
-    segments.sort_by(|one, other| one.segment.name.cmp(&other.segment.name));
+    let deadline = Duration::from_millis(settings.integer("timeout"));
+    let segments = segments_of(master, deadline)?;
+    let obstacles = try_all(&segments, Instant::now() + deadline);
     let text = match settings.text("format") {
-        "json" => json_text(master, &segments),
-        _ => table::text(master, &segments),
+        "json" => json_text(master, &segments, &obstacles),
+        _ => table::text(master, &segments, &obstacles),
     };
     Ok(output::print(&text)?)
+}
+
+/// The segments of a master, by name.
+pub(crate) fn segments_of(master: &str, deadline: Duration) -> Result<Vec<SegmentUse>, Failure> {
+    let mut options = ClientOptions::new(master, identity()?);
+    options.role = Role::Operator;
+    options.deadline = deadline;
+    let mut segments = MasterClient::new(options).segments(&[])?;
+    segments.sort_by(|one, other| one.segment.name.cmp(&other.segment.name));
+    Ok(segments)
 }
 
 /// `perigee status HOST:PORT` is `perigee status --master_server_address=HOST:PORT`.
@@ -84,8 +96,8 @@ fn identity() -> Result<Identity, Failure> {
     Ok(Identity::from_halves(number()?, number()?))
 }
 
-fn json_text(master: &str, segments: &[SegmentUse]) -> String {
-    let of_segment = |one: &SegmentUse| {
+fn json_text(master: &str, segments: &[SegmentUse], obstacles: &[Option<String>]) -> String {
+    let of_segment = |(one, obstacle): (&SegmentUse, &Option<String>)| {
         json!({
             "name": one.segment.name,
             "endpoint": one.segment.endpoint,
@@ -94,11 +106,13 @@ fn json_text(master: &str, segments: &[SegmentUse]) -> String {
             "state": table::state_word(one.state),
             "used_bytes": one.used_bytes,
             "capacity_bytes": one.segment.bytes,
+            "reachable": obstacle.is_none(),
+            "unreachable_reason": obstacle,
         })
     };
     let document = json!({
         "master": master,
-        "segments": segments.iter().map(of_segment).collect::<Vec<_>>(),
+        "segments": segments.iter().zip(obstacles).map(of_segment).collect::<Vec<_>>(),
         "used_bytes": table::used_bytes(segments),
         "capacity_bytes": table::capacity_bytes(segments),
     });
@@ -133,11 +147,14 @@ mod tests {
 
     #[test]
     fn json_has_the_sums() {
-        let document: serde_json::Value = json_text("m:1", &table::samples())
+        let obstacles = [None, Some("refused".to_owned())];
+        let document: serde_json::Value = json_text("m:1", &table::samples(), &obstacles)
             .parse()
             .expect("the text is JSON");
         assert_eq!(document["used_bytes"], 3 << 20);
         assert_eq!(document["capacity_bytes"], 6_u64 << 30);
         assert_eq!(document["segments"][0]["state"], "ok");
+        assert_eq!(document["segments"][0]["reachable"], true);
+        assert_eq!(document["segments"][1]["unreachable_reason"], "refused");
     }
 }

@@ -226,6 +226,13 @@ pub(super) const OWN: &[Family] = &[
     .ours()
     .of_client(),
     Family::counter(
+        "perigee_unreachable_owners_total",
+        "transfers",
+        "Transfers that failed because nothing answers at the endpoint of the segment's owner",
+    )
+    .ours()
+    .of_client(),
+    Family::counter(
         "perigee_lease_expired_total",
         "objects",
         "Reads refused because the lease had ended",

@@ -7,7 +7,7 @@ use super::{
     AllocationStrategy, EvictionConfig, LeaseConfig, Listen, MasterConfig, MetadataCleanup,
     RpcConfig, TaskConfig, WriteConfig,
 };
-use perigee_flags::{FlagError, LogSettings, Settings};
+use perigee_flags::{FlagError, LogSettings, Origin, Settings};
 
 /// Cores behind one shard when the number of shards is left to the program.
 const CORES_PER_SHARD: usize = 4;
@@ -16,15 +16,9 @@ const SAFE_RELEASE_TIMEOUT_MS: u64 = 20_000;
 
 pub(super) fn master_config(settings: &Settings) -> Result<MasterConfig, FlagError> {
     let mut warnings = settings.warnings().to_vec();
-    let metadata = settings.bool("enable_http_metadata_server").then(|| {
-        listen(
-            settings,
-            "http_metadata_server_host",
-            "http_metadata_server_port",
-        )
-    });
+    let metadata = metadata(settings);
     Ok(MasterConfig {
-        rpc: rpc_config(settings)?,
+        rpc: rpc_config(settings, &mut warnings)?,
         http: listen(settings, "metrics_host", "metrics_port"),
         metadata_cleanup: metadata_cleanup(settings, metadata.is_some(), &mut warnings),
         metadata,
@@ -45,6 +39,17 @@ pub(super) fn master_config(settings: &Settings) -> Result<MasterConfig, FlagErr
         changed: settings.changed(),
         warnings,
     })
+}
+
+/// Where the metadata service listens: it runs if it is switched on, or if the command line gives its host or port and does
+/// not switch it off. Files often list both beside a service that is off.
+fn metadata(settings: &Settings) -> Option<Listen> {
+    const SWITCH: &str = "enable_http_metadata_server";
+    const HOST: &str = "http_metadata_server_host";
+    const PORT: &str = "http_metadata_server_port";
+    let on_command_line = |name| *settings.origin(name) == Origin::CommandLine;
+    let is_meant = !settings.is_given(SWITCH) && [HOST, PORT].into_iter().any(on_command_line);
+    (settings.bool(SWITCH) || is_meant).then(|| listen(settings, HOST, PORT))
 }
 
 fn write_config(settings: &Settings, warnings: &mut Vec<String>) -> WriteConfig {
@@ -87,7 +92,7 @@ fn listen(settings: &Settings, host: &str, port: &str) -> Listen {
     }
 }
 
-fn rpc_config(settings: &Settings) -> Result<RpcConfig, FlagError> {
+fn rpc_config(settings: &Settings, warnings: &mut Vec<String>) -> Result<RpcConfig, FlagError> {
     let host = match settings.optional_text("rpc_interface") {
         Some(interface) => ipv4_of_interface(interface)?.to_string(),
         None => settings.text("rpc_address").to_owned(),
@@ -99,18 +104,26 @@ fn rpc_config(settings: &Settings) -> Result<RpcConfig, FlagError> {
     let idle_timeout_ms = seconds_as_ms(settings, "rpc_conn_timeout_seconds");
     Ok(RpcConfig {
         listen: Listen { host, port },
-        shards: rpc_shards(settings),
+        shards: rpc_shards(settings, warnings),
         idle_timeout_ms: Some(idle_timeout_ms).filter(|timeout_ms| *timeout_ms > 0),
         tcp_no_delay: settings.bool("rpc_enable_tcp_no_delay"),
     })
 }
 
-/// Shards: our own flag, else Mooncake's thread number, else a quarter of the cores.
-fn rpc_shards(settings: &Settings) -> usize {
+/// Shards: our own flag, else Mooncake's thread number but at most the cores, else a quarter of the cores.
+fn rpc_shards(settings: &Settings, warnings: &mut Vec<String>) -> usize {
     let max = usize::try_from(RPC_SHARDS_MAX).unwrap_or(1);
     let own: usize = settings.integer("rpc_shards");
-    let threads: usize = settings.integer("rpc_thread_num");
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let wished: usize = settings.integer("rpc_thread_num");
+    let threads = wished.min(cores);
+    if threads < wished && own == 0 {
+        warnings.push(format!(
+            "Setting `rpc_thread_num` is {wished}, this host has {cores} cores: {} executors are used, because more only \
+             take turns; rpc_shards sets a number in spite of that",
+            threads.min(max)
+        ));
+    }
     let threads_max: usize = settings.integer("max_threads");
     let automatic = (cores / CORES_PER_SHARD).min(threads_max);
     [own, threads, automatic]

@@ -124,9 +124,39 @@ fn rpc_interface_replaces_rpc_address() {
 fn shards_come_from_the_own_flag_then_threads_then_cores() {
     let shards = |arguments: &[&str]| load(arguments).unwrap().rpc.shards;
     assert_eq!(shards(&["--rpc_shards=3", "--rpc_thread_num=5"]), 3);
-    assert_eq!(shards(&["--rpc_thread_num=5"]), 5);
-    assert_eq!(shards(&["--rpc_thread_num=64"]), 16);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    assert_eq!(shards(&["--rpc_thread_num=1"]), 1);
+    assert_eq!(shards(&["--rpc_thread_num=256"]), cores.min(16));
     assert!((1..=16).contains(&shards(&[])));
+    if cores < 256 {
+        let warnings = load(&["--rpc_thread_num=256"]).unwrap().warnings;
+        assert!(warnings[0].contains("rpc_thread_num"), "{warnings:?}");
+    }
+    assert_eq!(
+        load(&["--rpc_thread_num=1"]).unwrap().warnings,
+        Vec::<String>::new()
+    );
+}
+
+#[test]
+fn the_metadata_service_runs_when_the_command_line_gives_its_place() {
+    let place = |arguments: &[&str]| {
+        let listen = load(arguments).unwrap().metadata;
+        listen.map(|listen| format!("{}:{}", listen.host, listen.port))
+    };
+    let on = |text: &str| Some(text.to_owned());
+    assert_eq!(
+        place(&["--http_metadata_server_port=8088"]),
+        on("0.0.0.0:8088")
+    );
+    assert_eq!(place(&["--http_metadata_server_host=::"]), on(":::8080"));
+    assert_eq!(place(&[]), None);
+    let off = "--enable_http_metadata_server=false";
+    assert_eq!(place(&[off, "--http_metadata_server_port=8088"]), None);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("master.yaml");
+    std::fs::write(&path, "http_metadata_server_port: 8080\n").unwrap();
+    assert_eq!(place(&[&format!("--config_path={}", path.display())]), None);
 }
 
 #[test]

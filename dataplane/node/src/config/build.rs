@@ -152,7 +152,7 @@ fn data_path(
         path.poll = Duration::from_micros(poll_us.into());
     }
     path.numa_node = non_negative(settings, "numa_node");
-    path.bind_address = match settings.optional_text("bind_address") {
+    path.discovery.bind_address = match settings.optional_text("bind_address") {
         None => None,
         Some(text) => Some(
             text.trim()

@@ -38,16 +38,16 @@ const CLUSTER: &[Flag] = &[
         "host",
         Kind::Text,
         "0.0.0.0",
-        "Address or name by which other hosts reach this one; 0.0.0.0 takes the local address of \
-         the route to the master; HOST:PORT is taken whole",
+        "Address or name by which other hosts reach this one; 0.0.0.0 listens on all addresses and \
+         announces the one towards the master; HOST:PORT is taken whole",
     ),
     Flag::new(
         "port",
         Kind::Int32,
         "50052",
-        "Port part of the segment's name; nothing listens on it, data goes over a port chosen by \
-         the system; 0 chooses a free name; without it the next port is taken if another node of \
-         this host has this one",
+        "Port of the segment's name and of its data; data goes over one that the system chooses \
+         if another program has it; 0 chooses a free one; without it the next port is taken if \
+         another node of this host has this one",
     )
     .within(0, PORT_MAX),
     Flag::new(

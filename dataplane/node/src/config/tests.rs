@@ -158,7 +158,10 @@ fn data_path_settings_reach_the_store() {
     assert_eq!((path.data_shards, path.data_cpus), (3, vec![1, 2]));
     assert_eq!((path.numa_node, path.poll.as_micros()), (Some(0), 7));
     assert_eq!(path.congestion, Congestion::Named("bbr".into()));
-    assert_eq!(path.bind_address, Some("127.0.0.1".parse().unwrap()));
+    assert_eq!(
+        path.discovery.bind_address,
+        Some("127.0.0.1".parse().unwrap())
+    );
 }
 
 #[test]

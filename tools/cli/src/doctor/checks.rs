@@ -3,7 +3,7 @@
 
 use super::finding::Outcome;
 use super::host::Host;
-use super::{agent, clock, disk, memory, network, pcie, peers, placement, rdma, tcp};
+use super::{agent, clock, disk, memory, network, pcie, peers, placement, rdma, segments, tcp};
 
 /// One thing that is looked at.
 pub(super) struct Check {
@@ -64,6 +64,11 @@ pub(super) const CHECKS: &[Check] = &[
         tcp::congestion_control,
     ),
     check("socket_buffers", "buffer sizes of TCP", tcp::socket_buffers),
+    check(
+        "segment_reach",
+        "data ports of the cluster's segments",
+        segments::reachable,
+    ),
     check("pcie_width", "PCIe lanes of cards", pcie::link_width),
     check("iommu", "address translation for cards", pcie::iommu),
     check(

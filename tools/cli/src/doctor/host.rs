@@ -3,6 +3,7 @@
 
 use super::disk::DiskState;
 use super::peers::Peer;
+use super::segments::Cluster;
 use perigee_shard::ClockDiscipline;
 use perigee_topology::{Nic, RdmaDevice, Roots, Topology};
 use std::collections::BTreeSet;
@@ -31,6 +32,8 @@ pub(super) struct Host {
     pub(super) disks: Vec<DiskState>,
     /// Reports of other hosts.
     pub(super) peers: Vec<Peer>,
+    /// Segments of a master.
+    pub(super) cluster: Cluster,
 }
 
 impl Host {

@@ -130,6 +130,19 @@ fn network_cases() -> Vec<Case> {
         value("peer_mtu", "other.json", |host| {
             host.peers = vec![sample::peer(1500, "RoCE v2")];
         }),
+        value("segment_reach", "10.0.0.9:12345", |host| {
+            host.cluster = Cluster::Seen(vec![segments::Unreachable {
+                name: "10.0.0.9:12345".to_owned(),
+                endpoint: "127.0.0.1:40000".to_owned(),
+                reason: "Connection refused".to_owned(),
+            }]);
+        }),
+        value("segment_reach", "10.0.0.1:50051", |host| {
+            host.cluster = Cluster::Silent {
+                master: "10.0.0.1:50051".to_owned(),
+                reason: "Connection refused".to_owned(),
+            };
+        }),
         value("peer_gid", "other.json", |host| {
             host.peers = vec![sample::peer(9000, "RoCE v1")];
         }),
@@ -273,7 +286,7 @@ fn on_a_sound_host_every_check_looks_and_finds_nothing() {
     let text = report.text(true);
     assert_eq!(report.findings().count(), 0, "{text}");
     assert!(
-        text.starts_with("Checks 32, failures 0, warnings 0, not applicable here 0\n"),
+        text.starts_with("Checks 33, failures 0, warnings 0, not applicable here 0\n"),
         "{text}"
     );
     assert_eq!(report.worst(), None);
@@ -361,6 +374,7 @@ fn an_empty_tree_is_examined_without_blame_for_what_is_not_there() {
         cores: Vec::new(),
         disks: Vec::new(),
         peers: Vec::new(),
+        cluster: Cluster::Unknown,
     };
     let report = examine(&host, &all_checks());
     let found: Vec<&str> = report.findings().map(|(check, _)| check.name).collect();

@@ -5,7 +5,16 @@ use crate::size::size_text;
 use perigee_rpc::SegmentUse;
 use std::fmt::Write as _;
 
-const HEADERS: [&str; 6] = ["SEGMENT", "USED", "CAPACITY", "FULL", "STATE", "DATA PORT"];
+const COLUMNS: usize = 7;
+const HEADERS: [&str; COLUMNS] = [
+    "SEGMENT",
+    "USED",
+    "CAPACITY",
+    "FULL",
+    "STATE",
+    "DATA PORT",
+    "REACHED",
+];
 
 /// Mooncake's segment states as words.
 pub(super) fn state_word(state: u8) -> &'static str {
@@ -32,13 +41,13 @@ fn sum(segments: &[SegmentUse], part: impl Fn(&SegmentUse) -> u64) -> u64 {
 }
 
 /// The whole answer.
-pub(super) fn text(master: &str, segments: &[SegmentUse]) -> String {
+pub(super) fn text(master: &str, segments: &[SegmentUse], obstacles: &[Option<String>]) -> String {
     if segments.is_empty() {
         return format!("Master {master}: no segment is mounted; start nodes with perigee node\n");
     }
     let (used, capacity) = (used_bytes(segments), capacity_bytes(segments));
     let mut rows = vec![HEADERS.map(str::to_owned)];
-    rows.extend(segments.iter().map(row));
+    rows.extend(segments.iter().zip(obstacles).map(row));
     let mut text = format!(
         "Master {master}: segments {}, {} of {} used ({})\n\n",
         segments.len(),
@@ -47,10 +56,19 @@ pub(super) fn text(master: &str, segments: &[SegmentUse]) -> String {
         share_text(used, capacity)
     );
     push_columns(&mut text, &rows);
+    let unreached = obstacles.iter().flatten().count();
+    if unreached > 0 {
+        let _ = write!(
+            text,
+            "\n{unreached} of {} segments cannot be reached from here; their objects are misses for clients of this host.\n\
+             Their owners need an address that this host reaches: local_hostname, --host or MC_TCP_BIND_ADDRESS.\n",
+            segments.len()
+        );
+    }
     text
 }
 
-fn row(one: &SegmentUse) -> [String; 6] {
+fn row((one, obstacle): (&SegmentUse, &Option<String>)) -> [String; COLUMNS] {
     let segment = &one.segment;
     [
         segment.name.escape_debug().to_string(),
@@ -59,12 +77,15 @@ fn row(one: &SegmentUse) -> [String; 6] {
         share_text(one.used_bytes, segment.bytes),
         state_word(one.state).to_owned(),
         segment.endpoint.escape_debug().to_string(),
+        obstacle
+            .as_ref()
+            .map_or("yes".to_owned(), |reason| format!("no: {reason}")),
     ]
 }
 
-fn push_columns(text: &mut String, rows: &[[String; 6]]) {
+fn push_columns(text: &mut String, rows: &[[String; COLUMNS]]) {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths: [usize; 6] = std::array::from_fn(|column| width(column).unwrap_or(0));
+    let widths: [usize; COLUMNS] = std::array::from_fn(|column| width(column).unwrap_or(0));
     for row in rows {
         let mut line = String::new();
         for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
@@ -91,7 +112,7 @@ fn share_text(used: u64, capacity: u64) -> String {
 }
 
 #[cfg(test)]
-pub(super) fn samples() -> Vec<SegmentUse> {
+pub(crate) fn samples() -> Vec<SegmentUse> {
     let sample = |name: &str, used_bytes, bytes| SegmentUse {
         segment: perigee_rpc::SegmentView {
             id: perigee_schemas::Identity::from_halves(1, 2),
@@ -119,7 +140,7 @@ mod tests {
 
     #[test]
     fn columns_line_up() {
-        let text = text("m:1", &samples());
+        let text = text("m:1", &samples(), &[None, None]);
         let lines: Vec<&str> = text.lines().skip(2).collect();
         let starts: Vec<_> = lines
             .iter()
@@ -133,6 +154,17 @@ mod tests {
     }
 
     #[test]
+    fn segments_that_cannot_be_reached_are_pointed_out() {
+        let text = text(
+            "m:1",
+            &samples(),
+            &[None, Some("Connection refused".to_owned())],
+        );
+        assert!(text.contains("no: Connection refused"), "{text}");
+        assert!(text.contains("1 of 2 segments cannot be reached"), "{text}");
+    }
+
+    #[test]
     fn shares_are_readable() {
         assert_eq!(share_text(1, 4), "25.0%");
         assert_eq!(share_text(0, 0), "-");
@@ -140,6 +172,6 @@ mod tests {
 
     #[test]
     fn a_cluster_without_segments_says_what_to_do() {
-        assert!(text("m:1", &[]).contains("perigee node"));
+        assert!(text("m:1", &[], &[]).contains("perigee node"));
     }
 }

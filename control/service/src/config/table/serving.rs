@@ -47,7 +47,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "rpc_thread_num",
         Kind::Int32,
         "0",
-        "Executors when rpc_shards is 0, at most 16",
+        "Executors when rpc_shards is 0, at most 16 and the number of cores",
     )
     .within(0, THREADS_MAX),
     Flag::new(
@@ -98,7 +98,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "enable_http_metadata_server",
         Kind::Bool,
         "false",
-        "Run the metadata service inside the master",
+        "Run the metadata service inside the master; also on if the command line gives its host or port",
     ),
     Flag::new(
         "http_metadata_server_port",

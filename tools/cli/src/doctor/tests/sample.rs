@@ -110,6 +110,7 @@ impl Sample {
             cores: vec![0, 1, 32, 33],
             disks: vec![disk(50, Ok(2 << 30))],
             peers: vec![peer(9000, "RoCE v2")],
+            cluster: Cluster::Seen(Vec::new()),
         }
     }
 

@@ -1,0 +1,125 @@
+"""The pods of one manifest, with names for their services as the cluster's DNS gives them to ready pods."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import manifest
+from pod import SHM_BYTES, Pod
+
+FOLDER = Path(__file__).resolve().parent
+STAND_INS = FOLDER / "stand_ins"
+
+
+class Cluster:
+    """Starts, replaces and deletes pods. Each pod gets an address that no pod had before."""
+
+    _next_address = 2
+
+    def __init__(self, folder, name=None):
+        self.folder = folder
+        self.manifest = manifest.read(name) if name else manifest.Manifest({}, {})
+        self.ready = {}
+        self.pods = []
+        self.hosts = {}
+        self.resolver = folder / "resolv.conf"
+        # No server: names that no pod has fail at once.
+        self.resolver.write_text("nameserver 127.0.0.1\noptions attempts:1 timeout:1\n")
+        self.programs = self._programs()
+
+    def _programs(self):
+        """A folder with the programs that an image has on its PATH beside ours."""
+        programs = self.folder / "bin"
+        programs.mkdir()
+        for name, module in (("python", ""), ("python3", ""), ("vllm", f"{STAND_INS}/vllm_serve.py")):
+            script = programs / name
+            script.write_text(f'#!/bin/sh\nexec {sys.executable} {module} "$@"\n')
+            script.chmod(0o755)
+        return programs
+
+    def environment(self, extra):
+        """What an image and a manifest give a container; nothing of the test's own environment."""
+        ours = Path(sys.executable).parent
+        return {
+            "PATH": f"{self.programs}:{ours}:{os.environ['PATH']}",
+            "PYTHONPATH": os.pathsep.join([str(STAND_INS), *filter(None, [os.environ.get("PYTHONPATH")])]),
+            "PYTHONUNBUFFERED": "1",
+            "HOME": "/root",
+            "HOSTNAME": "pod",
+            **extra,
+        }
+
+    def start(self, role, index=0, ready=True, **changes):
+        """Starts replica `index` of a role; with `ready`, waits for its readiness probe."""
+        template = self.manifest.roles[role]
+        address = self.take_address()
+        environment = {**template.environment_in(address), **changes}
+        pod = self.start_command(
+            f"{role}-{index}",
+            template.command_in(address),
+            environment,
+            template.memory_bytes,
+            template.shm_bytes,
+            address,
+        )
+        return self.wait_ready(pod, role) if ready else pod
+
+    def wait_ready(self, pod, role):
+        """Waits for the readiness probe of a role; then the services have the pod."""
+        template = self.manifest.roles[role]
+        pod.wait_for_port(template.ready_port)
+        self.ready[pod] = template.labels
+        self.write_hosts()
+        return pod
+
+    def start_command(self, name, command, environment, memory_bytes=0, shm_bytes=SHM_BYTES, address=None):
+        """Starts a pod that no manifest describes."""
+        address = address or self.take_address()
+        hosts = self.folder / f"{name}.{address}.hosts"
+        hosts.write_text("")
+        files = {"/etc/hosts": str(hosts), "/etc/resolv.conf": str(self.resolver)}
+        self.hosts[hosts] = (address, name)
+        self.write_hosts()
+        environment = {**self.environment(environment), "HOSTNAME": name}
+        pod = Pod(name, address, command, environment, files, self.folder, memory_bytes, shm_bytes)
+        self.pods.append(pod)
+        return pod
+
+    def take_address(self):
+        number = Cluster._next_address
+        Cluster._next_address += 1
+        return f"10.88.{number // 250}.{number % 250 + 1}"
+
+    def write_hosts(self):
+        """Writes every pod's own lines and the services with ready pods, in place: the files are mounted."""
+        services = []
+        for service, selector in self.manifest.services.items():
+            for pod, labels in self.ready.items():
+                if selector.items() <= labels.items():
+                    services.append(f"{pod.address} {service}")
+        for path, (address, name) in self.hosts.items():
+            lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost", f"{address} {name}", *services]
+            path.write_text("\n".join(lines) + "\n")
+
+    def delete(self, pod, grace_s=30):
+        """Deletes a pod; its services forget it first. Returns the seconds it took, None for a kill."""
+        self.forget(pod)
+        return pod.stop(grace_s)
+
+    def crash(self, pod):
+        """Ends a pod without a warning."""
+        self.forget(pod)
+        pod.kill()
+
+    def forget(self, pod):
+        self.ready.pop(pod, None)
+        self.write_hosts()
+
+    def logs(self):
+        return "\n".join(pod.log() for pod in self.pods)
+
+    def close(self):
+        for pod in self.pods:
+            pod.kill()
+        shutil.rmtree(self.programs, ignore_errors=True)

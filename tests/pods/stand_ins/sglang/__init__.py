@@ -1,0 +1,1 @@
+"""Stands in for SGLang, so that manifests run unchanged without a GPU and gigabytes of packages."""

@@ -1,0 +1,144 @@
+"""Under which names and addresses clients of other hosts are found."""
+
+import re
+
+import pytest
+from pod import wait_until
+
+ENGINE_PORT = 8000
+RPC_PORT = 50051
+DATA_PORT = 50052
+PAGE_BYTES = 64 << 10
+SEGMENT = {"MOONCAKE_GLOBAL_SEGMENT_SIZE": str(64 << 20), "MOONCAKE_PROTOCOL": "tcp"}
+TRANSFER_FAIL = -800
+
+
+def start_master(cluster):
+    pod = cluster.start_command("master", ["mooncake_master", "--metrics_port=9003"], {})
+    return pod.wait_for_port(RPC_PORT)
+
+
+def start_client(cluster, name, master, wait=True, **variables):
+    environment = {**SEGMENT, "MOONCAKE_MASTER": f"{master.address}:{RPC_PORT}", **variables}
+    command = ["python", "-m", "page_store", str(ENGINE_PORT)]
+    pod = cluster.start_command(name, command, environment)
+    return pod.wait_for_port(ENGINE_PORT) if wait else pod
+
+
+def segments(master):
+    status, body = master.http("GET", 9003, "/get_segments_detail")
+    assert status == 200
+    import json
+
+    return json.loads(body)["segments"]
+
+
+def host_of(endpoint):
+    return endpoint.rpartition(":")[0].strip("[]")
+
+
+@pytest.mark.parametrize("name", [None, "localhost", "127.0.0.1", "localhost:17001", "0.0.0.0"])
+def test_pods_that_call_themselves_localhost_read_each_others_objects(play, name):
+    cluster = play()
+    master = start_master(cluster)
+    variables = {} if name is None else {"MOONCAKE_LOCAL_HOSTNAME": name}
+    pods = [start_client(cluster, f"engine-{index}", master, **variables) for index in range(2)]
+    names = [pod.ask(ENGINE_PORT, "/name") for pod in pods]
+    assert [host_of(one) for one in names] == [pod.address for pod in pods], "each its address"
+    found = segments(master)
+    assert sorted(one["segment_name"] for one in found) == sorted(names)
+    endpoints = {host_of(one["te_endpoint"]) for one in found}
+    assert endpoints == {pod.address for pod in pods}
+    for writer, reader in (pods, pods[::-1]):
+        keys = [f"{writer.name}-{page}" for page in range(16)]
+        work = {"keys": keys, "page_bytes": PAGE_BYTES}
+        assert writer.ask(ENGINE_PORT, "/put", work) == [0] * len(keys)
+        assert reader.ask(ENGINE_PORT, "/get", work) == ["right"] * len(keys)
+
+
+def test_a_bind_address_comes_before_the_address_towards_the_master(play):
+    cluster = play()
+    master = start_master(cluster)
+    address = cluster.take_address()
+    environment = {**SEGMENT, "MOONCAKE_MASTER": f"{master.address}:{RPC_PORT}"}
+    second = "10.88.77.7"
+    command = f"ip address add {second}/16 dev eth0 && exec python -m page_store {ENGINE_PORT}"
+    environment["MC_TCP_BIND_ADDRESS"] = second
+    pod = cluster.start_command("engine", ["sh", "-c", command], environment, address=address)
+    pod.wait_for_port(ENGINE_PORT)
+    assert host_of(pod.ask(ENGINE_PORT, "/name")) == second
+    assert {host_of(one["te_endpoint"]) for one in segments(master)} == {second}
+
+
+def test_a_cluster_on_loopback_opens_no_data_port_to_others(play):
+    cluster = play()
+    script = (
+        "mooncake_master --rpc_address=127.0.0.1 & "
+        f"until python -m page_store {ENGINE_PORT}; do sleep 0.2; done"
+    )
+    environment = {**SEGMENT, "MOONCAKE_MASTER": f"127.0.0.1:{RPC_PORT}"}
+    pod = cluster.start_command("alone", ["sh", "-c", script], environment)
+    pod.wait_for_port(ENGINE_PORT)
+    assert host_of(pod.ask(ENGINE_PORT, "/name")) == "localhost"
+    [segment] = segments(pod)
+    host, _, port = segment["te_endpoint"].rpartition(":")
+    assert host == "127.0.0.1"
+    assert not pod.accepts(int(port))
+
+
+@pytest.mark.parametrize("beside_the_master", [False, True])
+def test_a_native_node_accepts_on_its_documented_port(play, beside_the_master):
+    cluster = play()
+    flags = f"--global_segment_size=64MB --host=0.0.0.0 --port={DATA_PORT}"
+    node = f"exec mooncake_client {flags} --metadata_server=P2PHANDSHAKE"
+    if beside_the_master:
+        script = f"mooncake_master & {node}"
+        pod = master = cluster.start_command("both", ["sh", "-c", script], {})
+    else:
+        master = start_master(cluster)
+        script = f"{node} --master_server_address={master.address}:{RPC_PORT}"
+        pod = cluster.start_command("node", ["sh", "-c", script], {})
+    pod.wait_for_port(DATA_PORT)
+    wait_until(lambda: segments(master), pod.log)
+    [segment] = segments(master)
+    assert segment["te_endpoint"] == f"{pod.address}:{DATA_PORT}"
+    engine = start_client(cluster, "engine", master, MOONCAKE_GLOBAL_SEGMENT_SIZE="0")
+    work = {"keys": ["a", "b"], "page_bytes": PAGE_BYTES}
+    assert engine.ask(ENGINE_PORT, "/put", work) == [0, 0]
+    assert engine.ask(ENGINE_PORT, "/get", work) == ["right", "right"]
+
+
+def test_an_owner_that_cannot_be_reached_is_an_error_that_all_tools_name(play):
+    cluster = play()
+    master = start_master(cluster)
+    nobody = "10.88.200.200"
+    node = cluster.start_command(
+        "node",
+        [
+            "mooncake_client",
+            "--global_segment_size=64MB",
+            f"--host={nobody}",
+            f"--master_server_address={master.address}:{RPC_PORT}",
+            "--metadata_server=P2PHANDSHAKE",
+        ],
+        {},
+    )
+    wait_until(lambda: segments(master), node.log)
+    wait_until(lambda: "not an address of this host" in node.log(), node.log)
+    script = (
+        "from mooncake.store import MooncakeDistributedStore as S; s = S();"
+        f"assert s.setup('localhost','P2PHANDSHAKE',0,1<<20,'tcp','','{master.address}:{RPC_PORT}') == 0;"
+        "print('code', s.put('k', b'x' * 100000))"
+    )
+    client = cluster.start_command("client", ["python", "-c", script], {})
+    client.process.wait(120)
+    assert f"code {TRANSFER_FAIL}" in client.log(), client.log()
+    assert "cannot be reached from here" in client.log() and nobody in client.log(), client.log()
+    environment = cluster.environment({})
+    perigee = ["env", f"PATH={environment['PATH']}", "perigee"]
+    code, text = master.run(*perigee, "status", f"{master.address}:{RPC_PORT}")
+    assert code == 0 and "1 of 1 segments cannot be reached" in text, text
+    doctor = [*perigee, "doctor", "--only=segment_reach"]
+    code, text = master.run(*doctor, f"--master={master.address}:{RPC_PORT}")
+    assert code == 1 and re.search(rf"{nobody}:\d+ cannot be reached", text), text
+    node.kill()
