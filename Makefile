@@ -20,6 +20,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PROGRAM := $(TARGET)/release/perigee
 PACKAGED_PROGRAM := dataplane/python/mooncake/bin/perigee
 WHEELS := $(TARGET)/wheels
+MDBOOK_VERSION := 0.5.4
 # What the wheel is made of, beside the program.
 WHEEL_SOURCES = $(shell find Cargo.toml Cargo.lock schemas control dataplane tools/cli \
 	-type f -not -path '*/__pycache__/*' -not -path '*/tests/*' 2>/dev/null)
@@ -29,7 +30,7 @@ DEMO_FLAGS = $(if $(TRACE),--trace "$(TRACE)") $(if $(BLOCK_BYTES),--block-bytes
 	$(if $(POOL),--pool $(POOL)) $(if $(REQUESTS),--requests $(REQUESTS)) \
 	$(if $(CLIENTS),--clients $(CLIENTS)) $(if $(ROUTE),--route $(ROUTE)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: help setup build wheel demo test test-rdma test-mooncake test-dashboards test-agent test-clients bench deny fuzz soak lint codegen clean venv-run
+.PHONY: help setup build wheel demo test test-rdma test-mooncake test-dashboards test-agent test-clients bench docs deny fuzz soak lint codegen clean venv-run
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -101,6 +102,12 @@ bench: build ## Ratios to the machine's own limits: copies, TCP, engine, checksu
 		echo "== $$what"
 		$$bench $$what
 	done
+
+docs: ## The book in target/book; builds mdBook first (minutes, once)
+	@command -v mdbook >/dev/null \
+		|| cargo install --quiet --locked --no-default-features --features search mdbook --version $(MDBOOK_VERSION)
+	mdbook build docs --dest-dir "$(TARGET)/book"
+	echo "The book is $(TARGET)/book/index.html"
 
 deny: ## Licences and sources of all dependencies; builds cargo-deny first (minutes, once)
 	@tools/setup.sh --with-deny

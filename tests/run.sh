@@ -61,6 +61,8 @@ stage pytest-agent timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cach
     --rootdir ebpf/agent ebpf/agent/tests
 stage pytest-dashboards timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
     --rootdir tools/dashboards tools/dashboards/tests
+stage pytest-docs timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
+    --rootdir docs docs/tests
 
 # Built for its own tests above.
 export PERIGEE_BENCH_BIN=$TARGET/debug/perigee-bench
@@ -71,7 +73,8 @@ readonly PYTEST_SUMMARY=' in [0-9.]+s'
 for log in nextest:'tests? run:' "pytest-wheel:$PYTEST_SUMMARY" "pytest-pods:$PYTEST_SUMMARY" \
     "pytest-demo:$PYTEST_SUMMARY" \
     "pytest-side-by-side:$PYTEST_SUMMARY" "pytest-agent:$PYTEST_SUMMARY" \
-    "pytest-dashboards:$PYTEST_SUMMARY" "pytest-faults:$PYTEST_SUMMARY"; do
+    "pytest-dashboards:$PYTEST_SUMMARY" \
+    "pytest-docs:$PYTEST_SUMMARY" "pytest-faults:$PYTEST_SUMMARY"; do
     name=${log%%:*}
     line=${log#*:}
     passed=$((passed + $(count "$name" "$line" passed)))

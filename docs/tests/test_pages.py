@@ -1,0 +1,144 @@
+"""What the book says is what the code says: variables, flags, messages, metrics, files, links."""
+
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+SOURCE = DOCS / "src"
+PAGES = sorted(SOURCE.rglob("*.md"))
+TOP_LEVEL = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")
+READERS = [*PAGES, *(ROOT / name for name in TOP_LEVEL)]
+DELIVERED = ("dataplane", "control", "ebpf/agent", "tools/cli", "schemas")
+NOT_DELIVERED = {"tests", "tests.rs", "target", "examples", "testing"}
+
+NAME = r"(?:MC|MOONCAKE|PERIGEE)_[A-Z0-9_]*[A-Z0-9]"
+READ_VARIABLE = re.compile(f'"({NAME})"')
+SHOWN_VARIABLE = re.compile(rf"\b({NAME})\b")
+# Of the build, of tests for the programs they start, and of flags, which are on a page of their own.
+NOT_ON_THE_PAGE = re.compile(r"PERIGEE_(COMMIT|BENCH_BIN|TEST_.*|VM.*|TRACE|SEEDS)$")
+OF_FLAGS = re.compile(r"PERIGEE_(PROGRAM|MASTER|NODE|AGENT|METADATA)_\w+")
+
+
+@cache
+def code():
+    """Text of the Rust and Python files that are delivered, without the tests at their foot."""
+    texts = []
+    for folder in DELIVERED:
+        for file in sorted((ROOT / folder).rglob("*")):
+            parts = set(file.relative_to(ROOT).parts)
+            if file.suffix in (".rs", ".py") and not parts & NOT_DELIVERED:
+                texts.append(file.read_text(encoding="utf-8").split("#[cfg(test)]\nmod tests {")[0])
+    return "\n".join(texts)
+
+
+@cache
+def scripts():
+    """Text of what builds and tests."""
+    files = [ROOT / "Makefile", ROOT / "dataplane/rails/src/shard/tests.rs"]
+    for pattern in ("tests/*.sh", "tools/*.sh", "ebpf/*.sh", "tests/clients/*.py", "tests/src/*.rs"):
+        files += sorted(ROOT.glob(pattern))
+    return "\n".join(file.read_text() for file in files if file.exists())
+
+
+def name_of(page):
+    return str(page.relative_to(ROOT))
+
+
+def test_every_variable_the_code_reads_is_on_the_page():
+    read = {name for name in READ_VARIABLE.findall(code()) if not NOT_ON_THE_PAGE.match(name)}
+    assert len(read) > 50
+    shown = set(SHOWN_VARIABLE.findall((SOURCE / "settings" / "variables.md").read_text()))
+    assert read - shown == set()
+
+
+@pytest.mark.parametrize("page", READERS, ids=name_of)
+def test_variables_of_a_page_are_read_by_something(page):
+    if page.name in ("migration.md", "sglang.md"):
+        return  # they name what is read elsewhere, too
+    for name in set(SHOWN_VARIABLE.findall(page.read_text())):
+        known = name in code() or name in scripts() or OF_FLAGS.match(name)
+        assert known, f"nothing reads {name}"
+
+
+def test_the_page_of_flags_is_what_the_programs_print():
+    check = [sys.executable, str(DOCS / "flags.py"), "--check"]
+    done = subprocess.run(check, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", READERS, ids=name_of)
+def test_flags_of_a_page_exist(page):
+    flags = (SOURCE / "settings" / "flags.md").read_text()
+    known = set(re.findall(r"^\| `(\w+)` \|", flags, re.MULTILINE)) | {"help", "version"}
+    for command in commands(page.read_text()):
+        for flag in re.findall(r"(?<!\S)--(?:no)?(\w+)", command):
+            assert flag in known, f"--{flag} of `{command}`"
+
+
+def commands(text):
+    """Commands of ours in blocks and spans of code, continued lines joined."""
+    blocks = re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    spans = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    for line in lines + spans:
+        found = re.match(r"\s*(?:exec )?((?:perigee|mooncake_master|mooncake_client) .*)", line)
+        if found:
+            yield found[1].split("#")[0].split("|")[0]
+
+
+def test_messages_of_troubleshooting_are_in_the_code():
+    said = re.sub(r"\\\n\s*", "", code())  # string literals that go on in the next line
+    page = (SOURCE / "troubleshooting.md").read_text()
+    headings = re.findall(r"^### `(.*)`$", page, re.MULTILINE)
+    assert len(headings) > 20
+    missing = [heading for heading in headings if heading not in said]
+    assert not missing, "no program says this"
+
+
+@pytest.mark.parametrize("page", READERS, ids=name_of)
+def test_metrics_of_a_page_exist(page):
+    catalogue = (ROOT / "control" / "metrics" / "METRICS.md").read_text()
+    endings = "total|bytes|count|seconds|suspect|enabled"
+    for name in re.findall(rf"`((?:master|perigee|mooncake)_\w+_(?:{endings}))`", page.read_text()):
+        if not re.search(rf"--{name}\b|\| `{name}` \|", flags_page()):
+            assert f"`{name}`" in catalogue, name
+
+
+@cache
+def flags_page():
+    return (SOURCE / "settings" / "flags.md").read_text()
+
+
+def test_every_page_is_in_the_summary():
+    listed = re.findall(r"\]\(([\w/.-]+)\)", (SOURCE / "SUMMARY.md").read_text())
+    written = [str(page.relative_to(SOURCE)) for page in PAGES if page.name != "SUMMARY.md"]
+    assert sorted(listed) == sorted(written)
+
+
+def anchors(page):
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", READERS, ids=name_of)
+def test_links_of_a_page_hold(page):
+    prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    for target, anchor in re.findall(r"\]\(([\w/.-]*)(?:#([\w-]+))?\)", prose):
+        other = (page.parent / target).resolve() if target else page
+        assert other.exists(), target
+        assert not anchor or anchor in anchors(other), f"{target}#{anchor}"
+        inside = SOURCE in other.parents
+        assert inside or page not in PAGES, f"{target}: a page of the book links into the book"
+
+
+@pytest.mark.parametrize("page", READERS, ids=name_of)
+def test_files_that_a_page_names_exist(page):
+    folders = "docs|tools|tests|bench|ebpf|control|dataplane|schemas"
+    for name in re.findall(rf"`((?:{folders})/[\w./-]+)`", page.read_text()):
+        assert (ROOT / name).exists(), name
