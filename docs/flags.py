@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes docs/src/settings/flags.md from what the programs say of themselves.
 
-Usage: docs/flags.py [--check] [PROGRAM]     PROGRAM: target/release/perigee
+Usage: docs/flags.py [--check] [PROGRAM]     PROGRAM: PERIGEE_BIN, else that of `make venv-run`
 
 With --check nothing is written; the exit status is 1 if the page is not up to date.
 """
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 PAGE = Path(__file__).parent / "src" / "settings" / "flags.md"
-DEFAULT_PROGRAM = Path(__file__).parents[1] / "target" / "release" / "perigee"
+DEFAULT_PROGRAM = Path(__file__).parents[1] / "target" / "venv-run" / "bin" / "perigee"
 COMMANDS = (
     ["master"],
     ["node"],
