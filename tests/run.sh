@@ -51,7 +51,7 @@ stage nextest-mooncake cargo nextest run --locked --workspace --run-ignored only
 stage doctest cargo test --quiet --locked --workspace --doc
 stage pytest-wheel timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
     -c dataplane/python/pyproject.toml dataplane/python/tests
-stage pytest-pods timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
+stage pytest-pods env PERIGEE_PODS=long timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
     --rootdir tests/pods tests/pods
 stage pytest-demo timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
     --rootdir bench/demo bench/demo/tests

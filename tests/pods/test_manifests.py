@@ -61,8 +61,8 @@ def wait_for_owners(master, pods):
 class Sglang:
     """A manifest with a master, stores and engines, and the steps of its life."""
 
-    def __init__(self, play, manifest, engines, with_store_before=True):
-        self.cluster = play(manifest)
+    def __init__(self, play, manifest, engines, cluster=None, with_store_before=True):
+        self.cluster = cluster or play(manifest)
         self.roles = self.cluster.manifest.roles
         early = self.start_early_store() if with_store_before else None
         self.master = self.cluster.start("mooncake-master")
@@ -96,10 +96,18 @@ def new_disaggregated(play, **options):
     return Sglang(play, "rbg-sglang-disaggregated.yaml", [("prefill", 0), ("decode", 0)], **options)
 
 
+def new_kep_as_printed(play):
+    """The page's commands have no `exec`: a shell is the first process, and only a kill ends it."""
+    cluster = play("rbg-sglang.yaml")
+    for template in cluster.manifest.roles.values():
+        template.command[-1] = template.command[-1].removeprefix("exec ")
+    return Sglang(play, "rbg-sglang.yaml", [("sglang-backend", 0), ("sglang-backend", 1)], cluster)
+
+
 SGLANG = [pytest.param(new_kep, id="kep-74"), pytest.param(new_disaggregated, id="disaggregated")]
 
 
-@pytest.mark.parametrize("make", SGLANG)
+@pytest.mark.parametrize("make", [*SGLANG, pytest.param(new_kep_as_printed, id="kep-74-as-printed")])
 def test_pages_of_one_engine_are_read_by_another_from_the_stores(play, make):
     life = make(play)
     wait_for_owners(life.master, life.lenders())

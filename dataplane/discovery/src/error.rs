@@ -2,6 +2,7 @@
 //! Invariant: every text names what was asked and of whom.
 
 use crate::limits::FRAME_BYTES_MAX;
+use perigee_settings::SettingError;
 use std::time::Duration;
 
 /// Why a document or a message is refused.
@@ -243,4 +244,13 @@ pub enum DiscoveryError {
     /// The directory was closed.
     #[error("The directory is closed")]
     Closed,
+}
+impl From<SettingError> for DiscoveryError {
+    fn from(error: SettingError) -> Self {
+        Self::Setting {
+            name: error.name,
+            value: error.value,
+            reason: error.allowed,
+        }
+    }
 }

@@ -7,10 +7,10 @@ use crate::limits::{
     ENTRY_LIFE_MAX, ENTRY_LIFE_MIN, FRAME_BYTES_DEFAULT, FRAME_BYTES_FLOOR, FRAME_BYTES_MAX,
     HANDSHAKE_PORT_DEFAULT, PORTS_DEFAULT,
 };
+use perigee_settings::{SettingError, TCP_BIND_ADDRESS, Variables};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
-use std::str::FromStr;
 use std::time::Duration;
 
 /// A text that no log may show.
@@ -116,7 +116,7 @@ impl Settings {
     /// # Errors
     /// A variable has a value that cannot be understood; the error names it.
     pub fn from_environment() -> Result<Self, DiscoveryError> {
-        Self::from_variables(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+        Self::from_variables(Variables::of_process)
     }
 
     /// Reads variables from anywhere.
@@ -126,49 +126,56 @@ impl Settings {
     pub fn from_variables(
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, DiscoveryError> {
-        let read = Variables(&variable);
+        let read = Variables::new(&variable);
         let usual = Self::default();
-        let text = |name| variable(name).unwrap_or_default();
+        let text = |name| read.text(name).unwrap_or_default();
         Ok(Self {
-            connect_deadline: read.seconds(
+            connect_deadline: seconds(
+                &read,
                 "MC_HANDSHAKE_CONNECT_TIMEOUT",
                 usual.connect_deadline,
                 Duration::from_secs(1)..=CONNECT_DEADLINE_MAX,
             )?,
-            frame_bytes_max: read.within(
-                "MC_HANDSHAKE_MAX_LENGTH",
-                usual.frame_bytes_max,
-                FRAME_BYTES_FLOOR..=FRAME_BYTES_MAX,
-            )?,
-            backlog: read.within("MC_HANDSHAKE_LISTEN_BACKLOG", usual.backlog, 1..=65_535)?,
-            handshake_port: read.within("MC_HANDSHAKE_PORT", usual.handshake_port, 1..=u16::MAX)?,
-            ports: read.ports()?,
-            use_ipv6: read.switch("MC_USE_IPV6")?,
-            bind_address: read.parsed("MC_TCP_BIND_ADDRESS", "write an IP address")?,
-            cache: !read.switch("MC_DISABLE_METACACHE")?,
+            frame_bytes_max: read
+                .within(
+                    "MC_HANDSHAKE_MAX_LENGTH",
+                    FRAME_BYTES_FLOOR..=FRAME_BYTES_MAX,
+                )?
+                .unwrap_or(usual.frame_bytes_max),
+            backlog: read
+                .within("MC_HANDSHAKE_LISTEN_BACKLOG", 1..=65_535)?
+                .unwrap_or(usual.backlog),
+            handshake_port: read
+                .within("MC_HANDSHAKE_PORT", 1..=u16::MAX)?
+                .unwrap_or(usual.handshake_port),
+            ports: ports(&read)?,
+            use_ipv6: read.switch("MC_USE_IPV6", false)?,
+            bind_address: read.parsed(TCP_BIND_ADDRESS.name, TCP_BIND_ADDRESS.allowed)?,
+            cache: !read.switch("MC_DISABLE_METACACHE", false)?,
             refresh: read
                 .parsed(
                     "MC_TE_METADATA_REFRESH_INTERVAL_SECONDS",
-                    "write seconds, or 0 for never",
+                    "seconds, or 0 for never",
                 )?
                 .filter(|seconds| *seconds > 0)
                 .map(Duration::from_secs),
             cluster: text("MC_METADATA_CLUSTER_ID"),
             http_token: Secret(text("MC_METADATA_HTTP_TOKEN")),
-            ca_file: variable("PERIGEE_METADATA_CA_FILE"),
-            cert_file: variable("PERIGEE_METADATA_CERT_FILE"),
-            key_file: variable("PERIGEE_METADATA_KEY_FILE"),
+            ca_file: read.text("PERIGEE_METADATA_CA_FILE"),
+            cert_file: read.text("PERIGEE_METADATA_CERT_FILE"),
+            key_file: read.text("PERIGEE_METADATA_KEY_FILE"),
             etcd_username: text("PERIGEE_ETCD_USERNAME"),
             etcd_password: Secret(text("PERIGEE_ETCD_PASSWORD")),
             redis_username: text("MC_REDIS_USERNAME"),
             redis_password: Secret(text("MC_REDIS_PASSWORD")),
-            redis_database: read.within("MC_REDIS_DB_INDEX", 0, 0..=u8::MAX)?,
-            call_deadline: Duration::from_millis(read.within(
-                "PERIGEE_METADATA_TIMEOUT_MS",
-                5_000,
-                10..=600_000,
-            )?),
-            entry_life: read.seconds(
+            redis_database: read
+                .within("MC_REDIS_DB_INDEX", 0..=u8::MAX)?
+                .unwrap_or_default(),
+            call_deadline: read
+                .within("PERIGEE_METADATA_TIMEOUT_MS", 10..=600_000)?
+                .map_or(usual.call_deadline, Duration::from_millis),
+            entry_life: seconds(
+                &read,
                 "PERIGEE_METADATA_TTL_SECONDS",
                 usual.entry_life,
                 ENTRY_LIFE_MIN..=ENTRY_LIFE_MAX,
@@ -187,81 +194,35 @@ impl Settings {
     }
 }
 
-struct Variables<'a, F>(&'a F);
-
-impl<F: Fn(&str) -> Option<String>> Variables<'_, F> {
-    fn parsed<T: FromStr>(
-        &self,
-        name: &'static str,
-        allowed: &str,
-    ) -> Result<Option<T>, DiscoveryError> {
-        let Some(value) = (self.0)(name) else {
-            return Ok(None);
-        };
-        let parsed = value.trim().parse();
-        parsed.map(Some).map_err(|_| refuse(name, &value, allowed))
-    }
-
-    fn within<T>(
-        &self,
-        name: &'static str,
-        usual: T,
-        range: RangeInclusive<T>,
-    ) -> Result<T, DiscoveryError>
-    where
-        T: FromStr + PartialOrd + fmt::Display + Copy,
-    {
-        let allowed = format!("write a number from {} to {}", range.start(), range.end());
-        match self.parsed(name, &allowed)? {
-            None => Ok(usual),
-            Some(value) if range.contains(&value) => Ok(value),
-            Some(value) => Err(refuse(name, &value.to_string(), &allowed)),
-        }
-    }
-
-    fn seconds(
-        &self,
-        name: &'static str,
-        usual: Duration,
-        range: RangeInclusive<Duration>,
-    ) -> Result<Duration, DiscoveryError> {
-        let range = range.start().as_secs()..=range.end().as_secs();
-        let seconds = self.within(name, usual.as_secs(), range)?;
-        Ok(Duration::from_secs(seconds))
-    }
-
-    fn switch(&self, name: &'static str) -> Result<bool, DiscoveryError> {
-        let Some(value) = (self.0)(name) else {
-            return Ok(false);
-        };
-        match value.trim().to_ascii_lowercase().as_str() {
-            "1" | "true" | "yes" | "on" => Ok(true),
-            "0" | "false" | "no" | "off" => Ok(false),
-            _ => Err(refuse(name, &value, "write 0 or 1")),
-        }
-    }
-
-    /// The range of ports; Mooncake's older, misspelled names count when the others are not set.
-    fn ports(&self) -> Result<RangeInclusive<u16>, DiscoveryError> {
-        let any = 1..=u16::MAX;
-        let old_first = self.within("MC_MIN_PRC_PORT", PORTS_DEFAULT.0, any.clone())?;
-        let old_last = self.within("MC_MAX_PRC_PORT", PORTS_DEFAULT.1, any.clone())?;
-        let first = self.within("MC_MIN_RPC_PORT", old_first, any.clone())?;
-        let last = self.within("MC_MAX_RPC_PORT", old_last, any)?;
-        if first > last {
-            let reason = format!("it is above MC_MAX_RPC_PORT, {last}");
-            return Err(refuse("MC_MIN_RPC_PORT", &first.to_string(), &reason));
-        }
-        Ok(first..=last)
-    }
+fn seconds(
+    variables: &Variables<'_>,
+    name: &'static str,
+    usual: Duration,
+    range: RangeInclusive<Duration>,
+) -> Result<Duration, SettingError> {
+    let range = range.start().as_secs()..=range.end().as_secs();
+    let seconds = variables.within(name, range)?;
+    Ok(seconds.map_or(usual, Duration::from_secs))
 }
 
-fn refuse(name: &'static str, value: &str, reason: &str) -> DiscoveryError {
-    DiscoveryError::Setting {
-        name,
-        value: value.to_owned(),
-        reason: reason.to_owned(),
+/// The range of ports; Mooncake's older, misspelled names count when the others are not set.
+fn ports(variables: &Variables<'_>) -> Result<RangeInclusive<u16>, SettingError> {
+    let port = |name, usual| -> Result<u16, SettingError> {
+        Ok(variables.within(name, 1..=u16::MAX)?.unwrap_or(usual))
+    };
+    let old_first = port("MC_MIN_PRC_PORT", PORTS_DEFAULT.0)?;
+    let old_last = port("MC_MAX_PRC_PORT", PORTS_DEFAULT.1)?;
+    let first = port("MC_MIN_RPC_PORT", old_first)?;
+    let last = port("MC_MAX_RPC_PORT", old_last)?;
+    if first > last {
+        let allowed = format!("write a port that is not above MC_MAX_RPC_PORT, {last}");
+        return Err(SettingError::new(
+            "MC_MIN_RPC_PORT",
+            &first.to_string(),
+            allowed,
+        ));
     }
+    Ok(first..=last)
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ use self::repeat::Repeats;
 use crate::arena::Arena;
 use crate::batch::table::BatchTable;
 use crate::desk::Desk;
-use perigee_device::GivenDevices;
 use crate::error::EngineError;
 use crate::herald::Herald;
 use crate::inbox::Inbox;
@@ -18,7 +17,7 @@ use crate::ledger::Ledger;
 use crate::limits::STOP_DEADLINE;
 use crate::local_name::LocalName;
 use crate::nearness::Nearness;
-use crate::options::{EngineOptions, Protocols};
+use crate::options::EngineOptions;
 use crate::rdma::Rdma;
 use crate::registry::Registry;
 use crate::report::RailReport;
@@ -28,11 +27,13 @@ use crate::server::{Host, Server, Speech};
 use crate::shards::{Shards, ShardsOptions};
 use crate::shared_memory::{Copiers, Lobby};
 use crate::ways;
+use perigee_device::GivenDevices;
 use perigee_discovery::{
     BoundServer, Directory, DiscoveryError, Extra, HandshakeClient, HandshakeServer, OwnAddress,
     RpcMeta, SegmentDocument, interface_addresses, service_addresses,
 };
 use perigee_schemas::Identity;
+use perigee_settings::Protocols;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -117,7 +118,10 @@ impl TransferEngine {
         let lobby = options
             .shares_memory
             .then(|| Lobby::new(identity, registry.clone()));
-        let devices = options.accelerators.clone().or_else(perigee_device::of_this_host);
+        let devices = options
+            .accelerators
+            .clone()
+            .or_else(perigee_device::of_this_host);
         let host = Arc::new(Host::new(identity, &registry, &ledger, devices.as_ref()));
         let (server, upstream) = open_ports(&options, &shards, &host)?;
         let rpc_port = bound.port();

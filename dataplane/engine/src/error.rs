@@ -4,6 +4,7 @@
 use crate::request::State;
 use perigee_discovery::{DiscoveryError, HandshakeError};
 use perigee_schemas::Status;
+use perigee_settings::SettingError;
 use std::time::Duration;
 
 /// What went wrong.
@@ -281,6 +282,16 @@ impl From<HandshakeError> for EngineError {
             HandshakeError::Broken { peer, reason } => EngineError::Broken { peer, reason },
             HandshakeError::Deadline { peer, deadline } => EngineError::Deadline { peer, deadline },
             other => EngineError::Handshake(other.to_string()),
+        }
+    }
+}
+
+impl From<SettingError> for EngineError {
+    fn from(error: SettingError) -> Self {
+        Self::Setting {
+            name: error.name,
+            value: error.value,
+            reason: error.allowed,
         }
     }
 }

@@ -39,15 +39,15 @@ mod upstream;
 mod ways;
 mod wire;
 
-pub use perigee_device::{DeviceMemory, DmaBuf, GivenDevices};
 pub use engine::TransferEngine;
 pub use error::EngineError;
 pub use limits::{
     ARENA_BYTES, BATCH_REQUESTS_MAX, BATCHES_MAX, MANAGED_BYTES_MAX, MANAGED_BYTES_MIN,
-    NOTIFIES_MAX, REGIONS_MAX, TRANSFER_DEADLINE, TRANSFER_DEADLINE_MIN, UNREGISTER_DEADLINE,
+    NOTIFIES_MAX, REGIONS_MAX, TRANSFER_DEADLINE, UNREGISTER_DEADLINE,
 };
 pub use observer::{Observer, Route, Unobserved};
-pub use options::{EngineOptions, Protocols};
+pub use options::EngineOptions;
+pub use perigee_device::{DeviceMemory, DmaBuf, GivenDevices};
 pub use rdma::GivenFabric;
 pub use registry::Location;
 pub use report::RailReport;

@@ -5,8 +5,6 @@ use std::time::Duration;
 
 /// Deadline of a batch that names none, before the time its bytes get.
 pub const TRANSFER_DEADLINE: Duration = Duration::from_secs(30);
-/// Least deadline that `MC_TRANSFER_TIMEOUT` can set.
-pub const TRANSFER_DEADLINE_MIN: Duration = Duration::from_secs(5);
 /// Longest deadline; longer ones are cut to it.
 pub(crate) const DEADLINE_MAX: Duration = Duration::from_secs(1 << 30);
 /// Time that a batch gets for each of its bytes on top of its deadline.

@@ -10,13 +10,13 @@ mod remote;
 pub(crate) use fallback::RailFlight;
 pub(crate) use remote::RemoteRails;
 
-use perigee_device::DmaBuf;
 use crate::error::EngineError;
 use crate::observer::Route;
-use crate::options::{EngineOptions, Protocols, REQUIRE_RDMA_VARIABLE};
+use crate::options::EngineOptions;
 use crate::registry::Region;
 use crate::report::RailReport;
 use courier::Courier;
+use perigee_device::DmaBuf;
 use perigee_discovery::{
     ConnectionMessage, DeviceEntry, Directory, HandshakeClient, SegmentDocument,
 };
@@ -24,6 +24,7 @@ use perigee_rails::{
     EndpointOffer, Exchange, Preference, RailDevice, RailEngine, RailError, RailOptions,
     Registration, host_devices,
 };
+use perigee_settings::{Protocols, REQUIRE_RDMA};
 use perigee_verbs::libibverbs::HostDevices;
 use perigee_verbs::{Access, Fabric};
 use serde_json::Value;
@@ -76,7 +77,8 @@ impl Rdma {
             Err(reason) => tracing::warn!(
                 reason,
                 "RDMA cannot be used, TCP is; load the device's driver, correct the device names, or choose protocol tcp \
-                 ({REQUIRE_RDMA_VARIABLE}=1 makes this an error)"
+                 ({}=1 makes this an error)",
+                REQUIRE_RDMA.name
             ),
         }
         Ok(None)

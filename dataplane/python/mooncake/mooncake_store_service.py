@@ -188,7 +188,7 @@ class MooncakeStoreService:
             logger.info("Store setup, attempt %d, %.1f of %g s", attempt, elapsed, max_wait_s)
             code = await asyncio.to_thread(self.store.setup, self.setup_arguments())
             if code == 0:
-                logger.info("Store service started on %s", self.config.local_hostname)
+                logger.info("Store service started on %s", self.store.get_hostname())
                 return True
             remaining = max_wait_s - (time.monotonic() - started)
             if remaining <= 0:

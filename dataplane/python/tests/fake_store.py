@@ -19,6 +19,9 @@ class FakeStore:
         self.setups.append(config)
         return self.setup_codes.pop(0) if len(self.setup_codes) > 1 else self.setup_codes[0]
 
+    def get_hostname(self):
+        return self.setups[-1]["local_hostname"]
+
     def close(self):
         self.closed = True
         return 0

@@ -9,9 +9,7 @@ use crate::engine::worker::Worker;
 use crate::error::RailError;
 use crate::flight::RailRequest;
 use crate::joining::Joiner;
-use crate::limits::{
-    GIDS_PER_RAIL_MAX, PAIRS_PER_PEER, PAIRS_PER_PEER_MAX, QUEUE_PAIRS_MAX, RAILS_MAX,
-};
+use crate::limits::{GIDS_PER_RAIL_MAX, PAIRS_PER_PEER, QUEUE_PAIRS_MAX, RAILS_MAX};
 use crate::peer::PeerRecord;
 use crate::placement::Preference;
 use crate::rail::{Rail, RailDevice, open_rails};
@@ -52,24 +50,11 @@ pub struct RailOptions {
     /// Queue pairs that each shard opens to a peer of few rails; to one of many, one for each rail.
     pub queue_pairs_per_peer: usize,
     /// Most queue pairs that each shard opens over the same two rails, in place of `queue_pairs_per_peer`. All but the first
-    /// are opened when that one has more to do than it takes, and at most [`PAIRS_PER_PEER_MAX`] to one peer.
+    /// are opened when that one has more to do than it takes, and at most [`crate::PAIRS_PER_PEER_MAX`] to one peer.
     pub queue_pairs_per_rail: Option<usize>,
 }
 
 impl RailOptions {
-    /// Mooncake's variable for [`RailOptions::queue_pairs_per_rail`].
-    pub const QUEUE_PAIRS_VARIABLE: &str = "MC_NUM_QP_PER_EP";
-
-    /// Reads the value of [`RailOptions::QUEUE_PAIRS_VARIABLE`].
-    ///
-    /// # Errors
-    /// It is no number of queue pairs; the text says what one is.
-    pub fn queue_pairs(text: &str) -> Result<usize, String> {
-        let given = text.trim().parse().ok();
-        let usable = given.filter(|given| (1..=PAIRS_PER_PEER_MAX).contains(given));
-        usable.ok_or_else(|| format!("write a number from 1 to {PAIRS_PER_PEER_MAX}"))
-    }
-
     /// One shard over all active devices.
     pub fn named(name: &str) -> Self {
         Self {

@@ -87,7 +87,7 @@ impl Store {
         let host_id = host_id();
         let registration = Registration::new(&config.metadata_server, &environment.discovery)?;
         let named = (config.protocol.as_str(), config.device_name.as_str());
-        let rails = rdma::start(named, identity, environment);
+        let rails = rdma::start(named, identity, environment)?;
         let options = ClientOptions {
             address: config.master_server_address.clone(),
             role: if config.global_segment_bytes > 0 {

@@ -2,12 +2,17 @@
 
 use crate::error::StoreError;
 use crate::ports::{self, PortRange};
-use perigee_discovery::DiscoveryError;
-use perigee_rails::RailOptions;
-use perigee_shard::{Congestion, POLL_DEFAULT};
+use perigee_discovery::Settings;
+use perigee_settings::{DataPath, Variables};
+use perigee_shard::Congestion;
 use perigee_transfer::{GivenFabric, Routes, TRANSFER_DEADLINE};
-use std::str::FromStr;
 use std::time::Duration;
+
+/// Most shards of a kind.
+const SHARDS_MAX: usize = 64;
+/// Bounds of the deadline of a call, in milliseconds; shorter ones count as the first.
+const CALL_DEADLINE_MS_MIN: u64 = 10;
+const CALL_DEADLINE_MS_MAX: u64 = 3_600_000;
 
 /// Settings of a client that are not part of `setup`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +32,10 @@ pub struct StoreEnvironment {
     /// Most RDMA queue pairs of a shard between the same two NICs (`MC_NUM_QP_PER_EP`, 1 to 32); `None` lets the rails
     /// choose: 4 to a peer of few NICs.
     pub queue_pairs_per_rail: Option<usize>,
+    /// TCP is used whatever the protocol says (`MC_FORCE_TCP`).
+    pub force_tcp: bool,
+    /// RDMA that does not work is an error if the protocol names it (`PERIGEE_REQUIRE_RDMA`).
+    pub requires_rdma: bool,
     /// Longest a slice may take (`MC_TRANSFER_TIMEOUT`, in seconds).
     pub transfer_deadline: Duration,
     /// Longest a call to the master may take (`PERIGEE_RPC_TIMEOUT_MS`, else `MC_RPC_TIMEOUT_MS`).
@@ -41,7 +50,7 @@ pub struct StoreEnvironment {
     /// Donate huge pages (`MC_STORE_USE_HUGEPAGE`: set to anything).
     pub huge_pages: bool,
     /// Address of the data port (`MC_TCP_BIND_ADDRESS`), and how metadata services are talked to.
-    pub discovery: perigee_discovery::Settings,
+    pub discovery: Settings,
     /// Stands in for the host's RDMA devices.
     pub fabric: Option<GivenFabric>,
 }
@@ -52,7 +61,7 @@ impl StoreEnvironment {
     /// # Errors
     /// A variable has a value that cannot be understood; the error names it.
     pub fn read() -> Result<Self, StoreError> {
-        Self::from_variables(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+        Self::from_variables(Variables::of_process)
     }
 
     /// Reads variables from anywhere.
@@ -60,137 +69,43 @@ impl StoreEnvironment {
     /// # Errors
     /// As [`StoreEnvironment::read`].
     pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, StoreError> {
+        let variables = Variables::new(&variable);
+        let path = DataPath::read(&variables)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let shards = (cores / 8).clamp(1, 4);
-        let millis = match number(&variable, "PERIGEE_RPC_TIMEOUT_MS")? {
-            Some(millis) => Some(millis),
-            None => number(&variable, "MC_RPC_TIMEOUT_MS")?,
+        let shards_of = |name| -> Result<usize, StoreError> {
+            Ok(variables.within(name, 1..=SHARDS_MAX)?.unwrap_or(shards))
         };
-        let seconds = number(&variable, "MC_TRANSFER_TIMEOUT")?;
+        let call_deadline = |name| variables.within(name, 1..=CALL_DEADLINE_MS_MAX);
+        let call_deadline = match call_deadline("PERIGEE_RPC_TIMEOUT_MS")? {
+            Some(millis) => Some(millis),
+            None => call_deadline("MC_RPC_TIMEOUT_MS")?,
+        };
+        let port = |name| variables.within(name, 1..=u16::MAX);
         Ok(Self {
             routes: Routes {
-                same_process: switch(&variable, "PERIGEE_SAME_PROCESS")?,
-                shared_memory: switch(&variable, "PERIGEE_SHARED_MEMORY")?,
+                same_process: variables.switch("PERIGEE_SAME_PROCESS", true)?,
+                shared_memory: path.shares_memory,
             },
-            congestion: match variable("PERIGEE_TCP_CONGESTION").as_deref() {
-                None | Some("auto") => Congestion::Automatic,
-                Some("host") => Congestion::Host,
-                Some(name) => Congestion::Named(name.into()),
-            },
-            client_shards: number(&variable, "PERIGEE_CLIENT_SHARDS")?
-                .unwrap_or(shards)
-                .clamp(1, 64),
-            data_shards: number(&variable, "PERIGEE_DATA_SHARDS")?
-                .unwrap_or(shards)
-                .clamp(1, 64),
-            data_cpus: numbers(&variable, "PERIGEE_DATA_CPUS")?,
-            poll: number(&variable, "PERIGEE_POLL_US")?.map_or(POLL_DEFAULT, Duration::from_micros),
-            queue_pairs_per_rail: queue_pairs(&variable)?,
-            transfer_deadline: seconds
-                .map_or(TRANSFER_DEADLINE, |s: u64| Duration::from_secs(s.max(1))),
-            call_deadline: millis.map_or(perigee_rpc::CALL_DEADLINE, |ms: u64| {
-                Duration::from_millis(ms.max(10))
+            congestion: path.congestion,
+            client_shards: shards_of("PERIGEE_CLIENT_SHARDS")?,
+            data_shards: shards_of("PERIGEE_DATA_SHARDS")?,
+            data_cpus: variables.numbers("PERIGEE_DATA_CPUS")?,
+            poll: path.poll,
+            queue_pairs_per_rail: path.queue_pairs_per_rail,
+            force_tcp: path.force_tcp,
+            requires_rdma: path.requires_rdma,
+            transfer_deadline: path.transfer_deadline.unwrap_or(TRANSFER_DEADLINE),
+            call_deadline: call_deadline.map_or(perigee_rpc::CALL_DEADLINE, |ms| {
+                Duration::from_millis(ms.max(CALL_DEADLINE_MS_MIN))
             }),
             data_port: None,
-            ports: PortRange::between(
-                port(&variable, ports::FIRST)?,
-                port(&variable, ports::LAST)?,
-            )?,
-            numa_node: number(&variable, "MC_STORE_NUMA_SOCKET_ID")?,
-            huge_pages: variable("MC_STORE_USE_HUGEPAGE").is_some(),
-            discovery: discovery(&variable)?,
+            ports: PortRange::between(port(ports::FIRST)?, port(ports::LAST)?)?,
+            numa_node: variables.parsed("MC_STORE_NUMA_SOCKET_ID", "the number of a NUMA node")?,
+            huge_pages: variables.text("MC_STORE_USE_HUGEPAGE").is_some(),
+            discovery: Settings::from_variables(&variable)?,
             fabric: None,
         })
-    }
-}
-
-fn discovery(
-    variable: &impl Fn(&str) -> Option<String>,
-) -> Result<perigee_discovery::Settings, StoreError> {
-    let read = perigee_discovery::Settings::from_variables(variable);
-    read.map_err(|error| match error {
-        DiscoveryError::Setting {
-            name,
-            value,
-            reason,
-        } => StoreError::Config {
-            name,
-            value,
-            reason,
-        },
-        other => StoreError::System(other.to_string()),
-    })
-}
-
-fn number<T: FromStr>(
-    variable: &impl Fn(&str) -> Option<String>,
-    name: &'static str,
-) -> Result<Option<T>, StoreError> {
-    let Some(value) = variable(name) else {
-        return Ok(None);
-    };
-    let parsed = value
-        .trim()
-        .parse()
-        .map_err(|_| refuse(name, &value, "it is not understood; remove or correct it"));
-    parsed.map(Some)
-}
-
-fn queue_pairs(variable: &impl Fn(&str) -> Option<String>) -> Result<Option<usize>, StoreError> {
-    const NAME: &str = RailOptions::QUEUE_PAIRS_VARIABLE;
-    let refused = |text: &str, reason: String| refuse(NAME, text, &reason);
-    variable(NAME)
-        .map(|text| RailOptions::queue_pairs(&text).map_err(|reason| refused(&text, reason)))
-        .transpose()
-}
-
-fn port(
-    variable: &impl Fn(&str) -> Option<String>,
-    name: &'static str,
-) -> Result<Option<u16>, StoreError> {
-    let Some(value) = variable(name) else {
-        return Ok(None);
-    };
-    let parsed = value.trim().parse();
-    let parsed = parsed.map_err(|_| refuse(name, &value, "write a port from 1 to 65535"));
-    parsed.map(Some)
-}
-
-fn numbers(
-    variable: &impl Fn(&str) -> Option<String>,
-    name: &'static str,
-) -> Result<Vec<usize>, StoreError> {
-    let Some(value) = variable(name) else {
-        return Ok(Vec::new());
-    };
-    let one = |text: &str| {
-        text.trim()
-            .parse()
-            .map_err(|_| refuse(name, &value, "write numbers like 0,2,4"))
-    };
-    value.split(',').map(one).collect()
-}
-
-fn switch(
-    variable: &impl Fn(&str) -> Option<String>,
-    name: &'static str,
-) -> Result<bool, StoreError> {
-    match variable(name)
-        .as_deref()
-        .map(str::to_ascii_lowercase)
-        .as_deref()
-    {
-        None | Some("1" | "true" | "yes" | "on") => Ok(true),
-        Some("0" | "false" | "no" | "off") => Ok(false),
-        Some(other) => Err(refuse(name, other, "write 0 or 1")),
-    }
-}
-
-fn refuse(name: &'static str, value: &str, reason: &str) -> StoreError {
-    StoreError::Config {
-        name,
-        value: value.to_owned(),
-        reason: reason.to_owned(),
     }
 }
 

@@ -1,8 +1,10 @@
 //! Why a store could not be opened or a segment not be donated.
 
+use perigee_discovery::DiscoveryError;
 use perigee_memory::segment::SegmentError;
 use perigee_rpc::CallError;
 use perigee_schemas::Status;
+use perigee_settings::SettingError;
 use perigee_transfer::ServerError;
 
 /// Why a store could not be opened.
@@ -68,6 +70,33 @@ impl StoreError {
             | StoreError::Server(_)
             | StoreError::PortsTaken { .. }
             | StoreError::System(_) => Status::InternalError,
+        }
+    }
+}
+
+impl From<SettingError> for StoreError {
+    fn from(error: SettingError) -> Self {
+        Self::Config {
+            name: error.name,
+            value: error.value,
+            reason: error.allowed,
+        }
+    }
+}
+
+impl From<DiscoveryError> for StoreError {
+    fn from(error: DiscoveryError) -> Self {
+        match error {
+            DiscoveryError::Setting {
+                name,
+                value,
+                reason,
+            } => Self::Config {
+                name,
+                value,
+                reason,
+            },
+            other => Self::System(other.to_string()),
         }
     }
 }

@@ -8,12 +8,13 @@ use super::Finding;
 use crate::repository::RepositoryError;
 
 /// The data plane from the bottom up: a crate may use only those before it.
-const DATA_PLANE: [&str; 15] = [
+const DATA_PLANE: [&str; 16] = [
     "perigee-activity",
     "perigee-memory",
     "perigee-device",
     "perigee-ring",
     "perigee-shard",
+    "perigee-settings",
     "perigee-port",
     "perigee-topology",
     "perigee-verbs",

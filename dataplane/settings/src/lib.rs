@@ -1,0 +1,21 @@
+//! The environment variables of the data plane. Stores, engines, nodes and discovery read them here, so that a variable
+//! means the same to all of them.
+//!
+//! Invariant: a value that cannot be understood is an error that names variable, value and what is allowed; it never
+//! becomes a default in silence.
+#![forbid(unsafe_code)]
+
+mod data_path;
+mod error;
+mod protocols;
+mod table;
+mod variables;
+
+pub use data_path::{DataPath, QUEUE_PAIRS_MAX, TRANSFER_DEADLINE_MIN};
+pub use error::SettingError;
+pub use protocols::Protocols;
+pub use table::{
+    FORCE_TCP, POLL_US, QUEUE_PAIRS, REQUIRE_RDMA, SHARED_MEMORY, TABLE, TCP_BIND_ADDRESS,
+    TCP_CONGESTION, TRANSFER_TIMEOUT, Variable,
+};
+pub use variables::Variables;
