@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import manifest
-from pod import SHM_BYTES, Pod
+from pod import Limits, Pod
 
 FOLDER = Path(__file__).resolve().parent
 STAND_INS = FOLDER / "stand_ins"
@@ -17,8 +17,9 @@ class Cluster:
 
     _next_address = 2
 
-    def __init__(self, folder, name=None):
+    def __init__(self, folder, name=None, refuses_io_uring=False):
         self.folder = folder
+        self.refuses_io_uring = refuses_io_uring
         self.manifest = manifest.read(name) if name else manifest.Manifest({}, {})
         self.ready = {}
         self.pods = []
@@ -32,7 +33,8 @@ class Cluster:
         """A folder with the programs that an image has on its PATH beside ours."""
         programs = self.folder / "bin"
         programs.mkdir()
-        for name, module in (("python", ""), ("python3", ""), ("vllm", f"{STAND_INS}/vllm_serve.py")):
+        modules = {"python": "", "python3": "", "vllm": STAND_INS / "vllm_serve.py"}
+        for name, module in modules.items():
             script = programs / name
             script.write_text(f'#!/bin/sh\nexec {sys.executable} {module} "$@"\n')
             script.chmod(0o755)
@@ -41,28 +43,28 @@ class Cluster:
     def environment(self, extra):
         """What an image and a manifest give a container; nothing of the test's own environment."""
         ours = Path(sys.executable).parent
+        modules = [str(STAND_INS), *filter(None, [os.environ.get("PYTHONPATH")])]
         return {
             "PATH": f"{self.programs}:{ours}:{os.environ['PATH']}",
-            "PYTHONPATH": os.pathsep.join([str(STAND_INS), *filter(None, [os.environ.get("PYTHONPATH")])]),
+            "PYTHONPATH": os.pathsep.join(modules),
             "PYTHONUNBUFFERED": "1",
             "HOME": "/root",
             "HOSTNAME": "pod",
             **extra,
         }
 
-    def start(self, role, index=0, ready=True, **changes):
-        """Starts replica `index` of a role; with `ready`, waits for its readiness probe."""
+    def start(self, role, index=0, ready=True, memory_bytes=None, **changes):
+        """Starts replica `index` of a role; with `ready`, waits for its readiness probe.
+
+        `changes` are variables; `memory_bytes` is another limit than the manifest's.
+        """
         template = self.manifest.roles[role]
         address = self.take_address()
         environment = {**template.environment_in(address), **changes}
-        pod = self.start_command(
-            f"{role}-{index}",
-            template.command_in(address),
-            environment,
-            template.memory_bytes,
-            template.shm_bytes,
-            address,
-        )
+        memory = template.memory_bytes if memory_bytes is None else memory_bytes
+        limits = Limits(memory, template.shm_bytes, self.refuses_io_uring)
+        command = template.command_in(address)
+        pod = self.start_command(f"{role}-{index}", command, environment, limits, address)
         return self.wait_ready(pod, role) if ready else pod
 
     def wait_ready(self, pod, role):
@@ -73,8 +75,9 @@ class Cluster:
         self.write_hosts()
         return pod
 
-    def start_command(self, name, command, environment, memory_bytes=0, shm_bytes=SHM_BYTES, address=None):
+    def start_command(self, name, command, environment, limits=None, address=None):
         """Starts a pod that no manifest describes."""
+        limits = limits or Limits(refuses_io_uring=self.refuses_io_uring)
         address = address or self.take_address()
         hosts = self.folder / f"{name}.{address}.hosts"
         hosts.write_text("")
@@ -82,7 +85,7 @@ class Cluster:
         self.hosts[hosts] = (address, name)
         self.write_hosts()
         environment = {**self.environment(environment), "HOSTNAME": name}
-        pod = Pod(name, address, command, environment, files, self.folder, memory_bytes, shm_bytes)
+        pod = Pod(name, address, self.folder, command, environment, files, limits)
         self.pods.append(pod)
         return pod
 
@@ -99,7 +102,8 @@ class Cluster:
                 if selector.items() <= labels.items():
                     services.append(f"{pod.address} {service}")
         for path, (address, name) in self.hosts.items():
-            lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost", f"{address} {name}", *services]
+            own = ["127.0.0.1 localhost", "::1 localhost ip6-localhost", f"{address} {name}"]
+            lines = [*own, *services]
             path.write_text("\n".join(lines) + "\n")
 
     def delete(self, pod, grace_s=30):

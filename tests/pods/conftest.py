@@ -27,10 +27,10 @@ def play(tmp_path):
     """Makes clusters; ends their pods, and shows the logs of a test that fails."""
     clusters = []
 
-    def make(manifest=None):
+    def make(manifest=None, **options):
         folder = tmp_path / str(len(clusters))
         folder.mkdir()
-        clusters.append(Cluster(folder, manifest))
+        clusters.append(Cluster(folder, manifest, **options))
         return clusters[-1]
 
     yield make

@@ -9,14 +9,13 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from dataclasses import dataclass
 from pathlib import Path
 
 import namespace
 from memory_limit import MemoryLimit
 
 FOLDER = Path(__file__).resolve().parent
-#: What Docker and Kubernetes give a container that asks for nothing.
-SHM_BYTES = 64 << 20
 DEADLINE_S = 120
 POLL_S = 0.05
 LOG_TAIL = 6000
@@ -35,20 +34,31 @@ def wait_until(condition, what, deadline_s=DEADLINE_S):
         time.sleep(POLL_S)
 
 
+@dataclass(frozen=True)
+class Limits:
+    """What a runtime gives a container; the defaults are those of one that asks for nothing."""
+
+    memory_bytes: int = 0
+    shm_bytes: int = 64 << 20
+    #: As the default seccomp profiles do.
+    refuses_io_uring: bool = False
+
+
 class Pod:
     """A running pod; `stop` or `kill` ends it."""
 
-    def __init__(self, name, address, command, environment, files, folder, memory_bytes, shm_bytes):
+    def __init__(self, name, address, folder, command, environment, files, limits):
         self.name = name
         self.address = address
         self.log_path = folder / f"{name}.{address}.log"
-        self.limit = MemoryLimit(f"{name}.{address}", memory_bytes)
+        self.limit = MemoryLimit(f"{name}.{address}", limits.memory_bytes)
         description = {
             "name": name,
             "address": address,
             "prefix": namespace.PREFIX,
             "gateway": namespace.GATEWAY,
-            "shm_bytes": shm_bytes,
+            "shm_bytes": limits.shm_bytes,
+            "refuses_io_uring": limits.refuses_io_uring,
             "files": files,
             "command": command,
             "environment": environment,
@@ -128,9 +138,9 @@ class Pod:
 
     def run(self, *command, environment=None):
         """Runs a program inside the pod; returns exit status and output."""
-        inside = ["nsenter", "--target", str(self.first), "--net", "--uts", "--ipc", "--mount", "--pid"]
+        inside = ["nsenter", f"--target={self.first}", *"--net --uts --ipc --mount --pid --wd=/".split()]
         done = subprocess.run(
-            [*inside, "--wd=/", *command],
+            [*inside, *command],
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

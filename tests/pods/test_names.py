@@ -1,5 +1,6 @@
 """Under which names and addresses clients of other hosts are found."""
 
+import json
 import re
 
 import pytest
@@ -28,8 +29,6 @@ def start_client(cluster, name, master, wait=True, **variables):
 def segments(master):
     status, body = master.http("GET", 9003, "/get_segments_detail")
     assert status == 200
-    import json
-
     return json.loads(body)["segments"]
 
 
@@ -86,6 +85,26 @@ def test_a_cluster_on_loopback_opens_no_data_port_to_others(play):
     assert not pod.accepts(int(port))
 
 
+@pytest.mark.parametrize("names", [("localhost:18001", "localhost:18002"), ("127.0.0.1:1", "node-a")])
+def test_engines_of_one_metadata_server_are_found_whatever_they_are_called(play, names):
+    cluster = play()
+    flags = ["--enable_http_metadata_server=true", "--http_metadata_server_port=8080"]
+    master = cluster.start_command("master", ["mooncake_master", *flags], {}).wait_for_port(8080)
+    url = f"http://{master.address}:8080/metadata"
+    engines = [
+        cluster.start_command(
+            f"engine-{index}", ["python", "-m", "cache_transfer", str(ENGINE_PORT), name, url], {}
+        )
+        for index, name in enumerate(names)
+    ]
+    one, other = [engine.wait_for_port(ENGINE_PORT) for engine in engines]
+    for sender, receiver in ((one, other), (other, one)):
+        work = {"name": receiver.name, "pages": 16, "page_bytes": PAGE_BYTES}
+        to = receiver.ask(ENGINE_PORT, "/session")
+        assert sender.ask(ENGINE_PORT, "/send", {"to": to, **work}) == 0, sender.log()
+        assert receiver.ask(ENGINE_PORT, "/has", work) is True
+
+
 @pytest.mark.parametrize("beside_the_master", [False, True])
 def test_a_native_node_accepts_on_its_documented_port(play, beside_the_master):
     cluster = play()
@@ -108,37 +127,53 @@ def test_a_native_node_accepts_on_its_documented_port(play, beside_the_master):
     assert engine.ask(ENGINE_PORT, "/get", work) == ["right", "right"]
 
 
+def start_node(cluster, master, *flags):
+    node = ["mooncake_client", "--global_segment_size=64MB", "--metadata_server=P2PHANDSHAKE"]
+    node += [f"--master_server_address={master.address}:{RPC_PORT}", *flags]
+    return cluster.start_command("node", node, {})
+
+
+def test_a_host_that_is_not_of_this_host_is_warned_of(play):
+    cluster = play()
+    master = start_master(cluster)
+    node = start_node(cluster, master, "--host=10.88.200.200")
+    wait_until(lambda: "not an address of this host" in node.log(), node.log)
+
+
+CLIENT = """
+import signal
+from mooncake.store import MooncakeDistributedStore
+
+store = MooncakeDistributedStore()
+seven = ("localhost", "P2PHANDSHAKE", 0, 1 << 20, "tcp", "", "{master}")
+assert store.setup(*seven, enable_client_http_server=True, client_http_port=9300) == 0
+print("answered", store.put("key", b"x" * 100000), flush=True)
+signal.pause()
+"""
+
+
 def test_an_owner_that_cannot_be_reached_is_an_error_that_all_tools_name(play):
     cluster = play()
     master = start_master(cluster)
-    nobody = "10.88.200.200"
-    node = cluster.start_command(
-        "node",
-        [
-            "mooncake_client",
-            "--global_segment_size=64MB",
-            f"--host={nobody}",
-            f"--master_server_address={master.address}:{RPC_PORT}",
-            "--metadata_server=P2PHANDSHAKE",
-        ],
-        {},
-    )
+    node = start_node(cluster, master)
     wait_until(lambda: segments(master), node.log)
-    wait_until(lambda: "not an address of this host" in node.log(), node.log)
-    script = (
-        "from mooncake.store import MooncakeDistributedStore as S; s = S();"
-        f"assert s.setup('localhost','P2PHANDSHAKE',0,1<<20,'tcp','','{master.address}:{RPC_PORT}') == 0;"
-        "print('code', s.put('k', b'x' * 100000))"
-    )
-    client = cluster.start_command("client", ["python", "-c", script], {})
-    client.process.wait(120)
-    assert f"code {TRANSFER_FAIL}" in client.log(), client.log()
-    assert "cannot be reached from here" in client.log() and nobody in client.log(), client.log()
-    environment = cluster.environment({})
-    perigee = ["env", f"PATH={environment['PATH']}", "perigee"]
-    code, text = master.run(*perigee, "status", f"{master.address}:{RPC_PORT}")
+    address = f"{master.address}:{RPC_PORT}"
+    program = cluster.folder / "client.py"
+    program.write_text(CLIENT.format(master=address))
+    script = f"ip route add unreachable {node.address} && exec python {program}"
+    client = cluster.start_command("client", ["sh", "-c", script], {})
+    wait_until(lambda: "answered" in client.log(), client.log)
+    assert f"answered {TRANSFER_FAIL}" in client.log(), client.log()
+    [line] = [line for line in client.log().splitlines() if "cannot be reached from here" in line]
+    assert "ERROR" in line and node.address in line and "segment=" in line
+    _, metrics = client.http("GET", 9300, "/metrics")
+    [count] = re.findall(r"^perigee_unreachable_owners_total (\d+)$", metrics.decode(), re.M)
+    assert int(count) > 0
+    perigee = ["env", f"PATH={cluster.environment({})['PATH']}", "perigee"]
+    code, text = client.run(*perigee, "status", address)
     assert code == 0 and "1 of 1 segments cannot be reached" in text, text
-    doctor = [*perigee, "doctor", "--only=segment_reach"]
-    code, text = master.run(*doctor, f"--master={master.address}:{RPC_PORT}")
-    assert code == 1 and re.search(rf"{nobody}:\d+ cannot be reached", text), text
-    node.kill()
+    doctor = [*perigee, "doctor", "--only=segment_reach", f"--master={address}"]
+    code, text = client.run(*doctor)
+    assert code == 1 and re.search(rf"{node.address}:\d+ cannot be reached", text), text
+    code, text = master.run(*doctor)
+    assert code == 0, text

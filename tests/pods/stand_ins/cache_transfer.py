@@ -9,13 +9,14 @@ REGION_BYTES = 8 << 20
 
 
 class CacheTransfer:
-    """An engine with one registered region, known to peers as ADDRESS:PORT."""
+    """An engine with one registered region, known to peers as ADDRESS:PORT, or by its name at a metadata server."""
 
-    def __init__(self, address, protocol, device):
+    def __init__(self, name, protocol, device, metadata="P2PHANDSHAKE"):
         self.engine = TransferEngine()
-        code = self.engine.initialize(address, "P2PHANDSHAKE", protocol, device)
+        code = self.engine.initialize(name, metadata, protocol, device)
         assert code == 0, f"initialize answered {code}"
-        self.session_id = f"{address}:{self.engine.get_rpc_port()}"
+        is_peer_to_peer = metadata == "P2PHANDSHAKE"
+        self.session_id = f"{name}:{self.engine.get_rpc_port()}" if is_peer_to_peer else name
         self.region = ctypes.create_string_buffer(REGION_BYTES)
         self.base = ctypes.addressof(self.region)
         assert self.engine.batch_register_memory([self.base], [REGION_BYTES]) == 0
@@ -45,3 +46,14 @@ class CacheTransfer:
 
     def calls(self):
         return {"session": self.session, "send": self.send, "has": self.has}
+
+
+if __name__ == "__main__":
+    import sys
+
+    import control_server
+
+    control_port, own_name, metadata_server = sys.argv[1:]
+    control_server.serve(
+        int(control_port), CacheTransfer(own_name, "tcp", "", metadata_server).calls()
+    )
