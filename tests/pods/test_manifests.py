@@ -196,6 +196,40 @@ def test_chunks_of_one_lmcache_host_are_read_by_another(play):
         reads_right(reader, writer.name)
 
 
+def test_stores_with_the_json_file_of_sglangs_page_serve_engines_of_other_pods(play):
+    """One metadata service, one master, a store service per server, all called localhost."""
+    cluster = play()
+    metadata = cluster.start_command("metadata", ["mooncake_http_metadata_server", "--port=8080"], {})
+    master = cluster.start_command("master", ["mooncake_master"], {})
+    url = f"http://{metadata.wait_for_port(8080).address}:8080/metadata"
+    address = f"{master.wait_for_port(50051).address}:50051"
+    file = cluster.folder / "mooncake.json"
+    config = {
+        "local_hostname": "localhost",
+        "metadata_server": url,
+        "master_server_address": address,
+        "protocol": "tcp",
+        "device_name": "",
+        "global_segment_size": "64mb",
+        "local_buffer_size": 0,
+    }
+    file.write_text(json.dumps(config))
+    service = ["python", "-m", "mooncake.mooncake_store_service", f"--config={file}", "--port=8081"]
+    stores = [cluster.start_command(f"store-{index}", service, {}) for index in range(2)]
+    wait_for_owners(master, [store.wait_for_port(8081) for store in stores])
+    variables = {
+        "MOONCAKE_MASTER": address,
+        "MOONCAKE_TE_META_DATA_SERVER": url,
+        "MOONCAKE_GLOBAL_SEGMENT_SIZE": "0",
+    }
+    engine = ["python", "-m", "page_store", str(ENGINE_PORT)]
+    engines = [cluster.start_command(f"engine-{index}", engine, variables) for index in range(2)]
+    writer, reader = [pod.wait_for_port(ENGINE_PORT) for pod in engines]
+    write(writer, "pages")
+    reads_right(reader, "pages")
+    assert hosts_of(reader, "pages") <= {store.address for store in stores}
+
+
 def test_a_store_pod_is_replaced_under_its_name_with_a_new_address(play):
     life = new_kep(play, with_store_before=False)
     wait_for_owners(life.master, life.stores)

@@ -133,6 +133,34 @@ def start_node(cluster, master, *flags):
     return cluster.start_command("node", node, {})
 
 
+DUMMY = """
+from content import content
+from mooncake.store import MooncakeDistributedStore
+
+store = MooncakeDistributedStore()
+assert store.setup_dummy(16 << 20, 16 << 20, "127.0.0.1:50052") == 0
+assert store.put("beside", content("beside", {bytes})) == 0
+assert store.get("far") == content("far", {bytes})
+print("both are right")
+"""
+
+
+def test_a_client_beside_a_node_needs_nothing_but_its_port(play):
+    cluster = play()
+    master = start_master(cluster)
+    node = start_node(cluster, master)
+    engine = start_client(cluster, "engine", master, MOONCAKE_GLOBAL_SEGMENT_SIZE="0")
+    far = {"keys": ["far"], "page_bytes": PAGE_BYTES}
+    wait_until(lambda: engine.ask(ENGINE_PORT, "/put", far) == [0], node.log)
+    program = cluster.folder / "dummy.py"
+    program.write_text(DUMMY.format(bytes=PAGE_BYTES))
+    python = str(cluster.programs / "python")
+    code, text = node.run(python, str(program), environment=cluster.environment({}))
+    assert code == 0 and "both are right" in text, text
+    beside = {"keys": ["beside"], "page_bytes": PAGE_BYTES}
+    assert engine.ask(ENGINE_PORT, "/get", beside) == ["right"]
+
+
 def test_a_host_that_is_not_of_this_host_is_warned_of(play):
     cluster = play()
     master = start_master(cluster)

@@ -48,16 +48,21 @@ impl DataPath {
                 .is_some_and(|value| value != "0"),
             requires_rdma: variables.switch(REQUIRE_RDMA.name, false)?,
             shares_memory: variables.switch(SHARED_MEMORY.name, true)?,
-            congestion: match variables.text(TCP_CONGESTION.name).as_deref() {
-                None | Some("auto") => Congestion::Automatic,
-                Some("host") => Congestion::Host,
-                Some(name) => Congestion::Named(name.into()),
-            },
+            congestion: congestion(&variables.text(TCP_CONGESTION.name).unwrap_or_default()),
             poll: variables
                 .within(POLL_US.name, 0..=POLL_US_MAX)?
                 .map_or(POLL_DEFAULT, Duration::from_micros),
             queue_pairs_per_rail: variables.within(QUEUE_PAIRS.name, 1..=QUEUE_PAIRS_MAX)?,
         })
+    }
+}
+
+/// The congestion control that a text names: `auto` or nothing, `host`, or one of the kernel's.
+pub fn congestion(text: &str) -> Congestion {
+    match text {
+        "auto" | "" => Congestion::Automatic,
+        "host" => Congestion::Host,
+        name => Congestion::Named(name.into()),
     }
 }
 

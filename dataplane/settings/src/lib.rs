@@ -11,7 +11,7 @@ mod protocols;
 mod table;
 mod variables;
 
-pub use data_path::{DataPath, QUEUE_PAIRS_MAX, TRANSFER_DEADLINE_MIN};
+pub use data_path::{DataPath, QUEUE_PAIRS_MAX, TRANSFER_DEADLINE_MIN, congestion};
 pub use error::SettingError;
 pub use protocols::Protocols;
 pub use table::{

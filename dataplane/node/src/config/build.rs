@@ -4,7 +4,7 @@
 use super::{Metadata, NodeConfig, NodeName};
 use crate::limits::CPU_NUMBER_MAX;
 use perigee_flags::{Environment, FlagError, LogSettings, Settings};
-use perigee_shard::Congestion;
+use perigee_settings::congestion;
 use perigee_store::StoreEnvironment;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -140,11 +140,7 @@ fn data_path(
     path.routes.shared_memory = settings.bool("shared_memory");
     path.huge_pages |= settings.bool("huge_pages");
     path.data_cpus = cpus(settings)?;
-    path.congestion = match settings.text("tcp_congestion") {
-        "auto" | "" => Congestion::Automatic,
-        "host" => Congestion::Host,
-        name => Congestion::Named(name.into()),
-    };
+    path.congestion = congestion(settings.text("tcp_congestion"));
     if let shards @ 1.. = settings.integer("data_shards") {
         path.data_shards = shards;
     }
