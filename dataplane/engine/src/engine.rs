@@ -27,7 +27,7 @@ use crate::server::{Host, Server, Speech};
 use crate::shards::{Shards, ShardsOptions};
 use crate::shared_memory::{Copiers, Lobby};
 use crate::ways;
-use perigee_device::GivenDevices;
+use perigee_device::{GivenDevices, of_this_host};
 use perigee_discovery::{
     BoundServer, Directory, DiscoveryError, Extra, HandshakeClient, HandshakeServer, OwnAddress,
     RpcMeta, SegmentDocument, interface_addresses, service_addresses,
@@ -118,10 +118,7 @@ impl TransferEngine {
         let lobby = options
             .shares_memory
             .then(|| Lobby::new(identity, registry.clone()));
-        let devices = options
-            .accelerators
-            .clone()
-            .or_else(perigee_device::of_this_host);
+        let devices = options.accelerators.clone().or_else(of_this_host);
         let host = Arc::new(Host::new(identity, &registry, &ledger, devices.as_ref()));
         let (server, upstream) = open_ports(&options, &shards, &host)?;
         let rpc_port = bound.port();
