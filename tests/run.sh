@@ -8,6 +8,7 @@ readonly TARGET=${CARGO_TARGET_DIR:-$PWD/target}
 readonly PYTHON=${VENV_RUN:-$TARGET/venv-run}/bin/python
 readonly LOGS=$TARGET/test-logs
 readonly PYTHON_TIMEOUT_S=900
+readonly EPOLL_TIMEOUT_S=1200
 export PERIGEE_BIN=$TARGET/release/perigee
 mkdir -p "$LOGS"
 
@@ -48,6 +49,10 @@ stage nextest cargo nextest run --locked --workspace
 # Left out above, because they need the wheel.
 stage nextest-mooncake cargo nextest run --locked --workspace --run-ignored only \
     --filterset 'package(perigee-engine) & binary(upstream)'
+# What runs shards, once more without io_uring.
+stage nextest-epoll env PERIGEE_REACTOR=epoll timeout "$EPOLL_TIMEOUT_S" cargo nextest run --locked \
+    -p perigee-reactor -p perigee-shard -p perigee-port -p perigee-transfer -p perigee-rails \
+    -p perigee-engine -p perigee-store -p perigee-service -p perigee-node -p perigee-tests
 stage doctest cargo test --quiet --locked --workspace --doc
 stage pytest-wheel timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
     -c dataplane/python/pyproject.toml dataplane/python/tests
@@ -70,7 +75,7 @@ stage pytest-faults timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cac
     --rootdir ebpf/agent/faults ebpf/agent/faults
 
 readonly PYTEST_SUMMARY=' in [0-9.]+s'
-for log in nextest:'tests? run:' "pytest-wheel:$PYTEST_SUMMARY" "pytest-pods:$PYTEST_SUMMARY" \
+for log in nextest:'tests? run:' nextest-epoll:'tests? run:' "pytest-wheel:$PYTEST_SUMMARY" "pytest-pods:$PYTEST_SUMMARY" \
     "pytest-demo:$PYTEST_SUMMARY" \
     "pytest-side-by-side:$PYTEST_SUMMARY" "pytest-agent:$PYTEST_SUMMARY" \
     "pytest-dashboards:$PYTEST_SUMMARY" \

@@ -66,6 +66,7 @@ fn moved(store: &Store, route: &str) -> [u64; 2] {
     let build = BuildInfo {
         version: "",
         commit: "",
+        reactor: "epoll",
     };
     let text = Samples::of_client([store.cells()], "real", build).render();
     ["write", "read"].map(|direction| {

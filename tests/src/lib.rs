@@ -12,4 +12,5 @@ pub mod noise;
 #[cfg(feature = "store")]
 pub mod objects;
 pub mod program;
+pub mod seccomp;
 pub mod wire;

@@ -32,3 +32,5 @@ mod store_freezes;
 mod store_limits;
 #[cfg(all(test, feature = "store"))]
 mod tasks;
+#[cfg(all(test, feature = "store"))]
+mod without_io_uring;

@@ -215,11 +215,8 @@ impl Samples {
     ) -> Self {
         let shards: Vec<&ClientCells> = shards.into_iter().collect();
         let mut samples = Self::new(Source::Client);
-        samples.value(
-            "perigee_client_build_info",
-            &[build.version, build.commit],
-            1,
-        );
+        let labels = [build.version, build.commit, build.reactor];
+        samples.value("perigee_client_build_info", &labels, 1);
         add_transfers(&mut samples, &shards, mode);
         add_operations(&mut samples, &shards, mode);
         add_calls(&mut samples, &shards, mode);
@@ -327,6 +324,7 @@ mod tests {
     const BUILD: BuildInfo = BuildInfo {
         version: "1",
         commit: "c",
+        reactor: "epoll",
     };
 
     #[test]

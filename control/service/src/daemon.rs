@@ -183,6 +183,7 @@ fn build_info() -> BuildInfo {
     BuildInfo {
         version: env!("CARGO_PKG_VERSION"),
         commit: option_env!("PERIGEE_COMMIT").unwrap_or("unknown"),
+        reactor: perigee_shard::reactor_name(),
     }
 }
 

@@ -19,13 +19,13 @@ const NOT_OPEN: i32 = 1;
 /// Health code of a store whose master does not answer.
 const MASTER_SILENT: i32 = 2;
 
-const BUILD: BuildInfo = BuildInfo {
-    version: env!("CARGO_PKG_VERSION"),
-    commit: match option_env!("PERIGEE_COMMIT") {
-        Some(commit) => commit,
-        None => "unknown",
-    },
-};
+fn build_info() -> BuildInfo {
+    BuildInfo {
+        version: env!("CARGO_PKG_VERSION"),
+        commit: option_env!("PERIGEE_COMMIT").unwrap_or("unknown"),
+        reactor: perigee_shard::reactor_name(),
+    }
+}
 
 /// Where the store of this process will be once it is open.
 #[derive(Debug, Clone, Default)]
@@ -55,7 +55,7 @@ impl StoreSlot {
     fn metrics(&self) -> String {
         let nothing = ClientCells::default();
         let cells = self.store.get().map_or(&nothing, |store| store.cells());
-        Samples::of_client([cells], "real", BUILD).render()
+        Samples::of_client([cells], "real", build_info()).render()
     }
 }
 

@@ -70,6 +70,7 @@ mod tests {
         let build = BuildInfo {
             version: "1",
             commit: "c",
+            reactor: "epoll",
         };
         let text = summary_text(&Samples::of_client([&cells], "real", build).render());
         for line in [

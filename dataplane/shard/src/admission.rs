@@ -95,7 +95,7 @@ fn share_of(descriptors: usize) -> usize {
 mod tests {
     use super::*;
     use nix::sys::resource::setrlimit;
-    use perigee_ring::Message;
+    use perigee_reactor::Message;
     use std::net::SocketAddr;
     use std::os::fd::{AsFd, BorrowedFd};
     use std::os::unix::net::UnixStream;

@@ -1,7 +1,7 @@
-//! The task that drives a shard: mailbox, timers, pollers, ring; polls adaptively, then sleeps in the ring.
+//! What drives a shard between its tasks: mailbox, timers, pollers, reactor; polls adaptively, then sleeps in the reactor.
 //!
 //! After the last completion it keeps polling for the shard's poll window, because a sleep and a wake-up cost more than
-//! most round trips. The invariant: whatever a shard waits for ends a wait of its ring, and it sleeps only when no task
+//! most round trips. The invariant: whatever a shard waits for ends a wait of its reactor, and it sleeps only when no task
 //! can run.
 
 use crate::clock::monotonic;
@@ -11,11 +11,13 @@ use crate::patience::{DEVICE_WATCH, Yield, is_crowded, yield_core};
 use crate::stream::ShardEnvironment;
 use std::time::{Duration, Instant};
 
-/// Drives one shard until the process ends.
+/// Drives one shard. Its executor steps it and runs tasks, in turn, until the process ends.
 pub(crate) struct Driver {
     environment: ShardEnvironment,
     inbox: Inbox,
     poll: Duration,
+    /// When anything happened last.
+    active: Duration,
 }
 
 impl Driver {
@@ -24,43 +26,42 @@ impl Driver {
             environment,
             inbox,
             poll,
+            active: monotonic(),
         }
     }
 
-    /// Runs for ever.
-    pub(crate) async fn run(mut self) {
-        let mut active = monotonic();
-        loop {
-            let worked = self.turn();
-            if self.environment.runnable.any() {
-                active = monotonic();
-                // What the tasks submit is flushed by the next turn.
-                glommio::executor().yield_task_queue_now().await;
-                continue;
-            }
-            let now = monotonic();
-            if worked {
-                active = now;
-                continue;
-            }
-            // A descriptor that is watched counts as under way: after one piece of work the next is often near.
-            let by_device = self.environment.pollers.is_busy();
-            let under_way = by_device || self.environment.ring.in_flight() > 0;
-            let window = if by_device {
-                self.device_window()
-            } else {
-                self.poll
-            };
-            let polling = under_way && now - active < window;
-            if !polling || is_crowded(Instant::now()) {
-                self.sleep();
-                active = monotonic();
-            } else if yield_core(Instant::now()) == Yield::Shared && !by_device {
-                // Another thread needed this core: watching an empty ring would keep it from working. A device's driver
-                // may be that other thread.
-                active = now.saturating_sub(self.poll);
-            }
+    /// Looks at everything once, and sleeps if there is nothing to do. Returns how many tasks can run; what they submit is
+    /// flushed by the next step.
+    pub(crate) fn step(&mut self) -> usize {
+        let worked = self.turn();
+        let runnable = self.environment.runnable.count();
+        if runnable > 0 {
+            self.active = monotonic();
+            return runnable;
         }
+        let now = monotonic();
+        if worked {
+            self.active = now;
+            return 0;
+        }
+        // A descriptor that is watched counts as under way: after one piece of work the next is often near.
+        let by_device = self.environment.pollers.is_busy();
+        let under_way = by_device || self.environment.reactor.in_flight() > 0;
+        let window = if by_device {
+            self.device_window()
+        } else {
+            self.poll
+        };
+        let polling = under_way && now - self.active < window;
+        if !polling || is_crowded(Instant::now()) {
+            self.sleep();
+            self.active = monotonic();
+        } else if yield_core(Instant::now()) == Yield::Shared && !by_device {
+            // Another thread needed this core: watching an idle reactor would keep it from working. A device's driver
+            // may be that other thread.
+            self.active = now.saturating_sub(self.poll);
+        }
+        self.environment.runnable.count()
     }
 
     /// How long it polls while a device works; not at all where polling is turned off.
@@ -82,11 +83,11 @@ impl Driver {
         let now = monotonic();
         worked |= self.environment.timers.fire(now) > 0;
         worked |= self.environment.pollers.turn(now);
-        if let Err(error) = self.environment.ring.flush() {
+        if let Err(error) = self.environment.reactor.flush() {
             tracing::error!(%error, "io_uring failed; transfers of this shard wait until it works again");
         }
-        worked |= self.environment.ring.reap() > 0;
-        let rang = self.environment.ring.take_bell();
+        worked |= self.environment.reactor.reap() > 0;
+        let rang = self.environment.reactor.take_bell();
         if rang {
             self.inbox.bell.silence();
         }
@@ -96,15 +97,15 @@ impl Driver {
     fn sleep(&mut self) {
         let wake = self.environment.pollers.before_sleep();
         self.inbox.bell.announce_sleep();
-        if self.turn() || self.environment.runnable.any() {
+        if self.turn() || self.environment.runnable.count() > 0 {
             self.inbox.bell.announce_awake();
             return;
         }
         let timers = self.environment.timers.next_deadline();
         let deadline = timers.into_iter().chain(wake).min();
         let limit = deadline.map(|deadline| deadline.saturating_sub(monotonic()));
-        if let Err(error) = self.environment.ring.wait(limit) {
-            tracing::error!(%error, "io_uring cannot be waited for; the shard looks again and again");
+        if let Err(error) = self.environment.reactor.wait(limit) {
+            tracing::error!(%error, "The reactor cannot be waited for; the shard looks again and again");
         }
         self.inbox.bell.announce_awake();
     }

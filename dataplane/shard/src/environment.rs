@@ -1,6 +1,6 @@
-//! What the data plane sees of the machine. Production implements it with glommio and our ring, simulation with a seed.
+//! What the data plane sees of the machine. Production implements it on io_uring or epoll, simulation with a seed.
 
-use perigee_ring::Message;
+use perigee_reactor::Message;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -37,7 +37,7 @@ pub trait Environment: Clone + 'static {
         &self,
         address: SocketAddr,
         shared: bool,
-    ) -> Result<Self::Listener, perigee_ring::SocketError>;
+    ) -> Result<Self::Listener, perigee_reactor::SocketError>;
 }
 
 /// A connected byte stream. Clones share the connection.

@@ -1,8 +1,8 @@
 //! Thread-per-core executors behind one seam; the only crate that knows glommio.
 //!
 //! [`Environment`] is what the data plane sees of the machine: clock, tasks, timers, sockets, randomness.
-//! [`Shard`] runs code on an executor thread that drives its own ring and polls adaptively. The invariant: everything
-//! that belongs to a shard stays on its thread; other threads only post jobs to its mailbox.
+//! [`Shard`] runs code on an executor thread that drives its own reactor, io_uring or epoll, and polls adaptively. The
+//! invariant: everything that belongs to a shard stays on its thread; other threads only post jobs to its mailbox.
 
 mod admission;
 mod call;
@@ -22,6 +22,7 @@ mod runnable;
 mod shard;
 mod shard_of;
 mod stream;
+mod tasks;
 mod timer;
 mod watchdog;
 
@@ -31,14 +32,17 @@ pub use clock::{monotonic, monotonic_ms};
 pub use deadline::{at_most, connect_within, within};
 pub use discipline::{ClockDiscipline, clock_discipline};
 pub use environment::{Environment, Listener, Stream};
-pub use executor::{ExecutorError, check_memlock};
-pub use limits::{ACCEPT_PAUSE, MEMLOCK_BYTES_MIN, POLL_DEFAULT};
+pub use executor::ExecutorError;
+pub use limits::{ACCEPT_PAUSE, POLL_DEFAULT};
 pub use local::Local;
 pub use mailbox::{Job, Mailbox};
 pub use patience::Patience;
-pub use perigee_ring::{Congestion, Guard, Message, SocketError, connect_blocking};
+pub use perigee_reactor::{
+    Backend, Choice, ChoiceError, Congestion, Guard, MEMLOCK_BYTES_MIN, Message, Refusal,
+    SocketError, choice, connect_blocking, probe, reactor_name,
+};
 pub use poller::Poller;
 pub use shard::{Shard, ShardOptions, StopError};
 pub use shard_of::{ShardOf, StartError};
-pub use stream::{RingListener, RingStream, ShardEnvironment};
+pub use stream::{ShardEnvironment, ShardListener, ShardStream};
 pub use watchdog::Watchdog;

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-/// Least RLIMIT_MEMLOCK an executor starts with, in bytes.
-pub const MEMLOCK_BYTES_MIN: u64 = 512 << 10;
 /// How long a shard polls after the last completion before it sleeps.
 pub const POLL_DEFAULT: Duration = Duration::from_micros(150);
 /// Pause after the kernel gave no connection, for example for want of descriptors.
@@ -18,7 +16,7 @@ pub(crate) const GLOMMIO_MEMORY_BYTES: usize = 64 << 10;
 pub(crate) const GLOMMIO_RING_ENTRIES: usize = 64;
 /// Longest wait for an executor thread to come up.
 pub(crate) const START_DEADLINE: Duration = Duration::from_secs(10);
-/// Jobs taken from the mailbox before the ring gets its turn again.
+/// Jobs taken from the mailbox before the reactor gets its turn again.
 pub(crate) const JOBS_PER_TURN: usize = 64;
 /// Dropped timers that the heap may keep beyond as many as still wait.
 pub(crate) const STALE_TIMERS_MAX: usize = 64;

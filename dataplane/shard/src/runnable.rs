@@ -1,6 +1,6 @@
 //! How many tasks of a shard can run now: the driver sleeps only when there is none.
 //!
-//! While the driver sleeps in the shard's ring nothing else runs, and glommio does not tell whether anything wants to.
+//! While the driver sleeps in the shard's reactor nothing else runs, and executors do not tell whether anything wants to.
 //! Every task is therefore woken through a waker of ours, which counts. The invariant: a task is counted from its wake-up
 //! until it is polled or dropped, once.
 
@@ -19,9 +19,9 @@ pub(crate) struct Runnable {
 }
 
 impl Runnable {
-    /// Whether any task can run.
-    pub(crate) fn any(&self) -> bool {
-        self.count.load(Ordering::Relaxed) > 0
+    /// How many tasks can run.
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
     }
 
     /// The same task, counted; a new task can run at once.
@@ -138,18 +138,21 @@ mod tests {
     #[test]
     fn a_task_counts_from_its_wake_up_until_it_runs() {
         let runnable = Runnable::default();
-        assert!(!runnable.any());
+        assert!(runnable.count() == 0);
         let (mut task, wakers) = task(&runnable);
-        assert!(runnable.any(), "a new task can run");
-        assert!(!poll(&mut task) && !runnable.any());
+        assert!(runnable.count() == 1, "a new task can run");
+        assert!(!poll(&mut task) && runnable.count() == 0);
         wakers.borrow()[0].wake_by_ref();
         wakers.borrow()[0].wake_by_ref();
-        assert!(runnable.any());
-        assert!(!poll(&mut task) && !runnable.any(), "two wake-ups are one");
+        assert!(runnable.count() == 1);
+        assert!(
+            !poll(&mut task) && runnable.count() == 0,
+            "two wake-ups are one"
+        );
         wakers.borrow()[1].wake_by_ref();
         assert!(poll(&mut task));
         wakers.borrow()[2].wake_by_ref();
-        assert!(!runnable.any(), "a task that ended cannot run");
+        assert!(runnable.count() == 0, "a task that ended cannot run");
     }
 
     #[test]
@@ -165,21 +168,21 @@ mod tests {
                 Poll::Pending
             }
         }))) as Task;
-        assert!(!poll(&mut task) && runnable.any());
-        assert!(poll(&mut task) && !runnable.any());
+        assert!(!poll(&mut task) && runnable.count() == 1);
+        assert!(poll(&mut task) && runnable.count() == 0);
     }
 
     #[test]
     fn a_dropped_task_counts_no_more() {
         let runnable = Runnable::default();
         drop(task(&runnable).0);
-        assert!(!runnable.any(), "before its first poll");
+        assert!(runnable.count() == 0, "before its first poll");
         let (mut task, wakers) = task(&runnable);
         poll(&mut task);
         wakers.borrow()[0].wake_by_ref();
         drop(task);
-        assert!(!runnable.any());
+        assert!(runnable.count() == 0);
         wakers.borrow()[0].wake_by_ref();
-        assert!(!runnable.any(), "nor when its waker is used late");
+        assert!(runnable.count() == 0, "nor when its waker is used late");
     }
 }

@@ -5,7 +5,7 @@ use crate::limits::POLL_DEFAULT;
 use crate::mailbox::{Job, Mailbox};
 use crate::pool;
 use crate::stream::ShardEnvironment;
-use perigee_ring::Congestion;
+use perigee_reactor::Congestion;
 use std::future::Future;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -118,7 +118,7 @@ impl Shard {
 mod tests {
     use super::*;
     use crate::environment::{Environment, Listener, Stream};
-    use perigee_ring::Message;
+    use perigee_reactor::Message;
     use std::cell::Cell;
     use std::os::fd::AsFd;
     use std::rc::Rc;
@@ -185,26 +185,6 @@ mod tests {
             "descriptors grow: {after_first} then {}",
             threads()
         );
-    }
-
-    #[test]
-    fn glommio_never_gets_the_chance_to_park_a_shard_that_has_work() {
-        let (send, receive) = mpsc::channel();
-        let shard = Shard::start(
-            ShardOptions::named("test-turn"),
-            move |environment| async move {
-                let begun = environment.now();
-                // Thrice the time after which glommio's own loop would take its turn.
-                while environment.now() - begun < Duration::from_millis(300) {
-                    environment.sleep(Duration::from_millis(1)).await;
-                }
-                // It is counted when the loop takes over from the tasks.
-                let _ = send.send(glommio::executor().executor_stats().total_runtime());
-            },
-        );
-        let out_of_turn = receive.recv_timeout(LONG).unwrap();
-        assert_eq!(out_of_turn, Duration::ZERO);
-        shard.unwrap().join(LONG).unwrap();
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The production environment: sockets on our ring, tasks on glommio, timers in the driver.
+//! The production environment: sockets on the shard's reactor, tasks on its executor, timers in the driver.
 
 use crate::clock::monotonic;
 use crate::environment::{Environment, Listener, Stream};
@@ -6,10 +6,11 @@ use crate::local::{Local, Locals};
 use crate::mailbox::Mailbox;
 use crate::poller::{Poller, Pollers};
 use crate::runnable::Runnable;
+use crate::tasks::Tasks;
 use crate::timer::Timers;
-use perigee_ring::{
-    Congestion, Finished, Message, Operation, Ring, SocketError, connect_socket, listen_socket,
-    shutdown,
+use perigee_reactor::{
+    Congestion, Descriptor, Finished, Message, Operation, Reactor, SocketError, connect_socket,
+    listen_socket, shutdown,
 };
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -22,20 +23,22 @@ use std::time::Duration;
 /// One shard as its tasks see it.
 #[derive(Clone)]
 pub struct ShardEnvironment {
-    pub(crate) ring: Rc<Ring>,
+    pub(crate) reactor: Rc<Reactor>,
     pub(crate) timers: Rc<Timers>,
     pub(crate) pollers: Rc<Pollers>,
     pub(crate) runnable: Runnable,
-    pub(crate) congestion: Rc<RefCell<Congestion>>,
+    tasks: Tasks,
+    congestion: Rc<RefCell<Congestion>>,
     random: Rc<Cell<u64>>,
     locals: Rc<Locals>,
     mailbox: Mailbox,
 }
 
 impl ShardEnvironment {
-    pub(crate) fn new(ring: Rc<Ring>, seed: u64, mailbox: Mailbox) -> Self {
+    pub(crate) fn new(reactor: Rc<Reactor>, tasks: Tasks, seed: u64, mailbox: Mailbox) -> Self {
         Self {
-            ring,
+            reactor,
+            tasks,
             timers: Rc::default(),
             pollers: Rc::default(),
             runnable: Runnable::default(),
@@ -77,7 +80,7 @@ impl ShardEnvironment {
     /// The descriptor cannot be waited for.
     pub async fn readable(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         let operation = Operation::Readable(descriptor.as_raw_fd());
-        self.ring.submit(operation).await.result.map(drop)
+        self.reactor.submit(operation).await.result.map(drop)
     }
 
     /// Gives a kept value up.
@@ -85,10 +88,10 @@ impl ShardEnvironment {
         self.locals.give_up(name);
     }
 
-    fn adopt(&self, fd: OwnedFd) -> RingStream {
-        RingStream {
-            ring: self.ring.clone(),
-            fd: Rc::new(fd),
+    fn stream(&self, fd: Descriptor) -> ShardStream {
+        ShardStream {
+            reactor: self.reactor.clone(),
+            fd,
         }
     }
 }
@@ -97,14 +100,14 @@ impl std::fmt::Debug for ShardEnvironment {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
             .debug_struct("ShardEnvironment")
-            .field("ring", &self.ring)
+            .field("reactor", &self.reactor)
             .finish_non_exhaustive()
     }
 }
 
 impl Environment for ShardEnvironment {
-    type Stream = RingStream;
-    type Listener = RingListener;
+    type Stream = ShardStream;
+    type Listener = ShardListener;
 
     fn now(&self) -> Duration {
         monotonic()
@@ -120,40 +123,45 @@ impl Environment for ShardEnvironment {
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + 'static) {
-        glommio::spawn_local(self.runnable.counted(task)).detach();
+        self.tasks.spawn(self.runnable.counted(task));
     }
 
     async fn sleep(&self, length: Duration) {
         self.timers.until(monotonic() + length).await;
     }
 
-    async fn connect(&self, address: SocketAddr) -> io::Result<RingStream> {
-        let (fd, operation) = connect_socket(address, &self.congestion.borrow()).map_err(io::Error::other)?;
-        self.ring.submit(operation).await.result?;
-        Ok(self.adopt(fd))
+    async fn connect(&self, address: SocketAddr) -> io::Result<ShardStream> {
+        let made = connect_socket(address, &self.congestion.borrow());
+        let (fd, operation) = made.map_err(io::Error::other)?;
+        self.reactor.prepare(fd.as_fd())?;
+        self.reactor.submit(operation).await.result?;
+        Ok(self.stream(fd))
     }
 
-    fn listen(&self, address: SocketAddr, shared: bool) -> Result<RingListener, SocketError> {
+    fn listen(&self, address: SocketAddr, shared: bool) -> Result<ShardListener, SocketError> {
         let fd = listen_socket(address, shared, &self.congestion.borrow())?;
-        Ok(RingListener {
+        self.reactor
+            .prepare(fd.as_fd())
+            .map_err(SocketError::Create)?;
+        Ok(ShardListener {
             environment: self.clone(),
-            fd,
+            fd: Descriptor::new(fd),
         })
     }
 }
 
-/// A TCP connection on a shard's ring.
+/// A TCP connection of a shard.
 #[derive(Clone, Debug)]
-pub struct RingStream {
-    ring: Rc<Ring>,
-    fd: Rc<OwnedFd>,
+pub struct ShardStream {
+    reactor: Rc<Reactor>,
+    fd: Descriptor,
 }
 
-impl Stream for RingStream {
+impl Stream for ShardStream {
     async fn receive_up_to(&self, buffer: Vec<u8>, limit: usize) -> (io::Result<usize>, Vec<u8>) {
         let finished = self
-            .ring
-            .submit(Operation::Receive(self.fd.as_raw_fd(), buffer, limit))
+            .reactor
+            .submit(Operation::Receive(self.fd.clone(), buffer, limit))
             .await;
         match finished.operation {
             Operation::Receive(_, buffer, _) => (finished.result, buffer),
@@ -162,13 +170,13 @@ impl Stream for RingStream {
     }
 
     async fn receive_message(&self, message: Message) -> io::Result<()> {
-        let operation = Operation::ReceiveMessage(self.fd.as_raw_fd(), Box::new(message));
-        whole(self.ring.submit(operation).await)
+        let operation = Operation::ReceiveMessage(self.fd.clone(), Box::new(message));
+        whole(self.reactor.submit(operation).await)
     }
 
     async fn send_message(&self, message: Message) -> io::Result<()> {
-        let operation = Operation::SendMessage(self.fd.as_raw_fd(), Box::new(message));
-        whole(self.ring.submit(operation).await)
+        let operation = Operation::SendMessage(self.fd.clone(), Box::new(message));
+        whole(self.reactor.submit(operation).await)
     }
 
     fn shutdown(&self) {
@@ -184,7 +192,7 @@ impl Stream for RingStream {
     }
 }
 
-/// A message is through only when nothing of it is left; the ring has already continued partial steps.
+/// A message is through only when nothing of it is left; the reactor has already continued partial steps.
 fn whole(finished: Finished) -> io::Result<()> {
     finished.result?;
     match finished.operation {
@@ -197,26 +205,26 @@ fn whole(finished: Finished) -> io::Result<()> {
     }
 }
 
-/// A listening TCP socket on a shard's ring.
+/// A listening TCP socket of a shard.
 #[derive(Debug)]
-pub struct RingListener {
+pub struct ShardListener {
     environment: ShardEnvironment,
-    fd: OwnedFd,
+    fd: Descriptor,
 }
 
-impl Listener for RingListener {
-    type Stream = RingStream;
+impl Listener for ShardListener {
+    type Stream = ShardStream;
 
-    async fn accept(&self) -> io::Result<RingStream> {
+    async fn accept(&self) -> io::Result<ShardStream> {
         let finished = self
             .environment
-            .ring
-            .submit(Operation::Accept(self.fd.as_raw_fd()))
+            .reactor
+            .submit(Operation::Accept(self.fd.clone()))
             .await;
         let number = finished.result? as i32;
         // SAFETY: the kernel just returned this descriptor for us alone.
         let fd = unsafe { OwnedFd::from_raw_fd(number) };
-        Ok(self.environment.adopt(fd))
+        Ok(self.environment.stream(Descriptor::new(fd)))
     }
 
     fn close(&self) {

@@ -13,6 +13,7 @@ mod pcie;
 mod peers;
 mod placement;
 mod rdma;
+mod reactor;
 mod report;
 mod segments;
 mod tcp;
@@ -164,6 +165,7 @@ fn host_of(settings: &Settings) -> Result<Host, Failure> {
         process: Process::read(&roots),
         has_probes: perigee_agent::has_probes(),
         clock: is_live.then(perigee_shard::clock_discipline).flatten(),
+        io_uring: is_live.then(perigee_shard::probe),
         dev: PathBuf::from(settings.text("devfs")),
         segment_bytes: settings.integer("segment_size"),
         cores: cores(settings.text("cores"))?,

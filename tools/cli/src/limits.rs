@@ -20,7 +20,7 @@ pub(crate) const REACH_DEADLINE: Duration = Duration::from_secs(2);
 /// Segments that are tried at the same time.
 pub(crate) const REACH_THREADS_MAX: usize = 32;
 
-/// Locked memory every program of the cluster needs for its rings, in bytes.
+/// Locked memory that every program of the cluster needs for shards on io_uring, in bytes.
 pub(crate) const DOCTOR_LOCKED_BYTES_MIN: u64 = perigee_shard::MEMLOCK_BYTES_MIN;
 
 /// Open files a process with connections to many peers needs.

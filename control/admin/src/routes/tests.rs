@@ -148,6 +148,7 @@ fn ask_of(fake: Fake, method: &str, target: &str, body: &str) -> Answer {
         build: BuildInfo {
             version: "1.2.3",
             commit: "c",
+            reactor: "epoll",
         },
         started: now,
         rates: Arc::new(Mutex::new(Rates::new(now))),

@@ -57,6 +57,7 @@ fn start() -> AdminHandle {
     let build = BuildInfo {
         version: "1",
         commit: "c",
+        reactor: "epoll",
     };
     let options = AdminOptions {
         build,

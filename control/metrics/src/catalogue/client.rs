@@ -180,9 +180,9 @@ pub(super) const OWN: &[Family] = &[
     Family::gauge(
         "perigee_client_build_info",
         "1",
-        "Always 1; the labels say what runs",
+        "Always 1; the labels say what runs, and on which reactor (io_uring or epoll)",
     )
-    .labelled(&["version", "commit"])
+    .labelled(&["version", "commit", "reactor"])
     .ours()
     .of_client(),
     Family::counter(

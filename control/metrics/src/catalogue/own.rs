@@ -12,9 +12,9 @@ pub(super) const FAMILIES: &[Family] = &[
     Family::gauge(
         "perigee_build_info",
         "1",
-        "Always 1; the labels say what runs",
+        "Always 1; the labels say what runs, and on which reactor (io_uring or epoll)",
     )
-    .labelled(&["version", "commit"])
+    .labelled(&["version", "commit", "reactor"])
     .ours(),
     Family::gauge(
         "perigee_uptime_seconds",

@@ -13,6 +13,8 @@ pub struct BuildInfo {
     pub version: &'static str,
     /// Source revision, or `unknown`.
     pub commit: &'static str,
+    /// What shards of the process run on: `io_uring` or `epoll`.
+    pub reactor: &'static str,
 }
 
 impl Samples {
@@ -25,7 +27,8 @@ impl Samples {
     ) -> Self {
         let shards: Vec<&MasterCells> = shards.into_iter().collect();
         let mut samples = Self::new(Source::Master);
-        samples.value("perigee_build_info", &[build.version, build.commit], 1);
+        let labels = [build.version, build.commit, build.reactor];
+        samples.value("perigee_build_info", &labels, 1);
         add_space(&mut samples, numbers);
         add_objects(&mut samples, numbers);
         add_eviction(&mut samples, numbers);

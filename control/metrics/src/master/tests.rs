@@ -6,6 +6,7 @@ use crate::Samples;
 const BUILD: BuildInfo = BuildInfo {
     version: "1.2.3",
     commit: "abc",
+    reactor: "epoll",
 };
 
 fn segment(name: &str, allocated_bytes: u64) -> SegmentNumbers {
@@ -49,7 +50,7 @@ fn shards_are_summed_when_read() {
         "perigee_rpc_requests_total{rpc=\"Ping\"} 2",
         "perigee_rpc_duration_seconds_bucket{rpc=\"Ping\",le=\"0.000002\"} 1",
         "perigee_rpc_duration_seconds_count{rpc=\"Ping\"} 2",
-        "perigee_build_info{version=\"1.2.3\",commit=\"abc\"} 1",
+        "perigee_build_info{version=\"1.2.3\",commit=\"abc\",reactor=\"epoll\"} 1",
         "perigee_connections{shard=\"1\"} 0",
     ] {
         assert!(text.contains(&format!("\n{line}\n")), "{line}");

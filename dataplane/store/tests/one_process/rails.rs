@@ -37,6 +37,7 @@ fn moved(store: &Store, route: &str) -> u64 {
     let build = BuildInfo {
         version: "",
         commit: "",
+        reactor: "",
     };
     let text = Samples::of_client([store.cells()], "real", build).render();
     let name = format!("perigee_transfer_bytes_total{{route=\"{route}\"");

@@ -5,7 +5,7 @@ use super::pipe::{Load, Pipe};
 use super::{Arrival, Core, EndId, HostId};
 use crate::limits::SHUTTING_MAX;
 use crate::slot::Slot;
-use perigee_ring::Message;
+use perigee_reactor::Message;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;

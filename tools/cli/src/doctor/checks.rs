@@ -3,7 +3,9 @@
 
 use super::finding::Outcome;
 use super::host::Host;
-use super::{agent, clock, disk, memory, network, pcie, peers, placement, rdma, segments, tcp};
+use super::{
+    agent, clock, disk, memory, network, pcie, peers, placement, rdma, reactor, segments, tcp,
+};
 
 /// One thing that is looked at.
 pub(super) struct Check {
@@ -21,6 +23,7 @@ const fn check(name: &'static str, about: &'static str, run: fn(&Host) -> Outcom
 /// All checks, in the order of the report.
 pub(super) const CHECKS: &[Check] = &[
     check("memlock", "memory that may be locked", memory::memlock),
+    check("reactor", "io_uring for shards", reactor::io_uring),
     check("huge_pages", "reserved huge pages", memory::huge_pages),
     check(
         "shmem_huge_pages",

@@ -4,7 +4,7 @@
 use super::disk::DiskState;
 use super::peers::Peer;
 use super::segments::Cluster;
-use perigee_shard::ClockDiscipline;
+use perigee_shard::{ClockDiscipline, Refusal};
 use perigee_topology::{Nic, RdmaDevice, Roots, Topology};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -24,6 +24,8 @@ pub(super) struct Host {
     pub(super) has_probes: bool,
     /// `None` when another host's files are looked at.
     pub(super) clock: Option<ClockDiscipline>,
+    /// Whether shards can run on io_uring here; `None` when another host's files are looked at.
+    pub(super) io_uring: Option<Result<(), Refusal>>,
     /// Memory to be donated, in bytes; 0 if not said.
     pub(super) segment_bytes: u64,
     /// Processors of the shards; empty if not said.

@@ -34,10 +34,12 @@ pub(super) fn memlock(host: &Host) -> Outcome {
     let fix = "ulimit -l unlimited; LimitMEMLOCK=infinity in the systemd unit; \
                --ulimit memlock=-1 for containers";
     let mut finding = Finding::failure("RLIMIT_MEMLOCK", message, fix);
-    // The programs themselves refuse to start below the least; above it the kernel lets root pass.
+    // Without enough for rings shards run on epoll. What RDMA registers the kernel lets root lock.
     let is_exempt =
         host.process.capabilities.is_some() && host.process.has_capability(CAPABILITY_LOCK);
-    if limit >= DOCTOR_LOCKED_BYTES_MIN && (is_exempt || needed == u64::MAX) {
+    let only_rings = host.topology.rdma.is_empty();
+    let is_known = needed != u64::MAX;
+    if only_rings || limit >= DOCTOR_LOCKED_BYTES_MIN && (is_exempt || !is_known) {
         finding.severity = Severity::Warning;
     }
     Outcome::of([finding])

@@ -62,6 +62,9 @@ fn memory_cases() -> Vec<Case> {
         file("memlock", "RLIMIT_MEMLOCK", |sample| {
             sample.limits("8388608", "65536");
         }),
+        value("reactor", "io_uring", |host| {
+            host.io_uring = Some(Err(perigee_shard::Refusal::Disabled(2)));
+        }),
         file("open_files", "RLIMIT_NOFILE", |sample| {
             sample.limits("unlimited", "1024");
         }),
@@ -370,6 +373,7 @@ fn an_empty_tree_is_examined_without_blame_for_what_is_not_there() {
         dev: folder.path().to_owned(),
         has_probes: true,
         clock: None,
+        io_uring: None,
         segment_bytes: 0,
         cores: Vec::new(),
         disks: Vec::new(),

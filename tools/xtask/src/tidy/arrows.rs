@@ -12,7 +12,7 @@ const DATA_PLANE: [&str; 16] = [
     "perigee-activity",
     "perigee-memory",
     "perigee-device",
-    "perigee-ring",
+    "perigee-reactor",
     "perigee-shard",
     "perigee-settings",
     "perigee-port",
@@ -49,7 +49,7 @@ const BENCH_RUNNER: &str = "perigee-runner";
 /// Third-party crates that stay behind one seam: crate, and folders that may name it.
 const SEAMS: [(&str, &[&str]); 10] = [
     ("glommio", &["dataplane/shard"]),
-    ("io-uring", &["dataplane/ring"]),
+    ("io-uring", &["dataplane/reactor"]),
     ("libloading", &["dataplane/verbs", "dataplane/device"]),
     ("pyo3", &["dataplane/python"]),
     ("redis", &["dataplane/discovery"]),

@@ -106,6 +106,7 @@ impl Sample {
                 is_synchronised: true,
                 error_us: 900,
             }),
+            io_uring: Some(Ok(())),
             segment_bytes: SEGMENT_BYTES,
             cores: vec![0, 1, 32, 33],
             disks: vec![disk(50, Ok(2 << 30))],

@@ -1,6 +1,6 @@
 //! Sockets for the ring: creation, binding and the options that measured well.
 
-use crate::operation::{Address, Operation};
+use crate::operation::{Address, Descriptor, Operation};
 use nix::sys::socket::{SockaddrLike, SockaddrStorage};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
@@ -79,12 +79,12 @@ pub fn listen_socket(
 pub fn connect_socket(
     address: SocketAddr,
     congestion: &Congestion,
-) -> Result<(OwnedFd, Operation), SocketError> {
-    let fd = OwnedFd::from(create(address, congestion)?);
+) -> Result<(Descriptor, Operation), SocketError> {
+    let fd = Descriptor::new(create(address, congestion)?.into());
     let storage = SockaddrStorage::from(address);
     // SAFETY: `SockaddrStorage` is a transparent union that can be read as a whole `sockaddr_storage`.
     let raw = unsafe { *storage.as_ptr().cast::<libc::sockaddr_storage>() };
-    let operation = Operation::Connect(fd.as_raw_fd(), Box::new(Address::new(raw, storage.len())));
+    let operation = Operation::Connect(fd.clone(), Box::new(Address::new(raw, storage.len())));
     Ok((fd, operation))
 }
 

@@ -1,6 +1,8 @@
 //! The ring itself: submit, flush, reap. Single-threaded by the kernel's SINGLE_ISSUER contract.
 
-use crate::completion::Completion;
+use super::entry::entry;
+use super::setup::builder;
+use crate::completion::Submitted;
 use crate::limits::RING_ENTRIES;
 use crate::message::Message;
 use crate::operation::{Finished, Operation};
@@ -9,33 +11,11 @@ use io_uring::{IoUring, opcode, types};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::RawFd;
-use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 
-/// Why a ring could not be made.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RingError {
-    /// The kernel refused the ring.
-    #[error("The kernel refused an io_uring of {RING_ENTRIES} entries: {0}; {remedy}", remedy = remedy(.0))]
-    Setup(io::Error),
-}
-
-/// What to do about a ring that was refused.
-fn remedy(error: &io::Error) -> &'static str {
-    match error.raw_os_error() {
-        Some(libc::EMFILE | libc::ENFILE) => "raise the limit of open files (ulimit -n)",
-        Some(libc::ENOMEM) => "raise the limit of locked memory (ulimit -l), or free memory",
-        Some(libc::EPERM | libc::EACCES) => {
-            "allow io_uring (sysctl kernel.io_uring_disabled=0, and a container profile that permits it)"
-        }
-        _ => "Perigee needs Linux 6.1 or newer with io_uring",
-    }
-}
-
 /// One shard's ring.
-pub struct Ring {
+pub(crate) struct Ring {
     io: RefCell<IoUring>,
     slots: RefCell<SlotTable>,
     in_flight: Cell<usize>,
@@ -46,47 +26,37 @@ pub struct Ring {
 
 impl Ring {
     /// A ring whose [`Ring::wait`] also ends when `bell` is readable, an eventfd that must outlive it.
-    ///
-    /// # Errors
-    /// The kernel has no io_uring, or forbids it.
-    pub fn new(bell: RawFd) -> Result<Rc<Self>, RingError> {
-        let io: IoUring = IoUring::builder()
-            .setup_single_issuer()
-            .setup_defer_taskrun()
-            .setup_taskrun_flag()
-            .setup_cqsize(RING_ENTRIES * 2)
-            .build(RING_ENTRIES)
-            .map_err(RingError::Setup)?;
-        Ok(Rc::new(Self {
-            io: RefCell::new(io),
+    pub(crate) fn new(bell: RawFd) -> io::Result<Self> {
+        Ok(Self {
+            io: RefCell::new(builder().build(RING_ENTRIES)?),
             slots: RefCell::new(SlotTable::default()),
             in_flight: Cell::new(0),
             bell,
             bell_watched: Cell::new(false),
             bell_rang: Cell::new(false),
-        }))
+        })
     }
 
     /// Queues an operation; it reaches the kernel with the next [`Ring::flush`].
-    pub fn submit(self: &Rc<Self>, operation: Operation) -> Completion {
+    pub(crate) fn submit(&self, operation: Operation) -> Submitted {
         let slot = match self.slots.borrow_mut().insert(operation) {
             Ok(slot) => slot,
             Err(operation) => {
-                return Completion::refused(self.clone(), Finished::new(-libc::EAGAIN, operation));
+                return Submitted::Finished(Finished::new(-libc::EAGAIN, operation));
             }
         };
         match self.push(slot) {
             Ok(()) => self.in_flight.set(self.in_flight.get() + 1),
             Err(code) => drop(self.slots.borrow_mut().land(slot, code)),
         }
-        Completion::flying(self.clone(), slot)
+        Submitted::Flying(slot)
     }
 
     /// Hands queued operations to the kernel and lets it post completions. One system call, or none if nothing is due.
     ///
     /// # Errors
     /// The kernel refused the call for a reason other than a full completion queue or a signal.
-    pub fn flush(&self) -> io::Result<()> {
+    pub(crate) fn flush(&self) -> io::Result<()> {
         let mut io = self.io.borrow_mut();
         let (queued, due) = {
             let mut submission = io.submission();
@@ -119,7 +89,7 @@ impl Ring {
     ///
     /// # Errors
     /// The kernel refused the call for a reason other than a full completion queue, a signal or the limit.
-    pub fn wait(&self, limit: Option<Duration>) -> io::Result<()> {
+    pub(crate) fn wait(&self, limit: Option<Duration>) -> io::Result<()> {
         if !self.bell_watched.get() && !self.watch_bell() {
             return self.flush();
         }
@@ -140,7 +110,7 @@ impl Ring {
     }
 
     /// Whether the bell was rung since this was last asked. It stays rung until its eventfd is read.
-    pub fn take_bell(&self) -> bool {
+    pub(crate) fn take_bell(&self) -> bool {
         self.bell_rang.take()
     }
 
@@ -155,7 +125,7 @@ impl Ring {
     }
 
     /// Collects completions and wakes their futures; returns how many came.
-    pub fn reap(self: &Rc<Self>) -> usize {
+    pub(crate) fn reap(&self) -> usize {
         let mut count = 0;
         while let Some((slot, code)) = self.next_completion() {
             count += 1;
@@ -172,7 +142,7 @@ impl Ring {
     }
 
     /// Operations that the kernel still owns.
-    pub fn in_flight(&self) -> usize {
+    pub(crate) fn in_flight(&self) -> usize {
         self.in_flight.get()
     }
 
@@ -239,7 +209,7 @@ impl Ring {
     /// Queues a slot's operation; the error is the code it lands with, for the kernel has not seen it.
     fn push(&self, slot: u32) -> Result<(), i32> {
         let entry = match self.slots.borrow_mut().operation(slot) {
-            Some(operation) => operation.entry().user_data(u64::from(slot)),
+            Some(operation) => entry(operation).user_data(u64::from(slot)),
             None => return Ok(()),
         };
         loop {
@@ -278,22 +248,4 @@ fn is_transient(error: &io::Error) -> bool {
         error.raw_os_error(),
         Some(libc::EBUSY | libc::EINTR | libc::EAGAIN)
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_refused_ring_says_what_to_do() {
-        for (errno, advice) in [
-            (libc::EMFILE, "ulimit -n"),
-            (libc::ENOMEM, "ulimit -l"),
-            (libc::EPERM, "io_uring_disabled"),
-            (libc::ENOSYS, "Linux 6.1"),
-        ] {
-            let text = RingError::Setup(io::Error::from_raw_os_error(errno)).to_string();
-            assert!(text.contains(advice), "{text}");
-        }
-    }
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use nix::sched::{CloneFlags, unshare};
-use perigee_ring::{Congestion, connect_blocking, connect_socket, listen_socket};
+use perigee_reactor::{Congestion, connect_blocking, connect_socket, listen_socket};
 use socket2::SockRef;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;

@@ -70,7 +70,7 @@ impl SlotTable {
                 waker
             }
             Slot::Flying { operation, .. } => {
-                discard(Finished::new(code, operation));
+                Finished::new(code, operation).discard();
                 self.release(number);
                 None
             }
@@ -102,6 +102,21 @@ impl SlotTable {
         }
     }
 
+    /// Takes an operation in flight back from a reactor that can stop it at once.
+    pub(crate) fn cancel(&mut self, number: u32) -> Option<Operation> {
+        let slot = self.slots.get_mut(number as usize)?;
+        match std::mem::replace(slot, Slot::Free { next: None }) {
+            Slot::Flying { operation, .. } => {
+                self.release(number);
+                Some(operation)
+            }
+            other => {
+                *slot = other;
+                None
+            }
+        }
+    }
+
     /// Nobody waits any more: the slot frees itself when the kernel is done.
     pub(crate) fn abandon(&mut self, number: u32) {
         let Some(slot) = self.slots.get_mut(number as usize) else {
@@ -115,7 +130,7 @@ impl SlotTable {
             Slot::Landed(_) => {
                 let landed = std::mem::replace(slot, Slot::Free { next: None });
                 if let Slot::Landed(finished) = landed {
-                    discard(finished);
+                    finished.discard();
                 }
                 self.release(number);
             }
@@ -126,13 +141,5 @@ impl SlotTable {
     fn release(&mut self, number: u32) {
         self.slots[number as usize] = Slot::Free { next: self.free };
         self.free = Some(number);
-    }
-}
-
-/// Closes a connection that was accepted for nobody.
-fn discard(finished: Finished) {
-    if let (Ok(fd), Operation::Accept(_)) = (&finished.result, &finished.operation) {
-        // SAFETY: the kernel just gave us this descriptor and nobody else has seen it.
-        unsafe { libc::close(*fd as i32) };
     }
 }

@@ -1,0 +1,137 @@
+//! Which backend the shards of this process run on: io_uring where the kernel lets them, epoll elsewhere.
+//!
+//! It is found out once, before the first executor starts, and stays: an answer that was given is given again.
+
+use crate::uring::{Refusal, probe};
+use std::sync::OnceLock;
+
+/// The variable that chooses.
+const VARIABLE: &str = "PERIGEE_REACTOR";
+
+/// What carries out the operations of shards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// The fast one.
+    IoUring,
+    /// The one that every kernel and container allows.
+    Epoll,
+}
+
+impl Backend {
+    /// Its name in settings, logs and metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Backend::IoUring => "io_uring",
+            Backend::Epoll => "epoll",
+        }
+    }
+}
+
+/// A backend, and why it is this one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// What shards run on.
+    pub backend: Backend,
+    /// Why, for people.
+    pub reason: String,
+}
+
+/// Why there is no choice.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChoiceError {
+    /// The variable says something else.
+    #[error("{VARIABLE} is \"{0}\"; it can be io_uring, epoll or auto")]
+    Unknown(String),
+    /// io_uring was asked for.
+    #[error("{VARIABLE} is io_uring, but {0}. Or leave it at auto, which takes epoll then")]
+    Refused(Refusal),
+}
+
+/// What the shards of this process run on. The first call probes and says it in the log.
+///
+/// # Errors
+/// The setting is not valid, or asks for io_uring where it is refused; the same error each time.
+pub fn choice() -> Result<&'static Choice, ChoiceError> {
+    static CHOICE: OnceLock<Result<Choice, ChoiceError>> = OnceLock::new();
+    let choice = CHOICE.get_or_init(|| {
+        let wanted = std::env::var(VARIABLE).unwrap_or_default();
+        let choice = decide(&wanted, probe);
+        if let Ok(choice) = &choice {
+            let Choice { backend, reason } = choice;
+            tracing::info!(
+                reactor = backend.name(),
+                reason,
+                "Shards run on this reactor"
+            );
+        }
+        choice
+    });
+    choice.as_ref().map_err(Clone::clone)
+}
+
+/// The name of what the shards of this process run on; `none` where they cannot run.
+#[must_use]
+pub fn reactor_name() -> &'static str {
+    choice().map_or("none", |choice| choice.backend.name())
+}
+
+fn decide(
+    wanted: &str,
+    probe: impl FnOnce() -> Result<(), Refusal>,
+) -> Result<Choice, ChoiceError> {
+    let chosen = |backend, reason: String| Ok(Choice { backend, reason });
+    match wanted {
+        "epoll" => chosen(Backend::Epoll, format!("{VARIABLE} is epoll")),
+        "io_uring" => match probe() {
+            Ok(()) => chosen(Backend::IoUring, format!("{VARIABLE} is io_uring")),
+            Err(refusal) => Err(ChoiceError::Refused(refusal)),
+        },
+        "" | "auto" => match probe() {
+            Ok(()) => chosen(Backend::IoUring, "the kernel allows io_uring".to_owned()),
+            Err(refusal) => chosen(Backend::Epoll, refusal.to_string()),
+        },
+        other => Err(ChoiceError::Unknown(other.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REFUSAL: Refusal = Refusal::Disabled(2);
+
+    #[test]
+    fn io_uring_is_taken_where_it_is_allowed_and_epoll_elsewhere() {
+        for wanted in ["", "auto"] {
+            let choice = decide(wanted, || Ok(())).unwrap();
+            assert_eq!(choice.backend, Backend::IoUring);
+            let choice = decide(wanted, || Err(REFUSAL)).unwrap();
+            assert_eq!(
+                (choice.backend, choice.reason),
+                (Backend::Epoll, REFUSAL.to_string())
+            );
+        }
+        let choice = decide("epoll", || unreachable!("nobody asks the kernel")).unwrap();
+        assert_eq!(choice.backend, Backend::Epoll);
+    }
+
+    #[test]
+    fn io_uring_that_is_asked_for_and_refused_is_an_error_that_says_why() {
+        assert_eq!(
+            decide("io_uring", || Ok(())).unwrap().backend,
+            Backend::IoUring
+        );
+        let error = decide("io_uring", || Err(REFUSAL)).unwrap_err();
+        assert!(
+            error.to_string().contains("io_uring_disabled is 2"),
+            "{error}"
+        );
+        let error = decide("uring", || Ok(())).unwrap_err();
+        assert!(
+            error.to_string().contains("io_uring, epoll or auto"),
+            "{error}"
+        );
+    }
+}
