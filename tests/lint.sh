@@ -14,7 +14,8 @@ check() {
 }
 
 check fmt cargo fmt --all --check
-check clippy cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+# In the profile of the tests, so that build scripts and procedural macros are compiled once for both.
+check clippy cargo clippy --quiet --locked --profile test --workspace --all-targets -- -D warnings
 check tidy cargo xtask tidy
 check codegen cargo xtask codegen --check
 check dashboards cargo xtask dashboards --check

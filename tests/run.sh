@@ -9,7 +9,7 @@ readonly PYTHON=${VENV_RUN:-$TARGET/venv-run}/bin/python
 readonly LOGS=$TARGET/test-logs
 readonly PYTHON_TIMEOUT_S=900
 readonly EPOLL_TIMEOUT_S=1200
-export PERIGEE_BIN=$TARGET/release/perigee
+export PERIGEE_BIN=${PERIGEE_BIN:-$TARGET/release/perigee}
 mkdir -p "$LOGS"
 
 passed=0

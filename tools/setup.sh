@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly VENV="${VENV_BUILD:-target/venv-build}"
-readonly REQUIREMENTS=tools/requirements.txt
+readonly REQUIREMENTS=tools/requirements-build.txt
 readonly NEXTEST_VERSION=0.9.143
 readonly DENY_VERSION=0.20.2
 readonly PURPOSE=${1:-}

@@ -17,7 +17,8 @@ import time
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[2]
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-PERIGEE = os.environ.get("PERIGEE_BIN", str(TARGET / "release/perigee"))
+BUILT = TARGET / f"{os.uname().machine}-unknown-linux-gnu" / "release"
+PERIGEE = os.environ.get("PERIGEE_BIN", str(BUILT / "perigee"))
 BENCH = os.environ.get("PERIGEE_BENCH_BIN", str(TARGET / "release/perigee-bench"))
 NICS = ("rail0", "rail1")
 CGROUP2 = pathlib.Path("/sys/fs/cgroup/unified")

@@ -17,7 +17,8 @@ import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-PROGRAM = os.environ.get("PERIGEE_BIN") or str(ROOT / "target" / "release" / "perigee")
+BUILT = ROOT / "target" / f"{os.uname().machine}-unknown-linux-gnu" / "release"
+PROGRAM = os.environ.get("PERIGEE_BIN") or str(BUILT / "perigee")
 DEADLINE_S = 120
 
 #: Puts and gets until it is killed; values from 16 KiB to 1 MiB go to all nodes, the oldest are evicted.

@@ -21,7 +21,7 @@ usage: cargo xtask CHORE
   tidy               house rules over all files of the repository
   codegen [--check]  regenerate schemas/src/generated and the page of metrics, or only compare
   dashboards [--check]  write Grafana's files from tools/dashboards, or only compare and check
-  needed FILE...     libraries that programs and Python modules load at start";
+  needed FILE...     libraries and glibc that programs and Python modules need at start";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -102,11 +102,16 @@ fn run_needed(files: &[&str]) -> Result<bool, String> {
     let mut good = true;
     for file in files {
         let libraries = needed::libraries(Path::new(file)).map_err(|e| e.to_string())?;
+        let glibc = needed::glibc(Path::new(file)).map_err(|e| e.to_string())?;
         let strangers = needed::strangers(&libraries);
-        if strangers.is_empty() {
-            println!("needed: {file}: {}", libraries.join(" "));
-        } else {
+        let version = glibc.map_or_else(String::new, |version| format!(", glibc {version}"));
+        println!("needed: {file}: {}{version}", libraries.join(" "));
+        if !strangers.is_empty() {
             println!("needed: {file} must not need {}", strangers.join(" "));
+            good = false;
+        }
+        if glibc > Some(needed::GLIBC_MAX) {
+            println!("needed: {file} must run with glibc {}", needed::GLIBC_MAX);
             good = false;
         }
     }
