@@ -3,6 +3,7 @@
 #
 #   tests/rdma/run.sh [NAME...]    those of programs.txt, or only the ones named
 #   tests/rdma/run.sh --install    only install what the machine needs
+#   tests/rdma/run.sh --kernels SERIES...    the installed wheel (VENV_RUN) on those kernels instead, as 6.1 5.10
 #   tests/rdma/run.sh --measure [ROUNDS]    ratios to perftest instead of tests, 3 rounds by default, no verdict;
 #                                  with PERIGEE_MOONCAKE=FOLDER also to the transfer_engine_bench in that folder
 #
@@ -110,12 +111,27 @@ measure() { # [ROUNDS]
     python3 "$FOLDER/summary.py" "$WORK/measure/results"
 }
 
+# The wheel on other kernels, one machine after the other.
+play_kernels() { # SERIES...
+    local kernel python=${VENV_RUN:-$TARGET/venv-run}/bin/python status=0
+    for kernel in "$@"; do
+        "$FOLDER/vm.sh" --kernel "$kernel" --rails "$RAILS" --limit "$LIMIT_S" --retries 1 -- \
+            "$python" "$FOLDER/kernel.py" || status=$?
+    done
+    return $status
+}
+
 [ "${1:-}" != --measure ] || measuring=1
 install_packages
 [ "${1:-}" != --install ] || exit 0
 mkdir -p "$WORK"
 if [ "${1:-}" = --measure ]; then
     measure "${2:-}"
+    exit 0
+fi
+if [ "${1:-}" = --kernels ]; then
+    shift
+    play_kernels "$@"
     exit 0
 fi
 "$FOLDER/vm.sh" --prepare &

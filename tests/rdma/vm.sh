@@ -17,7 +17,7 @@
 #   --share DIR    one more directory that COMMAND may write to
 #   --limit S      seconds until the guests are stopped                             (300)
 #   --retries N    start over if a guest's kernel dies while COMMAND runs              (0)
-#   --kernel V     a series that the package lists have, as 6.1                (the newest)
+#   --kernel V     a series of this Debian, as 6.1, or of the one before it, 5.10 (the newest)
 #   --prepare      fetch the kernel and make the start image, then end
 #   --help         this text
 #
@@ -82,20 +82,42 @@ check_tools() {
     done
 }
 
-# Prints the newest kernel package that has what is needed: Debian's full kernels, no cloud ones.
+# Prints the newest kernel package that has what is needed: Debian's full kernels, no cloud ones. Arguments are apt's options.
 kernel_package() {
-    apt-cache search --names-only '^linux-image-[0-9.]+(-[0-9]+|\+deb[0-9.]+)-amd64$' |
+    apt-cache "$@" search --names-only '^linux-image-[0-9.]+(-[0-9]+|\+deb[0-9.]+)-amd64$' |
         awk '{print $1}' | grep -F -- "linux-image-${kernel:+$kernel.}" | sort -V | tail -n 1
+}
+
+# Package lists of the Debian before this one, below FOLDER: this host's own stay as they are.
+older_lists() { # FOLDER
+    local site suite
+    mkdir -p "$1/lists/partial" "$1/cache/archives/partial"
+    # The mirrors are those that this host uses.
+    apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | sort -u | while read -r site; do
+        case ${site%/} in
+            */debian) suite=bullseye ;;
+            */debian-security) suite=bullseye-security ;;
+            *) continue ;;
+        esac
+        echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $site $suite main"
+    done >"$1/sources.list"
+    older=(-o Dir::Etc::SourceList="$1/sources.list" -o Dir::Etc::SourceParts=/dev/null
+        -o Dir::State::Lists="$1/lists" -o Dir::Cache="$1/cache" -o APT::Sandbox::User=root)
+    apt-get "${older[@]}" update -qq >&2 || fail "apt cannot read the lists of Debian 11"
 }
 
 fetch_kernel() {
     [ ! -e "$store/ready" ] || return 0
-    local work package version
-    package=$(kernel_package)
+    local work package version older=()
+    work=$(mktemp -d "$store/fetch.XXXXXX")
+    package=$(kernel_package || true)
+    if [ -z "$package" ] && [ -n "$kernel" ]; then
+        older_lists "$work/older"
+        package=$(kernel_package "${older[@]}" || true)
+    fi
     [ -n "$package" ] || fail "the package lists have no kernel $kernel: run apt-get update"
     echo "vm: fetching $package" >&2
-    work=$(mktemp -d "$store/fetch.XXXXXX")
-    (cd "$work" && apt-get download -qq "$package" >/dev/null 2>log) ||
+    (cd "$work" && apt-get "${older[@]}" download -qq "$package" >/dev/null 2>log) ||
         fail "cannot download $package" "$(cat "$work/log")"
     dpkg -x "$work"/linux-image-*.deb "$work/unpacked"
     [ -d "$work/unpacked/lib" ] || ln -s usr/lib "$work/unpacked/lib"
