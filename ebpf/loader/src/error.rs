@@ -92,10 +92,10 @@ impl ProbeError {
 
 /// The message with its causes: the outer one often only names the system call.
 fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
+    let mut text = without_verifier_log(&error.to_string());
     let mut cause = error.source();
     while let Some(inner) = cause {
-        let inner_text = inner.to_string();
+        let inner_text = without_verifier_log(&inner.to_string());
         if !text.contains(&inner_text) {
             text.push_str(": ");
             text.push_str(&inner_text);
@@ -103,4 +103,26 @@ fn chain(error: &dyn std::error::Error) -> String {
         cause = inner.source();
     }
     text
+}
+
+/// A message without the steps of the kernel's verifier behind it: thousands of lines on old kernels.
+fn without_verifier_log(message: &str) -> String {
+    let line = message.lines().next().unwrap_or_default();
+    let end = line.find(" Verifier output:").unwrap_or(line.len());
+    line[..end].trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_for_a_refused_program_has_no_verifier_log() {
+        let message = "the BPF_PROG_LOAD syscall returned Invalid argument (os error 22). Verifier output: 0: r1\n1: r2";
+        assert_eq!(
+            without_verifier_log(message),
+            "the BPF_PROG_LOAD syscall returned Invalid argument (os error 22)"
+        );
+        assert_eq!(without_verifier_log("one\ntwo"), "one");
+    }
 }
