@@ -24,7 +24,7 @@ NAME = r"(?:MC|MOONCAKE|PERIGEE)_[A-Z0-9_]*[A-Z0-9]"
 READ_VARIABLE = re.compile(f'"({NAME})"')
 SHOWN_VARIABLE = re.compile(rf"\b({NAME})\b")
 # Of the build, of tests for the programs they start, and of flags, which are on a page of their own.
-NOT_ON_THE_PAGE = re.compile(r"PERIGEE_(COMMIT|BENCH_BIN|TEST_.*|VM.*|TRACE|SEEDS)$")
+NOT_ON_THE_PAGE = re.compile(r"PERIGEE_(COMMIT|BENCH_BIN|WHEEL_.*|TEST_.*|VM.*|TRACE|SEEDS)$")
 OF_FLAGS = re.compile(r"PERIGEE_(PROGRAM|MASTER|NODE|AGENT|METADATA)_\w+")
 
 
