@@ -1,6 +1,7 @@
 //! Open connections and their bounds. Invariant: at most `CONNECTIONS_MAX` exist, and one that has
 //! no request in progress can be closed at any time.
 
+use crate::answers::AnswerBudget;
 use crate::limits::{
     BODY_BYTES_MAX, CONNECTION_LIFE, CONNECTIONS_MAX, Deadlines, LAST_REQUEST_GRACE,
 };
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tower::ServiceExt as _;
 
@@ -32,6 +33,7 @@ pub(crate) struct Connections {
     router: Router,
     stopped: watch::Receiver<bool>,
     deadlines: Deadlines,
+    answers: AnswerBudget,
     tasks: JoinSet<()>,
     open: VecDeque<Open>,
 }
@@ -46,6 +48,7 @@ impl Connections {
             router,
             stopped,
             deadlines,
+            answers: AnswerBudget::new(),
             tasks: JoinSet::new(),
             open: VecDeque::new(),
         }
@@ -68,7 +71,8 @@ impl Connections {
         let busy = Arc::new(AtomicBool::new(false));
         let router = self.router.clone();
         let (deadlines, stopped) = (self.deadlines, self.stopped.clone());
-        let task = serve_connection(stream, router, deadlines, Arc::clone(&busy), stopped);
+        let answers = self.answers.clone();
+        let task = serve_connection(stream, router, (deadlines, answers), busy.clone(), stopped);
         let abort = self.tasks.spawn(task);
         self.open.push_back(Open { busy, abort });
     }
@@ -94,18 +98,20 @@ impl Connections {
 async fn serve_connection(
     stream: TcpStream,
     router: Router,
-    deadlines: Deadlines,
+    (deadlines, answers): (Deadlines, AnswerBudget),
     busy: Arc<AtomicBool>,
     mut stopped: watch::Receiver<bool>,
 ) {
+    let slow = Arc::new(Notify::new());
+    let too_slow = slow.clone();
     let service = service_fn(move |request: Request<Incoming>| {
-        let router = router.clone();
-        let busy = Arc::clone(&busy);
+        let (router, answers) = (router.clone(), answers.clone());
+        let (busy, slow) = (Arc::clone(&busy), slow.clone());
         async move {
             busy.store(true, Relaxed);
             let answer = answer(router, request, deadlines).await;
             busy.store(false, Relaxed);
-            Ok::<_, Infallible>(answer)
+            Ok::<_, Infallible>(answers.count(answer, &slow))
         }
     });
     let connection = hyper::server::conn::http1::Builder::new()
@@ -117,6 +123,7 @@ async fn serve_connection(
     // Errors of a connection are the peer's business: it has gone or broke the protocol.
     tokio::select! {
         _ = connection.as_mut() => return,
+        () = too_slow.notified() => return,
         () = life => {}
         _ = stopped.changed() => {}
     }

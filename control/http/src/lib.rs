@@ -4,6 +4,7 @@
 //! Invariant: everything a peer can hold on to is bounded: connections, head time, request time,
 //! connection life; a stop always ends within [`limits::STOP_GRACE`].
 
+mod answers;
 mod connection;
 pub mod limits;
 mod server;

@@ -29,6 +29,21 @@ pub const BLOCKING_THREADS_MAX: usize = 4;
 /// Largest request body in bytes.
 pub const BODY_BYTES_MAX: usize = 1 << 20;
 
+/// Bytes of answers that wait for their readers, over all connections of a server.
+pub const ANSWER_BYTES_MAX: u64 = 64 << 20;
+
+/// Answers up to so many bytes are not counted.
+pub const SMALL_ANSWER_BYTES: u64 = 16 << 10;
+
+/// What an answer of unknown length counts, in bytes: a page of a listing and what was written of it already.
+pub const STREAM_BYTES: u64 = 1 << 20;
+
+/// Bytes of a large answer that are written at a time.
+pub const ANSWER_PIECE_BYTES: usize = 64 << 10;
+
+/// Time a peer has to take a large answer.
+pub const ANSWER_DEADLINE: Duration = Duration::from_secs(60);
+
 /// The times a peer may take; tests shorten them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadlines {
