@@ -175,7 +175,8 @@ impl Header {
         }
     }
 
-    /// Writes the header of `body` into the first [`HEADER_BYTES`] of a buffer.
+    /// Writes the header of `body` into the first [`HEADER_BYTES`] of a buffer. The caller sees to it that the body is
+    /// within [`FRAME_BODY_BYTES_MAX`]; no peer takes a longer one.
     pub fn encode(kind: Kind, request: u64, body: &[u8]) -> [u8; HEADER_BYTES] {
         debug_assert!(body.len() <= FRAME_BODY_BYTES_MAX);
         let header = Header {

@@ -14,10 +14,18 @@ pub const HELLO_BODY_BYTES_MAX: usize = 4096;
 pub const BATCH_KEYS_MAX: usize = 65_536;
 /// Longest key in bytes.
 pub const KEY_BYTES_MAX: usize = 8192;
+/// Bytes of all keys of a batch that may be more than the batch has itself, because several entries name one key.
+pub const BATCH_SHARED_KEY_BYTES_MAX: usize = 4 << 20;
+/// Bytes of keys after which a page of a listing ends.
+pub const LISTING_PAGE_BYTES: usize = 256 << 10;
 /// Most replicas of one object.
 pub const REPLICAS_MAX: usize = 16;
 /// Most segments in one mount or query.
 pub const SEGMENTS_MAX: usize = 4096;
+/// Longest name, endpoint, host identity, socket name or protocol of a segment, in bytes.
+pub const SEGMENT_TEXT_BYTES_MAX: usize = 256;
+/// Largest segment in bytes; the sum over [`SEGMENTS_MAX`] of them cannot wrap.
+pub const SEGMENT_BYTES_MAX: u64 = 1 << 46;
 /// Longest regular expression in bytes.
 pub const PATTERN_BYTES_MAX: usize = 4096;
 
@@ -33,3 +41,4 @@ pub const VERIFIER_TABLES_MAX: usize = 3 * SEGMENTS_MAX;
 
 const _: () = assert!(PROTOCOL_MIN <= PROTOCOL_MAX);
 const _: () = assert!(HELLO_BODY_BYTES_MAX < FRAME_BODY_BYTES_MAX);
+const _: () = assert!(SEGMENT_BYTES_MAX.checked_mul(SEGMENTS_MAX as u64).is_some());

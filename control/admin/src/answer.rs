@@ -2,6 +2,7 @@
 //! strict clients compare them.
 
 use crate::plane::Refusal;
+use axum::body::Body;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -19,6 +20,15 @@ struct ErrorBody<'a> {
 
 /// Text with the content type of metrics.
 pub(crate) fn text(body: String) -> Response {
+    (
+        [(CONTENT_TYPE, perigee_metrics::exposition::CONTENT_TYPE)],
+        body,
+    )
+        .into_response()
+}
+
+/// As [`text`], written piece by piece.
+pub(crate) fn text_stream(body: Body) -> Response {
     (
         [(CONTENT_TYPE, perigee_metrics::exposition::CONTENT_TYPE)],
         body,

@@ -2,12 +2,14 @@
 
 use crate::answer;
 use crate::limits::{BATCH_KEYS_MAX, LISTED_KEYS_MAX};
-use crate::plane::{KeyPlaces, ReplicaPlace};
+use crate::plane::{KeyCursor, KeyPlaces, ReplicaPlace};
 use crate::query::{filled_parameter, parameter};
 use crate::routes::Shared;
+use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use futures_lite::{StreamExt, stream};
 use perigee_schemas::Status;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -178,16 +180,51 @@ pub(crate) async fn all_keys(
         Some(Ok(limit)) => LISTED_KEYS_MAX.min(limit),
         None => LISTED_KEYS_MAX,
     };
-    let keys = shared
-        .ask(move |plane| plane.list_keys(limit))
-        .await?
-        .map_err(answer::error)?;
-    let mut lines = String::with_capacity(keys.iter().map(|key| key.len() + 1).sum());
-    for key in keys {
-        lines.push_str(&key);
-        lines.push('\n');
+    let mut listing = Listing {
+        shared,
+        from: None,
+        left: limit,
+    };
+    let first = listing.page().await.map_err(answer::error)?;
+    if listing.from.is_none() {
+        return Ok(answer::text(first));
     }
-    Ok(answer::text(lines))
+    // The next page is made when this one has been taken, so a slow reader keeps one page here.
+    let rest = stream::try_unfold(listing, |mut listing| async move {
+        if listing.from.is_none() {
+            return Ok(None);
+        }
+        let page = listing.page().await;
+        page.map(|page| Some((page, listing)))
+    });
+    let body = Body::from_stream(stream::once(Ok(first)).chain(rest));
+    Ok(answer::text_stream(body))
+}
+
+/// A listing that is written page by page.
+struct Listing {
+    shared: Shared,
+    /// Where it goes on; `None` at its beginning and its end.
+    from: Option<KeyCursor>,
+    /// Keys that may still be listed.
+    left: usize,
+}
+
+impl Listing {
+    /// The next page, one key a line.
+    async fn page(&mut self) -> Result<String, Status> {
+        let (from, limit) = (self.from, self.left);
+        let asked = self.shared.ask(move |plane| plane.list_keys(from, limit));
+        let page = asked.await.map_err(|_| Status::InternalError)??;
+        self.left = self.left.saturating_sub(page.keys.len());
+        self.from = page.next.filter(|_| self.left > 0);
+        let mut lines = String::with_capacity(page.keys.iter().map(|key| key.len() + 1).sum());
+        for key in page.keys {
+            lines.push_str(&key);
+            lines.push('\n');
+        }
+        Ok(lines)
+    }
 }
 
 pub(crate) async fn remove_all(

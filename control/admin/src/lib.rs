@@ -7,6 +7,7 @@ mod answer;
 mod drains;
 mod keys;
 pub mod limits;
+mod origin;
 mod overview;
 pub mod plane;
 mod query;

@@ -18,11 +18,11 @@ pub trait ControlPlane: Send + Sync + 'static {
     /// The whole question could not be asked; each key has an outcome of its own otherwise.
     fn locate(&self, keys: &[String]) -> Result<Vec<KeyPlaces>, Status>;
 
-    /// At most `limit` keys, in no order.
+    /// The page of a listing that begins at a cursor, with at most `limit` keys, in no order.
     ///
     /// # Errors
-    /// The master did not answer.
-    fn list_keys(&self, limit: usize) -> Result<Vec<String>, Status>;
+    /// The master did not answer, or others list too many keys at this moment.
+    fn list_keys(&self, from: Option<KeyCursor>, limit: usize) -> Result<KeyPage, Status>;
 
     /// All mounted segments.
     ///
@@ -62,6 +62,18 @@ pub trait ControlPlane: Send + Sync + 'static {
 
     /// Cells of all shards.
     fn cells(&self) -> Vec<Arc<MasterCells>>;
+}
+
+/// Where a listing goes on.
+pub type KeyCursor = [u64; 3];
+
+/// Some keys of a listing, which goes on at `next`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeyPage {
+    /// The keys; there may be none on a page that is not the last.
+    pub keys: Vec<String>,
+    /// Where it goes on; `None` on the last page.
+    pub next: Option<KeyCursor>,
 }
 
 /// Replicas of one key, or why there are none.

@@ -3,7 +3,7 @@
 
 use crate::plane::ControlPlane;
 use crate::summary::Rates;
-use crate::{answer, drains, keys, overview, quotas, segments};
+use crate::{answer, drains, keys, origin, overview, quotas, segments};
 use axum::Router;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -70,6 +70,7 @@ pub(crate) fn router(shared: Shared) -> Router {
         .method_not_allowed_fallback(|| async {
             (StatusCode::METHOD_NOT_ALLOWED, "405 Method Not Allowed")
         })
+        .layer(axum::middleware::from_fn(origin::guard))
         .with_state(shared)
 }
 

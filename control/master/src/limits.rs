@@ -9,6 +9,14 @@ pub const OBJECT_BYTES_MAX: u64 = perigee_schemas::limits::OBJECT_BYTES_MAX;
 pub const REPLICAS_MAX: u32 = perigee_schemas::limits::REPLICAS_MAX as u32;
 /// Most segments mounted at the same time.
 pub const SEGMENTS_MAX: usize = perigee_schemas::limits::SEGMENTS_MAX;
+/// Most segments of one client...
+pub const SEGMENTS_PER_CLIENT_MAX: usize = 1024;
+/// ... and of all clients that mount from one address.
+pub const SEGMENTS_PER_ADDRESS_MAX: usize = 2048;
+/// Most segments whose owner has not answered yet; the one that has waited longest goes for a new one.
+pub const SEGMENTS_UNCONFIRMED_MAX: usize = 1024;
+/// Milliseconds between two questions to the same owner whether a segment is its own.
+pub const CONFIRM_PAUSE_MS: u64 = 2_000;
 /// Most clients known at the same time.
 pub const CLIENTS_MAX: usize = 65_536;
 /// Most of the time between two calls of the registry that counts as its clients' silence, in milliseconds: ticks come

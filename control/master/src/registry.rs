@@ -2,6 +2,7 @@
 //! Invariant: a client is its random identity, never its host or port, so two clients of one name are two clients.
 
 mod client;
+mod confirm;
 mod drain;
 mod expire;
 mod holdings;
@@ -29,6 +30,7 @@ use crate::segment::{SegmentEvent, SegmentSpec};
 use client::Client;
 use jobs::Jobs;
 use mounted::{Mounted, Occupancy};
+use perigee_schemas::limits::SEGMENT_BYTES_MAX;
 use tasks::Tasks;
 
 /// Settings of the registry.
@@ -36,6 +38,8 @@ use tasks::Tasks;
 pub struct RegistrySettings {
     /// Milliseconds without a sign of life after which a client is forgotten; pauses of the master do not count.
     pub client_ttl_ms: u64,
+    /// Segments take objects only when their owner has answered at their endpoint. Without it they do at once.
+    pub confirms: bool,
     /// Copies and moves of single objects.
     pub tasks: TaskSettings,
 }
@@ -44,6 +48,7 @@ impl Default for RegistrySettings {
     fn default() -> Self {
         Self {
             client_ttl_ms: 10_000,
+            confirms: false,
             tasks: TaskSettings::default(),
         }
     }
@@ -84,26 +89,36 @@ impl Registry {
 
     /// Mounts a segment of `spec.client`, who thereby is known and alive. Returns the segment's number.
     ///
-    /// Mounting the same segment again is fine. A client at the same data endpoint of the same host under
-    /// another identity must be the dead predecessor of this one, because an endpoint has one listener: its
-    /// segments are unmounted. Segments of the same name elsewhere stay.
+    /// Mounting the same segment again is fine. A client at the same data endpoint of the same host under another identity
+    /// is the dead predecessor of this one once this one has answered there, because an endpoint has one listener: its
+    /// segments are unmounted then. Segments of the same name elsewhere stay.
     ///
     /// # Errors
-    /// `InvalidParams`: no bytes, no name, or too many segments or clients; `UnavailableInCurrentStatus`: the
-    /// identity is mounted by another client or is being unmounted.
+    /// `InvalidParams`: no bytes or too many, no name, texts that are too long, or too many segments or clients;
+    /// `UnavailableInCurrentStatus`: the identity is mounted by another client or is being unmounted.
     pub fn mount(&mut self, now_ms: u64, spec: SegmentSpec) -> Result<u32, Status> {
         self.advance(now_ms);
-        if spec.bytes == 0 || spec.name.is_empty() {
+        if !(1..=SEGMENT_BYTES_MAX).contains(&spec.bytes)
+            || spec.name.is_empty()
+            || !spec.is_short()
+        {
             return Err(Status::InvalidParams);
         }
         if let Some(&index) = self.index_by_id.get(&spec.id) {
             return self.mount_again(index, &spec);
         }
-        if self.segments.len() >= SEGMENTS_MAX || self.next_index == u32::MAX {
+        let is_waiting = self.settings.confirms;
+        if is_waiting {
+            self.make_room_for_unconfirmed();
+        }
+        let is_full = self.segments.len() >= SEGMENTS_MAX || self.next_index == u32::MAX;
+        if is_full || !self.has_share(spec.client) {
             return Err(Status::InvalidParams);
         }
         self.admit(spec.client)?;
-        self.bury_predecessors(&spec);
+        if !is_waiting {
+            self.bury_predecessors(&spec);
+        }
         let index = self.next_index;
         self.next_index += 1;
         let spec = Arc::new(spec);
@@ -115,12 +130,16 @@ impl Registry {
                 mount_number: 0,
                 drain_end_ms: None,
                 occupancy: Occupancy::Open,
+                is_confirmed: !is_waiting,
             },
         );
         if let Some(owner) = self.clients.get_mut(&spec.client) {
             owner.segments.push(index);
         }
         self.events.push(SegmentEvent::Mounted { index, spec });
+        if is_waiting {
+            self.events.push(SegmentEvent::Draining { index });
+        }
         Ok(index)
     }
 

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use perigee_schemas::limits::SEGMENT_TEXT_BYTES_MAX;
+
 /// A segment as announced by its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentSpec {
@@ -27,6 +29,19 @@ pub struct SegmentSpec {
 }
 
 impl SegmentSpec {
+    /// Whether all texts are short enough to be told to everybody.
+    pub(crate) fn is_short(&self) -> bool {
+        [
+            &self.name,
+            &self.endpoint,
+            &self.host_id,
+            &self.rendezvous,
+            &self.protocol,
+        ]
+        .iter()
+        .all(|text| text.len() <= SEGMENT_TEXT_BYTES_MAX)
+    }
+
     /// The host in the segment's name, without the port.
     pub(crate) fn host_name(&self) -> &str {
         self.name

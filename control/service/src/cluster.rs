@@ -1,9 +1,13 @@
 //! The master's shards as one thing: starting them, asking them from other threads, stopping them.
 
+mod confirm;
 mod control_shard;
 mod drains;
 mod gather;
 mod lending;
+mod list_page;
+mod listings;
+mod log_budget;
 mod merge;
 mod registry_calls;
 mod scatter;
@@ -12,6 +16,8 @@ mod tasks;
 
 pub(crate) use control_shard::ControlShard;
 pub(crate) use lending::Startable;
+pub(crate) use list_page::Cursor;
+pub(crate) use listings::Listings;
 pub(crate) use merge::{Codes, Placements, Replicas};
 pub(crate) use scatter::Share;
 pub(crate) use segment_use::{SegmentUse, combine};
@@ -92,6 +98,7 @@ struct ShardStart {
     cells: Arc<MasterCells>,
     expiry_listener: Option<Sender<Vec<String>>>,
     budget: FrameBudget,
+    listings: Listings,
     idle: Option<Duration>,
 }
 
@@ -109,7 +116,7 @@ impl Cluster {
         let epoch = getrandom::u64().map_err(ClusterError::Random)?;
         let count = config.rpc.shards.max(1);
         let groups = GroupLedger::new(count);
-        let budget = frame_budget();
+        let (budget, listings) = (frame_budget(), Listings::default());
         let mut shards = Vec::new();
         let mut members = Vec::new();
         let mut address = address;
@@ -122,6 +129,7 @@ impl Cluster {
                 cells: cells.clone(),
                 expiry_listener: expiry_listener.clone(),
                 budget: budget.clone(),
+                listings: listings.clone(),
                 idle: config.rpc.idle_timeout_ms.map(Duration::from_millis),
             };
             let (shard, (bound, name)) = start_shard(start, epoch)?;
@@ -285,6 +293,7 @@ fn start_shard(start: ShardStart, epoch: u64) -> Result<(ShardOf<RpcPort>, Repor
             start.cells,
             epoch,
             start.expiry_listener,
+            start.listings,
         ));
         let name = environment.keep(state.clone());
         let service = || RpcService::new(&state, name, &start.budget);
@@ -313,6 +322,7 @@ async fn serve(port: Rc<RpcPort>) {
 fn registry_settings(config: &MasterConfig) -> RegistrySettings {
     RegistrySettings {
         client_ttl_ms: config.client_ttl_ms,
+        confirms: config.rpc.verify_segments,
         tasks: task_settings(&config.tasks),
     }
 }

@@ -65,6 +65,8 @@ pub struct RpcConfig {
     pub shards: usize,
     /// Idle time after which a connection is closed, in milliseconds; `None` for never.
     pub idle_timeout_ms: Option<u64>,
+    /// Segments take objects only after their owner has answered at their endpoint.
+    pub verify_segments: bool,
     /// Send small answers at once.
     pub tcp_no_delay: bool,
 }

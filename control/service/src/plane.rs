@@ -1,11 +1,9 @@
 //! The master as its HTTP routes see it: questions are put to the shards from the HTTP threads.
 
-use crate::cluster::{Cluster, ControlShard, combine};
-use perigee_admin::plane::{DrainInfo, DrainRequest, KeyPlaces, Refusal};
+use crate::cluster::{Cluster, ControlShard, Cursor, combine};
+use perigee_admin::plane::{DrainInfo, DrainRequest, KeyCursor, KeyPage, KeyPlaces, Refusal};
 use perigee_admin::{ControlPlane, ReplicaPlace, SegmentInfo};
-use perigee_master::{
-    DrainJob, Pattern, ReplicaColumns, Scan, SegmentSpec, Shard as KeyShard, shard_of,
-};
+use perigee_master::{DrainJob, Pattern, ReplicaColumns, Scan, SegmentSpec, shard_of};
 use perigee_metrics::{HistogramTotals, MasterCells, MasterNumbers, SegmentNumbers};
 use perigee_schemas::Status;
 use perigee_shard::monotonic_ms;
@@ -41,23 +39,16 @@ impl ControlPlane for Cluster {
         Ok(places)
     }
 
-    fn list_keys(&self, limit: usize) -> Result<Vec<String>, Status> {
-        let mut keys: Vec<String> = Vec::new();
-        let step = |shard: &KeyShard, scan: &mut Scan| {
-            let mut found = Vec::new();
-            let collect = |key: &[u8]| found.push(String::from_utf8_lossy(key).into_owned());
-            shard.list_step(scan, &Pattern::any(), collect);
-            found
-        };
-        self.walk(
-            move |shard, scan| step(&shard.keys.borrow(), scan),
-            |found| {
-                keys.extend(found);
-                keys.len() < limit
-            },
-        )?;
-        keys.truncate(limit);
-        Ok(keys)
+    fn list_keys(&self, from: Option<KeyCursor>, limit: usize) -> Result<KeyPage, Status> {
+        let from = from.map(Cursor::from_numbers);
+        let page = self.run_first(move |first| async move {
+            first.list_page(&Pattern::any(), limit, from).await
+        });
+        let page = page.ok_or(Status::RpcTimeout)??;
+        Ok(KeyPage {
+            keys: page.keys,
+            next: page.next.map(Cursor::numbers),
+        })
     }
 
     fn segments(&self) -> Result<Vec<SegmentInfo>, Status> {

@@ -3328,6 +3328,7 @@ impl<'a> ::flatbuffers::Follow<'a> for ListByRegexRequest<'a> {
 impl<'a> ListByRegexRequest<'a> {
   pub const VT_PATTERN: ::flatbuffers::VOffsetT = 4;
   pub const VT_LIMIT: ::flatbuffers::VOffsetT = 6;
+  pub const VT_CURSOR: ::flatbuffers::VOffsetT = 8;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -3339,6 +3340,7 @@ impl<'a> ListByRegexRequest<'a> {
     args: &'args ListByRegexRequestArgs<'args>
   ) -> ::flatbuffers::WIPOffset<ListByRegexRequest<'bldr>> {
     let mut builder = ListByRegexRequestBuilder::new(_fbb);
+    if let Some(x) = args.cursor { builder.add_cursor(x); }
     builder.add_limit(args.limit);
     if let Some(x) = args.pattern { builder.add_pattern(x); }
     builder.finish()
@@ -3359,6 +3361,13 @@ impl<'a> ListByRegexRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u32>(ListByRegexRequest::VT_LIMIT, Some(0)).unwrap()}
   }
+  #[inline]
+  pub fn cursor(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(ListByRegexRequest::VT_CURSOR, None)}
+  }
 }
 
 impl ::flatbuffers::Verifiable for ListByRegexRequest<'_> {
@@ -3369,6 +3378,7 @@ impl ::flatbuffers::Verifiable for ListByRegexRequest<'_> {
     v.visit_table(pos)?
      .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("pattern", Self::VT_PATTERN, false)?
      .visit_field::<u32>("limit", Self::VT_LIMIT, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("cursor", Self::VT_CURSOR, false)?
      .finish();
     Ok(())
   }
@@ -3376,6 +3386,7 @@ impl ::flatbuffers::Verifiable for ListByRegexRequest<'_> {
 pub struct ListByRegexRequestArgs<'a> {
     pub pattern: Option<::flatbuffers::WIPOffset<&'a str>>,
     pub limit: u32,
+    pub cursor: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
 }
 impl<'a> Default for ListByRegexRequestArgs<'a> {
   #[inline]
@@ -3383,6 +3394,7 @@ impl<'a> Default for ListByRegexRequestArgs<'a> {
     ListByRegexRequestArgs {
       pattern: None,
       limit: 0,
+      cursor: None,
     }
   }
 }
@@ -3399,6 +3411,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> ListByRegexRequestBuilder<'a,
   #[inline]
   pub fn add_limit(&mut self, limit: u32) {
     self.fbb_.push_slot::<u32>(ListByRegexRequest::VT_LIMIT, limit, 0);
+  }
+  #[inline]
+  pub fn add_cursor(&mut self, cursor: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(ListByRegexRequest::VT_CURSOR, cursor);
   }
   #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> ListByRegexRequestBuilder<'a, 'b, A> {
@@ -3420,6 +3436,7 @@ impl ::core::fmt::Debug for ListByRegexRequest<'_> {
     let mut ds = f.debug_struct("ListByRegexRequest");
       ds.field("pattern", &self.pattern());
       ds.field("limit", &self.limit());
+      ds.field("cursor", &self.cursor());
       ds.finish()
   }
 }
@@ -3441,6 +3458,7 @@ impl<'a> ::flatbuffers::Follow<'a> for ListReply<'a> {
 impl<'a> ListReply<'a> {
   pub const VT_STATUS: ::flatbuffers::VOffsetT = 4;
   pub const VT_KEYS: ::flatbuffers::VOffsetT = 6;
+  pub const VT_CURSOR: ::flatbuffers::VOffsetT = 8;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -3452,6 +3470,7 @@ impl<'a> ListReply<'a> {
     args: &'args ListReplyArgs<'args>
   ) -> ::flatbuffers::WIPOffset<ListReply<'bldr>> {
     let mut builder = ListReplyBuilder::new(_fbb);
+    if let Some(x) = args.cursor { builder.add_cursor(x); }
     if let Some(x) = args.keys { builder.add_keys(x); }
     builder.add_status(args.status);
     builder.finish()
@@ -3472,6 +3491,13 @@ impl<'a> ListReply<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>(ListReply::VT_KEYS, None)}
   }
+  #[inline]
+  pub fn cursor(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(ListReply::VT_CURSOR, None)}
+  }
 }
 
 impl ::flatbuffers::Verifiable for ListReply<'_> {
@@ -3482,6 +3508,7 @@ impl ::flatbuffers::Verifiable for ListReply<'_> {
     v.visit_table(pos)?
      .visit_field::<i32>("status", Self::VT_STATUS, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<&'_ str>>>>("keys", Self::VT_KEYS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("cursor", Self::VT_CURSOR, false)?
      .finish();
     Ok(())
   }
@@ -3489,6 +3516,7 @@ impl ::flatbuffers::Verifiable for ListReply<'_> {
 pub struct ListReplyArgs<'a> {
     pub status: i32,
     pub keys: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>,
+    pub cursor: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
 }
 impl<'a> Default for ListReplyArgs<'a> {
   #[inline]
@@ -3496,6 +3524,7 @@ impl<'a> Default for ListReplyArgs<'a> {
     ListReplyArgs {
       status: 0,
       keys: None,
+      cursor: None,
     }
   }
 }
@@ -3512,6 +3541,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> ListReplyBuilder<'a, 'b, A> {
   #[inline]
   pub fn add_keys(&mut self, keys: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<&'b  str>>>) {
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(ListReply::VT_KEYS, keys);
+  }
+  #[inline]
+  pub fn add_cursor(&mut self, cursor: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(ListReply::VT_CURSOR, cursor);
   }
   #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> ListReplyBuilder<'a, 'b, A> {
@@ -3533,6 +3566,7 @@ impl ::core::fmt::Debug for ListReply<'_> {
     let mut ds = f.debug_struct("ListReply");
       ds.field("status", &self.status());
       ds.field("keys", &self.keys());
+      ds.field("cursor", &self.cursor());
       ds.finish()
   }
 }

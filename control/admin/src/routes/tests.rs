@@ -2,7 +2,9 @@
 //! compared whole, as strict clients do.
 
 use super::*;
-use crate::plane::{DrainInfo, DrainRequest, KeyPlaces, Refusal, ReplicaPlace, SegmentInfo};
+use crate::plane::{
+    DrainInfo, DrainRequest, KeyCursor, KeyPage, KeyPlaces, Refusal, ReplicaPlace, SegmentInfo,
+};
 use axum::body::Body;
 use axum::http::Request;
 use http_body_util::BodyExt;
@@ -50,12 +52,17 @@ impl ControlPlane for Fake {
         Ok(keys.iter().map(locate).collect())
     }
 
-    fn list_keys(&self, limit: usize) -> Result<Vec<String>, Status> {
-        Ok(["k2", "k1"]
-            .iter()
-            .take(limit)
-            .map(|key| (*key).to_owned())
-            .collect())
+    /// Each page has one key.
+    fn list_keys(&self, from: Option<KeyCursor>, limit: usize) -> Result<KeyPage, Status> {
+        let at = from.map_or(0, |from| from[0]);
+        let keys = ["k2", "k1"]
+            .into_iter()
+            .skip(at as usize)
+            .take(limit.min(1));
+        Ok(KeyPage {
+            keys: keys.map(str::to_owned).collect(),
+            next: (at < 1).then_some([at + 1, 0, 0]),
+        })
     }
 
     fn segments(&self) -> Result<Vec<SegmentInfo>, Status> {

@@ -1,7 +1,7 @@
 //! The server with a master that misbehaves. Invariant: every read has a deadline.
 
 use super::*;
-use crate::plane::{DrainInfo, DrainRequest, KeyPlaces, Refusal, SegmentInfo};
+use crate::plane::{DrainInfo, DrainRequest, KeyCursor, KeyPage, KeyPlaces, Refusal, SegmentInfo};
 use perigee_metrics::{MasterCells, MasterNumbers};
 use perigee_schemas::Status;
 use std::io::{Read, Write};
@@ -20,7 +20,7 @@ impl ControlPlane for Stuck {
         panic!("a defect of the master")
     }
 
-    fn list_keys(&self, _: usize) -> Result<Vec<String>, Status> {
+    fn list_keys(&self, _: Option<KeyCursor>, _: usize) -> Result<KeyPage, Status> {
         Err(Status::InternalError)
     }
 

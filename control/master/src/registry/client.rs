@@ -1,6 +1,8 @@
 //! Clients: heartbeats and leaving.
 //! Invariant: a client that the registry does not know is told to mount again; only mounting makes it known.
 
+use std::net::IpAddr;
+
 use super::Registry;
 
 #[derive(Debug, Default)]
@@ -9,6 +11,10 @@ pub(super) struct Client {
     pub(super) heard_ms: u64,
     /// Numbers of its mounted segments.
     pub(super) segments: Vec<u32>,
+    /// Where it mounts from, if that is known.
+    pub(super) address: Option<IpAddr>,
+    /// When its endpoints were asked last.
+    pub(super) asked_ms: Option<u64>,
 }
 
 /// What a heartbeat is answered with.

@@ -235,7 +235,7 @@ impl Registry {
         mounted.occupancy = occupancy;
         match occupancy {
             Occupancy::Draining => self.events.push(SegmentEvent::Draining { index }),
-            Occupancy::Open if mounted.drain_end_ms.is_none() => {
+            Occupancy::Open if mounted.drain_end_ms.is_none() && mounted.is_confirmed => {
                 self.events.push(SegmentEvent::Resumed { index });
             }
             Occupancy::Open | Occupancy::Drained => {}

@@ -32,7 +32,7 @@ impl Registry {
         silent
     }
 
-    /// Forgets other clients that claim the endpoint of a new segment: one endpoint has one listener.
+    /// Forgets other clients that claim the endpoint of a segment whose owner is the listener there.
     pub(super) fn bury_predecessors(&mut self, spec: &SegmentSpec) {
         if spec.endpoint.is_empty() {
             return;

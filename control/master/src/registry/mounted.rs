@@ -15,6 +15,8 @@ pub(super) struct Mounted {
     /// End of the grace of a graceful unmount.
     pub(super) drain_end_ms: Option<u64>,
     pub(super) occupancy: Occupancy,
+    /// Its owner has answered at its endpoint, or need not.
+    pub(super) is_confirmed: bool,
 }
 
 /// What drain jobs make of a segment.
@@ -32,6 +34,8 @@ pub(super) enum Occupancy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum SegmentState {
+    /// Takes nothing, because its owner has not answered at its endpoint yet.
+    Unconfirmed = 0,
     /// Takes objects.
     Ok = 1,
     /// Readable, takes no new objects, and its objects are being moved elsewhere.
@@ -81,6 +85,7 @@ impl Mounted {
     fn view(&self, index: u32) -> SegmentView<'_> {
         let state = match (self.drain_end_ms, self.occupancy) {
             (Some(_), _) => SegmentState::GracefullyUnmounting,
+            (None, Occupancy::Open) if !self.is_confirmed => SegmentState::Unconfirmed,
             (None, Occupancy::Open) => SegmentState::Ok,
             (None, Occupancy::Draining) => SegmentState::Draining,
             (None, Occupancy::Drained) => SegmentState::Drained,

@@ -1,6 +1,7 @@
 //! Facts about clients and segments, one test each.
 //! Invariant: every test states in its name what holds.
 
+mod confirm;
 mod drains;
 mod holdings;
 mod tasks;

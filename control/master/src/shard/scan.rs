@@ -78,6 +78,11 @@ impl Scan {
         self.next >= self.end
     }
 
+    /// Where it is and where it ends, for [`Shard::scan_from`].
+    pub fn position(&self) -> (u32, u32) {
+        (self.next, self.end)
+    }
+
     fn take(&mut self) -> Option<u32> {
         let id = self.next;
         self.next += u32::from(!self.has_ended());
@@ -123,6 +128,12 @@ impl Shard {
         Scan { next: 0, end }
     }
 
+    /// The walk that was at this position. Any two numbers are fine: they end within the keys of now.
+    pub fn scan_from(&self, (next, end): (u32, u32)) -> Scan {
+        let end = end.min(self.objects.bound());
+        Scan { next, end }
+    }
+
     /// One step of a removal: of the keys met, those that can be removed are; returns how many. `force` ignores leases.
     pub fn remove_step(
         &mut self,
@@ -139,12 +150,17 @@ impl Shard {
         removed
     }
 
-    /// One step of a listing: calls `each` with the readable keys met.
-    pub fn list_step(&self, scan: &mut Scan, pattern: &Pattern, mut each: impl FnMut(&[u8])) {
+    /// One step of a listing: calls `each` with the readable keys met, until it says that it has enough.
+    pub fn list_step(
+        &self,
+        scan: &mut Scan,
+        pattern: &Pattern,
+        mut each: impl FnMut(&[u8]) -> bool,
+    ) {
         let mut budget = Budget::of_a_step();
         while let Some(id) = budget.next(self, scan, pattern) {
-            if self.is_complete(id) {
-                each(&self.objects[id].key);
+            if self.is_complete(id) && !each(&self.objects[id].key) {
+                return;
             }
         }
     }

@@ -3,6 +3,8 @@
 use super::Member;
 use super::drains::Drains;
 use super::gather::Turn;
+use super::listings::Listings;
+use super::log_budget::LogBudget;
 use perigee_master::{Registry, SegmentEvent, Shard as KeyShard};
 use perigee_metrics::MasterCells;
 use perigee_shard::{Environment, ShardEnvironment, monotonic_ms};
@@ -34,6 +36,10 @@ pub(crate) struct ControlShard {
     pub(super) task_copies: RefCell<Vec<u32>>,
     /// Told names of segments of expired clients that no mounted segment has.
     pub(crate) expiry_listener: Option<Sender<Vec<String>>>,
+    /// The right to walk over keys for a listing.
+    pub(crate) listings: Listings,
+    /// What may still be said of segments that come and go.
+    pub(crate) log_budget: LogBudget,
     members: OnceCell<Arc<[Member]>>,
     stopping: Cell<bool>,
 }
@@ -46,6 +52,7 @@ impl ControlShard {
         cells: Arc<MasterCells>,
         epoch: u64,
         expiry_listener: Option<Sender<Vec<String>>>,
+        listings: Listings,
     ) -> Self {
         Self {
             environment,
@@ -59,6 +66,8 @@ impl ControlShard {
             drains: Drains::default(),
             task_copies: RefCell::default(),
             expiry_listener,
+            listings,
+            log_budget: LogBudget::default(),
             members: OnceCell::new(),
             stopping: Cell::new(false),
         }

@@ -10,6 +10,9 @@ const LOST_KEY: (i32, u32, u64, u8) = (Status::InternalError.code(), 0, 0, 0);
 pub(crate) trait Columns: Default + Send + 'static {
     /// Takes over entry `from` of `part` as the next entry; `None` if the shard that owns the key is gone.
     fn push(&mut self, part: Option<(&Self, usize)>);
+
+    /// Makes it ready to be taken over entry by entry.
+    fn seal(&mut self) {}
 }
 
 /// One code per key.
@@ -44,17 +47,11 @@ pub(crate) trait Located: Default + Send + 'static {
     fn locations_mut(&mut self) -> &mut Vec<Location>;
 }
 
-impl<C: Located> Spread<C> {
-    pub(crate) fn index(&mut self) {
-        self.starts = starts(self.columns.counts());
-    }
-}
-
 impl Placements {
     /// Replaces the entries at some positions by those of `newer`, which has one for each.
     pub(crate) fn replaced(mut self, positions: &[usize], mut newer: Self) -> Self {
-        self.index();
-        newer.index();
+        self.seal();
+        newer.seal();
         let mut whole = Self::default();
         let mut next = 0;
         for position in 0..self.columns.status.len() {
@@ -86,6 +83,10 @@ impl Columns for Codes {
 }
 
 impl<C: Located> Columns for Spread<C> {
+    fn seal(&mut self) {
+        self.starts = starts(self.columns.counts());
+    }
+
     fn push(&mut self, part: Option<(&Self, usize)>) {
         let key = part.map(|(part, from)| (&part.columns, from));
         self.columns.push_key(key);
@@ -183,7 +184,7 @@ mod tests {
                     generation: 1,
                 }));
         }
-        replicas.index();
+        replicas.seal();
         replicas
     }
 

@@ -6,6 +6,7 @@ use perigee_master::{ClientState, Holdings, Registry, SegmentEvent, SegmentSpec}
 use perigee_schemas::{Identity, Status};
 use perigee_shard::monotonic_ms;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 /// What a sign of life is answered with.
 #[derive(Clone, Copy, Debug)]
@@ -17,10 +18,12 @@ pub(crate) struct Pong {
 }
 
 impl ControlShard {
-    /// Mounts segments of a client by its mount request of this number; one code per segment.
+    /// Mounts segments of a client by its mount request of this number, from this address; one code per segment. Then
+    /// the client is asked at its endpoint whether it is there.
     pub(crate) async fn mount(
         &self,
         client: Identity,
+        address: Option<IpAddr>,
         segments: Vec<SegmentSpec>,
         remount: bool,
         number: u64,
@@ -28,6 +31,9 @@ impl ControlShard {
         let count = segments.len();
         let change = move |registry: &mut Registry, now: u64| {
             let code = |result: Result<u32, Status>| result.map_or_else(Status::code, |_| 0);
+            if let Some(Err(status)) = address.map(|from| registry.arrive(now, client.0, from)) {
+                return vec![status.code(); count];
+            }
             let ids: Vec<u128> = segments.iter().map(|spec| spec.id).collect();
             // A client without segments makes itself known by an empty remount.
             let codes = if remount || segments.is_empty() {
@@ -42,9 +48,9 @@ impl ControlShard {
             registry.number_mounts(client.0, &ids, number);
             codes
         };
-        self.change_registry(change)
-            .await
-            .unwrap_or_else(|| vec![Status::InternalError.code(); count])
+        let codes = self.change_registry(change).await;
+        self.confirm_segments(client).await;
+        codes.unwrap_or_else(|| vec![Status::InternalError.code(); count])
     }
 
     /// Unmounts segments, after `grace_ms` if that is not 0; one code per segment.
@@ -89,7 +95,9 @@ impl ControlShard {
                 has_moves: registry.has_moves(client.0),
             }
         };
-        self.change_registry(change).await
+        let pong = self.change_registry(change).await;
+        self.confirm_segments(client).await;
+        pong
     }
 
     /// A client leaves: all its segments go at once.
@@ -147,8 +155,10 @@ impl ControlShard {
                 SegmentEvent::Resumed { index } => (*index, "A segment takes objects again"),
                 SegmentEvent::Mounted { .. } => continue,
             };
-            if let Some(spec) = keys.segment(index) {
-                tracing::info!(segment = spec.name, client = %Identity(spec.client), "{what}");
+            if let Some(spec) = keys.segment(index)
+                && let Some(left_out) = self.log_budget.line(monotonic_ms())
+            {
+                tracing::info!(segment = spec.name, client = %Identity(spec.client), left_out, "{what}");
             }
         }
     }

@@ -1,11 +1,18 @@
 //! Splitting a batch by the shard that owns each key, and joining the answers.
 //!
-//! With one shard a batch is answered in place; with several, each gets one job per batch and all work at once.
+//! With one shard a batch is answered in place; with several, each gets one job per batch and all work at once. A large
+//! batch is cut, and other calls get their turn in between.
 
 use super::control_shard::ControlShard;
 use super::merge::Columns;
 use perigee_master::{Shard as KeyShard, shard_of};
-use perigee_shard::{Call, monotonic_ms};
+use perigee_shard::{Call, Environment, monotonic_ms};
+use std::time::Duration;
+
+/// Keys that one turn looks at...
+const TURN_KEYS: usize = 1024;
+/// ... and bytes of them.
+const TURN_KEY_BYTES: usize = 256 << 10;
 
 /// Some keys of a batch, with their positions in it.
 pub(crate) struct Share<'a> {
@@ -41,9 +48,33 @@ impl ControlShard {
         wanted: &[usize],
         work: impl Fn(&mut KeyShard, u64, &Share<'_>, &mut C) + Clone + Send + 'static,
     ) -> C {
+        let mut whole = C::default();
+        let mut left = wanted;
+        while !left.is_empty() {
+            let (turn, rest) = left.split_at(keys_of_a_turn(keys, left));
+            let mut part = self.scatter_turn(keys, turn, work.clone()).await;
+            if turn.len() == wanted.len() {
+                return part;
+            }
+            part.seal();
+            (0..turn.len()).for_each(|rank| whole.push(Some((&part, rank))));
+            left = rest;
+            // Calls of others that have arrived come first now.
+            self.environment.sleep(Duration::ZERO).await;
+        }
+        whole
+    }
+
+    async fn scatter_turn<C: Columns>(
+        &self,
+        keys: &[&[u8]],
+        wanted: &[usize],
+        work: impl Fn(&mut KeyShard, u64, &Share<'_>, &mut C) + Clone + Send + 'static,
+    ) -> C {
         let count = self.members().len();
-        if count <= 1 && wanted.len() == keys.len() {
-            return self.answer(keys, wanted, &work);
+        if count <= 1 {
+            let own: Vec<&[u8]> = wanted.iter().map(|position| keys[*position]).collect();
+            return self.answer(&own, wanted, &work);
         }
         let mut shares: Vec<Vec<usize>> = vec![Vec::new(); count];
         let mut owners = Vec::with_capacity(wanted.len());
@@ -73,7 +104,7 @@ impl ControlShard {
         for (owner, answer) in asked {
             parts[owner] = answer.await.flatten();
         }
-        join(&owners, &parts)
+        join(&owners, &mut parts)
     }
 
     fn answer<C: Columns>(
@@ -114,11 +145,42 @@ impl ControlShard {
     }
 }
 
+/// How many of these keys are looked at before other calls get their turn.
+fn keys_of_a_turn(keys: &[&[u8]], positions: &[usize]) -> usize {
+    let mut bytes = 0;
+    let fits = |position: &&usize| {
+        bytes += keys[**position].len();
+        bytes <= TURN_KEY_BYTES
+    };
+    let few = positions.iter().take(TURN_KEYS);
+    few.take_while(fits).count().max(1)
+}
+
 /// Joins parts, given the shard and the entry there of each key.
-fn join<C: Columns>(owners: &[(usize, usize)], parts: &[Option<C>]) -> C {
+fn join<C: Columns>(owners: &[(usize, usize)], parts: &mut [Option<C>]) -> C {
+    parts.iter_mut().flatten().for_each(Columns::seal);
     let mut whole = C::default();
     for (owner, rank) in owners {
         whole.push(parts[*owner].as_ref().map(|part| (part, *rank)));
     }
     whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_is_bounded_in_keys_and_in_bytes_and_never_empty() {
+        let turn = |count: usize, bytes: usize| {
+            let key = vec![b'k'; bytes];
+            let keys: Vec<&[u8]> = (0..count).map(|_| &key[..]).collect();
+            let positions: Vec<usize> = (0..count).collect();
+            keys_of_a_turn(&keys, &positions)
+        };
+        assert_eq!(turn(10, 8192), 10);
+        assert_eq!(turn(5000, 10), TURN_KEYS);
+        assert_eq!(turn(5000, 8192), TURN_KEY_BYTES / 8192);
+        assert_eq!(turn(2, TURN_KEY_BYTES + 1), 1);
+    }
 }

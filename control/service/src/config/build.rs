@@ -106,6 +106,7 @@ fn rpc_config(settings: &Settings, warnings: &mut Vec<String>) -> Result<RpcConf
         listen: Listen { host, port },
         shards: rpc_shards(settings, warnings),
         idle_timeout_ms: Some(idle_timeout_ms).filter(|timeout_ms| *timeout_ms > 0),
+        verify_segments: settings.bool("verify_segments"),
         tcp_no_delay: settings.bool("rpc_enable_tcp_no_delay"),
     })
 }

@@ -4,15 +4,20 @@ use super::dispatch::{Builder, Refusal};
 use crate::cluster::ControlShard;
 use flatbuffers::{ForwardsUOffset, Vector, WIPOffset};
 use perigee_master::{Location, SegmentSpec};
-use perigee_schemas::limits::BATCH_KEYS_MAX;
+use perigee_schemas::limits::{BATCH_KEYS_MAX, BATCH_SHARED_KEY_BYTES_MAX};
 use perigee_schemas::{Identity, Status, master, object};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 type Strings<'a> = Vector<'a, ForwardsUOffset<&'a str>>;
 type SegmentList = WIPOffset<Vector<'static, ForwardsUOffset<object::Segment<'static>>>>;
 
-/// The keys of a batch, borrowed from the request.
-pub(super) fn keys<'a>(list: Option<Strings<'a>>) -> Result<Vec<&'a [u8]>, Refusal> {
+/// The keys of a batch, borrowed from the request of so many bytes. A batch may name one key many times, but not so that
+/// its keys are far longer than the request.
+pub(super) fn keys<'a>(
+    list: Option<Strings<'a>>,
+    request_bytes: usize,
+) -> Result<Vec<&'a [u8]>, Refusal> {
     let count = list.as_ref().map_or(0, Vector::len);
     if count > BATCH_KEYS_MAX {
         let message = format!(
@@ -20,11 +25,19 @@ pub(super) fn keys<'a>(list: Option<Strings<'a>>) -> Result<Vec<&'a [u8]>, Refus
         );
         return Err(Refusal::new(Status::InvalidParams, message));
     }
-    Ok(list
+    let keys: Vec<&[u8]> = list
         .iter()
         .flat_map(Vector::iter)
         .map(str::as_bytes)
-        .collect())
+        .collect();
+    let key_bytes: usize = keys.iter().map(|key| key.len()).sum();
+    if key_bytes > request_bytes.max(BATCH_SHARED_KEY_BYTES_MAX) {
+        let message = format!(
+            "{count} keys of {key_bytes} bytes in a request of {request_bytes} bytes: send each key once"
+        );
+        return Err(Refusal::new(Status::InvalidParams, message));
+    }
+    Ok(keys)
 }
 
 /// A numeric column that must have one entry per key.
@@ -70,16 +83,14 @@ pub(super) fn places(
     locations: &[Location],
 ) -> Places {
     let mut used: Vec<u32> = Vec::new();
+    let mut places: HashMap<u32, usize> = HashMap::new();
     let wire: Vec<object::Location> = locations
         .iter()
         .map(|location| {
-            let index = used
-                .iter()
-                .position(|segment| *segment == location.segment)
-                .unwrap_or_else(|| {
-                    used.push(location.segment);
-                    used.len() - 1
-                });
+            let index = *places.entry(location.segment).or_insert_with(|| {
+                used.push(location.segment);
+                used.len() - 1
+            });
             object::Location::new(
                 index as u32,
                 location.state as u32,
@@ -147,5 +158,40 @@ pub(super) fn offered(view: &object::Segment<'_>, client: Identity) -> SegmentSp
         host_id: owned(view.host_id()),
         rendezvous: owned(view.rendezvous()),
         protocol: owned(view.protocol()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flatbuffers::FlatBufferBuilder;
+    use perigee_schemas::message::decode;
+
+    /// A request that names one key of so many bytes many times.
+    fn request(count: usize, bytes: usize) -> Vec<u8> {
+        let mut builder = FlatBufferBuilder::new();
+        let key = builder.create_string(&"k".repeat(bytes));
+        let keys = Some(builder.create_vector(&vec![key; count]));
+        let args = master::ExistRequestArgs {
+            keys,
+            single: false,
+        };
+        let root = master::ExistRequest::create(&mut builder, &args);
+        builder.finish_minimal(root);
+        builder.finished_data().to_vec()
+    }
+
+    fn accepted(body: &[u8]) -> Option<usize> {
+        let request = decode::<master::ExistRequest<'_>>(body).ok()?;
+        keys(request.keys(), body.len()).ok().map(|keys| keys.len())
+    }
+
+    #[test]
+    fn a_small_request_cannot_name_a_long_key_many_thousand_times() {
+        let bomb = request(32_000, 8192);
+        assert!(bomb.len() < 140 << 10, "what it costs its sender");
+        assert_eq!(accepted(&bomb), None);
+        assert_eq!(accepted(&request(500, 8192)), Some(500));
+        assert_eq!(accepted(&request(60_000, 64)), Some(60_000));
     }
 }

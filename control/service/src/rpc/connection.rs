@@ -59,7 +59,15 @@ pub(super) async fn serve(
     }
 }
 
+/// The frame of an answer. One that no frame can hold is an error instead: the peer would have to refuse it.
 fn reply(request: u64, body: &[u8]) -> Vec<u8> {
+    if body.len() > FRAME_BODY_BYTES_MAX {
+        let text = format!(
+            "The answer of {} bytes is over the limit of {FRAME_BODY_BYTES_MAX}: ask for less at a time",
+            body.len()
+        );
+        return encode_failure(request, Status::InvalidParams, &text);
+    }
     let mut frame = Vec::with_capacity(HEADER_BYTES + body.len());
     frame.extend_from_slice(&Header::encode(Kind::Reply, request, body));
     frame.extend_from_slice(body);
@@ -74,4 +82,28 @@ async fn refuse(
 ) -> io::Result<()> {
     shard.cells.protocol_errors.add(1);
     frames.refuse(0, Status::DeserializeFail, error).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perigee_schemas::session::decode_failure;
+
+    fn kind_of(frame: &[u8]) -> Kind {
+        let head = frame.first_chunk().expect("a whole header");
+        let header = Header::decode(head, FRAME_BODY_BYTES_MAX).expect("a frame that peers take");
+        assert!(header.check(&frame[HEADER_BYTES..]).is_ok());
+        header.kind
+    }
+
+    #[test]
+    fn an_answer_that_no_frame_can_hold_is_an_error_that_says_so() {
+        let largest = vec![0; FRAME_BODY_BYTES_MAX];
+        assert_eq!(kind_of(&reply(1, &largest)), Kind::Reply);
+        let larger = reply(1, &[&largest[..], b"."].concat());
+        assert_eq!(kind_of(&larger), Kind::Failure);
+        let (status, text) = decode_failure(&larger[HEADER_BYTES..]).expect("a failure");
+        assert_eq!(status, Status::InvalidParams);
+        assert!(text.contains("ask for less"), "{text}");
+    }
 }

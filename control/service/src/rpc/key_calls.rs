@@ -16,7 +16,7 @@ pub(super) async fn exist(
     builder: &mut Builder,
 ) -> Result<Tally, Refusal> {
     let request = decode::<master::ExistRequest<'_>>(body)?;
-    let keys = keys(request.keys())?;
+    let keys = keys(request.keys(), body.len())?;
     let codes: Codes = shard
         .scatter(&keys, |owner, now, share, codes: &mut Codes| {
             owner.exist(now, share.keys, &mut codes.0);
@@ -34,7 +34,7 @@ pub(super) async fn get_replicas(
     builder: &mut Builder,
 ) -> Result<Tally, Refusal> {
     let request = decode::<master::GetReplicasRequest<'_>>(body)?;
-    let keys = keys(request.keys())?;
+    let keys = keys(request.keys(), body.len())?;
     let peek = request.peek();
     let found: Replicas = shard
         .scatter(&keys, move |owner, now, share, found: &mut Replicas| {
@@ -43,7 +43,6 @@ pub(super) async fn get_replicas(
             } else {
                 owner.get_replicas(now, share.keys, &mut found.columns);
             }
-            found.index();
         })
         .await;
     let columns = &found.columns;
@@ -72,7 +71,7 @@ pub(super) async fn put_start(
     builder: &mut Builder,
 ) -> Result<Tally, Refusal> {
     let request = decode::<master::PutStartRequest<'_>>(body)?;
-    let keys = keys(request.keys())?;
+    let keys = keys(request.keys(), body.len())?;
     let wanted = Arc::new(Wanted::decode(&request, keys.len())?);
     let started = shard.start_puts(&keys, wanted).await;
     let columns = &started.columns;
@@ -95,7 +94,7 @@ pub(super) async fn put_end(
     builder: &mut Builder,
 ) -> Result<Tally, Refusal> {
     let request = decode::<master::PutEndRequest<'_>>(body)?;
-    let keys = keys(request.keys())?;
+    let keys = keys(request.keys(), body.len())?;
     let client = Identity::from_halves(request.client_high(), request.client_low());
     let checksums: Arc<[u32]> = column(request.checksum(), keys.len(), "checksum")?.into();
     let puts = Finished::new(client, request.generation(), keys.len())?;
@@ -117,7 +116,7 @@ pub(super) async fn put_revoke(
     builder: &mut Builder,
 ) -> Result<Tally, Refusal> {
     let request = decode::<master::PutRevokeRequest<'_>>(body)?;
-    let keys = keys(request.keys())?;
+    let keys = keys(request.keys(), body.len())?;
     let client = Identity::from_halves(request.client_high(), request.client_low());
     let in_flight = request.in_flight();
     let puts = Finished::new(client, request.generation(), keys.len())?;
@@ -171,7 +170,7 @@ pub(super) async fn remove(
     builder: &mut Builder,
 ) -> Result<Tally, Refusal> {
     let request = decode::<master::RemoveRequest<'_>>(body)?;
-    let keys = keys(request.keys())?;
+    let keys = keys(request.keys(), body.len())?;
     let force = request.force();
     let codes: Codes = shard
         .scatter(&keys, move |owner, now, share, codes: &mut Codes| {
@@ -188,7 +187,7 @@ pub(super) async fn replica_clear(
     builder: &mut Builder,
 ) -> Result<Tally, Refusal> {
     let request = decode::<master::ReplicaClearRequest<'_>>(body)?;
-    let keys = keys(request.keys())?;
+    let keys = keys(request.keys(), body.len())?;
     let client = Identity::from_halves(request.client_high(), request.client_low());
     let segment: Arc<str> = request.segment_name().unwrap_or_default().into();
     let codes: Codes = shard

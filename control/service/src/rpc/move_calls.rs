@@ -47,7 +47,7 @@ pub(super) async fn end(
     builder: &mut Builder,
 ) -> Result<Tally, Refusal> {
     let request = decode::<master::EndMovesRequest<'_>>(body)?;
-    let keys = keys(request.keys())?;
+    let keys = keys(request.keys(), body.len())?;
     let client = Identity::from_halves(request.client_high(), request.client_low());
     let generations: Arc<[u64]> = column(request.generation(), keys.len(), "generation")?.into();
     let status: Arc<[i32]> = column(request.status(), keys.len(), "status")?.into();

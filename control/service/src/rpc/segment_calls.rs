@@ -9,6 +9,7 @@ use perigee_metrics::RpcKind;
 use perigee_schemas::limits::SEGMENTS_MAX;
 use perigee_schemas::message::decode;
 use perigee_schemas::{Identity, Status, master};
+use perigee_shard::monotonic_ms;
 use std::sync::Arc;
 
 type Halves<'a> = flatbuffers::Vector<'a, u64>;
@@ -30,7 +31,12 @@ pub(super) async fn mount(
         .map(|view| offered(&view, client))
         .collect();
     for spec in &specs {
+        let Some(left_out) = shard.log_budget.line(monotonic_ms()) else {
+            continue;
+        };
         tracing::info!(
+            left_out,
+            peer = ?caller.address(),
             segment = spec.name,
             client = %client,
             bytes = spec.bytes,
@@ -39,7 +45,9 @@ pub(super) async fn mount(
         );
     }
     let (remount, number) = (request.remount(), request.number());
-    let codes = shard.mount(client, specs, remount, number).await;
+    let codes = shard
+        .mount(client, caller.address(), specs, remount, number)
+        .await;
     let all_mounted = codes.iter().all(|code| *code == 0);
     if all_mounted {
         caller.recognize();

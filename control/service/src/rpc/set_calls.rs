@@ -3,7 +3,8 @@
 
 use super::codec::finish_count;
 use super::dispatch::{Builder, Refusal, Tally};
-use crate::cluster::ControlShard;
+use crate::cluster::{ControlShard, Cursor};
+use flatbuffers::Vector;
 use perigee_master::{Pattern, Scan, Shard as KeyShard};
 use perigee_metrics::RpcKind;
 use perigee_schemas::message::decode;
@@ -55,34 +56,41 @@ pub(super) async fn list_by_regex(
 ) -> Result<Tally, Refusal> {
     let request = decode::<master::ListByRegexRequest<'_>>(body)?;
     let limit = request.limit() as usize;
+    let from = cursor(request.cursor())?;
     let found = match Pattern::compile(request.pattern().unwrap_or_default()) {
-        Ok(pattern) => list(shard, pattern, limit).await,
+        Ok(pattern) => shard.list_page(&pattern, limit, from).await,
         Err(status) => Err(status),
     };
     let status = found.as_ref().err().map_or(0, |status| status.code());
-    let found = found.unwrap_or_default();
-    let offsets: Vec<_> = found.iter().map(|key| builder.create_string(key)).collect();
+    let page = found.unwrap_or_default();
+    let offsets: Vec<_> = page
+        .keys
+        .iter()
+        .map(|key| builder.create_string(key))
+        .collect();
     let keys = Some(builder.create_vector(&offsets));
-    let root = master::ListReply::create(builder, &master::ListReplyArgs { status, keys });
+    let cursor = page.next.map(|next| builder.create_vector(&next.numbers()));
+    let args = master::ListReplyArgs {
+        status,
+        keys,
+        cursor,
+    };
+    let root = master::ListReply::create(builder, &args);
     builder.finish_minimal(root);
     Ok(Tally::one(RpcKind::ListByRegex, status == 0))
 }
 
-async fn list(shard: &ControlShard, pattern: Pattern, limit: usize) -> Result<Vec<String>, Status> {
-    let mut found: Vec<String> = Vec::new();
-    let step = move |keys: &mut KeyShard, scan: &mut Scan| {
-        let mut met = Vec::new();
-        let collect = |key: &[u8]| met.push(String::from_utf8_lossy(key).into_owned());
-        keys.list_step(scan, &pattern, collect);
-        met
-    };
-    let collect = |met: Vec<String>| {
-        found.extend(met);
-        found.len() < limit
-    };
-    shard.walk(step, collect).await?;
-    found.truncate(limit);
-    Ok(found)
+/// Where a listing is to go on; the beginning if the request does not say.
+fn cursor(numbers: Option<Vector<'_, u64>>) -> Result<Option<Cursor>, Refusal> {
+    let numbers: Vec<u64> = numbers.iter().flat_map(Vector::iter).collect();
+    match <[u64; 3]>::try_from(numbers) {
+        Ok(numbers) => Ok(Some(Cursor::from_numbers(numbers))),
+        Err(none) if none.is_empty() => Ok(None),
+        Err(_) => Err(Refusal::new(
+            Status::InvalidParams,
+            "This is no cursor of a listing",
+        )),
+    }
 }
 
 impl ControlShard {
@@ -146,6 +154,7 @@ mod tests {
     use perigee_flags::Environment;
     use perigee_master::limits::SCAN_STEP_OBJECTS;
     use perigee_master::{Effort, PlacementColumns, PutConfig, PutStart, SegmentSpec, StartedPuts};
+    use perigee_schemas::limits::LISTING_PAGE_BYTES;
     use perigee_shard::Environment as _;
     use std::sync::Arc;
     use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -239,6 +248,60 @@ mod tests {
                 seen_between |= left.is_some_and(|left| left > 0 && left < KEYS);
             };
             assert_eq!(removed, Ok(KEYS));
+        }
+        cluster.stop();
+    }
+
+    /// All pages of a listing.
+    fn pages(cluster: &Cluster, limit: usize) -> Vec<Vec<String>> {
+        let (mut pages, mut from) = (Vec::new(), None);
+        loop {
+            let page = cluster.run_first(move |first| async move {
+                first.list_page(&Pattern::any(), limit, from).await
+            });
+            let page = page.expect("the shard answers").expect("a turn is free");
+            pages.push(page.keys);
+            from = page.next;
+            if from.is_none() {
+                return pages;
+            }
+        }
+    }
+
+    #[test]
+    fn a_listing_comes_in_bounded_pages_and_each_key_once() {
+        let cluster = cluster();
+        cluster.ask(0, |shard| {
+            mount(&mut shard.keys.borrow_mut());
+            fill(&mut shard.keys.borrow_mut());
+        });
+        for limit in [1000, usize::MAX] {
+            let pages = pages(&cluster, limit);
+            let largest = pages
+                .iter()
+                .map(|page| page.iter().map(String::len).sum::<usize>());
+            // The last key of a page may be the one that ends it.
+            assert!(largest.max() <= Some(LISTING_PAGE_BYTES + 16));
+            assert!(pages.iter().all(|page| page.len() <= limit));
+            assert!(pages.len() > 1);
+            let mut keys: Vec<String> = pages.into_iter().flatten().collect();
+            keys.sort_unstable();
+            keys.dedup();
+            assert_eq!(keys.len() as u64, KEYS, "limit {limit}");
+        }
+        cluster.stop();
+    }
+
+    #[test]
+    fn cursors_of_strangers_end_too() {
+        let cluster = cluster();
+        for numbers in [[0, 0, u64::MAX], [u64::MAX; 3], [0, 9, 3], [1, 0, 0]] {
+            let from = Some(Cursor::from_numbers(numbers));
+            let page = cluster.run_first(move |first| async move {
+                first.list_page(&Pattern::any(), 10, from).await
+            });
+            let page = page.expect("the shard answers").expect("a turn is free");
+            assert!(page.keys.is_empty() && page.next.is_none());
         }
         cluster.stop();
     }

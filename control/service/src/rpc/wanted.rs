@@ -130,7 +130,6 @@ impl Startable for Wanted {
             effort,
         };
         owner.put_start(now, &put, &mut started.columns);
-        started.index();
     }
 }
 

@@ -143,9 +143,11 @@ fn list(stage: &Stage, pattern: &Pattern) -> Vec<Vec<u8>> {
     let mut keys = Vec::new();
     let mut scan = stage.shard.scan();
     while !scan.has_ended() {
-        stage
-            .shard
-            .list_step(&mut scan, pattern, |key| keys.push(key.to_vec()));
+        let collect = |key: &[u8]| {
+            keys.push(key.to_vec());
+            true
+        };
+        stage.shard.list_step(&mut scan, pattern, collect);
     }
     keys
 }

@@ -66,6 +66,12 @@ pub(super) const FLAGS: &[Flag] = &[
     )
     .within(0, PERIOD_SECONDS_MAX),
     Flag::new(
+        "verify_segments",
+        Kind::Bool,
+        "true",
+        "Give a segment objects only after its owner has answered at its endpoint",
+    ),
+    Flag::new(
         "rpc_enable_tcp_no_delay",
         Kind::Bool,
         "true",
