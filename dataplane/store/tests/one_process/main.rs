@@ -5,6 +5,7 @@
 mod calls;
 mod cluster;
 mod drains;
+mod forged;
 mod membership;
 mod ports;
 mod rails;
