@@ -1,7 +1,8 @@
 """REST service over one store client: `python -m mooncake.mooncake_store_service`.
 
 It lends memory to the cluster and answers `/api/*`. Store calls run in threads, so a slow call
-never holds up the event loop. It has no authentication: bind it where only friends can reach it.
+never holds up the event loop. It has no authentication: with `--host` it listens where only friends
+can reach it.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import logging
 import signal
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import fields
-from typing import Any, Awaitable, Callable, Sequence
+from typing import Any, Awaitable, Callable, Iterator, Sequence
 
 from aiohttp import web
 
@@ -29,6 +31,10 @@ DEFAULT_PORT = 8080
 DEFAULT_MAX_WAIT_S = 60.0
 SETUP_RETRY_S = 1.0
 MAX_BODY_BYTES = 100 * 1024 * 1024
+# Bodies of requests in progress, together; small ones do not count.
+MAX_BODIES_BYTES = 256 * 1024 * 1024
+SMALL_BODY_BYTES = 64 * 1024
+BODY_DEADLINE_S = 60.0
 MAX_GRACE_S = 3600
 MAX_SHM_NAME = 255
 SHM_FOLDER = "/dev/shm/"
@@ -110,10 +116,36 @@ def require_shm_path(body: dict[str, Any]) -> str:
     return SHM_FOLDER + name.removeprefix("/")
 
 
+class BodyBudget:
+    """Bytes that the bodies of all requests in progress may have together."""
+
+    def __init__(self, max_bytes: int = MAX_BODIES_BYTES) -> None:
+        self.max_bytes = max_bytes
+        self.used_bytes = 0
+
+    @contextmanager
+    def room_for(self, request: web.Request) -> Iterator[None]:
+        """Hold room for the body of a request; a body of unknown length counts as the largest."""
+        wanted = request.content_length if request.body_exists else 0
+        if wanted is None:
+            wanted = MAX_BODY_BYTES
+        if wanted <= SMALL_BODY_BYTES:
+            wanted = 0
+        if self.used_bytes + wanted > self.max_bytes:
+            raise RequestError("Too many large requests at this moment, try again", 503)
+        self.used_bytes += wanted
+        try:
+            yield
+        finally:
+            self.used_bytes -= wanted
+
+
 async def read_object(request: web.Request) -> dict[str, Any]:
     """Return the JSON object in the body; text that is no JSON answers 500 as clients expect."""
     try:
-        body = json.loads(await request.text())
+        body = json.loads(await asyncio.wait_for(request.text(), BODY_DEADLINE_S))
+    except asyncio.TimeoutError:
+        raise RequestError("The body did not arrive in time", 408) from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise RequestError(str(error), 500) from None
     if not isinstance(body, dict):
@@ -121,13 +153,14 @@ async def read_object(request: web.Request) -> dict[str, Any]:
     return body
 
 
-def guarded(name: str, handler: Handler) -> Handler:
-    """Wrap a route: log its time, turn every failure into a JSON error."""
+def guarded(name: str, handler: Handler, bodies: BodyBudget) -> Handler:
+    """Wrap a route: log its time, bound its body, turn every failure into a JSON error."""
 
     async def route(request: web.Request) -> web.StreamResponse:
         started = time.monotonic()
         try:
-            return await handler(request)
+            with bodies.room_for(request):
+                return await handler(request)
         except RequestError as error:
             return error_response(str(error), error.status)
         except (web.HTTPException, asyncio.CancelledError):
@@ -156,6 +189,7 @@ class MooncakeStoreService:
         self.store = MooncakeDistributedStore() if store is None else store
         self.host = host
         self.port = port
+        self.bodies = BodyBudget()
         self.shm_segment_ids: list[str] = []
         self._reconfigure = asyncio.Lock()
         self._runner: web.AppRunner | None = None
@@ -213,7 +247,7 @@ class MooncakeStoreService:
             ("POST", "/api/unmount_local_disk", "UNMOUNT_LOCAL_DISK", self.handle_unmount_disk),
             ("POST", "/api/reconfigure", "RECONFIGURE", self.handle_reconfigure),
         ):
-            app.router.add_route(method, path, guarded(name, handler))
+            app.router.add_route(method, path, guarded(name, handler, self.bodies))
         return app
 
     async def start_http(self) -> None:
@@ -221,7 +255,7 @@ class MooncakeStoreService:
         self._runner = web.AppRunner(self.application())
         await self._runner.setup()
         await web.TCPSite(self._runner, self.host, self.port).start()
-        logger.info("REST API started on port %d", self.port)
+        logger.info("REST API started on %s port %d", self.host, self.port)
 
     async def stop(self) -> None:
         """Stop listening, then close the store, which withdraws its memory from the cluster."""
@@ -383,6 +417,11 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         metavar="KEY=VALUE",
         help="Override a config field, for example -Dlocal_hostname=example.com",
     )
+    parser.add_argument(
+        "--host",
+        default=DEFAULT_HOST,
+        help="Address to listen on, for example 127.0.0.1 (default: all, 0.0.0.0)",
+    )
     parser.add_argument("--port", type=_port, default=DEFAULT_PORT, help="HTTP API port")
     parser.add_argument(
         "--max-wait-time",
@@ -428,7 +467,7 @@ def _split_define(define: str) -> tuple[str, str]:
 async def serve(options: argparse.Namespace) -> int:
     """Run the service until SIGINT or SIGTERM; returns the exit status."""
     service = MooncakeStoreService(
-        load_config(options.config, options.define), port=options.port
+        load_config(options.config, options.define), host=options.host, port=options.port
     )
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()

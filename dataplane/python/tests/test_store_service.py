@@ -54,6 +54,35 @@ def test_arguments_have_the_documented_defaults():
     )
 
 
+def test_it_listens_where_it_is_told():
+    assert parse_arguments([]).host == "0.0.0.0"
+    assert parse_arguments(["--host=127.0.0.1"]).host == "127.0.0.1"
+
+
+def test_large_bodies_have_one_budget_and_small_ones_are_served_beside_them():
+    async def run():
+        service = make_service()
+        service.bodies = service_module.BodyBudget(max_bytes=300_000)
+        large = json.dumps({"key": "k", "value": "v" * 200_000})
+        small = json.dumps({"key": "s", "value": "v"})
+        async with TestClient(TestServer(service.application())) as client:
+
+            async def unfinished():
+                yield large[:-1].encode()
+                await asyncio.sleep(3600)
+
+            held = {"Content-Length": str(len(large))}
+            slow = asyncio.create_task(client.put("/api/put", data=unfinished(), headers=held))
+            while service.bodies.used_bytes == 0:
+                await asyncio.sleep(0.01)
+            refused = await client.put("/api/put", data=large)
+            served = await client.put("/api/put", data=small)
+            slow.cancel()
+            return refused.status, served.status
+
+    assert asyncio.run(run()) == (503, 200)
+
+
 def test_arguments_are_read():
     options = parse_arguments(
         ["--config", "f", "-Dprotocol=tcp", "--define", "a=b", "--port=81", "--max-wait-time", "2"]
