@@ -238,7 +238,11 @@ fn remove_by_regex() -> Vec<u8> {
 fn list_by_regex() -> Vec<u8> {
     let mut b = Builder::new();
     let pattern = Some(b.create_string("("));
-    let arguments = rpc::ListByRegexRequestArgs { pattern, limit: 9 };
+    let arguments = rpc::ListByRegexRequestArgs {
+        pattern,
+        limit: 9,
+        cursor: Some(b.create_vector(&[0u64, 4, 9])),
+    };
     let root = rpc::ListByRegexRequest::create(&mut b, &arguments);
     finished(b, root)
 }

@@ -141,3 +141,45 @@ fn handler_that_never_answers_is_given_up() {
     );
     assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
 }
+
+/// More than the kernel keeps for a connection.
+const LARGE: usize = 32 << 20;
+
+fn large_and_small() -> Router {
+    let large = || async { "x".repeat(LARGE) };
+    hello().route("/large", get(large))
+}
+
+/// Asks and reads the first bytes of the answer only.
+fn ask_without_reading(handle: &HttpHandle, path: &str) -> (TcpStream, String) {
+    let mut stream = connect(handle);
+    let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    let mut head = [0; 12];
+    stream
+        .write_all(request.as_bytes())
+        .expect("the server reads");
+    stream.read_exact(&mut head).expect("an answer begins");
+    (stream, String::from_utf8_lossy(&head).into_owned())
+}
+
+#[test]
+fn answers_that_nobody_reads_have_one_budget_and_small_ones_are_given_beside_them() {
+    let handle = start(large_and_small());
+    let admitted = crate::limits::ANSWER_BYTES_MAX as usize / LARGE;
+    let unread: Vec<_> = (0..admitted)
+        .map(|_| ask_without_reading(&handle, "/large"))
+        .collect();
+    assert!(unread.iter().all(|(_, head)| head == "HTTP/1.1 200"));
+    assert_eq!(ask_without_reading(&handle, "/large").1, "HTTP/1.1 503");
+    assert_eq!(ask_without_reading(&handle, "/").1, "HTTP/1.1 200");
+    drop(unread);
+    // The server hears of the departures before or after the next request.
+    let mut whole = String::new();
+    while !whole.starts_with("HTTP/1.1 200") {
+        whole = talk(
+            &handle,
+            b"GET /large HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        );
+    }
+    assert!(whole.len() > LARGE, "{} bytes", whole.len());
+}
