@@ -56,8 +56,11 @@ pub const EXCHANGE_DEADLINE: Duration = Duration::from_secs(15);
 pub const PROBE_DEADLINE: Duration = Duration::from_secs(2);
 /// Connections the kernel queues for the handshake server.
 pub const BACKLOG_DEFAULT: u32 = 128;
-/// Longest a start may wait for the addresses of its own name and of the services it uses.
+/// Longest a start may wait for the addresses of its own name...
 pub const OWN_NAME_DEADLINE: Duration = Duration::from_secs(2);
+/// ... and of the services it uses: as long as a call to the master may take, because a start whose master is found only
+/// after this would announce an address that other hosts do not reach.
+pub const SERVICE_NAMES_DEADLINE: Duration = Duration::from_secs(5);
 /// Handshake port of a peer whose name has none.
 pub const HANDSHAKE_PORT_DEFAULT: u16 = 12_001;
 /// First and last port a handshake server chooses from.

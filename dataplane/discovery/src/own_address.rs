@@ -2,7 +2,7 @@
 //! Invariant: a loopback address is announced only if every service of the process is on this host, too.
 
 use crate::address::{resolve, split};
-use crate::limits::OWN_NAME_DEADLINE;
+use crate::limits::{OWN_NAME_DEADLINE, SERVICE_NAMES_DEADLINE};
 use crate::settings::Settings;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::net::if_::InterfaceFlags;
@@ -38,19 +38,16 @@ impl OwnAddress {
     /// Names of the loopback interface (`localhost`, `127.0.0.1`, and Debian's `127.0.1.1` for a host's own name) stand
     /// for no address of their own: they are used only if all services are on loopback.
     pub fn find(name: &str, services: &[String], settings: &Settings) -> Self {
-        let deadline = Instant::now() + OWN_NAME_DEADLINE;
-        let addresses = |host: &str| -> Vec<IpAddr> {
-            let found = resolve(host, ANY_PORT, deadline).unwrap_or_default();
-            found.into_iter().map(|found| found.ip()).collect()
+        let named = addresses_of(name, Instant::now() + OWN_NAME_DEADLINE);
+        let until = Instant::now() + SERVICE_NAMES_DEADLINE;
+        let route = |service: &String| {
+            let targets = addresses_of(split(service)?.0, until);
+            targets.into_iter().find_map(route_to)
         };
         let host = Host {
             own: interface_addresses(settings.use_ipv6),
-            routes: services
-                .iter()
-                .filter_map(|service| addresses(split(service)?.0).into_iter().find_map(route_to))
-                .collect(),
+            routes: services.iter().filter_map(route).collect(),
         };
-        let named = addresses(name);
         let found = host.choose(name, &named, settings.bind_address);
         if host.is_foreign(&named) {
             tracing::warn!(
@@ -101,6 +98,12 @@ impl Host {
         let elsewhere = |ip: &IpAddr| is_outside(*ip) && !self.own.contains(ip);
         !named.is_empty() && named.iter().all(elsewhere)
     }
+}
+
+/// The addresses of a name, as far as the resolver knows any by then.
+fn addresses_of(host: &str, until: Instant) -> Vec<IpAddr> {
+    let found = resolve(host, ANY_PORT, until).unwrap_or_default();
+    found.into_iter().map(|found| found.ip()).collect()
 }
 
 fn at(listen: IpAddr, announced: IpAddr) -> OwnAddress {
