@@ -94,8 +94,8 @@ pub fn pages(directory: &Directory) -> Vec<PageReader> {
 mod tests {
     use super::*;
     use crate::layout::{Direction, Key, MAGIC, Route};
-    use nix::fcntl::FlockArg;
     use crate::page::Page;
+    use nix::fcntl::FlockArg;
 
     fn page_in(directory: &Directory) -> &'static Page {
         Box::leak(Box::new(Page::create(directory).unwrap()))

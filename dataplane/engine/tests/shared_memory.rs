@@ -62,7 +62,7 @@ impl Drop for Owner {
 
 fn segment(fill: u8) -> Arc<Segment> {
     let options = SegmentOptions {
-        prefault: false,
+        populate: perigee_memory::segment::Populate::OnRequest,
         ..SegmentOptions::default()
     };
     let segment = Segment::create(BYTES as u64, &options).unwrap();

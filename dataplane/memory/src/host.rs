@@ -24,7 +24,7 @@ impl HostBuffer {
         };
         let mapping = Mapping::anonymous(mapped_bytes).map_err(|source| SegmentError::Memory {
             asked_bytes,
-            available_bytes: meminfo::available_bytes().unwrap_or(0),
+            available_bytes: meminfo::headroom().map_or(0, |room| room.left_bytes),
             source,
         })?;
         // A kernel without transparent huge pages refuses: ordinary pages serve as well, only slower.

@@ -22,11 +22,31 @@ pub const SEGMENT_BYTES_MAX: u64 = 1 << 48;
 /// Longest name in the abstract socket namespace: `sun_path` less its leading zero.
 pub const ABSTRACT_NAME_BYTES_MAX: usize = 107;
 
-/// Part of a mapped segment whose page tables are filled at once when it is first touched.
-pub const TOUCH_BYTES: usize = 2 << 20;
+/// Part of a segment that is populated by its owner, and mapped by its peers, at once.
+pub const PART_BYTES: usize = 2 << 20;
 
-/// Step of the background prefault: bounds how long dropping a segment waits for it.
-pub const PREFAULT_STEP_BYTES: usize = 2 << 20;
+/// How far the pages of a segment are made ahead of what was asked for last: what a peer writes in some 10 ms.
+pub const AHEAD_BYTES: usize = 64 << 20;
+
+/// Requests that wait for the thread which makes pages ahead; further ones are left to the next.
+pub const POPULATE_REQUESTS: usize = 64;
+
+/// Bytes that are populated between two looks at what the container has left,
+pub const CREDIT_BYTES: u64 = 128 << 20;
+/// and the longest time between two.
+pub const CREDIT_MS: u64 = 100;
+/// Shortest time between two looks while nothing is left.
+pub const REFUSAL_MS: u64 = 5;
+
+/// Memory that segments leave to the rest of the container or the host: a 32nd of its limit, within these bounds.
+pub const RESERVE_PART: u64 = 32;
+/// Buffers of connections and what a Python process takes beside.
+pub const RESERVE_BYTES_MIN: u64 = 32 << 20;
+/// What any program takes beside its segments.
+pub const RESERVE_BYTES_MAX: u64 = 1 << 30;
+
+/// A segment that is cut to what is there is at least this long.
+pub const SEGMENT_CUT_BYTES_MIN: u64 = PART_BYTES as u64;
 
 /// Pause between two attempts to connect to a listener whose backlog is full.
 pub const CONNECT_RETRY_MS: u64 = 2;

@@ -5,6 +5,26 @@ mod cgroup;
 
 use std::fs;
 
+use crate::limits::{RESERVE_BYTES_MAX, RESERVE_BYTES_MIN, RESERVE_PART};
+
+/// What a control group or the host has left of its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// All memory.
+    pub(crate) limit_bytes: u64,
+    /// What can be had without swapping.
+    pub(crate) left_bytes: u64,
+}
+
+impl Room {
+    /// What segments may take: the reserve stays.
+    pub(crate) fn spare_bytes(&self) -> u64 {
+        let part = self.limit_bytes / RESERVE_PART;
+        let reserve = part.clamp(RESERVE_BYTES_MIN, RESERVE_BYTES_MAX);
+        self.left_bytes.saturating_sub(reserve)
+    }
+}
+
 /// The value of one line of `/proc/meminfo` in bytes, or a plain count for lines without a unit.
 pub(crate) fn field(name: &str) -> Option<u64> {
     parse_field(&fs::read_to_string("/proc/meminfo").ok()?, name)
@@ -23,10 +43,15 @@ fn parse_field(text: &str, name: &str) -> Option<u64> {
     }
 }
 
-/// Memory that can be had without swapping, within this process's control group.
-pub(crate) fn available_bytes() -> Option<u64> {
-    let group = cgroup::available_bytes();
-    [field("MemAvailable"), group].into_iter().flatten().min()
+/// The tightest of the host and the control groups of this process; `None` where the system says nothing.
+pub(crate) fn headroom() -> Option<Room> {
+    let host = field("MemAvailable").zip(field("MemTotal"));
+    let host = host.map(|(left_bytes, limit_bytes)| Room {
+        limit_bytes,
+        left_bytes,
+    });
+    let rooms = cgroup::rooms().into_iter().chain(host);
+    rooms.min_by_key(Room::spare_bytes)
 }
 
 /// Size of the huge pages that MFD_HUGETLB uses by default.
@@ -46,7 +71,7 @@ pub(crate) fn chosen(path: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::parse_field;
+    use super::{Room, parse_field};
 
     const TEXT: &str = "MemTotal:  100 kB\nHugePages_Free:   3\nOdd: 4 MB\n";
 
@@ -60,5 +85,20 @@ mod tests {
     fn absent_and_odd_lines_have_no_value() {
         assert_eq!(parse_field(TEXT, "Mem"), None);
         assert_eq!(parse_field(TEXT, "Odd"), None);
+    }
+
+    #[test]
+    fn a_reserve_stays_of_small_and_of_large_limits() {
+        let spare = |limit_bytes, left_bytes| {
+            let room = Room {
+                limit_bytes,
+                left_bytes,
+            };
+            room.spare_bytes()
+        };
+        assert_eq!(spare(500 << 20, 472 << 20), 440 << 20);
+        assert_eq!(spare(64 << 30, 64 << 30), 63 << 30);
+        assert_eq!(spare(8 << 30, 1 << 30), (1 << 30) - (256 << 20));
+        assert_eq!(spare(100 << 20, 20 << 20), 0);
     }
 }

@@ -7,20 +7,23 @@ use std::sync::Arc;
 
 use crate::mapping::{Mapping, place};
 
+mod budget;
 mod creation;
 mod error;
 mod mapped;
-mod prefault;
+mod parts;
+mod population;
 #[cfg(test)]
 mod tests;
 mod touched;
 
 pub use crate::mapping::Access;
+pub use budget::Exhausted;
 pub use error::{MapError, SegmentError, SegmentWarning};
 pub use mapped::MappedSegment;
-pub use prefault::PrefaultProgress;
+pub use population::Populate;
 
-use prefault::Prefault;
+use population::Population;
 
 /// Which pages a segment is made of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,32 +35,34 @@ pub enum Pages {
     Hugetlb,
 }
 
+/// What becomes of a segment for which the container or the host has not enough memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shortage {
+    /// It is an error.
+    #[default]
+    Refuse,
+    /// It gets what is there less a reserve, with a warning.
+    Cut,
+}
+
 /// How to make a segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentOptions {
     /// Which pages to use.
     pub pages: Pages,
     /// The NUMA node that all pages must come from.
     pub numa_node: Option<u32>,
-    /// Touch all pages in the background so that no transfer waits for the kernel to zero them.
-    pub prefault: bool,
-}
-
-impl Default for SegmentOptions {
-    fn default() -> SegmentOptions {
-        SegmentOptions {
-            pages: Pages::Transparent,
-            numa_node: None,
-            prefault: true,
-        }
-    }
+    /// Which pages are made in the background, before anybody asks for them.
+    pub populate: Populate,
+    /// What to do without enough memory.
+    pub shortage: Shortage,
 }
 
 /// Memory donated by this process.
-// Fields drop in this order: the prefault thread must have ended before its pages are unmapped.
+// Fields drop in this order: the thread that makes pages must have ended before they are unmapped.
 #[derive(Debug)]
 pub struct Segment {
-    prefault: Option<Prefault>,
+    population: Population,
     mapping: Arc<Mapping>,
     file: OwnedFd,
     bytes: usize,
@@ -71,22 +76,20 @@ impl Segment {
         let creation::Created {
             file,
             mapping,
+            bytes,
+            reserved,
             mut warnings,
         } = creation::create(bytes, options)?;
         let mapping = Arc::new(mapping);
-        let prefault = match options.prefault.then(|| Prefault::start(&mapping)) {
-            Some(Ok(prefault)) => Some(prefault),
-            Some(Err(source)) => {
-                warnings.push(SegmentWarning::NoPrefault { source });
-                None
-            }
-            None => None,
-        };
+        let mut population = Population::new(&mapping, reserved);
+        if let Err(source) = population.start(options.populate) {
+            warnings.push(SegmentWarning::NoThread { source });
+        }
         let bytes = mapping
             .mapped_bytes()
             .min(usize::try_from(bytes).unwrap_or(usize::MAX));
         Ok(Segment {
-            prefault,
+            population,
             mapping,
             file,
             bytes,
@@ -100,7 +103,7 @@ impl Segment {
         self.mapping.base()
     }
 
-    /// Usable bytes: exactly those asked for.
+    /// Usable bytes: exactly those asked for, unless the segment was cut.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes
@@ -136,16 +139,36 @@ impl Segment {
         &self.warnings
     }
 
-    /// How far the background prefault is; `None` if there is none.
-    #[must_use]
-    pub fn prefault_progress(&self) -> Option<PrefaultProgress> {
-        self.prefault.as_ref().map(Prefault::progress)
+    /// Makes the pages of `len` bytes at `offset`, so that this process is charged for them: to be called before anybody
+    /// writes there for the first time. Costs a few loads where they are made already. A range that does not lie within the
+    /// segment has no pages to be made.
+    ///
+    /// # Errors
+    /// The memory limit of the container or the host is reached.
+    pub fn populate(&self, offset: u64, len: u64) -> Result<(), Exhausted> {
+        match place(self.bytes, offset, len) {
+            Some(offset) => self.population.populate(offset, len as usize),
+            None => Ok(()),
+        }
     }
 
-    /// Blocks until the prefault has ended, if there is one, and returns its last state.
-    pub fn finish_prefault(&mut self) -> Option<PrefaultProgress> {
-        let prefault = self.prefault.as_mut()?;
-        prefault.join();
-        Some(prefault.progress())
+    /// Whether all pages of `len` bytes at `offset` are made.
+    #[must_use]
+    pub fn is_populated(&self, offset: u64, len: u64) -> bool {
+        place(self.bytes, offset, len)
+            .is_some_and(|offset| self.population.is_populated(offset, len as usize))
+    }
+
+    /// Bytes whose pages are made.
+    #[must_use]
+    pub fn populated_bytes(&self) -> usize {
+        self.population.populated_bytes()
+    }
+
+    /// Bytes that can be used as things are: those whose pages are made, and those that the container and the host have
+    /// memory for.
+    #[must_use]
+    pub fn usable_bytes(&self) -> u64 {
+        self.population.usable_bytes().min(self.bytes as u64)
     }
 }

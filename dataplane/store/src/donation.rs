@@ -6,7 +6,7 @@ use crate::host::random_identity;
 use crate::ports::Claims;
 use perigee_discovery::OwnAddress;
 use perigee_memory::Segment;
-use perigee_memory::segment::{Pages, SegmentOptions, SegmentWarning};
+use perigee_memory::segment::{Pages, Populate, SegmentOptions, SegmentWarning, Shortage};
 use perigee_rpc::{Holdings, SegmentOffer};
 use perigee_schemas::Identity;
 use perigee_transfer::{Rails, SegmentServer, SegmentTable, ServerOptions};
@@ -86,7 +86,12 @@ impl Donation {
                 Pages::Transparent
             },
             numa_node: self.environment.numa_node,
-            prefault: true,
+            populate: Populate::Ahead,
+            shortage: if self.environment.strict_segment {
+                Shortage::Refuse
+            } else {
+                Shortage::Cut
+            },
         };
         let segment = Segment::create(bytes, &options)?;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -94,7 +99,7 @@ impl Donation {
         let endpoint = self.serve(&mut state)?;
         let offer = SegmentOffer {
             id: random_identity()?,
-            bytes,
+            bytes: segment.len() as u64,
             base: segment.base() as u64,
             name: self.name.clone(),
             endpoint,

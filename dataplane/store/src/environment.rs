@@ -49,6 +49,8 @@ pub struct StoreEnvironment {
     pub numa_node: Option<u32>,
     /// Donate huge pages (`MC_STORE_USE_HUGEPAGE`: set to anything).
     pub huge_pages: bool,
+    /// Donate as much as was asked for or nothing (`PERIGEE_STRICT_SEGMENT=1`); else as much as there is.
+    pub strict_segment: bool,
     /// Address of the data port (`MC_TCP_BIND_ADDRESS`), and how metadata services are talked to.
     pub discovery: Settings,
     /// Stands in for the host's RDMA devices.
@@ -103,6 +105,7 @@ impl StoreEnvironment {
             ports: PortRange::between(port(ports::FIRST)?, port(ports::LAST)?)?,
             numa_node: variables.parsed("MC_STORE_NUMA_SOCKET_ID", "the number of a NUMA node")?,
             huge_pages: variables.text("MC_STORE_USE_HUGEPAGE").is_some(),
+            strict_segment: variables.switch("PERIGEE_STRICT_SEGMENT", false)?,
             discovery: Settings::from_variables(&variable)?,
             fabric: None,
         })

@@ -387,7 +387,9 @@ fn is_given_up(status: Status) -> bool {
 fn status_of(error: &TransferError) -> Status {
     match (error, error.status()) {
         (TransferError::Unreachable { .. }, _) => Status::TransferFail,
-        (_, known @ (Status::InvalidParams | Status::RpcTimeout)) => known,
+        (_, known @ (Status::InvalidParams | Status::RpcTimeout | Status::NoAvailableHandle)) => {
+            known
+        }
         _ => Status::RpcFail,
     }
 }

@@ -23,7 +23,9 @@ use crate::shared_memory::SharedMemory;
 use far::FarFlight;
 use flight::Flight;
 use job::Job;
+use perigee_memory::segment::Exhausted;
 use perigee_schemas::Identity;
+use perigee_schemas::extent::extent_bytes;
 use perigee_shard::{Congestion, monotonic};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -277,6 +279,10 @@ fn extent(reach: &Reach, place: &Place) -> Result<MappedExtent, TransferError> {
         offset: place.offset,
         bytes: place.payload_bytes,
     };
+    if let Reach::Own(segment) = reach {
+        let populated = segment.populate(place.offset, extent_bytes(place.payload_bytes));
+        populated.map_err(|Exhausted| TransferError::Exhausted)?;
+    }
     let base = reach.extent(place).ok_or(out_of_bounds)?;
     // SAFETY: the extent lies inside memory that `reach` keeps mapped, at a multiple of 8 from a page border; `reach`
     // outlives the value at every use in this file.

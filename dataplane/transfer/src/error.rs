@@ -39,6 +39,9 @@ pub enum TransferError {
         /// Its verdict.
         status: Status,
     },
+    /// The owner of the segment is at its memory limit and can make no page for the place.
+    #[error("The owner of the segment has no memory for this place")]
+    Exhausted,
     /// The place lies outside its segment.
     #[error("Range at {offset} of {bytes} bytes lies outside the segment")]
     OutOfBounds {
@@ -85,6 +88,11 @@ impl TransferError {
             | TransferError::Broken { .. }
             | TransferError::Engine(_) => Status::RpcFail,
             TransferError::Deadline { .. } => Status::RpcTimeout,
+            TransferError::Exhausted
+            | TransferError::Refused {
+                status: Status::NoAvailableHandle,
+                ..
+            } => Status::NoAvailableHandle,
             TransferError::Refused { .. }
             | TransferError::OutOfBounds { .. }
             | TransferError::Checksum { .. } => Status::InvalidReplica,
@@ -97,7 +105,9 @@ impl TransferError {
     pub fn is_place_fault(&self) -> bool {
         let refused = matches!(
             self,
-            TransferError::Refused { .. } | TransferError::OutOfBounds { .. }
+            TransferError::Refused { .. }
+                | TransferError::OutOfBounds { .. }
+                | TransferError::Exhausted
         );
         refused || self.is_peer_fault()
     }

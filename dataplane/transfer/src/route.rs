@@ -87,7 +87,12 @@ impl Reach {
         }
         let same_host = !place.segment.rendezvous.is_empty() && place.segment.host_id == host_id;
         if routes.shared_memory && same_host && own.get(place.segment.id).is_none() {
-            return shared.get(&place.segment).map(Reach::Mapped);
+            // A page that this process makes is charged to it, so the owner is asked to: it does when it is written over TCP.
+            let populated = |segment: &Arc<MappedSegment>| {
+                segment.is_populated(place.offset, extent_bytes(place.payload_bytes))
+            };
+            let mapped = shared.get(&place.segment).filter(populated);
+            return mapped.map(Reach::Mapped);
         }
         None
     }

@@ -26,7 +26,7 @@ pub(super) struct OwnGate(Segment);
 impl OwnGate {
     pub(super) fn create() -> Result<Self, SegmentError> {
         let options = SegmentOptions {
-            prefault: false,
+            populate: perigee_memory::segment::Populate::OnRequest,
             ..SegmentOptions::default()
         };
         Segment::create(GATE_BYTES, &options).map(Self)

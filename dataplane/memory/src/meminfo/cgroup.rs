@@ -4,18 +4,17 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::Room;
+
 const UNIFIED_ROOT: &str = "/sys/fs/cgroup";
 const LEGACY_ROOT: &str = "/sys/fs/cgroup/memory";
 
-/// Bytes left by the tightest group from this process's own up to the root; `None` without a limit.
-pub(super) fn available_bytes() -> Option<u64> {
-    let membership = fs::read_to_string("/proc/self/cgroup").ok()?;
-    membership
-        .lines()
-        .filter_map(group_of)
-        .flat_map(|(root, path)| ancestors(root, path))
-        .filter_map(|group| left_bytes(&group))
-        .min()
+/// What the groups that have a limit leave, from this process's own up to the root.
+pub(super) fn rooms() -> Vec<Room> {
+    let membership = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let groups = membership.lines().filter_map(group_of);
+    let groups = groups.flat_map(|(root, path)| ancestors(root, path));
+    groups.filter_map(|group| room(&group)).collect()
 }
 
 /// Root and path of a line of `/proc/self/cgroup` that is about memory.
@@ -38,20 +37,25 @@ fn ancestors(root: &'static str, path: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Limit less use; cached file pages that the kernel gives back first do not count as used.
-fn left_bytes(group: &Path) -> Option<u64> {
+/// Limit and what is left of it; cached file pages that the kernel gives back first do not count as used. A group that is
+/// above `memory.high` is slowed down until it stands still, so that is a limit as well.
+fn room(group: &Path) -> Option<Room> {
     let number = |name: &str| -> Option<u64> {
         let text = fs::read_to_string(group.join(name)).ok()?;
         text.trim().parse().ok()
     };
-    let limit = number("memory.max").or_else(|| number("memory.limit_in_bytes"))?;
+    let limits = ["memory.max", "memory.high", "memory.limit_in_bytes"].map(number);
+    let limit_bytes = limits.into_iter().flatten().min()?;
     let used = number("memory.current").or_else(|| number("memory.usage_in_bytes"))?;
     let statistics = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
     let cached = statistics
         .lines()
         .find_map(|line| line.strip_prefix("inactive_file ")?.trim().parse().ok())
         .unwrap_or(0);
-    Some(limit.saturating_sub(used.saturating_sub(cached)))
+    Some(Room {
+        limit_bytes,
+        left_bytes: limit_bytes.saturating_sub(used.saturating_sub(cached)),
+    })
 }
 
 #[cfg(test)]
@@ -76,9 +80,13 @@ mod tests {
         fs::write(group.join("memory.max"), "1000\n").unwrap();
         fs::write(group.join("memory.current"), "700\n").unwrap();
         fs::write(group.join("memory.stat"), "anon 1\ninactive_file 300\n").unwrap();
-        assert_eq!(left_bytes(&group), Some(600));
+        let left_bytes = || room(&group).map(|room| room.left_bytes);
+        assert_eq!(left_bytes(), Some(600));
+        fs::write(group.join("memory.high"), "900\n").unwrap();
+        assert_eq!(left_bytes(), Some(500));
+        fs::write(group.join("memory.high"), "max\n").unwrap();
         fs::write(group.join("memory.max"), "max\n").unwrap();
-        assert_eq!(left_bytes(&group), None);
+        assert_eq!(left_bytes(), None);
         fs::remove_dir_all(&group).unwrap();
     }
 }

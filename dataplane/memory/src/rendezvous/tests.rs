@@ -18,7 +18,7 @@ fn segment(bytes: u64) -> Segment {
     Segment::create(
         bytes,
         &SegmentOptions {
-            prefault: false,
+            populate: crate::segment::Populate::OnRequest,
             ..Default::default()
         },
     )

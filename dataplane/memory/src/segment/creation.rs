@@ -5,8 +5,9 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
-use super::{Pages, SegmentError, SegmentOptions, SegmentWarning};
-use crate::limits::SEGMENT_BYTES_MAX;
+use super::budget::Promise;
+use super::{Pages, SegmentError, SegmentOptions, SegmentWarning, Shortage};
+use crate::limits::{PART_BYTES, SEGMENT_BYTES_MAX, SEGMENT_CUT_BYTES_MIN};
 use crate::mapping::{Access, Mapping, page_bytes};
 use crate::{meminfo, numa};
 
@@ -16,6 +17,10 @@ const SHMEM_ENABLED: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
 pub(super) struct Created {
     pub(super) file: OwnedFd,
     pub(super) mapping: Mapping,
+    /// Usable bytes.
+    pub(super) bytes: u64,
+    /// Whether the pages come from the hugetlb pool, which has set them aside.
+    pub(super) reserved: bool,
     pub(super) warnings: Vec<SegmentWarning>,
 }
 
@@ -24,9 +29,17 @@ pub(super) fn create(bytes: u64, options: &SegmentOptions) -> Result<Created, Se
         return Err(SegmentError::Size { asked_bytes: bytes });
     }
     let mut warnings = Vec::new();
-    let (file, mapping) = match options.pages {
-        Pages::Hugetlb => from_pool_or_ordinary(bytes, &mut warnings)?,
-        Pages::Transparent => ordinary(bytes, &mut warnings)?,
+    let from_pool = match options.pages {
+        Pages::Hugetlb => from_pool(bytes, &mut warnings),
+        Pages::Transparent => None,
+    };
+    let reserved = from_pool.is_some();
+    let (bytes, (file, mapping)) = match from_pool {
+        Some(made) => (bytes, made),
+        None => {
+            let bytes = what_is_there(bytes, options.shortage, &mut warnings)?;
+            (bytes, ordinary(bytes, &mut warnings)?)
+        }
     };
     if let Some(node) = options.numa_node {
         bind(&mapping, node, &mut warnings)?;
@@ -34,44 +47,64 @@ pub(super) fn create(bytes: u64, options: &SegmentOptions) -> Result<Created, Se
     Ok(Created {
         file,
         mapping,
+        bytes,
+        reserved,
         warnings,
     })
 }
 
-fn from_pool_or_ordinary(
-    bytes: u64,
+/// Bytes of a segment for which `asked_bytes` were asked: all of them, or what the container and the host can give.
+fn what_is_there(
+    asked_bytes: u64,
+    shortage: Shortage,
     warnings: &mut Vec<SegmentWarning>,
-) -> Result<(OwnedFd, Mapping), SegmentError> {
-    let huge_page_bytes = meminfo::huge_page_bytes();
-    match sealed_mapping(bytes, huge_page_bytes, libc::MFD_HUGETLB) {
-        Ok(made) => Ok(made),
-        Err(source) => {
-            warnings.push(SegmentWarning::NoHugetlb {
-                needed_pages: bytes.div_ceil(huge_page_bytes as u64),
-                free_pages: meminfo::field("HugePages_Free").unwrap_or(0),
-                source,
+) -> Result<u64, SegmentError> {
+    let Some(room) = meminfo::headroom() else {
+        return Ok(asked_bytes);
+    };
+    let spare_bytes = room.spare_bytes().saturating_sub(Promise::all_bytes());
+    let cut_bytes = spare_bytes / PART_BYTES as u64 * PART_BYTES as u64;
+    let refused = Err(SegmentError::NotAvailable {
+        asked_bytes,
+        available_bytes: room.left_bytes,
+    });
+    match shortage {
+        // The kernel would promise the memory and end the process when the segment fills.
+        Shortage::Refuse if asked_bytes > room.left_bytes => refused,
+        Shortage::Refuse => Ok(asked_bytes),
+        Shortage::Cut if asked_bytes <= spare_bytes => Ok(asked_bytes),
+        Shortage::Cut if cut_bytes < SEGMENT_CUT_BYTES_MIN => refused,
+        Shortage::Cut => {
+            warnings.push(SegmentWarning::Cut {
+                asked_bytes,
+                bytes: cut_bytes,
             });
-            ordinary(bytes, warnings)
+            Ok(cut_bytes)
         }
     }
+}
+
+fn from_pool(bytes: u64, warnings: &mut Vec<SegmentWarning>) -> Option<(OwnedFd, Mapping)> {
+    let huge_page_bytes = meminfo::huge_page_bytes();
+    let made = sealed_mapping(bytes, huge_page_bytes, libc::MFD_HUGETLB);
+    let warn = |source| {
+        warnings.push(SegmentWarning::NoHugetlb {
+            needed_pages: bytes.div_ceil(huge_page_bytes as u64),
+            free_pages: meminfo::field("HugePages_Free").unwrap_or(0),
+            source,
+        });
+    };
+    made.map_err(warn).ok()
 }
 
 fn ordinary(
     bytes: u64,
     warnings: &mut Vec<SegmentWarning>,
 ) -> Result<(OwnedFd, Mapping), SegmentError> {
-    let available_bytes = meminfo::available_bytes().unwrap_or(u64::MAX);
-    // The kernel would promise the memory and end the process when the segment fills.
-    if bytes > available_bytes {
-        return Err(SegmentError::NotAvailable {
-            asked_bytes: bytes,
-            available_bytes,
-        });
-    }
     let made = sealed_mapping(bytes, page_bytes(), 0);
     let (file, mapping) = made.map_err(|source| SegmentError::Memory {
         asked_bytes: bytes,
-        available_bytes,
+        available_bytes: meminfo::headroom().map_or(0, |room| room.left_bytes),
         source,
     })?;
     let setting = meminfo::chosen(SHMEM_ENABLED).unwrap_or_else(|| "absent".to_owned());

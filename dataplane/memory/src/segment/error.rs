@@ -87,9 +87,23 @@ pub enum SegmentWarning {
         /// What the kernel said.
         source: io::Error,
     },
-    /// The prefault thread could not be started.
-    #[error("Cannot start the prefault thread ({source}); first touches will be slower")]
-    NoPrefault {
+    /// The container or the host has less than was asked for.
+    #[error(
+        "Only {} of the {} asked for can be donated: the memory limit of the container, or of the host, leaves no more. \
+         Set global_segment_size to less or raise the limit; with PERIGEE_STRICT_SEGMENT=1 this is an error",
+        format_bytes(*bytes), format_bytes(*asked_bytes)
+    )]
+    Cut {
+        /// Bytes asked for.
+        asked_bytes: u64,
+        /// Bytes of the segment.
+        bytes: u64,
+    },
+    /// The thread that makes pages could not be started.
+    #[error(
+        "Cannot start the thread that makes a segment's pages ahead ({source}); first writes will be slower"
+    )]
+    NoThread {
         /// What the kernel said.
         source: io::Error,
     },

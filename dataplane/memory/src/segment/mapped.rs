@@ -16,6 +16,8 @@ pub struct MappedSegment {
     bytes: usize,
     access: Access,
     touched: Touched,
+    /// Pages of the hugetlb pool are set aside for the segment: nobody is charged for making one.
+    from_pool: bool,
 }
 
 impl MappedSegment {
@@ -57,6 +59,7 @@ impl MappedSegment {
             bytes,
             access,
             touched: Touched::nothing(mapped_bytes),
+            from_pool: is_from_pool(&file),
         })
     }
 
@@ -82,6 +85,15 @@ impl MappedSegment {
     #[must_use]
     pub fn access(&self) -> Access {
         self.access
+    }
+
+    /// Whether the owner has made the pages of `len` bytes at `offset`. Elsewhere nothing may be read or written here: the
+    /// page would be charged to this process, for as long as the owner keeps it.
+    #[must_use]
+    pub fn is_populated(&self, offset: u64, len: u64) -> bool {
+        let inside = place(self.bytes, offset, len);
+        let has_pages = |offset| self.touched.has_pages(&self.mapping, offset, len as usize);
+        self.from_pool || inside.is_none_or(has_pages)
     }
 
     /// Address to read `len` bytes at `offset` from, if they lie within the segment.
@@ -110,4 +122,9 @@ fn is_sealed(file: &OwnedFd) -> bool {
     // SAFETY: F_GET_SEALS takes no argument and touches no memory; other files answer EINVAL.
     let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
     seals >= 0 && seals & libc::F_SEAL_SHRINK != 0
+}
+
+fn is_from_pool(file: &OwnedFd) -> bool {
+    let facts = nix::sys::statfs::fstatfs(file);
+    facts.is_ok_and(|facts| facts.filesystem_type() == nix::sys::statfs::HUGETLBFS_MAGIC)
 }

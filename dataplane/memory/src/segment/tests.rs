@@ -4,11 +4,12 @@
 use std::os::fd::AsFd;
 
 use super::*;
+use crate::limits::{AHEAD_BYTES, PART_BYTES};
 use crate::mapping::page_bytes;
 
 fn quiet() -> SegmentOptions {
     SegmentOptions {
-        prefault: false,
+        populate: Populate::OnRequest,
         ..SegmentOptions::default()
     }
 }
@@ -24,7 +25,7 @@ fn usable_bytes_are_exactly_those_asked_for() {
     assert!(segment.range(3_000_000, 1).is_some());
     assert_eq!(segment.range(3_000_000, 2), None);
     assert_eq!(segment.range(u64::MAX, 1), None);
-    assert_eq!(segment.prefault_progress(), None);
+    assert_eq!(segment.populated_bytes(), 0);
 }
 
 #[test]
@@ -54,21 +55,83 @@ fn a_segment_beyond_the_available_memory_names_need_and_remedy() {
 }
 
 #[test]
-fn a_prefault_reaches_the_end_and_keeps_what_was_written() {
-    let mut segment = Segment::create(20 << 20, &SegmentOptions::default()).unwrap();
+fn a_segment_beyond_the_available_memory_is_cut_where_that_is_wanted() {
+    let options = SegmentOptions {
+        shortage: Shortage::Cut,
+        ..quiet()
+    };
+    let segment = Segment::create(1 << 46, &options).unwrap();
+    assert!(segment.len() >= PART_BYTES && segment.len() < 1 << 46);
+    let cut = |warning: &SegmentWarning| {
+        let text = warning.to_string();
+        matches!(warning, SegmentWarning::Cut { asked_bytes, bytes }
+            if *asked_bytes == 1 << 46 && *bytes == segment.len() as u64 && text.contains("64 TiB"))
+    };
+    assert!(
+        segment.warnings().iter().any(cut),
+        "{:?}",
+        segment.warnings()
+    );
+}
+
+#[test]
+fn pages_are_made_on_request_by_parts_and_keep_what_was_written() {
+    let segment = Segment::create(20 << 20, &quiet()).unwrap();
     let last = segment.range((20 << 20) - 1, 1).unwrap();
-    // SAFETY: the byte is within the segment; the prefault never changes contents.
+    // SAFETY: the byte is within the segment; making pages never changes contents.
     unsafe { last.write(42) };
-    let progress = segment.finish_prefault().unwrap();
-    assert!(progress.is_complete(), "{progress:?}");
-    assert_eq!(progress.total_bytes, 20 << 20);
+    segment.populate((20 << 20) - 1, 1).unwrap();
+    segment.populate(PART_BYTES as u64 - 1, 2).unwrap();
+    assert_eq!(segment.populated_bytes(), 3 * PART_BYTES);
+    assert!(segment.is_populated(0, 2 * PART_BYTES as u64));
+    assert!(!segment.is_populated(0, 2 * PART_BYTES as u64 + 1));
+    assert!(segment.usable_bytes() == 20 << 20);
+    segment.populate(20 << 20, 1).unwrap();
     // SAFETY: as above.
     assert_eq!(unsafe { last.read() }, 42);
 }
 
 #[test]
-fn dropping_a_segment_in_mid_prefault_ends_the_thread() {
-    let segment = Segment::create(1 << 30, &SegmentOptions::default()).unwrap();
+fn a_peer_sees_which_pages_the_owner_has_made() {
+    let segment = Segment::create(20 << 20, &quiet()).unwrap();
+    let file = segment.fd().try_clone_to_owned().unwrap();
+    let peer = MappedSegment::map(file, 20 << 20, Access::ReadWrite).unwrap();
+    let part = PART_BYTES as u64;
+    assert!(!peer.is_populated(part, 1));
+    segment.populate(part, part).unwrap();
+    assert!(peer.is_populated(part, part));
+    assert!(!peer.is_populated(part, part + 1) && !peer.is_populated(part - 1, 1));
+    assert!(peer.range_mut(part, part).is_some());
+    assert!(!peer.is_populated(2 * part, 1), "a peer makes no page");
+}
+
+#[test]
+fn pages_are_made_ahead_of_the_last_request_and_no_further() {
+    let bytes = 2 * AHEAD_BYTES as u64;
+    let segment = Segment::create(bytes, &SegmentOptions::default()).unwrap();
+    wait_for(&segment, AHEAD_BYTES);
+    segment.populate(bytes - 1, 1).unwrap();
+    assert_eq!(segment.populated_bytes(), AHEAD_BYTES + PART_BYTES);
+    segment.populate(AHEAD_BYTES as u64, 1).unwrap();
+    wait_for(&segment, 2 * AHEAD_BYTES);
+}
+
+fn wait_for(segment: &Segment, bytes: usize) {
+    let start = std::time::Instant::now();
+    while segment.populated_bytes() < bytes {
+        let waited = start.elapsed();
+        assert!(waited.as_secs() < 60, "{}", segment.populated_bytes());
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn dropping_a_segment_while_its_pages_are_made_ends_the_thread() {
+    let options = SegmentOptions {
+        populate: Populate::Whole,
+        ..SegmentOptions::default()
+    };
+    let segment = Segment::create(1 << 30, &options).unwrap();
     let mapping = Arc::downgrade(&segment.mapping);
     drop(segment);
     assert!(

@@ -1,7 +1,7 @@
 //! Which parts of a mapping this process has touched. A first touch fills the page tables of a whole 2 MiB part with one
 //! system call; without it every 4 KiB page of a new mapping would cost a fault of its own.
 
-use crate::limits::TOUCH_BYTES;
+use crate::limits::PART_BYTES;
 use crate::mapping::{Access, Mapping};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,10 +14,21 @@ pub(super) struct Touched {
 impl Touched {
     /// Nothing of `mapped_bytes` has been touched.
     pub(super) fn nothing(mapped_bytes: usize) -> Self {
-        let words = mapped_bytes.div_ceil(TOUCH_BYTES).div_ceil(64);
+        let words = mapped_bytes.div_ceil(PART_BYTES).div_ceil(64);
         Self {
             bits: (0..words).map(|_| AtomicU64::new(0)).collect(),
         }
+    }
+
+    /// Whether the owner has made all pages of `offset .. offset + len`, which lies within the mapping. A page that this
+    /// process makes is charged to its own control group, for as long as the segment lives.
+    pub(super) fn has_pages(&self, mapping: &Mapping, offset: usize, len: usize) -> bool {
+        (offset / PART_BYTES..(offset + len).div_ceil(PART_BYTES)).all(|part| {
+            let seen = self.bits[part / 64].load(Ordering::Relaxed);
+            let start = part * PART_BYTES;
+            let bytes = PART_BYTES.min(mapping.mapped_bytes() - start);
+            seen & (1 << (part % 64)) != 0 || mapping.is_resident(start, bytes)
+        })
     }
 
     /// Fills the page tables of every part of `offset .. offset + len` that was not touched yet. The range lies within
@@ -26,13 +37,13 @@ impl Touched {
         if len == 0 {
             return;
         }
-        for part in offset / TOUCH_BYTES..=(offset + len - 1) / TOUCH_BYTES {
+        for part in offset / PART_BYTES..=(offset + len - 1) / PART_BYTES {
             let (word, bit) = (&self.bits[part / 64], 1u64 << (part % 64));
             if word.load(Ordering::Relaxed) & bit != 0 {
                 continue;
             }
-            let start = part * TOUCH_BYTES;
-            let bytes = TOUCH_BYTES.min(mapping.mapped_bytes() - start);
+            let start = part * PART_BYTES;
+            let bytes = PART_BYTES.min(mapping.mapped_bytes() - start);
             let advice = match access {
                 Access::ReadOnly => libc::MADV_POPULATE_READ,
                 Access::ReadWrite => libc::MADV_POPULATE_WRITE,
@@ -49,10 +60,10 @@ mod tests {
 
     #[test]
     fn every_part_of_a_range_is_touched_once() {
-        let bytes = 3 * TOUCH_BYTES + 8192;
+        let bytes = 3 * PART_BYTES + 8192;
         let mapping = Mapping::anonymous(bytes).unwrap();
         let touched = Touched::nothing(bytes);
-        touched.touch(&mapping, Access::ReadWrite, TOUCH_BYTES - 1, 2);
+        touched.touch(&mapping, Access::ReadWrite, PART_BYTES - 1, 2);
         assert_eq!(touched.bits[0].load(Ordering::Relaxed), 0b0011);
         touched.touch(&mapping, Access::ReadWrite, bytes - 1, 1);
         assert_eq!(touched.bits[0].load(Ordering::Relaxed), 0b1011);

@@ -51,6 +51,12 @@ impl Served {
 
     fn register(&self, engine: &RailEngine, id: Identity, segment: Arc<Segment>) {
         let (address, bytes) = (segment.base() as u64, segment.len() as u64);
+        // A device pins all pages.
+        if let Err(error) = segment.populate(0, bytes) {
+            tracing::warn!(%error, segment = %id, "A segment is served over TCP only");
+            self.entries().remove(&id);
+            return;
+        }
         // SAFETY: the segment stays mapped beside its registration, and until `withdraw` has revoked it.
         let made = unsafe { engine.register(address, bytes, Access::ALL, &Preference::default()) };
         let mut entries = self.entries();

@@ -9,6 +9,7 @@ use crate::segments::SegmentTable;
 use crate::wire::{self, Direction, Piece, SliceRequest};
 use perigee_activity::{Key, Link, LinkRole};
 use perigee_memory::Segment;
+use perigee_memory::segment::Exhausted;
 use perigee_schemas::extent::extent_bytes;
 use perigee_schemas::frame::{Header, Kind};
 use perigee_schemas::limits::{OBJECT_BYTES_MAX, SLICE_PAYLOAD_BYTES_MAX};
@@ -192,7 +193,7 @@ async fn serve_write<S: Stream>(
 ) -> io::Result<()> {
     let verdicts: Vec<_> = pieces
         .iter()
-        .map(|piece| writable(segment.as_deref(), piece))
+        .map(|piece| populated(segment.as_deref(), piece))
         .collect();
     let mut todo = pieces.iter().zip(&verdicts).peekable();
     while todo.peek().is_some() {
@@ -238,6 +239,15 @@ fn writable(segment: Option<&Segment>, piece: &Piece) -> Result<*mut u8, Status>
         .ok_or(Status::InvalidParams)
 }
 
+/// The address of a piece whose pages are made, so that this process is charged for them and not killed for them.
+fn populated(segment: Option<&Segment>, piece: &Piece) -> Result<*mut u8, Status> {
+    let address = writable(segment, piece)?;
+    let segment = segment.ok_or(Status::SegmentNotFound)?;
+    let made = segment.populate(piece.offset(), piece.bytes());
+    made.map_err(|Exhausted| Status::NoAvailableHandle)?;
+    Ok(address)
+}
+
 /// The address of a piece whose extent still holds the generation that the reader was promised.
 fn readable(segment: Option<&Segment>, piece: &Piece) -> Result<*mut u8, Status> {
     let address = writable(segment, piece)?;
@@ -249,6 +259,9 @@ fn readable(segment: Option<&Segment>, piece: &Piece) -> Result<*mut u8, Status>
     let base = segment
         .range(piece.extent_offset(), extent_bytes(payload_bytes))
         .ok_or(Status::InvalidParams)?;
+    if !segment.is_populated(piece.extent_offset(), extent_bytes(payload_bytes)) {
+        return Err(Status::InvalidReplica);
+    }
     // SAFETY: the whole extent was checked against the segment, segments begin at a page border, and the offset is a
     // multiple of 8.
     let extent = unsafe { MappedExtent::new(base, payload_bytes) };

@@ -54,7 +54,7 @@ impl Node {
             .between(SEGMENT_BYTES.0, SEGMENT_BYTES.1)
             .next_multiple_of(4096);
         let options = SegmentOptions {
-            prefault: false,
+            populate: perigee_memory::segment::Populate::OnRequest,
             ..SegmentOptions::default()
         };
         let segment = match Segment::create(bytes, &options) {

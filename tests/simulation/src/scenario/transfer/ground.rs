@@ -258,7 +258,7 @@ impl Server {
             .between(SEGMENT_BYTES.0, SEGMENT_BYTES.1)
             .next_multiple_of(4096);
         let options = SegmentOptions {
-            prefault: false,
+            populate: perigee_memory::segment::Populate::OnRequest,
             ..SegmentOptions::default()
         };
         let segment = Segment::create(bytes, &options).map_err(|error| error.to_string())?;

@@ -1,0 +1,84 @@
+//! Which parts of a mapping have pages, one bit each. Invariant: a bit that is set stays set.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use crate::limits::PART_BYTES;
+
+/// One bit per part of a mapping, and the bytes of all whose bit is set.
+#[derive(Debug)]
+pub(super) struct Parts {
+    bits: Box<[AtomicU64]>,
+    mapped_bytes: usize,
+    bytes: AtomicUsize,
+}
+
+impl Parts {
+    /// No part of `mapped_bytes`.
+    pub(super) fn none(mapped_bytes: usize) -> Self {
+        let words = mapped_bytes.div_ceil(PART_BYTES).div_ceil(64);
+        Self {
+            bits: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            mapped_bytes,
+            bytes: AtomicUsize::new(0),
+        }
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.mapped_bytes.div_ceil(PART_BYTES)
+    }
+
+    /// The parts that a range of the mapping touches.
+    pub(super) fn of(&self, offset: usize, len: usize) -> Range<usize> {
+        offset / PART_BYTES..(offset + len).div_ceil(PART_BYTES)
+    }
+
+    /// First byte and length of a part.
+    pub(super) fn range(&self, part: usize) -> (usize, usize) {
+        let start = part * PART_BYTES;
+        (start, PART_BYTES.min(self.mapped_bytes - start))
+    }
+
+    pub(super) fn has(&self, part: usize) -> bool {
+        self.bits[part / 64].load(Ordering::Acquire) & (1 << (part % 64)) != 0
+    }
+
+    pub(super) fn has_all(&self, offset: usize, len: usize) -> bool {
+        self.of(offset, len).all(|part| self.has(part))
+    }
+
+    /// Adds a part; whether it is new.
+    pub(super) fn add(&self, part: usize) -> bool {
+        let bit = 1 << (part % 64);
+        let is_new = self.bits[part / 64].fetch_or(bit, Ordering::AcqRel) & bit == 0;
+        if is_new {
+            self.bytes.fetch_add(self.range(part).1, Ordering::Relaxed);
+        }
+        is_new
+    }
+
+    /// Bytes of all parts that were added.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_cover_a_mapping_and_are_added_once() {
+        let parts = Parts::none(70 * PART_BYTES + 4096);
+        assert_eq!(parts.count(), 71);
+        assert_eq!(parts.of(PART_BYTES - 1, 2), 0..2);
+        assert_eq!(parts.of(PART_BYTES, PART_BYTES), 1..2);
+        assert_eq!(parts.range(70), (70 * PART_BYTES, 4096));
+        assert!(parts.add(70) && !parts.add(70) && parts.add(1));
+        assert_eq!(parts.bytes(), PART_BYTES + 4096);
+        assert!(parts.has_all(PART_BYTES, PART_BYTES));
+        assert!(!parts.has_all(PART_BYTES, PART_BYTES + 1));
+        assert!(parts.has_all(70 * PART_BYTES, 4096));
+    }
+}
