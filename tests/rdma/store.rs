@@ -101,10 +101,7 @@ fn pattern(seed: usize, bytes: usize) -> Vec<u8> {
 }
 
 fn piece(bytes: &[u8]) -> [Piece; 1] {
-    [Piece {
-        address: bytes.as_ptr() as usize,
-        bytes: bytes.len(),
-    }]
+    [Piece::owned(bytes.as_ptr() as usize, bytes.len())]
 }
 
 fn put(store: &Store, objects: &[(String, Vec<u8>)]) -> Vec<Status> {

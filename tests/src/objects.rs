@@ -62,10 +62,7 @@ impl Objects {
 
     /// Stores bytes under a key with further wishes.
     pub fn put_with(&self, key: &str, bytes: &[u8], config: &ReplicateConfig) -> Status {
-        let pieces = [Piece {
-            address: bytes.as_ptr() as usize,
-            bytes: bytes.len(),
-        }];
+        let pieces = [Piece::owned(bytes.as_ptr() as usize, bytes.len())];
         self.store.put(
             &[PutRequest {
                 key,
@@ -79,10 +76,7 @@ impl Objects {
     /// Bytes of a key, at most `room` of them.
     pub fn get(&self, key: &str, room: usize) -> Result<Vec<u8>, Status> {
         let mut bytes = vec![0; room];
-        let pieces = [Piece {
-            address: bytes.as_mut_ptr() as usize,
-            bytes: room,
-        }];
+        let pieces = [Piece::owned(bytes.as_mut_ptr() as usize, room)];
         let read = self.store.get(&[GetRequest {
             key,
             pieces: &pieces,
@@ -167,10 +161,7 @@ impl Objects {
 
 /// All of a buffer as the one place of an object.
 pub fn whole(room: &mut [u8]) -> [Piece; 1] {
-    [Piece {
-        address: room.as_mut_ptr() as usize,
-        bytes: room.len(),
-    }]
+    [Piece::owned(room.as_mut_ptr() as usize, room.len())]
 }
 
 /// Key of a self-describing object.

@@ -308,10 +308,7 @@ impl<'a> Workload<'a> {
     }
 
     fn piece(&self, base: *mut u8, slot: usize) -> Piece {
-        Piece {
-            address: self.at(base, slot) as usize,
-            bytes: self.bytes,
-        }
+        Piece::owned(self.at(base, slot) as usize, self.bytes)
     }
 }
 

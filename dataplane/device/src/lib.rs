@@ -61,6 +61,14 @@ pub trait DeviceMemory: Send + Sync {
 #[derive(Clone)]
 pub struct GivenDevices(pub Arc<dyn DeviceMemory>);
 
+impl PartialEq for GivenDevices {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for GivenDevices {}
+
 impl std::fmt::Debug for GivenDevices {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("GivenDevices")

@@ -7,11 +7,11 @@ pub(crate) mod submission;
 pub(crate) mod table;
 
 use crate::account::Accounts;
-use perigee_device::GivenDevices;
 use crate::error::EngineError;
 use crate::limits::{SPIN, STALL_CHECK};
 use crate::registry::RegionUse;
 use crate::request::{RequestStatus, State};
+use perigee_device::GivenDevices;
 use perigee_rails::Ticket;
 use perigee_shard::Patience;
 use std::fmt;

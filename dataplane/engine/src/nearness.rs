@@ -1,10 +1,10 @@
 //! Which NICs suit which memory of this engine. Invariant: read once, when the engine starts; what it tells users is what
 //! the rails go by.
 
-use perigee_device::GivenDevices;
 use crate::error::EngineError;
 use crate::options::EngineOptions;
 use crate::registry::{Location, Region};
+use perigee_device::GivenDevices;
 use perigee_rails::Preference;
 use perigee_topology::{CUSTOM_MATRIX_VARIABLE, Matrix, Roots};
 

@@ -6,11 +6,11 @@ mod shard_server;
 mod state;
 mod upstream;
 
-use perigee_device::GivenDevices;
 use crate::error::EngineError;
 use crate::ledger::Ledger;
 use crate::limits::STOP_DEADLINE;
 use crate::registry::{Region, Registry};
+use perigee_device::GivenDevices;
 use perigee_schemas::Identity;
 use perigee_shard::{Environment, Listener, Local, Mailbox, ShardEnvironment, SocketError};
 pub use shard_server::{Leaving, ShardServer};

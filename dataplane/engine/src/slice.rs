@@ -3,10 +3,10 @@
 use crate::account::Moved;
 use crate::batch::Batch;
 use crate::counters::Counters;
-use perigee_device::Stage;
 use crate::error::EngineError;
 use crate::request::Direction;
 use crate::wire;
+use perigee_device::Stage;
 use perigee_memory::checksum::crc32c_raw;
 use perigee_schemas::Status;
 use std::sync::Arc;

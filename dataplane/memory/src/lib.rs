@@ -11,6 +11,7 @@ mod mapping;
 mod meminfo;
 pub mod memlock;
 mod numa;
+pub mod reachable;
 pub mod regions;
 pub mod rendezvous;
 pub mod segment;

@@ -140,10 +140,7 @@ pub(crate) fn type_name(object: &Bound<'_, PyAny>) -> String {
 pub(crate) fn piece(address: Count, bytes: Count) -> Result<Piece, Status> {
     let possible = address.0 != 0 && bytes.0 != 0 && address.0.checked_add(bytes.0).is_some();
     if possible && bytes.0 <= isize::MAX as u64 {
-        Ok(Piece {
-            address: address.get(),
-            bytes: bytes.get(),
-        })
+        Ok(Piece::named(address.get(), bytes.get()))
     } else {
         Err(Status::InvalidParams)
     }

@@ -45,10 +45,7 @@ impl OwnedBytes {
 
     /// The whole memory as the store takes it.
     pub(crate) fn piece(&self) -> Piece {
-        Piece {
-            address: self.start.as_ptr() as usize,
-            bytes: self.layout.size(),
-        }
+        Piece::owned(self.start.as_ptr() as usize, self.layout.size())
     }
 }
 
@@ -102,7 +99,7 @@ impl BufferHandle {
         if view.is_null() {
             return Err(PyBufferError::new_err("View is null"));
         }
-        let Piece { address, bytes } = slf.bytes.piece();
+        let Piece { address, bytes, .. } = slf.bytes.piece();
         // SAFETY: the view belongs to the interpreter; address and length are one live allocation,
         // which the view keeps alive because PyBuffer_FillInfo takes a reference to the handle.
         let filled = unsafe {

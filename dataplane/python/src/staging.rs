@@ -8,9 +8,9 @@ use crate::limits::MAX_SESSION_STAGING_BYTES;
 use crate::replicate_config::Placement;
 use crate::session::lock;
 use perigee_schemas::Status;
+use perigee_store::Store;
 use perigee_store::api::Piece;
 use std::collections::HashMap;
-use std::ptr;
 use std::sync::{Arc, Mutex};
 
 /// One object being put together.
@@ -32,7 +32,12 @@ impl Draft {
 
     /// Copies the pieces to their offsets; returns the bytes copied. Nothing is copied if one does
     /// not fit, or when the session has ended meanwhile: the bytes may be on their way already.
-    pub(crate) fn write(&self, pieces: &[Piece], offsets: &[Count]) -> Result<u64, Status> {
+    pub(crate) fn write(
+        &self,
+        store: &Store,
+        pieces: &[Piece],
+        offsets: &[Count],
+    ) -> Result<u64, Status> {
         let whole = self.bytes.piece();
         let fits = |piece: &Piece, offset: &Count| {
             let end = offset.0.checked_add(piece.bytes as u64);
@@ -47,16 +52,10 @@ impl Draft {
         }
         let mut copied = 0;
         for (piece, offset) in pieces.iter().zip(offsets) {
+            let target = (whole.address + offset.get()) as *mut u8;
             // SAFETY: the target range was checked against the draft's own memory, which nobody else
-            // reads or writes under this lock and which the caller's buffer cannot overlap; the
-            // source is the caller's, alive for the length of the call.
-            unsafe {
-                ptr::copy_nonoverlapping(
-                    piece.address as *const u8,
-                    (whole.address + offset.get()) as *mut u8,
-                    piece.bytes,
-                );
-            }
+            // reads or writes under this lock.
+            unsafe { store.load(piece, target) }?;
             copied += piece.bytes as u64;
         }
         Ok(copied)

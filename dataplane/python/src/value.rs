@@ -22,10 +22,10 @@ unsafe impl Sync for Value {}
 impl Value {
     /// Address and length in bytes.
     pub(crate) fn piece(&self) -> Piece {
-        Piece {
-            address: self.0.buf as usize,
-            bytes: usize::try_from(self.0.len).unwrap_or(0),
-        }
+        Piece::owned(
+            self.0.buf as usize,
+            usize::try_from(self.0.len).unwrap_or(0),
+        )
     }
 }
 

@@ -12,6 +12,28 @@ pub struct Piece {
     pub address: usize,
     /// Length in bytes.
     pub bytes: usize,
+    pub(crate) is_named: bool,
+}
+
+impl Piece {
+    /// Memory that the caller is known to have, such as an object of its language; used as it is.
+    #[must_use]
+    pub fn owned(address: usize, bytes: usize) -> Self {
+        Self {
+            address,
+            bytes,
+            is_named: false,
+        }
+    }
+
+    /// An address that somebody names: memory of this host or of a device, or of neither. It is looked at before it is used.
+    #[must_use]
+    pub fn named(address: usize, bytes: usize) -> Self {
+        Self {
+            is_named: true,
+            ..Self::owned(address, bytes)
+        }
+    }
 }
 
 /// One object to store: its payload is the concatenation of the pieces.

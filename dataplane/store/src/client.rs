@@ -6,6 +6,7 @@ mod tasks;
 
 use crate::addresses::Addresses;
 use crate::api::StoreConfig;
+use crate::caller_memory::CallerMemory;
 use crate::counting::Counting;
 use crate::donation::Donation;
 use crate::environment::StoreEnvironment;
@@ -19,7 +20,6 @@ use crate::rdma;
 use crate::refusals::Refusals;
 use crate::unreachable::Unreachable;
 use perigee_discovery::{OwnAddress, service_addresses};
-use perigee_memory::RegisteredRegions;
 use perigee_metrics::{ClientCells, RpcKind};
 use perigee_rpc::{CallError, ClientOptions, Holdings, MasterClient};
 use perigee_schemas::Status;
@@ -44,7 +44,7 @@ pub struct Store {
     registration: Arc<Registration>,
     mover: Arc<Mover>,
     heartbeat: Mutex<Option<Heartbeat>>,
-    regions: Mutex<RegisteredRegions>,
+    pub(crate) memory: CallerMemory,
     pub(crate) refusals: Refusals,
     pub(crate) unreachable: Unreachable,
     open: AtomicBool,
@@ -120,6 +120,8 @@ impl Store {
             observer: Arc::new(Counting(cells.clone())),
         };
         let master = Arc::new(MasterClient::new(options));
+        let devices = environment.accelerators.clone();
+        let devices = devices.or_else(perigee_device::of_this_host);
         let engine = Arc::new(Engine::new(engine, donation.table().clone()));
         let addresses = Arc::<Addresses>::default();
         let mover = Mover::new(master.clone(), engine.clone(), addresses.clone());
@@ -135,7 +137,7 @@ impl Store {
             registration: Arc::new(registration),
             mover: Arc::new(mover),
             heartbeat: Mutex::default(),
-            regions: Mutex::new(RegisteredRegions::new()),
+            memory: CallerMemory::new(devices),
             refusals: Refusals::default(),
             unreachable: Unreachable::default(),
             open: AtomicBool::new(true),

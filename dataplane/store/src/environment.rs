@@ -2,6 +2,7 @@
 
 use crate::error::StoreError;
 use crate::ports::{self, PortRange};
+use perigee_device::GivenDevices;
 use perigee_discovery::Settings;
 use perigee_settings::{DataPath, Variables};
 use perigee_shard::Congestion;
@@ -53,6 +54,8 @@ pub struct StoreEnvironment {
     pub strict_segment: bool,
     /// Address of the data port (`MC_TCP_BIND_ADDRESS`), and how metadata services are talked to.
     pub discovery: Settings,
+    /// Stands in for the host's accelerators; `None` looks for CUDA's driver.
+    pub accelerators: Option<GivenDevices>,
     /// Stands in for the host's RDMA devices.
     pub fabric: Option<GivenFabric>,
 }
@@ -107,6 +110,7 @@ impl StoreEnvironment {
             huge_pages: variables.text("MC_STORE_USE_HUGEPAGE").is_some(),
             strict_segment: variables.switch("PERIGEE_STRICT_SEGMENT", false)?,
             discovery: Settings::from_variables(&variable)?,
+            accelerators: None,
             fabric: None,
         })
     }

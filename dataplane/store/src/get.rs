@@ -1,10 +1,12 @@
 //! Reading objects: look up, choose a replica, move, check; then the next replica, then look up once more.
 
 use crate::api::{GetRequest, Piece};
+use crate::caller_memory::{HostPieces, delivered};
 use crate::client::Store;
 use crate::limits::{FIRST_PART_BYTES, GET_ATTEMPTS, TWO_PARTS_KEYS_MIN};
 use crate::lookup::{Found, Lookup};
 use perigee_memory::PieceMut;
+use perigee_memory::reachable::Use;
 use perigee_metrics::Operation;
 use perigee_schemas::Status;
 use perigee_shard::monotonic;
@@ -109,7 +111,7 @@ impl Store {
         for (target, (index, pieces)) in targets.iter().enumerate() {
             match lookup
                 .found(*index)
-                .and_then(|found| Ok((found, trimmed(pieces, found.payload_bytes)?)))
+                .and_then(|found| Ok((found, self.room(pieces, found.payload_bytes)?)))
             {
                 Ok((found, pieces)) => {
                     let order = self.order(&found.places);
@@ -141,17 +143,7 @@ impl Store {
         for reading in without {
             results[reading.target] = Err(Status::ReplicaIsNotReady);
         }
-        let jobs: Vec<ReadJob<'_>> = ready
-            .iter()
-            .map(|reading| ReadJob {
-                place: &reading.found.places[reading.order[reading.tried]],
-                checksum: reading.found.checksum,
-                pieces: &reading.pieces,
-            })
-            .collect();
-        // SAFETY: callers of the store keep their pieces valid and unshared for the length of the call.
-        let outcomes = unsafe { self.engine.read(&jobs) };
-        drop(jobs);
+        let outcomes = self.read_replicas(&ready);
         let mut again = Vec::new();
         for (mut reading, outcome) in ready.into_iter().zip(outcomes) {
             match outcome {
@@ -167,6 +159,59 @@ impl Store {
             }
         }
         again
+    }
+
+    /// Reads the replica of each object whose turn it is.
+    fn read_replicas(&self, readings: &[Reading<'_>]) -> Vec<Result<(), TransferError>> {
+        let mut outcomes = Vec::with_capacity(readings.len());
+        while outcomes.len() < readings.len() {
+            let left = &readings[outcomes.len()..];
+            let objects = left.iter().map(|reading| reading.pieces.as_slice());
+            let step = &left[..self.memory.staged_together(objects)];
+            outcomes.extend(self.read_step(step));
+        }
+        outcomes
+    }
+
+    fn read_step(&self, readings: &[Reading<'_>]) -> Vec<Result<(), TransferError>> {
+        let targets = |reading: &Reading<'_>| self.memory.targets(reading.pieces.clone());
+        let targets: Vec<Result<HostPieces, TransferError>> =
+            readings.iter().map(targets).collect();
+        let there = readings.iter().zip(&targets);
+        let jobs: Vec<ReadJob<'_>> = there
+            .filter_map(|(reading, target)| {
+                Some(ReadJob {
+                    place: &reading.found.places[reading.order[reading.tried]],
+                    checksum: reading.found.checksum,
+                    pieces: target.as_ref().ok()?.as_targets(),
+                })
+            })
+            .collect();
+        // SAFETY: callers of the store keep their pieces valid and unshared for the length of the call.
+        let read = unsafe { self.engine.read(&jobs) };
+        drop(jobs);
+        delivered(targets, read)
+    }
+
+    /// The first `payload_bytes` of the pieces; an error if they have less room, or if there is no memory at one.
+    fn room(&self, pieces: &[Piece], payload_bytes: u64) -> Result<Vec<PieceMut>, Status> {
+        let mut left = usize::try_from(payload_bytes).map_err(|_| Status::InvalidParams)?;
+        let mut room = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            let bytes = piece.bytes.min(left);
+            if bytes > 0 {
+                self.memory.check(&Piece { bytes, ..*piece }, Use::Write)?;
+                room.push(PieceMut {
+                    ptr: piece.address as *mut u8,
+                    len: bytes,
+                });
+            }
+            left -= bytes;
+        }
+        match left {
+            0 => Ok(room),
+            _ => Err(Status::InvalidParams),
+        }
     }
 
     fn note(&self, reading: &Reading<'_>, error: &TransferError) {
@@ -230,27 +275,6 @@ fn first_part(requests: &[GetRequest<'_>]) -> Option<usize> {
 /// Targets of a lookup of the same keys.
 fn numbered<'a>(pieces: &[&'a [Piece]]) -> Vec<(usize, &'a [Piece])> {
     pieces.iter().copied().enumerate().collect()
-}
-
-/// The first `payload_bytes` of the pieces; an error if they have less room.
-fn trimmed(pieces: &[Piece], payload_bytes: u64) -> Result<Vec<PieceMut>, Status> {
-    let mut left = usize::try_from(payload_bytes).map_err(|_| Status::InvalidParams)?;
-    let mut trimmed = Vec::with_capacity(pieces.len());
-    for piece in pieces {
-        let bytes = piece.bytes.min(left);
-        if bytes > 0 {
-            trimmed.push(PieceMut {
-                ptr: piece.address as *mut u8,
-                len: bytes,
-            });
-        }
-        left -= bytes;
-    }
-    if left == 0 {
-        Ok(trimmed)
-    } else {
-        Err(Status::InvalidParams)
-    }
 }
 
 /// Whether the place may just be out of date: the key can have been evicted and put again.

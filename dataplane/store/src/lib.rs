@@ -5,6 +5,7 @@
 
 mod addresses;
 pub mod api;
+mod caller_memory;
 mod calls;
 mod client;
 mod counting;

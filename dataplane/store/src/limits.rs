@@ -46,3 +46,5 @@ pub(crate) const MASTER_ADDRESS_BYTES_MAX: u64 = 512;
 pub(crate) const FIRST_PART_BYTES: usize = 1 << 20;
 /// Keys of a batch from which on it is read in two parts.
 pub(crate) const TWO_PARTS_KEYS_MIN: usize = 16;
+/// Host memory that stands in for device memory in one step of a call, unless one object alone has more.
+pub(crate) const STAGED_BYTES_MAX: usize = 64 << 20;

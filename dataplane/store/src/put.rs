@@ -1,16 +1,18 @@
 //! Writing objects: reserve, move, commit. What cannot be written is revoked, so no key is left half-done.
 
 use crate::api::{PutRequest, ReplicateConfig, SoftPinAction};
+use crate::caller_memory::HostPieces;
 use crate::calls::in_calls;
 use crate::client::{Store, refused};
 use crate::limits::PUT_ATTEMPTS;
-use perigee_memory::Piece as Source;
+use perigee_memory::reachable::Use;
+use perigee_memory::{Piece as Source, PieceMut};
 use perigee_metrics::{Operation, RpcKind};
 use perigee_rpc::{Placement, Started, WriteForm};
 use perigee_schemas::{Identity, Status};
 use perigee_shard::monotonic;
 use perigee_transfer::{Place, TransferError, WriteJob};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 /// The keys of one attempt that were given places.
 struct Writing {
@@ -68,7 +70,12 @@ impl Store {
         let mut results = vec![Status::InvalidParams; requests.len()];
         let stand_ins = form.upsert.then(|| last_of_each_key(requests));
         let is_written = |index: &usize| stand_ins.as_ref().is_none_or(|of| of[*index] == *index);
-        let written: Vec<usize> = (0..requests.len()).filter(is_written).collect();
+        let is_there = |index: &usize| {
+            let checked = self.memory.check_all(requests[*index].pieces, Use::Read);
+            checked.is_ok()
+        };
+        let written = (0..requests.len()).filter(is_written).filter(is_there);
+        let written: Vec<usize> = written.collect();
         for chunk in in_calls(&written, |index| requests[*index].key.len()) {
             self.write_chunk(requests, chunk.to_vec(), config, form, &mut results);
         }
@@ -175,26 +182,9 @@ impl Store {
         excluded: &mut Vec<Identity>,
         results: &mut [Status],
     ) -> Vec<usize> {
-        let sources: Vec<Vec<Source>> = writings
-            .iter()
-            .map(|writing| sources(&requests[writing.request]))
-            .collect();
-        let jobs: Vec<WriteJob<'_>> = writings
-            .iter()
-            .zip(&sources)
-            .flat_map(|(writing, pieces)| {
-                writing
-                    .places
-                    .iter()
-                    .map(move |place| WriteJob { place, pieces })
-            })
-            .collect();
-        // SAFETY: callers of the store keep their pieces valid and unchanged for the length of the call.
-        let outcomes = unsafe { self.engine.write(&jobs) };
-        let mut outcomes = outcomes.into_iter();
+        let outcomes = self.write_places(requests, writings);
         let (mut good, mut bad) = (Vec::new(), Vec::new());
-        for writing in writings {
-            let replicas: Vec<_> = outcomes.by_ref().take(writing.places.len()).collect();
+        for (writing, replicas) in writings.iter().zip(outcomes) {
             exclude_faulty(&writing.places, &replicas, excluded);
             for (place, replica) in writing.places.iter().zip(&replicas) {
                 replica
@@ -219,6 +209,54 @@ impl Store {
         let mut again = self.commit(requests, &good, form, results);
         again.extend(self.revoke(requests, &bad, form, results));
         again
+    }
+
+    /// Writes all places; the outcomes of each key's.
+    fn write_places(
+        &self,
+        requests: &[PutRequest<'_>],
+        writings: &[Writing],
+    ) -> Vec<Vec<Result<u32, TransferError>>> {
+        let pieces = |writing: &Writing| pieces(&requests[writing.request]);
+        let all: Vec<Vec<PieceMut>> = writings.iter().map(pieces).collect();
+        let mut left = writings.iter().zip(all).collect::<VecDeque<_>>();
+        let mut outcomes = Vec::with_capacity(writings.len());
+        while !left.is_empty() {
+            let objects = left.iter().map(|(_, pieces)| pieces.as_slice());
+            let count = self.memory.staged_together(objects);
+            let step: Vec<_> = left.drain(..count).collect();
+            outcomes.extend(self.write_step(step));
+        }
+        outcomes
+    }
+
+    fn write_step(
+        &self,
+        step: Vec<(&Writing, Vec<PieceMut>)>,
+    ) -> Vec<Vec<Result<u32, TransferError>>> {
+        let load = |(writing, pieces)| (writing, self.memory.sources(pieces));
+        let loaded: Vec<(&Writing, Result<HostPieces, TransferError>)> =
+            step.into_iter().map(load).collect();
+        let sources = |(_, host): &(_, Result<HostPieces, _>)| {
+            let host = host.as_ref().ok();
+            host.map(HostPieces::as_sources).unwrap_or_default()
+        };
+        let sources: Vec<Vec<Source>> = loaded.iter().map(sources).collect();
+        let there = loaded.iter().zip(&sources);
+        let there = there.filter(|((_, host), _)| host.is_ok());
+        let jobs: Vec<WriteJob<'_>> = there
+            .flat_map(|((writing, _), pieces)| {
+                let places = writing.places.iter();
+                places.map(move |place| WriteJob { place, pieces })
+            })
+            .collect();
+        // SAFETY: callers of the store keep their pieces valid and unchanged for the length of the call.
+        let mut written = unsafe { self.engine.write(&jobs) }.into_iter();
+        let outcome = |(writing, host): &(&Writing, Result<HostPieces, TransferError>)| match host {
+            Ok(_) => written.by_ref().take(writing.places.len()).collect(),
+            Err(error) => vec![Err(error.clone()); writing.places.len()],
+        };
+        loaded.iter().map(outcome).collect()
     }
 
     /// Makes objects visible; returns the requests whose put the master has given up meanwhile.
@@ -344,12 +382,12 @@ fn payload_bytes(request: &PutRequest<'_>) -> u64 {
     request.pieces.iter().map(|piece| piece.bytes as u64).sum()
 }
 
-fn sources(request: &PutRequest<'_>) -> Vec<Source> {
-    let source = |piece: &crate::api::Piece| Source {
-        ptr: piece.address as *const u8,
+fn pieces(request: &PutRequest<'_>) -> Vec<PieceMut> {
+    let piece = |piece: &crate::api::Piece| PieceMut {
+        ptr: piece.address as *mut u8,
         len: piece.bytes,
     };
-    request.pieces.iter().map(source).collect()
+    request.pieces.iter().map(piece).collect()
 }
 
 /// All replicas carry the same bytes, so the same checksum; one that failed fails the object.

@@ -1,9 +1,11 @@
 //! Reading ranges of objects with the same checks as whole ones.
 
 use crate::api::RangeRequest;
+use crate::caller_memory::{HostPieces, delivered};
 use crate::client::Store;
 use crate::lookup::{Found, Lookup};
 use perigee_memory::PieceMut;
+use perigee_memory::reachable::Use;
 use perigee_schemas::Status;
 use perigee_transfer::{Place, RangeJob, TransferError};
 
@@ -38,18 +40,15 @@ impl Store {
                 Ok(found) if found.places.is_empty() => {
                     results[position] = Err(Status::ReplicaIsNotReady);
                 }
-                Ok(found) => waiting.push((position, found, 0)),
+                Ok(found) => match self.memory.check(&requests[position].target, Use::Write) {
+                    Ok(()) => waiting.push((position, found, 0)),
+                    Err(status) => results[position] = Err(status),
+                },
                 Err(status) => results[position] = Err(status),
             }
         }
         while !waiting.is_empty() && self.is_open() {
-            let jobs: Vec<RangeJob<'_>> = waiting
-                .iter()
-                .map(|(position, found, tried)| self.job(found, *tried, &requests[*position]))
-                .collect();
-            // SAFETY: callers of the store keep their targets valid and unshared for the length of the call.
-            let outcomes = unsafe { self.engine.read_ranges(&jobs) };
-            drop(jobs);
+            let outcomes = self.read_waiting(&waiting, requests);
             let mut again = Vec::new();
             for ((position, found, tried), outcome) in waiting.into_iter().zip(outcomes) {
                 if let Err(error) = &outcome {
@@ -74,15 +73,54 @@ impl Store {
         &found.places[self.order(&found.places)[tried]]
     }
 
-    fn job<'a>(&self, found: &'a Found, tried: usize, request: &RangeRequest<'_>) -> RangeJob<'a> {
-        RangeJob {
-            place: self.place(found, tried),
-            checksum: found.checksum,
-            source_offset: request.source_offset,
-            target: PieceMut {
-                ptr: request.target.address as *mut u8,
-                len: request.target.bytes,
-            },
+    /// Reads each range from the replica whose turn it is.
+    fn read_waiting(
+        &self,
+        waiting: &[(usize, &Found, usize)],
+        requests: &[RangeRequest<'_>],
+    ) -> Vec<Result<(), TransferError>> {
+        let target = |(position, ..): &(usize, _, _)| target(&requests[*position]);
+        let targets: Vec<[PieceMut; 1]> = waiting.iter().map(target).collect();
+        let mut outcomes = Vec::with_capacity(waiting.len());
+        while outcomes.len() < waiting.len() {
+            let from = outcomes.len();
+            let objects = targets[from..].iter().map(<[PieceMut; 1]>::as_slice);
+            let until = from + self.memory.staged_together(objects);
+            outcomes.extend(self.read_ranges_step(&waiting[from..until], requests));
         }
+        outcomes
     }
+
+    fn read_ranges_step(
+        &self,
+        waiting: &[(usize, &Found, usize)],
+        requests: &[RangeRequest<'_>],
+    ) -> Vec<Result<(), TransferError>> {
+        let host = |(position, ..): &(usize, _, _)| {
+            self.memory.targets(target(&requests[*position]).to_vec())
+        };
+        let hosts: Vec<Result<HostPieces, TransferError>> = waiting.iter().map(host).collect();
+        let there = waiting.iter().zip(&hosts);
+        let jobs: Vec<RangeJob<'_>> = there
+            .filter_map(|((position, found, tried), host)| {
+                Some(RangeJob {
+                    place: self.place(found, *tried),
+                    checksum: found.checksum,
+                    source_offset: requests[*position].source_offset,
+                    target: *host.as_ref().ok()?.as_targets().first()?,
+                })
+            })
+            .collect();
+        // SAFETY: callers of the store keep their targets valid and unshared for the length of the call.
+        let read = unsafe { self.engine.read_ranges(&jobs) };
+        drop(jobs);
+        delivered(hosts, read)
+    }
+}
+
+fn target(request: &RangeRequest<'_>) -> [PieceMut; 1] {
+    [PieceMut {
+        ptr: request.target.address as *mut u8,
+        len: request.target.bytes,
+    }]
 }

@@ -122,10 +122,7 @@ impl<'a> Replayer<'a> {
     fn pieces(&self, count: usize) -> Vec<[Piece; 1]> {
         let bytes = self.block_bytes as usize;
         let base = self.buffer.base() as usize;
-        let piece = |place| Piece {
-            address: base + place * bytes,
-            bytes,
-        };
+        let piece = |place| Piece::owned(base + place * bytes, bytes);
         (0..count).map(|place| [piece(place)]).collect()
     }
 

@@ -2,12 +2,12 @@
 //! Invariant: a ground exists only with the right to use its range.
 
 use super::Host;
-use perigee_device::Stage;
 use crate::registry::{Region, RegionUse};
 use crate::request::Direction;
 use nix::errno::Errno;
 use nix::sys::uio::{RemoteIoVec, process_vm_writev};
 use nix::unistd::Pid;
+use perigee_device::Stage;
 use perigee_memory::checksum::crc32c_raw;
 use perigee_schemas::Status;
 use perigee_shard::Message;

@@ -98,10 +98,7 @@ impl EngineClient {
         let lent;
         let whole = if let Ok(text) = buffer.cast::<PyString>() {
             let text = text.to_str()?;
-            Piece {
-                address: text.as_ptr().addr(),
-                bytes: text.len(),
-            }
+            Piece::owned(text.as_ptr().addr(), text.len())
         } else {
             lent = buffer.extract::<Value>()?;
             lent.piece()
@@ -115,10 +112,7 @@ impl EngineClient {
             warning::engine_error(py, &text);
             return Ok(FAILED);
         }
-        let source = Piece {
-            bytes: length.get(),
-            ..whole
-        };
+        let source = Piece::owned(whole.address, length.get());
         Ok(match own_memory::write(dest_address.0, source) {
             Ok(()) => 0,
             Err(error) => {

@@ -31,7 +31,7 @@ fn blank_bytes(py: Python<'_>, bytes: u64) -> PyResult<(Bound<'_, PyBytes>, Piec
     // SAFETY: `value` is a live bytes object.
     let address = unsafe { ffi::PyBytes_AsString(value.as_ptr()) } as usize;
     let bytes = bytes as usize;
-    Ok((value, Piece { address, bytes }))
+    Ok((value, Piece::owned(address, bytes)))
 }
 
 /// Pieces of the parts that are not empty; refused when nothing is left.

@@ -158,7 +158,7 @@ fn write_session_ranges(session: &Session, keys: &[&str], lists: [&[Vec<Count>];
         let draft = lock(&session.staging).find(key);
         draft
             .ok_or(Status::InvalidParams)?
-            .write(&pieces, &offsets[index])
+            .write(session.store(), &pieces, &offsets[index])
     };
     keys.iter()
         .enumerate()

@@ -1,10 +1,9 @@
 //! Memory that a client donates or registers. Invariant: what the master refused to mount is given back at once.
 
-use crate::api::SegmentId;
+use crate::api::{Piece, SegmentId};
 use crate::client::{Store, refused};
 use crate::error::StoreError;
 use perigee_schemas::Status;
-use std::sync::PoisonError;
 use std::time::Duration;
 
 impl Store {
@@ -94,18 +93,21 @@ impl Store {
             .unwrap_or(Status::Ok)
     }
 
-    /// Registers memory of the caller. Overlap with registered memory is refused.
+    /// Registers memory of the caller, on this host or on an accelerator. Overlap with registered memory is refused, and what
+    /// this process may not read.
     pub fn register_buffer(&self, address: usize, bytes: usize) -> Status {
         if let Err(status) = self.while_open() {
             return status;
         }
-        let mut regions = self.regions.lock().unwrap_or_else(PoisonError::into_inner);
-        if regions.register(address, bytes).is_err() {
-            return Status::InvalidParams;
+        match self.memory.register(address, bytes) {
+            // Bytes of an accelerator go through host memory, which the rails know.
+            Ok(true) => Status::Ok,
+            Ok(false) => {
+                self.register_with_devices(address, bytes);
+                Status::Ok
+            }
+            Err(status) => status,
         }
-        drop(regions);
-        self.register_with_devices(address, bytes);
-        Status::Ok
     }
 
     /// Lets devices read and write memory of the caller in place, until it is unregistered or the store is closed. Without
@@ -120,16 +122,26 @@ impl Store {
         }
     }
 
+    /// Copies the bytes of a caller's piece, of this host or of an accelerator, to memory of this process.
+    ///
+    /// # Safety
+    /// `host` must be writable for as many bytes and not be used by others meanwhile.
+    ///
+    /// # Errors
+    /// `InvalidParams`: the piece is no memory that can be read.
+    pub unsafe fn load(&self, piece: &Piece, host: *mut u8) -> Result<(), Status> {
+        // SAFETY: the caller's promise.
+        unsafe { self.memory.load(piece, host) }
+    }
+
     /// Forgets registered memory; an address that is not registered is refused.
     pub fn unregister_buffer(&self, address: usize) -> Status {
         if let Err(status) = self.while_open() {
             return status;
         }
-        let mut regions = self.regions.lock().unwrap_or_else(PoisonError::into_inner);
-        if regions.unregister(address).is_none() {
+        if !self.memory.unregister(address) {
             return Status::InvalidParams;
         }
-        drop(regions);
         if let Some(rails) = &self.rails {
             rails.unregister(address as u64);
         }

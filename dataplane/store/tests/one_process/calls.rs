@@ -39,10 +39,7 @@ fn exercise(shards: usize, shared_memory: bool) {
         );
         assert!(get(&client, &key).unwrap() == value, "and changes nothing");
         let mut part = vec![0u8; bytes / 3];
-        let target = Piece {
-            address: part.as_mut_ptr() as usize,
-            bytes: part.len(),
-        };
+        let target = Piece::owned(part.as_mut_ptr() as usize, part.len());
         let request = RangeRequest {
             key: &key,
             source_offset: (bytes / 2) as u64,
@@ -105,12 +102,7 @@ fn many_keys(client: &Store) {
     let mut out: Vec<Vec<u8>> = values.iter().map(|value| vec![0; value.len()]).collect();
     let targets: Vec<[Piece; 1]> = out
         .iter_mut()
-        .map(|out| {
-            [Piece {
-                address: out.as_mut_ptr() as usize,
-                bytes: out.len(),
-            }]
-        })
+        .map(|out| [Piece::owned(out.as_mut_ptr() as usize, out.len())])
         .collect();
     let requests: Vec<GetRequest<'_>> = keys
         .iter()

@@ -78,10 +78,7 @@ pub(crate) fn on(name: &str, pinned: bool) -> ReplicateConfig {
 
 /// Bytes that a call reads or fills.
 pub(crate) fn piece(bytes: &[u8]) -> Piece {
-    Piece {
-        address: bytes.as_ptr() as usize,
-        bytes: bytes.len(),
-    }
+    Piece::owned(bytes.as_ptr() as usize, bytes.len())
 }
 
 /// Puts an object from two pieces.

@@ -4,6 +4,7 @@
 
 mod calls;
 mod cluster;
+mod devices;
 mod drains;
 mod forged;
 mod membership;

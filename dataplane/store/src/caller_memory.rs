@@ -1,0 +1,251 @@
+//! Memory that callers name by address: of this host, checked before it is touched, or of an accelerator, for which host
+//! memory stands in while its bytes are under way. Invariant: the CPU touches no address of a device.
+
+use crate::api::Piece;
+use crate::limits::STAGED_BYTES_MAX;
+use perigee_device::{GivenDevices, Stage};
+use perigee_memory::reachable::{Use, is_mapped, is_reachable};
+use perigee_memory::{Piece as Source, PieceMut, RegisteredRegions};
+use perigee_schemas::Status;
+use perigee_transfer::TransferError;
+use std::collections::BTreeSet;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// What a client knows of its callers' memory.
+#[derive(Debug)]
+pub(crate) struct CallerMemory {
+    devices: Option<GivenDevices>,
+    registered: RwLock<Registered>,
+}
+
+#[derive(Debug, Default)]
+struct Registered {
+    regions: RegisteredRegions,
+    /// First addresses of those on a device: its driver is asked once.
+    on_device: BTreeSet<usize>,
+}
+
+/// Pieces that the CPU may touch, in place of the caller's.
+#[derive(Debug)]
+pub(crate) struct HostPieces {
+    pieces: Vec<PieceMut>,
+    stage: Option<Stage>,
+}
+
+impl CallerMemory {
+    pub(crate) fn new(devices: Option<GivenDevices>) -> Self {
+        Self {
+            devices,
+            registered: RwLock::default(),
+        }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Registered> {
+        self.registered
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Registered> {
+        self.registered
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn driver_holds(&self, address: usize) -> bool {
+        let devices = self.devices.as_ref();
+        devices.is_some_and(|devices| devices.0.holds(address as u64))
+    }
+
+    /// Registers memory; whether it is a device's.
+    pub(crate) fn register(&self, address: usize, bytes: usize) -> Result<bool, Status> {
+        let on_device = self.driver_holds(address);
+        if !on_device && bytes > 0 && !is_mapped(address, bytes, Use::Read) {
+            refuse(address, bytes, Use::Read)?;
+        }
+        let mut registered = self.write();
+        if let Err(error) = registered.regions.register(address, bytes) {
+            tracing::warn!("{error}");
+            return Err(Status::InvalidParams);
+        }
+        if on_device {
+            registered.on_device.insert(address);
+        }
+        Ok(on_device)
+    }
+
+    /// Forgets memory; whether it was registered.
+    pub(crate) fn unregister(&self, address: usize) -> bool {
+        let mut registered = self.write();
+        registered.on_device.remove(&address);
+        registered.regions.unregister(address).is_some()
+    }
+
+    /// Refuses what is no memory for this use, with a line in the log.
+    pub(crate) fn check(&self, piece: &Piece, wanted: Use) -> Result<(), Status> {
+        let (address, bytes) = (piece.address, piece.bytes);
+        let is_fine = !piece.is_named
+            || bytes == 0
+            || self.read().regions.contains(address, bytes)
+            || self.driver_holds(address)
+            || is_reachable(address, bytes, wanted);
+        if is_fine {
+            Ok(())
+        } else {
+            refuse(address, bytes, wanted)
+        }
+    }
+
+    /// As [`CallerMemory::check`], for all pieces of an object.
+    pub(crate) fn check_all(&self, pieces: &[Piece], wanted: Use) -> Result<(), Status> {
+        pieces
+            .iter()
+            .try_for_each(|piece| self.check(piece, wanted))
+    }
+
+    /// Copies the bytes of a piece to memory of this process.
+    ///
+    /// # Safety
+    /// `host` must be writable for as many bytes.
+    pub(crate) unsafe fn load(&self, piece: &Piece, host: *mut u8) -> Result<(), Status> {
+        self.check(piece, Use::Read)?;
+        let (address, bytes) = (piece.address, piece.bytes);
+        let devices = self.devices.as_ref();
+        match devices.filter(|_| self.is_on_device(address, bytes)) {
+            Some(devices) => {
+                // SAFETY: the caller vouches for `host`.
+                let loaded = unsafe { devices.0.load(address as u64, host, bytes) };
+                loaded.map_err(|reason| failed(&reason).status())
+            }
+            None => {
+                // SAFETY: the range was just checked, and the caller vouches for `host`.
+                unsafe { std::ptr::copy(address as *const u8, host, bytes) };
+                Ok(())
+            }
+        }
+    }
+
+    fn is_on_device(&self, address: usize, bytes: usize) -> bool {
+        if self.devices.is_none() {
+            return false;
+        }
+        let registered = self.read();
+        match registered.regions.covering(address, bytes) {
+            Some((first, _)) => registered.on_device.contains(&first),
+            None => self.driver_holds(address),
+        }
+    }
+
+    /// How many of these objects, from the first on, may have host memory at the same time; all if no piece is on a device.
+    pub(crate) fn staged_together<'a>(
+        &self,
+        objects: impl IntoIterator<Item = &'a [PieceMut]>,
+    ) -> usize {
+        let on_device = |piece: &&PieceMut| self.is_on_device(piece.ptr as usize, piece.len);
+        let mut staged = 0;
+        let mut count = 0;
+        for pieces in objects {
+            let bytes: usize = match self.devices {
+                Some(_) => pieces.iter().filter(on_device).map(|piece| piece.len).sum(),
+                None => 0,
+            };
+            if count > 0 && staged + bytes > STAGED_BYTES_MAX {
+                break;
+            }
+            staged += bytes;
+            count += 1;
+        }
+        count
+    }
+
+    /// The pieces of one object as host memory, into which bytes are to go.
+    pub(crate) fn targets(&self, mut pieces: Vec<PieceMut>) -> Result<HostPieces, TransferError> {
+        let Some(devices) = &self.devices else {
+            let stage = None;
+            return Ok(HostPieces { pieces, stage });
+        };
+        let on_device = |piece: &&mut PieceMut| {
+            piece.len > 0 && self.is_on_device(piece.ptr as usize, piece.len)
+        };
+        let mut far: Vec<&mut PieceMut> = pieces.iter_mut().filter(on_device).collect();
+        if far.is_empty() {
+            let stage = None;
+            return Ok(HostPieces { pieces, stage });
+        }
+        let ranges = far.iter().map(|piece| (piece.ptr as u64, piece.len as u64));
+        let stage = Stage::new(devices, ranges).map_err(|reason| failed(&reason))?;
+        for (piece, place) in far.iter_mut().zip(stage.places()) {
+            piece.ptr = place as *mut u8;
+        }
+        let stage = Some(stage);
+        Ok(HostPieces { pieces, stage })
+    }
+
+    /// The same with their bytes, which are to be sent.
+    pub(crate) fn sources(&self, pieces: Vec<PieceMut>) -> Result<HostPieces, TransferError> {
+        let host = self.targets(pieces)?;
+        let load = |stage: &Stage| stage.load().map_err(|reason| failed(&reason));
+        host.stage.as_ref().map_or(Ok(()), load)?;
+        Ok(host)
+    }
+}
+
+impl HostPieces {
+    /// Where bytes go.
+    pub(crate) fn as_targets(&self) -> &[PieceMut] {
+        &self.pieces
+    }
+
+    /// Where bytes come from.
+    pub(crate) fn as_sources(&self) -> Vec<Source> {
+        let source = |piece: &PieceMut| Source {
+            ptr: piece.ptr,
+            len: piece.len,
+        };
+        self.pieces.iter().map(source).collect()
+    }
+
+    /// Brings bytes that have arrived, and were found right, to the devices.
+    pub(crate) fn deliver(&self) -> Result<(), TransferError> {
+        let Some(stage) = &self.stage else {
+            return Ok(());
+        };
+        for piece in &self.pieces {
+            let host = piece.ptr as u64;
+            if stage.origin(host).is_some() {
+                let stored = stage.store(host, piece.len as u64);
+                stored.map_err(|reason| failed(&reason))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Brings what was read where it belongs. `read` has an outcome for each object that has host pieces.
+pub(crate) fn delivered(
+    hosts: Vec<Result<HostPieces, TransferError>>,
+    read: Vec<Result<(), TransferError>>,
+) -> Vec<Result<(), TransferError>> {
+    let mut read = read.into_iter();
+    let lost = || TransferError::Engine("a transfer was lost".to_owned());
+    let deliver = |host: Result<HostPieces, TransferError>| {
+        let host = host?;
+        read.next().unwrap_or_else(|| Err(lost()))?;
+        host.deliver()
+    };
+    hosts.into_iter().map(deliver).collect()
+}
+
+fn refuse(address: usize, bytes: usize, wanted: Use) -> Result<(), Status> {
+    let word = match wanted {
+        Use::Read => "read",
+        Use::Write => "written",
+    };
+    tracing::warn!("Memory at {address:#x} of {bytes} bytes cannot be {word} by this process");
+    Err(Status::InvalidParams)
+}
+
+fn failed(reason: &str) -> TransferError {
+    tracing::warn!("Device memory was not moved: {reason}");
+    TransferError::LocalMemory
+}
