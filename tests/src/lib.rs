@@ -1,6 +1,7 @@
 //! What system tests need: real programs on free loopback ports, their logs, HTTP, raw frames.
 //! Invariant: nothing outlives its test, and every wait has a deadline.
 
+pub mod cgroup;
 pub mod cluster;
 pub mod content;
 pub mod deadline;

@@ -17,6 +17,8 @@ mod idle_connections;
 mod logs;
 #[cfg(test)]
 mod membership;
+#[cfg(all(test, feature = "store"))]
+mod memory_limits;
 mod metadata_services;
 #[cfg(test)]
 mod ports_in_use;
