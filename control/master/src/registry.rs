@@ -126,6 +126,7 @@ impl Registry {
         self.segments.insert(
             index,
             Mounted {
+                usable_bytes: spec.bytes,
                 spec: Arc::clone(&spec),
                 mount_number: 0,
                 drain_end_ms: None,

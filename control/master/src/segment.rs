@@ -70,6 +70,13 @@ pub enum SegmentEvent {
         /// The segment's number.
         index: u32,
     },
+    /// The owner has memory for so much of the segment.
+    Usable {
+        /// The segment's number.
+        index: u32,
+        /// Bytes, at most all of the segment.
+        bytes: u64,
+    },
     /// The segment is gone with all its replicas.
     Unmounted {
         /// The segment's number.

@@ -174,7 +174,7 @@ impl Shard {
                 let share = share.as_ref().filter(|share| share.is_readable())?;
                 Some(SegmentGauges {
                     segment: segment as u32,
-                    capacity_bytes: share.allocator.capacity(),
+                    capacity_bytes: share.usable_bytes(),
                     allocated_bytes: share.allocator.used(),
                     largest_free_bytes: share.allocator.largest_free(),
                     replicas: share.recency.len() as u64,

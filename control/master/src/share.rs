@@ -26,6 +26,8 @@ pub(crate) struct Share {
     pub(crate) allocator: OffsetAllocator,
     pub(crate) recency: Recency,
     pub(crate) state: ShareState,
+    /// Bytes of the whole segment that its owner has memory for.
+    pub(crate) segment_usable_bytes: u64,
     /// Until then the other shards are taken to have no room to spare.
     pub(crate) dry_until_ms: u64,
 }
@@ -34,6 +36,7 @@ impl Share {
     /// A share whose space is in `allocator`.
     pub(crate) fn new(spec: Arc<SegmentSpec>, allocator: OffsetAllocator) -> Self {
         Self {
+            segment_usable_bytes: spec.bytes,
             spec,
             allocator,
             recency: Recency::new(),
@@ -63,11 +66,34 @@ impl Share {
         self.state != ShareState::Gone
     }
 
-    /// Used part of what it holds, 0 to 1.
+    /// How much of what it holds may be used: all of it, or less while the owner of the segment lacks memory.
+    pub(crate) fn usable_bytes(&self) -> u64 {
+        let (held, whole) = (self.allocator.capacity(), self.spec.bytes);
+        if self.segment_usable_bytes >= whole {
+            return held;
+        }
+        let part = u128::from(held) * u128::from(self.segment_usable_bytes) / u128::from(whole);
+        part as u64
+    }
+
+    /// Bytes that can be allocated, in one piece or in several.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        self.usable_bytes().saturating_sub(self.allocator.used())
+    }
+
+    /// Takes `bytes` bytes, if there is a hole and the owner has memory for them.
+    pub(crate) fn alloc(&mut self, bytes: u64) -> Option<Extent> {
+        if self.free_bytes() < bytes {
+            return None;
+        }
+        self.allocator.alloc(bytes)
+    }
+
+    /// Used part of what it may use, 0 to 1.
     pub(crate) fn used_ratio(&self) -> f64 {
-        match self.allocator.capacity() {
+        match self.usable_bytes() {
             0 => 1.0,
-            capacity => self.allocator.used() as f64 / capacity as f64,
+            usable => self.allocator.used() as f64 / usable as f64,
         }
     }
 }

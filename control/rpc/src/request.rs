@@ -69,6 +69,8 @@ pub struct SegmentOffer {
 pub struct Holdings {
     /// All its segments, those with a running grace aside.
     pub segments: Vec<Identity>,
+    /// For each of them the bytes that this host has memory for.
+    pub usable_bytes: Vec<u64>,
     /// Number of the last mount request that it had begun when it made the list; 0 means that there is no list.
     pub mounts: u64,
 }

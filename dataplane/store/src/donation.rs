@@ -3,6 +3,7 @@
 use crate::environment::StoreEnvironment;
 use crate::error::StoreError;
 use crate::host::random_identity;
+use crate::limits::USABLE_STEP_BYTES;
 use crate::ports::Claims;
 use perigee_discovery::OwnAddress;
 use perigee_memory::Segment;
@@ -184,8 +185,18 @@ impl Donation {
     /// What the master is to know of this client.
     pub(crate) fn holdings(&self) -> Holdings {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let usable_bytes = |offer: &SegmentOffer| {
+            let segment = self.table.get(offer.id);
+            let usable = segment.map_or(offer.bytes, |segment| segment.usable_bytes());
+            // In steps: what the container has left changes all the time.
+            match usable < offer.bytes {
+                true => usable - usable % USABLE_STEP_BYTES,
+                false => offer.bytes,
+            }
+        };
         Holdings {
             segments: state.offers.iter().map(|offer| offer.id).collect(),
+            usable_bytes: state.offers.iter().map(usable_bytes).collect(),
             mounts: state.mounts,
         }
     }

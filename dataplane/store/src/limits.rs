@@ -48,3 +48,5 @@ pub(crate) const FIRST_PART_BYTES: usize = 1 << 20;
 pub(crate) const TWO_PARTS_KEYS_MIN: usize = 16;
 /// Host memory that stands in for device memory in one step of a call, unless one object alone has more.
 pub(crate) const STAGED_BYTES_MAX: usize = 64 << 20;
+/// Steps in which the master hears how much memory there is for a segment, while it is less than all of it.
+pub(crate) const USABLE_STEP_BYTES: u64 = 16 << 20;

@@ -4069,6 +4069,7 @@ impl<'a> PingRequest<'a> {
   pub const VT_SEGMENT_HIGH: ::flatbuffers::VOffsetT = 8;
   pub const VT_SEGMENT_LOW: ::flatbuffers::VOffsetT = 10;
   pub const VT_MOUNTS: ::flatbuffers::VOffsetT = 12;
+  pub const VT_USABLE_BYTES: ::flatbuffers::VOffsetT = 14;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -4083,6 +4084,7 @@ impl<'a> PingRequest<'a> {
     builder.add_mounts(args.mounts);
     builder.add_client_low(args.client_low);
     builder.add_client_high(args.client_high);
+    if let Some(x) = args.usable_bytes { builder.add_usable_bytes(x); }
     if let Some(x) = args.segment_low { builder.add_segment_low(x); }
     if let Some(x) = args.segment_high { builder.add_segment_high(x); }
     builder.finish()
@@ -4127,6 +4129,14 @@ impl<'a> PingRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u64>(PingRequest::VT_MOUNTS, Some(0)).unwrap()}
   }
+  /// For each segment of the list the bytes that its owner has memory for; without it all of them.
+  #[inline]
+  pub fn usable_bytes(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(PingRequest::VT_USABLE_BYTES, None)}
+  }
 }
 
 impl ::flatbuffers::Verifiable for PingRequest<'_> {
@@ -4140,6 +4150,7 @@ impl ::flatbuffers::Verifiable for PingRequest<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("segment_high", Self::VT_SEGMENT_HIGH, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("segment_low", Self::VT_SEGMENT_LOW, false)?
      .visit_field::<u64>("mounts", Self::VT_MOUNTS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("usable_bytes", Self::VT_USABLE_BYTES, false)?
      .finish();
     Ok(())
   }
@@ -4150,6 +4161,7 @@ pub struct PingRequestArgs<'a> {
     pub segment_high: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
     pub segment_low: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
     pub mounts: u64,
+    pub usable_bytes: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
 }
 impl<'a> Default for PingRequestArgs<'a> {
   #[inline]
@@ -4160,6 +4172,7 @@ impl<'a> Default for PingRequestArgs<'a> {
       segment_high: None,
       segment_low: None,
       mounts: 0,
+      usable_bytes: None,
     }
   }
 }
@@ -4190,6 +4203,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> PingRequestBuilder<'a, 'b, A>
     self.fbb_.push_slot::<u64>(PingRequest::VT_MOUNTS, mounts, 0);
   }
   #[inline]
+  pub fn add_usable_bytes(&mut self, usable_bytes: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(PingRequest::VT_USABLE_BYTES, usable_bytes);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> PingRequestBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     PingRequestBuilder {
@@ -4212,6 +4229,7 @@ impl ::core::fmt::Debug for PingRequest<'_> {
       ds.field("segment_high", &self.segment_high());
       ds.field("segment_low", &self.segment_low());
       ds.field("mounts", &self.mounts());
+      ds.field("usable_bytes", &self.usable_bytes());
       ds.finish()
   }
 }

@@ -4,12 +4,15 @@
 use std::collections::BTreeSet;
 
 use super::{ClientState, Registry};
+use crate::segment::SegmentEvent;
 
 /// What a client lends, by its own list.
 #[derive(Debug, Clone, Copy)]
 pub struct Holdings<'a> {
     /// All its segments, those with a running grace aside.
     pub segments: &'a [u128],
+    /// For each of them the bytes that its owner has memory for, or nothing if all have all.
+    pub usable_bytes: &'a [u64],
     /// Number of the last mount request that it had begun when it made the list.
     pub mounts: u64,
 }
@@ -23,6 +26,29 @@ impl Registry {
             let mounted = index.and_then(|index| self.segments.get_mut(index));
             if let Some(mounted) = mounted.filter(|mounted| mounted.spec.client == client) {
                 mounted.mount_number = mounted.mount_number.max(number);
+            }
+        }
+    }
+
+    /// Tells the shards how much of each segment its owner has memory for, where that has changed.
+    fn note_usable(&mut self, client: u128, holdings: &Holdings<'_>) {
+        for (at, id) in holdings.segments.iter().enumerate() {
+            let index = self.index_by_id.get(id).copied();
+            let Some(index) = index else {
+                continue;
+            };
+            let mounted = self.segments.get_mut(&index);
+            let Some(mounted) = mounted.filter(|mounted| mounted.spec.client == client) else {
+                continue;
+            };
+            let whole = mounted.spec.bytes;
+            let bytes = holdings
+                .usable_bytes
+                .get(at)
+                .map_or(whole, |it| whole.min(*it));
+            if bytes != mounted.usable_bytes {
+                mounted.usable_bytes = bytes;
+                self.events.push(SegmentEvent::Usable { index, bytes });
             }
         }
     }
@@ -44,6 +70,7 @@ impl Registry {
         for index in strays {
             self.forget_segment(index);
         }
+        self.note_usable(client, holdings);
         let is_mounted = |id| self.index_by_id.contains_key(id);
         match listed.iter().all(is_mounted) {
             true => ClientState::Ok,

@@ -12,6 +12,8 @@ pub(super) struct Mounted {
     pub(super) spec: Arc<SegmentSpec>,
     /// The last of its client's mount requests that named it, if the client numbers them.
     pub(super) mount_number: u64,
+    /// Bytes that its owner has memory for.
+    pub(super) usable_bytes: u64,
     /// End of the grace of a graceful unmount.
     pub(super) drain_end_ms: Option<u64>,
     pub(super) occupancy: Occupancy,

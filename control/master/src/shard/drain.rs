@@ -191,7 +191,7 @@ impl Shard {
         let used_ratio = |segment: &u32| self.share(*segment).map_or(1.0, |it| it.used_ratio());
         segments.sort_by(|a, b| used_ratio(a).total_cmp(&used_ratio(b)));
         segments.into_iter().find_map(|segment| {
-            let extent = self.share_mut(segment)?.allocator.alloc(bytes)?;
+            let extent = self.share_mut(segment)?.alloc(bytes)?;
             Some((segment, extent))
         })
     }

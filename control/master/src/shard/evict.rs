@@ -85,7 +85,7 @@ impl Shard {
             self.evict(victim.replica);
             self.counters.evictions_successful += u64::from(!evicted);
             evicted = true;
-            let extent = self.share_mut(segment)?.allocator.alloc(bytes);
+            let extent = self.share_mut(segment)?.alloc(bytes);
             if extent.is_some() {
                 return extent;
             }
@@ -132,7 +132,7 @@ impl Shard {
             // A segment that takes nothing new gets no emptier for it.
             share.is_live()
                 && pressure_bytes as f64
-                    > self.settings.watermark_ratio * share.allocator.capacity() as f64
+                    > self.settings.watermark_ratio * share.usable_bytes() as f64
         })
     }
 
@@ -141,7 +141,7 @@ impl Shard {
         let Some(share) = self.share(segment) else {
             return budget;
         };
-        let step_bytes = (share.allocator.capacity() as f64 * self.settings.eviction_ratio) as u64;
+        let step_bytes = (share.usable_bytes() as f64 * self.settings.eviction_ratio) as u64;
         let evicted_before = self.counters.evicted_bytes;
         let keys_before = self.counters.evicted_keys;
         self.counters.evictions_attempted += 1;

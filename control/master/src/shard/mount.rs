@@ -22,6 +22,11 @@ impl Shard {
             }
             SegmentEvent::Draining { index } => self.set_state(*index, ShareState::Draining),
             SegmentEvent::Resumed { index } => self.resume(*index),
+            SegmentEvent::Usable { index, bytes } => {
+                if let Some(share) = self.share_mut(*index) {
+                    share.segment_usable_bytes = *bytes;
+                }
+            }
             SegmentEvent::Unmounted { index } => self.unmount(*index),
         }
     }

@@ -98,12 +98,12 @@ impl Shard {
             if extents.len() == wanted {
                 return true;
             }
-            match share.allocator.alloc(bytes) {
+            match share.alloc(bytes) {
                 Some(extent) => {
                     extents.push((*segment, extent));
                     false
                 }
-                None => share.allocator.capacity() >= bytes,
+                None => share.usable_bytes() >= bytes,
             }
         });
     }

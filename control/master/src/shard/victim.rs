@@ -108,7 +108,7 @@ impl Shard {
         let Some(share) = self.share(segment) else {
             return 0;
         };
-        let mut room_bytes = share.allocator.free_bytes();
+        let mut room_bytes = share.free_bytes();
         let pinned = self.settings.evict_soft_pinned.then_some(Class::Pinned);
         for class in [Class::Cold, Class::Hot].into_iter().chain(pinned) {
             for phase in [Phase::Free, Phase::Probed, Phase::Read] {

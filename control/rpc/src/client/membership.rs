@@ -70,12 +70,14 @@ impl MasterClient {
         let client = self.options.client;
         let encode = |builder: &mut Builder| {
             let (high, low) = identities(builder, &holdings.segments);
+            let usable = builder.create_vector(&holdings.usable_bytes);
             let args = master::PingRequestArgs {
                 client_high: client.high(),
                 client_low: client.low(),
                 segment_high: Some(high),
                 segment_low: Some(low),
                 mounts: holdings.mounts,
+                usable_bytes: Some(usable),
             };
             let root = master::PingRequest::create(builder, &args);
             builder.finish_minimal(root);

@@ -76,19 +76,24 @@ impl ControlShard {
             .unwrap_or_else(|| vec![Status::InternalError.code(); count])
     }
 
-    /// A sign of life, with what the client lends: segments, and how many mount requests are in the list. An older
+    /// A sign of life, with what the client lends: segments, what it has memory for, and how many mount requests are in the list. An older
     /// client says 0 and tells nothing.
     pub(crate) async fn ping(
         &self,
         client: Identity,
         segments: Vec<u128>,
+        usable_bytes: Vec<u64>,
         mounts: u64,
     ) -> Option<Pong> {
         let change = move |registry: &mut Registry, now: u64| {
             let mut state = registry.ping(now, client.0);
             if state == ClientState::Ok && mounts > 0 {
-                let segments = &segments;
-                state = registry.agree(client.0, &Holdings { segments, mounts });
+                let holdings = Holdings {
+                    segments: &segments,
+                    usable_bytes: &usable_bytes,
+                    mounts,
+                };
+                state = registry.agree(client.0, &holdings);
             }
             Pong {
                 must_mount: state != ClientState::Ok,

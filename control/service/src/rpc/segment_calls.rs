@@ -87,7 +87,9 @@ pub(super) async fn ping(
     let client = Identity::from_halves(request.client_high(), request.client_low());
     let held = identities(request.segment_high(), request.segment_low())?;
     let held = held.into_iter().map(|id| id.0).collect();
-    let pong = shard.ping(client, held, request.mounts()).await;
+    let usable = request.usable_bytes();
+    let usable = usable.map_or_else(Vec::new, |list| list.iter().collect());
+    let pong = shard.ping(client, held, usable, request.mounts()).await;
     let must_mount = pong.is_none_or(|pong| pong.must_mount);
     if !must_mount {
         caller.recognize();

@@ -57,6 +57,7 @@ fn a_heartbeat_undoes_a_mount_that_was_given_up() {
     assert_eq!(mounted(&caller), [Identity(5)], "no list was told");
     let holdings = Holdings {
         segments: Vec::new(),
+        usable_bytes: Vec::new(),
         mounts: 1,
     };
     assert!(!caller.ping(&holdings).unwrap().must_mount);

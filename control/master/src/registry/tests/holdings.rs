@@ -2,6 +2,7 @@
 
 use super::{registry, spec, unmounted};
 use crate::registry::{ClientState, Holdings, Registry};
+use crate::segment::SegmentEvent;
 
 /// Client 7 mounts a segment by a request of this number.
 fn mount(registry: &mut Registry, id: u128, number: u64) {
@@ -10,7 +11,12 @@ fn mount(registry: &mut Registry, id: u128, number: u64) {
 }
 
 fn agree(registry: &mut Registry, segments: &[u128], mounts: u64) -> ClientState {
-    registry.agree(7, &Holdings { segments, mounts })
+    let holdings = Holdings {
+        segments,
+        usable_bytes: &[],
+        mounts,
+    };
+    registry.agree(7, &holdings)
 }
 
 #[test]
@@ -78,4 +84,25 @@ fn the_list_of_one_client_says_nothing_about_another() {
 #[test]
 fn a_client_that_is_not_known_must_mount_again_whatever_it_lists() {
     assert_eq!(agree(&mut registry(), &[], 1), ClientState::NeedRemount);
+}
+
+#[test]
+fn shards_hear_of_memory_that_an_owner_lacks_when_that_changes() {
+    let mut registry = registry();
+    mount(&mut registry, 1, 1);
+    registry.take_events();
+    let mut heard = |usable_bytes: &[u64]| {
+        let holdings = Holdings {
+            segments: &[1],
+            usable_bytes,
+            mounts: 1,
+        };
+        registry.agree(7, &holdings);
+        registry.take_events()
+    };
+    let usable = |bytes| [SegmentEvent::Usable { index: 0, bytes }];
+    assert_eq!(heard(&[u64::MAX]), []);
+    assert_eq!(heard(&[1]), usable(1));
+    assert_eq!(heard(&[1]), []);
+    assert_eq!(heard(&[]).len(), 1, "all of it again");
 }

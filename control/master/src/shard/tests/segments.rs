@@ -35,6 +35,27 @@ fn ticks_forget_the_replicas_of_an_unmounted_segment_step_by_step() {
 }
 
 #[test]
+fn a_segment_whose_owner_lacks_memory_is_used_as_if_it_were_smaller() {
+    let mut stage = Stage::new(&[4]);
+    let bytes = stage.shard.segment(0).map_or(0, |spec| spec.bytes);
+    let usable = |stage: &mut Stage, bytes| {
+        let event = SegmentEvent::Usable { index: 0, bytes };
+        stage.shard.apply(stage.now_ms, &event);
+    };
+    usable(&mut stage, bytes / 2);
+    assert_eq!(stage.shard.gauges().capacity_bytes, bytes / 2);
+    for key in ["a", "b", "c"] {
+        stage.put(key);
+    }
+    stage.shard.check();
+    assert_eq!((stage.exist("a"), stage.exist("c")), (0, 1));
+    usable(&mut stage, bytes);
+    stage.put("d");
+    stage.put("e");
+    assert_eq!(stage.shard.gauges().keys, 4);
+}
+
+#[test]
 fn a_key_with_a_replica_elsewhere_survives_an_unmount() {
     let mut stage = Stage::new(&[4, 4]);
     stage.put_with(
