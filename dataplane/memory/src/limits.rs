@@ -27,6 +27,8 @@ pub const PART_BYTES: usize = 2 << 20;
 
 /// How far the pages of a segment are made ahead of what was asked for last: what a peer writes in some 10 ms.
 pub const AHEAD_BYTES: usize = 64 << 20;
+/// A large segment goes ahead by this part of what is populated.
+pub const AHEAD_PART: usize = 8;
 
 /// Requests that wait for the thread which makes pages ahead; further ones are left to the next.
 pub const POPULATE_REQUESTS: usize = 64;

@@ -15,7 +15,7 @@ use std::thread::{self, JoinHandle};
 
 use super::budget::{Budget, Exhausted, Promise};
 use super::parts::Parts;
-use crate::limits::{AHEAD_BYTES, PART_BYTES, POPULATE_REQUESTS};
+use crate::limits::{AHEAD_BYTES, AHEAD_PART, PART_BYTES, POPULATE_REQUESTS};
 use crate::mapping::{Mapping, page_bytes};
 
 /// Which pages the thread makes by itself.
@@ -69,16 +69,14 @@ impl Population {
 
     /// Starts the thread.
     pub(super) fn start(&mut self, populate: Populate) -> io::Result<()> {
-        let ahead = match populate {
-            Populate::OnRequest => return Ok(()),
-            Populate::Ahead => AHEAD_BYTES / PART_BYTES,
-            Populate::Whole => usize::MAX,
-        };
+        if populate == Populate::OnRequest {
+            return Ok(());
+        }
         let (requested, requests) = sync_channel(POPULATE_REQUESTS);
         let shared = Arc::clone(&self.shared);
         let thread = thread::Builder::new()
             .name("perigee-populate".to_owned())
-            .spawn(move || shared.run_ahead(&requests, ahead))?;
+            .spawn(move || shared.run_ahead(&requests, populate))?;
         let _ = requested.send(0);
         self.requested = Some(requested);
         self.thread = Some(thread);
@@ -144,10 +142,15 @@ impl Shared {
         Ok(())
     }
 
-    fn run_ahead(&self, requests: &Receiver<usize>, ahead: usize) {
+    /// Goes on behind each request: for as long as a segment is small a fixed way, then for a part of what is in use.
+    fn run_ahead(&self, requests: &Receiver<usize>, populate: Populate) {
         step_back();
         while let Ok(first) = requests.recv() {
-            let end = first.saturating_add(ahead).min(self.parts.count());
+            let ahead = match populate {
+                Populate::Whole => self.parts.count(),
+                _ => AHEAD_BYTES.max(self.parts.bytes() / AHEAD_PART) / PART_BYTES,
+            };
+            let end = (first + ahead).min(self.parts.count());
             for part in first..end {
                 if self.stop.load(Ordering::Acquire) {
                     return;
