@@ -1,7 +1,6 @@
 //! Memory limits of containers. Invariant: the owner of a segment pays for its pages and never for more than its container
 //! has; whatever fills up, no process is killed.
 
-use nix::sys::signal::Signal;
 use perigee_schemas::Status;
 use perigee_tests::cgroup::MemoryGroup;
 use perigee_tests::cluster::{Master, NODE, Node, node_flags};
@@ -159,21 +158,35 @@ fn a_container_that_fills_up_later_costs_room_and_no_process() {
     let master = Master::start(&[]);
     let mut node = node_in(&group, &master, 224 * MIB);
     wait_until_ready(&mut node);
-    // Takes what the segment has not populated yet, and more than the reserve leaves beside it.
-    let hog = "x=$(head -c 100000000 /dev/zero | tr '\\0' x); echo full; sleep 1000".to_owned();
-    let mut hog = start_in(&group, "bash", "bash", &["-c".to_owned(), hog]);
+    let capacity = || master.metric("master_total_capacity_bytes").unwrap_or(0.0) as u64 / MIB;
+    assert_eq!(capacity(), 224);
+    // Takes most of what the segment has not populated yet.
+    let words = ["hold".to_owned(), (160 * MIB).to_string()];
+    let mut hog = start_in(&group, "store-driver", DRIVER, &words);
     wait_until("the container fills", MEMBERSHIP_DEADLINE, || {
-        hog.log().contains("full") || !hog.is_running()
+        assert!(hog.is_running(), "the kernel killed it");
+        hog.log().contains("holding")
     });
     let objects = Objects::open(&master.address());
-    let stored = fill(&objects, 0, 300);
-    assert!(node.is_running(), "log:\n{}", node.log());
-    assert!((16..300).contains(&stored), "{stored} objects stored");
-    assert!(right_ones(&objects, 0, 300) > 0);
-    hog.signal(Signal::SIGKILL);
+    let stored = fill(&objects, 0, 200);
+    assert!(
+        node.is_running() && hog.is_running(),
+        "log:\n{}",
+        node.log()
+    );
+    assert!(stored >= 16, "{stored} objects stored");
+    assert!(right_ones(&objects, 0, 200) > 0);
+    wait_until("the master knows of it", MEMBERSHIP_DEADLINE, || {
+        (16..160).contains(&capacity())
+    });
+    // What is stored now takes the place of older objects.
+    wait_until("the segment evicts", MEMBERSHIP_DEADLINE, || {
+        fill(&objects, 500, 8) == 8
+    });
     hog.kill();
     wait_until("there is room again", MEMBERSHIP_DEADLINE, || {
-        fill(&objects, 1000, 8) == 8
+        capacity() == 224
     });
+    assert_eq!(fill(&objects, 1000, 8), 8);
     node.stop();
 }

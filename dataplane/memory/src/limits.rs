@@ -53,6 +53,9 @@ pub const SEGMENT_CUT_BYTES_MIN: u64 = PART_BYTES as u64;
 /// Pause between two attempts to connect to a listener whose backlog is full.
 pub const CONNECT_RETRY_MS: u64 = 2;
 
+/// Longest range whose pages are probed one by one where the kernel can be asked for its mappings.
+pub const PROBED_BYTES_MAX: usize = 64 << 10;
+
 /// Buffers that one client may have registered at the same time.
 pub const REGIONS_MAX: usize = 1 << 20;
 

@@ -3,7 +3,9 @@
 //!
 //! usage: store-driver put|get|put-batch|get-batch MASTER FIRST_KEY KEYS BYTES
 //!
-//! The batches hold all keys, go over TCP, and are framed by the lines `begin` and `end`.
+//!        store-driver hold BYTES
+//!
+//! The last one has so much memory until it is ended. The batches hold all keys, go over TCP, and are framed by the lines `begin` and `end`.
 
 #![expect(clippy::print_stdout, reason = "its lines are what the tests read")]
 
@@ -20,10 +22,15 @@ struct Wrong(u64);
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |text: &String| text.parse::<u64>().unwrap_or_default();
+    if let [mode, bytes] = arguments.as_slice()
+        && mode == "hold"
+    {
+        return hold(usize::try_from(number(bytes)).unwrap_or_default());
+    }
     let [mode, master, first, keys, bytes] = arguments.as_slice() else {
         return ExitCode::from(2);
     };
-    let number = |text: &String| text.parse::<u64>().unwrap_or_default();
     let (first, count) = (number(first), number(keys).max(1));
     let keys: Vec<u64> = (first..first + count).collect();
     let bytes = usize::try_from(number(bytes)).unwrap_or_default();
@@ -47,6 +54,18 @@ fn main() -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+fn hold(bytes: usize) -> ExitCode {
+    let memory = vec![1u8; bytes];
+    println!(
+        "holding {}",
+        memory.iter().filter(|byte| **byte == 1).count()
+    );
+    loop {
+        std::thread::park();
+        std::hint::black_box(&memory);
+    }
 }
 
 fn put(objects: &Objects, key: u64, round: u64, bytes: usize) -> Result<(), Wrong> {

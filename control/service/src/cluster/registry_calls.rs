@@ -158,7 +158,7 @@ impl ControlShard {
                 SegmentEvent::Unmounted { index } => (*index, "Unmounting a segment"),
                 SegmentEvent::Draining { index } => (*index, "Draining a segment"),
                 SegmentEvent::Resumed { index } => (*index, "A segment takes objects again"),
-                SegmentEvent::Mounted { .. } => continue,
+                SegmentEvent::Mounted { .. } | SegmentEvent::Usable { .. } => continue,
             };
             if let Some(spec) = keys.segment(index)
                 && let Some(left_out) = self.log_budget.line(monotonic_ms())
