@@ -2,6 +2,7 @@
 
 import array
 import ctypes
+import mmap
 import threading
 
 import pytest
@@ -174,6 +175,26 @@ def test_impossible_memory_is_refused(store, address, size):
     assert store.put_from("k", address, size) == -600
     assert store.get_into("k", address, size) == -600
     assert store.register_buffer(address, size) == -600
+
+
+def test_addresses_that_cannot_be_touched_are_refused(store):
+    page = mmap.PAGESIZE
+    pages = mmap.mmap(-1, 2 * page)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.mprotect(ctypes.c_void_p(address + page), page, 0) == 0
+    assert store.put("good", bytes(100)) == 0
+    for bad, size in [(0x10, 100), (address + page - 10, 100), (address, 2 * page)]:
+        assert store.register_buffer(bad, size) == -600
+        assert store.put_from("k", bad, size) == -600
+        assert store.batch_put_from(["k"], [bad], [size]) == [-600]
+        assert store.upsert_from("k", bad, size) == -600
+        if size == 100:
+            assert store.get_into("good", bad, size) == -600
+            assert store.batch_get_into(["good"], [bad], [size]) == [-600]
+    assert store.put_from("k", address, page) == 0
+    assert store.get_into("good", address, page) == 100
+    assert libc.mprotect(ctypes.c_void_p(address + page), page, mmap.PROT_READ) == 0
 
 
 def test_registering_an_overlap_is_refused(store):

@@ -28,6 +28,8 @@ fn node() -> Node {
     let table = Arc::new(SegmentTable::default());
     let id = Identity(random());
     let segment = Segment::create(SEGMENT_BYTES, &SegmentOptions::default()).unwrap();
+    // Elsewhere a peer of this host goes over TCP.
+    segment.populate(0, SEGMENT_BYTES).unwrap();
     table.insert(id, Arc::new(segment));
     let rendezvous = format!("perigee-test-{id}");
     let options = ServerOptions {
