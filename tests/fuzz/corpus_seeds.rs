@@ -302,6 +302,7 @@ fn ping() -> Vec<u8> {
         segment_high,
         segment_low,
         mounts: 1,
+        usable_bytes: Some(b.create_vector(&[1u64 << 20])),
     };
     let root = rpc::PingRequest::create(&mut b, &arguments);
     finished(b, root)
