@@ -92,7 +92,7 @@ class Cluster:
 def store(protocol):
     """One client writes, another one reads, the node between them."""
     env = WIRE | (RDMA | {"MOONCAKE_DEVICE": "rxe1"} if protocol == "rdma" else {})
-    where = [f"{NODE_HOST if protocol == 'rdma' else '127.0.0.1'}:{RPC}", "P2PHANDSHAKE", "0", CLIENT_HOST]
+    where = [f"{NODE_HOST if protocol == 'rdma' else '127.0.0.1'}:{RPC}", "P2PHANDSHAKE", "0", CLIENT_HOST, "model"]
     with Cluster(protocol) as cluster:
         cluster.says(cluster.start("store.py", "write", *where, env=env), "written")
         cluster.says(cluster.start("store.py", "read", *where, env=env), "read")

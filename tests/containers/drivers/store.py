@@ -1,7 +1,7 @@
 """The calls that SGLang's hierarchical cache and vLLM's store connector make, without the engines.
 
-store.py write|read MASTER METADATA LENT_BYTES HOSTNAME. The writer stays, because what it lends goes with it. MOONCAKE_PROTOCOL and
-MOONCAKE_DEVICE are SGLang's variables.
+store.py write|read MASTER METADATA LENT_BYTES HOSTNAME MODEL. The model's name is part of all keys. The writer stays, because what it
+lends goes with it. MOONCAKE_PROTOCOL and MOONCAKE_DEVICE are SGLang's variables.
 """
 
 import os
@@ -14,8 +14,9 @@ from mooncake.store import MooncakeDistributedStore, ReplicateConfig
 PAGES = 24
 PAGE_BYTES = 96 << 10
 LOCAL_BUFFER_BYTES = 16 << 20
-WHOLE = [f"sglang-{page}" for page in range(PAGES)]
-PARTED = [f"vllm-{block}" for block in range(PAGES)]
+MODEL = sys.argv[-1]
+WHOLE = [f"{MODEL}-sglang-{page}" for page in range(PAGES)]
+PARTED = [f"{MODEL}-vllm-{block}" for block in range(PAGES)]
 
 
 def connect(master, metadata, lent, hostname):
@@ -67,7 +68,7 @@ def read(store, memory):
 
 
 def main():
-    role, *arguments = sys.argv[1:]
+    role, *arguments = sys.argv[1:-1]
     store, memory = connect(*arguments)
     if role == "read":
         read(store, memory)
