@@ -1,18 +1,18 @@
 //! Writing objects: reserve, move, commit. What cannot be written is revoked, so no key is left half-done.
 
+mod places;
+
 use crate::api::{PutRequest, ReplicateConfig, SoftPinAction};
-use crate::caller_memory::HostPieces;
 use crate::calls::in_calls;
 use crate::client::{Store, refused};
 use crate::limits::PUT_ATTEMPTS;
 use perigee_memory::reachable::Use;
-use perigee_memory::{Piece as Source, PieceMut};
 use perigee_metrics::{Operation, RpcKind};
 use perigee_rpc::{Placement, Started, WriteForm};
 use perigee_schemas::{Identity, Status};
 use perigee_shard::monotonic;
-use perigee_transfer::{Place, TransferError, WriteJob};
-use std::collections::{HashMap, VecDeque};
+use perigee_transfer::{Place, TransferError};
+use std::collections::HashMap;
 
 /// The keys of one attempt that were given places.
 struct Writing {
@@ -211,54 +211,6 @@ impl Store {
         again
     }
 
-    /// Writes all places; the outcomes of each key's.
-    fn write_places(
-        &self,
-        requests: &[PutRequest<'_>],
-        writings: &[Writing],
-    ) -> Vec<Vec<Result<u32, TransferError>>> {
-        let pieces = |writing: &Writing| pieces(&requests[writing.request]);
-        let all: Vec<Vec<PieceMut>> = writings.iter().map(pieces).collect();
-        let mut left = writings.iter().zip(all).collect::<VecDeque<_>>();
-        let mut outcomes = Vec::with_capacity(writings.len());
-        while !left.is_empty() {
-            let objects = left.iter().map(|(_, pieces)| pieces.as_slice());
-            let count = self.memory.staged_together(objects);
-            let step: Vec<_> = left.drain(..count).collect();
-            outcomes.extend(self.write_step(step));
-        }
-        outcomes
-    }
-
-    fn write_step(
-        &self,
-        step: Vec<(&Writing, Vec<PieceMut>)>,
-    ) -> Vec<Vec<Result<u32, TransferError>>> {
-        let load = |(writing, pieces)| (writing, self.memory.sources(pieces));
-        let loaded: Vec<(&Writing, Result<HostPieces, TransferError>)> =
-            step.into_iter().map(load).collect();
-        let sources = |(_, host): &(_, Result<HostPieces, _>)| {
-            let host = host.as_ref().ok();
-            host.map(HostPieces::as_sources).unwrap_or_default()
-        };
-        let sources: Vec<Vec<Source>> = loaded.iter().map(sources).collect();
-        let there = loaded.iter().zip(&sources);
-        let there = there.filter(|((_, host), _)| host.is_ok());
-        let jobs: Vec<WriteJob<'_>> = there
-            .flat_map(|((writing, _), pieces)| {
-                let places = writing.places.iter();
-                places.map(move |place| WriteJob { place, pieces })
-            })
-            .collect();
-        // SAFETY: callers of the store keep their pieces valid and unchanged for the length of the call.
-        let mut written = unsafe { self.engine.write(&jobs) }.into_iter();
-        let outcome = |(writing, host): &(&Writing, Result<HostPieces, TransferError>)| match host {
-            Ok(_) => written.by_ref().take(writing.places.len()).collect(),
-            Err(error) => vec![Err(error.clone()); writing.places.len()],
-        };
-        loaded.iter().map(outcome).collect()
-    }
-
     /// Makes objects visible; returns the requests whose put the master has given up meanwhile.
     fn commit(
         &self,
@@ -380,14 +332,6 @@ fn last_of_each_key(requests: &[PutRequest<'_>]) -> Vec<usize> {
 
 fn payload_bytes(request: &PutRequest<'_>) -> u64 {
     request.pieces.iter().map(|piece| piece.bytes as u64).sum()
-}
-
-fn pieces(request: &PutRequest<'_>) -> Vec<PieceMut> {
-    let piece = |piece: &crate::api::Piece| PieceMut {
-        ptr: piece.address as *mut u8,
-        len: piece.bytes,
-    };
-    request.pieces.iter().map(piece).collect()
 }
 
 /// All replicas carry the same bytes, so the same checksum; one that failed fails the object.

@@ -76,8 +76,8 @@ impl ControlShard {
             .unwrap_or_else(|| vec![Status::InternalError.code(); count])
     }
 
-    /// A sign of life, with what the client lends: segments, what it has memory for, and how many mount requests are in the list. An older
-    /// client says 0 and tells nothing.
+    /// A sign of life, with what the client lends: segments, what it has memory for, and how many mount requests are in
+    /// the list. An older client says 0 and tells nothing.
     pub(crate) async fn ping(
         &self,
         client: Identity,

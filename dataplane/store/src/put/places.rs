@@ -1,0 +1,67 @@
+//! Moving the bytes of a batch to the places that the master gave, step by step where host memory stands in for a device's.
+
+use super::Writing;
+use crate::api::PutRequest;
+use crate::caller_memory::HostPieces;
+use crate::client::Store;
+use perigee_memory::{Piece as Source, PieceMut};
+use perigee_transfer::{TransferError, WriteJob};
+use std::collections::VecDeque;
+
+impl Store {
+    /// Writes all places; the outcomes of each key's.
+    pub(super) fn write_places(
+        &self,
+        requests: &[PutRequest<'_>],
+        writings: &[Writing],
+    ) -> Vec<Vec<Result<u32, TransferError>>> {
+        let pieces = |writing: &Writing| pieces(&requests[writing.request]);
+        let all: Vec<Vec<PieceMut>> = writings.iter().map(pieces).collect();
+        let mut left = writings.iter().zip(all).collect::<VecDeque<_>>();
+        let mut outcomes = Vec::with_capacity(writings.len());
+        while !left.is_empty() {
+            let objects = left.iter().map(|(_, pieces)| pieces.as_slice());
+            let count = self.memory.staged_together(objects);
+            let step: Vec<_> = left.drain(..count).collect();
+            outcomes.extend(self.write_step(step));
+        }
+        outcomes
+    }
+
+    fn write_step(
+        &self,
+        step: Vec<(&Writing, Vec<PieceMut>)>,
+    ) -> Vec<Vec<Result<u32, TransferError>>> {
+        let load = |(writing, pieces)| (writing, self.memory.sources(pieces));
+        let loaded: Vec<(&Writing, Result<HostPieces, TransferError>)> =
+            step.into_iter().map(load).collect();
+        let sources = |(_, host): &(_, Result<HostPieces, _>)| {
+            let host = host.as_ref().ok();
+            host.map(HostPieces::as_sources).unwrap_or_default()
+        };
+        let sources: Vec<Vec<Source>> = loaded.iter().map(sources).collect();
+        let there = loaded.iter().zip(&sources);
+        let there = there.filter(|((_, host), _)| host.is_ok());
+        let jobs: Vec<WriteJob<'_>> = there
+            .flat_map(|((writing, _), pieces)| {
+                let places = writing.places.iter();
+                places.map(move |place| WriteJob { place, pieces })
+            })
+            .collect();
+        // SAFETY: callers of the store keep their pieces valid and unchanged for the length of the call.
+        let mut written = unsafe { self.engine.write(&jobs) }.into_iter();
+        let outcome = |(writing, host): &(&Writing, Result<HostPieces, TransferError>)| match host {
+            Ok(_) => written.by_ref().take(writing.places.len()).collect(),
+            Err(error) => vec![Err(error.clone()); writing.places.len()],
+        };
+        loaded.iter().map(outcome).collect()
+    }
+}
+
+fn pieces(request: &PutRequest<'_>) -> Vec<PieceMut> {
+    let piece = |piece: &crate::api::Piece| PieceMut {
+        ptr: piece.address as *mut u8,
+        len: piece.bytes,
+    };
+    request.pieces.iter().map(piece).collect()
+}
