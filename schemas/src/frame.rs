@@ -46,6 +46,8 @@ pub enum Kind {
     EndMoves = 26,
     CreateTask = 27,
     QueryTask = 28,
+    /// Answered by nothing.
+    GiveBack = 29,
     Slice = 40,
     Move = 41,
     Rails = 42,
@@ -55,7 +57,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Kind; 27] = [
+    const ALL: [Kind; 28] = [
         Kind::Hello,
         Kind::Welcome,
         Kind::Failure,
@@ -78,6 +80,7 @@ impl Kind {
         Kind::EndMoves,
         Kind::CreateTask,
         Kind::QueryTask,
+        Kind::GiveBack,
         Kind::Slice,
         Kind::Move,
         Kind::Rails,

@@ -31,7 +31,11 @@ mod store_faults;
 #[cfg(all(test, feature = "store"))]
 mod store_freezes;
 #[cfg(all(test, feature = "store"))]
+mod store_leases;
+#[cfg(all(test, feature = "store"))]
 mod store_limits;
+#[cfg(all(test, feature = "store"))]
+mod store_upserts;
 #[cfg(all(test, feature = "store"))]
 mod tasks;
 #[cfg(all(test, feature = "store"))]

@@ -29,6 +29,15 @@ impl Ages {
         self.marks.push_back((clock, now_ms));
     }
 
+    /// A stamp below which all touches were past at a time.
+    pub(crate) fn stamp_before(&self, at_ms: u64) -> u64 {
+        let after = self.marks.partition_point(|(_, mark_ms)| *mark_ms <= at_ms);
+        let last = after
+            .checked_sub(1)
+            .and_then(|before| self.marks.get(before));
+        last.map_or(0, |(clock, _)| clock.saturating_add(1))
+    }
+
     /// Milliseconds for which a touch is past at least.
     pub(crate) fn idle_ms(&self, stamp: u64, now_ms: u64) -> u64 {
         let after = self.marks.partition_point(|(clock, _)| *clock < stamp);
@@ -51,6 +60,8 @@ mod tests {
         assert_eq!(ages.idle_ms(10, 5_000), 4_000);
         assert_eq!(ages.idle_ms(11, 5_000), 4_000 - AGE_MARK_MS);
         assert_eq!(ages.idle_ms(31, 5_000), 0);
+        let stamps = [999, 1_000, 1_000 + AGE_MARK_MS].map(|at_ms| ages.stamp_before(at_ms));
+        assert_eq!(stamps, [0, 11, 31]);
     }
 
     #[test]

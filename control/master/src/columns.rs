@@ -1,5 +1,5 @@
 //! Results of batch calls as columns that the caller owns and reuses: entry i answers key i.
-//! Invariant: `status`, `checksum`, `payload_bytes` and `location_count` have one entry per key,
+//! Invariant: `status`, `checksum`, `payload_bytes`, `lease` and `location_count` have one entry per key,
 //! `locations` holds the entries of key 0, then those of key 1 and so on.
 
 use perigee_schemas::Status;
@@ -41,6 +41,9 @@ pub struct ReplicaColumns {
     pub payload_bytes: Vec<u64>,
     /// Number of entries of `locations` that belong to the key.
     pub location_count: Vec<u8>,
+    /// Name of the read lease per key, to give it back with the generation of the key's first location; 0 for none, or one
+    /// that ends by time alone.
+    pub lease: Vec<u64>,
     /// The replicas of all keys in order.
     pub locations: Vec<Location>,
 }
@@ -52,10 +55,12 @@ impl ReplicaColumns {
         self.checksum.clear();
         self.payload_bytes.clear();
         self.location_count.clear();
+        self.lease.clear();
         self.locations.clear();
     }
 
     pub(crate) fn push_failure(&mut self, status: Status) {
+        self.lease.push(0);
         self.status.push(status.code());
         self.checksum.push(0);
         self.payload_bytes.push(0);
@@ -65,6 +70,7 @@ impl ReplicaColumns {
     /// Closes the entry of a key whose locations are the ones from `first_location` on.
     pub(crate) fn push_found(&mut self, checksum: u32, first_location: usize) {
         let found = &self.locations[first_location..];
+        self.lease.push(0);
         self.status.push(Status::Ok.code());
         self.checksum.push(checksum);
         self.payload_bytes

@@ -49,6 +49,6 @@ pub use registry::{
 pub use segment::{SegmentEvent, SegmentSpec};
 pub use settings::ShardSettings;
 pub use shard::{
-    AdoptedReplica, Effort, EndedMoves, Loan, MoveTask, Need, Pattern, PutStart, Scan, Shard,
-    StartedPuts, TaskTurn,
+    AdoptedReplica, Effort, EndedMoves, GivenBack, Loan, MoveTask, Need, Pattern, PutStart, Scan,
+    Shard, StartedPuts, TaskTurn,
 };

@@ -68,6 +68,10 @@ pub const EVICTION_WASTE_FACTOR: u64 = 4;
 /// ... and in bytes, if that is more: what a few small objects need must not stop at the first victims.
 pub const EVICTION_WASTE_BYTES: u64 = 64 << 20;
 
+/// Milliseconds for which an object stays after its last touch unless a put finds no room: the watermark takes nothing
+/// younger.
+pub const FRESH_MS: u64 = 1_000;
+
 /// Replicas whose lease is looked at again in one search for a victim before the search gives up.
 pub const VICTIM_STEPS_MAX: u32 = 1 << 16;
 

@@ -49,6 +49,8 @@ pub(crate) struct Object {
     pub(crate) first: u32,
     /// Group, or `NONE`.
     pub(crate) group: u32,
+    /// Read leases that were granted for these bytes and not given back; at its largest it counts no more.
+    pub(crate) readers: u16,
     pub(crate) flags: Flags,
 }
 
@@ -64,6 +66,7 @@ impl Object {
             checksum: 0,
             first: NONE,
             group: NONE,
+            readers: 0,
             flags: Flags::default(),
         }
     }

@@ -7,6 +7,14 @@ use perigee_allocator::Extent;
 
 use crate::pending::PutName;
 
+/// What keeps the bytes of an object from being used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReadLease {
+    pub(crate) end_ms: u64,
+    /// Readers that have not given it back; 0 or the largest number if that is not known.
+    pub(crate) readers: u16,
+}
+
 /// An extent of a share that waits for its release.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Parked {
@@ -14,8 +22,27 @@ pub(crate) struct Parked {
     pub(crate) extent: Extent,
     /// The discarded put that it belonged to, if any.
     pub(crate) put: Option<PutName>,
+    /// Its readers, if they all give their leases back.
+    pub(crate) readers: Option<Readers>,
     /// That put was discarded because one that began later has published its bytes.
     pub(crate) superseded: bool,
+}
+
+/// The replicas of one put that wait for the same readers.
+#[derive(Debug)]
+struct Version {
+    readers: u16,
+    parked: Vec<(u64, u64)>,
+}
+
+/// Who reads a parked extent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Readers {
+    /// Generation of the replica.
+    pub(crate) generation: u64,
+    /// Generation of the first replica that was dropped with it.
+    pub(crate) version: u64,
+    pub(crate) count: u16,
 }
 
 /// All parked extents in order of their release times.
@@ -25,6 +52,10 @@ pub(crate) struct Parking {
     /// Extents of discarded puts: the put, then their key in `by_release`.
     by_put: BTreeSet<(PutName, (u64, u64))>,
     bytes_of_segment: BTreeMap<u32, u64>,
+    /// What readers name when they give leases back: the version of each parked generation...
+    version_of: BTreeMap<u64, u64>,
+    /// ... and the readers of each version, with the keys in `by_release` of its extents.
+    versions: BTreeMap<u64, Version>,
     /// Extents that wait for readers, by segment.
     leased_of_segment: BTreeMap<u32, u64>,
     sequence: u64,
@@ -46,6 +77,32 @@ impl Parking {
             self.by_put.insert((put, key));
             self.staging_bytes += parked.extent.bytes;
         }
+        if let Some(readers) = parked.readers {
+            self.version_of.insert(readers.generation, readers.version);
+            let version = self.versions.entry(readers.version).or_insert(Version {
+                readers: readers.count,
+                parked: Vec::new(),
+            });
+            version.parked.push(key);
+        }
+    }
+
+    /// One reader of a parked version less; returns what nobody reads any more.
+    pub(crate) fn give_back(&mut self, generation: u64) -> Vec<Parked> {
+        let Some(version) = self.version_of.get(&generation) else {
+            return Vec::new();
+        };
+        let Some(version) = self.versions.get_mut(version) else {
+            return Vec::new();
+        };
+        version.readers -= 1;
+        if version.readers > 0 {
+            return Vec::new();
+        }
+        let keys = version.parked.clone();
+        keys.into_iter()
+            .filter_map(|key| self.remove(key))
+            .collect()
     }
 
     /// Takes one extent whose time has come.
@@ -73,6 +130,9 @@ impl Parking {
             self.by_put.remove(&(put, key));
             self.staging_bytes -= parked.extent.bytes;
         }
+        if let Some(readers) = parked.readers {
+            self.forget_readers(readers, key);
+        }
         if parked.put.is_none()
             && let Some(extents) = self.leased_of_segment.get_mut(&parked.segment)
         {
@@ -88,6 +148,16 @@ impl Parking {
             }
         }
         Some(parked)
+    }
+
+    fn forget_readers(&mut self, readers: Readers, key: (u64, u64)) {
+        self.version_of.remove(&readers.generation);
+        if let Some(version) = self.versions.get_mut(&readers.version) {
+            version.parked.retain(|parked| *parked != key);
+            if version.parked.is_empty() {
+                self.versions.remove(&readers.version);
+            }
+        }
     }
 
     /// Parked bytes of one segment.

@@ -17,6 +17,7 @@ use crate::connection::Connection;
 use crate::error::CallError;
 use crate::limits::{CALL_DEADLINE, IDLE_CONNECTIONS_MAX};
 use crate::reply::statuses;
+use crate::returns::{Lease, Returns};
 use flatbuffers::FlatBufferBuilder;
 use perigee_schemas::frame::Kind;
 use perigee_schemas::message::decode;
@@ -59,6 +60,7 @@ pub struct MasterClient {
     idle: Mutex<Vec<Connection>>,
     breaker: Breaker,
     epoch: AtomicU64,
+    returns: Returns,
 }
 
 type Builder = FlatBufferBuilder<'static>;
@@ -72,6 +74,7 @@ impl MasterClient {
             idle: Mutex::default(),
             breaker: Breaker::default(),
             epoch: AtomicU64::new(0),
+            returns: Returns::default(),
         }
     }
 
@@ -83,6 +86,12 @@ impl MasterClient {
     /// The life of the master that answered last; 0 before the first call.
     pub fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Relaxed)
+    }
+
+    /// Gives a read lease back with the next call, which may be the next heartbeat. Its reader must not read under it any
+    /// more, and a lease is given back once.
+    pub fn give_back(&self, lease: Lease) {
+        self.returns.add(lease);
     }
 
     fn deadline(&self) -> Duration {
@@ -119,7 +128,7 @@ impl MasterClient {
         self.settle(limit.min(self.options.deadline), |deadline| {
             let attempt = |mut connection: Connection| -> Result<T, CallError> {
                 encode(&mut connection.builder);
-                connection.ask(kind, deadline)?;
+                connection.ask(kind, &self.returns.take(), deadline)?;
                 self.finish(connection, deadline, &decode)
             };
             let fresh = || self.connect(deadline).and_then(attempt);

@@ -1,7 +1,8 @@
 //! One connection to the master: greeting, then request and reply in turn.
 
 use crate::error::CallError;
-use crate::limits::{CONNECT_DEADLINE, IDLE_BUFFER_BYTES_MAX, SPIN};
+use crate::limits::{CONNECT_DEADLINE, IDLE_BUFFER_BYTES_MAX, LEASES_BEHIND_MAX, SPIN};
+use crate::returns::{Lease, frame};
 use flatbuffers::FlatBufferBuilder;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, recv};
@@ -45,7 +46,7 @@ impl Connection {
             request: 0,
             epoch: 0,
         };
-        connection.send(&hello.encode(), &[], deadline)?;
+        connection.send([&hello.encode()], deadline)?;
         let header = connection.receive(HELLO_BODY_BYTES_MAX, deadline)?;
         connection.refusal(header)?;
         let welcome = Welcome::decode(&connection.body)?;
@@ -66,14 +67,26 @@ impl Connection {
         self.epoch
     }
 
-    /// Sends what the builder has finished; [`Connection::answer`] must follow.
-    pub(crate) fn ask(&mut self, kind: Kind, deadline: Instant) -> Result<(), CallError> {
+    /// Sends what the builder has finished, with leases that are given back; [`Connection::answer`] must follow.
+    pub(crate) fn ask(
+        &mut self,
+        kind: Kind,
+        given_back: &[Lease],
+        deadline: Instant,
+    ) -> Result<(), CallError> {
         self.request += 1;
         let body = std::mem::take(&mut self.builder);
         let sent = {
             let bytes = body.finished_data();
             let header = Header::encode(kind, self.request, bytes);
-            self.send(&header, bytes, deadline)
+            // A put may need the space of what is given back; others are answered first. Many leases go in front, too: the
+            // master does not read on while it waits for its answer to be taken.
+            let in_front = kind == Kind::PutStart || given_back.len() > LEASES_BEHIND_MAX;
+            match given_back {
+                [] => self.send([&header, bytes], deadline),
+                leases if in_front => self.send([&frame(leases), &header, bytes], deadline),
+                leases => self.send([&header, bytes, &frame(leases)], deadline),
+            }
         };
         self.builder = body;
         sent
@@ -117,17 +130,21 @@ impl Connection {
         Err(CallError::Refused { status, message })
     }
 
-    fn send(&mut self, head: &[u8], body: &[u8], deadline: Instant) -> Result<(), CallError> {
+    fn send<const PARTS: usize>(
+        &mut self,
+        parts: [&[u8]; PARTS],
+        deadline: Instant,
+    ) -> Result<(), CallError> {
         self.stream.set_write_timeout(Some(left(deadline)?))?;
-        let total = head.len() + body.len();
-        let sent = self
-            .stream
-            .write_vectored(&[IoSlice::new(head), IoSlice::new(body)])?;
-        if sent < head.len() {
-            self.stream.write_all(&head[sent..])?;
-            self.stream.write_all(body)?;
-        } else if sent < total {
-            self.stream.write_all(&body[sent - head.len()..])?;
+        let mut slices = parts.map(IoSlice::new);
+        let mut rest = slices.as_mut_slice();
+        while !rest.is_empty() {
+            match self.stream.write_vectored(rest) {
+                Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
+                Ok(sent) => IoSlice::advance_slices(&mut rest, sent),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
         }
         Ok(())
     }

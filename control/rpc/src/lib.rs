@@ -11,6 +11,7 @@ mod error;
 mod limits;
 mod reply;
 mod request;
+mod returns;
 
 pub use client::{
     AskedReplicas, ClientOptions, EndedMove, MasterClient, Pong, Task, TaskKind, TaskRefusal,
@@ -20,3 +21,4 @@ pub use error::CallError;
 pub use limits::CALL_DEADLINE;
 pub use reply::{Counted, Located, Location, Moves, SegmentUse, SegmentView, Started};
 pub use request::{Holdings, Placement, SegmentOffer, WriteForm};
+pub use returns::Lease;

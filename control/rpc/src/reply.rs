@@ -1,6 +1,7 @@
 //! What the master's replies say, in owned columns.
 
 use crate::error::CallError;
+use crate::returns::Lease;
 use perigee_schemas::message::decode;
 use perigee_schemas::{Identity, Status, master, object};
 
@@ -64,6 +65,8 @@ pub struct Located {
     pub checksum: Vec<u32>,
     /// Payload bytes of each object.
     pub payload_bytes: Vec<u64>,
+    /// The read lease of each key, to give it back with `MasterClient::give_back`; none where it ends by time alone.
+    pub leases: Vec<Option<Lease>>,
     /// Length of the read lease in milliseconds, from before the call was sent.
     pub lease_ttl_ms: u64,
 }
@@ -172,13 +175,25 @@ impl Located {
             .collect();
         same_length(checksum.len(), wanted)?;
         same_length(payload_bytes.len(), wanted)?;
+        let leases = leases(&places, reply.lease().into_iter().flatten(), wanted);
         Ok(Self {
+            leases,
             places,
             checksum,
             payload_bytes,
             lease_ttl_ms: reply.lease_ttl_ms(),
         })
     }
+}
+
+/// The lease of each key; an older master names none.
+fn leases(places: &Started, names: impl Iterator<Item = u64>, keys: usize) -> Vec<Option<Lease>> {
+    let named = names.chain(std::iter::repeat(0)).take(keys).enumerate();
+    let lease = |(index, name): (usize, u64)| {
+        let generation = places.locations_of(index).first()?.generation;
+        (name != 0).then_some(Lease { name, generation })
+    };
+    named.map(lease).collect()
 }
 
 impl Moves {

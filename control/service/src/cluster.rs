@@ -4,6 +4,7 @@ mod confirm;
 mod control_shard;
 mod drains;
 mod gather;
+mod give_back;
 mod lending;
 mod list_page;
 mod listings;
@@ -12,6 +13,7 @@ mod merge;
 mod registry_calls;
 mod scatter;
 mod segment_use;
+mod shortage;
 mod tasks;
 
 pub(crate) use control_shard::ControlShard;

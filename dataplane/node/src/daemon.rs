@@ -4,7 +4,7 @@
 use crate::config::NodeConfig;
 use crate::error::NodeError;
 use crate::introduction::{Claim, Introduction};
-use crate::limits::CLOSE_DEADLINE;
+use crate::limits::{CLOSE_DEADLINE, DESCRIPTORS_MIN};
 use crate::opening;
 use crate::phase::Phase;
 use crate::signals::StopSignals;
@@ -12,6 +12,7 @@ use crate::status_page::{StatusPage, StoreSlot};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 use perigee_http::HttpHandle;
+use perigee_shard::check_descriptors;
 use perigee_store::Store;
 use std::io;
 use std::sync::Arc;
@@ -33,6 +34,7 @@ enum Event {
 pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
     let signals = StopSignals::block()?;
     raise_descriptor_limit();
+    check_descriptors(DESCRIPTORS_MIN).map_err(io::Error::other)?;
     announce_settings(config);
     let slot = StoreSlot::default();
     let page = start_page(config, &slot)?;

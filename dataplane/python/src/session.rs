@@ -8,7 +8,7 @@ use crate::staging::Staging;
 use perigee_http::HttpHandle;
 use perigee_memory::host::HostBuffer;
 use perigee_schemas::Status;
-use perigee_store::Store;
+use perigee_store::{ReadLease, Store};
 use pyo3::prelude::*;
 use std::collections::HashMap;
 use std::mem::ManuallyDrop;
@@ -30,7 +30,8 @@ pub(crate) struct Session {
     store: ManuallyDrop<Arc<Store>>,
     page: ManuallyDrop<Option<HttpHandle>>,
     process: u32,
-    readers: Mutex<HashMap<String, usize>>,
+    /// The leases of open read sessions, by key.
+    readers: Mutex<HashMap<String, Vec<Option<ReadLease>>>>,
     pub(crate) staging: Mutex<Staging>,
     pool: Mutex<Pool>,
     /// Held, not used: whoever shares an engine with a store expects it to outlive the store.
@@ -86,9 +87,9 @@ impl Session {
         self.store.config().local_buffer_bytes > 0
     }
 
-    /// Opens a read session of each key that exists; sessions of one key nest.
+    /// Opens a read session of each key that exists; sessions of one key nest. Each holds its read lease until it ends.
     pub(crate) fn begin_reads(&self, keys: &[&str]) -> Vec<i32> {
-        let lookup = self.store.locate(keys);
+        let mut lookup = self.store.locate(keys);
         let mut readers = lock(&self.readers);
         keys.iter()
             .enumerate()
@@ -97,7 +98,8 @@ impl Session {
                     Status::NoAvailableHandle.code()
                 }
                 Ok(_) => {
-                    *readers.entry((*key).to_owned()).or_default() += 1;
+                    let leases = readers.entry((*key).to_owned()).or_default();
+                    leases.push(lookup.take_lease(index));
                     Status::Ok.code()
                 }
                 Err(status) => status.code(),
@@ -114,9 +116,9 @@ impl Session {
     pub(crate) fn end_reads(&self, keys: &[&str]) {
         let mut readers = lock(&self.readers);
         for key in keys {
-            if let Some(count) = readers.get_mut(*key) {
-                *count -= 1;
-                if *count == 0 {
+            if let Some(leases) = readers.get_mut(*key) {
+                leases.pop();
+                if leases.is_empty() {
                     readers.remove(*key);
                 }
             }
@@ -149,6 +151,13 @@ impl Drop for Session {
             self.store.close();
             // SAFETY: as for the page.
             unsafe { ManuallyDrop::drop(&mut self.store) }
+        } else {
+            // A lease gives itself back to the store when it is dropped, and the store is the parent's.
+            let readers = self
+                .readers
+                .get_mut()
+                .unwrap_or_else(PoisonError::into_inner);
+            std::mem::forget(std::mem::take(readers));
         }
     }
 }

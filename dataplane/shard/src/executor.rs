@@ -3,8 +3,9 @@
 mod glommio_loop;
 mod local_loop;
 
+use crate::descriptors::check_descriptors;
 use crate::driver::Driver;
-use crate::limits::START_DEADLINE;
+use crate::limits::{EXECUTOR_DESCRIPTORS, START_DEADLINE};
 use crate::mailbox::{Inbox, Mailbox, mailbox};
 use crate::stream::ShardEnvironment;
 use crate::tasks::Tasks;
@@ -16,6 +17,19 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExecutorError {
+    /// The limit of open files is too small.
+    #[error(
+        "The limit of open files is {limit}, {open} are open, and {needed} more are needed to start: raise it with \
+         `ulimit -n 65536`, LimitNOFILE= in the systemd unit, or a container's nofile ulimit"
+    )]
+    Descriptors {
+        /// The present soft limit.
+        limit: u64,
+        /// Open descriptors.
+        open: u64,
+        /// Descriptors that are needed besides.
+        needed: u64,
+    },
     /// No reactor was chosen.
     #[error(transparent)]
     Choice(#[from] ChoiceError),
@@ -56,6 +70,7 @@ struct Start {
 /// Starts an executor thread and waits until it takes jobs. The thread serves until the process ends: glommio leaks a
 /// descriptor per ended executor, so ended shards give theirs back to the pool instead.
 pub(crate) fn start(options: &ExecutorOptions) -> Result<Mailbox, ExecutorError> {
+    check_descriptors(EXECUTOR_DESCRIPTORS)?;
     let backend = choice()?.backend;
     let (outbox, inbox) = mailbox().map_err(ExecutorError::Thread)?;
     let (ready, started) = channel();

@@ -10,6 +10,8 @@ pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) const DESCRIPTORS_SPARED: usize = 448;
 /// Connections that cannot be taken are told of again after so long without any.
 pub(crate) const TROUBLE_EPISODE: Duration = Duration::from_secs(60);
+/// Descriptors that one executor needs at its start: its rings, its bell and its timers.
+pub(crate) const EXECUTOR_DESCRIPTORS: u64 = 16;
 /// Memory glommio may register for its own file I/O, in bytes; ours goes through our ring.
 pub(crate) const GLOMMIO_MEMORY_BYTES: usize = 64 << 10;
 /// Entries of glommio's own rings.

@@ -1,7 +1,41 @@
-//! Cutting a batch of keys into calls to the master, whose frames are bounded.
+//! Cutting a batch of keys into calls to the master, whose frames are bounded. Keys over the limit are not sent at all.
 //! Invariant: every item is in exactly one call, in order, and only a call of a single item may be above the bytes.
 
 use crate::limits::{KEY_BYTES_PER_CALL, KEYS_PER_CALL};
+use perigee_schemas::Status;
+use perigee_schemas::limits::KEY_BYTES_MAX;
+
+/// Whether a key may be sent: no object has a longer one.
+///
+/// # Errors
+/// The key is over the limit.
+pub(crate) fn check_key(key: &str) -> Result<(), Status> {
+    match key.len() {
+        ..=KEY_BYTES_MAX => Ok(()),
+        _ => Err(Status::InvalidKey),
+    }
+}
+
+/// Asks about the keys that may be sent; the others have their verdict at once. One answer per key, in order.
+pub(crate) fn ask_sendable<'a, T>(
+    keys: &[&'a str],
+    ask: impl FnOnce(&[&'a str]) -> Vec<T>,
+    refused: impl Fn(Status) -> T,
+) -> Vec<T> {
+    let is_sendable = |key: &&&str| check_key(key).is_ok();
+    if keys.iter().all(|key| is_sendable(&key)) {
+        return ask(keys);
+    }
+    let sendable: Vec<&str> = keys.iter().filter(is_sendable).copied().collect();
+    let mut answers = ask(&sendable).into_iter();
+    let answer = |key: &&str| match check_key(key) {
+        Ok(()) => answers
+            .next()
+            .unwrap_or_else(|| refused(Status::InternalError)),
+        Err(status) => refused(status),
+    };
+    keys.iter().map(answer).collect()
+}
 
 /// The items of each call; `key_bytes` tells the length of an item's key.
 pub(crate) fn in_calls<T>(
@@ -28,6 +62,14 @@ pub(crate) fn in_calls<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_over_the_limit_are_refused_and_the_others_asked_about() {
+        let (longest, over) = ("k".repeat(KEY_BYTES_MAX), "k".repeat(KEY_BYTES_MAX + 1));
+        let ask = |keys: &[&str]| keys.iter().map(|key| Ok(key.len())).collect::<Vec<_>>();
+        let answers = ask_sendable(&["a", &over, &longest], ask, Err);
+        assert_eq!(answers, [Ok(1), Err(Status::InvalidKey), Ok(KEY_BYTES_MAX)]);
+    }
 
     #[test]
     fn calls_are_bounded_by_keys_and_by_their_bytes() {

@@ -40,8 +40,6 @@ struct State {
     mounts: u64,
     /// Unmounted segments that stay readable until their grace is over.
     retiring: Vec<(Identity, Instant)>,
-    /// Kinds of warnings that were logged.
-    warned: Vec<Discriminant<SegmentWarning>>,
 }
 
 impl Donation {
@@ -96,7 +94,7 @@ impl Donation {
         };
         let segment = Segment::create(bytes, &options)?;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.warn_once(segment.warnings());
+        warn_once(segment.warnings());
         let endpoint = self.serve(&mut state)?;
         let offer = SegmentOffer {
             id: random_identity()?,
@@ -259,15 +257,15 @@ impl Donation {
     }
 }
 
-impl State {
-    /// Logs each kind of warning once.
-    fn warn_once(&mut self, warnings: &[SegmentWarning]) {
-        for warning in warnings {
-            let kind = discriminant(warning);
-            if !self.warned.contains(&kind) {
-                self.warned.push(kind);
-                tracing::warn!("{warning}");
-            }
+/// Logs each kind of warning once per process: they tell about the host, not about one store.
+fn warn_once(warnings: &[SegmentWarning]) {
+    static WARNED: Mutex<Vec<Discriminant<SegmentWarning>>> = Mutex::new(Vec::new());
+    let mut warned = WARNED.lock().unwrap_or_else(PoisonError::into_inner);
+    for warning in warnings {
+        let kind = discriminant(warning);
+        if !warned.contains(&kind) {
+            warned.push(kind);
+            tracing::warn!("{warning}");
         }
     }
 }

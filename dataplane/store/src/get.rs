@@ -150,6 +150,7 @@ impl Store {
                 Ok(()) => results[reading.target] = Ok(reading.found.payload_bytes),
                 Err(error) => {
                     self.note(&reading, &error);
+                    reading.found.leave_lease();
                     results[reading.target] = Err(error.status());
                     reading.tried += 1;
                     if reading.tried < reading.order.len() {

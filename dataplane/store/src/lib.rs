@@ -35,6 +35,6 @@ pub use client::Store;
 pub use environment::StoreEnvironment;
 pub use error::StoreError;
 pub use introduction::{ask_node, introduction_name};
-pub use lookup::Lookup;
+pub use lookup::{Lookup, ReadLease};
 pub use perigee_rpc::{Task, TaskKind, TaskState, TaskWish};
 pub use ports::PortRange;

@@ -1,23 +1,58 @@
 //! Keys that were looked up: sizes, places and checksums, readable while their lease runs.
+//! Invariant: a lease is given back when its lookup is dropped, unless something may still be reading under it.
 
 use crate::addresses::Addresses;
-use perigee_rpc::Located;
+use perigee_rpc::{Lease, Located, MasterClient};
 use perigee_schemas::Status;
 use perigee_transfer::Place;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The answer to a lookup of several keys. Holding it is enough to read; bytes that were reused meanwhile are noticed.
+/// Dropping it gives the leases back.
 #[derive(Debug, Default)]
 pub struct Lookup {
-    objects: Vec<Result<Found, Status>>,
+    pub(crate) objects: Vec<Result<Found, Status>>,
 }
 
 /// One object that can be read.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) key: String,
     pub(crate) payload_bytes: u64,
     pub(crate) checksum: u32,
     pub(crate) places: Vec<Place>,
+    pub(crate) lease: Option<ReadLease>,
+}
+
+/// A lease under which bytes are read. It goes back to the master when it is dropped.
+#[derive(Debug)]
+pub struct ReadLease {
+    master: Arc<MasterClient>,
+    lease: Lease,
+    is_left: AtomicBool,
+}
+
+impl ReadLease {
+    /// Lets it end by time: a transfer under it did not end well, so something may still be reading.
+    pub(crate) fn leave(&self) {
+        self.is_left.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for ReadLease {
+    fn drop(&mut self) {
+        if !self.is_left.load(Ordering::Relaxed) {
+            self.master.give_back(self.lease);
+        }
+    }
+}
+
+impl Found {
+    /// A transfer of this object has failed.
+    pub(crate) fn leave_lease(&self) {
+        self.lease.iter().for_each(ReadLease::leave);
+    }
 }
 
 impl Lookup {
@@ -39,6 +74,12 @@ impl Lookup {
         self.found(index).map(|found| found.payload_bytes)
     }
 
+    /// Takes the lease on a key out, to hold it for longer than the lookup.
+    pub fn take_lease(&mut self, index: usize) -> Option<ReadLease> {
+        let found = self.objects.get_mut(index)?.as_mut().ok()?;
+        found.lease.take()
+    }
+
     pub(crate) fn found(&self, index: usize) -> Result<&Found, Status> {
         match self.objects.get(index) {
             Some(Ok(found)) => Ok(found),
@@ -49,9 +90,9 @@ impl Lookup {
 
     /// Every key with the same verdict.
     pub(crate) fn failed(keys: usize, status: Status) -> Self {
-        Self {
-            objects: vec![Err(status); keys],
-        }
+        let mut lookup = Self::default();
+        lookup.append_failure(keys, status);
+        lookup
     }
 
     /// Appends the master's answer about `keys`.
@@ -60,6 +101,7 @@ impl Lookup {
         keys: &[S],
         located: &Located,
         addresses: &Addresses,
+        master: &Arc<MasterClient>,
     ) {
         let segments = addresses.of(&located.places.segments);
         for (index, key) in keys.iter().enumerate() {
@@ -69,6 +111,11 @@ impl Lookup {
                     key: key.as_ref().to_owned(),
                     payload_bytes: located.payload_bytes[index],
                     checksum: located.checksum[index],
+                    lease: located.leases[index].map(|lease| ReadLease {
+                        master: master.clone(),
+                        lease,
+                        is_left: AtomicBool::new(false),
+                    }),
                     places: located
                         .places
                         .locations_of(index)

@@ -3,7 +3,7 @@
 mod places;
 
 use crate::api::{PutRequest, ReplicateConfig, SoftPinAction};
-use crate::calls::in_calls;
+use crate::calls::{check_key, in_calls};
 use crate::client::{Store, refused};
 use crate::limits::PUT_ATTEMPTS;
 use perigee_memory::reachable::Use;
@@ -75,7 +75,14 @@ impl Store {
             checked.is_ok()
         };
         let written = (0..requests.len()).filter(is_written).filter(is_there);
-        let written: Vec<usize> = written.collect();
+        let mut written: Vec<usize> = written.collect();
+        written.retain(|index| match check_key(requests[*index].key) {
+            Ok(()) => true,
+            Err(status) => {
+                results[*index] = status;
+                false
+            }
+        });
         for chunk in in_calls(&written, |index| requests[*index].key.len()) {
             self.write_chunk(requests, chunk.to_vec(), config, form, &mut results);
         }

@@ -58,6 +58,9 @@ impl Store {
                     .as_ref()
                     .map(|()| requests[position].target.bytes as u64)
                     .map_err(TransferError::status);
+                if outcome.is_err() {
+                    found.leave_lease();
+                }
                 let wrong_size = matches!(&outcome, Err(TransferError::BufferSize { .. }));
                 let lost = outcome.is_err() && !wrong_size;
                 if lost && tried + 1 < found.places.len() {

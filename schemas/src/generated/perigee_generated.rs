@@ -1837,6 +1837,7 @@ impl<'a> GetReplicasReply<'a> {
   pub const VT_LOCATIONS: ::flatbuffers::VOffsetT = 12;
   pub const VT_SEGMENTS: ::flatbuffers::VOffsetT = 14;
   pub const VT_LEASE_TTL_MS: ::flatbuffers::VOffsetT = 16;
+  pub const VT_LEASE: ::flatbuffers::VOffsetT = 18;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -1849,6 +1850,7 @@ impl<'a> GetReplicasReply<'a> {
   ) -> ::flatbuffers::WIPOffset<GetReplicasReply<'bldr>> {
     let mut builder = GetReplicasReplyBuilder::new(_fbb);
     builder.add_lease_ttl_ms(args.lease_ttl_ms);
+    if let Some(x) = args.lease { builder.add_lease(x); }
     if let Some(x) = args.segments { builder.add_segments(x); }
     if let Some(x) = args.locations { builder.add_locations(x); }
     if let Some(x) = args.location_count { builder.add_location_count(x); }
@@ -1909,6 +1911,14 @@ impl<'a> GetReplicasReply<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u64>(GetReplicasReply::VT_LEASE_TTL_MS, Some(0)).unwrap()}
   }
+  /// Name of the read lease of key i, to give it back; 0 for none. Empty from a master that takes none back.
+  #[inline]
+  pub fn lease(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(GetReplicasReply::VT_LEASE, None)}
+  }
 }
 
 impl ::flatbuffers::Verifiable for GetReplicasReply<'_> {
@@ -1924,6 +1934,7 @@ impl ::flatbuffers::Verifiable for GetReplicasReply<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, super::object::Location>>>("locations", Self::VT_LOCATIONS, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<super::object::Segment>>>>("segments", Self::VT_SEGMENTS, false)?
      .visit_field::<u64>("lease_ttl_ms", Self::VT_LEASE_TTL_MS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("lease", Self::VT_LEASE, false)?
      .finish();
     Ok(())
   }
@@ -1936,6 +1947,7 @@ pub struct GetReplicasReplyArgs<'a> {
     pub locations: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, super::object::Location>>>,
     pub segments: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<super::object::Segment<'a>>>>>,
     pub lease_ttl_ms: u64,
+    pub lease: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
 }
 impl<'a> Default for GetReplicasReplyArgs<'a> {
   #[inline]
@@ -1948,6 +1960,7 @@ impl<'a> Default for GetReplicasReplyArgs<'a> {
       locations: None,
       segments: None,
       lease_ttl_ms: 0,
+      lease: None,
     }
   }
 }
@@ -1986,6 +1999,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> GetReplicasReplyBuilder<'a, '
     self.fbb_.push_slot::<u64>(GetReplicasReply::VT_LEASE_TTL_MS, lease_ttl_ms, 0);
   }
   #[inline]
+  pub fn add_lease(&mut self, lease: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(GetReplicasReply::VT_LEASE, lease);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> GetReplicasReplyBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     GetReplicasReplyBuilder {
@@ -2010,6 +2027,122 @@ impl ::core::fmt::Debug for GetReplicasReply<'_> {
       ds.field("locations", &self.locations());
       ds.field("segments", &self.segments());
       ds.field("lease_ttl_ms", &self.lease_ttl_ms());
+      ds.field("lease", &self.lease());
+      ds.finish()
+  }
+}
+pub enum GiveBackOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// Read leases whose readers have finished: names from `GetReplicasReply`, each with the generation of the first location
+/// of its key there. The only request without a reply.
+pub struct GiveBack<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for GiveBack<'a> {
+  type Inner = GiveBack<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> GiveBack<'a> {
+  pub const VT_LEASE: ::flatbuffers::VOffsetT = 4;
+  pub const VT_GENERATION: ::flatbuffers::VOffsetT = 6;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    GiveBack { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args GiveBackArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<GiveBack<'bldr>> {
+    let mut builder = GiveBackBuilder::new(_fbb);
+    if let Some(x) = args.generation { builder.add_generation(x); }
+    if let Some(x) = args.lease { builder.add_lease(x); }
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn lease(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(GiveBack::VT_LEASE, None)}
+  }
+  #[inline]
+  pub fn generation(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(GiveBack::VT_GENERATION, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for GiveBack<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("lease", Self::VT_LEASE, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("generation", Self::VT_GENERATION, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct GiveBackArgs<'a> {
+    pub lease: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+    pub generation: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+}
+impl<'a> Default for GiveBackArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    GiveBackArgs {
+      lease: None,
+      generation: None,
+    }
+  }
+}
+
+pub struct GiveBackBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> GiveBackBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_lease(&mut self, lease: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(GiveBack::VT_LEASE, lease);
+  }
+  #[inline]
+  pub fn add_generation(&mut self, generation: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(GiveBack::VT_GENERATION, generation);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> GiveBackBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    GiveBackBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<GiveBack<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for GiveBack<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("GiveBack");
+      ds.field("lease", &self.lease());
+      ds.field("generation", &self.generation());
       ds.finish()
   }
 }

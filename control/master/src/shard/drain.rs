@@ -15,7 +15,6 @@ use crate::moving::{Move, Purpose};
 
 use super::Shard;
 use super::lend::Need;
-use super::space::Reuse;
 
 /// What came of one replica that the walk met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,7 +139,7 @@ impl Shard {
             }
             Destination::NotNeeded => {
                 drain.forget(generation);
-                self.drop_complete(id, Reuse::AfterReads);
+                self.drop_complete(id);
                 Some(Met::Redundant)
             }
             Destination::Full => {

@@ -10,11 +10,9 @@ use crate::errand::{Errand, TaskNews, TaskRequest, TaskWish};
 use crate::limits::{REPLICAS_MAX, TASK_MOVES_PER_CLIENT_MAX, TASK_STEP_MAX, TASK_TARGETS_MAX};
 use crate::moving::Purpose;
 use crate::refusal::JobRefusal;
-use crate::slab::NONE;
 
 use super::Shard;
 use super::lend::Need;
-use super::space::Reuse;
 
 /// What a shard says after a turn of its tasks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -162,7 +160,7 @@ impl Shard {
             Ok(Next::Held { source }) => {
                 errand.note_done();
                 if errand.source.is_some() {
-                    self.drop_complete(source, Reuse::AfterReads);
+                    self.drop_complete(source);
                 }
             }
             Ok(Next::Copy { source, open }) if self.may_copy(source, allowance) => {

@@ -8,7 +8,6 @@ use crate::object::Flags;
 use crate::slab::NONE;
 
 use super::Shard;
-use super::space::Reuse;
 use super::victim::Need;
 
 impl Shard {
@@ -62,7 +61,7 @@ impl Shard {
             self.ghosts.remember(hash, self.objects.len());
         }
         self.counters.evicted_bytes += payload_bytes;
-        self.drop_complete(replica, Reuse::AfterReads);
+        self.drop_complete(replica);
     }
 
     /// Evicts from a segment until `bytes` bytes can be allocated there. Evicts nothing if all that may go is too

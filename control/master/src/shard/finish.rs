@@ -145,7 +145,7 @@ impl Shard {
 
     /// Replaces an object's complete replicas by the ones of a put.
     fn publish(&mut self, object: u32, pending: &Pending, checksum: u32) {
-        let old_read_end_ms = self.groups.touched(&self.objects[object]).read_end_ms;
+        let lease = self.read_lease(object);
         let replaces = match self.objects[object].first {
             NONE => pending.replaces,
             _ => self.pins(object, true),
@@ -157,6 +157,7 @@ impl Shard {
         record.checksum = checksum;
         record.owner = pending.name.client;
         record.stamp = self.clock;
+        record.readers = 0;
         record.read_end_ms = 0;
         record.probe_end_ms = 0;
         record
@@ -168,7 +169,7 @@ impl Shard {
                 group.update(|standing| standing.hit = true);
             }
         }
-        self.drop_chain(old, old_read_end_ms, Reuse::AfterReads);
+        self.drop_chain(old, Reuse::AfterReads(lease));
         let soft_end_ms = self.soft_end_ms(pending.soft_pin, replaces.soft_end_ms);
         self.set_soft_pin(object, soft_end_ms);
         self.refresh_blocking(object);
@@ -204,7 +205,7 @@ impl Shard {
         if in_flight {
             self.discard_pending(object, put.generation);
         } else {
-            self.drop_pending(object, put.generation, Reuse::AfterReads);
+            self.drop_pending(object, put.generation, Reuse::Now);
         }
         Ok(())
     }

@@ -9,7 +9,6 @@ use crate::limits::OBJECT_BYTES_MAX;
 use crate::object::{Flags, Object};
 use crate::pending::{Pending, Pins, PutName};
 use crate::placement::PutConfig;
-use crate::slab::NONE;
 
 use super::Shard;
 use super::place::{Placed, Request};
@@ -180,7 +179,7 @@ impl Shard {
         let Some(pending) = self.take_pending(object, generation) else {
             return;
         };
-        self.drop_chain(pending.first, 0, reuse);
+        self.drop_chain(pending.first, reuse);
         self.settle(object);
     }
 
@@ -239,15 +238,6 @@ impl Shard {
             .of(object)
             .flat_map(|put| self.chain(put.first));
         replicas.any(|id| self.replicas[id].segment == segment)
-    }
-
-    pub(super) fn drop_all_complete(&mut self, object: u32) {
-        while let Some(first) = self.objects.get(object).map(|record| record.first) {
-            if first == NONE {
-                return;
-            }
-            self.drop_complete(first, Reuse::AfterReads);
-        }
     }
 }
 

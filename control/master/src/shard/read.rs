@@ -42,9 +42,9 @@ impl Shard {
         for object in &found {
             self.describe(*object, out);
         }
-        for (object, status) in found.iter().zip(&out.status).rev() {
-            if *status == Status::Ok.code() {
-                self.touch(*object, Touch::Read);
+        for (at, object) in found.iter().enumerate().rev() {
+            if out.status[at] == Status::Ok.code() {
+                out.lease[at] = self.touch(*object, Touch::Read);
             }
         }
         self.found = found;

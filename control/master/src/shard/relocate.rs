@@ -151,11 +151,11 @@ impl Shard {
 
     /// Makes a copy the first complete replica of an object instead of the one it was made of.
     fn replace_by(&mut self, object: u32, source: u32, target: u32) {
-        let read_end_ms = self.groups.touched(&self.objects[object]).read_end_ms;
+        let lease = self.read_lease(object);
         let others = self.unchain(self.objects[object].first, source);
         self.replicas[target].sibling = others;
         self.objects[object].first = target;
-        self.drop_replica(source, read_end_ms, Reuse::AfterReads);
+        self.drop_replica(source, Reuse::AfterReads(lease));
     }
 
     /// Gives a move up; its job or task tries again later.
@@ -189,9 +189,9 @@ impl Shard {
                 let release_ms = taken_ms.saturating_add(self.settings.put_release_timeout_ms);
                 Reuse::At(release_ms, ended.name())
             }
-            None => Reuse::AfterReads,
+            None => Reuse::Now,
         };
-        self.drop_replica(ended.target, 0, reuse);
+        self.drop_replica(ended.target, reuse);
     }
 
     /// Gives up moves whose deadline has passed; returns what is left of the budget.

@@ -7,7 +7,6 @@ use crate::object::{Flags, Object};
 
 use super::Shard;
 use super::finish::code;
-use super::space::Reuse;
 
 impl Shard {
     /// Removes keys; `force` ignores leases. One status per key.
@@ -83,7 +82,7 @@ impl Shard {
             return Err(Status::ReplicaNotFound);
         }
         for id in replicas {
-            self.drop_complete(id, Reuse::AfterReads);
+            self.drop_complete(id);
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use perigee_allocator::Extent;
 use perigee_schemas::Status;
 
 use crate::object::{Flags, Object};
-use crate::parking::Parked;
+use crate::parking::{Parked, ReadLease, Readers};
 use crate::pending::PutName;
 use crate::recency::ListName;
 use crate::replica::Replica;
@@ -16,8 +16,10 @@ use super::Shard;
 /// When the space of a dropped replica may be used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reuse {
-    /// At once, or when the object's read lease ends.
-    AfterReads,
+    /// At once.
+    Now,
+    /// When the object's read lease ends.
+    AfterReads(ReadLease),
     /// At this time, or when the writer of this put says that it has stopped: it may still be at work.
     At(u64, PutName),
     /// As `At`, and the put is discarded because one that began later has published its bytes.
@@ -73,27 +75,40 @@ impl Shard {
     }
 
     /// Drops all replicas of a chain that is linked nowhere any more.
-    pub(super) fn drop_chain(&mut self, first: u32, read_end_ms: u64, reuse: Reuse) {
+    pub(super) fn drop_chain(&mut self, first: u32, reuse: Reuse) {
+        let version = self
+            .replicas
+            .get(first)
+            .map_or(0, |replica| replica.generation);
         let mut id = first;
         while id != NONE {
             let sibling = self.replicas[id].sibling;
-            self.drop_replica(id, read_end_ms, reuse);
+            self.drop_of_version(id, version, reuse);
             id = sibling;
         }
     }
 
     /// Drops one replica that is in no chain any more.
-    pub(super) fn drop_replica(&mut self, id: u32, read_end_ms: u64, reuse: Reuse) {
+    pub(super) fn drop_replica(&mut self, id: u32, reuse: Reuse) {
+        let version = self.replicas[id].generation;
+        self.drop_of_version(id, version, reuse);
+    }
+
+    /// Drops one replica of a put whose replicas are dropped together under the generation of the first.
+    fn drop_of_version(&mut self, id: u32, version: u64, reuse: Reuse) {
+        let generation = self.replicas[id].generation;
         self.before_drop(id);
         let (segment, extent) = (self.replicas[id].segment, self.replicas[id].extent());
         self.unlist(id);
         self.replicas.remove(id);
-        let (release_ms, put) = match reuse {
-            Reuse::AfterReads => (read_end_ms, None),
+        let (release_ms, put, count) = match reuse {
+            Reuse::Now => (0, None, 0),
+            Reuse::AfterReads(lease) => (lease.end_ms, None, lease.readers),
             Reuse::At(release_ms, put) | Reuse::Superseded(release_ms, put) => {
-                (release_ms, Some(put))
+                (release_ms, Some(put), 0)
             }
         };
+        let is_counted = count > 0 && count < u16::MAX;
         if release_ms > self.now_ms {
             self.parking.park(
                 release_ms,
@@ -101,6 +116,11 @@ impl Shard {
                     segment,
                     extent,
                     put,
+                    readers: is_counted.then_some(Readers {
+                        generation,
+                        version,
+                        count,
+                    }),
                     superseded: matches!(reuse, Reuse::Superseded(..)),
                 },
             );
@@ -133,12 +153,26 @@ impl Shard {
     }
 
     /// Drops one complete replica of an object, and the object with its last one.
-    pub(super) fn drop_complete(&mut self, id: u32, reuse: Reuse) {
+    pub(super) fn drop_complete(&mut self, id: u32) {
         let object = self.replicas[id].object;
-        let read_end_ms = self.groups.touched(&self.objects[object]).read_end_ms;
+        let lease = self.read_lease(object);
         let first = self.objects[object].first;
         self.objects[object].first = self.unchain(first, id);
-        self.drop_replica(id, read_end_ms, reuse);
+        self.drop_replica(id, Reuse::AfterReads(lease));
+        self.settle(object);
+    }
+
+    /// Drops all complete replicas of an object, and the object if that is all it has.
+    pub(super) fn drop_all_complete(&mut self, object: u32) {
+        let Some(first) = self.objects.get(object).map(|record| record.first) else {
+            return;
+        };
+        if first == NONE {
+            return;
+        }
+        let lease = self.read_lease(object);
+        self.objects[object].first = NONE;
+        self.drop_chain(first, Reuse::AfterReads(lease));
         self.settle(object);
     }
 
@@ -153,14 +187,14 @@ impl Shard {
         let Some(before) = unfinished.find(|first| self.chain(*first).any(|other| other == id))
         else {
             drop(unfinished);
-            return self.drop_complete(id, Reuse::AfterReads);
+            return self.drop_complete(id);
         };
         drop(unfinished);
         let after = self.unchain(before, id);
         if let Some(put) = self.pending.of_mut(object).find(|put| put.first == before) {
             put.first = after;
         }
-        self.drop_replica(id, 0, Reuse::AfterReads);
+        self.drop_replica(id, Reuse::Now);
     }
 
     /// Forgets an object that has neither complete replicas nor an unfinished put.

@@ -27,6 +27,7 @@ use super::*;
 use crate::columns::{Location, PlacementColumns, ReplicaColumns};
 use crate::draining::{DrainOrder, DrainReport};
 use crate::errand::{TaskNews, TaskRequest, TaskWish};
+use crate::limits::FRESH_MS;
 use crate::placement::{PutConfig, SoftPin, Strategy};
 use crate::refusal::JobRefusal;
 use crate::segment::{SegmentEvent, SegmentSpec};
@@ -117,6 +118,12 @@ impl Stage {
     fn tick(&mut self) {
         self.shard.tick(self.now_ms, 1_000);
         self.shard.check();
+    }
+
+    /// Lets everything become old enough for the watermark.
+    fn age(&mut self) {
+        self.tick();
+        self.pass(FRESH_MS);
     }
 
     fn start_with(&mut self, key: &str, bytes: u64, config: &PutConfig<'_>, upsert: bool) -> i32 {
@@ -228,6 +235,25 @@ impl Stage {
             .get_replicas(self.now_ms, &[key.as_bytes()], &mut self.replicas);
         self.shard.check();
         self.replicas.status[0]
+    }
+
+    /// What gives the lease back that the last get was granted.
+    fn given_back(&self) -> GivenBack {
+        GivenBack {
+            lease: self.replicas.lease[0],
+            generation: self.replicas.locations[0].generation,
+        }
+    }
+
+    /// Reads a key whole.
+    fn read(&mut self, key: &str) -> i32 {
+        let status = self.get(key);
+        if status == 0 {
+            let lease = self.given_back();
+            self.shard.give_back(self.now_ms, &[lease]);
+            self.shard.check();
+        }
+        status
     }
 
     /// Where a key lies, without a lease; empty if it cannot be read.

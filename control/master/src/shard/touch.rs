@@ -1,5 +1,5 @@
 //! Leases and recency: what a probe or a read of an object changes.
-//! Invariant: leases are never shortened, and all members of a group get the lease together.
+//! Invariant: only its readers shorten a lease, and all members of a group get the lease together.
 
 use crate::recency::ListName;
 
@@ -18,11 +18,18 @@ pub(super) enum Touch {
 }
 
 impl Shard {
-    /// Grants the lease to an object, or to its whole group once per call, and makes it the newest.
-    pub(super) fn touch(&mut self, object: u32, touch: Touch) {
+    /// Grants the lease to an object, or to its whole group once per call, and makes it the newest. Returns the name by
+    /// which a reader gives its lease back; 0 for a group's, which ends by time alone.
+    pub(super) fn touch(&mut self, object: u32, touch: Touch) -> u64 {
         match self.objects[object].group {
-            NONE => self.touch_one(object, touch),
-            group => self.touch_group(group, touch),
+            NONE => {
+                self.touch_one(object, touch);
+                self.lease_name(object)
+            }
+            group => {
+                self.touch_group(group, touch);
+                0
+            }
         }
     }
 
@@ -57,6 +64,7 @@ impl Shard {
         match touch {
             Touch::Read => {
                 record.read_end_ms = record.read_end_ms.max(end_ms);
+                record.readers = record.readers.saturating_add(1);
                 record.flags.set(Flags::HIT, true);
             }
             Touch::Probe => {

@@ -1,9 +1,10 @@
 //! Who is evicted next in a segment.
-//! Invariant: a victim's read lease has ended, and it is neither pinned hard nor unfinished.
+//! Invariant: a victim's read lease has ended, and it is neither pinned hard nor unfinished; for the watermark alone nothing
+//! goes that is newer than what readers hold, because that would have gone first.
 
 use std::cmp::Reverse;
 
-use crate::limits::{GROUP_STEPS_MAX, HOT_AGE_FACTOR, VICTIM_STEPS_MAX};
+use crate::limits::{FRESH_MS, GROUP_STEPS_MAX, HOT_AGE_FACTOR, VICTIM_STEPS_MAX};
 use crate::recency::{Class, ListName, Phase};
 use crate::slab::NONE;
 
@@ -23,7 +24,7 @@ pub(super) struct Victim {
 /// How badly space is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
-    /// The watermark is exceeded: no lease is broken.
+    /// The watermark is exceeded: no lease is broken and nothing fresh goes.
     Watermark,
     /// A put fails otherwise: probe leases may be broken.
     Put,
@@ -35,31 +36,57 @@ impl Shard {
         self.sort_out_groups(segment);
         self.sort_out_readers(segment, Class::Cold);
         self.sort_out_readers(segment, Class::Hot);
-        self.unpinned_victim(segment, false)
+        let due = self.due(segment, need);
+        self.unpinned_victim(segment, due, false)
             .or_else(|| {
                 (need == Need::Put)
-                    .then(|| self.unpinned_victim(segment, true))
+                    .then(|| self.unpinned_victim(segment, due, true))
                     .flatten()
             })
-            .or_else(|| self.pinned_victim(segment, need))
+            .or_else(|| self.pinned_victim(segment, due, need))
     }
 
-    fn unpinned_victim(&self, segment: u32, break_probes: bool) -> Option<Victim> {
-        let cold = self.oldest_of(segment, Class::Cold, break_probes);
-        let hot = self.oldest_of(segment, Class::Hot, break_probes);
+    /// Stamp that a victim's must be below.
+    fn due(&self, segment: u32, need: Need) -> u64 {
+        match need {
+            Need::Put => u64::MAX,
+            Need::Watermark => {
+                let settled = self.ages.stamp_before(self.now_ms.saturating_sub(FRESH_MS));
+                self.oldest_read(segment)
+                    .map_or(settled, |held| settled.min(held))
+            }
+        }
+    }
+
+    /// Stamp of the oldest object that a reader holds, as far as the ends of the lists tell.
+    fn oldest_read(&self, segment: u32) -> Option<u64> {
+        let recency = &self.share(segment)?.recency;
+        let held = [Class::Cold, Class::Hot].into_iter().filter_map(|class| {
+            let replica = recency.oldest(ListName::Evictable(class, Phase::Read));
+            let object = self.objects.get(self.replicas.get(replica)?.object)?;
+            let touched = self.groups.touched(object);
+            (touched.read_end_ms > self.now_ms).then_some(touched.stamp)
+        });
+        held.min()
+    }
+
+    fn unpinned_victim(&self, segment: u32, due: u64, break_probes: bool) -> Option<Victim> {
+        let cold = self.oldest_of(segment, Class::Cold, due, break_probes);
+        let hot = self.oldest_of(segment, Class::Hot, due, break_probes);
         cold.into_iter().chain(hot).min()
     }
 
-    fn pinned_victim(&mut self, segment: u32, need: Need) -> Option<Victim> {
+    fn pinned_victim(&mut self, segment: u32, due: u64, need: Need) -> Option<Victim> {
         if !self.settings.evict_soft_pinned {
             return None;
         }
         self.sort_out_readers(segment, Class::Pinned);
-        self.oldest_of(segment, Class::Pinned, false).or_else(|| {
-            (need == Need::Put)
-                .then(|| self.oldest_of(segment, Class::Pinned, true))
-                .flatten()
-        })
+        self.oldest_of(segment, Class::Pinned, due, false)
+            .or_else(|| {
+                (need == Need::Put)
+                    .then(|| self.oldest_of(segment, Class::Pinned, due, true))
+                    .flatten()
+            })
     }
 
     /// How long the next victim of a segment has been idle, weighted by its class as in the order of eviction; 0 if
@@ -74,8 +101,14 @@ impl Shard {
         idle_ms.saturating_mul(weight(victim.class))
     }
 
-    /// The oldest of a class whose leases have ended, or whose read lease has.
-    fn oldest_of(&self, segment: u32, class: Class, break_probes: bool) -> Option<Victim> {
+    /// The oldest of a class that was touched before `due` and whose leases have ended, or whose read lease has.
+    fn oldest_of(
+        &self,
+        segment: u32,
+        class: Class,
+        due: u64,
+        break_probes: bool,
+    ) -> Option<Victim> {
         let recency = &self.share(segment)?.recency;
         let oldest = [Phase::Free, Phase::Probed, Phase::Read]
             .into_iter()
@@ -84,7 +117,8 @@ impl Shard {
                 let object = self.objects.get(self.replicas.get(replica)?.object)?;
                 let touched = self.groups.touched(object);
                 let probed = touched.probe_end_ms > self.now_ms;
-                if touched.read_end_ms > self.now_ms || (probed && !break_probes) {
+                let is_held = touched.read_end_ms > self.now_ms || touched.stamp >= due;
+                if is_held || (probed && !break_probes) {
                     return None;
                 }
                 if self.is_held_elsewhere(object.group) {

@@ -57,7 +57,10 @@ impl MasterClient {
         let mut connection = self.pooled().filter(Connection::is_usable)?;
         lookup(&mut connection.builder, keys, false, false);
         let deadline = Instant::now() + self.deadline();
-        connection.ask(Kind::GetReplicas, deadline).ok()?;
+        let given_back = self.returns.take();
+        connection
+            .ask(Kind::GetReplicas, &given_back, deadline)
+            .ok()?;
         let keys = keys.len();
         Some(AskedReplicas { connection, keys })
     }

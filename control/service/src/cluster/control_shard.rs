@@ -5,6 +5,7 @@ use super::drains::Drains;
 use super::gather::Turn;
 use super::listings::Listings;
 use super::log_budget::LogBudget;
+use super::shortage::Shortage;
 use perigee_master::{Registry, SegmentEvent, Shard as KeyShard};
 use perigee_metrics::MasterCells;
 use perigee_shard::{Environment, ShardEnvironment, monotonic_ms};
@@ -32,6 +33,7 @@ pub(crate) struct ControlShard {
     /// Whose turn it is to gather the space of all shards; used on the first shard.
     pub(super) gathering: Cell<Turn>,
     pub(super) drains: Drains,
+    pub(super) shortage: Shortage,
     /// Copies for tasks on each shard when it was asked last; used on the first shard.
     pub(super) task_copies: RefCell<Vec<u32>>,
     /// Told names of segments of expired clients that no mounted segment has.
@@ -64,6 +66,7 @@ impl ControlShard {
             expired: Cell::new(0),
             gathering: Cell::default(),
             drains: Drains::default(),
+            shortage: Shortage::default(),
             task_copies: RefCell::default(),
             expiry_listener,
             listings,
@@ -93,6 +96,7 @@ impl ControlShard {
         while !self.stopping.get() {
             let more = self.keys.borrow_mut().tick(monotonic_ms(), TICK_BUDGET);
             self.borrow_for_watermark().await;
+            self.report_shortage();
             let mut pause = TICK;
             if self.registry.is_some() {
                 self.expire_clients().await;

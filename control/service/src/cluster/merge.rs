@@ -3,8 +3,8 @@
 use perigee_master::{Location, PlacementColumns, ReplicaColumns};
 use perigee_schemas::Status;
 
-/// Status, checksum, payload bytes and locations of a key whose shard is gone.
-const LOST_KEY: (i32, u32, u64, u8) = (Status::InternalError.code(), 0, 0, 0);
+/// Status, checksum, payload bytes, locations and lease of a key whose shard is gone.
+const LOST_KEY: (i32, u32, u64, u8, u64) = (Status::InternalError.code(), 0, 0, 0, 0);
 
 /// Columns that can be split by key and joined again.
 pub(crate) trait Columns: Default + Send + 'static {
@@ -101,15 +101,17 @@ impl<C: Located> Columns for Spread<C> {
 
 impl Located for ReplicaColumns {
     fn push_key(&mut self, part: Option<(&Self, usize)>) {
-        let (status, checksum, bytes, count) = part.map_or(LOST_KEY, |(part, from)| {
+        let (status, checksum, bytes, count, lease) = part.map_or(LOST_KEY, |(part, from)| {
             let (status, checksum) = (part.status[from], part.checksum[from]);
             (
                 status,
                 checksum,
                 part.payload_bytes[from],
                 part.location_count[from],
+                part.lease[from],
             )
         });
+        self.lease.push(lease);
         self.status.push(status);
         self.checksum.push(checksum);
         self.payload_bytes.push(bytes);
@@ -131,8 +133,8 @@ impl Located for ReplicaColumns {
 
 impl Located for PlacementColumns {
     fn push_key(&mut self, part: Option<(&Self, usize)>) {
-        let (status, _, _, count) = part.map_or(LOST_KEY, |(part, from)| {
-            (part.status[from], 0, 0, part.location_count[from])
+        let (status, _, _, count, _) = part.map_or(LOST_KEY, |(part, from)| {
+            (part.status[from], 0, 0, part.location_count[from], 0)
         });
         self.status.push(status);
         self.location_count.push(count);
@@ -172,6 +174,7 @@ mod tests {
             replicas.columns.status.push(*status);
             replicas.columns.checksum.push(offsets.len() as u32);
             replicas.columns.payload_bytes.push(10);
+            replicas.columns.lease.push(offsets.len() as u64);
             replicas.columns.location_count.push(offsets.len() as u8);
             replicas
                 .columns
@@ -235,6 +238,7 @@ mod tests {
             .map(|location| location.offset)
             .collect();
         assert_eq!(offsets, [3, 1, 2]);
+        assert_eq!(whole.columns.lease, [1, 0, 0, 2]);
         assert_eq!(whole.columns.location_count, [1, 0, 0, 2]);
     }
 }

@@ -1,8 +1,9 @@
 //! One connection: greeting, then calls in order. Several calls may arrive in one read.
-//! Invariant: each call is answered before the next is looked at, and an answer has a deadline.
+//! Invariant: each call is answered before the next is looked at, and an answer has a deadline. Only leases that are
+//! given back are not answered.
 
 use super::limits::AHEAD_BYTES;
-use super::{Caller, dispatch};
+use super::{Caller, dispatch, key_calls};
 use crate::cluster::ControlShard;
 use flatbuffers::FlatBufferBuilder;
 use perigee_port::{FrameBudget, Frames, greet};
@@ -45,6 +46,11 @@ pub(super) async fn serve(
             .cells
             .received_bytes
             .add((HEADER_BYTES + body.len()) as u64);
+        if header.kind == Kind::GiveBack {
+            key_calls::give_back(shard, body);
+            frames.consume();
+            continue;
+        }
         builder.reset();
         let answer = match dispatch::answer(shard, caller, header.kind, body, &mut builder).await {
             Ok(()) => reply(header.request, builder.finished_data()),

@@ -93,7 +93,8 @@ pub(super) async fn answer(
         Kind::EndMoves => move_calls::end(shard, body, builder).await?,
         Kind::CreateTask => task_calls::create(shard, body, builder).await?,
         Kind::QueryTask => task_calls::query(shard, body, builder).await?,
-        Kind::Hello
+        Kind::GiveBack
+        | Kind::Hello
         | Kind::Welcome
         | Kind::Failure
         | Kind::Slice

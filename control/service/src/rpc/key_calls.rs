@@ -4,8 +4,9 @@ use super::codec::{column, finish_status, keys, places};
 use super::dispatch::{Builder, Refusal, Tally};
 use super::wanted::Wanted;
 use crate::cluster::{Codes, ControlShard, Replicas, Share};
-use perigee_master::{Shard as KeyShard, StartedPuts};
+use perigee_master::{GivenBack, Shard as KeyShard, StartedPuts};
 use perigee_metrics::RpcKind;
+use perigee_schemas::limits::BATCH_KEYS_MAX;
 use perigee_schemas::message::decode;
 use perigee_schemas::{Identity, master};
 use std::sync::Arc;
@@ -55,6 +56,7 @@ pub(super) async fn get_replicas(
         locations: Some(places.locations),
         segments: Some(places.segments),
         lease_ttl_ms: shard.keys.borrow().settings().lease_ttl_ms,
+        lease: Some(builder.create_vector(&columns.lease)),
     };
     let root = master::GetReplicasReply::create(builder, &args);
     builder.finish_minimal(root);
@@ -63,6 +65,19 @@ pub(super) async fn get_replicas(
         request.single(),
         &columns.status,
     ))
+}
+
+/// Takes read leases back. What cannot be understood is counted and left to end by time.
+pub(super) fn give_back(shard: &ControlShard, body: &[u8]) {
+    let Ok(request) = decode::<master::GiveBack<'_>>(body) else {
+        shard.cells.protocol_errors.add(1);
+        return;
+    };
+    let leases = request.lease().into_iter().flatten();
+    let generations = request.generation().into_iter().flatten();
+    let given_back = leases.zip(generations);
+    let given_back = given_back.map(|(lease, generation)| GivenBack { lease, generation });
+    shard.take_back(&given_back.take(BATCH_KEYS_MAX).collect::<Vec<_>>());
 }
 
 pub(super) async fn put_start(

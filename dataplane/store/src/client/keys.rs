@@ -2,7 +2,7 @@
 //! that fails is the verdict on its own keys only.
 
 use crate::api::ReplicaDescriptor;
-use crate::calls::in_calls;
+use crate::calls::{ask_sendable, check_key, in_calls};
 use crate::client::{Store, kind_of, refused};
 use crate::lookup::Lookup;
 use perigee_metrics::RpcKind;
@@ -37,7 +37,7 @@ impl Store {
             RpcKind::BatchExistKey
         };
         let ask = |chunk: &[&str]| self.timed(kind, |master| master.exist(chunk, single));
-        self.in_chunks(keys, ask, |status| vec![status.code(); 1])
+        self.in_chunks(keys, ask, Status::code)
             .into_iter()
             .map(answer)
             .collect()
@@ -49,7 +49,7 @@ impl Store {
         (0..keys.len()).map(|index| lookup.object(index)).collect()
     }
 
-    /// Looks keys up and takes a read lease on each.
+    /// Looks keys up and takes a read lease on each, which is given back with the lookup.
     pub fn locate(&self, keys: &[&str]) -> Lookup {
         self.look_up(keys, false)
     }
@@ -67,9 +67,10 @@ impl Store {
     }
 
     /// Asks about keys and lets the caller work until the answer is taken with [`Store::take_looked_up`]. Nothing if the
-    /// keys need more than one call, or no connection is at hand.
+    /// keys need more than one call, one may not be sent, or no connection is at hand.
     pub(crate) fn look_up_ahead(&self, keys: &[&str]) -> Option<AskedReplicas> {
-        if in_calls(keys, |key| key.len()).nth(1).is_some() {
+        let is_one_call = in_calls(keys, |key| key.len()).nth(1).is_none();
+        if !is_one_call || keys.iter().any(|key| check_key(key).is_err()) {
             return None;
         }
         self.master.ask_replicas(keys)
@@ -81,7 +82,7 @@ impl Store {
         match self.timed(kind, |master| master.take_replicas(asked)) {
             Ok(located) => {
                 let mut lookup = Lookup::default();
-                lookup.append(keys, &located, &self.addresses);
+                lookup.append(keys, &located, &self.addresses, &self.master);
                 lookup
             }
             Err(error) => {
@@ -91,22 +92,29 @@ impl Store {
         }
     }
 
-    pub(crate) fn look_up<S: AsRef<str>>(&self, keys: &[S], peek: bool) -> Lookup {
+    pub(crate) fn look_up(&self, keys: &[&str], peek: bool) -> Lookup {
         if !self.is_open() {
             return Lookup::failed(keys.len(), Status::InvalidParams);
         }
-        let mut lookup = Lookup::default();
-        for chunk in in_calls(keys, |key| key.as_ref().len()) {
-            let kind = kind_of(RpcKind::GetReplicaList, keys.len());
-            let located = self.timed(kind, |master| {
-                master.get_replicas(chunk, keys.len() == 1, peek)
-            });
-            match located {
-                Ok(located) => lookup.append(chunk, &located, &self.addresses),
-                Err(error) => lookup.append_failure(chunk.len(), refused(&error)),
+        let ask = |sent: &[&str]| {
+            let mut lookup = Lookup::default();
+            for chunk in in_calls(sent, |key| key.len()) {
+                let kind = kind_of(RpcKind::GetReplicaList, keys.len());
+                let located = self.timed(kind, |master| {
+                    master.get_replicas(chunk, keys.len() == 1, peek)
+                });
+                match located {
+                    Ok(located) => {
+                        lookup.append(chunk, &located, &self.addresses, &self.master);
+                    }
+                    Err(error) => lookup.append_failure(chunk.len(), refused(&error)),
+                }
             }
+            lookup.objects
+        };
+        Lookup {
+            objects: ask_sendable(keys, ask, Err),
         }
-        lookup
     }
 
     /// Where the replicas of each key lie.
@@ -114,16 +122,18 @@ impl Store {
         if !self.is_open() {
             return vec![Err(Status::InvalidParams); keys.len()];
         }
-        let mut all = Vec::with_capacity(keys.len());
-        for chunk in in_calls(keys, |key| key.len()) {
-            match self.master.get_replicas(chunk, keys.len() == 1, false) {
-                Ok(located) => {
-                    all.extend((0..chunk.len()).map(|index| descriptors(&located.places, index)));
+        let ask = |sent: &[&str]| {
+            let mut all = Vec::with_capacity(sent.len());
+            for chunk in in_calls(sent, |key| key.len()) {
+                match self.master.get_replicas(chunk, keys.len() == 1, false) {
+                    Ok(located) => all
+                        .extend((0..chunk.len()).map(|index| descriptors(&located.places, index))),
+                    Err(error) => all.extend(chunk.iter().map(|_| Err(refused(&error)))),
                 }
-                Err(error) => all.extend(chunk.iter().map(|_| Err(refused(&error)))),
             }
-        }
-        all
+            all
+        };
+        ask_sendable(keys, ask, Err)
     }
 
     /// Removes keys; with `force` also those under a lease.
@@ -131,7 +141,7 @@ impl Store {
         self.in_chunks(
             keys,
             |chunk| self.master.remove(chunk, force),
-            |status| vec![status],
+            |status| status,
         )
     }
 
@@ -160,7 +170,7 @@ impl Store {
     /// Drops the replicas of keys on one segment, or on all if the name is empty; returns the keys that were cleared.
     pub fn replica_clear(&self, keys: &[&str], segment_name: &str) -> Vec<String> {
         let ask = |chunk: &[&str]| self.master.replica_clear(chunk, segment_name);
-        let statuses = self.in_chunks(keys, ask, |status| vec![status]);
+        let statuses = self.in_chunks(keys, ask, |status| status);
         let cleared = keys
             .iter()
             .zip(statuses)
@@ -169,23 +179,26 @@ impl Store {
     }
 
     /// Asks the master about keys in calls of bounded size; a failed call is the verdict on each of its keys.
-    fn in_chunks<T: Clone>(
+    fn in_chunks<T>(
         &self,
         keys: &[&str],
         ask: impl Fn(&[&str]) -> Result<Vec<T>, CallError>,
-        failed: impl Fn(Status) -> Vec<T>,
+        failed: impl Fn(Status) -> T,
     ) -> Vec<T> {
-        let mut all = Vec::with_capacity(keys.len());
-        for chunk in in_calls(keys, |key| key.len()) {
-            let answer = self
-                .while_open()
-                .and_then(|()| ask(chunk).map_err(|error| refused(&error)));
-            match answer {
-                Ok(part) => all.extend(part),
-                Err(status) => all.extend(chunk.iter().flat_map(|_| failed(status))),
+        let ask_all = |keys: &[&str]| {
+            let mut all = Vec::with_capacity(keys.len());
+            for chunk in in_calls(keys, |key| key.len()) {
+                let answer = self
+                    .while_open()
+                    .and_then(|()| ask(chunk).map_err(|error| refused(&error)));
+                match answer {
+                    Ok(part) => all.extend(part),
+                    Err(status) => all.extend(chunk.iter().map(|_| failed(status))),
+                }
             }
-        }
-        all
+            all
+        };
+        ask_sendable(keys, ask_all, &failed)
     }
 }
 

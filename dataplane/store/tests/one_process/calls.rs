@@ -276,33 +276,31 @@ fn start_upsert(client: &MasterClient, key: &str) -> u64 {
 }
 
 #[test]
-fn of_two_overlapping_upserts_the_earlier_one_is_told_that_it_lost() {
+fn of_two_overlapping_upserts_each_is_seen_at_its_end_unless_the_later_one_was() {
     let cluster = cluster_of(1);
     let node = store(&cluster, ANY, 16 << 20, true);
     let [first, second] = [71, 72].map(|number| {
         let address = cluster.address().to_string();
         MasterClient::new(ClientOptions::new(&address, Identity(number)))
     });
-    let lost = start_upsert(&first, "key");
-    let won = start_upsert(&second, "key");
     let end = |client: &MasterClient, generation, checksum| {
         client
             .put_end(&["key"], &[generation], &[checksum], UPSERT)
             .unwrap()
     };
-    assert_eq!(end(&first, lost, 1), [Status::ObjectAlreadyExists]);
-    assert_eq!(
-        node.exist(&["key"]),
-        [Ok(false)],
-        "the other one is unfinished"
-    );
-    assert_eq!(end(&second, won, 2), [Status::Ok]);
-    assert_eq!(node.exist(&["key"]), [Ok(true)]);
-    assert_eq!(
-        end(&first, lost, 1),
-        [Status::IllegalClient],
-        "a repeated message"
-    );
+    let checksum = || {
+        let located = first.get_replicas(&["key"], true, true).unwrap();
+        located.checksum[0]
+    };
+    let (earlier, later) = (start_upsert(&first, "key"), start_upsert(&second, "key"));
+    assert_eq!(end(&first, earlier, 1), [Status::Ok]);
+    assert_eq!(checksum(), 1, "the later one is unfinished");
+    assert_eq!(end(&second, later, 2), [Status::Ok]);
+    assert_eq!(checksum(), 2);
+    let (earlier, later) = (start_upsert(&first, "key"), start_upsert(&second, "key"));
+    assert_eq!(end(&second, later, 3), [Status::Ok]);
+    assert_eq!(end(&first, earlier, 4), [Status::ObjectAlreadyExists]);
+    assert_eq!(checksum(), 3);
     node.close();
     cluster.stop();
 }
@@ -375,4 +373,55 @@ fn a_lease_on_one_key_of_a_group_protects_all_of_them_whichever_shard_they_are_o
         assert!(Instant::now() < deadline, "the members are not protected");
     }
     node.close();
+}
+
+#[test]
+fn keys_over_the_limit_are_refused_by_every_call_and_cost_the_others_nothing() {
+    let cluster = cluster_of(1);
+    let _node = store(&cluster, ANY, 16 << 20, true);
+    let client = store(&cluster, ANY, 0, true);
+    let long = "k".repeat(8193);
+    let value = data(1, 1000);
+    let pieces = [piece(&value)];
+    let request = |key| PutRequest {
+        key,
+        pieces: &pieces,
+        group: None,
+    };
+    let refused = Status::InvalidKey;
+    let config = ReplicateConfig::default();
+    let written = client.put(&[request("short"), request(&long)], &config);
+    assert_eq!(written, [Status::Ok, refused]);
+    assert_eq!(client.upsert(&[request(&long)], &config), [refused]);
+    assert_eq!(client.exist(&[&long, "short"]), [Err(refused), Ok(true)]);
+    assert_eq!(client.exists(&long), Err(refused));
+    assert_eq!(client.size(&["short", &long]), [Ok(1000), Err(refused)]);
+    assert_eq!(get(&client, &long), Err(refused));
+    assert!(client.replicas(&["short", &long])[1] == Err(refused));
+    assert_eq!(
+        client.remove(&[&long, "short"], true),
+        [refused, Status::Ok]
+    );
+}
+
+#[test]
+fn leases_are_given_back_to_the_shards_that_granted_them() {
+    let cluster = master(&["--rpc_shards=3", "--default_kv_lease_ttl=600000"]);
+    let _node = store(&cluster, ANY, 24 << 20, true);
+    let client = store(&cluster, ANY, 0, true);
+    let keys: Vec<String> = (0..12).map(|key| format!("key-{key}")).collect();
+    for round in 0..40 {
+        for key in &keys {
+            let value = data(round, 1 << 20);
+            let pieces = [piece(&value)];
+            let request = PutRequest {
+                key,
+                pieces: &pieces,
+                group: None,
+            };
+            let written = client.upsert(&[request], &ReplicateConfig::default());
+            assert_eq!(written, [Status::Ok], "{key}, round {round}");
+            assert!(get(&client, key).unwrap() == value);
+        }
+    }
 }

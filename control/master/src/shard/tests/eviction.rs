@@ -180,6 +180,7 @@ fn ticks_evict_to_just_below_the_watermark_of_each_segment() {
     for key in 0..10 {
         assert_eq!(stage.put_with(&format!("{key}"), &first), 0);
     }
+    stage.age();
     stage.tick();
     let used: Vec<u64> = stage
         .shard
@@ -201,6 +202,7 @@ fn one_tick_evicts_at_most_the_eviction_ratio_and_the_budget() {
     for key in 0..10 {
         stage.put(&format!("{key}"));
     }
+    stage.age();
     stage.tick();
     assert_eq!(stage.shard.gauges().keys, 8);
     assert!(stage.shard.tick(stage.now_ms, 1), "the budget was used up");
@@ -211,16 +213,63 @@ fn one_tick_evicts_at_most_the_eviction_ratio_and_the_budget() {
 fn the_watermark_breaks_no_probe_lease() {
     let settings = ShardSettings {
         watermark_ratio: 0.0,
+        lease_ttl_ms: 2 * FRESH_MS,
         ..settings()
     };
     let mut stage = Stage::with(settings, &[2]);
     stage.put("a");
     stage.exist("a");
+    stage.age();
     stage.tick();
     assert!(stage.holds("a"));
-    stage.pass(LEASE_MS);
+    stage.pass(FRESH_MS);
     stage.tick();
     assert!(!stage.holds("a"));
+}
+
+#[test]
+fn the_watermark_takes_nothing_that_is_newer_than_what_readers_hold() {
+    let settings = ShardSettings {
+        watermark_ratio: 0.5,
+        lease_ttl_ms: 3 * FRESH_MS,
+        ..settings()
+    };
+    let mut stage = Stage::with(settings, &[10]);
+    stage.put("old");
+    for key in 0..6 {
+        stage.put(&format!("read-{key}"));
+        stage.get(&format!("read-{key}"));
+    }
+    stage.put("new");
+    stage.age();
+    stage.tick();
+    assert!(!stage.holds("old"), "it would have been the next anyway");
+    assert!(
+        stage.holds("new"),
+        "what readers hold would have gone first"
+    );
+    assert_eq!(stage.shard.counters().evicted_keys, 1);
+    stage.pass(2 * FRESH_MS);
+    stage.tick();
+    assert_eq!(stage.shard.gauges().allocated_bytes, 5 * EXTENT_BYTES);
+}
+
+#[test]
+fn the_watermark_takes_nothing_that_was_touched_a_moment_ago() {
+    let settings = ShardSettings {
+        watermark_ratio: 0.0,
+        ..settings()
+    };
+    let mut stage = Stage::with(settings, &[10]);
+    stage.put("a");
+    stage.age();
+    stage.put("b");
+    stage.tick();
+    assert!(!stage.holds("a") && stage.holds("b"));
+    for key in 0..12 {
+        assert_eq!(stage.put(&format!("{key}")), 0, "a put may take it");
+    }
+    assert!(!stage.holds("b"));
 }
 
 #[test]

@@ -141,3 +141,115 @@ fn reads_are_counted_with_their_hits() {
     );
     assert_eq!(counters.cache_hit_bytes, PAYLOAD_BYTES);
 }
+
+#[test]
+fn a_lease_ends_when_its_reader_gives_it_back() {
+    let mut stage = Stage::new(&[1]);
+    stage.put("a");
+    stage.read("a");
+    assert_eq!(stage.put("b"), 0);
+    stage.read("b");
+    assert_eq!(stage.remove("b", false), 0);
+    assert_eq!(stage.shard.gauges().allocated_bytes, 0);
+}
+
+#[test]
+fn one_reader_does_not_end_the_lease_of_another() {
+    let mut stage = Stage::new(&[1]);
+    stage.put("a");
+    stage.get("a");
+    let first = stage.given_back();
+    stage.get("a");
+    let second = stage.given_back();
+    stage.shard.give_back(stage.now_ms, &[first]);
+    assert_eq!(stage.put("b"), code(Status::NoAvailableHandle));
+    assert_eq!(stage.remove("a", false), code(Status::ObjectHasLease));
+    stage.shard.give_back(stage.now_ms, &[second]);
+    assert_eq!(stage.put("b"), 0);
+}
+
+#[test]
+fn one_key_that_is_replaced_and_read_in_a_loop_takes_the_space_of_two() {
+    let mut stage = Stage::new(&[2]);
+    stage.put("a");
+    for _ in 0..100 {
+        let config = PutConfig::default();
+        assert_eq!(stage.start_with("a", PAYLOAD_BYTES, &config, true), 0);
+        assert_eq!(stage.end("a"), 0);
+        assert_eq!(stage.read("a"), 0);
+    }
+    assert_eq!(stage.put("b"), 0);
+    assert_eq!(stage.shard.gauges().parked_bytes, 0);
+}
+
+#[test]
+fn replaced_bytes_are_free_when_their_last_reader_has_finished() {
+    let mut stage = Stage::new(&[2, 2]);
+    let config = PutConfig {
+        replica_num: 2,
+        ..PutConfig::default()
+    };
+    stage.put_with("a", &config);
+    stage.get("a");
+    let first = stage.given_back();
+    stage.get("a");
+    let second = stage.given_back();
+    stage.start_with("a", PAYLOAD_BYTES, &config, true);
+    stage.end("a");
+    stage.get("a");
+    assert_eq!(stage.shard.gauges().parked_bytes, 2 * EXTENT_BYTES);
+    stage.shard.give_back(stage.now_ms, &[first]);
+    assert_eq!(stage.shard.gauges().parked_bytes, 2 * EXTENT_BYTES);
+    stage.shard.give_back(stage.now_ms, &[second]);
+    assert_eq!(
+        stage.shard.gauges().parked_bytes,
+        0,
+        "both readers have finished"
+    );
+    stage.shard.check();
+    assert_eq!(
+        stage.remove("a", false),
+        code(Status::ObjectHasLease),
+        "the new bytes are read"
+    );
+}
+
+#[test]
+fn a_lease_that_is_given_back_late_ends_no_later_one() {
+    let mut stage = Stage::new(&[1]);
+    stage.put("a");
+    stage.get("a");
+    let late = stage.given_back();
+    stage.pass(LEASE_MS);
+    stage.get("a");
+    stage.shard.give_back(stage.now_ms, &[late]);
+    assert_eq!(stage.put("b"), code(Status::NoAvailableHandle));
+}
+
+#[test]
+fn leases_of_unknown_name_are_ignored() {
+    let mut stage = Stage::new(&[1]);
+    stage.put("a");
+    stage.get("a");
+    let GivenBack { lease, generation } = stage.given_back();
+    for lease in [0, lease + 1, u64::MAX] {
+        let wrong = GivenBack { lease, generation };
+        stage.shard.give_back(stage.now_ms, &[wrong]);
+    }
+    let other = GivenBack {
+        lease,
+        generation: generation + 1,
+    };
+    stage.shard.give_back(stage.now_ms, &[other]);
+    assert_eq!(stage.put("b"), code(Status::NoAvailableHandle));
+}
+
+#[test]
+fn the_lease_of_a_group_ends_by_time() {
+    let mut stage = Stage::new(&[1]);
+    stage.put_in_group("a", "group");
+    stage.read("a");
+    assert_eq!(stage.put("b"), code(Status::NoAvailableHandle));
+    stage.pass(LEASE_MS);
+    assert_eq!(stage.put("b"), 0);
+}

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
 
 use super::{
-    DrainOrder, EXTENT_BYTES, EndedMoves, LEASE_MS, Location, MoveTask, PAYLOAD_BYTES, PutConfig,
-    RELEASE_MS, SegmentEvent, ShardSettings, SoftPin, Stage, Status, WRITER, code, extent_bytes,
-    settings, spec,
+    DrainOrder, EXTENT_BYTES, EndedMoves, GivenBack, LEASE_MS, Location, MoveTask, PAYLOAD_BYTES,
+    PutConfig, RELEASE_MS, SegmentEvent, ShardSettings, SoftPin, Stage, Status, WRITER, code,
+    extent_bytes, settings, spec,
 };
 
 const KEYS: usize = 6;
@@ -32,6 +32,7 @@ enum Op {
     },
     Exist(usize),
     Get(usize),
+    GiveBack(usize),
     Remove {
         key: usize,
         force: bool,
@@ -68,6 +69,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => any::<bool>().prop_map(|end| Op::Late { end }),
         2 => key.clone().prop_map(Op::Exist),
         4 => key.clone().prop_map(Op::Get),
+        4 => (0_usize..8).prop_map(Op::GiveBack),
         2 => (key, any::<bool>()).prop_map(|(key, force)| Op::Remove { key, force }),
         3 => prop_oneof![1_u64..60, 100_u64..1_500, Just(6_000)].prop_map(Op::Pass),
         2 => (0_usize..5).prop_map(Op::Tick),
@@ -104,6 +106,13 @@ impl Claim {
     }
 }
 
+/// A read lease that its reader has not given back.
+struct Reading {
+    key: usize,
+    claims: Vec<Claim>,
+    lease: GivenBack,
+}
+
 /// A put that its writer has neither ended nor revoked.
 struct Writing {
     claims: Vec<Claim>,
@@ -114,7 +123,7 @@ struct Writing {
 
 struct Model {
     stage: Stage,
-    readers: Vec<Claim>,
+    readers: Vec<Reading>,
     /// By key and generation. Some were given up by the shard and their writers may not have noticed.
     writing: BTreeMap<(usize, u64), Writing>,
     /// Space of moves whose carriers never tell that they have stopped.
@@ -175,6 +184,7 @@ impl Model {
                 }
             }
             Op::Get(key) => self.get(key),
+            Op::GiveBack(at) => self.give_back(at),
             Op::Remove { key, force } => self.remove(key, force),
             Op::Pass(ms) => self.stage.pass(ms),
             Op::Tick(budget) => {
@@ -257,8 +267,8 @@ impl Model {
     fn assert_unclaimed(&self, claims: &[Claim]) {
         let writers = self.writing.values().flat_map(|writing| &writing.claims);
         let copies = self.copying.iter().map(|copying| &copying.claim);
-        let claims_of_others = self.readers.iter().chain(&self.stray);
-        let running = claims_of_others.chain(writers).chain(copies);
+        let readers = self.readers.iter().flat_map(|reading| &reading.claims);
+        let running = readers.chain(&self.stray).chain(writers).chain(copies);
         for claim in running.filter(|claim| claim.until_ms > self.stage.now_ms) {
             assert!(
                 claims.iter().all(|new| !new.overlaps(claim)),
@@ -333,10 +343,28 @@ impl Model {
                 Some(&checksum),
                 "key {key}"
             );
-            self.readers
-                .push(Claim::new(location, self.stage.now_ms + LEASE_MS));
         }
+        let until_ms = self.stage.now_ms + LEASE_MS;
+        let locations = &self.stage.replicas.locations;
+        self.readers.push(Reading {
+            key,
+            claims: locations
+                .iter()
+                .map(|at| Claim::new(at, until_ms))
+                .collect(),
+            lease: self.stage.given_back(),
+        });
         self.lease(key);
+    }
+
+    /// A reader has finished, possibly after its lease has ended.
+    fn give_back(&mut self, at: usize) {
+        if at >= self.readers.len() {
+            return;
+        }
+        let Reading { key, lease, .. } = self.readers.remove(at);
+        self.stage.shard.give_back(self.stage.now_ms, &[lease]);
+        self.leased_until_ms.remove(&key);
     }
 
     fn remove(&mut self, key: usize, force: bool) {
