@@ -135,6 +135,7 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
         ("end_moves", end_moves()),
         ("create_task", create_task()),
         ("query_task", query_task()),
+        ("give_back", give_back()),
     ]
 }
 
@@ -305,6 +306,14 @@ fn ping() -> Vec<u8> {
         usable_bytes: Some(b.create_vector(&[1u64 << 20])),
     };
     let root = rpc::PingRequest::create(&mut b, &arguments);
+    finished(b, root)
+}
+
+fn give_back() -> Vec<u8> {
+    let mut b = Builder::new();
+    let lease = Some(b.create_vector(&[1u64 << 32, u64::MAX]));
+    let generation = Some(b.create_vector(&[7u64, 8]));
+    let root = rpc::GiveBack::create(&mut b, &rpc::GiveBackArgs { lease, generation });
     finished(b, root)
 }
 

@@ -70,7 +70,7 @@ pub fn session(bytes: &[u8]) -> bool {
 
 /// A message body; the first byte chooses the kind.
 pub fn message(bytes: &[u8]) -> bool {
-    const KINDS: [Kind; 22] = [
+    const KINDS: [Kind; 23] = [
         Kind::Exist,
         Kind::GetReplicas,
         Kind::PutStart,
@@ -91,6 +91,7 @@ pub fn message(bytes: &[u8]) -> bool {
         Kind::EndMoves,
         Kind::CreateTask,
         Kind::QueryTask,
+        Kind::GiveBack,
         Kind::Rails,
         Kind::Pairs,
     ];
@@ -133,6 +134,7 @@ fn body_of(kind: Kind, body: &[u8]) -> bool {
         Kind::EndMoves => walk!(rpc::EndMovesRequest<'_>),
         Kind::CreateTask => walk!(rpc::CreateTaskRequest<'_>),
         Kind::QueryTask => walk!(rpc::QueryTaskRequest<'_>),
+        Kind::GiveBack => walk!(rpc::GiveBack<'_>),
         Kind::Slice => walk!(transfer::SliceRequest<'_>),
         Kind::Move => walk!(engine::MoveRequest<'_>),
         Kind::Rails => walk!(rails_rpc::RailsRequest<'_>),
