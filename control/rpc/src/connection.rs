@@ -9,7 +9,7 @@ use nix::sys::socket::{MsgFlags, recv};
 use perigee_schemas::frame::{HEADER_BYTES, Header, Kind};
 use perigee_schemas::limits::{FRAME_BODY_BYTES_MAX, HELLO_BODY_BYTES_MAX};
 use perigee_schemas::session::{Hello, Welcome, decode_failure};
-use perigee_shard::Patience;
+use perigee_shard::{Patience, is_interrupted, wait_step};
 use std::io::{self, IoSlice, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
@@ -178,11 +178,14 @@ impl Connection {
     }
 
     fn wait(&self, deadline: Instant) -> Result<(), CallError> {
-        let wait = left(deadline)?;
+        let wait = wait_step(left(deadline)?);
         let timeout =
             PollTimeout::try_from(wait + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
         let mut descriptors = [PollFd::new(self.stream.as_fd(), PollFlags::POLLIN)];
         match poll(&mut descriptors, timeout) {
+            Ok(0) | Err(nix::errno::Errno::EINTR) if is_interrupted() => {
+                Err(CallError::Interrupted)
+            }
             Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
             Err(errno) => Err(io::Error::from(errno).into()),
         }

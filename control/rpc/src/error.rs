@@ -38,6 +38,9 @@ pub enum CallError {
     /// No answer in time.
     #[error("Master did not answer within {0:?}")]
     Deadline(Duration),
+    /// The caller broke the wait off.
+    #[error("Interrupted while the master was asked")]
+    Interrupted,
     /// The answer is not one of ours.
     #[error("Master answered with a bad frame: {0}")]
     Frame(#[from] FrameError),
@@ -67,9 +70,10 @@ impl CallError {
     pub fn status(&self) -> Status {
         match self {
             CallError::Address { .. } => Status::InvalidParams,
-            CallError::Unreachable { .. } | CallError::Broken { .. } | CallError::Io(_) => {
-                Status::RpcFail
-            }
+            CallError::Unreachable { .. }
+            | CallError::Broken { .. }
+            | CallError::Io(_)
+            | CallError::Interrupted => Status::RpcFail,
             CallError::Deadline(_) => Status::RpcTimeout,
             CallError::Frame(_) | CallError::Message(_) | CallError::Columns { .. } => {
                 Status::DeserializeFail

@@ -2,6 +2,8 @@
 //! end, because the interpreter then ends the asking thread in the midst of our frames, which aborts the process.
 
 use crate::limits::RETURN_DEADLINE;
+use crate::signals;
+use perigee_shard::interruptible;
 use pyo3::Python;
 use pyo3::marker::Ungil;
 use std::sync::OnceLock;
@@ -46,9 +48,20 @@ pub(crate) fn begin() {
 /// Runs `work` without the interpreter's lock.
 pub(crate) fn away<T: Ungil>(py: Python<'_>, work: impl FnOnce() -> T + Ungil) -> T {
     match Absence::begin() {
-        Some(_absence) => py.detach(work),
+        Some(_absence) => {
+            let allowed = interruptible(signals::has_raised);
+            let result = py.detach(work);
+            drop(allowed);
+            signals::raise_after_return();
+            result
+        }
         None => work(),
     }
+}
+
+/// Whether everything has been closed because the interpreter ends.
+pub(crate) fn is_ending() -> bool {
+    ENDING.load(Ordering::SeqCst)
 }
 
 /// Waits until every call is back, at most [`RETURN_DEADLINE`]; what they wait for has been closed.

@@ -13,6 +13,7 @@ mod limits;
 mod replicate_config;
 mod session;
 mod setup;
+mod signals;
 mod staging;
 mod store;
 mod task;

@@ -13,6 +13,7 @@ mod discipline;
 mod driver;
 mod environment;
 mod executor;
+mod interruption;
 mod limits;
 mod local;
 mod mailbox;
@@ -35,6 +36,9 @@ pub use descriptors::check_descriptors;
 pub use discipline::{ClockDiscipline, clock_discipline};
 pub use environment::{Environment, Listener, Stream};
 pub use executor::ExecutorError;
+pub use interruption::{
+    INTERRUPTION_PAUSE, Interruptible, interruptible, is_interrupted, wait_step,
+};
 pub use limits::{ACCEPT_PAUSE, POLL_DEFAULT};
 pub use local::Local;
 pub use mailbox::{Job, Mailbox};

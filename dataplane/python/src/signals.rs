@@ -1,0 +1,51 @@
+//! Signals that arrive while a call waits without the interpreter's lock: their Python handlers run at the latest each
+//! quarter of a second, and what they raise ends the call. Invariant: an exception is raised once, when the call is back.
+
+use crate::absence;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use std::cell::RefCell;
+use std::ffi::{c_int, c_void};
+
+thread_local! {
+    /// What a handler has raised during the call of this thread.
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// Lets pending handlers run; true once one has raised. The interpreter runs them on its main thread only.
+pub(crate) fn has_raised() -> bool {
+    if RAISED.with_borrow(Option::is_some) {
+        return true;
+    }
+    if absence::is_ending() {
+        return false;
+    }
+    let raised = Python::attach(|py| py.check_signals()).err();
+    let ends = raised.is_some();
+    RAISED.set(raised);
+    ends
+}
+
+/// Hands what was raised to the interpreter, which raises it as soon as the call has returned.
+pub(crate) fn raise_after_return() {
+    let Some(raised) = RAISED.take() else {
+        return;
+    };
+    let argument = Box::into_raw(Box::new(raised)).cast::<c_void>();
+    // SAFETY: `raise` takes the box back, and the interpreter calls it at most once.
+    if unsafe { ffi::Py_AddPendingCall(Some(raise), argument) } != 0 {
+        // Too many calls are pending. An interrupt needs no place among them.
+        // SAFETY: the interpreter has not taken the box, and it runs.
+        unsafe {
+            drop(Box::from_raw(argument.cast::<PyErr>()));
+            ffi::PyErr_SetInterrupt();
+        }
+    }
+}
+
+extern "C" fn raise(argument: *mut c_void) -> c_int {
+    // SAFETY: the argument is the box of `raise_after_return`, and this is called once.
+    let raised = unsafe { Box::from_raw(argument.cast::<PyErr>()) };
+    Python::attach(|py| raised.restore(py));
+    -1
+}
