@@ -58,6 +58,12 @@ def master(tmp_path):
     running.stop()
 
 
+def has_stopped(pid):
+    """Whether every thread of a process is stopped."""
+    stats = [task / "stat" for task in Path(f"/proc/{pid}/task").iterdir()]
+    return all(stat.read_text().rpartition(")")[2].split()[0] == "T" for stat in stats)
+
+
 def is_polling(pid):
     """Whether the main thread of a process sleeps in poll."""
     return Path(f"/proc/{pid}/task/{pid}/syscall").read_text().split()[0] in POLLS
@@ -74,6 +80,7 @@ def test_ctrl_c_ends_a_call_to_a_frozen_master(master):
         stack.callback(child.kill)
         assert child.stdout.readline() == "ready\n"
         master.process.send_signal(signal.SIGSTOP)
+        wait_until(lambda: has_stopped(master.process.pid), START_TIMEOUT_S, "the master's stop")
         child.stdin.write("\n")
         child.stdin.flush()
         wait_until(lambda: is_polling(child.pid), START_TIMEOUT_S, "the wait for the master")
