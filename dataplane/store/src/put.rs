@@ -76,12 +76,9 @@ impl Store {
         };
         let written = (0..requests.len()).filter(is_written).filter(is_there);
         let mut written: Vec<usize> = written.collect();
-        written.retain(|index| match check_key(requests[*index].key) {
-            Ok(()) => true,
-            Err(status) => {
-                results[*index] = status;
-                false
-            }
+        written.retain(|index| {
+            let checked = check_key(requests[*index].key);
+            checked.map_err(|status| results[*index] = status).is_ok()
         });
         for chunk in in_calls(&written, |index| requests[*index].key.len()) {
             self.write_chunk(requests, chunk.to_vec(), config, form, &mut results);
@@ -398,90 +395,4 @@ fn exclude_faulty(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use perigee_transfer::SegmentAddress;
-    use std::sync::Arc;
-
-    fn broken() -> TransferError {
-        TransferError::Broken {
-            peer: String::new(),
-            reason: String::new(),
-        }
-    }
-
-    fn place(id: u128) -> Place {
-        Place {
-            segment: Arc::new(SegmentAddress {
-                id: Identity(id),
-                bytes: 0,
-                endpoint: String::new(),
-                host_id: String::new(),
-                rendezvous: String::new(),
-            }),
-            offset: 0,
-            payload_bytes: 0,
-            generation: 1,
-        }
-    }
-
-    #[test]
-    fn of_a_repeated_key_only_the_last_request_is_written() {
-        let request = |key| PutRequest {
-            key,
-            pieces: &[],
-            group: None,
-        };
-        let requests = ["a", "b", "a", "c", "b", "a"].map(request);
-        assert_eq!(last_of_each_key(&requests), [5, 4, 5, 3, 4, 5]);
-    }
-
-    #[test]
-    fn one_broken_replica_leaves_bytes_in_flight_whatever_failed_first() {
-        let Verdict {
-            checksum,
-            in_flight,
-        } = verdict(vec![Ok(7), Err(TransferError::Stale), Err(broken())]);
-        assert_eq!(checksum, Err(TransferError::Stale));
-        assert!(in_flight);
-        assert!(!verdict(vec![Ok(7), Err(TransferError::Stale)]).in_flight);
-        assert_eq!(verdict(vec![Ok(7), Ok(7)]).checksum, Ok(7));
-        assert!(verdict(Vec::new()).checksum.is_err());
-    }
-
-    fn refused() -> TransferError {
-        TransferError::Refused {
-            peer: String::new(),
-            status: Status::SegmentNotFound,
-        }
-    }
-
-    #[test]
-    fn only_segments_that_are_gone_or_whose_peers_are_are_avoided_and_each_once() {
-        let places = [place(1), place(2), place(3), place(4)];
-        let stale = Err(TransferError::Stale);
-        let replicas = [Ok(7), Err(broken()), stale, Err(refused())];
-        let mut excluded = Vec::new();
-        exclude_faulty(&places, &replicas, &mut excluded);
-        exclude_faulty(&places, &replicas, &mut excluded);
-        assert_eq!(excluded, [Identity(2), Identity(4)]);
-    }
-
-    #[test]
-    fn a_put_that_found_no_place_fails_as_one_whose_peer_did_not_answer() {
-        let outside = TransferError::OutOfBounds {
-            offset: 0,
-            bytes: 1,
-        };
-        for error in [refused(), outside, TransferError::Stale, broken()] {
-            assert_eq!(status_of(&error), Status::RpcFail, "{error}");
-        }
-        let unreachable = TransferError::Unreachable {
-            peer: String::new(),
-            reason: String::new(),
-        };
-        assert_eq!(status_of(&unreachable), Status::TransferFail);
-        let memory = status_of(&TransferError::LocalMemory);
-        assert_eq!(memory, Status::InvalidParams);
-    }
-}
+mod tests;
