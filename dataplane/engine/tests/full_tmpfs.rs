@@ -1,4 +1,4 @@
-//! A `/dev/shm` without a free page: engines move bytes all the same, whether it was full before they started or fills later.
+//! A `/dev/shm` without a free page: engines move bytes all the same, whether it was full at their start or fills later.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use nix::mount::{MsFlags, mount};

@@ -87,7 +87,7 @@ impl Reach {
         }
         let same_host = !place.segment.rendezvous.is_empty() && place.segment.host_id == host_id;
         if routes.shared_memory && same_host && own.get(place.segment.id).is_none() {
-            // A page that this process makes is charged to it, so the owner is asked to: it does when it is written over TCP.
+            // A page that this process makes is charged to it. Over TCP the owner makes it.
             let populated = |segment: &Arc<MappedSegment>| {
                 segment.is_populated(place.offset, extent_bytes(place.payload_bytes))
             };

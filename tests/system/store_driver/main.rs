@@ -5,7 +5,8 @@
 //!
 //!        store-driver hold BYTES
 //!
-//! The last one has so much memory until it is ended. The batches hold all keys, go over TCP, and are framed by the lines `begin` and `end`.
+//! The last one has so much memory until it is ended. The batches hold all keys, go over TCP, and are framed by the
+//! lines `begin` and `end`.
 
 #![expect(clippy::print_stdout, reason = "its lines are what the tests read")]
 

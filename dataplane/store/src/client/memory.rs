@@ -93,7 +93,7 @@ impl Store {
             .unwrap_or(Status::Ok)
     }
 
-    /// Registers memory of the caller, on this host or on an accelerator. Overlap with registered memory is refused, and what
+    /// Registers memory of the caller, on this host or on an accelerator. Refuses what overlaps registered memory and what
     /// this process may not read.
     pub fn register_buffer(&self, address: usize, bytes: usize) -> Status {
         if let Err(status) = self.while_open() {
