@@ -48,7 +48,6 @@ pub enum Kind {
     QueryTask = 28,
     /// Answered by nothing.
     GiveBack = 29,
-    Slice = 40,
     Move = 41,
     Rails = 42,
     Pairs = 43,
@@ -57,7 +56,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Kind; 28] = [
+    const ALL: [Kind; 27] = [
         Kind::Hello,
         Kind::Welcome,
         Kind::Failure,
@@ -81,7 +80,6 @@ impl Kind {
         Kind::CreateTask,
         Kind::QueryTask,
         Kind::GiveBack,
-        Kind::Slice,
         Kind::Move,
         Kind::Rails,
         Kind::Pairs,

@@ -30,4 +30,4 @@ pub use status::Status;
 mod generated {
     include!("generated/perigee_generated.rs");
 }
-pub use generated::perigee::{engine, master, object, rails, transfer};
+pub use generated::perigee::{master, mover, object, rails};

@@ -1,9 +1,9 @@
 //! Every bound of the wire formats, in one place.
 
 /// Oldest protocol version this build can speak.
-pub const PROTOCOL_MIN: u16 = 1;
+pub const PROTOCOL_MIN: u16 = 2;
 /// Newest protocol version this build can speak.
-pub const PROTOCOL_MAX: u16 = 1;
+pub const PROTOCOL_MAX: u16 = 2;
 
 /// Largest frame body in bytes; a longer announcement closes the connection before anything is allocated.
 pub const FRAME_BODY_BYTES_MAX: usize = 32 << 20;

@@ -10,8 +10,7 @@ use perigee_discovery::handshake::frame::{Frame, Kind as PeerKind};
 use perigee_schemas::frame::{HEADER_BYTES, Header, Kind};
 use perigee_schemas::object::{Location, Placement, PlacementArgs, Segment, SegmentArgs};
 use perigee_schemas::session::{Hello, Role, encode_failure};
-use perigee_schemas::transfer::{self, Direction, Piece};
-use perigee_schemas::{Identity, Status, engine, master as rpc};
+use perigee_schemas::{Identity, Status, master as rpc, mover};
 
 type Builder = FlatBufferBuilder<'static>;
 
@@ -128,9 +127,9 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
         ("unmount", unmount()),
         ("ping", ping()),
         ("query_segments", query_segments()),
-        ("slice", slice()),
-        ("reply", get_replicas_reply()),
         ("move", moved()),
+        ("reply", get_replicas_reply()),
+        ("leave", leave()),
         ("fetch_moves", fetch_moves()),
         ("end_moves", end_moves()),
         ("create_task", create_task()),
@@ -325,32 +324,27 @@ fn query_segments() -> Vec<u8> {
     finished(b, root)
 }
 
-fn slice() -> Vec<u8> {
+fn moved() -> Vec<u8> {
     let mut b = Builder::new();
-    let pieces = Some(b.create_vector(&[Piece::new(0, 64, 0, 64, 5), Piece::new(1, 2, 3, 4, 5)]));
-    let arguments = transfer::SliceRequestArgs {
-        direction: Direction::Write,
-        pieces,
+    let pieces = [mover::Piece::new(4096, 64), mover::Piece::new(u64::MAX, 2)];
+    let guards = [mover::Guard::new(8, 5), mover::Guard::new(u64::MAX, 0)];
+    let arguments = mover::MoveRequestArgs {
+        direction: mover::Direction::Write,
+        epoch: 9,
+        segment_low: 3,
+        pieces: Some(b.create_vector(&pieces)),
+        guards: Some(b.create_vector(&guards)),
+        checksum: Some(b.create_vector(&[1u32, 2])),
+        tenant: Some(b.create_string("one")),
         ..Default::default()
     };
-    let root = transfer::SliceRequest::create(&mut b, &arguments);
+    let root = mover::MoveRequest::create(&mut b, &arguments);
     finished(b, root)
 }
 
-fn moved() -> Vec<u8> {
+fn leave() -> Vec<u8> {
     let mut b = Builder::new();
-    let pieces = [
-        engine::Piece::new(4096, 64),
-        engine::Piece::new(u64::MAX, 2),
-    ];
-    let arguments = engine::MoveRequestArgs {
-        direction: engine::Direction::Write,
-        epoch: 9,
-        pieces: Some(b.create_vector(&pieces)),
-        checksum: Some(b.create_vector(&[1u32, 2])),
-        ..Default::default()
-    };
-    let root = engine::MoveRequest::create(&mut b, &arguments);
+    let root = rpc::LeaveRequest::create(&mut b, &rpc::LeaveRequestArgs::default());
     finished(b, root)
 }
 

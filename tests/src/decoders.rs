@@ -9,7 +9,7 @@ use perigee_schemas::limits::HELLO_BODY_BYTES_MAX;
 use perigee_schemas::master as rpc;
 use perigee_schemas::message::decode;
 use perigee_schemas::session::{Hello, Welcome, decode_failure};
-use perigee_schemas::{engine, rails as rails_rpc, transfer};
+use perigee_schemas::{mover, rails as rails_rpc};
 
 /// A decoder under test: its name, which is also its corpus folder, and its entry, which tells
 /// whether it took the bytes for a message.
@@ -84,9 +84,9 @@ pub fn message(bytes: &[u8]) -> bool {
         Kind::Unmount,
         Kind::Ping,
         Kind::QuerySegments,
-        Kind::Slice,
-        Kind::Reply,
         Kind::Move,
+        Kind::Reply,
+        Kind::Leave,
         Kind::FetchMoves,
         Kind::EndMoves,
         Kind::CreateTask,
@@ -135,8 +135,7 @@ fn body_of(kind: Kind, body: &[u8]) -> bool {
         Kind::CreateTask => walk!(rpc::CreateTaskRequest<'_>),
         Kind::QueryTask => walk!(rpc::QueryTaskRequest<'_>),
         Kind::GiveBack => walk!(rpc::GiveBack<'_>),
-        Kind::Slice => walk!(transfer::SliceRequest<'_>),
-        Kind::Move => walk!(engine::MoveRequest<'_>),
+        Kind::Move => walk!(mover::MoveRequest<'_>),
         Kind::Rails => walk!(rails_rpc::RailsRequest<'_>),
         Kind::Pairs => walk!(rails_rpc::PairsRequest<'_>),
         Kind::Reply => walk!(
@@ -151,8 +150,7 @@ fn body_of(kind: Kind, body: &[u8]) -> bool {
             rpc::FetchMovesReply<'_>,
             rpc::CreateTaskReply<'_>,
             rpc::QueryTaskReply<'_>,
-            transfer::SliceReply<'_>,
-            engine::MoveReply<'_>,
+            mover::MoveReply<'_>,
             rails_rpc::RailsReply<'_>,
             rails_rpc::PairsReply<'_>
         ),

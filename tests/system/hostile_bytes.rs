@@ -14,7 +14,7 @@ use perigee_tests::program::Program;
 use perigee_tests::wire::{Connection, Heard, exist_body};
 
 /// Kinds a peer may send after its greeting, and some it must not.
-const KINDS: [Kind; 24] = [
+const KINDS: [Kind; 23] = [
     Kind::Hello,
     Kind::Welcome,
     Kind::Failure,
@@ -37,7 +37,6 @@ const KINDS: [Kind; 24] = [
     Kind::EndMoves,
     Kind::CreateTask,
     Kind::QueryTask,
-    Kind::Slice,
     Kind::Reply,
 ];
 const ROUNDS: u64 = 60;

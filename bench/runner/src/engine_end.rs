@@ -6,7 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use perigee_engine::{EngineError, EngineOptions, Route, TransferEngine};
+use perigee_engine::{EngineError, EngineOptions, PeerError, Route, TransferEngine};
 use perigee_memory::segment::SegmentOptions;
 use perigee_memory::{HostBuffer, Segment};
 
@@ -162,10 +162,10 @@ impl EngineEnd {
                     return Err(BenchError::Interrupted);
                 }
                 Err(RecvTimeoutError::Timeout) if left < STOP_LOOK => {
-                    return Err(BenchError::Engine(EngineError::Deadline {
+                    return Err(BenchError::Engine(EngineError::Peer(PeerError::Deadline {
                         peer: peer.to_owned(),
                         deadline: limit,
-                    }));
+                    })));
                 }
                 Err(RecvTimeoutError::Timeout) => left -= STOP_LOOK,
             }

@@ -1,7 +1,7 @@
 //! Why a benchmark could not be taken.
 //! Invariant: a benchmark that met a wrong or missing answer ends with an error, never with a figure.
 
-use perigee_engine::EngineError;
+use perigee_engine::{EngineError, PeerError};
 use perigee_flags::FlagError;
 use perigee_rpc::CallError;
 use perigee_schemas::Status;
@@ -164,10 +164,9 @@ impl BenchError {
 /// What to look at after a failure of the engine; begins with a semicolon, or is empty.
 fn advice(error: &EngineError) -> &'static str {
     match error {
-        EngineError::Deadline { .. } | EngineError::Broken { .. } => {
-            "; is the target still running?"
-        }
-        EngineError::Unreachable { .. } => "; is the target running?",
+        EngineError::Peer(PeerError::Deadline { .. })
+        | EngineError::Peer(PeerError::Broken { .. }) => "; is the target still running?",
+        EngineError::Peer(PeerError::Unreachable { .. }) => "; is the target running?",
         EngineError::Resolve { .. } => "; pass the name that the target printed",
         EngineError::RemoteAddress { .. } => "; give both ends buffers of one size",
         _ => "",
@@ -213,19 +212,19 @@ mod tests {
         };
         for (error, code, part) in [
             (
-                EngineError::Deadline {
+                EngineError::Peer(PeerError::Deadline {
                     peer: peer(),
                     deadline,
-                },
+                }),
                 75,
                 "within 3s; is the target",
             ),
             (out_of_bounds, 2, "buffers of one size"),
             (
-                EngineError::Broken {
+                EngineError::Peer(PeerError::Broken {
                     peer: peer(),
                     reason: "reset".to_owned(),
-                },
+                }),
                 69,
                 "reset; is",
             ),
@@ -237,7 +236,11 @@ mod tests {
                 2,
                 "printed",
             ),
-            (EngineError::Damaged { peer: peer() }, 70, "damaged"),
+            (
+                EngineError::Peer(PeerError::Damaged { peer: peer() }),
+                70,
+                "damaged",
+            ),
         ] {
             let error = BenchError::from(error);
             let text = error.to_string();

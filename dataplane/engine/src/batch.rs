@@ -6,12 +6,11 @@
 pub(crate) mod submission;
 pub(crate) mod table;
 
-use crate::account::Accounts;
 use crate::error::EngineError;
-use crate::limits::{SPIN, STALL_CHECK};
 use crate::registry::RegionUse;
 use crate::request::{RequestStatus, State};
 use perigee_device::GivenDevices;
+use perigee_mover::{PeerError, SPIN, STALL_CHECK};
 use perigee_rails::Ticket;
 use perigee_shard::Patience;
 use std::fmt;
@@ -27,7 +26,6 @@ pub(crate) struct Batch {
     requests: Box<[Progress]>,
     pending: AtomicUsize,
     canceled: AtomicBool,
-    accounts: Accounts,
     end: Mutex<End>,
     changed: Condvar,
     /// Set if some local memory is a device's: its bytes are staged slice by slice.
@@ -73,7 +71,6 @@ impl Batch {
             requests,
             pending: AtomicUsize::new(pending),
             canceled: AtomicBool::new(false),
-            accounts: Accounts::default(),
             end: Mutex::new(End {
                 action,
                 uses,
@@ -108,11 +105,6 @@ impl Batch {
             .fetch_max(error.state() as u8, Ordering::Relaxed);
         self.lock().first_error.get_or_insert_with(|| error.clone());
         self.account(progress);
-    }
-
-    /// What went over which NIC.
-    pub(crate) fn accounts(&self) -> &Accounts {
-        &self.accounts
     }
 
     /// Whether the caller took the batch back: what has not begun need not begin.
@@ -181,7 +173,8 @@ impl Batch {
         let elsewhere = |error: &EngineError| {
             matches!(
                 error,
-                EngineError::Unreachable { .. } | EngineError::Restarted { .. }
+                EngineError::Peer(PeerError::Unreachable { .. })
+                    | EngineError::Peer(PeerError::Restarted { .. })
             )
         };
         self.outcome().is_err_and(|error| elsewhere(&error)) && self.has_moved_nothing()
@@ -328,10 +321,10 @@ mod tests {
     use std::sync::mpsc::channel;
 
     fn deadline() -> EngineError {
-        EngineError::Deadline {
+        EngineError::Peer(PeerError::Deadline {
             peer: "p".to_owned(),
             deadline: Duration::ZERO,
-        }
+        })
     }
 
     fn batch(pieces: &[u32]) -> Batch {
@@ -400,7 +393,7 @@ mod tests {
                     0 => None,
                     1 => Some(deadline()),
                     2 => Some(EngineError::Canceled),
-                    _ => Some(EngineError::LocalMemory),
+                    _ => Some(EngineError::Peer(PeerError::LocalMemory)),
                 };
                 match &error {
                     None => { batch.moved(request as u32, 3); moved += 3; }

@@ -13,25 +13,24 @@ use crate::desk::Desk;
 use crate::error::EngineError;
 use crate::herald::Herald;
 use crate::inbox::Inbox;
-use crate::ledger::Ledger;
-use crate::limits::STOP_DEADLINE;
 use crate::local_name::LocalName;
 use crate::nearness::Nearness;
 use crate::options::EngineOptions;
+use crate::peer_addresses;
 use crate::rdma::Rdma;
+use crate::registered_memory::RegisteredMemory;
 use crate::registry::Registry;
 use crate::report::RailReport;
 use crate::request::Notify;
 use crate::segments::Segments;
-use crate::server::{Host, Server, Speech};
-use crate::shards::{Shards, ShardsOptions};
 use crate::shared_memory::{Copiers, Lobby};
-use crate::ways;
+use crate::slice::RequestSlice;
 use perigee_device::{GivenDevices, of_this_host};
 use perigee_discovery::{
     BoundServer, Directory, DiscoveryError, Extra, HandshakeClient, HandshakeServer, OwnAddress,
     RpcMeta, SegmentDocument, interface_addresses, service_addresses,
 };
+use perigee_mover::{Dialects, Ledger, STOP_DEADLINE, Server, Shards, ShardsOptions};
 use perigee_schemas::Identity;
 use perigee_settings::Protocols;
 use std::fmt;
@@ -66,11 +65,11 @@ struct Inner {
     registry: Arc<Registry>,
     batches: BatchTable,
     repeats: Arc<Repeats>,
-    shards: Arc<Shards>,
+    shards: Arc<Shards<RequestSlice>>,
     rdma: Option<Arc<Rdma>>,
-    server: Server,
+    server: Port,
     /// For engines of Mooncake, if they are served.
-    upstream: Option<Server>,
+    upstream: Option<Port>,
     directory: Directory,
     segments: Arc<Segments>,
     handshake: HandshakeServer,
@@ -119,8 +118,8 @@ impl TransferEngine {
             .shares_memory
             .then(|| Lobby::new(identity, registry.clone()));
         let devices = options.accelerators.clone().or_else(of_this_host);
-        let host = Arc::new(Host::new(identity, &registry, &ledger, devices.as_ref()));
-        let (server, upstream) = open_ports(&options, &shards, &host)?;
+        let memory = RegisteredMemory::new(identity, &registry, &ledger, devices.as_ref());
+        let (server, upstream) = open_ports(&options, &shards, &Arc::new(memory))?;
         let rpc_port = bound.port();
         let segment = match directory.is_peer_to_peer() || name.leaves_port_open {
             true => name.with_port(rpc_port),
@@ -175,7 +174,10 @@ impl TransferEngine {
         let compose = move || speaker.upgrade().map(|inner| inner.describe());
         inner.directory.speak_for(Box::new(compose))?;
         inner.introduce(place)?;
-        inner.shards.tend(&inner.segments);
+        let mailboxes = inner.shards.mailboxes();
+        mailboxes
+            .first()
+            .inspect(|first| inner.segments.tend(first));
         Ok(Self {
             _closing: Arc::new(Closing(inner.clone())),
             inner,
@@ -242,12 +244,9 @@ impl TransferEngine {
     /// was used, and one per RDMA device.
     pub fn rails(&self) -> Vec<RailReport> {
         let rdma = self.inner.rdma.iter().flat_map(|rdma| rdma.reports());
-        self.inner
-            .ledger
-            .reports()
-            .into_iter()
-            .chain(rdma)
-            .collect()
+        let rows = self.inner.ledger.rows().into_iter();
+        let tcp = rows.map(|(route, name, counters)| RailReport::of(&name, route, &counters));
+        tcp.chain(rdma).collect()
     }
 }
 
@@ -376,29 +375,36 @@ fn bind(name: &LocalName, options: &EngineOptions) -> Result<BoundServer, Engine
     }
 }
 
+type Port = Server<RegisteredMemory>;
+
 /// The data port, and the one for engines of Mooncake if they are served.
 fn open_ports(
     options: &EngineOptions,
-    shards: &Shards,
-    host: &Arc<Host>,
-) -> Result<(Server, Option<Server>), EngineError> {
+    shards: &Shards<RequestSlice>,
+    memory: &Arc<RegisteredMemory>,
+) -> Result<(Port, Option<Port>), EngineError> {
     let address = SocketAddr::new(options.discovery.listen_address(), 0);
     let mailboxes = shards.mailboxes();
-    let start = |speech| Server::start(&mailboxes, address, host, speech);
-    let server = start(Speech::Own)?;
+    let start = |dialect| Server::start(&mailboxes, address, memory, dialect);
+    let server = start(Dialects::Own)?;
     let serves = options.serve_upstream;
-    let upstream = serves.then(|| start(Speech::Upstream)).transpose()?;
+    let upstream = serves.then(|| start(Dialects::Mooncake)).transpose()?;
     Ok((server, upstream))
 }
 
-/// The port of a server; 0 for none.
-fn port_of(server: Option<&Server>) -> u16 {
+/// The number of a port; 0 for none.
+fn port_of(server: Option<&Port>) -> u16 {
     server.map_or(0, |server| server.address().port())
 }
 
-fn start_shards(options: &EngineOptions, identity: Identity) -> Result<Arc<Shards>, EngineError> {
+fn start_shards(
+    options: &EngineOptions,
+    identity: Identity,
+) -> Result<Arc<Shards<RequestSlice>>, EngineError> {
     Ok(Arc::new(Shards::start(&ShardsOptions {
+        name: "perigee-engine",
         count: options.shards,
+        cpus: Vec::new(),
         poll: options.poll,
         identity,
         congestion: options.congestion.clone(),
@@ -413,7 +419,7 @@ fn announce(
     document: &mut SegmentDocument,
 ) {
     if let Some(extra) = &mut document.perigee {
-        ways::announce(&options.devices, port, extra);
+        peer_addresses::announce(&options.devices, port, extra);
         if let Some(lobby) = lobby {
             lobby.describe(extra);
         }

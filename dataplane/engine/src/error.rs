@@ -3,6 +3,7 @@
 
 use crate::request::State;
 use perigee_discovery::{DiscoveryError, HandshakeError};
+use perigee_mover::{PeerError, ServerError, ShardsError};
 use perigee_schemas::Status;
 use perigee_settings::SettingError;
 use std::time::Duration;
@@ -87,38 +88,9 @@ pub enum EngineError {
         /// What the resolver said.
         reason: String,
     },
-    /// A peer cannot be reached.
-    #[error("Peer {peer} cannot be reached: {reason}")]
-    Unreachable {
-        /// The peer.
-        peer: String,
-        /// What the kernel said.
-        reason: String,
-    },
-    /// The connection broke during a transfer.
-    #[error("Connection to peer {peer} broke: {reason}")]
-    Broken {
-        /// The peer.
-        peer: String,
-        /// What happened.
-        reason: String,
-    },
-    /// A transfer did not finish in time.
-    #[error("Peer {peer} did not finish within {deadline:?}")]
-    Deadline {
-        /// The peer.
-        peer: String,
-        /// The time it had.
-        deadline: Duration,
-    },
-    /// The peer is another process than the one whose addresses were used.
-    #[error(
-        "Peer {peer} has restarted: exchange buffer addresses with it again, then repeat the transfer"
-    )]
-    Restarted {
-        /// The peer.
-        peer: String,
-    },
+    /// A peer cannot be reached, broke off, was late, restarted or refused.
+    #[error(transparent)]
+    Peer(PeerError),
     /// The remote range does not lie in a registered buffer.
     #[error(
         "Peer {peer} refused {bytes} bytes at {address:#x}: they do not lie in one buffer registered there"
@@ -144,28 +116,9 @@ pub enum EngineError {
         /// Length.
         bytes: u64,
     },
-    /// The peer refused for another reason.
-    #[error("Peer {peer} refused: {status}")]
-    Refused {
-        /// The peer.
-        peer: String,
-        /// Its verdict.
-        status: Status,
-    },
     /// The peer's handshake port answered that it will not, or something unusable.
     #[error("{0}")]
     Handshake(String),
-    /// The bytes changed on the way.
-    #[error("Bytes from or to peer {peer} arrived damaged")]
-    Damaged {
-        /// The peer.
-        peer: String,
-    },
-    /// The kernel cannot reach the caller's memory.
-    #[error(
-        "The local range is not memory that this process may read and write; pass valid addresses and lengths"
-    )]
-    LocalMemory,
     /// The caller took the batch back.
     #[error("The batch was canceled")]
     Canceled,
@@ -207,22 +160,14 @@ impl EngineError {
             | E::Device(_)
             | E::Buffer { .. }
             | E::NotRegistered { .. }
-            | E::LocalMemory
             | E::RemoteAddress { .. }
             | E::Resolve { .. } => Status::InvalidParams,
             E::Start(_) | E::Memory(_) => Status::InternalError,
-            E::Closed
-            | E::Unreachable { .. }
-            | E::Broken { .. }
-            | E::Metadata(_)
-            | E::Handshake(_) => Status::RpcFail,
-            E::Deadline { .. } => Status::RpcTimeout,
+            E::Closed | E::Metadata(_) | E::Handshake(_) => Status::RpcFail,
             E::Overlap { .. } => Status::SegmentAlreadyExists,
             E::InUse { .. } | E::BatchBusy { .. } => Status::UnavailableInCurrentStatus,
-            E::Restarted { .. } => Status::InvalidReplica,
             E::ReadOnly { .. } => Status::InvalidWrite,
-            E::Refused { status, .. } => *status,
-            E::Damaged { .. } => Status::ChecksumMismatch,
+            E::Peer(error) => error.status(),
             E::Canceled => Status::TransferFail,
             E::UnknownBatch { .. } => Status::TaskNotFound,
             E::TooMany { .. } => Status::TaskPendingLimitExceeded,
@@ -240,7 +185,11 @@ impl EngineError {
             E::Device(_) => -6,
             E::Overlap { .. } => -7,
             E::Resolve { .. } => -101,
-            E::Unreachable { .. } | E::Broken { .. } | E::Deadline { .. } => -102,
+            E::Peer(
+                PeerError::Unreachable { .. }
+                | PeerError::Broken { .. }
+                | PeerError::Deadline { .. },
+            ) => -102,
             E::Handshake(_) => -104,
             E::Metadata(_) => -200,
             E::Memory(_) => -302,
@@ -252,11 +201,11 @@ impl EngineError {
     /// The state of a request that failed this way.
     pub(crate) fn state(&self) -> State {
         match self {
-            EngineError::Deadline { .. } => State::Timeout,
+            EngineError::Peer(PeerError::Deadline { .. }) => State::Timeout,
             EngineError::Canceled => State::Canceled,
             EngineError::RemoteAddress { .. }
             | EngineError::ReadOnly { .. }
-            | EngineError::LocalMemory => State::Invalid,
+            | EngineError::Peer(PeerError::LocalMemory) => State::Invalid,
             _ => State::Failed,
         }
     }
@@ -265,10 +214,33 @@ impl EngineError {
     pub(crate) fn is_peer_fault(&self) -> bool {
         matches!(
             self,
-            EngineError::Unreachable { .. }
-                | EngineError::Broken { .. }
-                | EngineError::Restarted { .. }
+            EngineError::Peer(PeerError::Unreachable { .. })
+                | EngineError::Peer(PeerError::Broken { .. })
+                | EngineError::Peer(PeerError::Restarted { .. })
         )
+    }
+}
+
+impl From<PeerError> for EngineError {
+    fn from(error: PeerError) -> Self {
+        match error {
+            PeerError::Closed => EngineError::Closed,
+            PeerError::Canceled => EngineError::Canceled,
+            PeerError::Memory(reason) => EngineError::Memory(reason),
+            error => EngineError::Peer(error),
+        }
+    }
+}
+
+impl From<ShardsError> for EngineError {
+    fn from(error: ShardsError) -> Self {
+        EngineError::Start(error.to_string())
+    }
+}
+
+impl From<ServerError> for EngineError {
+    fn from(error: ServerError) -> Self {
+        EngineError::Start(error.to_string())
     }
 }
 
@@ -277,10 +249,14 @@ impl From<HandshakeError> for EngineError {
         match error {
             HandshakeError::Unresolved { peer, reason } => EngineError::Resolve { peer, reason },
             HandshakeError::Unreachable { peer, reason, .. } => {
-                EngineError::Unreachable { peer, reason }
+                EngineError::Peer(PeerError::Unreachable { peer, reason })
             }
-            HandshakeError::Broken { peer, reason } => EngineError::Broken { peer, reason },
-            HandshakeError::Deadline { peer, deadline } => EngineError::Deadline { peer, deadline },
+            HandshakeError::Broken { peer, reason } => {
+                EngineError::Peer(PeerError::Broken { peer, reason })
+            }
+            HandshakeError::Deadline { peer, deadline } => {
+                EngineError::Peer(PeerError::Deadline { peer, deadline })
+            }
             other => EngineError::Handshake(other.to_string()),
         }
     }
@@ -330,10 +306,10 @@ mod tests {
             other_address: 1,
             other_bytes: 1,
         };
-        let dead = EngineError::Unreachable {
+        let dead = EngineError::Peer(PeerError::Unreachable {
             peer: String::new(),
             reason: String::new(),
-        };
+        });
         let unknown = EngineError::NotRegistered { address: 1 };
         assert_eq!(
             (overlap.code(), unknown.code(), dead.code()),

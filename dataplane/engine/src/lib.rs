@@ -3,41 +3,34 @@
 //! [`TransferEngine`] is the whole surface. The invariant: no peer reads or writes outside what is registered here, on
 //! any route, and every call ends.
 
-mod account;
 mod arena;
 mod batch;
-mod client;
-mod counters;
 mod desk;
 mod engine;
 mod error;
 mod fallback;
-mod frame_buffer;
 mod herald;
 mod inbox;
-mod ledger;
 mod limits;
 mod lives;
 mod local_name;
 mod nearness;
 mod observer;
 mod options;
+mod peer_addresses;
 mod plan;
 mod rdma;
+mod registered_memory;
 mod registry;
 mod report;
 mod request;
 mod segments;
-mod server;
 mod shard_client;
-mod shards;
+mod shard_server;
 mod shared_memory;
 mod slice;
 mod tally;
 mod target;
-mod upstream;
-mod ways;
-mod wire;
 
 pub use engine::TransferEngine;
 pub use error::EngineError;
@@ -45,12 +38,13 @@ pub use limits::{
     ARENA_BYTES, BATCH_REQUESTS_MAX, BATCHES_MAX, MANAGED_BYTES_MAX, MANAGED_BYTES_MIN,
     NOTIFIES_MAX, REGIONS_MAX, TRANSFER_DEADLINE, UNREGISTER_DEADLINE,
 };
-pub use observer::{Observer, Route, Unobserved};
+pub use observer::{Observer, Unobserved};
 pub use options::EngineOptions;
 pub use perigee_device::{DeviceMemory, DmaBuf, GivenDevices};
+pub use perigee_mover::{PeerError, Route};
 pub use rdma::GivenFabric;
 pub use registry::Location;
 pub use report::RailReport;
 pub use request::{BatchId, Direction, Notify, Request, RequestStatus, State, SubmitOptions};
-pub use server::{Leaving, ShardServer};
 pub use shard_client::{Journey, ShardClient, ShardTarget};
+pub use shard_server::{Leaving, ShardServer};

@@ -32,7 +32,7 @@ pub(crate) const COURIERS: usize = 4;
 /// How often a peer is asked for new keys at most.
 pub(crate) const KEYS_REFRESH: Duration = Duration::from_millis(100);
 /// How often idle connections are looked at for peers that have closed them.
-pub(crate) const LINE_SWEEP: Duration = Duration::from_secs(5);
+pub(crate) const CONNECTION_SWEEP: Duration = Duration::from_secs(5);
 /// Notifies of asynchronous batches that wait to be delivered.
 pub(crate) const HERALD_QUEUE_MAX: usize = 1024;
 /// Longest wait of `unregister` for operations that use the memory.
@@ -46,32 +46,10 @@ pub(crate) const SLICE_BYTES_MAX: u64 = 1 << 20;
 pub(crate) const SLICE_BYTES_MIN: u64 = 128 << 10;
 /// Slices a batch is split into when it is neither small nor large.
 pub(crate) const SLICES_PER_BATCH: u64 = 8;
-/// Pieces of memory in one slice, below the kernel's limit of 1024 with room for the frame.
-pub(crate) const SLICE_PIECES_MAX: usize = 1000;
-/// Most payload bytes that a peer may ask for in one request.
-pub(crate) const REQUEST_PAYLOAD_BYTES_MAX: u64 = 64 << 20;
-/// Largest body of a request or reply in bytes.
-pub(crate) const BODY_BYTES_MAX: usize = 64 << 10;
 /// Most bytes of a blocking read that the calling thread moves itself.
 pub(crate) const CALLER_READ_BYTES_MAX: u64 = 128 << 10;
-/// Slices on their way on one connection of a calling thread.
-pub(crate) const LINE_SLICES_MAX: usize = 8;
-/// Connections from one shard to one peer; four saturate memory bandwidth.
-pub(crate) const CONNECTIONS_PER_PEER: usize = 4;
 /// Addresses of one peer that connections are spread over.
-pub(crate) const WAYS_MAX: usize = 16;
-/// Idle connections of calling threads kept per peer.
-pub(crate) const IDLE_LINES_MAX: usize = 64;
-/// Longest wait for a data connection to be accepted and greeted.
-pub(crate) const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
-/// How long slices to a peer fail at once after a shard could not reach it.
-pub(crate) const PEER_BREAKER_OPEN: Duration = Duration::from_millis(250);
-/// How long a connection of a shard stays open without work.
-pub(crate) const IDLE_CONNECTION: Duration = Duration::from_secs(60);
-/// How long a calling thread watches its socket or batch before it sleeps.
-pub(crate) const SPIN: Duration = Duration::from_micros(60);
-/// How long a caller sleeps before it looks whether the shards it waits for are stalled.
-pub(crate) const STALL_CHECK: Duration = Duration::from_secs(5);
+pub(crate) const PEER_ADDRESSES_MAX: usize = 16;
 
 /// Longest wait for a peer on this host to hand out its segments.
 pub(crate) const RENDEZVOUS_DEADLINE: Duration = Duration::from_millis(500);
@@ -81,8 +59,6 @@ pub(crate) const NEWS_READS_MAX: usize = 64;
 pub(crate) const SHARED_MEMORY_RETRY: Duration = Duration::from_secs(5);
 /// Segments that a peer on this host is handed; one more place of the message is the gate's.
 pub(crate) const SHARED_REGIONS_MAX: usize = RENDEZVOUS_SEGMENTS_MAX - 1;
-/// How often a timer looks whether anybody still wants it.
-pub(crate) const TIMER_LOOK: Duration = Duration::from_secs(1);
 /// How often an owner looks whether the last guest has come out.
 pub(crate) const GATE_LOOK: Duration = Duration::from_millis(1);
 /// Threads that copy for batches nobody waits for; more do not make memory faster.
@@ -92,17 +68,6 @@ pub(crate) const COPIER_QUEUE_MAX: usize = 1024;
 /// Bytes that a submitting thread copies itself: handing them over would take longer.
 pub(crate) const SUBMITTER_COPY_BYTES_MAX: u64 = 64 << 10;
 
-/// Longest a peer may take to finish a frame it has begun, or to greet.
-pub(crate) const FRAME_DEADLINE: Duration = Duration::from_secs(30);
-/// Data connections that one shard accepts.
-pub(crate) const SERVER_CONNECTIONS_MAX: usize = 65_536;
-/// Payload that is received together with its frame after a small write: one step less for the next.
-pub(crate) const EARLY_BYTES_MAX: usize = 8 << 10;
-/// Bytes of refused writes taken off a connection at a time.
-pub(crate) const DISCARD_BYTES: usize = 64 << 10;
-/// Longest wait for the shards to stop.
-pub(crate) const STOP_DEADLINE: Duration = Duration::from_secs(5);
-
 /// Memory that managed buffers come from.
 pub const ARENA_BYTES: u64 = 2 << 30;
 /// Smallest managed buffer.
@@ -110,5 +75,4 @@ pub const MANAGED_BYTES_MIN: u64 = 8 << 10;
 /// Largest managed buffer.
 pub const MANAGED_BYTES_MAX: u64 = 256 << 20;
 
-const _: () = assert!(SLICE_BYTES_MAX <= REQUEST_PAYLOAD_BYTES_MAX);
-const _: () = assert!(SLICE_PIECES_MAX * 20 + 1024 <= BODY_BYTES_MAX);
+const _: () = assert!(SLICE_BYTES_MAX <= perigee_mover::REQUEST_BYTES_MAX);

@@ -1,31 +1,10 @@
-//! Somebody who counts what an engine does.
+//! Who counts what an engine does.
 
 use crate::error::EngineError;
 use crate::request::Direction;
+use perigee_mover::Route;
 use std::fmt::Debug;
 use std::time::Duration;
-
-/// The ways bytes can go to another engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Route {
-    /// Through memory that both processes have mapped.
-    SharedMemory,
-    /// Over a socket.
-    Tcp,
-    /// One-sided verbs.
-    Rdma,
-}
-
-impl Route {
-    /// The word for it in reports and hints.
-    pub fn name(self) -> &'static str {
-        match self {
-            Route::SharedMemory => "shm",
-            Route::Tcp => "tcp",
-            Route::Rdma => "rdma",
-        }
-    }
-}
 
 /// Told about every batch that ends. Called on whatever thread ends it; must be quick.
 pub trait Observer: Send + Sync + Debug {

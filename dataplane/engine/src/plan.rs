@@ -3,11 +3,11 @@
 
 use crate::error::EngineError;
 use crate::limits::{
-    BATCH_BYTES_MAX, BATCH_REQUESTS_MAX, SLICE_BYTES_MAX, SLICE_BYTES_MIN, SLICE_PIECES_MAX,
-    SLICES_PER_BATCH,
+    BATCH_BYTES_MAX, BATCH_REQUESTS_MAX, SLICE_BYTES_MAX, SLICE_BYTES_MIN, SLICES_PER_BATCH,
 };
 use crate::request::{Direction, Request};
 use crate::slice::Piece;
+use perigee_mover::PIECES_MAX;
 
 /// A batch cut into slices.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -54,13 +54,13 @@ impl Plan {
 
     fn takes(&self, direction: Direction) -> bool {
         let fits = |(other, pieces): &(Direction, Vec<Piece>)| {
-            *other == direction && pieces.len() < SLICE_PIECES_MAX
+            *other == direction && pieces.len() < PIECES_MAX
         };
         self.slices.last().is_some_and(fits)
     }
 
     fn begin(&mut self, direction: Direction, requests_left: usize) {
-        let pieces = Vec::with_capacity(requests_left.min(SLICE_PIECES_MAX).min(64));
+        let pieces = Vec::with_capacity(requests_left.min(PIECES_MAX).min(64));
         self.slices.push((direction, pieces));
     }
 
@@ -175,7 +175,7 @@ mod tests {
             let mut covered = vec![0; requests.len()];
             let mut counted = vec![0; requests.len()];
             for (direction, pieces) in &plan.slices {
-                prop_assert!(!pieces.is_empty() && pieces.len() <= SLICE_PIECES_MAX);
+                prop_assert!(!pieces.is_empty() && pieces.len() <= PIECES_MAX);
                 let bytes: u64 = pieces.iter().map(|piece| piece.bytes).sum();
                 prop_assert!(bytes <= SLICE_BYTES_MAX);
                 for piece in pieces {

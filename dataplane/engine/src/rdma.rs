@@ -11,7 +11,6 @@ pub(crate) use fallback::RailFlight;
 pub(crate) use remote::RemoteRails;
 
 use crate::error::EngineError;
-use crate::observer::Route;
 use crate::options::EngineOptions;
 use crate::registry::Region;
 use crate::report::RailReport;
@@ -20,6 +19,7 @@ use perigee_device::DmaBuf;
 use perigee_discovery::{
     ConnectionMessage, DeviceEntry, Directory, HandshakeClient, SegmentDocument,
 };
+use perigee_mover::Route;
 use perigee_rails::{
     EndpointOffer, Exchange, Preference, RailDevice, RailEngine, RailError, RailOptions,
     Registration, host_devices,

@@ -1,7 +1,6 @@
 //! What one way to other engines has carried, for people and metrics.
 
-use crate::counters::Counters;
-use crate::observer::Route;
+use perigee_mover::{Counters, Route};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Counts of one NIC and route since the engine was started.

@@ -2,14 +2,7 @@
 
 use std::time::Duration;
 
-/// Which way bytes go, seen from the caller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// From the remote segment to local memory.
-    Read,
-    /// From local memory to the remote segment.
-    Write,
-}
+pub use perigee_mover::Direction;
 
 /// One contiguous transfer between this process and a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

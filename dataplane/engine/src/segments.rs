@@ -2,16 +2,16 @@
 //! Invariant: a name has at most one target at a time.
 
 use crate::error::EngineError;
-use crate::ledger::Ledger;
-use crate::limits::{LINE_SWEEP, TARGETS_MAX};
+use crate::limits::{CONNECTION_SWEEP, TARGETS_MAX};
 use crate::lives::Lives;
+use crate::peer_addresses;
 use crate::rdma::{Rdma, RemoteRails};
 use crate::request::Request;
 use crate::shared_memory::Neighbour;
-use crate::target::{Dialect, Target};
-use crate::ways::{self, Way};
+use crate::target::Target;
 use perigee_discovery::{Directory, SegmentDocument, resolve};
-use perigee_shard::{Environment, monotonic};
+use perigee_mover::{Dialect, Ledger, PeerAddress, PeerError};
+use perigee_shard::{Environment, Mailbox, monotonic};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,9 +64,9 @@ impl Segments {
         let target = self.open_any(name, due, requests)?;
         let is_asked = met.is_some() || self.untold.load(Ordering::Acquire);
         if is_asked && self.refuses(name, met, requests) {
-            return Err(EngineError::Restarted {
+            return Err(EngineError::Peer(PeerError::Restarted {
                 peer: name.to_owned(),
-            });
+            }));
         }
         Ok(target)
     }
@@ -82,7 +82,7 @@ impl Segments {
     /// A caller has heard of an error; if it is that a peer has restarted, what it asks from now on is meant for the
     /// present life.
     pub(crate) fn told(&self, error: &EngineError) {
-        if let EngineError::Restarted { peer } = error {
+        if let EngineError::Peer(PeerError::Restarted { peer }) = error {
             let mut lives = self.lives();
             if lives.told(peer) {
                 self.untold.store(false, Ordering::Release);
@@ -123,11 +123,11 @@ impl Segments {
     pub(crate) fn forget(&self, target: &Arc<Target>) {
         let mut targets = self.targets.write().unwrap_or_else(PoisonError::into_inner);
         if targets
-            .get(&*target.name)
+            .get(&**target.name())
             .is_some_and(|known| Arc::ptr_eq(known, target))
         {
-            targets.remove(&*target.name);
-            self.directory.forget(&target.name);
+            targets.remove(&**target.name());
+            self.directory.forget(target.name());
         }
         drop(targets);
         target.close();
@@ -148,16 +148,24 @@ impl Segments {
             return;
         };
         let asked_at = monotonic();
-        match self.directory.reload(&target.name) {
+        match self.directory.reload(target.name()) {
             Ok(document) => rails.refresh(&document, asked_at),
-            Err(error) => tracing::debug!(%error, peer = &*target.name, "No newer keys"),
+            Err(error) => tracing::debug!(%error, peer = &**target.name(), "No newer keys"),
         }
     }
 
+    /// Has a shard close idle connections of peers that have gone.
+    pub(crate) fn tend(self: &Arc<Self>, shard: &Mailbox) {
+        let segments = Arc::downgrade(self);
+        shard.post(Box::new(move |environment| {
+            environment.spawn(Self::sweep(segments, environment.clone()));
+        }));
+    }
+
     /// Closes idle connections of peers that have gone, now and then, as long as there are segments.
-    pub(crate) async fn sweep<E: Environment>(segments: Weak<Self>, environment: E) {
+    async fn sweep<E: Environment>(segments: Weak<Self>, environment: E) {
         loop {
-            environment.sleep(LINE_SWEEP).await;
+            environment.sleep(CONNECTION_SWEEP).await;
             let Some(segments) = segments.upgrade().filter(|all| !all.is_closed()) else {
                 return;
             };
@@ -165,7 +173,7 @@ impl Segments {
                 .targets
                 .read()
                 .unwrap_or_else(PoisonError::into_inner);
-            targets.values().for_each(|target| target.sweep());
+            targets.values().for_each(|target| target.tcp.sweep());
         }
     }
 
@@ -193,11 +201,11 @@ impl Segments {
                 u128::from_str_radix(&extra.epoch, 16).map_err(|_| unusable(name, "epoch"))?;
             let epoch = epoch as u64;
             self.meet(name, epoch, &document, requests)?;
-            let mut addresses = ways::announced(extra);
+            let mut addresses = peer_addresses::announced(extra);
             if addresses.is_empty() {
                 addresses.push(resolve_endpoint(name, &extra.data_endpoint, due)?);
             }
-            let mut target = self.target(name, &addresses, Dialect::Own { epoch });
+            let mut target = self.target(name, &addresses, Dialect::Own { epoch: Some(epoch) });
             let rdma = self.rdma.as_ref();
             target.rails = rdma.and_then(|rdma| RemoteRails::open(rdma, name, extra, asked_at));
             target.neighbour = Neighbour::of(extra).filter(|_| self.shares_memory);
@@ -209,7 +217,7 @@ impl Segments {
             )));
         }
         let host = self.data_host(name, &document)?;
-        let dialect = Dialect::Upstream {
+        let dialect = Dialect::Mooncake {
             with_status: document.tcp_proto_version >= 2,
         };
         let address = first_address(name, &host, document.tcp_data_port, due)?;
@@ -217,11 +225,16 @@ impl Segments {
     }
 
     fn target(&self, name: &str, addresses: &[SocketAddr], dialect: Dialect) -> Target {
-        let way = |address: &SocketAddr| Way {
+        let address = |address: &SocketAddr| PeerAddress {
             address: *address,
             counters: self.ledger.towards(*address),
         };
-        Target::new(name, addresses.iter().map(way).collect(), dialect)
+        let addresses = addresses.iter().map(address).collect();
+        Target {
+            tcp: Arc::new(perigee_mover::Target::new(name, addresses, dialect)),
+            rails: None,
+            neighbour: None,
+        }
     }
 
     /// Notes the life of a peer. Requests for addresses that may be of an earlier life are refused once, before any byte
@@ -239,9 +252,9 @@ impl Segments {
         drop(lives);
         if may_be_old {
             self.directory.forget(name);
-            return Err(EngineError::Restarted {
+            return Err(EngineError::Peer(PeerError::Restarted {
                 peer: name.to_owned(),
-            });
+            }));
         }
         Ok(())
     }

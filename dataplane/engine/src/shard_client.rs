@@ -5,16 +5,12 @@
 //! [`TransferEngine`]: crate::TransferEngine
 
 use crate::batch::Batch;
-use crate::client::{Order, Peers, Terms};
-use crate::counters::Counters;
 use crate::error::EngineError;
 use crate::limits::SLOWEST_PER_BYTE_NS;
-use crate::observer::Route;
 use crate::plan::Plan;
 use crate::request::{Request, RequestStatus};
-use crate::slice::Slice;
-use crate::target::{Dialect, Target};
-use crate::ways::Way;
+use crate::slice::RequestSlice;
+use perigee_mover::{Dialect, Order, PeerAddress, Peers, Target, Terms};
 use perigee_schemas::Identity;
 use perigee_shard::Environment;
 use std::net::SocketAddr;
@@ -29,24 +25,29 @@ pub struct ShardTarget(Arc<Target>);
 impl ShardTarget {
     /// The peer at an address whose life has this identity.
     pub fn new(address: SocketAddr, life: Identity) -> Self {
-        let dialect = Dialect::Own { epoch: life.low() };
-        let counters = Arc::new(Counters::new(Route::Tcp, ""));
-        let ways = Box::new([Way { address, counters }]);
-        Self(Arc::new(Target::new(&address.to_string(), ways, dialect)))
+        let dialect = Dialect::Own {
+            epoch: Some(life.low()),
+        };
+        let addresses = Box::new([PeerAddress {
+            address,
+            counters: Arc::default(),
+        }]);
+        let name = address.to_string();
+        Self(Arc::new(Target::new(&name, addresses, dialect)))
     }
 }
 
 /// One shard's connections to other engines.
 pub struct ShardClient<E: Environment> {
     environment: E,
-    peers: Rc<Peers<E>>,
+    peers: Rc<Peers<E, RequestSlice>>,
     with_checksum: bool,
 }
 
 impl<E: Environment> ShardClient<E> {
     /// A client without connections. `with_checksum` sums every piece on both sides.
     pub fn new(environment: E, identity: Identity, with_checksum: bool) -> Self {
-        let peers = Rc::new(Peers::new(environment.clone(), identity));
+        let peers = Rc::new(Peers::new(environment.clone(), identity, 0));
         Self {
             environment,
             peers,
@@ -70,8 +71,10 @@ impl<E: Environment> ShardClient<E> {
         let plan = Plan::new(requests)?;
         let bytes: u64 = requests.iter().map(|request| request.bytes).sum();
         let length = deadline + Duration::from_nanos(bytes.saturating_mul(SLOWEST_PER_BYTE_NS));
+        let submitted = self.environment.now();
         let terms = Terms {
-            due: self.environment.now() + length,
+            submitted,
+            due: submitted + length,
             length,
             with_checksum: self.with_checksum,
         };
@@ -79,7 +82,7 @@ impl<E: Environment> ShardClient<E> {
         let batch = Arc::new(Batch::new(pieces, Vec::new(), None, None));
         let order = |(direction, pieces)| Order {
             target: target.0.clone(),
-            slice: Slice::new(direction, pieces, batch.clone()),
+            slice: RequestSlice::new(direction, pieces, batch.clone()),
             terms,
         };
         self.peers

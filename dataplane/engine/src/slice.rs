@@ -1,13 +1,11 @@
 //! A slice: pieces of requests that travel to one target in one exchange. Dropping one fails what it carries.
 
-use crate::account::Moved;
 use crate::batch::Batch;
-use crate::counters::Counters;
 use crate::error::EngineError;
 use crate::request::Direction;
-use crate::wire;
 use perigee_device::Stage;
 use perigee_memory::checksum::crc32c_raw;
+use perigee_mover::{Counters, Exchanged, Guard, Memory, Moved, PeerError, Reply, Scope, Slice};
 use perigee_schemas::Status;
 use std::sync::Arc;
 
@@ -25,7 +23,7 @@ pub(crate) struct Piece {
 
 /// Pieces of one batch and direction that travel together.
 #[derive(Debug)]
-pub(crate) struct Slice {
+pub(crate) struct RequestSlice {
     pub(crate) direction: Direction,
     pub(crate) pieces: Vec<Piece>,
     batch: Arc<Batch>,
@@ -33,7 +31,7 @@ pub(crate) struct Slice {
     stage: Option<Stage>,
 }
 
-impl Slice {
+impl RequestSlice {
     pub(crate) fn new(direction: Direction, pieces: Vec<Piece>, batch: Arc<Batch>) -> Self {
         Self {
             direction,
@@ -45,7 +43,7 @@ impl Slice {
 
     /// To be called before its local memory is touched: pieces on a device get host memory, with their bytes if they are to
     /// be written. Only slices under way have some: a batch may be larger than the memory of the host.
-    pub(crate) fn embark(&mut self) -> Result<(), EngineError> {
+    pub(crate) fn stage(&mut self) -> Result<(), String> {
         let Some(devices) = self.batch.devices().filter(|_| self.stage.is_none()) else {
             return Ok(());
         };
@@ -55,9 +53,9 @@ impl Slice {
             return Ok(());
         }
         let ranges = pieces.iter().map(|piece| (piece.local, piece.bytes));
-        let stage = Stage::new(devices, ranges).map_err(EngineError::Memory)?;
+        let stage = Stage::new(devices, ranges)?;
         if self.direction == Direction::Write {
-            stage.load().map_err(EngineError::Memory)?;
+            stage.load()?;
         }
         for (piece, place) in pieces.iter_mut().zip(stage.places()) {
             piece.local = place;
@@ -67,7 +65,7 @@ impl Slice {
     }
 
     /// Gives the host memory back, for a slice that goes another way later.
-    pub(crate) fn disembark(&mut self) {
+    pub(crate) fn unstage(&mut self) {
         let Some(stage) = self.stage.take() else {
             return;
         };
@@ -81,74 +79,20 @@ impl Slice {
         &self.batch
     }
 
-    /// Payload bytes.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.pieces.iter().map(|piece| piece.bytes).sum()
-    }
-
-    /// CRC-32C of the local bytes of each piece.
-    pub(crate) fn checksums(&self) -> Vec<u32> {
-        let sum = |piece: &Piece| {
-            // SAFETY: whoever submitted the batch keeps its local ranges valid until it is over, and it is not over
-            // before this slice has reported.
-            unsafe { crc32c_raw(piece.local as *const u8, piece.bytes as usize) }
-        };
-        self.pieces.iter().map(sum).collect()
-    }
-
-    /// Takes the peer's answer. Gives back the pieces that are fine but were not moved because others of the same read
-    /// were refused.
-    pub(crate) fn settle(
-        mut self,
-        peer: &str,
-        reply: &wire::Reply,
-        counters: &Arc<Counters>,
-    ) -> Option<Slice> {
-        let all_fine = reply.status.iter().all(|status| *status == Status::Ok);
-        let sums_wanted = !reply.checksum.is_empty() && self.direction == Direction::Read;
-        if all_fine && !sums_wanted {
-            self.complete(counters);
-            return None;
-        }
-        let pieces = std::mem::take(&mut self.pieces);
-        let origin = |piece: &Piece| self.stage.as_ref()?.origin(piece.local);
-        let mut again = Vec::new();
-        for (index, (piece, status)) in pieces.iter().zip(&reply.status).enumerate() {
-            match *status {
-                Status::Ok if self.direction == Direction::Read && !all_fine => {
-                    again.push(Piece {
-                        local: origin(piece).unwrap_or(piece.local),
-                        ..*piece
-                    });
-                }
-                Status::Ok if sums_wanted && !self.matches(piece, reply.checksum.get(index)) => {
-                    self.batch.failed(piece.request, &damaged(peer));
-                }
-                Status::Ok => self.arrived(std::slice::from_ref(piece), counters),
-                status => self
-                    .batch
-                    .failed(piece.request, &refusal(peer, piece, status)),
-            }
-        }
-        (!again.is_empty()).then(|| Slice::new(self.direction, again, self.batch.clone()))
+    /// What it carries.
+    pub(crate) fn moved(&self) -> Moved {
+        moved(&self.pieces)
     }
 
     /// Everything it carries is in place.
-    pub(crate) fn complete(mut self, counters: &Arc<Counters>) {
+    pub(crate) fn complete(mut self, counters: &Counters) {
         let pieces = std::mem::take(&mut self.pieces);
         self.arrived(&pieces, counters);
     }
 
-    /// Counted before the batch hears of it, so that whoever waited for it finds it counted.
-    fn arrived(&self, pieces: &[Piece], counters: &Arc<Counters>) {
-        let mut moved = Moved::default();
-        for piece in pieces {
-            moved.operations += u64::from(piece.is_first);
-            moved.bytes += piece.bytes;
-        }
-        counters.landed(self.direction, moved);
-        let accounts = self.batch.accounts();
-        accounts.landed(counters, self.direction, moved);
+    /// Counted before the batch hears of it, so that its caller finds it counted.
+    fn arrived(&self, pieces: &[Piece], counters: &Counters) {
+        counters.landed(self.direction, moved(pieces));
         for piece in pieces {
             match self.land(piece) {
                 Ok(()) => self.batch.moved(piece.request, piece.bytes),
@@ -169,15 +113,16 @@ impl Slice {
         stage.map_or(Ok(()), |stage| stage.store(piece.local, piece.bytes))
     }
 
-    /// Everything it carries failed.
-    pub(crate) fn fail(mut self, error: &EngineError) {
+    /// Everything it carries failed, on another route than TCP.
+    pub(crate) fn give_up(mut self, error: &EngineError) {
         self.fail_in_place(error);
     }
 
-    fn matches(&self, piece: &Piece, sum: Option<&u32>) -> bool {
-        // SAFETY: as in `checksums`.
-        let found = unsafe { crc32c_raw(piece.local as *const u8, piece.bytes as usize) };
-        sum == Some(&found)
+    /// CRC-32C of the local bytes of a piece.
+    fn sum(piece: &Piece) -> u32 {
+        // SAFETY: the submitter of the batch keeps its local ranges valid until it is over, and it is not over before this
+        // slice has reported.
+        unsafe { crc32c_raw(piece.local as *const u8, piece.bytes as usize) }
     }
 
     fn fail_in_place(&mut self, error: &EngineError) {
@@ -187,15 +132,93 @@ impl Slice {
     }
 }
 
-impl Drop for Slice {
+// SAFETY: the submitter of a batch keeps its local ranges valid until it is over, and it is not over before each of its
+// slices has reported; a stage lives as long as its slice.
+unsafe impl Slice for RequestSlice {
+    fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Registered
+    }
+
+    fn pieces(&self) -> impl ExactSizeIterator<Item = perigee_mover::Piece> + DoubleEndedIterator {
+        let remote = |piece: &Piece| perigee_mover::Piece::new(piece.remote, piece.bytes);
+        self.pieces.iter().map(remote)
+    }
+
+    fn guards(&self) -> impl ExactSizeIterator<Item = Guard> + DoubleEndedIterator {
+        std::iter::empty()
+    }
+
+    fn memory(&self, piece: usize) -> impl Iterator<Item = Memory> {
+        let Piece { local, bytes, .. } = self.pieces[piece];
+        std::iter::once(Memory {
+            address: local,
+            bytes,
+        })
+    }
+
+    fn checksums(&self) -> Vec<u32> {
+        self.pieces.iter().map(Self::sum).collect()
+    }
+
+    fn prepare(&mut self) -> Result<(), PeerError> {
+        self.stage().map_err(PeerError::Memory)
+    }
+
+    fn batch(&self) -> usize {
+        Arc::as_ptr(&self.batch) as usize
+    }
+
+    fn is_canceled(&self) -> bool {
+        self.batch.is_canceled()
+    }
+
+    /// Takes the peer's answer, piece by piece.
+    fn settle(mut self, reply: &Reply, exchanged: &Exchanged<'_>) {
+        let summed = self.direction == Direction::Read && !reply.checksum.is_empty();
+        if reply.is_fine() && !summed {
+            return self.complete(exchanged.counters);
+        }
+        let pieces = std::mem::take(&mut self.pieces);
+        assert_eq!(pieces.len(), reply.status.len(), "a status for each piece");
+        for (index, (piece, status)) in pieces.iter().zip(&reply.status).enumerate() {
+            let damaged = summed && reply.checksum.get(index) != Some(&Self::sum(piece));
+            let status = match *status {
+                Status::Ok if damaged => Status::ChecksumMismatch,
+                status => status,
+            };
+            match status {
+                Status::Ok => self.arrived(std::slice::from_ref(piece), exchanged.counters),
+                status => {
+                    let error = refusal(exchanged.peer, piece, status);
+                    self.batch.failed(piece.request, &error);
+                }
+            }
+        }
+    }
+
+    fn fail(mut self, error: &PeerError) {
+        self.fail_in_place(&error.clone().into());
+    }
+
+    fn bytes(&self) -> u64 {
+        self.moved().bytes
+    }
+}
+
+impl Drop for RequestSlice {
     fn drop(&mut self) {
         self.fail_in_place(&EngineError::Closed);
     }
 }
 
-fn damaged(peer: &str) -> EngineError {
-    EngineError::Damaged {
-        peer: peer.to_owned(),
+fn moved(pieces: &[Piece]) -> Moved {
+    Moved {
+        operations: pieces.iter().filter(|piece| piece.is_first).count() as u64,
+        bytes: pieces.iter().map(|piece| piece.bytes).sum(),
     }
 }
 
@@ -212,8 +235,8 @@ fn refusal(peer: &str, piece: &Piece, status: Status) -> EngineError {
             address: piece.remote,
             bytes: piece.bytes,
         },
-        Status::InvalidReplica => EngineError::Restarted { peer },
-        Status::ChecksumMismatch => EngineError::Damaged { peer },
-        status => EngineError::Refused { peer, status },
+        Status::InvalidReplica => EngineError::Peer(PeerError::Restarted { peer }),
+        Status::ChecksumMismatch => EngineError::Peer(PeerError::Damaged { peer }),
+        status => EngineError::Peer(PeerError::Refused { peer, status }),
     }
 }

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use perigee_engine::{
-    Direction, EngineError, EngineOptions, Notify, Request, State, SubmitOptions, TransferEngine,
+    Direction, EngineError, EngineOptions, Notify, PeerError, Request, State, SubmitOptions,
+    TransferEngine,
 };
 use std::time::Duration;
 
@@ -222,7 +223,7 @@ fn local_memory_that_does_not_exist_is_an_error_and_the_engine_works_on() {
         let bad = request(direction, 64, there.at(0), 4096);
         assert_eq!(
             transfer(&here, there.name(), &[bad]),
-            Err(EngineError::LocalMemory)
+            Err(EngineError::Peer(PeerError::LocalMemory))
         );
     }
     let good = request(Direction::Write, here.at(0), there.at(0), 4096);

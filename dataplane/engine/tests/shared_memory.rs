@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use perigee_engine::{
-    Direction, EngineError, EngineOptions, Request, Route, State, SubmitOptions, TransferEngine,
+    Direction, EngineError, EngineOptions, PeerError, Request, Route, State, SubmitOptions,
+    TransferEngine,
 };
 use perigee_memory::Segment;
 use perigee_memory::segment::SegmentOptions;
@@ -283,7 +284,7 @@ fn local_memory_that_is_not_there_or_not_writable_is_an_error_and_no_fault() {
         let refused = transfer(&guest, owner.name(), bad, &hint("shm")).unwrap_err();
         assert_eq!(
             refused,
-            EngineError::LocalMemory,
+            EngineError::Peer(PeerError::LocalMemory),
             "{direction:?} {local:#x}"
         );
     }

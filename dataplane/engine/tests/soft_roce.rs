@@ -8,7 +8,7 @@
 )]
 
 use perigee_engine::{
-    Direction, EngineError, EngineOptions, Request, Route, SubmitOptions, TransferEngine,
+    Direction, EngineError, EngineOptions, PeerError, Request, Route, SubmitOptions, TransferEngine,
 };
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -202,7 +202,7 @@ fn a_peer_that_is_killed_under_load_is_missed_and_its_successor_is_reached_over_
         let end = Instant::now() + LONG;
         // Its memory may lie where its predecessor's did: then the first request is refused.
         while let Err(error) = move_all(&here, &peer, Direction::Write, &memory) {
-            let is_new = matches!(error, EngineError::Restarted { .. });
+            let is_new = matches!(error, EngineError::Peer(PeerError::Restarted { .. }));
             assert!(is_new && Instant::now() < end, "{error}");
         }
         here.unregister(memory.as_ptr() as u64).unwrap();

@@ -59,8 +59,8 @@ pub async fn greet<E: Environment>(
     Ok(hello)
 }
 
-/// Connects to a port and greets its owner; `deadline` bounds the connecting, and then the greeting. From then on the
-/// owner's frames have bodies of at most `limit` bytes.
+/// Connects to a port and greets its owner, both within `deadline`. From then on the owner's frames have bodies of at most
+/// `limit` bytes.
 ///
 /// # Errors
 /// The owner does not answer in time, or refuses.
@@ -71,13 +71,15 @@ pub async fn connect<E: Environment>(
     (budget, limit): (&FrameBudget, usize),
     deadline: Duration,
 ) -> io::Result<(Frames<E>, Welcome)> {
+    let end = environment.now() + deadline;
     let stream = connect_within(environment, deadline, address).await?;
     let mut frames = Frames::new(environment, &stream, budget);
     let talk = async {
         frames.send_bytes(hello.encode()).await?;
         frames.whole().await
     };
-    if let Err(error) = within(environment, deadline, &stream, talk).await {
+    let left = end.saturating_sub(environment.now());
+    if let Err(error) = within(environment, left, &stream, talk).await {
         stream.shutdown();
         return Err(error);
     }

@@ -7,7 +7,7 @@ use perigee_device::{GivenDevices, Stage};
 use perigee_memory::reachable::{Use, is_mapped, is_reachable};
 use perigee_memory::{Piece as Source, PieceMut, RegisteredRegions};
 use perigee_schemas::Status;
-use perigee_transfer::TransferError;
+use perigee_transfer::{PeerError, TransferError};
 use std::collections::BTreeSet;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -247,5 +247,5 @@ fn refuse(address: usize, bytes: usize, wanted: Use) -> Result<(), Status> {
 
 fn failed(reason: &str) -> TransferError {
     tracing::warn!("Device memory was not moved: {reason}");
-    TransferError::LocalMemory
+    TransferError::Peer(PeerError::LocalMemory)
 }

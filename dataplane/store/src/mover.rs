@@ -323,6 +323,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 mod tests {
     use super::*;
     use perigee_schemas::Identity;
+    use perigee_transfer::PeerError;
     use perigee_transfer::SegmentAddress;
 
     fn carried(payload_bytes: u64, outcome: Result<(), TransferError>) -> Carried {
@@ -377,10 +378,10 @@ mod tests {
 
     #[test]
     fn a_peer_that_broke_off_may_still_receive_bytes() {
-        let broken = TransferError::Broken {
+        let broken = TransferError::Peer(PeerError::Broken {
             peer: String::new(),
             reason: String::new(),
-        };
+        });
         assert!(carried(1, Err(broken)).ended().in_flight);
         let stale = carried(1, Err(TransferError::Stale));
         assert!(!stale.ended().in_flight);

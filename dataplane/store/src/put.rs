@@ -11,7 +11,7 @@ use perigee_metrics::{Operation, RpcKind};
 use perigee_rpc::{Placement, Started, WriteForm};
 use perigee_schemas::{Identity, Status};
 use perigee_shard::monotonic;
-use perigee_transfer::{Place, TransferError};
+use perigee_transfer::{PeerError, Place, TransferError};
 use std::collections::HashMap;
 
 /// The keys of one attempt that were given places.
@@ -372,7 +372,7 @@ fn is_given_up(status: Status) -> bool {
 /// What the caller of a put is told. Clients of Mooncake take few codes for no more than a put that did not happen.
 fn status_of(error: &TransferError) -> Status {
     match (error, error.status()) {
-        (TransferError::Unreachable { .. }, _) => Status::TransferFail,
+        (TransferError::Peer(PeerError::Unreachable { .. }), _) => Status::TransferFail,
         (_, known @ (Status::InvalidParams | Status::RpcTimeout | Status::NoAvailableHandle)) => {
             known
         }

@@ -4,7 +4,7 @@
 use crate::client::Store;
 use crate::limits::{UNREACHABLE_LOG_PAUSE, UNREACHABLE_REMEMBERED_MAX};
 use perigee_shard::monotonic;
-use perigee_transfer::{Place, TransferError};
+use perigee_transfer::{PeerError, Place, TransferError};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -38,7 +38,7 @@ impl Unreachable {
 impl Store {
     /// Counts and logs a transfer that failed because nothing answers at its segment's endpoint.
     pub(crate) fn note_unreachable(&self, place: &Place, error: &TransferError) {
-        let TransferError::Unreachable { reason, .. } = error else {
+        let TransferError::Peer(PeerError::Unreachable { reason, .. }) = error else {
             return;
         };
         self.cells.record_unreachable_owner();

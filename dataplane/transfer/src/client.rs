@@ -1,167 +1,176 @@
-//! Transfers over TCP, on the side that asks: batches are planned into slices, slices go to shards, shards keep a few
-//! connections to each peer.
+//! Transfers over TCP, on the side that asks: batches are planned into slices; a small batch for one peer moves on the
+//! calling thread, others on shards.
+//! Invariant: nothing of a batch is touched any more when its [`TcpBatch`] is over.
 
 mod batch;
-mod exchange;
 mod names;
-mod peer;
 mod plan;
 mod slice;
+mod targets;
+mod tcp_batch;
 
 pub(crate) use batch::Batch;
 pub(crate) use names::Names;
-pub(crate) use peer::{Addressed, Peers};
-pub(crate) use plan::{Content, FarJob, Memory, Plan};
+pub(crate) use plan::{Content, FarJob, Plan};
+pub(crate) use slice::{ObjectSlice, in_memory};
+pub(crate) use targets::target_at;
+pub(crate) use tcp_batch::TcpBatch;
 
 use crate::error::TransferError;
-use crate::limits::{CONNECT_DEADLINE, STOP_DEADLINE};
+use crate::limits::{CALLER_READ_BYTES_MAX, CALLER_WRITE_BYTES_MAX, SLOWEST_PER_BYTE_NS};
+use perigee_mover::{Call, Direction, Order, Shards, ShardsOptions, Slice, Target, Terms};
 use perigee_schemas::Identity;
-use perigee_shard::{
-    Congestion, Local, Shard, ShardEnvironment, ShardOptions, Watchdog, monotonic,
-};
-use slice::Slice;
-use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use perigee_shard::{Congestion, POLL_DEFAULT, monotonic};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use targets::Targets;
 
-/// The shards that move slices over TCP.
-#[derive(Debug)]
-pub(crate) struct TcpClient {
-    lanes: RwLock<Vec<Lane>>,
-    next: AtomicUsize,
-    names: Arc<Names>,
-    watchdog: Watchdog,
+/// How a client moves bytes over TCP.
+#[derive(Clone, Debug)]
+pub(crate) struct TcpOptions {
+    pub(crate) identity: Identity,
+    /// Number of shards.
+    pub(crate) shards: usize,
+    /// Longest a batch may take, before the time its bytes get.
+    pub(crate) deadline: Duration,
+    pub(crate) congestion: Congestion,
 }
 
+/// The connections of a client to the owners of segments.
 #[derive(Debug)]
-struct Lane {
-    shard: Shard,
-    peers: Local<Peers<ShardEnvironment>>,
+pub(crate) struct TcpClient {
+    options: TcpOptions,
+    shards: Shards<ObjectSlice>,
+    targets: Targets,
+    closed: AtomicBool,
 }
 
 impl TcpClient {
-    /// Starts `count` shards.
-    pub(crate) fn start(
-        count: usize,
-        identity: Identity,
-        deadline: Duration,
-        congestion: &Congestion,
-    ) -> Result<Self, TransferError> {
-        let start = |lane| Lane::start(lane, identity, deadline, congestion.clone());
-        let lanes = (0..count.max(1)).map(|lane| start(u16::try_from(lane).unwrap_or(u16::MAX)));
-        let lanes = lanes.collect::<Result<Vec<_>, _>>()?;
-        let mailboxes = lanes.iter().map(|lane| lane.shard.mailbox()).collect();
-        let watchdog = Watchdog::start("transfer", mailboxes)
-            .map_err(|error| TransferError::Engine(error.to_string()))?;
+    /// Starts the shards.
+    pub(crate) fn start(options: TcpOptions) -> Result<Self, TransferError> {
+        let shards = Shards::start(&ShardsOptions {
+            name: "perigee-client",
+            count: options.shards,
+            cpus: Vec::new(),
+            poll: POLL_DEFAULT,
+            identity: options.identity,
+            congestion: options.congestion.clone(),
+        })?;
         Ok(Self {
-            lanes: RwLock::new(lanes),
-            next: AtomicUsize::new(0),
-            names: Names::new(CONNECT_DEADLINE),
-            watchdog,
+            options,
+            shards,
+            targets: Targets::default(),
+            closed: AtomicBool::new(false),
         })
     }
 
-    /// The first shard that takes no jobs, and for how long it has taken none.
-    pub(crate) fn stalled(&self) -> Option<(usize, Duration)> {
-        self.watchdog.stalled()
+    /// Begins a batch. What the calling thread moves best is left to it, until it waits.
+    pub(crate) fn submit(self: &Arc<Self>, plan: Plan) -> TcpBatch {
+        let terms = terms(monotonic(), self.options.deadline, &plan.slices);
+        let Plan { batch, slices } = plan;
+        if suits_the_caller(&slices) {
+            return TcpBatch::of(batch, self.clone(), Some((slices, terms)));
+        }
+        let under_way = TcpBatch::of(batch, self.clone(), None);
+        self.hand_over(slices, terms);
+        under_way
     }
 
-    /// Hands slices to the shards in turn; their batches learn the outcome. Names are resolved on this thread, and what
-    /// needs no waiting goes first.
-    pub(crate) fn submit(&self, slices: Vec<Slice>) {
+    /// Gives slices to the shards; their batches learn the outcome. Names are resolved on this thread, and what needs no
+    /// waiting goes first.
+    fn hand_over(&self, slices: Vec<ObjectSlice>, terms: Terms) {
         let (mut ready, mut waiting) = (Vec::with_capacity(slices.len()), Vec::new());
         for slice in slices {
-            match self.names.at_hand(&slice.endpoint) {
-                Some(address) => ready.push(Addressed { slice, address }),
+            match self.targets.at_hand(slice.endpoint()) {
+                Some(target) => ready.push(order(target, slice, terms)),
                 None => waiting.push(slice),
             }
         }
-        self.hand_over(ready);
+        self.shards.submit(ready.into_iter());
         for slice in waiting {
-            match self.names.resolve(&slice.endpoint) {
-                Ok(address) => self.hand_over(vec![Addressed { slice, address }]),
-                Err(reason) => {
-                    let peer = slice.endpoint.to_string();
-                    slice.fail(&TransferError::Unreachable { peer, reason });
-                }
+            match self.targets.resolve(slice.endpoint()) {
+                Ok(target) => self
+                    .shards
+                    .submit(std::iter::once(order(target, slice, terms))),
+                Err(error) => slice.fail(&error),
             }
         }
     }
 
-    fn hand_over(&self, slices: Vec<Addressed>) {
-        let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);
-        if lanes.is_empty() {
+    /// Moves slices for one peer on the calling thread; their batch learns the outcome.
+    fn move_here(&self, slices: Vec<ObjectSlice>, terms: Terms) {
+        let Some(first) = slices.first() else {
             return;
-        }
-        let mut shares: Vec<Vec<Addressed>> = lanes.iter().map(|_| Vec::new()).collect();
-        let first = self.next.fetch_add(slices.len(), Ordering::Relaxed);
-        for (index, slice) in slices.into_iter().enumerate() {
-            shares[(first + index) % lanes.len()].push(slice);
-        }
-        for (lane, share) in lanes
-            .iter()
-            .zip(shares)
-            .filter(|(_, share)| !share.is_empty())
-        {
-            lane.submit(share);
-        }
+        };
+        let target = match self.targets.resolve(first.endpoint()) {
+            Ok(target) => target,
+            Err(error) => return slices.into_iter().for_each(|slice| slice.fail(&error)),
+        };
+        let left = terms.due.saturating_sub(monotonic());
+        let call = Call {
+            target: &target,
+            identity: self.options.identity,
+            congestion: &self.options.congestion,
+            with_checksum: terms.with_checksum,
+            deadline: Instant::now() + left,
+            length: terms.length,
+            is_closed: &|| self.closed.load(Ordering::Acquire),
+        };
+        call.run(slices.into_iter());
     }
 
-    /// Breaks all connections and gives the executors back; slices in flight fail.
+    /// Says so in the log if a shard takes no jobs.
+    pub(crate) fn complain_if_stalled(&self) {
+        self.shards.complain_if_stalled();
+    }
+
+    /// Closes idle connections of owners that have gone.
+    pub(crate) fn sweep(&self) {
+        self.targets.sweep();
+    }
+
+    /// Breaks all connections and gives the executors back; slices under way fail.
     pub(crate) fn stop(&self) {
-        let lanes =
-            std::mem::take(&mut *self.lanes.write().unwrap_or_else(PoisonError::into_inner));
-        for lane in &lanes {
-            let peers = lane.peers;
-            lane.shard.post(Box::new(move |environment| {
-                if let Some(peers) = environment.local(peers) {
-                    peers.stop();
-                }
-            }));
-        }
-        for lane in lanes {
-            if let Err(error) = lane.shard.join(STOP_DEADLINE) {
-                tracing::warn!(%error, "A transfer shard is left behind");
-            }
-        }
+        self.closed.store(true, Ordering::Release);
+        self.shards.stop();
+        self.targets.close();
     }
 }
 
-impl Lane {
-    fn start(
-        lane: u16,
-        identity: Identity,
-        deadline: Duration,
-        congestion: Congestion,
-    ) -> Result<Self, TransferError> {
-        let (tell, told) = channel();
-        let shard = Shard::start(
-            ShardOptions::named("perigee-client"),
-            move |environment| async move {
-                environment.set_congestion(congestion);
-                let peers = Rc::new(Peers::new(environment.clone(), lane, identity, deadline));
-                let name = environment.keep(peers.clone());
-                let _ = tell.send(name);
-                peers.ended().await;
-                environment.give_up(name);
-            },
-        )
-        .map_err(|error| TransferError::Engine(error.to_string()))?;
-        let peers = told
-            .recv_timeout(STOP_DEADLINE)
-            .map_err(|_| TransferError::Engine("a transfer shard did not come up".to_owned()))?;
-        Ok(Self { shard, peers })
+/// When slices that are submitted now must be over: their time grows with their bytes, so that a large batch on a slow
+/// network is not cut short.
+pub(crate) fn terms(now: Duration, deadline: Duration, slices: &[ObjectSlice]) -> Terms {
+    let bytes: u64 = slices.iter().map(Slice::bytes).sum();
+    let length = deadline + Duration::from_nanos(bytes.saturating_mul(SLOWEST_PER_BYTE_NS));
+    Terms {
+        submitted: now,
+        due: now + length,
+        length,
+        // Objects have sums of their own, which their readers check.
+        with_checksum: false,
     }
+}
 
-    /// A slice that cannot be handed over is dropped, which fails it.
-    fn submit(&self, slices: Vec<Addressed>) {
-        let (peers, submitted) = (self.peers, monotonic());
-        self.shard.post(Box::new(move |environment| {
-            if let Some(peers) = environment.local(peers) {
-                peers.enqueue(slices, submitted);
-            }
-        }));
+/// Whether the calling thread moves a batch best: all of it goes to one peer, and the hand-over to a shard would cost more
+/// than several connections gain.
+fn suits_the_caller(slices: &[ObjectSlice]) -> bool {
+    let Some(first) = slices.first() else {
+        return false;
+    };
+    let limit = match first.direction() {
+        Direction::Read => CALLER_READ_BYTES_MAX,
+        Direction::Write => CALLER_WRITE_BYTES_MAX,
+    };
+    let bytes: u64 = slices.iter().map(Slice::bytes).sum();
+    let endpoint = first.endpoint();
+    bytes <= limit && slices.iter().all(|slice| slice.endpoint() == endpoint)
+}
+
+fn order(target: Arc<Target>, slice: ObjectSlice, terms: Terms) -> Order<ObjectSlice> {
+    Order {
+        target,
+        slice,
+        terms,
     }
 }

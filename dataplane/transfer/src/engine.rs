@@ -3,7 +3,6 @@
 //! Copies in mapped memory run on the caller's thread while the shards move what goes over TCP.
 
 mod far;
-mod flight;
 mod job;
 mod shard_client;
 
@@ -11,7 +10,7 @@ pub use job::{ReadJob, WriteJob};
 pub use shard_client::{Journey, ShardClient};
 
 use crate::activity::record_copy;
-use crate::client::{Content, FarJob, Memory, Plan, TcpClient};
+use crate::client::{Content, FarJob, Plan, TcpBatch, TcpClient, TcpOptions};
 use crate::error::TransferError;
 use crate::extent::MappedExtent;
 use crate::place::Place;
@@ -20,10 +19,10 @@ use crate::range::{Cover, RangeJob};
 use crate::route::{Flow, Observer, Reach, Route, Routes};
 use crate::segments::SegmentTable;
 use crate::shared_memory::SharedMemory;
-use far::FarFlight;
-use flight::Flight;
+use far::RemoteBatch;
 use job::Job;
 use perigee_memory::segment::Exhausted;
+use perigee_mover::Memory;
 use perigee_schemas::Identity;
 use perigee_schemas::extent::extent_bytes;
 use perigee_shard::{Congestion, monotonic};
@@ -110,7 +109,7 @@ impl Engine {
             .collect();
         let far = jobs.iter().zip(&reaches).filter(|(_, reach)| is_far(reach));
         let remote: Vec<FarJob> = far.map(|(job, _)| job.far_job()).collect();
-        let flight = FarFlight::take_off(self, &remote);
+        let under_way = RemoteBatch::begin(self, &remote);
         let near = jobs.iter().zip(&reaches).map(|(job, reach)| match reach {
             Ok(Some(reach)) => job.in_memory(extent(reach, job.place())?),
             Ok(None) => Ok(0),
@@ -118,7 +117,7 @@ impl Engine {
         });
         let mut outcome: Outcome<u32> = near.collect();
         let mut routes = near_routes(&reaches);
-        let landed = flight.land().into_iter();
+        let landed = under_way.wait().into_iter();
         let slots = outcome.iter_mut().zip(jobs).zip(&mut routes).zip(&reaches);
         let slots = slots.filter(|(_, reach)| is_far(reach));
         for ((((slot, job), route), _), (taken, result)) in slots.zip(landed) {
@@ -150,7 +149,7 @@ impl Engine {
             }
         }
         let mut routes = near_routes(&reaches);
-        let mut landed = FarFlight::take_off(self, &remote).land().into_iter();
+        let mut landed = RemoteBatch::begin(self, &remote).wait().into_iter();
         let mut outcome = Vec::with_capacity(jobs.len());
         let covered = jobs.iter().zip(&reaches).zip(covers);
         for (((job, reach), cover), route) in covered.zip(&mut routes) {
@@ -186,9 +185,13 @@ impl Engine {
         }
     }
 
-    /// Drops mappings of owners that have gone. Called now and then.
+    /// Drops mappings of owners that have gone, and closes idle connections to them. Called now and then.
     pub fn sweep(&self) {
         self.shared.sweep();
+        let tcp = self.tcp.read().unwrap_or_else(PoisonError::into_inner);
+        if let Tcp::Started(tcp) = &*tcp {
+            tcp.sweep();
+        }
     }
 
     /// Breaks all connections; transfers in flight fail, and later ones over TCP too.
@@ -237,18 +240,13 @@ impl Engine {
         reach.is_some()
     }
 
-    fn over_tcp(&self, jobs: &[FarJob]) -> Flight {
+    fn over_tcp(&self, jobs: &[FarJob]) -> TcpBatch {
         if jobs.is_empty() {
-            return Flight::default();
+            return TcpBatch::default();
         }
         match self.tcp() {
-            Ok(tcp) => {
-                let plan = Plan::new(jobs);
-                let flight = Flight::of(plan.batch, tcp.clone());
-                tcp.submit(plan.slices);
-                flight
-            }
-            Err(error) => Flight::refused(&error, jobs.len()),
+            Ok(tcp) => tcp.submit(Plan::new(jobs)),
+            Err(error) => TcpBatch::refused(&error, jobs.len()),
         }
     }
 
@@ -263,12 +261,12 @@ impl Engine {
             Tcp::Unused => {}
         }
         let options = &self.options;
-        let started = Arc::new(TcpClient::start(
-            options.shards,
-            options.identity,
-            options.deadline,
-            &options.congestion,
-        )?);
+        let started = Arc::new(TcpClient::start(TcpOptions {
+            identity: options.identity,
+            shards: options.shards,
+            deadline: options.deadline,
+            congestion: options.congestion.clone(),
+        })?);
         *tcp = Tcp::Started(started.clone());
         Ok(started)
     }
@@ -329,8 +327,8 @@ fn is_far(reach: &Result<Option<Reach>, TransferError>) -> bool {
 fn cover_jobs(place: &Place, cover: &mut Cover) -> [FarJob; 2] {
     let memory = |bytes: &mut Vec<u8>| {
         vec![Memory {
-            address: bytes.as_mut_ptr() as usize,
-            bytes: bytes.len(),
+            address: bytes.as_mut_ptr() as u64,
+            bytes: bytes.len() as u64,
         }]
     };
     [

@@ -1,44 +1,15 @@
 //! Why bytes did not move, or may not be used.
 
+use perigee_mover::{PeerError, ShardsError};
 use perigee_schemas::Status;
-use std::time::Duration;
 
 /// Why one transfer failed. The peer is named by its endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransferError {
-    /// The peer cannot be reached.
-    #[error("Peer {peer} cannot be reached: {reason}")]
-    Unreachable {
-        /// Its endpoint.
-        peer: String,
-        /// The kernel's answer.
-        reason: String,
-    },
-    /// The connection broke during the transfer.
-    #[error("Connection to peer {peer} broke: {reason}")]
-    Broken {
-        /// Its endpoint.
-        peer: String,
-        /// What happened.
-        reason: String,
-    },
-    /// The transfer did not finish in time.
-    #[error("Peer {peer} did not finish within {deadline:?}")]
-    Deadline {
-        /// Its endpoint.
-        peer: String,
-        /// The time it had.
-        deadline: Duration,
-    },
-    /// The peer refused the transfer.
-    #[error("Peer {peer} refused: {status}")]
-    Refused {
-        /// Its endpoint.
-        peer: String,
-        /// Its verdict.
-        status: Status,
-    },
+    /// The owner of the segment cannot be reached, broke off, was late or refused.
+    #[error(transparent)]
+    Peer(#[from] PeerError),
     /// The owner of the segment is at its memory limit and can make no page for the place.
     #[error("The owner of the segment has no memory for this place")]
     Exhausted,
@@ -69,11 +40,6 @@ pub enum TransferError {
         /// Bytes of the object or range.
         wanted: u64,
     },
-    /// The kernel cannot reach the caller's buffers.
-    #[error(
-        "The buffers are not memory that this process may read and write; pass valid addresses and lengths"
-    )]
-    LocalMemory,
     /// The engine could not start or has been closed.
     #[error("Transfer engine is not available: {0}")]
     Engine(String),
@@ -84,20 +50,18 @@ impl TransferError {
     /// process, so whatever is no more than a lost cache entry has one of the former.
     pub fn status(&self) -> Status {
         match self {
-            TransferError::Unreachable { .. }
-            | TransferError::Broken { .. }
-            | TransferError::Engine(_) => Status::RpcFail,
-            TransferError::Deadline { .. } => Status::RpcTimeout,
+            TransferError::Engine(_) => Status::RpcFail,
             TransferError::Exhausted
-            | TransferError::Refused {
+            | TransferError::Peer(PeerError::Refused {
                 status: Status::NoAvailableHandle,
                 ..
-            } => Status::NoAvailableHandle,
-            TransferError::Refused { .. }
+            }) => Status::NoAvailableHandle,
+            TransferError::Peer(PeerError::Refused { .. })
             | TransferError::OutOfBounds { .. }
             | TransferError::Checksum { .. } => Status::InvalidReplica,
+            TransferError::Peer(error) => error.status(),
             TransferError::Stale => Status::LeaseExpired,
-            TransferError::BufferSize { .. } | TransferError::LocalMemory => Status::InvalidParams,
+            TransferError::BufferSize { .. } => Status::InvalidParams,
         }
     }
 
@@ -105,7 +69,7 @@ impl TransferError {
     pub fn is_place_fault(&self) -> bool {
         let refused = matches!(
             self,
-            TransferError::Refused { .. }
+            TransferError::Peer(PeerError::Refused { .. })
                 | TransferError::OutOfBounds { .. }
                 | TransferError::Exhausted
         );
@@ -114,11 +78,18 @@ impl TransferError {
 
     /// Whether the owner of the segment is likely gone, so that other keys on it will fail as well.
     pub fn is_peer_fault(&self) -> bool {
+        let TransferError::Peer(error) = self else {
+            return false;
+        };
         matches!(
-            self,
-            TransferError::Unreachable { .. }
-                | TransferError::Broken { .. }
-                | TransferError::Deadline { .. }
+            error,
+            PeerError::Unreachable { .. } | PeerError::Broken { .. } | PeerError::Deadline { .. }
         )
+    }
+}
+
+impl From<ShardsError> for TransferError {
+    fn from(error: ShardsError) -> Self {
+        TransferError::Engine(error.to_string())
     }
 }

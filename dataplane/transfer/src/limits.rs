@@ -2,12 +2,17 @@
 
 use std::time::Duration;
 
-/// Longest a slice may wait for a connection, and then be on the wire before its connection is broken.
+/// Longest a batch over TCP may take, before the time its bytes get.
 pub const TRANSFER_DEADLINE: Duration = Duration::from_secs(10);
 /// Time that a batch gets for each of its bytes on top of the deadline: 100 MB/s are not too slow.
-pub(crate) const SLOWEST_PER_BYTE: Duration = Duration::from_nanos(10);
-/// Longest wait for a data connection to be accepted and greeted.
-pub(crate) const CONNECT_DEADLINE: Duration = Duration::from_secs(2);
+pub(crate) const SLOWEST_PER_BYTE_NS: u64 = 10;
+/// Most bytes of a read that the calling thread moves itself: several connections filled by the shards are faster and
+/// steadier for more.
+pub(crate) const CALLER_READ_BYTES_MAX: u64 = 128 << 10;
+/// Most bytes of a write that the calling thread moves itself.
+pub(crate) const CALLER_WRITE_BYTES_MAX: u64 = 1 << 20;
+/// Owners that connections are kept for; beyond that, those that are not in use are forgotten.
+pub(crate) const TARGETS_MAX: usize = 4096;
 /// How long a resolved name is used before it is asked for again.
 pub(crate) const NAME_FRESH: Duration = Duration::from_secs(30);
 /// How long a name that could not be resolved is not asked for again.
@@ -16,34 +21,12 @@ pub(crate) const NAME_RETRY: Duration = Duration::from_secs(2);
 pub(crate) const NAMES_MAX: usize = 4096;
 /// Threads that ask for names at the same time.
 pub(crate) const RESOLVERS_MAX: usize = 16;
-/// How long slices to a peer fail at once after it could not be reached.
-pub(crate) const PEER_BREAKER_OPEN: Duration = Duration::from_millis(250);
-/// Connections from one shard to one peer; four saturate memory bandwidth.
-pub(crate) const CONNECTIONS_PER_PEER: usize = 4;
 /// Payload bytes that one slice aims at when a batch is large.
 pub(crate) const SLICE_BYTES_MAX: u64 = 1 << 20;
 /// Payload bytes below which a batch is not split further.
 pub(crate) const SLICE_BYTES_MIN: u64 = 128 << 10;
 /// Slices a batch is split into when it is neither small nor large.
 pub(crate) const SLICES_PER_BATCH: u64 = 8;
-/// Pieces of memory in one slice, below the kernel's limit of 1024 with room for the frame.
-pub(crate) const SLICE_PIECES_MAX: usize = 1000;
-/// Largest body of a slice request or reply in bytes.
-pub(crate) const SLICE_BODY_BYTES_MAX: usize = 64 << 10;
-/// Longest a peer may take to finish a frame it has begun, or to greet.
-pub(crate) const FRAME_DEADLINE: Duration = Duration::from_secs(30);
-/// Data connections that one shard of a server accepts.
-pub(crate) const SERVER_CONNECTIONS_MAX: usize = 65_536;
-/// How long a caller watches its batch before it sleeps.
-pub(crate) const SPIN: Duration = Duration::from_micros(50);
-/// How long a caller sleeps before it looks whether the shards it waits for are stalled.
-pub(crate) const STALL_CHECK: Duration = Duration::from_secs(5);
-/// How long a connection stays open without work.
-pub(crate) const IDLE_CONNECTION: Duration = Duration::from_secs(60);
-/// Bytes of refused writes taken off a connection at a time.
-pub(crate) const DISCARD_BYTES: usize = 64 << 10;
-/// Longest wait for a server's or engine's shards to stop.
-pub(crate) const STOP_DEADLINE: Duration = Duration::from_secs(5);
 /// Longest wait for a peer on the same host to hand out its segments.
 pub(crate) const RENDEZVOUS_DEADLINE: Duration = Duration::from_millis(500);
 /// How long shared memory with a segment is not tried again after it failed.
@@ -78,6 +61,8 @@ pub(crate) const RAIL_REGIONS_MAX: usize = 1024;
 pub(crate) const RAIL_PAIRS_MAX: usize = perigee_rails::RAILS_MAX;
 /// Largest body of an owner's answer about rails in bytes.
 pub(crate) const RAIL_BODY_BYTES_MAX: usize = 1 << 20;
+/// Bytes that unfinished answers about rails hold.
+pub(crate) const RAIL_BUDGET_BYTES: usize = 16 << 20;
 /// Threads on which an owner joins and takes down queue pairs; peers that are slow to join keep two of them at most.
 pub(crate) const RAIL_DESKS: usize = 4;
 /// Offers that wait for one of these threads; more are refused.
@@ -94,5 +79,4 @@ pub(crate) const STAGES_MAX: usize = 16;
 pub(crate) const STAGE_ALIGNMENT: u64 = 64;
 
 const _: () = assert!(RAIL_RENEWAL.as_secs() + RAIL_ANSWER.as_secs() < RAIL_LEASE.as_secs());
-const _: () = assert!(SLICE_PIECES_MAX <= perigee_schemas::limits::SLICE_PIECES_MAX);
-const _: () = assert!(SLICE_BYTES_MAX <= perigee_schemas::limits::SLICE_PAYLOAD_BYTES_MAX);
+const _: () = assert!(SLICE_BYTES_MAX <= perigee_mover::REQUEST_BYTES_MAX);

@@ -21,13 +21,15 @@ pub(crate) use flight::{Passed, RailFlight};
 
 use crate::client::Names;
 use crate::error::TransferError;
-use crate::limits::{CONNECT_DEADLINE, RAIL_FENCE_DEADLINE};
+use crate::limits::RAIL_FENCE_DEADLINE;
 use buffers::Buffers;
 use courier::Courier;
 use desk::Desk;
 use links::Links;
 use peers::{Found, Way};
 use perigee_memory::Segment;
+use perigee_mover::CONNECT_DEADLINE;
+use perigee_mover::PeerError;
 use perigee_rails::{Exchange, RailDevice, RailEngine, RailError, RailOptions, Registration};
 use perigee_schemas::Identity;
 use perigee_verbs::Fabric;
@@ -201,9 +203,11 @@ impl Rails {
         let (done, waiting) = channel();
         self.courier.order(endpoint, Order::Fence(done));
         let fenced = waiting.recv_timeout(RAIL_FENCE_DEADLINE);
-        fenced.map_err(|_| TransferError::Broken {
-            peer: endpoint.to_string(),
-            reason: "its queue pairs could not be taken down after a fault".to_owned(),
+        fenced.map_err(|_| {
+            TransferError::Peer(PeerError::Broken {
+                peer: endpoint.to_string(),
+                reason: "its queue pairs could not be taken down after a fault".to_owned(),
+            })
         })
     }
 }

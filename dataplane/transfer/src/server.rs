@@ -1,27 +1,23 @@
 //! Serving the segments of this process: slices over TCP on shards, descriptors over a Unix socket.
 
-mod connection;
-mod rails;
+mod owner;
 mod rendezvous;
+mod session;
 mod shard_server;
-mod state;
 
 pub use shard_server::ShardServer;
 
-use crate::limits::STOP_DEADLINE;
+use crate::client::ObjectSlice;
 use crate::rails::Rails;
 use crate::segments::SegmentTable;
+use owner::SegmentOwner;
 use perigee_memory::rendezvous::RendezvousError;
+use perigee_mover::{Dialects, Ledger, Server, Shards, ShardsError, ShardsOptions};
 use perigee_schemas::Identity;
-use perigee_shard::{
-    Congestion, Environment, Listener, Local, Shard, ShardEnvironment, ShardOptions, SocketError,
-};
+use perigee_shard::Congestion;
 use rendezvous::{Offering, RendezvousServer};
-use state::{Ground, ServerState};
 use std::net::SocketAddr;
-use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 /// How segments are served.
@@ -51,27 +47,22 @@ pub struct ServerOptions {
 pub enum ServerError {
     /// No executor is to be had.
     #[error(transparent)]
-    Executor(#[from] perigee_shard::ExecutorError),
+    Shards(#[from] ShardsError),
     /// The data port cannot be listened on.
-    #[error("Data port: {0}")]
-    Socket(#[from] SocketError),
+    #[error(transparent)]
+    Port(#[from] perigee_mover::ServerError),
     /// The socket for handing out descriptors cannot be made.
     #[error(transparent)]
     Rendezvous(#[from] RendezvousError),
-    /// A shard did not report in time.
-    #[error("A data shard did not come up within {STOP_DEADLINE:?}")]
-    Late,
 }
 
 /// The data port of a process and, if it shares memory, its rendezvous.
 #[derive(Debug)]
 pub struct SegmentServer {
-    address: SocketAddr,
-    shards: Vec<(Shard, Local<ServerState<ShardEnvironment>>)>,
+    server: Server<SegmentOwner>,
+    shards: Shards<ObjectSlice>,
     rendezvous: Option<RendezvousServer>,
 }
-
-type Report = Result<(SocketAddr, Local<ServerState<ShardEnvironment>>), SocketError>;
 
 impl SegmentServer {
     /// Begins to serve `table`.
@@ -86,25 +77,32 @@ impl SegmentServer {
             }
             None => None,
         };
-        let mut server = Self {
-            address: options.address,
-            shards: Vec::new(),
+        let shards = Shards::start(&ShardsOptions {
+            name: "perigee-data",
+            count: options.shards,
+            cpus: options.cpus.clone(),
+            poll: options.poll,
+            identity: options.identity,
+            congestion: options.congestion.clone(),
+        })?;
+        let owner = Arc::new(SegmentOwner {
+            table: table.clone(),
+            identity: options.identity,
+            rails: options.rails.clone(),
+            ledger: Ledger::default(),
+        });
+        let mailboxes = shards.mailboxes();
+        let server = Server::start(&mailboxes, options.address, &owner, Dialects::Own)?;
+        Ok(Self {
+            server,
+            shards,
             rendezvous,
-        };
-        for index in 0..options.shards.max(1) {
-            let (shard, tell) = start_shard(options, index, server.address, table.clone())?;
-            let (address, state) = tell
-                .recv_timeout(STOP_DEADLINE)
-                .map_err(|_| ServerError::Late)??;
-            server.address = address;
-            server.shards.push((shard, state));
-        }
-        Ok(server)
+        })
     }
 
     /// The address of the data port.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.server.address()
     }
 
     /// Makes peers on this host drop their mappings, after segments were taken out of the table.
@@ -117,71 +115,7 @@ impl SegmentServer {
     /// Breaks all connections and gives the executors back.
     pub fn stop(self) {
         drop(self.rendezvous);
-        for (shard, state) in &self.shards {
-            let state = *state;
-            shard.post(Box::new(move |environment| {
-                if let Some(state) = environment.local(state) {
-                    state.stop();
-                }
-            }));
-        }
-        for (shard, _) in self.shards {
-            if let Err(error) = shard.join(STOP_DEADLINE) {
-                tracing::warn!(%error, "A data shard is left behind");
-            }
-        }
+        self.server.stop();
+        self.shards.stop();
     }
-}
-
-fn start_shard(
-    options: &ServerOptions,
-    index: usize,
-    address: SocketAddr,
-    table: Arc<SegmentTable>,
-) -> Result<(Shard, std::sync::mpsc::Receiver<Report>), ServerError> {
-    let (tell, told) = channel();
-    let shared = options.shards > 1;
-    let congestion = options.congestion.clone();
-    let ground = Ground {
-        table,
-        identity: options.identity,
-        rails: options.rails.clone(),
-    };
-    let placement = ShardOptions {
-        name: "perigee-data".to_owned(),
-        cpu: options.cpus.get(index).copied(),
-        poll: options.poll,
-    };
-    let shard = Shard::start(placement, move |environment| async move {
-        environment.set_congestion(congestion);
-        serve(environment, address, shared, ground, tell).await;
-    })?;
-    Ok((shard, told))
-}
-
-async fn serve(
-    environment: ShardEnvironment,
-    address: SocketAddr,
-    shared: bool,
-    ground: Ground,
-    tell: Sender<Report>,
-) {
-    let listener = match environment.listen(address, shared) {
-        Ok(listener) => Rc::new(listener),
-        Err(error) => {
-            let _ = tell.send(Err(error));
-            return;
-        }
-    };
-    let state = Rc::new(ServerState::new(
-        environment.clone(),
-        listener.clone(),
-        ground,
-    ));
-    let name = environment.keep(state.clone());
-    let _ = tell.send(Ok((listener.local_address().unwrap_or(address), name)));
-    drop(listener);
-    state.accept().await;
-    state.drained().await;
-    environment.give_up(name);
 }

@@ -6,8 +6,8 @@ use perigee_memory::{Piece, PieceMut};
 use perigee_schemas::Identity;
 use perigee_shard::{Congestion, POLL_DEFAULT};
 use perigee_transfer::{
-    Engine, EngineOptions, Flow, Observer, Place, RangeJob, ReadJob, Route, Routes, SegmentAddress,
-    SegmentServer, SegmentTable, ServerOptions, TransferError, WriteJob,
+    Engine, EngineOptions, Flow, Observer, PeerError, Place, RangeJob, ReadJob, Route, Routes,
+    SegmentAddress, SegmentServer, SegmentTable, ServerOptions, TransferError, WriteJob,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -335,7 +335,7 @@ fn memory_that_cannot_be_written_is_the_callers_fault() {
             pieces: &pieces,
         }])
     };
-    assert_eq!(outcome, [Err(TransferError::LocalMemory)]);
+    assert_eq!(outcome, [Err(TransferError::Peer(PeerError::LocalMemory))]);
     engine.close();
 }
 
@@ -361,7 +361,10 @@ fn refused_writes_spare_the_connection_and_their_neighbours() {
     // SAFETY: `data` outlives the call.
     let outcome = unsafe { engine.write(&jobs) };
     assert!(
-        matches!(outcome[0], Err(TransferError::Refused { .. })),
+        matches!(
+            outcome[0],
+            Err(TransferError::Peer(PeerError::Refused { .. }))
+        ),
         "{outcome:?}"
     );
     let checksum = *outcome[1].as_ref().unwrap();
@@ -410,7 +413,10 @@ fn a_peer_that_accepts_and_says_nothing_fails_only_its_own_objects() {
     let outcomes = unsafe { engine.write(&jobs) };
     assert_eq!(outcomes[0], Ok(perigee_memory::crc32c(&data)));
     assert!(
-        matches!(outcomes[1], Err(TransferError::Unreachable { .. })),
+        matches!(
+            outcomes[1],
+            Err(TransferError::Peer(PeerError::Unreachable { .. }))
+        ),
         "{outcomes:?}"
     );
     engine.close();

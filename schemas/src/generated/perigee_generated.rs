@@ -5934,7 +5934,7 @@ impl ::core::fmt::Debug for QueryTaskReply<'_> {
 }  // pub mod master
 
 #[allow(unused_imports, dead_code)]
-pub mod transfer {
+pub mod mover {
 
 
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
@@ -6021,15 +6021,14 @@ impl<'a> ::flatbuffers::Verifiable for Direction {
 }
 
 impl ::flatbuffers::SimpleToVerifyInSlice for Direction {}
-/// One contiguous range of the segment. `extent_offset` and `extent_payload_bytes` name the object it belongs to,
-/// so that its owner can check the generation in the object's footer.
+/// One contiguous range of the owner's memory: in one registered buffer, or in the segment of the request.
 // struct Piece, aligned to 8
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq)]
-pub struct Piece(pub [u8; 40]);
+pub struct Piece(pub [u8; 16]);
 impl Default for Piece { 
   fn default() -> Self { 
-    Self([0; 40])
+    Self([0; 16])
   }
 }
 impl ::core::fmt::Debug for Piece {
@@ -6037,9 +6036,6 @@ impl ::core::fmt::Debug for Piece {
     f.debug_struct("Piece")
       .field("offset", &self.offset())
       .field("bytes", &self.bytes())
-      .field("extent_offset", &self.extent_offset())
-      .field("extent_payload_bytes", &self.extent_payload_bytes())
-      .field("generation", &self.generation())
       .finish()
   }
 }
@@ -6086,19 +6082,14 @@ impl<'a> Piece {
   pub fn new(
     offset: u64,
     bytes: u64,
-    extent_offset: u64,
-    extent_payload_bytes: u64,
-    generation: u64,
   ) -> Self {
-    let mut s = Self([0; 40]);
+    let mut s = Self([0; 16]);
     s.set_offset(offset);
     s.set_bytes(bytes);
-    s.set_extent_offset(extent_offset);
-    s.set_extent_payload_bytes(extent_payload_bytes);
-    s.set_generation(generation);
     s
   }
 
+  /// An address of the owner's process, or an offset in the segment.
   pub fn offset(&self) -> u64 {
     let mut mem = ::core::mem::MaybeUninit::<<u64 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
     // Safety:
@@ -6157,485 +6148,47 @@ impl<'a> Piece {
     }
   }
 
-  pub fn extent_offset(&self) -> u64 {
-    let mut mem = ::core::mem::MaybeUninit::<<u64 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
-    // Safety:
-    // Created from a valid Table for this object
-    // Which contains a valid value in this slot
-    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
-      ::core::ptr::copy_nonoverlapping(
-        self.0[16..].as_ptr(),
-        mem.as_mut_ptr() as *mut u8,
-        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
-      );
-      mem.assume_init()
-    })
-  }
-
-  pub fn set_extent_offset(&mut self, x: u64) {
-    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
-    // Safety:
-    // Created from a valid Table for this object
-    // Which contains a valid value in this slot
-    unsafe {
-      ::core::ptr::copy_nonoverlapping(
-        &x_le as *const _ as *const u8,
-        self.0[16..].as_mut_ptr(),
-        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
-      );
-    }
-  }
-
-  pub fn extent_payload_bytes(&self) -> u64 {
-    let mut mem = ::core::mem::MaybeUninit::<<u64 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
-    // Safety:
-    // Created from a valid Table for this object
-    // Which contains a valid value in this slot
-    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
-      ::core::ptr::copy_nonoverlapping(
-        self.0[24..].as_ptr(),
-        mem.as_mut_ptr() as *mut u8,
-        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
-      );
-      mem.assume_init()
-    })
-  }
-
-  pub fn set_extent_payload_bytes(&mut self, x: u64) {
-    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
-    // Safety:
-    // Created from a valid Table for this object
-    // Which contains a valid value in this slot
-    unsafe {
-      ::core::ptr::copy_nonoverlapping(
-        &x_le as *const _ as *const u8,
-        self.0[24..].as_mut_ptr(),
-        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
-      );
-    }
-  }
-
-  pub fn generation(&self) -> u64 {
-    let mut mem = ::core::mem::MaybeUninit::<<u64 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
-    // Safety:
-    // Created from a valid Table for this object
-    // Which contains a valid value in this slot
-    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
-      ::core::ptr::copy_nonoverlapping(
-        self.0[32..].as_ptr(),
-        mem.as_mut_ptr() as *mut u8,
-        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
-      );
-      mem.assume_init()
-    })
-  }
-
-  pub fn set_generation(&mut self, x: u64) {
-    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
-    // Safety:
-    // Created from a valid Table for this object
-    // Which contains a valid value in this slot
-    unsafe {
-      ::core::ptr::copy_nonoverlapping(
-        &x_le as *const _ as *const u8,
-        self.0[32..].as_mut_ptr(),
-        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
-      );
-    }
-  }
-
 }
 
-pub enum SliceRequestOffset {}
-#[derive(Copy, Clone, PartialEq)]
-
-pub struct SliceRequest<'a> {
-  pub _tab: ::flatbuffers::Table<'a>,
-}
-
-impl<'a> ::flatbuffers::Follow<'a> for SliceRequest<'a> {
-  type Inner = SliceRequest<'a>;
-  #[inline]
-  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
-    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
-  }
-}
-
-impl<'a> SliceRequest<'a> {
-  pub const VT_DIRECTION: ::flatbuffers::VOffsetT = 4;
-  pub const VT_SEGMENT_HIGH: ::flatbuffers::VOffsetT = 6;
-  pub const VT_SEGMENT_LOW: ::flatbuffers::VOffsetT = 8;
-  pub const VT_PIECES: ::flatbuffers::VOffsetT = 10;
-
-  #[inline]
-  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
-    SliceRequest { _tab: table }
-  }
-  #[allow(unused_mut)]
-  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
-    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
-    args: &'args SliceRequestArgs<'args>
-  ) -> ::flatbuffers::WIPOffset<SliceRequest<'bldr>> {
-    let mut builder = SliceRequestBuilder::new(_fbb);
-    builder.add_segment_low(args.segment_low);
-    builder.add_segment_high(args.segment_high);
-    if let Some(x) = args.pieces { builder.add_pieces(x); }
-    builder.add_direction(args.direction);
-    builder.finish()
-  }
-
-
-  #[inline]
-  pub fn direction(&self) -> Direction {
-    // Safety:
-    // Created from valid Table for this object
-    // which contains a valid value in this slot
-    unsafe { self._tab.get::<Direction>(SliceRequest::VT_DIRECTION, Some(Direction::Read)).unwrap()}
-  }
-  #[inline]
-  pub fn segment_high(&self) -> u64 {
-    // Safety:
-    // Created from valid Table for this object
-    // which contains a valid value in this slot
-    unsafe { self._tab.get::<u64>(SliceRequest::VT_SEGMENT_HIGH, Some(0)).unwrap()}
-  }
-  #[inline]
-  pub fn segment_low(&self) -> u64 {
-    // Safety:
-    // Created from valid Table for this object
-    // which contains a valid value in this slot
-    unsafe { self._tab.get::<u64>(SliceRequest::VT_SEGMENT_LOW, Some(0)).unwrap()}
-  }
-  #[inline]
-  pub fn pieces(&self) -> Option<::flatbuffers::Vector<'a, Piece>> {
-    // Safety:
-    // Created from valid Table for this object
-    // which contains a valid value in this slot
-    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, Piece>>>(SliceRequest::VT_PIECES, None)}
-  }
-}
-
-impl ::flatbuffers::Verifiable for SliceRequest<'_> {
-  #[inline]
-  fn run_verifier(
-    v: &mut ::flatbuffers::Verifier, pos: usize
-  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<Direction>("direction", Self::VT_DIRECTION, false)?
-     .visit_field::<u64>("segment_high", Self::VT_SEGMENT_HIGH, false)?
-     .visit_field::<u64>("segment_low", Self::VT_SEGMENT_LOW, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, Piece>>>("pieces", Self::VT_PIECES, false)?
-     .finish();
-    Ok(())
-  }
-}
-pub struct SliceRequestArgs<'a> {
-    pub direction: Direction,
-    pub segment_high: u64,
-    pub segment_low: u64,
-    pub pieces: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, Piece>>>,
-}
-impl<'a> Default for SliceRequestArgs<'a> {
-  #[inline]
-  fn default() -> Self {
-    SliceRequestArgs {
-      direction: Direction::Read,
-      segment_high: 0,
-      segment_low: 0,
-      pieces: None,
-    }
-  }
-}
-
-pub struct SliceRequestBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
-  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
-  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
-}
-impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> SliceRequestBuilder<'a, 'b, A> {
-  #[inline]
-  pub fn add_direction(&mut self, direction: Direction) {
-    self.fbb_.push_slot::<Direction>(SliceRequest::VT_DIRECTION, direction, Direction::Read);
-  }
-  #[inline]
-  pub fn add_segment_high(&mut self, segment_high: u64) {
-    self.fbb_.push_slot::<u64>(SliceRequest::VT_SEGMENT_HIGH, segment_high, 0);
-  }
-  #[inline]
-  pub fn add_segment_low(&mut self, segment_low: u64) {
-    self.fbb_.push_slot::<u64>(SliceRequest::VT_SEGMENT_LOW, segment_low, 0);
-  }
-  #[inline]
-  pub fn add_pieces(&mut self, pieces: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , Piece>>) {
-    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(SliceRequest::VT_PIECES, pieces);
-  }
-  #[inline]
-  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> SliceRequestBuilder<'a, 'b, A> {
-    let start = _fbb.start_table();
-    SliceRequestBuilder {
-      fbb_: _fbb,
-      start_: start,
-    }
-  }
-  #[inline]
-  pub fn finish(self) -> ::flatbuffers::WIPOffset<SliceRequest<'a>> {
-    let o = self.fbb_.end_table(self.start_);
-    ::flatbuffers::WIPOffset::new(o.value())
-  }
-}
-
-impl ::core::fmt::Debug for SliceRequest<'_> {
-  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-    let mut ds = f.debug_struct("SliceRequest");
-      ds.field("direction", &self.direction());
-      ds.field("segment_high", &self.segment_high());
-      ds.field("segment_low", &self.segment_low());
-      ds.field("pieces", &self.pieces());
-      ds.finish()
-  }
-}
-pub enum SliceReplyOffset {}
-#[derive(Copy, Clone, PartialEq)]
-
-/// One status per piece. After a read, the payload of the pieces with status 0 follows, in order.
-pub struct SliceReply<'a> {
-  pub _tab: ::flatbuffers::Table<'a>,
-}
-
-impl<'a> ::flatbuffers::Follow<'a> for SliceReply<'a> {
-  type Inner = SliceReply<'a>;
-  #[inline]
-  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
-    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
-  }
-}
-
-impl<'a> SliceReply<'a> {
-  pub const VT_STATUS: ::flatbuffers::VOffsetT = 4;
-  pub const VT_PAYLOAD_BYTES: ::flatbuffers::VOffsetT = 6;
-
-  #[inline]
-  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
-    SliceReply { _tab: table }
-  }
-  #[allow(unused_mut)]
-  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
-    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
-    args: &'args SliceReplyArgs<'args>
-  ) -> ::flatbuffers::WIPOffset<SliceReply<'bldr>> {
-    let mut builder = SliceReplyBuilder::new(_fbb);
-    builder.add_payload_bytes(args.payload_bytes);
-    if let Some(x) = args.status { builder.add_status(x); }
-    builder.finish()
-  }
-
-
-  #[inline]
-  pub fn status(&self) -> Option<::flatbuffers::Vector<'a, i32>> {
-    // Safety:
-    // Created from valid Table for this object
-    // which contains a valid value in this slot
-    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, i32>>>(SliceReply::VT_STATUS, None)}
-  }
-  #[inline]
-  pub fn payload_bytes(&self) -> u64 {
-    // Safety:
-    // Created from valid Table for this object
-    // which contains a valid value in this slot
-    unsafe { self._tab.get::<u64>(SliceReply::VT_PAYLOAD_BYTES, Some(0)).unwrap()}
-  }
-}
-
-impl ::flatbuffers::Verifiable for SliceReply<'_> {
-  #[inline]
-  fn run_verifier(
-    v: &mut ::flatbuffers::Verifier, pos: usize
-  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i32>>>("status", Self::VT_STATUS, false)?
-     .visit_field::<u64>("payload_bytes", Self::VT_PAYLOAD_BYTES, false)?
-     .finish();
-    Ok(())
-  }
-}
-pub struct SliceReplyArgs<'a> {
-    pub status: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, i32>>>,
-    pub payload_bytes: u64,
-}
-impl<'a> Default for SliceReplyArgs<'a> {
-  #[inline]
-  fn default() -> Self {
-    SliceReplyArgs {
-      status: None,
-      payload_bytes: 0,
-    }
-  }
-}
-
-pub struct SliceReplyBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
-  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
-  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
-}
-impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> SliceReplyBuilder<'a, 'b, A> {
-  #[inline]
-  pub fn add_status(&mut self, status: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , i32>>) {
-    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(SliceReply::VT_STATUS, status);
-  }
-  #[inline]
-  pub fn add_payload_bytes(&mut self, payload_bytes: u64) {
-    self.fbb_.push_slot::<u64>(SliceReply::VT_PAYLOAD_BYTES, payload_bytes, 0);
-  }
-  #[inline]
-  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> SliceReplyBuilder<'a, 'b, A> {
-    let start = _fbb.start_table();
-    SliceReplyBuilder {
-      fbb_: _fbb,
-      start_: start,
-    }
-  }
-  #[inline]
-  pub fn finish(self) -> ::flatbuffers::WIPOffset<SliceReply<'a>> {
-    let o = self.fbb_.end_table(self.start_);
-    ::flatbuffers::WIPOffset::new(o.value())
-  }
-}
-
-impl ::core::fmt::Debug for SliceReply<'_> {
-  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-    let mut ds = f.debug_struct("SliceReply");
-      ds.field("status", &self.status());
-      ds.field("payload_bytes", &self.payload_bytes());
-      ds.finish()
-  }
-}
-}  // pub mod transfer
-
-#[allow(unused_imports, dead_code)]
-pub mod engine {
-
-
-#[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
-pub const ENUM_MIN_DIRECTION: u8 = 0;
-#[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
-pub const ENUM_MAX_DIRECTION: u8 = 1;
-#[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
-#[allow(non_camel_case_types)]
-pub const ENUM_VALUES_DIRECTION: [Direction; 2] = [
-  Direction::Read,
-  Direction::Write,
-];
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-#[repr(transparent)]
-pub struct Direction(pub u8);
-#[allow(non_upper_case_globals)]
-impl Direction {
-  pub const Read: Self = Self(0);
-  pub const Write: Self = Self(1);
-
-  pub const ENUM_MIN: u8 = 0;
-  pub const ENUM_MAX: u8 = 1;
-  pub const ENUM_VALUES: &'static [Self] = &[
-    Self::Read,
-    Self::Write,
-  ];
-  /// Returns the variant's name or "" if unknown.
-  pub fn variant_name(self) -> Option<&'static str> {
-    match self {
-      Self::Read => Some("Read"),
-      Self::Write => Some("Write"),
-      _ => None,
-    }
-  }
-}
-impl ::core::fmt::Debug for Direction {
-  fn fmt(&self, f: &mut ::core::fmt::Formatter) -> ::core::fmt::Result {
-    if let Some(name) = self.variant_name() {
-      f.write_str(name)
-    } else {
-      f.write_fmt(format_args!("<UNKNOWN {:?}>", self.0))
-    }
-  }
-}
-impl<'a> ::flatbuffers::Follow<'a> for Direction {
-  type Inner = Self;
-  #[inline]
-  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
-    let b = unsafe { ::flatbuffers::read_scalar_at::<u8>(buf, loc) };
-    Self(b)
-  }
-}
-
-impl ::flatbuffers::Push for Direction {
-    type Output = Direction;
-    #[inline]
-    unsafe fn push(&self, dst: &mut [u8], _written_len: usize) {
-        unsafe { ::flatbuffers::emplace_scalar::<u8>(dst, self.0) };
-    }
-}
-
-impl ::flatbuffers::EndianScalar for Direction {
-  type Scalar = u8;
-  #[inline]
-  fn to_little_endian(self) -> u8 {
-    self.0.to_le()
-  }
-  #[inline]
-  #[allow(clippy::wrong_self_convention)]
-  fn from_little_endian(v: u8) -> Self {
-    let b = u8::from_le(v);
-    Self(b)
-  }
-}
-
-impl<'a> ::flatbuffers::Verifiable for Direction {
-  #[inline]
-  fn run_verifier(
-    v: &mut ::flatbuffers::Verifier, pos: usize
-  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    u8::run_verifier(v, pos)
-  }
-}
-
-impl ::flatbuffers::SimpleToVerifyInSlice for Direction {}
-/// One contiguous range of the target's address space. It must lie in one registered buffer.
-// struct Piece, aligned to 8
+/// The piece is moved only if the little-endian word at `offset`, a multiple of 8 in the same memory, is `value`.
+// struct Guard, aligned to 8
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq)]
-pub struct Piece(pub [u8; 16]);
-impl Default for Piece { 
+pub struct Guard(pub [u8; 16]);
+impl Default for Guard { 
   fn default() -> Self { 
     Self([0; 16])
   }
 }
-impl ::core::fmt::Debug for Piece {
+impl ::core::fmt::Debug for Guard {
   fn fmt(&self, f: &mut ::core::fmt::Formatter) -> ::core::fmt::Result {
-    f.debug_struct("Piece")
-      .field("address", &self.address())
-      .field("bytes", &self.bytes())
+    f.debug_struct("Guard")
+      .field("offset", &self.offset())
+      .field("value", &self.value())
       .finish()
   }
 }
 
-impl ::flatbuffers::SimpleToVerifyInSlice for Piece {}
-impl<'a> ::flatbuffers::Follow<'a> for Piece {
-  type Inner = &'a Piece;
+impl ::flatbuffers::SimpleToVerifyInSlice for Guard {}
+impl<'a> ::flatbuffers::Follow<'a> for Guard {
+  type Inner = &'a Guard;
   #[inline]
   unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
-    unsafe { <&'a Piece>::follow(buf, loc) }
+    unsafe { <&'a Guard>::follow(buf, loc) }
   }
 }
-impl<'a> ::flatbuffers::Follow<'a> for &'a Piece {
-  type Inner = &'a Piece;
+impl<'a> ::flatbuffers::Follow<'a> for &'a Guard {
+  type Inner = &'a Guard;
   #[inline]
   unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
-    unsafe { ::flatbuffers::follow_cast_ref::<Piece>(buf, loc) }
+    unsafe { ::flatbuffers::follow_cast_ref::<Guard>(buf, loc) }
   }
 }
-impl<'b> ::flatbuffers::Push for Piece {
-    type Output = Piece;
+impl<'b> ::flatbuffers::Push for Guard {
+    type Output = Guard;
     #[inline]
     unsafe fn push(&self, dst: &mut [u8], _written_len: usize) {
-        let src = unsafe { ::core::slice::from_raw_parts(self as *const Piece as *const u8, <Self as ::flatbuffers::Push>::size()) };
+        let src = unsafe { ::core::slice::from_raw_parts(self as *const Guard as *const u8, <Self as ::flatbuffers::Push>::size()) };
         dst.copy_from_slice(src);
     }
     #[inline]
@@ -6644,7 +6197,7 @@ impl<'b> ::flatbuffers::Push for Piece {
     }
 }
 
-impl<'a> ::flatbuffers::Verifiable for Piece {
+impl<'a> ::flatbuffers::Verifiable for Guard {
   #[inline]
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
@@ -6653,19 +6206,19 @@ impl<'a> ::flatbuffers::Verifiable for Piece {
   }
 }
 
-impl<'a> Piece {
+impl<'a> Guard {
   #[allow(clippy::too_many_arguments)]
   pub fn new(
-    address: u64,
-    bytes: u64,
+    offset: u64,
+    value: u64,
   ) -> Self {
     let mut s = Self([0; 16]);
-    s.set_address(address);
-    s.set_bytes(bytes);
+    s.set_offset(offset);
+    s.set_value(value);
     s
   }
 
-  pub fn address(&self) -> u64 {
+  pub fn offset(&self) -> u64 {
     let mut mem = ::core::mem::MaybeUninit::<<u64 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
     // Safety:
     // Created from a valid Table for this object
@@ -6680,7 +6233,7 @@ impl<'a> Piece {
     })
   }
 
-  pub fn set_address(&mut self, x: u64) {
+  pub fn set_offset(&mut self, x: u64) {
     let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
     // Safety:
     // Created from a valid Table for this object
@@ -6694,7 +6247,7 @@ impl<'a> Piece {
     }
   }
 
-  pub fn bytes(&self) -> u64 {
+  pub fn value(&self) -> u64 {
     let mut mem = ::core::mem::MaybeUninit::<<u64 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
     // Safety:
     // Created from a valid Table for this object
@@ -6709,7 +6262,135 @@ impl<'a> Piece {
     })
   }
 
-  pub fn set_bytes(&mut self, x: u64) {
+  pub fn set_value(&mut self, x: u64) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[8..].as_mut_ptr(),
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+}
+
+/// What an exchange cost its server, in nanoseconds.
+// struct Times, aligned to 8
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq)]
+pub struct Times(pub [u8; 16]);
+impl Default for Times { 
+  fn default() -> Self { 
+    Self([0; 16])
+  }
+}
+impl ::core::fmt::Debug for Times {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter) -> ::core::fmt::Result {
+    f.debug_struct("Times")
+      .field("waited", &self.waited())
+      .field("copied", &self.copied())
+      .finish()
+  }
+}
+
+impl ::flatbuffers::SimpleToVerifyInSlice for Times {}
+impl<'a> ::flatbuffers::Follow<'a> for Times {
+  type Inner = &'a Times;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    unsafe { <&'a Times>::follow(buf, loc) }
+  }
+}
+impl<'a> ::flatbuffers::Follow<'a> for &'a Times {
+  type Inner = &'a Times;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    unsafe { ::flatbuffers::follow_cast_ref::<Times>(buf, loc) }
+  }
+}
+impl<'b> ::flatbuffers::Push for Times {
+    type Output = Times;
+    #[inline]
+    unsafe fn push(&self, dst: &mut [u8], _written_len: usize) {
+        let src = unsafe { ::core::slice::from_raw_parts(self as *const Times as *const u8, <Self as ::flatbuffers::Push>::size()) };
+        dst.copy_from_slice(src);
+    }
+    #[inline]
+    fn alignment() -> ::flatbuffers::PushAlignment {
+        ::flatbuffers::PushAlignment::new(8)
+    }
+}
+
+impl<'a> ::flatbuffers::Verifiable for Times {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.in_buffer::<Self>(pos)
+  }
+}
+
+impl<'a> Times {
+  #[allow(clippy::too_many_arguments)]
+  pub fn new(
+    waited: u64,
+    copied: u64,
+  ) -> Self {
+    let mut s = Self([0; 16]);
+    s.set_waited(waited);
+    s.set_copied(copied);
+    s
+  }
+
+  pub fn waited(&self) -> u64 {
+    let mut mem = ::core::mem::MaybeUninit::<<u64 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[0..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_waited(&mut self, x: u64) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[0..].as_mut_ptr(),
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+  pub fn copied(&self) -> u64 {
+    let mut mem = ::core::mem::MaybeUninit::<<u64 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[8..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_copied(&mut self, x: u64) {
     let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
     // Safety:
     // Created from a valid Table for this object
@@ -6743,9 +6424,14 @@ impl<'a> ::flatbuffers::Follow<'a> for MoveRequest<'a> {
 impl<'a> MoveRequest<'a> {
   pub const VT_DIRECTION: ::flatbuffers::VOffsetT = 4;
   pub const VT_EPOCH: ::flatbuffers::VOffsetT = 6;
-  pub const VT_PIECES: ::flatbuffers::VOffsetT = 8;
-  pub const VT_CHECKSUM: ::flatbuffers::VOffsetT = 10;
-  pub const VT_WITH_CHECKSUM: ::flatbuffers::VOffsetT = 12;
+  pub const VT_SEGMENT_HIGH: ::flatbuffers::VOffsetT = 8;
+  pub const VT_SEGMENT_LOW: ::flatbuffers::VOffsetT = 10;
+  pub const VT_PIECES: ::flatbuffers::VOffsetT = 12;
+  pub const VT_GUARDS: ::flatbuffers::VOffsetT = 14;
+  pub const VT_CHECKSUM: ::flatbuffers::VOffsetT = 16;
+  pub const VT_WITH_CHECKSUM: ::flatbuffers::VOffsetT = 18;
+  pub const VT_CAPABILITY: ::flatbuffers::VOffsetT = 20;
+  pub const VT_TENANT: ::flatbuffers::VOffsetT = 22;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -6757,8 +6443,13 @@ impl<'a> MoveRequest<'a> {
     args: &'args MoveRequestArgs<'args>
   ) -> ::flatbuffers::WIPOffset<MoveRequest<'bldr>> {
     let mut builder = MoveRequestBuilder::new(_fbb);
+    builder.add_segment_low(args.segment_low);
+    builder.add_segment_high(args.segment_high);
     builder.add_epoch(args.epoch);
+    if let Some(x) = args.tenant { builder.add_tenant(x); }
+    if let Some(x) = args.capability { builder.add_capability(x); }
     if let Some(x) = args.checksum { builder.add_checksum(x); }
+    if let Some(x) = args.guards { builder.add_guards(x); }
     if let Some(x) = args.pieces { builder.add_pieces(x); }
     builder.add_with_checksum(args.with_checksum);
     builder.add_direction(args.direction);
@@ -6773,7 +6464,7 @@ impl<'a> MoveRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<Direction>(MoveRequest::VT_DIRECTION, Some(Direction::Read)).unwrap()}
   }
-  /// The life of the target that the addresses belong to; a target in another life refuses.
+  /// The run of the owner that addresses belong to; an owner in another run refuses. Segments have identities of their own.
   #[inline]
   pub fn epoch(&self) -> u64 {
     // Safety:
@@ -6781,12 +6472,35 @@ impl<'a> MoveRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u64>(MoveRequest::VT_EPOCH, Some(0)).unwrap()}
   }
+  /// The segment that all pieces lie in; 0 and 0 if they are addresses.
+  #[inline]
+  pub fn segment_high(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(MoveRequest::VT_SEGMENT_HIGH, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn segment_low(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(MoveRequest::VT_SEGMENT_LOW, Some(0)).unwrap()}
+  }
   #[inline]
   pub fn pieces(&self) -> Option<::flatbuffers::Vector<'a, Piece>> {
     // Safety:
     // Created from valid Table for this object
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, Piece>>>(MoveRequest::VT_PIECES, None)}
+  }
+  /// One per piece, or empty.
+  #[inline]
+  pub fn guards(&self) -> Option<::flatbuffers::Vector<'a, Guard>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, Guard>>>(MoveRequest::VT_GUARDS, None)}
   }
   /// CRC-32C of each piece of a write, or empty.
   #[inline]
@@ -6804,6 +6518,21 @@ impl<'a> MoveRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<bool>(MoveRequest::VT_WITH_CHECKSUM, Some(false)).unwrap()}
   }
+  /// Reserved: proof of the right to the memory, and on whose behalf it is moved.
+  #[inline]
+  pub fn capability(&self) -> Option<::flatbuffers::Vector<'a, u8>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u8>>>(MoveRequest::VT_CAPABILITY, None)}
+  }
+  #[inline]
+  pub fn tenant(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(MoveRequest::VT_TENANT, None)}
+  }
 }
 
 impl ::flatbuffers::Verifiable for MoveRequest<'_> {
@@ -6814,9 +6543,14 @@ impl ::flatbuffers::Verifiable for MoveRequest<'_> {
     v.visit_table(pos)?
      .visit_field::<Direction>("direction", Self::VT_DIRECTION, false)?
      .visit_field::<u64>("epoch", Self::VT_EPOCH, false)?
+     .visit_field::<u64>("segment_high", Self::VT_SEGMENT_HIGH, false)?
+     .visit_field::<u64>("segment_low", Self::VT_SEGMENT_LOW, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, Piece>>>("pieces", Self::VT_PIECES, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, Guard>>>("guards", Self::VT_GUARDS, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u32>>>("checksum", Self::VT_CHECKSUM, false)?
      .visit_field::<bool>("with_checksum", Self::VT_WITH_CHECKSUM, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u8>>>("capability", Self::VT_CAPABILITY, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("tenant", Self::VT_TENANT, false)?
      .finish();
     Ok(())
   }
@@ -6824,9 +6558,14 @@ impl ::flatbuffers::Verifiable for MoveRequest<'_> {
 pub struct MoveRequestArgs<'a> {
     pub direction: Direction,
     pub epoch: u64,
+    pub segment_high: u64,
+    pub segment_low: u64,
     pub pieces: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, Piece>>>,
+    pub guards: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, Guard>>>,
     pub checksum: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u32>>>,
     pub with_checksum: bool,
+    pub capability: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u8>>>,
+    pub tenant: Option<::flatbuffers::WIPOffset<&'a str>>,
 }
 impl<'a> Default for MoveRequestArgs<'a> {
   #[inline]
@@ -6834,9 +6573,14 @@ impl<'a> Default for MoveRequestArgs<'a> {
     MoveRequestArgs {
       direction: Direction::Read,
       epoch: 0,
+      segment_high: 0,
+      segment_low: 0,
       pieces: None,
+      guards: None,
       checksum: None,
       with_checksum: false,
+      capability: None,
+      tenant: None,
     }
   }
 }
@@ -6855,8 +6599,20 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> MoveRequestBuilder<'a, 'b, A>
     self.fbb_.push_slot::<u64>(MoveRequest::VT_EPOCH, epoch, 0);
   }
   #[inline]
+  pub fn add_segment_high(&mut self, segment_high: u64) {
+    self.fbb_.push_slot::<u64>(MoveRequest::VT_SEGMENT_HIGH, segment_high, 0);
+  }
+  #[inline]
+  pub fn add_segment_low(&mut self, segment_low: u64) {
+    self.fbb_.push_slot::<u64>(MoveRequest::VT_SEGMENT_LOW, segment_low, 0);
+  }
+  #[inline]
   pub fn add_pieces(&mut self, pieces: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , Piece>>) {
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(MoveRequest::VT_PIECES, pieces);
+  }
+  #[inline]
+  pub fn add_guards(&mut self, guards: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , Guard>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(MoveRequest::VT_GUARDS, guards);
   }
   #[inline]
   pub fn add_checksum(&mut self, checksum: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u32>>) {
@@ -6865,6 +6621,14 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> MoveRequestBuilder<'a, 'b, A>
   #[inline]
   pub fn add_with_checksum(&mut self, with_checksum: bool) {
     self.fbb_.push_slot::<bool>(MoveRequest::VT_WITH_CHECKSUM, with_checksum, false);
+  }
+  #[inline]
+  pub fn add_capability(&mut self, capability: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u8>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(MoveRequest::VT_CAPABILITY, capability);
+  }
+  #[inline]
+  pub fn add_tenant(&mut self, tenant: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(MoveRequest::VT_TENANT, tenant);
   }
   #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> MoveRequestBuilder<'a, 'b, A> {
@@ -6886,16 +6650,21 @@ impl ::core::fmt::Debug for MoveRequest<'_> {
     let mut ds = f.debug_struct("MoveRequest");
       ds.field("direction", &self.direction());
       ds.field("epoch", &self.epoch());
+      ds.field("segment_high", &self.segment_high());
+      ds.field("segment_low", &self.segment_low());
       ds.field("pieces", &self.pieces());
+      ds.field("guards", &self.guards());
       ds.field("checksum", &self.checksum());
       ds.field("with_checksum", &self.with_checksum());
+      ds.field("capability", &self.capability());
+      ds.field("tenant", &self.tenant());
       ds.finish()
   }
 }
 pub enum MoveReplyOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// One status per piece. The payload of a read follows only if all of them are 0.
+/// One status per piece.
 pub struct MoveReply<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -6912,6 +6681,7 @@ impl<'a> MoveReply<'a> {
   pub const VT_STATUS: ::flatbuffers::VOffsetT = 4;
   pub const VT_CHECKSUM: ::flatbuffers::VOffsetT = 6;
   pub const VT_PAYLOAD_BYTES: ::flatbuffers::VOffsetT = 8;
+  pub const VT_TIMES: ::flatbuffers::VOffsetT = 10;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -6924,6 +6694,7 @@ impl<'a> MoveReply<'a> {
   ) -> ::flatbuffers::WIPOffset<MoveReply<'bldr>> {
     let mut builder = MoveReplyBuilder::new(_fbb);
     builder.add_payload_bytes(args.payload_bytes);
+    if let Some(x) = args.times { builder.add_times(x); }
     if let Some(x) = args.checksum { builder.add_checksum(x); }
     if let Some(x) = args.status { builder.add_status(x); }
     builder.finish()
@@ -6937,6 +6708,7 @@ impl<'a> MoveReply<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, i32>>>(MoveReply::VT_STATUS, None)}
   }
+  /// CRC-32C of each piece of a read that wanted it; 0 for a piece that was refused.
   #[inline]
   pub fn checksum(&self) -> Option<::flatbuffers::Vector<'a, u32>> {
     // Safety:
@@ -6951,6 +6723,14 @@ impl<'a> MoveReply<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u64>(MoveReply::VT_PAYLOAD_BYTES, Some(0)).unwrap()}
   }
+  /// Reserved: sent by servers that measure.
+  #[inline]
+  pub fn times(&self) -> Option<&'a Times> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<Times>(MoveReply::VT_TIMES, None)}
+  }
 }
 
 impl ::flatbuffers::Verifiable for MoveReply<'_> {
@@ -6962,6 +6742,7 @@ impl ::flatbuffers::Verifiable for MoveReply<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i32>>>("status", Self::VT_STATUS, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u32>>>("checksum", Self::VT_CHECKSUM, false)?
      .visit_field::<u64>("payload_bytes", Self::VT_PAYLOAD_BYTES, false)?
+     .visit_field::<Times>("times", Self::VT_TIMES, false)?
      .finish();
     Ok(())
   }
@@ -6970,6 +6751,7 @@ pub struct MoveReplyArgs<'a> {
     pub status: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, i32>>>,
     pub checksum: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u32>>>,
     pub payload_bytes: u64,
+    pub times: Option<&'a Times>,
 }
 impl<'a> Default for MoveReplyArgs<'a> {
   #[inline]
@@ -6978,6 +6760,7 @@ impl<'a> Default for MoveReplyArgs<'a> {
       status: None,
       checksum: None,
       payload_bytes: 0,
+      times: None,
     }
   }
 }
@@ -7000,6 +6783,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> MoveReplyBuilder<'a, 'b, A> {
     self.fbb_.push_slot::<u64>(MoveReply::VT_PAYLOAD_BYTES, payload_bytes, 0);
   }
   #[inline]
+  pub fn add_times(&mut self, times: &Times) {
+    self.fbb_.push_slot_always::<&Times>(MoveReply::VT_TIMES, times);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> MoveReplyBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     MoveReplyBuilder {
@@ -7020,10 +6807,11 @@ impl ::core::fmt::Debug for MoveReply<'_> {
       ds.field("status", &self.status());
       ds.field("checksum", &self.checksum());
       ds.field("payload_bytes", &self.payload_bytes());
+      ds.field("times", &self.times());
       ds.finish()
   }
 }
-}  // pub mod engine
+}  // pub mod mover
 
 #[allow(unused_imports, dead_code)]
 pub mod rails {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use perigee_engine::{
-    BatchId, Direction, EngineError, Request, Route, State, SubmitOptions, TransferEngine,
+    BatchId, Direction, EngineError, PeerError, Request, Route, State, SubmitOptions,
+    TransferEngine,
 };
 
 use crate::error::BenchError;
@@ -84,16 +85,16 @@ impl<'a> EngineMover<'a> {
     }
 
     fn late(&self) -> BenchError {
-        BenchError::Engine(EngineError::Deadline {
+        BenchError::Engine(EngineError::Peer(PeerError::Deadline {
             peer: self.peer.clone(),
             deadline: self.deadline,
-        })
+        }))
     }
 
     /// A failure in the words of the user's settings.
     fn failed(&self, error: EngineError) -> BenchError {
         match error {
-            EngineError::Deadline { .. } => self.late(),
+            EngineError::Peer(PeerError::Deadline { .. }) => self.late(),
             error => error.into(),
         }
     }

@@ -97,7 +97,6 @@ pub(super) async fn answer(
         | Kind::Hello
         | Kind::Welcome
         | Kind::Failure
-        | Kind::Slice
         | Kind::Move
         | Kind::Rails
         | Kind::Pairs

@@ -303,7 +303,7 @@ impl Inner {
             servers
                 .into_iter()
                 .flatten()
-                .for_each(|server| server.revoke(region));
+                .for_each(|server| server.revoke(Arc::as_ptr(region) as usize));
             if !region.wait_unused(UNREGISTER_DEADLINE - UNREGISTER_GRACE) {
                 return Err(in_use(region));
             }

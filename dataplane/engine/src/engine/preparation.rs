@@ -3,18 +3,17 @@
 
 use super::Inner;
 use crate::batch::{AtEnd, Batch};
-use crate::client::Terms;
 use crate::error::EngineError;
 use crate::limits::{CALLER_READ_BYTES_MAX, DEADLINE_MAX, SLOWEST_PER_BYTE_NS};
-use crate::observer::Route;
 use crate::plan::Plan;
 use crate::registry::RegionUse;
 use crate::request::{Direction, Request, SubmitOptions};
 use crate::shared_memory::Crossing;
-use crate::slice::{Piece, Slice};
+use crate::slice::{Piece, RequestSlice};
 use crate::tally::Tally;
-use crate::target::{Dialect, Target};
+use crate::target::Target;
 use perigee_device::GivenDevices;
+use perigee_mover::{Counters, Dialect, Route, Terms};
 use perigee_rails::RailRequest;
 use perigee_settings::Protocols;
 use perigee_shard::monotonic;
@@ -54,9 +53,9 @@ impl Flight {
             .flat_map(|(_, pieces)| pieces)
             .map(|piece| piece.bytes)
             .sum();
-        let own = matches!(self.target.dialect, Dialect::Own { .. });
+        let own = matches!(self.target.tcp.dialect(), Dialect::Own { .. });
         // Large ones are spread over several NICs, if there are several.
-        let is_small = match self.target.ways.len() {
+        let is_small = match self.target.tcp.addresses().len() {
             0 | 1 => bytes <= CALLER_READ_BYTES_MAX,
             _ => self.bytes() <= CALLER_READ_BYTES_MAX,
         };
@@ -65,9 +64,9 @@ impl Flight {
 
     /// The life in which the peer was met, if it says.
     pub(super) fn met(&self) -> Option<u64> {
-        match self.target.dialect {
-            Dialect::Own { epoch } => Some(epoch),
-            Dialect::Upstream { .. } => None,
+        match self.target.tcp.dialect() {
+            Dialect::Own { epoch } => epoch,
+            Dialect::Mooncake { .. } => None,
         }
     }
 
@@ -76,10 +75,10 @@ impl Flight {
         pieces.map(|piece| piece.bytes).sum()
     }
 
-    pub(super) fn into_slices(self) -> impl Iterator<Item = Slice> {
+    pub(super) fn into_slices(self) -> impl Iterator<Item = RequestSlice> {
         let batch = self.batch;
         let slices = self.slices.into_iter();
-        slices.map(move |(direction, pieces)| Slice::new(direction, pieces, batch.clone()))
+        slices.map(move |(direction, pieces)| RequestSlice::new(direction, pieces, batch.clone()))
     }
 }
 
@@ -156,8 +155,10 @@ impl Inner {
         let given = options.deadline.unwrap_or(self.options.deadline);
         let for_bytes = Duration::from_nanos(bytes.saturating_mul(SLOWEST_PER_BYTE_NS));
         let length = given.saturating_add(for_bytes).min(DEADLINE_MAX);
+        let submitted = monotonic();
         Terms {
-            due: monotonic() + length,
+            submitted,
+            due: submitted + length,
             length,
             with_checksum: self.options.with_checksum,
         }
@@ -174,16 +175,16 @@ impl Inner {
     ) -> AtEnd {
         let counters = match route {
             Route::SharedMemory => Some(self.ledger.copies()),
-            Route::Tcp => target.first_way().map(|way| way.counters.clone()),
+            Route::Tcp => first_counters(target),
             Route::Rdma => None,
         };
-        let tally = Tally::begin(counters, &self.options.observer, route, target, requests);
+        let tally = Tally::begin(counters, &self.options.observer, route, requests);
         let notify = options.notify.clone().filter(|_| attempt.notifies);
         let (segments, herald, peer) = (self.segments.clone(), self.herald.clone(), target.clone());
         Box::new(move |batch| {
             tally.end(batch);
             match (batch.outcome(), notify) {
-                (Ok(()), Some(notify)) => herald.post(&peer.name, notify),
+                (Ok(()), Some(notify)) => herald.post(peer.name(), notify),
                 (Err(error), _) if error.is_peer_fault() => segments.forget(&peer),
                 _ => {}
             }
@@ -311,6 +312,12 @@ impl Wish {
             "not all of the batch can go to {segment} {reason}"
         )))
     }
+}
+
+/// Counts of the NIC that small transfers with a target go over.
+fn first_counters(target: &Target) -> Option<Arc<Counters>> {
+    let first = target.tcp.addresses().first();
+    first.map(|address| address.counters.clone())
 }
 
 /// The same moment on the other clock.

@@ -8,10 +8,10 @@
 use super::Inner;
 use super::preparation::{Attempt, Flight, due};
 use crate::batch::submission::Submission;
-use crate::client::Terms;
 use crate::error::EngineError;
 use crate::limits::REPEAT_PEERS_MAX;
 use crate::request::{Request, SubmitOptions};
+use perigee_mover::{PeerError, Terms};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -132,7 +132,11 @@ fn is_the_peers(error: &EngineError) -> bool {
     use EngineError as E;
     matches!(
         error,
-        E::Unreachable { .. } | E::Resolve { .. } | E::Metadata(_) | E::Handshake(_) | E::Closed
+        E::Peer(PeerError::Unreachable { .. })
+            | E::Resolve { .. }
+            | E::Metadata(_)
+            | E::Handshake(_)
+            | E::Closed
     )
 }
 
@@ -170,7 +174,7 @@ impl Inner {
         options: &SubmitOptions,
     ) {
         let (engine, submission) = (Arc::downgrade(self), Arc::downgrade(submission));
-        let (segment, requests) = (flight.target.name.to_string(), requests.to_vec());
+        let (segment, requests) = (flight.target.name().to_string(), requests.to_vec());
         let (options, repeats) = (options.clone(), self.repeats.clone());
         let (terms, met, shards) = (flight.terms, flight.met(), self.shards.clone());
         flight.batch.then(Box::new(move |batch| {
@@ -181,10 +185,10 @@ impl Inner {
                 return submission.settle();
             }
             let (waiting, wanted) = (Arc::downgrade(&submission), Arc::downgrade(&submission));
-            let late = EngineError::Deadline {
+            let late = EngineError::Peer(PeerError::Deadline {
                 peer: segment.clone(),
                 deadline: terms.length,
-            };
+            });
             // Whatever the look-up of this or another batch takes.
             let is_wanted = move || wanted.upgrade().is_some_and(|it| it.is_waiting());
             shards.at(terms.due, is_wanted, move || {

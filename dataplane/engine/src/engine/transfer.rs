@@ -7,13 +7,13 @@ use super::preparation::{Attempt, Flight};
 use super::{Inner, TransferEngine};
 use crate::batch::Batch;
 use crate::batch::submission::Submission;
-use crate::client::{Call, Terms};
 use crate::error::EngineError;
 use crate::fallback::Fallback;
 use crate::limits::SUBMITTER_COPY_BYTES_MAX;
 use crate::rdma::{RailFlight, Rdma};
 use crate::request::{BatchId, Request, RequestStatus, State, SubmitOptions};
 use crate::target::Target;
+use perigee_mover::{Call, Terms};
 use perigee_rails::{RailRequest, Sink};
 use perigee_shard::monotonic;
 use std::sync::Arc;
@@ -209,7 +209,7 @@ impl Inner {
         if let Some(crossing) = flight.crossing.clone() {
             flight.into_slices().for_each(|slice| {
                 if self.is_closed() {
-                    slice.fail(&EngineError::Closed);
+                    slice.give_up(&EngineError::Closed);
                 } else {
                     crossing.run(slice);
                 }
@@ -229,7 +229,7 @@ impl Inner {
     fn move_here(&self, flight: Flight) {
         let left = flight.terms.due.saturating_sub(monotonic());
         let call = Call {
-            target: &flight.target.clone(),
+            target: &flight.target.tcp.clone(),
             identity: self.identity,
             congestion: &self.options.congestion,
             with_checksum: self.options.with_checksum,

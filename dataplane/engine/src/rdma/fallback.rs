@@ -5,7 +5,8 @@ use crate::batch::Batch;
 use crate::error::EngineError;
 use crate::fallback::Fallback;
 use crate::request::Direction;
-use crate::slice::{Piece, Slice};
+use crate::slice::{Piece, RequestSlice};
+use perigee_mover::PeerError;
 use perigee_rails::{RailError, Sink};
 use perigee_shard::monotonic;
 use std::sync::Arc;
@@ -28,8 +29,8 @@ impl RailFlight {
         self.fallback.divert_all(slices);
     }
 
-    fn slice(&self, direction: Direction, piece: Piece) -> Slice {
-        Slice::new(direction, vec![piece], self.batch.clone())
+    fn slice(&self, direction: Direction, piece: Piece) -> RequestSlice {
+        RequestSlice::new(direction, vec![piece], self.batch.clone())
     }
 
     fn may_divert(&self, error: &RailError) -> bool {
@@ -44,20 +45,22 @@ impl RailFlight {
     }
 
     fn convert(&self, error: RailError) -> EngineError {
-        let peer = self.fallback.target.name.to_string();
+        let peer = self.fallback.target.name().to_string();
         match error {
             RailError::Canceled => EngineError::Canceled,
             RailError::Closed => EngineError::Closed,
-            RailError::PeerRestarted { .. } => EngineError::Restarted { peer },
-            RailError::Deadline { .. } => EngineError::Deadline {
+            RailError::PeerRestarted { .. } => EngineError::Peer(PeerError::Restarted { peer }),
+            RailError::Deadline { .. } => EngineError::Peer(PeerError::Deadline {
                 peer,
                 deadline: self.fallback.terms.length,
-            },
-            RailError::Unreachable { reason, .. } => EngineError::Unreachable { peer, reason },
-            other => EngineError::Broken {
+            }),
+            RailError::Unreachable { reason, .. } => {
+                EngineError::Peer(PeerError::Unreachable { peer, reason })
+            }
+            other => EngineError::Peer(PeerError::Broken {
                 peer,
                 reason: other.to_string(),
-            },
+            }),
         }
     }
 }

@@ -3,14 +3,14 @@
 
 use super::Crossing;
 use crate::limits::{COPIER_QUEUE_MAX, COPIERS_MAX};
-use crate::slice::Slice;
+use crate::slice::RequestSlice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// A slice and its way.
-type Job = (Arc<Crossing>, Slice);
+type Job = (Arc<Crossing>, RequestSlice);
 
 /// The threads and their queue.
 #[derive(Debug, Default)]
@@ -29,7 +29,11 @@ enum State {
 
 impl Copiers {
     /// Queues slices. What finds no room in the queue is copied by the calling thread.
-    pub(crate) fn submit(&self, crossing: &Arc<Crossing>, slices: impl Iterator<Item = Slice>) {
+    pub(crate) fn submit(
+        &self,
+        crossing: &Arc<Crossing>,
+        slices: impl Iterator<Item = RequestSlice>,
+    ) {
         let Some(queue) = self.queue() else {
             // Closed: a slice that is dropped fails.
             return slices.for_each(drop);

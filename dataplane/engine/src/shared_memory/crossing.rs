@@ -2,14 +2,14 @@
 //! Invariant: a slice is reported as moved only if its owner was alive after the last byte was in place.
 
 use super::Joint;
-use crate::counters::Counters;
 use crate::error::EngineError;
 use crate::fallback::Fallback;
 use crate::request::Direction;
-use crate::slice::{Piece, Slice};
+use crate::slice::{Piece, RequestSlice};
 use nix::errno::Errno;
 use perigee_memory::checksum::crc32c_raw;
 use perigee_memory::copy::copy_streaming;
+use perigee_mover::{Counters, PeerError, record_copy};
 use perigee_shard::monotonic;
 use std::sync::Arc;
 
@@ -37,38 +37,46 @@ enum Trouble {
 
 impl Crossing {
     /// Copies a slice, which then reports to its batch.
-    pub(crate) fn run(&self, mut slice: Slice) {
+    pub(crate) fn run(&self, mut slice: RequestSlice) {
         let terms = self.fallback.terms;
         if slice.batch().is_canceled() {
-            return slice.fail(&EngineError::Canceled);
+            return slice.give_up(&EngineError::Canceled);
         }
-        let peer = || self.fallback.target.name.to_string();
+        let peer = || self.fallback.target.name().to_string();
         if monotonic() >= terms.due {
             let deadline = terms.length;
-            return slice.fail(&EngineError::Deadline {
+            return slice.give_up(&EngineError::Peer(PeerError::Deadline {
                 peer: peer(),
                 deadline,
-            });
+            }));
         }
-        if let Err(error) = slice.embark() {
-            return slice.fail(&error);
+        if let Err(reason) = slice.stage() {
+            return slice.give_up(&EngineError::Memory(reason));
         }
+        let begun = monotonic();
         match self.copy(&slice) {
-            Ok(()) => slice.complete(&self.counters),
-            Err(Trouble::Local) => slice.fail(&EngineError::LocalMemory),
-            Err(Trouble::Damaged) => slice.fail(&EngineError::Damaged { peer: peer() }),
+            Ok(()) => {
+                let took = monotonic().saturating_sub(begun);
+                let (name, moved) = (self.fallback.target.name(), slice.moved());
+                record_copy(name, slice.direction, moved, took);
+                slice.complete(&self.counters);
+            }
+            Err(Trouble::Local) => slice.give_up(&EngineError::Peer(PeerError::LocalMemory)),
+            Err(Trouble::Damaged) => {
+                slice.give_up(&EngineError::Peer(PeerError::Damaged { peer: peer() }));
+            }
             Err(Trouble::Lost) if self.may_divert => {
-                slice.disembark();
+                slice.unstage();
                 self.fallback.divert(slice);
             }
-            Err(Trouble::Lost) => slice.fail(&EngineError::Broken {
+            Err(Trouble::Lost) => slice.give_up(&EngineError::Peer(PeerError::Broken {
                 peer: peer(),
                 reason: "it has taken its shared memory back".to_owned(),
-            }),
+            })),
         }
     }
 
-    fn copy(&self, slice: &Slice) -> Result<(), Trouble> {
+    fn copy(&self, slice: &RequestSlice) -> Result<(), Trouble> {
         let alive = || self.joint.is_alive().then_some(()).ok_or(Trouble::Lost);
         alive()?;
         let _pass = self.joint.enter().ok_or(Trouble::Lost)?;

@@ -35,7 +35,7 @@ fn an_asynchronous_batch_goes_on_to_a_peer_that_was_restarted() {
     );
     let stale = send(&second, first.address);
     assert!(
-        matches!(stale, Err(EngineError::Restarted { .. })),
+        matches!(stale, Err(EngineError::Peer(PeerError::Restarted { .. }))),
         "{stale:?}"
     );
     let told = send(&second, first.address).unwrap();
@@ -65,14 +65,26 @@ fn asynchronous_batches_for_addresses_of_an_earlier_life_are_refused_once() {
     let mut second = Peer::start(&first.name);
     let refused = send(&second);
     assert!(
-        matches!(refused, (State::Failed, Err(EngineError::Restarted { .. }))),
+        matches!(
+            refused,
+            (
+                State::Failed,
+                Err(EngineError::Peer(PeerError::Restarted { .. }))
+            )
+        ),
         "{refused:?}"
     );
     assert!(second.end(), "its memory is untouched");
     let third = Peer::start(&second.name);
     let refused = send(&third);
     assert!(
-        matches!(refused, (State::Failed, Err(EngineError::Restarted { .. }))),
+        matches!(
+            refused,
+            (
+                State::Failed,
+                Err(EngineError::Peer(PeerError::Restarted { .. }))
+            )
+        ),
         "{refused:?}"
     );
     assert_eq!(send(&third), (State::Completed, Ok(())), "now it is meant");
@@ -99,13 +111,19 @@ fn batches_submitted_before_the_caller_could_hear_of_a_restart_never_reach_the_n
         None
     });
     assert!(
-        matches!(told, None | Some(EngineError::Restarted { .. })),
+        matches!(
+            told,
+            None | Some(EngineError::Peer(PeerError::Restarted { .. }))
+        ),
         "{told:?}"
     );
     for batch in batches {
         assert_eq!(here.wait(batch, LONG).unwrap().state, State::Failed);
         let error = here.batch_outcome(batch).unwrap_err();
-        assert!(matches!(error, EngineError::Restarted { .. }), "{error}");
+        assert!(
+            matches!(error, EngineError::Peer(PeerError::Restarted { .. })),
+            "{error}"
+        );
     }
     assert!(second.end(), "its memory is untouched");
     here.close();
@@ -147,7 +165,9 @@ fn a_batch_whose_peer_is_looked_up_in_vain_ends_by_its_deadline() {
     let memory = vec![1u8; 4096];
     let request = write(&memory, address, 4096);
     let late = submit_and_wait(&here, &name, request, Duration::from_millis(300));
-    let (State::Timeout, Err(EngineError::Deadline { peer, .. })) = late.clone().unwrap() else {
+    let (State::Timeout, Err(EngineError::Peer(PeerError::Deadline { peer, .. }))) =
+        late.clone().unwrap()
+    else {
         panic!("{late:?}");
     };
     assert_eq!(peer, name);
@@ -168,7 +188,10 @@ fn of_batches_that_wait_for_the_same_silent_peer_each_ends_by_its_own_deadline()
     match short {
         Ok(short) => assert_eq!(here.wait(short, LONG).unwrap().state, State::Timeout),
         // The peer was known to be away by then, so the call itself asked for it.
-        Err(error) => assert!(matches!(error, EngineError::Deadline { .. }), "{error}"),
+        Err(error) => assert!(
+            matches!(error, EngineError::Peer(PeerError::Deadline { .. })),
+            "{error}"
+        ),
     }
     assert_eq!(here.batch_status(long).unwrap().state, State::Pending);
     here.close();

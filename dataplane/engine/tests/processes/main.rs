@@ -6,7 +6,7 @@
 )]
 
 use perigee_engine::{
-    Direction, EngineError, EngineOptions, Request, State, SubmitOptions, TransferEngine,
+    Direction, EngineError, EngineOptions, PeerError, Request, State, SubmitOptions, TransferEngine,
 };
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -220,7 +220,9 @@ fn a_restarted_peer_never_gets_bytes_for_addresses_of_its_earlier_life() {
         assert!(Instant::now() < end);
         // The address is a good one from the peer's point of view: only its life tells.
         match send(&second.name, second.address) {
-            Err(EngineError::Restarted { peer }) => break assert_eq!(peer, second.name),
+            Err(EngineError::Peer(PeerError::Restarted { peer })) => {
+                break assert_eq!(peer, second.name);
+            }
             Err(other) => assert!(other.to_string().contains(&second.name), "{other}"),
             Ok(()) => panic!("bytes for an earlier life arrived"),
         }
@@ -229,7 +231,7 @@ fn a_restarted_peer_never_gets_bytes_for_addresses_of_its_earlier_life() {
     let third = Peer::start(&second.name);
     while !matches!(
         send(&third.name, third.address),
-        Err(EngineError::Restarted { .. })
+        Err(EngineError::Peer(PeerError::Restarted { .. }))
     ) {
         assert!(Instant::now() < end);
     }
@@ -252,7 +254,10 @@ fn a_restarted_peer_with_other_addresses_is_served_at_once() {
     assert_eq!(first.name, second.name, "it takes its port back");
     send(&second.name, second.address).unwrap();
     let stale = send(&second.name, first.address).unwrap_err();
-    assert!(matches!(stale, EngineError::Restarted { .. }), "{stale}");
+    assert!(
+        matches!(stale, EngineError::Peer(PeerError::Restarted { .. })),
+        "{stale}"
+    );
     let told = send(&second.name, first.address).unwrap_err();
     assert!(matches!(told, EngineError::RemoteAddress { .. }), "{told}");
     here.close();
@@ -273,7 +278,10 @@ fn an_address_of_an_earlier_life_is_refused_also_after_one_of_the_new_life_was_s
     let new = u64::from_str_radix(ELSEWHERE, 16).unwrap();
     send(&second.name, new).unwrap();
     let stale = send(&second.name, first.address).unwrap_err();
-    assert!(matches!(stale, EngineError::Restarted { .. }), "{stale}");
+    assert!(
+        matches!(stale, EngineError::Peer(PeerError::Restarted { .. })),
+        "{stale}"
+    );
     send(&second.name, new).unwrap();
     assert!(second.end(), "what the earlier life had is untouched");
     here.close();
@@ -327,7 +335,7 @@ fn a_peer_that_shares_memory_and_is_killed_is_missed_and_its_successor_is_reache
     while let Err(error) = unsafe { here.transfer(&second.name, &requests, &hint) } {
         // Its memory may lie where the first one's was.
         assert!(
-            matches!(error, EngineError::Restarted { .. }) && Instant::now() < end,
+            matches!(error, EngineError::Peer(PeerError::Restarted { .. })) && Instant::now() < end,
             "{error}"
         );
     }
@@ -345,7 +353,9 @@ fn the_first_contact_with_a_silent_peer_ends_by_the_deadline_of_the_batch() {
     // SAFETY: `memory` outlives the call.
     let late = unsafe { here.transfer(&name, &[write(&memory, 4096, 4096)], &within(limit)) };
     match late.unwrap_err() {
-        EngineError::Deadline { deadline, .. } => assert!(deadline <= limit * 2, "{deadline:?}"),
+        EngineError::Peer(PeerError::Deadline { deadline, .. }) => {
+            assert!(deadline <= limit * 2, "{deadline:?}");
+        }
         other => panic!("{other}"),
     }
     here.close();
@@ -362,7 +372,10 @@ fn a_stopped_peer_ends_calls_by_their_deadline_and_serves_again_when_it_goes_on(
     send(LONG).unwrap();
     peer.signal(nix::sys::signal::Signal::SIGSTOP);
     let late = send(Duration::from_millis(300)).unwrap_err();
-    assert!(matches!(late, EngineError::Deadline { .. }), "{late}");
+    assert!(
+        matches!(late, EngineError::Peer(PeerError::Deadline { .. })),
+        "{late}"
+    );
     // SAFETY: as above.
     let batch = unsafe { here.submit(&peer.name, &requests, &within(Duration::from_millis(300))) };
     if let Ok(batch) = batch {

@@ -5,10 +5,10 @@ use perigee_transfer::SegmentAddress;
 use std::sync::Arc;
 
 fn broken() -> TransferError {
-    TransferError::Broken {
+    TransferError::Peer(PeerError::Broken {
         peer: String::new(),
         reason: String::new(),
-    }
+    })
 }
 
 fn place(id: u128) -> Place {
@@ -51,10 +51,10 @@ fn one_broken_replica_leaves_bytes_in_flight_whatever_failed_first() {
 }
 
 fn refused() -> TransferError {
-    TransferError::Refused {
+    TransferError::Peer(PeerError::Refused {
         peer: String::new(),
         status: Status::SegmentNotFound,
-    }
+    })
 }
 
 #[test]
@@ -77,11 +77,11 @@ fn a_put_that_found_no_place_fails_as_one_whose_peer_did_not_answer() {
     for error in [refused(), outside, TransferError::Stale, broken()] {
         assert_eq!(status_of(&error), Status::RpcFail, "{error}");
     }
-    let unreachable = TransferError::Unreachable {
+    let unreachable = TransferError::Peer(PeerError::Unreachable {
         peer: String::new(),
         reason: String::new(),
-    };
+    });
     assert_eq!(status_of(&unreachable), Status::TransferFail);
-    let memory = status_of(&TransferError::LocalMemory);
+    let memory = status_of(&TransferError::Peer(PeerError::LocalMemory));
     assert_eq!(memory, Status::InvalidParams);
 }

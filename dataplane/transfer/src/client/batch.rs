@@ -2,13 +2,12 @@
 
 use super::slice::Part;
 use crate::error::TransferError;
-use crate::limits::{SPIN, STALL_CHECK};
 use perigee_memory::crc32c_combine;
+use perigee_mover::{SPIN, STALL_CHECK};
 use perigee_shard::Patience;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::Thread;
-use std::time::Duration;
 
 /// Outcome of the jobs of one call.
 #[derive(Debug)]
@@ -58,19 +57,16 @@ impl Batch {
         }
     }
 
-    /// Waits for all slices; returns each job's checksum. A running shard ends every slice within twice the transfer
-    /// deadline. A stalled shard does not, and this wait must last as long as the stall: until a slice has reported, the
-    /// kernel may write to the caller's memory. `stalled` names such a shard, which is then logged.
-    pub(crate) fn wait(
-        &self,
-        stalled: impl Fn() -> Option<(usize, Duration)>,
-    ) -> Vec<Result<u32, TransferError>> {
+    /// Waits for all slices; returns each job's checksum. A running shard ends every slice within its deadline. A stalled
+    /// shard does not, and this wait must last as long as the stall: until a slice has reported, the kernel may write to
+    /// the caller's memory. `complain` is called now and then, to log that.
+    pub(crate) fn wait(&self, complain: impl Fn()) -> Vec<Result<u32, TransferError>> {
         let mut patience = Patience::new(SPIN);
         while self.pending.load(Ordering::Acquire) > 0 {
             if !patience.watch_on() {
                 std::thread::park_timeout(STALL_CHECK);
-                if let Some((shard, silent)) = stalled() {
-                    tracing::error!(shard, ?silent, "A transfer waits for a stalled shard");
+                if self.pending.load(Ordering::Acquire) > 0 {
+                    complain();
                 }
             }
         }
@@ -120,6 +116,7 @@ impl JobOutcome {
 mod tests {
     use super::*;
     use crate::client::slice::Trailer;
+    use perigee_mover::PeerError;
     use std::sync::Arc;
     use std::sync::mpsc::channel;
 
@@ -147,24 +144,23 @@ mod tests {
             }
             reporting.report(std::iter::once((part(), Ok(7))));
         });
-        let stalled = || {
+        let complain = || {
             let _ = asked.send(());
-            Some((0, Duration::from_secs(1)))
         };
-        assert_eq!(batch.wait(stalled), [Ok(7)]);
+        assert_eq!(batch.wait(complain), [Ok(7)]);
         shard.join().unwrap();
     }
 
     #[test]
     fn a_job_that_a_peer_broke_off_is_not_said_to_have_been_refused() {
-        let broken = TransferError::Broken {
+        let broken = TransferError::Peer(PeerError::Broken {
             peer: String::new(),
             reason: String::new(),
-        };
-        let refused = TransferError::Refused {
+        });
+        let refused = TransferError::Peer(PeerError::Refused {
             peer: String::new(),
             status: perigee_schemas::Status::SegmentNotFound,
-        };
+        });
         for errors in [[&broken, &refused], [&refused, &broken]] {
             let batch = Batch::new(&[1], 2);
             for error in errors {

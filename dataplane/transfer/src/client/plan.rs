@@ -1,31 +1,15 @@
 //! Cutting a batch into slices: large objects are split, small ones share a slice, all sizes known before anything moves.
 
 use super::batch::Batch;
-use super::slice::{Part, Slice, Trailer};
-use crate::limits::{SLICE_BYTES_MAX, SLICE_BYTES_MIN, SLICE_PIECES_MAX, SLICES_PER_BATCH};
+use super::slice::{ObjectSlice, Part, PlannedPiece, Trailer};
+use crate::limits::{SLICE_BYTES_MAX, SLICE_BYTES_MIN, SLICES_PER_BATCH};
 use crate::place::Place;
-use crate::wire::{Direction, Piece};
+use perigee_mover::{Direction, Guard, Memory, PIECES_MAX, Piece};
 use perigee_schemas::extent::{
     BLOCK_BYTES, checksum_count, footer_bytes, footer_offset, generation_offset,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-
-/// A range of the caller's memory.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Memory {
-    pub(crate) address: usize,
-    pub(crate) bytes: usize,
-}
-
-impl Memory {
-    pub(crate) fn piece(self) -> perigee_memory::Piece {
-        perigee_memory::Piece {
-            ptr: self.address as *const u8,
-            len: self.bytes,
-        }
-    }
-}
 
 /// What a job moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +32,7 @@ pub(crate) struct FarJob {
 
 impl FarJob {
     fn bytes(&self) -> u64 {
-        self.memory.iter().map(|memory| memory.bytes as u64).sum()
+        self.memory.iter().map(|memory| memory.bytes).sum()
     }
 }
 
@@ -56,7 +40,7 @@ impl FarJob {
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) batch: Arc<Batch>,
-    pub(crate) slices: Vec<Slice>,
+    pub(crate) slices: Vec<ObjectSlice>,
 }
 
 impl Plan {
@@ -87,8 +71,8 @@ impl Plan {
 struct Planner {
     target: u64,
     /// In the order of their keys: the same jobs give the same slices in the same order.
-    open: BTreeMap<(u128, bool), Slice>,
-    finished: Vec<Slice>,
+    open: BTreeMap<(u128, bool), ObjectSlice>,
+    finished: Vec<ObjectSlice>,
     open_bytes: HashMap<(u128, bool), u64>,
 }
 
@@ -119,6 +103,7 @@ impl Planner {
     ) {
         let memory = memory.take(bytes);
         let (pieces, trailer) = part_pieces(job, start, bytes);
+        let guard = guard(&job.place);
         let write = job.content == Content::Write;
         let key = (job.place.segment.id.0, write);
         let slice = self
@@ -128,8 +113,8 @@ impl Planner {
         let mut bytes_open = self.open_bytes.get(&key).copied().unwrap_or(0);
         // One range of memory is kept free for the frame, and two for the footers of the part.
         let ranges = slice.memory.len() + slice.parts.len() + memory.len() + 3;
-        let full = slice.pieces.len() + pieces.len() > SLICE_PIECES_MAX
-            || ranges > SLICE_PIECES_MAX
+        let full = slice.pieces.len() + pieces.len() > PIECES_MAX
+            || ranges > PIECES_MAX
             || bytes_open + bytes > self.target;
         if full && !slice.parts.is_empty() {
             let finished = std::mem::replace(slice, new_slice(job, write));
@@ -140,10 +125,21 @@ impl Planner {
             .open
             .entry(key)
             .or_insert_with(|| new_slice(job, write));
+        debug_assert_eq!(memory.iter().map(|memory| memory.bytes).sum::<u64>(), bytes);
         let memory_range = slice.memory.len()..slice.memory.len() + memory.len();
         let piece_range = slice.pieces.len()..slice.pieces.len() + pieces.len();
         slice.memory.extend(memory);
-        slice.pieces.extend(pieces);
+        for (index, remote) in pieces.into_iter().enumerate() {
+            let memory = match index {
+                0 => memory_range.clone(),
+                _ => slice.trailer_memory(),
+            };
+            slice.pieces.push(PlannedPiece {
+                remote,
+                guard,
+                memory,
+            });
+        }
         slice.parts.push(Part {
             job: job_index,
             number,
@@ -156,32 +152,30 @@ impl Planner {
     }
 }
 
-fn new_slice(job: &FarJob, write: bool) -> Slice {
+fn new_slice(job: &FarJob, write: bool) -> ObjectSlice {
     let direction = if write {
         Direction::Write
     } else {
         Direction::Read
     };
-    Slice::new(
+    ObjectSlice::new(
         Arc::from(job.place.segment.endpoint.as_str()),
         job.place.segment.id,
         direction,
     )
 }
 
+/// The word that tells whether a place still holds the object.
+fn guard(place: &Place) -> Guard {
+    let word = place.offset + generation_offset(place.payload_bytes);
+    Guard::new(word, place.generation)
+}
+
 /// The ranges of the segment that a part touches, and what its writer adds.
 fn part_pieces(job: &FarJob, start: u64, bytes: u64) -> (Vec<Piece>, Trailer) {
     let place = &job.place;
     let payload = place.payload_bytes;
-    let piece = |offset: u64, bytes: u64| {
-        Piece::new(
-            place.offset + offset,
-            bytes,
-            place.offset,
-            payload,
-            place.generation,
-        )
-    };
+    let piece = |offset: u64, bytes: u64| Piece::new(place.offset + offset, bytes);
     match job.content {
         Content::Read(first) => (vec![piece(first + start, bytes)], Trailer::None),
         Content::ReadChecksums => (
@@ -220,7 +214,7 @@ fn part_pieces(job: &FarJob, start: u64, bytes: u64) -> (Vec<Piece>, Trailer) {
 /// Takes ranges off the front of a list of memory.
 struct MemoryCursor<'a> {
     memory: &'a [Memory],
-    used: usize,
+    used: u64,
 }
 
 impl<'a> MemoryCursor<'a> {
@@ -234,8 +228,7 @@ impl<'a> MemoryCursor<'a> {
             let Some(first) = self.memory.first() else {
                 break;
             };
-            let length =
-                (first.bytes - self.used).min(usize::try_from(bytes).unwrap_or(usize::MAX));
+            let length = (first.bytes - self.used).min(bytes);
             if length > 0 {
                 taken.push(Memory {
                     address: first.address + self.used,
@@ -243,7 +236,7 @@ impl<'a> MemoryCursor<'a> {
                 });
             }
             self.used += length;
-            bytes -= length as u64;
+            bytes -= length;
             if self.used == first.bytes {
                 self.memory = &self.memory[1..];
                 self.used = 0;

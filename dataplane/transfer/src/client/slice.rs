@@ -1,14 +1,12 @@
-//! A slice: pieces of one segment that travel in one exchange on one connection.
+//! A slice: pieces of one segment that travel in one exchange. Dropping one fails what it carries.
 
 use super::batch::Batch;
-use super::plan::Memory;
 use crate::error::TransferError;
 use crate::extent::footer;
-use crate::wire::{Direction, Piece};
 use perigee_memory::copy::checksum_pieces;
 use perigee_memory::limits::BLOCK_BYTES;
+use perigee_mover::{Direction, Exchanged, Guard, Memory, PeerError, Piece, Reply, Scope, Slice};
 use perigee_schemas::{Identity, Status};
-use perigee_shard::Message;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -21,9 +19,9 @@ pub(crate) struct Part {
     pub(crate) number: usize,
     /// Payload bytes.
     pub(crate) bytes: u64,
-    /// Which of the slice's memory ranges hold it.
+    /// Which of the slice's memory ranges hold the payload.
     pub(crate) memory: Range<usize>,
-    /// Which of the slice's pieces belong to it.
+    /// Which of the slice's pieces belong to it; the first is the payload.
     pub(crate) pieces: Range<usize>,
     /// What else is written with the payload.
     pub(crate) trailer: Trailer,
@@ -48,28 +46,42 @@ pub(crate) enum Trailer {
     },
 }
 
+/// One range of the segment, and the local memory that belongs to it.
+#[derive(Clone, Debug)]
+pub(crate) struct PlannedPiece {
+    pub(crate) remote: Piece,
+    /// The generation that a read needs to find.
+    pub(crate) guard: Guard,
+    /// Which ranges of the slice's memory; those of a trailer are there once it is prepared.
+    pub(crate) memory: Range<usize>,
+}
+
 /// Pieces of one segment that travel together.
 #[derive(Debug)]
-pub(crate) struct Slice {
-    pub(crate) endpoint: Arc<str>,
-    pub(crate) segment: Identity,
-    pub(crate) direction: Direction,
-    pub(crate) pieces: Vec<Piece>,
-    pub(crate) memory: Vec<Memory>,
-    pub(crate) parts: Vec<Part>,
+pub(crate) struct ObjectSlice {
+    endpoint: Arc<str>,
+    segment: Identity,
+    direction: Direction,
+    pub(super) pieces: Vec<PlannedPiece>,
+    pub(super) memory: Vec<Memory>,
+    pub(super) parts: Vec<Part>,
+    /// CRC-32C of each part of a write, and its trailer, once it is prepared.
+    sums: Vec<u32>,
+    trailers: Vec<Box<[u8]>>,
     batch: Option<Arc<Batch>>,
 }
 
-impl Slice {
+impl ObjectSlice {
     pub(crate) fn new(endpoint: Arc<str>, segment: Identity, direction: Direction) -> Self {
-        let (pieces, memory, parts) = (Vec::new(), Vec::new(), Vec::new());
         Self {
             endpoint,
             segment,
             direction,
-            pieces,
-            memory,
-            parts,
+            pieces: Vec::new(),
+            memory: Vec::new(),
+            parts: Vec::new(),
+            sums: Vec::new(),
+            trailers: Vec::new(),
             batch: None,
         }
     }
@@ -79,79 +91,76 @@ impl Slice {
         self.batch = Some(batch);
     }
 
-    /// Appends payload and footers to a message and returns the checksum of each part. The sums are made right before
-    /// the bytes are sent, so that sending finds them in the cache.
-    pub(crate) fn load(&self, message: &mut Message) -> Vec<u32> {
-        let mut checksums = Vec::with_capacity(self.parts.len());
-        let mut blocks = Vec::new();
-        for part in &self.parts {
-            checksums.push(self.checksum(part, &mut blocks));
-            self.borrow(part, message);
-            match part.trailer {
-                Trailer::None => {}
-                Trailer::Footer {
-                    payload_bytes,
-                    generation,
-                } => {
-                    message.push_owned(footer(payload_bytes, &blocks, generation));
-                }
-                Trailer::Checksums { generation } => {
-                    let mut bytes: Vec<u8> = blocks
-                        .iter()
-                        .flat_map(|block| block.to_le_bytes())
-                        .collect();
-                    bytes.extend(
-                        generation
-                            .iter()
-                            .flat_map(|generation| generation.to_le_bytes()),
-                    );
-                    message.push_owned(bytes);
-                }
-            }
-        }
-        checksums
+    /// A range of memory for a piece of a trailer, which gets its address when the trailer is made.
+    pub(super) fn trailer_memory(&mut self) -> Range<usize> {
+        let first = self.memory.len();
+        self.memory.push(Memory {
+            address: 0,
+            bytes: 0,
+        });
+        first..first + 1
     }
 
-    /// Appends the memory of a part to a message.
-    pub(crate) fn borrow(&self, part: &Part, message: &mut Message) {
-        for memory in &self.memory[part.memory.clone()] {
-            // SAFETY: the caller of the batch keeps its buffers until every slice has reported, and a slice reports only
-            // after its operations have completed.
-            unsafe { message.push_borrowed(memory.address as *mut u8, memory.bytes) };
+    /// `host:port` of the owner.
+    pub(crate) fn endpoint(&self) -> &Arc<str> {
+        &self.endpoint
+    }
+
+    /// Sums a part of a write and makes its trailer, whose bytes lie behind the payload in the memory of the slice.
+    fn seal(&mut self, index: usize, blocks: &mut Vec<u32>) {
+        let part = &self.parts[index];
+        self.sums.push(self.checksum(part, blocks));
+        let trailer: Box<[u8]> = match part.trailer {
+            Trailer::None => return,
+            Trailer::Footer {
+                payload_bytes,
+                generation,
+            } => footer(payload_bytes, blocks, generation).into(),
+            Trailer::Checksums { generation } => {
+                let sums = blocks.iter().flat_map(|block| block.to_le_bytes());
+                let generation = generation.iter().flat_map(|word| word.to_le_bytes());
+                sums.chain(generation).collect()
+            }
+        };
+        let mut address = trailer.as_ptr() as u64;
+        let end = address + trailer.len() as u64;
+        // A part has its payload as the first piece, and its trailer as the others.
+        for piece in &self.pieces[part.pieces.clone()][1..] {
+            let bytes = piece.remote.bytes();
+            for memory in &mut self.memory[piece.memory.clone()] {
+                *memory = Memory { address, bytes };
+            }
+            address += bytes;
         }
+        assert_eq!(address, end, "a trailer fills its pieces");
+        self.trailers.push(trailer);
     }
 
     /// CRC-32C of the memory of a part; its blocks go to `blocks`.
-    pub(crate) fn checksum(&self, part: &Part, blocks: &mut Vec<u32>) -> u32 {
-        let pieces: Vec<_> = self.memory[part.memory.clone()]
-            .iter()
-            .map(|memory| memory.piece())
-            .collect();
-        // SAFETY: as in `borrow`, the memory is alive and nobody else writes it during the call.
+    fn checksum(&self, part: &Part, blocks: &mut Vec<u32>) -> u32 {
+        let memory = self.memory[part.memory.clone()].iter();
+        let pieces: Vec<_> = memory.map(|memory| in_memory(*memory)).collect();
+        // SAFETY: the caller of the batch keeps its buffers, and nobody else writes them, until every slice has reported.
         unsafe { checksum_pieces(&pieces, BLOCK_BYTES, blocks) }
     }
 
-    /// Reports the verdict on each part and ends the slice.
-    pub(crate) fn finish(mut self, verdicts: Vec<Result<u32, Status>>) {
-        let endpoint = self.endpoint.clone();
-        let verdict = |verdict: Result<u32, Status>| {
-            verdict.map_err(|status| match status {
-                Status::InvalidReplica => TransferError::Stale,
-                status => TransferError::Refused {
-                    peer: endpoint.to_string(),
-                    status,
-                },
-            })
-        };
-        let parts = std::mem::take(&mut self.parts);
-        if let Some(batch) = self.batch.take() {
-            batch.report(parts.into_iter().zip(verdicts.into_iter().map(verdict)));
+    /// What the peer's answer means for one part: the CRC-32C of what was moved.
+    fn verdict(
+        &self,
+        (index, part): (usize, &Part),
+        reply: &Reply,
+        peer: &str,
+    ) -> Result<u32, TransferError> {
+        let mut status = reply.status[part.pieces.clone()].iter();
+        match status.find(|status| **status != Status::Ok) {
+            None if self.direction == Direction::Write => Ok(self.sums[index]),
+            None => Ok(self.checksum(part, &mut Vec::new())),
+            Some(Status::InvalidReplica) => Err(TransferError::Stale),
+            Some(status) => Err(TransferError::Peer(PeerError::Refused {
+                peer: peer.to_owned(),
+                status: *status,
+            })),
         }
-    }
-
-    /// Reports the same failure for every part.
-    pub(crate) fn fail(mut self, error: &TransferError) {
-        self.fail_in_place(error);
     }
 
     fn fail_in_place(&mut self, error: &TransferError) {
@@ -162,10 +171,93 @@ impl Slice {
     }
 }
 
-impl Drop for Slice {
+// SAFETY: the caller of a batch keeps its buffers until every slice has reported; trailers live as long as their slice. The
+// planner gives each piece memory of its length.
+unsafe impl Slice for ObjectSlice {
+    fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Segment(self.segment)
+    }
+
+    fn pieces(&self) -> impl ExactSizeIterator<Item = Piece> + DoubleEndedIterator {
+        self.pieces.iter().map(|piece| piece.remote)
+    }
+
+    /// Space that is written was given to its writer alone, so only reads are guarded.
+    fn guards(&self) -> impl ExactSizeIterator<Item = Guard> + DoubleEndedIterator {
+        let guarded = match self.direction {
+            Direction::Read => self.pieces.as_slice(),
+            Direction::Write => &[],
+        };
+        guarded.iter().map(|piece| piece.guard)
+    }
+
+    fn memory(&self, piece: usize) -> impl Iterator<Item = Memory> {
+        let range = self.pieces[piece].memory.clone();
+        self.memory[range].iter().copied()
+    }
+
+    /// Objects are checked as a whole, by their readers.
+    fn checksums(&self) -> Vec<u32> {
+        Vec::new()
+    }
+
+    /// The sums are made right before the bytes are sent, so that sending finds them in the cache.
+    fn prepare(&mut self) -> Result<(), PeerError> {
+        if self.direction == Direction::Write && self.sums.is_empty() {
+            let mut blocks = Vec::new();
+            (0..self.parts.len()).for_each(|part| self.seal(part, &mut blocks));
+        }
+        Ok(())
+    }
+
+    fn batch(&self) -> usize {
+        self.batch
+            .as_ref()
+            .map_or(0, |batch| Arc::as_ptr(batch) as usize)
+    }
+
+    fn is_canceled(&self) -> bool {
+        false
+    }
+
+    /// What was read is summed while it is still in the cache.
+    fn settle(mut self, reply: &Reply, exchanged: &Exchanged<'_>) {
+        assert_eq!(
+            reply.status.len(),
+            self.pieces.len(),
+            "a status for each piece"
+        );
+        let parts = self.parts.iter().enumerate();
+        let verdicts: Vec<_> = parts
+            .map(|part| self.verdict(part, reply, exchanged.peer))
+            .collect();
+        let parts = std::mem::take(&mut self.parts);
+        if let Some(batch) = self.batch.take() {
+            batch.report(parts.into_iter().zip(verdicts));
+        }
+    }
+
+    fn fail(mut self, error: &PeerError) {
+        self.fail_in_place(&TransferError::Peer(error.clone()));
+    }
+}
+
+impl Drop for ObjectSlice {
     fn drop(&mut self) {
         self.fail_in_place(&TransferError::Engine(
             "it was closed during the transfer".to_owned(),
         ));
+    }
+}
+
+/// A range as copies and sums take it.
+pub(crate) fn in_memory(memory: Memory) -> perigee_memory::Piece {
+    perigee_memory::Piece {
+        ptr: memory.address as *const u8,
+        len: memory.bytes as usize,
     }
 }

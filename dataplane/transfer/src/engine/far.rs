@@ -2,8 +2,7 @@
 //! the rails gave back. Invariant: each job has one outcome, and the route that it came by.
 
 use super::Engine;
-use super::flight::Flight;
-use crate::client::FarJob;
+use crate::client::{FarJob, TcpBatch};
 use crate::error::TransferError;
 use crate::rails::{Passed, RailFlight};
 use crate::route::Route;
@@ -11,17 +10,17 @@ use crate::route::Route;
 type Landed = Vec<(Route, Result<u32, TransferError>)>;
 
 /// Jobs on their way.
-pub(super) struct FarFlight<'a> {
+pub(super) struct RemoteBatch<'a> {
     engine: &'a Engine,
     jobs: &'a [FarJob],
     rails: Option<RailFlight>,
-    tcp: Flight,
+    tcp: TcpBatch,
     /// Which jobs go over TCP.
     over_tcp: Vec<usize>,
 }
 
-impl<'a> FarFlight<'a> {
-    pub(super) fn take_off(engine: &'a Engine, jobs: &'a [FarJob]) -> Self {
+impl<'a> RemoteBatch<'a> {
+    pub(super) fn begin(engine: &'a Engine, jobs: &'a [FarJob]) -> Self {
         let all = || jobs.iter().enumerate();
         let Some(rails) = engine.options.rails.as_ref().filter(|_| !jobs.is_empty()) else {
             return Self {
@@ -43,9 +42,9 @@ impl<'a> FarFlight<'a> {
         }
     }
 
-    pub(super) fn land(self) -> Landed {
+    pub(super) fn wait(self) -> Landed {
         let passed = self.rails.map(RailFlight::land).unwrap_or_default();
-        let landed = self.tcp.land();
+        let landed = self.tcp.wait();
         let mut outcome: Vec<_> = self.jobs.iter().map(|_| None).collect();
         let mut diverted = Vec::new();
         for (job, passed) in passed {
@@ -55,7 +54,7 @@ impl<'a> FarFlight<'a> {
             }
         }
         let again = picked(self.jobs, &diverted);
-        let again = self.engine.over_tcp(&again).land();
+        let again = self.engine.over_tcp(&again).wait();
         let by_tcp = self.over_tcp.into_iter().zip(landed);
         for (job, result) in by_tcp.chain(diverted.into_iter().zip(again)) {
             outcome[job] = Some((Route::Tcp, result));

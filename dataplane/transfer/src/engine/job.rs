@@ -1,11 +1,12 @@
 //! Whole objects to write or to read. Invariant: both are moved by the same code; what differs is here.
 
-use crate::client::{Content, FarJob, Memory};
+use crate::client::{Content, FarJob};
 use crate::error::TransferError;
 use crate::extent::MappedExtent;
 use crate::place::Place;
 use crate::route::Flow;
 use perigee_memory::{Piece, PieceMut};
+use perigee_mover::Memory;
 
 /// One object to write.
 #[derive(Clone, Copy, Debug)]
@@ -60,8 +61,8 @@ impl Job for WriteJob<'_> {
 
     fn far_job(&self) -> FarJob {
         let memory = self.pieces.iter().map(|piece| Memory {
-            address: piece.ptr as usize,
-            bytes: piece.len,
+            address: piece.ptr as u64,
+            bytes: piece.len as u64,
         });
         FarJob {
             place: self.place.clone(),
@@ -92,8 +93,8 @@ impl Job for ReadJob<'_> {
 
     fn far_job(&self) -> FarJob {
         let memory = self.pieces.iter().map(|piece| Memory {
-            address: piece.ptr as usize,
-            bytes: piece.len,
+            address: piece.ptr as u64,
+            bytes: piece.len as u64,
         });
         FarJob {
             place: self.place.clone(),

@@ -6,10 +6,14 @@
 
 use super::Outcome;
 use super::job::{Job, ReadJob, WriteJob};
-use crate::client::{Addressed, Batch, Peers, Plan};
+use crate::client::{Batch, ObjectSlice, Plan, target_at, terms};
 use crate::error::TransferError;
+use perigee_mover::{Ledger, Order, PeerError, Peers, Slice, Target};
 use perigee_schemas::Identity;
 use perigee_shard::Environment;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,14 +21,21 @@ use std::time::Duration;
 /// One shard's connections to the owners of segments.
 pub struct ShardClient<E: Environment> {
     environment: E,
-    peers: Rc<Peers<E>>,
+    deadline: Duration,
+    peers: Rc<Peers<E, ObjectSlice>>,
+    targets: RefCell<HashMap<SocketAddr, Arc<Target>>>,
 }
 
 impl<E: Environment> ShardClient<E> {
-    /// A client without connections. `deadline` is the longest that a slice may wait, and then be on the wire.
+    /// A client without connections. `deadline` is the longest that a batch may take, before the time its bytes get.
     pub fn new(environment: E, identity: Identity, deadline: Duration) -> Self {
-        let peers = Rc::new(Peers::new(environment.clone(), 0, identity, deadline));
-        Self { environment, peers }
+        let peers = Rc::new(Peers::new(environment.clone(), identity, 0));
+        Self {
+            environment,
+            deadline,
+            peers,
+            targets: RefCell::default(),
+        }
     }
 
     /// Begins to write objects. Endpoints are addresses; a name fails its objects.
@@ -70,19 +81,30 @@ impl<E: Environment> ShardClient<E> {
     fn submit<J: Job>(&self, jobs: &[J]) -> Arc<Batch> {
         let jobs: Vec<_> = jobs.iter().map(Job::far_job).collect();
         let Plan { batch, slices } = Plan::new(&jobs);
-        let mut ready = Vec::with_capacity(slices.len());
+        let terms = terms(self.environment.now(), self.deadline, &slices);
+        let mut orders = Vec::with_capacity(slices.len());
         for slice in slices {
-            match slice.endpoint.parse() {
-                Ok(address) => ready.push(Addressed { slice, address }),
+            match slice.endpoint().parse() {
+                Ok(address) => orders.push(Order {
+                    target: self.target(address),
+                    slice,
+                    terms,
+                }),
                 Err(_) => {
-                    let peer = slice.endpoint.to_string();
+                    let peer = slice.endpoint().to_string();
                     let reason = "it is no address".to_owned();
-                    slice.fail(&TransferError::Unreachable { peer, reason });
+                    slice.fail(&PeerError::Unreachable { peer, reason });
                 }
             }
         }
-        self.peers.enqueue(ready, self.environment.now());
+        self.peers.enqueue(orders);
         batch
+    }
+
+    fn target(&self, address: SocketAddr) -> Arc<Target> {
+        let make = || target_at(&address.to_string(), address, &Ledger::default());
+        let mut targets = self.targets.borrow_mut();
+        targets.entry(address).or_insert_with(make).clone()
     }
 }
 

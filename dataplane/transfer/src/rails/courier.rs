@@ -4,7 +4,7 @@
 use super::links::Links;
 use super::talk::{Order, Talks};
 use crate::error::TransferError;
-use crate::limits::STOP_DEADLINE;
+use perigee_mover::STOP_DEADLINE;
 use perigee_rails::{EndpointOffer, Exchange, ExchangeDone};
 use perigee_schemas::Identity;
 use perigee_shard::{Local, Mailbox, Shard, ShardEnvironment, ShardOptions};

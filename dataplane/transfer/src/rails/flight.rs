@@ -7,7 +7,7 @@ use super::passage::Passage;
 use super::stage::Loan;
 use crate::client::FarJob;
 use crate::error::TransferError;
-use crate::limits::SLOWEST_PER_BYTE;
+use crate::limits::SLOWEST_PER_BYTE_NS;
 use perigee_rails::{RailError, RailRequest, Sink, deadline_in};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -73,7 +73,6 @@ impl RailFlight {
             }
         }
         let bytes: u64 = passages.iter().map(|passage| passage.bytes).sum();
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let mut flight = Self {
             rails: rails.clone(),
             legs: legs(&passages),
@@ -81,7 +80,8 @@ impl RailFlight {
             faults: HashMap::new(),
             landings: Vec::new(),
             // The other half is for TCP.
-            deadline: deadline / 2 + SLOWEST_PER_BYTE.saturating_mul(bytes),
+            deadline: deadline / 2
+                + Duration::from_nanos(SLOWEST_PER_BYTE_NS.saturating_mul(bytes)),
             _loan: loan,
         };
         flight.passages.iter_mut().for_each(Passage::load);

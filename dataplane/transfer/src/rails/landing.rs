@@ -1,7 +1,7 @@
 //! Where the ends of requests are told while their caller waits. Invariant: who has waited to the end may touch the memory
 //! of all requests again.
 
-use crate::limits::STALL_CHECK;
+use perigee_mover::STALL_CHECK;
 use perigee_rails::{RailError, Sink};
 use perigee_shard::Patience;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -6,13 +6,14 @@
 use super::Rails;
 use super::peers::Way;
 use super::stage::{Loan, Slot};
-use crate::client::{Content, FarJob, Memory};
+use crate::client::{Content, FarJob, in_memory};
 use crate::error::TransferError;
 use crate::extent::footer;
 use crate::limits::{RAIL_COPIED_BYTES, RAIL_MESSAGE_BYTES};
 use perigee_memory::copy::{checksum_pieces, gather_blocks, scatter_blocks};
 use perigee_memory::limits::BLOCK_BYTES;
 use perigee_memory::{Piece, PieceMut};
+use perigee_mover::Memory;
 use perigee_rails::{Direction, RailRequest, Registration};
 use perigee_schemas::extent::{extent_bytes, footer_bytes, footer_offset, generation_offset};
 use std::sync::Arc;
@@ -57,7 +58,7 @@ impl Passage {
     ) -> Option<Self> {
         let place = &job.place;
         let payload_bytes = place.payload_bytes;
-        let bytes: u64 = job.memory.iter().map(|memory| memory.bytes as u64).sum();
+        let bytes: u64 = job.memory.iter().map(|memory| memory.bytes).sum();
         let (writes, start) = match job.content {
             Content::Write => (true, 0),
             Content::Read(first) => (false, first),
@@ -129,7 +130,7 @@ impl Passage {
         match &self.cargo {
             Cargo::InPlace(ranges) => {
                 for (registration, memory) in ranges {
-                    let range = (memory.address as u64, memory.bytes as u64);
+                    let range = (memory.address, memory.bytes);
                     requests.push(self.request(registration, range, remote, tag));
                     remote += range.1;
                 }
@@ -180,7 +181,7 @@ impl Passage {
             Cargo::Copied(slot) => {
                 let target = |memory: &Memory| PieceMut {
                     ptr: memory.address as *mut u8,
-                    len: memory.bytes,
+                    len: memory.bytes as usize,
                 };
                 let pieces: Vec<_> = self.memory.iter().map(target).collect();
                 let source = slot.pointer();
@@ -232,7 +233,10 @@ impl Passage {
     }
 
     fn pieces(&self) -> Vec<Piece> {
-        self.memory.iter().map(|memory| memory.piece()).collect()
+        self.memory
+            .iter()
+            .map(|memory| in_memory(*memory))
+            .collect()
     }
 
     fn request(
@@ -263,7 +267,7 @@ const GENERATION_BYTES: u64 = 8;
 /// The registrations of all ranges, if each has one.
 fn registered(rails: &Rails, memory: &[Memory]) -> Option<Vec<(Arc<Registration>, Memory)>> {
     let one = |memory: &Memory| {
-        let found = rails.registered(memory.address as u64, memory.bytes as u64);
+        let found = rails.registered(memory.address, memory.bytes);
         Some((found?, *memory))
     };
     memory.iter().map(one).collect()

@@ -4,16 +4,16 @@
 use super::links::Links;
 use super::wire as rail_wire;
 use super::wire::RailsRequest;
-use crate::greeting::greet;
 use crate::limits::{
-    CONNECT_DEADLINE, RAIL_ANSWER, RAIL_ANSWER_PAUSE, RAIL_BODY_BYTES_MAX, RAIL_IDLE,
+    RAIL_ANSWER, RAIL_ANSWER_PAUSE, RAIL_BODY_BYTES_MAX, RAIL_BUDGET_BYTES, RAIL_IDLE,
     RAIL_ORDERS_MAX, RAIL_RENEWAL,
 };
-use crate::wire;
+use perigee_mover::CONNECT_DEADLINE;
+use perigee_port::{FrameBudget, Frames};
 use perigee_rails::{EndpointAnswer, EndpointOffer, ExchangeDone, PeerHandle};
 use perigee_schemas::Identity;
 use perigee_schemas::frame::Kind;
-use perigee_schemas::session::decode_failure;
+use perigee_schemas::session::{Hello, Role, decode_failure};
 use perigee_shard::{Environment, Stream, at_most, monotonic, within};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -38,6 +38,8 @@ pub(crate) enum Order {
 pub(crate) struct Talks<E: Environment> {
     environment: E,
     identity: Identity,
+    /// Of answers that have begun to arrive.
+    budget: FrameBudget,
     links: Arc<Links>,
     talks: RefCell<HashMap<Arc<str>, Rc<Talk<E>>>>,
     stopping: Cell<bool>,
@@ -48,6 +50,9 @@ struct Talk<E: Environment> {
     endpoint: Arc<str>,
     orders: RefCell<VecDeque<Order>>,
     sleeper: RefCell<Option<Waker>>,
+    /// The connection, but while an exchange has it.
+    frames: RefCell<Option<Frames<E>>>,
+    /// Its stream, to break it off.
     stream: RefCell<Option<E::Stream>>,
     peer: RefCell<Option<PeerHandle>>,
     stopping: Cell<bool>,
@@ -58,6 +63,7 @@ impl<E: Environment> Talks<E> {
         Self {
             environment,
             identity,
+            budget: FrameBudget::new(RAIL_BUDGET_BYTES),
             links,
             talks: RefCell::default(),
             stopping: Cell::new(false),
@@ -87,6 +93,7 @@ impl<E: Environment> Talks<E> {
             endpoint: endpoint.clone(),
             orders: RefCell::default(),
             sleeper: RefCell::default(),
+            frames: RefCell::default(),
             stream: RefCell::default(),
             peer: RefCell::default(),
             stopping: Cell::new(false),
@@ -199,8 +206,14 @@ impl<E: Environment> Talks<E> {
     /// Connects and asks for the first time: what an earlier connection left behind is taken down.
     async fn connect(&self, talk: &Talk<E>) -> io::Result<()> {
         let address = self.address(&talk.endpoint).await?;
-        let stream = greet(&self.environment, address, self.identity).await?;
-        *talk.stream.borrow_mut() = Some(stream);
+        let environment = &self.environment;
+        let hello = Hello::new(Role::Client, self.identity);
+        let bounds = (&self.budget, RAIL_BODY_BYTES_MAX);
+        let connected =
+            perigee_port::connect(environment, address, &hello, bounds, CONNECT_DEADLINE);
+        let (frames, _) = connected.await?;
+        *talk.stream.borrow_mut() = Some(frames.stream().clone());
+        *talk.frames.borrow_mut() = Some(frames);
         self.ask_on_stream(talk, true).await
     }
 
@@ -225,22 +238,20 @@ impl<E: Environment> Talks<E> {
 
     /// One frame there and one back, in bounded time.
     async fn exchange(&self, talk: &Talk<E>, frame: Vec<u8>) -> io::Result<Vec<u8>> {
-        let stream = talk.stream.borrow().clone();
-        let stream = stream.ok_or(io::ErrorKind::NotConnected)?;
+        let frames = talk.frames.take();
+        let mut frames = frames.ok_or(io::ErrorKind::NotConnected)?;
+        let stream = frames.stream().clone();
         let work = async {
-            wire::send_bytes(&stream, frame).await?;
-            wire::receive_frame_up_to(&stream, RAIL_BODY_BYTES_MAX).await
+            frames.send_bytes(frame).await?;
+            frames.whole().await?;
+            let (header, body) = frames.frame()?;
+            let answered = answer(header.kind, body)?;
+            frames.consume();
+            Ok((frames, answered))
         };
-        let (header, body) = within(&self.environment, RAIL_ANSWER, &stream, work).await?;
-        match header.kind {
-            Kind::Reply => Ok(body),
-            Kind::Failure => {
-                let (status, message) = decode_failure(&body).map_err(wire::invalid)?;
-                let reason = format!("{message} ({status})");
-                Err(io::Error::new(io::ErrorKind::ConnectionAborted, reason))
-            }
-            _ => Err(io::ErrorKind::InvalidData.into()),
-        }
+        let (frames, answered) = within(&self.environment, RAIL_ANSWER, &stream, work).await?;
+        *talk.frames.borrow_mut() = Some(frames);
+        Ok(answered)
     }
 
     /// The address of an owner, after a bounded wait for its name.
@@ -275,6 +286,20 @@ impl<E: Environment> Talk<E> {
             Poll::Pending
         })
         .await
+    }
+}
+
+/// The body of an answer, or why there is none.
+fn answer(kind: Kind, body: &[u8]) -> io::Result<Vec<u8>> {
+    match kind {
+        Kind::Reply => Ok(body.to_vec()),
+        Kind::Failure => {
+            let refused = decode_failure(body);
+            let (status, message) = refused.map_err(|_| io::ErrorKind::InvalidData)?;
+            let reason = format!("{message} ({status})");
+            Err(io::Error::new(io::ErrorKind::ConnectionAborted, reason))
+        }
+        _ => Err(io::ErrorKind::InvalidData.into()),
     }
 }
 

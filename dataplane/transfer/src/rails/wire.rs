@@ -2,14 +2,13 @@
 //! Invariant: what comes from a peer is bounded here, and judged by rails where it is used.
 
 use crate::limits::{RAIL_BODY_BYTES_MAX, RAIL_PAIRS_MAX, RAIL_REGIONS_MAX};
-use crate::wire::{framed, invalid};
 use flatbuffers::FlatBufferBuilder;
 use perigee_rails::{
     EndpointAnswer, EndpointDescriptor, EndpointOffer, FencedPair, GidDescriptor, PairAnswer,
     PairOffer, PeerDescriptor, Placement, ProofDescriptor, RAILS_MAX, RailDescriptor,
     RegionDescriptor,
 };
-use perigee_schemas::frame::Kind;
+use perigee_schemas::frame::{HEADER_BYTES, Header, Kind};
 use perigee_schemas::message::decode;
 use perigee_schemas::rails as wire;
 use perigee_schemas::{Identity, Status};
@@ -386,6 +385,17 @@ fn halves(address: &[u8; 16]) -> (u64, u64) {
 
 fn joined(high: u64, low: u64) -> [u8; 16] {
     (u128::from(high) << 64 | u128::from(low)).to_be_bytes()
+}
+
+fn framed(kind: Kind, request: u64, body: &[u8]) -> Vec<u8> {
+    let mut frame = Vec::with_capacity(HEADER_BYTES + body.len());
+    frame.extend_from_slice(&Header::encode(kind, request, body));
+    frame.extend_from_slice(body);
+    frame
+}
+
+fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
 #[cfg(test)]

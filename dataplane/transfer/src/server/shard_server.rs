@@ -4,18 +4,22 @@
 //!
 //! [`SegmentServer`]: super::SegmentServer
 
-use super::state::{Ground, ServerState};
+use super::owner::SegmentOwner;
 use crate::segments::SegmentTable;
+use perigee_mover::{Dialects, Ledger, MoveService};
+use perigee_port::{Port, PortOptions};
 use perigee_schemas::Identity;
-use perigee_shard::{Environment, Listener, SocketError};
+use perigee_shard::{Environment, SocketError};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// Connections at once.
+const CONNECTIONS_MAX: usize = 1024;
+
 /// A listener and the connections it has accepted.
 pub struct ShardServer<E: Environment> {
-    address: SocketAddr,
-    state: Rc<ServerState<E>>,
+    port: Rc<Port<E, MoveService<SegmentOwner>>>,
 }
 
 impl<E: Environment> ShardServer<E> {
@@ -29,31 +33,30 @@ impl<E: Environment> ShardServer<E> {
         table: Arc<SegmentTable>,
         identity: Identity,
     ) -> Result<Self, SocketError> {
-        let listener = Rc::new(environment.listen(address, false)?);
-        let address = listener.local_address().unwrap_or(address);
-        let ground = Ground {
+        let owner = SegmentOwner {
             table,
             identity,
             rails: None,
+            ledger: Ledger::default(),
         };
-        let state = ServerState::new(environment.clone(), listener, ground);
-        let state = Rc::new(state);
-        Ok(Self { address, state })
+        let service = MoveService::new(Arc::new(owner), Dialects::Own);
+        let options = PortOptions::new(CONNECTIONS_MAX);
+        let port = Port::listen(environment, (address, false), options, service)?;
+        Ok(Self { port })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.port.address()
     }
 
     /// Serves until [`ShardServer::stop`] and the end of the last connection.
     pub async fn serve(&self) {
-        self.state.accept().await;
-        self.state.drained().await;
+        self.port.serve().await;
     }
 
     /// Breaks the listener and every connection.
     pub fn stop(&self) {
-        self.state.stop();
+        self.port.stop();
     }
 }

@@ -5,7 +5,7 @@
 mod sides;
 
 use perigee_memory::{PieceMut, crc32c};
-use perigee_transfer::{RangeJob, Route, TransferError};
+use perigee_transfer::{PeerError, RangeJob, Route, TransferError};
 use perigee_verbs::software::{Clock, Network};
 use sides::{Client, LONG, Owner, pattern, start_rails};
 use std::time::Duration;
@@ -241,7 +241,7 @@ fn revoked_keys_divert_to_tcp_and_a_withdrawn_segment_is_refused() {
     owner.table.remove(id);
     let outcome = client.read(&place, checksum, &mut back);
     assert!(
-        matches!(outcome, Err(TransferError::Refused { .. })),
+        matches!(outcome, Err(TransferError::Peer(PeerError::Refused { .. }))),
         "{outcome:?}"
     );
 }

@@ -8,7 +8,7 @@ use super::Finding;
 use crate::repository::RepositoryError;
 
 /// The data plane from the bottom up: a crate may use only those before it.
-const DATA_PLANE: [&str; 16] = [
+const DATA_PLANE: [&str; 17] = [
     "perigee-activity",
     "perigee-memory",
     "perigee-device",
@@ -16,6 +16,7 @@ const DATA_PLANE: [&str; 16] = [
     "perigee-shard",
     "perigee-settings",
     "perigee-port",
+    "perigee-mover",
     "perigee-topology",
     "perigee-verbs",
     "perigee-rails",
@@ -84,6 +85,7 @@ const SEAMS: [(&str, &[&str]); 10] = [
             "schemas",
             "control/rpc",
             "control/service",
+            "dataplane/mover",
             "dataplane/transfer",
             "dataplane/engine",
             "tests",

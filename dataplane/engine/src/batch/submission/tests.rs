@@ -1,14 +1,15 @@
 //! What a caller sees of a batch that is tried twice.
 
 use super::*;
+use perigee_mover::PeerError;
 
 const LONG: Duration = Duration::from_secs(60);
 
 fn elsewhere() -> EngineError {
-    EngineError::Unreachable {
+    EngineError::Peer(PeerError::Unreachable {
         peer: "p".to_owned(),
         reason: "refused".to_owned(),
-    }
+    })
 }
 
 fn batch(requests: usize) -> Arc<Batch> {
@@ -81,10 +82,10 @@ fn without_a_second_attempt_the_reason_for_that_is_told() {
     assert!(submission.pause());
     let theirs = submission.clone();
     let sleeper = std::thread::spawn(move || theirs.wait(LONG, || ()));
-    let late = EngineError::Deadline {
+    let late = EngineError::Peer(PeerError::Deadline {
         peer: "p".to_owned(),
         deadline: LONG,
-    };
+    });
     submission.give_up(&late);
     assert!(sleeper.join().unwrap());
     assert_eq!(submission.status().state, State::Timeout);

@@ -28,9 +28,9 @@ fn job(content: Content, segment: u128, lengths: &[usize]) -> FarJob {
     let memory = lengths.iter().map(|bytes| {
         let memory = Memory {
             address,
-            bytes: *bytes,
+            bytes: *bytes as u64,
         };
-        address += bytes;
+        address += *bytes as u64;
         memory
     });
     let memory: Vec<Memory> = memory.collect();
@@ -52,17 +52,18 @@ proptest! {
         let jobs: Vec<FarJob> =
             (0u128..).zip(&sizes).map(|(i, lengths)| job(content, i % 2, lengths)).collect();
         let plan = Plan::new(&jobs);
-        let mut parts: Vec<(usize, usize, usize, u64)> = Vec::new();
+        let mut parts: Vec<(usize, usize, u64, u64)> = Vec::new();
         for slice in &plan.slices {
-            prop_assert!(slice.pieces.len() <= SLICE_PIECES_MAX);
-            prop_assert!(slice.memory.len() + slice.parts.len() < SLICE_PIECES_MAX);
+            prop_assert!(slice.pieces.len() <= PIECES_MAX);
+            prop_assert!(slice.memory.len() <= PIECES_MAX);
             for part in &slice.parts {
                 let memory = &slice.memory[part.memory.clone()];
-                let bytes: usize = memory.iter().map(|m| m.bytes).sum();
-                prop_assert_eq!(bytes as u64, part.bytes);
+                let bytes: u64 = memory.iter().map(|m| m.bytes).sum();
+                prop_assert_eq!(bytes, part.bytes);
                 parts.push((part.job, part.number, memory[0].address, part.bytes));
                 let pieces = &slice.pieces[part.pieces.clone()];
-                let end = pieces.iter().map(|p| p.offset() + p.bytes()).max().unwrap();
+                let ends = pieces.iter().map(|p| p.remote.offset() + p.remote.bytes());
+                let end = ends.max().unwrap();
                 let place = &jobs[part.job].place;
                 prop_assert!(end <= place.offset + extent_bytes(place.payload_bytes));
             }
@@ -73,7 +74,7 @@ proptest! {
             let mut total = 0;
             for (_, _, address, bytes) in parts.iter().filter(|part| part.0 == index) {
                 prop_assert_eq!(*address, next);
-                next += *bytes as usize;
+                next += *bytes;
                 total += bytes;
             }
             prop_assert_eq!(total, job.place.payload_bytes);

@@ -1,0 +1,76 @@
+//! Several NICs for sockets: an engine that is told which interfaces to use announces an address of each, and its peers
+//! spread their connections over them.
+//! Invariant: every address is checked to lead to the same run of the peer when it is used.
+
+use crate::limits::PEER_ADDRESSES_MAX;
+use nix::ifaddrs::getifaddrs;
+use perigee_discovery::{Extra, routable};
+use perigee_topology::Selection;
+use serde_json::Value;
+use std::net::{IpAddr, SocketAddr};
+
+/// Name of the document's field with the addresses of the data port, one per interface.
+const FIELD: &str = "data_endpoints";
+
+/// Writes the addresses of the named interfaces into a document. RDMA devices have none.
+pub(crate) fn announce(devices: &str, port: u16, extra: &mut Extra) {
+    let variable = |name: &str| std::env::var(name).ok();
+    let asked = Selection::new(devices, None, &variable).map(|selection| selection.asked());
+    let addresses = addresses_of(&asked.unwrap_or_default());
+    if addresses.is_empty() {
+        return;
+    }
+    let text = |address: IpAddr| Value::String(SocketAddr::new(address, port).to_string());
+    let list = addresses
+        .into_iter()
+        .take(PEER_ADDRESSES_MAX)
+        .map(text)
+        .collect();
+    extra.unknown.insert(FIELD.to_owned(), Value::Array(list));
+}
+
+/// The addresses that a peer announces; none if it leaves the choice to its name.
+pub(crate) fn announced(extra: &Extra) -> Vec<SocketAddr> {
+    let listed = extra.unknown.get(FIELD).and_then(Value::as_array);
+    let read = |value: &Value| value.as_str()?.parse().ok();
+    listed
+        .into_iter()
+        .flatten()
+        .filter_map(read)
+        .take(PEER_ADDRESSES_MAX)
+        .collect()
+}
+
+/// The first address of each interface that has one, in the order of the names.
+fn addresses_of(names: &[String]) -> Vec<IpAddr> {
+    let Ok(interfaces) = getifaddrs() else {
+        return Vec::new();
+    };
+    let all: Vec<(String, IpAddr)> = interfaces
+        .filter_map(|interface| {
+            let address = routable(&interface)?;
+            Some((interface.interface_name, address))
+        })
+        .collect();
+    let first = |name: &String| all.iter().find(|(other, _)| other == name);
+    names
+        .iter()
+        .filter_map(first)
+        .map(|(_, address)| *address)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn named_interfaces_are_announced_and_read_back_and_others_are_not() {
+        let mut extra = Extra::new("0");
+        announce("", 7, &mut extra);
+        announce("no-such-interface,mlx5_0", 7, &mut extra);
+        assert!(announced(&extra).is_empty());
+        announce("lo", 7, &mut extra);
+        assert_eq!(announced(&extra), ["127.0.0.1:7".parse().unwrap()]);
+    }
+}

@@ -1,0 +1,415 @@
+//! A connection used by one calling thread at a time: slices go out one behind the other, answers come back in order.
+//!
+//! Handing a small transfer to a shard would cost a sleep and a wake-up, which is more than its round trip. The invariant:
+//! memory of a slice is touched only between the call's beginning and its end, by the calling thread.
+
+use super::exchange::{Exchange, incoming, outgoing};
+use super::scatter::Scatter;
+use crate::error::PeerError;
+use crate::greeting::take_welcome;
+use crate::limits::{BODY_BYTES_MAX, CONNECT_DEADLINE, PIPELINED_SLICES_MAX, SPIN};
+use crate::slice::{Memory, Slice};
+use crate::stats::{Counters, Exchange as Counted, Exchanged, record_unreachable};
+use crate::target::{Dialect, PeerAddress, Target};
+use crate::wire::{REPLY_BYTES_MIN, Reply, invalid, invalid_text};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{MsgFlags, recv};
+use perigee_activity::{Key, Link, LinkRole};
+use perigee_schemas::Identity;
+use perigee_schemas::frame_buffer::FrameBuffer;
+use perigee_schemas::session::{Hello, Role, Welcome};
+use perigee_shard::{Congestion, Patience, connect_blocking};
+use std::collections::VecDeque;
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Longest sleep before a caller looks whether its side was closed.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// One blocking transfer: where its slices go and when it must be over.
+pub struct Call<'a> {
+    /// The peer.
+    pub target: &'a Target,
+    /// Of this process.
+    pub identity: Identity,
+    /// Congestion control of connections.
+    pub congestion: &'a Congestion,
+    /// Whether both sides sum the bytes of each piece.
+    pub with_checksum: bool,
+    /// When it must be over.
+    pub deadline: Instant,
+    /// The time it has in all, for messages.
+    pub length: Duration,
+    /// Whether this side has been closed since.
+    pub is_closed: &'a dyn Fn() -> bool,
+}
+
+/// A greeted connection to one target.
+#[derive(Debug)]
+pub(crate) struct BlockingConnection {
+    stream: TcpStream,
+    /// Of the NIC that it goes through.
+    counters: Arc<Counters>,
+    exchange: Exchange,
+    arriving: FrameBuffer,
+    frame: Vec<u8>,
+    sending: Scatter,
+    /// A reply whose payload is on its way into `receiving`.
+    reply: Option<Reply>,
+    receiving: Scatter,
+    link: Link,
+    /// When the exchange that is answered next began: with its request, or with the answer before it.
+    since: Instant,
+}
+
+/// Slices of a call that are not settled.
+#[derive(Debug)]
+struct Unsettled<S> {
+    todo: VecDeque<S>,
+    under_way: VecDeque<S>,
+}
+
+impl<S: Slice> Unsettled<S> {
+    /// Everything goes again over another connection.
+    fn rewind(&mut self) {
+        while let Some(slice) = self.under_way.pop_back() {
+            self.todo.push_front(slice);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.todo.is_empty() && self.under_way.is_empty()
+    }
+
+    /// Fails what is left.
+    fn fail(&mut self, error: &PeerError) {
+        self.rewind();
+        self.todo.drain(..).for_each(|slice| slice.fail(error));
+    }
+}
+
+impl Call<'_> {
+    /// Moves slices over a connection of the target; each slice reports by itself.
+    pub fn run<S: Slice>(&self, slices: impl Iterator<Item = S>) {
+        let mut slices = Unsettled {
+            todo: slices.collect(),
+            under_way: VecDeque::new(),
+        };
+        if slices.is_empty() {
+            return;
+        }
+        if let Err(error) = self.try_connections(&mut slices) {
+            slices.fail(&error);
+        }
+    }
+
+    fn try_connections<S: Slice>(&self, slices: &mut Unsettled<S>) -> Result<(), PeerError> {
+        if let Some(mut connection) = self.target.take_connection() {
+            let answered = connection.exchange.answered();
+            match connection.run(self, slices) {
+                Ok(()) => {
+                    self.target.keep_connection(connection);
+                    return Ok(());
+                }
+                // An idle connection may have died: what went over it can go again.
+                Err(PeerError::Broken { .. }) if connection.exchange.answered() == answered => {
+                    slices.rewind();
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let connected = BlockingConnection::open(self);
+        if matches!(connected, Err(PeerError::Unreachable { .. })) {
+            let first = slices.todo.front();
+            first.inspect(|slice| record_unreachable(slice.direction(), Key::CALLER));
+        }
+        let mut connection = connected?;
+        connection.run(self, slices)?;
+        self.target.keep_connection(connection);
+        Ok(())
+    }
+
+    fn left(&self) -> Result<Duration, PeerError> {
+        if (self.is_closed)() {
+            return Err(PeerError::Closed);
+        }
+        match self.deadline.checked_duration_since(Instant::now()) {
+            Some(left) if !left.is_zero() => Ok(left),
+            _ => Err(PeerError::Deadline {
+                peer: self.target.name().to_string(),
+                deadline: self.length,
+            }),
+        }
+    }
+
+    fn broken(&self, error: &io::Error) -> PeerError {
+        PeerError::of_connection(error, self.target.name(), self.length)
+    }
+
+    fn unreachable(&self, error: &io::Error) -> PeerError {
+        PeerError::of_connecting(error, self.target.name())
+    }
+}
+
+impl BlockingConnection {
+    /// Connects and greets; refuses a peer in another run than the target's.
+    fn open(call: &Call<'_>) -> Result<Self, PeerError> {
+        let Dialect::Own { epoch } = call.target.dialect() else {
+            let error = invalid_text("Mooncake's protocol is spoken on shards only");
+            return Err(call.unreachable(&error));
+        };
+        let mut failure = Err(PeerError::Closed);
+        for address in call.target.addresses() {
+            failure = Self::open_at(call, address, epoch);
+            let elsewhere = |error: &PeerError| error.is_of_one_address();
+            if !failure.as_ref().is_err_and(elsewhere) {
+                break;
+            }
+        }
+        failure
+    }
+
+    /// An address that another host has, too, may lead to another process: the next one is tried then.
+    fn open_at(
+        call: &Call<'_>,
+        address: &PeerAddress,
+        epoch: Option<u64>,
+    ) -> Result<Self, PeerError> {
+        let wait = CONNECT_DEADLINE.min(call.left()?);
+        let end = Instant::now() + wait;
+        let stream = connect_blocking(address.address, wait, call.congestion);
+        let stream = stream.map_err(|error| call.unreachable(&error))?;
+        let mut connection = Self {
+            link: Link::of(Some(stream.as_fd()), LinkRole::Asks),
+            since: Instant::now(),
+            stream,
+            counters: address.counters.clone(),
+            exchange: Exchange::new(epoch.unwrap_or(0)),
+            arriving: FrameBuffer::new(BODY_BYTES_MAX),
+            frame: Vec::new(),
+            sending: Scatter::default(),
+            reply: None,
+            receiving: Scatter::default(),
+        };
+        let greeting = Call {
+            deadline: call.deadline.min(end),
+            ..*call
+        };
+        let welcome = connection.greet(&greeting).map_err(|error| match error {
+            // Only the greeting took too long.
+            PeerError::Deadline { .. } if call.left().is_ok() => {
+                call.unreachable(&io::ErrorKind::TimedOut.into())
+            }
+            error => error,
+        })?;
+        match epoch {
+            Some(epoch) if epoch != welcome.epoch => Err(PeerError::Restarted {
+                peer: call.target.name().to_string(),
+            }),
+            _ => Ok(connection),
+        }
+    }
+
+    fn greet(&mut self, call: &Call<'_>) -> Result<Welcome, PeerError> {
+        self.frame = Hello::new(Role::Client, call.identity).encode();
+        self.send_frame(std::iter::empty());
+        let mut patience = Patience::new(SPIN);
+        loop {
+            let step = self.greet_step();
+            match step.map_err(|error| call.unreachable(&error))? {
+                Some(welcome) => {
+                    self.arriving.expect_least(REPLY_BYTES_MIN);
+                    return Ok(welcome);
+                }
+                None => self.wait(call, &mut patience)?,
+            }
+        }
+    }
+
+    fn greet_step(&mut self) -> io::Result<Option<Welcome>> {
+        self.flush()?;
+        receive_frame(&self.stream, &mut self.arriving)?;
+        match self.arriving.missing().map_err(invalid)? {
+            0 => take_welcome(&mut self.arriving).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Moves all slices; those of an error are still in `slices`.
+    fn run<S: Slice>(
+        &mut self,
+        call: &Call<'_>,
+        slices: &mut Unsettled<S>,
+    ) -> Result<(), PeerError> {
+        let mut patience = Patience::new(SPIN);
+        while !slices.is_empty() {
+            match self.step(call, slices) {
+                Ok(true) => patience = Patience::new(SPIN),
+                Ok(false) => self.wait(call, &mut patience)?,
+                Err(error) => {
+                    let failed = slices.under_way.front();
+                    let counted = |slice| self.counted(slice, call).record_failure();
+                    failed.inspect(|slice| counted(*slice));
+                    return Err(call.broken(&error));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends and receives what is possible at once; true if anything moved.
+    fn step<S: Slice>(&mut self, call: &Call<'_>, slices: &mut Unsettled<S>) -> io::Result<bool> {
+        if self.sending.is_done()
+            && slices.under_way.len() < PIPELINED_SLICES_MAX
+            && let Some(mut slice) = slices.todo.pop_front()
+        {
+            if let Err(error) = slice.prepare() {
+                slice.fail(&error);
+                return Ok(true);
+            }
+            if slices.under_way.is_empty() {
+                self.since = Instant::now();
+            }
+            self.frame.clear();
+            self.exchange
+                .request(&mut self.frame, &slice, call.with_checksum);
+            self.send_frame(outgoing(&slice));
+            slices.under_way.push_back(slice);
+        }
+        let sent = self.flush()?;
+        let received = if self.reply.is_some() {
+            self.receive_payload()?
+        } else {
+            receive_frame(&self.stream, &mut self.arriving)?
+        };
+        self.settle(call, slices)?;
+        Ok(sent | received)
+    }
+
+    /// Lines the frame up, and the payload behind it.
+    fn send_frame(&mut self, payload: impl Iterator<Item = Memory>) {
+        self.sending.clear();
+        self.sending.push(Memory {
+            address: self.frame.as_ptr() as u64,
+            bytes: self.frame.len() as u64,
+        });
+        payload.for_each(|memory| self.sending.push(memory));
+    }
+
+    fn flush(&mut self) -> io::Result<bool> {
+        if self.sending.is_done() {
+            return Ok(false);
+        }
+        // SAFETY: `frame` is not touched before the list is done; the slice under way keeps its memory.
+        some(unsafe { self.sending.send(self.stream.as_fd()) })
+    }
+
+    fn receive_payload(&mut self) -> io::Result<bool> {
+        // SAFETY: the slice whose reply this is keeps its memory.
+        let received = unsafe { self.receiving.receive(self.stream.as_fd()) };
+        end_is_error(received)
+    }
+
+    /// Takes a whole reply off the connection, and settles its slice once its payload is in place.
+    fn settle<S: Slice>(&mut self, call: &Call<'_>, slices: &mut Unsettled<S>) -> io::Result<()> {
+        if self.reply.is_none() && self.arriving.missing().map_err(invalid)? == 0 {
+            let oldest = slices.under_way.front();
+            let oldest = oldest.ok_or_else(|| invalid_text("An answer without a question"))?;
+            // The newest slice is not answered before all of it was sent: the peer would not have seen its end.
+            if slices.under_way.len() == 1 && !self.sending.is_done() {
+                return Err(invalid_text("An answer before the end of the question"));
+            }
+            let reply = self.exchange.reply(&mut self.arriving, oldest)?;
+            self.receiving.clear();
+            incoming(oldest, &reply).for_each(|memory| self.receiving.push(memory));
+            self.reply = Some(reply);
+        }
+        if let Some(reply) = self.reply.take_if(|_| self.receiving.is_done())
+            && let Some(slice) = slices.under_way.pop_front()
+        {
+            let now = Instant::now();
+            let on_wire = now.duration_since(std::mem::replace(&mut self.since, now));
+            let counted = self.counted(&slice, call);
+            Counted { on_wire, ..counted }.record();
+            self.link.look(Some(self.stream.as_fd()));
+            let exchanged = Exchanged {
+                peer: call.target.name(),
+                counters: &self.counters,
+            };
+            slice.settle(&reply, &exchanged);
+        }
+        Ok(())
+    }
+
+    /// An exchange as it is counted.
+    fn counted<'a, S: Slice>(&'a self, slice: &S, call: &'a Call<'_>) -> Counted<'a> {
+        Counted::of(slice, call.target.name(), &self.link, Key::CALLER)
+    }
+
+    /// Watches the socket for a while, then sleeps until it is ready, or looks whether the call must end.
+    fn wait(&self, call: &Call<'_>, patience: &mut Patience) -> Result<(), PeerError> {
+        if patience.watch_on() {
+            return Ok(());
+        }
+        let left = call.left()?.min(LOOK) + Duration::from_millis(1);
+        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+        let mut wanted = PollFlags::POLLIN;
+        if !self.sending.is_done() {
+            wanted |= PollFlags::POLLOUT;
+        }
+        let mut sockets = [PollFd::new(self.stream.as_fd(), wanted)];
+        match poll(&mut sockets, timeout) {
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
+            Err(errno) => Err(call.broken(&errno.into())),
+        }
+    }
+
+    /// Whether an idle connection is still open and silent.
+    pub(crate) fn is_usable(&self) -> bool {
+        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_PEEK;
+        let silent = recv(self.stream.as_raw_fd(), &mut [0; 1], flags);
+        self.arriving.is_empty() && matches!(silent, Err(Errno::EAGAIN))
+    }
+}
+
+/// Receives what has arrived of a frame; true if anything has.
+fn receive_frame(stream: &TcpStream, arriving: &mut FrameBuffer) -> io::Result<bool> {
+    let missing = arriving.missing().map_err(invalid)?;
+    if missing == 0 {
+        return Ok(false);
+    }
+    let mut bytes = arriving.lend(missing);
+    let before = bytes.len();
+    bytes.resize(before + missing, 0);
+    let flags = MsgFlags::MSG_DONTWAIT;
+    let received = recv(stream.as_raw_fd(), &mut bytes[before..], flags);
+    bytes.truncate(before + received.unwrap_or(0));
+    arriving.give_back(bytes);
+    end_is_error(received.map_err(io::Error::from))
+}
+
+fn some(moved: io::Result<usize>) -> io::Result<bool> {
+    match moved {
+        Ok(count) => Ok(count > 0),
+        Err(error) if is_not_yet(&error) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn end_is_error(received: io::Result<usize>) -> io::Result<bool> {
+    match received {
+        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+        other => some(other),
+    }
+}
+
+fn is_not_yet(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+    )
+}

@@ -1,0 +1,357 @@
+//! One shard's connections: a queue of slices per target and a few workers that each own a connection.
+//!
+//! A peer that cannot be reached fails its own slices at once for a short while; others are not touched. Every slice ends
+//! by its deadline: then its connection is broken, and it reports when the kernel has let go of its memory.
+
+use super::shard_connection::ShardConnection;
+use crate::error::PeerError;
+use crate::limits::{CONNECTIONS_PER_PEER, FRAME_BUDGET_BYTES, IDLE_CONNECTION, PEER_BREAKER_OPEN};
+use crate::slice::Slice;
+use crate::stats::{Counters, Exchanged, record_unreachable};
+use crate::target::Target;
+use crate::wire::Reply;
+use perigee_port::FrameBudget;
+use perigee_schemas::Identity;
+use perigee_shard::{Environment, Stream, at_most};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+/// A slice for a shard: where it goes and when it must be over.
+#[derive(Debug)]
+pub struct Order<S> {
+    /// The peer.
+    pub target: Arc<Target>,
+    /// What moves.
+    pub slice: S,
+    /// For how long it may.
+    pub terms: Terms,
+}
+
+/// What holds for all slices of a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// When it was submitted, on the monotonic clock of its environment.
+    pub submitted: Duration,
+    /// When it must be over, on the same clock.
+    pub due: Duration,
+    /// The time it has in all, for messages.
+    pub length: Duration,
+    /// Whether both sides sum the bytes of each piece.
+    pub with_checksum: bool,
+}
+
+/// All peers of one shard.
+pub struct Peers<E: Environment, S: Slice> {
+    environment: E,
+    identity: Identity,
+    /// Of frames that have begun to arrive.
+    budget: FrameBudget,
+    /// Number of the shard.
+    lane: u16,
+    peers: RefCell<HashMap<usize, Rc<Peer<E, S>>>>,
+    known: Cell<usize>,
+    stopping: Cell<bool>,
+    waiting: RefCell<Option<Waker>>,
+}
+
+struct Peer<E: Environment, S: Slice> {
+    /// Counts the peers of the shard.
+    number: usize,
+    target: Arc<Target>,
+    queue: RefCell<VecDeque<Order<S>>>,
+    workers: Cell<usize>,
+    /// Workers without work, and how to wake them.
+    idle: RefCell<Vec<(usize, Waker)>>,
+    /// The connection of each worker and the batch it works for, so that both can be broken off.
+    busy: RefCell<BTreeMap<usize, (E::Stream, usize)>>,
+    hired: Cell<usize>,
+    broken: RefCell<Option<(Duration, PeerError)>>,
+    stopping: Cell<bool>,
+}
+
+impl<E: Environment, S: Slice> Peers<E, S> {
+    /// No connections yet; `lane` is the number of the shard.
+    pub fn new(environment: E, identity: Identity, lane: u16) -> Self {
+        Self {
+            environment,
+            identity,
+            budget: FrameBudget::new(FRAME_BUDGET_BYTES),
+            lane,
+            peers: RefCell::default(),
+            known: Cell::new(0),
+            stopping: Cell::new(false),
+            waiting: RefCell::default(),
+        }
+    }
+
+    /// Queues slices with their peers.
+    pub fn enqueue(self: &Rc<Self>, orders: Vec<Order<S>>) {
+        for order in orders {
+            if self.stopping.get() {
+                return;
+            }
+            let peer = self.peer(&order.target);
+            peer.queue.borrow_mut().push_back(order);
+            let sleeper = peer.idle.borrow_mut().pop();
+            match sleeper {
+                Some((_, waker)) => waker.wake(),
+                None if peer.workers.get() < peer.workers_max() => self.hire(&peer),
+                None => {}
+            }
+        }
+    }
+
+    /// Breaks off what a canceled batch has under way and drops what it has queued.
+    pub fn cancel(&self, batch: usize) {
+        for peer in self.in_order() {
+            let is_canceled = |order: &Order<S>| order.slice.batch() == batch;
+            let (canceled, kept): (VecDeque<_>, VecDeque<_>) =
+                peer.queue.take().into_iter().partition(is_canceled);
+            *peer.queue.borrow_mut() = kept;
+            canceled
+                .into_iter()
+                .for_each(|order| order.slice.fail(&PeerError::Canceled));
+            let busy = peer.busy.borrow();
+            busy.values()
+                .filter(|(_, working_for)| *working_for == batch)
+                .for_each(|(stream, _)| stream.shutdown());
+        }
+    }
+
+    /// Breaks every connection; slices in flight fail, queued ones too.
+    pub fn stop(&self) {
+        self.stopping.set(true);
+        for peer in self.in_order() {
+            peer.stopping.set(true);
+            peer.queue
+                .take()
+                .into_iter()
+                .for_each(|order| order.slice.fail(&PeerError::Closed));
+            peer.busy
+                .borrow()
+                .values()
+                .for_each(|(stream, _)| stream.shutdown());
+            let sleepers = peer.idle.take();
+            sleepers.into_iter().for_each(|(_, waker)| waker.wake());
+        }
+        self.wake_if_ended();
+    }
+
+    /// Resolves when [`Peers::stop`] was called and every worker has ended.
+    pub async fn ended(&self) {
+        poll_fn(|context| {
+            if self.has_ended() {
+                return Poll::Ready(());
+            }
+            *self.waiting.borrow_mut() = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// All peers, in the order they came: the same calls do the same in the same order.
+    fn in_order(&self) -> Vec<Rc<Peer<E, S>>> {
+        let mut peers: Vec<_> = self.peers.borrow().values().cloned().collect();
+        peers.sort_by_key(|peer| peer.number);
+        peers
+    }
+
+    fn has_ended(&self) -> bool {
+        let peers = self.peers.borrow();
+        self.stopping.get() && peers.values().all(|peer| peer.workers.get() == 0)
+    }
+
+    fn wake_if_ended(&self) {
+        if self.has_ended()
+            && let Some(waker) = self.waiting.take()
+        {
+            waker.wake();
+        }
+    }
+
+    fn peer(&self, target: &Arc<Target>) -> Rc<Peer<E, S>> {
+        let mut peers = self.peers.borrow_mut();
+        let make = || {
+            self.known.set(self.known.get() + 1);
+            Rc::new(Peer::new(self.known.get(), target.clone()))
+        };
+        // The target is kept by its entry, so its address names no other one.
+        peers
+            .entry(Arc::as_ptr(target) as usize)
+            .or_insert_with(make)
+            .clone()
+    }
+
+    fn hire(self: &Rc<Self>, peer: &Rc<Peer<E, S>>) {
+        peer.workers.set(peer.workers.get() + 1);
+        let worker = peer.hired.replace(peer.hired.get() + 1);
+        let (peers, peer) = (self.clone(), peer.clone());
+        self.environment.spawn(async move {
+            peers.work(&peer, worker).await;
+            peer.busy.borrow_mut().remove(&worker);
+            peer.workers.set(peer.workers.get() - 1);
+            peers.forget_unused(&peer);
+            peers.wake_if_ended();
+        });
+    }
+
+    /// Peers come and go; one that nobody works for leaves nothing behind.
+    fn forget_unused(&self, peer: &Rc<Peer<E, S>>) {
+        if peer.workers.get() == 0 && peer.queue.borrow().is_empty() {
+            self.peers
+                .borrow_mut()
+                .remove(&(Arc::as_ptr(&peer.target) as usize));
+        }
+    }
+
+    async fn work(&self, peer: &Peer<E, S>, worker: usize) {
+        let target = peer.target.clone();
+        let mut connection = {
+            let this_side = (self.identity, self.budget.clone());
+            ShardConnection::new(target, this_side, self.lane, worker)
+        };
+        while let Some(order) = self.next(peer, worker).await {
+            let Order {
+                mut slice, terms, ..
+            } = order;
+            let refusal = self.refusal(peer, &slice);
+            let outcome = match refusal.map_or_else(|| slice.prepare(), Err) {
+                Err(error) => Err(error),
+                Ok(()) => {
+                    let exchange = self.exchange(peer, worker, &mut connection, &slice, terms);
+                    exchange.await
+                }
+            };
+            match outcome {
+                Ok((reply, counters)) => {
+                    let exchanged = Exchanged {
+                        peer: peer.target.name(),
+                        counters: &counters,
+                    };
+                    slice.settle(&reply, &exchanged);
+                }
+                Err(error) => {
+                    if matches!(error, PeerError::Unreachable { .. }) {
+                        record_unreachable(slice.direction(), self.lane);
+                    }
+                    peer.note(&error, self.environment.now());
+                    slice.fail(&error);
+                }
+            }
+        }
+    }
+
+    /// Why a slice need not be tried.
+    fn refusal(&self, peer: &Peer<E, S>, slice: &S) -> Option<PeerError> {
+        if slice.is_canceled() {
+            return Some(PeerError::Canceled);
+        }
+        let broken = peer.broken.borrow();
+        let (until, error) = broken.as_ref()?;
+        (self.environment.now() < *until).then(|| error.clone())
+    }
+
+    /// One exchange. An idle connection may have died with a peer that is back: then it is made once more, for every slice
+    /// can be moved twice.
+    async fn exchange(
+        &self,
+        peer: &Peer<E, S>,
+        worker: usize,
+        connection: &mut ShardConnection<E>,
+        slice: &S,
+        terms: Terms,
+    ) -> Result<(Reply, Arc<Counters>), PeerError> {
+        let batch = slice.batch();
+        let may_begin = |stream: &E::Stream| {
+            peer.busy
+                .borrow_mut()
+                .insert(worker, (stream.clone(), batch));
+            !peer.stopping.get() && !slice.is_canceled()
+        };
+        let reused = connection.is_open();
+        let environment = &self.environment;
+        let first = connection.exchange(environment, slice, terms, may_begin);
+        let mut outcome = first.await;
+        let broken = matches!(outcome, Err(PeerError::Broken { .. }));
+        let wanted = !peer.stopping.get() && !slice.is_canceled();
+        if broken && reused && wanted {
+            let second = connection.exchange(environment, slice, terms, may_begin);
+            outcome = second.await;
+        }
+        peer.busy.borrow_mut().remove(&worker);
+        match outcome {
+            Err(_) if slice.is_canceled() => Err(PeerError::Canceled),
+            Err(_) if peer.stopping.get() => Err(PeerError::Closed),
+            outcome => outcome,
+        }
+    }
+
+    /// The next slice for a worker, or `None` when it has been idle for long or the shard stops.
+    async fn next(&self, peer: &Peer<E, S>, worker: usize) -> Option<Order<S>> {
+        let next = peer.next_order(worker);
+        let found = at_most(&self.environment, IDLE_CONNECTION, next).await;
+        found.unwrap_or_else(|| peer.retire(worker))
+    }
+}
+
+impl<E: Environment, S: Slice> Peer<E, S> {
+    fn new(number: usize, target: Arc<Target>) -> Self {
+        Self {
+            number,
+            target,
+            queue: RefCell::default(),
+            workers: Cell::new(0),
+            idle: RefCell::default(),
+            busy: RefCell::default(),
+            hired: Cell::new(0),
+            broken: RefCell::default(),
+            stopping: Cell::new(false),
+        }
+    }
+
+    fn workers_max(&self) -> usize {
+        CONNECTIONS_PER_PEER.max(self.target.addresses().len())
+    }
+
+    /// A peer that cannot be reached or is silent is left alone for a short while.
+    fn note(&self, error: &PeerError, now: Duration) {
+        let lasting = matches!(
+            error,
+            PeerError::Unreachable { .. }
+                | PeerError::Restarted { .. }
+                | PeerError::Deadline { .. }
+        );
+        if lasting {
+            *self.broken.borrow_mut() = Some((now + PEER_BREAKER_OPEN, error.clone()));
+        }
+    }
+
+    /// Nobody wakes this worker any more; a slice that came at the last moment is still its own.
+    fn retire(&self, worker: usize) -> Option<Order<S>> {
+        self.idle.borrow_mut().retain(|(idle, _)| *idle != worker);
+        self.queue.borrow_mut().pop_front()
+    }
+
+    /// The next slice, or `None` when the shard stops.
+    async fn next_order(&self, worker: usize) -> Option<Order<S>> {
+        poll_fn(|context| {
+            self.idle.borrow_mut().retain(|(idle, _)| *idle != worker);
+            if self.stopping.get() {
+                return Poll::Ready(None);
+            }
+            if let Some(order) = self.queue.borrow_mut().pop_front() {
+                return Poll::Ready(Some(order));
+            }
+            self.idle
+                .borrow_mut()
+                .push((worker, context.waker().clone()));
+            Poll::Pending
+        })
+        .await
+    }
+}

@@ -1,0 +1,196 @@
+//! A shard's connection to one target: connects when needed, then one exchange at a time.
+//! Invariant: a connection on which anything went wrong is broken and never used again.
+
+use super::exchange::{Exchange, incoming, outgoing};
+use super::mooncake;
+use super::peers::Terms;
+use crate::error::PeerError;
+use crate::limits::{BODY_BYTES_MAX, CONNECT_DEADLINE};
+use crate::slice::{Memory, Slice};
+use crate::stats::{Counters, Exchange as Counted};
+use crate::target::{Dialect, PeerAddress, Target};
+use crate::wire::{REPLY_BYTES_MIN, Reply};
+use perigee_activity::{Link, LinkRole};
+use perigee_port::{FrameBudget, Frames, connect};
+use perigee_schemas::Identity;
+use perigee_schemas::session::{Hello, Role};
+use perigee_shard::{Environment, Message, Stream, connect_within, within};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A connection that may be there.
+pub(super) struct ShardConnection<E: Environment> {
+    target: Arc<Target>,
+    identity: Identity,
+    budget: FrameBudget,
+    /// Number of the shard.
+    lane: u16,
+    /// Which of the target's addresses comes first.
+    turn: usize,
+    open: Option<Open<E>>,
+}
+
+/// A greeted connection.
+struct Open<E: Environment> {
+    frames: Frames<E>,
+    /// Of the NIC that it goes through.
+    counters: Arc<Counters>,
+    exchange: Exchange,
+    link: Link,
+}
+
+impl<E: Environment> ShardConnection<E> {
+    pub(super) fn new(
+        target: Arc<Target>,
+        (identity, budget): (Identity, FrameBudget),
+        lane: u16,
+        turn: usize,
+    ) -> Self {
+        Self {
+            target,
+            identity,
+            budget,
+            lane,
+            turn,
+            open: None,
+        }
+    }
+
+    /// Whether an exchange would use a connection that was used before.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Moves one slice. `may_begin` is told the connection before anything is sent, and may refuse.
+    pub(super) async fn exchange<S: Slice>(
+        &mut self,
+        environment: &E,
+        slice: &S,
+        terms: Terms,
+        may_begin: impl Fn(&E::Stream) -> bool,
+    ) -> Result<(Reply, Arc<Counters>), PeerError> {
+        let mut open = match self.open.take() {
+            Some(open) => open,
+            None => self.connect(environment, terms).await?,
+        };
+        let left = self.left(environment, terms)?;
+        if !may_begin(open.frames.stream()) {
+            return Err(PeerError::Canceled);
+        }
+        let (stream, begun) = (open.frames.stream().clone(), environment.now());
+        let talk = async {
+            match self.target.dialect() {
+                Dialect::Own { .. } => open.exchange(slice, terms.with_checksum).await,
+                Dialect::Mooncake { with_status } => {
+                    mooncake::exchange(&stream, slice, with_status).await
+                }
+            }
+        };
+        let outcome = within(environment, left, &stream, talk).await;
+        let counted = Counted {
+            queued: begun.saturating_sub(terms.submitted),
+            on_wire: environment.now().saturating_sub(begun),
+            ..Counted::of(slice, self.target.name(), &open.link, self.lane)
+        };
+        match outcome {
+            Ok(reply) => {
+                counted.record();
+                open.link.look(stream.socket());
+                let counters = open.counters.clone();
+                self.open = Some(open);
+                Ok((reply, counters))
+            }
+            Err(error) => {
+                counted.record_failure();
+                stream.shutdown();
+                let (peer, length) = (self.target.name(), terms.length);
+                Err(PeerError::of_connection(&error, peer, length))
+            }
+        }
+    }
+
+    /// Takes the first address that leads to the peer.
+    async fn connect(&self, environment: &E, terms: Terms) -> Result<Open<E>, PeerError> {
+        let mut failure = Err(PeerError::Closed);
+        for address in self.target.addresses_from(self.turn) {
+            failure = self.connect_at(address, environment, terms).await;
+            let elsewhere = |error: &PeerError| error.is_of_one_address();
+            if !failure.as_ref().is_err_and(elsewhere) {
+                break;
+            }
+        }
+        failure
+    }
+
+    async fn connect_at(
+        &self,
+        address: &PeerAddress,
+        environment: &E,
+        terms: Terms,
+    ) -> Result<Open<E>, PeerError> {
+        let limit = self.left(environment, terms)?.min(CONNECT_DEADLINE);
+        let unreachable = |error| PeerError::of_connecting(&error, self.target.name());
+        let (frames, epoch) = match self.target.dialect() {
+            Dialect::Own { epoch } => {
+                let hello = Hello::new(Role::Client, self.identity);
+                let bounds = (&self.budget, BODY_BYTES_MAX);
+                let connected = connect(environment, address.address, &hello, bounds, limit);
+                let (mut frames, welcome) = connected.await.map_err(unreachable)?;
+                if epoch.is_some_and(|epoch| epoch != welcome.epoch) {
+                    let peer = self.target.name().to_string();
+                    return Err(PeerError::Restarted { peer });
+                }
+                frames.buffer().expect_least(REPLY_BYTES_MIN);
+                (frames, epoch)
+            }
+            Dialect::Mooncake { .. } => {
+                let connected = connect_within(environment, limit, address.address).await;
+                let stream = connected.map_err(unreachable)?;
+                (Frames::new(environment, &stream, &self.budget), None)
+            }
+        };
+        Ok(Open {
+            counters: address.counters.clone(),
+            exchange: Exchange::new(epoch.unwrap_or(0)),
+            link: Link::of(frames.stream().socket(), LinkRole::Asks),
+            frames,
+        })
+    }
+
+    fn left(&self, environment: &E, terms: Terms) -> Result<Duration, PeerError> {
+        let left = terms.due.checked_sub(environment.now());
+        let late = || PeerError::Deadline {
+            peer: self.target.name().to_string(),
+            deadline: terms.length,
+        };
+        left.filter(|left| !left.is_zero()).ok_or_else(late)
+    }
+}
+
+impl<E: Environment> Open<E> {
+    async fn exchange<S: Slice>(&mut self, slice: &S, with_checksum: bool) -> io::Result<Reply> {
+        let mut frame = Vec::with_capacity(192);
+        self.exchange.request(&mut frame, slice, with_checksum);
+        let mut message = Message::new();
+        message.push_owned(frame);
+        borrow(outgoing(slice), &mut message);
+        self.frames.stream().send_message(message).await?;
+        self.frames.whole().await?;
+        let reply = self.exchange.reply(self.frames.buffer(), slice)?;
+        let mut payload = Message::new();
+        borrow(incoming(slice, &reply), &mut payload);
+        if payload.bytes() > 0 {
+            self.frames.stream().receive_message(payload).await?;
+        }
+        Ok(reply)
+    }
+}
+
+/// Appends local memory of a slice to a message.
+pub(super) fn borrow(memory: impl Iterator<Item = Memory>, message: &mut Message) {
+    for Memory { address, bytes } in memory {
+        // SAFETY: a slice keeps its memory until it has reported, which it does after the operations on it have completed.
+        unsafe { message.push_borrowed(address as *mut u8, bytes as usize) };
+    }
+}

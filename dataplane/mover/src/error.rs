@@ -1,0 +1,113 @@
+//! Why bytes did not come from or to a peer. Invariant: every message names the peer, or the memory of this process.
+
+use perigee_schemas::Status;
+use std::io;
+use std::time::Duration;
+
+/// What went wrong with one peer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PeerError {
+    /// It cannot be reached.
+    #[error("Peer {peer} cannot be reached: {reason}")]
+    Unreachable {
+        /// The peer.
+        peer: String,
+        /// What the kernel or the peer said.
+        reason: String,
+    },
+    /// The connection broke during a transfer: bytes may still arrive.
+    #[error("Connection to peer {peer} broke: {reason}")]
+    Broken {
+        /// The peer.
+        peer: String,
+        /// What happened.
+        reason: String,
+    },
+    /// A transfer did not finish in time.
+    #[error("Peer {peer} did not finish within {deadline:?}")]
+    Deadline {
+        /// The peer.
+        peer: String,
+        /// The time it had.
+        deadline: Duration,
+    },
+    /// It is another process than the one whose addresses were used.
+    #[error(
+        "Peer {peer} has restarted: exchange buffer addresses with it again, then repeat the transfer"
+    )]
+    Restarted {
+        /// The peer.
+        peer: String,
+    },
+    /// It refused.
+    #[error("Peer {peer} refused: {status}")]
+    Refused {
+        /// The peer.
+        peer: String,
+        /// Its verdict.
+        status: Status,
+    },
+    /// The bytes changed on the way.
+    #[error("Bytes from or to peer {peer} arrived damaged")]
+    Damaged {
+        /// The peer.
+        peer: String,
+    },
+    /// The kernel cannot reach the caller's memory.
+    #[error(
+        "The local range is not memory that this process may read and write; pass valid addresses and lengths"
+    )]
+    LocalMemory,
+    /// Host memory for a device's bytes is not to be had.
+    #[error("No memory: {0}")]
+    Memory(String),
+    /// The caller took the transfer back.
+    #[error("The batch was canceled")]
+    Canceled,
+    /// This side was closed.
+    #[error("The transfers of this process are closed")]
+    Closed,
+}
+
+impl PeerError {
+    /// The status as it is known everywhere in the project.
+    pub fn status(&self) -> Status {
+        match self {
+            Self::Unreachable { .. } | Self::Broken { .. } | Self::Closed => Status::RpcFail,
+            Self::Deadline { .. } => Status::RpcTimeout,
+            Self::Restarted { .. } => Status::InvalidReplica,
+            Self::Refused { status, .. } => *status,
+            Self::Damaged { .. } => Status::ChecksumMismatch,
+            Self::LocalMemory => Status::InvalidParams,
+            Self::Memory(_) => Status::InternalError,
+            Self::Canceled => Status::TransferFail,
+        }
+    }
+
+    /// Whether another address of the same peer may still lead to it.
+    pub(crate) fn is_of_one_address(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::Restarted { .. })
+    }
+
+    /// What an error of a connection to `peer` means for a transfer that had `deadline`.
+    pub(crate) fn of_connection(error: &io::Error, peer: &str, deadline: Duration) -> Self {
+        let peer = peer.to_owned();
+        match error.kind() {
+            _ if error.raw_os_error() == Some(libc::EFAULT) => Self::LocalMemory,
+            io::ErrorKind::TimedOut => Self::Deadline { peer, deadline },
+            _ => Self::Broken {
+                peer,
+                reason: error.to_string(),
+            },
+        }
+    }
+
+    /// What an error before the first slice means.
+    pub(crate) fn of_connecting(error: &io::Error, peer: &str) -> Self {
+        Self::Unreachable {
+            peer: peer.to_owned(),
+            reason: error.to_string(),
+        }
+    }
+}

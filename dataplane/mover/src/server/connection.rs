@@ -1,0 +1,243 @@
+//! One data connection: greeting, then requests until the peer leaves. Every request is checked against the registered
+//! buffers before a byte moves.
+//!
+//! Whatever the peer sends, the task ends or waits for the next frame; a peer that stops in the middle of one is cut off.
+
+use super::owner::{Owner, Range, Session};
+use super::service::{MoveService, Serving};
+use super::verdict::{Verdict, checksum, codes, judge, lend_last, place_early, settle};
+use crate::limits::{
+    BODY_BYTES_MAX, DISCARD_BYTES, EARLY_BYTES_MAX, PAYLOAD_DEADLINE, PIECES_MAX, REQUEST_BYTES_MAX,
+};
+use crate::slice::Direction;
+use crate::stats::Served;
+use crate::wire::{Encoder, MoveRequest, REQUEST_BYTES_MIN, decode_request, invalid_text};
+use perigee_activity::{Link, LinkRole};
+use perigee_port::{Connection, Frames, greet};
+use perigee_schemas::Status;
+use perigee_schemas::frame::Kind;
+use perigee_shard::{Environment, Message, Stream, within};
+use std::io;
+
+struct Conversation<'a, E: Environment, O: Owner> {
+    connection: &'a Connection<E, Serving>,
+    owner: &'a O,
+    session: O::Session,
+    link: Link,
+    frames: Frames<E>,
+    encoder: Encoder,
+}
+
+/// Serves until the peer leaves or misbehaves.
+pub(super) async fn serve<E: Environment, O: Owner>(
+    service: &MoveService<O>,
+    connection: &Connection<E, Serving>,
+) -> io::Result<()> {
+    let (environment, stream) = (connection.environment(), connection.stream());
+    let owner = &*service.owner;
+    let mut frames = Frames::new(environment, stream, &service.budget);
+    greet(&mut frames, owner.identity().low(), BODY_BYTES_MAX).await?;
+    connection.recognize();
+    frames.buffer().expect_least(REQUEST_BYTES_MIN);
+    let mut conversation = Conversation {
+        connection,
+        owner,
+        session: owner.session(),
+        link: Link::of(stream.socket(), LinkRole::Answers),
+        frames,
+        encoder: Encoder::new(),
+    };
+    while conversation.has_begun().await? {
+        conversation.serve_frame().await?;
+        connection.state.uses(std::iter::empty());
+        connection.hear();
+        conversation.link.look(stream.socket());
+    }
+    Ok(())
+}
+
+impl<E: Environment, O: Owner> Conversation<'_, E, O> {
+    /// Waits for the first bytes of a frame, as long as the session allows; false when the peer has left instead.
+    async fn has_begun(&mut self) -> io::Result<bool> {
+        let (environment, stream) = (self.connection.environment(), self.connection.stream());
+        match self.session.silence() {
+            Some(limit) => within(environment, limit, stream, self.frames.begun()).await,
+            None => self.frames.begun().await,
+        }
+    }
+
+    async fn serve_frame(&mut self) -> io::Result<()> {
+        let (header, body) = match self.frames.next().await {
+            Ok(_) => match self.frames.frame() {
+                Ok(frame) => frame,
+                Err(error) => return self.refuse(0, Status::DeserializeFail, error).await,
+            },
+            Err(error) => return self.refuse(0, Status::DeserializeFail, error).await,
+        };
+        let number = header.request;
+        if header.kind == Kind::Move {
+            let request = decode_request(body).and_then(within_limits);
+            self.frames.consume();
+            return match request {
+                Ok(request) => {
+                    let connection = self.connection;
+                    let (environment, stream) = (connection.environment(), connection.stream());
+                    let serve = self.serve_move(number, &request);
+                    within(environment, PAYLOAD_DEADLINE, stream, serve).await
+                }
+                Err(error) => self.refuse(number, Status::InvalidParams, error).await,
+            };
+        }
+        let body = body.to_vec();
+        self.frames.consume();
+        let environment = self.connection.environment();
+        let answer = self.session.answer(environment, header.kind, &body);
+        match answer.await {
+            Ok(answer) => self.frames.send_bytes(answer).await,
+            Err(error) => self.refuse(number, Status::InvalidParams, error).await,
+        }
+    }
+
+    async fn serve_move(&mut self, number: u64, request: &MoveRequest) -> io::Result<()> {
+        let begun = self.connection.environment().now();
+        let mut verdicts = judge(self.owner, request);
+        let memory = verdicts.iter().flatten().map(Range::memory);
+        self.connection.state.uses(memory);
+        let refused = verdicts.iter().filter(|verdict| verdict.is_err()).count();
+        let bytes = request.pieces.iter().map(|piece| piece.bytes()).sum();
+        self.connection.state.counters.served(bytes, refused);
+        let served = match request.direction {
+            Direction::Read => self.serve_read(number, request, &verdicts).await,
+            Direction::Write => self.serve_write(number, request, &mut verdicts).await,
+        };
+        let counted = Served {
+            link: &self.link,
+            direction: request.direction,
+            bytes,
+            on_wire: self.connection.environment().now().saturating_sub(begun),
+        };
+        counted.record(served.is_ok() && refused == 0);
+        served
+    }
+
+    async fn serve_read(
+        &mut self,
+        number: u64,
+        request: &MoveRequest,
+        verdicts: &[Verdict<O::Range>],
+    ) -> io::Result<()> {
+        let mut payload = Message::new();
+        for range in verdicts.iter().flatten() {
+            lend_last(range, range.bytes(), &mut payload);
+        }
+        let sum = |verdict: &Verdict<O::Range>| verdict.as_ref().map_or(0, checksum);
+        let sums: Vec<u32> = match request.with_checksum {
+            true => verdicts.iter().map(sum).collect(),
+            false => Vec::new(),
+        };
+        let mut frame = Vec::with_capacity(128);
+        let bytes = payload.bytes() as u64;
+        self.encoder
+            .reply(&mut frame, number, &codes(verdicts), &sums, bytes);
+        self.send(frame, payload).await
+    }
+
+    async fn serve_write(
+        &mut self,
+        number: u64,
+        request: &MoveRequest,
+        verdicts: &mut [Verdict<O::Range>],
+    ) -> io::Result<()> {
+        self.receive_payload(request, verdicts).await?;
+        for (verdict, sum) in verdicts.iter_mut().zip(&request.checksum) {
+            if verdict.as_ref().is_ok_and(|range| checksum(range) != *sum) {
+                *verdict = Err(Status::ChecksumMismatch);
+            }
+        }
+        verdicts
+            .iter_mut()
+            .for_each(|verdict| settle(verdict, Range::store));
+        let mut frame = Vec::with_capacity(128);
+        self.encoder
+            .reply(&mut frame, number, &codes(verdicts), &[], 0);
+        self.send(frame, Message::new()).await
+    }
+
+    /// Receives good pieces into place, as many at once as lie side by side, and throws the bytes of the others away.
+    async fn receive_payload(
+        &mut self,
+        request: &MoveRequest,
+        verdicts: &mut [Verdict<O::Range>],
+    ) -> io::Result<()> {
+        let total: usize = request
+            .pieces
+            .iter()
+            .map(|piece| piece.bytes() as usize)
+            .sum();
+        let arriving = self.frames.buffer();
+        let early = arriving.take_ahead(total);
+        let small = total <= EARLY_BYTES_MAX;
+        arriving.expect_ahead(if small { EARLY_BYTES_MAX } else { 0 });
+        let rest = place_early(request, verdicts, &early);
+        let mut todo = rest.iter().zip(verdicts).peekable();
+        while todo.peek().is_some() {
+            let mut payload = Message::new();
+            while let Some((left, Ok(range))) = todo.next_if(|(_, verdict)| verdict.is_ok()) {
+                lend_last(range, *left, &mut payload);
+            }
+            if payload.bytes() > 0 {
+                self.connection.stream().receive_message(payload).await?;
+            }
+            let mut refused = 0;
+            while let Some((left, _)) = todo.next_if(|(_, verdict)| verdict.is_err()) {
+                refused += *left as usize;
+            }
+            self.discard(refused).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes bytes off the connection that the peer had sent before it could learn that they are refused.
+    async fn discard(&self, bytes: usize) -> io::Result<()> {
+        let mut left = bytes;
+        while left > 0 {
+            let step = left.min(DISCARD_BYTES);
+            let mut nowhere = Message::new();
+            nowhere.push_owned(vec![0; step]);
+            self.connection.stream().receive_message(nowhere).await?;
+            left -= step;
+        }
+        Ok(())
+    }
+
+    async fn send(&self, frame: Vec<u8>, payload: Message) -> io::Result<()> {
+        let mut message = Message::new();
+        message.push_owned(frame);
+        message.append(payload);
+        self.connection.stream().send_message(message).await
+    }
+
+    /// Says why to the peer, then ends the connection with that error.
+    async fn refuse(&self, number: u64, status: Status, error: io::Error) -> io::Result<()> {
+        self.frames.refuse(number, status, error).await
+    }
+}
+
+fn within_limits(request: MoveRequest) -> io::Result<MoveRequest> {
+    let mut total = Some(0u64);
+    for piece in &request.pieces {
+        total = total.and_then(|total| total.checked_add(piece.bytes()));
+    }
+    let pieces = request.pieces.len();
+    let fits = pieces > 0
+        && pieces <= PIECES_MAX
+        && total.is_some_and(|total| total <= REQUEST_BYTES_MAX)
+        && request.pieces.iter().all(|piece| piece.bytes() > 0)
+        && [0, pieces].contains(&request.checksum.len())
+        && [0, pieces].contains(&request.guards.len());
+    if fits {
+        Ok(request)
+    } else {
+        Err(invalid_text("Request over its limits"))
+    }
+}

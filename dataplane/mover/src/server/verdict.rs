@@ -1,0 +1,116 @@
+//! The pieces of a request after they were judged, and their bytes on the way between sockets and memory.
+//! Invariant: a piece that was refused is never touched, and a message that names a range keeps it.
+
+use super::owner::{Owner, Range};
+use crate::slice::Direction;
+use crate::wire::MoveRequest;
+use nix::errno::Errno;
+use nix::sys::uio::{RemoteIoVec, process_vm_writev};
+use nix::unistd::Pid;
+use perigee_memory::checksum::crc32c_raw;
+use perigee_schemas::Status;
+use perigee_shard::Message;
+use std::io::{IoSlice, Read, Write};
+
+/// A piece that may be used, or why not.
+pub(super) type Verdict<R> = Result<R, Status>;
+
+/// Judges every piece of a request.
+pub(super) fn judge<O: Owner>(owner: &O, request: &MoveRequest) -> Vec<Verdict<O::Range>> {
+    let registered = request.scope == crate::wire::Scope::Registered;
+    if registered && request.epoch != owner.identity().low() {
+        return request
+            .pieces
+            .iter()
+            .map(|_| Err(Status::InvalidReplica))
+            .collect();
+    }
+    let find = |(index, piece)| {
+        let guard = request.guards.get(index);
+        let mut range = owner.find(request.scope, request.direction, piece, guard)?;
+        range.stage(request.direction)?;
+        Ok(range)
+    };
+    request.pieces.iter().enumerate().map(find).collect()
+}
+
+/// The status of each piece as it is written.
+pub(super) fn codes<R>(verdicts: &[Verdict<R>]) -> Vec<i32> {
+    let code = |verdict: &Verdict<R>| verdict.as_ref().map_or_else(|status| status.code(), |_| 0);
+    verdicts.iter().map(code).collect()
+}
+
+/// A piece whose staging fails is refused after all.
+pub(super) fn settle<R>(verdict: &mut Verdict<R>, step: impl Fn(&R) -> Result<(), Status>) {
+    if let Ok(range) = verdict
+        && let Err(status) = step(range)
+    {
+        *verdict = Err(status);
+    }
+}
+
+/// Appends the last `bytes` of a range to a message, which keeps the right to use them.
+pub(super) fn lend_last<R: Range>(range: &R, bytes: u64, message: &mut Message) {
+    debug_assert!(bytes <= range.bytes());
+    let first = range.host().wrapping_add((range.bytes() - bytes) as usize);
+    // SAFETY: the range was checked, and the message keeps it.
+    unsafe { message.push_borrowed(first, bytes as usize) };
+    message.guard(range.keep());
+}
+
+/// CRC-32C of the bytes of a range.
+pub(super) fn checksum<R: Range>(range: &R) -> u32 {
+    // SAFETY: `Range` vouches for them.
+    unsafe { crc32c_raw(range.host(), range.bytes() as usize) }
+}
+
+/// Puts payload that came with its frame into place. Returns how many bytes of each piece are still to come.
+pub(super) fn place_early<R: Range>(
+    request: &MoveRequest,
+    verdicts: &mut [Verdict<R>],
+    early: &[u8],
+) -> Vec<u64> {
+    debug_assert_eq!(request.direction, Direction::Write);
+    let mut early = early;
+    let mut left = Vec::with_capacity(verdicts.len());
+    for (piece, verdict) in request.pieces.iter().zip(verdicts) {
+        let (now, later) = early.split_at(early.len().min(piece.bytes() as usize));
+        early = later;
+        if !now.is_empty() {
+            settle(verdict, |range| place(range, now));
+        }
+        left.push(piece.bytes() - now.len() as u64);
+    }
+    left
+}
+
+/// Puts the first bytes of a range into place. The kernel does it, because memory that cannot be written must be an error
+/// and not a fault.
+fn place<R: Range>(range: &R, bytes: &[u8]) -> Result<(), Status> {
+    let from = [IoSlice::new(bytes)];
+    let into = [RemoteIoVec {
+        base: range.host() as usize,
+        len: bytes.len().min(range.bytes() as usize),
+    }];
+    match process_vm_writev(Pid::this(), &from, &into) {
+        Ok(count) if count == bytes.len() => Ok(()),
+        Ok(_) | Err(Errno::EFAULT) => Err(Status::InvalidParams),
+        // Forbidden here: a pipe does the same with more steps.
+        Err(_) => place_by_pipe(range, bytes),
+    }
+}
+
+fn place_by_pipe<R: Range>(range: &R, bytes: &[u8]) -> Result<(), Status> {
+    let piped = |bytes: &[u8]| {
+        let (reader, mut writer) = std::io::pipe()?;
+        writer.write_all(bytes)?;
+        Ok(reader)
+    };
+    let mut reader = piped(bytes).map_err(|error: std::io::Error| {
+        tracing::warn!(%error, "A small write has no pipe to go through");
+        Status::TransferFail
+    })?;
+    // SAFETY: the range was checked; the kernel refuses what cannot be written.
+    let target = unsafe { std::slice::from_raw_parts_mut(range.host(), bytes.len()) };
+    reader.read_exact(target).map_err(|_| Status::InvalidParams)
+}

@@ -1,0 +1,139 @@
+//! What a client moves in one exchange: pieces of one owner's memory, and the local memory that belongs to them.
+
+use crate::error::PeerError;
+use crate::stats::Exchanged;
+use crate::wire::{Guard, Piece, Reply, Scope};
+use std::fmt::Debug;
+
+/// Which way bytes go, seen from the side that asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// From the owner to local memory.
+    Read,
+    /// From local memory to the owner.
+    Write,
+}
+
+/// A range of this process's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// First byte.
+    pub address: u64,
+    /// Length.
+    pub bytes: u64,
+}
+
+/// Pieces that travel together in one exchange with one peer. A slice that is dropped has failed.
+///
+/// # Safety
+/// The ranges of [`Slice::memory`] must stay valid for the kernel's access, reads for a write and writes for a read, until
+/// the slice has settled or failed; those of a piece must have its length in sum.
+pub unsafe trait Slice: Debug + Send + 'static {
+    /// Which way its bytes go.
+    fn direction(&self) -> Direction;
+
+    /// What names the pieces.
+    fn scope(&self) -> Scope;
+
+    /// The owner's ranges, in order.
+    fn pieces(&self) -> impl ExactSizeIterator<Item = Piece> + DoubleEndedIterator;
+
+    /// One guard per piece, or none at all.
+    fn guards(&self) -> impl ExactSizeIterator<Item = Guard> + DoubleEndedIterator;
+
+    /// The local ranges of one piece, in order.
+    fn memory(&self, piece: usize) -> impl Iterator<Item = Memory>;
+
+    /// CRC-32C of the local bytes of each piece, for peers that check them.
+    fn checksums(&self) -> Vec<u32>;
+
+    /// Called before its local memory is touched: what has to be staged or summed is staged and summed now.
+    ///
+    /// # Errors
+    /// There is no memory to stage it in.
+    fn prepare(&mut self) -> Result<(), PeerError>;
+
+    /// Tells the batch that it belongs to from others; the same for the whole life of the batch.
+    fn batch(&self) -> usize;
+
+    /// Whether its caller has taken it back.
+    fn is_canceled(&self) -> bool;
+
+    /// The exchange is over, and nobody touches the memory any more.
+    fn settle(self, reply: &Reply, exchanged: &Exchanged<'_>);
+
+    /// It did not move, and nobody touches the memory any more.
+    fn fail(self, error: &PeerError);
+
+    /// Payload bytes.
+    fn bytes(&self) -> u64 {
+        self.pieces().map(|piece| piece.bytes()).sum()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A slice of no memory, for frames.
+    #[derive(Clone, Debug)]
+    pub(crate) struct Asked {
+        pub(crate) direction: Direction,
+        pub(crate) scope: Scope,
+        pub(crate) pieces: Vec<Piece>,
+        pub(crate) guards: Vec<Guard>,
+    }
+
+    /// Pieces of 64 bytes.
+    pub(crate) fn asked(direction: Direction, pieces: usize) -> Asked {
+        Asked {
+            direction,
+            scope: Scope::Registered,
+            pieces: vec![Piece::new(1, 64); pieces],
+            guards: Vec::new(),
+        }
+    }
+
+    // SAFETY: it has no memory.
+    unsafe impl Slice for Asked {
+        fn direction(&self) -> Direction {
+            self.direction
+        }
+
+        fn scope(&self) -> Scope {
+            self.scope
+        }
+
+        fn pieces(&self) -> impl ExactSizeIterator<Item = Piece> + DoubleEndedIterator {
+            self.pieces.iter().copied()
+        }
+
+        fn guards(&self) -> impl ExactSizeIterator<Item = Guard> + DoubleEndedIterator {
+            self.guards.iter().copied()
+        }
+
+        fn memory(&self, _: usize) -> impl Iterator<Item = Memory> {
+            std::iter::empty()
+        }
+
+        fn checksums(&self) -> Vec<u32> {
+            vec![5; self.pieces.len()]
+        }
+
+        fn prepare(&mut self) -> Result<(), PeerError> {
+            Ok(())
+        }
+
+        fn batch(&self) -> usize {
+            0
+        }
+
+        fn is_canceled(&self) -> bool {
+            false
+        }
+
+        fn settle(self, _: &Reply, _: &Exchanged<'_>) {}
+
+        fn fail(self, _: &PeerError) {}
+    }
+}

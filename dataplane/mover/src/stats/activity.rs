@@ -1,0 +1,125 @@
+//! The activity page of this process, written for each exchange and copy.
+//! Invariant: what is recorded here is recorded nowhere else.
+
+use super::counters::{Counters, Route};
+use crate::slice::{Direction, Slice};
+use perigee_activity::{BatchMark, Key, Link, batch_done};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a slice is told about the exchange that moved it.
+#[derive(Clone, Copy, Debug)]
+pub struct Exchanged<'a> {
+    /// Name of the peer.
+    pub peer: &'a str,
+    /// Of the NIC that it went over.
+    pub counters: &'a Arc<Counters>,
+}
+
+/// An exchange that this side asked for, as it is counted.
+pub(crate) struct Exchange<'a> {
+    pub(crate) peer: &'a str,
+    pub(crate) link: &'a Link,
+    pub(crate) direction: Direction,
+    /// Number of the shard, or [`Key::CALLER`].
+    pub(crate) lane: u16,
+    pub(crate) operations: u64,
+    pub(crate) bytes: u64,
+    pub(crate) queued: Duration,
+    pub(crate) on_wire: Duration,
+}
+
+impl<'a> Exchange<'a> {
+    /// The exchange of a slice over a connection.
+    pub(crate) fn of<S: Slice>(slice: &S, peer: &'a str, link: &'a Link, lane: u16) -> Self {
+        Self {
+            peer,
+            link,
+            direction: slice.direction(),
+            lane,
+            operations: slice.pieces().len() as u64,
+            bytes: slice.bytes(),
+            queued: Duration::ZERO,
+            on_wire: Duration::ZERO,
+        }
+    }
+
+    /// Counts it. The connection tells how much of its time was the peer's.
+    pub(crate) fn record(&self) {
+        let (queue_ns, wire_ns) = (nanoseconds(self.queued), nanoseconds(self.on_wire));
+        let direction = of_page(self.direction);
+        let tcp = perigee_activity::Route::Tcp;
+        let key = Key::new(self.link.device(), tcp, direction, self.lane);
+        perigee_activity::record(key, self.bytes, wire_ns, queue_ns);
+        let mut mark = BatchMark::new(tcp, direction, self.link.device(), self.peer, "");
+        mark.operations = self.operations;
+        mark.bytes = self.bytes;
+        mark.queue_ns = queue_ns;
+        mark.wire_ns = wire_ns;
+        mark.peer_ns = self.link.record(wire_ns, self.bytes);
+        batch_done(&mark);
+    }
+
+    /// Counts it as failed.
+    pub(crate) fn record_failure(&self) {
+        let tcp = perigee_activity::Route::Tcp;
+        let direction = of_page(self.direction);
+        let key = Key::new(self.link.device(), tcp, direction, self.lane);
+        perigee_activity::record_failure(key);
+    }
+}
+
+/// A request of a peer, as it is counted: what it writes comes towards this process, what it reads leaves it.
+pub(crate) struct Served<'a> {
+    pub(crate) link: &'a Link,
+    pub(crate) direction: Direction,
+    pub(crate) bytes: u64,
+    pub(crate) on_wire: Duration,
+}
+
+impl Served<'_> {
+    pub(crate) fn record(&self, went_well: bool) {
+        let direction = match self.direction {
+            Direction::Write => perigee_activity::Direction::Read,
+            Direction::Read => perigee_activity::Direction::Write,
+        };
+        let tcp = perigee_activity::Route::Tcp;
+        let key = Key::new(self.link.device(), tcp, direction, Key::CALLER);
+        if went_well {
+            perigee_activity::record(key, self.bytes, nanoseconds(self.on_wire), 0);
+        } else {
+            perigee_activity::record_failure(key);
+        }
+    }
+}
+
+/// Counts a slice that found no connection to leave over, so that no NIC is named.
+pub(crate) fn record_unreachable(direction: Direction, lane: u16) {
+    let tcp = perigee_activity::Route::Tcp;
+    perigee_activity::record_failure(Key::new("", tcp, of_page(direction), lane));
+}
+
+/// Counts bytes that the caller's thread copied through memory of another process, towards or from `peer`.
+pub fn record_copy(peer: &str, direction: Direction, moved: super::Moved, took: Duration) {
+    let route = Route::SharedMemory.of_page();
+    let (direction, took_ns) = (of_page(direction), nanoseconds(took));
+    let key = Key::new("", route, direction, Key::CALLER);
+    perigee_activity::record(key, moved.bytes, took_ns, 0);
+    let mut mark = BatchMark::new(route, direction, "", peer, "");
+    // A slice that carries the later part of a request only has worked for it, too.
+    mark.operations = moved.operations.max(1);
+    mark.bytes = moved.bytes;
+    mark.wire_ns = took_ns;
+    batch_done(&mark);
+}
+
+fn of_page(direction: Direction) -> perigee_activity::Direction {
+    match direction {
+        Direction::Read => perigee_activity::Direction::Read,
+        Direction::Write => perigee_activity::Direction::Write,
+    }
+}
+
+fn nanoseconds(length: Duration) -> u64 {
+    u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,108 @@
+//! A peer as this process reaches it: where, in which run, in which dialect, and the idle connections to it.
+//! Invariant: a target never changes; a peer that restarted or moved is another target.
+
+use crate::client::BlockingConnection;
+use crate::limits::IDLE_CONNECTIONS_MAX;
+use crate::stats::Counters;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Which protocol a peer's data port speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// Ours.
+    Own {
+        /// The run that addresses belong to: low half of the identity that the peer welcomes with. `None` for segments,
+        /// which have identities of their own.
+        epoch: Option<u64>,
+    },
+    /// Mooncake's.
+    Mooncake {
+        /// Whether the peer answers with status frames.
+        with_status: bool,
+    },
+}
+
+/// An address of a peer, and the counts of the NIC towards it.
+#[derive(Clone, Debug)]
+pub struct PeerAddress {
+    /// Where its data port listens.
+    pub address: SocketAddr,
+    /// Of the NIC towards it.
+    pub counters: Arc<Counters>,
+}
+
+/// A peer that slices go to.
+#[derive(Debug)]
+pub struct Target {
+    name: Arc<str>,
+    addresses: Box<[PeerAddress]>,
+    dialect: Dialect,
+    idle: Mutex<Vec<BlockingConnection>>,
+}
+
+impl Target {
+    /// A peer with at least one address; the first is preferred for small transfers.
+    pub fn new(name: &str, addresses: Box<[PeerAddress]>, dialect: Dialect) -> Self {
+        Self {
+            name: name.into(),
+            addresses,
+            dialect,
+            idle: Mutex::default(),
+        }
+    }
+
+    /// What it is called in messages.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// Where its data port is.
+    pub fn addresses(&self) -> &[PeerAddress] {
+        &self.addresses
+    }
+
+    /// The protocol of its data port.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// The addresses, beginning with the one that falls to the `turn`-th connection.
+    pub(crate) fn addresses_from(&self, turn: usize) -> impl Iterator<Item = &PeerAddress> {
+        let all = self.addresses.len();
+        let first = turn % all.max(1);
+        self.addresses.iter().cycle().skip(first).take(all)
+    }
+
+    /// An idle connection that is still open.
+    pub(crate) fn take_connection(&self) -> Option<BlockingConnection> {
+        loop {
+            let connection = self.idle().pop()?;
+            if connection.is_usable() {
+                return Some(connection);
+            }
+        }
+    }
+
+    /// Keeps a connection for the next call.
+    pub(crate) fn keep_connection(&self, connection: BlockingConnection) {
+        let mut idle = self.idle();
+        if idle.len() < IDLE_CONNECTIONS_MAX {
+            idle.push(connection);
+        }
+    }
+
+    /// Closes idle connections that the peer has closed.
+    pub fn sweep(&self) {
+        self.idle().retain(BlockingConnection::is_usable);
+    }
+
+    /// Closes the idle connections.
+    pub fn close(&self) {
+        self.idle().clear();
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<BlockingConnection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

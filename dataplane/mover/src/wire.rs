@@ -1,0 +1,288 @@
+//! Move requests and replies as bytes.
+//!
+//! The invariant that saves system calls: no frame of a request or reply is shorter than a known length, so that many
+//! bytes can be received before the length is known, and never a byte of the payload behind the frame with them.
+
+use crate::slice::{Direction, Slice};
+use flatbuffers::FlatBufferBuilder;
+use perigee_schemas::frame::{HEADER_BYTES, Header, Kind};
+use perigee_schemas::message::decode;
+use perigee_schemas::mover as wire;
+use perigee_schemas::{Identity, Status};
+use std::io;
+
+pub use wire::{Guard, Piece};
+
+/// Least bytes of a request's frame: the one of a request for one piece.
+pub(crate) const REQUEST_BYTES_MIN: usize = HEADER_BYTES + 88;
+/// Least bytes of a reply's frame: the one of a reply for one piece.
+pub(crate) const REPLY_BYTES_MIN: usize = HEADER_BYTES + 40;
+
+/// What the pieces of a request are named by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Addresses in buffers that the owner has registered in its present run.
+    Registered,
+    /// Offsets in this segment.
+    Segment(Identity),
+}
+
+/// A decoded request.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct MoveRequest {
+    pub(crate) direction: Direction,
+    pub(crate) epoch: u64,
+    pub(crate) scope: Scope,
+    pub(crate) pieces: Vec<Piece>,
+    pub(crate) guards: Vec<Guard>,
+    pub(crate) checksum: Vec<u32>,
+    pub(crate) with_checksum: bool,
+}
+
+/// A decoded reply: one status per piece.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reply {
+    /// Why each piece was refused, or that it was not.
+    pub status: Vec<Status>,
+    /// CRC-32C of each piece of a read that asked for it; none otherwise.
+    pub checksum: Vec<u32>,
+    pub(crate) payload_bytes: u64,
+}
+
+impl Reply {
+    /// Whether all pieces were moved.
+    pub fn is_fine(&self) -> bool {
+        self.status.iter().all(|status| *status == Status::Ok)
+    }
+}
+
+/// Makes frames in a buffer that is used again and again.
+pub(crate) struct Encoder {
+    builder: FlatBufferBuilder<'static>,
+}
+
+impl Encoder {
+    pub(crate) fn new() -> Self {
+        let mut builder = FlatBufferBuilder::with_capacity(512);
+        // Defaults are written, so that the length of a frame depends on the number of its pieces only.
+        builder.force_defaults(true);
+        Self { builder }
+    }
+
+    /// Appends the frame of a request to `frame`.
+    pub(crate) fn request<S: Slice>(
+        &mut self,
+        frame: &mut Vec<u8>,
+        number: u64,
+        epoch: u64,
+        slice: &S,
+        with_checksum: bool,
+    ) {
+        let builder = &mut self.builder;
+        builder.reset();
+        let (direction, segment) = (slice.direction(), slice.scope().segment());
+        let guards = slice.guards();
+        let guards = (guards.len() > 0).then(|| builder.create_vector_from_iter(guards));
+        let writes = direction == Direction::Write;
+        let sums = (with_checksum && writes).then(|| builder.create_vector(&slice.checksums()));
+        let args = wire::MoveRequestArgs {
+            direction: to_wire(direction),
+            epoch,
+            segment_high: segment.high(),
+            segment_low: segment.low(),
+            pieces: Some(builder.create_vector_from_iter(slice.pieces())),
+            guards,
+            checksum: sums,
+            with_checksum: with_checksum && !writes,
+            ..wire::MoveRequestArgs::default()
+        };
+        let root = wire::MoveRequest::create(builder, &args);
+        builder.finish_minimal(root);
+        append(frame, Kind::Move, number, builder.finished_data());
+    }
+
+    /// Appends the frame of a reply to `frame`.
+    pub(crate) fn reply(
+        &mut self,
+        frame: &mut Vec<u8>,
+        number: u64,
+        status: &[i32],
+        checksum: &[u32],
+        payload_bytes: u64,
+    ) {
+        let builder = &mut self.builder;
+        builder.reset();
+        let sums = (!checksum.is_empty()).then(|| builder.create_vector(checksum));
+        let args = wire::MoveReplyArgs {
+            status: Some(builder.create_vector(status)),
+            checksum: sums,
+            payload_bytes,
+            times: None,
+        };
+        let root = wire::MoveReply::create(builder, &args);
+        builder.finish_minimal(root);
+        append(frame, Kind::Reply, number, builder.finished_data());
+    }
+}
+
+impl std::fmt::Debug for Encoder {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Encoder").finish_non_exhaustive()
+    }
+}
+
+impl Scope {
+    /// The segment as it is written: 0 stands for none.
+    fn segment(self) -> Identity {
+        match self {
+            Scope::Registered => Identity(0),
+            Scope::Segment(segment) => segment,
+        }
+    }
+}
+
+/// Reads the body of a request.
+///
+/// # Errors
+/// The body is malformed.
+pub(crate) fn decode_request(body: &[u8]) -> io::Result<MoveRequest> {
+    let request = decode::<wire::MoveRequest<'_>>(body).map_err(invalid)?;
+    let direction = match request.direction() {
+        wire::Direction::Read => Direction::Read,
+        wire::Direction::Write => Direction::Write,
+        other => {
+            return Err(invalid_text(format!(
+                "Direction {} does not exist",
+                other.0
+            )));
+        }
+    };
+    let scope = match Identity::from_halves(request.segment_high(), request.segment_low()) {
+        Identity(0) => Scope::Registered,
+        segment => Scope::Segment(segment),
+    };
+    Ok(MoveRequest {
+        direction,
+        epoch: request.epoch(),
+        scope,
+        pieces: request.pieces().iter().flatten().copied().collect(),
+        guards: request.guards().iter().flatten().copied().collect(),
+        checksum: request.checksum().iter().flatten().collect(),
+        with_checksum: request.with_checksum(),
+    })
+}
+
+/// Reads the body of a reply to a request of this many pieces.
+///
+/// # Errors
+/// The body is malformed or answers another request.
+pub(crate) fn decode_reply(body: &[u8], pieces: usize) -> io::Result<Reply> {
+    let reply = decode::<wire::MoveReply<'_>>(body).map_err(invalid)?;
+    let status = reply.status();
+    let status = status.iter().flatten().map(Status::from_peer);
+    let reply = Reply {
+        status: status.collect(),
+        checksum: reply.checksum().iter().flatten().collect(),
+        payload_bytes: reply.payload_bytes(),
+    };
+    if reply.status.len() != pieces {
+        let text = format!(
+            "{} pieces were answered instead of {pieces}",
+            reply.status.len()
+        );
+        return Err(invalid_text(text));
+    }
+    if !reply.checksum.is_empty() && reply.checksum.len() != pieces {
+        return Err(invalid_text("Not every piece has a checksum"));
+    }
+    Ok(reply)
+}
+
+/// An error of data that a peer sent.
+pub(crate) fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+/// As [`invalid`], with a text.
+pub(crate) fn invalid_text(text: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, text.into())
+}
+
+fn to_wire(direction: Direction) -> wire::Direction {
+    match direction {
+        Direction::Read => wire::Direction::Read,
+        Direction::Write => wire::Direction::Write,
+    }
+}
+
+fn append(frame: &mut Vec<u8>, kind: Kind, number: u64, body: &[u8]) {
+    frame.extend_from_slice(&Header::encode(kind, number, body));
+    frame.extend_from_slice(body);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::{BODY_BYTES_MAX, PIECES_MAX};
+    use crate::slice::tests::{Asked, asked};
+
+    fn request(slice: &Asked, with_checksum: bool) -> Vec<u8> {
+        let mut frame = Vec::new();
+        Encoder::new().request(&mut frame, 7, 0, slice, with_checksum);
+        frame
+    }
+
+    #[test]
+    fn no_frame_before_payload_is_shorter_than_the_least() {
+        let mut reply = Vec::new();
+        Encoder::new().reply(&mut reply, 0, &[0], &[], 0);
+        assert_eq!(reply.len(), REPLY_BYTES_MIN);
+        let write = request(&asked(Direction::Write, 1), false);
+        assert_eq!(write.len(), REQUEST_BYTES_MIN);
+        let read = request(&asked(Direction::Read, 1), false);
+        assert_eq!(write.len(), read.len());
+    }
+
+    #[test]
+    fn a_full_request_and_its_reply_fit_the_body_limit() {
+        let mut slice = asked(Direction::Write, PIECES_MAX);
+        slice.guards = vec![Guard::new(8, 9); PIECES_MAX];
+        slice.scope = Scope::Segment(Identity(5 << 70));
+        let frame = request(&slice, true);
+        assert!(frame.len() - HEADER_BYTES <= BODY_BYTES_MAX);
+        let decoded = decode_request(&frame[HEADER_BYTES..]).unwrap();
+        assert_eq!((decoded.scope, decoded.guards), (slice.scope, slice.guards));
+        assert_eq!(
+            (decoded.pieces.len(), decoded.checksum.len()),
+            (PIECES_MAX, PIECES_MAX)
+        );
+        let (sums, mut frame) = (vec![5; PIECES_MAX], Vec::new());
+        Encoder::new().reply(&mut frame, 1, &[0; PIECES_MAX], &sums, 64);
+        let reply = decode_reply(&frame[HEADER_BYTES..], PIECES_MAX).unwrap();
+        assert_eq!((reply.checksum, reply.payload_bytes), (sums, 64));
+    }
+
+    #[test]
+    fn an_answer_to_another_number_of_pieces_is_refused() {
+        let mut frame = Vec::new();
+        Encoder::new().reply(&mut frame, 1, &[0, -600], &[], 0);
+        assert!(decode_reply(&frame[HEADER_BYTES..], 1).is_err());
+        let reply = decode_reply(&frame[HEADER_BYTES..], 2).unwrap();
+        assert_eq!(reply.status, [Status::Ok, Status::InvalidParams]);
+        let mut frame = Vec::new();
+        Encoder::new().reply(&mut frame, 1, &[0, 0], &[7], 0);
+        assert!(decode_reply(&frame[HEADER_BYTES..], 2).is_err());
+    }
+
+    #[test]
+    fn unknown_directions_are_refused() {
+        let mut builder = FlatBufferBuilder::new();
+        let args = wire::MoveRequestArgs {
+            direction: wire::Direction(9),
+            ..Default::default()
+        };
+        let root = wire::MoveRequest::create(&mut builder, &args);
+        builder.finish_minimal(root);
+        assert!(decode_request(builder.finished_data()).is_err());
+    }
+}

@@ -1,0 +1,102 @@
+//! A batch under way over TCP. Invariant: nobody touches the caller's memory any more when it has ended.
+
+use super::TcpClient;
+use super::batch::Batch;
+use super::slice::ObjectSlice;
+use crate::error::TransferError;
+use perigee_mover::Terms;
+use std::sync::Arc;
+
+type Outcome = Vec<Result<u32, TransferError>>;
+
+/// Jobs under way. It ends only when the caller's memory is not used any more, be it by a panic.
+#[derive(Default)]
+pub(crate) struct TcpBatch {
+    under_way: Option<(Arc<Batch>, Arc<TcpClient>)>,
+    /// What the calling thread moves itself.
+    to_do: Option<(Vec<ObjectSlice>, Terms)>,
+    refused: Outcome,
+}
+
+impl TcpBatch {
+    /// A batch that is about to be submitted; its caller moves `to_do` when it waits.
+    pub(super) fn of(
+        batch: Arc<Batch>,
+        tcp: Arc<TcpClient>,
+        to_do: Option<(Vec<ObjectSlice>, Terms)>,
+    ) -> Self {
+        Self {
+            under_way: Some((batch, tcp)),
+            to_do,
+            refused: Vec::new(),
+        }
+    }
+
+    /// One that never began.
+    pub(crate) fn refused(error: &TransferError, jobs: usize) -> Self {
+        Self {
+            under_way: None,
+            to_do: None,
+            refused: vec![Err(error.clone()); jobs],
+        }
+    }
+
+    /// The CRC-32C of each job that was moved.
+    pub(crate) fn wait(mut self) -> Outcome {
+        let moved = self.end();
+        moved.unwrap_or_else(|| std::mem::take(&mut self.refused))
+    }
+
+    fn end(&mut self) -> Option<Outcome> {
+        let (batch, tcp) = self.under_way.take()?;
+        if let Some((slices, terms)) = self.to_do.take() {
+            tcp.move_here(slices, terms);
+        }
+        Some(batch.wait(|| tcp.complain_if_stalled()))
+    }
+}
+
+impl Drop for TcpBatch {
+    fn drop(&mut self) {
+        // What has not begun fails as its slices are dropped.
+        self.to_do = None;
+        let _ = self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::TcpOptions;
+    use super::*;
+    use perigee_schemas::Identity;
+    use perigee_shard::Congestion;
+    use std::sync::mpsc::{TryRecvError, channel};
+    use std::time::Duration;
+
+    #[test]
+    fn a_batch_that_is_dropped_still_waits_for_its_slices() {
+        let second = Duration::from_secs(1);
+        let options = TcpOptions {
+            identity: Identity(1),
+            shards: 1,
+            deadline: second,
+            congestion: Congestion::Automatic,
+        };
+        let tcp = TcpClient::start(options).unwrap();
+        let (tcp, batch) = (Arc::new(tcp), Arc::new(Batch::new(&[], 1)));
+        let (tell, told) = channel();
+        let under_way = {
+            let (tcp, batch) = (tcp.clone(), batch.clone());
+            move || TcpBatch::of(batch, tcp, None)
+        };
+        let unwinding = std::thread::spawn(move || {
+            drop(under_way());
+            tell.send(()).unwrap();
+        });
+        assert_eq!(told.try_recv(), Err(TryRecvError::Empty));
+        batch.report(std::iter::empty());
+        told.recv().unwrap();
+        unwinding.join().unwrap();
+        tcp.stop();
+    }
+}

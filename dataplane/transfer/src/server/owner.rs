@@ -1,0 +1,180 @@
+//! What peers may read and write: the segments of this process, under the generations of their objects.
+//! Invariant: a range exists only while its segment is kept mapped.
+
+use super::session::RailSession;
+use crate::rails::Rails;
+use crate::segments::SegmentTable;
+use perigee_memory::Segment;
+use perigee_memory::segment::Exhausted;
+use perigee_mover::{Counters, Direction, Guard, Ledger, Owner, Piece, Range, Scope};
+use perigee_schemas::extent::GENERATION_BYTES;
+use perigee_schemas::{Identity, Status};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// The segments as servers see them.
+#[derive(Debug)]
+pub(crate) struct SegmentOwner {
+    pub(crate) table: Arc<SegmentTable>,
+    pub(crate) identity: Identity,
+    pub(crate) rails: Option<Arc<Rails>>,
+    pub(crate) ledger: Ledger,
+}
+
+/// A checked range of a segment.
+#[derive(Debug)]
+pub(crate) struct SegmentRange {
+    segment: Arc<Segment>,
+    first: *mut u8,
+    bytes: u64,
+}
+
+impl Owner for SegmentOwner {
+    type Range = SegmentRange;
+    type Session = RailSession;
+
+    fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    fn find(
+        &self,
+        scope: Scope,
+        direction: Direction,
+        piece: &Piece,
+        guard: Option<&Guard>,
+    ) -> Result<SegmentRange, Status> {
+        let Scope::Segment(id) = scope else {
+            return Err(Status::NotSupported);
+        };
+        let segment = self.table.get(id).ok_or(Status::SegmentNotFound)?;
+        let (offset, bytes) = (piece.offset(), piece.bytes());
+        let first = segment.range(offset, bytes);
+        let first = first.ok_or(Status::InvalidParams)?;
+        match direction {
+            // The pages are made here, so that this process is charged for them and not killed for them.
+            Direction::Write => segment
+                .populate(offset, bytes)
+                .map_err(|Exhausted| Status::NoAvailableHandle)?,
+            Direction::Read if segment.is_populated(offset, bytes) => {}
+            // What was never written is no object.
+            Direction::Read => return Err(Status::InvalidReplica),
+        }
+        guard.map_or(Ok(()), |guard| check(&segment, guard))?;
+        Ok(SegmentRange {
+            segment,
+            first,
+            bytes,
+        })
+    }
+
+    fn session(&self) -> RailSession {
+        RailSession::new(self.rails.clone())
+    }
+
+    fn counters(&self, socket: Option<BorrowedFd<'_>>) -> Arc<Counters> {
+        self.ledger.arriving_over(socket)
+    }
+}
+
+/// Whether the word of a guard is still the one that the peer was promised.
+fn check(segment: &Segment, guard: &Guard) -> Result<(), Status> {
+    if !guard.offset().is_multiple_of(GENERATION_BYTES) {
+        return Err(Status::InvalidParams);
+    }
+    let word = segment.range(guard.offset(), GENERATION_BYTES);
+    let word = word.ok_or(Status::InvalidParams)?;
+    if !segment.is_populated(guard.offset(), GENERATION_BYTES) {
+        return Err(Status::InvalidReplica);
+    }
+    fence(Ordering::SeqCst);
+    // SAFETY: the word was checked against the segment, which is kept meanwhile, begins at a page border, and whose words
+    // are written whole.
+    let found = unsafe { AtomicU64::from_ptr(word.cast()) }.load(Ordering::Acquire);
+    match u64::from_le(found) == guard.value() {
+        true => Ok(()),
+        false => Err(Status::InvalidReplica),
+    }
+}
+
+// SAFETY: the range was checked against its segment, which it keeps mapped.
+unsafe impl Range for SegmentRange {
+    fn host(&self) -> *mut u8 {
+        self.first
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn keep(&self) -> perigee_shard::Guard {
+        self.segment.clone()
+    }
+
+    fn memory(&self) -> usize {
+        Arc::as_ptr(&self.segment) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perigee_memory::segment::SegmentOptions;
+
+    const BYTES: u64 = 8192;
+
+    fn owner() -> (SegmentOwner, Identity, Arc<Segment>) {
+        let segment = Arc::new(Segment::create(BYTES, &SegmentOptions::default()).unwrap());
+        segment.populate(0, BYTES).unwrap();
+        let (table, id) = (Arc::new(SegmentTable::default()), Identity(7));
+        table.insert(id, segment.clone());
+        let owner = SegmentOwner {
+            table,
+            identity: Identity(1),
+            rails: None,
+            ledger: Ledger::default(),
+        };
+        (owner, id, segment)
+    }
+
+    #[test]
+    fn a_piece_is_moved_only_if_its_guard_holds() {
+        let (owner, id, segment) = owner();
+        let word = segment.range(4096, 8).unwrap();
+        // SAFETY: the word lies in the segment, at a multiple of 8 from a page border.
+        unsafe { AtomicU64::from_ptr(word.cast()) }.store(5_u64.to_le(), Ordering::Release);
+        let find = |offset, value| {
+            let (piece, guard) = (Piece::new(0, 100), Guard::new(offset, value));
+            let scope = Scope::Segment(id);
+            owner
+                .find(scope, Direction::Read, &piece, Some(&guard))
+                .map(|range| range.bytes())
+        };
+        assert_eq!(find(4096, 5), Ok(100));
+        assert_eq!(find(4096, 6), Err(Status::InvalidReplica));
+        assert_eq!(find(4100, 5), Err(Status::InvalidParams), "no whole word");
+        for outside in [BYTES, BYTES - 4, u64::MAX - 7] {
+            assert_eq!(find(outside, 0), Err(Status::InvalidParams), "{outside}");
+        }
+    }
+
+    #[test]
+    fn nothing_outside_of_a_segment_is_found() {
+        let (owner, id, _segment) = owner();
+        let find = |scope, offset, bytes| {
+            let piece = Piece::new(offset, bytes);
+            let found = owner.find(scope, Direction::Write, &piece, None);
+            found.map(|range| range.bytes())
+        };
+        let own = Scope::Segment(id);
+        assert_eq!(find(own, BYTES - 10, 10), Ok(10));
+        for (offset, bytes) in [(BYTES - 10, 11), (u64::MAX, 2), (0, BYTES + 1)] {
+            assert_eq!(find(own, offset, bytes), Err(Status::InvalidParams));
+        }
+        let other = Scope::Segment(Identity(8));
+        assert_eq!(find(other, 0, 1), Err(Status::SegmentNotFound));
+        let address = Scope::Registered;
+        assert_eq!(find(address, 4096, 1), Err(Status::NotSupported));
+    }
+}
