@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -153,28 +152,6 @@ def test_files_that_a_page_names_exist(page):
 def test_words_of_a_page_are_plain(page):
     assert not OLD_WORDS.findall(page.read_text())
 
+
 def test_the_readme_stays_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= README_LINES_MAX
-
-
-def floors():
-    """Floor of each crate in the drawing of ARCHITECTURE.md: columns of data plane and control plane."""
-    drawing = (ROOT / "ARCHITECTURE.md").read_text().split("```")[1]
-    known = {file.parent.name for file in (*ROOT.glob("dataplane/*/Cargo.toml"), *ROOT.glob("control/*/Cargo.toml"))}
-    found, floor = {}, None
-    for line in drawing.splitlines()[2:]:
-        floor = int(line[:6]) if line[:6].strip() else floor
-        for column in (line[6:25], line[55:67]):
-            if column.strip():
-                found[column.strip()] = floor
-    assert set(found) == known
-    return found
-
-
-def test_the_drawing_shows_what_the_manifests_say():
-    floor = floors()
-    for crate, own in floor.items():
-        manifest = next(ROOT.glob(f"*/{crate}/Cargo.toml"))
-        used = tomllib.loads(manifest.read_text()).get("dependencies", {})
-        for other in (name.removeprefix("perigee-") for name in used if name.startswith("perigee-")):
-            assert other == "schemas" or floor[other] < own, f"{crate} uses {other}"

@@ -3,6 +3,7 @@
 
 mod arrows;
 mod document;
+mod floors;
 mod function;
 mod mask;
 mod rust_file;
@@ -63,7 +64,8 @@ pub(crate) fn check(repository: &Repository) -> Result<Report, RepositoryError> 
             "--offline",
         ],
     )?;
-    findings.extend(arrows::check(&metadata)?);
+    let drawing = repository.text(arrows::DRAWING)?.unwrap_or_default();
+    findings.extend(arrows::check(&metadata, &drawing)?);
     findings.sort();
     Ok(Report {
         files: files.len(),

@@ -1,32 +1,15 @@
-//! Which crate may depend on which, read from `cargo metadata`.
-//! Invariant: arrows point one way: schemas <- memory <- ... <- node, and control never
-//! reaches into the data plane except for its executor and ports.
+//! Which crate may depend on which: the manifests, read by `cargo metadata`, against the drawing of ARCHITECTURE.md.
+//! Invariant: every arrow points to a lower floor of the drawing, and control never reaches into the data plane except
+//! for its executor and ports.
 
 use serde_json::Value;
 
 use super::Finding;
+use super::floors::{Floors, Plane};
 use crate::repository::RepositoryError;
 
-/// The data plane from the bottom up: a crate may use only those before it.
-const DATA_PLANE: [&str; 17] = [
-    "perigee-activity",
-    "perigee-memory",
-    "perigee-device",
-    "perigee-reactor",
-    "perigee-shard",
-    "perigee-settings",
-    "perigee-port",
-    "perigee-mover",
-    "perigee-topology",
-    "perigee-verbs",
-    "perigee-rails",
-    "perigee-transfer",
-    "perigee-discovery",
-    "perigee-engine",
-    "perigee-store",
-    "perigee-node",
-    "perigee-python",
-];
+/// The page with the drawing.
+pub(super) const DRAWING: &str = "ARCHITECTURE.md";
 /// What the data plane may use of the control plane: how to talk to it, flags, metric names and
 /// the node's own HTTP routes.
 const CONTROL_FOR_DATA_PLANE: [&str; 4] = [
@@ -118,22 +101,48 @@ struct Dependency {
     dev_only: bool,
 }
 
-/// All arrows that point the wrong way.
-pub(super) fn check(metadata: &str) -> Result<Vec<Finding>, RepositoryError> {
+impl Package {
+    /// Whether its folder is one of the two planes that the drawing shows.
+    fn is_in_a_plane(&self) -> bool {
+        self.folder.starts_with("dataplane/") || self.folder.starts_with("control/")
+    }
+}
+
+/// All arrows that point the wrong way, and crates that the drawing of `architecture` lacks or has too many.
+pub(super) fn check(metadata: &str, architecture: &str) -> Result<Vec<Finding>, RepositoryError> {
     let packages = read(metadata).ok_or_else(|| RepositoryError::Output {
         program: "cargo metadata".into(),
         detail: "packages with name, manifest_path and dependencies were expected".into(),
     })?;
-    let mut findings = Vec::new();
+    let Some(floors) = Floors::read(architecture) else {
+        let message = "The first block is not the drawing of floors";
+        return Ok(vec![Finding::new(DRAWING, 0, message)]);
+    };
+    let mut findings = undrawn(&packages, &floors);
     for package in &packages {
         let file = format!("{}/Cargo.toml", package.folder);
         for dependency in &package.dependencies {
-            if let Some(message) = judge(package, dependency) {
+            if let Some(message) = judge(package, dependency, &floors) {
                 findings.push(Finding::new(&file, 0, message));
             }
         }
     }
     Ok(findings)
+}
+
+/// The drawing shows each crate of the two planes, and no other.
+fn undrawn(packages: &[Package], floors: &Floors) -> Vec<Finding> {
+    let drawn = packages.iter().filter(|package| package.is_in_a_plane());
+    let missing = drawn
+        .filter(|package| floors.of(&package.name).is_none())
+        .map(|package| format!("The drawing lacks {}", package.name));
+    let unknown = floors.names().filter(|name| {
+        let is_it = |package: &Package| package.name.strip_prefix("perigee-") == Some(name);
+        !packages.iter().any(is_it)
+    });
+    let unknown = unknown.map(|name| format!("The drawing has {name}, which is no crate"));
+    let finding = |message| Finding::new(DRAWING, 0, message);
+    missing.chain(unknown).map(finding).collect()
 }
 
 /// Every crate takes its lints from the workspace, or they do not hold there.
@@ -146,7 +155,7 @@ pub(super) fn check_manifest(file: &str, text: &str) -> Option<Finding> {
         .then(|| Finding::new(file, 0, "Add `[lints]` with `workspace = true`"))
 }
 
-fn judge(package: &Package, dependency: &Dependency) -> Option<String> {
+fn judge(package: &Package, dependency: &Dependency, floors: &Floors) -> Option<String> {
     let (from, to) = (package.name.as_str(), dependency.name.as_str());
     if LEAVES.contains(&to) {
         return Some(format!("{from} must not depend on {to}, a program"));
@@ -171,26 +180,33 @@ fn judge(package: &Package, dependency: &Dependency) -> Option<String> {
         ));
     }
     to.starts_with("perigee-")
-        .then(|| judge_own(package, to))
+        .then(|| judge_own(package, to, floors))
         .flatten()
 }
 
-fn judge_own(package: &Package, to: &str) -> Option<String> {
+fn judge_own(package: &Package, to: &str, floors: &Floors) -> Option<String> {
     let from = package.name.as_str();
     if from == "perigee-schemas" {
         return Some(format!("{from} depends on nothing of ours, so not on {to}"));
     }
-    let target_rank = DATA_PLANE.iter().position(|name| *name == to);
-    if package.folder.starts_with("control/") {
-        let allowed = target_rank.is_none() || DATA_PLANE_FOR_CONTROL.contains(&to);
-        return (!allowed).then(|| format!("{from} must not reach into the data plane ({to})"));
+    if to == "perigee-schemas" {
+        return None;
     }
-    let own_rank = DATA_PLANE.iter().position(|name| *name == from)?;
-    let allowed = match target_rank {
-        Some(rank) => rank < own_rank,
-        None => to == "perigee-schemas" || CONTROL_FOR_DATA_PLANE.contains(&to),
+    let own = floors.of(from)?;
+    let Some(target) = floors.of(to) else {
+        return Some(format!(
+            "{from} must not depend on {to}, which is in no plane"
+        ));
     };
-    (!allowed).then(|| format!("{from} must not depend on {to}: arrows point one way"))
+    let allowed = match own.plane {
+        Plane::Data => CONTROL_FOR_DATA_PLANE.as_slice(),
+        Plane::Control => DATA_PLANE_FOR_CONTROL.as_slice(),
+    };
+    if own.plane != target.plane && !allowed.contains(&to) {
+        return Some(format!("{from} must not reach into the other plane ({to})"));
+    }
+    (target.floor >= own.floor)
+        .then(|| format!("{from} must not depend on {to}: it is not on a lower floor"))
 }
 
 fn read(metadata: &str) -> Option<Vec<Package>> {
@@ -231,6 +247,18 @@ fn read_package(package: &Value, root: &str) -> Option<Package> {
 mod tests {
     use super::*;
 
+    const PAGE: &str = "```
+ floor   dataplane                                        control
+
+   4     store           puts                             service     daemon
+   3     transfer        objects                          rpc         calls
+         node            lends
+   2     port            listening                        master      state machine
+   1     shard           executor
+   0     memory          segments                         http        server
+```
+";
+
     fn verdict(folder: &str, name: &str, to: &str, kind: Option<&str>) -> usize {
         let metadata = serde_json::json!({
             "workspace_root": "/r",
@@ -240,11 +268,23 @@ mod tests {
                 "dependencies": [{ "name": to, "kind": kind }],
             }],
         });
-        check(&metadata.to_string()).unwrap().len()
+        let wrong_way = |finding: &Finding| finding.file != DRAWING;
+        let findings = check(&metadata.to_string(), PAGE).unwrap();
+        findings.into_iter().filter(wrong_way).count()
     }
 
     #[test]
-    fn the_data_plane_is_used_from_the_bottom_up() {
+    fn arrows_go_to_lower_floors_only() {
+        assert_eq!(
+            verdict(
+                "dataplane/transfer",
+                "perigee-transfer",
+                "perigee-node",
+                None
+            ),
+            1,
+            "the same floor"
+        );
         assert_eq!(
             verdict("dataplane/store", "perigee-store", "perigee-transfer", None),
             0
@@ -342,7 +382,28 @@ mod tests {
 
     #[test]
     fn unexpected_metadata_is_an_error() {
-        assert!(check("{}").is_err());
+        assert!(check("{}", PAGE).is_err());
+    }
+
+    #[test]
+    fn a_crate_beside_the_drawing_is_found_and_one_of_the_drawing_without_a_manifest() {
+        let metadata = serde_json::json!({
+            "workspace_root": "/r",
+            "packages": [{
+                "name": "perigee-mover",
+                "manifest_path": "/r/dataplane/mover/Cargo.toml",
+                "dependencies": [],
+            }],
+        });
+        let findings = check(&metadata.to_string(), PAGE).unwrap();
+        let says = |text: &str| {
+            findings
+                .iter()
+                .any(|finding| finding.message.contains(text))
+        };
+        assert!(says("The drawing lacks perigee-mover"));
+        assert!(says("The drawing has shard, which is no crate"));
+        assert_eq!(check(&metadata.to_string(), "no drawing").unwrap().len(), 1);
     }
 
     #[test]
