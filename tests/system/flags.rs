@@ -110,21 +110,22 @@ fn a_node_refuses_sizes_and_addresses_it_cannot_read() {
 }
 
 #[test]
-fn a_node_refuses_to_lend_more_memory_than_the_machine_has() {
+fn a_strict_node_refuses_to_lend_more_memory_than_the_machine_has() {
     let master = Master::start(&[]);
     let [port] = free_ports();
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap();
     let total = meminfo.split_whitespace().nth(1).unwrap();
     let bytes = 2 * 1024 * total.parse::<u64>().unwrap();
-    let ended = Program::run(NODE, &node_flags(&master, port, &bytes.to_string()));
+    let flags = node_flags(&master, port, &bytes.to_string());
+    let mut program = Program::start_with(NODE, &flags, &[("PERIGEE_STRICT_SEGMENT", "1")]);
+    let status = program.wait(perigee_tests::limits::EXIT_DEADLINE).unwrap();
     assert!(
-        ended.code.is_some_and(|code| code != 0),
-        "{:?}: {}",
-        ended.signal,
-        ended.output
+        status.code().is_some_and(|code| code != 0),
+        "{status}: {}",
+        program.log()
     );
     for word in ["global_segment_size", "available"] {
-        assert!(ended.output.contains(word), "{word}: {}", ended.output);
+        assert!(program.log().contains(word), "{word}: {}", program.log());
     }
 }
 
