@@ -25,7 +25,11 @@ def execute(personality: str, arguments: list[str]) -> NoReturn:
     """Become the program under the name `personality`; ends this process if it cannot start."""
     program = program_path()
     try:
-        os.execv(program, [personality, *arguments])
+        if os.path.realpath(program) == os.path.realpath(sys.argv[0]):
+            # It would replace itself with itself without end.
+            reason, code = "is this script; PERIGEE_BIN must name the program itself", EXIT_NOT_EXECUTABLE
+        else:
+            os.execv(program, [personality, *arguments])
     except FileNotFoundError:
         reason, code = "was not found; install a wheel that bundles it", EXIT_NOT_FOUND
     except OSError as error:

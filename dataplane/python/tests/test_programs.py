@@ -90,6 +90,18 @@ def test_unusable_program_ends_with_126(monkeypatch, tmp_path, capsys):
     assert ended.value.code == 126 and str(path) in capsys.readouterr().err
 
 
+def test_a_script_does_not_replace_itself_without_end(monkeypatch, tmp_path, capsys):
+    script = tmp_path / "perigee"
+    script.write_text("")
+    monkeypatch.setenv("PERIGEE_BIN", str(script))
+    monkeypatch.setattr(sys, "argv", [str(script), "status"])
+    monkeypatch.setattr(os, "execv", lambda *_: pytest.fail("it became itself"))
+    with pytest.raises(SystemExit) as ended:
+        cli.perigee()
+    assert ended.value.code == cli.EXIT_NOT_EXECUTABLE
+    assert "PERIGEE_BIN must name the program itself" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["mooncake_store_service", "transfer_engine_topology_dump"])
 def test_programs_in_python_tell_their_version(name):
     command = [*ISOLATED, "-m", f"mooncake.{name}", "--version"]
