@@ -157,7 +157,7 @@ impl Drop for Session {
                 .readers
                 .get_mut()
                 .unwrap_or_else(PoisonError::into_inner);
-            std::mem::forget(std::mem::take(readers));
+            let _not_dropped = ManuallyDrop::new(std::mem::take(readers));
         }
     }
 }
