@@ -49,10 +49,11 @@ stage nextest cargo nextest run --locked --workspace
 # Left out above, because they need the wheel.
 stage nextest-mooncake cargo nextest run --locked --workspace --run-ignored only \
     --filterset 'package(perigee-engine) & binary(upstream)'
-# What runs shards, once more without io_uring; the churn over TCP is enough there. It names the workspace, because other features
-# would mean another build.
+# What runs shards, once more without io_uring: not the tests of the automatic choice, and of the churn the one over TCP.
+# It names the workspace, because other features would mean another build.
 stage nextest-epoll env PERIGEE_REACTOR=epoll timeout "$EPOLL_TIMEOUT_S" cargo nextest run --locked --workspace \
-    --filterset 'package(/^perigee-(reactor|shard|port|mover|transfer|rails|engine|store|service|node|tests)$/) - test(a_million_gets)'
+    --filterset 'package(/^perigee-(reactor|shard|port|mover|transfer|rails|engine|store|service|node|tests)$/)
+        - test(a_million_gets) - test(without_io_uring)'
 stage doctest cargo test --quiet --locked --workspace --doc
 stage pytest-wheel timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
     -c dataplane/python/pyproject.toml dataplane/python/tests
