@@ -67,8 +67,8 @@ demo: venv-run ## A cluster on loopback serves a multi-turn workload; TRACE=file
 test: setup venv-run ## Lints and all tests; what CI runs
 	@PERIGEE_BIN="$(PROGRAM)" tests/run.sh
 
-test-rdma: setup ## Tests on real verbs (Soft-RoCE) in a small virtual machine; downloads its kernel once
-	@tests/rdma/run.sh
+test-rdma: setup ## Tests on real verbs (Soft-RoCE) in a small virtual machine; downloads its kernel once; PROGRAMS="verbs store"
+	@tests/rdma/run.sh $(PROGRAMS)
 
 test-containers: venv-run ## Master, node, service and clients in real containers, with the limits of the field; needs root
 	@tests/containers/run.sh
