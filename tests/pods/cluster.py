@@ -17,8 +17,10 @@ class Cluster:
 
     _next_address = 2
 
-    def __init__(self, folder, name=None, refuses_io_uring=False):
+    def __init__(self, folder, name=None, refuses_io_uring=False, python=sys.executable):
         self.folder = folder
+        #: Beside it are the programs that the pods run.
+        self.python = python
         self.refuses_io_uring = refuses_io_uring
         self.manifest = manifest.read(name) if name else manifest.Manifest({}, {})
         self.ready = {}
@@ -36,14 +38,16 @@ class Cluster:
         modules = {"python": "", "python3": "", "vllm": STAND_INS / "vllm_serve.py"}
         for name, module in modules.items():
             script = programs / name
-            script.write_text(f'#!/bin/sh\nexec {sys.executable} {module} "$@"\n')
+            script.write_text(f'#!/bin/sh\nexec {self.python} {module} "$@"\n')
             script.chmod(0o755)
         return programs
 
     def environment(self, extra):
         """What an image and a manifest give a container; nothing of the test's own environment."""
-        ours = Path(sys.executable).parent
-        modules = [str(STAND_INS), *filter(None, [os.environ.get("PYTHONPATH")])]
+        ours = Path(self.python).parent
+        # Of modules that were just built the tests of another package know nothing.
+        built = os.environ.get("PYTHONPATH") if self.python == sys.executable else None
+        modules = [str(STAND_INS), *filter(None, [built])]
         return {
             "PATH": f"{self.programs}:{ours}:{os.environ['PATH']}",
             "PYTHONPATH": os.pathsep.join(modules),
@@ -62,7 +66,7 @@ class Cluster:
         address = self.take_address()
         environment = {**template.environment_in(address), **changes}
         memory = template.memory_bytes if memory_bytes is None else memory_bytes
-        limits = Limits(memory, template.shm_bytes, self.refuses_io_uring)
+        limits = Limits(memory, template.shm_bytes, self.refuses_io_uring, template.folders)
         command = template.command_in(address)
         pod = self.start_command(f"{role}-{index}", command, environment, limits, address)
         return self.wait_ready(pod, role) if ready else pod

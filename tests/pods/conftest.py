@@ -1,10 +1,20 @@
 """Everything here runs in a network namespace of its own; without the right to make one, it is skipped."""
 
+import sys
+
 import namespace
 import pytest
 from cluster import Cluster
 
 _refused = None
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--pods-python",
+        default=sys.executable,
+        help="the pods' Python, such as one with the real Mooncake; the programs beside it are the pods' programs",
+    )
 
 
 def pytest_configure(config):
@@ -23,14 +33,15 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture
-def play(tmp_path):
+def play(tmp_path, request):
     """Makes clusters; ends their pods, and shows the logs of a test that fails."""
     clusters = []
 
     def make(manifest=None, **options):
         folder = tmp_path / str(len(clusters))
         folder.mkdir()
-        clusters.append(Cluster(folder, manifest, **options))
+        python = request.config.getoption("--pods-python")
+        clusters.append(Cluster(folder, manifest, python=python, **options))
         return clusters[-1]
 
     yield make

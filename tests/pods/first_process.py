@@ -37,10 +37,28 @@ def make_network(pod):
     run("ip", "route", "add", "default", "via", pod["gateway"])
 
 
+def make_folder(target, files, stage):
+    """A folder that only this pod sees: its parent gets a layer of its own."""
+    parent = os.path.dirname(target)
+    run("mount", "-t", "tmpfs", "layer", stage)
+    upper, work = os.path.join(stage, "upper"), os.path.join(stage, "work")
+    os.mkdir(upper)
+    os.mkdir(work)
+    options = f"lowerdir={parent},upperdir={upper},workdir={work}"
+    run("mount", "-t", "overlay", "overlay", "-o", options, parent)
+    os.makedirs(target)
+    for name, text in files.items():
+        with open(os.path.join(target, name), "w") as file:
+            file.write(text)
+    run("umount", "--lazy", stage)
+
+
 def make_files(pod):
     run("mount", "--make-rprivate", "/")
     run("mount", "-t", "proc", "proc", "/proc")
     run("mount", "-t", "tmpfs", "-o", f"size={pod['shm_bytes']}", "shm", "/dev/shm")
+    for target, files in pod["folders"].items():
+        make_folder(target, files, pod["stage"])
     for target, source in pod["files"].items():
         run("mount", "--bind", source, os.path.realpath(target))
 

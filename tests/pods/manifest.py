@@ -3,30 +3,27 @@
 Sizes are scaled down; nothing else of a manifest is changed.
 """
 
+import json
 import re
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
+
+sys.path.append(str(Path(__file__).resolve().parent / "stand_ins"))
+from sizes import size_bytes  # noqa: E402
 
 FOLDER = Path(__file__).resolve().parents[2] / "tools" / "deploy" / "kubernetes"
 #: Segments of 50 GB become 100 MB.
 SCALE = 512
 #: Variables of Mooncake that are sizes of segments.
 SIZES = ("MOONCAKE_GLOBAL_SEGMENT_SIZE",)
+#: The same in files for vLLM's connector.
+SIZE_KEYS = ("global_segment_size", "local_buffer_size")
 SIZE_FLAG = re.compile(r"^(--global_segment_size=)(.+)$")
 #: What the programs take beside the segment, which does not shrink with it: interpreter, buffers, rings.
 OVERHEAD_BYTES = 320 << 20
-UNITS = {
-    "": 1,
-    **{unit: 1 << shift for unit, shift in (("kb", 10), ("mb", 20), ("gb", 30), ("tb", 40))},
-    **{unit: 1 << shift for unit, shift in (("ki", 10), ("mi", 20), ("gi", 30), ("ti", 40))},
-}
-
-
-def size_bytes(text):
-    number, unit = re.fullmatch(r"\s*([\d.]+)\s*([a-zA-Z]*)\s*", str(text)).groups()
-    return int(float(number) * UNITS[unit.lower()])
 
 
 def scaled(text):
@@ -45,6 +42,8 @@ class Template:
     memory_bytes: int
     shm_bytes: int
     labels: dict = field(default_factory=dict)
+    #: Files of config maps by the folder where they are mounted.
+    folders: dict = field(default_factory=dict)
 
     def command_in(self, address):
         return [self._substituted(part, address) for part in self.command]
@@ -72,26 +71,46 @@ class Manifest:
     services: dict
 
 
+def documents(name):
+    return list(yaml.safe_load_all((FOLDER / name).read_text()))
+
+
 def read(name):
     roles, services = {}, {}
-    for document in yaml.safe_load_all((FOLDER / name).read_text()):
+    maps = {
+        one["metadata"]["name"]: {file: scaled_file(text) for file, text in one["data"].items()}
+        for one in documents(name)
+        if one["kind"] == "ConfigMap"
+    }
+    for document in documents(name):
         kind, title = document["kind"], document["metadata"]["name"]
         if kind == "RoleBasedGroup":
             for role in document["spec"]["roles"]:
                 labels = {"group": title, "role": role["name"]}
-                roles[role["name"]] = _template(role["name"], role["replicas"], role["template"], labels)
+                roles[role["name"]] = _template(role["name"], role["replicas"], role["template"], labels, maps)
                 # The operator makes one headless service per role.
                 services[f"s-{title}-{role['name']}"] = labels
         elif kind == "Deployment":
             spec = document["spec"]
             labels = spec["template"]["metadata"]["labels"]
-            roles[title] = _template(title, spec["replicas"], spec["template"], labels)
+            roles[title] = _template(title, spec["replicas"], spec["template"], labels, maps)
         elif kind == "Service":
-            services.setdefault(title, document["spec"]["selector"])
+            space = document["metadata"].get("namespace", "default")
+            for known in (title, f"{title}.{space}", f"{title}.{space}.svc.cluster.local"):
+                services.setdefault(known, document["spec"]["selector"])
     return Manifest(roles, services)
 
 
-def _template(name, replicas, template, labels):
+def scaled_file(text):
+    """A file of a config map, with the sizes in it scaled."""
+    try:
+        values = json.loads(text)
+    except ValueError:
+        return text
+    return json.dumps({key: scaled(value) if key in SIZE_KEYS else value for key, value in values.items()})
+
+
+def _template(name, replicas, template, labels, maps):
     [container] = template["spec"]["containers"]
     environment = {}
     for entry in container.get("env", []):
@@ -116,7 +135,15 @@ def _template(name, replicas, template, labels):
         memory_bytes=size_bytes(memory) // SCALE + OVERHEAD_BYTES if memory else 0,
         shm_bytes=_shm_bytes(template["spec"], container),
         labels=labels,
+        folders=_folders(template["spec"], container, maps),
     )
+
+
+def _folders(spec, container, maps):
+    """Where a container sees the files of config maps."""
+    mounts = {mount["name"]: mount["mountPath"] for mount in container.get("volumeMounts", [])}
+    named = [volume for volume in spec.get("volumes", []) if "configMap" in volume]
+    return {mounts[volume["name"]]: maps[volume["configMap"]["name"]] for volume in named}
 
 
 def _shm_bytes(spec, container):

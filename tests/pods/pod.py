@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import namespace
@@ -42,6 +42,8 @@ class Limits:
     shm_bytes: int = 64 << 20
     #: As the default seccomp profiles do.
     refuses_io_uring: bool = False
+    #: Files of config maps by the folder where they are mounted.
+    folders: dict = field(default_factory=dict)
 
 
 class Pod:
@@ -60,6 +62,8 @@ class Pod:
             "shm_bytes": limits.shm_bytes,
             "refuses_io_uring": limits.refuses_io_uring,
             "files": files,
+            "folders": limits.folders,
+            "stage": str(folder),
             "command": command,
             "environment": environment,
         }

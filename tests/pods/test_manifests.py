@@ -131,6 +131,16 @@ def test_the_cache_goes_from_prefill_to_decode_workers_of_vllm(play):
     hands_over(cluster.start("prefill"), cluster.start("decode"))
 
 
+def test_blocks_of_one_vllm_of_llm_d_are_read_by_another(play):
+    cluster = play("llm-d-vllm.yaml")
+    master = cluster.start("mooncake-master")
+    workers = [cluster.start("decode", index) for index in range(2)]
+    wait_for_owners(master, workers)
+    for writer, reader in (workers, workers[::-1]):
+        write(writer, writer.name)
+        reads_right(reader, writer.name)
+
+
 def hands_over(prefill, decode):
     to = decode.ask(ENGINE_PORT, "/session")
     work = {"name": "prompt", "pages": 32, "page_bytes": PAGE_BYTES}
