@@ -6,11 +6,6 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 
-use crate::limits::PART_BYTES;
-
-/// No machine has smaller pages.
-const PAGE_BYTES_MIN: usize = 4096;
-
 /// What a mapping allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -106,19 +101,17 @@ impl Mapping {
 }
 
 impl Mapping {
-    /// Whether all pages of a shared mapping exist, whoever made them; `start` is a page border, the range at most a
-    /// [part](crate::limits::PART_BYTES) long and within the mapping. Where the kernel does not say, they do.
-    pub(crate) fn is_resident(&self, start: usize, len: usize) -> bool {
-        let mut pages = [0u8; PART_BYTES / PAGE_BYTES_MIN];
-        let count = len.div_ceil(page_bytes());
-        let known = place(self.mapped_bytes, start as u64, len as u64).is_some();
-        if !known || count > pages.len() {
+    /// Whether the page of a shared mapping that begins at `start` exists, whoever made it. Where the kernel does not
+    /// say, it does.
+    pub(crate) fn is_resident(&self, start: usize) -> bool {
+        if place(self.mapped_bytes, start as u64, page_bytes() as u64).is_none() {
             return true;
         }
-        // SAFETY: the range lies within the mapping, and there is a byte for each page of it.
+        let mut page = 0u8;
+        // SAFETY: the page lies within the mapping, and there is a byte for it.
         let status =
-            unsafe { libc::mincore(self.base().add(start).cast(), len, pages.as_mut_ptr()) };
-        status != 0 || pages[..count].iter().all(|page| page & 1 != 0)
+            unsafe { libc::mincore(self.base().add(start).cast(), page_bytes(), &raw mut page) };
+        status != 0 || page & 1 != 0
     }
 }
 

@@ -100,8 +100,7 @@ impl MappedSegment {
     #[must_use]
     pub fn range(&self, offset: u64, len: u64) -> Option<*const u8> {
         let offset = place(self.bytes, offset, len)?;
-        self.touched
-            .touch(&self.mapping, self.access, offset, len as usize);
+        self.touched.touch(&self.mapping, offset, len as usize);
         Some(self.base().wrapping_add(offset))
     }
 
@@ -112,8 +111,7 @@ impl MappedSegment {
             return None;
         }
         let offset = place(self.bytes, offset, len)?;
-        self.touched
-            .touch(&self.mapping, self.access, offset, len as usize);
+        self.touched.touch(&self.mapping, offset, len as usize);
         Some(self.mapping.base().wrapping_add(offset))
     }
 }

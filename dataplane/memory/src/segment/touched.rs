@@ -2,7 +2,7 @@
 //! system call; without it every 4 KiB page of a new mapping would cost a fault of its own.
 
 use crate::limits::PART_BYTES;
-use crate::mapping::{Access, Mapping};
+use crate::mapping::{Mapping, page_bytes};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One bit per part of a mapping.
@@ -22,18 +22,23 @@ impl Touched {
 
     /// Whether the owner has made all pages of `offset .. offset + len`, which lies within the mapping. A page that this
     /// process makes is charged to its own control group, for as long as the segment lives.
+    ///
+    /// Owners make a part whole and in order, so its last page answers for all of it: looking at every page of a part
+    /// for each small object would take longer than copying it.
     pub(super) fn has_pages(&self, mapping: &Mapping, offset: usize, len: usize) -> bool {
         (offset / PART_BYTES..(offset + len).div_ceil(PART_BYTES)).all(|part| {
             let seen = self.bits[part / 64].load(Ordering::Relaxed);
-            let start = part * PART_BYTES;
-            let bytes = PART_BYTES.min(mapping.mapped_bytes() - start);
-            seen & (1 << (part % 64)) != 0 || mapping.is_resident(start, bytes)
+            let end = ((part + 1) * PART_BYTES).min(mapping.mapped_bytes());
+            seen & (1 << (part % 64)) != 0 || mapping.is_resident(end - page_bytes())
         })
     }
 
     /// Fills the page tables of every part of `offset .. offset + len` that was not touched yet. The range lies within
     /// the mapping. If the kernel refuses, pages are faulted in one by one as ever.
-    pub(super) fn touch(&self, mapping: &Mapping, access: Access, offset: usize, len: usize) {
+    ///
+    /// The pages exist. To map them as for reading is then enough for writing too, and takes half the time: the kernel
+    /// maps their neighbours with each.
+    pub(super) fn touch(&self, mapping: &Mapping, offset: usize, len: usize) {
         if len == 0 {
             return;
         }
@@ -44,11 +49,7 @@ impl Touched {
             }
             let start = part * PART_BYTES;
             let bytes = PART_BYTES.min(mapping.mapped_bytes() - start);
-            let advice = match access {
-                Access::ReadOnly => libc::MADV_POPULATE_READ,
-                Access::ReadWrite => libc::MADV_POPULATE_WRITE,
-            };
-            let _ = mapping.advise(start, bytes, advice);
+            let _ = mapping.advise(start, bytes, libc::MADV_POPULATE_READ);
             word.fetch_or(bit, Ordering::Relaxed);
         }
     }
@@ -63,11 +64,11 @@ mod tests {
         let bytes = 3 * PART_BYTES + 8192;
         let mapping = Mapping::anonymous(bytes).unwrap();
         let touched = Touched::nothing(bytes);
-        touched.touch(&mapping, Access::ReadWrite, PART_BYTES - 1, 2);
+        touched.touch(&mapping, PART_BYTES - 1, 2);
         assert_eq!(touched.bits[0].load(Ordering::Relaxed), 0b0011);
-        touched.touch(&mapping, Access::ReadWrite, bytes - 1, 1);
+        touched.touch(&mapping, bytes - 1, 1);
         assert_eq!(touched.bits[0].load(Ordering::Relaxed), 0b1011);
-        touched.touch(&mapping, Access::ReadWrite, 0, bytes);
+        touched.touch(&mapping, 0, bytes);
         assert_eq!(touched.bits[0].load(Ordering::Relaxed), 0b1111);
     }
 }
