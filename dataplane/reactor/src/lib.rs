@@ -23,5 +23,6 @@ pub use operation::{Descriptor, Finished, Operation};
 pub use reactor::{Reactor, ReactorError};
 pub use socket::{
     Congestion, SocketError, connect_blocking, connect_socket, listen_socket, shutdown,
+    suit_accepted,
 };
 pub use uring::{Refusal, probe};

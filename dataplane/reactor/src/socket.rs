@@ -117,8 +117,8 @@ pub enum Congestion {
 
 /// A TCP socket with the options of data connections: no Nagle delay, keep-alive, congestion control.
 ///
-/// The congestion control is chosen here, before the socket listens or connects, and never later: a connection born
-/// under BBR keeps the kernel's pacing when it is switched to another one.
+/// The congestion control is chosen here, before the socket listens or connects: a connection born under BBR keeps the
+/// kernel's pacing when it is switched to another one.
 fn create(address: SocketAddr, congestion: &Congestion) -> Result<Socket, SocketError> {
     let socket = Socket::new(
         Domain::for_address(address),
@@ -142,6 +142,19 @@ fn create(address: SocketAddr, congestion: &Congestion) -> Result<Socket, Socket
         }
     }
     Ok(socket)
+}
+
+/// Gives an accepted connection of this host what [`Congestion::Automatic`] means for it: a listener on all addresses has
+/// the one for other hosts. Nothing is lost by switching then, because that one does not pace.
+pub fn suit_accepted(connection: BorrowedFd<'_>, congestion: &Congestion) {
+    let socket = socket2::SockRef::from(&connection);
+    let is_local = || {
+        let peer = socket.peer_addr().ok().and_then(|peer| peer.as_socket());
+        peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback())
+    };
+    if *congestion == Congestion::Automatic && is_local() {
+        let _ = socket.set_tcp_congestion(b"reno");
+    }
 }
 
 /// Ends both directions: every operation in flight on the socket completes at once.

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use nix::sched::{CloneFlags, unshare};
-use perigee_reactor::{Congestion, connect_blocking, connect_socket, listen_socket};
+use perigee_reactor::{Congestion, connect_blocking, connect_socket, listen_socket, suit_accepted};
 use socket2::SockRef;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
@@ -35,13 +35,17 @@ fn congestion_of(socket: &impl AsFd) -> String {
     name.trim_end_matches('\0').to_owned()
 }
 
-/// The congestion control of a connection's two ends, and of a socket that is about to connect.
-fn at_birth(ip: &str, congestion: &Congestion) -> [String; 3] {
-    let address = SocketAddr::new(ip.parse().unwrap(), 0);
+/// The congestion control of a connection's two ends, and of a socket that is about to connect, for a listener on `ip` or
+/// on all addresses.
+fn at_birth(ip: &str, on_all: bool, congestion: &Congestion) -> [String; 3] {
+    let own = if on_all { "0.0.0.0" } else { ip };
+    let address = SocketAddr::new(own.parse().unwrap(), 0);
     let listener = TcpListener::from(listen_socket(address, false, congestion).unwrap());
-    let address = listener.local_addr().unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let address = SocketAddr::new(ip.parse().unwrap(), port);
     let client = connect_blocking(address, LONG, congestion).unwrap();
     let (server, _) = listener.accept().unwrap();
+    suit_accepted(server.as_fd(), congestion);
     let (unconnected, _) = connect_socket(address, congestion).unwrap();
     [
         congestion_of(&client),
@@ -63,8 +67,10 @@ fn connections_are_born_with_the_wanted_congestion_control() {
         (ADDRESS, Congestion::Named("reno".into()), "reno"),
     ];
     for (ip, congestion, name) in names {
-        let found = at_birth(ip, &congestion);
-        assert_eq!(found, [name; 3], "{congestion:?} to {ip}");
+        for on_all in [false, true] {
+            let found = at_birth(ip, on_all, &congestion);
+            assert_eq!(found, [name; 3], "{congestion:?} to {ip}, {on_all}");
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::tasks::Tasks;
 use crate::timer::Timers;
 use perigee_reactor::{
     Congestion, Descriptor, Finished, Message, Operation, Reactor, SocketError, connect_socket,
-    listen_socket, shutdown,
+    listen_socket, shutdown, suit_accepted,
 };
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -49,7 +49,8 @@ impl ShardEnvironment {
         }
     }
 
-    /// Sets the congestion control of listeners and connections made from now on; what is accepted inherits its listener's.
+    /// Sets the congestion control of listeners and connections made from now on; what is accepted
+    /// inherits its listener's, or gets that of this host.
     pub fn set_congestion(&self, congestion: Congestion) {
         *self.congestion.borrow_mut() = congestion;
     }
@@ -224,6 +225,7 @@ impl Listener for ShardListener {
         let number = finished.result? as i32;
         // SAFETY: the kernel just returned this descriptor for us alone.
         let fd = unsafe { OwnedFd::from_raw_fd(number) };
+        suit_accepted(fd.as_fd(), &self.environment.congestion.borrow());
         Ok(self.environment.stream(Descriptor::new(fd)))
     }
 
