@@ -10,7 +10,7 @@ pub(crate) const SLOWEST_PER_BYTE_NS: u64 = 10;
 /// steadier for more.
 pub(crate) const CALLER_READ_BYTES_MAX: u64 = 128 << 10;
 /// Most bytes of a write that the calling thread moves itself.
-pub(crate) const CALLER_WRITE_BYTES_MAX: u64 = 1 << 20;
+pub(crate) const CALLER_WRITE_BYTES_MAX: u64 = 256 << 10;
 /// Owners that connections are kept for; beyond that, those that are not in use are forgotten.
 pub(crate) const TARGETS_MAX: usize = 4096;
 /// How long a resolved name is used before it is asked for again.
