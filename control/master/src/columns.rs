@@ -41,8 +41,7 @@ pub struct ReplicaColumns {
     pub payload_bytes: Vec<u64>,
     /// Number of entries of `locations` that belong to the key.
     pub location_count: Vec<u8>,
-    /// Name of the read lease per key, to give it back with the generation of the key's first location; 0 for none, or one
-    /// that ends by time alone.
+    /// Name of the read lease per key, to give it back with the generation of the key's first location; 0 for none.
     pub lease: Vec<u64>,
     /// The replicas of all keys in order.
     pub locations: Vec<Location>,

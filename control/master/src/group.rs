@@ -167,6 +167,7 @@ impl Groups {
             whole.read_end_ms = whole.read_end_ms.max(seen.read_end_ms);
             whole.probe_end_ms = whole.probe_end_ms.max(seen.probe_end_ms);
             whole.hit |= seen.hit;
+            whole.readers = whole.readers.saturating_add(seen.readers);
         });
     }
 }

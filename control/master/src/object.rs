@@ -18,7 +18,12 @@ impl Flags {
     pub(crate) const PENDING: u8 = 8;
     /// It keeps its group from being evicted.
     pub(crate) const BLOCKS_GROUP: u8 = 16;
+    /// A later put was published before one with a hard pin, whose writer may still end it.
+    pub(crate) const OVERTAKEN_PIN: u8 = 32;
+    /// Either of the two that keep it from eviction.
+    pub(crate) const PINNED: u8 = Self::HARD_PIN | Self::OVERTAKEN_PIN;
 
+    /// Whether it has one of some flags.
     pub(crate) fn has(self, flag: u8) -> bool {
         self.0 & flag != 0
     }
@@ -38,9 +43,10 @@ pub(crate) struct Object {
     pub(crate) hash: u64,
     /// Client that finished the last put.
     pub(crate) owner: u128,
-    /// A reader may hold descriptors until then. This and the next two are the group's, if there is one.
+    /// A reader may hold descriptors of these bytes until then.
     pub(crate) read_end_ms: u64,
-    /// Somebody asked whether it exists and may want to read it until then.
+    /// Somebody asked whether it exists and may want to read it until then. This and the next are the group's, if there
+    /// is one.
     pub(crate) probe_end_ms: u64,
     /// When it was last touched, counted in touches.
     pub(crate) stamp: u64,
@@ -49,9 +55,12 @@ pub(crate) struct Object {
     pub(crate) first: u32,
     /// Group, or `NONE`.
     pub(crate) group: u32,
-    /// Read leases that were granted for these bytes and not given back; at its largest it counts no more.
+    /// Readers that hold descriptors of these bytes and have not given the lease back; at its largest it counts no more.
     pub(crate) readers: u16,
     pub(crate) flags: Flags,
+    /// Number of the lease that these readers hold. The next one has another, so that what is given back late, after the
+    /// lease has run out, ends no other reader's.
+    pub(crate) term: u8,
 }
 
 impl Object {
@@ -68,6 +77,30 @@ impl Object {
             group: NONE,
             readers: 0,
             flags: Flags::default(),
+            term: 0,
         }
+    }
+
+    /// Grants the lease to one more reader. Who has not given back a lease that has run out is not waited for.
+    pub(crate) fn grant(&mut self, now_ms: u64, end_ms: u64) {
+        if self.read_end_ms <= now_ms && self.readers > 0 {
+            self.readers = 0;
+            self.term = self.term.wrapping_add(1);
+        }
+        self.read_end_ms = self.read_end_ms.max(end_ms);
+        self.readers = self.readers.saturating_add(1);
+    }
+
+    /// Takes the lease back from one reader that was granted it in a term; whether it was running.
+    pub(crate) fn give_back(&mut self, now_ms: u64, term: u8) -> bool {
+        if term != self.term || self.readers == 0 || self.readers == u16::MAX {
+            return false;
+        }
+        self.readers -= 1;
+        let was_running = self.read_end_ms > now_ms;
+        if self.readers == 0 {
+            self.read_end_ms = 0;
+        }
+        was_running
     }
 }

@@ -11,8 +11,10 @@ use crate::pending::PutName;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReadLease {
     pub(crate) end_ms: u64,
-    /// Readers that have not given it back; 0 or the largest number if that is not known.
+    /// Readers that have not given it back; the largest number if that is not known.
     pub(crate) readers: u16,
+    /// Number of the lease, as in its name.
+    pub(crate) term: u8,
 }
 
 /// An extent of a share that waits for its release.
@@ -24,14 +26,16 @@ pub(crate) struct Parked {
     pub(crate) put: Option<PutName>,
     /// Its readers, if they all give their leases back.
     pub(crate) readers: Option<Readers>,
-    /// That put was discarded because one that began later has published its bytes.
-    pub(crate) superseded: bool,
+    /// The object of that put, if it was discarded because one that began later has published its bytes.
+    pub(crate) superseded: Option<u32>,
 }
 
 /// The replicas of one put that wait for the same readers.
 #[derive(Debug)]
 struct Version {
     readers: u16,
+    /// Number of the lease that they hold.
+    term: u8,
     parked: Vec<(u64, u64)>,
 }
 
@@ -43,6 +47,8 @@ pub(crate) struct Readers {
     /// Generation of the first replica that was dropped with it.
     pub(crate) version: u64,
     pub(crate) count: u16,
+    /// Number of the lease that they hold.
+    pub(crate) term: u8,
 }
 
 /// All parked extents in order of their release times.
@@ -81,6 +87,7 @@ impl Parking {
             self.version_of.insert(readers.generation, readers.version);
             let version = self.versions.entry(readers.version).or_insert(Version {
                 readers: readers.count,
+                term: readers.term,
                 parked: Vec::new(),
             });
             version.parked.push(key);
@@ -88,11 +95,12 @@ impl Parking {
     }
 
     /// One reader of a parked version less; returns what nobody reads any more.
-    pub(crate) fn give_back(&mut self, generation: u64) -> Vec<Parked> {
+    pub(crate) fn give_back(&mut self, generation: u64, term: u8) -> Vec<Parked> {
         let Some(version) = self.version_of.get(&generation) else {
             return Vec::new();
         };
-        let Some(version) = self.versions.get_mut(version) else {
+        let version = self.versions.get_mut(version);
+        let Some(version) = version.filter(|version| version.term == term) else {
             return Vec::new();
         };
         version.readers -= 1;
@@ -121,6 +129,12 @@ impl Parking {
             return None;
         }
         self.remove(key)
+    }
+
+    /// Whether space of a discarded put is parked.
+    pub(crate) fn has_put(&self, put: PutName) -> bool {
+        let mut extents = self.by_put.range((put, (0, 0))..);
+        extents.next().is_some_and(|(found, _)| *found == put)
     }
 
     fn remove(&mut self, key: (u64, u64)) -> Option<Parked> {

@@ -44,6 +44,8 @@ pub(crate) struct PendingPuts {
     /// By object and the distance of the generation from the first one.
     by_object: BTreeMap<(u32, u64), Pending>,
     by_start: BTreeSet<(u64, PutOf)>,
+    /// Hard-pinned puts of objects that hold the bytes of a later one, while their writers may still end them.
+    overtaken_pins: BTreeSet<(u32, PutName)>,
 }
 
 /// An object and the generation that names one of its puts.
@@ -55,7 +57,28 @@ impl PendingPuts {
             generation_base,
             by_object: BTreeMap::new(),
             by_start: BTreeSet::new(),
+            overtaken_pins: BTreeSet::new(),
         }
+    }
+
+    /// Notes that a later put of an object was published before this hard-pinned one.
+    pub(crate) fn note_overtaken_pin(&mut self, object: u32, put: PutName) {
+        self.overtaken_pins.insert((object, put));
+    }
+
+    /// Whether that was noted of a put, which is over now.
+    pub(crate) fn take_overtaken_pin(&mut self, object: u32, put: PutName) -> bool {
+        self.overtaken_pins.remove(&(object, put))
+    }
+
+    /// A put of which that was noted, if there is one.
+    pub(crate) fn overtaken_pin(&self, object: u32) -> Option<PutName> {
+        let least = PutName {
+            client: 0,
+            generation: 0,
+        };
+        let (found, put) = *self.overtaken_pins.range((object, least)..).next()?;
+        (found == object).then_some(put)
     }
 
     pub(crate) fn insert(&mut self, object: u32, pending: Pending) {

@@ -12,6 +12,7 @@ mod lend;
 mod locate;
 mod members;
 mod mount;
+mod overtaken;
 mod place;
 mod put;
 mod read;

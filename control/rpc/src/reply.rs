@@ -65,7 +65,7 @@ pub struct Located {
     pub checksum: Vec<u32>,
     /// Payload bytes of each object.
     pub payload_bytes: Vec<u64>,
-    /// The read lease of each key, to give it back with `MasterClient::give_back`; none where it ends by time alone.
+    /// The read lease of each key, to give it back with `MasterClient::give_back`; none where none was granted.
     pub leases: Vec<Option<Lease>>,
     /// Length of the read lease in milliseconds, from before the call was sent.
     pub lease_ttl_ms: u64,

@@ -34,6 +34,8 @@ pub(crate) struct Standing {
     pub(crate) counts: Counts,
     /// A member was read.
     pub(crate) hit: bool,
+    /// Readers of members that have not given the lease back, and perhaps some whose lease has run out.
+    pub(crate) readers: u32,
 }
 
 /// How many members keep their group.
@@ -61,6 +63,24 @@ struct Record {
 impl Standing {
     pub(super) fn may_go(&self, now_ms: u64) -> bool {
         self.counts.blockers == 0 && self.read_end_ms <= now_ms
+    }
+
+    /// Grants the lease to one more reader of a member.
+    pub(crate) fn grant(&mut self, now_ms: u64, end_ms: u64) {
+        if self.read_end_ms <= now_ms {
+            self.readers = 0;
+        }
+        self.read_end_ms = self.read_end_ms.max(end_ms);
+        self.readers = self.readers.saturating_add(1);
+        self.hit = true;
+    }
+
+    /// Takes the lease back from readers of a member; after the last one of any member it is over.
+    pub(crate) fn give_back(&mut self, readers: u32) {
+        self.readers = self.readers.saturating_sub(readers);
+        if self.readers == 0 {
+            self.read_end_ms = 0;
+        }
     }
 }
 

@@ -42,7 +42,7 @@ impl Shard {
         let replicas: Vec<u32> = places.flat_map(|place| place.all(&self.replicas)).collect();
         for replica in replicas {
             let object = self.replicas[replica].object;
-            if !self.objects[object].flags.has(Flags::HARD_PIN) {
+            if !self.objects[object].flags.has(Flags::PINNED) {
                 self.evict_replica(replica);
             }
         }

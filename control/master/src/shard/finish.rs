@@ -28,8 +28,8 @@ pub struct StartedPuts<'a> {
 pub(super) enum Discarded {
     No,
     GivenUp,
-    /// A put that began later has published its bytes.
-    Superseded,
+    /// A put that began later has published its bytes. The object that it pins hard all the same, if it wanted to.
+    Superseded(Option<u32>),
 }
 
 impl StartedPuts<'_> {
@@ -93,7 +93,10 @@ impl Shard {
     fn end_one(&mut self, put: PutName, key: &[u8], checksum: u32) -> Result<(), Status> {
         // Its writer has stopped, so the space of a discarded put can be used again.
         let discarded = self.free_discarded(put);
-        if discarded == Discarded::Superseded {
+        if let Discarded::Superseded(pins) = discarded {
+            if let Some(object) = pins {
+                self.pin_hard(object);
+            }
             return Err(Status::ObjectAlreadyExists);
         }
         let object = self.find(key).ok_or(Status::ObjectNotFound)?;
@@ -139,13 +142,18 @@ impl Shard {
     /// Discards the puts that began before the one that was published. Those that began later go on and replace it.
     fn supersede(&mut self, object: u32, published: u64) {
         while let Some(earlier) = self.pending.first_before(object, published) {
+            let earlier_put = self.pending.get(object, earlier);
+            let pinned = earlier_put.filter(|put| put.hard_pin).map(|put| put.name);
             self.discard_for(object, earlier, Reuse::Superseded);
+            if let Some(put) = pinned.filter(|put| self.parking.has_put(*put)) {
+                self.note_overtaken_pin(object, put);
+            }
         }
     }
 
     /// Replaces an object's complete replicas by the ones of a put.
     fn publish(&mut self, object: u32, pending: &Pending, checksum: u32) {
-        let lease = self.read_lease(object);
+        let lease = self.take_read_lease(object);
         let replaces = match self.objects[object].first {
             NONE => pending.replaces,
             _ => self.pins(object, true),
@@ -157,8 +165,6 @@ impl Shard {
         record.checksum = checksum;
         record.owner = pending.name.client;
         record.stamp = self.clock;
-        record.readers = 0;
-        record.read_end_ms = 0;
         record.probe_end_ms = 0;
         record
             .flags
@@ -228,9 +234,13 @@ impl Shard {
         while let Some(parked) = self.parking.pop_of_put(put) {
             self.free_extent(parked.segment, parked.extent);
             self.counters.discard_released += 1;
-            discarded = match parked.superseded {
-                true => Discarded::Superseded,
-                false => Discarded::GivenUp,
+            let pins = self.end_overtaken_pin(&parked);
+            discarded = match (parked.superseded, discarded) {
+                (None, _) => Discarded::GivenUp,
+                (Some(_), Discarded::Superseded(earlier)) => {
+                    Discarded::Superseded(earlier.or(pins))
+                }
+                (Some(_), _) => Discarded::Superseded(pins),
             };
         }
         discarded

@@ -1,7 +1,9 @@
 //! Read leases that end before their time, because their readers have finished.
-//! Invariant: a lease ends early only when every reader that it was granted to has given it back.
+//! Invariant: a lease ends early only when every reader that it was granted to has given it back; a group's, when every
+//! reader of every member has.
 
 use crate::parking::ReadLease;
+use crate::slab::NONE;
 
 use super::Shard;
 
@@ -17,7 +19,7 @@ pub struct GivenBack {
 impl GivenBack {
     /// The shard that granted the lease, if the name is one.
     pub fn shard(&self) -> Option<usize> {
-        (self.lease >> 32)
+        (self.lease >> SHARD_BIT)
             .checked_sub(1)
             .map(|index| index as usize)
     }
@@ -25,12 +27,22 @@ impl GivenBack {
     fn object(&self) -> u32 {
         self.lease as u32
     }
+
+    fn term(&self) -> u8 {
+        (self.lease >> TERM_BIT) as u8
+    }
 }
 
+/// A name of a lease is the object in the lowest bits, the term of its lease above, and one more than the shard on top.
+const TERM_BIT: u32 = 32;
+const SHARD_BIT: u32 = TERM_BIT + u8::BITS;
+
 impl Shard {
-    /// Name of a lease on an object without a group.
+    /// Name of the running lease on an object.
     pub(super) fn lease_name(&self, object: u32) -> u64 {
-        (self.settings.index as u64 + 1) << 32 | u64::from(object)
+        let shard = self.settings.index as u64 + 1;
+        let term = u64::from(self.objects[object].term);
+        shard << SHARD_BIT | term << TERM_BIT | u64::from(object)
     }
 
     /// Takes leases back, each from one reader that will not read under it any more. Bytes that were replaced or removed
@@ -40,9 +52,9 @@ impl Shard {
         let index = self.settings.index;
         for lease in leases.iter().filter(|lease| lease.shard() == Some(index)) {
             if self.has_replica(lease.object(), lease.generation) {
-                self.end_read(lease.object());
+                self.end_read(lease.object(), lease.term());
             } else {
-                for parked in self.parking.give_back(lease.generation) {
+                for parked in self.parking.give_back(lease.generation, lease.term()) {
                     self.free_extent(parked.segment, parked.extent);
                 }
             }
@@ -59,29 +71,55 @@ impl Shard {
 
     /// One reader of an object less. After the last one it counts as touched, so that it goes no sooner than if its lease
     /// had run out.
-    fn end_read(&mut self, object: u32) {
+    fn end_read(&mut self, object: u32, term: u8) {
         let (clock, now_ms) = (self.clock + 1, self.now_ms);
         let record = &mut self.objects[object];
-        if record.readers == 0 || record.readers == u16::MAX {
+        if !record.give_back(now_ms, term) {
             return;
         }
-        record.readers -= 1;
-        if record.readers > 0 || record.read_end_ms <= now_ms {
-            return;
+        if record.group != NONE {
+            let group = record.group;
+            self.end_reads_of_group(group, 1);
+        } else if record.readers == 0 {
+            record.stamp = clock;
+            self.clock = clock;
+            let list = self.list_of(object);
+            self.relink(object, list);
         }
-        record.read_end_ms = 0;
-        record.stamp = clock;
-        self.clock = clock;
-        let list = self.list_of(object);
-        self.relink(object, list);
+    }
+
+    /// Some readers of a group's members less. After the last one the group counts as touched.
+    fn end_reads_of_group(&mut self, group: u32, readers: u16) {
+        let Some(part) = self.groups.get_mut(group) else {
+            return;
+        };
+        part.update(|whole| whole.give_back(readers.into()));
+        if part.seen.readers == 0 {
+            self.clock += 1;
+            self.relink_group(group);
+        }
     }
 
     /// The running read lease on an object's replicas.
     pub(super) fn read_lease(&self, object: u32) -> ReadLease {
         let record = &self.objects[object];
         ReadLease {
-            end_ms: self.groups.touched(record).read_end_ms,
+            end_ms: record.read_end_ms,
             readers: record.readers,
+            term: record.term,
         }
+    }
+
+    /// As `read_lease`, when all replicas are about to go: the lease goes with them and keeps the object's group no longer.
+    pub(super) fn take_read_lease(&mut self, object: u32) -> ReadLease {
+        let lease = self.read_lease(object);
+        let record = &mut self.objects[object];
+        record.readers = 0;
+        record.read_end_ms = 0;
+        let group = record.group;
+        if group != NONE && lease.readers > 0 && lease.end_ms > self.now_ms {
+            self.end_reads_of_group(group, lease.readers);
+        }
+        lease
     }
 }

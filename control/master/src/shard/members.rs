@@ -32,7 +32,7 @@ impl Shard {
     /// An object blocks its group while it is hard-pinned or has nothing that could be evicted.
     pub(super) fn refresh_blocking(&mut self, object: u32) {
         let record = &self.objects[object];
-        let blocks = record.flags.has(Flags::HARD_PIN) || record.first == NONE;
+        let blocks = record.flags.has(Flags::PINNED) || record.first == NONE;
         self.set_blocking(object, blocks);
     }
 
@@ -69,7 +69,7 @@ impl Shard {
         if let Some(list) = self.list_of_group(record.group) {
             return list;
         }
-        if record.flags.has(Flags::HARD_PIN) {
+        if record.flags.has(Flags::PINNED) {
             return ListName::Held;
         }
         let class = Class::of(

@@ -96,19 +96,21 @@ impl Shard {
 
     /// Drops one replica of a put whose replicas are dropped together under the generation of the first.
     fn drop_of_version(&mut self, id: u32, version: u64, reuse: Reuse) {
-        let generation = self.replicas[id].generation;
+        let Replica {
+            generation, object, ..
+        } = self.replicas[id];
         self.before_drop(id);
         let (segment, extent) = (self.replicas[id].segment, self.replicas[id].extent());
         self.unlist(id);
         self.replicas.remove(id);
-        let (release_ms, put, count) = match reuse {
-            Reuse::Now => (0, None, 0),
-            Reuse::AfterReads(lease) => (lease.end_ms, None, lease.readers),
+        let (release_ms, put, lease) = match reuse {
+            Reuse::Now => (0, None, None),
+            Reuse::AfterReads(lease) => (lease.end_ms, None, Some(lease)),
             Reuse::At(release_ms, put) | Reuse::Superseded(release_ms, put) => {
-                (release_ms, Some(put), 0)
+                (release_ms, Some(put), None)
             }
         };
-        let is_counted = count > 0 && count < u16::MAX;
+        let counted = lease.filter(|lease| lease.readers > 0 && lease.readers < u16::MAX);
         if release_ms > self.now_ms {
             self.parking.park(
                 release_ms,
@@ -116,12 +118,13 @@ impl Shard {
                     segment,
                     extent,
                     put,
-                    readers: is_counted.then_some(Readers {
+                    readers: counted.map(|lease| Readers {
                         generation,
                         version,
-                        count,
+                        count: lease.readers,
+                        term: lease.term,
                     }),
-                    superseded: matches!(reuse, Reuse::Superseded(..)),
+                    superseded: matches!(reuse, Reuse::Superseded(..)).then_some(object),
                 },
             );
         } else {
@@ -155,9 +158,12 @@ impl Shard {
     /// Drops one complete replica of an object, and the object with its last one.
     pub(super) fn drop_complete(&mut self, id: u32) {
         let object = self.replicas[id].object;
-        let lease = self.read_lease(object);
-        let first = self.objects[object].first;
-        self.objects[object].first = self.unchain(first, id);
+        let first = self.unchain(self.objects[object].first, id);
+        let lease = match first {
+            NONE => self.take_read_lease(object),
+            _ => self.read_lease(object),
+        };
+        self.objects[object].first = first;
         self.drop_replica(id, Reuse::AfterReads(lease));
         self.settle(object);
     }
@@ -170,7 +176,7 @@ impl Shard {
         if first == NONE {
             return;
         }
-        let lease = self.read_lease(object);
+        let lease = self.take_read_lease(object);
         self.objects[object].first = NONE;
         self.drop_chain(first, Reuse::AfterReads(lease));
         self.settle(object);
@@ -209,6 +215,7 @@ impl Shard {
         if first != NONE {
             return;
         }
+        self.forget_overtaken_pins(object);
         if flags.has(Flags::PENDING) {
             self.refresh_blocking(object);
             return;

@@ -23,6 +23,7 @@ impl Shard {
         {
             self.free_extent(parked.segment, parked.extent);
             self.counters.discard_released += u64::from(parked.put.is_some());
+            self.end_overtaken_pin(&parked);
             budget -= 1;
         }
         budget

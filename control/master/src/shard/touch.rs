@@ -18,37 +18,38 @@ pub(super) enum Touch {
 }
 
 impl Shard {
-    /// Grants the lease to an object, or to its whole group once per call, and makes it the newest. Returns the name by
-    /// which a reader gives its lease back; 0 for a group's, which ends by time alone.
+    /// Grants the lease to an object, or to its whole group, and makes it the newest. Returns the name by which a reader
+    /// gives its lease back.
     pub(super) fn touch(&mut self, object: u32, touch: Touch) -> u64 {
         match self.objects[object].group {
-            NONE => {
-                self.touch_one(object, touch);
-                self.lease_name(object)
-            }
-            group => {
-                self.touch_group(group, touch);
-                0
-            }
+            NONE => self.touch_one(object, touch),
+            group => self.touch_group(group, object, touch),
         }
+        self.lease_name(object)
     }
 
-    fn touch_group(&mut self, group: u32, touch: Touch) {
-        let end_ms = self.now_ms.saturating_add(self.settings.lease_ttl_ms);
+    /// Each reader of each member is counted; the group becomes the newest once per call.
+    fn touch_group(&mut self, group: u32, object: u32, touch: Touch) {
+        let (now_ms, calls) = (self.now_ms, self.calls);
+        let end_ms = now_ms.saturating_add(self.settings.lease_ttl_ms);
         let Some(part) = self.groups.get_mut(group) else {
             return;
         };
-        if std::mem::replace(&mut part.touched_by_call, self.calls) == self.calls {
+        let is_read = part.seen.read_end_ms > now_ms;
+        let is_first = std::mem::replace(&mut part.touched_by_call, calls) != calls;
+        match touch {
+            Touch::Read => {
+                self.objects[object].grant(now_ms, end_ms);
+                part.update(|whole| whole.grant(now_ms, end_ms));
+            }
+            Touch::Probe if is_first => {
+                part.update(|whole| whole.probe_end_ms = whole.probe_end_ms.max(end_ms));
+            }
+            Touch::Probe => {}
+        }
+        if !is_first {
             return;
         }
-        let is_read = part.seen.read_end_ms > self.now_ms;
-        part.update(|whole| match touch {
-            Touch::Read => {
-                whole.read_end_ms = whole.read_end_ms.max(end_ms);
-                whole.hit = true;
-            }
-            Touch::Probe => whole.probe_end_ms = whole.probe_end_ms.max(end_ms),
-        });
         self.clock += 1;
         // As with single objects: a probe leaves what is being read where it is.
         if touch == Touch::Read || !is_read {
@@ -63,8 +64,7 @@ impl Shard {
         let record = &mut self.objects[object];
         match touch {
             Touch::Read => {
-                record.read_end_ms = record.read_end_ms.max(end_ms);
-                record.readers = record.readers.saturating_add(1);
+                record.grant(now_ms, end_ms);
                 record.flags.set(Flags::HIT, true);
             }
             Touch::Probe => {

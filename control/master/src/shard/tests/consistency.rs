@@ -95,6 +95,10 @@ impl Shard {
                 assert_eq!(self.replicas[replica].object, id);
                 assert_eq!(self.replicas[replica].list, ListName::Held);
             }
+            let overtaken = self.pending.overtaken_pin(id);
+            assert_eq!(object.flags.has(Flags::OVERTAKEN_PIN), overtaken.is_some());
+            assert!(overtaken.is_none_or(|put| self.parking.has_put(put)));
+            assert_eq!(object.readers == 0, object.read_end_ms == 0);
             let pinned = object.flags.has(Flags::SOFT_PIN);
             assert_eq!(pinned, self.soft_pins.end_ms(id).is_some());
             self.check_group(id);
@@ -135,6 +139,12 @@ impl Shard {
         let count = |flag| members.clone().filter(|it| it.flags.has(flag)).count() as u32;
         assert_eq!(group.counts.blockers, count(Flags::BLOCKS_GROUP));
         assert_eq!(group.counts.soft_pinned, count(Flags::SOFT_PIN));
+        let reading = members.clone().filter(|it| it.read_end_ms > self.now_ms);
+        let readers: u32 = reading.map(|it| u32::from(it.readers)).sum();
+        assert!(
+            group.seen.readers >= readers,
+            "every reader keeps the group"
+        );
         for replica in self.chain(object.first) {
             let place = &group.places[&self.replicas[replica].segment];
             assert!(place.all(&self.replicas).any(|id| id == replica));

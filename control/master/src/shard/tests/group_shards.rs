@@ -103,6 +103,23 @@ fn a_lease_on_one_shard_protects_the_members_on_the_others_from_eviction() {
 }
 
 #[test]
+fn a_lease_that_is_given_back_on_one_shard_frees_the_members_on_the_others() {
+    let (mut fleet, members) = grouped();
+    assert_eq!(fleet.stages[0].get(&members[0]), 0);
+    let first = fleet.stages[0].given_back();
+    assert_eq!(fleet.stages[1].get(&members[1]), 0);
+    let second = fleet.stages[1].given_back();
+    let now_ms = fleet.stages[0].now_ms;
+    fleet.stages[0].shard.give_back(now_ms, &[first]);
+    let remove = fleet.stages[2].remove(&members[2], false);
+    assert_eq!(remove, code(Status::ObjectHasLease));
+    fleet.stages[1].shard.give_back(now_ms, &[second]);
+    let puts = 16 * ROOM;
+    assert_eq!(fleet.press(2, puts, 0), puts);
+    assert_eq!(fleet.present(&members).len(), 0);
+}
+
+#[test]
 fn pressure_on_one_shard_evicts_the_group_on_all() {
     let (mut fleet, members) = grouped();
     assert!(fleet.press(1, 2 * ROOM, 0) == 2 * ROOM);
@@ -201,6 +218,7 @@ fn a_group_that_comes_back_has_nothing_of_the_evicted_one() {
 enum Op {
     Put(usize),
     Get(usize),
+    GiveBack(usize),
     Probe(usize),
     Remove(usize, bool),
     Press(usize, usize),
@@ -211,7 +229,8 @@ enum Op {
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         4 => (0..KEYS).prop_map(Op::Put),
-        2 => (0..KEYS).prop_map(Op::Get),
+        3 => (0..KEYS).prop_map(Op::Get),
+        2 => (0_usize..4).prop_map(Op::GiveBack),
         1 => (0..KEYS).prop_map(Op::Probe),
         1 => (0..KEYS, any::<bool>()).prop_map(|(key, force)| Op::Remove(key, force)),
         3 => (0..SHARDS, 1_usize..ROOM).prop_map(|(shard, puts)| Op::Press(shard, puts)),
@@ -227,8 +246,22 @@ const GROUPS: usize = 2;
 #[derive(Default)]
 struct Expected {
     members: BTreeSet<String>,
-    read_end_ms: u64,
-    lease_end_ms: u64,
+    probe_end_ms: u64,
+    /// Readers of members that have not given their leases back.
+    readings: Vec<Reading>,
+}
+
+struct Reading {
+    key: String,
+    lease: GivenBack,
+    end_ms: u64,
+}
+
+impl Expected {
+    fn read_end_ms(&self) -> u64 {
+        let ends = self.readings.iter().map(|reading| reading.end_ms);
+        ends.max().unwrap_or_default()
+    }
 }
 
 struct Model {
@@ -245,8 +278,9 @@ impl Model {
     fn apply(&mut self, op: &Op) {
         match *op {
             Op::Put(number) => self.put(number),
-            Op::Get(number) => self.look(number, true),
-            Op::Probe(number) => self.look(number, false),
+            Op::Get(number) => self.get(number),
+            Op::GiveBack(at) => self.give_back(at),
+            Op::Probe(number) => self.probe(number),
             Op::Remove(number, force) => self.remove(number, force),
             Op::Press(shard, puts) => {
                 self.presses += 1;
@@ -267,19 +301,38 @@ impl Model {
         }
     }
 
-    fn look(&mut self, number: usize, read: bool) {
+    fn get(&mut self, number: usize) {
+        let key = Self::key(number);
+        let stage = self.fleet.owner(&key);
+        if stage.get(&key) == 0 {
+            let (lease, end_ms) = (stage.given_back(), stage.now_ms + LEASE_MS);
+            let group = self.groups.entry(number % GROUPS).or_default();
+            assert!(group.members.contains(&key));
+            group.readings.push(Reading { key, lease, end_ms });
+        }
+    }
+
+    /// A reader of each group has finished, possibly after its lease has ended.
+    fn give_back(&mut self, at: usize) {
+        for group in self.groups.values_mut() {
+            if at < group.readings.len() {
+                let Reading { key, lease, .. } = group.readings.remove(at);
+                let stage = self.fleet.owner(&key);
+                stage.shard.give_back(stage.now_ms, &[lease]);
+                stage.shard.check();
+            }
+        }
+    }
+
+    fn probe(&mut self, number: usize) {
         let key = Self::key(number);
         let stage = self.fleet.owner(&key);
         let end_ms = stage.now_ms + LEASE_MS;
-        let found = match read {
-            true => stage.get(&key) == 0,
-            false => stage.exist(&key) == 1,
-        };
+        let found = stage.exist(&key) == 1;
         let group = self.groups.entry(number % GROUPS).or_default();
         assert!(!found || group.members.contains(&key));
         if found {
-            group.lease_end_ms = end_ms;
-            group.read_end_ms = if read { end_ms } else { group.read_end_ms };
+            group.probe_end_ms = end_ms;
         }
     }
 
@@ -288,10 +341,11 @@ impl Model {
         let now_ms = self.fleet.stages[0].now_ms;
         let status = self.fleet.owner(&key).remove(&key, force);
         let group = self.groups.entry(number % GROUPS).or_default();
-        let leased = group.lease_end_ms > now_ms;
+        let leased = group.read_end_ms().max(group.probe_end_ms) > now_ms;
         assert!(status != 0 || force || !leased, "the group is leased");
         if status == 0 {
             group.members.remove(&key);
+            group.readings.retain(|reading| reading.key != key);
         }
         if group.members.is_empty() {
             *group = Expected::default();
@@ -304,7 +358,7 @@ impl Model {
         let expected = self.groups.entry(group).or_default();
         let members: Vec<String> = expected.members.iter().cloned().collect();
         if self.fleet.present(&members).is_empty() {
-            assert!(members.is_empty() || expected.read_end_ms <= now_ms);
+            assert!(members.is_empty() || expected.read_end_ms() <= now_ms);
             *expected = Expected::default();
         }
     }

@@ -245,11 +245,105 @@ fn leases_of_unknown_name_are_ignored() {
 }
 
 #[test]
-fn the_lease_of_a_group_ends_by_time() {
+fn a_reader_that_never_gives_back_delays_only_its_own_lease() {
     let mut stage = Stage::new(&[1]);
-    stage.put_in_group("a", "group");
-    stage.read("a");
-    assert_eq!(stage.put("b"), code(Status::NoAvailableHandle));
+    stage.put("a");
+    stage.get("a");
     stage.pass(LEASE_MS);
-    assert_eq!(stage.put("b"), 0);
+    assert_eq!(stage.read("a"), 0);
+    assert_eq!(stage.put("b"), 0, "the later reader has finished");
+}
+
+#[test]
+fn the_lease_of_a_group_ends_when_every_reader_of_every_member_has_finished() {
+    let mut stage = Stage::new(&[2]);
+    stage.put_in_group("a", "group");
+    stage.put_in_group("b", "group");
+    stage.get("a");
+    let first = stage.given_back();
+    stage.get("b");
+    let second = stage.given_back();
+    stage.shard.give_back(stage.now_ms, &[first]);
+    stage.shard.check();
+    assert_eq!(stage.put("c"), code(Status::NoAvailableHandle));
+    assert_eq!(stage.remove("a", false), code(Status::ObjectHasLease));
+    stage.shard.give_back(stage.now_ms, &[second]);
+    stage.shard.check();
+    assert_eq!(stage.put("c"), 0);
+}
+
+#[test]
+fn a_batch_that_reads_many_members_holds_the_group_until_all_are_read() {
+    let mut stage = Stage::new(&[3]);
+    let keys = ["a", "b", "c"];
+    for key in keys {
+        stage.put_in_group(key, "group");
+    }
+    let names = keys.map(str::as_bytes);
+    stage
+        .shard
+        .get_replicas(stage.now_ms, &names, &mut stage.replicas);
+    let leases: Vec<GivenBack> = (0..keys.len())
+        .map(|at| GivenBack {
+            lease: stage.replicas.lease[at],
+            generation: stage.replicas.locations[at].generation,
+        })
+        .collect();
+    for lease in leases {
+        assert_eq!(stage.put("d"), code(Status::NoAvailableHandle));
+        stage.shard.give_back(stage.now_ms, &[lease]);
+    }
+    assert_eq!(stage.put("d"), 0);
+}
+
+#[test]
+fn a_key_of_a_group_that_is_replaced_and_read_in_a_loop_takes_the_space_of_two() {
+    let mut stage = Stage::new(&[3]);
+    stage.put_in_group("a", "group");
+    stage.put_in_group("b", "group");
+    let config = PutConfig::default();
+    for _ in 0..100 {
+        let started = stage.start_in_group("a", PAYLOAD_BYTES, &config, true, "group", WRITER);
+        assert_eq!(started, 0);
+        assert_eq!(stage.end("a"), 0);
+        assert_eq!(stage.read("a"), 0);
+    }
+    assert!(stage.holds("b"));
+    assert_eq!(stage.shard.gauges().parked_bytes, 0);
+}
+
+#[test]
+fn replaced_bytes_of_a_member_wait_for_their_own_readers_only() {
+    let mut stage = Stage::new(&[4]);
+    stage.put_in_group("a", "group");
+    stage.put_in_group("b", "group");
+    stage.get("b");
+    let config = PutConfig::default();
+    stage.start_in_group("a", PAYLOAD_BYTES, &config, true, "group", WRITER);
+    assert_eq!(stage.end("a"), 0);
+    assert_eq!(stage.shard.gauges().parked_bytes, 0, "nobody reads them");
+    stage.get("a");
+    let reader = stage.given_back();
+    stage.start_in_group("a", PAYLOAD_BYTES, &config, true, "group", WRITER);
+    assert_eq!(stage.end("a"), 0);
+    assert_eq!(stage.shard.gauges().parked_bytes, EXTENT_BYTES);
+    stage.shard.give_back(stage.now_ms, &[reader]);
+    stage.shard.check();
+    assert_eq!(stage.shard.gauges().parked_bytes, 0);
+    assert_eq!(
+        stage.remove("b", false),
+        code(Status::ObjectHasLease),
+        "the other member is read"
+    );
+}
+
+#[test]
+fn a_reader_that_never_gives_back_keeps_its_group_for_one_lease() {
+    let mut stage = Stage::new(&[2]);
+    stage.put_in_group("a", "group");
+    stage.put_in_group("b", "group");
+    stage.get("a");
+    stage.pass(LEASE_MS);
+    assert_eq!(stage.read("b"), 0);
+    assert_eq!(stage.put("c"), 0);
 }

@@ -414,3 +414,67 @@ fn puts_named_by_too_few_generations_are_refused() {
     assert_eq!(stage.status, [-600]);
     assert_eq!(stage.end("a"), 0);
 }
+
+/// Two overlapping upserts of "a", the first one pinned hard; the second one has ended. The generation of the first.
+fn overtaken_pin(stage: &mut Stage) -> u64 {
+    let pinned = PutConfig {
+        hard_pin: true,
+        ..PutConfig::default()
+    };
+    stage.start_with("a", PAYLOAD_BYTES, &pinned, true);
+    let first = stage.generation("a");
+    stage.start_in_group("a", PAYLOAD_BYTES, &PutConfig::default(), true, "", 8);
+    assert_eq!(stage.end_as(8, "a", 2), 0);
+    first
+}
+
+fn press(stage: &mut Stage) {
+    for key in ["b", "c", "d", "e", "f"] {
+        assert_eq!(stage.put(key), 0);
+    }
+}
+
+#[test]
+fn the_hard_pin_of_an_upsert_stays_though_a_later_one_was_published_before() {
+    let mut stage = Stage::new(&[4]);
+    let first = overtaken_pin(&mut stage);
+    press(&mut stage);
+    assert!(stage.holds("a"), "its writer may still end it");
+    let told = stage.end_of(WRITER, "a", first, 1);
+    assert_eq!(told, code(Status::ObjectAlreadyExists));
+    stage.pass(RELEASE_MS);
+    stage.tick();
+    press(&mut stage);
+    assert!(stage.holds("a"));
+    assert_eq!(stage.remove("a", false), 0);
+}
+
+#[test]
+fn the_hard_pin_of_an_overtaken_upsert_goes_with_its_writer() {
+    let mut stage = Stage::new(&[4]);
+    overtaken_pin(&mut stage);
+    stage.pass(RELEASE_MS);
+    stage.tick();
+    press(&mut stage);
+    assert!(!stage.holds("a"), "nothing is pinned for ever");
+}
+
+#[test]
+fn the_hard_pin_of_an_overtaken_upsert_goes_when_it_is_revoked() {
+    let mut stage = Stage::new(&[4]);
+    let first = overtaken_pin(&mut stage);
+    assert_eq!(stage.revoke_of(WRITER, "a", first, false), 0);
+    press(&mut stage);
+    assert!(!stage.holds("a"));
+}
+
+#[test]
+fn the_hard_pin_of_an_overtaken_upsert_is_not_that_of_a_later_object() {
+    let mut stage = Stage::new(&[4]);
+    let first = overtaken_pin(&mut stage);
+    assert_eq!(stage.remove("a", true), 0);
+    assert_eq!(stage.put("a"), 0);
+    stage.end_of(WRITER, "a", first, 1);
+    press(&mut stage);
+    assert!(!stage.holds("a"));
+}
