@@ -23,13 +23,14 @@ use crate::registry::Registry;
 use crate::report::RailReport;
 use crate::request::Notify;
 use crate::segments::Segments;
-use crate::shared_memory::{Copiers, Lobby};
+use crate::shared_memory::{Copiers, advertise, owner};
 use crate::slice::RequestSlice;
 use perigee_device::{GivenDevices, of_this_host};
 use perigee_discovery::{
     BoundServer, Directory, DiscoveryError, Extra, HandshakeClient, HandshakeServer, OwnAddress,
     RpcMeta, SegmentDocument, interface_addresses, service_addresses,
 };
+use perigee_memory::shared::Owner;
 use perigee_mover::{Dialects, Ledger, STOP_DEADLINE, Server, Shards, ShardsOptions};
 use perigee_schemas::Identity;
 use perigee_settings::Protocols;
@@ -78,7 +79,7 @@ struct Inner {
     inbox: Arc<Inbox>,
     ledger: Arc<Ledger>,
     /// Hands registered segments to peers on this host, if that is allowed.
-    lobby: Option<Lobby>,
+    owner: Option<Owner>,
     copiers: Copiers,
     devices: Option<GivenDevices>,
     /// Which NICs suit which memory.
@@ -114,9 +115,8 @@ impl TransferEngine {
         let shards = start_shards(&options, identity)?;
         let registry = Arc::new(Registry::default());
         let ledger = Arc::new(Ledger::default());
-        let lobby = options
-            .shares_memory
-            .then(|| Lobby::new(identity, registry.clone()));
+        let shares = options.shares_memory;
+        let owner = shares.then(|| owner(identity, registry.clone()));
         let devices = options.accelerators.clone().or_else(of_this_host);
         let memory = RegisteredMemory::new(identity, &registry, &ledger, devices.as_ref());
         let (server, upstream) = open_ports(&options, &shards, &Arc::new(memory))?;
@@ -127,14 +127,13 @@ impl TransferEngine {
         };
         let ports = [Some(&server), upstream.as_ref()].map(port_of);
         let mut document = describe(&segment, &place, identity, ports);
-        announce(&options, ports[0], lobby.as_ref(), &mut document);
+        announce(&options, ports[0], owner.as_ref(), &mut document);
         let probes = HandshakeClient::new(&options.discovery);
         let rdma = Rdma::start(&options, &segment, &directory, &probes)?;
         let inbox = Arc::new(Inbox::default());
         let desk = Desk::new(&directory, &inbox, rdma.as_ref());
         let handshake = bound.serve(Arc::new(desk))?;
         let herald = Arc::new(Herald::new(directory.clone(), probes.clone()));
-        let shares = options.shares_memory;
         let segments = Segments::new(directory.clone(), rdma.clone(), ledger.clone(), shares);
         let segments = Arc::new(segments);
         let inner = Inner {
@@ -154,7 +153,7 @@ impl TransferEngine {
             probes,
             inbox,
             ledger,
-            lobby,
+            owner,
             copiers: Copiers::default(),
             devices,
             nearness,
@@ -315,9 +314,9 @@ impl Inner {
         self.server.stop();
         self.upstream.iter().for_each(Server::stop);
         self.copiers.close();
-        self.lobby
+        self.owner
             .iter()
-            .for_each(|lobby| lobby.close(STOP_DEADLINE));
+            .for_each(|owner| owner.close(STOP_DEADLINE));
         self.rdma.iter().for_each(|rdma| rdma.close());
         self.shards.stop();
         drop(self.gate.write().unwrap_or_else(PoisonError::into_inner));
@@ -415,13 +414,13 @@ fn start_shards(
 fn announce(
     options: &EngineOptions,
     port: u16,
-    lobby: Option<&Lobby>,
+    owner: Option<&Owner>,
     document: &mut SegmentDocument,
 ) {
     if let Some(extra) = &mut document.perigee {
         peer_addresses::announce(&options.devices, port, extra);
-        if let Some(lobby) = lobby {
-            lobby.describe(extra);
+        if let Some(owner) = owner {
+            advertise(owner, extra);
         }
     }
 }

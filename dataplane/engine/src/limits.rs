@@ -1,6 +1,5 @@
 //! Bounds of the engine. Every queue, wait and retry has its number here.
 
-use perigee_memory::limits::RENDEZVOUS_SEGMENTS_MAX;
 use std::time::Duration;
 
 /// Deadline of a batch that names none, before the time its bytes get.
@@ -51,17 +50,7 @@ pub(crate) const CALLER_READ_BYTES_MAX: u64 = 128 << 10;
 /// Addresses of one peer that connections are spread over.
 pub(crate) const PEER_ADDRESSES_MAX: usize = 16;
 
-/// Longest wait for a peer on this host to hand out its segments.
-pub(crate) const RENDEZVOUS_DEADLINE: Duration = Duration::from_millis(500);
-/// Reads at a time of what an owner of shared segments says; it says a byte for each one that it gives or takes.
-pub(crate) const NEWS_READS_MAX: usize = 64;
-/// How long shared memory with a peer is not tried again after it was refused.
-pub(crate) const SHARED_MEMORY_RETRY: Duration = Duration::from_secs(5);
-/// Segments that a peer on this host is handed; one more place of the message is the gate's.
-pub(crate) const SHARED_REGIONS_MAX: usize = RENDEZVOUS_SEGMENTS_MAX - 1;
-/// How often an owner looks whether the last guest has come out.
-pub(crate) const GATE_LOOK: Duration = Duration::from_millis(1);
-/// Threads that copy for batches nobody waits for; more do not make memory faster.
+/// Threads that copy for batches that no call waits for; more do not make memory faster.
 pub(crate) const COPIERS_MAX: usize = 4;
 /// Slices that wait for them.
 pub(crate) const COPIER_QUEUE_MAX: usize = 1024;

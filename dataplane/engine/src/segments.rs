@@ -7,9 +7,10 @@ use crate::lives::Lives;
 use crate::peer_addresses;
 use crate::rdma::{Rdma, RemoteRails};
 use crate::request::Request;
-use crate::shared_memory::Neighbour;
+use crate::shared_memory::LocalPeer;
 use crate::target::Target;
 use perigee_discovery::{Directory, SegmentDocument, resolve};
+use perigee_memory::shared::Guest;
 use perigee_mover::{Dialect, Ledger, PeerAddress, PeerError};
 use perigee_shard::{Environment, Mailbox, monotonic};
 use std::collections::HashMap;
@@ -29,8 +30,8 @@ pub(crate) struct Segments {
     untold: AtomicBool,
     closed: AtomicBool,
     ledger: Arc<Ledger>,
-    /// Whether peers on this host may be reached through memory.
-    shares_memory: bool,
+    /// Maps the memory of peers on this host, if that is allowed.
+    guest: Option<Arc<Guest>>,
 }
 
 impl Segments {
@@ -48,7 +49,7 @@ impl Segments {
             lives: Mutex::default(),
             untold: AtomicBool::new(false),
             ledger,
-            shares_memory,
+            guest: shares_memory.then(Arc::default),
         }
     }
 
@@ -162,7 +163,7 @@ impl Segments {
         }));
     }
 
-    /// Closes idle connections of peers that have gone, now and then, as long as there are segments.
+    /// Closes idle connections and mappings of peers that have gone, now and then, as long as there are segments.
     async fn sweep<E: Environment>(segments: Weak<Self>, environment: E) {
         loop {
             environment.sleep(CONNECTION_SWEEP).await;
@@ -174,6 +175,7 @@ impl Segments {
                 .read()
                 .unwrap_or_else(PoisonError::into_inner);
             targets.values().for_each(|target| target.tcp.sweep());
+            segments.guest.iter().for_each(|guest| guest.sweep());
         }
     }
 
@@ -208,7 +210,8 @@ impl Segments {
             let mut target = self.target(name, &addresses, Dialect::Own { epoch: Some(epoch) });
             let rdma = self.rdma.as_ref();
             target.rails = rdma.and_then(|rdma| RemoteRails::open(rdma, name, extra, asked_at));
-            target.neighbour = Neighbour::of(extra).filter(|_| self.shares_memory);
+            let guest = self.guest.as_ref();
+            target.local = guest.and_then(|guest| LocalPeer::of(extra, guest));
             return Ok(target);
         }
         if document.tcp_data_port == 0 {
@@ -233,7 +236,7 @@ impl Segments {
         Target {
             tcp: Arc::new(perigee_mover::Target::new(name, addresses, dialect)),
             rails: None,
-            neighbour: None,
+            local: None,
         }
     }
 

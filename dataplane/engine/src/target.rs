@@ -2,7 +2,7 @@
 //! Invariant: a target never changes; a peer that restarted or moved is another target.
 
 use crate::rdma::RemoteRails;
-use crate::shared_memory::Neighbour;
+use crate::shared_memory::LocalPeer;
 use std::sync::Arc;
 
 /// A peer's segment.
@@ -13,7 +13,7 @@ pub(crate) struct Target {
     /// Over RDMA, if both sides have rails.
     pub(crate) rails: Option<RemoteRails>,
     /// Through memory, if the peer is on this host.
-    pub(crate) neighbour: Option<Neighbour>,
+    pub(crate) local: Option<LocalPeer>,
 }
 
 impl Target {
@@ -24,7 +24,7 @@ impl Target {
 
     /// Closes the idle connections and drops mapped memory.
     pub(crate) fn close(&self) {
-        self.neighbour.iter().for_each(Neighbour::close);
+        self.local.iter().for_each(LocalPeer::close);
         self.tcp.close();
     }
 }

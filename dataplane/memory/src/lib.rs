@@ -15,6 +15,7 @@ pub mod reachable;
 pub mod regions;
 pub mod rendezvous;
 pub mod segment;
+pub mod shared;
 pub mod size;
 
 pub use checksum::{crc32c, crc32c_combine};

@@ -2,6 +2,7 @@
 //! Invariant: whatever a peer sends is compared with a number from here before memory is taken for it.
 
 use std::num::NonZeroUsize;
+use std::time::Duration;
 
 /// Bytes of one checksum block of an object.
 pub const BLOCK_BYTES: NonZeroUsize = match NonZeroUsize::new(64 << 10) {
@@ -15,6 +16,18 @@ pub const STREAM_MIN_BYTES: usize = 4 << 10;
 
 /// Segments that travel in one rendezvous message. The kernel allows 253 descriptors.
 pub const RENDEZVOUS_SEGMENTS_MAX: usize = 128;
+/// Segments that one guest is handed; one more place of the message is the revocation page's.
+pub const SHARED_SEGMENTS_MAX: usize = RENDEZVOUS_SEGMENTS_MAX - 1;
+/// Longest wait for an owner on this host to hand out its segments, or for a guest to take them.
+pub const HANDOVER_DEADLINE: Duration = Duration::from_millis(500);
+/// How long an owner that did not hand out its segments is not asked again.
+pub const OWNER_RETRY: Duration = Duration::from_secs(5);
+/// How often owners are looked at while their memory is used.
+pub const OWNER_CHECK: Duration = Duration::from_millis(50);
+/// Reads at a time of what an owner says; it says a byte for each segment that it adds.
+pub const NEWS_READS_MAX: usize = 64;
+/// How often an owner that takes its segments back looks whether the last copy has ended.
+pub const COPY_LOOK: Duration = Duration::from_millis(1);
 
 /// Largest segment, own or announced by a peer: 256 TiB, all that a 48-bit address can name.
 pub const SEGMENT_BYTES_MAX: u64 = 1 << 48;
@@ -60,7 +73,7 @@ pub const PROBED_BYTES_MAX: usize = 64 << 10;
 pub const REGIONS_MAX: usize = 1 << 20;
 
 /// Processes of this host that may hold mappings of one process's segments at the same time; more are sent away.
-pub const RENDEZVOUS_GUESTS_MAX: usize = 1024;
+pub const GUESTS_MAX: usize = 1024;
 
 /// Pause after the kernel refused to accept a connection, for example for want of descriptors.
 pub const ACCEPT_PAUSE_MS: u64 = 50;

@@ -15,35 +15,33 @@ use crate::limits::{RENDEZVOUS_SEGMENTS_MAX, SEGMENT_BYTES_MAX};
 mod address;
 mod message;
 mod process;
-mod reception;
 #[cfg(test)]
 mod tests;
 mod transport;
 
 pub use address::{connect, listen};
-pub use process::peer_process;
-pub use reception::{Host, Reception};
+pub(crate) use process::peer_process;
 
 /// A segment to be passed.
 #[derive(Clone, Copy, Debug)]
-pub struct OfferedSegment<'fd> {
-    /// The segment's identity, as the control plane knows it.
-    pub id: u128,
+pub(crate) struct OfferedSegment<'fd> {
+    /// The segment's number, as its owner knows it.
+    pub(crate) id: u128,
     /// Usable bytes.
-    pub segment_bytes: u64,
+    pub(crate) segment_bytes: u64,
     /// Its sealed memfd.
-    pub fd: BorrowedFd<'fd>,
+    pub(crate) fd: BorrowedFd<'fd>,
 }
 
 /// A segment that a peer has passed; map it with `MappedSegment::map`.
 #[derive(Debug)]
-pub struct ReceivedSegment {
-    /// The segment's identity, as the peer says.
-    pub id: u128,
+pub(crate) struct ReceivedSegment {
+    /// The segment's number, as the peer says.
+    pub(crate) id: u128,
     /// Usable bytes, as the peer says; checked when it is mapped.
-    pub segment_bytes: u64,
+    pub(crate) segment_bytes: u64,
     /// The descriptor.
-    pub fd: OwnedFd,
+    pub(crate) fd: OwnedFd,
 }
 
 /// The process at the other end.
@@ -150,7 +148,7 @@ fn require_user(peer: PeerIdentity, ours: u32) -> Result<PeerIdentity, Rendezvou
 }
 
 /// Sends `segments` in one message.
-pub fn send_segments(
+pub(crate) fn send_segments(
     stream: &UnixStream,
     segments: &[OfferedSegment<'_>],
     deadline: Instant,
@@ -172,7 +170,7 @@ pub fn send_segments(
 }
 
 /// Receives the segments of one message. After an error the stream is in an unknown state: drop it.
-pub fn recv_segments(
+pub(crate) fn recv_segments(
     stream: &UnixStream,
     deadline: Instant,
 ) -> Result<Vec<ReceivedSegment>, RendezvousError> {

@@ -114,8 +114,7 @@ impl Donation {
         state.offers.push(offer.clone());
         state.mounts += 1;
         if let Some(server) = &state.server {
-            // Peers that mapped earlier segments learn of the new one when they ask again.
-            server.withdraw_mappings();
+            server.extend_sharing();
         }
         Ok((offer, state.mounts))
     }
@@ -129,7 +128,7 @@ impl Donation {
         }
         self.table.remove(id);
         if let Some(server) = &state.server {
-            server.withdraw_mappings();
+            server.withdraw_sharing();
         }
     }
 

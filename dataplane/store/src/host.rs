@@ -11,12 +11,6 @@ pub(crate) fn random_identity() -> Result<Identity, StoreError> {
     Ok(Identity::from_halves(number()?, number()?))
 }
 
-/// Identity of this host's running kernel: processes with the same one may share memory.
-pub(crate) fn host_id() -> String {
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    boot.trim().to_owned()
-}
-
 /// `host:port` of a client; a name without a port gets `port`, or one that is drawn. A host that is the same for clients of
 /// all hosts (`localhost`, `0.0.0.0`) gives way to the address that peers connect to.
 pub(crate) fn client_name(

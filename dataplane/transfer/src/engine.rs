@@ -18,10 +18,10 @@ use crate::rails::Rails;
 use crate::range::{Cover, RangeJob};
 use crate::route::{Flow, Observer, Reach, Route, Routes};
 use crate::segments::SegmentTable;
-use crate::shared_memory::SharedMemory;
 use far::RemoteBatch;
 use job::Job;
 use perigee_memory::segment::Exhausted;
+use perigee_memory::shared::Guest;
 use perigee_mover::Memory;
 use perigee_schemas::Identity;
 use perigee_schemas::extent::extent_bytes;
@@ -55,7 +55,7 @@ pub struct EngineOptions {
 pub struct Engine {
     options: EngineOptions,
     own: Arc<SegmentTable>,
-    shared: SharedMemory,
+    guest: Guest,
     tcp: RwLock<Tcp>,
 }
 
@@ -78,7 +78,7 @@ impl Engine {
         Self {
             options,
             own,
-            shared: SharedMemory::default(),
+            guest: Guest::default(),
             tcp: RwLock::default(),
         }
     }
@@ -187,7 +187,7 @@ impl Engine {
 
     /// Drops mappings of owners that have gone, and closes idle connections to them. Called now and then.
     pub fn sweep(&self) {
-        self.shared.sweep();
+        self.guest.sweep();
         let tcp = self.tcp.read().unwrap_or_else(PoisonError::into_inner);
         if let Tcp::Started(tcp) = &*tcp {
             tcp.sweep();
@@ -223,7 +223,7 @@ impl Engine {
             self.options.routes,
             &self.options.host_id,
             &self.own,
-            &self.shared,
+            &self.guest,
         ))
     }
 
@@ -235,7 +235,7 @@ impl Engine {
             options.routes,
             &options.host_id,
             &self.own,
-            &self.shared,
+            &self.guest,
         );
         reach.is_some()
     }

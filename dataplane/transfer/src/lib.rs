@@ -15,7 +15,6 @@ mod range;
 mod route;
 mod segments;
 mod server;
-mod shared_memory;
 
 pub use engine::{Engine, EngineOptions, Journey, ReadJob, ShardClient, WriteJob};
 pub use error::TransferError;

@@ -27,12 +27,6 @@ pub(crate) const SLICE_BYTES_MAX: u64 = 1 << 20;
 pub(crate) const SLICE_BYTES_MIN: u64 = 128 << 10;
 /// Slices a batch is split into when it is neither small nor large.
 pub(crate) const SLICES_PER_BATCH: u64 = 8;
-/// Longest wait for a peer on the same host to hand out its segments.
-pub(crate) const RENDEZVOUS_DEADLINE: Duration = Duration::from_millis(500);
-/// How long shared memory with a segment is not tried again after it failed.
-pub(crate) const SHARED_MEMORY_RETRY: Duration = Duration::from_secs(5);
-/// How often the owners of mapped segments are looked at while their mappings are used.
-pub(crate) const OWNER_CHECK_MS: u64 = 50;
 
 /// How long rails and memory may be used after they were asked for, and queue pairs live without a sign of their client.
 /// The master parks the space of unfinished puts for longer.

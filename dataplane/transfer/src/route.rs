@@ -3,8 +3,8 @@
 use crate::error::TransferError;
 use crate::place::Place;
 use crate::segments::SegmentTable;
-use crate::shared_memory::SharedMemory;
-use perigee_memory::{MappedSegment, Segment};
+use perigee_memory::Segment;
+use perigee_memory::shared::{Guest, OwnerMemory, SharedSegment};
 use perigee_schemas::extent::extent_bytes;
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,7 +68,7 @@ pub trait Observer: Send + Sync + std::fmt::Debug {
 #[derive(Clone, Debug)]
 pub(crate) enum Reach {
     Own(Arc<Segment>),
-    Mapped(Arc<MappedSegment>),
+    Mapped(SharedSegment),
 }
 
 impl Reach {
@@ -78,23 +78,23 @@ impl Reach {
         routes: Routes,
         host_id: &str,
         own: &SegmentTable,
-        shared: &SharedMemory,
+        guest: &Guest,
     ) -> Option<Self> {
         if routes.same_process
             && let Some(segment) = own.get(place.segment.id)
         {
             return Some(Reach::Own(segment));
         }
-        let same_host = !place.segment.rendezvous.is_empty() && place.segment.host_id == host_id;
-        if routes.shared_memory && same_host && own.get(place.segment.id).is_none() {
-            // A page that this process makes is charged to it. Over TCP the owner makes it.
-            let populated = |segment: &Arc<MappedSegment>| {
-                segment.is_populated(place.offset, extent_bytes(place.payload_bytes))
-            };
-            let mapped = shared.get(&place.segment).filter(populated);
-            return mapped.map(Reach::Mapped);
+        let is_ours = own.get(place.segment.id).is_some();
+        let is_here = !host_id.is_empty() && place.segment.host_id == host_id;
+        if !routes.shared_memory || is_ours || !is_here {
+            return None;
         }
-        None
+        let shared = shared_segment(place, guest)?;
+        // A page that this process makes is charged to it. Over TCP the owner makes it.
+        let bytes = extent_bytes(place.payload_bytes);
+        let is_populated = shared.mapping().is_populated(place.offset, bytes);
+        is_populated.then_some(Reach::Mapped(shared))
     }
 
     pub(crate) fn route(&self) -> Route {
@@ -109,7 +109,22 @@ impl Reach {
         let bytes = extent_bytes(place.payload_bytes);
         match self {
             Reach::Own(segment) => segment.range(place.offset, bytes),
-            Reach::Mapped(segment) => segment.range_mut(place.offset, bytes),
+            Reach::Mapped(segment) => segment.mapping().range_mut(place.offset, bytes),
         }
     }
+}
+
+/// The segment of a place, mapped on first use; `None` if its owner does not hand it out.
+fn shared_segment(place: &Place, guest: &Guest) -> Option<SharedSegment> {
+    let segment = &place.segment;
+    if segment.rendezvous.is_empty() {
+        return None;
+    }
+    guest.sweep_if_due();
+    let is_it = |(id, mapping): (u128, &perigee_memory::MappedSegment)| {
+        id == segment.id.0 && mapping.len() as u64 == segment.bytes
+    };
+    let has_it = |memory: &OwnerMemory| memory.segments().any(is_it);
+    let memory = guest.find(&segment.rendezvous, Duration::MAX, has_it)?;
+    SharedSegment::of(memory, segment.id.0)
 }

@@ -1,6 +1,7 @@
 //! The segments that this process owns.
 
 use perigee_memory::Segment;
+use perigee_memory::shared::SegmentSource;
 use perigee_schemas::Identity;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -44,5 +45,12 @@ impl SegmentTable {
             .iter()
             .map(|(id, segment)| (*id, segment.clone()))
             .collect()
+    }
+}
+
+impl SegmentSource for SegmentTable {
+    fn segments(&self) -> Vec<(u128, Arc<Segment>)> {
+        let number = |(id, segment): (Identity, _)| (id.0, segment);
+        self.list().into_iter().map(number).collect()
     }
 }

@@ -1,7 +1,6 @@
-//! Serving the segments of this process: slices over TCP on shards, descriptors over a Unix socket.
+//! Serving the segments of this process: slices over TCP on shards, whole segments to processes of this host.
 
 mod owner;
-mod rendezvous;
 mod session;
 mod shard_server;
 
@@ -11,11 +10,10 @@ use crate::client::ObjectSlice;
 use crate::rails::Rails;
 use crate::segments::SegmentTable;
 use owner::SegmentOwner;
-use perigee_memory::rendezvous::RendezvousError;
+use perigee_memory::shared::Owner;
 use perigee_mover::{Dialects, Ledger, Server, Shards, ShardsError, ShardsOptions};
 use perigee_schemas::Identity;
 use perigee_shard::Congestion;
-use rendezvous::{Offering, RendezvousServer};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +31,7 @@ pub struct ServerOptions {
     pub poll: Duration,
     /// Congestion control of data connections.
     pub congestion: Congestion,
-    /// Abstract Unix socket on which descriptors are handed out; `None` shares no memory.
+    /// Abstract Unix socket on which segments are handed to this host; `None` shares no memory.
     pub rendezvous: Option<String>,
     /// Random identity of this process.
     pub identity: Identity,
@@ -51,17 +49,14 @@ pub enum ServerError {
     /// The data port cannot be listened on.
     #[error(transparent)]
     Port(#[from] perigee_mover::ServerError),
-    /// The socket for handing out descriptors cannot be made.
-    #[error(transparent)]
-    Rendezvous(#[from] RendezvousError),
 }
 
-/// The data port of a process and, if it shares memory, its rendezvous.
+/// The data port of a process and, if it shares memory, what hands that out.
 #[derive(Debug)]
 pub struct SegmentServer {
     server: Server<SegmentOwner>,
     shards: Shards<ObjectSlice>,
-    rendezvous: Option<RendezvousServer>,
+    sharing: Option<Owner>,
 }
 
 impl SegmentServer {
@@ -70,13 +65,9 @@ impl SegmentServer {
     /// # Errors
     /// The port is taken, or no executor can start; the message says what to change.
     pub fn start(options: &ServerOptions, table: &Arc<SegmentTable>) -> Result<Self, ServerError> {
-        let rendezvous = match &options.rendezvous {
-            Some(name) => {
-                let offering = Offering(table.clone());
-                Some(RendezvousServer::open(name, "perigee-meet", offering)?)
-            }
-            None => None,
-        };
+        let sharing = options.rendezvous.clone();
+        let sharing = sharing.map(|socket| Owner::new(socket, table.clone()));
+        sharing.iter().for_each(Owner::extend);
         let shards = Shards::start(&ShardsOptions {
             name: "perigee-data",
             count: options.shards,
@@ -96,7 +87,7 @@ impl SegmentServer {
         Ok(Self {
             server,
             shards,
-            rendezvous,
+            sharing,
         })
     }
 
@@ -105,16 +96,19 @@ impl SegmentServer {
         self.server.address()
     }
 
-    /// Makes peers on this host drop their mappings, after segments were taken out of the table.
-    pub fn withdraw_mappings(&self) {
-        if let Some(rendezvous) = &self.rendezvous {
-            rendezvous.dismiss();
-        }
+    /// Lets peers on this host have a segment that was put into the table.
+    pub fn extend_sharing(&self) {
+        self.sharing.iter().for_each(Owner::extend);
+    }
+
+    /// Takes all segments back from peers on this host, after some were taken out of the table.
+    pub fn withdraw_sharing(&self) {
+        self.sharing.iter().for_each(Owner::withdraw);
     }
 
     /// Breaks all connections and gives the executors back.
     pub fn stop(self) {
-        drop(self.rendezvous);
+        drop(self.sharing);
         self.server.stop();
         self.shards.stop();
     }

@@ -7,8 +7,8 @@ use crate::error::EngineError;
 use crate::limits::{UNREGISTER_DEADLINE, UNREGISTER_GRACE};
 use crate::rdma::Rdma;
 use crate::registry::{Location, Region, check_mapped};
-use crate::shared_memory::Lobby;
 use perigee_memory::Segment;
+use perigee_memory::shared::Owner;
 use perigee_rails::Preference;
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
@@ -70,7 +70,7 @@ impl TransferEngine {
         let region = Region::of_segment(segment.clone(), Location::parse(location)?);
         // SAFETY: the region keeps the segment, and is kept as long as anybody uses it.
         unsafe { self.inner.enroll(std::iter::once(Ok(region))) }?;
-        self.inner.lobby.iter().for_each(Lobby::extend);
+        self.inner.owner.iter().for_each(Owner::extend);
         Ok(())
     }
 
@@ -293,8 +293,8 @@ impl Inner {
     fn leave(&self, region: &Arc<Region>) -> Result<(), EngineError> {
         let is_shared = region.segment().is_some();
         if is_shared
-            && let Some(lobby) = &self.lobby
-            && !lobby.revoke(UNREGISTER_DEADLINE)
+            && let Some(owner) = &self.owner
+            && !owner.revoke(UNREGISTER_DEADLINE)
         {
             return Err(in_use(region));
         }

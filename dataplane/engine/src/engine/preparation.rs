@@ -8,7 +8,7 @@ use crate::limits::{CALLER_READ_BYTES_MAX, DEADLINE_MAX, SLOWEST_PER_BYTE_NS};
 use crate::plan::Plan;
 use crate::registry::RegionUse;
 use crate::request::{Direction, Request, SubmitOptions};
-use crate::shared_memory::Crossing;
+use crate::shared_memory::CopyRoute;
 use crate::slice::{Piece, RequestSlice};
 use crate::tally::Tally;
 use crate::target::Target;
@@ -35,8 +35,8 @@ pub(super) struct Flight {
     pub(super) batch: Arc<Batch>,
     pub(super) slices: Vec<(Direction, Vec<Piece>)>,
     pub(super) terms: Terms,
-    /// The way through memory of this host, if it reaches all.
-    pub(super) crossing: Option<Arc<Crossing>>,
+    /// The route through memory of this host, if it reaches all.
+    pub(super) copy_route: Option<Arc<CopyRoute>>,
     /// What the rails were asked to do, if they go first.
     pub(super) rails: Option<Vec<RailRequest>>,
 }
@@ -115,14 +115,14 @@ impl Inner {
         let target = self
             .segments
             .open(segment, due(terms), requests, attempt.met)?;
-        let crossing = wish
+        let copy_route = wish
             .allows(Wish::Shm)
-            .then(|| self.crossing(&target, &plan, wish, terms));
-        let crossing = crossing.flatten();
-        let rails = (crossing.is_none() && wish.allows(Wish::Rdma))
+            .then(|| self.copy_route(&target, &plan, wish, terms));
+        let copy_route = copy_route.flatten();
+        let rails = (copy_route.is_none() && wish.allows(Wish::Rdma))
             .then(|| self.rail_requests(&target, &plan.slices))
             .flatten();
-        let route = match (&crossing, &rails) {
+        let route = match (&copy_route, &rails) {
             (Some(_), _) => Route::SharedMemory,
             (None, Some(_)) => Route::Rdma,
             (None, None) => Route::Tcp,
@@ -142,7 +142,7 @@ impl Inner {
             batch,
             slices: plan.slices,
             terms,
-            crossing,
+            copy_route,
             rails,
         })
     }
@@ -191,25 +191,26 @@ impl Inner {
         })
     }
 
-    /// The way through memory of this host, if it reaches all of a batch.
-    fn crossing(
+    /// The route through memory of this host, if it reaches all of a batch.
+    fn copy_route(
         &self,
         target: &Arc<Target>,
         plan: &Plan,
         wish: Wish,
         terms: Terms,
-    ) -> Option<Arc<Crossing>> {
-        let neighbour = target.neighbour.as_ref()?;
+    ) -> Option<Arc<CopyRoute>> {
+        let peer = target.local.as_ref()?;
         let slices = plan.slices.iter();
         let pieces = slices.flat_map(|(way, pieces)| pieces.iter().map(move |piece| (*way, piece)));
         let ranges = pieces.clone().map(|(_, piece)| (piece.remote, piece.bytes));
-        let joint = neighbour.reach(ranges, due(terms))?;
+        let left = terms.due.saturating_sub(monotonic());
+        let memory = peer.reach(ranges, left)?;
         let is_touchable = |(way, piece): (Direction, &Piece)| {
             let region = self.registry.region(piece.local, piece.bytes);
             region.is_some_and(|region| region.is_touchable(way == Direction::Read))
         };
-        Some(Arc::new(Crossing {
-            joint,
+        Some(Arc::new(CopyRoute {
+            memory,
             is_careful: !pieces.clone().all(is_touchable),
             may_divert: wish != Wish::Shm,
             counters: self.ledger.copies(),

@@ -148,11 +148,11 @@ impl Inner {
     /// # Safety
     /// The local ranges must stay valid until the batch is over.
     pub(super) unsafe fn depart(&self, flight: Flight) {
-        match flight.crossing.clone() {
-            Some(crossing) if flight.bytes() <= SUBMITTER_COPY_BYTES_MAX => {
-                flight.into_slices().for_each(|slice| crossing.run(slice));
+        match flight.copy_route.clone() {
+            Some(route) if flight.bytes() <= SUBMITTER_COPY_BYTES_MAX => {
+                flight.into_slices().for_each(|slice| route.run(slice));
             }
-            Some(crossing) => self.copiers.submit(&crossing, flight.into_slices()),
+            Some(route) => self.copiers.submit(&route, flight.into_slices()),
             // SAFETY: the caller's promise is the same.
             None => unsafe { self.hand_over(flight) },
         }
@@ -206,12 +206,12 @@ impl Inner {
         };
         let flight = self.prepare(segment, requests, options, terms, attempt)?;
         let (batch, met) = (flight.batch.clone(), flight.met());
-        if let Some(crossing) = flight.crossing.clone() {
+        if let Some(route) = flight.copy_route.clone() {
             flight.into_slices().for_each(|slice| {
                 if self.is_closed() {
                     slice.give_up(&EngineError::Closed);
                 } else {
-                    crossing.run(slice);
+                    route.run(slice);
                 }
             });
         } else if flight.suits_the_caller() {

@@ -1,7 +1,7 @@
-//! Threads that copy for batches nobody waits for. Started with the first one.
+//! Threads that copy for batches that no call waits for. Started with the first one.
 //! Invariant: after [`Copiers::close`] none of them touches memory of a batch.
 
-use super::Crossing;
+use super::CopyRoute;
 use crate::limits::{COPIER_QUEUE_MAX, COPIERS_MAX};
 use crate::slice::RequestSlice;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,8 +9,8 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// A slice and its way.
-type Job = (Arc<Crossing>, RequestSlice);
+/// A slice and its route.
+type Job = (Arc<CopyRoute>, RequestSlice);
 
 /// The threads and their queue.
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ impl Copiers {
     /// Queues slices. What finds no room in the queue is copied by the calling thread.
     pub(crate) fn submit(
         &self,
-        crossing: &Arc<Crossing>,
+        route: &Arc<CopyRoute>,
         slices: impl Iterator<Item = RequestSlice>,
     ) {
         let Some(queue) = self.queue() else {
@@ -39,9 +39,9 @@ impl Copiers {
             return slices.for_each(drop);
         };
         for slice in slices {
-            match queue.try_send((crossing.clone(), slice)) {
+            match queue.try_send((route.clone(), slice)) {
                 Ok(()) | Err(TrySendError::Disconnected(_)) => {}
-                Err(TrySendError::Full((crossing, slice))) => crossing.run(slice),
+                Err(TrySendError::Full((route, slice))) => route.run(slice),
             }
         }
     }
@@ -93,9 +93,9 @@ impl Copiers {
 fn work(jobs: &Mutex<Receiver<Job>>, closing: &AtomicBool) {
     loop {
         let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok((crossing, slice)) = next else { return };
+        let Ok((route, slice)) = next else { return };
         if !closing.load(Ordering::Acquire) {
-            crossing.run(slice);
+            route.run(slice);
         }
     }
 }

@@ -8,7 +8,7 @@ use super::verify_peer;
 
 /// Names the peer's process; `poll` finds it readable when the process has ended, even while a child still holds the
 /// socket. `None` on kernels that have no such handles.
-pub fn peer_process(stream: &UnixStream) -> Option<OwnedFd> {
+pub(crate) fn peer_process(stream: &UnixStream) -> Option<OwnedFd> {
     by_socket(stream).or_else(|| by_number(stream))
 }
 

@@ -1,7 +1,7 @@
-//! Slices of one batch that go through shared memory; what the owner has taken back meanwhile goes another way.
+//! Slices of one batch that go through shared memory; what the owner has taken back by then goes another way.
 //! Invariant: a slice is reported as moved only if its owner was alive after the last byte was in place.
 
-use super::Joint;
+use super::range;
 use crate::error::EngineError;
 use crate::fallback::Fallback;
 use crate::request::Direction;
@@ -9,14 +9,15 @@ use crate::slice::{Piece, RequestSlice};
 use nix::errno::Errno;
 use perigee_memory::checksum::crc32c_raw;
 use perigee_memory::copy::copy_streaming;
+use perigee_memory::shared::OwnerMemory;
 use perigee_mover::{Counters, PeerError, record_copy};
 use perigee_shard::monotonic;
 use std::sync::Arc;
 
-/// The way of a batch.
+/// The route of a batch.
 #[derive(Debug)]
-pub(crate) struct Crossing {
-    pub(crate) joint: Arc<Joint>,
+pub(crate) struct CopyRoute {
+    pub(crate) memory: Arc<OwnerMemory>,
     /// Local memory that nobody has registered: the kernel copies, for it notices what is not there.
     pub(crate) is_careful: bool,
     /// Whether another route may take over.
@@ -35,7 +36,7 @@ enum Trouble {
     Damaged,
 }
 
-impl Crossing {
+impl CopyRoute {
     /// Copies a slice, which then reports to its batch.
     pub(crate) fn run(&self, mut slice: RequestSlice) {
         let terms = self.fallback.terms;
@@ -77,9 +78,9 @@ impl Crossing {
     }
 
     fn copy(&self, slice: &RequestSlice) -> Result<(), Trouble> {
-        let alive = || self.joint.is_alive().then_some(()).ok_or(Trouble::Lost);
+        let alive = || self.memory.is_alive().then_some(()).ok_or(Trouble::Lost);
         alive()?;
-        let _pass = self.joint.enter().ok_or(Trouble::Lost)?;
+        let _permit = self.memory.begin_copy().ok_or(Trouble::Lost)?;
         for piece in &slice.pieces {
             self.copy_piece(slice.direction, piece)?;
         }
@@ -87,10 +88,7 @@ impl Crossing {
     }
 
     fn copy_piece(&self, direction: Direction, piece: &Piece) -> Result<(), Trouble> {
-        let remote = self
-            .joint
-            .range(piece.remote, piece.bytes)
-            .ok_or(Trouble::Lost)?;
+        let remote = range(&self.memory, piece.remote, piece.bytes).ok_or(Trouble::Lost)?;
         let (local, bytes) = (piece.local as *mut u8, piece.bytes as usize);
         let (target, source) = match direction {
             Direction::Write => (remote, local),
@@ -99,8 +97,8 @@ impl Crossing {
         if self.is_careful {
             copy_checked(target, source, bytes)?;
         } else {
-            // SAFETY: the remote range was checked against its mapping; the local one is registered, and whoever submitted
-            // the batch keeps it and writes it nowhere else until the batch is over.
+            // SAFETY: the remote range was checked against its mapping; the local one is registered, and the caller that
+            // submitted the batch keeps it and writes it nowhere else until the batch is over.
             unsafe { copy_streaming(target, source, bytes) };
         }
         let is_checked = self.fallback.terms.with_checksum;

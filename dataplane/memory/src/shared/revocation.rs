@@ -1,0 +1,132 @@
+//! One page between an owner and one guest: whether the guest may still copy, and how many copies it has under way.
+//!
+//! Each guest has a page of its own, so that one that dies in the middle of a copy spoils no other's count. The invariant: a
+//! guest counts itself before it looks whether it was revoked, and an owner revokes before it looks at the count; so either
+//! the guest turns back or the owner waits for it.
+
+use crate::segment::{
+    Access, MapError, MappedSegment, Populate, Segment, SegmentError, SegmentOptions,
+};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes of a page.
+const PAGE_BYTES: u64 = 4096;
+const _: () = assert!(size_of::<Words>() as u64 <= PAGE_BYTES);
+
+#[repr(C)]
+struct Words {
+    revoked: AtomicU64,
+    copies: AtomicU64,
+}
+
+/// The owner's side.
+#[derive(Debug)]
+pub(super) struct OwnPage(Segment);
+
+impl OwnPage {
+    pub(super) fn create() -> Result<Self, SegmentError> {
+        let options = SegmentOptions {
+            populate: Populate::OnRequest,
+            ..SegmentOptions::default()
+        };
+        Segment::create(PAGE_BYTES, &options).map(Self)
+    }
+
+    /// Its memory, to be handed to the guest.
+    pub(super) fn segment(&self) -> &Segment {
+        &self.0
+    }
+
+    /// The guest begins no copy any more.
+    pub(super) fn revoke(&self) {
+        self.words().revoked.store(1, Ordering::SeqCst);
+    }
+
+    /// Whether the guest has no copy under way.
+    pub(super) fn is_unused(&self) -> bool {
+        self.words().copies.load(Ordering::SeqCst) == 0
+    }
+
+    fn words(&self) -> &Words {
+        // SAFETY: the segment is larger than the words, aligned to a page, zeroed at first, and touched as atomics only.
+        unsafe { &*self.0.base().cast::<Words>() }
+    }
+}
+
+/// The guest's side.
+#[derive(Debug)]
+pub(super) struct GuestPage(MappedSegment);
+
+impl GuestPage {
+    /// Maps a page that an owner has handed out.
+    pub(super) fn map(file: OwnedFd, announced_bytes: u64) -> Result<Self, MapError> {
+        if announced_bytes != PAGE_BYTES {
+            return Err(MapError::Length {
+                announced_bytes,
+                file_bytes: PAGE_BYTES,
+            });
+        }
+        MappedSegment::map(file, announced_bytes, Access::ReadWrite).map(Self)
+    }
+
+    /// Whether the owner has taken its segments back.
+    pub(super) fn is_revoked(&self) -> bool {
+        self.words().revoked.load(Ordering::SeqCst) != 0
+    }
+
+    /// The right to copy, unless the owner has revoked it.
+    pub(super) fn begin(&self) -> Option<CopyPermit<'_>> {
+        let words = self.words();
+        words.copies.fetch_add(1, Ordering::SeqCst);
+        let permit = CopyPermit(words);
+        (!self.is_revoked()).then_some(permit)
+    }
+
+    fn words(&self) -> &Words {
+        // SAFETY: the mapping has exactly the length of a page, is aligned to one, and both sides use atomics.
+        unsafe { &*self.0.base().cast::<Words>() }
+    }
+}
+
+/// A copy under way: as long as it lives, an owner that takes its segments back waits.
+#[must_use = "the owner waits for copies only while it lives"]
+pub struct CopyPermit<'a>(&'a Words);
+
+impl Drop for CopyPermit<'_> {
+    fn drop(&mut self) {
+        self.0.copies.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl std::fmt::Debug for CopyPermit<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("CopyPermit").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_revoked_guest_begins_no_copy_and_those_under_way_are_known() {
+        let own = OwnPage::create().unwrap();
+        let file = own.segment().fd().try_clone_to_owned().unwrap();
+        let page = GuestPage::map(file, PAGE_BYTES).unwrap();
+        let copy = page.begin().unwrap();
+        assert!(!own.is_unused() && !page.is_revoked());
+        own.revoke();
+        assert!(page.is_revoked() && page.begin().is_none());
+        assert!(!own.is_unused(), "the first copy is still under way");
+        drop(copy);
+        assert!(own.is_unused());
+    }
+
+    #[test]
+    fn memory_of_another_length_is_no_page() {
+        let other = Segment::create(2 * PAGE_BYTES, &SegmentOptions::default()).unwrap();
+        let file = other.fd().try_clone_to_owned().unwrap();
+        assert!(GuestPage::map(file, 2 * PAGE_BYTES).is_err());
+    }
+}
