@@ -195,22 +195,22 @@ impl Batch {
         self.lock().first_error = Some(error.clone());
     }
 
-    /// Waits for the end, at most `limit`; true if it was reached. `watch` is called now and then meanwhile.
-    pub(crate) fn wait(&self, limit: Duration, watch: impl Fn()) -> bool {
+    /// Waits for the end, at most `limit`; true if it was reached.
+    pub(crate) fn wait(&self, limit: Duration) -> bool {
         let mut patience = match self.ticket() {
             Some(_) => Patience::for_device(limit),
             None => Patience::new(SPIN.min(limit)),
         };
         while !self.is_over() {
             if !patience.watch_on() {
-                return self.sleep(limit, watch);
+                return self.sleep(limit);
             }
         }
         // The end's action may still run; whoever waits must not overtake it.
-        self.sleep(limit.max(STALL_CHECK), watch)
+        self.sleep(limit.max(STALL_CHECK))
     }
 
-    fn sleep(&self, limit: Duration, watch: impl Fn()) -> bool {
+    fn sleep(&self, limit: Duration) -> bool {
         let deadline = Instant::now().checked_add(limit);
         let mut end = self.lock();
         while !end.reached {
@@ -222,7 +222,6 @@ impl Batch {
             }
             let waited = self.changed.wait_timeout(end, left.min(STALL_CHECK));
             end = waited.unwrap_or_else(PoisonError::into_inner).0;
-            watch();
         }
         true
     }
@@ -335,7 +334,7 @@ mod tests {
     fn a_batch_of_nothing_is_over_at_once() {
         for pieces in [vec![], vec![0, 0]] {
             let batch = batch(&pieces);
-            assert!(batch.is_over() && batch.wait(Duration::ZERO, || ()));
+            assert!(batch.is_over() && batch.wait(Duration::ZERO));
             assert_eq!(batch.status().state, State::Completed);
         }
     }
@@ -345,7 +344,7 @@ mod tests {
         let batch = batch(&[2]);
         batch.failed(0, &deadline());
         assert_eq!(batch.request(0).unwrap().state, State::Pending);
-        assert!(!batch.wait(Duration::ZERO, || ()));
+        assert!(!batch.wait(Duration::ZERO));
         batch.moved(0, 7);
         let timeout = RequestStatus {
             state: State::Timeout,
@@ -366,7 +365,7 @@ mod tests {
             Some(action),
         ));
         let theirs = batch.clone();
-        let sleeper = std::thread::spawn(move || theirs.wait(Duration::from_secs(60), || ()));
+        let sleeper = std::thread::spawn(move || theirs.wait(Duration::from_secs(60)));
         batch.moved(0, 1);
         assert!(told.try_recv().is_err());
         batch.moved(1, 2);

@@ -1,5 +1,6 @@
 //! Why bytes did not come from or to a peer. Invariant: every message names the peer, or the memory of this process.
 
+use crate::limits::CONNECT_DEADLINE;
 use perigee_schemas::Status;
 use std::io;
 use std::time::Duration;
@@ -62,7 +63,7 @@ pub enum PeerError {
     /// Host memory for a device's bytes is not to be had.
     #[error("No memory: {0}")]
     Memory(String),
-    /// The caller took the transfer back.
+    /// The caller took the transfer back: bytes of a write may still arrive.
     #[error("The batch was canceled")]
     Canceled,
     /// This side was closed.
@@ -82,6 +83,15 @@ impl PeerError {
             Self::LocalMemory => Status::InvalidParams,
             Self::Memory(_) => Status::InternalError,
             Self::Canceled => Status::TransferFail,
+        }
+    }
+
+    /// Whether another transfer would meet it, too. That a transfer had little time says nothing of its peer.
+    pub(crate) fn is_lasting(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Restarted { .. } => true,
+            Self::Deadline { deadline, .. } => *deadline >= CONNECT_DEADLINE,
+            _ => false,
         }
     }
 

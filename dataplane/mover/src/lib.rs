@@ -5,6 +5,7 @@
 //! what an [`Owner`] lets it. The invariant: no byte moves before its owner has checked the range and every guard of it, and
 //! a slice reports only when nobody touches its memory any more.
 
+mod breaker;
 mod client;
 mod error;
 mod greeting;
@@ -16,7 +17,7 @@ mod stats;
 mod target;
 mod wire;
 
-pub use client::{Call, Order, Peers, Shards, ShardsError, ShardsOptions, Terms};
+pub use client::{BatchWait, Call, Order, Peers, Shards, ShardsError, ShardsOptions, Terms};
 pub use error::PeerError;
 pub use limits::{
     BODY_BYTES_MAX, CONNECT_DEADLINE, PIECES_MAX, REQUEST_BYTES_MAX, SPIN, STALL_CHECK,

@@ -1,6 +1,7 @@
 //! A peer as this process reaches it: where, in which run, in which dialect, and the idle connections to it.
 //! Invariant: a target never changes; a peer that restarted or moved is another target.
 
+use crate::breaker::Breaker;
 use crate::client::BlockingConnection;
 use crate::limits::IDLE_CONNECTIONS_MAX;
 use crate::stats::Counters;
@@ -39,6 +40,7 @@ pub struct Target {
     addresses: Box<[PeerAddress]>,
     dialect: Dialect,
     idle: Mutex<Vec<BlockingConnection>>,
+    breaker: Breaker,
 }
 
 impl Target {
@@ -49,6 +51,7 @@ impl Target {
             addresses,
             dialect,
             idle: Mutex::default(),
+            breaker: Breaker::default(),
         }
     }
 
@@ -65,6 +68,11 @@ impl Target {
     /// The protocol of its data port.
     pub fn dialect(&self) -> Dialect {
         self.dialect
+    }
+
+    /// What is known against it.
+    pub(crate) fn breaker(&self) -> &Breaker {
+        &self.breaker
     }
 
     /// The addresses, beginning with the one that falls to the `turn`-th connection.

@@ -1,13 +1,16 @@
 //! Sockets for the ring: creation, binding and the options that measured well.
 
+use crate::limits::CONNECT_LOOK;
 use crate::operation::{Address, Descriptor, Operation};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{SockaddrLike, SockaddrStorage};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Why a socket could not be made ready.
 #[derive(Debug, thiserror::Error)]
@@ -88,18 +91,52 @@ pub fn connect_socket(
     Ok((fd, operation))
 }
 
-/// A data connection made on the calling thread, with the same options as a shard's.
+/// A data connection made on the calling thread, with the same options as a shard's. `is_given_up` is asked now and then
+/// while it waits.
 ///
 /// # Errors
-/// The peer refuses or cannot be reached, or `limit` has passed.
+/// The peer refuses or cannot be reached, `limit` has passed, or the wait was given up ([`io::ErrorKind::Interrupted`]).
 pub fn connect_blocking(
     address: SocketAddr,
     limit: Duration,
     congestion: &Congestion,
+    is_given_up: impl Fn() -> bool,
 ) -> io::Result<TcpStream> {
+    let end = Instant::now() + limit;
     let socket = create(address, congestion).map_err(io::Error::other)?;
-    socket.connect_timeout(&address.into(), limit)?;
+    socket.set_nonblocking(true)?;
+    match socket.connect(&address.into()) {
+        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
+        Err(_) => await_connected(&socket, end, is_given_up)?,
+        Ok(()) => {}
+    }
+    socket.set_nonblocking(false)?;
     Ok(socket.into())
+}
+
+fn await_connected(
+    socket: &Socket,
+    end: Instant,
+    is_given_up: impl Fn() -> bool,
+) -> io::Result<()> {
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        if is_given_up() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        // Rounded up: a wait of zero milliseconds would spin.
+        let step = left.min(CONNECT_LOOK) + Duration::from_millis(1);
+        let step = PollTimeout::try_from(step).unwrap_or(PollTimeout::MAX);
+        let mut wanted = [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)];
+        match poll(&mut wanted, step) {
+            Ok(0) | Err(Errno::EINTR) => {}
+            Ok(_) => return socket.take_error()?.map_or(Ok(()), Err),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
 }
 
 /// Which congestion control a connection gets.

@@ -43,7 +43,7 @@ fn at_birth(ip: &str, on_all: bool, congestion: &Congestion) -> [String; 3] {
     let listener = TcpListener::from(listen_socket(address, false, congestion).unwrap());
     let port = listener.local_addr().unwrap().port();
     let address = SocketAddr::new(ip.parse().unwrap(), port);
-    let client = connect_blocking(address, LONG, congestion).unwrap();
+    let client = connect_blocking(address, LONG, congestion, || false).unwrap();
     let (server, _) = listener.accept().unwrap();
     suit_accepted(server.as_fd(), congestion);
     let (unconnected, _) = connect_socket(address, congestion).unwrap();
@@ -79,6 +79,6 @@ fn a_refused_connection_says_so() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let refused = connect_blocking(address, LONG, &Congestion::Automatic).unwrap_err();
+    let refused = connect_blocking(address, LONG, &Congestion::Automatic, || false).unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
 }

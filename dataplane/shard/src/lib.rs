@@ -37,7 +37,7 @@ pub use discipline::{ClockDiscipline, clock_discipline};
 pub use environment::{Environment, Listener, Stream};
 pub use executor::ExecutorError;
 pub use interruption::{
-    INTERRUPTION_PAUSE, Interruptible, interruptible, is_interrupted, wait_step,
+    INTERRUPTION_PAUSE, Interruptible, interruptible, is_interrupted, poll_interruption, wait_step,
 };
 pub use limits::{ACCEPT_PAUSE, POLL_DEFAULT};
 pub use local::Local;

@@ -153,7 +153,7 @@ impl Store {
                     reading.found.leave_lease();
                     results[reading.target] = Err(error.status());
                     reading.tried += 1;
-                    if reading.tried < reading.order.len() {
+                    if reading.tried < reading.order.len() && !error.is_canceled() {
                         again.push(reading);
                     }
                 }

@@ -267,7 +267,7 @@ impl Carried {
             key: &self.key,
             generation: self.target.generation,
             status: failed.map_or(Status::Ok, TransferError::status),
-            in_flight: failed.is_some_and(TransferError::is_peer_fault),
+            in_flight: failed.is_some_and(TransferError::may_still_arrive),
         }
     }
 

@@ -33,7 +33,7 @@ struct Failed {
     request: usize,
     generation: u64,
     error: TransferError,
-    /// A target broke off or was late, so bytes may still arrive there.
+    /// A target broke off or was late, or the caller did not wait, so bytes may still arrive there.
     in_flight: bool,
 }
 
@@ -343,7 +343,7 @@ fn verdict(replicas: Vec<Result<u32, TransferError>>) -> Verdict {
     let in_flight = replicas
         .iter()
         .filter_map(|replica| replica.as_ref().err())
-        .any(TransferError::is_peer_fault);
+        .any(TransferError::may_still_arrive);
     let none = Err(TransferError::Engine("the master gave no place".to_owned()));
     let checksum = replicas
         .into_iter()

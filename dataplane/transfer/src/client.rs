@@ -120,6 +120,12 @@ impl TcpClient {
         call.run(slices.into_iter());
     }
 
+    /// Breaks off what a batch has under way.
+    pub(crate) fn cancel(&self, batch: &Arc<Batch>) {
+        batch.cancel();
+        self.shards.cancel(batch);
+    }
+
     /// Says so in the log if a shard takes no jobs.
     pub(crate) fn complain_if_stalled(&self) {
         self.shards.complain_if_stalled();

@@ -13,6 +13,7 @@ use crate::activity::record_copy;
 use crate::client::{Content, FarJob, Plan, TcpBatch, TcpClient, TcpOptions};
 use crate::error::TransferError;
 use crate::extent::MappedExtent;
+use crate::limits::COPIED_UNASKED_MAX;
 use crate::place::Place;
 use crate::rails::Rails;
 use crate::range::{Cover, RangeJob};
@@ -22,10 +23,10 @@ use far::RemoteBatch;
 use job::Job;
 use perigee_memory::segment::Exhausted;
 use perigee_memory::shared::Guest;
-use perigee_mover::Memory;
+use perigee_mover::{Memory, PeerError};
 use perigee_schemas::Identity;
 use perigee_schemas::extent::extent_bytes;
-use perigee_shard::{Congestion, monotonic};
+use perigee_shard::{Congestion, monotonic, poll_interruption};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -110,7 +111,9 @@ impl Engine {
         let far = jobs.iter().zip(&reaches).filter(|(_, reach)| is_far(reach));
         let remote: Vec<FarJob> = far.map(|(job, _)| job.far_job()).collect();
         let under_way = RemoteBatch::begin(self, &remote);
+        let mut copied = 0;
         let near = jobs.iter().zip(&reaches).map(|(job, reach)| match reach {
+            Ok(Some(_)) if breaks_off(&mut copied, job.bytes()) => Err(PeerError::Canceled.into()),
             Ok(Some(reach)) => job.in_memory(extent(reach, job.place())?),
             Ok(None) => Ok(0),
             Err(error) => Err(error.clone()),
@@ -285,6 +288,12 @@ fn extent(reach: &Reach, place: &Place) -> Result<MappedExtent, TransferError> {
     // SAFETY: the extent lies inside memory that `reach` keeps mapped, at a multiple of 8 from a page border; `reach`
     // outlives the value at every use in this file.
     Ok(unsafe { MappedExtent::new(base, place.payload_bytes) })
+}
+
+/// Whether the caller breaks off before it copies `bytes`; asked only after many.
+fn breaks_off(copied: &mut u64, bytes: u64) -> bool {
+    *copied += bytes;
+    *copied > COPIED_UNASKED_MAX && poll_interruption()
 }
 
 /// Fills a cover from memory or with what came over the network; two jobs have landed for each cover that asked for any.

@@ -76,6 +76,16 @@ impl TransferError {
         refused || self.is_peer_fault()
     }
 
+    /// Whether bytes of a write may still arrive: the owner broke off or was late, or the caller did not wait for it.
+    pub fn may_still_arrive(&self) -> bool {
+        self.is_canceled() || self.is_peer_fault()
+    }
+
+    /// Whether the caller has broken off.
+    pub fn is_canceled(&self) -> bool {
+        matches!(self, TransferError::Peer(PeerError::Canceled))
+    }
+
     /// Whether the owner of the segment is likely gone, so that other keys on it will fail as well.
     pub fn is_peer_fault(&self) -> bool {
         let TransferError::Peer(error) = self else {

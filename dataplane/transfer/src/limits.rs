@@ -11,6 +11,8 @@ pub(crate) const SLOWEST_PER_BYTE_NS: u64 = 10;
 pub(crate) const CALLER_READ_BYTES_MAX: u64 = 128 << 10;
 /// Most bytes of a write that the calling thread moves itself.
 pub(crate) const CALLER_WRITE_BYTES_MAX: u64 = 256 << 10;
+/// Bytes that a call copies through memory before it looks whether its caller breaks off: what takes some 10 ms.
+pub(crate) const COPIED_UNASKED_MAX: u64 = 64 << 20;
 /// Owners that connections are kept for; beyond that, those that are not in use are forgotten.
 pub(crate) const TARGETS_MAX: usize = 4096;
 /// How long a resolved name is used before it is asked for again.

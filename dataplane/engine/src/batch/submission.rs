@@ -183,17 +183,17 @@ impl Submission {
         self.outcome().err()
     }
 
-    /// Waits for the end, at most `limit`; true if it was reached. `watch` is called now and then meanwhile.
-    pub(crate) fn wait(&self, limit: Duration, watch: impl Fn()) -> bool {
+    /// Waits for the end, at most `limit`; true if it was reached.
+    pub(crate) fn wait(&self, limit: Duration) -> bool {
         let due = Instant::now().checked_add(limit);
         let left = || due.map_or(limit, |due| due.saturating_duration_since(Instant::now()));
         loop {
             let stage = self.lock().clone();
             match stage {
-                Stage::Last(batch) => return batch.wait(left(), &watch),
+                Stage::Last(batch) => return batch.wait(left()),
                 // The end of an attempt says what follows before anybody wakes.
                 Stage::First(batch) => {
-                    if !batch.wait(left(), &watch) {
+                    if !batch.wait(left()) {
                         return false;
                     }
                 }

@@ -13,9 +13,9 @@ use crate::limits::SUBMITTER_COPY_BYTES_MAX;
 use crate::rdma::{RailFlight, Rdma};
 use crate::request::{BatchId, Request, RequestStatus, State, SubmitOptions};
 use crate::target::Target;
-use perigee_mover::{Call, Terms};
+use perigee_mover::{BatchWait, Call, Terms};
 use perigee_rails::{RailRequest, Sink};
-use perigee_shard::monotonic;
+use perigee_shard::{monotonic, poll_interruption};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -112,13 +112,20 @@ impl TransferEngine {
         submission.outcome()
     }
 
-    /// Waits for the end of a batch, at most `limit`, and tells how far it is then.
+    /// Waits for the end of a batch, at most `limit`, and tells how far it is then. If this thread's caller breaks off, the
+    /// batch is taken back and ends soon.
     ///
     /// # Errors
     /// No such batch.
     pub fn wait(&self, batch: BatchId, limit: Duration) -> Result<RequestStatus, EngineError> {
         let submission = self.inner.batches.get(batch)?;
-        submission.wait(limit, || self.inner.shards.complain_if_stalled());
+        let due = Instant::now().checked_add(limit);
+        let left = || due.map_or(limit, |due| due.saturating_duration_since(Instant::now()));
+        let mut wait = BatchWait::default();
+        while !submission.wait(wait.step().min(left())) && !left().is_zero() {
+            let complain = || self.inner.shards.complain_if_stalled();
+            wait.look(complain, || self.inner.take_back(&submission.cancel()));
+        }
         self.batch_status(batch)
     }
 
@@ -128,8 +135,7 @@ impl TransferEngine {
     /// No such batch.
     pub fn cancel(&self, batch: BatchId) -> Result<(), EngineError> {
         let batch = self.inner.batches.get(batch)?.cancel();
-        self.inner.cancel_on_rails(&batch);
-        self.inner.shards.cancel(&batch);
+        self.inner.take_back(&batch);
         Ok(())
     }
 
@@ -210,6 +216,8 @@ impl Inner {
             flight.into_slices().for_each(|slice| {
                 if self.is_closed() {
                     slice.give_up(&EngineError::Closed);
+                } else if poll_interruption() {
+                    slice.give_up(&EngineError::Canceled);
                 } else {
                     route.run(slice);
                 }
@@ -221,7 +229,11 @@ impl Inner {
             unsafe { self.hand_over(flight) };
         }
         // Shards and rails end everything by its deadline; only then may the memory be given up.
-        while !batch.wait(Duration::MAX, || self.shards.complain_if_stalled()) {}
+        let mut wait = BatchWait::default();
+        while !batch.wait(wait.step()) {
+            let complain = || self.shards.complain_if_stalled();
+            wait.look(complain, || self.take_back(&batch));
+        }
         Ok((batch, met))
     }
 
@@ -298,9 +310,12 @@ impl Inner {
         }
     }
 
-    fn cancel_on_rails(&self, batch: &Batch) {
+    /// Takes a batch back: breaks off what is under way.
+    fn take_back(&self, batch: &Arc<Batch>) {
+        batch.cancel();
         if let (Some(rdma), Some(ticket)) = (&self.rdma, batch.ticket()) {
             rdma.rails().cancel(ticket);
         }
+        self.shards.cancel(batch);
     }
 }

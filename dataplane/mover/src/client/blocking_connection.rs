@@ -19,7 +19,7 @@ use perigee_activity::{Key, Link, LinkRole};
 use perigee_schemas::Identity;
 use perigee_schemas::frame_buffer::FrameBuffer;
 use perigee_schemas::session::{Hello, Role, Welcome};
-use perigee_shard::{Congestion, Patience, connect_blocking};
+use perigee_shard::{Congestion, Patience, connect_blocking, monotonic, poll_interruption};
 use std::collections::VecDeque;
 use std::io;
 use std::net::TcpStream;
@@ -85,6 +85,10 @@ impl<S: Slice> Unsettled<S> {
         self.todo.is_empty() && self.under_way.is_empty()
     }
 
+    fn first(&self) -> Option<&S> {
+        self.under_way.front().or(self.todo.front())
+    }
+
     /// Fails what is left.
     fn fail(&mut self, error: &PeerError) {
         self.rewind();
@@ -102,7 +106,17 @@ impl Call<'_> {
         if slices.is_empty() {
             return;
         }
-        if let Err(error) = self.try_connections(&mut slices) {
+        let breaker = self.target.breaker();
+        let outcome = match breaker.refusal(monotonic) {
+            Some(error) => Err(error),
+            None => {
+                let outcome = self.try_connections(&mut slices);
+                outcome.inspect_err(|error| breaker.note(error, monotonic()))
+            }
+        };
+        if let Err(error) = outcome {
+            let first = slices.first().filter(|_| is_unreachable(&error));
+            first.inspect(|slice| record_unreachable(slice.direction(), Key::CALLER));
             slices.fail(&error);
         }
     }
@@ -122,20 +136,15 @@ impl Call<'_> {
                 Err(error) => return Err(error),
             }
         }
-        let connected = BlockingConnection::open(self);
-        if matches!(connected, Err(PeerError::Unreachable { .. })) {
-            let first = slices.todo.front();
-            first.inspect(|slice| record_unreachable(slice.direction(), Key::CALLER));
-        }
-        let mut connection = connected?;
+        let mut connection = BlockingConnection::open(self)?;
         connection.run(self, slices)?;
         self.target.keep_connection(connection);
         Ok(())
     }
 
     fn left(&self) -> Result<Duration, PeerError> {
-        if (self.is_closed)() {
-            return Err(PeerError::Closed);
+        if let Some(end) = self.ends() {
+            return Err(end);
         }
         match self.deadline.checked_duration_since(Instant::now()) {
             Some(left) if !left.is_zero() => Ok(left),
@@ -152,6 +161,14 @@ impl Call<'_> {
 
     fn unreachable(&self, error: &io::Error) -> PeerError {
         PeerError::of_connecting(error, self.target.name())
+    }
+
+    /// Why the call must end although its peer may still answer.
+    fn ends(&self) -> Option<PeerError> {
+        match (self.is_closed)() {
+            true => Some(PeerError::Closed),
+            false => poll_interruption().then_some(PeerError::Canceled),
+        }
     }
 }
 
@@ -181,8 +198,10 @@ impl BlockingConnection {
     ) -> Result<Self, PeerError> {
         let wait = CONNECT_DEADLINE.min(call.left()?);
         let end = Instant::now() + wait;
-        let stream = connect_blocking(address.address, wait, call.congestion);
-        let stream = stream.map_err(|error| call.unreachable(&error))?;
+        let is_given_up = || call.ends().is_some();
+        let stream = connect_blocking(address.address, wait, call.congestion, is_given_up);
+        let stream =
+            stream.map_err(|error| call.ends().unwrap_or_else(|| call.unreachable(&error)))?;
         let mut connection = Self {
             link: Link::of(Some(stream.as_fd()), LinkRole::Asks),
             since: Instant::now(),
@@ -247,7 +266,13 @@ impl BlockingConnection {
     ) -> Result<(), PeerError> {
         let mut patience = Patience::new(SPIN);
         while !slices.is_empty() {
+            let answered = self.exchange.answered();
             match self.step(call, slices) {
+                // A long batch may never have to wait.
+                Ok(true) if self.exchange.answered() > answered && !slices.is_empty() => {
+                    call.left()?;
+                    patience = Patience::new(SPIN);
+                }
                 Ok(true) => patience = Patience::new(SPIN),
                 Ok(false) => self.wait(call, &mut patience)?,
                 Err(error) => {
@@ -405,6 +430,10 @@ fn end_is_error(received: io::Result<usize>) -> io::Result<bool> {
         Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
         other => some(other),
     }
+}
+
+fn is_unreachable(error: &PeerError) -> bool {
+    matches!(error, PeerError::Unreachable { .. })
 }
 
 fn is_not_yet(error: &io::Error) -> bool {

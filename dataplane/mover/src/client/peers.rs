@@ -5,7 +5,7 @@
 
 use super::shard_connection::ShardConnection;
 use crate::error::PeerError;
-use crate::limits::{CONNECTIONS_PER_PEER, FRAME_BUDGET_BYTES, IDLE_CONNECTION, PEER_BREAKER_OPEN};
+use crate::limits::{CONNECTIONS_PER_PEER, FRAME_BUDGET_BYTES, IDLE_CONNECTION};
 use crate::slice::Slice;
 use crate::stats::{Counters, Exchanged, record_unreachable};
 use crate::target::Target;
@@ -67,10 +67,11 @@ struct Peer<E: Environment, S: Slice> {
     workers: Cell<usize>,
     /// Workers without work, and how to wake them.
     idle: RefCell<Vec<(usize, Waker)>>,
+    /// Slices of workers that connect; nothing of them is under way.
+    connecting: RefCell<BTreeMap<usize, Order<S>>>,
     /// The connection of each worker and the batch it works for, so that both can be broken off.
     busy: RefCell<BTreeMap<usize, (E::Stream, usize)>>,
     hired: Cell<usize>,
-    broken: RefCell<Option<(Duration, PeerError)>>,
     stopping: Cell<bool>,
 }
 
@@ -110,12 +111,15 @@ impl<E: Environment, S: Slice> Peers<E, S> {
     pub fn cancel(&self, batch: usize) {
         for peer in self.in_order() {
             let is_canceled = |order: &Order<S>| order.slice.batch() == batch;
-            let (canceled, kept): (VecDeque<_>, VecDeque<_>) =
+            let (mut canceled, kept): (VecDeque<_>, VecDeque<_>) =
                 peer.queue.take().into_iter().partition(is_canceled);
             *peer.queue.borrow_mut() = kept;
-            canceled
-                .into_iter()
-                .for_each(|order| order.slice.fail(&PeerError::Canceled));
+            let mut connecting = peer.connecting.borrow_mut();
+            let waiting = connecting.extract_if(.., |_, order| is_canceled(order));
+            canceled.extend(waiting.map(|(_, order)| order));
+            drop(connecting);
+            let canceled = canceled.into_iter();
+            canceled.for_each(|order| order.slice.fail(&PeerError::Canceled));
             let busy = peer.busy.borrow();
             busy.values()
                 .filter(|(_, working_for)| *working_for == batch)
@@ -128,10 +132,9 @@ impl<E: Environment, S: Slice> Peers<E, S> {
         self.stopping.set(true);
         for peer in self.in_order() {
             peer.stopping.set(true);
-            peer.queue
-                .take()
-                .into_iter()
-                .for_each(|order| order.slice.fail(&PeerError::Closed));
+            let queued = peer.queue.take().into_iter();
+            let unsent = queued.chain(peer.connecting.take().into_values());
+            unsent.for_each(|order| order.slice.fail(&PeerError::Closed));
             peer.busy
                 .borrow()
                 .values()
@@ -216,14 +219,21 @@ impl<E: Environment, S: Slice> Peers<E, S> {
             ShardConnection::new(target, this_side, self.lane, worker)
         };
         while let Some(order) = self.next(peer, worker).await {
-            let Order {
-                mut slice, terms, ..
-            } = order;
-            let refusal = self.refusal(peer, &slice);
-            let outcome = match refusal.map_or_else(|| slice.prepare(), Err) {
+            if let Some(error) = self.refusal(peer, &order.slice) {
+                self.fail(order.slice, &error);
+                continue;
+            }
+            let connected = self.connect(peer, worker, &mut connection, order).await;
+            let Some((mut order, connected)) = connected else {
+                continue;
+            };
+            let ready = connected.and_then(|reused| order.slice.prepare().map(|()| reused));
+            let Order { slice, terms, .. } = order;
+            let outcome = match ready {
                 Err(error) => Err(error),
-                Ok(()) => {
-                    let exchange = self.exchange(peer, worker, &mut connection, &slice, terms);
+                Ok(reused) => {
+                    let connection = (&mut connection, reused);
+                    let exchange = self.exchange(peer, worker, connection, &slice, terms);
                     exchange.await
                 }
             };
@@ -236,14 +246,18 @@ impl<E: Environment, S: Slice> Peers<E, S> {
                     slice.settle(&reply, &exchanged);
                 }
                 Err(error) => {
-                    if matches!(error, PeerError::Unreachable { .. }) {
-                        record_unreachable(slice.direction(), self.lane);
-                    }
-                    peer.note(&error, self.environment.now());
-                    slice.fail(&error);
+                    peer.target.breaker().note(&error, self.environment.now());
+                    self.fail(slice, &error);
                 }
             }
         }
+    }
+
+    fn fail(&self, slice: S, error: &PeerError) {
+        if matches!(error, PeerError::Unreachable { .. }) {
+            record_unreachable(slice.direction(), self.lane);
+        }
+        slice.fail(error);
     }
 
     /// Why a slice need not be tried.
@@ -251,9 +265,30 @@ impl<E: Environment, S: Slice> Peers<E, S> {
         if slice.is_canceled() {
             return Some(PeerError::Canceled);
         }
-        let broken = peer.broken.borrow();
-        let (until, error) = broken.as_ref()?;
-        (self.environment.now() < *until).then(|| error.clone())
+        peer.target.breaker().refusal(|| self.environment.now())
+    }
+
+    /// Sees to an open connection for a slice, which can be taken back until there is one: then nothing is returned. Whether
+    /// the connection was used before.
+    async fn connect(
+        &self,
+        peer: &Peer<E, S>,
+        worker: usize,
+        connection: &mut ShardConnection<E>,
+        order: Order<S>,
+    ) -> Option<(Order<S>, Result<bool, PeerError>)> {
+        if connection.is_open() {
+            return Some((order, Ok(true)));
+        }
+        let terms = order.terms;
+        peer.connecting.borrow_mut().insert(worker, order);
+        let opened = connection.open(&self.environment, terms).await;
+        let order = peer.connecting.borrow_mut().remove(&worker)?;
+        let opened = match opened {
+            Err(_) if order.slice.is_canceled() => Err(PeerError::Canceled),
+            opened => opened.map(|()| false),
+        };
+        Some((order, opened))
     }
 
     /// One exchange. An idle connection may have died with a peer that is back: then it is made once more, for every slice
@@ -262,7 +297,7 @@ impl<E: Environment, S: Slice> Peers<E, S> {
         &self,
         peer: &Peer<E, S>,
         worker: usize,
-        connection: &mut ShardConnection<E>,
+        (connection, reused): (&mut ShardConnection<E>, bool),
         slice: &S,
         terms: Terms,
     ) -> Result<(Reply, Arc<Counters>), PeerError> {
@@ -273,7 +308,6 @@ impl<E: Environment, S: Slice> Peers<E, S> {
                 .insert(worker, (stream.clone(), batch));
             !peer.stopping.get() && !slice.is_canceled()
         };
-        let reused = connection.is_open();
         let environment = &self.environment;
         let first = connection.exchange(environment, slice, terms, may_begin);
         let mut outcome = first.await;
@@ -307,28 +341,15 @@ impl<E: Environment, S: Slice> Peer<E, S> {
             queue: RefCell::default(),
             workers: Cell::new(0),
             idle: RefCell::default(),
+            connecting: RefCell::default(),
             busy: RefCell::default(),
             hired: Cell::new(0),
-            broken: RefCell::default(),
             stopping: Cell::new(false),
         }
     }
 
     fn workers_max(&self) -> usize {
         CONNECTIONS_PER_PEER.max(self.target.addresses().len())
-    }
-
-    /// A peer that cannot be reached or is silent is left alone for a short while.
-    fn note(&self, error: &PeerError, now: Duration) {
-        let lasting = matches!(
-            error,
-            PeerError::Unreachable { .. }
-                | PeerError::Restarted { .. }
-                | PeerError::Deadline { .. }
-        );
-        if lasting {
-            *self.broken.borrow_mut() = Some((now + PEER_BREAKER_OPEN, error.clone()));
-        }
     }
 
     /// Nobody wakes this worker any more; a slice that came at the last moment is still its own.

@@ -62,6 +62,14 @@ impl<E: Environment> ShardConnection<E> {
         self.open.is_some()
     }
 
+    /// Connects, if that is not done.
+    pub(super) async fn open(&mut self, environment: &E, terms: Terms) -> Result<(), PeerError> {
+        if self.open.is_none() {
+            self.open = Some(self.connect(environment, terms).await?);
+        }
+        Ok(())
+    }
+
     /// Moves one slice. `may_begin` is told the connection before anything is sent, and may refuse.
     pub(super) async fn exchange<S: Slice>(
         &mut self,

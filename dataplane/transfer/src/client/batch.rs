@@ -3,9 +3,9 @@
 use super::slice::Part;
 use crate::error::TransferError;
 use perigee_memory::crc32c_combine;
-use perigee_mover::{SPIN, STALL_CHECK};
+use perigee_mover::{BatchWait, SPIN};
 use perigee_shard::Patience;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::Thread;
 
@@ -13,6 +13,7 @@ use std::thread::Thread;
 #[derive(Debug)]
 pub(crate) struct Batch {
     pending: AtomicUsize,
+    canceled: AtomicBool,
     jobs: Mutex<Vec<JobOutcome>>,
     caller: Thread,
 }
@@ -32,6 +33,7 @@ impl Batch {
         };
         Self {
             pending: AtomicUsize::new(slices),
+            canceled: AtomicBool::new(false),
             jobs: Mutex::new(parts_per_job.iter().map(outcome).collect()),
             caller: std::thread::current(),
         }
@@ -59,18 +61,33 @@ impl Batch {
 
     /// Waits for all slices; returns each job's checksum. A running shard ends every slice within its deadline. A stalled
     /// shard does not, and this wait must last as long as the stall: until a slice has reported, the kernel may write to
-    /// the caller's memory. `complain` is called now and then, to log that.
-    pub(crate) fn wait(&self, complain: impl Fn()) -> Vec<Result<u32, TransferError>> {
-        let mut patience = Patience::new(SPIN);
-        while self.pending.load(Ordering::Acquire) > 0 {
+    /// the caller's memory. `complain` is called now and then, to log that; `cancel` if the caller breaks off, to have the
+    /// slices end at once.
+    pub(crate) fn wait(
+        &self,
+        complain: impl Fn(),
+        cancel: impl Fn(),
+    ) -> Vec<Result<u32, TransferError>> {
+        let (mut patience, mut wait) = (Patience::new(SPIN), BatchWait::default());
+        while !self.is_over() {
             if !patience.watch_on() {
-                std::thread::park_timeout(STALL_CHECK);
-                if self.pending.load(Ordering::Acquire) > 0 {
-                    complain();
+                std::thread::park_timeout(wait.step());
+                if !self.is_over() {
+                    wait.look(&complain, &cancel);
                 }
             }
         }
         self.finish()
+    }
+
+    /// Takes the batch back: what has not begun need not begin.
+    pub(crate) fn cancel(&self) {
+        self.canceled.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was taken back.
+    pub(crate) fn is_canceled(&self) -> bool {
+        self.canceled.load(Ordering::Relaxed)
     }
 
     /// Whether every slice has reported.
@@ -90,12 +107,12 @@ impl Batch {
 }
 
 impl JobOutcome {
-    /// Notes what went wrong with a part. A peer that broke off is what remains: bytes may still arrive then.
+    /// Notes what went wrong with a part. What remains is an error after which bytes may still arrive.
     fn fail(&mut self, error: TransferError) {
         if !self
             .error
             .as_ref()
-            .is_some_and(TransferError::is_peer_fault)
+            .is_some_and(TransferError::may_still_arrive)
         {
             self.error = Some(error);
         }
@@ -147,7 +164,7 @@ mod tests {
         let complain = || {
             let _ = asked.send(());
         };
-        assert_eq!(batch.wait(complain), [Ok(7)]);
+        assert_eq!(batch.wait(complain, || ()), [Ok(7)]);
         shard.join().unwrap();
     }
 

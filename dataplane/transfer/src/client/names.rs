@@ -2,6 +2,7 @@
 //! Invariant: nobody waits longer than the deadline, and a name is asked for by one thread at a time.
 
 use crate::limits::{NAME_FRESH, NAME_RETRY, NAMES_MAX, RESOLVERS_MAX};
+use perigee_shard::{poll_interruption, wait_step};
 use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -63,14 +64,20 @@ impl Names {
         let silent = |known: &mut HashMap<Arc<str>, Entry>| {
             known.get(endpoint).is_some_and(|entry| entry.asking)
         };
-        let (known, wait) = self
-            .changed
-            .wait_timeout_while(self.lock(), self.deadline, silent)
-            .unwrap_or_else(PoisonError::into_inner);
-        match known.get(endpoint) {
-            _ if wait.timed_out() => {
-                Err(format!("its name was not resolved in {:?}", self.deadline))
+        let end = Instant::now() + self.deadline;
+        let mut known = self.lock();
+        while silent(&mut known) {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(format!("its name was not resolved in {:?}", self.deadline));
             }
+            if poll_interruption() {
+                return Err("its name was still being resolved".to_owned());
+            }
+            let waited = self.changed.wait_timeout(known, wait_step(left));
+            known = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        match known.get(endpoint) {
             Some(entry) => entry.answer.clone(),
             None => Err("too many names are being resolved".to_owned()),
         }

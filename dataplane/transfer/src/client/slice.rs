@@ -221,7 +221,7 @@ unsafe impl Slice for ObjectSlice {
     }
 
     fn is_canceled(&self) -> bool {
-        false
+        self.batch.as_ref().is_some_and(|batch| batch.is_canceled())
     }
 
     /// What was read is summed while it is still in the cache.

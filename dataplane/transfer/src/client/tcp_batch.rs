@@ -52,7 +52,7 @@ impl TcpBatch {
         if let Some((slices, terms)) = self.to_do.take() {
             tcp.move_here(slices, terms);
         }
-        Some(batch.wait(|| tcp.complain_if_stalled()))
+        Some(batch.wait(|| tcp.complain_if_stalled(), || tcp.cancel(&batch)))
     }
 }
 

@@ -35,7 +35,7 @@ fn a_failure_that_a_second_attempt_may_make_good_is_not_told() {
     // The end's action has not run yet, and whoever polls must not see a failure.
     assert_eq!(states(&submission, 2), [State::Pending; 2]);
     assert!(submission.pause());
-    assert!(!submission.is_over() && !submission.wait(Duration::ZERO, || ()));
+    assert!(!submission.is_over() && !submission.wait(Duration::ZERO));
     assert_eq!(submission.status().state, State::Pending);
     assert!(submission.resume());
     let second = batch(2);
@@ -43,7 +43,7 @@ fn a_failure_that_a_second_attempt_may_make_good_is_not_told() {
     arrive(&second, 0);
     assert_eq!(states(&submission, 2), [State::Completed, State::Pending]);
     arrive(&second, 1);
-    assert!(submission.wait(LONG, || ()) && submission.is_over());
+    assert!(submission.wait(LONG) && submission.is_over());
     assert_eq!(
         (submission.status().bytes, submission.outcome()),
         (20, Ok(()))
@@ -71,7 +71,7 @@ fn the_second_attempt_has_the_last_word() {
     second.failed(0, &elsewhere());
     assert_eq!(submission.status().state, State::Failed);
     assert!(!submission.pause() && !submission.resume());
-    assert!(submission.wait(LONG, || ()));
+    assert!(submission.wait(LONG));
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn without_a_second_attempt_the_reason_for_that_is_told() {
     first.failed(0, &elsewhere());
     assert!(submission.pause());
     let theirs = submission.clone();
-    let sleeper = std::thread::spawn(move || theirs.wait(LONG, || ()));
+    let sleeper = std::thread::spawn(move || theirs.wait(LONG));
     let late = EngineError::Peer(PeerError::Deadline {
         peer: "p".to_owned(),
         deadline: LONG,
@@ -137,5 +137,5 @@ fn a_batch_of_nothing_is_over_at_once() {
         None,
         None,
     )));
-    assert!(submission.is_over() && submission.wait(Duration::ZERO, || ()));
+    assert!(submission.is_over() && submission.wait(Duration::ZERO));
 }

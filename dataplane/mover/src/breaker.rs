@@ -1,0 +1,72 @@
+//! A peer that could not be reached or did not answer: what is asked of it fails at once for a short while, on calling
+//! threads and on shards. Invariant: only an error that was met lately refuses, and looking costs one load without one.
+
+use crate::error::PeerError;
+use crate::limits::PEER_BREAKER_OPEN;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// What is known against a peer.
+#[derive(Debug, Default)]
+pub(crate) struct Breaker {
+    is_open: AtomicBool,
+    /// Until when, on the monotonic clock of its environment, and why.
+    reason: Mutex<Option<(Duration, PeerError)>>,
+}
+
+impl Breaker {
+    /// Why the peer need not be tried now.
+    pub(crate) fn refusal(&self, now: impl FnOnce() -> Duration) -> Option<PeerError> {
+        if !self.is_open.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut reason = self.lock();
+        let now = now();
+        if reason.as_ref().is_some_and(|(until, _)| now >= *until) {
+            *reason = None;
+            self.is_open.store(false, Ordering::Release);
+        }
+        reason.as_ref().map(|(_, error)| error.clone())
+    }
+
+    /// Takes note of an error, if others would meet it, too.
+    pub(crate) fn note(&self, error: &PeerError, now: Duration) {
+        if error.is_lasting() {
+            *self.lock() = Some((now + PEER_BREAKER_OPEN, error.clone()));
+            self.is_open.store(true, Ordering::Release);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<(Duration, PeerError)>> {
+        self.reason.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lasting_error_refuses_for_a_while_and_others_do_not() {
+        let (breaker, at) = (Breaker::default(), Duration::from_secs(7));
+        let late = PeerError::Deadline {
+            peer: "peer".to_owned(),
+            deadline: at,
+        };
+        let hasty = PeerError::Deadline {
+            peer: "peer".to_owned(),
+            deadline: Duration::from_millis(1),
+        };
+        for error in [PeerError::Canceled, hasty] {
+            breaker.note(&error, at);
+            assert_eq!(breaker.refusal(|| at), None);
+        }
+        breaker.note(&late, at);
+        let last = at + PEER_BREAKER_OPEN - Duration::from_nanos(1);
+        assert_eq!(breaker.refusal(|| last), Some(late.clone()));
+        assert_eq!(breaker.refusal(|| at + PEER_BREAKER_OPEN), None);
+        breaker.note(&late, at);
+        assert_eq!(breaker.refusal(|| at), Some(late), "it opens again");
+    }
+}
