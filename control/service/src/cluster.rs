@@ -9,32 +9,29 @@ mod lending;
 mod list_page;
 mod listings;
 mod log_budget;
+mod master_shard;
 mod merge;
 mod registry_calls;
 mod scatter;
 mod segment_use;
+mod settings;
 mod shortage;
 mod tasks;
 
 pub(crate) use control_shard::ControlShard;
+pub use control_shard::Member;
 pub(crate) use lending::Startable;
 pub(crate) use list_page::Cursor;
-pub(crate) use listings::Listings;
+pub use master_shard::{MasterShard, ShardStart};
 pub(crate) use merge::{Codes, Placements, Replicas};
 pub(crate) use scatter::Share;
 pub(crate) use segment_use::{SegmentUse, combine};
 
-use crate::config::{AllocationStrategy, MasterConfig, TaskConfig};
-use crate::rpc::{RpcPort, RpcService, frame_budget, port_options};
-use perigee_master::{
-    GroupLedger, Registry, RegistrySettings, Shard as KeyShard, ShardSettings, Strategy,
-    TaskSettings,
-};
+use crate::config::MasterConfig;
 use perigee_metrics::MasterCells;
-use perigee_port::{FrameBudget, Port};
 use perigee_shard::{
-    Environment, ExecutorError, Local, Mailbox, ShardEnvironment, ShardOf, ShardOptions,
-    SocketError, StartError, Watchdog,
+    Environment, ExecutorError, ShardEnvironment, ShardOf, ShardOptions, SocketError, StartError,
+    Watchdog,
 };
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -44,10 +41,8 @@ use std::time::Duration;
 
 /// Longest wait for shards to come up, to stop, or to answer another thread.
 const SHARD_DEADLINE: Duration = Duration::from_secs(5);
-/// How long a taken RPC port is tried again.
-const PORT_PATIENCE: Duration = Duration::from_secs(2);
-/// Pause between those tries.
-const PORT_PAUSE: Duration = Duration::from_millis(50);
+/// Pause between ticks of a shard's state machines.
+const TICK: Duration = Duration::from_millis(10);
 
 /// Why the master's shards could not start.
 #[derive(Debug, thiserror::Error)]
@@ -70,38 +65,14 @@ pub enum ClusterError {
     Random(getrandom::Error),
 }
 
-/// Where a shard is and what it counts.
-#[derive(Debug, Clone)]
-pub(crate) struct Member {
-    pub(crate) mailbox: Mailbox,
-    pub(crate) name: Local<ControlShard>,
-    pub(crate) cells: Arc<MasterCells>,
-}
-
 /// The running shards.
 #[derive(Debug)]
 pub struct Cluster {
-    shards: Mutex<Vec<ShardOf<RpcPort>>>,
+    shards: Mutex<Vec<ShardOf<MasterShard>>>,
     members: Arc<[Member]>,
     watchdog: Watchdog,
     address: SocketAddr,
     epoch: u64,
-}
-
-/// What a shard tells when it has come up.
-type Report = (SocketAddr, Local<ControlShard>);
-
-/// What each shard is started with.
-struct ShardStart {
-    keys: KeyShard,
-    /// On the first shard.
-    registry: Option<Registry>,
-    address: SocketAddr,
-    cells: Arc<MasterCells>,
-    expiry_listener: Option<Sender<Vec<String>>>,
-    budget: FrameBudget,
-    listings: Listings,
-    idle: Option<Duration>,
 }
 
 impl Cluster {
@@ -116,31 +87,13 @@ impl Cluster {
         expiry_listener: Option<Sender<Vec<String>>>,
     ) -> Result<Self, ClusterError> {
         let epoch = getrandom::u64().map_err(ClusterError::Random)?;
-        let count = config.rpc.shards.max(1);
-        let groups = GroupLedger::new(count);
-        let (budget, listings) = (frame_budget(), Listings::default());
         let mut shards = Vec::new();
         let mut members = Vec::new();
         let mut address = address;
-        for index in 0..count {
-            let cells = Arc::new(MasterCells::default());
-            let start = ShardStart {
-                keys: KeyShard::sharing(settings(config, index, count, epoch), &groups),
-                registry: (index == 0).then(|| Registry::new(registry_settings(config))),
-                address,
-                cells: cells.clone(),
-                expiry_listener: expiry_listener.clone(),
-                budget: budget.clone(),
-                listings: listings.clone(),
-                idle: config.rpc.idle_timeout_ms.map(Duration::from_millis),
-            };
-            let (shard, (bound, name)) = start_shard(start, epoch)?;
+        for start in ShardStart::all(config, epoch, TICK, expiry_listener.as_ref()) {
+            let (shard, bound, member) = start_shard(start, address)?;
             address = bound;
-            members.push(Member {
-                mailbox: shard.mailbox(),
-                name,
-                cells,
-            });
+            members.push(member);
             shards.push(shard);
         }
         let mailboxes = members.iter().map(|member: &Member| member.mailbox.clone());
@@ -248,7 +201,7 @@ impl Cluster {
         let shards =
             std::mem::take(&mut *self.shards.lock().unwrap_or_else(PoisonError::into_inner));
         for shard in &shards {
-            shard.with(|port| port.stop());
+            shard.with(|shard| shard.stop());
         }
         for shard in shards {
             if let Err(error) = shard.join(SHARD_DEADLINE) {
@@ -285,102 +238,19 @@ fn post<R: Send + 'static>(
     receive
 }
 
-fn start_shard(start: ShardStart, epoch: u64) -> Result<(ShardOf<RpcPort>, Report), ClusterError> {
+fn start_shard(
+    start: ShardStart,
+    address: SocketAddr,
+) -> Result<(ShardOf<MasterShard>, SocketAddr, Member), ClusterError> {
     let make = async move |environment: &ShardEnvironment| {
-        let shared = start.keys.settings().count > 1;
-        let state = Rc::new(ControlShard::new(
-            environment.clone(),
-            start.keys,
-            start.registry,
-            start.cells,
-            epoch,
-            start.expiry_listener,
-            start.listings,
-        ));
-        let name = environment.keep(state.clone());
-        let service = || RpcService::new(&state, name, &start.budget);
-        let port = match listen(environment, (start.address, shared), start.idle, service).await {
-            Ok(port) => port,
-            Err(error) => {
-                environment.give_up(name);
-                return Err(error);
-            }
-        };
-        environment.spawn(async move { state.tick().await });
-        let address = port.address();
-        Ok((port, (address, name)))
+        let shard = MasterShard::start(environment, start, address).await?;
+        let report = (shard.address(), shard.member());
+        Ok::<_, SocketError>((shard, report))
     };
+    let serve = async |shard: Rc<MasterShard>| shard.serve().await;
     let options = ShardOptions::named("perigee-master");
-    Ok(ShardOf::start(options, SHARD_DEADLINE, make, serve)?)
-}
-
-async fn serve(port: Rc<RpcPort>) {
-    port.serve().await;
-    let service = port.service();
-    service.shard.stop();
-    service.shard.environment.give_up(service.name);
-}
-
-fn registry_settings(config: &MasterConfig) -> RegistrySettings {
-    RegistrySettings {
-        client_ttl_ms: config.client_ttl_ms,
-        confirms: config.rpc.verify_segments,
-        tasks: task_settings(&config.tasks),
-    }
-}
-
-fn task_settings(config: &TaskConfig) -> TaskSettings {
-    TaskSettings {
-        pending_max: config.pending_max,
-        processing_max: config.processing_max,
-        finished_max: config.finished_max,
-        pending_timeout_ms: config.pending_timeout_ms,
-        processing_timeout_ms: config.processing_timeout_ms,
-    }
-}
-
-fn settings(config: &MasterConfig, index: usize, count: usize, epoch: u64) -> ShardSettings {
-    ShardSettings {
-        index,
-        count,
-        lease_ttl_ms: config.leases.read_ttl_ms,
-        soft_pin_ttl_ms: config.leases.soft_pin_ttl_ms,
-        soft_pin_ttl_max_ms: config.leases.soft_pin_ttl_ms_max,
-        evict_soft_pinned: config.eviction.allow_soft_pinned,
-        eviction_ratio: config.eviction.ratio,
-        watermark_ratio: config.eviction.high_watermark_ratio,
-        put_discard_timeout_ms: config.writes.discard_timeout_ms,
-        put_release_timeout_ms: config.writes.release_timeout_ms,
-        task_retries_max: config.tasks.retries_max,
-        strategy: match config.allocation {
-            AllocationStrategy::Random => Strategy::Random,
-            AllocationStrategy::LocalFirst => Strategy::LocalFirst,
-            AllocationStrategy::FreeRatioFirst => Strategy::FreeRatioFirst,
-        },
-        seed: epoch,
-        // The high bits are random and the low 40 count, so generations of two lives of the master meet only by a
-        // chance of one in 2^23; the bit that is always set keeps every generation from being 0.
-        generation_base: epoch & !0xff_ffff_ffff | 1 << 40,
-    }
-}
-
-/// The kernel frees the port of a killed master a moment after the process is gone: a supervisor that restarts at once
-/// must not fail for that.
-async fn listen(
-    environment: &ShardEnvironment,
-    place: (SocketAddr, bool),
-    idle: Option<Duration>,
-    service: impl Fn() -> RpcService,
-) -> Result<Rc<RpcPort>, SocketError> {
-    let deadline = environment.now() + PORT_PATIENCE;
-    loop {
-        match Port::listen(environment, place, port_options(idle), service()) {
-            Err(error) if error.is_address_in_use() && environment.now() < deadline => {
-                environment.sleep(PORT_PAUSE).await;
-            }
-            other => return other,
-        }
-    }
+    let (shard, (bound, member)) = ShardOf::start(options, SHARD_DEADLINE, make, serve)?;
+    Ok((shard, bound, member))
 }
 
 impl From<StartError<SocketError>> for ClusterError {

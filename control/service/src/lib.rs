@@ -1,4 +1,7 @@
 //! The control-plane daemon: configuration, RPC shards, HTTP thread.
+//!
+//! [`Cluster`] runs the shards of a master on executors of their own. A [`MasterShard`] is generic over `Environment`, so
+//! the simulation runs it, too.
 
 pub mod config;
 
@@ -7,5 +10,5 @@ mod daemon;
 mod plane;
 mod rpc;
 
-pub use cluster::{Cluster, ClusterError};
+pub use cluster::{Cluster, ClusterError, MasterShard, Member, ShardStart};
 pub use daemon::{DaemonError, run};

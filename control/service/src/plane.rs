@@ -6,7 +6,6 @@ use perigee_admin::{ControlPlane, ReplicaPlace, SegmentInfo};
 use perigee_master::{DrainJob, Pattern, ReplicaColumns, Scan, SegmentSpec, shard_of};
 use perigee_metrics::{HistogramTotals, MasterCells, MasterNumbers, SegmentNumbers};
 use perigee_schemas::Status;
-use perigee_shard::monotonic_ms;
 use std::sync::Arc;
 
 impl ControlPlane for Cluster {
@@ -75,7 +74,7 @@ impl ControlPlane for Cluster {
         let mut removed = 0;
         let step = move |shard: &ControlShard, scan: &mut Scan| {
             let mut keys = shard.keys.borrow_mut();
-            keys.remove_step(monotonic_ms(), scan, &Pattern::any(), force)
+            keys.remove_step(shard.now_ms(), scan, &Pattern::any(), force)
         };
         self.walk(step, |count| {
             removed += count;

@@ -14,51 +14,44 @@ mod wanted;
 use crate::cluster::ControlShard;
 use limits::{CONNECTIONS_PER_SHARD_MAX, STRANGER_IDLE, UNFINISHED_FRAME_BYTES_MAX};
 use perigee_port::{Connection, FrameBudget, Port, PortOptions, Service};
-use perigee_shard::{Environment, Local, ShardEnvironment};
+use perigee_shard::Environment;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
 /// The RPC port on one shard.
-pub(crate) type RpcPort = Port<ShardEnvironment, RpcService>;
+pub(crate) type RpcPort<E> = Port<E, RpcService<E>>;
 
 /// A connection as calls see it.
-type Caller = Connection<ShardEnvironment, ()>;
+type Caller<E> = Connection<E, ()>;
 
 /// Serves calls with the state machines of one shard.
-pub(crate) struct RpcService {
-    pub(crate) shard: Rc<ControlShard>,
-    /// Under which other shards and threads find the state machines.
-    pub(crate) name: Local<ControlShard>,
+pub(crate) struct RpcService<E: Environment> {
+    shard: Rc<ControlShard<E>>,
     budget: FrameBudget,
 }
 
-impl RpcService {
-    pub(crate) fn new(
-        shard: &Rc<ControlShard>,
-        name: Local<ControlShard>,
-        budget: &FrameBudget,
-    ) -> Self {
+impl<E: Environment> RpcService<E> {
+    pub(crate) fn new(shard: &Rc<ControlShard<E>>, budget: &FrameBudget) -> Self {
         Self {
             shard: shard.clone(),
-            name,
             budget: budget.clone(),
         }
     }
 }
 
-impl Service<ShardEnvironment> for RpcService {
+impl<E: Environment> Service<E> for RpcService<E> {
     type State = ();
 
-    fn enter(&self, _: &<ShardEnvironment as Environment>::Stream) {
+    fn enter(&self, _: &E::Stream) {
         self.shard.cells.connections_opened.add(1);
     }
 
-    async fn serve(&self, connection: &Caller) -> io::Result<()> {
+    async fn serve(&self, connection: &Caller<E>) -> io::Result<()> {
         connection::serve(connection, &self.shard, &self.budget).await
     }
 
-    fn leave(&self, _: &Caller) {
+    fn leave(&self, _: &Caller<E>) {
         self.shard.cells.connections_closed.add(1);
     }
 

@@ -1,8 +1,7 @@
 //! Asking another shard: a job goes to its mailbox, the answer comes back through ours.
 
+use crate::environment::{Environment, Post};
 use crate::local::Local;
-use crate::mailbox::Mailbox;
-use crate::stream::ShardEnvironment;
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
@@ -16,30 +15,28 @@ struct Answer<R> {
 
 /// A question on its way; resolves to the answer, or to `None` if the shard that was asked is gone.
 #[must_use = "the answer comes to whoever awaits the call"]
-pub struct Call<R: 'static> {
-    environment: ShardEnvironment,
+pub struct Call<E: Environment, R: 'static> {
+    environment: E,
     answer: Rc<RefCell<Answer<R>>>,
     name: Local<RefCell<Answer<R>>>,
     posted: bool,
 }
 
-impl ShardEnvironment {
-    /// Runs `work` on the shard of `to`. The job is on its way before the call is first polled, so several shards can
-    /// work at once.
-    pub fn call<R: Send + 'static>(
-        &self,
-        to: &Mailbox,
-        work: impl FnOnce(&ShardEnvironment) -> R + Send + 'static,
-    ) -> Call<R> {
+impl<E: Environment, R: Send + 'static> Call<E, R> {
+    pub(crate) fn post(
+        environment: &E,
+        to: &E::Mailbox,
+        work: impl FnOnce(&E) -> R + Send + 'static,
+    ) -> Self {
         let answer = Rc::new(RefCell::new(Answer {
             value: None,
             waker: None,
         }));
-        let name = self.keep(answer.clone());
-        let back = self.mailbox().clone();
-        let posted = to.post(Box::new(move |theirs: &ShardEnvironment| {
+        let name = environment.keep(answer.clone());
+        let back = environment.mailbox().clone();
+        let posted = to.post(Box::new(move |theirs: &E| {
             let value = work(theirs);
-            back.post(Box::new(move |ours: &ShardEnvironment| {
+            back.post(Box::new(move |ours: &E| {
                 if let Some(answer) = ours.local(name) {
                     let mut answer = answer.borrow_mut();
                     answer.value = Some(value);
@@ -49,8 +46,8 @@ impl ShardEnvironment {
                 }
             }));
         }));
-        Call {
-            environment: self.clone(),
+        Self {
+            environment: environment.clone(),
             answer,
             name,
             posted,
@@ -58,7 +55,7 @@ impl ShardEnvironment {
     }
 }
 
-impl<R> Future for Call<R> {
+impl<E: Environment, R> Future for Call<E, R> {
     type Output = Option<R>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<R>> {
@@ -76,7 +73,7 @@ impl<R> Future for Call<R> {
     }
 }
 
-impl<R> Drop for Call<R> {
+impl<E: Environment, R> Drop for Call<E, R> {
     fn drop(&mut self) {
         self.environment.give_up(self.name);
     }

@@ -1,21 +1,36 @@
-//! What the data plane sees of the machine. Production implements it on io_uring or epoll, simulation with a seed.
+//! What a shard sees of the machine. Production implements it on io_uring or epoll, simulation with a seed.
 
+use crate::call::Call;
+use crate::local::{Local, Locals};
+use crate::mailbox::Job;
 use perigee_reactor::Message;
+use std::fmt::Debug;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
+use std::rc::Rc;
 use std::time::Duration;
 
-/// Clock, tasks, timers, sockets and randomness of one shard.
+/// Clock, tasks, timers, sockets and randomness of one shard, and the way to other shards.
 pub trait Environment: Clone + 'static {
     /// A connected byte stream.
     type Stream: Stream;
     /// A listening socket.
     type Listener: Listener<Stream = Self::Stream>;
+    /// The way to a shard.
+    type Mailbox: Post<Self>;
 
     /// Monotonic time since an arbitrary start.
     fn now(&self) -> Duration;
+
+    /// [`Environment::now`] in whole milliseconds.
+    fn now_ms(&self) -> u64 {
+        self.now().as_millis() as u64
+    }
+
+    /// Milliseconds since 1970, for people to read. Nothing is decided by it.
+    fn wall_ms(&self) -> u64;
 
     /// A random number.
     fn random(&self) -> u64;
@@ -38,6 +53,43 @@ pub trait Environment: Clone + 'static {
         address: SocketAddr,
         shared: bool,
     ) -> Result<Self::Listener, perigee_reactor::SocketError>;
+
+    /// The way other shards and threads reach this one.
+    fn mailbox(&self) -> &Self::Mailbox;
+
+    /// The values kept on this shard.
+    fn locals(&self) -> &Locals;
+
+    /// Keeps a value on this shard; the returned name finds it again from any job.
+    fn keep<T: 'static>(&self, value: Rc<T>) -> Local<T> {
+        self.locals().keep(value)
+    }
+
+    /// The value of a name, unless it was given up.
+    fn local<T: 'static>(&self, name: Local<T>) -> Option<Rc<T>> {
+        self.locals().get(name)
+    }
+
+    /// Gives a kept value up.
+    fn give_up<T>(&self, name: Local<T>) {
+        self.locals().give_up(name);
+    }
+
+    /// Runs `work` on the shard of `to`. The job is on its way before the call is first polled, so several shards can
+    /// work at once.
+    fn call<R: Send + 'static>(
+        &self,
+        to: &Self::Mailbox,
+        work: impl FnOnce(&Self) -> R + Send + 'static,
+    ) -> Call<Self, R> {
+        Call::post(self, to, work)
+    }
+}
+
+/// The way to a shard from other shards: jobs run there one after the other, in the order in which they were posted.
+pub trait Post<E>: Clone + Debug + Send + Sync + 'static {
+    /// Posts a job; false if the shard is gone.
+    fn post(&self, job: Job<E>) -> bool;
 }
 
 /// A connected byte stream. Clones share the connection.

@@ -1,6 +1,6 @@
 //! Thread-per-core executors behind one seam; the only crate that knows glommio.
 //!
-//! [`Environment`] is what the data plane sees of the machine: clock, tasks, timers, sockets, randomness.
+//! [`Environment`] is what a shard sees of the machine: clock, tasks, timers, sockets, randomness, other shards.
 //! [`Shard`] runs code on an executor thread that drives its own reactor, io_uring or epoll, and polls adaptively. The
 //! invariant: everything that belongs to a shard stays on its thread; other threads only post jobs to its mailbox.
 
@@ -34,13 +34,13 @@ pub use clock::{monotonic, monotonic_ms};
 pub use deadline::{at_most, connect_within, within};
 pub use descriptors::check_descriptors;
 pub use discipline::{ClockDiscipline, clock_discipline};
-pub use environment::{Environment, Listener, Stream};
+pub use environment::{Environment, Listener, Post, Stream};
 pub use executor::ExecutorError;
 pub use interruption::{
     INTERRUPTION_PAUSE, Interruptible, interruptible, is_interrupted, poll_interruption, wait_step,
 };
 pub use limits::{ACCEPT_PAUSE, POLL_DEFAULT};
-pub use local::Local;
+pub use local::{Local, Locals};
 pub use mailbox::{Job, Mailbox};
 pub use patience::Patience;
 pub use perigee_reactor::{

@@ -26,9 +26,9 @@ impl<T> Clone for Local<T> {
 
 impl<T> Copy for Local<T> {}
 
-/// The values of one shard.
+/// The values kept on one shard.
 #[derive(Default)]
-pub(crate) struct Locals {
+pub struct Locals {
     values: RefCell<HashMap<u64, Rc<dyn Any>>>,
     next: Cell<u64>,
 }
@@ -51,6 +51,12 @@ impl Locals {
             .cloned()?
             .downcast()
             .ok()
+    }
+
+    /// Drops all values, as at the end of a process.
+    pub fn clear(&self) {
+        // Values may ask for others while they are dropped.
+        drop(self.values.take());
     }
 
     pub(crate) fn give_up<T>(&self, name: Local<T>) {

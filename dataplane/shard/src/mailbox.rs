@@ -1,5 +1,6 @@
 //! Jobs for a shard from other threads, with a bell that is rung only when the shard sleeps.
 
+use crate::environment::Post;
 use crate::stream::ShardEnvironment;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::io;
@@ -8,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Something to do on a shard's thread.
-pub type Job = Box<dyn FnOnce(&ShardEnvironment) + Send>;
+pub type Job<E = ShardEnvironment> = Box<dyn FnOnce(&E) + Send>;
 
 /// The sending side; clones post to the same shard.
 #[derive(Debug, Clone)]
@@ -55,6 +56,12 @@ impl Mailbox {
         }
         self.bell.ring_if_asleep();
         true
+    }
+}
+
+impl Post<ShardEnvironment> for Mailbox {
+    fn post(&self, job: Job) -> bool {
+        Mailbox::post(self, job)
     }
 }
 

@@ -1,6 +1,7 @@
 //! A shard with one value of its own: made on its thread, reached by its name, given up at its end. All shards that work
 //! for other threads are started this way.
 
+use crate::environment::Environment;
 use crate::executor::ExecutorError;
 use crate::local::Local;
 use crate::mailbox::Mailbox;

@@ -2,7 +2,7 @@
 
 use crate::clock::monotonic;
 use crate::environment::{Environment, Listener, Stream};
-use crate::local::{Local, Locals};
+use crate::local::Locals;
 use crate::mailbox::Mailbox;
 use crate::poller::{Poller, Pollers};
 use crate::runnable::Runnable;
@@ -18,7 +18,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// One shard as its tasks see it.
 #[derive(Clone)]
@@ -55,21 +55,6 @@ impl ShardEnvironment {
         *self.congestion.borrow_mut() = congestion;
     }
 
-    /// The way other threads reach this shard.
-    pub fn mailbox(&self) -> &Mailbox {
-        &self.mailbox
-    }
-
-    /// Keeps a value on this shard; the returned name finds it again from any job.
-    pub fn keep<T: 'static>(&self, value: Rc<T>) -> Local<T> {
-        self.locals.keep(value)
-    }
-
-    /// The value of a name, unless it was given up.
-    pub fn local<T: 'static>(&self, name: Local<T>) -> Option<Rc<T>> {
-        self.locals.get(name)
-    }
-
     /// Has the driver look at `poller` each turn, for as long as anybody keeps it.
     pub fn poll_with(&self, poller: &Rc<dyn Poller>) {
         self.pollers.add(poller);
@@ -82,11 +67,6 @@ impl ShardEnvironment {
     pub async fn readable(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         let operation = Operation::Readable(descriptor.as_raw_fd());
         self.reactor.submit(operation).await.result.map(drop)
-    }
-
-    /// Gives a kept value up.
-    pub fn give_up<T>(&self, name: Local<T>) {
-        self.locals.give_up(name);
     }
 
     fn stream(&self, fd: Descriptor) -> ShardStream {
@@ -109,9 +89,15 @@ impl std::fmt::Debug for ShardEnvironment {
 impl Environment for ShardEnvironment {
     type Stream = ShardStream;
     type Listener = ShardListener;
+    type Mailbox = Mailbox;
 
     fn now(&self) -> Duration {
         monotonic()
+    }
+
+    fn wall_ms(&self) -> u64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0))
     }
 
     fn random(&self) -> u64 {
@@ -148,6 +134,14 @@ impl Environment for ShardEnvironment {
             environment: self.clone(),
             fd: Descriptor::new(fd),
         })
+    }
+
+    fn mailbox(&self) -> &Mailbox {
+        &self.mailbox
+    }
+
+    fn locals(&self) -> &Locals {
+        &self.locals
     }
 }
 

@@ -2,10 +2,12 @@
 //! Invariant: an operation on memory that its caller keeps is never given up before the simulated kernel is done with it; a
 //! caller who does so has broken the promise that production relies on, and the run says so.
 
-use crate::network::{EndId, HostId, Received, Wanted};
+use crate::mailbox::{SimulatedMailbox, mailbox};
+use crate::network::{EndId, HostId, PortId, Received, Wanted};
 use crate::slot::Slot;
 use crate::world::World;
-use perigee_shard::{Environment, Listener, Message, SocketError, Stream};
+use perigee_shard::{Environment, Listener, Locals, Message, SocketError, Stream};
+use std::cell::OnceCell;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -14,13 +16,19 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// One life of a process on a host.
+/// Milliseconds between 1970 and the beginning of every run.
+const BEGINNING_MS: u64 = 1_800_000_000_000;
+
+/// A shard in one life of a process on a host.
 #[derive(Clone)]
 pub struct SimulatedEnvironment {
     world: Rc<World>,
     host: HostId,
     life: u64,
     address: IpAddr,
+    locals: Rc<Locals>,
+    /// Made when somebody asks for it.
+    mailbox: Rc<OnceCell<SimulatedMailbox>>,
 }
 
 impl SimulatedEnvironment {
@@ -30,6 +38,8 @@ impl SimulatedEnvironment {
             host,
             life,
             address,
+            locals: Rc::default(),
+            mailbox: Rc::default(),
         }
     }
 
@@ -54,9 +64,14 @@ impl SimulatedEnvironment {
 impl Environment for SimulatedEnvironment {
     type Stream = SimulatedStream;
     type Listener = SimulatedListener;
+    type Mailbox = SimulatedMailbox;
 
     fn now(&self) -> Duration {
         self.world.now()
+    }
+
+    fn wall_ms(&self) -> u64 {
+        BEGINNING_MS + self.now_ms()
     }
 
     fn random(&self) -> u64 {
@@ -81,15 +96,28 @@ impl Environment for SimulatedEnvironment {
         Ok(self.stream((connecting.await?, 0)))
     }
 
-    fn listen(&self, address: SocketAddr, _: bool) -> Result<SimulatedListener, SocketError> {
-        let listening = self.world.core().listen(self.host, address);
+    fn listen(&self, address: SocketAddr, shared: bool) -> Result<SimulatedListener, SocketError> {
+        let listening = self.world.core().listen(self.host, address, shared);
         match listening {
-            Ok(address) => Ok(SimulatedListener {
+            Ok(port) => Ok(SimulatedListener {
                 environment: self.clone(),
-                address,
+                port,
             }),
             Err(source) => Err(SocketError::Listen { address, source }),
         }
+    }
+
+    fn mailbox(&self) -> &SimulatedMailbox {
+        self.mailbox.get_or_init(|| {
+            let (mailbox, inbox) = mailbox(&self.locals);
+            let life = (self.host, self.life);
+            self.world.spawn_for_life(life, inbox.serve(self.clone()));
+            mailbox
+        })
+    }
+
+    fn locals(&self) -> &Locals {
+        &self.locals
     }
 }
 
@@ -213,14 +241,14 @@ impl<T> Drop for Operation<T> {
 /// A simulated port.
 pub struct SimulatedListener {
     environment: SimulatedEnvironment,
-    address: SocketAddr,
+    port: PortId,
 }
 
 impl Listener for SimulatedListener {
     type Stream = SimulatedStream;
 
     async fn accept(&self) -> io::Result<SimulatedStream> {
-        let slot = self.environment.world.core().accept(self.address);
+        let slot = self.environment.world.core().accept(self.port);
         let accepting = Accepting {
             world: self.environment.world.clone(),
             slot,
@@ -229,24 +257,17 @@ impl Listener for SimulatedListener {
     }
 
     fn close(&self) {
-        self.environment.world.core().close_port(self.address);
+        self.environment.world.core().close_port(self.port);
     }
 
     fn local_address(&self) -> io::Result<SocketAddr> {
-        Ok(self.address)
+        Ok(self.port.0)
     }
 }
 
-/// A listener of an earlier life must not close the port of a later one.
 impl Drop for SimulatedListener {
     fn drop(&mut self) {
-        let SimulatedEnvironment {
-            world, host, life, ..
-        } = &self.environment;
-        let is_present = world.core().hosts[*host].life == *life;
-        if is_present {
-            self.close();
-        }
+        self.close();
     }
 }
 

@@ -7,6 +7,7 @@
 mod environment;
 mod events;
 mod limits;
+mod mailbox;
 mod network;
 mod random;
 pub mod scenario;
@@ -16,6 +17,7 @@ mod trace;
 mod world;
 
 pub use environment::{SimulatedEnvironment, SimulatedListener, SimulatedStream};
+pub use mailbox::SimulatedMailbox;
 pub use network::{HostId, Weather};
 pub use random::Random;
 pub use world::{Leftovers, Sleep, Until, World};

@@ -13,14 +13,14 @@ pub(crate) use attempt::Attempt;
 pub(crate) use connection::{Connection, Received, Wanted};
 pub(crate) use host::Host;
 pub use host::HostId;
-pub(crate) use listener::Listening;
+pub(crate) use listener::{Listening, PortId};
 pub use weather::Weather;
 
 use crate::events::{Event, Events};
 use crate::random::Random;
 use crate::trace::{Note, Trace};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// Number of a connection and of one of its ends: 0 has connected, 1 has accepted.
@@ -50,7 +50,7 @@ pub(crate) struct Core {
     /// Directions in which nothing passes.
     pub(crate) blocked: BTreeSet<(HostId, HostId)>,
     pub(crate) connections: BTreeMap<u64, Connection>,
-    pub(crate) listeners: BTreeMap<SocketAddr, Listening>,
+    pub(crate) listeners: BTreeMap<PortId, Listening>,
     pub(crate) attempts: BTreeMap<u64, Attempt>,
     numbered: u64,
 }

@@ -36,6 +36,8 @@ impl Wake for Alarm {
 struct Task {
     /// `None` for the director of the run, who is on no host.
     host: Option<HostId>,
+    /// Whether it ends by itself; others run for as long as their process.
+    ends: bool,
     /// Absent while it runs.
     work: Option<Work>,
     waker: Waker,
@@ -50,7 +52,11 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    pub(crate) fn spawn(&self, host: Option<HostId>, work: impl Future<Output = ()> + 'static) {
+    pub(crate) fn spawn(
+        &self,
+        (host, ends): (Option<HostId>, bool),
+        work: impl Future<Output = ()> + 'static,
+    ) {
         let number = self.spawned.get();
         self.spawned.set(number + 1);
         let alarm = Alarm {
@@ -59,6 +65,7 @@ impl Tasks {
         };
         let task = Task {
             host,
+            ends,
             work: Some(Box::pin(work)),
             waker: Waker::from(Arc::new(alarm)),
         };
@@ -132,12 +139,12 @@ impl Tasks {
         drop(dead);
     }
 
-    /// How many tasks hosts have.
+    /// How many tasks hosts have, without those that run for as long as their process.
     pub(crate) fn on_hosts(&self) -> usize {
         self.tasks
             .borrow()
             .values()
-            .filter(|task| task.host.is_some())
+            .filter(|task| task.host.is_some() && task.ends)
             .count()
     }
 }

@@ -92,7 +92,7 @@ impl World {
         number
     }
 
-    /// What the present process of a host sees.
+    /// What a new shard of the present process of a host sees.
     pub fn environment(self: &Rc<Self>, host: HostId) -> SimulatedEnvironment {
         let (life, address) = {
             let core = self.core();
@@ -103,12 +103,23 @@ impl World {
 
     /// Runs a task that is on no host: it directs or watches.
     pub fn direct(&self, task: impl Future<Output = ()> + 'static) {
-        self.tasks.spawn(None, task);
+        self.tasks.spawn((None, true), task);
     }
 
     pub(crate) fn spawn(&self, host: HostId, life: u64, task: impl Future<Output = ()> + 'static) {
         if self.core().hosts[host].life == life {
-            self.tasks.spawn(Some(host), task);
+            self.tasks.spawn((Some(host), true), task);
+        }
+    }
+
+    /// Runs a task for as long as a process; it is not looked for when everything has to be closed.
+    pub(crate) fn spawn_for_life(
+        &self,
+        (host, life): (HostId, u64),
+        task: impl Future<Output = ()> + 'static,
+    ) {
+        if self.core().hosts[host].life == life {
+            self.tasks.spawn((Some(host), false), task);
         }
     }
 

@@ -8,7 +8,7 @@ use perigee_port::{FrameBudget, connect};
 use perigee_schemas::Identity;
 use perigee_schemas::limits::HELLO_BODY_BYTES_MAX;
 use perigee_schemas::session::{Hello, Role};
-use perigee_shard::{Environment, ShardEnvironment, Stream, monotonic_ms};
+use perigee_shard::{Environment, Stream};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,7 +29,7 @@ static LOOKUPS: AtomicUsize = AtomicUsize::new(0);
 
 type Lookup = Arc<Mutex<Option<io::Result<SocketAddr>>>>;
 
-impl ControlShard {
+impl<E: Environment> ControlShard<E> {
     /// Asks a client at an endpoint of segments that take no objects yet, if that is due, and lets them take some if it
     /// answers.
     pub(super) async fn confirm_segments(&self, client: Identity) {
@@ -44,7 +44,7 @@ impl ControlShard {
                 self.change_registry(confirm).await;
             }
             Err(error) => {
-                if let Some(left_out) = self.log_budget.line(monotonic_ms()) {
+                if let Some(left_out) = self.log_budget.line(self.now_ms()) {
                     tracing::warn!(
                         %client,
                         endpoint,
@@ -73,7 +73,7 @@ impl ControlShard {
 }
 
 /// The first address of an endpoint. Names are looked up on a thread, because the system has no other way.
-async fn resolve(environment: &ShardEnvironment, endpoint: &str) -> io::Result<SocketAddr> {
+async fn resolve(environment: &impl Environment, endpoint: &str) -> io::Result<SocketAddr> {
     if let Ok(address) = endpoint.parse() {
         return Ok(address);
     }

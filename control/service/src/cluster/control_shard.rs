@@ -1,6 +1,5 @@
 //! One shard of the master on its thread: its keys, and on the first shard the registry of clients and segments.
 
-use super::Member;
 use super::drains::Drains;
 use super::gather::Turn;
 use super::listings::Listings;
@@ -8,22 +7,46 @@ use super::log_budget::LogBudget;
 use super::shortage::Shortage;
 use perigee_master::{Registry, SegmentEvent, Shard as KeyShard};
 use perigee_metrics::MasterCells;
-use perigee_shard::{Environment, ShardEnvironment, monotonic_ms};
+use perigee_shard::{Environment, Local, ShardEnvironment};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-/// Pause between ticks of the state machines.
-const TICK: Duration = Duration::from_millis(10);
 /// Objects that one tick may look at before calls get their turn again.
 const TICK_BUDGET: usize = 4096;
-/// Pause between ticks of the first shard while objects are being moved.
-const MOVING_TICK: Duration = Duration::from_millis(2);
+/// While objects are being moved, the first shard ticks so many times as often.
+const MOVING_TICKS: u32 = 5;
+
+/// Where a shard is and what it counts.
+pub struct Member<E: Environment = ShardEnvironment> {
+    pub(crate) mailbox: E::Mailbox,
+    pub(crate) name: Local<ControlShard<E>>,
+    pub(crate) cells: Arc<MasterCells>,
+}
+
+impl<E: Environment> Clone for Member<E> {
+    fn clone(&self) -> Self {
+        Self {
+            mailbox: self.mailbox.clone(),
+            name: self.name,
+            cells: self.cells.clone(),
+        }
+    }
+}
+
+impl<E: Environment> std::fmt::Debug for Member<E> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Member")
+            .field("mailbox", &self.mailbox)
+            .finish_non_exhaustive()
+    }
+}
 
 /// State of one shard. Only its own thread touches it.
-pub(crate) struct ControlShard {
-    pub(crate) environment: ShardEnvironment,
+pub(crate) struct ControlShard<E: Environment = ShardEnvironment> {
+    pub(crate) environment: E,
     pub(crate) index: usize,
     pub(crate) keys: RefCell<KeyShard>,
     pub(crate) registry: Option<RefCell<Registry>>,
@@ -42,13 +65,13 @@ pub(crate) struct ControlShard {
     pub(crate) listings: Listings,
     /// What may still be said of segments that come and go.
     pub(crate) log_budget: LogBudget,
-    members: OnceCell<Arc<[Member]>>,
+    members: OnceCell<Arc<[Member<E>]>>,
     stopping: Cell<bool>,
 }
 
-impl ControlShard {
+impl<E: Environment> ControlShard<E> {
     pub(crate) fn new(
-        environment: ShardEnvironment,
+        environment: E,
         keys: KeyShard,
         registry: Option<Registry>,
         cells: Arc<MasterCells>,
@@ -76,13 +99,18 @@ impl ControlShard {
         }
     }
 
+    /// The shard's time, in which its state machines live.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.environment.now_ms()
+    }
+
     /// Learns of the other shards.
-    pub(crate) fn meet(&self, members: Arc<[Member]>) {
+    pub(crate) fn meet(&self, members: Arc<[Member<E>]>) {
         let _ = self.members.set(members);
     }
 
     /// All shards, this one included.
-    pub(crate) fn members(&self) -> &[Member] {
+    pub(crate) fn members(&self) -> &[Member<E>] {
         self.members.get().map_or(&[], |members| members)
     }
 
@@ -91,18 +119,18 @@ impl ControlShard {
         self.stopping.set(true);
     }
 
-    /// Advances the state machines until the shard stops.
-    pub(crate) async fn tick(&self) {
+    /// Advances the state machines until the shard stops, with a pause of `pace` where nothing is left to do.
+    pub(crate) async fn tick(&self, pace: Duration) {
         while !self.stopping.get() {
-            let more = self.keys.borrow_mut().tick(monotonic_ms(), TICK_BUDGET);
+            let more = self.keys.borrow_mut().tick(self.now_ms(), TICK_BUDGET);
             self.borrow_for_watermark().await;
             self.report_shortage();
-            let mut pause = TICK;
+            let mut pause = pace;
             if self.registry.is_some() {
-                self.expire_clients().await;
+                self.expire_clients();
                 let draining = self.turn_drains().await;
                 if self.turn_tasks().await || draining {
-                    pause = MOVING_TICK;
+                    pause = pace / MOVING_TICKS;
                 }
             }
             if more {
@@ -114,13 +142,13 @@ impl ControlShard {
 
     /// Applies segment events in order.
     pub(crate) fn apply(&self, events: &[SegmentEvent]) {
-        let now = monotonic_ms();
+        let now = self.now_ms();
         let mut keys = self.keys.borrow_mut();
         events.iter().for_each(|event| keys.apply(now, event));
     }
 }
 
-impl std::fmt::Debug for ControlShard {
+impl<E: Environment> std::fmt::Debug for ControlShard<E> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
             .debug_struct("ControlShard")

@@ -4,10 +4,10 @@
 use super::control_shard::ControlShard;
 use perigee_master::{DrainOrder, DrainReport, DrainRequest, JobRefusal, MoveTask, Registry};
 use perigee_schemas::{Identity, Status};
-use perigee_shard::{Environment, monotonic_ms};
+use perigee_shard::Environment;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// Pause between two looks whether a turn has ended.
 const TURN_PAUSE: Duration = Duration::from_millis(1);
@@ -23,7 +23,7 @@ pub(super) struct Drains {
     active: RefCell<BTreeMap<u128, Vec<u32>>>,
 }
 
-impl ControlShard {
+impl<E: Environment> ControlShard<E> {
     /// Makes a turn of every job; returns whether moves are under way. Runs on the first shard.
     pub(super) async fn turn_drains(&self) -> bool {
         let jobs = self.ask_registry(|registry| registry.active_drains().to_vec());
@@ -48,10 +48,11 @@ impl ControlShard {
         id: u128,
         request: DrainRequest,
     ) -> Result<(), JobRefusal> {
-        let create = |registry: &mut Registry| registry.create_drain(wall_ms(), id, request);
+        let wall_ms = self.environment.wall_ms();
+        let create = |registry: &mut Registry| registry.create_drain(wall_ms, id, request);
         let created = self.ask_registry(create);
         // Every shard hears of it before the first turn asks it for its part.
-        self.publish_events().await;
+        self.publish_events();
         created.unwrap_or_else(|| Err(Status::InternalError.into()))
     }
 
@@ -64,7 +65,8 @@ impl ControlShard {
             if !self.drains.turning.replace(true) {
                 // A last turn that begins nothing tells what is under way.
                 self.turn_drain(id, Some(0)).await;
-                let cancel = |registry: &mut Registry| registry.cancel_drain(wall_ms(), id);
+                let wall_ms = self.environment.wall_ms();
+                let cancel = |registry: &mut Registry| registry.cancel_drain(wall_ms, id);
                 let canceled = self.ask_registry(cancel);
                 let canceled = canceled.unwrap_or(Err(Status::InternalError));
                 if canceled.is_ok() {
@@ -97,7 +99,8 @@ impl ControlShard {
             whole.merge(&report);
         }
         let moving = whole.active > 0;
-        let ended = self.ask_registry(|registry| registry.note_drain(wall_ms(), id, whole));
+        let wall_ms = self.environment.wall_ms();
+        let ended = self.ask_registry(|registry| registry.note_drain(wall_ms, id, whole));
         if ended == Some(true) {
             self.end_drain(id).await;
         }
@@ -111,7 +114,7 @@ impl ControlShard {
             ..order.clone()
         };
         let job = order.job;
-        let turn = move |shard: &Self| shard.keys.borrow_mut().drain_turn(monotonic_ms(), &order);
+        let turn = move |shard: &Self| shard.keys.borrow_mut().drain_turn(shard.now_ms(), &order);
         let mut report = self.on(index, turn).await.flatten()?;
         if let Some(shards) = self.drains.active.borrow_mut().get_mut(&job) {
             shards[index] = report.active;
@@ -135,7 +138,7 @@ impl ControlShard {
 
     async fn end_drain(&self, id: u128) {
         self.drains.active.borrow_mut().remove(&id);
-        self.publish_events().await;
+        self.publish_events();
         for index in 0..self.members().len() {
             self.on(index, move |shard| shard.keys.borrow_mut().end_drain(id))
                 .await;
@@ -163,7 +166,7 @@ impl ControlShard {
             }
             let take = move |shard: &Self| {
                 let mut keys = shard.keys.borrow_mut();
-                keys.take_moves(monotonic_ms(), client.0, room)
+                keys.take_moves(shard.now_ms(), client.0, room)
             };
             tasks.extend(self.on(index, take).await.flatten().unwrap_or_default());
         }
@@ -175,10 +178,4 @@ impl ControlShard {
         let registry = self.registry.as_ref()?;
         Some(ask(&mut registry.borrow_mut()))
     }
-}
-
-/// Milliseconds since 1970, for people to read.
-pub(super) fn wall_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0))
 }

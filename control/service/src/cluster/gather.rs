@@ -8,7 +8,7 @@ use super::merge::Placements;
 use perigee_master::limits::GATHER_ROUNDS_MAX;
 use perigee_master::{Effort, shard_of};
 use perigee_schemas::extent::extent_bytes;
-use perigee_shard::{Environment, monotonic_ms};
+use perigee_shard::Environment;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ struct Large<'a, S> {
     puts: &'a Arc<S>,
 }
 
-impl ControlShard {
+impl<E: Environment> ControlShard<E> {
     /// Tries the puts without space once more with the room of all shards.
     pub(super) async fn gather_for<S: Startable>(
         &self,
@@ -117,7 +117,7 @@ impl ControlShard {
 
     fn rooms(&self, segments: &[u32], payload_bytes: u64) -> Vec<u64> {
         let mut keys = self.keys.borrow_mut();
-        let mut room = |segment: &u32| keys.room(monotonic_ms(), *segment, payload_bytes);
+        let mut room = |segment: &u32| keys.room(self.now_ms(), *segment, payload_bytes);
         segments
             .iter()
             .map(|segment| room(segment).unwrap_or_default())
@@ -178,7 +178,7 @@ impl ControlShard {
 
     fn surrender_to(&self, owner: usize, segment: u32, evict_bytes: u64) {
         let mut keys = self.keys.borrow_mut();
-        keys.evict_from(monotonic_ms(), segment, evict_bytes);
+        keys.evict_from(self.now_ms(), segment, evict_bytes);
         let loans = keys.surrender(segment);
         drop(keys);
         self.send_loans(owner, loans);
@@ -197,7 +197,7 @@ impl ControlShard {
     /// Waits for the turn to gather, which the first shard gives; `None` if it does not come in time.
     async fn take_turn(&self) -> Option<u64> {
         for _ in 0..TURN_LOOKS_MAX {
-            let turn = self.on(0, |first| first.begin_turn(monotonic_ms()));
+            let turn = self.on(0, |first| first.begin_turn(first.now_ms()));
             match turn.await.flatten()? {
                 Some(number) => return Some(number),
                 None => self.environment.sleep(TURN_PAUSE).await,

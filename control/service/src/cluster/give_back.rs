@@ -2,13 +2,13 @@
 
 use super::control_shard::ControlShard;
 use perigee_master::GivenBack;
-use perigee_shard::monotonic_ms;
+use perigee_shard::{Environment, Post};
 
-impl ControlShard {
+impl<E: Environment> ControlShard<E> {
     /// Takes leases back on the shards that granted them.
     pub(crate) fn take_back(&self, leases: &[GivenBack]) {
         // A shard leaves alone what is not its own.
-        self.keys.borrow_mut().give_back(monotonic_ms(), leases);
+        self.keys.borrow_mut().give_back(self.now_ms(), leases);
         for (index, member) in self.members().iter().enumerate() {
             let is_theirs = |lease: &&GivenBack| lease.shard() == Some(index);
             let theirs: Vec<GivenBack> = leases.iter().filter(is_theirs).copied().collect();
@@ -16,9 +16,9 @@ impl ControlShard {
                 continue;
             }
             let name = member.name;
-            member.mailbox.post(Box::new(move |environment| {
+            member.mailbox.post(Box::new(move |environment: &E| {
                 if let Some(shard) = environment.local(name) {
-                    shard.keys.borrow_mut().give_back(monotonic_ms(), &theirs);
+                    shard.keys.borrow_mut().give_back(shard.now_ms(), &theirs);
                 }
             }));
         }

@@ -7,7 +7,7 @@ use super::merge::Placements;
 use super::scatter::Share;
 use perigee_master::{Effort, Loan, Need, Shard as KeyShard, shard_of};
 use perigee_schemas::extent::extent_bytes;
-use perigee_shard::{Call, monotonic_ms};
+use perigee_shard::{Call, Environment, Post};
 use std::sync::Arc;
 
 /// A batch of puts that shards can start.
@@ -29,7 +29,7 @@ pub(crate) trait Startable: Send + Sync + 'static {
     );
 }
 
-impl ControlShard {
+impl<E: Environment> ControlShard<E> {
     /// Starts a batch of puts. With one shard that is one call of the state machine; with several, keys without room
     /// are tried again when other shards have given what they can spare.
     pub(crate) async fn start_puts(&self, keys: &[&[u8]], puts: Arc<impl Startable>) -> Placements {
@@ -121,7 +121,7 @@ impl ControlShard {
         }
         if !dry.is_empty() {
             self.on(borrower, move |borrower| {
-                borrower.keys.borrow_mut().note_dry(monotonic_ms(), dry);
+                borrower.keys.borrow_mut().note_dry(borrower.now_ms(), dry);
             })
             .await;
         }
@@ -129,7 +129,7 @@ impl ControlShard {
 
     /// Lends to another shard; returns in which segments.
     fn lend_to(&self, borrower: usize, needs: &[Need], segments: usize) -> Vec<u32> {
-        let loans = self.keys.borrow_mut().lend(monotonic_ms(), needs, segments);
+        let loans = self.keys.borrow_mut().lend(self.now_ms(), needs, segments);
         let lent = loans.iter().map(|loan| loan.segment).collect();
         self.send_loans(borrower, loans);
         lent
@@ -142,9 +142,9 @@ impl ControlShard {
         }
         let member = &self.members()[to];
         let name = member.name;
-        member.mailbox.post(Box::new(move |theirs| {
+        member.mailbox.post(Box::new(move |theirs: &E| {
             if let Some(shard) = theirs.local(name) {
-                shard.keys.borrow_mut().receive(monotonic_ms(), &loans);
+                shard.keys.borrow_mut().receive(shard.now_ms(), &loans);
             }
         }));
     }
@@ -154,7 +154,7 @@ impl ControlShard {
         &self,
         index: usize,
         work: impl FnOnce(&Self) -> R + Send + 'static,
-    ) -> Call<Option<R>> {
+    ) -> Call<E, Option<R>> {
         let member = &self.members()[index];
         let name = member.name;
         self.environment.call(&member.mailbox, move |theirs| {

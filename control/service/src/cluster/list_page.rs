@@ -5,6 +5,7 @@ use super::control_shard::ControlShard;
 use perigee_master::{Pattern, Scan};
 use perigee_schemas::Status;
 use perigee_schemas::limits::LISTING_PAGE_BYTES;
+use perigee_shard::Environment;
 
 /// Steps after which a page ends, whatever was found.
 const STEPS_MAX: usize = 64;
@@ -46,7 +47,7 @@ struct Step {
     scan: Scan,
 }
 
-impl ControlShard {
+impl<E: Environment> ControlShard<E> {
     /// The page of a listing that begins at a cursor. A step takes at most so many keys that the page keeps its bounds.
     pub(crate) async fn list_page(
         &self,

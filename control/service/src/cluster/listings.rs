@@ -1,7 +1,7 @@
 //! How many listings walk over keys at a time. Invariant: whoever waits has a deadline.
 
 use perigee_schemas::Status;
-use perigee_shard::{Environment, ShardEnvironment};
+use perigee_shard::Environment;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -35,7 +35,7 @@ impl Listings {
     ///
     /// # Errors
     /// `RpcTimeout`: others took all turns for too long; ask again.
-    pub(crate) async fn turn(&self, environment: &ShardEnvironment) -> Result<ListingTurn, Status> {
+    pub(crate) async fn turn(&self, environment: &impl Environment) -> Result<ListingTurn, Status> {
         let deadline = environment.now() + PATIENCE;
         loop {
             if let Some(turn) = self.try_turn() {

@@ -4,7 +4,7 @@
 use super::control_shard::ControlShard;
 use perigee_master::{ClientState, Holdings, Registry, SegmentEvent, SegmentSpec};
 use perigee_schemas::{Identity, Status};
-use perigee_shard::monotonic_ms;
+use perigee_shard::{Environment, Post};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -17,7 +17,7 @@ pub(crate) struct Pong {
     pub(crate) has_moves: bool,
 }
 
-impl ControlShard {
+impl<E: Environment> ControlShard<E> {
     /// Mounts segments of a client by its mount request of this number, from this address; one code per segment. Then
     /// the client is asked at its endpoint whether it is there.
     pub(crate) async fn mount(
@@ -112,17 +112,17 @@ impl ControlShard {
     }
 
     /// Ends clients that were silent for too long. Runs on the first shard.
-    pub(crate) async fn expire_clients(&self) {
+    pub(crate) fn expire_clients(&self) {
         let Some(registry) = &self.registry else {
             return;
         };
-        let gone = registry.borrow_mut().tick(monotonic_ms());
-        let events = self.take_events();
+        let gone = registry.borrow_mut().tick(self.now_ms());
+        let events = registry.borrow_mut().take_events();
         if !gone.is_empty() {
             self.expired.set(self.expired.get() + gone.len() as u64);
             self.report_expired(&gone, &events);
         }
-        self.apply_everywhere(events).await;
+        self.apply_everywhere(events);
     }
 
     /// Names the segments that go with each expired client, before the shards forget them. Whoever cleans up after them
@@ -161,69 +161,68 @@ impl ControlShard {
                 SegmentEvent::Mounted { .. } | SegmentEvent::Usable { .. } => continue,
             };
             if let Some(spec) = keys.segment(index)
-                && let Some(left_out) = self.log_budget.line(monotonic_ms())
+                && let Some(left_out) = self.log_budget.line(self.now_ms())
             {
                 tracing::info!(segment = spec.name, client = %Identity(spec.client), left_out, "{what}");
             }
         }
     }
 
-    /// Runs `change` on the first shard's registry and has every shard apply the events.
+    /// Runs `change` on the first shard's registry; when it returns, every shard has applied the events.
     pub(super) async fn change_registry<R: Send + 'static>(
         &self,
         change: impl FnOnce(&mut Registry, u64) -> R + Send + 'static,
     ) -> Option<R> {
-        if let Some(registry) = &self.registry {
-            let result = change(&mut registry.borrow_mut(), monotonic_ms());
-            self.publish_events().await;
-            return Some(result);
+        let change = move |first: &Self| {
+            let result = change(&mut first.registry.as_ref()?.borrow_mut(), first.now_ms());
+            Some((result, first.publish_events()))
+        };
+        let (result, has_events) = match self.registry {
+            Some(_) => change(self)?,
+            None => self.on(0, change).await.flatten().flatten()?,
+        };
+        if has_events {
+            self.wait_for_all().await;
         }
-        let first = self.members().first()?.clone();
-        let name = first.name;
-        let result = self.environment.call(&first.mailbox, move |theirs| {
-            let shard = theirs.local(name)?;
-            let result = change(&mut shard.registry.as_ref()?.borrow_mut(), monotonic_ms());
-            Some((result, shard.take_events()))
-        });
-        let (result, events) = result.await.flatten()?;
-        self.apply_everywhere(events).await;
         Some(result)
     }
 
-    /// Has every shard apply what the registry decided.
-    pub(super) async fn publish_events(&self) {
-        let events = self.take_events();
-        self.apply_everywhere(events).await;
-    }
-
-    fn take_events(&self) -> Vec<SegmentEvent> {
-        self.registry
+    /// Has every shard apply what the registry decided; whether that was anything. Runs on the first shard, which alone
+    /// posts events: so every shard gets them in the order in which they happened.
+    pub(super) fn publish_events(&self) -> bool {
+        let events = self
+            .registry
             .as_ref()
             .map(|registry| registry.borrow_mut().take_events())
-            .unwrap_or_default()
+            .unwrap_or_default();
+        self.apply_everywhere(events)
     }
 
-    async fn apply_everywhere(&self, events: Vec<SegmentEvent>) {
+    fn apply_everywhere(&self, events: Vec<SegmentEvent>) -> bool {
         if events.is_empty() {
-            return;
+            return false;
         }
         self.report_changes(&events);
-        let others = self
-            .members()
-            .iter()
-            .enumerate()
-            .filter(|(index, _)| *index != self.index);
-        let asked: Vec<_> = others
-            .map(|(_, member)| {
+        for (index, member) in self.members().iter().enumerate() {
+            if index != self.index {
                 let (name, events) = (member.name, events.clone());
-                self.environment.call(&member.mailbox, move |theirs| {
+                member.mailbox.post(Box::new(move |theirs: &E| {
                     if let Some(shard) = theirs.local(name) {
                         shard.apply(&events);
                     }
-                })
-            })
-            .collect();
+                }));
+            }
+        }
         self.apply(&events);
+        true
+    }
+
+    /// Resolves when every shard has run what was posted to it before.
+    async fn wait_for_all(&self) {
+        let asked: Vec<_> = (0..self.members().len())
+            .filter(|index| *index != self.index)
+            .map(|index| self.on(index, |_| ()))
+            .collect();
         for answer in asked {
             answer.await;
         }

@@ -6,7 +6,7 @@
 use super::control_shard::ControlShard;
 use super::merge::Columns;
 use perigee_master::{Shard as KeyShard, shard_of};
-use perigee_shard::{Call, Environment, monotonic_ms};
+use perigee_shard::{Call, Environment};
 use std::time::Duration;
 
 /// Keys that one turn looks at...
@@ -30,7 +30,7 @@ impl Share<'_> {
     }
 }
 
-impl ControlShard {
+impl<E: Environment> ControlShard<E> {
     /// Runs `work` on the owners of `keys` and joins what they say in the order of the batch.
     pub(crate) async fn scatter<C: Columns>(
         &self,
@@ -116,7 +116,7 @@ impl ControlShard {
         let mut columns = C::default();
         work(
             &mut self.keys.borrow_mut(),
-            monotonic_ms(),
+            self.now_ms(),
             &Share { keys, positions },
             &mut columns,
         );
@@ -129,7 +129,7 @@ impl ControlShard {
         keys: &[&[u8]],
         positions: &[usize],
         work: impl Fn(&mut KeyShard, u64, &Share<'_>, &mut C) + Send + 'static,
-    ) -> Call<Option<C>> {
+    ) -> Call<E, Option<C>> {
         let member = self.members()[owner].clone();
         let keys: Vec<Box<[u8]>> = positions
             .iter()

@@ -2,6 +2,7 @@
 
 use super::control_shard::ControlShard;
 use perigee_master::{Registry, SegmentSpec};
+use perigee_shard::Environment;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ pub(crate) struct SegmentUse {
 /// Use of a segment on one shard: allocated bytes and the longest free extent.
 pub(crate) type Shares = HashMap<u32, (u64, u64)>;
 
-impl ControlShard {
+impl<E: Environment> ControlShard<E> {
     /// Segments by name, or all if no name is given.
     pub(crate) async fn segment_uses(&self, names: Arc<[String]>) -> Vec<SegmentUse> {
         let members = self.members().iter();

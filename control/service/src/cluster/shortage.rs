@@ -2,7 +2,7 @@
 //! Invariant: at most one line per pause and shard, and every failed put is in one of them.
 
 use super::control_shard::ControlShard;
-use perigee_shard::monotonic_ms;
+use perigee_shard::Environment;
 use std::cell::Cell;
 
 /// Milliseconds between two lines.
@@ -15,13 +15,13 @@ pub(super) struct Shortage {
     next_ms: Cell<u64>,
 }
 
-impl ControlShard {
+impl<E: Environment> ControlShard<E> {
     /// Logs puts that found no room since the last line.
     pub(super) fn report_shortage(&self) {
         let keys = self.keys.borrow();
         let failures = keys.counters().alloc_failures;
         let puts = failures - self.shortage.failures.get();
-        let now_ms = monotonic_ms();
+        let now_ms = self.now_ms();
         if puts == 0 || now_ms < self.shortage.next_ms.get() {
             return;
         }

@@ -3,15 +3,14 @@
 //! on a shard is known to the registry.
 
 use super::control_shard::ControlShard;
-use super::drains::wall_ms;
 use perigee_master::{
     JobRefusal, Registry, Task, TaskKind, TaskNews, TaskRequest, TaskTurn, shard_of,
 };
 use perigee_schemas::{Identity, Status};
-use perigee_shard::monotonic_ms;
+use perigee_shard::Environment;
 use std::sync::Arc;
 
-impl ControlShard {
+impl<E: Environment> ControlShard<E> {
     /// Takes up a task under an identity that the caller has drawn.
     ///
     /// # Errors
@@ -26,8 +25,9 @@ impl ControlShard {
         let judged = self.on(owner, move |shard| shard.keys.borrow().check_task(&asked));
         let client = judged.await.flatten().ok_or_else(ending)??;
         let kind = TaskKind::from(&request.wish);
+        let wall_ms = self.environment.wall_ms();
         let create = move |registry: &mut Registry, now: u64| {
-            registry.create_task(now, wall_ms(), id.0, kind, client)
+            registry.create_task(now, wall_ms, id.0, kind, client)
         };
         let created = self.change_registry(create).await.ok_or_else(ending)?;
         let is_new = created.map_err(|status| JobRefusal {
@@ -66,7 +66,7 @@ impl ControlShard {
             self.ask_registry(|registry| {
                 for (id, news) in turn.news {
                     report_end(registry, id, news);
-                    registry.note_task(monotonic_ms(), wall_ms(), id, news);
+                    registry.note_task(self.now_ms(), self.environment.wall_ms(), id, news);
                 }
             });
             let segments = turn.needs.len();
@@ -87,13 +87,14 @@ impl ControlShard {
         let allowance = allowance.saturating_sub(theirs);
         let turn = move |shard: &Self| {
             let mut keys = shard.keys.borrow_mut();
-            keys.task_turn(monotonic_ms(), allowance)
+            keys.task_turn(shard.now_ms(), allowance)
         };
         self.on(index, turn).await.flatten()
     }
 
     async fn drop_overdue_tasks(&self, count: usize) {
-        let end = |registry: &mut Registry| registry.end_overdue_tasks(monotonic_ms(), wall_ms());
+        let (now_ms, wall_ms) = (self.now_ms(), self.environment.wall_ms());
+        let end = |registry: &mut Registry| registry.end_overdue_tasks(now_ms, wall_ms);
         let overdue = self.ask_registry(end).unwrap_or_default();
         let Some(first) = overdue.first() else {
             return;
@@ -103,7 +104,7 @@ impl ControlShard {
         for index in 0..count {
             let overdue = overdue.clone();
             self.on(index, move |shard| {
-                let (mut keys, now) = (shard.keys.borrow_mut(), monotonic_ms());
+                let (mut keys, now) = (shard.keys.borrow_mut(), shard.now_ms());
                 overdue.iter().for_each(|id| keys.drop_task(now, *id));
             })
             .await;

@@ -6,6 +6,7 @@ use flatbuffers::{ForwardsUOffset, Vector, WIPOffset};
 use perigee_master::{Location, SegmentSpec};
 use perigee_schemas::limits::{BATCH_KEYS_MAX, BATCH_SHARED_KEY_BYTES_MAX};
 use perigee_schemas::{Identity, Status, master, object};
+use perigee_shard::Environment;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -79,7 +80,7 @@ pub(super) struct Places {
 
 pub(super) fn places(
     builder: &mut Builder,
-    shard: &ControlShard,
+    shard: &ControlShard<impl Environment>,
     locations: &[Location],
 ) -> Places {
     let mut used: Vec<u32> = Vec::new();

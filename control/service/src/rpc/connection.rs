@@ -11,13 +11,13 @@ use perigee_schemas::Status;
 use perigee_schemas::frame::{HEADER_BYTES, Header, Kind};
 use perigee_schemas::limits::FRAME_BODY_BYTES_MAX;
 use perigee_schemas::session::encode_failure;
-use perigee_shard::ShardEnvironment;
+use perigee_shard::Environment;
 use std::io;
 
 /// Serves until the peer leaves, misbehaves, or is idle for too long.
-pub(super) async fn serve(
-    caller: &Caller,
-    shard: &ControlShard,
+pub(super) async fn serve<E: Environment>(
+    caller: &Caller<E>,
+    shard: &ControlShard<E>,
     budget: &FrameBudget,
 ) -> io::Result<()> {
     let mut frames = Frames::new(caller.environment(), caller.stream(), budget);
@@ -81,9 +81,9 @@ fn reply(request: u64, body: &[u8]) -> Vec<u8> {
 }
 
 /// Tells the peer why its frame is refused, then ends the connection with that error.
-async fn refuse(
-    shard: &ControlShard,
-    frames: &Frames<ShardEnvironment>,
+async fn refuse<E: Environment>(
+    shard: &ControlShard<E>,
+    frames: &Frames<E>,
     error: io::Error,
 ) -> io::Result<()> {
     shard.cells.protocol_errors.add(1);

@@ -7,7 +7,7 @@ use perigee_metrics::RpcKind;
 use perigee_schemas::Status;
 use perigee_schemas::frame::Kind;
 use perigee_schemas::message::MessageError;
-use perigee_shard::monotonic;
+use perigee_shard::Environment;
 
 /// The builder an answer is written with.
 pub(super) type Builder = FlatBufferBuilder<'static>;
@@ -65,14 +65,14 @@ impl From<MessageError> for Refusal {
 }
 
 /// Answers one call into `builder`.
-pub(super) async fn answer(
-    shard: &ControlShard,
-    caller: &Caller,
+pub(super) async fn answer<E: Environment>(
+    shard: &ControlShard<E>,
+    caller: &Caller<E>,
     kind: Kind,
     body: &[u8],
     builder: &mut Builder,
 ) -> Result<(), Refusal> {
-    let start = monotonic();
+    let start = shard.environment.now();
     let tally = match kind {
         Kind::Exist => key_calls::exist(shard, body, builder).await?,
         Kind::GetReplicas => key_calls::get_replicas(shard, body, builder).await?,
@@ -107,7 +107,8 @@ pub(super) async fn answer(
             ));
         }
     };
-    let elapsed_ns = u64::try_from((monotonic() - start).as_nanos()).unwrap_or(u64::MAX);
+    let elapsed = shard.environment.now() - start;
+    let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
     shard
         .cells
         .record_batch(tally.kind, tally.items, tally.failed, elapsed_ns);

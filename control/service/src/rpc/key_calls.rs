@@ -9,10 +9,11 @@ use perigee_metrics::RpcKind;
 use perigee_schemas::limits::BATCH_KEYS_MAX;
 use perigee_schemas::message::decode;
 use perigee_schemas::{Identity, master};
+use perigee_shard::Environment;
 use std::sync::Arc;
 
 pub(super) async fn exist(
-    shard: &ControlShard,
+    shard: &ControlShard<impl Environment>,
     body: &[u8],
     builder: &mut Builder,
 ) -> Result<Tally, Refusal> {
@@ -30,7 +31,7 @@ pub(super) async fn exist(
 }
 
 pub(super) async fn get_replicas(
-    shard: &ControlShard,
+    shard: &ControlShard<impl Environment>,
     body: &[u8],
     builder: &mut Builder,
 ) -> Result<Tally, Refusal> {
@@ -68,7 +69,7 @@ pub(super) async fn get_replicas(
 }
 
 /// Takes read leases back. What cannot be understood is counted and left to end by time.
-pub(super) fn give_back(shard: &ControlShard, body: &[u8]) {
+pub(super) fn give_back(shard: &ControlShard<impl Environment>, body: &[u8]) {
     let Ok(request) = decode::<master::GiveBack<'_>>(body) else {
         shard.cells.protocol_errors.add(1);
         return;
@@ -81,7 +82,7 @@ pub(super) fn give_back(shard: &ControlShard, body: &[u8]) {
 }
 
 pub(super) async fn put_start(
-    shard: &ControlShard,
+    shard: &ControlShard<impl Environment>,
     body: &[u8],
     builder: &mut Builder,
 ) -> Result<Tally, Refusal> {
@@ -104,7 +105,7 @@ pub(super) async fn put_start(
 }
 
 pub(super) async fn put_end(
-    shard: &ControlShard,
+    shard: &ControlShard<impl Environment>,
     body: &[u8],
     builder: &mut Builder,
 ) -> Result<Tally, Refusal> {
@@ -126,7 +127,7 @@ pub(super) async fn put_end(
 }
 
 pub(super) async fn put_revoke(
-    shard: &ControlShard,
+    shard: &ControlShard<impl Environment>,
     body: &[u8],
     builder: &mut Builder,
 ) -> Result<Tally, Refusal> {
@@ -180,7 +181,7 @@ impl Finished {
 }
 
 pub(super) async fn remove(
-    shard: &ControlShard,
+    shard: &ControlShard<impl Environment>,
     body: &[u8],
     builder: &mut Builder,
 ) -> Result<Tally, Refusal> {
@@ -197,7 +198,7 @@ pub(super) async fn remove(
 }
 
 pub(super) async fn replica_clear(
-    shard: &ControlShard,
+    shard: &ControlShard<impl Environment>,
     body: &[u8],
     builder: &mut Builder,
 ) -> Result<Tally, Refusal> {

@@ -8,10 +8,11 @@ use perigee_master::{EndedMoves, Location, Shard as KeyShard};
 use perigee_metrics::RpcKind;
 use perigee_schemas::message::decode;
 use perigee_schemas::{Identity, master};
+use perigee_shard::Environment;
 use std::sync::Arc;
 
 pub(super) async fn fetch(
-    shard: &ControlShard,
+    shard: &ControlShard<impl Environment>,
     body: &[u8],
     builder: &mut Builder,
 ) -> Result<Tally, Refusal> {
@@ -42,7 +43,7 @@ pub(super) async fn fetch(
 }
 
 pub(super) async fn end(
-    shard: &ControlShard,
+    shard: &ControlShard<impl Environment>,
     body: &[u8],
     builder: &mut Builder,
 ) -> Result<Tally, Refusal> {

@@ -9,14 +9,14 @@ use perigee_metrics::RpcKind;
 use perigee_schemas::limits::SEGMENTS_MAX;
 use perigee_schemas::message::decode;
 use perigee_schemas::{Identity, Status, master};
-use perigee_shard::monotonic_ms;
+use perigee_shard::Environment;
 use std::sync::Arc;
 
 type Halves<'a> = flatbuffers::Vector<'a, u64>;
 
-pub(super) async fn mount(
-    shard: &ControlShard,
-    caller: &Caller,
+pub(super) async fn mount<E: Environment>(
+    shard: &ControlShard<E>,
+    caller: &Caller<E>,
     body: &[u8],
     builder: &mut Builder,
 ) -> Result<Tally, Refusal> {
@@ -31,7 +31,7 @@ pub(super) async fn mount(
         .map(|view| offered(&view, client))
         .collect();
     for spec in &specs {
-        let Some(left_out) = shard.log_budget.line(monotonic_ms()) else {
+        let Some(left_out) = shard.log_budget.line(shard.now_ms()) else {
             continue;
         };
         tracing::info!(
@@ -62,7 +62,7 @@ pub(super) async fn mount(
 }
 
 pub(super) async fn unmount(
-    shard: &ControlShard,
+    shard: &ControlShard<impl Environment>,
     body: &[u8],
     builder: &mut Builder,
 ) -> Result<Tally, Refusal> {
@@ -77,9 +77,9 @@ pub(super) async fn unmount(
     ))
 }
 
-pub(super) async fn ping(
-    shard: &ControlShard,
-    caller: &Caller,
+pub(super) async fn ping<E: Environment>(
+    shard: &ControlShard<E>,
+    caller: &Caller<E>,
     body: &[u8],
     builder: &mut Builder,
 ) -> Result<Tally, Refusal> {
@@ -107,7 +107,7 @@ pub(super) async fn ping(
 }
 
 pub(super) async fn leave(
-    shard: &ControlShard,
+    shard: &ControlShard<impl Environment>,
     body: &[u8],
     builder: &mut Builder,
 ) -> Result<Tally, Refusal> {
@@ -123,7 +123,7 @@ pub(super) async fn leave(
 }
 
 pub(super) async fn query_segments(
-    shard: &ControlShard,
+    shard: &ControlShard<impl Environment>,
     body: &[u8],
     builder: &mut Builder,
 ) -> Result<Tally, Refusal> {

@@ -9,10 +9,10 @@ use perigee_master::{Pattern, Scan, Shard as KeyShard};
 use perigee_metrics::RpcKind;
 use perigee_schemas::message::decode;
 use perigee_schemas::{Status, master};
-use perigee_shard::monotonic_ms;
+use perigee_shard::{Call, Environment};
 
 pub(super) async fn remove_by_regex(
-    shard: &ControlShard,
+    shard: &ControlShard<impl Environment>,
     body: &[u8],
     builder: &mut Builder,
 ) -> Result<Tally, Refusal> {
@@ -26,7 +26,7 @@ pub(super) async fn remove_by_regex(
 }
 
 pub(super) async fn remove_all(
-    shard: &ControlShard,
+    shard: &ControlShard<impl Environment>,
     body: &[u8],
     builder: &mut Builder,
 ) -> Result<Tally, Refusal> {
@@ -36,10 +36,14 @@ pub(super) async fn remove_all(
     Ok(Tally::one(RpcKind::RemoveAll, count.is_ok()))
 }
 
-async fn remove(shard: &ControlShard, pattern: Pattern, force: bool) -> Result<u64, Status> {
+async fn remove(
+    shard: &ControlShard<impl Environment>,
+    pattern: Pattern,
+    force: bool,
+) -> Result<u64, Status> {
     let mut removed = 0;
-    let step = move |keys: &mut KeyShard, scan: &mut Scan| {
-        keys.remove_step(monotonic_ms(), scan, &pattern, force)
+    let step = move |keys: &mut KeyShard, now_ms, scan: &mut Scan| {
+        keys.remove_step(now_ms, scan, &pattern, force)
     };
     let count = |step| {
         removed += step;
@@ -50,7 +54,7 @@ async fn remove(shard: &ControlShard, pattern: Pattern, force: bool) -> Result<u
 }
 
 pub(super) async fn list_by_regex(
-    shard: &ControlShard,
+    shard: &ControlShard<impl Environment>,
     body: &[u8],
     builder: &mut Builder,
 ) -> Result<Tally, Refusal> {
@@ -93,7 +97,7 @@ fn cursor(numbers: Option<Vector<'_, u64>>) -> Result<Option<Cursor>, Refusal> {
     }
 }
 
-impl ControlShard {
+impl<E: Environment> ControlShard<E> {
     /// Walks over the keys of every shard, all shards at once. `take` gets the result of each step and ends the walk by
     /// returning false.
     ///
@@ -101,7 +105,7 @@ impl ControlShard {
     /// A shard is gone.
     async fn walk<R: Send + 'static>(
         &self,
-        step: impl Fn(&mut KeyShard, &mut Scan) -> R + Clone + Send + 'static,
+        step: impl Fn(&mut KeyShard, u64, &mut Scan) -> R + Clone + Send + 'static,
         mut take: impl FnMut(R) -> bool,
     ) -> Result<(), Status> {
         let mut walking: Vec<(usize, Option<Scan>)> = (0..self.members().len())
@@ -132,15 +136,15 @@ impl ControlShard {
         &self,
         owner: usize,
         scan: Option<Scan>,
-        step: impl Fn(&mut KeyShard, &mut Scan) -> R + Send + 'static,
-    ) -> perigee_shard::Call<Option<(Scan, R)>> {
+        step: impl Fn(&mut KeyShard, u64, &mut Scan) -> R + Send + 'static,
+    ) -> Call<E, Option<(Scan, R)>> {
         let member = &self.members()[owner];
         let name = member.name;
         self.environment.call(&member.mailbox, move |theirs| {
             let shard = theirs.local(name)?;
             let keys = &mut shard.keys.borrow_mut();
             let mut scan = scan.unwrap_or_else(|| keys.scan());
-            let result = step(keys, &mut scan);
+            let result = step(keys, shard.now_ms(), &mut scan);
             Some((scan, result))
         })
     }
@@ -151,11 +155,11 @@ mod tests {
     use super::*;
     use crate::cluster::Cluster;
     use crate::config::{MasterConfig, Start};
-    use perigee_flags::Environment;
+    use perigee_flags::Environment as Variables;
     use perigee_master::limits::SCAN_STEP_OBJECTS;
     use perigee_master::{Effort, PlacementColumns, PutConfig, PutStart, SegmentSpec, StartedPuts};
     use perigee_schemas::limits::LISTING_PAGE_BYTES;
-    use perigee_shard::Environment as _;
+    use perigee_shard::monotonic_ms;
     use std::sync::Arc;
     use std::sync::mpsc::{Receiver, TryRecvError, channel};
     use std::time::{Duration, Instant};
@@ -165,7 +169,7 @@ mod tests {
 
     fn cluster() -> Cluster {
         let arguments = ["--rpc_shards=1".to_owned()];
-        let loaded = MasterConfig::load(&arguments, &Environment::of(&[]));
+        let loaded = MasterConfig::load(&arguments, &Variables::of(&[]));
         let Start::Serve(config) = loaded.expect("the flags are known") else {
             unreachable!("no text was asked for")
         };

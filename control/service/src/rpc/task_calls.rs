@@ -6,9 +6,10 @@ use perigee_master::{JobRefusal, TaskRequest, TaskWish};
 use perigee_metrics::RpcKind;
 use perigee_schemas::message::decode;
 use perigee_schemas::{Identity, Status, master};
+use perigee_shard::Environment;
 
 pub(super) async fn create(
-    shard: &ControlShard,
+    shard: &ControlShard<impl Environment>,
     body: &[u8],
     builder: &mut Builder,
 ) -> Result<Tally, Refusal> {
@@ -59,7 +60,7 @@ fn wish(request: &master::CreateTaskRequest<'_>) -> Result<TaskWish, JobRefusal>
 }
 
 pub(super) async fn query(
-    shard: &ControlShard,
+    shard: &ControlShard<impl Environment>,
     body: &[u8],
     builder: &mut Builder,
 ) -> Result<Tally, Refusal> {

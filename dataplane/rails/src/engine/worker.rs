@@ -8,7 +8,9 @@ use crate::rail::Rail;
 use crate::report::RailCells;
 use crate::shard::{Outgoing, RailShard, ShardSetup};
 use futures_lite::future::or;
-use perigee_shard::{Local, Mailbox, Poller, Shard, ShardEnvironment, ShardOptions, monotonic};
+use perigee_shard::{
+    Environment, Local, Mailbox, Poller, Shard, ShardEnvironment, ShardOptions, monotonic,
+};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::rc::Rc;

@@ -7,7 +7,7 @@ use crate::error::TransferError;
 use perigee_mover::STOP_DEADLINE;
 use perigee_rails::{EndpointOffer, Exchange, ExchangeDone};
 use perigee_schemas::Identity;
-use perigee_shard::{Local, Mailbox, Shard, ShardEnvironment, ShardOptions};
+use perigee_shard::{Environment, Local, Mailbox, Shard, ShardEnvironment, ShardOptions};
 use std::rc::Rc;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -53,23 +53,23 @@ impl Core {
             return self.plan(Duration::ZERO, Arrival::Answer(number, None));
         };
         let full = |backlog: usize| backlog >= BACKLOG_MAX;
-        let queued = self
-            .listeners
-            .get(&to)
+        let port = self.port_of(to);
+        let queued = port
+            .and_then(|port| self.listeners.get(&port))
             .map(|listening| listening.backlog.len());
         if !self.passes(host, target) || !self.passes(target, host) || queued.is_some_and(full) {
             return self.wish_again(number);
         }
         let latency = self.weather.latency(&self.random);
-        if queued.is_none() {
+        let Some(port) = port else {
             return self.plan(latency, Arrival::Answer(number, None));
-        }
+        };
         let connection = self.number();
         let hosts = [host, target];
         let made = Connection::new(hosts, [from, to], self.weather.window_bytes);
         self.connections.insert(connection, made);
         self.note("connection", connection, host as u64 * 1000 + target as u64);
-        self.offer(to, connection);
+        self.offer(port, connection);
         self.plan(latency, Arrival::Answer(number, Some(connection)));
     }
 

@@ -2,7 +2,7 @@
 //! Invariant: nothing of an earlier life of a host acts in a later one.
 
 use super::{Core, EndId};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// Number of a host.
@@ -40,15 +40,7 @@ impl Core {
         self.hosts[host].is_up = power_stays;
         self.set_frozen(host, false);
         self.attempts.retain(|_, attempt| attempt.host != host);
-        let ports: Vec<SocketAddr> = self
-            .listeners
-            .iter()
-            .filter(|(_, listening)| listening.host == host)
-            .map(|(port, _)| *port)
-            .collect();
-        ports.into_iter().for_each(|port| {
-            self.listeners.remove(&port);
-        });
+        self.listeners.retain(|_, listening| listening.host != host);
         for end in self.ends_of(host) {
             self.end_dies(end, power_stays);
         }

@@ -6,16 +6,25 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 
+/// One of the listeners on an address: shards share a port.
+pub(crate) type PortId = (SocketAddr, u64);
+
 /// A port that is listened on.
 pub(crate) struct Listening {
     pub(crate) host: HostId,
+    is_shared: bool,
     pub(crate) backlog: VecDeque<u64>,
     waiting: VecDeque<Slot<io::Result<u64>>>,
 }
 
 impl Core {
     /// Listens; port 0 chooses one.
-    pub(crate) fn listen(&mut self, host: HostId, address: SocketAddr) -> io::Result<SocketAddr> {
+    pub(crate) fn listen(
+        &mut self,
+        host: HostId,
+        address: SocketAddr,
+        is_shared: bool,
+    ) -> io::Result<PortId> {
         if address.ip() != self.hosts[host].address {
             return Err(io::ErrorKind::AddrNotAvailable.into());
         }
@@ -24,22 +33,39 @@ impl Core {
         } else {
             address
         };
-        if self.listeners.contains_key(&address) {
+        let may_join = |port: &PortId| is_shared && self.listeners[port].is_shared;
+        if !self.ports_of(address).iter().all(may_join) {
             return Err(io::ErrorKind::AddrInUse.into());
         }
         let listening = Listening {
             host,
+            is_shared,
             backlog: VecDeque::new(),
             waiting: VecDeque::new(),
         };
-        self.listeners.insert(address, listening);
+        let port = (address, self.number());
+        self.listeners.insert(port, listening);
         self.note("listens", host as u64, u64::from(address.port()));
-        Ok(address)
+        Ok(port)
     }
 
-    pub(crate) fn accept(&mut self, address: SocketAddr) -> Slot<io::Result<u64>> {
+    fn ports_of(&self, address: SocketAddr) -> Vec<PortId> {
+        let all = (address, 0)..=(address, u64::MAX);
+        self.listeners.range(all).map(|(port, _)| *port).collect()
+    }
+
+    /// The listener that gets the next connection to an address, if there is one.
+    pub(super) fn port_of(&self, address: SocketAddr) -> Option<PortId> {
+        match &self.ports_of(address)[..] {
+            [] => None,
+            [port] => Some(*port),
+            ports => Some(*self.random.pick(ports)),
+        }
+    }
+
+    pub(crate) fn accept(&mut self, port: PortId) -> Slot<io::Result<u64>> {
         let slot = Slot::default();
-        match self.listeners.get_mut(&address) {
+        match self.listeners.get_mut(&port) {
             None => slot.give(Err(io::ErrorKind::InvalidInput.into())),
             Some(listening) => match listening.backlog.pop_front() {
                 Some(connection) => slot.give(Ok(connection)),
@@ -50,8 +76,8 @@ impl Core {
     }
 
     /// A connection for whoever accepts.
-    pub(super) fn offer(&mut self, address: SocketAddr, connection: u64) {
-        let Some(listening) = self.listeners.get_mut(&address) else {
+    pub(super) fn offer(&mut self, port: PortId, connection: u64) {
+        let Some(listening) = self.listeners.get_mut(&port) else {
             return;
         };
         while let Some(slot) = listening.waiting.pop_front() {
@@ -63,8 +89,8 @@ impl Core {
     }
 
     /// Ends a port: waits on it fail, connections that wait there are reset.
-    pub(crate) fn close_port(&mut self, address: SocketAddr) {
-        let Some(listening) = self.listeners.remove(&address) else {
+    pub(crate) fn close_port(&mut self, port: PortId) {
+        let Some(listening) = self.listeners.remove(&port) else {
             return;
         };
         for slot in listening.waiting {

@@ -1,0 +1,201 @@
+//! One shard of the master that serves: its state machines, its RPC port and its ticks, in any environment.
+//! Invariant: a shard that could not listen leaves nothing behind.
+
+use super::control_shard::{ControlShard, Member};
+use super::listings::Listings;
+use super::settings::{key_settings, registry_settings};
+use crate::config::MasterConfig;
+use crate::rpc::{RpcPort, RpcService, frame_budget, port_options};
+use perigee_master::{
+    DrainJob, DrainRequest, GroupLedger, JobRefusal, Registry, SegmentGauges, SegmentSpec,
+    Shard as KeyShard, ShardCounters, ShardGauges,
+};
+use perigee_metrics::MasterCells;
+use perigee_port::{FrameBudget, Port};
+use perigee_shard::{Environment, Local, ShardEnvironment, SocketError};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+/// How long a taken RPC port is tried again.
+const PORT_PATIENCE: Duration = Duration::from_secs(2);
+/// Pause between those tries.
+const PORT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What one shard is started with.
+pub struct ShardStart {
+    keys: KeyShard,
+    /// On the first shard.
+    registry: Option<Registry>,
+    cells: Arc<MasterCells>,
+    expiry_listener: Option<Sender<Vec<String>>>,
+    budget: FrameBudget,
+    listings: Listings,
+    idle: Option<Duration>,
+    epoch: u64,
+    pace: Duration,
+}
+
+/// A shard of the master. Each process has one or several, which are introduced to each other by [`MasterShard::meet`].
+pub struct MasterShard<E: Environment = ShardEnvironment> {
+    port: Rc<RpcPort<E>>,
+    state: Rc<ControlShard<E>>,
+    name: Local<ControlShard<E>>,
+}
+
+impl ShardStart {
+    /// The shards of a master. `epoch` is the random number of its life; where nothing is left to do, a shard looks for
+    /// work every `pace`. `expiry_listener` is told names of segments of expired clients that no mounted segment has.
+    pub fn all(
+        config: &MasterConfig,
+        epoch: u64,
+        pace: Duration,
+        expiry_listener: Option<&Sender<Vec<String>>>,
+    ) -> Vec<Self> {
+        let count = config.rpc.shards.max(1);
+        let groups = GroupLedger::new(count);
+        let (budget, listings) = (frame_budget(), Listings::default());
+        let start = |index| Self {
+            keys: KeyShard::sharing(key_settings(config, index, count, epoch), &groups),
+            registry: (index == 0).then(|| Registry::new(registry_settings(config))),
+            cells: Arc::default(),
+            expiry_listener: expiry_listener.cloned(),
+            budget: budget.clone(),
+            listings: listings.clone(),
+            idle: config.rpc.idle_timeout_ms.map(Duration::from_millis),
+            epoch,
+            pace,
+        };
+        (0..count).map(start).collect()
+    }
+}
+
+impl<E: Environment> MasterShard<E> {
+    /// Listens on `address`, which all shards of a master share, and begins to tick. Nothing is served before
+    /// [`MasterShard::serve`].
+    ///
+    /// # Errors
+    /// The port is taken or the address is not of this host.
+    pub async fn start(
+        environment: &E,
+        start: ShardStart,
+        address: SocketAddr,
+    ) -> Result<Rc<Self>, SocketError> {
+        let ShardStart {
+            epoch,
+            idle,
+            pace,
+            budget,
+            ..
+        } = start;
+        let is_shared = start.keys.settings().count > 1;
+        let state = Rc::new(ControlShard::new(
+            environment.clone(),
+            start.keys,
+            start.registry,
+            start.cells,
+            epoch,
+            start.expiry_listener,
+            start.listings,
+        ));
+        let name = environment.keep(state.clone());
+        let service = || RpcService::new(&state, &budget);
+        let port = match listen(environment, (address, is_shared), idle, service).await {
+            Ok(port) => port,
+            Err(error) => {
+                environment.give_up(name);
+                return Err(error);
+            }
+        };
+        let ticking = state.clone();
+        environment.spawn(async move { ticking.tick(pace).await });
+        Ok(Rc::new(Self { port, state, name }))
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.port.address()
+    }
+
+    /// How other shards reach it.
+    pub fn member(&self) -> Member<E> {
+        Member {
+            mailbox: self.state.environment.mailbox().clone(),
+            name: self.name,
+            cells: self.state.cells.clone(),
+        }
+    }
+
+    /// Learns of all shards of the master, itself included, in the order of their numbers.
+    pub fn meet(&self, members: Arc<[Member<E>]>) {
+        self.state.meet(members);
+    }
+
+    /// Serves until [`MasterShard::stop`] and the end of the last connection.
+    pub async fn serve(&self) {
+        self.port.serve().await;
+        self.state.stop();
+        self.state.environment.give_up(self.name);
+    }
+
+    /// Breaks the listener and every connection.
+    pub fn stop(&self) {
+        self.port.stop();
+    }
+
+    /// How full it is.
+    pub fn gauges(&self) -> ShardGauges {
+        self.state.keys.borrow().gauges()
+    }
+
+    /// What it has done since its start.
+    pub fn counters(&self) -> ShardCounters {
+        self.state.keys.borrow().counters().clone()
+    }
+
+    /// How full its share of each mounted segment is.
+    pub fn segment_gauges(&self) -> Vec<SegmentGauges> {
+        self.state.keys.borrow().segment_gauges().collect()
+    }
+
+    /// Mounted segments and their numbers; nothing on shards other than the first.
+    pub fn segments(&self) -> Vec<(u32, Arc<SegmentSpec>)> {
+        let listed = self.state.listing(&[]).into_iter();
+        listed.map(|(index, used)| (index, used.spec)).collect()
+    }
+
+    /// Creates a drain job under a random identity. For the first shard.
+    ///
+    /// # Errors
+    /// As `Registry::create_drain`.
+    pub async fn create_drain(&self, id: u128, request: DrainRequest) -> Result<(), JobRefusal> {
+        self.state.create_drain(id, request).await
+    }
+
+    /// A drain job, also one that ended not too long ago. For the first shard.
+    pub fn drain_job(&self, id: u128) -> Option<DrainJob> {
+        let registry = self.state.registry.as_ref()?.borrow();
+        registry.drain_job(id).cloned()
+    }
+}
+
+/// The kernel frees the port of a killed master a moment after the process is gone: a supervisor that restarts at once
+/// must not fail for that.
+async fn listen<E: Environment>(
+    environment: &E,
+    place: (SocketAddr, bool),
+    idle: Option<Duration>,
+    service: impl Fn() -> RpcService<E>,
+) -> Result<Rc<RpcPort<E>>, SocketError> {
+    let deadline = environment.now() + PORT_PATIENCE;
+    loop {
+        match Port::listen(environment, place, port_options(idle), service()) {
+            Err(error) if error.is_address_in_use() && environment.now() < deadline => {
+                environment.sleep(PORT_PAUSE).await;
+            }
+            other => return other,
+        }
+    }
+}
