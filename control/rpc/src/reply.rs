@@ -105,7 +105,11 @@ impl Started {
         &self.locations[range]
     }
 
-    pub(crate) fn decode(body: &[u8], wanted: usize) -> Result<Self, CallError> {
+    /// The answer to a call about so many keys.
+    ///
+    /// # Errors
+    /// The body is malformed, or its columns do not fit each other.
+    pub fn decode(body: &[u8], wanted: usize) -> Result<Self, CallError> {
         let reply = decode::<master::PutStartReply<'_>>(body)?;
         let status = statuses(reply.status(), wanted)?;
         let counts = reply.location_count();
@@ -151,7 +155,11 @@ impl Started {
 }
 
 impl Located {
-    pub(crate) fn decode(body: &[u8], wanted: usize) -> Result<Self, CallError> {
+    /// The answer to a call about so many keys.
+    ///
+    /// # Errors
+    /// The body is malformed, or its columns do not fit each other.
+    pub fn decode(body: &[u8], wanted: usize) -> Result<Self, CallError> {
         let reply = decode::<master::GetReplicasReply<'_>>(body)?;
         let status = statuses(reply.status(), wanted)?;
         let segments = reply
@@ -197,7 +205,11 @@ fn leases(places: &Started, names: impl Iterator<Item = u64>, keys: usize) -> Ve
 }
 
 impl Moves {
-    pub(crate) fn decode(body: &[u8]) -> Result<Self, CallError> {
+    /// The answer to a client that takes moves.
+    ///
+    /// # Errors
+    /// As [`Started::decode`].
+    pub fn decode(body: &[u8]) -> Result<Self, CallError> {
         let reply = decode::<master::FetchMovesReply<'_>>(body)?;
         let keys = reply.keys().into_iter().flatten();
         let keys: Vec<String> = keys.map(str::to_owned).collect();

@@ -19,6 +19,9 @@ struct Arguments {
     /// Only this seed.
     #[arg(long)]
     seed: Option<u64>,
+    /// End at the first seed that fails.
+    #[arg(long)]
+    until_failure: bool,
     /// Only this scenario; without it, all.
     #[arg(long, value_parser = scenario)]
     scenario: Option<Scenario>,
@@ -38,7 +41,10 @@ fn main() -> ExitCode {
     let chosen = |scenario: &Scenario| arguments.scenario.is_none_or(|only| only == *scenario);
     let mut failures = 0;
     for scenario in Scenario::ALL.into_iter().filter(chosen) {
-        failures += play(scenario, seeds.clone());
+        failures += play(scenario, seeds.clone(), arguments.until_failure);
+        if failures > 0 && arguments.until_failure {
+            break;
+        }
     }
     if failures == 0 {
         ExitCode::SUCCESS
@@ -48,9 +54,10 @@ fn main() -> ExitCode {
 }
 
 /// Plays a scenario from each seed; returns how many failed.
-fn play(scenario: Scenario, seeds: std::ops::Range<u64>) -> u64 {
-    let (begun, count) = (Instant::now(), seeds.end - seeds.start);
+fn play(scenario: Scenario, seeds: std::ops::Range<u64>, until_failure: bool) -> u64 {
+    let (begun, mut count) = (Instant::now(), seeds.end - seeds.start);
     let (mut time, mut steps, mut calls, mut failures) = (Duration::ZERO, 0, Tally::default(), 0);
+    let first = seeds.start;
     for seed in seeds {
         match scenario.play(seed) {
             Ok(report) => {
@@ -70,6 +77,10 @@ fn play(scenario: Scenario, seeds: std::ops::Range<u64>) -> u64 {
             Err(failure) => {
                 println!("{failure}\n");
                 failures += 1;
+                if until_failure {
+                    count = seed - first + 1;
+                    break;
+                }
             }
         }
     }

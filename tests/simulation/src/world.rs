@@ -236,23 +236,6 @@ impl World {
         futures_lite::future::or(self.until(condition), late).await;
     }
 
-    /// Whether a host's process runs.
-    pub fn can_run(&self, host: HostId) -> bool {
-        let core = self.core();
-        core.hosts[host].is_up && !core.hosts[host].is_frozen
-    }
-
-    /// Whether anything comes from one host to another.
-    pub fn can_pass(&self, from: HostId, to: HostId) -> bool {
-        self.core().passes(from, to)
-    }
-
-    /// How long a packet takes at the moment.
-    pub fn latency(&self) -> Duration {
-        let core = self.core();
-        core.weather.latency(&core.random)
-    }
-
     /// Runs until `done`, which must come before `limit` of the run's time.
     ///
     /// # Errors

@@ -1,22 +1,27 @@
-//! A whole store: the master's state machines, segment servers and clients that put, get and remove.
+//! A whole store: the production service of the master with several shards, segment servers, and clients that put, get,
+//! remove and copy, while an operator empties nodes.
 //!
-//! Promised: a key that is found is the one that was put last, and its bytes are the ones that were put, or the get is an
-//! error; while a lease runs nobody's bytes are overwritten; without a fault whatever began goes well; when every key is
-//! removed, no space is lost.
+//! Promised: bytes that are found are the ones that were put; no older ones come after a put that was acknowledged, and none
+//! after a removal; while a lease runs nobody overwrites them; every call ends within its bound; without a fault whatever
+//! began goes well; when every key is removed, no space is lost, and the shards hold each byte of a segment once.
 
 mod client;
-mod ledger;
+mod contract;
+mod link;
 mod master;
 mod node;
+mod operator;
+mod wire;
 
 use super::Tally;
 use super::faults::Trouble;
 use crate::network::HostId;
 use crate::world::World;
 use client::Client;
-use ledger::Ledger;
+use contract::Contract;
 use master::Master;
 use node::Node;
+use operator::Operator;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -31,27 +36,28 @@ const STOPPING: Duration = Duration::from_secs(60);
 /// Everything on the stage.
 struct Play {
     world: Rc<World>,
+    contract: Rc<Contract>,
     master: Rc<Master>,
     nodes: Vec<Rc<Node>>,
     clients: Vec<Rc<Client>>,
-    is_calm: bool,
+    operator: Rc<Operator>,
     tally: Cell<Tally>,
 }
 
 pub(super) fn play(world: &Rc<World>) -> Result<Tally, String> {
     let random = world.fork_random();
-    let is_calm = random.one_in(4);
-    let ledger = Rc::new(Ledger::new(world, is_calm));
-    let master = Rc::new(Master::new(world, &ledger));
-    let node = |_| Rc::new(Node::new(world, &master));
+    let contract = Rc::new(Contract::new(world, random.one_in(4)));
+    let master = Rc::new(Master::new(world, &contract)?);
+    let node = |_| Rc::new(Node::new(world, &master, &contract));
     let nodes: Vec<_> = (0..random.between(1, 3)).map(node).collect();
-    let client = |_| Rc::new(Client::new(world, &master, &ledger));
+    let client = |_| Rc::new(Client::new(world, &master, &contract));
     let play = Rc::new(Play {
         world: world.clone(),
         clients: (0..random.between(1, 4)).map(client).collect(),
+        operator: Rc::new(Operator::new(world, &master, &nodes)),
+        contract,
         master,
         nodes,
-        is_calm,
         tally: Cell::default(),
     });
     let is_over = Rc::new(Cell::new(false));
@@ -60,40 +66,43 @@ pub(super) fn play(world: &Rc<World>) -> Result<Tally, String> {
         directed.direct().await;
         over.set(true);
     });
-    world.run(RUN_LIMIT, || is_over.get())?;
+    let played = world.run(RUN_LIMIT, || is_over.get());
     play.nodes.iter().for_each(|node| node.forget());
-    Ok(play.tally.get())
+    play.clients.iter().for_each(|client| client.stop());
+    play.master.forget();
+    played.map(|()| play.tally.get())
 }
 
 impl Play {
     async fn direct(self: &Rc<Self>) {
-        let is_over = Rc::new(Cell::new(false));
-        self.begin_master(&is_over);
+        self.master.begin();
         self.nodes.iter().for_each(Node::begin);
         let (master, nodes) = (self.master.clone(), self.nodes.len());
-        self.world.until(move || master.segments() == nodes).await;
+        self.world
+            .until(move || master.segments().len() == nodes)
+            .await;
         self.clients.iter().for_each(Client::begin);
-        let faults = if self.is_calm {
+        let has_drained = self.begin_operator();
+        let faults = if self.contract.is_calm() {
             0
         } else {
             self.trouble().await
         };
+        self.operator.note_whole();
         let working = self.clients.clone();
         self.world
             .until(move || working.iter().all(|client| client.has_worked()))
             .await;
+        self.world.until(move || has_drained.get()).await;
         self.world.sleep(RELEASED).await;
         for client in &self.clients {
             client.prove_that_all_works().await;
         }
         self.empty().await;
-        is_over.set(true);
-        self.clients.iter().for_each(|client| client.stop());
-        self.nodes.iter().for_each(|node| node.stop());
-        self.world.sleep(STOPPING).await;
-        self.world.check_nothing_left();
+        self.close().await;
         let mut tally = Tally {
             faults,
+            done: self.operator.jobs(),
             ..Tally::default()
         };
         self.clients
@@ -102,25 +111,38 @@ impl Play {
         self.tally.set(tally);
     }
 
+    /// Lets nodes be emptied while clients work; tells when the last job has ended.
+    fn begin_operator(self: &Rc<Self>) -> Rc<Cell<bool>> {
+        let has_ended = Rc::new(Cell::new(false));
+        let (play, ended) = (self.clone(), has_ended.clone());
+        self.world.direct(async move {
+            let clients = &play.clients;
+            let have_worked = || clients.iter().all(|client| client.has_worked());
+            play.operator.work(have_worked).await;
+            ended.set(true);
+        });
+        has_ended
+    }
+
     /// Removes every key; then the master must have all space back.
     async fn empty(&self) {
         self.world.sleep(RELEASED).await;
-        self.master.remove_all();
+        if let Some(client) = self.clients.first() {
+            client.remove_all().await;
+        }
         self.world.sleep(RELEASED).await;
-        let used = self.master.used();
-        self.world.check(used == (0, 0, 0), || {
-            format!("Keys, bytes and unfinished puts of an empty store: {used:?}")
-        });
+        self.master.check_nothing_is_used();
+        self.master.check_each_byte_is_held_once();
     }
 
-    fn begin_master(&self, is_over: &Rc<Cell<bool>>) {
-        let (world, master, is_over) = (self.world.clone(), self.master.clone(), is_over.clone());
-        self.world.direct(async move {
-            while !is_over.get() {
-                world.sleep(Duration::from_millis(500)).await;
-                master.tick();
-            }
-        });
+    /// Ends all processes in good order.
+    async fn close(&self) {
+        self.clients.iter().for_each(|client| client.stop());
+        self.nodes.iter().for_each(|node| node.stop());
+        self.world.sleep(STOPPING).await;
+        self.master.stop();
+        self.world.sleep(STOPPING).await;
+        self.world.check_nothing_left();
     }
 
     /// Makes trouble until the clients have done their work; returns the number of faults.
@@ -139,7 +161,7 @@ impl Play {
 
     fn begin_again(&self, host: HostId) {
         if host == self.master.host() {
-            self.master.begin_again();
+            self.master.begin();
         }
         self.nodes
             .iter()

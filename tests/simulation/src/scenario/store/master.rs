@@ -1,405 +1,210 @@
-//! The master: the production state machines, asked over links that lose questions and answers.
-//! Invariant: a question is carried out at most once, at one moment; whoever asks may not hear of it.
+//! The master's process: the production service on a simulated host, with a life after each death.
 
-use super::ledger::{Ledger, Version};
+use super::contract::Contract;
+use crate::environment::SimulatedEnvironment;
 use crate::network::HostId;
 use crate::random::Random;
 use crate::world::World;
-use perigee_master::{
-    ClientState, Effort, GroupLedger, PlacementColumns, PutConfig, PutStart, Registry,
-    RegistrySettings, ReplicaColumns, SegmentSpec, Shard, ShardSettings, StartedPuts, shard_of,
-};
-use perigee_schemas::{Identity, Status};
-use perigee_transfer::{Place, SegmentAddress};
+use perigee_flags::Environment as Variables;
+use perigee_master::{SegmentSpec, ShardGauges};
+use perigee_service::config::{MasterConfig, Start};
+use perigee_service::{MasterShard, ShardStart};
+use perigee_shard::Environment;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest that anybody waits for an answer.
-const CALL_DEADLINE: Duration = Duration::from_secs(5);
-/// Steps of housekeeping at a time.
-const TICK_BUDGET: usize = 50;
+const PORT: u16 = 7100;
 
-struct State {
-    registry: Registry,
-    shards: Vec<Shard>,
-}
-
-/// What a client is told about a key.
-pub(super) struct Found {
-    pub(super) version: Rc<Version>,
-    pub(super) places: Vec<Place>,
-    /// Numbers of the segments of the places.
-    pub(super) segments: Vec<u32>,
-    pub(super) lease_end: Duration,
-    /// Which life of the master has said so.
-    pub(super) life: u64,
-}
+type Shards = Vec<Rc<MasterShard<SimulatedEnvironment>>>;
 
 pub(super) struct Master {
     world: Rc<World>,
-    ledger: Rc<Ledger>,
+    contract: Rc<Contract>,
     random: Random,
     host: HostId,
-    lease: Duration,
-    life: Cell<u64>,
-    /// Segments that were ever mounted.
-    mounted: RefCell<BTreeSet<u128>>,
-    state: RefCell<State>,
+    config: Box<MasterConfig>,
+    pace: Duration,
+    epoch: Cell<u64>,
+    /// The present process, or the one that has died.
+    process: RefCell<Option<SimulatedEnvironment>>,
+    /// Of the present life; none before all of them listen.
+    shards: RefCell<Shards>,
 }
 
 impl Master {
-    pub(super) fn new(world: &Rc<World>, ledger: &Rc<Ledger>) -> Self {
+    pub(super) fn new(world: &Rc<World>, contract: &Rc<Contract>) -> Result<Self, String> {
         let random = world.fork_random();
-        let lease = Duration::from_millis(random.between(1_000, 10_000));
-        let state = RefCell::new(State::new(&random, lease));
-        Self {
+        Ok(Self {
             world: world.clone(),
-            ledger: ledger.clone(),
+            contract: contract.clone(),
             host: world.add_host(),
-            lease,
-            life: Cell::new(0),
-            mounted: RefCell::default(),
-            state,
+            config: config(&random)?,
+            // Time for a run costs steps. More than half a second would look like a stall to the registry.
+            pace: Duration::from_millis(random.between(50, 400)),
+            epoch: Cell::new(0),
+            process: RefCell::default(),
+            shards: RefCell::default(),
             random,
-        }
+        })
     }
 
     pub(super) fn host(&self) -> HostId {
         self.host
     }
 
-    /// A new process that knows nothing.
-    pub(super) fn begin_again(&self) {
-        self.life.set(self.life.get() + 1);
-        *self.state.borrow_mut() = State::new(&self.random, self.lease);
-        self.ledger.forgotten();
-        self.ledger.note_upheaval();
+    pub(super) fn address(&self) -> SocketAddr {
+        SocketAddr::new(self.world.environment(self.host).address(), PORT)
     }
 
-    /// Segments that take objects.
-    pub(super) fn segments(&self) -> usize {
-        self.state.borrow().registry.segments().count()
+    /// A process begins, which knows nothing of an earlier one.
+    pub(super) fn begin(self: &Rc<Self>) {
+        let epoch = self.random.next();
+        self.contract.note_upheaval();
+        self.epoch.set(epoch);
+        self.shards.take();
+        let master = self.clone();
+        let environment = self.world.environment(self.host);
+        *self.process.borrow_mut() = Some(environment.clone());
+        environment.spawn(async move { master.start(epoch).await });
+    }
+
+    async fn start(&self, epoch: u64) {
+        let mut shards = Shards::new();
+        for start in ShardStart::all(&self.config, epoch, self.pace, None) {
+            let environment = self.world.environment(self.host);
+            match MasterShard::start(&environment, start, self.address()).await {
+                Ok(shard) => shards.push(shard),
+                Err(error) => return self.world.violate(error.to_string()),
+            }
+        }
+        let members: Arc<[_]> = shards.iter().map(|shard| shard.member()).collect();
+        for shard in &shards {
+            shard.meet(members.clone());
+            let shard = shard.clone();
+            self.spawn(async move { shard.serve().await });
+        }
+        *self.shards.borrow_mut() = shards;
+    }
+
+    /// Tells the process to end.
+    pub(super) fn stop(&self) {
+        self.shards.borrow().iter().for_each(|shard| shard.stop());
+    }
+
+    /// Keys that were evicted in the present life.
+    pub(super) fn evicted_keys(&self) -> u64 {
+        let shards = self.shards.borrow();
+        shards
+            .iter()
+            .map(|shard| shard.counters().evicted_keys)
+            .sum()
+    }
+
+    /// Replicas in a segment, on all shards.
+    pub(super) fn replicas_in(&self, index: u32) -> u64 {
+        let shards = self.shards.borrow();
+        let all = shards.iter().flat_map(|shard| shard.segment_gauges());
+        all.filter(|gauges| gauges.segment == index)
+            .map(|gauges| gauges.replicas)
+            .sum()
+    }
+
+    /// Which life this is.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch.get()
+    }
+
+    /// Drops what refers to the world.
+    pub(super) fn forget(&self) {
+        self.process.take();
+        self.shards.take();
+    }
+
+    /// Runs a task in the present process; nothing if it has died.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + 'static) {
+        if let Some(process) = &*self.process.borrow() {
+            process.spawn(task);
+        }
+    }
+
+    /// The first shard, once all listen.
+    pub(super) fn first(&self) -> Option<Rc<MasterShard<SimulatedEnvironment>>> {
+        self.shards.borrow().first().cloned()
+    }
+
+    /// Mounted segments and their numbers.
+    pub(super) fn segments(&self) -> Vec<(u32, Arc<SegmentSpec>)> {
+        self.first().map_or_else(Vec::new, |first| first.segments())
     }
 
     /// Whether an answer of a life of the master still holds for a segment.
-    pub(super) fn is_mounted(&self, life: u64, segment: u32) -> bool {
-        life == self.life.get() && self.state.borrow().registry.segment(segment).is_some()
+    pub(super) fn is_mounted(&self, epoch: u64, segment: u128) -> bool {
+        let is_it = |(_, spec): &(u32, Arc<SegmentSpec>)| spec.id == segment;
+        epoch == self.epoch.get() && self.segments().iter().any(is_it)
     }
 
-    /// Keys, bytes and unfinished puts.
-    pub(super) fn used(&self) -> (u64, u64, u64) {
-        let state = self.state.borrow();
-        let gauges = state.shards.iter().map(Shard::gauges);
-        gauges.fold((0, 0, 0), |(keys, bytes, puts), gauges| {
-            let used = gauges.allocated_bytes + gauges.parked_bytes;
-            (keys + gauges.keys, bytes + used, puts + gauges.pending_puts)
-        })
-    }
-
-    /// Housekeeping, if the process can run.
-    pub(super) fn tick(&self) {
-        if self.world.can_run(self.host) {
-            let now_ms = self.now_ms();
-            self.state.borrow_mut().tick(now_ms);
+    /// Bytes of each mounted segment that shards hold, to be compared with all that it has.
+    pub(super) fn check_each_byte_is_held_once(&self) {
+        let mut held: BTreeMap<u32, u64> = BTreeMap::new();
+        for gauges in self
+            .shards
+            .borrow()
+            .iter()
+            .flat_map(|it| it.segment_gauges())
+        {
+            *held.entry(gauges.segment).or_default() += gauges.capacity_bytes;
+        }
+        for (index, spec) in self.segments() {
+            let held = held.get(&index).copied().unwrap_or_default();
+            self.world.check(held == spec.bytes, || {
+                format!("Shards hold {held} bytes of a segment of {}", spec.bytes)
+            });
         }
     }
 
-    pub(super) fn remove_all(&self) {
-        let now_ms = self.now_ms();
-        for shard in &mut self.state.borrow_mut().shards {
-            let mut scan = shard.scan();
-            while !scan.has_ended() {
-                shard.remove_step(now_ms, &mut scan, &perigee_master::Pattern::any(), true);
-            }
+    /// Ends the run unless an empty store uses nothing.
+    pub(super) fn check_nothing_is_used(&self) {
+        let used = |gauges: ShardGauges| {
+            let ShardGauges {
+                keys,
+                pending_puts,
+                moves,
+                allocated_bytes,
+                parked_bytes,
+                ..
+            } = gauges;
+            [keys, pending_puts, moves, allocated_bytes, parked_bytes]
+        };
+        for shard in self.shards.borrow().iter() {
+            let used = used(shard.gauges());
+            self.world.check(used == [0; 5], || {
+                format!("Keys, puts, moves, bytes and parked bytes of an empty store: {used:?}")
+            });
         }
-        self.ledger.forgotten();
-    }
-
-    /// A sign of life; true if the master does not know the sender.
-    pub(super) async fn ping(self: &Rc<Self>, from: HostId, client: u128) -> Option<bool> {
-        self.ask(from, move |master| {
-            let state = master
-                .state
-                .borrow_mut()
-                .registry
-                .ping(master.now_ms(), client);
-            state == ClientState::NeedRemount
-        })
-        .await
-    }
-
-    /// Makes a segment known.
-    pub(super) async fn mount(self: &Rc<Self>, from: HostId, spec: SegmentSpec) -> Option<bool> {
-        self.ask(from, move |master| {
-            if !master.mounted.borrow_mut().insert(spec.id) {
-                master.ledger.note_upheaval();
-            }
-            let now_ms = master.now_ms();
-            let mut state = master.state.borrow_mut();
-            let client = spec.client;
-            let mounted = state.registry.remount(now_ms, client, [spec]);
-            state.apply_events(now_ms);
-            mounted.is_ok_and(|mounted| mounted.iter().all(Result::is_ok))
-        })
-        .await
-    }
-
-    /// Asks for places; the status says why there are none.
-    pub(super) async fn put_start(
-        self: &Rc<Self>,
-        from: HostId,
-        (client, key, bytes): (u128, String, u64),
-        (replicas, upsert): (u32, bool),
-    ) -> Option<(i32, Vec<Place>)> {
-        self.ask(from, move |master| {
-            let now_ms = master.now_ms();
-            let mut state = master.state.borrow_mut();
-            let mut out = PlacementColumns::default();
-            let config = PutConfig {
-                replica_num: replicas,
-                ..PutConfig::default()
-            };
-            let batch = PutStart {
-                client,
-                keys: &[key.as_bytes()],
-                payload_bytes: &[bytes],
-                groups: &[group_of(&key)],
-                config: &config,
-                upsert,
-                effort: Effort::Last,
-            };
-            state.shard(&key).put_start(now_ms, &batch, &mut out);
-            let places = out.locations.iter().filter_map(|location| {
-                state.place(
-                    location.segment,
-                    location.offset,
-                    bytes,
-                    location.generation,
-                )
-            });
-            (out.status[0], places.collect())
-        })
-        .await
-    }
-
-    /// Makes a put visible.
-    pub(super) async fn put_end(
-        self: &Rc<Self>,
-        from: HostId,
-        (client, key, generation): (u128, String, u64),
-        version: Rc<Version>,
-    ) -> Option<i32> {
-        self.ask(from, move |master| {
-            let puts = StartedPuts {
-                client,
-                keys: &[key.as_bytes()],
-                generations: &[generation],
-            };
-            let mut out = Vec::new();
-            let sums = [version.checksum];
-            let now_ms = master.now_ms();
-            master
-                .state
-                .borrow_mut()
-                .shard(&key)
-                .put_end(now_ms, &puts, &sums, &mut out);
-            if out[0] == 0 {
-                master.ledger.ended(&key, &version);
-            }
-            out[0]
-        })
-        .await
-    }
-
-    /// Takes a put back.
-    pub(super) async fn put_revoke(
-        self: &Rc<Self>,
-        from: HostId,
-        (client, key, generation): (u128, String, u64),
-        in_flight: bool,
-    ) -> Option<i32> {
-        self.ask(from, move |master| {
-            let puts = StartedPuts {
-                client,
-                keys: &[key.as_bytes()],
-                generations: &[generation],
-            };
-            let mut out = Vec::new();
-            let now_ms = master.now_ms();
-            let mut state = master.state.borrow_mut();
-            state
-                .shard(&key)
-                .put_revoke(now_ms, &puts, in_flight, &mut out);
-            out[0]
-        })
-        .await
-    }
-
-    /// Looks a key up: the version it must be and where it lies; `Some(None)` if it is not there.
-    pub(super) async fn get(self: &Rc<Self>, from: HostId, key: String) -> Option<Option<Found>> {
-        self.ask(from, move |master| {
-            let now_ms = master.now_ms();
-            let mut state = master.state.borrow_mut();
-            let mut out = ReplicaColumns::default();
-            state
-                .shard(&key)
-                .get_replicas(now_ms, &[key.as_bytes()], &mut out);
-            if out.status[0] != 0 {
-                return None;
-            }
-            let version = master.ledger.found(&key, out.checksum[0])?;
-            let places = out.locations.iter().filter_map(|location| {
-                let bytes = location.payload_bytes;
-                state.place(
-                    location.segment,
-                    location.offset,
-                    bytes,
-                    location.generation,
-                )
-            });
-            Some(Found {
-                version,
-                places: places.collect(),
-                segments: out
-                    .locations
-                    .iter()
-                    .map(|location| location.segment)
-                    .collect(),
-                lease_end: Duration::from_millis(now_ms) + master.lease,
-                life: master.life.get(),
-            })
-        })
-        .await
-    }
-
-    /// Removes a key; unless forced, only if nobody has a lease on it.
-    pub(super) async fn remove(
-        self: &Rc<Self>,
-        from: HostId,
-        key: String,
-        force: bool,
-    ) -> Option<Status> {
-        self.ask(from, move |master| {
-            let mut out = Vec::new();
-            let now_ms = master.now_ms();
-            let mut state = master.state.borrow_mut();
-            state
-                .shard(&key)
-                .remove(now_ms, &[key.as_bytes()], force, &mut out);
-            if out[0] == 0 {
-                master.ledger.removed(&key);
-            }
-            Status::from_peer(out[0])
-        })
-        .await
-    }
-
-    fn now_ms(&self) -> u64 {
-        self.world.now().as_millis() as u64
-    }
-
-    /// Carries a question to the master and its answer back. `None` if it did not come in time, carried out or not.
-    async fn ask<T: 'static>(
-        self: &Rc<Self>,
-        from: HostId,
-        work: impl FnOnce(&Self) -> T + 'static,
-    ) -> Option<T> {
-        let answer = Rc::new(RefCell::new(None));
-        let (master, told, life) = (self.clone(), answer.clone(), self.life.get());
-        let world = self.world.clone();
-        self.world.direct(async move {
-            let to = master.host;
-            world.sleep(world.latency()).await;
-            if !world.can_pass(from, to) {
-                return;
-            }
-            let (waiting, present) = (world.clone(), master.clone());
-            world
-                .until(move || waiting.can_run(to) || present.life.get() != life)
-                .await;
-            if master.life.get() != life {
-                return;
-            }
-            let found = work(&master);
-            world.sleep(world.latency()).await;
-            if world.can_pass(to, from) {
-                *told.borrow_mut() = Some(found);
-            }
-        });
-        let watched = answer.clone();
-        self.world
-            .until_at_most(CALL_DEADLINE, move || watched.borrow().is_some())
-            .await;
-        answer.take()
     }
 }
 
-/// Every other key is in a group, whose members are on all shards.
-fn group_of(key: &str) -> &'static str {
-    match key.bytes().last() {
-        Some(last) if last % 2 == 1 => "odd",
-        _ => "",
-    }
-}
-
-impl State {
-    fn new(random: &Random, lease: Duration) -> Self {
-        let count = random.between(1, 2) as usize;
-        let settings = |index| ShardSettings {
-            index,
-            count,
-            lease_ttl_ms: lease.as_millis() as u64,
-            seed: random.next() | 1,
-            generation_base: (random.next() >> 8) | 1,
-            ..ShardSettings::default()
-        };
-        let groups = GroupLedger::new(count);
-        Self {
-            registry: Registry::new(RegistrySettings::default()),
-            shards: (0..count)
-                .map(|index| Shard::sharing(settings(index), &groups))
-                .collect(),
-        }
-    }
-
-    fn shard(&mut self, key: &str) -> &mut Shard {
-        let count = self.shards.len();
-        &mut self.shards[shard_of(key.as_bytes(), count)]
-    }
-
-    fn tick(&mut self, now_ms: u64) {
-        self.registry.tick(now_ms);
-        self.apply_events(now_ms);
-        for shard in &mut self.shards {
-            shard.tick(now_ms, TICK_BUDGET);
-        }
-    }
-
-    fn apply_events(&mut self, now_ms: u64) {
-        for event in self.registry.take_events() {
-            self.shards
-                .iter_mut()
-                .for_each(|shard| shard.apply(now_ms, &event));
-        }
-    }
-
-    fn place(&self, segment: u32, offset: u64, bytes: u64, generation: u64) -> Option<Place> {
-        let spec = self.registry.segment(segment)?.spec;
-        let address = SegmentAddress {
-            id: Identity(spec.id),
-            bytes: spec.bytes,
-            endpoint: spec.endpoint.clone(),
-            host_id: spec.host_id.clone(),
-            rendezvous: String::new(),
-        };
-        Some(Place {
-            segment: Arc::new(address),
-            offset,
-            payload_bytes: bytes,
-            generation,
-        })
+/// Settings of a run, read as those of a program.
+fn config(random: &Random) -> Result<Box<MasterConfig>, String> {
+    let flags = [
+        ("rpc_shards", random.between(1, 4).to_string()),
+        (
+            "default_kv_lease_ttl",
+            random.between(1_000, 10_000).to_string(),
+        ),
+        (
+            "eviction_high_watermark_ratio",
+            (*random.pick(&["0.5", "0.9", "1.0"])).to_owned(),
+        ),
+        ("verify_segments", random.one_in(2).to_string()),
+    ];
+    let arguments = flags.map(|(name, value)| format!("--{name}={value}"));
+    match MasterConfig::load(&arguments, &Variables::of(&[])) {
+        Ok(Start::Serve(config)) => Ok(config),
+        other => Err(format!("The settings of a run: {other:?}")),
     }
 }

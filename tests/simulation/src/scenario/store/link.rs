@@ -1,0 +1,155 @@
+//! Calls to the master as production clients make them: greeting, frames, one call at a time, one deadline for each.
+//! Invariant: a call that brings no answer in time ends its connection, so that no answer is taken for another's.
+
+use super::wire::{self, Given};
+use crate::environment::SimulatedEnvironment;
+use crate::world::World;
+use perigee_port::{FrameBudget, Frames, connect};
+use perigee_schemas::Identity;
+use perigee_schemas::frame::{Header, Kind};
+use perigee_schemas::limits::FRAME_BODY_BYTES_MAX;
+use perigee_schemas::session::{Hello, Role, decode_failure};
+use perigee_shard::{Environment, Stream, within};
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Longest that anybody waits for an answer.
+pub(super) const CALL_DEADLINE: Duration = Duration::from_secs(5);
+/// Silence after which a connection is opened again: the master closes those of strangers after two minutes.
+const REST_MAX: Duration = Duration::from_secs(60);
+
+/// An answer, and which life of the master has given it.
+pub(super) struct Answer {
+    pub(super) body: Vec<u8>,
+    pub(super) epoch: u64,
+}
+
+/// A connection to the master, opened when it is needed.
+pub(super) struct Link {
+    environment: SimulatedEnvironment,
+    world: Rc<World>,
+    master: SocketAddr,
+    client: Identity,
+    budget: FrameBudget,
+    open: RefCell<Option<Open>>,
+    requests: Cell<u64>,
+    /// Leases that go back with the next call.
+    given_back: RefCell<Vec<Given>>,
+}
+
+struct Open {
+    frames: Frames<SimulatedEnvironment>,
+    epoch: u64,
+    used: Duration,
+}
+
+impl Link {
+    pub(super) fn new(
+        environment: &SimulatedEnvironment,
+        master: SocketAddr,
+        client: Identity,
+    ) -> Self {
+        Self {
+            environment: environment.clone(),
+            world: environment.world().clone(),
+            master,
+            client,
+            budget: FrameBudget::new(FRAME_BODY_BYTES_MAX * 2),
+            open: RefCell::default(),
+            requests: Cell::new(0),
+            given_back: RefCell::default(),
+        }
+    }
+
+    /// Gives a lease back with the next call.
+    pub(super) fn give_back(&self, lease: Given) {
+        self.given_back.borrow_mut().push(lease);
+    }
+
+    /// Closes the connection.
+    pub(super) fn close(&self) {
+        if let Some(open) = self.open.take() {
+            open.frames.stream().shutdown();
+        }
+    }
+
+    /// Asks the master; `None` if no answer came in time, carried out or not.
+    pub(super) async fn ask(&self, kind: Kind, body: &[u8]) -> Option<Answer> {
+        let began = self.environment.now();
+        let mut open = match self.rested() {
+            Some(open) => open,
+            None => self.connect().await.ok()?,
+        };
+        self.requests.set(self.requests.get() + 1);
+        let request = self.requests.get();
+        let mut frame = wire::give_back(&self.given_back.take());
+        frame.extend_from_slice(&Header::encode(kind, request, body));
+        frame.extend_from_slice(body);
+        let left = (began + CALL_DEADLINE).saturating_sub(self.environment.now());
+        let stream = open.frames.stream().clone();
+        let exchange = async {
+            open.frames.send_bytes(frame).await?;
+            open.frames.whole().await
+        };
+        let exchanged = within(&self.environment, left, &stream, exchange).await;
+        let answer = exchanged.and_then(|()| self.read(&open.frames, request));
+        match answer {
+            Ok(body) => {
+                open.frames.consume();
+                open.used = self.environment.now();
+                let epoch = open.epoch;
+                *self.open.borrow_mut() = Some(open);
+                Some(Answer { body, epoch })
+            }
+            Err(_) => {
+                stream.shutdown();
+                None
+            }
+        }
+    }
+
+    /// The connection of the last call, unless it was silent for so long that the master may have closed it.
+    fn rested(&self) -> Option<Open> {
+        let open = self.open.take()?;
+        if self.environment.now() - open.used < REST_MAX {
+            return Some(open);
+        }
+        open.frames.stream().shutdown();
+        None
+    }
+
+    async fn connect(&self) -> io::Result<Open> {
+        let hello = Hello::new(Role::Client, self.client);
+        let limits = (&self.budget, FRAME_BODY_BYTES_MAX);
+        let greeted = connect(
+            &self.environment,
+            self.master,
+            &hello,
+            limits,
+            CALL_DEADLINE,
+        );
+        let (frames, welcome) = greeted.await?;
+        Ok(Open {
+            frames,
+            epoch: welcome.epoch,
+            used: self.environment.now(),
+        })
+    }
+
+    fn read(&self, frames: &Frames<SimulatedEnvironment>, request: u64) -> io::Result<Vec<u8>> {
+        let (header, body) = frames.frame()?;
+        if header.kind == Kind::Failure {
+            let why = decode_failure(body).map(|(_, text)| text);
+            self.world
+                .violate(format!("The master refused a call: {why:?}"));
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        self.world.check(header.request == request, || {
+            "The master answered another call than was asked".to_owned()
+        });
+        Ok(body.to_vec())
+    }
+}
