@@ -184,9 +184,9 @@ class ParallelTensorCalls(TensorCalls):
         data_bytes = host.numel() * host.element_size()
         if HEADER_BYTES + data_bytes > size:
             return None
-        ctypes.memmove(buffer_ptr, header, HEADER_BYTES)
-        if data_bytes:
-            ctypes.memmove(buffer_ptr + HEADER_BYTES, host.data_ptr(), data_bytes)
+        data = ctypes.string_at(host.data_ptr(), data_bytes) if data_bytes else b""
+        if self._save(buffer_ptr, header) or (data and self._save(buffer_ptr + HEADER_BYTES, data)):
+            return None
         return self._view_of(buffer_ptr, size)
 
     def batch_get_tensor_with_parallelism_into(
@@ -231,7 +231,7 @@ class ParallelTensorCalls(TensorCalls):
         writer_partition: Any = None,
     ) -> int:
         """Store the whole tensor whose header and data lie in memory."""
-        tensor = self._view_of(buffer_ptr, size)
+        tensor = self._host_view_of(buffer_ptr, size)
         if tensor is None:
             return INVALID_PARAMS
         return self._put_parallel(key, tensor, parallelism, config, writer_partition, False)
@@ -246,7 +246,7 @@ class ParallelTensorCalls(TensorCalls):
         writer_partition: Any = None,
     ) -> int:
         """Store the whole tensor whose header and data lie in memory, replacing an older one."""
-        tensor = self._view_of(buffer_ptr, size)
+        tensor = self._host_view_of(buffer_ptr, size)
         if tensor is None:
             return INVALID_PARAMS
         return self._put_parallel(key, tensor, parallelism, config, writer_partition, True)

@@ -68,13 +68,13 @@ def _pack(tensor: Any) -> tuple[Any, bytes]:
     return host, header.ljust(HEADER_BYTES, b"\0")
 
 
-def _unpack(buffer: Any) -> Any:
-    """Return a tensor over the bytes of `buffer`; None if they are no stored tensor."""
+def _described(header: Any, size: int) -> tuple | None:
+    """Return dtype, shape, count, first byte and bytes of a tensor that lies in `size` bytes which begin with its
+    header; None if it is none."""
     torch = _torch()
-    view = memoryview(buffer)
-    if len(view) < HEADER_BYTES:
+    if min(len(memoryview(header)), size) < HEADER_BYTES:
         return None
-    fields = _HEADER.unpack_from(view)
+    fields = _HEADER.unpack_from(header)
     magic, version, _, dtype, dimensions, layout = fields[:6]
     data_offset, data_bytes = fields[-2:]
     known = dtype < len(_DTYPES) and dimensions <= MAX_DIMENSIONS and layout == LAYOUT_FULL
@@ -88,8 +88,18 @@ def _unpack(buffer: Any) -> Any:
     item = torch.empty(0, dtype=kind).element_size()
     if min(shape, default=0) < 0 or count * item != data_bytes:
         return None
-    if data_offset + data_bytes > len(view):
+    if data_offset + data_bytes > size:
         return None
+    return kind, shape, count, data_offset, data_bytes
+
+
+def _unpack(buffer: Any) -> Any:
+    """Return a tensor over the bytes of `buffer`; None if they are no stored tensor."""
+    torch = _torch()
+    found = _described(buffer, len(memoryview(buffer)))
+    if found is None:
+        return None
+    kind, shape, count, data_offset, _ = found
     if count == 0:
         return torch.empty(shape, dtype=kind)
     flat = torch.frombuffer(buffer, dtype=kind, offset=data_offset, count=count)
@@ -113,6 +123,18 @@ def _memory(address: int, size: int) -> Any:
     return (ctypes.c_ubyte * size).from_address(address)
 
 
+class _DeviceBytes:
+    """Memory of an accelerator, as torch takes it without a copy."""
+
+    def __init__(self, address: int, size: int) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": (size,),
+            "typestr": "|u1",
+            "data": (address, False),
+            "version": 3,
+        }
+
+
 def shard_key(key: str, rank: int) -> str:
     """Return the key of one shard."""
     return f"{key}_tp_{rank}"
@@ -122,8 +144,8 @@ class TensorCalls:
     """The tensor methods of `MooncakeDistributedStore`.
 
     put-like calls return 0 or a negative code per tensor (-600 for a tensor that cannot be stored),
-    get-like calls a tensor or None. `_from` and `_into` calls take addresses of memory that holds
-    header and data. `_with_tp` calls split along `split_dim` into `tp_size` shards.
+    get-like calls a tensor or None. `_from` and `_into` calls take addresses of memory, of this host or of
+    an accelerator, that holds header and data. `_with_tp` calls split along `split_dim` into `tp_size` shards.
     """
 
     def _put_tensors(
@@ -170,9 +192,32 @@ class TensorCalls:
         return next((code for code in self._put_tensors(keys, shards, config) if code), 0)
 
     def _view_of(self, address: int, size: int) -> Any:
+        """Return a tensor over the header and data at an address, where they are; None if they are none."""
         if address <= 0 or size < HEADER_BYTES or address + size > MAX_ADDRESS:
             return None
-        return _unpack(_memory(address, size))
+        device = self._device_of(address, size)
+        if device is None:
+            return _unpack(_memory(address, size))
+        header = self._load(address, HEADER_BYTES)
+        found = None if header is None else _described(header, size)
+        if found is None:
+            return None
+        torch = _torch()
+        kind, shape, count, data_offset, data_bytes = found
+        if count == 0:
+            return torch.empty(shape, dtype=kind)
+        whole = torch.as_tensor(_DeviceBytes(address, size), device=f"cuda:{device}")
+        return whole[data_offset : data_offset + data_bytes].view(kind).reshape(shape)
+
+    def _host_view_of(self, address: int, size: int) -> Any:
+        """As `_view_of`, in memory of this host: a copy if they are elsewhere."""
+        if address > 0 and HEADER_BYTES <= size <= MAX_ADDRESS - address:
+            if self._device_of(address, size) is not None:
+                header = self._load(address, HEADER_BYTES)
+                found = None if header is None else _described(header, size)
+                copy = None if found is None else self._load(address, found[3] + found[4])
+                return None if copy is None else _unpack(bytearray(copy))
+        return self._view_of(address, size)
 
     def put_tensor(self, key: str, tensor: Any) -> int:
         """Store a tensor."""
@@ -364,7 +409,7 @@ class TensorCalls:
         split_dim: int = 0,
     ) -> int:
         """Store all shards of the whole tensor whose header and data lie in memory."""
-        tensor = self._view_of(buffer_ptr, size)
+        tensor = self._host_view_of(buffer_ptr, size)
         if tensor is None:
             return INVALID_PARAMS
         return self._put_shards(key, tensor, None, tp_size, split_dim)

@@ -2,6 +2,7 @@
 //! segments are in the submodules. Invariant: every call that can wait lets the interpreter go, and
 //! a call without an open store of this process answers a code.
 
+mod address;
 mod batch;
 mod object;
 mod range;

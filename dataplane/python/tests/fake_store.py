@@ -79,6 +79,16 @@ class FakeStore:
     def unregister_buffer(self, address):
         return 0 if self.registered.pop(address, None) is not None else -600
 
+    def _device_of(self, address, size):
+        return None
+
+    def _load(self, address, size):
+        return ctypes.string_at(address, size)
+
+    def _save(self, address, data):
+        ctypes.memmove(address, data, len(data))
+        return 0
+
     def _gather(self, addresses, sizes):
         return b"".join(map(ctypes.string_at, addresses, sizes))
 

@@ -125,6 +125,36 @@ impl CallerMemory {
         }
     }
 
+    /// Copies bytes of this process to the memory of a piece.
+    ///
+    /// # Safety
+    /// `host` must be readable for as many bytes.
+    pub(crate) unsafe fn save(&self, piece: &Piece, host: *const u8) -> Result<(), Status> {
+        self.check(piece, Use::Write)?;
+        let (address, bytes) = (piece.address, piece.bytes);
+        let devices = self.devices.as_ref();
+        match devices.filter(|_| self.is_on_device(address, bytes)) {
+            Some(devices) => {
+                // SAFETY: the caller vouches for `host`.
+                let stored = unsafe { devices.0.store(address as u64, host, bytes) };
+                stored.map_err(|reason| failed(&reason).status())
+            }
+            None => {
+                // SAFETY: the range was just checked, and the caller vouches for `host`.
+                unsafe { std::ptr::copy(host, address as *mut u8, bytes) };
+                Ok(())
+            }
+        }
+    }
+
+    /// The device that has the memory of a piece, as this process numbers them; `None` for memory of this host.
+    pub(crate) fn device_of(&self, piece: &Piece) -> Option<u32> {
+        let devices = self.devices.as_ref()?;
+        let (address, bytes) = (piece.address, piece.bytes);
+        let ordinal = || devices.0.ordinal(address as u64).unwrap_or_default();
+        self.is_on_device(address, bytes).then(ordinal)
+    }
+
     fn is_on_device(&self, address: usize, bytes: usize) -> bool {
         if self.devices.is_none() {
             return false;

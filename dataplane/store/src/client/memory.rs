@@ -134,6 +134,23 @@ impl Store {
         unsafe { self.memory.load(piece, host) }
     }
 
+    /// Copies memory of this process to a caller's piece, on this host or on an accelerator.
+    ///
+    /// # Safety
+    /// `host` must be readable for as many bytes, and the piece not be used by others meanwhile.
+    ///
+    /// # Errors
+    /// `InvalidParams`: the piece is no memory that can be written.
+    pub unsafe fn save(&self, piece: &Piece, host: *const u8) -> Result<(), Status> {
+        // SAFETY: the caller's promise.
+        unsafe { self.memory.save(piece, host) }
+    }
+
+    /// The accelerator that has a caller's piece, as this process numbers them; `None` for memory of this host.
+    pub fn device_of(&self, piece: &Piece) -> Option<u32> {
+        self.memory.device_of(piece)
+    }
+
     /// Forgets registered memory; an address that is not registered is refused.
     pub fn unregister_buffer(&self, address: usize) -> Status {
         if let Err(status) = self.while_open() {
