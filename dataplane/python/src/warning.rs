@@ -3,6 +3,7 @@
 //! a call.
 
 use crate::absence::Absence;
+use crate::signals;
 use pyo3::prelude::*;
 use std::io;
 use tracing_subscriber::EnvFilter;
@@ -15,6 +16,10 @@ const STORE_LOGGER: &str = "mooncake.store";
 const ENGINE_LOGGER: &str = "mooncake.engine";
 
 fn log(py: Python<'_>, logger: &str, level: &str, message: &str) {
+    // The exception of a signal's handler says why the call ends.
+    if signals::is_raising() {
+        return;
+    }
     // Python's logging gives the lock up while it writes.
     let Some(_absence) = Absence::begin() else {
         return;
