@@ -7,15 +7,20 @@ use crate::error::RailError;
 use crate::limits::{LEASE_MARGIN, RAILS_MAX};
 use crate::parts::Parts;
 use crate::placement::Placement;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+/// Without a lease.
+const NEVER: u64 = u64::MAX;
+
 /// Keys of one piece of a peer's memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct RemoteKeys {
     epoch: u64,
     generation: u64,
     parts: Parts,
-    expires: Option<Duration>,
+    /// End of the lease in nanoseconds of the monotonic clock; requests under way see that it is renewed.
+    expires_ns: AtomicU64,
     keys: Vec<Vec<u32>>,
     placement: Placement,
 }
@@ -48,9 +53,7 @@ impl RemoteKeys {
             epoch: descriptor.epoch,
             generation: descriptor.generation,
             parts,
-            expires: descriptor
-                .lease_ms
-                .map(|lease_ms| asked_at.saturating_add(Duration::from_millis(lease_ms))),
+            expires_ns: AtomicU64::new(expiry(asked_at, descriptor.lease_ms)),
             keys: descriptor.remote_keys.clone(),
             placement: descriptor.placement.clone(),
         })
@@ -78,8 +81,23 @@ impl RemoteKeys {
 
     /// Whether a work request may be posted with these keys: it has to be through before the lease ends.
     pub fn is_valid(&self, now: Duration) -> bool {
-        self.expires
-            .is_none_or(|expires| now + LEASE_MARGIN <= expires)
+        let expires = self.expires_ns.load(Ordering::Acquire);
+        expires == NEVER || nanoseconds(now.saturating_add(LEASE_MARGIN)) <= expires
+    }
+
+    /// Whether a descriptor means this very registration: then its lease may be renewed with [`RemoteKeys::renew`].
+    pub fn is_of(&self, descriptor: &RegionDescriptor) -> bool {
+        self.epoch == descriptor.epoch
+            && self.generation == descriptor.generation
+            && self.parts.address() == descriptor.address
+            && self.parts.bytes() == descriptor.bytes
+            && self.keys == descriptor.remote_keys
+    }
+
+    /// The owner was asked at `asked_at` and gave the same keys once more. A lease is never made shorter.
+    pub fn renew(&self, asked_at: Duration, lease_ms: Option<u64>) {
+        self.expires_ns
+            .fetch_max(expiry(asked_at, lease_ms), Ordering::AcqRel);
     }
 
     pub(crate) fn key(&self, rail: usize, address: u64) -> Option<u32> {
@@ -90,6 +108,15 @@ impl RemoteKeys {
     pub(crate) fn room(&self, address: u64) -> u64 {
         self.parts.find(address).1
     }
+}
+
+fn expiry(asked_at: Duration, lease_ms: Option<u64>) -> u64 {
+    let end = |lease_ms| asked_at.saturating_add(Duration::from_millis(lease_ms));
+    lease_ms.map_or(NEVER, |lease_ms| nanoseconds(end(lease_ms)))
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).map_or(NEVER - 1, |nanoseconds| nanoseconds.min(NEVER - 1))
 }
 
 #[cfg(test)]
@@ -123,6 +150,21 @@ mod tests {
         let keys = RemoteKeys::new(&descriptor(), Duration::from_secs(1)).unwrap();
         assert!(keys.is_valid(Duration::from_secs(6) - LEASE_MARGIN));
         assert!(!keys.is_valid(Duration::from_millis(6001) - LEASE_MARGIN));
+    }
+
+    #[test]
+    fn a_renewed_lease_holds_for_requests_that_have_the_keys_already() {
+        let keys = RemoteKeys::new(&descriptor(), Duration::ZERO).unwrap();
+        let late = Duration::from_secs(7);
+        assert!(!keys.is_valid(late));
+        assert!(keys.is_of(&descriptor()));
+        keys.renew(Duration::from_secs(4), Some(5000));
+        assert!(keys.is_valid(late));
+        keys.renew(Duration::ZERO, Some(5000));
+        assert!(keys.is_valid(late), "an older answer takes nothing back");
+        let mut again = descriptor();
+        again.remote_keys[1][0] += 1;
+        assert!(!keys.is_of(&again), "registered anew");
     }
 
     #[test]

@@ -62,6 +62,30 @@ pub struct Placement {
 }
 
 impl Placement {
+    /// What an owner said: rails that come after the others, and rails that are not meant for the memory.
+    pub fn of(far: Vec<u32>, unlisted: Vec<u32>, is_strict: bool) -> Self {
+        Self {
+            far,
+            unlisted,
+            is_strict,
+        }
+    }
+
+    /// Rails that come after the others, ascending.
+    pub fn far(&self) -> &[u32] {
+        &self.far
+    }
+
+    /// Rails that are not meant for the memory, ascending.
+    pub fn unlisted(&self) -> &[u32] {
+        &self.unlisted
+    }
+
+    /// Whether those that come after others wait until no other one works.
+    pub fn is_strict(&self) -> bool {
+        self.is_strict
+    }
+
     /// Whether another rail is nearer.
     pub(crate) fn is_far(&self, rail: usize) -> bool {
         self.far.binary_search(&(rail as u32)).is_ok() || self.is_unlisted(rail)
