@@ -9,15 +9,15 @@ mod transfer;
 use self::repeat::Repeats;
 use crate::arena::Arena;
 use crate::batch::table::BatchTable;
-use crate::desk::Desk;
 use crate::error::EngineError;
+use crate::handshake_handler::HandshakeHandler;
 use crate::herald::Herald;
 use crate::inbox::Inbox;
 use crate::local_name::LocalName;
 use crate::nearness::Nearness;
 use crate::options::EngineOptions;
 use crate::peer_addresses;
-use crate::rdma::Rdma;
+use crate::rdma;
 use crate::registered_memory::RegisteredMemory;
 use crate::registry::Registry;
 use crate::report::RailReport;
@@ -32,6 +32,7 @@ use perigee_discovery::{
 };
 use perigee_memory::shared::Owner;
 use perigee_mover::{Dialects, Ledger, STOP_DEADLINE, Server, Shards, ShardsOptions};
+use perigee_rdma::Rdma;
 use perigee_schemas::Identity;
 use perigee_settings::Protocols;
 use std::fmt;
@@ -118,23 +119,28 @@ impl TransferEngine {
         let shares = options.shares_memory;
         let owner = shares.then(|| owner(identity, registry.clone()));
         let devices = options.accelerators.clone().or_else(of_this_host);
-        let memory = RegisteredMemory::new(identity, &registry, &ledger, devices.as_ref());
-        let (server, upstream) = open_ports(&options, &shards, &Arc::new(memory))?;
         let rpc_port = bound.port();
         let segment = match directory.is_peer_to_peer() || name.leaves_port_open {
             true => name.with_port(rpc_port),
             false => options.local_name.clone(),
         };
+        let rdma = rdma::start(&options, &segment, identity)?;
+        let (accelerators, rails) = (devices.as_ref(), rdma.as_ref());
+        let memory = RegisteredMemory::new(identity, &registry, &ledger, accelerators, rails);
+        let (server, upstream) = open_ports(&options, &shards, &Arc::new(memory))?;
         let ports = [Some(&server), upstream.as_ref()].map(port_of);
         let mut document = describe(&segment, &place, identity, ports);
         announce(&options, ports[0], owner.as_ref(), &mut document);
         let probes = HandshakeClient::new(&options.discovery);
-        let rdma = Rdma::start(&options, &segment, &directory, &probes)?;
         let inbox = Arc::new(Inbox::default());
-        let desk = Desk::new(&directory, &inbox, rdma.as_ref());
-        let handshake = bound.serve(Arc::new(desk))?;
+        let handshake = bound.serve(Arc::new(HandshakeHandler {
+            directory: directory.clone(),
+            inbox: inbox.clone(),
+        }))?;
         let herald = Arc::new(Herald::new(directory.clone(), probes.clone()));
-        let segments = Segments::new(directory.clone(), rdma.clone(), ledger.clone(), shares);
+        let shares = options.shares_memory;
+        let uses_rdma = rdma.is_some();
+        let segments = Segments::new(directory.clone(), uses_rdma, ledger.clone(), shares);
         let segments = Arc::new(segments);
         let inner = Inner {
             identity,
@@ -242,7 +248,8 @@ impl TransferEngine {
     /// What each way to other engines has carried so far: a row per NIC that sockets have used, one for shared memory if it
     /// was used, and one per RDMA device.
     pub fn rails(&self) -> Vec<RailReport> {
-        let rdma = self.inner.rdma.iter().flat_map(|rdma| rdma.reports());
+        let rdma = self.inner.rdma.iter();
+        let rdma = rdma.flat_map(|rdma| rdma::reports(rdma.engine()));
         let rows = self.inner.ledger.rows().into_iter();
         let tcp = rows.map(|(route, name, counters)| RailReport::of(&name, route, &counters));
         tcp.chain(rdma).collect()
@@ -268,7 +275,7 @@ impl Inner {
         let mut document = self.document.clone();
         document.buffers = self.registry.describe();
         if let Some(rdma) = &self.rdma {
-            rdma.describe(&self.registry.list(), &mut document);
+            rdma::describe(rdma.engine(), &mut document);
         }
         document.touch();
         document

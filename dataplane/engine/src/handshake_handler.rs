@@ -1,36 +1,25 @@
-//! What this engine answers peers on its handshake port.
-//! Invariant: no answer waits for another peer; joining queue pairs waits for seconds at most.
+//! What this engine answers peers on its handshake port. Invariant: no answer waits for another peer.
 
 use crate::inbox::Inbox;
-use crate::rdma::Rdma;
 use crate::request::Notify;
 use perigee_discovery::{ConnectionMessage, Directory, Handler, NotifyMessage, SegmentDocument};
 use std::sync::Arc;
 
 /// The handler of the handshake server.
 #[derive(Debug)]
-pub(crate) struct Desk {
-    directory: Directory,
-    inbox: Arc<Inbox>,
-    rdma: Option<Arc<Rdma>>,
+pub(crate) struct HandshakeHandler {
+    pub(crate) directory: Directory,
+    pub(crate) inbox: Arc<Inbox>,
 }
 
-impl Desk {
-    pub(crate) fn new(directory: &Directory, inbox: &Arc<Inbox>, rdma: Option<&Arc<Rdma>>) -> Self {
-        Self {
-            directory: directory.clone(),
-            inbox: inbox.clone(),
-            rdma: rdma.cloned(),
-        }
-    }
-}
-
-impl Handler for Desk {
-    fn connection(&self, message: ConnectionMessage) -> Result<ConnectionMessage, String> {
-        match &self.rdma {
-            Some(rdma) => rdma.accept(&message),
-            None => Err("this engine uses no RDMA devices; use tcp".to_owned()),
-        }
+impl Handler for HandshakeHandler {
+    /// Engines of Perigee join queue pairs on the data port, under a lease; those of Mooncake, which know no leases, are
+    /// served over TCP.
+    fn connection(&self, _: ConnectionMessage) -> Result<ConnectionMessage, String> {
+        Err(
+            "this engine joins queue pairs on its data port only; use tcp, or an engine of Perigee"
+                .to_owned(),
+        )
     }
 
     fn metadata(&self, _: Option<SegmentDocument>) -> Option<SegmentDocument> {

@@ -5,10 +5,10 @@
 
 mod arena;
 mod batch;
-mod desk;
 mod engine;
 mod error;
 mod fallback;
+mod handshake_handler;
 mod herald;
 mod inbox;
 mod limits;
@@ -42,7 +42,7 @@ pub use observer::{Observer, Unobserved};
 pub use options::EngineOptions;
 pub use perigee_device::{DeviceMemory, DmaBuf, GivenDevices};
 pub use perigee_mover::{PeerError, Route};
-pub use rdma::GivenFabric;
+pub use perigee_rdma::GivenFabric;
 pub use registry::Location;
 pub use report::RailReport;
 pub use request::{BatchId, Direction, Notify, Request, RequestStatus, State, SubmitOptions};

@@ -24,12 +24,6 @@ pub(crate) const TARGETS_MAX: usize = 8192;
 pub(crate) const PEERS_REMEMBERED_MAX: usize = 1 << 16;
 /// Peers that are looked up afresh at the same time for batches that nobody waits for; each has a thread meanwhile.
 pub(crate) const REPEAT_PEERS_MAX: usize = 64;
-/// Offers of queue pairs that wait to be delivered.
-pub(crate) const COURIER_QUEUE_MAX: usize = 1024;
-/// Threads that deliver them.
-pub(crate) const COURIERS: usize = 4;
-/// How often a peer is asked for new keys at most.
-pub(crate) const KEYS_REFRESH: Duration = Duration::from_millis(100);
 /// How often idle connections are looked at for peers that have closed them.
 pub(crate) const CONNECTION_SWEEP: Duration = Duration::from_secs(5);
 /// Notifies of asynchronous batches that wait to be delivered.

@@ -4,9 +4,9 @@
 use crate::error::EngineError;
 use crate::limits::TRANSFER_DEADLINE;
 use crate::observer::{Observer, Unobserved};
-use crate::rdma::GivenFabric;
 use perigee_device::GivenDevices;
 use perigee_discovery::Settings;
+use perigee_rdma::GivenFabric;
 use perigee_settings::{DataPath, Protocols, Variables};
 use perigee_shard::Congestion;
 use perigee_topology::CUSTOM_MATRIX_VARIABLE;

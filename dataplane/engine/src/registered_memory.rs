@@ -5,6 +5,7 @@ use crate::registry::{Region, RegionUse, Registry};
 use crate::request::Direction;
 use perigee_device::{GivenDevices, Stage};
 use perigee_mover::{Counters, Guard, Ledger, Owner, Piece, Range, Scope};
+use perigee_rdma::{PeerSession, Rdma};
 use perigee_schemas::{Identity, Status};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -18,6 +19,8 @@ pub(crate) struct RegisteredMemory {
     ledger: Arc<Ledger>,
     /// Accelerators whose memory is staged.
     devices: Option<GivenDevices>,
+    /// Over which peers reach the same buffers.
+    rdma: Option<Arc<Rdma>>,
 }
 
 /// A checked range of a registered buffer.
@@ -37,19 +40,21 @@ impl RegisteredMemory {
         registry: &Arc<Registry>,
         ledger: &Arc<Ledger>,
         devices: Option<&GivenDevices>,
+        rdma: Option<&Arc<Rdma>>,
     ) -> Self {
         Self {
             registry: registry.clone(),
             identity,
             ledger: ledger.clone(),
             devices: devices.cloned(),
+            rdma: rdma.cloned(),
         }
     }
 }
 
 impl Owner for RegisteredMemory {
     type Range = RegisteredRange;
-    type Session = ();
+    type Session = PeerSession;
 
     fn identity(&self) -> Identity {
         self.identity
@@ -83,7 +88,9 @@ impl Owner for RegisteredMemory {
         })
     }
 
-    fn session(&self) {}
+    fn session(&self) -> PeerSession {
+        PeerSession::new(self.rdma.clone())
+    }
 
     fn counters(&self, socket: Option<BorrowedFd<'_>>) -> Arc<Counters> {
         self.ledger.arriving_over(socket)

@@ -5,14 +5,13 @@ use crate::error::EngineError;
 use crate::limits::{CONNECTION_SWEEP, TARGETS_MAX};
 use crate::lives::Lives;
 use crate::peer_addresses;
-use crate::rdma::{Rdma, RemoteRails};
 use crate::request::Request;
 use crate::shared_memory::LocalPeer;
 use crate::target::Target;
 use perigee_discovery::{Directory, SegmentDocument, resolve};
 use perigee_memory::shared::Guest;
 use perigee_mover::{Dialect, Ledger, PeerAddress, PeerError};
-use perigee_shard::{Environment, Mailbox, monotonic};
+use perigee_shard::{Environment, Mailbox};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +22,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(crate) struct Segments {
     directory: Directory,
-    rdma: Option<Arc<Rdma>>,
+    /// Whether peers may be reached over RDMA.
+    uses_rdma: bool,
     targets: RwLock<HashMap<String, Arc<Target>>>,
     lives: Mutex<Lives>,
     /// Whether some caller is still to hear of a peer's restart.
@@ -37,13 +37,13 @@ pub(crate) struct Segments {
 impl Segments {
     pub(crate) fn new(
         directory: Directory,
-        rdma: Option<Arc<Rdma>>,
+        uses_rdma: bool,
         ledger: Arc<Ledger>,
         shares_memory: bool,
     ) -> Self {
         Self {
             directory,
-            rdma,
+            uses_rdma,
             closed: AtomicBool::new(false),
             targets: RwLock::default(),
             lives: Mutex::default(),
@@ -143,18 +143,6 @@ impl Segments {
         Ok(self.directory.reload_within(name, limit)?)
     }
 
-    /// Asks for the keys of a peer again, if that is worth it.
-    pub(crate) fn refresh_keys(&self, target: &Target) {
-        let Some(rails) = target.rails.as_ref().filter(|rails| rails.wants_refresh()) else {
-            return;
-        };
-        let asked_at = monotonic();
-        match self.directory.reload(target.name()) {
-            Ok(document) => rails.refresh(&document, asked_at),
-            Err(error) => tracing::debug!(%error, peer = &**target.name(), "No newer keys"),
-        }
-    }
-
     /// Has a shard close idle connections of peers that have gone.
     pub(crate) fn tend(self: &Arc<Self>, shard: &Mailbox) {
         let segments = Arc::downgrade(self);
@@ -191,7 +179,6 @@ impl Segments {
     }
 
     fn find(&self, name: &str, due: Instant, requests: &[Request]) -> Result<Target, EngineError> {
-        let asked_at = monotonic();
         let left = due.saturating_duration_since(Instant::now());
         let document = self.directory.segment_within(name, left)?;
         let own = document
@@ -208,8 +195,8 @@ impl Segments {
                 addresses.push(resolve_endpoint(name, &extra.data_endpoint, due)?);
             }
             let mut target = self.target(name, &addresses, Dialect::Own { epoch: Some(epoch) });
-            let rdma = self.rdma.as_ref();
-            target.rails = rdma.and_then(|rdma| RemoteRails::open(rdma, name, extra, asked_at));
+            let has_rails = self.uses_rdma && !extra.rails.is_empty();
+            target.rails = has_rails.then(|| Arc::from(extra.data_endpoint.as_str()));
             let guest = self.guest.as_ref();
             target.local = guest.and_then(|guest| LocalPeer::of(extra, guest));
             return Ok(target);

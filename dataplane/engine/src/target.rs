@@ -1,8 +1,8 @@
 //! A peer's segment as this engine reaches it: over TCP, over RDMA, through memory.
 //! Invariant: a target never changes; a peer that restarted or moved is another target.
 
-use crate::rdma::RemoteRails;
 use crate::shared_memory::LocalPeer;
+use perigee_mover::Dialect;
 use std::sync::Arc;
 
 /// A peer's segment.
@@ -10,8 +10,8 @@ use std::sync::Arc;
 pub(crate) struct Target {
     /// Over TCP, which reaches every peer.
     pub(crate) tcp: Arc<perigee_mover::Target>,
-    /// Over RDMA, if both sides have rails.
-    pub(crate) rails: Option<RemoteRails>,
+    /// Over RDMA, if both sides have rails: where leases are asked for.
+    pub(crate) rails: Option<Arc<str>>,
     /// Through memory, if the peer is on this host.
     pub(crate) local: Option<LocalPeer>,
 }
@@ -20,6 +20,11 @@ impl Target {
     /// The segment's name.
     pub(crate) fn name(&self) -> &Arc<str> {
         self.tcp.name()
+    }
+
+    /// Whether the peer was met in this life, if it says.
+    pub(crate) fn is_of_life(&self, life: u64) -> bool {
+        matches!(self.tcp.dialect(), Dialect::Own { epoch } if epoch.is_none_or(|epoch| epoch == life))
     }
 
     /// Closes the idle connections and drops mapped memory.

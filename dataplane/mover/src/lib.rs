@@ -11,6 +11,7 @@ mod error;
 mod greeting;
 mod limits;
 mod mooncake;
+mod names;
 mod server;
 mod slice;
 mod stats;
@@ -23,6 +24,7 @@ pub use limits::{
     BODY_BYTES_MAX, CONNECT_DEADLINE, PIECES_MAX, REQUEST_BYTES_MAX, SPIN, STALL_CHECK,
     STOP_DEADLINE,
 };
+pub use names::Names;
 pub use server::{Dialects, MoveService, Owner, Range, Server, ServerError, Session};
 pub use slice::{Direction, Memory, Slice};
 pub use stats::{Counters, Exchanged, Ledger, Moved, Route, UnderWay, record_copy};

@@ -30,6 +30,14 @@ pub(crate) const PEER_BREAKER_OPEN: Duration = Duration::from_millis(250);
 pub(crate) const IDLE_CONNECTION: Duration = Duration::from_secs(60);
 /// How often a timer looks whether it is still wanted.
 pub(crate) const TIMER_LOOK: Duration = Duration::from_secs(1);
+/// How long a resolved name is used before it is asked for again.
+pub(crate) const NAME_FRESH: Duration = Duration::from_secs(30);
+/// How long a name that could not be resolved is not asked for again.
+pub(crate) const NAME_RETRY: Duration = Duration::from_secs(2);
+/// Names that are remembered.
+pub(crate) const NAMES_MAX: usize = 4096;
+/// Threads that ask for names at the same time.
+pub(crate) const RESOLVERS_MAX: usize = 16;
 
 /// Longest a peer may take for the payload of one request.
 pub(crate) const PAYLOAD_DEADLINE: Duration = Duration::from_secs(30);

@@ -1,5 +1,5 @@
 //! Names of peers turned into addresses beside the shards: a slow resolver must not stop one.
-//! Invariant: nobody waits longer than the deadline, and a name is asked for by one thread at a time.
+//! Invariant: no wait lasts longer than the deadline, and a name is asked for by one thread at a time.
 
 use crate::limits::{NAME_FRESH, NAME_RETRY, NAMES_MAX, RESOLVERS_MAX};
 use perigee_shard::{poll_interruption, wait_step};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 type Resolver = dyn Fn(&str) -> io::Result<SocketAddr> + Send + Sync;
 
 /// What is known of the names that peers are reached by.
-pub(crate) struct Names {
+pub struct Names {
     known: Mutex<HashMap<Arc<str>, Entry>>,
     changed: Condvar,
     deadline: Duration,
@@ -29,7 +29,7 @@ struct Entry {
 
 impl Names {
     /// Names that the system resolves; waits last at most `deadline`.
-    pub(crate) fn new(deadline: Duration) -> Arc<Self> {
+    pub fn new(deadline: Duration) -> Arc<Self> {
         Self::resolved_by(Box::new(system), deadline)
     }
 
@@ -44,7 +44,7 @@ impl Names {
 
     /// The address of `host:port` if it needs no waiting: it is an address itself, or was resolved before. An old answer
     /// is used while a new one is fetched.
-    pub(crate) fn at_hand(self: &Arc<Self>, endpoint: &Arc<str>) -> Option<SocketAddr> {
+    pub fn at_hand(self: &Arc<Self>, endpoint: &Arc<str>) -> Option<SocketAddr> {
         if let Ok(address) = endpoint.parse() {
             return Some(address);
         }
@@ -57,7 +57,7 @@ impl Names {
     ///
     /// # Errors
     /// The name has no address, or the resolver did not answer in time; the text says which.
-    pub(crate) fn resolve(self: &Arc<Self>, endpoint: &Arc<str>) -> Result<SocketAddr, String> {
+    pub fn resolve(self: &Arc<Self>, endpoint: &Arc<str>) -> Result<SocketAddr, String> {
         if let Some(address) = self.at_hand(endpoint) {
             return Ok(address);
         }

@@ -1,5 +1,5 @@
-//! Segments of this process as devices know them. Invariant: the memory of a segment is given back only after its keys
-//! were revoked, and not at all if a device did not confirm that.
+//! Memory of this process that peers may reach by rails. Invariant: the memory of a segment is given back only after its
+//! keys were revoked, and not at all if a device did not confirm that.
 
 use perigee_memory::Segment;
 use perigee_rails::{Preference, RailEngine, RegionDescriptor, Registration};
@@ -9,26 +9,76 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Segments that peers may reach by rails.
-#[derive(Debug, Default)]
-pub(crate) struct Served {
-    entries: Mutex<HashMap<Identity, Entry>>,
+/// What peers are told: descriptors by identity, and the version of the list.
+pub(crate) type Listing = (Vec<(Identity, RegionDescriptor)>, u64);
+
+/// Memory that peers may reach by rails.
+#[derive(Debug)]
+pub(crate) struct Lent {
+    list: Mutex<List>,
     /// Memory that a device may still write.
     kept: Mutex<Vec<Arc<Segment>>>,
 }
 
 #[derive(Debug)]
+struct List {
+    entries: HashMap<Identity, Entry>,
+    /// Changes with every change of what peers are told; 0 means no version.
+    version: u64,
+}
+
+#[derive(Debug)]
 enum Entry {
+    /// A segment whose pages are being pinned.
     Registering,
     Ready {
         registration: Arc<Registration>,
-        segment: Arc<Segment>,
+        /// The segment that it is, if its memory is kept here.
+        segment: Option<Arc<Segment>>,
     },
 }
 
-impl Served {
-    fn entries(&self) -> MutexGuard<'_, HashMap<Identity, Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+impl Default for Lent {
+    fn default() -> Self {
+        Self {
+            list: Mutex::new(List {
+                entries: HashMap::new(),
+                version: 1,
+            }),
+            kept: Mutex::default(),
+        }
+    }
+}
+
+impl List {
+    fn insert(&mut self, id: Identity, entry: Entry) {
+        self.version += 1;
+        self.entries.insert(id, entry);
+    }
+
+    fn remove(&mut self, id: Identity) -> Option<Entry> {
+        self.version += 1;
+        self.entries.remove(&id)
+    }
+}
+
+impl Lent {
+    fn list(&self) -> MutexGuard<'_, List> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lends memory whose registration its owner revokes.
+    pub(crate) fn lend(&self, id: Identity, registration: Arc<Registration>) {
+        let entry = Entry::Ready {
+            registration,
+            segment: None,
+        };
+        self.list().insert(id, entry);
+    }
+
+    /// Peers are not told of it any more.
+    pub(crate) fn hide(&self, id: Identity) {
+        self.list().remove(id);
     }
 
     /// Registers a segment beside the calls, since pinning its pages takes long; until then it is reached over TCP.
@@ -38,14 +88,14 @@ impl Served {
         id: Identity,
         segment: Arc<Segment>,
     ) {
-        self.entries().insert(id, Entry::Registering);
-        let (served, engine) = (self.clone(), engine.clone());
+        self.list().insert(id, Entry::Registering);
+        let (lent, engine) = (self.clone(), engine.clone());
         let thread = std::thread::Builder::new()
             .name("perigee-pin".to_owned())
-            .spawn(move || served.register(&engine, id, segment));
+            .spawn(move || lent.register(&engine, id, segment));
         if let Err(error) = thread {
             tracing::warn!(%error, segment = %id, "No thread to register a segment; it is served over TCP");
-            self.entries().remove(&id);
+            self.hide(id);
         }
     }
 
@@ -54,22 +104,21 @@ impl Served {
         // A device pins all pages.
         if let Err(error) = segment.populate(0, bytes) {
             tracing::warn!(%error, segment = %id, "A segment is served over TCP only");
-            self.entries().remove(&id);
-            return;
+            return self.hide(id);
         }
         // SAFETY: the segment stays mapped beside its registration, and until `withdraw` has revoked it.
         let made = unsafe { engine.register(address, bytes, Access::ALL, &Preference::default()) };
-        let mut entries = self.entries();
-        match (made, entries.remove(&id)) {
+        let mut list = self.list();
+        match (made, list.remove(id)) {
             (Ok(registration), Some(_)) => {
                 let entry = Entry::Ready {
                     registration,
-                    segment,
+                    segment: Some(segment),
                 };
-                entries.insert(id, entry);
+                list.insert(id, entry);
             }
             (Ok(registration), None) => {
-                drop(entries);
+                drop(list);
                 self.end(&registration, segment);
             }
             (Err(error), _) => {
@@ -80,19 +129,19 @@ impl Served {
 
     /// Ends the keys of a segment: when this returns, no peer reaches its memory by rails.
     pub(crate) fn withdraw(&self, id: Identity) {
-        let found = self.entries().remove(&id);
+        let found = self.list().remove(id);
         if let Some(Entry::Ready {
             registration,
-            segment,
+            segment: Some(segment),
         }) = found
         {
             self.end(&registration, segment);
         }
     }
 
-    /// As [`Served::withdraw`], for all.
+    /// As [`Lent::withdraw`], for all.
     pub(crate) fn withdraw_all(&self) {
-        let ids: Vec<_> = self.entries().keys().copied().collect();
+        let ids: Vec<_> = self.list().entries.keys().copied().collect();
         ids.into_iter().for_each(|id| self.withdraw(id));
     }
 
@@ -104,20 +153,27 @@ impl Served {
         }
     }
 
-    /// What peers are told.
-    pub(crate) fn describe(&self, lease: Duration) -> Vec<(Identity, RegionDescriptor)> {
+    /// What peers are told, unless they have this version already.
+    pub(crate) fn describe(&self, known: u64, lease: Duration) -> Listing {
+        let list = self.list();
         let ready = |(id, entry): (&Identity, &Entry)| match entry {
             Entry::Registering => None,
             Entry::Ready { registration, .. } => {
                 Some((*id, registration.descriptor(id.low(), Some(lease))))
             }
         };
-        self.entries().iter().filter_map(ready).collect()
+        match list.version == known {
+            true => (Vec::new(), known),
+            false => (
+                list.entries.iter().filter_map(ready).collect(),
+                list.version,
+            ),
+        }
     }
 
     /// The registration that covers a range of a segment of ours.
     pub(crate) fn find(&self, address: u64, bytes: u64) -> Option<Arc<Registration>> {
-        self.entries().values().find_map(|entry| match entry {
+        self.list().entries.values().find_map(|entry| match entry {
             Entry::Ready { registration, .. } if registration.contains(address, bytes) => {
                 Some(registration.clone())
             }

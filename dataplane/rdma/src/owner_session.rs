@@ -1,13 +1,11 @@
-//! Talks with the owners of segments about rails: one connection to each, on a shard of its own.
-//! Invariant: while a talk lasts its lease is renewed in time; when it ends, the peer's rails are left.
+//! Sessions with the owners of memory about rails: one connection to each, on a shard of its own.
+//! Invariant: while a session lasts its lease is renewed in time; when it ends, the peer's rails are left.
 
-use super::links::Links;
-use super::wire as rail_wire;
-use super::wire::RailsRequest;
 use crate::limits::{
-    RAIL_ANSWER, RAIL_ANSWER_PAUSE, RAIL_BODY_BYTES_MAX, RAIL_BUDGET_BYTES, RAIL_IDLE,
-    RAIL_ORDERS_MAX, RAIL_RENEWAL,
+    ANSWER_DEADLINE, ANSWER_PAUSE, BODY_BYTES_MAX, BUDGET_BYTES, ORDERS_MAX, RENEWAL,
 };
+use crate::reach::Reach;
+use crate::wire::{self as rails_wire, RailsRequest};
 use perigee_mover::CONNECT_DEADLINE;
 use perigee_port::{FrameBudget, Frames};
 use perigee_rails::{EndpointAnswer, EndpointOffer, ExchangeDone, PeerHandle};
@@ -21,32 +19,52 @@ use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
-/// What a talk is to do.
+/// What a session is to do.
 pub(crate) enum Order {
-    /// Learn what the owner has.
-    Ask,
+    /// Learn what the owner has; first have our queue pairs there taken down if `fence` says so.
+    Ask { fence: bool, done: Option<Done> },
     /// Take an offer of queue pairs there.
     Offer(EndpointOffer, ExchangeDone),
-    /// Have our queue pairs there taken down, and say when that is done. Dropped if it is not.
-    Fence(Sender<()>),
 }
 
-/// All talks of a shard.
-pub(crate) struct Talks<E: Environment> {
+/// Hears once whether an order was carried out, also if it is lost.
+pub struct Done(Option<Box<dyn FnOnce(bool) + Send>>);
+
+impl Done {
+    /// Calls `hear`, from any thread; it must not wait.
+    pub fn new(hear: impl FnOnce(bool) + Send + 'static) -> Self {
+        Self(Some(Box::new(hear)))
+    }
+
+    fn tell(&mut self, is_done: bool) {
+        if let Some(hear) = self.0.take() {
+            hear(is_done);
+        }
+    }
+}
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        self.tell(false);
+    }
+}
+
+/// All sessions of a shard.
+pub(crate) struct Sessions<E: Environment> {
     environment: E,
     identity: Identity,
     /// Of answers that have begun to arrive.
     budget: FrameBudget,
-    links: Arc<Links>,
-    talks: RefCell<HashMap<Arc<str>, Rc<Talk<E>>>>,
+    reach: Arc<Reach>,
+    sessions: RefCell<HashMap<Arc<str>, Rc<OwnerSession<E>>>>,
     stopping: Cell<bool>,
     waiting: RefCell<Option<Waker>>,
 }
 
-struct Talk<E: Environment> {
+struct OwnerSession<E: Environment> {
     endpoint: Arc<str>,
     orders: RefCell<VecDeque<Order>>,
     sleeper: RefCell<Option<Waker>>,
@@ -55,76 +73,86 @@ struct Talk<E: Environment> {
     /// Its stream, to break it off.
     stream: RefCell<Option<E::Stream>>,
     peer: RefCell<Option<PeerHandle>>,
+    /// Random number of the owner's run, from its greeting.
+    life: Cell<u64>,
+    /// Version of the list that came over this connection; 0 for none.
+    listed: Cell<u64>,
+    /// When the owner was last asked, or the session began.
+    asked_at: Cell<Duration>,
     stopping: Cell<bool>,
 }
 
-impl<E: Environment> Talks<E> {
-    pub(crate) fn new(environment: E, identity: Identity, links: Arc<Links>) -> Self {
+impl<E: Environment> Sessions<E> {
+    pub(crate) fn new(environment: E, identity: Identity, reach: Arc<Reach>) -> Self {
         Self {
             environment,
             identity,
-            budget: FrameBudget::new(RAIL_BUDGET_BYTES),
-            links,
-            talks: RefCell::default(),
+            budget: FrameBudget::new(BUDGET_BYTES),
+            reach,
+            sessions: RefCell::default(),
             stopping: Cell::new(false),
             waiting: RefCell::default(),
         }
     }
 
-    /// Gives an order to the talk with an owner, which begins if need be.
+    /// Gives an order to the session with an owner, which begins if need be.
     pub(crate) fn order(self: &Rc<Self>, endpoint: &Arc<str>, order: Order) {
         if self.stopping.get() {
-            return refuse(order, "the client is closed");
+            self.reach.peers.suspend(endpoint);
+            return refuse(order, "this process is closing");
         }
-        let known = self.talks.borrow().get(endpoint).cloned();
-        let talk = known.unwrap_or_else(|| self.begin(endpoint));
-        let mut orders = talk.orders.borrow_mut();
-        if orders.len() >= RAIL_ORDERS_MAX {
+        let known = self.sessions.borrow().get(endpoint).cloned();
+        let session = known.unwrap_or_else(|| self.begin(endpoint));
+        let mut orders = session.orders.borrow_mut();
+        if orders.len() >= ORDERS_MAX {
             return refuse(order, "too many orders are waiting for this peer");
         }
         orders.push_back(order);
-        if let Some(sleeper) = talk.sleeper.borrow_mut().take() {
+        if let Some(sleeper) = session.sleeper.borrow_mut().take() {
             sleeper.wake();
         }
     }
 
-    fn begin(self: &Rc<Self>, endpoint: &Arc<str>) -> Rc<Talk<E>> {
-        let talk = Rc::new(Talk {
+    fn begin(self: &Rc<Self>, endpoint: &Arc<str>) -> Rc<OwnerSession<E>> {
+        let session = Rc::new(OwnerSession {
             endpoint: endpoint.clone(),
             orders: RefCell::default(),
             sleeper: RefCell::default(),
             frames: RefCell::default(),
             stream: RefCell::default(),
             peer: RefCell::default(),
+            life: Cell::new(0),
+            listed: Cell::new(0),
+            asked_at: Cell::new(self.environment.now()),
             stopping: Cell::new(false),
         });
-        let mut talks = self.talks.borrow_mut();
-        talks.insert(endpoint.clone(), talk.clone());
-        let (talks, theirs) = (self.clone(), talk.clone());
+        let mut sessions = self.sessions.borrow_mut();
+        sessions.insert(endpoint.clone(), session.clone());
+        let (sessions, theirs) = (self.clone(), session.clone());
         self.environment.spawn(async move {
-            talks.run(&theirs).await;
-            talks.end(&theirs);
+            let is_idle = sessions.run(&theirs).await;
+            sessions.end(&theirs, is_idle);
         });
-        talk
+        session
     }
 
-    /// Breaks every connection and ends every talk.
+    /// Breaks every connection and ends every session.
     pub(crate) fn stop(&self) {
         self.stopping.set(true);
-        for talk in self.talks.borrow().values() {
-            talk.stopping.set(true);
-            talk.stream.borrow().iter().for_each(Stream::shutdown);
-            if let Some(sleeper) = talk.sleeper.borrow_mut().take() {
+        for session in self.sessions.borrow().values() {
+            session.stopping.set(true);
+            session.stream.borrow().iter().for_each(Stream::shutdown);
+            if let Some(sleeper) = session.sleeper.borrow_mut().take() {
                 sleeper.wake();
             }
         }
         self.wake_if_ended();
     }
 
-    /// Resolves when [`Talks::stop`] was called and every talk has ended.
+    /// Resolves when [`Sessions::stop`] was called and every session has ended.
     pub(crate) async fn ended(&self) {
         poll_fn(|context| {
-            if self.stopping.get() && self.talks.borrow().is_empty() {
+            if self.stopping.get() && self.sessions.borrow().is_empty() {
                 return Poll::Ready(());
             }
             *self.waiting.borrow_mut() = Some(context.waker().clone());
@@ -134,7 +162,7 @@ impl<E: Environment> Talks<E> {
     }
 
     fn wake_if_ended(&self) {
-        if self.talks.borrow().is_empty()
+        if self.sessions.borrow().is_empty()
             && let Some(waker) = self.waiting.borrow_mut().take()
         {
             waker.wake();
@@ -142,44 +170,60 @@ impl<E: Environment> Talks<E> {
     }
 
     /// The connection goes, and with it the queue pairs at the owner.
-    fn end(&self, talk: &Talk<E>) {
-        self.links.peers.suspend(&talk.endpoint);
-        if let Some(peer) = talk.peer.take() {
-            self.links.forget(&peer);
+    fn end(&self, session: &OwnerSession<E>, is_idle: bool) {
+        match is_idle {
+            true => self.reach.peers.rest(&session.endpoint),
+            false => self.reach.peers.suspend(&session.endpoint),
         }
-        talk.stream.borrow().iter().for_each(Stream::shutdown);
-        for order in talk.orders.take() {
-            refuse(order, "the talk with this peer has ended");
+        if let Some(peer) = session.peer.take() {
+            self.reach.forget(&peer);
         }
-        self.talks.borrow_mut().remove(&talk.endpoint);
+        session.stream.borrow().iter().for_each(Stream::shutdown);
+        for order in session.orders.take() {
+            refuse(order, "the session with this peer has ended");
+        }
+        self.sessions.borrow_mut().remove(&session.endpoint);
         self.wake_if_ended();
     }
 
-    async fn run(&self, talk: &Talk<E>) {
+    /// Carries out orders until the peer is lost, or is not wanted any more: then true.
+    async fn run(&self, session: &OwnerSession<E>) -> bool {
         loop {
-            let next = at_most(&self.environment, RAIL_RENEWAL, talk.next()).await;
-            let is_idle = self.links.peers.idle(&talk.endpoint) >= RAIL_IDLE;
-            if talk.stopping.get() || (next.is_none() && is_idle) {
-                return;
+            // Also between many orders the lease is renewed.
+            let due = session.asked_at.get() + RENEWAL;
+            let left = due.saturating_sub(self.environment.now());
+            let next = match left.is_zero() {
+                true => None,
+                false => at_most(&self.environment, left, session.next()).await,
+            };
+            let is_idle = self.reach.peers.is_idle(&session.endpoint);
+            if session.stopping.get() {
+                return false;
             }
-            if let Err(error) = self.carry_out(talk, next.unwrap_or(Order::Ask)).await {
-                tracing::debug!(%error, peer = %talk.endpoint, "No talk about rails with this peer");
-                return;
+            let order = match next {
+                Some(order) => order,
+                None if is_idle => return true,
+                None => Order::Ask {
+                    fence: false,
+                    done: None,
+                },
+            };
+            if let Err(error) = self.carry_out(session, order).await {
+                tracing::debug!(%error, peer = %session.endpoint, "No session about rails with this peer");
+                return false;
             }
         }
     }
 
-    async fn carry_out(&self, talk: &Talk<E>, order: Order) -> io::Result<()> {
+    async fn carry_out(&self, session: &OwnerSession<E>, order: Order) -> io::Result<()> {
         match order {
-            Order::Ask => self.ask(talk, false).await,
-            Order::Fence(done) => {
-                self.ask(talk, true).await?;
-                // Nobody waits any more if it took too long.
-                let _ = done.send(());
+            Order::Ask { fence, done } => {
+                self.ask(session, fence).await?;
+                done.into_iter().for_each(|mut done| done.tell(true));
                 Ok(())
             }
             Order::Offer(offer, done) => {
-                let answer = self.offer(talk, &offer).await;
+                let answer = self.offer(session, &offer).await;
                 let refused = answer.as_ref().err().map(io::Error::kind);
                 done(answer.map_err(|error| error.to_string()));
                 // A refusal in words is an answer; anything else has broken the connection.
@@ -191,54 +235,72 @@ impl<E: Environment> Talks<E> {
         }
     }
 
-    /// Asks for rails, which renews the lease. A connection that died meanwhile is made anew once.
-    async fn ask(&self, talk: &Talk<E>, fence: bool) -> io::Result<()> {
-        if talk.stream.borrow().is_some() {
-            match self.ask_on_stream(talk, fence).await {
+    /// Asks for rails, which renews the lease. A connection that has died is made again once.
+    async fn ask(&self, session: &OwnerSession<E>, fence: bool) -> io::Result<()> {
+        if session.stream.borrow().is_some() {
+            match self.ask_on_stream(session, fence).await {
                 Ok(()) => return Ok(()),
-                Err(_) if !talk.stopping.get() => drop(talk.stream.take()),
+                Err(_) if !session.stopping.get() => drop(session.stream.take()),
                 Err(error) => return Err(error),
             }
         }
-        self.connect(talk).await
+        self.connect(session).await
     }
 
     /// Connects and asks for the first time: what an earlier connection left behind is taken down.
-    async fn connect(&self, talk: &Talk<E>) -> io::Result<()> {
-        let address = self.address(&talk.endpoint).await?;
+    async fn connect(&self, session: &OwnerSession<E>) -> io::Result<()> {
+        let address = self.address(&session.endpoint).await?;
         let environment = &self.environment;
         let hello = Hello::new(Role::Client, self.identity);
-        let bounds = (&self.budget, RAIL_BODY_BYTES_MAX);
+        let bounds = (&self.budget, BODY_BYTES_MAX);
         let connected =
             perigee_port::connect(environment, address, &hello, bounds, CONNECT_DEADLINE);
-        let (frames, _) = connected.await?;
-        *talk.stream.borrow_mut() = Some(frames.stream().clone());
-        *talk.frames.borrow_mut() = Some(frames);
-        self.ask_on_stream(talk, true).await
+        let (frames, welcome) = connected.await?;
+        session.life.set(welcome.epoch);
+        session.listed.set(0);
+        *session.stream.borrow_mut() = Some(frames.stream().clone());
+        *session.frames.borrow_mut() = Some(frames);
+        self.ask_on_stream(session, true).await
     }
 
-    async fn ask_on_stream(&self, talk: &Talk<E>, fence: bool) -> io::Result<()> {
-        let epoch = self.links.epoch().map_err(io::Error::other)?;
+    async fn ask_on_stream(&self, session: &OwnerSession<E>, fence: bool) -> io::Result<()> {
+        let epoch = self.reach.epoch().map_err(io::Error::other)?;
         let asked_at = monotonic();
-        let frame = rail_wire::encode_request(RailsRequest { epoch, fence });
-        let body = self.exchange(talk, frame).await?;
-        let reply = rail_wire::decode_reply(&body)?;
-        let peer = self.links.learn(&talk.endpoint, &reply, asked_at);
-        *talk.peer.borrow_mut() = Some(peer.map_err(io::Error::other)?);
+        session.asked_at.set(self.environment.now());
+        let at_hand = self.reach.version(&session.endpoint);
+        let version = session.listed.get();
+        let request = RailsRequest {
+            epoch,
+            fence,
+            version: if at_hand == version { version } else { 0 },
+        };
+        let frame = rails_wire::encode_request(request);
+        let body = self.exchange(session, frame).await?;
+        let reply = rails_wire::decode_reply(&body)?;
+        let owner = (&session.endpoint, session.life.get());
+        let learned = self.reach.learn(owner, &reply, request.version, asked_at);
+        *session.peer.borrow_mut() = Some(learned.map_err(io::Error::other)?);
+        session.listed.set(reply.version);
         Ok(())
     }
 
-    async fn offer(&self, talk: &Talk<E>, offer: &EndpointOffer) -> io::Result<EndpointAnswer> {
-        if talk.stream.borrow().is_none() {
-            self.connect(talk).await?;
+    async fn offer(
+        &self,
+        session: &OwnerSession<E>,
+        offer: &EndpointOffer,
+    ) -> io::Result<EndpointAnswer> {
+        if session.stream.borrow().is_none() {
+            self.connect(session).await?;
         }
-        let body = self.exchange(talk, rail_wire::encode_offer(offer)).await?;
-        rail_wire::decode_answer(&body)
+        let body = self
+            .exchange(session, rails_wire::encode_offer(offer))
+            .await?;
+        rails_wire::decode_answer(&body)
     }
 
     /// One frame there and one back, in bounded time.
-    async fn exchange(&self, talk: &Talk<E>, frame: Vec<u8>) -> io::Result<Vec<u8>> {
-        let frames = talk.frames.take();
+    async fn exchange(&self, session: &OwnerSession<E>, frame: Vec<u8>) -> io::Result<Vec<u8>> {
+        let frames = session.frames.take();
         let mut frames = frames.ok_or(io::ErrorKind::NotConnected)?;
         let stream = frames.stream().clone();
         let work = async {
@@ -249,8 +311,8 @@ impl<E: Environment> Talks<E> {
             frames.consume();
             Ok((frames, answered))
         };
-        let (frames, answered) = within(&self.environment, RAIL_ANSWER, &stream, work).await?;
-        *talk.frames.borrow_mut() = Some(frames);
+        let (frames, answered) = within(&self.environment, ANSWER_DEADLINE, &stream, work).await?;
+        *session.frames.borrow_mut() = Some(frames);
         Ok(answered)
     }
 
@@ -258,7 +320,7 @@ impl<E: Environment> Talks<E> {
     async fn address(&self, endpoint: &Arc<str>) -> io::Result<std::net::SocketAddr> {
         let end = self.environment.now() + CONNECT_DEADLINE;
         loop {
-            if let Some(address) = self.links.names.at_hand(endpoint) {
+            if let Some(address) = self.reach.names.at_hand(endpoint) {
                 return Ok(address);
             }
             if self.environment.now() >= end {
@@ -267,20 +329,23 @@ impl<E: Environment> Talks<E> {
                     "its name was not resolved",
                 ));
             }
-            self.environment.sleep(RAIL_ANSWER_PAUSE).await;
+            self.environment.sleep(ANSWER_PAUSE).await;
         }
     }
 }
 
-impl<E: Environment> Talk<E> {
-    /// The next order. Resolves also when the talk is to stop.
+impl<E: Environment> OwnerSession<E> {
+    /// The next order. Resolves also when the session is to stop.
     async fn next(&self) -> Order {
         poll_fn(|context| {
             if let Some(order) = self.orders.borrow_mut().pop_front() {
                 return Poll::Ready(order);
             }
             if self.stopping.get() {
-                return Poll::Ready(Order::Ask);
+                return Poll::Ready(Order::Ask {
+                    fence: false,
+                    done: None,
+                });
             }
             *self.sleeper.borrow_mut() = Some(context.waker().clone());
             Poll::Pending
@@ -303,8 +368,8 @@ fn answer(kind: Kind, body: &[u8]) -> io::Result<Vec<u8>> {
     }
 }
 
-/// An offer is answered whatever happens.
-fn refuse(order: Order, reason: &str) {
+/// Does not carry an order out; its sender hears of it.
+pub(crate) fn refuse(order: Order, reason: &str) {
     if let Order::Offer(_, done) = order {
         done(Err(reason.to_owned()));
     }

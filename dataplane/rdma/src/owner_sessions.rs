@@ -1,78 +1,75 @@
-//! The shard on which the talks run, and what reaches it from other threads.
-//! Invariant: nobody waits here; an offer that cannot be delivered is answered by an error.
+//! The shard on which the sessions with owners run, and what reaches it from other threads.
+//! Invariant: nothing waits here; an offer that cannot be delivered is answered by an error.
 
-use super::links::Links;
-use super::talk::{Order, Talks};
-use crate::error::TransferError;
+use crate::owner_session::{Order, Sessions, refuse};
+use crate::reach::Reach;
 use perigee_mover::STOP_DEADLINE;
-use perigee_rails::{EndpointOffer, Exchange, ExchangeDone};
+use perigee_rails::{EndpointOffer, Exchange, ExchangeDone, RailError};
 use perigee_schemas::Identity;
-use perigee_shard::{Environment, Local, Mailbox, Shard, ShardEnvironment, ShardOptions};
+use perigee_shard::{Local, Mailbox, ShardEnvironment, ShardOf, ShardOptions, StartError};
+use std::convert::Infallible;
 use std::rc::Rc;
-use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Carries orders to the talks.
+type OnShard = Sessions<ShardEnvironment>;
+
+/// Carries orders to the sessions.
 #[derive(Debug)]
-pub(super) struct Courier {
+pub(crate) struct OwnerSessions {
     mailbox: Mailbox,
-    talks: Local<Talks<ShardEnvironment>>,
+    sessions: Local<OnShard>,
     /// Until it is stopped.
-    shard: Mutex<Option<Shard>>,
+    shard: Mutex<Option<ShardOf<OnShard>>>,
 }
 
-impl Courier {
-    pub(super) fn start(identity: Identity, links: &Arc<Links>) -> Result<Self, TransferError> {
-        let (tell, told) = channel();
-        let links = links.clone();
-        let options = ShardOptions::named("perigee-talk");
-        let shard = Shard::start(options, move |environment| async move {
-            let talks = Rc::new(Talks::new(environment.clone(), identity, links));
-            let name = environment.keep(talks.clone());
-            let _ = tell.send(name);
-            talks.ended().await;
-            environment.give_up(name);
-        })
-        .map_err(|error| TransferError::Engine(error.to_string()))?;
-        let talks = told
-            .recv_timeout(STOP_DEADLINE)
-            .map_err(|_| TransferError::Engine("the shard for talks did not come up".to_owned()))?;
+impl OwnerSessions {
+    pub(crate) fn start(identity: Identity, reach: &Arc<Reach>) -> Result<Self, RailError> {
+        let reach = reach.clone();
+        let make = async move |environment: &ShardEnvironment| {
+            let sessions = Sessions::new(environment.clone(), identity, reach);
+            Ok((Rc::new(sessions), ()))
+        };
+        let run = async |sessions: Rc<OnShard>| sessions.ended().await;
+        let options = ShardOptions::named("perigee-session");
+        let started = ShardOf::start(options, STOP_DEADLINE, make, run);
+        let (shard, ()) = started.map_err(|error: StartError<Infallible>| RailError::Shard {
+            reason: error.to_string(),
+        })?;
         Ok(Self {
             mailbox: shard.mailbox(),
-            talks,
+            sessions: shard.name(),
             shard: Mutex::new(Some(shard)),
         })
     }
 
-    /// Gives an order to the talk with an owner.
-    pub(super) fn order(&self, endpoint: &Arc<str>, order: Order) {
-        let (talks, endpoint) = (self.talks, endpoint.clone());
+    /// Gives an order to the session with an owner.
+    pub(crate) fn order(&self, endpoint: &Arc<str>, order: Order) {
+        let (sessions, endpoint) = (self.sessions, endpoint.clone());
         self.mailbox.post(Box::new(move |environment| {
-            if let Some(talks) = environment.local(talks) {
-                talks.order(&endpoint, order);
+            match environment.local(sessions) {
+                Some(sessions) => sessions.order(&endpoint, order),
+                None => refuse(order, "RDMA of this process is closed"),
             }
         }));
     }
 
-    /// Ends all talks and gives the executor back.
-    pub(super) fn stop(&self) {
-        let mut shard = self.shard.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(shard) = shard.take() else {
+    /// Ends all sessions and gives the executor back.
+    pub(crate) fn stop(&self) {
+        let taken = {
+            let mut shard = self.shard.lock().unwrap_or_else(PoisonError::into_inner);
+            shard.take()
+        };
+        let Some(shard) = taken else {
             return;
         };
-        let talks = self.talks;
-        shard.post(Box::new(move |environment| {
-            if let Some(talks) = environment.local(talks) {
-                talks.stop();
-            }
-        }));
+        shard.with(|sessions| sessions.stop());
         if let Err(error) = shard.join(STOP_DEADLINE) {
-            tracing::warn!(%error, "The shard for talks is left behind");
+            tracing::warn!(%error, "The shard for sessions with owners is left behind");
         }
     }
 }
 
-impl Exchange for Courier {
+impl Exchange for OwnerSessions {
     fn exchange(&self, peer: &str, offer: EndpointOffer, done: ExchangeDone) {
         self.order(&Arc::from(peer), Order::Offer(offer, done));
     }

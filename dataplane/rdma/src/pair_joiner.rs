@@ -1,11 +1,11 @@
-//! The owner's control threads: they join the queue pairs that clients offer, and take them down. Both may take long, so
-//! shards only wait for them.
+//! The owner's threads that join the queue pairs which clients offer, and take them down. Both may take long, so shards only
+//! wait for them.
 //!
 //! The invariant: a queue pair lives no longer than the connection on which its client asked for rails. Work about one
 //! client is done by one thread in order: an offer that comes too late finds its connection gone, one that came in time
 //! is over before the queue pairs are taken down.
 
-use crate::limits::{RAIL_DESKS, RAIL_OFFERS_MAX};
+use crate::limits::{JOINERS, OFFERS_MAX};
 use perigee_rails::{EndpointAnswer, EndpointOffer, RailEngine};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -44,7 +44,7 @@ type Fenced = Result<(), String>;
 enum Task {
     Accept {
         offer: EndpointOffer,
-        keeper: u64,
+        lease: u64,
         answer: Answer<Joined>,
     },
     Fence {
@@ -53,60 +53,60 @@ enum Task {
     },
 }
 
-/// All control threads of an owner.
+/// All joining threads of an owner.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct PairJoiner {
     shared: Arc<Shared>,
     /// Empty once it is closed.
     threads: Mutex<Vec<Sender<Task>>>,
-    next_keeper: AtomicU64,
+    next_lease: AtomicU64,
 }
 
 #[derive(Debug)]
 struct Shared {
     engine: RailEngine,
     /// For each client, by the epoch of its rails, the connection that keeps its queue pairs.
-    keepers: Mutex<HashMap<u64, u64>>,
+    leases: Mutex<HashMap<u64, u64>>,
     offers: AtomicUsize,
 }
 
 /// The right of a connection to have queue pairs. When it ends, they go.
 #[derive(Debug)]
-pub(crate) struct Keeping {
-    desk: Arc<Desk>,
+pub(crate) struct PairLease {
+    joiner: Arc<PairJoiner>,
     epoch: u64,
     number: u64,
 }
 
-impl Desk {
+impl PairJoiner {
     pub(crate) fn start(engine: &RailEngine) -> std::io::Result<Arc<Self>> {
         let shared = Arc::new(Shared {
             engine: engine.clone(),
-            keepers: Mutex::default(),
+            leases: Mutex::default(),
             offers: AtomicUsize::new(0),
         });
         let mut threads = Vec::new();
-        for _ in 0..RAIL_DESKS {
+        for _ in 0..JOINERS {
             let (send, tasks) = channel();
             let theirs = shared.clone();
             std::thread::Builder::new()
-                .name("perigee-desk".to_owned())
+                .name("perigee-join".to_owned())
                 .spawn(move || theirs.work(&tasks))?;
             threads.push(send);
         }
         Ok(Arc::new(Self {
             shared,
             threads: Mutex::new(threads),
-            next_keeper: AtomicU64::new(1),
+            next_lease: AtomicU64::new(1),
         }))
     }
 
     /// Lets a connection keep the queue pairs of a client; one that kept them before does so no longer.
-    pub(crate) fn keep(self: &Arc<Self>, epoch: u64) -> Keeping {
-        let number = self.next_keeper.fetch_add(1, Ordering::Relaxed);
-        self.shared.keepers().insert(epoch, number);
-        Keeping {
-            desk: self.clone(),
+    pub(crate) fn lease(self: &Arc<Self>, epoch: u64) -> PairLease {
+        let number = self.next_lease.fetch_add(1, Ordering::Relaxed);
+        self.shared.leases().insert(epoch, number);
+        PairLease {
+            joiner: self.clone(),
             epoch,
             number,
         }
@@ -118,17 +118,17 @@ impl Desk {
         threads.clear();
     }
 
-    /// A task for a desk that is closed is dropped: the rails are gone, and every queue pair with them.
+    /// A task after the end is dropped: the rails are gone, and every queue pair with them.
     fn hand(&self, epoch: u64, task: Task) {
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        let turn = epoch as usize % RAIL_DESKS;
+        let turn = epoch as usize % JOINERS;
         if let Some(thread) = threads.get(turn) {
             let _ = thread.send(task);
         }
     }
 }
 
-impl Keeping {
+impl PairLease {
     /// Life of the client's rails.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch
@@ -141,45 +141,45 @@ impl Keeping {
             epoch,
             answer: answer.clone(),
         };
-        self.desk.hand(epoch, task);
+        self.joiner.hand(epoch, task);
         answer
     }
 
     /// Joins queue pairs; the offer must be of the client that is kept.
     pub(crate) fn accept(&self, offer: EndpointOffer) -> Answer<Joined> {
         let answer = Answer::new();
-        let offers = &self.desk.shared.offers;
+        let offers = &self.joiner.shared.offers;
         if offer.epoch != self.epoch {
             answer.give(Err("the offer is of another client".to_owned()));
-        } else if offers.fetch_add(1, Ordering::Relaxed) >= RAIL_OFFERS_MAX {
+        } else if offers.fetch_add(1, Ordering::Relaxed) >= OFFERS_MAX {
             offers.fetch_sub(1, Ordering::Relaxed);
             answer.give(Err("too many offers are waiting".to_owned()));
         } else {
             let task = Task::Accept {
                 offer,
-                keeper: self.number,
+                lease: self.number,
                 answer: answer.clone(),
             };
-            self.desk.hand(self.epoch, task);
+            self.joiner.hand(self.epoch, task);
         }
         answer
     }
 }
 
-impl Drop for Keeping {
+impl Drop for PairLease {
     fn drop(&mut self) {
-        let mut keepers = self.desk.shared.keepers();
-        if keepers.get(&self.epoch) == Some(&self.number) {
-            keepers.remove(&self.epoch);
-            drop(keepers);
+        let mut leases = self.joiner.shared.leases();
+        if leases.get(&self.epoch) == Some(&self.number) {
+            leases.remove(&self.epoch);
+            drop(leases);
             self.fence();
         }
     }
 }
 
 impl Shared {
-    fn keepers(&self) -> MutexGuard<'_, HashMap<u64, u64>> {
-        self.keepers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn leases(&self) -> MutexGuard<'_, HashMap<u64, u64>> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn work(&self, tasks: &Receiver<Task>) {
@@ -187,11 +187,11 @@ impl Shared {
             match task {
                 Task::Accept {
                     offer,
-                    keeper,
+                    lease,
                     answer,
                 } => {
                     self.offers.fetch_sub(1, Ordering::Relaxed);
-                    answer.give(self.accept(offer, keeper));
+                    answer.give(self.accept(offer, lease));
                 }
                 Task::Fence { epoch, answer } => {
                     let fenced = self.engine.fence(epoch);
@@ -201,8 +201,8 @@ impl Shared {
         }
     }
 
-    fn accept(&self, offer: EndpointOffer, keeper: u64) -> Joined {
-        if self.keepers().get(&offer.epoch) != Some(&keeper) {
+    fn accept(&self, offer: EndpointOffer, lease: u64) -> Joined {
+        if self.leases().get(&offer.epoch) != Some(&lease) {
             return Err("the connection of the offer is gone".to_owned());
         }
         let joined = self.engine.accept(offer);

@@ -1,10 +1,10 @@
-//! A data connection on which a client asks for rails. Invariant: a client whose connection ends, or that is silent for
-//! longer than its lease, has no queue pairs here any more.
+//! The owner's side of a data connection on which a peer asks for rails. Invariant: a peer whose connection ends, or that is
+//! silent for longer than its lease, has no queue pairs here any more.
 
-use crate::limits::{RAIL_ANSWER, RAIL_ANSWER_PAUSE, RAIL_LEASE};
-use crate::rails::Rails;
-use crate::rails::desk::{Answer, Keeping};
-use crate::rails::wire::{self as rail_wire, RailsReply};
+use crate::limits::{ANSWER_DEADLINE, ANSWER_PAUSE, LEASE};
+use crate::pair_joiner::{Answer, PairLease};
+use crate::rdma::Rdma;
+use crate::wire::{self as rails_wire, RailsReply};
 use perigee_mover::Session;
 use perigee_schemas::Status;
 use perigee_schemas::frame::Kind;
@@ -14,15 +14,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What one connection has to do with rails.
-pub(crate) struct RailSession {
-    rails: Option<Arc<Rails>>,
-    keeping: Option<Keeping>,
+pub struct PeerSession {
+    rdma: Option<Arc<Rdma>>,
+    pairs: Option<PairLease>,
 }
 
-impl RailSession {
-    pub(super) fn new(rails: Option<Arc<Rails>>) -> Self {
-        let keeping = None;
-        Self { rails, keeping }
+impl PeerSession {
+    /// For a new connection to a process with this RDMA, if it has any.
+    pub fn new(rdma: Option<Arc<Rdma>>) -> Self {
+        Self { rdma, pairs: None }
     }
 
     async fn describe<E: Environment>(
@@ -30,40 +30,42 @@ impl RailSession {
         environment: &E,
         body: &[u8],
     ) -> io::Result<Vec<u8>> {
-        let request = rail_wire::decode_request(body)?;
-        let Some(rails) = &self.rails else {
-            return Ok(rail_wire::encode_no_rails(Status::NotSupported));
+        let request = rails_wire::decode_request(body)?;
+        let Some(rdma) = &self.rdma else {
+            return Ok(rails_wire::encode_no_rails(Status::NotSupported));
         };
-        let keeping = match self.keeping.take() {
-            Some(keeping) if keeping.epoch() == request.epoch => keeping,
-            _ => rails.desk().keep(request.epoch),
+        let pairs = match self.pairs.take() {
+            Some(pairs) if pairs.epoch() == request.epoch => pairs,
+            _ => rdma.joiner().lease(request.epoch),
         };
         if request.fence {
-            let fenced = wait(environment, &keeping.fence()).await;
+            let fenced = wait(environment, &pairs.fence()).await;
             fenced.and_then(|fenced| fenced.map_err(io::Error::other))?;
         }
-        self.keeping = Some(keeping);
-        Ok(rail_wire::encode_reply(&RailsReply {
-            peer: rails.engine().descriptor(),
-            regions: rails.served().describe(RAIL_LEASE),
-            lease_ms: RAIL_LEASE.as_millis() as u32,
+        self.pairs = Some(pairs);
+        let (regions, version) = rdma.lent().describe(request.version, LEASE);
+        Ok(rails_wire::encode_reply(&RailsReply {
+            peer: rdma.engine().descriptor(),
+            regions,
+            version,
+            lease_ms: LEASE.as_millis() as u32,
         }))
     }
 
     async fn join<E: Environment>(&self, environment: &E, body: &[u8]) -> io::Result<Vec<u8>> {
-        let offer = rail_wire::decode_offer(body)?;
-        let answer = match &self.keeping {
-            Some(keeping) => wait(environment, &keeping.accept(offer)).await?,
+        let offer = rails_wire::decode_offer(body)?;
+        let answer = match &self.pairs {
+            Some(pairs) => wait(environment, &pairs.accept(offer)).await?,
             None => Err("ask for rails on this connection first".to_owned()),
         };
-        Ok(rail_wire::encode_answer(&answer))
+        Ok(rails_wire::encode_answer(&answer))
     }
 }
 
-impl Session for RailSession {
-    /// A connection that keeps queue pairs must not be silent for longer than their lease.
+impl Session for PeerSession {
+    /// A connection that has queue pairs must not be silent for longer than their lease.
     fn silence(&self) -> Option<Duration> {
-        self.keeping.as_ref().map(|_| RAIL_LEASE)
+        self.pairs.as_ref().map(|_| LEASE)
     }
 
     async fn answer<E: Environment>(
@@ -83,9 +85,9 @@ impl Session for RailSession {
     }
 }
 
-/// Waits for a control thread, for a bounded time.
+/// Waits for a joining thread, for a bounded time.
 async fn wait<E: Environment, T>(environment: &E, answer: &Answer<T>) -> io::Result<T> {
-    let end = environment.now() + RAIL_ANSWER;
+    let end = environment.now() + ANSWER_DEADLINE;
     loop {
         if let Some(answer) = answer.take() {
             return Ok(answer);
@@ -93,6 +95,6 @@ async fn wait<E: Environment, T>(environment: &E, answer: &Answer<T>) -> io::Res
         if environment.now() >= end {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        environment.sleep(RAIL_ANSWER_PAUSE).await;
+        environment.sleep(ANSWER_PAUSE).await;
     }
 }

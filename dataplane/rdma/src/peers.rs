@@ -1,36 +1,21 @@
-//! What this client knows of its peers' rails. Invariant: load goes over rails only after bytes were read over them, and
-//! after a fault not before a pause.
+//! What this process knows of its peers' rails. Invariant: with [`FirstLoad::Proven`] load goes over rails only after bytes
+//! were read over them; after a fault nothing goes over them before a pause.
 
-use crate::limits::{RAIL_PEERS_MAX, RAIL_RENEWAL, RAIL_RETRY};
-use perigee_rails::{PeerHandle, RemoteKeys};
-use perigee_schemas::Identity;
+use crate::limits::{IDLE, PEERS_MAX, REFRESH, RENEWAL, RETRY};
+use crate::remote::PeerRails;
 use perigee_shard::monotonic;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::time::{Duration, Instant};
 
-/// A peer's rails and the memory behind them.
-#[derive(Debug)]
-pub(crate) struct Reached {
-    pub(crate) peer: PeerHandle,
-    pub(crate) regions: HashMap<Identity, Region>,
-}
-
-/// A segment of a peer.
-#[derive(Clone, Debug)]
-pub(crate) struct Region {
-    pub(crate) keys: Arc<RemoteKeys>,
-    /// Address of its first byte at the peer.
-    pub(crate) base: u64,
-}
-
-/// The way to one segment.
-#[derive(Clone, Debug)]
-pub(crate) struct Way {
-    pub(crate) endpoint: Arc<str>,
-    pub(crate) peer: PeerHandle,
-    pub(crate) region: Region,
+/// What new rails must have shown before they carry load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstLoad {
+    /// Bytes were read over them; until then TCP is used.
+    Proven,
+    /// Nothing: the first batch is what proves them. For memory that is to go over RDMA from the first byte.
+    AtOnce,
 }
 
 #[derive(Debug)]
@@ -40,50 +25,95 @@ enum Standing {
     /// Asked what it has.
     Asked,
     /// The first bytes are on their way.
-    Proving(Arc<Reached>),
+    Proving(Arc<PeerRails>),
     /// Carries load.
-    Proven(Arc<Reached>),
+    Proven(Arc<PeerRails>),
 }
 
 /// One peer.
 #[derive(Debug)]
 struct Peer {
     standing: RwLock<Standing>,
+    /// Held around nothing: pairs with `changed`.
+    waiting: Mutex<()>,
+    changed: Condvar,
     /// When it was last wanted, in nanoseconds of the monotonic clock.
     wanted_ns: AtomicU64,
+    /// When it was last asked for memory that its list lacked.
+    refreshed_ns: AtomicU64,
 }
 
-/// What is known of a segment's rails.
+/// What is known of a peer's rails.
 #[derive(Debug)]
 pub(crate) enum Found {
     /// Load may go there.
-    Way(Way),
+    Rails(Arc<PeerRails>),
     /// Not now.
     No,
-    /// Not now, and the peer is to be asked.
+    /// Not now, and the caller is the one who asks the peer.
     Ask,
 }
 
 /// All peers, by endpoint.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Peers {
+    first_load: FirstLoad,
     known: RwLock<HashMap<Arc<str>, Arc<Peer>>>,
 }
 
 impl Peer {
+    fn new() -> Self {
+        Self {
+            standing: RwLock::new(Standing::Down {
+                until: Duration::ZERO,
+            }),
+            waiting: Mutex::default(),
+            changed: Condvar::new(),
+            wanted_ns: AtomicU64::new(0),
+            refreshed_ns: AtomicU64::new(0),
+        }
+    }
+
     fn read(&self) -> RwLockReadGuard<'_, Standing> {
         self.standing.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Standing> {
+    /// Changes the standing and wakes who waits for that.
+    fn change<T>(&self, change: impl FnOnce(&mut Standing) -> T) -> T {
         let lock = self.standing.write();
-        lock.unwrap_or_else(PoisonError::into_inner)
+        let mut standing = lock.unwrap_or_else(PoisonError::into_inner);
+        let changed = change(&mut standing);
+        drop(standing);
+        // A waiter is either before its look at the standing or asleep.
+        drop(self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_all();
+        changed
+    }
+
+    /// Waits while the peer is being asked, until `end` at most.
+    fn wait_for_answer(&self, end: Instant) {
+        let mut guard = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        while matches!(*self.read(), Standing::Asked) {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            let waited = self.changed.wait_timeout(guard, left);
+            guard = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
     }
 }
 
 impl Peers {
-    /// The way to a segment; who gets [`Found::Ask`] is the one who asks the peer.
-    pub(crate) fn find(&self, endpoint: &Arc<str>, segment: Identity) -> Found {
+    pub(crate) fn new(first_load: FirstLoad) -> Self {
+        Self {
+            first_load,
+            known: RwLock::default(),
+        }
+    }
+
+    /// The rails of a peer. One caller of several gets [`Found::Ask`].
+    pub(crate) fn find(&self, endpoint: &Arc<str>) -> Found {
         let Some(peer) = self.peer(endpoint) else {
             return Found::No;
         };
@@ -91,63 +121,77 @@ impl Peers {
         peer.wanted_ns
             .store(now.as_nanos() as u64, Ordering::Relaxed);
         match &*peer.read() {
-            Standing::Proven(reached) => {
-                let region = reached.regions.get(&segment);
-                let way = |region: &Region| Way {
-                    endpoint: endpoint.clone(),
-                    peer: reached.peer.clone(),
-                    region: region.clone(),
-                };
-                let usable = |region: &&Region| region.keys.is_valid(now);
-                return region
-                    .filter(usable)
-                    .map_or(Found::No, |region| Found::Way(way(region)));
-            }
+            Standing::Proven(rails) => return Found::Rails(rails.clone()),
             Standing::Down { until } if *until <= now => {}
             _ => return Found::No,
         }
-        let mut standing = peer.write();
-        match &*standing {
+        peer.change(|standing| match standing {
             Standing::Down { .. } => {
                 *standing = Standing::Asked;
                 Found::Ask
             }
             _ => Found::No,
+        })
+    }
+
+    /// As [`Peers::find`] after a wait, until `end` at most, for the answer of a peer that is being asked.
+    pub(crate) fn await_rails(&self, endpoint: &Arc<str>, end: Instant) -> Option<Arc<PeerRails>> {
+        let peer = self.peer(endpoint)?;
+        peer.wait_for_answer(end);
+        match &*peer.read() {
+            Standing::Proven(rails) => Some(rails.clone()),
+            _ => None,
         }
     }
 
-    /// The peer has answered. True if its rails are to be proven now.
-    pub(crate) fn learned(&self, endpoint: &Arc<str>, reached: Arc<Reached>) -> bool {
+    /// What the peer listed last, proven or not.
+    pub(crate) fn last(&self, endpoint: &Arc<str>) -> Option<Arc<PeerRails>> {
+        match &*self.peer(endpoint)?.read() {
+            Standing::Proving(rails) | Standing::Proven(rails) => Some(rails.clone()),
+            Standing::Down { .. } | Standing::Asked => None,
+        }
+    }
+
+    /// Whether it is worth asking for the list again: the peer may lend more by now. Not often, for a peer may be asked for
+    /// what it never had.
+    pub(crate) fn wants_refresh(&self, endpoint: &Arc<str>) -> bool {
         let Some(peer) = self.peer(endpoint) else {
             return false;
         };
-        let mut standing = peer.write();
-        match &*standing {
-            Standing::Asked if reached.regions.is_empty() => {
-                // Its memory is being registered.
-                let until = monotonic() + RAIL_RENEWAL;
-                *standing = Standing::Down { until };
-                false
-            }
-            Standing::Asked => {
-                *standing = Standing::Proving(reached);
-                true
-            }
-            Standing::Proving(_) => {
-                *standing = Standing::Proving(reached);
-                false
-            }
-            Standing::Proven(before) => {
-                let is_same = before.peer.epoch() == reached.peer.epoch();
-                *standing = if is_same {
-                    Standing::Proven(reached)
-                } else {
-                    Standing::Proving(reached)
-                };
-                !is_same
-            }
-            Standing::Down { .. } => false,
-        }
+        let now = monotonic().as_nanos() as u64;
+        let before = peer.refreshed_ns.load(Ordering::Relaxed);
+        let is_due = now.saturating_sub(before) >= REFRESH.as_nanos() as u64;
+        is_due
+            && peer
+                .refreshed_ns
+                .compare_exchange(before, now, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    /// The peer has answered. True if its rails are to be proven now.
+    pub(crate) fn learned(&self, endpoint: &Arc<str>, rails: Arc<PeerRails>) -> bool {
+        let Some(peer) = self.peer(endpoint) else {
+            return false;
+        };
+        peer.change(|standing| {
+            let (next, proves) = match (&*standing, self.first_load) {
+                (Standing::Down { .. }, _) => return false,
+                (_, FirstLoad::AtOnce) => (Standing::Proven(rails), false),
+                (Standing::Asked, _) if rails.regions().is_empty() => {
+                    // Its memory is being registered.
+                    let until = monotonic() + RENEWAL;
+                    (Standing::Down { until }, false)
+                }
+                (Standing::Asked, _) => (Standing::Proving(rails), true),
+                (Standing::Proving(_), _) => (Standing::Proving(rails), false),
+                (Standing::Proven(before), _) if is_same(before, &rails) => {
+                    (Standing::Proven(rails), false)
+                }
+                (Standing::Proven(_), _) => (Standing::Proving(rails), true),
+            };
+            *standing = next;
+            proves
+        })
     }
 
     /// The first bytes came over its rails.
@@ -155,27 +199,40 @@ impl Peers {
         let Some(peer) = self.peer(endpoint) else {
             return;
         };
-        let mut standing = peer.write();
-        if let Standing::Proving(reached) = &*standing {
-            let reached = reached.clone();
-            *standing = Standing::Proven(reached);
-        }
+        peer.change(|standing| {
+            if let Standing::Proving(rails) = &*standing {
+                *standing = Standing::Proven(rails.clone());
+            }
+        });
     }
 
     /// Nothing goes over its rails for a while.
     pub(crate) fn suspend(&self, endpoint: &Arc<str>) {
+        self.put_down(endpoint, monotonic() + RETRY);
+    }
+
+    /// Nothing goes over its rails before it is asked again, which may be at once.
+    pub(crate) fn rest(&self, endpoint: &Arc<str>) {
+        self.put_down(endpoint, Duration::ZERO);
+    }
+
+    fn put_down(&self, endpoint: &Arc<str>, until: Duration) {
         if let Some(peer) = self.peer(endpoint) {
-            let until = monotonic() + RAIL_RETRY;
-            *peer.write() = Standing::Down { until };
+            peer.change(|standing| *standing = Standing::Down { until });
         }
     }
 
-    /// How long nobody has wanted it.
-    pub(crate) fn idle(&self, endpoint: &Arc<str>) -> Duration {
-        let wanted = self
-            .peer(endpoint)
-            .map_or(0, |peer| peer.wanted_ns.load(Ordering::Relaxed));
-        monotonic().saturating_sub(Duration::from_nanos(wanted))
+    /// Whether it has not been wanted for a while, and nothing is on its way to it.
+    pub(crate) fn is_idle(&self, endpoint: &Arc<str>) -> bool {
+        let Some(peer) = self.peer(endpoint) else {
+            return true;
+        };
+        let wanted = Duration::from_nanos(peer.wanted_ns.load(Ordering::Relaxed));
+        let in_use = match &*peer.read() {
+            Standing::Proving(rails) | Standing::Proven(rails) => rails.is_in_use(),
+            Standing::Down { .. } | Standing::Asked => false,
+        };
+        !in_use && monotonic().saturating_sub(wanted) >= IDLE
     }
 
     fn peer(&self, endpoint: &Arc<str>) -> Option<Arc<Peer>> {
@@ -185,20 +242,21 @@ impl Peers {
         }
         drop(known);
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= RAIL_PEERS_MAX {
+        if known.len() >= PEERS_MAX {
             known.retain(|_, peer| !matches!(*peer.read(), Standing::Down { .. }));
         }
-        if known.len() >= RAIL_PEERS_MAX {
+        if known.len() >= PEERS_MAX {
             return None;
         }
-        let peer = known.entry(endpoint.clone()).or_insert_with(|| {
-            Arc::new(Peer {
-                standing: RwLock::new(Standing::Down {
-                    until: Duration::ZERO,
-                }),
-                wanted_ns: AtomicU64::new(0),
-            })
-        });
-        Some(peer.clone())
+        let peer = known.entry(endpoint.clone());
+        Some(peer.or_insert_with(|| Arc::new(Peer::new())).clone())
     }
 }
+
+/// Whether two answers are of the same run of a peer.
+fn is_same(before: &PeerRails, after: &PeerRails) -> bool {
+    before.peer().epoch() == after.peer().epoch()
+}
+
+#[cfg(test)]
+mod tests;

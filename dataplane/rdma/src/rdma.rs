@@ -1,126 +1,106 @@
-//! RDMA under the store: the rails of a process, for its own segments and for its transfers alike.
-//!
-//! A client asks the owner of a segment on its data port what rails and keys it has, keeps that connection, and renews the
-//! lease on it. The invariant: a write of a client lands only while its connection stands and its lease runs; then the owner
-//! takes the queue pairs down, long before the master gives the space of an unfinished put to others.
+//! The rails of a process with all that keeps them safe: what it lends, and its sessions with owners.
+//! Invariant: after [`Rdma::close`] no device touches memory of this process.
 
-mod buffers;
-mod courier;
-pub(crate) mod desk;
-mod flight;
-mod landing;
-mod links;
-mod passage;
-mod peers;
-mod served;
-mod stage;
-mod talk;
-pub(crate) mod wire;
-
-pub(crate) use flight::{Passed, RailFlight};
-
-use crate::client::Names;
-use crate::error::TransferError;
-use crate::limits::RAIL_FENCE_DEADLINE;
-use buffers::Buffers;
-use courier::Courier;
-use desk::Desk;
-use links::Links;
-use peers::{Found, Way};
+use crate::buffers::Buffers;
+use crate::lent::Lent;
+use crate::limits::{ANSWER_DEADLINE, FENCE_DEADLINE};
+use crate::owner_session::{Done, Order};
+use crate::owner_sessions::OwnerSessions;
+use crate::pair_joiner::PairJoiner;
+use crate::peers::{FirstLoad, Found, Peers};
+use crate::reach::Reach;
+use crate::remote::PeerRails;
+use crate::stages::Stages;
 use perigee_memory::Segment;
-use perigee_mover::CONNECT_DEADLINE;
-use perigee_mover::PeerError;
+use perigee_mover::{CONNECT_DEADLINE, Names, PeerError};
 use perigee_rails::{Exchange, RailDevice, RailEngine, RailError, RailOptions, Registration};
 use perigee_schemas::Identity;
 use perigee_verbs::Fabric;
-use served::Served;
-use stage::Stages;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
-use talk::Order;
-
-/// A fabric that stands in for the host's devices, for tests and simulation.
-#[derive(Clone)]
-pub struct GivenFabric(pub Arc<dyn Fabric>);
-
-impl std::fmt::Debug for GivenFabric {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("GivenFabric")
-    }
-}
-
-impl PartialEq for GivenFabric {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl Eq for GivenFabric {}
+use std::time::{Duration, Instant};
 
 /// How rails are started.
 #[derive(Clone, Debug)]
-pub struct RailsOptions {
+pub struct RdmaOptions {
     /// Random identity of this process.
     pub identity: Identity,
-    /// Devices to use; empty for all with an active port.
-    pub devices: Vec<RailDevice>,
+    /// What a restarted process has again.
+    pub name: String,
     /// Threads that drive queue pairs.
     pub shards: usize,
     /// How long these threads poll after the last completion.
     pub poll: Duration,
     /// Most queue pairs of such a thread between the same two NICs, 1 to 32; `None` lets the rails choose.
     pub queue_pairs_per_rail: Option<usize>,
+    /// What new rails must have shown before they carry load.
+    pub first_load: FirstLoad,
 }
 
-/// The rails of a process.
+/// RDMA of a process.
 #[derive(Debug)]
-pub struct Rails {
+pub struct Rdma {
     engine: RailEngine,
-    links: Arc<Links>,
-    courier: Arc<Courier>,
+    reach: Arc<Reach>,
+    sessions: Arc<OwnerSessions>,
     buffers: Buffers,
-    served: Arc<Served>,
-    desk: Arc<Desk>,
+    lent: Arc<Lent>,
+    joiner: Arc<PairJoiner>,
 }
 
-impl Rails {
-    /// Opens the devices of a fabric.
+impl Rdma {
+    /// Opens devices of a fabric; no names mean all with an active port.
     ///
     /// # Errors
     /// No device can be used, or no thread is to be had.
-    pub fn start(fabric: &dyn Fabric, options: &RailsOptions) -> Result<Arc<Self>, RailError> {
-        let links = Arc::new(Links {
-            peers: peers::Peers::default(),
+    pub fn start(
+        fabric: &dyn Fabric,
+        devices: &[RailDevice],
+        options: &RdmaOptions,
+    ) -> Result<Arc<Self>, RailError> {
+        let reach = Arc::new(Reach {
+            peers: Peers::new(options.first_load),
             names: Names::new(CONNECT_DEADLINE),
             stages: Arc::<Stages>::default(),
             engine: OnceLock::new(),
         });
-        let failed = |error: &dyn std::fmt::Display| RailError::Shard {
-            reason: error.to_string(),
-        };
-        let courier = Courier::start(options.identity, &links).map_err(|error| failed(&error))?;
-        let courier = Arc::new(courier);
-        let exchange: Arc<dyn Exchange> = courier.clone();
+        let sessions = Arc::new(OwnerSessions::start(options.identity, &reach)?);
+        let exchange: Arc<dyn Exchange> = sessions.clone();
         let settings = RailOptions {
-            devices: options.devices.clone(),
+            devices: devices.to_vec(),
             shards: options.shards,
             poll: options.poll,
             queue_pairs_per_rail: options.queue_pairs_per_rail,
-            ..RailOptions::named(&options.identity.to_string())
+            ..RailOptions::named(&options.name)
         };
-        let engine =
-            RailEngine::start(fabric, &settings, &exchange).inspect_err(|_| courier.stop())?;
-        let engine = links.engine.get_or_init(|| engine).clone();
-        let desk = Desk::start(&engine).map_err(|error| failed(&error))?;
+        let engine = RailEngine::start(fabric, &settings, &exchange);
+        let engine = engine.inspect_err(|_| sessions.stop())?;
+        let engine = reach.engine.get_or_init(|| engine).clone();
+        let joiner = PairJoiner::start(&engine).map_err(|error| {
+            sessions.stop();
+            engine.close();
+            RailError::Shard {
+                reason: error.to_string(),
+            }
+        })?;
         Ok(Arc::new(Self {
             engine,
-            links,
-            courier,
+            reach,
+            sessions,
             buffers: Buffers::default(),
-            served: Arc::default(),
-            desk,
+            lent: Arc::default(),
+            joiner,
         }))
+    }
+
+    /// The rails themselves: registration, batches, reports.
+    pub fn engine(&self) -> &RailEngine {
+        &self.engine
+    }
+
+    /// Registered memory for bytes of memory that no device knows.
+    pub fn stages(&self) -> &Arc<Stages> {
+        &self.reach.stages
     }
 
     /// Registers memory of the caller, so that devices read and write it in place.
@@ -135,84 +115,132 @@ impl Rails {
         unsafe { self.buffers.register(&self.engine, address, bytes) }
     }
 
-    /// Ends what [`Rails::register`] began; no device touches the memory afterwards.
+    /// Ends what [`Rdma::register`] began; no device touches the memory afterwards.
     pub fn unregister(&self, address: u64) {
         self.buffers.unregister(address);
     }
 
+    /// The registration that covers a range of this process's memory.
+    pub fn registered(&self, address: u64, bytes: u64) -> Option<Arc<Registration>> {
+        let found = self.buffers.find(address, bytes);
+        found.or_else(|| self.lent.find(address, bytes))
+    }
+
     /// Lets peers reach a segment, as soon as its memory is registered.
     pub fn serve(&self, id: Identity, segment: &Arc<Segment>) {
-        self.served.serve(&self.engine, id, segment.clone());
+        self.lent.serve(&self.engine, id, segment.clone());
     }
 
     /// Ends that: when this returns, no peer reaches the segment over rails.
     pub fn withdraw(&self, id: Identity) {
-        self.served.withdraw(id);
+        self.lent.withdraw(id);
     }
 
-    /// Ends all talks, takes all queue pairs down, and lets go of all memory.
-    pub fn close(&self) {
-        self.courier.stop();
-        self.engine.close();
-        self.desk.close();
-        self.served.withdraw_all();
-        self.buffers.clear();
+    /// Lets peers reach memory, whose registration the caller keeps.
+    pub fn lend(&self, id: Identity, registration: &Arc<Registration>) {
+        self.lent.lend(id, registration.clone());
     }
 
-    pub(crate) fn engine(&self) -> &RailEngine {
-        &self.engine
+    /// Peers are not told of the memory any more; leases that they have run out. Its keys end when the caller revokes the
+    /// registration.
+    pub fn hide(&self, id: Identity) {
+        self.lent.hide(id);
     }
 
-    pub(crate) fn served(&self) -> &Served {
-        &self.served
-    }
-
-    pub(crate) fn desk(&self) -> &Arc<Desk> {
-        &self.desk
-    }
-
-    fn stages(&self) -> &Arc<Stages> {
-        &self.links.stages
-    }
-
-    /// The way to a segment, if it is proven. If nothing is known of its owner, the owner is asked meanwhile.
-    fn way(&self, endpoint: &Arc<str>, segment: Identity) -> Option<Way> {
-        match self.links.peers.find(endpoint, segment) {
-            Found::Way(way) => Some(way),
+    /// The rails of a peer, if load may go there. If nothing is known of it, it is asked in the background.
+    pub fn rails_of(&self, endpoint: &Arc<str>) -> Option<Arc<PeerRails>> {
+        match self.reach.peers.find(endpoint) {
+            Found::Rails(rails) => Some(rails),
             Found::No => None,
             Found::Ask => {
-                self.courier.order(endpoint, Order::Ask);
+                self.ask(endpoint, None);
                 None
             }
         }
     }
 
-    /// The registration that covers a range of this process's memory.
-    fn registered(&self, address: u64, bytes: u64) -> Option<Arc<Registration>> {
-        let found = self.buffers.find(address, bytes);
-        found.or_else(|| self.served.find(address, bytes))
+    /// As [`Rdma::rails_of`], but waits for a peer that is being asked: at most until `end`, and not longer than for an
+    /// answer.
+    pub fn await_rails_of(&self, endpoint: &Arc<str>, end: Instant) -> Option<Arc<PeerRails>> {
+        if let Some(rails) = self.rails_of(endpoint) {
+            return Some(rails);
+        }
+        let end = end.min(Instant::now() + ANSWER_DEADLINE);
+        self.reach.peers.await_rails(endpoint, end)
+    }
+
+    /// The rails of a peer after it was asked for its list again, if that is worth it: it may lend more by now. Waits as
+    /// [`Rdma::await_rails_of`] does.
+    pub fn refreshed_rails_of(&self, endpoint: &Arc<str>, end: Instant) -> Option<Arc<PeerRails>> {
+        if !self.reach.peers.wants_refresh(endpoint) {
+            return None;
+        }
+        let (tell, asked) = channel();
+        let done = Done::new(move |is_done| {
+            let _ = tell.send(is_done);
+        });
+        self.ask(endpoint, Some(done));
+        let left = end.saturating_duration_since(Instant::now());
+        let answered = asked.recv_timeout(left.min(ANSWER_DEADLINE));
+        answered.is_ok_and(|is_done| is_done).then_some(())?;
+        self.rails_of(endpoint)
+    }
+
+    fn ask(&self, endpoint: &Arc<str>, done: Option<Done>) {
+        let fence = false;
+        self.sessions.order(endpoint, Order::Ask { fence, done });
     }
 
     /// Nothing goes over the rails of a peer for a while.
-    fn suspend(&self, endpoint: &Arc<str>) {
-        self.links.peers.suspend(endpoint);
+    pub fn suspend(&self, endpoint: &Arc<str>) {
+        self.reach.peers.suspend(endpoint);
     }
 
-    /// Makes sure that nothing that was sent to a peer over rails lands there any more.
-    fn fence(&self, endpoint: &Arc<str>) -> Result<(), TransferError> {
-        let (done, waiting) = channel();
-        self.courier.order(endpoint, Order::Fence(done));
-        let fenced = waiting.recv_timeout(RAIL_FENCE_DEADLINE);
-        fenced.map_err(|_| {
-            TransferError::Peer(PeerError::Broken {
+    /// Has the queue pairs of this process at a peer taken down. When `done` hears true, nothing that was sent there over
+    /// rails lands any more.
+    pub fn fence(&self, endpoint: &Arc<str>, done: Done) {
+        let (fence, done) = (true, Some(done));
+        self.sessions.order(endpoint, Order::Ask { fence, done });
+    }
+
+    /// As [`Rdma::fence`], and waits for it.
+    ///
+    /// # Errors
+    /// The peer did not confirm it: bytes may still land.
+    pub fn fence_and_wait(&self, endpoint: &Arc<str>) -> Result<(), PeerError> {
+        let (tell, fenced) = channel();
+        let done = Done::new(move |is_done| {
+            let _ = tell.send(is_done);
+        });
+        self.fence(endpoint, done);
+        match fenced.recv_timeout(FENCE_DEADLINE) {
+            Ok(true) => Ok(()),
+            Ok(false) | Err(_) => Err(PeerError::Broken {
                 peer: endpoint.to_string(),
                 reason: "its queue pairs could not be taken down after a fault".to_owned(),
-            })
-        })
+            }),
+        }
+    }
+
+    /// Ends all sessions, takes all queue pairs down, and lets go of all memory.
+    pub fn close(&self) {
+        self.sessions.stop();
+        self.engine.close();
+        self.joiner.close();
+        self.lent.withdraw_all();
+        self.buffers.clear();
+    }
+
+    pub(crate) fn lent(&self) -> &Lent {
+        &self.lent
+    }
+
+    pub(crate) fn joiner(&self) -> &Arc<PairJoiner> {
+        &self.joiner
     }
 }
 
-impl Drop for Rails {
+impl Drop for Rdma {
     fn drop(&mut self) {
         self.close();
     }

@@ -1,65 +1,67 @@
-//! What the talks with peers share with the callers: peers, names, and how new rails are proven.
-//! Invariant: a proof is a read of a peer's memory into memory of ours that nobody else uses.
+//! What connections to owners share with callers: peers, names, and how new rails are proven.
+//! Invariant: a proof is a read of a peer's memory into memory of ours that nothing else uses.
 
-use super::peers::{Peers, Reached, Region};
-use super::stage::{Loan, Stages};
-use super::wire::RailsReply;
-use crate::client::Names;
-use crate::limits::RAIL_PROBE_DEADLINE;
-use perigee_rails::{
-    Direction, PeerHandle, RailEngine, RailError, RailRequest, RemoteKeys, Sink, deadline_in,
-};
+use crate::limits::PROBE_DEADLINE;
+use crate::peers::Peers;
+use crate::remote::PeerRails;
+use crate::stages::{Loan, Stages};
+use crate::wire::RailsReply;
+use perigee_mover::Names;
+use perigee_rails::{Direction, PeerHandle, RailEngine, RailError, RailRequest, Sink, deadline_in};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 /// Bytes that prove rails.
 const PROBE_BYTES: u64 = 8;
 
-/// What talks and callers share.
+/// What connections and callers share.
 #[derive(Debug)]
-pub(crate) struct Links {
+pub(crate) struct Reach {
     pub(crate) peers: Peers,
     pub(crate) names: Arc<Names>,
     pub(crate) stages: Arc<Stages>,
-    /// Set once, before the first talk.
+    /// Set once, before the first connection.
     pub(crate) engine: OnceLock<RailEngine>,
 }
 
-impl Links {
+impl Reach {
     fn engine(&self) -> Result<&RailEngine, RailError> {
         self.engine.get().ok_or(RailError::Closed)
     }
 
-    /// Life of our rails.
+    /// Number of this run of our rails.
     pub(crate) fn epoch(&self) -> Result<u64, RailError> {
         Ok(self.engine()?.epoch())
     }
 
-    /// Takes over what a peer said of itself, and proves its rails if they are new.
+    /// Version of a peer's list that is at hand; 0 for none.
+    pub(crate) fn version(&self, endpoint: &Arc<str>) -> u64 {
+        self.peers.last(endpoint).map_or(0, |rails| rails.version())
+    }
+
+    /// Takes over what a peer said of itself, who left its list out if that is version `known`, and proves its rails if they
+    /// are new.
     pub(crate) fn learn(
         self: &Arc<Self>,
-        endpoint: &Arc<str>,
+        (endpoint, life): (&Arc<str>, u64),
         reply: &RailsReply,
+        known: u64,
         asked_at: Duration,
     ) -> Result<PeerHandle, RailError> {
         let peer = self.engine()?.open_peer(endpoint, &reply.peer)?;
-        let region = |(id, region): &(_, perigee_rails::RegionDescriptor)| {
-            let keys = RemoteKeys::new(region, asked_at).ok()?;
-            let base = region.address;
-            Some((
-                *id,
-                Region {
-                    keys: Arc::new(keys),
-                    base,
-                },
-            ))
-        };
-        let reached = Arc::new(Reached {
-            peer: peer.clone(),
-            regions: reply.regions.iter().filter_map(region).collect(),
-        });
-        if self.peers.learned(endpoint, reached.clone()) {
-            self.prove(endpoint, &reached)?;
+        let before = self.peers.last(endpoint);
+        let before = before.filter(|before| before.peer().epoch() == peer.epoch());
+        if known != 0 && reply.version == known {
+            let same = before.filter(|before| before.version() == known);
+            same.iter()
+                .for_each(|same| same.renew(asked_at, reply.lease_ms));
+            return Ok(peer);
+        }
+        let before = before.as_deref();
+        let rails = PeerRails::new(peer.clone(), life, reply, before, asked_at);
+        let rails = Arc::new(rails);
+        if self.peers.learned(endpoint, rails.clone()) {
+            self.prove(endpoint, &rails)?;
         }
         Ok(peer)
     }
@@ -71,9 +73,9 @@ impl Links {
         }
     }
 
-    fn prove(self: &Arc<Self>, endpoint: &Arc<str>, reached: &Reached) -> Result<(), RailError> {
+    fn prove(self: &Arc<Self>, endpoint: &Arc<str>, rails: &PeerRails) -> Result<(), RailError> {
         let engine = self.engine()?;
-        let Some(region) = reached.regions.values().next() else {
+        let Some(region) = rails.regions().first() else {
             return Ok(());
         };
         let mut loan = Loan::new(&self.stages);
@@ -91,37 +93,37 @@ impl Links {
             tag: 0,
         };
         let sink: Arc<dyn Sink> = Arc::new(Probe {
-            links: Arc::downgrade(self),
+            reach: Arc::downgrade(self),
             endpoint: endpoint.clone(),
             _loan: loan,
         });
-        let deadline = deadline_in(RAIL_PROBE_DEADLINE);
-        // SAFETY: the memory is lent to the sink, which lives until it was told about the request.
-        unsafe { engine.submit(&reached.peer, &[request], deadline, &sink) }?;
+        let deadline = deadline_in(PROBE_DEADLINE);
+        // SAFETY: the memory is lent to the sink, which lives until it has heard of the request.
+        unsafe { engine.submit(rails.peer(), &[request], deadline, &sink) }?;
         Ok(())
     }
 }
 
 /// Waits for the first bytes.
 struct Probe {
-    links: Weak<Links>,
+    reach: Weak<Reach>,
     endpoint: Arc<str>,
     _loan: Loan,
 }
 
 impl Sink for Probe {
     fn finished(&self, _tag: u64, outcome: Result<(), RailError>) {
-        let Some(links) = self.links.upgrade() else {
+        let Some(reach) = self.reach.upgrade() else {
             return;
         };
         match outcome {
             Ok(()) => {
                 tracing::info!(peer = %self.endpoint, "Reached over RDMA");
-                links.peers.proven(&self.endpoint);
+                reach.peers.proven(&self.endpoint);
             }
             Err(error) => {
                 tracing::info!(%error, peer = %self.endpoint, "Not reached over RDMA, TCP is used");
-                links.peers.suspend(&self.endpoint);
+                reach.peers.suspend(&self.endpoint);
             }
         }
     }

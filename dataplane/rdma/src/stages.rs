@@ -1,5 +1,5 @@
-//! Registered memory through which bytes pass that lie in memory no device knows, and footers.
-//! Invariant: a stage is lent to one flight at a time, which gives it back when no device touches it any more.
+//! Registered memory through which bytes pass that lie in memory no device knows, and footers of objects.
+//! Invariant: a stage is lent to one batch at a time, which gives it back when no device touches it any more.
 
 use crate::limits::{STAGE_ALIGNMENT, STAGE_BYTES, STAGES_MAX};
 use perigee_memory::HostBuffer;
@@ -17,7 +17,7 @@ struct Stage {
 
 /// All pieces; they are made when they are first needed and then kept.
 #[derive(Debug, Default)]
-pub(crate) struct Stages {
+pub struct Stages {
     state: Mutex<State>,
 }
 
@@ -29,20 +29,23 @@ struct State {
 
 /// A range of a stage.
 #[derive(Clone, Debug)]
-pub(crate) struct Slot {
-    pub(crate) registration: Arc<Registration>,
-    pub(crate) address: u64,
+pub struct Slot {
+    /// Of the stage.
+    pub registration: Arc<Registration>,
+    /// First byte.
+    pub address: u64,
 }
 
 impl Slot {
-    pub(crate) fn pointer(&self) -> *mut u8 {
+    /// First byte.
+    pub fn pointer(&self) -> *mut u8 {
         self.address as *mut u8
     }
 }
 
 /// Stages on loan.
 #[derive(Debug)]
-pub(crate) struct Loan {
+pub struct Loan {
     stages: Arc<Stages>,
     taken: Vec<Stage>,
     /// Bytes used of the last one.
@@ -90,7 +93,8 @@ fn make(engine: &RailEngine) -> Result<Stage, RailError> {
 }
 
 impl Loan {
-    pub(crate) fn new(stages: &Arc<Stages>) -> Self {
+    /// Nothing yet.
+    pub fn new(stages: &Arc<Stages>) -> Self {
         Self {
             stages: stages.clone(),
             taken: Vec::new(),
@@ -99,7 +103,7 @@ impl Loan {
     }
 
     /// Room for `bytes` in one piece, if there is any.
-    pub(crate) fn slot(&mut self, engine: &RailEngine, bytes: u64) -> Option<Slot> {
+    pub fn slot(&mut self, engine: &RailEngine, bytes: u64) -> Option<Slot> {
         if bytes > STAGE_BYTES {
             return None;
         }

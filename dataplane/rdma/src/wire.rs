@@ -1,12 +1,10 @@
-//! What a client and the owner of segments tell each other about rails, as frames.
+//! What a process and the owner of memory tell each other about rails, as frames.
 //! Invariant: what comes from a peer is bounded here, and judged by rails where it is used.
 
-use crate::limits::{RAIL_BODY_BYTES_MAX, RAIL_PAIRS_MAX, RAIL_REGIONS_MAX};
+use crate::limits::{BODY_BYTES_MAX, REGIONS_MAX};
 use flatbuffers::FlatBufferBuilder;
 use perigee_rails::{
-    EndpointAnswer, EndpointDescriptor, EndpointOffer, FencedPair, GidDescriptor, PairAnswer,
-    PairOffer, PeerDescriptor, Placement, ProofDescriptor, RAILS_MAX, RailDescriptor,
-    RegionDescriptor,
+    GidDescriptor, PeerDescriptor, Placement, RAILS_MAX, RailDescriptor, RegionDescriptor,
 };
 use perigee_schemas::frame::{HEADER_BYTES, Header, Kind};
 use perigee_schemas::message::decode;
@@ -14,13 +12,19 @@ use perigee_schemas::rails as wire;
 use perigee_schemas::{Identity, Status};
 use std::io;
 
+mod pairs;
+
+pub(crate) use pairs::{decode_answer, decode_offer, encode_answer, encode_offer};
+
 /// What a client asks of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RailsRequest {
-    /// Life of the client's rails.
+    /// Number of this run of the client's rails.
     pub(crate) epoch: u64,
     /// Whether its queue pairs are to be taken down first.
     pub(crate) fence: bool,
+    /// Version of the owner's list that the client has; 0 for none.
+    pub(crate) version: u64,
 }
 
 /// What an owner answers.
@@ -28,16 +32,22 @@ pub(crate) struct RailsRequest {
 pub(crate) struct RailsReply {
     /// The owner's rails.
     pub(crate) peer: PeerDescriptor,
-    /// Its segments; their lease is that of the reply.
+    /// What it lends, under the lease of the reply; empty if the client has this version already.
     pub(crate) regions: Vec<(Identity, RegionDescriptor)>,
+    /// Of the list of what it lends.
+    pub(crate) version: u64,
     /// How long the reply may be used, in milliseconds.
     pub(crate) lease_ms: u32,
 }
 
 pub(crate) fn encode_request(request: RailsRequest) -> Vec<u8> {
     let mut builder = FlatBufferBuilder::new();
-    let RailsRequest { epoch, fence } = request;
-    let root = wire::RailsRequest::create(&mut builder, &wire::RailsRequestArgs { epoch, fence });
+    let arguments = wire::RailsRequestArgs {
+        epoch: request.epoch,
+        fence: request.fence,
+        version: request.version,
+    };
+    let root = wire::RailsRequest::create(&mut builder, &arguments);
     builder.finish_minimal(root);
     framed(Kind::Rails, 0, builder.finished_data())
 }
@@ -47,6 +57,7 @@ pub(crate) fn decode_request(body: &[u8]) -> io::Result<RailsRequest> {
     Ok(RailsRequest {
         epoch: request.epoch(),
         fence: request.fence(),
+        version: request.version(),
     })
 }
 
@@ -67,12 +78,12 @@ pub(crate) fn encode_reply(reply: &RailsReply) -> Vec<u8> {
     let rails = reply.peer.rails.iter();
     let rails: Vec<_> = rails.map(|rail| build_rail(&mut builder, rail)).collect();
     let rails = builder.create_vector(&rails);
-    let mut room = RAIL_BODY_BYTES_MAX / 2;
+    let mut room = BODY_BYTES_MAX / 2;
     let fits = |(_, region): &&(Identity, RegionDescriptor)| {
         room = room.saturating_sub(bytes_at_most(region));
         room > 0
     };
-    let regions = reply.regions.iter().take(RAIL_REGIONS_MAX);
+    let regions = reply.regions.iter().take(REGIONS_MAX);
     let regions: Vec<_> = regions
         .take_while(fits)
         .map(|(segment, region)| build_region(&mut builder, *segment, region))
@@ -86,6 +97,7 @@ pub(crate) fn encode_reply(reply: &RailsReply) -> Vec<u8> {
             lease_ms: reply.lease_ms,
             rails: Some(rails),
             regions: Some(regions),
+            version: reply.version,
         },
     );
     builder.finish_minimal(root);
@@ -95,7 +107,8 @@ pub(crate) fn encode_reply(reply: &RailsReply) -> Vec<u8> {
 /// More than a region takes in a frame.
 fn bytes_at_most(region: &RegionDescriptor) -> usize {
     let keys: usize = region.remote_keys.iter().map(Vec::len).sum();
-    256 + region.borders.len() * 8 + keys * 4 + region.remote_keys.len() * 4
+    let placed = region.placement.far().len() + region.placement.unlisted().len();
+    256 + region.borders.len() * 8 + (keys + region.remote_keys.len() + placed) * 4
 }
 
 type Builder<'a> = FlatBufferBuilder<'a>;
@@ -131,6 +144,8 @@ fn build_region<'a>(
     let counts = region.remote_keys.iter().map(|keys| keys.len() as u32);
     let counts: Vec<u32> = counts.collect();
     let counts = builder.create_vector(&counts);
+    let far = builder.create_vector(region.placement.far());
+    let unlisted = builder.create_vector(region.placement.unlisted());
     let arguments = wire::RegionArgs {
         segment_high: segment.high(),
         segment_low: segment.low(),
@@ -140,6 +155,9 @@ fn build_region<'a>(
         borders: Some(borders),
         keys: Some(keys),
         key_count: Some(counts),
+        far: Some(far),
+        unlisted: Some(unlisted),
+        is_strict: region.placement.is_strict(),
     };
     wire::Region::create(builder, &arguments)
 }
@@ -153,7 +171,7 @@ pub(crate) fn decode_reply(body: &[u8]) -> io::Result<RailsReply> {
     let epoch = reply.epoch();
     let rails = reply.rails().into_iter().flatten();
     let regions = reply.regions().into_iter().flatten();
-    let regions = regions.take(RAIL_REGIONS_MAX);
+    let regions = regions.take(REGIONS_MAX);
     let lease_ms = reply.lease_ms();
     Ok(RailsReply {
         peer: PeerDescriptor {
@@ -163,6 +181,7 @@ pub(crate) fn decode_reply(body: &[u8]) -> io::Result<RailsReply> {
         regions: regions
             .map(|region| read_region(region, epoch, lease_ms))
             .collect::<io::Result<_>>()?,
+        version: reply.version(),
         lease_ms,
     })
 }
@@ -208,174 +227,18 @@ fn read_region(
         lease_ms: Some(lease_ms.into()),
         borders: region.borders().into_iter().flatten().collect(),
         remote_keys,
-        placement: Placement::default(),
+        placement: Placement::of(
+            numbers(region.far()),
+            numbers(region.unlisted()),
+            region.is_strict(),
+        ),
     };
     let segment = Identity::from_halves(region.segment_high(), region.segment_low());
     Ok((segment, descriptor))
 }
 
-pub(crate) fn encode_offer(offer: &EndpointOffer) -> Vec<u8> {
-    let mut builder = FlatBufferBuilder::new();
-    let name = builder.create_string(&offer.name);
-    let pairs: Vec<_> = offer.pairs.iter().map(build_pair).collect();
-    let pairs = builder.create_vector(&pairs);
-    let fenced = offer.fenced.iter();
-    let fenced = fenced.map(|pair| wire::FencedPair::new(pair.lane, pair.queue_pair));
-    let fenced: Vec<_> = fenced.collect();
-    let fenced = builder.create_vector(&fenced);
-    let root = wire::PairsRequest::create(
-        &mut builder,
-        &wire::PairsRequestArgs {
-            epoch: offer.epoch,
-            peer_epoch: offer.peer_epoch,
-            name: Some(name),
-            shard: offer.shard,
-            pairs: Some(pairs),
-            fenced: Some(fenced),
-        },
-    );
-    builder.finish_minimal(root);
-    framed(Kind::Pairs, 0, builder.finished_data())
-}
-
-fn build_pair(pair: &PairOffer) -> wire::PairOffer {
-    wire::PairOffer::new(
-        pair.lane,
-        pair.peer_rail,
-        pair.peer_gid_index,
-        &build_endpoint(&pair.endpoint),
-        &wire::Proof::new(pair.proof.address, pair.proof.remote_key),
-    )
-}
-
-pub(crate) fn decode_offer(body: &[u8]) -> io::Result<EndpointOffer> {
-    let offer = decode::<wire::PairsRequest<'_>>(body).map_err(invalid)?;
-    let pairs = offer.pairs().into_iter().flatten();
-    let pair = |pair: &wire::PairOffer| PairOffer {
-        lane: pair.lane(),
-        peer_rail: pair.peer_rail(),
-        peer_gid_index: pair.peer_gid_index(),
-        endpoint: read_endpoint(pair.endpoint()),
-        proof: read_proof(pair.proof()),
-    };
-    let fenced = offer.fenced().into_iter().flatten();
-    let gone = |pair: &wire::FencedPair| FencedPair {
-        lane: pair.lane(),
-        queue_pair: pair.queue_pair(),
-    };
-    Ok(EndpointOffer {
-        name: offer.name().unwrap_or_default().to_owned(),
-        epoch: offer.epoch(),
-        peer_epoch: offer.peer_epoch(),
-        shard: offer.shard(),
-        pairs: pairs.take(RAIL_PAIRS_MAX).map(pair).collect(),
-        fenced: fenced.map(gone).collect(),
-    })
-}
-
-pub(crate) fn encode_answer(answer: &Result<EndpointAnswer, String>) -> Vec<u8> {
-    let mut builder = FlatBufferBuilder::new();
-    let refusal = answer.as_ref().err();
-    let reason = refusal.map(|reason| builder.create_string(reason));
-    let pairs = answer.iter().flat_map(|answer| &answer.pairs);
-    let pairs: Vec<_> = pairs
-        .map(|pair| build_pair_answer(&mut builder, pair))
-        .collect();
-    let pairs = builder.create_vector(&pairs);
-    let status = refusal.map_or(0, |_| Status::UnavailableInCurrentStatus.code());
-    let root = wire::PairsReply::create(
-        &mut builder,
-        &wire::PairsReplyArgs {
-            status,
-            reason,
-            epoch: answer.as_ref().map_or(0, |answer| answer.epoch),
-            fenced: answer.as_ref().map_or(0, |answer| answer.fenced),
-            pairs: Some(pairs),
-        },
-    );
-    builder.finish_minimal(root);
-    framed(Kind::Reply, 0, builder.finished_data())
-}
-
-fn build_pair_answer<'a>(
-    builder: &mut Builder<'a>,
-    pair: &PairAnswer,
-) -> flatbuffers::WIPOffset<wire::PairAnswer<'a>> {
-    match pair {
-        PairAnswer::Joined { endpoint, proof } => {
-            let (endpoint, proof) = (
-                build_endpoint(endpoint),
-                wire::Proof::new(proof.address, proof.remote_key),
-            );
-            let arguments = wire::PairAnswerArgs {
-                endpoint: Some(&endpoint),
-                proof: Some(&proof),
-                reason: None,
-            };
-            wire::PairAnswer::create(builder, &arguments)
-        }
-        PairAnswer::Refused { reason } => {
-            let reason = Some(builder.create_string(reason));
-            let arguments = wire::PairAnswerArgs {
-                reason,
-                ..wire::PairAnswerArgs::default()
-            };
-            wire::PairAnswer::create(builder, &arguments)
-        }
-    }
-}
-
-/// Reads the answer to an offer; a refusal of the whole is an error.
-pub(crate) fn decode_answer(body: &[u8]) -> io::Result<EndpointAnswer> {
-    let answer = decode::<wire::PairsReply<'_>>(body).map_err(invalid)?;
-    if answer.status() != 0 {
-        let reason = answer.reason().unwrap_or("the offer was refused");
-        return Err(io::Error::other(reason.to_owned()));
-    }
-    let pairs = answer.pairs().into_iter().flatten();
-    let pair = |pair: wire::PairAnswer<'_>| match (pair.endpoint(), pair.proof()) {
-        (Some(endpoint), Some(proof)) => PairAnswer::Joined {
-            endpoint: read_endpoint(endpoint),
-            proof: read_proof(proof),
-        },
-        _ => PairAnswer::Refused {
-            reason: pair.reason().unwrap_or_default().to_owned(),
-        },
-    };
-    Ok(EndpointAnswer {
-        epoch: answer.epoch(),
-        pairs: pairs.take(RAIL_PAIRS_MAX).map(pair).collect(),
-        fenced: answer.fenced(),
-    })
-}
-
-fn build_endpoint(endpoint: &EndpointDescriptor) -> wire::Endpoint {
-    let (high, low) = halves(&endpoint.gid);
-    wire::Endpoint::new(
-        high,
-        low,
-        endpoint.queue_pair,
-        endpoint.sequence,
-        endpoint.mtu_bytes,
-        endpoint.lid.into(),
-    )
-}
-
-fn read_endpoint(endpoint: &wire::Endpoint) -> EndpointDescriptor {
-    EndpointDescriptor {
-        gid: joined(endpoint.gid_high(), endpoint.gid_low()),
-        lid: endpoint.lid() as u16,
-        queue_pair: endpoint.queue_pair(),
-        sequence: endpoint.sequence(),
-        mtu_bytes: endpoint.mtu_bytes(),
-    }
-}
-
-fn read_proof(proof: &wire::Proof) -> ProofDescriptor {
-    ProofDescriptor {
-        address: proof.address(),
-        remote_key: proof.remote_key(),
-    }
+fn numbers(rails: Option<flatbuffers::Vector<'_, u32>>) -> Vec<u32> {
+    rails.into_iter().flatten().collect()
 }
 
 fn halves(address: &[u8; 16]) -> (u64, u64) {

@@ -22,11 +22,12 @@ use crate::unreachable::Unreachable;
 use perigee_discovery::{OwnAddress, service_addresses};
 use perigee_memory::shared::host_id;
 use perigee_metrics::{ClientCells, RpcKind};
+use perigee_rdma::Rdma;
 use perigee_rpc::{CallError, ClientOptions, Holdings, MasterClient};
 use perigee_schemas::Status;
 use perigee_schemas::session::Role;
 use perigee_shard::monotonic;
-use perigee_transfer::{Engine, EngineOptions, Rails};
+use perigee_transfer::{Engine, EngineOptions};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -41,7 +42,7 @@ pub struct Store {
     pub(crate) addresses: Arc<Addresses>,
     pub(crate) cells: Arc<ClientCells>,
     donation: Arc<Donation>,
-    rails: Option<Arc<Rails>>,
+    rdma: Option<Arc<Rdma>>,
     registration: Arc<Registration>,
     mover: Arc<Mover>,
     heartbeat: Mutex<Option<Heartbeat>>,
@@ -88,7 +89,7 @@ impl Store {
         let host_id = host_id();
         let registration = Registration::new(&config.metadata_server, &environment.discovery)?;
         let named = (config.protocol.as_str(), config.device_name.as_str());
-        let rails = rdma::start(named, identity, environment)?;
+        let rdma = rdma::start(named, identity, environment)?;
         let options = ClientOptions {
             address: config.master_server_address.clone(),
             role: if config.global_segment_bytes > 0 {
@@ -106,7 +107,7 @@ impl Store {
             &config.protocol,
             address,
             environment,
-            rails.clone(),
+            rdma.clone(),
         ));
         donation.keep_ports(claims);
         let cells = Arc::<ClientCells>::default();
@@ -117,7 +118,7 @@ impl Store {
             shards: environment.client_shards,
             deadline: environment.transfer_deadline,
             congestion: environment.congestion.clone(),
-            rails: rails.clone(),
+            rdma: rdma.clone(),
             observer: Arc::new(Counting(cells.clone())),
         };
         let master = Arc::new(MasterClient::new(options));
@@ -134,7 +135,7 @@ impl Store {
             addresses,
             cells,
             donation,
-            rails,
+            rdma,
             registration: Arc::new(registration),
             mover: Arc::new(mover),
             heartbeat: Mutex::default(),
@@ -189,8 +190,8 @@ impl Store {
         self.engine.close();
         self.mover.join();
         self.donation.stop();
-        if let Some(rails) = &self.rails {
-            rails.close();
+        if let Some(rdma) = &self.rdma {
+            rdma.close();
         }
         self.master.close();
     }

@@ -8,9 +8,10 @@ use crate::ports::Claims;
 use perigee_discovery::OwnAddress;
 use perigee_memory::Segment;
 use perigee_memory::segment::{Pages, Populate, SegmentOptions, SegmentWarning, Shortage};
+use perigee_rdma::Rdma;
 use perigee_rpc::{Holdings, SegmentOffer};
 use perigee_schemas::Identity;
-use perigee_transfer::{Rails, SegmentServer, SegmentTable, ServerOptions};
+use perigee_transfer::{SegmentServer, SegmentTable, ServerOptions};
 use std::mem::{Discriminant, discriminant};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +26,7 @@ pub(crate) struct Donation {
     protocol: String,
     address: OwnAddress,
     environment: StoreEnvironment,
-    rails: Option<Arc<Rails>>,
+    rdma: Option<Arc<Rdma>>,
     table: Arc<SegmentTable>,
     state: Mutex<State>,
 }
@@ -50,7 +51,7 @@ impl Donation {
         protocol: &str,
         address: OwnAddress,
         environment: &StoreEnvironment,
-        rails: Option<Arc<Rails>>,
+        rdma: Option<Arc<Rdma>>,
     ) -> Self {
         Self {
             identity,
@@ -59,7 +60,7 @@ impl Donation {
             protocol: protocol.to_owned(),
             address,
             environment: environment.clone(),
-            rails,
+            rdma,
             table: Arc::default(),
             state: Mutex::default(),
         }
@@ -108,8 +109,8 @@ impl Donation {
         };
         let segment = Arc::new(segment);
         self.table.insert(offer.id, segment.clone());
-        if let Some(rails) = &self.rails {
-            rails.serve(offer.id, &segment);
+        if let Some(rdma) = &self.rdma {
+            rdma.serve(offer.id, &segment);
         }
         state.offers.push(offer.clone());
         state.mounts += 1;
@@ -123,8 +124,8 @@ impl Donation {
     pub(crate) fn remove(&self, id: Identity) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.offers.retain(|offer| offer.id != id);
-        if let Some(rails) = &self.rails {
-            rails.withdraw(id);
+        if let Some(rdma) = &self.rdma {
+            rdma.withdraw(id);
         }
         self.table.remove(id);
         if let Some(server) = &state.server {
@@ -236,7 +237,7 @@ impl Donation {
                 congestion: self.environment.congestion.clone(),
                 rendezvous: Some(self.rendezvous()).filter(|name| !name.is_empty()),
                 identity: self.identity,
-                rails: self.rails.clone(),
+                rdma: self.rdma.clone(),
             };
             state.server = Some(SegmentServer::start(&options, &self.table)?);
         }

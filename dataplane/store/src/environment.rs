@@ -4,9 +4,10 @@ use crate::error::StoreError;
 use crate::ports::{self, PortRange};
 use perigee_device::GivenDevices;
 use perigee_discovery::Settings;
+use perigee_rdma::GivenFabric;
 use perigee_settings::{DataPath, Variables};
 use perigee_shard::Congestion;
-use perigee_transfer::{GivenFabric, Routes, TRANSFER_DEADLINE};
+use perigee_transfer::{Routes, TRANSFER_DEADLINE};
 use std::time::Duration;
 
 /// Most shards of a kind.

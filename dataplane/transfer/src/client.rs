@@ -3,14 +3,12 @@
 //! Invariant: nothing of a batch is touched any more when its [`TcpBatch`] is over.
 
 mod batch;
-mod names;
 mod plan;
 mod slice;
 mod targets;
 mod tcp_batch;
 
 pub(crate) use batch::Batch;
-pub(crate) use names::Names;
 pub(crate) use plan::{Content, FarJob, Plan};
 pub(crate) use slice::{ObjectSlice, in_memory};
 pub(crate) use targets::target_at;

@@ -2,8 +2,11 @@
 //!
 //! Copies in mapped memory run on the caller's thread while the shards move what goes over TCP.
 
+mod completion_wait;
 mod far;
 mod job;
+mod rail_batch;
+mod rail_job;
 mod shard_client;
 
 pub use job::{ReadJob, WriteJob};
@@ -15,7 +18,6 @@ use crate::error::TransferError;
 use crate::extent::MappedExtent;
 use crate::limits::COPIED_UNASKED_MAX;
 use crate::place::Place;
-use crate::rails::Rails;
 use crate::range::{Cover, RangeJob};
 use crate::route::{Flow, Observer, Reach, Route, Routes};
 use crate::segments::SegmentTable;
@@ -24,6 +26,7 @@ use job::Job;
 use perigee_memory::segment::Exhausted;
 use perigee_memory::shared::Guest;
 use perigee_mover::{Memory, PeerError};
+use perigee_rdma::Rdma;
 use perigee_schemas::Identity;
 use perigee_schemas::extent::extent_bytes;
 use perigee_shard::{Congestion, monotonic, poll_interruption};
@@ -45,8 +48,8 @@ pub struct EngineOptions {
     pub deadline: Duration,
     /// Congestion control of data connections.
     pub congestion: Congestion,
-    /// Rails to take before TCP.
-    pub rails: Option<Arc<Rails>>,
+    /// Taken before TCP.
+    pub rdma: Option<Arc<Rdma>>,
     /// Who counts.
     pub observer: Arc<dyn Observer>,
 }

@@ -1,17 +1,16 @@
 //! Serving the segments of this process: slices over TCP on shards, whole segments to processes of this host.
 
 mod owner;
-mod session;
 mod shard_server;
 
 pub use shard_server::ShardServer;
 
 use crate::client::ObjectSlice;
-use crate::rails::Rails;
 use crate::segments::SegmentTable;
 use owner::SegmentOwner;
 use perigee_memory::shared::Owner;
 use perigee_mover::{Dialects, Ledger, Server, Shards, ShardsError, ShardsOptions};
+use perigee_rdma::Rdma;
 use perigee_schemas::Identity;
 use perigee_shard::Congestion;
 use std::net::SocketAddr;
@@ -35,8 +34,8 @@ pub struct ServerOptions {
     pub rendezvous: Option<String>,
     /// Random identity of this process.
     pub identity: Identity,
-    /// Rails over which peers reach the segments; `None` serves them over TCP only.
-    pub rails: Option<Arc<Rails>>,
+    /// Over which peers reach the segments; `None` serves them over TCP only.
+    pub rdma: Option<Arc<Rdma>>,
 }
 
 /// Why serving could not begin.
@@ -79,7 +78,7 @@ impl SegmentServer {
         let owner = Arc::new(SegmentOwner {
             table: table.clone(),
             identity: options.identity,
-            rails: options.rails.clone(),
+            rdma: options.rdma.clone(),
             ledger: Ledger::default(),
         });
         let mailboxes = shards.mailboxes();

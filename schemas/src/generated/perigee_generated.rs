@@ -7729,6 +7729,7 @@ impl<'a> ::flatbuffers::Follow<'a> for RailsRequest<'a> {
 impl<'a> RailsRequest<'a> {
   pub const VT_EPOCH: ::flatbuffers::VOffsetT = 4;
   pub const VT_FENCE: ::flatbuffers::VOffsetT = 6;
+  pub const VT_VERSION: ::flatbuffers::VOffsetT = 8;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -7740,13 +7741,14 @@ impl<'a> RailsRequest<'a> {
     args: &'args RailsRequestArgs
   ) -> ::flatbuffers::WIPOffset<RailsRequest<'bldr>> {
     let mut builder = RailsRequestBuilder::new(_fbb);
+    builder.add_version(args.version);
     builder.add_epoch(args.epoch);
     builder.add_fence(args.fence);
     builder.finish()
   }
 
 
-  /// Random number of the asking engine's life.
+  /// Random number of this run of the asking process.
   #[inline]
   pub fn epoch(&self) -> u64 {
     // Safety:
@@ -7754,13 +7756,21 @@ impl<'a> RailsRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u64>(RailsRequest::VT_EPOCH, Some(0)).unwrap()}
   }
-  /// Take down every queue pair of that engine before answering: what it had in flight does not land any more.
+  /// Take down every queue pair of that process before answering: what it had in flight does not land any more.
   #[inline]
   pub fn fence(&self) -> bool {
     // Safety:
     // Created from valid Table for this object
     // which contains a valid value in this slot
     unsafe { self._tab.get::<bool>(RailsRequest::VT_FENCE, Some(false)).unwrap()}
+  }
+  /// Version of the list of memory that the client has; 0 for none.
+  #[inline]
+  pub fn version(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(RailsRequest::VT_VERSION, Some(0)).unwrap()}
   }
 }
 
@@ -7772,6 +7782,7 @@ impl ::flatbuffers::Verifiable for RailsRequest<'_> {
     v.visit_table(pos)?
      .visit_field::<u64>("epoch", Self::VT_EPOCH, false)?
      .visit_field::<bool>("fence", Self::VT_FENCE, false)?
+     .visit_field::<u64>("version", Self::VT_VERSION, false)?
      .finish();
     Ok(())
   }
@@ -7779,6 +7790,7 @@ impl ::flatbuffers::Verifiable for RailsRequest<'_> {
 pub struct RailsRequestArgs {
     pub epoch: u64,
     pub fence: bool,
+    pub version: u64,
 }
 impl<'a> Default for RailsRequestArgs {
   #[inline]
@@ -7786,6 +7798,7 @@ impl<'a> Default for RailsRequestArgs {
     RailsRequestArgs {
       epoch: 0,
       fence: false,
+      version: 0,
     }
   }
 }
@@ -7802,6 +7815,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> RailsRequestBuilder<'a, 'b, A
   #[inline]
   pub fn add_fence(&mut self, fence: bool) {
     self.fbb_.push_slot::<bool>(RailsRequest::VT_FENCE, fence, false);
+  }
+  #[inline]
+  pub fn add_version(&mut self, version: u64) {
+    self.fbb_.push_slot::<u64>(RailsRequest::VT_VERSION, version, 0);
   }
   #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> RailsRequestBuilder<'a, 'b, A> {
@@ -7823,6 +7840,7 @@ impl ::core::fmt::Debug for RailsRequest<'_> {
     let mut ds = f.debug_struct("RailsRequest");
       ds.field("epoch", &self.epoch());
       ds.field("fence", &self.fence());
+      ds.field("version", &self.version());
       ds.finish()
   }
 }
@@ -7976,7 +7994,7 @@ impl ::core::fmt::Debug for Rail<'_> {
 pub enum RegionOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// A segment's memory as devices know it.
+/// A segment or a registered buffer as devices know it.
 pub struct Region<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -7998,6 +8016,9 @@ impl<'a> Region<'a> {
   pub const VT_BORDERS: ::flatbuffers::VOffsetT = 14;
   pub const VT_KEYS: ::flatbuffers::VOffsetT = 16;
   pub const VT_KEY_COUNT: ::flatbuffers::VOffsetT = 18;
+  pub const VT_FAR: ::flatbuffers::VOffsetT = 20;
+  pub const VT_UNLISTED: ::flatbuffers::VOffsetT = 22;
+  pub const VT_IS_STRICT: ::flatbuffers::VOffsetT = 24;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -8014,13 +8035,17 @@ impl<'a> Region<'a> {
     builder.add_generation(args.generation);
     builder.add_segment_low(args.segment_low);
     builder.add_segment_high(args.segment_high);
+    if let Some(x) = args.unlisted { builder.add_unlisted(x); }
+    if let Some(x) = args.far { builder.add_far(x); }
     if let Some(x) = args.key_count { builder.add_key_count(x); }
     if let Some(x) = args.keys { builder.add_keys(x); }
     if let Some(x) = args.borders { builder.add_borders(x); }
+    builder.add_is_strict(args.is_strict);
     builder.finish()
   }
 
 
+  /// Identity of the segment, or number of the buffer's registration.
   #[inline]
   pub fn segment_high(&self) -> u64 {
     // Safety:
@@ -8080,6 +8105,30 @@ impl<'a> Region<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u32>>>(Region::VT_KEY_COUNT, None)}
   }
+  /// Rails that come after the others for this memory, ascending.
+  #[inline]
+  pub fn far(&self) -> Option<::flatbuffers::Vector<'a, u32>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u32>>>(Region::VT_FAR, None)}
+  }
+  /// Rails that are not meant for it, ascending.
+  #[inline]
+  pub fn unlisted(&self) -> Option<::flatbuffers::Vector<'a, u32>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u32>>>(Region::VT_UNLISTED, None)}
+  }
+  /// Those that come after others are used only when no other one works.
+  #[inline]
+  pub fn is_strict(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(Region::VT_IS_STRICT, Some(false)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for Region<'_> {
@@ -8096,6 +8145,9 @@ impl ::flatbuffers::Verifiable for Region<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("borders", Self::VT_BORDERS, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u32>>>("keys", Self::VT_KEYS, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u32>>>("key_count", Self::VT_KEY_COUNT, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u32>>>("far", Self::VT_FAR, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u32>>>("unlisted", Self::VT_UNLISTED, false)?
+     .visit_field::<bool>("is_strict", Self::VT_IS_STRICT, false)?
      .finish();
     Ok(())
   }
@@ -8109,6 +8161,9 @@ pub struct RegionArgs<'a> {
     pub borders: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
     pub keys: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u32>>>,
     pub key_count: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u32>>>,
+    pub far: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u32>>>,
+    pub unlisted: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u32>>>,
+    pub is_strict: bool,
 }
 impl<'a> Default for RegionArgs<'a> {
   #[inline]
@@ -8122,6 +8177,9 @@ impl<'a> Default for RegionArgs<'a> {
       borders: None,
       keys: None,
       key_count: None,
+      far: None,
+      unlisted: None,
+      is_strict: false,
     }
   }
 }
@@ -8164,6 +8222,18 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> RegionBuilder<'a, 'b, A> {
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Region::VT_KEY_COUNT, key_count);
   }
   #[inline]
+  pub fn add_far(&mut self, far: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u32>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Region::VT_FAR, far);
+  }
+  #[inline]
+  pub fn add_unlisted(&mut self, unlisted: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u32>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Region::VT_UNLISTED, unlisted);
+  }
+  #[inline]
+  pub fn add_is_strict(&mut self, is_strict: bool) {
+    self.fbb_.push_slot::<bool>(Region::VT_IS_STRICT, is_strict, false);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> RegionBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     RegionBuilder {
@@ -8189,6 +8259,9 @@ impl ::core::fmt::Debug for Region<'_> {
       ds.field("borders", &self.borders());
       ds.field("keys", &self.keys());
       ds.field("key_count", &self.key_count());
+      ds.field("far", &self.far());
+      ds.field("unlisted", &self.unlisted());
+      ds.field("is_strict", &self.is_strict());
       ds.finish()
   }
 }
@@ -8213,6 +8286,7 @@ impl<'a> RailsReply<'a> {
   pub const VT_LEASE_MS: ::flatbuffers::VOffsetT = 8;
   pub const VT_RAILS: ::flatbuffers::VOffsetT = 10;
   pub const VT_REGIONS: ::flatbuffers::VOffsetT = 12;
+  pub const VT_VERSION: ::flatbuffers::VOffsetT = 14;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -8224,6 +8298,7 @@ impl<'a> RailsReply<'a> {
     args: &'args RailsReplyArgs<'args>
   ) -> ::flatbuffers::WIPOffset<RailsReply<'bldr>> {
     let mut builder = RailsReplyBuilder::new(_fbb);
+    builder.add_version(args.version);
     builder.add_epoch(args.epoch);
     if let Some(x) = args.regions { builder.add_regions(x); }
     if let Some(x) = args.rails { builder.add_rails(x); }
@@ -8262,12 +8337,21 @@ impl<'a> RailsReply<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Rail>>>>(RailsReply::VT_RAILS, None)}
   }
+  /// Empty if the client has this version of the list already.
   #[inline]
   pub fn regions(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Region<'a>>>> {
     // Safety:
     // Created from valid Table for this object
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Region>>>>(RailsReply::VT_REGIONS, None)}
+  }
+  /// Of the list of memory: another one after every change.
+  #[inline]
+  pub fn version(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(RailsReply::VT_VERSION, Some(0)).unwrap()}
   }
 }
 
@@ -8282,6 +8366,7 @@ impl ::flatbuffers::Verifiable for RailsReply<'_> {
      .visit_field::<u32>("lease_ms", Self::VT_LEASE_MS, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<Rail>>>>("rails", Self::VT_RAILS, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<Region>>>>("regions", Self::VT_REGIONS, false)?
+     .visit_field::<u64>("version", Self::VT_VERSION, false)?
      .finish();
     Ok(())
   }
@@ -8292,6 +8377,7 @@ pub struct RailsReplyArgs<'a> {
     pub lease_ms: u32,
     pub rails: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Rail<'a>>>>>,
     pub regions: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Region<'a>>>>>,
+    pub version: u64,
 }
 impl<'a> Default for RailsReplyArgs<'a> {
   #[inline]
@@ -8302,6 +8388,7 @@ impl<'a> Default for RailsReplyArgs<'a> {
       lease_ms: 0,
       rails: None,
       regions: None,
+      version: 0,
     }
   }
 }
@@ -8332,6 +8419,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> RailsReplyBuilder<'a, 'b, A> 
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(RailsReply::VT_REGIONS, regions);
   }
   #[inline]
+  pub fn add_version(&mut self, version: u64) {
+    self.fbb_.push_slot::<u64>(RailsReply::VT_VERSION, version, 0);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> RailsReplyBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     RailsReplyBuilder {
@@ -8354,6 +8445,7 @@ impl ::core::fmt::Debug for RailsReply<'_> {
       ds.field("lease_ms", &self.lease_ms());
       ds.field("rails", &self.rails());
       ds.field("regions", &self.regions());
+      ds.field("version", &self.version());
       ds.finish()
   }
 }

@@ -5,12 +5,14 @@ use super::{Inner, TransferEngine};
 use crate::arena::Arena;
 use crate::error::EngineError;
 use crate::limits::{UNREGISTER_DEADLINE, UNREGISTER_GRACE};
-use crate::rdma::Rdma;
 use crate::registry::{Location, Region, check_mapped};
 use perigee_memory::Segment;
 use perigee_memory::shared::Owner;
-use perigee_rails::Preference;
+use perigee_rails::{Preference, Registration};
+use perigee_rdma::Rdma;
+use perigee_verbs::Access;
 use std::collections::HashSet;
+use std::os::fd::AsFd;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -94,7 +96,9 @@ impl TransferEngine {
             if !named.insert(*address) || inner.is_arena(*address) {
                 return Err(EngineError::NotRegistered { address: *address });
             }
-            inner.registry.close(*address)
+            let region = inner.registry.close(*address)?;
+            inner.hide(&region);
+            Ok(region)
         };
         let closed: Vec<_> = addresses.iter().map(close).collect();
         if !inner.is_closed()
@@ -201,7 +205,10 @@ impl Inner {
         });
         let enrolled = enrolled.and_then(|()| self.publish());
         if enrolled.is_err() {
-            made.iter().for_each(|region| region.close());
+            made.iter().for_each(|region| {
+                region.close();
+                self.hide(region);
+            });
             let unused = |region: &Arc<Region>| self.leave(region).is_ok();
             if !made.iter().all(unused) {
                 tracing::warn!("A buffer whose registration failed is in use by a peer already");
@@ -228,8 +235,12 @@ impl Inner {
             return Ok(());
         }
         // SAFETY: the caller's promise is the same.
-        match unsafe { rdma.register(address, bytes, &preference) } {
-            Ok(registration) => region.set_registration(registration),
+        let made = unsafe {
+            let rails = rdma.engine();
+            rails.register(address, bytes, Access::ALL, &preference)
+        };
+        match made {
+            Ok(registration) => lend(rdma, region, registration),
             Err(error) if self.wants_tcp() => {
                 tracing::warn!(%error, address, bytes, "The buffer is reached over TCP only");
             }
@@ -256,16 +267,20 @@ impl Inner {
     ) {
         let (address, bytes) = (region.address(), region.bytes());
         let exported = match &self.devices {
-            Some(devices) if rdma.rails().knows_dmabuf() => devices.0.export(address, bytes),
+            Some(devices) if rdma.engine().knows_dmabuf() => devices.0.export(address, bytes),
             _ => Err("no rail takes dma-bufs".to_owned()),
         };
         let registered = exported.and_then(|buffer| {
+            let (file, range) = (buffer.file.as_fd(), (address, bytes));
             // SAFETY: the range is what the device has at this address, as the driver that exported it knows.
-            let made = unsafe { rdma.register_device(&buffer, address, bytes, preference) };
+            let made = unsafe {
+                let rails = rdma.engine();
+                rails.register_dmabuf(file, buffer.offset_bytes, range, Access::ALL, preference)
+            };
             made.map_err(|error| error.to_string())
         });
         match registered {
-            Ok(registration) => region.set_registration(registration),
+            Ok(registration) => lend(rdma, region, registration),
             Err(reason) => {
                 tracing::info!(
                     reason,
@@ -275,6 +290,13 @@ impl Inner {
                 );
             }
         }
+    }
+
+    /// Peers get no new lease on a buffer.
+    fn hide(&self, region: &Region) {
+        self.rdma
+            .iter()
+            .for_each(|rdma| rdma.hide(region.lease_id()));
     }
 
     /// Takes the keys of an unused buffer back.
@@ -311,6 +333,16 @@ impl Inner {
         Self::revoke_keys(region)?;
         self.registry.forget_unused(region, UNREGISTER_GRACE);
         Ok(())
+    }
+}
+
+/// Peers reach a buffer over rails from now on.
+fn lend(rdma: &Rdma, region: &Region, registration: Arc<Registration>) {
+    rdma.lend(region.lease_id(), &registration);
+    region.set_registration(registration);
+    if region.is_closed() {
+        // It was taken back before it was lent.
+        rdma.hide(region.lease_id());
     }
 }
 

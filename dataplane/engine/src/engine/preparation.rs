@@ -15,6 +15,7 @@ use crate::target::Target;
 use perigee_device::GivenDevices;
 use perigee_mover::{Counters, Dialect, Route, Terms};
 use perigee_rails::RailRequest;
+use perigee_rdma::PeerRails;
 use perigee_settings::Protocols;
 use perigee_shard::monotonic;
 use std::sync::Arc;
@@ -29,6 +30,13 @@ pub(super) struct Attempt {
     pub(super) notifies: bool,
 }
 
+/// What the rails are asked to do.
+pub(super) struct RailPlan {
+    pub(super) rails: Arc<PeerRails>,
+    pub(super) endpoint: Arc<str>,
+    pub(super) requests: Vec<RailRequest>,
+}
+
 /// A batch that is ready to go.
 pub(super) struct Flight {
     pub(super) target: Arc<Target>,
@@ -38,7 +46,7 @@ pub(super) struct Flight {
     /// The route through memory of this host, if it reaches all.
     pub(super) copy_route: Option<Arc<CopyRoute>>,
     /// What the rails were asked to do, if they go first.
-    pub(super) rails: Option<Vec<RailRequest>>,
+    pub(super) rails: Option<RailPlan>,
 }
 
 impl Flight {
@@ -120,7 +128,7 @@ impl Inner {
             .then(|| self.copy_route(&target, &plan, wish, terms));
         let copy_route = copy_route.flatten();
         let rails = (copy_route.is_none() && wish.allows(Wish::Rdma))
-            .then(|| self.rail_requests(&target, &plan.slices))
+            .then(|| self.rail_requests(&target, &plan.slices, due(terms)))
             .flatten();
         let route = match (&copy_route, &rails) {
             (Some(_), _) => Route::SharedMemory,
@@ -223,11 +231,11 @@ impl Inner {
         &self,
         target: &Target,
         slices: &[(Direction, Vec<Piece>)],
-    ) -> Option<Vec<RailRequest>> {
-        let remote = target
-            .rails
-            .as_ref()
-            .filter(|remote| remote.peer().is_open())?;
+        due: Instant,
+    ) -> Option<RailPlan> {
+        let (rdma, endpoint) = (self.rdma.as_ref()?, target.rails.as_ref()?);
+        let remote = rdma.await_rails_of(endpoint, due);
+        let mut remote = remote.filter(|remote| target.is_of_life(remote.life()))?;
         let mut requests = Vec::new();
         for (direction, piece) in slices
             .iter()
@@ -235,10 +243,13 @@ impl Inner {
         {
             let region = self.registry.region(piece.local, piece.bytes)?;
             let local = region.registration()?.clone();
-            let keys = remote.keys(piece.remote, piece.bytes).or_else(|| {
-                self.segments.refresh_keys(target);
-                remote.keys(piece.remote, piece.bytes)
-            });
+            let mut keys = remote.covering(piece.remote, piece.bytes).cloned();
+            if keys.is_none() {
+                // The peer may have registered more since.
+                let newer = rdma.refreshed_rails_of(endpoint, due);
+                remote = newer.filter(|remote| target.is_of_life(remote.life()))?;
+                keys = remote.covering(piece.remote, piece.bytes).cloned();
+            }
             requests.push(RailRequest {
                 direction: match direction {
                     Direction::Read => perigee_rails::Direction::Read,
@@ -252,7 +263,11 @@ impl Inner {
                 tag: requests.len() as u64,
             });
         }
-        (!requests.is_empty()).then_some(requests)
+        (!requests.is_empty()).then(|| RailPlan {
+            rails: remote,
+            endpoint: endpoint.clone(),
+            requests,
+        })
     }
 
     /// The accelerators, if some local memory is theirs.

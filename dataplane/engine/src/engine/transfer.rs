@@ -3,18 +3,19 @@
 //! Blocking transfers run on the caller's own connection; asynchronous ones go to the shards. Both report to the same kind
 //! of batch, which ends exactly once.
 
-use super::preparation::{Attempt, Flight};
+use super::preparation::{Attempt, Flight, RailPlan};
 use super::{Inner, TransferEngine};
 use crate::batch::Batch;
 use crate::batch::submission::Submission;
 use crate::error::EngineError;
 use crate::fallback::Fallback;
 use crate::limits::SUBMITTER_COPY_BYTES_MAX;
-use crate::rdma::{RailFlight, Rdma};
+use crate::rdma::RailBatch;
 use crate::request::{BatchId, Request, RequestStatus, State, SubmitOptions};
 use crate::target::Target;
 use perigee_mover::{BatchWait, Call, Terms};
-use perigee_rails::{RailRequest, Sink};
+use perigee_rails::Sink;
+use perigee_rdma::Rdma;
 use perigee_shard::{monotonic, poll_interruption};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -257,9 +258,9 @@ impl Inner {
     /// # Safety
     /// The local ranges must stay valid until the batch is over.
     unsafe fn hand_over(&self, mut flight: Flight) {
-        if let (Some(rdma), Some(requests)) = (&self.rdma, flight.rails.take()) {
+        if let (Some(rdma), Some(plan)) = (&self.rdma, flight.rails.take()) {
             // SAFETY: the caller's promise is the same.
-            return unsafe { self.hand_to_rails(rdma, flight, &requests) };
+            return unsafe { self.hand_to_rails(rdma, flight, &plan) };
         }
         self.fallback(&flight.target, flight.terms)
             .divert_all(flight.into_slices());
@@ -267,31 +268,31 @@ impl Inner {
 
     /// # Safety
     /// As [`Inner::hand_over`].
-    unsafe fn hand_to_rails(&self, rdma: &Rdma, flight: Flight, requests: &[RailRequest]) {
+    unsafe fn hand_to_rails(&self, rdma: &Arc<Rdma>, flight: Flight, plan: &RailPlan) {
         let terms = flight.terms;
         let pieces = flight.slices.into_iter();
         let pieces = pieces.flat_map(|(d, pieces)| pieces.into_iter().map(move |piece| (d, piece)));
-        let rails = Arc::new(RailFlight {
+        let rails = Arc::new(RailBatch {
             batch: flight.batch.clone(),
             pieces: pieces.collect(),
             fallback: self.fallback(&flight.target, terms),
+            rdma: rdma.clone(),
+            endpoint: plan.endpoint.clone(),
+            _lease: plan.rails.clone(),
         });
-        let Some(remote) = &flight.target.rails else {
-            return rails.divert_all();
-        };
         // The rails get half of the time: what they cannot do goes over TCP in the other half.
         let now = monotonic();
         let deadline = now + terms.due.saturating_sub(now) / 2;
         let sink: Arc<dyn Sink> = rails.clone();
         // SAFETY: the caller's promise is the same, and the sink ends the batch.
         match unsafe {
-            rdma.rails()
-                .submit(remote.peer(), requests, deadline, &sink)
+            rdma.engine()
+                .submit(plan.rails.peer(), &plan.requests, deadline, &sink)
         } {
             Ok(ticket) => {
                 flight.batch.set_ticket(ticket);
                 if flight.batch.is_canceled() {
-                    rdma.rails().cancel(ticket);
+                    rdma.engine().cancel(ticket);
                 }
             }
             Err(error) => {
@@ -314,7 +315,7 @@ impl Inner {
     fn take_back(&self, batch: &Arc<Batch>) {
         batch.cancel();
         if let (Some(rdma), Some(ticket)) = (&self.rdma, batch.ticket()) {
-            rdma.rails().cancel(ticket);
+            rdma.engine().cancel(ticket);
         }
         self.shards.cancel(batch);
     }

@@ -1,71 +1,68 @@
-//! A batch on the rails: what completes is told to the batch, what the rails cannot do goes over TCP while there is time.
-//! Invariant: each piece ends once, by the rails or by TCP.
+//! A batch on the rails: what completes is noted in the batch, what the rails cannot do goes over TCP while there is time.
+//! Invariant: each piece ends once, by the rails or by TCP; a write goes over TCP only when nothing of it can land any more
+//! over rails.
 
 use crate::batch::Batch;
 use crate::error::EngineError;
 use crate::fallback::Fallback;
 use crate::request::Direction;
 use crate::slice::{Piece, RequestSlice};
-use perigee_mover::PeerError;
 use perigee_rails::{RailError, Sink};
+use perigee_rdma::{Done, PeerRails, Rdma, peer_error};
 use perigee_shard::monotonic;
 use std::sync::Arc;
 
 /// The pieces of a batch on the rails; a piece's tag is its place in the list.
 #[derive(Debug)]
-pub(crate) struct RailFlight {
+pub(crate) struct RailBatch {
     pub(crate) batch: Arc<Batch>,
     pub(crate) pieces: Vec<(Direction, Piece)>,
     pub(crate) fallback: Fallback,
+    pub(crate) rdma: Arc<Rdma>,
+    /// Where the peer's leases are asked for.
+    pub(crate) endpoint: Arc<str>,
+    /// Held so that the leases are renewed as long as the batch lasts.
+    pub(crate) _lease: Arc<PeerRails>,
 }
 
-impl RailFlight {
+impl RailBatch {
     /// All pieces go over TCP.
     pub(crate) fn divert_all(&self) {
         let slices = self
             .pieces
             .iter()
-            .map(|(direction, piece)| self.slice(*direction, *piece));
+            .map(|(direction, piece)| slice(&self.batch, *direction, *piece));
         self.fallback.divert_all(slices);
-    }
-
-    fn slice(&self, direction: Direction, piece: Piece) -> RequestSlice {
-        RequestSlice::new(direction, vec![piece], self.batch.clone())
     }
 
     fn may_divert(&self, error: &RailError) -> bool {
         let lasting = matches!(
             error,
-            RailError::Canceled
-                | RailError::Closed
-                | RailError::PeerRestarted { .. }
-                | RailError::Unfenced { .. }
+            RailError::Canceled | RailError::Closed | RailError::PeerRestarted { .. }
         );
-        !lasting && !self.batch.is_canceled() && monotonic() < self.fallback.terms.due
+        !lasting && has_time(&self.batch, &self.fallback)
     }
 
-    fn convert(&self, error: RailError) -> EngineError {
-        let peer = self.fallback.target.name().to_string();
-        match error {
-            RailError::Canceled => EngineError::Canceled,
-            RailError::Closed => EngineError::Closed,
-            RailError::PeerRestarted { .. } => EngineError::Peer(PeerError::Restarted { peer }),
-            RailError::Deadline { .. } => EngineError::Peer(PeerError::Deadline {
-                peer,
-                deadline: self.fallback.terms.length,
-            }),
-            RailError::Unreachable { reason, .. } => {
-                EngineError::Peer(PeerError::Unreachable { peer, reason })
+    fn convert(&self, error: &RailError) -> EngineError {
+        let peer = self.fallback.target.name();
+        peer_error(error, peer, self.fallback.terms.length).into()
+    }
+
+    /// Something of a write may still land: the queue pairs at the peer are taken down first. Their end is confirmed, or is
+    /// not, within the time of one answer.
+    fn fence(&self, direction: Direction, piece: Piece, error: EngineError) {
+        let (batch, fallback) = (self.batch.clone(), self.fallback.clone());
+        let done = Done::new(move |is_fenced| match is_fenced {
+            true if has_time(&batch, &fallback) => {
+                fallback.divert(slice(&batch, direction, piece));
             }
-            other => EngineError::Peer(PeerError::Broken {
-                peer,
-                reason: other.to_string(),
-            }),
-        }
+            _ => batch.failed(piece.request, &error),
+        });
+        self.rdma.fence(&self.endpoint, done);
     }
 }
 
-impl Sink for RailFlight {
+impl Sink for RailBatch {
     fn finished(&self, tag: u64, outcome: Result<(), RailError>) {
         let Some((direction, piece)) = self.pieces.get(tag as usize) else {
             return;
@@ -74,9 +71,22 @@ impl Sink for RailFlight {
             Ok(()) => self.batch.moved(piece.request, piece.bytes),
             Err(error) if self.may_divert(&error) => {
                 tracing::debug!(%error, "A piece goes over TCP instead of RDMA");
-                self.fallback.divert(self.slice(*direction, *piece));
+                match error {
+                    RailError::Unfenced { .. } => {
+                        self.fence(*direction, *piece, self.convert(&error));
+                    }
+                    _ => self.fallback.divert(slice(&self.batch, *direction, *piece)),
+                }
             }
-            Err(error) => self.batch.failed(piece.request, &self.convert(error)),
+            Err(error) => self.batch.failed(piece.request, &self.convert(&error)),
         }
     }
+}
+
+fn slice(batch: &Arc<Batch>, direction: Direction, piece: Piece) -> RequestSlice {
+    RequestSlice::new(direction, vec![piece], batch.clone())
+}
+
+fn has_time(batch: &Batch, fallback: &Fallback) -> bool {
+    !batch.is_canceled() && monotonic() < fallback.terms.due
 }

@@ -4,6 +4,7 @@
 use super::{Location, mapped};
 use perigee_memory::Segment;
 use perigee_rails::Registration;
+use perigee_schemas::Identity;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -107,9 +108,9 @@ impl Region {
         self.address.saturating_add(self.bytes)
     }
 
-    /// Tells this registration of the address from all others.
-    pub(crate) fn generation(&self) -> u64 {
-        self.generation
+    /// What peers' leases name it by.
+    pub(crate) fn lease_id(&self) -> Identity {
+        Identity::from_halves(0, self.generation)
     }
 
     pub(crate) fn location(&self) -> Location {

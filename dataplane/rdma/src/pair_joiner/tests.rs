@@ -1,4 +1,4 @@
-//! The desk over the software fabric: who is given queue pairs, and for how long.
+//! The joiner over the software fabric: who is given queue pairs, and for how long.
 
 use super::*;
 use perigee_memory::HostBuffer;
@@ -16,13 +16,13 @@ const BYTES: u64 = 4096;
 
 /// Takes offers to whatever connection stands.
 #[derive(Default)]
-struct Line(Mutex<Option<Keeping>>);
+struct Line(Mutex<Option<PairLease>>);
 
 impl Exchange for Line {
     fn exchange(&self, _peer: &str, offer: EndpointOffer, done: ExchangeDone) {
         match &*self.0.lock().unwrap() {
-            Some(keeping) => {
-                let answer = keeping.accept(offer);
+            Some(lease) => {
+                let answer = lease.accept(offer);
                 std::thread::spawn(move || done(wait(&answer)));
             }
             None => done(Err("the line is dead".to_owned())),
@@ -36,7 +36,7 @@ fn wait<T>(answer: &Answer<T>) -> T {
         if let Some(value) = answer.take() {
             return value;
         }
-        assert!(Instant::now() < end, "a desk never answers");
+        assert!(Instant::now() < end, "a joiner never answers");
         std::thread::park_timeout(Duration::from_millis(1));
     }
 }
@@ -118,7 +118,7 @@ struct World {
     client: Side,
     owner: Side,
     line: Arc<Line>,
-    desk: Arc<Desk>,
+    joiner: Arc<PairJoiner>,
 }
 
 fn world() -> World {
@@ -126,14 +126,14 @@ fn world() -> World {
     let line = Arc::new(Line::default());
     let owner = Side::start(&network, "owner", Arc::default());
     let client = Side::start(&network, "client", line.clone());
-    let desk = Desk::start(&owner.engine).unwrap();
-    *line.0.lock().unwrap() = Some(desk.keep(client.epoch()));
+    let joiner = PairJoiner::start(&owner.engine).unwrap();
+    *line.0.lock().unwrap() = Some(joiner.lease(client.epoch()));
     World {
         network,
         client,
         owner,
         line,
-        desk,
+        joiner,
     }
 }
 
@@ -156,7 +156,7 @@ fn a_late_write_of_a_client_whose_connection_is_gone_never_lands() {
     let late = client.write_to(owner);
     drop(world.line.0.lock().unwrap().take());
     // The same thread does all work for one client in order.
-    let next = world.desk.keep(client.epoch());
+    let next = world.joiner.lease(client.epoch());
     assert_eq!(wait(&next.fence()), Ok(()));
     owner.fill(9);
     let outcome = late.wait(LONG).unwrap();
@@ -176,11 +176,11 @@ fn an_offer_that_outlived_its_connection_is_refused() {
         pairs: Vec::new(),
         fenced: Vec::new(),
     };
-    let first = world.desk.keep(client.epoch());
+    let first = world.joiner.lease(client.epoch());
     assert!(wait(&first.accept(offer(client.epoch()))).is_ok());
     let other = wait(&first.accept(offer(client.epoch() ^ 1))).unwrap_err();
     assert!(other.contains("another client"), "{other}");
-    let second = world.desk.keep(client.epoch());
+    let second = world.joiner.lease(client.epoch());
     let late = wait(&first.accept(offer(client.epoch()))).unwrap_err();
     assert!(late.contains("gone"), "{late}");
     drop(first);
@@ -194,7 +194,7 @@ fn a_client_that_lost_its_connection_connects_anew_and_goes_on() {
     client.fill(1);
     assert_eq!(client.write_to(owner).wait(LONG), Some(Ok(())));
     drop(world.line.0.lock().unwrap().take());
-    *world.line.0.lock().unwrap() = Some(world.desk.keep(client.epoch()));
+    *world.line.0.lock().unwrap() = Some(world.joiner.lease(client.epoch()));
     client.fill(3);
     let outcome = client.write_to(owner).wait(LONG).unwrap();
     assert!(

@@ -1,7 +1,10 @@
 //! Messages about rails survive the wire, and broken ones are refused.
 
 use super::*;
-use perigee_schemas::frame::HEADER_BYTES;
+use perigee_rails::{
+    EndpointAnswer, EndpointDescriptor, EndpointOffer, FencedPair, PairAnswer, PairOffer,
+    ProofDescriptor,
+};
 use proptest::prelude::*;
 
 fn endpoint() -> EndpointDescriptor {
@@ -29,7 +32,7 @@ fn rails_and_regions_round_trip() {
         lease_ms: Some(10_000),
         borders: vec![0x2000],
         remote_keys: vec![vec![1, 2], Vec::new(), vec![3, 4]],
-        placement: Placement::default(),
+        placement: Placement::of(vec![1], vec![0, 2], true),
     };
     let gid = GidDescriptor {
         index: 3,
@@ -48,6 +51,7 @@ fn rails_and_regions_round_trip() {
             rails: vec![rail],
         },
         regions: vec![(Identity(77), region)],
+        version: 6,
         lease_ms: 10_000,
     };
     let frame = encode_reply(&reply);
@@ -64,8 +68,8 @@ fn regions_that_do_not_fit_are_left_out_rather_than_sent_in_a_frame_nobody_takes
         address: 0,
         bytes: 1 << 40,
         lease_ms: Some(1),
-        borders: vec![1; 10_000],
-        remote_keys: vec![vec![1; 10_001]; 2],
+        borders: vec![1; 40_000],
+        remote_keys: vec![vec![1; 40_001]; 2],
         placement: Placement::default(),
     };
     let peer = PeerDescriptor {
@@ -76,10 +80,11 @@ fn regions_that_do_not_fit_are_left_out_rather_than_sent_in_a_frame_nobody_takes
     let reply = RailsReply {
         peer,
         regions: regions.collect(),
+        version: 1,
         lease_ms: 1,
     };
     let frame = encode_reply(&reply);
-    assert!(frame.len() <= RAIL_BODY_BYTES_MAX);
+    assert!(frame.len() <= crate::limits::BODY_BYTES_MAX);
     let told = decode_reply(&frame[HEADER_BYTES..]).unwrap().regions;
     assert!((1..100).contains(&told.len()), "{}", told.len());
 }

@@ -113,11 +113,11 @@ impl Store {
     /// Lets devices read and write memory of the caller in place, until it is unregistered or the store is closed. Without
     /// RDMA there is nothing to do, and memory that devices refuse is moved otherwise.
     pub fn register_with_devices(&self, address: usize, bytes: usize) {
-        let Some(rails) = &self.rails else {
+        let Some(rdma) = &self.rdma else {
             return;
         };
         // SAFETY: callers of the store keep registered memory mapped until they unregister it or close the store.
-        if let Err(error) = unsafe { rails.register(address as u64, bytes as u64) } {
+        if let Err(error) = unsafe { rdma.register(address as u64, bytes as u64) } {
             tracing::warn!(%error, bytes, "RDMA devices refuse this memory; it is copied, or goes over TCP");
         }
     }
@@ -159,8 +159,8 @@ impl Store {
         if !self.memory.unregister(address) {
             return Status::InvalidParams;
         }
-        if let Some(rails) = &self.rails {
-            rails.unregister(address as u64);
+        if let Some(rdma) = &self.rdma {
+            rdma.unregister(address as u64);
         }
         Status::Ok
     }

@@ -3,10 +3,10 @@
 
 use crate::cluster::{ANY, LONG, config, data, environment, get, master, put};
 use perigee_metrics::{BuildInfo, Samples};
+use perigee_rdma::GivenFabric;
 use perigee_schemas::Status;
 use perigee_service::Cluster;
 use perigee_store::{ReplicateConfig, Store, StoreConfig};
-use perigee_transfer::GivenFabric;
 use perigee_verbs::software::{Clock, DevicePlan, Network};
 use std::time::{Duration, Instant};
 

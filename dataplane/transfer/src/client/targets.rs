@@ -2,9 +2,8 @@
 //! another one.
 //! Invariant: an endpoint has at most one target at a time, and unused targets are bounded.
 
-use super::names::Names;
 use crate::limits::TARGETS_MAX;
-use perigee_mover::{CONNECT_DEADLINE, Dialect, Ledger, PeerAddress, PeerError, Target};
+use perigee_mover::{CONNECT_DEADLINE, Dialect, Ledger, Names, PeerAddress, PeerError, Target};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError, RwLock};

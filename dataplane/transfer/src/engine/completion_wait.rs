@@ -1,5 +1,5 @@
-//! Where the ends of requests are told while their caller waits. Invariant: who has waited to the end may touch the memory
-//! of all requests again.
+//! Where the ends of requests are noted while their caller waits. Invariant: a caller that has waited to the end may touch the
+//! memory of all requests again.
 
 use perigee_mover::STALL_CHECK;
 use perigee_rails::{RailError, Sink};
@@ -9,17 +9,17 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// The requests of one batch; a request's tag names the passage it belongs to.
+/// The requests of one batch; a request's tag names the job it belongs to.
 #[derive(Debug)]
-pub(crate) struct Landing {
+pub(super) struct CompletionWait {
     left: AtomicUsize,
     failures: Mutex<Vec<(u64, RailError)>>,
     caller: Thread,
 }
 
-impl Landing {
+impl CompletionWait {
     /// For `requests` requests that this thread will wait for.
-    pub(crate) fn new(requests: usize) -> Self {
+    pub(super) fn new(requests: usize) -> Self {
         Self {
             left: AtomicUsize::new(requests),
             failures: Mutex::default(),
@@ -29,7 +29,7 @@ impl Landing {
 
     /// Waits until all requests are over; returns the failures by tag. A running shard ends each soon after its deadline.
     /// A stalled one does not, and this wait must last as long: until then devices may touch the memory.
-    pub(crate) fn wait(
+    pub(super) fn wait(
         &self,
         stalled: impl Fn() -> Option<(usize, Duration)>,
     ) -> Vec<(u64, RailError)> {
@@ -51,7 +51,7 @@ impl Landing {
     }
 }
 
-impl Sink for Landing {
+impl Sink for CompletionWait {
     fn finished(&self, tag: u64, outcome: Result<(), RailError>) {
         if let Err(error) = outcome {
             let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
@@ -70,14 +70,14 @@ mod tests {
 
     #[test]
     fn the_caller_wakes_after_the_last_request_and_learns_what_failed() {
-        let landing = Arc::new(Landing::new(3));
-        let theirs = landing.clone();
+        let completions = Arc::new(CompletionWait::new(3));
+        let theirs = completions.clone();
         let shard = std::thread::spawn(move || {
             theirs.finished(1, Ok(()));
             theirs.finished(2, Err(RailError::Canceled));
             theirs.finished(3, Err(RailError::Closed));
         });
-        let failures = landing.wait(|| None);
+        let failures = completions.wait(|| None);
         assert_eq!(failures, [(2, RailError::Canceled), (3, RailError::Closed)]);
         shard.join().unwrap();
     }

@@ -2,9 +2,9 @@
 //! the rails gave back. Invariant: each job has one outcome, and the route that it came by.
 
 use super::Engine;
+use super::rail_batch::{Passed, RailBatch};
 use crate::client::{FarJob, TcpBatch};
 use crate::error::TransferError;
-use crate::rails::{Passed, RailFlight};
 use crate::route::Route;
 
 type Landed = Vec<(Route, Result<u32, TransferError>)>;
@@ -13,7 +13,7 @@ type Landed = Vec<(Route, Result<u32, TransferError>)>;
 pub(super) struct RemoteBatch<'a> {
     engine: &'a Engine,
     jobs: &'a [FarJob],
-    rails: Option<RailFlight>,
+    rails: Option<RailBatch>,
     tcp: TcpBatch,
     /// Which jobs go over TCP.
     over_tcp: Vec<usize>,
@@ -22,7 +22,7 @@ pub(super) struct RemoteBatch<'a> {
 impl<'a> RemoteBatch<'a> {
     pub(super) fn begin(engine: &'a Engine, jobs: &'a [FarJob]) -> Self {
         let all = || jobs.iter().enumerate();
-        let Some(rails) = engine.options.rails.as_ref().filter(|_| !jobs.is_empty()) else {
+        let Some(rdma) = engine.options.rdma.as_ref().filter(|_| !jobs.is_empty()) else {
             return Self {
                 engine,
                 jobs,
@@ -31,19 +31,19 @@ impl<'a> RemoteBatch<'a> {
                 over_tcp: (0..jobs.len()).collect(),
             };
         };
-        let (flight, over_tcp) = RailFlight::take_off(rails, all(), engine.options.deadline);
+        let (batch, over_tcp) = RailBatch::begin(rdma, all(), engine.options.deadline);
         let tcp = engine.over_tcp(&picked(jobs, &over_tcp));
         Self {
             engine,
             jobs,
-            rails: Some(flight),
+            rails: Some(batch),
             tcp,
             over_tcp,
         }
     }
 
     pub(super) fn wait(self) -> Landed {
-        let passed = self.rails.map(RailFlight::land).unwrap_or_default();
+        let passed = self.rails.map(RailBatch::wait).unwrap_or_default();
         let landed = self.tcp.wait();
         let mut outcome: Vec<_> = self.jobs.iter().map(|_| None).collect();
         let mut diverted = Vec::new();

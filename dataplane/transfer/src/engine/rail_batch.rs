@@ -1,28 +1,35 @@
-//! A batch of jobs over rails. Invariant: a flight ends only when no device touches the memory of its jobs any more, and
-//! a write that failed goes another way only when nothing of it can still land.
+//! A batch of jobs over rails. Invariant: a batch ends only when no device touches the memory of its jobs any more, and a
+//! write that failed goes another way only when nothing of it can still land.
 
-use super::Rails;
-use super::landing::Landing;
-use super::passage::Passage;
-use super::stage::Loan;
+use super::completion_wait::CompletionWait;
+use super::rail_job::RailJob;
 use crate::client::FarJob;
 use crate::error::TransferError;
 use crate::limits::SLOWEST_PER_BYTE_NS;
 use perigee_rails::{RailError, RailRequest, Sink, deadline_in};
+use perigee_rdma::{Loan, PeerRails, Rdma, RemoteRegion};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// What became of a job.
 #[derive(Debug)]
-pub(crate) enum Passed {
+pub(super) enum Passed {
     /// It is through: its checksum, or what was found to be wrong.
     Through(Result<u32, TransferError>),
     /// Rails could not do it; it may go over TCP.
     Divert,
 }
 
-/// Why a passage failed.
+/// The rails that lead to a segment.
+#[derive(Clone, Debug)]
+pub(super) struct RailRoute {
+    pub(super) endpoint: Arc<str>,
+    pub(super) rails: Arc<PeerRails>,
+    pub(super) region: RemoteRegion,
+}
+
+/// Why a job failed.
 struct Fault {
     error: RailError,
     /// Something of it may still be on its way: the rails could not have the broken queue pair taken down.
@@ -30,114 +37,117 @@ struct Fault {
 }
 
 /// Jobs on their way.
-pub(crate) struct RailFlight {
-    rails: Arc<Rails>,
-    passages: Vec<Passage>,
-    /// By passage: why it failed.
+pub(super) struct RailBatch {
+    rdma: Arc<Rdma>,
+    jobs: Vec<RailJob>,
+    /// By job: why it failed.
     faults: HashMap<usize, Fault>,
-    /// Passages by the peer that they lead to.
-    legs: Vec<Vec<usize>>,
-    landings: Vec<Arc<Landing>>,
+    /// Jobs by the peer that they lead to.
+    by_peer: Vec<Vec<usize>>,
+    waits: Vec<Arc<CompletionWait>>,
     deadline: Duration,
-    /// Given back after the last landing.
+    /// Given back after the last wait.
     _loan: Loan,
 }
 
-/// The two stages of a passage.
+/// The two parts of a job.
 #[derive(Clone, Copy)]
 enum Part {
     First,
     Last,
 }
 
-impl RailFlight {
-    /// Starts those of the jobs that rails can carry, and returns the others.
-    pub(crate) fn take_off<'a>(
-        rails: &Arc<Rails>,
-        jobs: impl Iterator<Item = (usize, &'a FarJob)>,
+impl RailBatch {
+    /// Begins those of the jobs that rails can carry, and returns the others.
+    pub(super) fn begin<'a>(
+        rdma: &Arc<Rdma>,
+        far: impl Iterator<Item = (usize, &'a FarJob)>,
         deadline: Duration,
     ) -> (Self, Vec<usize>) {
-        let mut loan = Loan::new(rails.stages());
-        let (mut passages, mut others) = (Vec::new(), Vec::new());
+        let mut loan = Loan::new(rdma.stages());
+        let (mut jobs, mut others) = (Vec::new(), Vec::new());
         let mut endpoints = HashMap::new();
-        for (index, job) in jobs {
+        for (index, job) in far {
             let name = job.place.segment.endpoint.as_str();
             let endpoint = endpoints
                 .entry(name)
                 .or_insert_with(|| Arc::<str>::from(name));
-            let way = rails.way(endpoint, job.place.segment.id);
-            let passage = way.and_then(|way| Passage::new(rails, &mut loan, (index, job), way));
-            match passage {
-                Some(passage) => passages.push(passage),
+            let route = route(rdma, endpoint, job);
+            let prepared = route.and_then(|to| RailJob::new(rdma, &mut loan, (index, job), to));
+            match prepared {
+                Some(prepared) => jobs.push(prepared),
                 None => others.push(index),
             }
         }
-        let bytes: u64 = passages.iter().map(|passage| passage.bytes).sum();
-        let mut flight = Self {
-            rails: rails.clone(),
-            legs: legs(&passages),
-            passages,
+        let bytes: u64 = jobs.iter().map(|job| job.bytes).sum();
+        let mut batch = Self {
+            rdma: rdma.clone(),
+            by_peer: by_peer(&jobs),
+            jobs,
             faults: HashMap::new(),
-            landings: Vec::new(),
+            waits: Vec::new(),
             // The other half is for TCP.
             deadline: deadline / 2
                 + Duration::from_nanos(SLOWEST_PER_BYTE_NS.saturating_mul(bytes)),
             _loan: loan,
         };
-        flight.passages.iter_mut().for_each(Passage::load);
-        flight.launch(Part::First);
-        (flight, others)
+        batch.jobs.iter_mut().for_each(RailJob::load);
+        batch.launch(Part::First);
+        (batch, others)
     }
 
     /// Sees the jobs through; what became of each, with its index.
-    pub(crate) fn land(mut self) -> Vec<(usize, Passed)> {
-        self.passages.iter_mut().for_each(Passage::sum_source);
-        self.wait();
+    pub(super) fn wait(mut self) -> Vec<(usize, Passed)> {
+        self.jobs.iter_mut().for_each(RailJob::sum_source);
+        self.wait_for_part();
         self.launch(Part::Last);
         let faults = &self.faults;
-        let passages = self.passages.iter_mut().enumerate();
-        let sound = passages.filter(|(index, _)| !faults.contains_key(index));
-        sound.for_each(|(_, passage)| passage.unload());
-        self.wait();
+        let jobs = self.jobs.iter_mut().enumerate();
+        let sound = jobs.filter(|(index, _)| !faults.contains_key(index));
+        sound.for_each(|(_, job)| job.unload());
+        self.wait_for_part();
         let fences = self.fence();
-        let verdict = |(index, passage): (usize, &Passage)| {
-            let passed = match (self.faults.get(&index), fences.get(&passage.way.endpoint)) {
-                (None, _) => Passed::Through(passage.arrive()),
-                (Some(fault), Some(Err(error))) if fault.is_loose && passage.is_write() => {
+        let verdict = |(index, job): (usize, &RailJob)| {
+            let passed = match (self.faults.get(&index), fences.get(&job.route.endpoint)) {
+                (None, _) => Passed::Through(job.finish()),
+                (Some(fault), Some(Err(error))) if fault.is_loose && job.is_write() => {
                     Passed::Through(Err(error.clone()))
                 }
                 (Some(_), _) => Passed::Divert,
             };
-            (passage.job, passed)
+            (job.index, passed)
         };
-        self.passages.iter().enumerate().map(verdict).collect()
+        self.jobs.iter().enumerate().map(verdict).collect()
     }
 
     /// Hands the requests of one part to the rails, peer by peer.
     fn launch(&mut self, part: Part) {
         let deadline = deadline_in(self.deadline);
-        for leg in &self.legs {
-            let sound = leg.iter().filter(|index| !self.faults.contains_key(*index));
+        for jobs in &self.by_peer {
+            let sound = jobs
+                .iter()
+                .filter(|index| !self.faults.contains_key(*index));
             let sound: Vec<usize> = sound.copied().collect();
-            let Some(peer) = sound.first().map(|index| &self.passages[*index].way.peer) else {
+            let Some(first) = sound.first().map(|index| &self.jobs[*index]) else {
                 continue;
             };
+            let peer = first.route.rails.peer();
             let mut requests: Vec<RailRequest> = Vec::new();
             for index in &sound {
                 match part {
-                    Part::First => self.passages[*index].first(&mut requests, *index as u64),
-                    Part::Last => self.passages[*index].last(&mut requests, *index as u64),
+                    Part::First => self.jobs[*index].first(&mut requests, *index as u64),
+                    Part::Last => self.jobs[*index].last(&mut requests, *index as u64),
                 }
             }
             if requests.is_empty() {
                 continue;
             }
-            let landing = Arc::new(Landing::new(requests.len()));
-            let sink: Arc<dyn Sink> = landing.clone();
-            let engine = self.rails.engine();
-            // SAFETY: the flight waits for all requests before the caller's memory and the stages are given up.
+            let wait = Arc::new(CompletionWait::new(requests.len()));
+            let sink: Arc<dyn Sink> = wait.clone();
+            let engine = self.rdma.engine();
+            // SAFETY: the batch waits for all requests before the caller's memory and the stages are given up.
             match unsafe { engine.submit(peer, &requests, deadline, &sink) } {
-                Ok(_) => self.landings.push(landing),
+                Ok(_) => self.waits.push(wait),
                 Err(error) => {
                     let fault = || Fault {
                         error: error.clone(),
@@ -150,9 +160,9 @@ impl RailFlight {
         }
     }
 
-    fn wait(&mut self) {
-        for landing in std::mem::take(&mut self.landings) {
-            for (tag, error) in landing.wait(|| self.rails.engine().stalled()) {
+    fn wait_for_part(&mut self) {
+        for wait in std::mem::take(&mut self.waits) {
+            for (tag, error) in wait.wait(|| self.rdma.engine().stalled()) {
                 let is_loose = matches!(error, RailError::Unfenced { .. });
                 let fault = Fault { error, is_loose };
                 self.faults.entry(tag as usize).or_insert(fault);
@@ -165,40 +175,52 @@ impl RailFlight {
     fn fence(&self) -> HashMap<Arc<str>, Result<(), TransferError>> {
         let mut fences = HashMap::new();
         for (index, fault) in &self.faults {
-            let passage = &self.passages[*index];
-            let endpoint = &passage.way.endpoint;
+            let job = &self.jobs[*index];
+            let endpoint = &job.route.endpoint;
             tracing::debug!(error = %fault.error, peer = %endpoint, "A transfer leaves RDMA");
             if is_of_peer(&fault.error) {
-                self.rails.suspend(endpoint);
+                self.rdma.suspend(endpoint);
             }
-            if fault.is_loose && passage.is_write() && !fences.contains_key(endpoint) {
-                fences.insert(endpoint.clone(), self.rails.fence(endpoint));
+            if fault.is_loose && job.is_write() && !fences.contains_key(endpoint) {
+                let fenced = self.rdma.fence_and_wait(endpoint);
+                fences.insert(endpoint.clone(), fenced.map_err(TransferError::from));
             }
         }
         fences
     }
 }
 
-impl Drop for RailFlight {
+impl Drop for RailBatch {
     fn drop(&mut self) {
-        self.wait();
+        self.wait_for_part();
     }
 }
 
-/// Groups passages by their peers.
-fn legs(passages: &[Passage]) -> Vec<Vec<usize>> {
-    let mut by_endpoint: HashMap<&str, usize> = HashMap::new();
-    let mut legs: Vec<Vec<usize>> = Vec::new();
-    for (index, passage) in passages.iter().enumerate() {
-        let leg = *by_endpoint
-            .entry(&passage.way.endpoint)
-            .or_insert(legs.len());
-        if leg == legs.len() {
-            legs.push(Vec::new());
+/// The rails to the segment of a job. If nothing is known of its owner, the owner is asked in the background.
+fn route(rdma: &Rdma, endpoint: &Arc<str>, job: &FarJob) -> Option<RailRoute> {
+    let rails = rdma.rails_of(endpoint)?;
+    let region = rails.segment(job.place.segment.id)?.clone();
+    Some(RailRoute {
+        endpoint: endpoint.clone(),
+        rails,
+        region,
+    })
+}
+
+/// Groups jobs by their peers.
+fn by_peer(jobs: &[RailJob]) -> Vec<Vec<usize>> {
+    let mut of_endpoint: HashMap<&str, usize> = HashMap::new();
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for (index, job) in jobs.iter().enumerate() {
+        let group = *of_endpoint
+            .entry(&job.route.endpoint)
+            .or_insert(groups.len());
+        if group == groups.len() {
+            groups.push(Vec::new());
         }
-        legs[leg].push(index);
+        groups[group].push(index);
     }
-    legs
+    groups
 }
 
 /// Whether other transfers with the peer are likely to fail as well.

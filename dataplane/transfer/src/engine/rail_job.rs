@@ -3,9 +3,7 @@
 //! A write brings the payload first and the footer when all of that has arrived. A read takes the generation from the
 //! footer after the payload has arrived. Small objects travel in one message with their footer.
 
-use super::Rails;
-use super::peers::Way;
-use super::stage::{Loan, Slot};
+use super::rail_batch::RailRoute;
 use crate::client::{Content, FarJob, in_memory};
 use crate::error::TransferError;
 use crate::extent::footer;
@@ -15,11 +13,12 @@ use perigee_memory::limits::BLOCK_BYTES;
 use perigee_memory::{Piece, PieceMut};
 use perigee_mover::Memory;
 use perigee_rails::{Direction, RailRequest, Registration};
+use perigee_rdma::{Loan, Rdma, Slot};
 use perigee_schemas::extent::{extent_bytes, footer_bytes, footer_offset, generation_offset};
 use std::sync::Arc;
 
-/// Where the bytes of a passage lie on this side.
-enum Cargo {
+/// Where the bytes of a job lie on this side.
+enum JobMemory {
     /// In the caller's registered memory.
     InPlace(Vec<(Arc<Registration>, Memory)>),
     /// Copied to or from a stage.
@@ -27,11 +26,11 @@ enum Cargo {
 }
 
 /// One job on its way.
-pub(crate) struct Passage {
-    /// Index of the job in its flight.
-    pub(crate) job: usize,
-    pub(crate) way: Way,
-    pub(crate) bytes: u64,
+pub(super) struct RailJob {
+    /// Number of the job in the call.
+    pub(super) index: usize,
+    pub(super) route: RailRoute,
+    pub(super) bytes: u64,
     writes: bool,
     /// First byte of the extent, at the peer.
     extent: u64,
@@ -40,21 +39,21 @@ pub(crate) struct Passage {
     /// First byte that is moved, counted from the start of the extent.
     start: u64,
     memory: Vec<Memory>,
-    cargo: Cargo,
+    local: JobMemory,
     /// Where the footer of a write, or the generation that was read, lies; nothing if all travels in one message.
     tail: Option<Slot>,
     checksum: u32,
     blocks: Vec<u32>,
 }
 
-impl Passage {
+impl RailJob {
     /// Prepares a job. Nothing if it cannot go over rails: its memory is not registered and too large to be copied, or
     /// no stage is free.
-    pub(crate) fn new(
-        rails: &Rails,
+    pub(super) fn new(
+        rdma: &Rdma,
         loan: &mut Loan,
         (index, job): (usize, &FarJob),
-        way: Way,
+        route: RailRoute,
     ) -> Option<Self> {
         let place = &job.place;
         let payload_bytes = place.payload_bytes;
@@ -66,13 +65,13 @@ impl Passage {
         };
         let whole = extent_bytes(payload_bytes);
         let is_object = start == 0 && bytes == payload_bytes;
-        let in_place = || registered(rails, &job.memory);
+        let in_place = || registered(rdma, &job.memory);
         let in_place = (whole > RAIL_COPIED_BYTES).then(in_place).flatten();
         let in_one = is_object && in_place.is_none() && whole <= RAIL_MESSAGE_BYTES;
-        let engine = rails.engine();
-        let cargo = match in_place {
-            Some(ranges) => Cargo::InPlace(ranges),
-            None => Cargo::Copied(loan.slot(engine, if in_one { whole } else { bytes })?),
+        let engine = rdma.engine();
+        let local = match in_place {
+            Some(ranges) => JobMemory::InPlace(ranges),
+            None => JobMemory::Copied(loan.slot(engine, if in_one { whole } else { bytes })?),
         };
         let tail_bytes = if writes {
             footer_bytes(payload_bytes)
@@ -84,29 +83,29 @@ impl Passage {
             false => Some(loan.slot(engine, tail_bytes)?),
         };
         Some(Self {
-            job: index,
-            extent: way.region.base + place.offset,
-            way,
+            index,
+            extent: route.region.base + place.offset,
+            route,
             bytes,
             writes,
             payload_bytes,
             generation: place.generation,
             start,
             memory: job.memory.clone(),
-            cargo,
+            local,
             tail,
             checksum: 0,
             blocks: Vec::new(),
         })
     }
 
-    pub(crate) fn is_write(&self) -> bool {
+    pub(super) fn is_write(&self) -> bool {
         self.writes
     }
 
     /// Copies what is to be written to the stage.
-    pub(crate) fn load(&mut self) {
-        let (true, Cargo::Copied(slot)) = (self.writes, &self.cargo) else {
+    pub(super) fn load(&mut self) {
+        let (true, JobMemory::Copied(slot)) = (self.writes, &self.local) else {
             return;
         };
         let target = slot.pointer();
@@ -125,17 +124,17 @@ impl Passage {
     }
 
     /// What is moved first.
-    pub(crate) fn first(&self, requests: &mut Vec<RailRequest>, tag: u64) {
+    pub(super) fn first(&self, requests: &mut Vec<RailRequest>, tag: u64) {
         let mut remote = self.extent + self.start;
-        match &self.cargo {
-            Cargo::InPlace(ranges) => {
+        match &self.local {
+            JobMemory::InPlace(ranges) => {
                 for (registration, memory) in ranges {
                     let range = (memory.address, memory.bytes);
                     requests.push(self.request(registration, range, remote, tag));
                     remote += range.1;
                 }
             }
-            Cargo::Copied(slot) => {
+            JobMemory::Copied(slot) => {
                 let bytes = match self.tail {
                     Some(_) => self.bytes,
                     None => extent_bytes(self.payload_bytes),
@@ -147,14 +146,14 @@ impl Passage {
     }
 
     /// Sums what is written in place, while devices read it.
-    pub(crate) fn sum_source(&mut self) {
-        if self.writes && matches!(self.cargo, Cargo::InPlace(_)) {
+    pub(super) fn sum_source(&mut self) {
+        if self.writes && matches!(self.local, JobMemory::InPlace(_)) {
             self.sum_memory();
         }
     }
 
     /// What is moved when all of the first has arrived.
-    pub(crate) fn last(&self, requests: &mut Vec<RailRequest>, tag: u64) {
+    pub(super) fn last(&self, requests: &mut Vec<RailRequest>, tag: u64) {
         let Some(slot) = &self.tail else {
             return;
         };
@@ -172,13 +171,13 @@ impl Passage {
     }
 
     /// Hands what was read to the caller and sums it, while the generation is on its way.
-    pub(crate) fn unload(&mut self) {
+    pub(super) fn unload(&mut self) {
         if self.writes {
             return;
         }
-        match &self.cargo {
-            Cargo::InPlace(_) => self.sum_memory(),
-            Cargo::Copied(slot) => {
+        match &self.local {
+            JobMemory::InPlace(_) => self.sum_memory(),
+            JobMemory::Copied(slot) => {
                 let target = |memory: &Memory| PieceMut {
                     ptr: memory.address as *mut u8,
                     len: memory.bytes as usize,
@@ -197,7 +196,7 @@ impl Passage {
     ///
     /// # Errors
     /// What was read belongs to another object.
-    pub(crate) fn arrive(&self) -> Result<u32, TransferError> {
+    pub(super) fn finish(&self) -> Result<u32, TransferError> {
         if self.writes || self.generation_read() == self.generation {
             Ok(self.checksum)
         } else {
@@ -206,13 +205,13 @@ impl Passage {
     }
 
     fn generation_read(&self) -> u64 {
-        let at = match (&self.tail, &self.cargo) {
+        let at = match (&self.tail, &self.local) {
             (Some(slot), _) => slot.pointer(),
-            (None, Cargo::Copied(slot)) => {
+            (None, JobMemory::Copied(slot)) => {
                 let offset = generation_offset(self.payload_bytes);
                 slot.pointer().wrapping_add(offset as usize)
             }
-            (None, Cargo::InPlace(_)) => return 0,
+            (None, JobMemory::InPlace(_)) => return 0,
         };
         // SAFETY: the slot holds the generation, and the request that read it is over.
         u64::from_le(unsafe { at.cast::<u64>().read_unaligned() })
@@ -227,7 +226,7 @@ impl Passage {
     fn sum_memory(&mut self) {
         let pieces = self.pieces();
         let mut blocks = Vec::new();
-        // SAFETY: the caller of the batch keeps its pieces valid, and nothing writes them meanwhile.
+        // SAFETY: the caller of the batch keeps its pieces valid, and nothing else writes them.
         self.checksum = unsafe { checksum_pieces(&pieces, BLOCK_BYTES, &mut blocks) };
         self.blocks = blocks;
     }
@@ -254,7 +253,7 @@ impl Passage {
             },
             local: local.clone(),
             local_address,
-            keys: self.way.region.keys.clone(),
+            keys: self.route.region.keys.clone(),
             remote_address,
             bytes,
             tag,
@@ -265,9 +264,9 @@ impl Passage {
 const GENERATION_BYTES: u64 = 8;
 
 /// The registrations of all ranges, if each has one.
-fn registered(rails: &Rails, memory: &[Memory]) -> Option<Vec<(Arc<Registration>, Memory)>> {
+fn registered(rdma: &Rdma, memory: &[Memory]) -> Option<Vec<(Arc<Registration>, Memory)>> {
     let one = |memory: &Memory| {
-        let found = rails.registered(memory.address, memory.bytes);
+        let found = rdma.registered(memory.address, memory.bytes);
         Some((found?, *memory))
     };
     memory.iter().map(one).collect()

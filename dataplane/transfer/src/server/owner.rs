@@ -1,12 +1,11 @@
 //! What peers may read and write: the segments of this process, under the generations of their objects.
 //! Invariant: a range exists only while its segment is kept mapped.
 
-use super::session::RailSession;
-use crate::rails::Rails;
 use crate::segments::SegmentTable;
 use perigee_memory::Segment;
 use perigee_memory::segment::Exhausted;
 use perigee_mover::{Counters, Direction, Guard, Ledger, Owner, Piece, Range, Scope};
+use perigee_rdma::{PeerSession, Rdma};
 use perigee_schemas::extent::GENERATION_BYTES;
 use perigee_schemas::{Identity, Status};
 use std::os::fd::BorrowedFd;
@@ -18,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 pub(crate) struct SegmentOwner {
     pub(crate) table: Arc<SegmentTable>,
     pub(crate) identity: Identity,
-    pub(crate) rails: Option<Arc<Rails>>,
+    pub(crate) rdma: Option<Arc<Rdma>>,
     pub(crate) ledger: Ledger,
 }
 
@@ -32,7 +31,7 @@ pub(crate) struct SegmentRange {
 
 impl Owner for SegmentOwner {
     type Range = SegmentRange;
-    type Session = RailSession;
+    type Session = PeerSession;
 
     fn identity(&self) -> Identity {
         self.identity
@@ -69,8 +68,8 @@ impl Owner for SegmentOwner {
         })
     }
 
-    fn session(&self) -> RailSession {
-        RailSession::new(self.rails.clone())
+    fn session(&self) -> PeerSession {
+        PeerSession::new(self.rdma.clone())
     }
 
     fn counters(&self, socket: Option<BorrowedFd<'_>>) -> Arc<Counters> {
@@ -132,7 +131,7 @@ mod tests {
         let owner = SegmentOwner {
             table,
             identity: Identity(1),
-            rails: None,
+            rdma: None,
             ledger: Ledger::default(),
         };
         (owner, id, segment)

@@ -36,7 +36,7 @@ impl<E: Environment> ShardServer<E> {
         let owner = SegmentOwner {
             table,
             identity,
-            rails: None,
+            rdma: None,
             ledger: Ledger::default(),
         };
         let service = MoveService::new(Arc::new(owner), Dialects::Own);

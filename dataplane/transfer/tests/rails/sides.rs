@@ -2,11 +2,12 @@
 
 use perigee_memory::segment::{Segment, SegmentOptions};
 use perigee_memory::{Piece, PieceMut, crc32c};
+use perigee_rdma::{FirstLoad, Rdma, RdmaOptions};
 use perigee_schemas::Identity;
 use perigee_shard::{Congestion, POLL_DEFAULT};
 use perigee_transfer::{
-    Engine, EngineOptions, Flow, Observer, Place, Rails, RailsOptions, ReadJob, Route, Routes,
-    SegmentAddress, SegmentServer, SegmentTable, ServerOptions, TransferError, WriteJob,
+    Engine, EngineOptions, Flow, Observer, Place, ReadJob, Route, Routes, SegmentAddress,
+    SegmentServer, SegmentTable, ServerOptions, TransferError, WriteJob,
 };
 use perigee_verbs::software::{DevicePlan, Network};
 use std::net::SocketAddr;
@@ -22,33 +23,35 @@ pub(crate) fn random() -> Identity {
     Identity(number() << 64 | number())
 }
 
-pub(crate) fn start_rails(network: &Network, host: &str, devices: &[&str]) -> Arc<Rails> {
+pub(crate) fn start_rails(network: &Network, host: &str, devices: &[&str]) -> Arc<Rdma> {
     let plans: Vec<DevicePlan> = devices.iter().map(|name| DevicePlan::new(name)).collect();
     let fabric = network.host(host, &plans).unwrap();
-    let options = RailsOptions {
-        identity: random(),
-        devices: Vec::new(),
+    let identity = random();
+    let options = RdmaOptions {
+        identity,
+        name: identity.to_string(),
         shards: 1,
         poll: POLL_DEFAULT,
         queue_pairs_per_rail: None,
+        first_load: FirstLoad::Proven,
     };
-    Rails::start(fabric.as_ref(), &options).unwrap()
+    Rdma::start(fabric.as_ref(), &[], &options).unwrap()
 }
 
 /// Serves one segment.
 pub(crate) struct Owner {
-    pub(crate) rails: Option<Arc<Rails>>,
+    pub(crate) rails: Option<Arc<Rdma>>,
     pub(crate) table: Arc<SegmentTable>,
     pub(crate) address: Arc<SegmentAddress>,
     server: Option<SegmentServer>,
 }
 
 impl Owner {
-    pub(crate) fn start(rails: Option<Arc<Rails>>) -> Self {
+    pub(crate) fn start(rails: Option<Arc<Rdma>>) -> Self {
         Self::start_at("127.0.0.1:0".parse().unwrap(), random(), rails)
     }
 
-    pub(crate) fn start_at(at: SocketAddr, id: Identity, rails: Option<Arc<Rails>>) -> Self {
+    pub(crate) fn start_at(at: SocketAddr, id: Identity, rails: Option<Arc<Rdma>>) -> Self {
         let table = Arc::new(SegmentTable::default());
         let segment = Segment::create(SEGMENT_BYTES, &SegmentOptions::default()).unwrap();
         let segment = Arc::new(segment);
@@ -61,7 +64,7 @@ impl Owner {
             congestion: Congestion::Automatic,
             rendezvous: None,
             identity: random(),
-            rails: rails.clone(),
+            rdma: rails.clone(),
         };
         let server = SegmentServer::start(&options, &table).unwrap();
         if let Some(rails) = &rails {
@@ -127,13 +130,13 @@ impl Observer for Seen {
 
 /// Moves objects.
 pub(crate) struct Client {
-    pub(crate) rails: Arc<Rails>,
+    pub(crate) rails: Arc<Rdma>,
     pub(crate) engine: Engine,
     seen: Arc<Seen>,
 }
 
 impl Client {
-    pub(crate) fn start(rails: Arc<Rails>, deadline: Duration) -> Self {
+    pub(crate) fn start(rails: Arc<Rdma>, deadline: Duration) -> Self {
         let seen = Arc::<Seen>::default();
         let options = EngineOptions {
             identity: random(),
@@ -142,7 +145,7 @@ impl Client {
             shards: 1,
             deadline,
             congestion: Congestion::Automatic,
-            rails: Some(rails.clone()),
+            rdma: Some(rails.clone()),
             observer: seen.clone(),
         };
         let engine = Engine::new(options, Arc::default());

@@ -39,7 +39,7 @@ pub(crate) fn node() -> Node {
         congestion: Congestion::Automatic,
         rendezvous: Some(rendezvous.clone()),
         identity: id,
-        rails: None,
+        rdma: None,
     };
     let server = SegmentServer::start(&options, &table).unwrap();
     let address = SegmentAddress {
@@ -104,7 +104,7 @@ fn started_engine(node: &Node, route: Route, deadline: Duration, seen: &Arc<Seen
         shards: 1,
         deadline,
         congestion: Congestion::Automatic,
-        rails: None,
+        rdma: None,
         observer: seen.clone(),
     };
     Engine::new(options, own)

@@ -69,7 +69,7 @@ const SEAMS: [(&str, &[&str]); 10] = [
             "control/rpc",
             "control/service",
             "dataplane/mover",
-            "dataplane/transfer",
+            "dataplane/rdma",
             "dataplane/engine",
             "tests",
         ],
