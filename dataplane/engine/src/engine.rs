@@ -106,10 +106,7 @@ impl TransferEngine {
         // The agent of this host finds the process before its first connection; without a page it is not seen.
         perigee_activity::page();
         let directory = Directory::open(&options.metadata, options.discovery.clone())?;
-        let place = match directory.is_peer_to_peer() {
-            true => name.clone(),
-            false => name.at(address_for_peers(&name, &options)),
-        };
+        let place = place_of(&name, &options, &directory);
         // Whoever is known by an IPv6 address has to listen there.
         options.discovery.use_ipv6 |= place.host.parse::<Ipv6Addr>().is_ok();
         let bound = bind(&name, &options)?;
@@ -125,8 +122,8 @@ impl TransferEngine {
             false => options.local_name.clone(),
         };
         let rdma = rdma::start(&options, &segment, identity)?;
-        let (accelerators, rails) = (devices.as_ref(), rdma.as_ref());
-        let memory = RegisteredMemory::new(identity, &registry, &ledger, accelerators, rails);
+        let reached_by = (devices.as_ref(), rdma.as_ref());
+        let memory = RegisteredMemory::new(identity, &registry, &ledger, reached_by);
         let (server, upstream) = open_ports(&options, &shards, &Arc::new(memory))?;
         let ports = [Some(&server), upstream.as_ref()].map(port_of);
         let mut document = describe(&segment, &place, identity, ports);
@@ -138,10 +135,8 @@ impl TransferEngine {
             inbox: inbox.clone(),
         }))?;
         let herald = Arc::new(Herald::new(directory.clone(), probes.clone()));
-        let shares = options.shares_memory;
-        let uses_rdma = rdma.is_some();
-        let segments = Segments::new(directory.clone(), uses_rdma, ledger.clone(), shares);
-        let segments = Arc::new(segments);
+        let routes = (rdma.is_some(), options.shares_memory);
+        let segments = Arc::new(Segments::new(directory.clone(), ledger.clone(), routes));
         let inner = Inner {
             identity,
             rpc_port,
@@ -349,6 +344,14 @@ impl fmt::Debug for TransferEngine {
 fn random_identity() -> Result<Identity, EngineError> {
     let half = || getrandom::u64().map_err(|error| EngineError::Start(error.to_string()));
     Ok(Identity::from_halves(half()?, half()?))
+}
+
+/// Where peers find an engine.
+fn place_of(name: &LocalName, options: &EngineOptions, directory: &Directory) -> LocalName {
+    match directory.is_peer_to_peer() {
+        true => name.clone(),
+        false => name.at(address_for_peers(name, options)),
+    }
 }
 
 /// The address of an engine whose name is a key at a metadata server. The ports of an engine are open on all interfaces, so

@@ -39,8 +39,7 @@ impl RegisteredMemory {
         identity: Identity,
         registry: &Arc<Registry>,
         ledger: &Arc<Ledger>,
-        devices: Option<&GivenDevices>,
-        rdma: Option<&Arc<Rdma>>,
+        (devices, rdma): (Option<&GivenDevices>, Option<&Arc<Rdma>>),
     ) -> Self {
         Self {
             registry: registry.clone(),

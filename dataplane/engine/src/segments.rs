@@ -37,9 +37,8 @@ pub(crate) struct Segments {
 impl Segments {
     pub(crate) fn new(
         directory: Directory,
-        uses_rdma: bool,
         ledger: Arc<Ledger>,
-        shares_memory: bool,
+        (uses_rdma, shares_memory): (bool, bool),
     ) -> Self {
         Self {
             directory,

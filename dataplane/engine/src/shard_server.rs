@@ -41,7 +41,7 @@ impl<E: Environment> ShardServer<E> {
         life: Identity,
     ) -> Result<Self, SocketError> {
         let registry = Arc::<Registry>::default();
-        let memory = RegisteredMemory::new(life, &registry, &Arc::default(), None, None);
+        let memory = RegisteredMemory::new(life, &registry, &Arc::default(), (None, None));
         let service = MoveService::new(Arc::new(memory), Dialects::Own);
         let options = PortOptions::new(CONNECTIONS_MAX);
         let port = Port::listen(environment, (address, false), options, service)?;
