@@ -6,7 +6,9 @@ use crate::reach::Reach;
 use perigee_mover::STOP_DEADLINE;
 use perigee_rails::{EndpointOffer, Exchange, ExchangeDone, RailError};
 use perigee_schemas::Identity;
-use perigee_shard::{Local, Mailbox, ShardEnvironment, ShardOf, ShardOptions, StartError};
+use perigee_shard::{
+    Environment, Local, Mailbox, ShardEnvironment, ShardOf, ShardOptions, StartError,
+};
 use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
