@@ -42,6 +42,8 @@ def main():
     parser.add_argument("--ours", default=sys.executable, help="a Python with our wheel; default this one")
     parser.add_argument("-k", dest="expression", help="as pytest's -k")
     given = parser.parse_args()
+    # Of a virtual environment the link itself is meant. Pods start in another folder.
+    given.real, given.ours = os.path.abspath(given.real), os.path.abspath(given.ours)
     if subprocess.run([given.real, "-c", NEEDED], check=False).returncode != 0:
         sys.exit(f"{given.real} lacks a package; see --help")
     # What the manifests say of schemas is about no program.

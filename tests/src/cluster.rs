@@ -10,7 +10,7 @@ use crate::deadline::{comes_true, wait_until};
 use crate::http;
 use crate::limits::{CLIENT_TTL_SECONDS, MEMBERSHIP_DEADLINE, START_DEADLINE, START_TRIES};
 use crate::network::{free_ports, loopback};
-use crate::program::Program;
+use crate::program::{Program, path};
 
 /// Name under which the program is a master.
 pub const MASTER: &str = "mooncake_master";
@@ -57,6 +57,28 @@ impl Master {
             Program::start_into(MASTER, flags, output)
         });
         launched.expect("the master serves within the deadline")
+    }
+
+    /// Starts one that may open so many files.
+    #[track_caller]
+    pub fn start_with_descriptors(limit: u64) -> Self {
+        let launched = Self::try_launch(&[], |flags| {
+            let script = format!("ulimit -n {limit} && exec \"$0\" master \"$@\"");
+            let mut all = vec!["-c".to_owned(), script, path().display().to_string()];
+            all.extend(flags.iter().cloned());
+            Program::start_file("/bin/sh", &all)
+        });
+        launched.expect("the master serves within the deadline")
+    }
+
+    /// The sum of a metric over its labels.
+    pub fn metric_sum(&self, name: &str) -> f64 {
+        let text = http::get(self.http, "/metrics").body;
+        let of_name = text
+            .lines()
+            .filter(|line| line.split(['{', ' ']).next() == Some(name));
+        let values = of_name.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+        values.sum()
     }
 
     fn try_launch(extra_flags: &[&str], launch: impl FnOnce(&[String]) -> Program) -> Option<Self> {

@@ -14,4 +14,5 @@ pub mod noise;
 pub mod objects;
 pub mod program;
 pub mod seccomp;
+pub mod stranger;
 pub mod wire;

@@ -26,5 +26,7 @@ pub const CLIENT_TTL_SECONDS: u64 = 2;
 pub const START_TRIES: usize = 3;
 /// Most bytes of a log shown when a test fails.
 pub const LOG_TAIL_BYTES: usize = 8 << 10;
+/// What unfinished frames of all connections of a master may hold.
+pub const FRAME_BUDGET_BYTES: u64 = 256 << 20;
 /// What hostile input may cost a program in resident memory.
 pub const HOSTILE_GROWTH_BYTES_MAX: u64 = 96 << 20;

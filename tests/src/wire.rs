@@ -7,7 +7,9 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use flatbuffers::FlatBufferBuilder;
 use perigee_schemas::frame::{HEADER_BYTES, Header, Kind};
 use perigee_schemas::limits::FRAME_BODY_BYTES_MAX;
-use perigee_schemas::master::{ExistReply, ExistRequest, ExistRequestArgs};
+use perigee_schemas::master::{
+    ExistReply, ExistRequest, ExistRequestArgs, ListByRegexRequest, ListByRegexRequestArgs,
+};
 use perigee_schemas::message::decode;
 use perigee_schemas::session::{Hello, Role, Welcome};
 use perigee_schemas::{Identity, Status};
@@ -52,7 +54,7 @@ impl Connection {
     #[track_caller]
     pub fn greeted(server: SocketAddr) -> Self {
         let mut connection = Self::open(server).expect("the port accepts connections");
-        let welcome = connection.greet(&Hello::new(Role::Client, Identity(0x7e57)));
+        let welcome = connection.greet(&hello());
         assert_eq!(welcome.expect("a greeting is answered").status, Status::Ok);
         connection
     }
@@ -94,6 +96,13 @@ impl Connection {
             },
             Err(error) => Heard::Garbage(error.to_string()),
         }
+    }
+
+    /// Everything until the peer ends the connection or is silent, as text.
+    pub fn hear_text(&mut self) -> String {
+        let mut bytes = Vec::new();
+        let _ = self.0.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     /// Whether the peer ends the connection; frames before that are skipped, at most `frames_max`.
@@ -140,6 +149,38 @@ impl Connection {
             other => Err(other),
         }
     }
+}
+
+/// The greeting of some client.
+pub fn hello() -> Hello {
+    Hello::new(Role::Client, Identity(0x7e57))
+}
+
+/// Body of an exist request that names one key many times and contains it once.
+pub fn repeated_key_body(key: &str, count: usize) -> Vec<u8> {
+    let mut builder = FlatBufferBuilder::new();
+    let word = builder.create_string(key);
+    let words = builder.create_vector(&vec![word; count]);
+    let arguments = ExistRequestArgs {
+        keys: Some(words),
+        single: false,
+    };
+    let root = ExistRequest::create(&mut builder, &arguments);
+    builder.finish_minimal(root);
+    builder.finished_data().to_vec()
+}
+
+/// Body of a request for a page of all keys.
+pub fn list_body() -> Vec<u8> {
+    let mut builder = FlatBufferBuilder::new();
+    let arguments = ListByRegexRequestArgs {
+        pattern: Some(builder.create_string(".*")),
+        limit: u32::MAX,
+        cursor: None,
+    };
+    let root = ListByRegexRequest::create(&mut builder, &arguments);
+    builder.finish_minimal(root);
+    builder.finished_data().to_vec()
 }
 
 /// Body of an exist request.

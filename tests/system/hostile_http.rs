@@ -36,6 +36,26 @@ fn on_every_http_port(attack: impl Fn(SocketAddr)) {
 }
 
 #[test]
+fn a_page_of_another_site_changes_nothing() {
+    let master = Master::start(&[]);
+    for head in [
+        "Host: 127.0.0.1\r\nOrigin: http://evil.example\r\n",
+        "Host: evil.example\r\n",
+        "Host: evil.example\r\nOrigin: http://evil.example\r\n",
+    ] {
+        for path in ["/api/v1/remove_all?force=true", "/api/v1/drain_jobs"] {
+            let mut connection = Connection::open(master.http).unwrap();
+            let request = format!(
+                "POST {path} HTTP/1.1\r\n{head}Content-Type: text/plain\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            );
+            connection.send(request.as_bytes());
+            let answer = connection.hear_text();
+            assert!(answer.starts_with("HTTP/1.1 403"), "{head}{path}: {answer}");
+        }
+    }
+}
+
+#[test]
 fn random_bytes_do_not_stop_the_service() {
     on_every_http_port(|port| {
         for seed in 0..60 {

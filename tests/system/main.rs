@@ -8,9 +8,13 @@ mod drain_jobs;
 #[cfg(test)]
 mod flags;
 #[cfg(all(test, feature = "store"))]
+mod forged_segments;
+#[cfg(all(test, feature = "store"))]
 mod full_tmpfs;
 #[cfg(test)]
 mod hostile_bytes;
+#[cfg(test)]
+mod hostile_floods;
 #[cfg(test)]
 mod hostile_http;
 #[cfg(test)]

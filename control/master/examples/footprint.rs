@@ -140,5 +140,6 @@ fn segment() -> SegmentSpec {
         host_id: String::new(),
         rendezvous: String::new(),
         protocol: "tcp".to_owned(),
+        peer: None,
     }
 }

@@ -38,7 +38,8 @@ use tasks::Tasks;
 pub struct RegistrySettings {
     /// Milliseconds without a sign of life after which a client is forgotten; pauses of the master do not count.
     pub client_ttl_ms: u64,
-    /// Segments take objects only when their owner has answered at their endpoint. Without it they do at once.
+    /// Segments take objects only when their owner has said at their endpoint that they are there. Without it they do at
+    /// once.
     pub confirms: bool,
     /// Copies and moves of single objects.
     pub tasks: TaskSettings,
@@ -132,6 +133,7 @@ impl Registry {
                 drain_end_ms: None,
                 occupancy: Occupancy::Open,
                 is_confirmed: !is_waiting,
+                asked_ms: None,
             },
         );
         if let Some(owner) = self.clients.get_mut(&spec.client) {

@@ -1,6 +1,7 @@
 //! Segments as their owners announce them, and what shards are told about them.
 //! Invariant: a segment's index is never given to another segment in the life of a master.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use perigee_schemas::limits::SEGMENT_TEXT_BYTES_MAX;
@@ -26,6 +27,8 @@ pub struct SegmentSpec {
     pub rendezvous: String,
     /// Transport protocol, such as `tcp`.
     pub protocol: String,
+    /// From where it was announced, if that is known.
+    pub peer: Option<IpAddr>,
 }
 
 impl SegmentSpec {

@@ -46,6 +46,7 @@ impl Cache {
                 host_id: String::new(),
                 rendezvous: String::new(),
                 protocol: "tcp".to_owned(),
+                peer: None,
             };
             let event = SegmentEvent::Mounted {
                 index: index as u32,

@@ -24,6 +24,8 @@ pub struct MasterCells {
     pub connections_refused: Counter,
     /// Frames that could not be understood.
     pub protocol_errors: Counter,
+    /// Log lines that were left out because of a peer that caused too many.
+    pub log_lines_left_out: Counter,
     /// Bytes of calls received.
     pub received_bytes: Counter,
     /// Bytes of answers sent.
@@ -91,6 +93,7 @@ impl Default for MasterCells {
             connections_closed: Counter::default(),
             connections_refused: Counter::default(),
             protocol_errors: Counter::default(),
+            log_lines_left_out: Counter::default(),
             received_bytes: Counter::default(),
             sent_bytes: Counter::default(),
             busy_ns: Counter::default(),

@@ -2,6 +2,7 @@
 
 use crate::cluster::{Cluster, ClusterError};
 use crate::config::{MasterConfig, MetadataCleanup};
+use crate::freed_memory;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use perigee_admin::{AdminHandle, AdminOptions, AdminServer};
@@ -48,6 +49,7 @@ impl DaemonError {
 /// # Errors
 /// A port is taken or the machine forbids what is needed; the message says what to change.
 pub fn run(config: &MasterConfig) -> Result<(), DaemonError> {
+    perigee_memory::heap::give_back_freed();
     let signals = block_signals()?;
     raise_descriptor_limit();
     for line in config.changed.iter() {
@@ -90,6 +92,7 @@ impl Services {
             config.rpc.listen.socket_addr()?,
             expired,
         )?);
+        freed_memory::watch(&cluster)?;
         if let (Some(cleanup), Some(listener)) = (cleanup, listener) {
             cleanup.start(listener)?;
         }

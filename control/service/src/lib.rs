@@ -7,6 +7,7 @@ pub mod config;
 
 mod cluster;
 mod daemon;
+mod freed_memory;
 mod plane;
 mod rpc;
 

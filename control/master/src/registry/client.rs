@@ -13,8 +13,6 @@ pub(super) struct Client {
     pub(super) segments: Vec<u32>,
     /// Where it mounts from, if that is known.
     pub(super) address: Option<IpAddr>,
-    /// When its endpoints were asked last.
-    pub(super) asked_ms: Option<u64>,
 }
 
 /// What a heartbeat is answered with.

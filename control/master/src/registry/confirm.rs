@@ -1,18 +1,19 @@
-//! Which owners have answered at the endpoints of their segments, and how many segments a client may have.
-//! Invariant: where owners are asked, a segment takes objects only after its owner has answered, and a client at an endpoint
-//! makes way only for one that has answered there.
+//! Which owners have said at the endpoints of their segments that they have them, and how many segments a client may have.
+//! Invariant: where owners are asked, a segment takes objects only after its owner has answered for it, and a client at an
+//! endpoint makes way only for one that has answered there.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use perigee_schemas::Status;
 
 use crate::limits::{
     CONFIRM_PAUSE_MS, SEGMENTS_PER_ADDRESS_MAX, SEGMENTS_PER_CLIENT_MAX, SEGMENTS_UNCONFIRMED_MAX,
 };
-use crate::segment::SegmentEvent;
+use crate::segment::{SegmentEvent, SegmentSpec};
 
 use super::Registry;
-use super::mounted::Occupancy;
+use super::mounted::{Mounted, Occupancy};
 
 impl Registry {
     /// A client is about to mount, from this address.
@@ -28,48 +29,40 @@ impl Registry {
         Ok(())
     }
 
-    /// An endpoint of a client at which it has not answered yet and is to be asked now; none again before a pause.
-    pub fn endpoint_to_ask(&mut self, now_ms: u64, client: u128) -> Option<String> {
+    /// A segment of a client that its owner has not answered for and is to be asked about now; the same one again only
+    /// after a pause.
+    pub fn segment_to_ask(&mut self, now_ms: u64, client: u128) -> Option<Arc<SegmentSpec>> {
         self.advance(now_ms);
         let now_ms = self.now_ms;
-        let known = self.clients.get_mut(&client)?;
         let was_asked = |asked_ms| now_ms.saturating_sub(asked_ms) < CONFIRM_PAUSE_MS;
-        if known.asked_ms.is_some_and(was_asked) {
-            return None;
-        }
-        let waiting = |index: &u32| {
-            let mounted = self.segments.get(index)?;
-            (!mounted.is_confirmed).then(|| mounted.spec.endpoint.clone())
-        };
-        let endpoint = known.segments.iter().find_map(waiting)?;
-        known.asked_ms = Some(now_ms);
-        Some(endpoint)
+        let is_due =
+            |mounted: &Mounted| !mounted.is_confirmed && !mounted.asked_ms.is_some_and(was_asked);
+        let known = self.clients.get(&client)?;
+        let due = |index: &&u32| self.segments.get(index).is_some_and(is_due);
+        let index = *known.segments.iter().find(due)?;
+        let mounted = self.segments.get_mut(&index)?;
+        mounted.asked_ms = Some(now_ms);
+        Some(mounted.spec.clone())
     }
 
-    /// A client has answered at an endpoint: its segments there take objects, and other clients that claim the endpoint
-    /// are gone.
-    pub fn confirm(&mut self, now_ms: u64, client: u128, endpoint: &str) {
+    /// The owner of a segment has said at its endpoint that it is there: the segment takes objects, and other clients that
+    /// claim the endpoint are gone.
+    pub fn confirm(&mut self, now_ms: u64, client: u128, id: u128) {
         self.advance(now_ms);
-        let there = |(index, mounted): (&u32, &super::Mounted)| {
-            let is_theirs = mounted.spec.client == client && mounted.spec.endpoint == endpoint;
-            (is_theirs && !mounted.is_confirmed).then_some(*index)
+        let Ok(index) = self.own_segment(client, id) else {
+            return;
         };
-        let confirmed: Vec<u32> = self.segments.iter().filter_map(there).collect();
-        for index in confirmed {
-            let Some(mounted) = self.segments.get_mut(&index) else {
-                continue;
-            };
-            mounted.is_confirmed = true;
-            if mounted.drain_end_ms.is_none() && mounted.occupancy == Occupancy::Open {
-                self.events.push(SegmentEvent::Resumed { index });
-            }
-            let spec = mounted.spec.clone();
-            self.bury_predecessors(&spec);
+        let Some(mounted) = self.segments.get_mut(&index) else {
+            return;
+        };
+        if std::mem::replace(&mut mounted.is_confirmed, true) {
+            return;
         }
-        if let Some(known) = self.clients.get_mut(&client) {
-            // What it mounts next is asked for at once.
-            known.asked_ms = None;
+        if mounted.drain_end_ms.is_none() && mounted.occupancy == Occupancy::Open {
+            self.events.push(SegmentEvent::Resumed { index });
         }
+        let spec = mounted.spec.clone();
+        self.bury_predecessors(&spec);
     }
 
     /// Whether a client, and its address, may have one more segment.

@@ -17,8 +17,10 @@ pub(super) struct Mounted {
     /// End of the grace of a graceful unmount.
     pub(super) drain_end_ms: Option<u64>,
     pub(super) occupancy: Occupancy,
-    /// Its owner has answered at its endpoint, or need not.
+    /// Its owner has said at its endpoint that it is there, or need not.
     pub(super) is_confirmed: bool,
+    /// When the owner was asked last.
+    pub(super) asked_ms: Option<u64>,
 }
 
 /// What drain jobs make of a segment.
@@ -36,7 +38,7 @@ pub(super) enum Occupancy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum SegmentState {
-    /// Takes nothing, because its owner has not answered at its endpoint yet.
+    /// Takes nothing, because its owner has not said at its endpoint yet that it is there.
     Unconfirmed = 0,
     /// Takes objects.
     Ok = 1,

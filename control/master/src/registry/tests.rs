@@ -21,6 +21,7 @@ fn spec(id: u128, client: u128) -> SegmentSpec {
         host_id: "host-a".to_owned(),
         rendezvous: String::new(),
         protocol: "tcp".to_owned(),
+        peer: None,
     }
 }
 

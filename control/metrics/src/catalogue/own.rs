@@ -142,6 +142,13 @@ pub(super) const FAMILIES: &[Family] = &[
     .labelled(SHARD)
     .ours(),
     Family::counter(
+        "perigee_log_lines_left_out_total",
+        "lines",
+        "Log lines about segments and clients that were left out because their peer caused too many",
+    )
+    .labelled(SHARD)
+    .ours(),
+    Family::counter(
         "perigee_rpc_received_bytes_total",
         "bytes",
         "Bytes of calls received",

@@ -219,6 +219,11 @@ fn add_shard(samples: &mut Samples, index: &str, shard: &MasterCells) {
         shard.protocol_errors.get(),
     );
     samples.value(
+        "perigee_log_lines_left_out_total",
+        &label,
+        shard.log_lines_left_out.get(),
+    );
+    samples.value(
         "perigee_rpc_received_bytes_total",
         &label,
         shard.received_bytes.get(),

@@ -1,22 +1,27 @@
-//! Asking the owner of a new segment whether it is there. The greeting of a data port tells whose it is, so one greeting is
-//! the whole question.
+//! Asking the owner of a new segment whether it is there. The greeting of a data port tells whose it is; a read of the
+//! segment's last byte is answered according to whether it has that segment, and so much of it.
 //! Invariant: an answer takes bounded time, and nobody but the client whose segment it is waits for it.
 
 use super::control_shard::ControlShard;
-use perigee_master::Registry;
-use perigee_port::{FrameBudget, connect};
-use perigee_schemas::Identity;
+use flatbuffers::FlatBufferBuilder;
+use perigee_master::{Registry, SegmentSpec};
+use perigee_port::{FrameBudget, Frames, connect};
+use perigee_schemas::frame::{Header, Kind};
 use perigee_schemas::limits::HELLO_BODY_BYTES_MAX;
+use perigee_schemas::message::decode;
 use perigee_schemas::session::{Hello, Role};
-use perigee_shard::{Environment, Stream};
+use perigee_schemas::{Identity, Status, mover};
+use perigee_shard::{Environment, Stream, within};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Longest wait for a connection to an owner, and again for its greeting.
+/// Longest wait for an owner's greeting, and again for its answer.
 const OWNER_DEADLINE: Duration = Duration::from_millis(500);
+/// Longest time in which one call of a client asks about one segment after the other.
+const CALL_DEADLINE: Duration = Duration::from_secs(1);
 /// Longest wait for the address of a name.
 const NAME_DEADLINE: Duration = Duration::from_millis(500);
 /// Pause between two looks for it.
@@ -30,46 +35,99 @@ static LOOKUPS: AtomicUsize = AtomicUsize::new(0);
 type Lookup = Arc<Mutex<Option<io::Result<SocketAddr>>>>;
 
 impl<E: Environment> ControlShard<E> {
-    /// Asks a client at an endpoint of segments that take no objects yet, if that is due, and lets them take some if it
-    /// answers.
+    /// Asks a client at their endpoints about segments that take no objects yet, one after the other while that is due, and
+    /// lets those take some that it has. One that it does not answer for ends the questions until its next call.
     pub(super) async fn confirm_segments(&self, client: Identity) {
-        let due = move |registry: &mut Registry, now| registry.endpoint_to_ask(now, client.0);
-        let Some(endpoint) = self.change_registry(due).await.flatten() else {
-            return;
-        };
-        match self.greet_owner(&endpoint, client).await {
-            Ok(()) => {
-                let confirm =
-                    move |registry: &mut Registry, now| registry.confirm(now, client.0, &endpoint);
-                self.change_registry(confirm).await;
+        let until = self.environment.now() + CALL_DEADLINE;
+        while self.environment.now() < until {
+            let due = move |registry: &mut Registry, now| registry.segment_to_ask(now, client.0);
+            let Some(spec) = self.change_registry(due).await.flatten() else {
+                return;
+            };
+            if let Err(error) = self.ask_about(&spec).await {
+                self.report_unconfirmed(&spec, &error);
+                return;
             }
-            Err(error) => {
-                if let Some(left_out) = self.log_budget.line(self.now_ms()) {
-                    tracing::warn!(
-                        %client,
-                        endpoint,
-                        %error,
-                        left_out,
-                        "A segment takes no objects, because its owner does not answer at its endpoint; see verify_segments"
-                    );
-                }
-            }
+            let id = spec.id;
+            let confirm = move |registry: &mut Registry, now| registry.confirm(now, client.0, id);
+            self.change_registry(confirm).await;
         }
     }
 
-    async fn greet_owner(&self, endpoint: &str, client: Identity) -> io::Result<()> {
-        let address = resolve(&self.environment, endpoint).await?;
+    fn report_unconfirmed(&self, spec: &SegmentSpec, error: &io::Error) {
+        if let Some(left_out) = self.log_line(spec.peer) {
+            tracing::warn!(
+                client = %Identity(spec.client),
+                segment = spec.name,
+                endpoint = spec.endpoint,
+                %error,
+                left_out,
+                "A segment takes no objects, because its owner does not answer at its endpoint; see verify_segments"
+            );
+        }
+    }
+
+    async fn ask_about(&self, spec: &SegmentSpec) -> io::Result<()> {
+        let address = resolve(&self.environment, &spec.endpoint).await?;
         let hello = Hello::new(Role::Operator, Identity(u128::from(self.epoch)));
         let budget = FrameBudget::new(HELLO_BODY_BYTES_MAX * 4);
         let limits = (&budget, HELLO_BODY_BYTES_MAX);
         let greeted = connect(&self.environment, address, &hello, limits, OWNER_DEADLINE).await;
-        let (frames, welcome) = greeted?;
-        frames.stream().shutdown();
-        match welcome.epoch == client.low() {
-            true => Ok(()),
+        let (mut frames, welcome) = greeted?;
+        let stream = frames.stream().clone();
+        let answer = match welcome.epoch == Identity(spec.client).low() {
+            true => {
+                let asked = ask(&mut frames, spec);
+                within(&self.environment, OWNER_DEADLINE, &stream, asked).await
+            }
             false => Err(io::Error::other("Another process answers there")),
-        }
+        };
+        stream.shutdown();
+        answer
     }
+}
+
+/// Asks for the last byte of a segment. An owner that has never written there refuses to send it, which is an answer too.
+async fn ask<E: Environment>(frames: &mut Frames<E>, spec: &SegmentSpec) -> io::Result<()> {
+    frames.send_bytes(question(spec)).await?;
+    frames.whole().await?;
+    let (header, body) = frames.frame()?;
+    let status = match header.kind {
+        Kind::Reply => {
+            let reply = decode::<mover::MoveReply<'_>>(body).map_err(io::Error::other)?;
+            let status = reply.status().filter(|status| status.len() == 1);
+            status.map(|status| Status::from_peer(status.get(0)))
+        }
+        _ => None,
+    };
+    match status {
+        Some(Status::Ok | Status::InvalidReplica) => Ok(()),
+        Some(Status::SegmentNotFound) => Err(io::Error::other("Its owner does not have it")),
+        Some(Status::InvalidParams) => Err(io::Error::other("Its owner has less of it")),
+        _ => Err(io::Error::other("Its owner does not speak of segments")),
+    }
+}
+
+/// The frame that asks for the last byte of a segment.
+fn question(spec: &SegmentSpec) -> Vec<u8> {
+    let mut builder = FlatBufferBuilder::new();
+    // Owners wait for a frame of the length that it has with all defaults.
+    builder.force_defaults(true);
+    let id = Identity(spec.id);
+    let last = mover::Piece::new(spec.bytes.saturating_sub(1), 1);
+    let args = mover::MoveRequestArgs {
+        direction: mover::Direction::Read,
+        segment_high: id.high(),
+        segment_low: id.low(),
+        pieces: Some(builder.create_vector(&[last])),
+        ..mover::MoveRequestArgs::default()
+    };
+    let root = mover::MoveRequest::create(&mut builder, &args);
+    builder.finish_minimal(root);
+    let body = builder.finished_data();
+    let mut frame = Header::encode(Kind::Move, 1, body).to_vec();
+    frame.extend_from_slice(body);
+    frame
 }
 
 /// The first address of an endpoint. Names are looked up on a thread, because the system has no other way.

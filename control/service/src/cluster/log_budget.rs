@@ -1,45 +1,110 @@
-//! How much is written about segments that come and go: a peer that mounts and unmounts in a loop must not fill the disk.
-//! Invariant: what was left out is counted and told with the next line.
+//! How much is written about segments and clients that come and go: a peer that mounts and unmounts in a loop must neither
+//! fill the disk nor silence what is said about others.
+//! Invariant: what was left out is counted, and told with the next line about the same peer.
 
-use std::cell::Cell;
+use super::control_shard::ControlShard;
+use perigee_shard::Environment;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 
-/// Lines that may come at once...
+/// Lines about one peer that may come at once...
 const BURST: u64 = 1024;
 /// ... and each further one after so many milliseconds.
 const LINE_MS: u64 = 50;
+/// Peers that are told apart; further ones share one budget until some of these have been quiet for long enough.
+const PEERS_MAX: usize = 1024;
 
-/// The budget of one shard.
+/// The budgets of one shard: of each address, and of all whose address is not known.
 #[derive(Debug, Default)]
-pub(crate) struct LogBudget {
+pub(crate) struct LogBudget(RefCell<BTreeMap<Option<IpAddr>, Budget>>);
+
+#[derive(Debug, Default)]
+struct Budget {
     /// Until when the lines of now are paid for.
-    paid_until_ms: Cell<u64>,
-    left_out: Cell<u64>,
+    paid_until_ms: u64,
+    left_out: u64,
+}
+
+impl Budget {
+    fn line(&mut self, now_ms: u64) -> Option<u64> {
+        let paid_ms = self.paid_until_ms.max(now_ms) + LINE_MS;
+        if paid_ms > now_ms + BURST * LINE_MS {
+            self.left_out += 1;
+            return None;
+        }
+        self.paid_until_ms = paid_ms;
+        Some(std::mem::take(&mut self.left_out))
+    }
+
+    /// Whether it is to be remembered: lines are not paid for yet, or were left out not long ago.
+    fn is_spent(&self, now_ms: u64) -> bool {
+        let said_until_ms = self.paid_until_ms + BURST * LINE_MS * u64::from(self.left_out > 0);
+        said_until_ms > now_ms
+    }
 }
 
 impl LogBudget {
-    /// Whether a line may be written now; if so, how many were left out before it.
-    pub(crate) fn line(&self, now_ms: u64) -> Option<u64> {
-        let paid_ms = self.paid_until_ms.get().max(now_ms) + LINE_MS;
-        if paid_ms > now_ms + BURST * LINE_MS {
-            self.left_out.set(self.left_out.get() + 1);
-            return None;
+    /// Whether a line about a peer may be written now; if so, how many were left out before it.
+    fn line(&self, now_ms: u64, peer: Option<IpAddr>) -> Option<u64> {
+        let mut budgets = self.0.borrow_mut();
+        if budgets.len() >= PEERS_MAX && !budgets.contains_key(&peer) {
+            budgets.retain(|_, budget| budget.is_spent(now_ms));
         }
-        self.paid_until_ms.set(paid_ms);
-        Some(self.left_out.take())
+        let is_full = budgets.len() >= PEERS_MAX && !budgets.contains_key(&peer);
+        let peer = if is_full { None } else { peer };
+        budgets.entry(peer).or_default().line(now_ms)
+    }
+}
+
+impl<E: Environment> ControlShard<E> {
+    /// Whether a line about a peer may be written now; if so, how many were left out before it.
+    pub(crate) fn log_line(&self, peer: Option<IpAddr>) -> Option<u64> {
+        let line = self.log_budget.line(self.now_ms(), peer);
+        self.cells.log_lines_left_out.add(u64::from(line.is_none()));
+        line
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv4Addr;
+
+    fn peer(number: u32) -> Option<IpAddr> {
+        Some(IpAddr::V4(Ipv4Addr::from_bits(number)))
+    }
 
     #[test]
     fn a_burst_is_written_and_a_flood_is_counted() {
         let budget = LogBudget::default();
-        let lines = (0..10_000).filter(|_| budget.line(5).is_some()).count() as u64;
+        let line = |now_ms| budget.line(now_ms, peer(1));
+        let lines = (0..10_000).filter(|_| line(5).is_some()).count() as u64;
         assert_eq!(lines, BURST);
-        assert_eq!(budget.line(5 + LINE_MS), Some(10_000 - BURST));
-        assert_eq!(budget.line(5 + LINE_MS), None);
-        assert_eq!(budget.line(5 + 3 * LINE_MS), Some(1));
+        assert_eq!(line(5 + LINE_MS), Some(10_000 - BURST));
+        assert_eq!(line(5 + LINE_MS), None);
+        assert_eq!(line(5 + 3 * LINE_MS), Some(1));
+    }
+
+    #[test]
+    fn a_flood_of_one_peer_silences_no_other() {
+        let budget = LogBudget::default();
+        for _ in 0..10_000 {
+            budget.line(5, peer(1));
+        }
+        assert_eq!(budget.line(5, peer(1)), None);
+        assert_eq!(budget.line(5, peer(2)), Some(0));
+        assert_eq!(budget.line(5, None), Some(0));
+    }
+
+    #[test]
+    fn a_flood_of_many_addresses_takes_bounded_memory_and_ends() {
+        let budget = LogBudget::default();
+        for number in 0..10_000 {
+            budget.line(5, peer(number));
+        }
+        assert!(budget.0.borrow().len() <= PEERS_MAX + 1);
+        assert_eq!(budget.line(5 + 2 * BURST * LINE_MS, peer(20_000)), Some(0));
+        assert_eq!(budget.0.borrow().len(), 1, "quiet peers are forgotten");
     }
 }

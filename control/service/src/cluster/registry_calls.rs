@@ -130,16 +130,21 @@ impl<E: Environment> ControlShard<E> {
     fn report_expired(&self, clients: &[u128], events: &[SegmentEvent]) {
         let keys = self.keys.borrow();
         let mut gone: BTreeMap<u128, Vec<&str>> = clients.iter().map(|it| (*it, vec![])).collect();
+        let mut peers = BTreeMap::new();
         for event in events {
             if let SegmentEvent::Unmounted { index } = event
                 && let Some(spec) = keys.segment(*index)
                 && let Some(names) = gone.get_mut(&spec.client)
             {
                 names.push(&spec.name);
+                peers.insert(spec.client, spec.peer);
             }
         }
         for (client, segments) in &gone {
-            tracing::warn!(client = %Identity(*client), ?segments, "Client stopped pinging; it is expired");
+            let peer = peers.get(client).copied().flatten();
+            if let Some(left_out) = self.log_line(peer) {
+                tracing::warn!(client = %Identity(*client), ?segments, left_out, "Client stopped pinging; it is expired");
+            }
         }
         let (Some(listener), Some(registry)) = (&self.expiry_listener, &self.registry) else {
             return;
@@ -161,9 +166,10 @@ impl<E: Environment> ControlShard<E> {
                 SegmentEvent::Mounted { .. } | SegmentEvent::Usable { .. } => continue,
             };
             if let Some(spec) = keys.segment(index)
-                && let Some(left_out) = self.log_budget.line(self.now_ms())
+                && let Some(left_out) = self.log_line(spec.peer)
             {
-                tracing::info!(segment = spec.name, client = %Identity(spec.client), left_out, "{what}");
+                let (client, peer) = (Identity(spec.client), spec.peer);
+                tracing::info!(segment = spec.name, %client, ?peer, left_out, "{what}");
             }
         }
     }

@@ -8,6 +8,7 @@ use perigee_schemas::limits::{BATCH_KEYS_MAX, BATCH_SHARED_KEY_BYTES_MAX};
 use perigee_schemas::{Identity, Status, master, object};
 use perigee_shard::Environment;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 type Strings<'a> = Vector<'a, ForwardsUOffset<&'a str>>;
@@ -147,7 +148,11 @@ pub(super) fn segment(
 }
 
 /// A segment as a client offers it.
-pub(super) fn offered(view: &object::Segment<'_>, client: Identity) -> SegmentSpec {
+pub(super) fn offered(
+    view: &object::Segment<'_>,
+    client: Identity,
+    peer: Option<IpAddr>,
+) -> SegmentSpec {
     let owned = |text: Option<&str>| text.unwrap_or_default().to_owned();
     SegmentSpec {
         id: Identity::from_halves(view.id_high(), view.id_low()).0,
@@ -159,6 +164,7 @@ pub(super) fn offered(view: &object::Segment<'_>, client: Identity) -> SegmentSp
         host_id: owned(view.host_id()),
         rendezvous: owned(view.rendezvous()),
         protocol: owned(view.protocol()),
+        peer,
     }
 }
 

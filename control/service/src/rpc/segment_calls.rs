@@ -28,15 +28,15 @@ pub(super) async fn mount<E: Environment>(
     let specs: Vec<SegmentSpec> = segments
         .iter()
         .flat_map(flatbuffers::Vector::iter)
-        .map(|view| offered(&view, client))
+        .map(|view| offered(&view, client, caller.address()))
         .collect();
     for spec in &specs {
-        let Some(left_out) = shard.log_budget.line(shard.now_ms()) else {
+        let Some(left_out) = shard.log_line(spec.peer) else {
             continue;
         };
         tracing::info!(
             left_out,
-            peer = ?caller.address(),
+            peer = ?spec.peer,
             segment = spec.name,
             client = %client,
             bytes = spec.bytes,

@@ -213,6 +213,7 @@ mod tests {
             host_id: String::new(),
             rendezvous: String::new(),
             protocol: "tcp".to_owned(),
+            peer: None,
         };
         let spec = Arc::new(spec);
         let event = perigee_master::SegmentEvent::Mounted { index: 0, spec };

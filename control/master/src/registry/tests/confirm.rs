@@ -29,45 +29,43 @@ fn a_segment_takes_objects_only_after_its_owner_has_answered() {
     let events = registry.take_events();
     assert_eq!(events.last(), Some(&SegmentEvent::Draining { index: 0 }));
     assert_eq!(state(&registry, 0), Some(SegmentState::Unconfirmed));
-    let endpoint = registry.endpoint_to_ask(0, 7).unwrap();
+    let asked = registry.segment_to_ask(0, 7).unwrap();
+    assert_eq!(registry.segment_to_ask(1, 7), None, "it was asked just now");
     assert_eq!(
-        registry.endpoint_to_ask(1, 7),
-        None,
-        "it was asked just now"
+        registry.segment_to_ask(CONFIRM_PAUSE_MS, 7),
+        Some(asked.clone())
     );
-    assert_eq!(
-        registry.endpoint_to_ask(CONFIRM_PAUSE_MS, 7),
-        Some(endpoint.clone())
-    );
-    registry.confirm(CONFIRM_PAUSE_MS, 7, &endpoint);
+    registry.confirm(CONFIRM_PAUSE_MS, 7, asked.id);
     assert_eq!(registry.take_events(), [SegmentEvent::Resumed { index: 0 }]);
     assert_eq!(state(&registry, 0), Some(SegmentState::Ok));
-    assert_eq!(registry.endpoint_to_ask(100_000, 7), None);
+    assert_eq!(registry.segment_to_ask(100_000, 7), None);
 }
 
 #[test]
 fn a_client_at_an_endpoint_makes_way_only_for_one_that_has_answered_there() {
     let mut registry = asking();
     registry.mount(0, spec(1, 7)).unwrap();
-    registry.confirm(0, 7, &spec(1, 7).endpoint);
+    registry.confirm(0, 7, 1);
     let mut stranger = spec(2, 8);
     stranger.endpoint = spec(1, 7).endpoint;
     registry.mount(0, stranger).unwrap();
     assert!(registry.knows(7), "the endpoint's listener is still 7");
     assert_eq!(state(&registry, 0), Some(SegmentState::Ok));
-    registry.confirm(0, 8, &spec(1, 7).endpoint);
+    registry.confirm(0, 8, 2);
     assert!(!registry.knows(7));
     assert_eq!(unmounted(&mut registry), [0]);
 }
 
 #[test]
-fn an_answer_at_one_endpoint_says_nothing_of_another() {
+fn an_answer_for_one_segment_says_nothing_of_another() {
     let mut registry = asking();
     registry.mount(0, spec(1, 7)).unwrap();
-    let mut elsewhere = spec(2, 7);
-    elsewhere.endpoint = "host-b:1".to_owned();
-    registry.mount(0, elsewhere).unwrap();
-    registry.confirm(0, 7, "host-b:1");
+    registry.mount(0, spec(2, 7)).unwrap();
+    assert_eq!(registry.segment_to_ask(0, 7).unwrap().id, 1);
+    assert_eq!(registry.segment_to_ask(0, 7).unwrap().id, 2);
+    assert_eq!(registry.segment_to_ask(0, 7), None);
+    registry.confirm(0, 8, 1);
+    registry.confirm(0, 7, 2);
     assert_eq!(state(&registry, 0), Some(SegmentState::Unconfirmed));
     assert_eq!(state(&registry, 1), Some(SegmentState::Ok));
 }
@@ -80,7 +78,7 @@ fn forged_segments_make_way_for_others() {
     }
     assert_eq!(registry.segments().count(), SEGMENTS_UNCONFIRMED_MAX);
     registry.mount(0, spec(1 << 64, 1 << 64)).unwrap();
-    registry.confirm(0, 1 << 64, &spec(0, 1 << 64).endpoint);
+    registry.confirm(0, 1 << 64, 1 << 64);
     let confirmed = registry.segment_by_id(1 << 64).map(|view| view.state);
     assert_eq!(confirmed, Some(SegmentState::Ok));
 }
