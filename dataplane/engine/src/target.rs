@@ -24,7 +24,10 @@ impl Target {
 
     /// Whether the peer was met in this life, if it says.
     pub(crate) fn is_of_life(&self, life: u64) -> bool {
-        matches!(self.tcp.dialect(), Dialect::Own { epoch } if epoch.is_none_or(|epoch| epoch == life))
+        match self.tcp.dialect() {
+            Dialect::Own { epoch } => epoch.is_none_or(|epoch| epoch == life),
+            Dialect::Mooncake { .. } => false,
+        }
     }
 
     /// Closes the idle connections and drops mapped memory.

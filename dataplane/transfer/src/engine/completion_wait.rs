@@ -1,5 +1,5 @@
-//! Where the ends of requests are noted while their caller waits. Invariant: a caller that has waited to the end may touch the
-//! memory of all requests again.
+//! Where the ends of requests are noted while their caller waits. Invariant: a caller that has waited to the end may touch
+//! the memory of all requests again.
 
 use perigee_mover::STALL_CHECK;
 use perigee_rails::{RailError, Sink};
