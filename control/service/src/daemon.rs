@@ -49,7 +49,7 @@ impl DaemonError {
 /// # Errors
 /// A port is taken or the machine forbids what is needed; the message says what to change.
 pub fn run(config: &MasterConfig) -> Result<(), DaemonError> {
-    perigee_memory::heap::give_back_freed();
+    perigee_shard::heap::give_back_freed();
     let signals = block_signals()?;
     raise_descriptor_limit();
     for line in config.changed.iter() {

@@ -2,7 +2,7 @@
 //! Invariant: that happens only after a good part of them has gone, so never while as many come as go.
 
 use crate::cluster::Cluster;
-use perigee_memory::heap::give_back_now;
+use perigee_shard::heap::give_back_now;
 use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;

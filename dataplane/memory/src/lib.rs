@@ -4,7 +4,6 @@
 
 pub mod checksum;
 pub mod copy;
-pub mod heap;
 pub mod host;
 pub mod kernel;
 pub mod limits;

@@ -13,6 +13,7 @@ mod discipline;
 mod driver;
 mod environment;
 mod executor;
+pub mod heap;
 mod interruption;
 mod limits;
 mod local;
