@@ -34,7 +34,7 @@ DEMO_FLAGS = $(if $(TRACE),--trace "$(TRACE)") $(if $(BLOCK_BYTES),--block-bytes
 	$(if $(POOL),--pool $(POOL)) $(if $(REQUESTS),--requests $(REQUESTS)) \
 	$(if $(CLIENTS),--clients $(CLIENTS)) $(if $(ROUTE),--route $(ROUTE)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: help setup build wheel demo test test-rdma test-containers test-kernels test-mooncake test-dashboards test-agent test-clients bench docs deny fuzz soak lint codegen clean venv-run
+.PHONY: help setup build wheel demo test test-rdma test-containers test-kernels test-mooncake test-dashboards test-agent test-clients bench docs deny fuzz soak planted lint codegen clean venv-run
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -118,6 +118,9 @@ soak: setup ## Play the simulation from many seeds; SEEDS=1000 FIRST=0 [SCENARIO
 	@cargo run --quiet --release --locked --package perigee-simulation -- --seeds $(or $(SEEDS),1000) \
 		--first $(or $(FIRST),0) $(if $(SCENARIO),--scenario $(SCENARIO))
 	PERIGEE_SEEDS=$(or $(SEEDS),1000) cargo test --quiet --release --locked --package perigee-rails --lib shard::tests
+
+planted: setup ## Plant known faults in a copy of the tree and see which seed or test finds each; FAULTS="name name" SEEDS=200
+	@python3 tests/planted/play.py $(FAULTS) --seeds $(or $(SEEDS),200)
 
 lint: setup ## Formatting, clippy, house rules, generated code; licences if cargo-deny is there
 	@tests/lint.sh
