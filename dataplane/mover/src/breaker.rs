@@ -1,4 +1,4 @@
-//! A peer that could not be reached or did not answer: what is asked of it fails at once for a short while, on calling
+//! A peer that could not be reached or did not greet: what is asked of it fails at once for a short while, on calling
 //! threads and on shards. Invariant: only an error that was met lately refuses, and looking costs one load without one.
 
 use crate::error::PeerError;
@@ -50,23 +50,21 @@ mod tests {
     #[test]
     fn a_lasting_error_refuses_for_a_while_and_others_do_not() {
         let (breaker, at) = (Breaker::default(), Duration::from_secs(7));
+        let peer = || "peer".to_owned();
         let late = PeerError::Deadline {
-            peer: "peer".to_owned(),
+            peer: peer(),
             deadline: at,
         };
-        let hasty = PeerError::Deadline {
-            peer: "peer".to_owned(),
-            deadline: Duration::from_millis(1),
-        };
-        for error in [PeerError::Canceled, hasty] {
+        for error in [PeerError::Canceled, late] {
             breaker.note(&error, at);
             assert_eq!(breaker.refusal(|| at), None);
         }
-        breaker.note(&late, at);
+        let silent = PeerError::of_connecting(&std::io::ErrorKind::TimedOut.into(), &peer());
+        breaker.note(&silent, at);
         let last = at + PEER_BREAKER_OPEN - Duration::from_nanos(1);
-        assert_eq!(breaker.refusal(|| last), Some(late.clone()));
+        assert_eq!(breaker.refusal(|| last), Some(silent.clone()));
         assert_eq!(breaker.refusal(|| at + PEER_BREAKER_OPEN), None);
-        breaker.note(&late, at);
-        assert_eq!(breaker.refusal(|| at), Some(late), "it opens again");
+        breaker.note(&silent, at);
+        assert_eq!(breaker.refusal(|| at), Some(silent), "it opens again");
     }
 }

@@ -1,6 +1,5 @@
 //! Why bytes did not come from or to a peer. Invariant: every message names the peer, or the memory of this process.
 
-use crate::limits::CONNECT_DEADLINE;
 use perigee_schemas::Status;
 use std::io;
 use std::time::Duration;
@@ -86,13 +85,9 @@ impl PeerError {
         }
     }
 
-    /// Whether another transfer would meet it, too. That a transfer had little time says nothing of its peer.
+    /// Whether the next one that connects would meet it, too. A peer that was late on an open connection may be back.
     pub(crate) fn is_lasting(&self) -> bool {
-        match self {
-            Self::Unreachable { .. } | Self::Restarted { .. } => true,
-            Self::Deadline { deadline, .. } => *deadline >= CONNECT_DEADLINE,
-            _ => false,
-        }
+        matches!(self, Self::Unreachable { .. } | Self::Restarted { .. })
     }
 
     /// Whether another address of the same peer may still lead to it.

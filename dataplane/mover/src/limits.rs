@@ -24,7 +24,7 @@ pub(crate) const PIPELINED_SLICES_MAX: usize = 8;
 pub(crate) const CONNECTIONS_PER_PEER: usize = 4;
 /// Idle connections of calling threads kept per peer.
 pub(crate) const IDLE_CONNECTIONS_MAX: usize = 64;
-/// How long slices to a peer fail at once after it could not be reached or did not answer.
+/// How long slices to a peer fail at once after it could not be reached or did not greet.
 pub(crate) const PEER_BREAKER_OPEN: Duration = Duration::from_millis(250);
 /// How long a connection of a shard stays open without work.
 pub(crate) const IDLE_CONNECTION: Duration = Duration::from_secs(60);
