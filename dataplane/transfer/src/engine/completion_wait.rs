@@ -1,7 +1,7 @@
 //! Where the ends of requests are noted while their caller waits. Invariant: a caller that has waited to the end may touch
 //! the memory of all requests again.
 
-use perigee_mover::STALL_CHECK;
+use perigee_mover::{BatchWait, STALL_CHECK};
 use perigee_rails::{RailError, Sink};
 use perigee_shard::Patience;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,21 +29,27 @@ impl CompletionWait {
 
     /// Waits until all requests are over; returns the failures by tag. A running shard ends each soon after its deadline.
     /// A stalled one does not, and this wait must last as long: until then devices may touch the memory.
+    /// `cancel` is called if the caller breaks off, to have the requests end at once.
     pub(super) fn wait(
         &self,
         stalled: impl Fn() -> Option<(usize, Duration)>,
+        cancel: impl Fn(),
     ) -> Vec<(u64, RailError)> {
+        let complain = || {
+            if let Some((shard, silent)) = stalled() {
+                tracing::error!(
+                    shard,
+                    ?silent,
+                    "A transfer waits for a stalled shard of rails"
+                );
+            }
+        };
         let mut patience = Patience::for_device(STALL_CHECK);
+        let mut wait = BatchWait::default();
         while self.left.load(Ordering::Acquire) > 0 {
             if !patience.watch_on() {
-                std::thread::park_timeout(STALL_CHECK);
-                if let Some((shard, silent)) = stalled() {
-                    tracing::error!(
-                        shard,
-                        ?silent,
-                        "A transfer waits for a stalled shard of rails"
-                    );
-                }
+                std::thread::park_timeout(wait.step());
+                wait.look(complain, &cancel);
             }
         }
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
@@ -77,7 +83,7 @@ mod tests {
             theirs.finished(2, Err(RailError::Canceled));
             theirs.finished(3, Err(RailError::Closed));
         });
-        let failures = completions.wait(|| None);
+        let failures = completions.wait(|| None, || ());
         assert_eq!(failures, [(2, RailError::Canceled), (3, RailError::Closed)]);
         shard.join().unwrap();
     }

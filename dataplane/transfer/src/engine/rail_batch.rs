@@ -6,7 +6,8 @@ use super::rail_job::RailJob;
 use crate::client::FarJob;
 use crate::error::TransferError;
 use crate::limits::SLOWEST_PER_BYTE_NS;
-use perigee_rails::{RailError, RailRequest, Sink, deadline_in};
+use perigee_mover::PeerError;
+use perigee_rails::{RailError, RailRequest, Sink, Ticket, deadline_in};
 use perigee_rdma::{Loan, PeerRails, Rdma, RemoteRegion};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -44,7 +45,7 @@ pub(super) struct RailBatch {
     faults: HashMap<usize, Fault>,
     /// Jobs by the peer that they lead to.
     by_peer: Vec<Vec<usize>>,
-    waits: Vec<Arc<CompletionWait>>,
+    waits: Vec<(Arc<CompletionWait>, Ticket)>,
     deadline: Duration,
     /// Given back after the last wait.
     _loan: Loan,
@@ -113,6 +114,9 @@ impl RailBatch {
                 (Some(fault), Some(Err(error))) if fault.is_loose && job.is_write() => {
                     Passed::Through(Err(error.clone()))
                 }
+                (Some(fault), _) if matches!(fault.error, RailError::Canceled) => {
+                    Passed::Through(Err(PeerError::Canceled.into()))
+                }
                 (Some(_), _) => Passed::Divert,
             };
             (job.index, passed)
@@ -147,7 +151,7 @@ impl RailBatch {
             let engine = self.rdma.engine();
             // SAFETY: the batch waits for all requests before the caller's memory and the stages are given up.
             match unsafe { engine.submit(peer, &requests, deadline, &sink) } {
-                Ok(_) => self.waits.push(wait),
+                Ok(ticket) => self.waits.push((wait, ticket)),
                 Err(error) => {
                     let fault = || Fault {
                         error: error.clone(),
@@ -161,8 +165,10 @@ impl RailBatch {
     }
 
     fn wait_for_part(&mut self) {
-        for wait in std::mem::take(&mut self.waits) {
-            for (tag, error) in wait.wait(|| self.rdma.engine().stalled()) {
+        let (waits, engine) = (std::mem::take(&mut self.waits), self.rdma.engine());
+        let cancel = || waits.iter().for_each(|(_, ticket)| engine.cancel(*ticket));
+        for (wait, _) in &waits {
+            for (tag, error) in wait.wait(|| engine.stalled(), cancel) {
                 let is_loose = matches!(error, RailError::Unfenced { .. });
                 let fault = Fault { error, is_loose };
                 self.faults.entry(tag as usize).or_insert(fault);
