@@ -84,6 +84,7 @@ impl OffsetAllocator {
             return None;
         }
         let hole = self.hole(bytes)?;
+        debug_assert!(hole.bytes >= bytes, "the hole is long enough");
         let left_bytes = hole.bytes - bytes;
         self.by_bytes.remove(&(hole.bytes, hole.offset));
         self.bytes_by_offset.remove(&hole.offset);
@@ -92,6 +93,7 @@ impl OffsetAllocator {
             self.by_bytes.insert((left_bytes, hole.offset + bytes));
         }
         self.used += bytes;
+        debug_assert!(self.used <= self.capacity, "only held bytes are handed out");
         Some(Extent::new(hole.offset, bytes))
     }
 
@@ -112,6 +114,10 @@ impl OffsetAllocator {
     /// Refuses an extent that is empty, out of range, or partly free already (double free).
     pub fn free(&mut self, extent: Extent) -> Result<(), AllocatorError> {
         self.merge(extent)?;
+        debug_assert!(
+            extent.bytes <= self.used,
+            "only bytes that were handed out come back"
+        );
         self.used -= extent.bytes;
         Ok(())
     }
@@ -123,6 +129,7 @@ impl OffsetAllocator {
     pub fn receive(&mut self, extent: Extent) -> Result<(), AllocatorError> {
         self.merge(extent)?;
         self.capacity += extent.bytes;
+        debug_assert!(self.capacity <= self.limit, "each byte has one holder");
         Ok(())
     }
 
@@ -134,6 +141,7 @@ impl OffsetAllocator {
         self.check_range(extent)?;
         self.capacity += extent.bytes;
         self.used += extent.bytes;
+        debug_assert!(self.capacity <= self.limit, "each byte has one holder");
         Ok(())
     }
 
@@ -153,7 +161,9 @@ impl OffsetAllocator {
             self.bytes_by_offset.insert(offset, start - offset);
             self.by_bytes.insert((start - offset, offset));
         }
+        debug_assert!(offset <= start && start < end, "what goes lies in the hole");
         self.capacity -= end - start;
+        debug_assert!(self.used <= self.capacity, "only free bytes go");
         Some(Extent::new(start, end - start))
     }
 
@@ -215,6 +225,24 @@ impl OffsetAllocator {
         self.bytes_by_offset.iter().map(as_extent)
     }
 
+    /// Panics if the two trees or the counts disagree: for tests and the simulation. Takes a step per free extent.
+    pub fn check(&self) {
+        assert!(self.used <= self.capacity && self.capacity <= self.limit);
+        assert_eq!(self.bytes_by_offset.len(), self.by_bytes.len());
+        let mut free_bytes = 0;
+        let mut end = None;
+        for hole in self.free_extents() {
+            let known = self.by_bytes.contains(&(hole.bytes, hole.offset));
+            assert!(known, "{hole} is ordered by length, too");
+            assert!(hole.bytes > 0, "{hole} is not empty");
+            assert!(end < Some(hole.offset), "{hole} touches the one below");
+            end = hole.end();
+            assert!(end.is_some_and(|end| end <= self.limit), "{hole} is inside");
+            free_bytes += hole.bytes;
+        }
+        assert_eq!(free_bytes, self.capacity - self.used, "no byte is lost");
+    }
+
     fn check_range(&self, extent: Extent) -> Result<u64, AllocatorError> {
         if extent.bytes == 0 {
             return Err(AllocatorError::Empty {
@@ -237,6 +265,7 @@ impl OffsetAllocator {
     }
 
     fn insert(&mut self, free: Extent) {
+        debug_assert!(free.bytes <= self.used, "it was taken before");
         self.bytes_by_offset.insert(free.offset, free.bytes);
         self.by_bytes.insert((free.bytes, free.offset));
         self.used -= free.bytes;

@@ -116,6 +116,7 @@ proptest! {
             prop_assert_eq!(allocator.largest_free(), longest * UNIT);
             let used = taken.iter().filter(|byte| **byte).count() as u64;
             prop_assert_eq!(allocator.used(), used * UNIT);
+            allocator.check();
         }
     }
 
@@ -236,6 +237,7 @@ proptest! {
                     }
                 }
             }
+            holders.iter().for_each(OffsetAllocator::check);
             prop_assert_eq!(holders[0].capacity() + holders[1].capacity(), limit);
             let taken = live.iter().map(|(_, extent)| *extent);
             let free = holders.iter().flat_map(OffsetAllocator::free_extents);

@@ -26,7 +26,26 @@ impl Ages {
                 odd
             });
         }
+        debug_assert!(
+            self.marks
+                .back()
+                .is_none_or(|last| *last <= (clock, now_ms)),
+            "marks are in order"
+        );
         self.marks.push_back((clock, now_ms));
+    }
+
+    /// Panics unless the marks are bounded and in order.
+    pub(crate) fn check(&self) {
+        assert!(self.marks.len() <= AGE_MARKS_MAX);
+        let in_order =
+            |(before, after): (&(u64, u64), &(u64, u64))| before.0 <= after.0 && before.1 < after.1;
+        assert!(
+            self.marks
+                .iter()
+                .zip(self.marks.iter().skip(1))
+                .all(in_order)
+        );
     }
 
     /// A stamp below which all touches were past at a time.

@@ -58,6 +58,23 @@ impl ReplicaColumns {
         self.locations.clear();
     }
 
+    /// Whether each column has its entries for so many keys.
+    pub(crate) fn are_whole(&self, keys: usize) -> bool {
+        let located: usize = self
+            .location_count
+            .iter()
+            .map(|count| *count as usize)
+            .sum();
+        let columns = [
+            self.status.len(),
+            self.checksum.len(),
+            self.payload_bytes.len(),
+            self.location_count.len(),
+            self.lease.len(),
+        ];
+        columns.iter().all(|entries| *entries == keys) && located == self.locations.len()
+    }
+
     pub(crate) fn push_failure(&mut self, status: Status) {
         self.lease.push(0);
         self.status.push(status.code());
@@ -69,6 +86,7 @@ impl ReplicaColumns {
     /// Closes the entry of a key whose locations are the ones from `first_location` on.
     pub(crate) fn push_found(&mut self, checksum: u32, first_location: usize) {
         let found = &self.locations[first_location..];
+        debug_assert!((1..=usize::from(u8::MAX)).contains(&found.len()));
         self.lease.push(0);
         self.status.push(Status::Ok.code());
         self.checksum.push(checksum);
@@ -99,8 +117,10 @@ impl PlacementColumns {
 
     /// Closes the entry of a key whose locations are the ones from `first_location` on.
     pub(crate) fn push(&mut self, status: Status, first_location: usize) {
+        let count = self.locations.len() - first_location;
+        debug_assert!(count <= usize::from(u8::MAX), "replicas are bounded");
+        debug_assert_eq!(status == Status::Ok, count > 0, "a put has its places");
         self.status.push(status.code());
-        self.location_count
-            .push((self.locations.len() - first_location) as u8);
+        self.location_count.push(count as u8);
     }
 }

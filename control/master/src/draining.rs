@@ -164,6 +164,15 @@ impl Drain {
         }
     }
 
+    /// Panics unless what is known of failures is about replicas that are there.
+    pub(crate) fn check(&self, is_there: impl Fn(u64) -> bool) {
+        for generation in self.tries.keys() {
+            assert!(is_there(*generation), "replica {generation} is gone");
+        }
+        let given_up = self.tries.values().filter(|it| it.next_ms == u64::MAX);
+        assert_eq!(self.given_up, given_up.count());
+    }
+
     fn tries_of(&mut self, generation: u64, now_ms: u64) -> &mut Tries {
         self.tries.entry(generation).or_insert(Tries {
             failed: 0,
@@ -174,6 +183,7 @@ impl Drain {
 
     fn give_up(&mut self, generation: u64) {
         if let Some(tries) = self.tries.get_mut(&generation) {
+            debug_assert_ne!(tries.next_ms, u64::MAX, "given up once");
             tries.next_ms = u64::MAX;
             self.given_up += 1;
         }

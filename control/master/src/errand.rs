@@ -101,12 +101,14 @@ impl Errand {
 
     /// The segment that comes next has its replica.
     pub(crate) fn note_done(&mut self) {
+        debug_assert!(!self.targets.is_empty(), "something was left to do");
         self.targets.pop_front();
         self.failed = 0;
     }
 
     /// A try failed for a reason that may pass.
     pub(crate) fn note_failure(&mut self, now_ms: u64, status: Status) {
+        debug_assert!(self.outcome.is_none(), "nothing is tried after the end");
         self.failed += 1;
         self.next_ms = now_ms.saturating_add(RETRY_PAUSE_MS);
         if self.failed > self.retries_max {
@@ -139,6 +141,14 @@ impl Errands {
 
     pub(crate) fn remove(&mut self, id: u128) -> Option<Errand> {
         self.by_id.remove(&id)
+    }
+
+    /// Panics if a task goes on after its last try.
+    pub(crate) fn check(&self) {
+        for (id, errand) in &self.by_id {
+            let is_over = errand.failed > errand.retries_max;
+            assert!(!is_over || errand.outcome.is_some(), "task {id} is over");
+        }
     }
 
     /// The next ones to be looked at, at most `limit`; all get their turn.

@@ -72,6 +72,7 @@ impl Ghosts {
     }
 
     fn bucket(&mut self, hash: u64) -> &mut Bucket {
+        debug_assert!((1..=GHOST_BUCKETS_MAX).contains(&self.buckets.len()));
         let at = (hash >> 32) as usize % self.buckets.len();
         &mut self.buckets[at]
     }

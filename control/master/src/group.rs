@@ -88,7 +88,9 @@ impl Groups {
     /// Removes a member; the group goes with its last one.
     pub(crate) fn leave(&mut self, id: u32) {
         let group = &mut self.groups[id];
+        debug_assert!(group.members > 0, "a group goes with its last member");
         group.members -= 1;
+        debug_assert!(group.members > 0 || group.places.is_empty());
         if group.members == 0
             && let Some(group) = self.groups.remove(id)
         {
@@ -103,6 +105,25 @@ impl Groups {
 
     pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut Group> {
         self.groups.get_mut(id)
+    }
+
+    /// Panics unless names, members and what holds for whole groups agree.
+    pub(crate) fn check(&self, objects: &Slab<Object>) {
+        self.groups.check();
+        assert_eq!(self.by_name.len(), self.groups.len());
+        let mut members: BTreeMap<u32, u32> = BTreeMap::new();
+        for (_, object) in objects.iter().filter(|(_, it)| it.group != NONE) {
+            *members.entry(object.group).or_default() += 1;
+        }
+        assert_eq!(members.len(), self.groups.len(), "a group has members");
+        for (id, group) in self.groups.iter() {
+            assert_eq!(self.find(&group.name), id, "group {:?}", group.name);
+            assert_eq!(members.get(&id), Some(&group.members));
+            // With other shards at work the sum of all may change in between.
+            if self.ledger.shards() == 1 && !group.bond.is_retired() {
+                assert_eq!(group.bond.standing().counts, group.counts);
+            }
+        }
     }
 
     /// Leases and recency of an object.

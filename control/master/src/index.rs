@@ -3,6 +3,7 @@
 
 use hashbrown::HashTable;
 
+use crate::key::hash_key;
 use crate::object::Object;
 use crate::slab::Slab;
 
@@ -36,12 +37,26 @@ impl KeyIndex {
 
     pub(crate) fn insert(&mut self, objects: &Slab<Object>, id: u32) {
         let hash = objects[id].hash;
+        debug_assert!(self.find(objects, hash, &objects[id].key).is_none());
         self.tables[table_of(hash)].insert_unique(hash, id, |id| objects[*id].hash);
     }
 
     pub(crate) fn remove(&mut self, hash: u64, id: u32) {
-        if let Ok(entry) = self.tables[table_of(hash)].find_entry(hash, |other| *other == id) {
+        let entry = self.tables[table_of(hash)].find_entry(hash, |other| *other == id);
+        debug_assert!(entry.is_ok(), "object {id} is in the index");
+        if let Ok(entry) = entry {
             entry.remove();
+        }
+    }
+
+    /// Panics unless exactly the objects of the slab are found.
+    pub(crate) fn check(&self, objects: &Slab<Object>) {
+        let entries: usize = self.tables.iter().map(HashTable::len).sum();
+        assert_eq!(entries, objects.len(), "one entry per object");
+        for (id, object) in objects.iter() {
+            assert_eq!(object.hash, hash_key(&object.key), "hash of object {id}");
+            let found = self.find(objects, object.hash, &object.key);
+            assert_eq!(found, Some(id), "the index finds object {id}");
         }
     }
 }

@@ -18,6 +18,7 @@ pub fn shard_of(key: &[u8], count: usize) -> usize {
 
 /// [`shard_of`] for a key whose hash is known.
 pub fn shard_of_hash(hash: u64, count: usize) -> usize {
+    debug_assert!((1..=u32::MAX as usize).contains(&count));
     // Bits 16..48: the table inside a shard uses the lowest and the highest bits.
     ((((hash >> 16) & 0xffff_ffff) * count as u64) >> 32) as usize
 }

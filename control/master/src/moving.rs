@@ -71,7 +71,9 @@ impl Moves {
             *self.tasks_of_client.entry(started.client).or_default() += 1;
             self.tasks += 1;
         }
-        self.by_object.insert(object, started);
+        debug_assert_ne!(started.source, started.target);
+        let before = self.by_object.insert(object, started);
+        debug_assert!(before.is_none(), "one move per object");
     }
 
     pub(crate) fn get(&self, object: u32) -> Option<&Move> {
@@ -136,7 +138,31 @@ impl Moves {
         self.by_object.len()
     }
 
-    #[cfg(test)]
+    /// Panics unless the orders and the counts agree with the moves.
+    pub(crate) fn check(&self) {
+        let mut of_job: BTreeMap<u128, u32> = BTreeMap::new();
+        let mut of_client: BTreeMap<u128, u32> = BTreeMap::new();
+        let (mut waiting, mut tasks) = (0, 0);
+        for (object, under_way) in self.iter() {
+            let deadline = (under_way.deadline_ms, object);
+            assert!(self.by_deadline.contains(&deadline), "{object} ends");
+            *of_job.entry(under_way.job).or_default() += 1;
+            if under_way.taken_ms.is_none() {
+                let waits = self.waiting.contains(&(under_way.client, object));
+                assert!(waits, "{object} waits for its client");
+                waiting += 1;
+            }
+            if under_way.purpose != Purpose::Drain {
+                *of_client.entry(under_way.client).or_default() += 1;
+                tasks += 1;
+            }
+        }
+        assert_eq!(self.by_deadline.len(), self.by_object.len());
+        assert_eq!((self.waiting.len(), self.tasks), (waiting, tasks));
+        assert_eq!(self.count_of_job, of_job);
+        assert_eq!(self.tasks_of_client, of_client);
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Move)> {
         self.by_object
             .iter()
@@ -146,6 +172,7 @@ impl Moves {
 
 /// Takes one off a count, which goes with its last one.
 fn count_down(counts: &mut BTreeMap<u128, u32>, of: u128) {
+    debug_assert!(counts.contains_key(&of), "what ends was counted");
     if let Some(count) = counts.get_mut(&of) {
         *count -= 1;
         if *count == 0 {

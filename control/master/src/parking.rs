@@ -71,6 +71,11 @@ pub(crate) struct Parking {
 
 impl Parking {
     pub(crate) fn park(&mut self, release_ms: u64, parked: Parked) {
+        debug_assert!(parked.extent.bytes > 0, "nothing is parked");
+        debug_assert!(
+            parked.put.is_none() || parked.readers.is_none(),
+            "nobody reads an unfinished put"
+        );
         self.sequence += 1;
         let key = (release_ms, self.sequence);
         self.by_release.insert(key, parked);
@@ -84,12 +89,14 @@ impl Parking {
             self.staging_bytes += parked.extent.bytes;
         }
         if let Some(readers) = parked.readers {
+            debug_assert!(readers.count > 0, "somebody reads it");
             self.version_of.insert(readers.generation, readers.version);
             let version = self.versions.entry(readers.version).or_insert(Version {
                 readers: readers.count,
                 term: readers.term,
                 parked: Vec::new(),
             });
+            debug_assert_eq!(version.readers, readers.count, "one version, one count");
             version.parked.push(key);
         }
     }
@@ -103,6 +110,7 @@ impl Parking {
         let Some(version) = version.filter(|version| version.term == term) else {
             return Vec::new();
         };
+        debug_assert!(version.readers > 0, "the last reader freed it");
         version.readers -= 1;
         if version.readers > 0 {
             return Vec::new();
@@ -198,8 +206,41 @@ impl Parking {
         self.staging_bytes
     }
 
-    #[cfg(test)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Parked> {
         self.by_release.values()
+    }
+
+    /// Panics unless all the ways to a parked extent agree.
+    pub(crate) fn check(&self) {
+        let (mut bytes, mut staging_bytes) = (0, 0);
+        let mut bytes_of: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut leased_of: BTreeMap<u32, u64> = BTreeMap::new();
+        let (mut puts, mut read) = (0, 0);
+        for (key, parked) in &self.by_release {
+            bytes += parked.extent.bytes;
+            *bytes_of.entry(parked.segment).or_default() += parked.extent.bytes;
+            match parked.put {
+                None => *leased_of.entry(parked.segment).or_default() += 1,
+                Some(put) => {
+                    assert!(self.by_put.contains(&(put, *key)), "{put:?} finds it");
+                    staging_bytes += parked.extent.bytes;
+                    puts += 1;
+                }
+            }
+            if let Some(readers) = parked.readers {
+                let version = self.version_of.get(&readers.generation);
+                assert_eq!(version, Some(&readers.version));
+                let version = &self.versions[&readers.version];
+                assert!(version.parked.contains(key) && version.readers > 0);
+                read += 1;
+            }
+        }
+        assert_eq!((self.bytes, self.staging_bytes), (bytes, staging_bytes));
+        assert_eq!(self.bytes_of_segment, bytes_of);
+        assert_eq!(self.leased_of_segment, leased_of);
+        assert_eq!(self.by_put.len(), puts, "no put names what is not parked");
+        assert_eq!(self.version_of.len(), read, "one generation per extent");
+        let waiting = self.versions.values().map(|version| version.parked.len());
+        assert_eq!(waiting.sum::<usize>(), read, "no version waits for nothing");
     }
 }

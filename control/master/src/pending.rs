@@ -85,7 +85,8 @@ impl PendingPuts {
         let generation = pending.name.generation;
         self.by_start
             .insert((pending.started_ms, (object, generation)));
-        self.by_object.insert(self.key(object, generation), pending);
+        let before = self.by_object.insert(self.key(object, generation), pending);
+        debug_assert!(before.is_none(), "a generation names one put");
     }
 
     pub(crate) fn get(&self, object: u32, generation: u64) -> Option<&Pending> {
@@ -134,6 +135,17 @@ impl PendingPuts {
 
     pub(crate) fn len(&self) -> usize {
         self.by_object.len()
+    }
+
+    /// Panics unless both orders hold the same puts.
+    pub(crate) fn check(&self) {
+        assert_eq!(self.by_object.len(), self.by_start.len());
+        for (&(object, number), pending) in &self.by_object {
+            let generation = pending.name.generation;
+            assert_eq!(self.key(object, generation), (object, number));
+            let start = (pending.started_ms, (object, generation));
+            assert!(self.by_start.contains(&start), "{start:?} is in order");
+        }
     }
 
     fn key(&self, object: u32, generation: u64) -> (u32, u64) {

@@ -24,6 +24,7 @@ impl Xorshift {
 
     /// A number below `bound`, which must not be 0.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
+        debug_assert!(bound > 0, "no number is below 0");
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 }

@@ -1,5 +1,6 @@
 //! Lists of a segment's replicas in order of their last touch, one per class and kind of lease.
-//! Invariant: in each list the newest end was linked last, so leases end in order from the oldest end.
+//! Invariant: in each list the newest end was linked last. Leases end in this order but for what changed its class under a
+//! running one, so a lease is looked at before a replica goes.
 
 use crate::replica::Replica;
 use crate::slab::{NONE, Slab};
@@ -115,7 +116,9 @@ impl Recency {
     pub(crate) fn link(&mut self, replicas: &mut Slab<Replica>, id: u32, list: ListName) {
         let slot = list.slot();
         let before = std::mem::replace(&mut self.newest[slot], id);
+        debug_assert_ne!(before, id, "it is in no list");
         let replica = &mut replicas[id];
+        debug_assert!(!replica.follows, "what follows is in no list");
         replica.list = list;
         replica.newer = NONE;
         replica.older = before;
@@ -133,12 +136,17 @@ impl Recency {
             newer, older, list, ..
         } = replicas[id];
         let slot = list.slot();
+        debug_assert!(!replicas[id].follows, "what follows is in no list");
+        debug_assert!(newer == NONE || replicas[newer].older == id);
+        debug_assert!(older == NONE || replicas[older].newer == id);
         if newer == NONE {
+            debug_assert_eq!(self.newest[slot], id, "it ends its own list");
             self.newest[slot] = older;
         } else {
             replicas[newer].older = older;
         }
         if older == NONE {
+            debug_assert_eq!(self.oldest[slot], id, "it begins its own list");
             self.oldest[slot] = newer;
         } else {
             replicas[older].newer = newer;
@@ -163,7 +171,9 @@ impl Recency {
     /// Takes a follower out.
     pub(crate) fn unfollow(&mut self, replicas: &mut Slab<Replica>, id: u32, followers: &mut u32) {
         let Replica { newer, older, .. } = replicas[id];
+        debug_assert!(replicas[id].follows, "{id} follows");
         if newer == NONE {
+            debug_assert_eq!(*followers, id, "it begins its own chain");
             *followers = older;
         } else {
             replicas[newer].older = older;
@@ -183,6 +193,7 @@ impl Recency {
         followers: &mut u32,
     ) -> u32 {
         let heir = *followers;
+        debug_assert_ne!(heir, NONE, "somebody follows");
         self.unfollow(replicas, heir, followers);
         let Replica {
             newer, older, list, ..
@@ -201,6 +212,27 @@ impl Recency {
             replicas[older].newer = heir;
         }
         heir
+    }
+
+    /// Panics unless the links of every list agree in both directions and name replicas of this segment. Returns how
+    /// many replicas are in the lists.
+    pub(crate) fn check(&self, replicas: &Slab<Replica>, segment: u32) -> usize {
+        let mut listed = 0;
+        for list in ListName::ALL {
+            let slot = list.slot();
+            let (mut id, mut older) = (self.oldest[slot], NONE);
+            while id != NONE {
+                let replica = &replicas[id];
+                assert_eq!((replica.list, replica.segment), (list, segment));
+                assert_eq!(replica.older, older, "links of {id} in {list:?}");
+                assert!(!replica.follows, "{id} is in {list:?} and follows");
+                (older, id) = (id, replica.newer);
+                listed += 1;
+                assert!(listed <= self.len, "{list:?} forms a circle");
+            }
+            assert_eq!(self.newest[slot], older, "newest end of {list:?}");
+        }
+        listed
     }
 
     /// Moves a replica to the newest end of `list`.

@@ -1,6 +1,7 @@
 //! Clients and segments: who is alive and what it donates.
 //! Invariant: a client is its random identity, never its host or port, so two clients of one name are two clients.
 
+mod check;
 mod client;
 mod confirm;
 mod drain;
@@ -121,6 +122,10 @@ impl Registry {
             self.bury_predecessors(&spec);
         }
         let index = self.next_index;
+        debug_assert!(
+            !self.segments.contains_key(&index),
+            "a number is given once"
+        );
         self.next_index += 1;
         let spec = Arc::new(spec);
         self.index_by_id.insert(spec.id, index);
@@ -220,6 +225,7 @@ impl Registry {
     /// Time that only passes while the master can hear its clients; what their silence is measured in. Leases, graces
     /// and deadlines run in real time, because others count on them while the master is stopped.
     fn heard_ms(&self) -> u64 {
+        debug_assert!(self.missed_ms <= self.now_ms);
         self.now_ms - self.missed_ms
     }
 
@@ -261,7 +267,8 @@ impl Registry {
 
     fn forget_segment(&mut self, index: u32) {
         if let Some(mounted) = self.segments.remove(&index) {
-            self.index_by_id.remove(&mounted.spec.id);
+            let known = self.index_by_id.remove(&mounted.spec.id);
+            debug_assert_eq!(known, Some(index), "its identity led to it");
             if let Some(owner) = self.clients.get_mut(&mounted.spec.client) {
                 owner.segments.retain(|own| *own != index);
             }

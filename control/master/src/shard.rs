@@ -2,6 +2,7 @@
 //! Invariant: no two live extents overlap, and an extent under a running read lease is never handed out.
 
 mod adopt;
+mod check;
 mod drain;
 mod errands;
 mod evict;

@@ -73,6 +73,7 @@ impl Share {
             return held;
         }
         let part = u128::from(held) * u128::from(self.segment_usable_bytes) / u128::from(whole);
+        debug_assert!(part <= u128::from(held), "a part of what it holds");
         part as u64
     }
 
@@ -83,6 +84,7 @@ impl Share {
 
     /// Takes `bytes` bytes, if there is a hole and the owner has memory for them.
     pub(crate) fn alloc(&mut self, bytes: u64) -> Option<Extent> {
+        debug_assert!(self.is_readable(), "what is gone hands out no space");
         if self.free_bytes() < bytes {
             return None;
         }

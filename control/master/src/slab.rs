@@ -49,6 +49,7 @@ impl<T> Slab<T> {
         }
         let id = self.free;
         let entry = &mut self.chunks[id as usize / CHUNK_RECORDS][id as usize % CHUNK_RECORDS];
+        debug_assert!(matches!(entry, Entry::Free(_)), "{id} was removed");
         if let Entry::Free(next) = *entry {
             self.free = next;
         }
@@ -68,7 +69,9 @@ impl<T> Slab<T> {
             .chunks
             .last_mut()
             .expect("a chunk was added above if there was none");
+        debug_assert!(chunk.len() < CHUNK_RECORDS, "chunks never move");
         chunk.push(Entry::Used(record));
+        debug_assert!(self.bound() < NONE, "a number is not NONE");
         self.bound() - 1
     }
 
@@ -98,6 +101,31 @@ impl<T> Slab<T> {
             Entry::Used(record) => Some(record),
             Entry::Free(_) => None,
         }
+    }
+
+    /// All records with their numbers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> + Clone {
+        (0..self.bound()).filter_map(|id| Some((id, self.get(id)?)))
+    }
+
+    /// Panics unless every number is either used or in the chain of free ones.
+    pub(crate) fn check(&self) {
+        let entry =
+            |id: u32| &self.chunks[id as usize / CHUNK_RECORDS][id as usize % CHUNK_RECORDS];
+        let mut free = 0;
+        let mut next = self.free;
+        while next != NONE {
+            let after = match entry(next) {
+                Entry::Free(after) => Some(*after),
+                Entry::Used(_) => None,
+            };
+            assert!(after.is_some(), "{next} is both used and free");
+            next = after.unwrap_or(NONE);
+            free += 1;
+            assert!(free <= self.bound() as usize, "free numbers form a circle");
+        }
+        assert_eq!(self.iter().count(), self.len);
+        assert_eq!(self.len + free, self.bound() as usize, "no number is lost");
     }
 
     pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut T> {

@@ -33,6 +33,14 @@ impl SoftPins {
         (end_ms <= now_ms).then_some(object)
     }
 
+    /// Panics unless both orders hold the same pins.
+    pub(crate) fn check(&self) {
+        assert_eq!(self.end_ms.len(), self.by_end.len());
+        for (object, end_ms) in &self.end_ms {
+            assert!(self.by_end.contains(&(*end_ms, *object)), "pin of {object}");
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.end_ms.len()
     }

@@ -97,6 +97,11 @@ impl GroupLedger {
         }))
     }
 
+    /// Number of the master's shards.
+    pub(super) fn shards(&self) -> usize {
+        self.0.post.len()
+    }
+
     pub(super) fn join(&self, name: &str, shard: usize) -> Bond {
         let mut bonds = locked(&self.0.bonds);
         if let Some(known) = bonds.get(name).filter(|bond| bond.admits(shard)) {
@@ -163,6 +168,7 @@ impl Bond {
     fn admits(&self, shard: usize) -> bool {
         let mut record = locked(&self.0);
         if !record.retired {
+            debug_assert!(!record.shards.contains(&shard), "a shard joins once");
             record.shards.push(shard);
         }
         !record.retired

@@ -34,6 +34,8 @@ impl Place {
 
     /// Takes in a replica that is in a list of the segment.
     pub(crate) fn add(&mut self, recency: &mut Recency, replicas: &mut Slab<Replica>, id: u32) {
+        debug_assert!(!self.has(replicas, id), "{id} is new here");
+        debug_assert_eq!(replicas[id].segment, replicas[self.leader].segment);
         self.bytes += replicas[id].extent().bytes;
         recency.follow(replicas, id, &mut self.followers);
     }
@@ -45,6 +47,7 @@ impl Place {
         replicas: &mut Slab<Replica>,
         id: u32,
     ) -> bool {
+        debug_assert!(self.has(replicas, id), "{id} is here");
         self.bytes -= replicas[id].extent().bytes;
         if self.leader != id {
             recency.unfollow(replicas, id, &mut self.followers);

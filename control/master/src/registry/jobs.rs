@@ -78,7 +78,8 @@ pub(super) struct Jobs {
 
 impl Jobs {
     pub(super) fn insert(&mut self, id: u128, job: DrainJob) {
-        self.by_id.insert(id, job);
+        let before = self.by_id.insert(id, job);
+        debug_assert!(before.is_none(), "an identity names one job");
         self.active.push(id);
     }
 
@@ -95,11 +96,27 @@ impl Jobs {
         &self.active
     }
 
+    /// Panics unless each job is either active or among those that ended, as its state says.
+    pub(super) fn check(&self) {
+        assert!(self.ended.len() <= JOBS_ENDED_MAX);
+        assert_eq!(self.active.len() + self.ended.len(), self.by_id.len());
+        for (ids, is_ended) in [
+            (self.active.iter().collect::<Vec<_>>(), false),
+            (self.ended.iter().collect(), true),
+        ] {
+            for id in ids {
+                let state = self.by_id.get(id).map(|job| job.state.is_ended());
+                assert_eq!(state, Some(is_ended), "job {id}");
+            }
+        }
+    }
+
     /// Ends a job, and forgets the one that ended first if there are too many.
     pub(super) fn end(&mut self, id: u128, state: JobState, message: String, wall_ms: u64) {
         let Some(job) = self.by_id.get_mut(&id) else {
             return;
         };
+        debug_assert!(state.is_ended() && !job.state.is_ended(), "a job ends once");
         job.state = state;
         job.message = message;
         job.updated_ms = wall_ms;

@@ -126,7 +126,38 @@ impl Tasks {
 
     pub(super) fn insert(&mut self, id: u128, task: Task) {
         self.enter(id, &task);
-        self.by_id.insert(id, task);
+        let before = self.by_id.insert(id, task);
+        debug_assert!(before.is_none(), "an identity names one task");
+    }
+
+    /// Panics unless the counts agree with the states, and no more than so many ended tasks are remembered.
+    pub(super) fn check(&self, finished_max: usize) {
+        let (mut pending, mut processing, mut ended, mut deadlines) = (0, 0, 0, 0);
+        let mut of_client: BTreeMap<u128, usize> = BTreeMap::new();
+        for (id, task) in &self.by_id {
+            match task.state {
+                TaskState::Pending => pending += 1,
+                TaskState::Processing => processing += 1,
+                TaskState::Failed | TaskState::Succeeded => {
+                    assert!(self.ended.contains(id), "task {id} has ended");
+                    ended += 1;
+                    continue;
+                }
+            }
+            *of_client.entry(task.client).or_default() += 1;
+            if let Some(deadline_ms) = task.deadline_ms {
+                let ends = self.by_deadline.contains(&(deadline_ms, *id));
+                assert!(ends, "task {id} is given up in time");
+                deadlines += 1;
+            }
+        }
+        assert_eq!((self.pending, self.processing), (pending, processing));
+        assert_eq!(
+            (self.ended.len(), self.by_deadline.len()),
+            (ended, deadlines)
+        );
+        assert!(ended <= finished_max, "{ended} ended tasks are remembered");
+        assert_eq!(self.of_client, of_client);
     }
 
     /// Changes a task that has not ended.
@@ -178,6 +209,7 @@ impl Tasks {
         if let Some(deadline_ms) = task.deadline_ms {
             self.by_deadline.remove(&(deadline_ms, id));
         }
+        debug_assert!(self.of_client.contains_key(&task.client));
         if let Some(count) = self.of_client.get_mut(&task.client) {
             *count -= 1;
             if *count == 0 {

@@ -6,6 +6,8 @@ mod drains;
 mod holdings;
 mod tasks;
 
+use std::ops::{Deref, DerefMut};
+
 use perigee_schemas::Status;
 
 use super::*;
@@ -25,11 +27,43 @@ fn spec(id: u128, client: u128) -> SegmentSpec {
     }
 }
 
-fn registry() -> Registry {
-    Registry::new(RegistrySettings {
+/// A registry whose records are checked at the end, and before each call while it has few segments.
+struct Checked(Registry);
+
+impl Deref for Checked {
+    type Target = Registry;
+
+    fn deref(&self) -> &Registry {
+        &self.0
+    }
+}
+
+impl DerefMut for Checked {
+    fn deref_mut(&mut self) -> &mut Registry {
+        if self.0.segments.len() <= 64 {
+            self.0.check();
+        }
+        &mut self.0
+    }
+}
+
+impl Drop for Checked {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.0.check();
+        }
+    }
+}
+
+fn registry() -> Checked {
+    registry_with(RegistrySettings {
         client_ttl_ms: 100,
         ..RegistrySettings::default()
     })
+}
+
+fn registry_with(settings: RegistrySettings) -> Checked {
+    Checked(Registry::new(settings))
 }
 
 fn unmounted(registry: &mut Registry) -> Vec<u32> {
@@ -106,8 +140,8 @@ fn a_silent_client_expires_with_its_segments_and_must_mount_again() {
 }
 
 /// A registry whose only client, 7, was heard at the time 0, and which was stopped from then on until `HOUR_MS`.
-fn paused_registry() -> Registry {
-    let mut registry = Registry::new(RegistrySettings {
+fn paused_registry() -> Checked {
+    let mut registry = registry_with(RegistrySettings {
         client_ttl_ms: 2 * ATTENTION_MS,
         ..RegistrySettings::default()
     });

@@ -58,6 +58,7 @@ impl Shard {
             return Err(Status::UnavailableInCurrentStatus);
         }
         for replica in &own {
+            debug_assert!(self.owns(replica), "each shard adopts its own keys");
             self.adopt_one(index, replica);
         }
         Ok(own.len())

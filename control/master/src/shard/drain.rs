@@ -45,6 +45,7 @@ impl Shard {
         let mut drain = self.drains.remove(&order.job).unwrap_or_default();
         drain.sources = Arc::clone(&order.sources);
         let short_bytes = self.walk(&mut drain, order);
+        debug_assert!(drain.cursor <= self.replicas.bound());
         let mut report = self.report(&drain, order.job);
         if let Some((waiting_bytes, longest_bytes)) = short_bytes {
             report.needs = self.needs_of_moves(&order.targets, waiting_bytes, longest_bytes);
@@ -213,6 +214,7 @@ impl Shard {
             let replica = &self.replicas[source];
             (replica.object, replica.payload_bytes)
         };
+        debug_assert!(self.moves.get(object).is_none(), "one move per object");
         let client = self.carrier_of(source);
         let target = self.make_replica(segment, extent, payload_bytes);
         self.replicas[target].object = object;

@@ -61,6 +61,7 @@ impl Shard {
             self.ghosts.remember(hash, self.objects.len());
         }
         self.counters.evicted_bytes += payload_bytes;
+        debug_assert!(!self.objects[object].flags.has(Flags::HARD_PIN));
         self.drop_complete(replica);
     }
 
@@ -85,6 +86,7 @@ impl Shard {
             self.counters.evictions_successful += u64::from(!evicted);
             evicted = true;
             let extent = self.share_mut(segment)?.alloc(bytes);
+            debug_assert!(extent.is_none_or(|extent| extent.bytes == bytes));
             if extent.is_some() {
                 return extent;
             }

@@ -148,11 +148,13 @@ impl Shard {
             if let Some(put) = pinned.filter(|put| self.parking.has_put(*put)) {
                 self.note_overtaken_pin(object, put);
             }
+            debug_assert_ne!(self.pending.first_of(object), Some(earlier));
         }
     }
 
     /// Replaces an object's complete replicas by the ones of a put.
     fn publish(&mut self, object: u32, pending: &Pending, checksum: u32) {
+        debug_assert_ne!(pending.first, NONE, "what is published has bytes");
         let lease = self.take_read_lease(object);
         let replaces = match self.objects[object].first {
             NONE => pending.replaces,
@@ -176,6 +178,10 @@ impl Shard {
             }
         }
         self.drop_chain(old, Reuse::AfterReads(lease));
+        debug_assert!(
+            self.moves.get(object).is_none(),
+            "a move ends with its source"
+        );
         let soft_end_ms = self.soft_end_ms(pending.soft_pin, replaces.soft_end_ms);
         self.set_soft_pin(object, soft_end_ms);
         self.refresh_blocking(object);

@@ -112,6 +112,7 @@ impl Shard {
             return None;
         }
         let bytes = evening(need, allocator.used(), allocator.capacity()) / lenders;
+        debug_assert!(bytes <= allocator.capacity(), "a part of what is held");
         let bytes = bytes.max(need.least_bytes(lenders));
         if need.waiting_bytes == 0 && bytes < share.spec.bytes / LOAN_PART {
             return None;

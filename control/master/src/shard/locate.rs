@@ -30,6 +30,7 @@ impl Shard {
             }
         }
         self.load_neighbours();
+        debug_assert_eq!(self.found.len(), keys.len(), "one object per key");
     }
 
     /// Reads a field of each object and of its first replica, and the first byte of its key.

@@ -134,6 +134,7 @@ impl Shard {
             return;
         };
         let (recency, replicas) = (&mut share.recency, &mut self.replicas);
+        debug_assert_eq!(replicas[id].object, object);
         let Some(group) = self.groups.get_mut(self.objects[object].group) else {
             recency.relink(replicas, id, list);
             return;

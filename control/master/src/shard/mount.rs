@@ -48,6 +48,7 @@ impl Shard {
             return false;
         }
         self.shares[slot] = Some(Box::new(share));
+        debug_assert!(!self.live.contains(&segment));
         self.live.push(segment);
         self.live.sort_unstable();
         true
@@ -56,6 +57,7 @@ impl Shard {
     fn unmount(&mut self, segment: u32) {
         if self.is_readable(segment) {
             self.set_state(segment, ShareState::Gone);
+            debug_assert!(!self.gone.contains(&segment));
             self.gone.push(segment);
         }
     }
@@ -71,6 +73,7 @@ impl Shard {
         let share = self.share_mut(segment);
         if let Some(share) = share.filter(|share| share.state == ShareState::Draining) {
             share.state = ShareState::Live;
+            debug_assert!(!self.live.contains(&segment));
             self.live.push(segment);
             self.live.sort_unstable();
         }
@@ -85,6 +88,7 @@ impl Shard {
                 }
                 budget -= 1;
                 self.lose_replica(replica);
+                debug_assert!(self.replicas.get(replica).is_none(), "each step ends one");
             }
             self.shares[segment as usize] = None;
             self.gone.pop();

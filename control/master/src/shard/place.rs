@@ -45,6 +45,10 @@ impl Shard {
         if extents.is_empty() && request.effort != Effort::Free {
             self.place_among(request, &mut excluded, &mut extents);
         }
+        debug_assert!(
+            extents.len() <= wanted as usize,
+            "no more than was asked for"
+        );
         candidates.clear();
         self.candidates = candidates;
         self.chain_up(&extents, request.payload_bytes)
@@ -138,7 +142,10 @@ impl Shard {
 
     fn chain_up(&mut self, extents: &[(u32, Extent)], payload_bytes: u64) -> Option<Placed> {
         let mut first = NONE;
-        for (segment, extent) in extents.iter().rev() {
+        for (at, (segment, extent)) in extents.iter().enumerate().rev() {
+            let others = || extents[..at].iter().map(|(other, _)| other);
+            debug_assert!(others().all(|other| other != segment), "one per segment");
+            debug_assert_eq!(extent.bytes, extent_bytes(payload_bytes));
             let id = self.make_replica(*segment, *extent, payload_bytes);
             self.replicas[id].sibling = first;
             first = id;
@@ -178,6 +185,7 @@ impl Shard {
                 at <= chosen || !preferred.contains(segment)
             });
         }
+        debug_assert_eq!(out.len(), self.live.len(), "each live segment, once");
     }
 
     fn rank_by_strategy(&mut self, request: &Request<'_>, out: &mut Vec<u32>) {

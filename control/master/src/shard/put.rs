@@ -65,6 +65,7 @@ impl Shard {
             }
             out.push(started.err().unwrap_or(Status::Ok), first_location);
         }
+        debug_assert_eq!(out.status.len(), batch.keys.len(), "one answer per key");
     }
 
     fn start_one(
@@ -149,6 +150,7 @@ impl Shard {
     pub(super) fn discard_all_pending(&mut self, object: u32) {
         while let Some(generation) = self.pending.first_of(object) {
             self.discard_pending(object, generation);
+            debug_assert_ne!(self.pending.first_of(object), Some(generation));
         }
     }
 
@@ -186,6 +188,7 @@ impl Shard {
     /// Takes an unfinished put out of the object's.
     pub(super) fn take_pending(&mut self, object: u32, generation: u64) -> Option<Pending> {
         let pending = self.pending.remove(object, generation)?;
+        debug_assert!(self.objects[object].flags.has(Flags::PENDING));
         let more = self.pending.first_of(object).is_some();
         self.objects[object].flags.set(Flags::PENDING, more);
         Some(pending)
@@ -205,6 +208,7 @@ impl Shard {
     }
 
     pub(super) fn insert_object(&mut self, key: &[u8], hash: u64, group: &str) -> u32 {
+        debug_assert_eq!(hash, hash_key(key), "the hash is the key's");
         let object = self.objects.insert(Object::new(key, hash));
         self.index.insert(&self.objects, object);
         if !group.is_empty() {

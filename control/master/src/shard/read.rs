@@ -20,6 +20,7 @@ impl Shard {
         let found = std::mem::take(&mut self.found);
         let exists = |object: &u32| i32::from(*object != NONE && self.is_complete(*object));
         out.extend(found.iter().map(exists));
+        debug_assert_eq!(out.len(), keys.len(), "one answer per key");
         for (object, _) in found
             .iter()
             .zip(&*out)
@@ -48,6 +49,7 @@ impl Shard {
             }
         }
         self.found = found;
+        debug_assert!(out.are_whole(keys.len()), "one entry per key");
         self.count_gets(out);
     }
 

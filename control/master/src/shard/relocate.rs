@@ -7,6 +7,7 @@ use perigee_schemas::Status;
 use crate::columns::{Location, ReplicaState};
 use crate::moving::{Move, Purpose};
 use crate::pending::PutName;
+use crate::recency::ListName;
 
 use super::Shard;
 use super::finish::code;
@@ -56,6 +57,7 @@ impl Shard {
 
     fn take_one(&mut self, object: u32) -> Option<MoveTask> {
         let waiting = *self.moves.get(object)?;
+        debug_assert!(waiting.taken_ms.is_none(), "a move is given once");
         let source = self.replicas[waiting.source].location(ReplicaState::Complete);
         let target = self.replicas[waiting.target].location(ReplicaState::Processing);
         let deadline_ms = self.move_deadline_ms(source.payload_bytes);
@@ -129,6 +131,10 @@ impl Shard {
     /// Puts the copy in the place of its source, or behind it.
     fn settle_move(&mut self, object: u32, done: &Move) {
         self.moves.remove(object);
+        let (source, target) = (&self.replicas[done.source], &self.replicas[done.target]);
+        debug_assert_eq!((source.object, target.object), (object, object));
+        debug_assert_eq!(source.payload_bytes, target.payload_bytes);
+        debug_assert_ne!(source.segment, target.segment);
         if done.purpose == Purpose::Copy {
             self.replicas[done.target].sibling = self.replicas[done.source].sibling;
             self.replicas[done.source].sibling = done.target;
@@ -191,6 +197,7 @@ impl Shard {
             }
             None => Reuse::Now,
         };
+        debug_assert_eq!(self.replicas[ended.target].list, ListName::Held);
         self.drop_replica(ended.target, reuse);
     }
 

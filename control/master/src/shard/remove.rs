@@ -22,6 +22,7 @@ impl Shard {
             };
             out.push(code(removed));
         }
+        debug_assert_eq!(out.len(), keys.len(), "one answer per key");
     }
 
     /// Drops the client's own replicas of keys on the segments of a name, or on all segments for an empty name.
@@ -54,6 +55,7 @@ impl Shard {
             self.discard_all_pending(object);
         }
         self.drop_all_complete(object);
+        debug_assert!(self.objects.get(object).is_none(), "nothing of it is left");
         if complete {
             Ok(())
         } else {

@@ -40,6 +40,7 @@ impl Shard {
         payload_bytes: u64,
         generation: u64,
     ) -> u32 {
+        debug_assert!(payload_bytes > 0, "a replica has bytes");
         let id = self.replicas.insert(Replica {
             generation,
             offset,
@@ -52,6 +53,7 @@ impl Shard {
             list: ListName::Held,
             follows: false,
         });
+        debug_assert!(self.is_readable(segment), "it lies in a mounted segment");
         if let Some(share) = self.shares[segment as usize].as_deref_mut() {
             share.recency.link(&mut self.replicas, id, ListName::Held);
         }
@@ -69,6 +71,7 @@ impl Shard {
     pub(super) fn assign_chain(&mut self, first: u32, object: u32) {
         let mut id = first;
         while id != NONE {
+            debug_assert_eq!(self.replicas[id].object, NONE, "it has no object yet");
             self.replicas[id].object = object;
             id = self.replicas[id].sibling;
         }
@@ -102,6 +105,7 @@ impl Shard {
         self.before_drop(id);
         let (segment, extent) = (self.replicas[id].segment, self.replicas[id].extent());
         self.unlist(id);
+        debug_assert!(!self.replicas[id].follows, "it is in no list any more");
         self.replicas.remove(id);
         let (release_ms, put, lease) = match reuse {
             Reuse::Now => (0, None, None),
@@ -149,6 +153,7 @@ impl Shard {
         let before = self
             .chain(first)
             .find(|other| self.replicas[*other].sibling == id);
+        debug_assert!(before.is_some(), "{id} is in the chain of {first}");
         if let Some(before) = before {
             self.replicas[before].sibling = after;
         }
@@ -220,6 +225,8 @@ impl Shard {
             self.refresh_blocking(object);
             return;
         }
+        debug_assert!(self.pending.first_of(object).is_none(), "no put is lost");
+        debug_assert!(self.moves.get(object).is_none(), "no move is lost");
         self.index.remove(hash, object);
         self.set_soft_pin(object, None);
         self.set_blocking(object, false);

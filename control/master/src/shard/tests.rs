@@ -2,7 +2,6 @@
 //! Invariant: after every step of every test the shard's records agree with each other.
 
 mod adopting;
-mod consistency;
 mod eviction;
 mod group_shards;
 mod groups;
@@ -110,6 +109,7 @@ impl Stage {
             spec: Arc::new(spec),
         };
         self.shard.apply(self.now_ms, &event);
+        self.shard.check();
     }
 
     fn pass(&mut self, ms: u64) {
@@ -276,6 +276,7 @@ impl Stage {
                 .shard
                 .remove_step(self.now_ms, &mut scan, pattern, force);
             removed += step;
+            self.shard.check();
         }
         removed
     }

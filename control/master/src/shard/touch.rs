@@ -75,6 +75,7 @@ impl Shard {
                 }
             }
         }
+        debug_assert!(record.stamp < self.clock, "each touch is later");
         record.stamp = self.clock;
         let list = self.list_of(object);
         if list != ListName::Held {

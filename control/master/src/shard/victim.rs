@@ -124,6 +124,7 @@ impl Shard {
                 if self.is_held_elsewhere(object.group) {
                     return None;
                 }
+                debug_assert!(touched.stamp <= self.clock, "no touch is to come");
                 let rank = u8::from(probed) + 2 * u8::from(class == Class::Pinned);
                 let age = Reverse((self.clock - touched.stamp).saturating_mul(weight(class)));
                 Some(Victim {

@@ -7,11 +7,11 @@ use crate::limits::{
 use perigee_schemas::limits::{SEGMENT_BYTES_MAX, SEGMENT_TEXT_BYTES_MAX};
 use std::net::{IpAddr, Ipv4Addr};
 
-fn asking() -> Registry {
-    Registry::new(RegistrySettings {
+fn asking() -> Checked {
+    Checked(Registry::new(RegistrySettings {
         confirms: true,
         ..RegistrySettings::default()
-    })
+    }))
 }
 
 fn state(registry: &Registry, index: u32) -> Option<SegmentState> {

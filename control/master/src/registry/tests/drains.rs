@@ -5,8 +5,8 @@ use crate::draining::DrainReport;
 use crate::limits::{JOB_CONCURRENCY_MAX, JOBS_ACTIVE_MAX, JOBS_ENDED_MAX};
 
 /// A cluster of segments 0, 1, ... named `n0`, `n1`, ..., each of the client with its number plus 20.
-fn cluster(segments: u32) -> Registry {
-    let mut registry = Registry::new(RegistrySettings::default());
+fn cluster(segments: u32) -> Checked {
+    let mut registry = registry_with(RegistrySettings::default());
     for index in 0..segments {
         let spec = SegmentSpec {
             name: format!("n{index}"),

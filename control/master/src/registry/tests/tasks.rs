@@ -5,11 +5,11 @@ use crate::errand::TaskNews;
 
 const CLIENT: u128 = 20;
 
-fn registry_with(tasks: TaskSettings) -> Registry {
-    Registry::new(RegistrySettings {
+fn registry_with(tasks: TaskSettings) -> Checked {
+    Checked(Registry::new(RegistrySettings {
         tasks,
         ..RegistrySettings::default()
-    })
+    }))
 }
 
 fn create(registry: &mut Registry, id: u128) -> Result<bool, Status> {
