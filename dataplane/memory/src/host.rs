@@ -29,6 +29,7 @@ impl HostBuffer {
         })?;
         // A kernel without transparent huge pages refuses: ordinary pages serve as well, only slower.
         let _ = mapping.advise_huge_pages();
+        assert!((1..=mapping.mapped_bytes()).contains(&bytes));
         Ok(HostBuffer { mapping, bytes })
     }
 

@@ -118,6 +118,7 @@ impl Kernel {
         start: Start,
         state: RawState,
     ) -> RawState {
+        debug_assert!(self.is_available(), "{self:?} is of this machine");
         // SAFETY: the caller's promises are those of the kernels.
         RawState(unsafe {
             match work {
@@ -164,6 +165,7 @@ impl Kernel {
     /// # Safety
     /// As [`Kernel::run`] with `Work::Stream`.
     pub(crate) unsafe fn copy_only(self, dst: *mut u8, src: *const u8, len: usize) {
+        debug_assert!(self.is_available(), "{self:?} is of this machine");
         // SAFETY: as above.
         unsafe {
             match self {

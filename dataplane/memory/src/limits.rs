@@ -77,3 +77,10 @@ pub const GUESTS_MAX: usize = 1024;
 
 /// Pause after the kernel refused to accept a connection, for example for want of descriptors.
 pub const ACCEPT_PAUSE_MS: u64 = 50;
+
+// What the numbers above rely on of each other.
+const _: () = assert!(PART_BYTES.is_power_of_two() && PART_BYTES >= 4096);
+const _: () = assert!(AHEAD_BYTES.is_multiple_of(PART_BYTES));
+const _: () = assert!(CREDIT_BYTES >= PART_BYTES as u64 && REFUSAL_MS < CREDIT_MS);
+const _: () = assert!(RESERVE_BYTES_MIN <= RESERVE_BYTES_MAX);
+const _: () = assert!(RENDEZVOUS_SEGMENTS_MAX <= 253);

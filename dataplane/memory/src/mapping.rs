@@ -49,6 +49,10 @@ impl Mapping {
 
     /// Maps `mapped_bytes` of zeros that belong to this process.
     pub(crate) fn anonymous(mapped_bytes: usize) -> io::Result<Mapping> {
+        assert!(
+            mapped_bytes.is_multiple_of(page_bytes()),
+            "whole pages only"
+        );
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         Mapping::map(mapped_bytes, Access::ReadWrite, flags, -1)
     }
@@ -67,6 +71,7 @@ impl Mapping {
         }
         let base = NonNull::new(base.cast::<u8>())
             .ok_or_else(|| io::Error::other("The kernel mapped the zero address"))?;
+        assert!(base.addr().get().is_multiple_of(page_bytes()));
         Ok(Mapping { base, mapped_bytes })
     }
 
@@ -87,6 +92,7 @@ impl Mapping {
 
     /// `madvise` on `len` bytes at `offset`, both page-aligned and within the mapping.
     pub(crate) fn advise(&self, offset: usize, len: usize, advice: libc::c_int) -> io::Result<()> {
+        debug_assert!(offset.is_multiple_of(page_bytes()), "advice is about pages");
         let inside = place(self.mapped_bytes, offset as u64, len as u64);
         let offset = inside.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
         // SAFETY: the range was just checked to lie within the mapping; only non-destructive advice
@@ -104,6 +110,7 @@ impl Mapping {
     /// Whether the page of a shared mapping that begins at `start` exists, whoever made it. Where the kernel does not
     /// say, it does.
     pub(crate) fn is_resident(&self, start: usize) -> bool {
+        debug_assert!(start.is_multiple_of(page_bytes()), "it is about a page");
         if place(self.mapped_bytes, start as u64, page_bytes() as u64).is_none() {
             return true;
         }
@@ -119,7 +126,8 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the range was mapped by this value and is unmapped only here. It cannot fail for a
         // range that is mapped exactly so.
-        unsafe { libc::munmap(self.base().cast(), self.mapped_bytes) };
+        let status = unsafe { libc::munmap(self.base().cast(), self.mapped_bytes) };
+        debug_assert_eq!(status, 0, "what was mapped is unmapped once");
     }
 }
 

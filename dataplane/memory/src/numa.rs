@@ -7,6 +7,7 @@ use crate::mapping::Mapping;
 
 /// Highest node number plus one that the kernel can be built for.
 const NODES_MAX: u32 = 1024;
+const _: () = assert!(NODES_MAX.is_multiple_of(64), "a mask of whole words");
 /// `MPOL_BIND` of `linux/mempolicy.h`: pages come from the given nodes only.
 const MPOL_BIND: libc::c_long = 2;
 

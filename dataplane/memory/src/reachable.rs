@@ -71,6 +71,9 @@ struct Query {
     rest: [u64; 8],
 }
 
+// The number of the call names the size, too.
+const _: () = assert!(size_of::<Query>() == 0x68);
+
 /// `PROCMAP_QUERY`: the mapping that holds an address and has the rights that are asked for.
 const QUERY: libc::c_ulong = 0xc068_6611;
 const READABLE: u64 = 1;

@@ -72,7 +72,8 @@ impl RegisteredRegions {
         if self.len_by_address.len() >= REGIONS_MAX {
             return Err(RegionError::TooMany);
         }
-        self.len_by_address.insert(address, len);
+        let before = self.len_by_address.insert(address, len);
+        debug_assert_eq!(before, None, "its first byte was nobody's");
         Ok(())
     }
 
@@ -94,6 +95,21 @@ impl RegisteredRegions {
         let end = address.checked_add(len)?;
         let (&region_address, &region_len) = self.len_by_address.range(..=address).next_back()?;
         (end <= region_address + region_len).then_some((region_address, region_len))
+    }
+
+    /// Panics unless the buffers are disjoint and end within the address space: for tests and models.
+    pub fn check(&self) {
+        assert!(self.len_by_address.len() <= REGIONS_MAX);
+        let mut reached = 0;
+        for (address, len) in self.iter() {
+            assert!(
+                address >= reached && len > 0,
+                "{address:#x} is nobody else's"
+            );
+            let end = address.checked_add(len);
+            assert!(end.is_some(), "{address:#x} ends within the address space");
+            reached = end.unwrap_or(usize::MAX);
+        }
     }
 
     /// How many buffers are registered.
@@ -189,6 +205,7 @@ mod tests {
                 let run = &owner[address..address + len];
                 let inside = run[0].is_some() && run.iter().all(|o| *o == run[0]);
                 prop_assert_eq!(regions.contains(address, len), inside);
+                regions.check();
             }
         }
     }

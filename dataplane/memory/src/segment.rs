@@ -88,6 +88,7 @@ impl Segment {
         let bytes = mapping
             .mapped_bytes()
             .min(usize::try_from(bytes).unwrap_or(usize::MAX));
+        assert!(bytes > 0, "a segment has at least one byte");
         Ok(Segment {
             population,
             mapping,

@@ -26,6 +26,9 @@ pub(crate) const fn multiply(left: u32, right: u32) -> u32 {
     product
 }
 
+const _: () = assert!(multiply(ONE, POLYNOMIAL) == POLYNOMIAL, "one is neutral");
+const _: () = assert!(multiply(ONE >> 8, ONE >> 8) == ONE >> 16, "x^8 twice");
+
 /// `x^(8 * digit * 256^place)` at `[place][digit]`: the operators for each byte of a 64-bit length.
 static DIGITS: [[u32; 256]; 8] = {
     let mut digits = [[ONE; 256]; 8];

@@ -77,6 +77,10 @@ impl<'blocks> ChecksumCopier<'blocks> {
 
     /// Closes the last block and returns the checksum of the whole object.
     pub fn finish(mut self) -> u32 {
+        debug_assert!(
+            self.filled_bytes < self.block_bytes,
+            "full blocks are closed"
+        );
         if self.filled_bytes > 0 {
             let block = self.state.finish();
             self.blocks.push(block);
@@ -91,6 +95,7 @@ impl<'blocks> ChecksumCopier<'blocks> {
         let mut at = 0;
         while at < len {
             let step = (self.block_bytes - self.filled_bytes).min(len - at);
+            debug_assert!(step > 0, "a full block was closed");
             let to = dst.wrapping_add(at);
             let start = if at == 0 {
                 Start::Cold
@@ -111,6 +116,7 @@ impl<'blocks> ChecksumCopier<'blocks> {
     }
 
     fn close_block(&mut self) {
+        debug_assert_eq!(self.filled_bytes, self.block_bytes, "only full ones");
         let block = self.state.finish();
         self.blocks.push(block);
         self.whole = self.appender.append(self.whole, block);

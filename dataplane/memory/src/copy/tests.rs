@@ -155,3 +155,17 @@ proptest! {
         }
     }
 }
+
+/// Proof that the sanitizer looks at what the kernels write: `tests/sanitizer.sh` sees to it that this test fails.
+#[test]
+#[ignore = "must fail, and only under AddressSanitizer: make asan"]
+fn a_copy_past_the_end_of_its_target() {
+    if std::env::var_os("PERIGEE_SANITIZER").is_none() {
+        return;
+    }
+    let source = [7u8; 101];
+    let mut target = vec![0u8; 100];
+    // SAFETY: there is none: the target is a byte too short.
+    unsafe { copy_with_checksum(target.as_mut_ptr(), source.as_ptr(), source.len()) };
+    assert_eq!(target[99], 7);
+}

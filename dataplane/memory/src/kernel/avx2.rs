@@ -61,6 +61,7 @@ pub(super) unsafe fn run<const MODE: Mode>(
 pub(super) unsafe fn copy_only(dst: *mut u8, src: *const u8, len: usize) {
     let head = bytes_to_line(dst, LINE_BYTES, len);
     let body = head + (len - head) / VECTOR_BYTES * VECTOR_BYTES;
+    debug_assert!(head == body || dst.wrapping_add(head).addr().is_multiple_of(VECTOR_BYTES));
     // SAFETY: the three runs lie side by side within `len`, and the second is aligned.
     unsafe {
         dst.copy_from_nonoverlapping(src, head);
@@ -85,6 +86,8 @@ unsafe fn fold_steps<const MODE: Mode>(
     steps: usize,
     state: u32,
 ) -> u32 {
+    debug_assert!(steps > 0 && steps.is_multiple_of(STEP_BYTES));
+    debug_assert!(MODE != STREAM || dst.addr().is_multiple_of(LINE_BYTES));
     // SAFETY: every offset below is less than `steps`.
     unsafe {
         let mut lanes = take_step::<MODE>(dst, src, 0);

@@ -81,6 +81,8 @@ pub(super) unsafe fn copy_only(dst: *mut u8, src: *const u8, len: usize) {
 #[target_feature(enable = "avx512f")]
 #[inline]
 unsafe fn copy_lines(dst: *mut u8, src: *const u8, lines: usize) {
+    debug_assert!(lines.is_multiple_of(LINE_BYTES));
+    debug_assert!(dst.addr().is_multiple_of(LINE_BYTES) || lines == 0);
     let mut at = 0;
     let ramp_end = ramp_end(lines, Start::Cold);
     // SAFETY: every offset below is less than `lines`.
@@ -112,6 +114,8 @@ unsafe fn fold_lines<const MODE: Mode>(
     start: Start,
     state: u32,
 ) -> u32 {
+    debug_assert!(lines.is_multiple_of(LINE_BYTES) && lines >= STEP_BYTES);
+    debug_assert!(MODE != STREAM || dst.addr().is_multiple_of(LINE_BYTES));
     // SAFETY: every offset below is less than `lines`.
     unsafe {
         let mut sums = take_step::<MODE>(dst, src, 0);

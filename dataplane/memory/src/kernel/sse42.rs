@@ -10,6 +10,8 @@ const LINE_BYTES: usize = 64;
 const STRIPE_BYTES: usize = 1024;
 const GROUP_BYTES: usize = 3 * STRIPE_BYTES;
 
+const _: () = assert!(STRIPE_BYTES.is_multiple_of(LINE_BYTES));
+
 static STRIPE_SHIFT: ShiftTable = ShiftTable::for_bytes(STRIPE_BYTES as u64);
 
 /// Sums and, as `MODE` says, copies `len` bytes.
@@ -47,6 +49,7 @@ pub(super) unsafe fn run<const MODE: Mode>(
 #[target_feature(enable = "sse4.2")]
 #[inline]
 unsafe fn group<const MODE: Mode>(dst: *mut u8, src: *const u8, state: u32) -> u32 {
+    debug_assert!(MODE != STREAM || dst.addr().is_multiple_of(8));
     let (mut first, mut second, mut third) = (u64::from(state), 0, 0);
     let mut at = 0;
     while at < STRIPE_BYTES {

@@ -21,6 +21,7 @@ pub(super) fn encode(segments: &[OfferedSegment<'_>]) -> Vec<u8> {
         bytes.extend_from_slice(&segment.id.to_le_bytes());
         bytes.extend_from_slice(&segment.segment_bytes.to_le_bytes());
     }
+    debug_assert_eq!(bytes.len(), HEADER_BYTES + segments.len() * ENTRY_BYTES);
     bytes
 }
 
@@ -38,6 +39,7 @@ pub(super) fn decode_count(header: &[u8; HEADER_BYTES]) -> Result<usize, Rendezv
 
 /// The entries (identity, length) of a body.
 pub(super) fn decode_entries(body: &[u8]) -> impl Iterator<Item = (u128, u64)> {
+    debug_assert!(body.len().is_multiple_of(ENTRY_BYTES), "whole entries");
     body.chunks_exact(ENTRY_BYTES).map(|entry| {
         let id = u128::from(read_u64(&entry[8..16])) << 64 | u128::from(read_u64(&entry[..8]));
         (id, read_u64(&entry[16..]))

@@ -15,6 +15,7 @@ use crate::limits::RENDEZVOUS_SEGMENTS_MAX;
 
 /// Control area for the 253 descriptors that the kernel sends at most, in aligned words.
 const CONTROL_WORDS: usize = 160;
+const _: () = assert!(CONTROL_WORDS * size_of::<u64>() >= 24 + 253 * size_of::<RawFd>());
 
 /// Sends `body`, the descriptors of `segments` with its first byte.
 pub(super) fn send(
@@ -93,6 +94,7 @@ fn recv_some(
     // SAFETY: the header points to the buffer and the control area, which live through the call.
     let received = unsafe { libc::recvmsg(stream.as_raw_fd(), &raw mut header, flags) };
     let received_bytes = Errno::result(received)?.cast_unsigned();
+    debug_assert!(received_bytes <= buffer.len());
     // SAFETY: the kernel has filled the header, and the control area is still there.
     unsafe { own_descriptors(&header, descriptors) };
     if header.msg_flags & libc::MSG_CTRUNC != 0 {

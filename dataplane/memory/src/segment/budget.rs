@@ -63,7 +63,8 @@ impl Promise {
     pub(super) fn keep(&self, bytes: u64) {
         let kept = bytes.min(self.0.load(Ordering::Relaxed));
         self.0.fetch_sub(kept, Ordering::Relaxed);
-        PROMISED_BYTES.fetch_sub(kept, Ordering::Relaxed);
+        let all = PROMISED_BYTES.fetch_sub(kept, Ordering::Relaxed);
+        debug_assert!(all >= kept, "a promise is part of all promises");
     }
 
     /// Bytes promised by all segments of this process.
@@ -74,6 +75,8 @@ impl Promise {
 
 impl Drop for Promise {
     fn drop(&mut self) {
-        PROMISED_BYTES.fetch_sub(self.0.load(Ordering::Relaxed), Ordering::Relaxed);
+        let left = self.0.load(Ordering::Relaxed);
+        let all = PROMISED_BYTES.fetch_sub(left, Ordering::Relaxed);
+        debug_assert!(all >= left, "a promise is part of all promises");
     }
 }

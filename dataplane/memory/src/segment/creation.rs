@@ -44,6 +44,8 @@ pub(super) fn create(bytes: u64, options: &SegmentOptions) -> Result<Created, Se
     if let Some(node) = options.numa_node {
         bind(&mapping, node, &mut warnings)?;
     }
+    // No offset that is checked against `bytes` may lie beyond the mapping.
+    assert!(bytes > 0 && bytes <= mapping.mapped_bytes() as u64);
     Ok(Created {
         file,
         mapping,
@@ -121,6 +123,7 @@ fn sealed_mapping(
     unit_bytes: usize,
     extra_flags: libc::c_uint,
 ) -> io::Result<(OwnedFd, Mapping)> {
+    debug_assert!(unit_bytes.is_multiple_of(page_bytes()));
     let rounded = bytes.next_multiple_of(unit_bytes as u64);
     let too_large = |_| io::Error::from_raw_os_error(libc::ENOMEM);
     let mapped_bytes = usize::try_from(rounded).map_err(too_large)?;

@@ -52,6 +52,8 @@ impl MappedSegment {
         let mapped_bytes = usize::try_from(file_bytes).map_err(too_large)?;
         let bytes = usize::try_from(announced_bytes).map_err(too_large)?;
         let mapping = Mapping::shared(file.as_fd(), mapped_bytes, access).map_err(kernel)?;
+        // No offset that is checked against `bytes` may lie beyond the mapping.
+        assert!(bytes <= mapping.mapped_bytes());
         // Advice only: the pages are the donor's, and it has asked for huge ones if they exist.
         let _ = mapping.advise_huge_pages();
         Ok(MappedSegment {

@@ -31,11 +31,13 @@ impl Parts {
 
     /// The parts that a range of the mapping touches.
     pub(super) fn of(&self, offset: usize, len: usize) -> Range<usize> {
+        debug_assert!(offset + len <= self.mapped_bytes, "the range is mapped");
         offset / PART_BYTES..(offset + len).div_ceil(PART_BYTES)
     }
 
     /// First byte and length of a part.
     pub(super) fn range(&self, part: usize) -> (usize, usize) {
+        debug_assert!(part < self.count(), "part {part} is mapped");
         let start = part * PART_BYTES;
         (start, PART_BYTES.min(self.mapped_bytes - start))
     }
@@ -53,9 +55,18 @@ impl Parts {
         let bit = 1 << (part % 64);
         let is_new = self.bits[part / 64].fetch_or(bit, Ordering::AcqRel) & bit == 0;
         if is_new {
-            self.bytes.fetch_add(self.range(part).1, Ordering::Relaxed);
+            let before = self.bytes.fetch_add(self.range(part).1, Ordering::Relaxed);
+            debug_assert!(before < self.mapped_bytes, "each part counts once");
         }
         is_new
+    }
+
+    /// Panics unless the bytes are those of the parts. Nobody may add one at the same time.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        let there = (0..self.count()).filter(|part| self.has(*part));
+        let bytes: usize = there.map(|part| self.range(part).1).sum();
+        assert_eq!(self.bytes(), bytes, "the bytes of the parts that are there");
     }
 
     /// Bytes of all parts that were added.
@@ -80,5 +91,6 @@ mod tests {
         assert!(parts.has_all(PART_BYTES, PART_BYTES));
         assert!(!parts.has_all(PART_BYTES, PART_BYTES + 1));
         assert!(parts.has_all(70 * PART_BYTES, 4096));
+        parts.check();
     }
 }

@@ -69,6 +69,7 @@ impl Population {
 
     /// Starts the thread.
     pub(super) fn start(&mut self, populate: Populate) -> io::Result<()> {
+        assert!(self.thread.is_none(), "one thread makes pages ahead");
         if populate == Populate::OnRequest {
             return Ok(());
         }
@@ -131,6 +132,7 @@ impl Drop for Population {
 impl Shared {
     fn populate(&self, part: usize) -> Result<(), Exhausted> {
         let (start, bytes) = self.parts.range(part);
+        debug_assert!(bytes > 0 && start.is_multiple_of(PART_BYTES));
         if let Some(budget) = &self.budget {
             let mut budget = budget.lock().unwrap_or_else(PoisonError::into_inner);
             budget.take(bytes as u64)?;
@@ -171,6 +173,10 @@ fn step_back() {
 
 /// Writes to each page of `len` bytes at `offset` without changing it: a compare-and-swap of a byte by itself.
 fn touch(mapping: &Mapping, offset: usize, len: usize) {
+    debug_assert!(
+        offset + len <= mapping.mapped_bytes(),
+        "the range is mapped"
+    );
     for at in (offset..offset + len).step_by(page_bytes()) {
         // SAFETY: the caller keeps within the mapping; a byte is always aligned, and all that touch it here
         // are atomic.

@@ -26,6 +26,10 @@ impl Touched {
     /// Owners make a part whole and in order, so its last page answers for all of it: looking at every page of a part
     /// for each small object would take longer than copying it.
     pub(super) fn has_pages(&self, mapping: &Mapping, offset: usize, len: usize) -> bool {
+        debug_assert!(
+            offset + len <= mapping.mapped_bytes(),
+            "the range is mapped"
+        );
         (offset / PART_BYTES..(offset + len).div_ceil(PART_BYTES)).all(|part| {
             let seen = self.bits[part / 64].load(Ordering::Relaxed);
             let end = ((part + 1) * PART_BYTES).min(mapping.mapped_bytes());
@@ -42,6 +46,10 @@ impl Touched {
         if len == 0 {
             return;
         }
+        debug_assert!(
+            offset + len <= mapping.mapped_bytes(),
+            "the range is mapped"
+        );
         for part in offset / PART_BYTES..=(offset + len - 1) / PART_BYTES {
             let (word, bit) = (&self.bits[part / 64], 1u64 << (part % 64));
             if word.load(Ordering::Relaxed) & bit != 0 {
