@@ -4,6 +4,7 @@
 //! A client moves [`Slice`]s to a [`Target`], on the calling thread ([`Call`]) or on shards ([`Shards`]). A [`Server`] moves
 //! what an [`Owner`] lets it. The invariant: no byte moves before its owner has checked the range and every guard of it, and
 //! a slice reports only when nobody touches its memory any more.
+#![deny(unsafe_code)]
 
 mod breaker;
 mod client;

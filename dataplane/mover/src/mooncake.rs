@@ -12,6 +12,7 @@ use perigee_schemas::Status;
 pub(crate) const HEADER_BYTES: usize = 24;
 /// Bytes of a status.
 pub(crate) const STATUS_BYTES: usize = 8;
+const _: () = assert!(HEADER_BYTES == 3 * size_of::<u64>() && STATUS_BYTES == size_of::<u64>());
 /// "MCTV", the high half of every status.
 const STATUS_MARK: u32 = 0x4d43_5456;
 const WITH_STATUS: u8 = 0x80;

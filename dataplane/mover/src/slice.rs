@@ -1,4 +1,5 @@
 //! What a client moves in one exchange: pieces of one owner's memory, and the local memory that belongs to them.
+#![expect(unsafe_code, reason = "a slice vouches for its memory")]
 
 use crate::error::PeerError;
 use crate::stats::Exchanged;

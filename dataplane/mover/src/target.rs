@@ -46,6 +46,7 @@ pub struct Target {
 impl Target {
     /// A peer with at least one address; the first is preferred for small transfers.
     pub fn new(name: &str, addresses: Box<[PeerAddress]>, dialect: Dialect) -> Self {
+        debug_assert!(!addresses.is_empty(), "{name} can be reached somewhere");
         Self {
             name: name.into(),
             addresses,

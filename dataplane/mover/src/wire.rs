@@ -3,6 +3,7 @@
 //! The invariant that saves system calls: no frame of a request or reply is shorter than a known length, so that many
 //! bytes can be received before the length is known, and never a byte of the payload behind the frame with them.
 
+use crate::limits::BODY_BYTES_MAX;
 use crate::slice::{Direction, Slice};
 use flatbuffers::FlatBufferBuilder;
 use perigee_schemas::frame::{HEADER_BYTES, Header, Kind};
@@ -216,6 +217,7 @@ fn to_wire(direction: Direction) -> wire::Direction {
 }
 
 fn append(frame: &mut Vec<u8>, kind: Kind, number: u64, body: &[u8]) {
+    debug_assert!(body.len() <= BODY_BYTES_MAX, "the peer takes it");
     frame.extend_from_slice(&Header::encode(kind, number, body));
     frame.extend_from_slice(body);
 }

@@ -2,6 +2,7 @@
 //!
 //! Handing a small transfer to a shard would cost a sleep and a wake-up, which is more than its round trip. The invariant:
 //! memory of a slice is touched only between the call's beginning and its end, by the calling thread.
+#![expect(unsafe_code, reason = "it lends memory of a slice to the kernel")]
 
 use super::exchange::{Exchange, incoming, outgoing};
 use super::scatter::Scatter;
@@ -79,6 +80,7 @@ impl<S: Slice> Unsettled<S> {
         while let Some(slice) = self.under_way.pop_back() {
             self.todo.push_front(slice);
         }
+        debug_assert!(self.under_way.is_empty());
     }
 
     fn is_empty(&self) -> bool {
@@ -218,6 +220,7 @@ impl BlockingConnection {
             deadline: call.deadline.min(end),
             ..*call
         };
+        debug_assert!(greeting.deadline <= call.deadline);
         let welcome = connection.greet(&greeting).map_err(|error| match error {
             // Only the greeting took too long.
             PeerError::Deadline { .. } if call.left().is_ok() => {
@@ -304,7 +307,9 @@ impl BlockingConnection {
                 .request(&mut self.frame, &slice, call.with_checksum);
             self.send_frame(outgoing(&slice));
             slices.under_way.push_back(slice);
+            debug_assert!(slices.under_way.len() <= PIPELINED_SLICES_MAX);
         }
+        debug_assert_eq!(self.exchange.unanswered(), self.unanswered(slices));
         let sent = self.flush()?;
         let received = if self.reply.is_some() {
             self.receive_payload()?
@@ -315,8 +320,14 @@ impl BlockingConnection {
         Ok(sent | received)
     }
 
+    /// Slices under way whose reply has not begun to arrive.
+    fn unanswered<S>(&self, slices: &Unsettled<S>) -> u64 {
+        (slices.under_way.len() - usize::from(self.reply.is_some())) as u64
+    }
+
     /// Lines the frame up, and the payload behind it.
     fn send_frame(&mut self, payload: impl Iterator<Item = Memory>) {
+        debug_assert!(self.sending.is_done(), "one frame after the other");
         self.sending.clear();
         self.sending.push(Memory {
             address: self.frame.as_ptr() as u64,
@@ -349,8 +360,10 @@ impl BlockingConnection {
                 return Err(invalid_text("An answer before the end of the question"));
             }
             let reply = self.exchange.reply(&mut self.arriving, oldest)?;
+            debug_assert!(self.receiving.is_done(), "the payload before is in place");
             self.receiving.clear();
             incoming(oldest, &reply).for_each(|memory| self.receiving.push(memory));
+            debug_assert_eq!(self.receiving.bytes(), reply.payload_bytes);
             self.reply = Some(reply);
         }
         if let Some(reply) = self.reply.take_if(|_| self.receiving.is_done())

@@ -3,6 +3,7 @@
 //! Invariant: a reply is taken only for the oldest request that has none, and only with the payload that was asked for.
 
 use crate::greeting::refusal;
+use crate::limits::PIECES_MAX;
 use crate::slice::{Direction, Memory, Slice};
 use crate::wire::{Encoder, Reply, decode_reply, invalid, invalid_text};
 use perigee_schemas::Status;
@@ -36,8 +37,16 @@ impl Exchange {
         self.answered
     }
 
+    /// How many requests have not been answered.
+    pub(super) fn unanswered(&self) -> u64 {
+        debug_assert!(self.answered <= self.sent, "answers follow questions");
+        self.sent - self.answered
+    }
+
     /// Appends the frame of a request. The payload of a write follows it.
     pub(super) fn request<S: Slice>(&mut self, frame: &mut Vec<u8>, slice: &S, summed: bool) {
+        debug_assert!((1..=PIECES_MAX).contains(&slice.pieces().len()));
+        debug_assert!([0, slice.pieces().len()].contains(&slice.guards().len()));
         self.sent += 1;
         self.encoder
             .request(frame, self.sent, self.epoch, slice, summed);
@@ -52,6 +61,7 @@ impl Exchange {
         arriving: &mut FrameBuffer,
         slice: &S,
     ) -> io::Result<Reply> {
+        debug_assert!(self.unanswered() > 0, "a question has no answer yet");
         let (expected, pieces) = (self.answered + 1, slice.pieces().len());
         let frame = arriving.frame().map_err(invalid)?;
         let (header, body) = frame.ok_or(io::ErrorKind::UnexpectedEof)?;

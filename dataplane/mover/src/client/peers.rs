@@ -104,7 +104,24 @@ impl<E: Environment, S: Slice> Peers<E, S> {
                 None if peer.workers.get() < peer.workers_max() => self.hire(&peer),
                 None => {}
             }
+            peer.debug_check();
         }
+    }
+
+    /// Panics if the records of a peer disagree: for tests and the simulation.
+    pub fn check(&self) {
+        let peers = self.peers.borrow();
+        for (address, peer) in peers.iter() {
+            assert_eq!(*address, Arc::as_ptr(&peer.target) as usize);
+            assert!(
+                peer.number <= self.known.get(),
+                "it was counted when it came"
+            );
+            peer.check();
+        }
+        let mut numbers: Vec<usize> = peers.values().map(|peer| peer.number).collect();
+        numbers.sort_unstable();
+        assert!(numbers.is_sorted_by(|a, b| a < b), "a number is one peer's");
     }
 
     /// Breaks off what a canceled batch has under way and drops what it has queued.
@@ -197,6 +214,7 @@ impl<E: Environment, S: Slice> Peers<E, S> {
         self.environment.spawn(async move {
             peers.work(&peer, worker).await;
             peer.busy.borrow_mut().remove(&worker);
+            debug_assert!(peer.workers.get() > 0, "this worker was counted");
             peer.workers.set(peer.workers.get() - 1);
             peers.forget_unused(&peer);
             peers.wake_if_ended();
@@ -303,6 +321,7 @@ impl<E: Environment, S: Slice> Peers<E, S> {
     ) -> Result<(Reply, Arc<Counters>), PeerError> {
         let batch = slice.batch();
         let may_begin = |stream: &E::Stream| {
+            debug_assert!(!peer.is_idle(worker), "who works does not wait for work");
             peer.busy
                 .borrow_mut()
                 .insert(worker, (stream.clone(), batch));
@@ -348,6 +367,33 @@ impl<E: Environment, S: Slice> Peer<E, S> {
         }
     }
 
+    /// Panics if what is known of the workers disagrees.
+    fn check(&self) {
+        let (idle, busy) = (self.idle.borrow(), self.busy.borrow());
+        let workers = self.workers.get();
+        assert!(workers <= self.workers_max(), "workers are bounded");
+        assert!(workers <= self.hired.get(), "each worker was hired");
+        assert!(
+            idle.len() + busy.len() <= workers,
+            "a worker is idle or busy"
+        );
+        let is_busy = |(worker, _): &(usize, Waker)| busy.contains_key(worker);
+        assert!(!idle.iter().any(is_busy), "a worker is not both");
+        let is_served = self.queue.borrow().is_empty() || workers > idle.len();
+        assert!(is_served, "no slice waits while all workers sleep");
+    }
+
+    /// [`Peer::check`], in builds with debug assertions.
+    fn debug_check(&self) {
+        if cfg!(debug_assertions) {
+            self.check();
+        }
+    }
+
+    fn is_idle(&self, worker: usize) -> bool {
+        self.idle.borrow().iter().any(|(idle, _)| *idle == worker)
+    }
+
     fn workers_max(&self) -> usize {
         CONNECTIONS_PER_PEER.max(self.target.addresses().len())
     }
@@ -355,6 +401,7 @@ impl<E: Environment, S: Slice> Peer<E, S> {
     /// Nobody wakes this worker any more; a slice that came at the last moment is still its own.
     fn retire(&self, worker: usize) -> Option<Order<S>> {
         self.idle.borrow_mut().retain(|(idle, _)| *idle != worker);
+        self.debug_check();
         self.queue.borrow_mut().pop_front()
     }
 

@@ -1,5 +1,6 @@
 //! A list of memory ranges with a cursor, for `sendmsg` and `recvmsg` that move a part at a time.
 //! Invariant: the cursor never passes the end of a range without going to the next.
+#![expect(unsafe_code, reason = "it calls the kernel with memory of slices")]
 
 use crate::slice::Memory;
 use std::io;
@@ -34,6 +35,12 @@ impl Scatter {
         }
     }
 
+    /// Bytes that are left.
+    pub(crate) fn bytes(&self) -> u64 {
+        let left = self.ranges[self.next..].iter();
+        left.map(|range| range.iov_len as u64).sum()
+    }
+
     /// Whether everything was moved.
     pub(crate) fn is_done(&self) -> bool {
         self.next == self.ranges.len()
@@ -66,7 +73,12 @@ impl Scatter {
     fn header(&mut self) -> libc::msghdr {
         // SAFETY: an all-zero `msghdr` is a valid value: null pointers with zero lengths.
         let mut header = unsafe { std::mem::zeroed::<libc::msghdr>() };
+        debug_assert!(self.next <= self.ranges.len());
         let left = &mut self.ranges[self.next..];
+        debug_assert!(
+            left.iter().all(|range| range.iov_len > 0),
+            "no range is empty"
+        );
         header.msg_iov = left.as_mut_ptr();
         header.msg_iovlen = left.len().min(RANGES_MAX);
         header
@@ -86,6 +98,7 @@ impl Scatter {
                 self.next += 1;
             }
         }
+        debug_assert_eq!(left, 0, "the kernel moves no more than it was given");
         Ok(moved)
     }
 }

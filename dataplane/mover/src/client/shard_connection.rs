@@ -1,5 +1,6 @@
 //! A shard's connection to one target: connects when needed, then one exchange at a time.
 //! Invariant: a connection on which anything went wrong is broken and never used again.
+#![expect(unsafe_code, reason = "it lends memory of a slice to the kernel")]
 
 use super::exchange::{Exchange, incoming, outgoing};
 use super::mooncake;
@@ -78,6 +79,7 @@ impl<E: Environment> ShardConnection<E> {
         terms: Terms,
         may_begin: impl Fn(&E::Stream) -> bool,
     ) -> Result<(Reply, Arc<Counters>), PeerError> {
+        debug_assert!(slice.pieces().len() > 0, "a slice moves something");
         let mut open = match self.open.take() {
             Some(open) => open,
             None => self.connect(environment, terms).await?,
@@ -103,6 +105,8 @@ impl<E: Environment> ShardConnection<E> {
         };
         match outcome {
             Ok(reply) => {
+                debug_assert_eq!(reply.status.len(), slice.pieces().len());
+                debug_assert_eq!(open.exchange.unanswered(), 0, "one at a time");
                 counted.record();
                 open.link.look(stream.socket());
                 let counters = open.counters.clone();
@@ -188,6 +192,7 @@ impl<E: Environment> Open<E> {
         let reply = self.exchange.reply(self.frames.buffer(), slice)?;
         let mut payload = Message::new();
         borrow(incoming(slice, &reply), &mut payload);
+        debug_assert_eq!(payload.bytes() as u64, reply.payload_bytes);
         if payload.bytes() > 0 {
             self.frames.stream().receive_message(payload).await?;
         }

@@ -63,6 +63,7 @@ impl<S: Slice> Shards<S> {
         let lanes: Vec<Lane<S>> = lanes.collect::<Result<_, _>>()?;
         let mailboxes = lanes.iter().map(|lane| lane.mailbox()).collect();
         let watchdog = Watchdog::start(options.name, mailboxes)?;
+        assert!(!lanes.is_empty(), "somebody has to move slices");
         Ok(Self {
             lanes: RwLock::new(lanes),
             next: AtomicUsize::new(0),

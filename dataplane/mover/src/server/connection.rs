@@ -101,6 +101,11 @@ impl<E: Environment, O: Owner> Conversation<'_, E, O> {
     async fn serve_move(&mut self, number: u64, request: &MoveRequest) -> io::Result<()> {
         let begun = self.connection.environment().now();
         let mut verdicts = judge(self.owner, request);
+        debug_assert_eq!(
+            verdicts.len(),
+            request.pieces.len(),
+            "one verdict per piece"
+        );
         let memory = verdicts.iter().flatten().map(Range::memory);
         self.connection.state.uses(memory);
         let refused = verdicts.iter().filter(|verdict| verdict.is_err()).count();
@@ -137,6 +142,8 @@ impl<E: Environment, O: Owner> Conversation<'_, E, O> {
         };
         let mut frame = Vec::with_capacity(128);
         let bytes = payload.bytes() as u64;
+        let granted = verdicts.iter().flatten().map(Range::bytes);
+        debug_assert_eq!(bytes, granted.sum::<u64>(), "what was granted");
         self.encoder
             .reply(&mut frame, number, &codes(verdicts), &sums, bytes);
         self.send(frame, payload).await
@@ -178,6 +185,7 @@ impl<E: Environment, O: Owner> Conversation<'_, E, O> {
         let early = arriving.take_ahead(total);
         let small = total <= EARLY_BYTES_MAX;
         arriving.expect_ahead(if small { EARLY_BYTES_MAX } else { 0 });
+        debug_assert!(early.len() <= total, "no byte of the next frame");
         let rest = place_early(request, verdicts, &early);
         let mut todo = rest.iter().zip(verdicts).peekable();
         while todo.peek().is_some() {

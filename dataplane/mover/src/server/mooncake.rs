@@ -165,6 +165,10 @@ fn status(header: &Header, status: Status) -> Message {
 /// The range in steps, each of which has a deadline of its own.
 fn steps(header: &Header) -> impl Iterator<Item = (u64, u64)> + use<> {
     let (address, bytes) = (header.address, header.bytes);
+    debug_assert!(
+        address.checked_add(bytes).is_some(),
+        "the range was checked"
+    );
     let step = REQUEST_BYTES_MAX;
     (0..bytes.div_ceil(step)).map(move |index| {
         let done = index * step;

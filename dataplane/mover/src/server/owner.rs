@@ -1,5 +1,6 @@
 //! What a server asks of the owner of memory: which ranges a request may use, and what else its port answers.
 //! Invariant: a [`Range`] exists only with the right to use its memory.
+#![expect(unsafe_code, reason = "an owner vouches for its memory")]
 
 use crate::slice::Direction;
 use crate::stats::Counters;

@@ -1,5 +1,9 @@
 //! The pieces of a request after they were judged, and their bytes on the way between sockets and memory.
 //! Invariant: a piece that was refused is never touched, and a message that names a range keeps it.
+#![expect(
+    unsafe_code,
+    reason = "it reads and writes memory that an owner vouches for"
+)]
 
 use super::owner::{Owner, Range};
 use crate::slice::Direction;
@@ -28,6 +32,7 @@ pub(super) fn judge<O: Owner>(owner: &O, request: &MoveRequest) -> Vec<Verdict<O
     let find = |(index, piece)| {
         let guard = request.guards.get(index);
         let mut range = owner.find(request.scope, request.direction, piece, guard)?;
+        debug_assert_eq!(range.bytes(), piece.bytes(), "the range that was asked for");
         range.stage(request.direction)?;
         Ok(range)
     };
@@ -81,12 +86,17 @@ pub(super) fn place_early<R: Range>(
         }
         left.push(piece.bytes() - now.len() as u64);
     }
+    debug_assert!(early.is_empty(), "all that came belongs to a piece");
     left
 }
 
 /// Puts the first bytes of a range into place. The kernel does it, because memory that cannot be written must be an error
 /// and not a fault.
 fn place<R: Range>(range: &R, bytes: &[u8]) -> Result<(), Status> {
+    debug_assert!(
+        bytes.len() as u64 <= range.bytes(),
+        "it ends within the range"
+    );
     let from = [IoSlice::new(bytes)];
     let into = [RemoteIoVec {
         base: range.host() as usize,
@@ -110,6 +120,10 @@ fn place_by_pipe<R: Range>(range: &R, bytes: &[u8]) -> Result<(), Status> {
         tracing::warn!(%error, "A small write has no pipe to go through");
         Status::TransferFail
     })?;
+    debug_assert!(
+        bytes.len() as u64 <= range.bytes(),
+        "it ends within the range"
+    );
     // SAFETY: the range was checked; the kernel refuses what cannot be written.
     let target = unsafe { std::slice::from_raw_parts_mut(range.host(), bytes.len()) };
     reader.read_exact(target).map_err(|_| Status::InvalidParams)

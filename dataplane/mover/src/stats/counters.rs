@@ -105,7 +105,8 @@ impl UnderWay {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(self.1, Ordering::Relaxed);
+        let before = self.0.in_flight.fetch_sub(self.1, Ordering::Relaxed);
+        debug_assert!(before >= self.1, "each operation ends once");
     }
 }
 
