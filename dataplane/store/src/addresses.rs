@@ -45,6 +45,7 @@ impl Addresses {
             known.clear();
         }
         known.insert(view.id, address.clone());
+        debug_assert!(known.len() <= ADDRESSES_MAX);
         address
     }
 }

@@ -1,5 +1,6 @@
 //! Memory that callers name by address: of this host, checked before it is touched, or of an accelerator, for which host
 //! memory stands in while its bytes are under way. Invariant: the CPU touches no address of a device.
+#![expect(unsafe_code, reason = "it reads and writes memory of callers")]
 
 use crate::api::Piece;
 use crate::limits::STAGED_BYTES_MAX;
@@ -69,7 +70,8 @@ impl CallerMemory {
             return Err(Status::InvalidParams);
         }
         if on_device {
-            registered.on_device.insert(address);
+            let is_new = registered.on_device.insert(address);
+            debug_assert!(is_new, "a region that was forgotten left nothing behind");
         }
         Ok(on_device)
     }
@@ -77,8 +79,10 @@ impl CallerMemory {
     /// Forgets memory; whether it was registered.
     pub(crate) fn unregister(&self, address: usize) -> bool {
         let mut registered = self.write();
-        registered.on_device.remove(&address);
-        registered.regions.unregister(address).is_some()
+        let was_on_device = registered.on_device.remove(&address);
+        let was_registered = registered.regions.unregister(address).is_some();
+        debug_assert!(was_registered || !was_on_device, "its bytes are a region's");
+        was_registered
     }
 
     /// Refuses what is no memory for this use, with a line in the log.
@@ -204,6 +208,7 @@ impl CallerMemory {
         }
         let ranges = far.iter().map(|piece| (piece.ptr as u64, piece.len as u64));
         let stage = Stage::new(devices, ranges).map_err(|reason| failed(&reason))?;
+        debug_assert_eq!(far.len(), stage.places().count(), "a place per piece");
         for (piece, place) in far.iter_mut().zip(stage.places()) {
             piece.ptr = place as *mut u8;
         }
@@ -256,6 +261,7 @@ pub(crate) fn delivered(
     hosts: Vec<Result<HostPieces, TransferError>>,
     read: Vec<Result<(), TransferError>>,
 ) -> Vec<Result<(), TransferError>> {
+    debug_assert_eq!(read.len(), hosts.iter().flatten().count());
     let mut read = read.into_iter();
     let lost = || TransferError::Engine("a transfer was lost".to_owned());
     let deliver = |host: Result<HostPieces, TransferError>| {

@@ -27,7 +27,9 @@ pub(crate) fn ask_sendable<'a, T>(
         return ask(keys);
     }
     let sendable: Vec<&str> = keys.iter().filter(is_sendable).copied().collect();
-    let mut answers = ask(&sendable).into_iter();
+    let answers = ask(&sendable);
+    debug_assert_eq!(answers.len(), sendable.len(), "one answer per key");
+    let mut answers = answers.into_iter();
     let answer = |key: &&str| match check_key(key) {
         Ok(()) => answers
             .next()
@@ -54,6 +56,10 @@ pub(crate) fn in_calls<T>(
             .take(KEYS_PER_CALL)
             .take_while(|item| fits(item));
         let (call, rest) = left.split_at_checked(count.count().max(1))?;
+        debug_assert!(
+            (1..=KEYS_PER_CALL).contains(&call.len()),
+            "calls are bounded"
+        );
         left = rest;
         Some(call)
     })

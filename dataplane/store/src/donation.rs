@@ -12,6 +12,7 @@ use perigee_rdma::Rdma;
 use perigee_rpc::{Holdings, SegmentOffer};
 use perigee_schemas::Identity;
 use perigee_transfer::{SegmentServer, SegmentTable, ServerOptions};
+use std::collections::BTreeSet;
 use std::mem::{Discriminant, discriminant};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,6 +42,28 @@ struct State {
     mounts: u64,
     /// Unmounted segments that stay readable until their grace is over.
     retiring: Vec<(Identity, Instant)>,
+}
+
+impl State {
+    /// In builds with debug assertions panics unless every segment on offer is served, once, and none of them retires.
+    fn debug_check(&self, table: &SegmentTable) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let ids: BTreeSet<Identity> = self.offers.iter().map(|offer| offer.id).collect();
+        assert_eq!(ids.len(), self.offers.len(), "a segment is offered once");
+        for offer in &self.offers {
+            let bytes = table.get(offer.id).map(|segment| segment.len() as u64);
+            assert_eq!(bytes, Some(offer.bytes), "what is offered is served whole");
+        }
+        let is_offered = |(id, _): &(Identity, Instant)| ids.contains(id);
+        assert!(
+            !self.retiring.iter().any(is_offered),
+            "what retires is not offered"
+        );
+        let is_mounted = self.mounts > 0 || self.offers.is_empty();
+        assert!(is_mounted, "what is offered was to be mounted");
+    }
 }
 
 impl Donation {
@@ -114,6 +137,7 @@ impl Donation {
         }
         state.offers.push(offer.clone());
         state.mounts += 1;
+        state.debug_check(&self.table);
         if let Some(server) = &state.server {
             server.extend_sharing();
         }
@@ -128,6 +152,7 @@ impl Donation {
             rdma.withdraw(id);
         }
         self.table.remove(id);
+        state.debug_check(&self.table);
         if let Some(server) = &state.server {
             server.withdraw_sharing();
         }
@@ -143,6 +168,7 @@ impl Donation {
         if let Some(due) = Instant::now().checked_add(grace) {
             state.retiring.push((id, due));
         }
+        state.debug_check(&self.table);
     }
 
     /// Gives the memory of segments back whose grace is over.

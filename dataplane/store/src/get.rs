@@ -1,4 +1,5 @@
 //! Reading objects: look up, choose a replica, move, check; then the next replica, then look up once more.
+#![expect(unsafe_code, reason = "it lends memory of callers to the engine")]
 
 use crate::api::{GetRequest, Piece};
 use crate::caller_memory::{HostPieces, delivered};
@@ -32,6 +33,7 @@ impl Store {
             Some(first) => self.get_in_parts(&keys, &pieces, first),
             None => self.read_with_retry(&self.locate(&keys), &numbered(&pieces)),
         };
+        debug_assert_eq!(results.len(), requests.len(), "one result per key");
         self.count(&results, start);
         results
     }
@@ -44,6 +46,7 @@ impl Store {
         pieces: &[&[Piece]],
         first: usize,
     ) -> Vec<Result<u64, Status>> {
+        debug_assert!(0 < first && first < keys.len(), "both parts have keys");
         let (first_keys, rest_keys) = keys.split_at(first);
         let mut lookup = self.locate(first_keys);
         let near = lookup.places().all(|place| self.engine.is_near(place));
@@ -91,6 +94,7 @@ impl Store {
                 .enumerate()
                 .map(|(index, i)| (index, targets[*i].1))
                 .collect();
+            debug_assert_eq!(again.len(), retry.len(), "one answer per key");
             for (i, result) in retry.into_iter().zip(self.read_once(&again, &moved)) {
                 results[i] = result;
             }
@@ -144,6 +148,8 @@ impl Store {
             results[reading.target] = Err(Status::ReplicaIsNotReady);
         }
         let outcomes = self.read_replicas(&ready);
+        // A reading without an outcome would be forgotten.
+        assert_eq!(outcomes.len(), ready.len(), "one outcome per reading");
         let mut again = Vec::new();
         for (mut reading, outcome) in ready.into_iter().zip(outcomes) {
             match outcome {
@@ -169,12 +175,14 @@ impl Store {
             let left = &readings[outcomes.len()..];
             let objects = left.iter().map(|reading| reading.pieces.as_slice());
             let step = &left[..self.memory.staged_together(objects)];
+            debug_assert!(!step.is_empty(), "each step reads some");
             outcomes.extend(self.read_step(step));
         }
         outcomes
     }
 
     fn read_step(&self, readings: &[Reading<'_>]) -> Vec<Result<(), TransferError>> {
+        debug_assert!(readings.iter().all(|it| it.tried < it.order.len()));
         let targets = |reading: &Reading<'_>| self.memory.targets(reading.pieces.clone());
         let targets: Vec<Result<HostPieces, TransferError>> =
             readings.iter().map(targets).collect();
@@ -209,6 +217,8 @@ impl Store {
             }
             left -= bytes;
         }
+        let room_bytes: usize = room.iter().map(|piece| piece.len).sum();
+        debug_assert_eq!((room_bytes + left) as u64, payload_bytes);
         match left {
             0 => Ok(room),
             _ => Err(Status::InvalidParams),
@@ -239,6 +249,7 @@ impl Store {
             order.rotate_left(turn);
             order.sort_by_key(|index| places[*index].segment.host_id != self.host_id);
         }
+        debug_assert_eq!(order.len(), places.len(), "each replica has its turn");
         order
     }
 

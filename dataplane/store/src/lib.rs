@@ -2,6 +2,7 @@
 //!
 //! [`Store`] is one client: it may donate segments, and it puts and gets objects. The invariant: every call ends within
 //! its deadlines with a status per key, and a key that reads as present has exactly the bytes that were put.
+#![deny(unsafe_code)]
 
 mod addresses;
 pub mod api;

@@ -103,6 +103,16 @@ impl Lookup {
         addresses: &Addresses,
         master: &Arc<MasterClient>,
     ) {
+        debug_assert_eq!(
+            located.places.status.len(),
+            keys.len(),
+            "one answer per key"
+        );
+        debug_assert_eq!(
+            located.leases.len(),
+            keys.len(),
+            "one lease or none per key"
+        );
         let segments = addresses.of(&located.places.segments);
         for (index, key) in keys.iter().enumerate() {
             let status = located.places.status[index];

@@ -2,6 +2,7 @@
 //! tells how it went.
 //! Invariant: a copy is reported as good only if its bytes were read under the checksum of the object's writer, and the
 //! thread runs only from the first time the master has asked for it.
+#![expect(unsafe_code, reason = "it lends its own memory to the engine")]
 
 use crate::addresses::Addresses;
 use crate::limits::{
@@ -162,6 +163,7 @@ impl Carrier {
         let count = carried.len();
         while !carried.is_empty() {
             let rest = carried.split_off(group_len(&carried));
+            debug_assert!(!carried.is_empty(), "each step carries some");
             self.carry(&mut carried, arena);
             self.report(&carried);
             carried = rest;
@@ -217,6 +219,7 @@ impl Carrier {
         // SAFETY: the pieces are parts of the arena that do not overlap; only this thread uses it.
         let read = unsafe { self.engine.read(&jobs) };
         drop(jobs);
+        assert_eq!(read.len(), group.len(), "one outcome per object");
         let good: Vec<usize> = (0..group.len()).filter(|at| read[*at].is_ok()).collect();
         let sources: Vec<[Piece; 1]> = good.iter().map(|at| [as_source(buffers[*at])]).collect();
         let jobs: Vec<WriteJob<'_>> = good
@@ -230,6 +233,8 @@ impl Carrier {
         // SAFETY: as above; nothing writes to the arena until the call returns.
         let written = unsafe { self.engine.write(&jobs) };
         drop(jobs);
+        // What was read and has no outcome here would be told to be a good copy.
+        assert_eq!(written.len(), good.len(), "one outcome per copy");
         for (one, read) in group.iter_mut().zip(read) {
             one.outcome = read;
         }
@@ -305,6 +310,7 @@ fn lay_out(group: &[Carried], arena: &mut Vec<u8>) -> Option<Vec<PieceMut>> {
             len: piece.len(),
         });
     }
+    debug_assert_eq!(pieces.len(), group.len(), "a part per object");
     Some(pieces)
 }
 

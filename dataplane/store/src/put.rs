@@ -84,6 +84,7 @@ impl Store {
             self.write_chunk(requests, chunk.to_vec(), config, form, &mut results);
         }
         for (index, stand_in) in stand_ins.into_iter().flatten().enumerate() {
+            debug_assert!(stand_in >= index, "the last of a key stands in");
             results[index] = results[stand_in];
         }
         let stored = requests
@@ -110,6 +111,7 @@ impl Store {
         form: WriteForm,
         results: &mut [Status],
     ) {
+        debug_assert!(chunk.iter().all(|index| *index < requests.len()));
         let mut excluded = Vec::new();
         for _ in 0..PUT_ATTEMPTS {
             if chunk.is_empty() {
@@ -151,6 +153,7 @@ impl Store {
             master.put_start(&keys, &sizes, &groups, placement, form)
         });
         let started = started.map_err(|error| refused(&error))?;
+        debug_assert_eq!(started.status.len(), chunk.len(), "one answer per key");
         let mut writings = Vec::with_capacity(chunk.len());
         for (position, index) in chunk.iter().enumerate() {
             match started.status[position] {
@@ -187,8 +190,11 @@ impl Store {
         results: &mut [Status],
     ) -> Vec<usize> {
         let outcomes = self.write_places(requests, writings);
+        // A key without an outcome would be neither committed nor revoked.
+        assert_eq!(outcomes.len(), writings.len(), "one outcome per key");
         let (mut good, mut bad) = (Vec::new(), Vec::new());
         for (writing, replicas) in writings.iter().zip(outcomes) {
+            assert_eq!(replicas.len(), writing.places.len(), "one per replica");
             exclude_faulty(&writing.places, &replicas, excluded);
             for (place, replica) in writing.places.iter().zip(&replicas) {
                 replica
@@ -234,6 +240,7 @@ impl Store {
             master.put_end(&keys, &generations, &checksums, form)
         });
         let ended = ended.unwrap_or_else(|error| vec![refused(&error); good.len()]);
+        debug_assert_eq!(ended.len(), good.len(), "one answer per key");
         let mut again = Vec::new();
         for ((writing, _), status) in good.iter().zip(ended) {
             if is_given_up(status) {
@@ -289,6 +296,7 @@ impl Store {
             tracing::debug!(%error, "Started puts were not revoked; the master discards them later");
             vec![error.status(); puts.len()]
         });
+        debug_assert_eq!(revoked.len(), puts.len(), "one answer per key");
         puts.iter()
             .zip(revoked)
             .filter(|(put, status)| is_revoked(*status) && put.error.is_place_fault())
@@ -386,6 +394,7 @@ fn exclude_faulty(
     replicas: &[Result<u32, TransferError>],
     excluded: &mut Vec<Identity>,
 ) {
+    debug_assert_eq!(places.len(), replicas.len());
     for (place, replica) in places.iter().zip(replicas) {
         let faulty = matches!(replica, Err(error) if error.is_place_fault());
         if faulty && !excluded.contains(&place.segment.id) {

@@ -1,4 +1,5 @@
 //! Reading ranges of objects with the same checks as whole ones.
+#![expect(unsafe_code, reason = "it lends memory of callers to the engine")]
 
 use crate::api::RangeRequest;
 use crate::caller_memory::{HostPieces, delivered};
@@ -32,6 +33,7 @@ impl Store {
         indices: &[usize],
         requests: &[RangeRequest<'_>],
     ) -> Vec<Result<u64, Status>> {
+        debug_assert_eq!(indices.len(), requests.len(), "one index per range");
         let mut results: Vec<Result<u64, Status>> =
             vec![Err(Status::InvalidParams); requests.len()];
         let mut waiting: Vec<(usize, &Found, usize)> = Vec::new();
@@ -49,6 +51,8 @@ impl Store {
         }
         while !waiting.is_empty() && self.is_open() {
             let outcomes = self.read_waiting(&waiting, requests);
+            // A range without an outcome would be forgotten.
+            assert_eq!(outcomes.len(), waiting.len(), "one outcome per range");
             let mut again = Vec::new();
             for ((position, found, tried), outcome) in waiting.into_iter().zip(outcomes) {
                 if let Err(error) = &outcome {
@@ -89,6 +93,10 @@ impl Store {
             let from = outcomes.len();
             let objects = targets[from..].iter().map(<[PieceMut; 1]>::as_slice);
             let until = from + self.memory.staged_together(objects);
+            debug_assert!(
+                from < until && until <= waiting.len(),
+                "each step reads some"
+            );
             outcomes.extend(self.read_ranges_step(&waiting[from..until], requests));
         }
         outcomes

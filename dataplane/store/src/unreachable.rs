@@ -31,6 +31,7 @@ impl Unreachable {
         if known.len() < UNREACHABLE_REMEMBERED_MAX {
             known.insert(endpoint.to_owned(), (now, 0));
         }
+        debug_assert!(known.len() <= UNREACHABLE_REMEMBERED_MAX);
         Some(0)
     }
 }

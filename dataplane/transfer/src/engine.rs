@@ -123,7 +123,9 @@ impl Engine {
         });
         let mut outcome: Outcome<u32> = near.collect();
         let mut routes = near_routes(&reaches);
-        let landed = under_way.wait().into_iter();
+        let landed = under_way.wait();
+        // A slot that nothing landed in would tell of bytes that never moved.
+        assert_eq!(landed.len(), remote.len(), "one outcome per far job");
         let slots = outcome.iter_mut().zip(jobs).zip(&mut routes).zip(&reaches);
         let slots = slots.filter(|(_, reach)| is_far(reach));
         for ((((slot, job), route), _), (taken, result)) in slots.zip(landed) {
@@ -312,6 +314,7 @@ fn fill(
         Ok(None) if cover.is_empty() => {}
         Ok(None) => {
             let both: Vec<_> = landed.take(2).collect();
+            assert_eq!(both.len(), 2, "one outcome per far job");
             for (taken, result) in both {
                 *route = taken;
                 result?;

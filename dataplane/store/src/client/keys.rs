@@ -112,9 +112,9 @@ impl Store {
             }
             lookup.objects
         };
-        Lookup {
-            objects: ask_sendable(keys, ask, Err),
-        }
+        let objects = ask_sendable(keys, ask, Err);
+        debug_assert_eq!(objects.len(), keys.len(), "one answer per key");
+        Lookup { objects }
     }
 
     /// Where the replicas of each key lie.
@@ -212,7 +212,8 @@ fn descriptors(
         ReplicaDescriptor {
             status: location.status,
             bytes: location.payload_bytes,
-            address: segment.base + location.offset,
+            // Both are the master's words, and nothing is done with their sum here.
+            address: segment.base.wrapping_add(location.offset),
             transport_endpoint: segment.name.clone(),
             protocol: segment.protocol.clone(),
         }

@@ -1,4 +1,5 @@
 //! Memory that a client donates or registers. Invariant: what the master refused to mount is given back at once.
+#![expect(unsafe_code, reason = "it lends memory of callers to the engine")]
 
 use crate::api::{Piece, SegmentId};
 use crate::client::{Store, refused};

@@ -1,4 +1,5 @@
 //! Moving the bytes of a batch to the places that the master gave, step by step where host memory stands in for a device's.
+#![expect(unsafe_code, reason = "it lends memory of callers to the engine")]
 
 use super::Writing;
 use crate::api::PutRequest;
@@ -22,6 +23,7 @@ impl Store {
         while !left.is_empty() {
             let objects = left.iter().map(|(_, pieces)| pieces.as_slice());
             let count = self.memory.staged_together(objects);
+            debug_assert!((1..=left.len()).contains(&count), "each step moves some");
             let step: Vec<_> = left.drain(..count).collect();
             outcomes.extend(self.write_step(step));
         }
@@ -49,7 +51,10 @@ impl Store {
             })
             .collect();
         // SAFETY: callers of the store keep their pieces valid and unchanged for the length of the call.
-        let mut written = unsafe { self.engine.write(&jobs) }.into_iter();
+        let written = unsafe { self.engine.write(&jobs) };
+        // Outcomes are told apart by their order alone.
+        assert_eq!(written.len(), jobs.len(), "one outcome per replica");
+        let mut written = written.into_iter();
         let outcome = |(writing, host): &(&Writing, Result<HostPieces, TransferError>)| match host {
             Ok(_) => written.by_ref().take(writing.places.len()).collect(),
             Err(error) => vec![Err(error.clone()); writing.places.len()],
