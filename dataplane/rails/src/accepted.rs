@@ -40,7 +40,8 @@ pub(crate) struct AcceptedTable {
 
 impl AcceptedTable {
     pub(crate) fn insert(&mut self, key: AcceptedKey, accepted: Accepted) {
-        self.entries.insert(key, accepted);
+        let before = self.entries.insert(key, accepted);
+        debug_assert!(before.is_none(), "the old one was taken down before");
     }
 
     pub(crate) fn get_mut(&mut self, key: AcceptedKey) -> Option<&mut Accepted> {

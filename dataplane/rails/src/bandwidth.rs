@@ -81,6 +81,7 @@ impl Bandwidth {
             let keep = (-interval / BANDWIDTH_MEMORY.as_secs_f64()).exp();
             self.bytes = self.bytes * keep + bytes as f64;
             self.busy = self.busy * keep + interval;
+            debug_assert!(self.bytes.is_finite() && self.busy.is_finite());
         }
         self.ended(now, bytes);
     }
@@ -103,6 +104,7 @@ impl Bandwidth {
     }
 
     fn ended(&mut self, now: Duration, bytes: u64) {
+        debug_assert!(bytes <= self.in_flight, "what ends was in flight");
         self.in_flight = self.in_flight.saturating_sub(bytes);
         self.since = now;
         self.began_with = self.in_flight;

@@ -155,6 +155,8 @@ impl Endpoint {
             let last = index + 1 == orders.len();
             *request = self.request(order, self.next.wrapping_add(index as u32), last);
         }
+        debug_assert!(!orders.is_empty(), "a doorbell is for something");
+        debug_assert!(orders.len() <= self.room(), "the device has room for it");
         let result = self.queue_pair.post(&chain[..orders.len()]);
         let accepted = match &result {
             Ok(()) => orders.len(),
@@ -177,6 +179,7 @@ impl Endpoint {
             self.next = self.next.wrapping_add(1);
             on_posted(order, ticket);
         }
+        debug_assert!(accepted == orders.len() || result.is_err());
         result
     }
 
@@ -227,6 +230,25 @@ impl Endpoint {
             return None;
         }
         self.posted.pop_front()
+    }
+
+    /// Panics unless tickets follow each other and bytes in flight are those of what was posted.
+    #[cfg(test)]
+    pub(crate) fn check(&self) {
+        let entries = self.queue_pair.capacity().send_entries as usize;
+        assert!(self.posted.len() <= entries, "the device has room for it");
+        let follows = |(first, next): (&Posted, &Posted)| {
+            (first.ticket as u32).wrapping_add(1) == next.ticket as u32
+        };
+        let next = self.posted.iter().skip(1);
+        assert!(
+            self.posted.iter().zip(next).all(follows),
+            "tickets in order"
+        );
+        let of_slice = |posted: &&Posted| matches!(posted.work, Work::Slice(_));
+        let slices = self.posted.iter().filter(of_slice);
+        let bytes: u64 = slices.map(|posted| posted.bytes).sum();
+        assert_eq!(self.bandwidth.in_flight(), bytes, "bytes in flight");
     }
 
     /// Ends the queue pair: the device touches no memory for it any more. Returns what was on its way.

@@ -55,6 +55,7 @@ impl Fences {
         let asked = self.open.iter_mut().take(PAIRS_PER_PEER_MAX);
         let pair = |fence: &mut Fence| {
             fence.asked = Some(serial);
+            debug_assert!(!fence.holds.is_empty(), "somebody waits for it");
             fence.pair
         };
         asked.map(pair).collect()
@@ -95,6 +96,13 @@ impl Fences {
     pub(crate) fn all_gone(&mut self) -> Vec<Key> {
         let open = std::mem::take(&mut self.open);
         open.into_iter().flat_map(|fence| fence.holds).collect()
+    }
+
+    /// How many fences a request waits for.
+    #[cfg(test)]
+    pub(crate) fn count_of(&self, request: Key) -> usize {
+        let held = self.open.iter().flat_map(|fence| &fence.holds);
+        held.filter(|held| **held == request).count()
     }
 
     /// A request ends without waiting any longer.

@@ -55,9 +55,11 @@ impl Parts {
 
     /// The part that an address inside lies in, and the bytes from there to the part's end.
     pub(crate) fn find(&self, address: u64) -> (usize, u64) {
+        debug_assert!(self.contains(address, 0), "the address lies inside");
         let part = self.borders.partition_point(|border| *border <= address);
         let end = self.borders.get(part).copied();
         let end = end.unwrap_or(self.address + self.bytes);
+        debug_assert!(part < self.count() && address <= end);
         (part, end.saturating_sub(address))
     }
 }

@@ -57,11 +57,13 @@ impl Pool {
         self.entries.insert(self.next, entry);
         self.order.insert(key, self.next);
         self.next += 1;
+        debug_assert!(self.entries.len() <= self.capacity, "the pool is bounded");
         true
     }
 
     /// Takes an entry out; false if it is not there.
     pub(crate) fn remove(&mut self, key: u64) -> bool {
+        debug_assert_eq!(self.order.len(), self.entries.len());
         match self.order.remove(&key) {
             Some(order) => self.entries.remove(&order).is_some(),
             None => false,
@@ -103,7 +105,8 @@ impl Pool {
                 continue;
             }
             let key = entry.key;
-            self.remove(key);
+            let was_there = self.remove(key);
+            debug_assert!(was_there, "what is evicted was in the pool");
             return Some(key);
         }
         None
@@ -120,6 +123,18 @@ impl Pool {
         let key = self.entries.values().find(is_old)?.key;
         self.remove(key);
         Some(key)
+    }
+
+    /// Panics unless entries and keys are the same, and as many as may be. Calls `each` with every key.
+    #[cfg(test)]
+    pub(crate) fn check(&self, mut each: impl FnMut(u64)) {
+        assert!(self.entries.len() <= self.capacity);
+        assert_eq!(self.entries.len(), self.order.len());
+        for (order, entry) in &self.entries {
+            assert_eq!(self.order.get(&entry.key), Some(order));
+            assert!(*order < self.next, "entries come in order");
+            each(entry.key);
+        }
     }
 
     fn entry(&mut self, key: u64) -> Option<&mut Entry> {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 const SOURCE: u64 = 8;
 const BACK: u64 = 16;
 const WORD_BYTES: u32 = 8;
+const _: () = assert!(BACK + WORD_BYTES as u64 <= PROOF_SLOT_BYTES);
 
 /// The proving memory of one shard, registered with all its rails.
 #[derive(Debug)]
@@ -54,6 +55,7 @@ impl ProofMemory {
     }
 
     pub(crate) fn give_back(&mut self, slot: ProofSlot) {
+        debug_assert!(!self.free.contains(&slot.0), "a slot has one user");
         self.free.push(slot.0);
     }
 
@@ -90,6 +92,11 @@ impl ProofMemory {
     }
 
     fn address(&self, slot: ProofSlot, offset: u64) -> u64 {
+        let end = (u64::from(slot.0) + 1) * PROOF_SLOT_BYTES;
+        debug_assert!(
+            end <= self.buffer.len() as u64,
+            "the slot lies in the buffer"
+        );
         self.buffer.base() as u64 + u64::from(slot.0) * PROOF_SLOT_BYTES + offset
     }
 }

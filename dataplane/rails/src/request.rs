@@ -68,18 +68,22 @@ impl<E> Progress<E> {
         }
         let offset = self.cut;
         self.cut += length;
+        debug_assert!(self.cut <= self.bytes, "no more is cut than there is");
         self.slices += 1;
         Some((offset, length))
     }
 
     /// A slice arrived.
     pub(crate) fn slice_moved(&mut self, bytes: u64) {
+        debug_assert!(self.slices > 0, "what arrives was on its way");
         self.slices = self.slices.saturating_sub(1);
         self.moved += bytes;
+        debug_assert!(self.moved <= self.cut, "a byte arrives once");
     }
 
     /// A slice came to nothing; the request has failed already, or is failed next.
     pub(crate) fn slice_dropped(&mut self) {
+        debug_assert!(self.slices > 0, "what is dropped was a slice");
         self.slices = self.slices.saturating_sub(1);
     }
 
@@ -97,7 +101,23 @@ impl<E> Progress<E> {
 
     /// No packet of one of these queue pairs can land any more.
     pub(crate) fn unhold(&mut self) {
+        debug_assert!(self.fences > 0, "each fence is released once");
         self.fences = self.fences.saturating_sub(1);
+    }
+
+    /// Panics unless the counts agree.
+    #[cfg(test)]
+    pub(crate) fn check(&self, slices: usize, fences: usize) {
+        assert!(self.moved <= self.cut && self.cut <= self.bytes);
+        assert_eq!(self.slices as usize, slices, "slices under way or waiting");
+        assert_eq!(
+            self.fences as usize, fences,
+            "broken queue pairs waited for"
+        );
+        assert!(
+            !self.ended || (slices, fences) == (0, 0),
+            "the end comes last"
+        );
     }
 
     /// Whether packets of broken queue pairs may still land.
@@ -121,6 +141,8 @@ impl<E> Progress<E> {
         self.ended = true;
         // Bytes that have all arrived are no failure, even if the request was given up meanwhile.
         let incomplete = self.moved < self.bytes || self.unsure;
+        // To tell of bytes as moved that are not would be a wrong byte.
+        assert!(self.failure.is_some() || !incomplete, "bytes are missing");
         let failure = self.failure.take().filter(|_| incomplete);
         Some(failure.map_or(Ok(()), Err))
     }

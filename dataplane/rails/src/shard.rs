@@ -30,6 +30,8 @@ use std::time::Duration;
 
 mod accept;
 mod addressing;
+#[cfg(test)]
+mod check;
 mod connect;
 mod explain;
 mod fence;

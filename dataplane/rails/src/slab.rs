@@ -60,6 +60,7 @@ impl<T> Slab<T> {
     pub(crate) fn insert(&mut self, value: T) -> Result<Key, T> {
         if let Some(index) = self.free.pop() {
             let slot = &mut self.slots[usize::from(index)];
+            debug_assert!(slot.value.is_none(), "a free slot has no occupant");
             slot.value = Some(value);
             let generation = slot.generation;
             return Ok(Key { index, generation });
@@ -98,7 +99,20 @@ impl<T> Slab<T> {
         let value = slot.value.take()?;
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(key.index);
+        debug_assert!(self.free.len() <= self.slots.len());
         Some(value)
+    }
+
+    /// Panics unless every slot is either taken or free, once.
+    #[cfg(test)]
+    pub(crate) fn check(&self) {
+        assert!(self.slots.len() <= self.capacity);
+        assert_eq!(self.iter().count(), self.len(), "what is not free is taken");
+        let mut free = self.free.clone();
+        free.sort_unstable();
+        assert!(free.is_sorted_by(|a, b| a < b), "a slot is free once");
+        let is_vacant = |index: &u16| self.slots[usize::from(*index)].value.is_none();
+        assert!(free.iter().all(is_vacant), "a free slot has no occupant");
     }
 
     /// All occupants with their keys.

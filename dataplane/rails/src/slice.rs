@@ -42,11 +42,13 @@ impl Way {
     /// Leaves out of `all` what the slice that failed this way should not take again: every lane over the same rails if
     /// there are others, else at least the lane itself. At least one is left.
     pub(crate) fn leave(self, all: &mut Vec<Way>) {
+        let before = all.len();
         if all.iter().any(|way| way.rails != self.rails) {
             all.retain(|way| way.rails != self.rails);
         } else if all.len() > 1 {
             all.retain(|way| way.lane != self.lane);
         }
+        debug_assert!(!all.is_empty() || before == 0, "at least one is left");
     }
 }
 
@@ -109,7 +111,7 @@ impl Slice {
 
     /// Whether it waits for a rail.
     #[cfg(test)]
-    fn is_waiting(&self) -> bool {
+    pub(crate) fn is_waiting(&self) -> bool {
         self.state == State::Waiting
     }
 }

@@ -12,6 +12,7 @@ pub(crate) fn slice_bytes(request_bytes: u64, lanes: usize, message_bytes_max: u
         return limit;
     }
     let share = request_bytes.div_ceil(lanes as u64 * SLICES_PER_LANE);
+    debug_assert!(request_bytes > 0 || share == 0);
     let whole_pages = share.next_multiple_of(PAGE_BYTES);
     whole_pages.clamp(SLICE_BYTES_MIN.min(limit), limit)
 }
@@ -23,6 +24,7 @@ pub(crate) fn cut(slice_bytes: u64, remote: u64, remaining: u64, room: u64) -> u
     if most <= slice_bytes {
         return most;
     }
+    debug_assert!(slice_bytes > 0, "a slice has bytes");
     let end = remote.saturating_add(slice_bytes);
     let on_page = end - end % PAGE_BYTES;
     if on_page > remote {

@@ -51,6 +51,7 @@ pub(crate) fn choose(lanes: &[Lane], slice_bytes: u64, backlog_bytes: u64) -> Ch
     let Some((open, lane)) = best_of(true) else {
         return Choice::Hold;
     };
+    debug_assert!(lane.has_room && best < lanes.len());
     if open == best || finish(lane) <= others_finish(lanes, open, backlog_bytes) {
         Choice::Take(open)
     } else {
@@ -72,6 +73,7 @@ fn others_finish(lanes: &[Lane], except: usize, backlog_bytes: u64) -> f64 {
 
 /// Bytes a lane of this bandwidth takes before it counts as full.
 pub(crate) fn window_bytes(bandwidth: f64, time: Duration, least: u64, most: u64) -> u64 {
+    debug_assert!(least <= most, "a window has its bounds in order");
     ((bandwidth * time.as_secs_f64()) as u64).clamp(least, most)
 }
 

@@ -93,6 +93,7 @@ impl Waiting {
             Candidate::Again(_) => self.slices.pop_front().map(Aside::Slice),
             Candidate::Fresh(request) => self.pop(request),
         };
+        debug_assert!(aside.is_some(), "it was at the head of its queue");
         self.aside.extend(aside);
     }
 
@@ -109,6 +110,16 @@ impl Waiting {
                 Aside::Large(key) => self.large.push_front(key),
             }
         }
+    }
+
+    /// Slices that wait, set aside or not.
+    #[cfg(test)]
+    pub(crate) fn all_slices(&self) -> Vec<Key> {
+        let aside = self.aside.iter().filter_map(|aside| match aside {
+            Aside::Slice(key) => Some(*key),
+            Aside::Small(_) | Aside::Large(_) => None,
+        });
+        self.slices.iter().copied().chain(aside).collect()
     }
 
     /// Drops the slices for which `keep_slice` is false, and what was set aside of requests for which `keep_request` is;

@@ -195,7 +195,8 @@ impl RailShard {
         match self.endpoints.insert(endpoint) {
             Ok(key) => {
                 self.name_endpoint(key);
-                self.pool.insert(u64::from(key.bits()), now);
+                let is_in = self.pool.insert(u64::from(key.bits()), now);
+                debug_assert!(is_in, "room was made before");
                 // Held until it is proven, so that it is not evicted before its first use.
                 self.pool.hold(u64::from(key.bits()), now);
                 Ok((key, offer))

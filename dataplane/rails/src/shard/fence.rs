@@ -41,6 +41,7 @@ impl RailShard {
                 holds.push(request);
             }
         }
+        debug_assert!(holds.iter().all(|key| self.requests.get(*key).is_some()));
         let lane = *lane as u32;
         peer.fences.open(FencedPair { lane, queue_pair }, holds);
     }

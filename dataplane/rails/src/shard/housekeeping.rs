@@ -38,6 +38,7 @@ impl RailShard {
             HOUSEKEEPING
         };
         self.next_housekeeping = now + pause;
+        debug_assert!(self.next_wake() > now, "it does not ask for itself at once");
     }
 
     fn look_at_ports(&mut self, now: Duration) {

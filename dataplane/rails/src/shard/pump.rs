@@ -89,6 +89,10 @@ impl RailShard {
         for lane in 0..peer.lanes.len() {
             worked |= self.ring(peer, lane, now);
         }
+        debug_assert!(
+            self.scratch.orders.iter().all(Vec::is_empty),
+            "all was posted"
+        );
         worked
     }
 
@@ -202,7 +206,8 @@ impl RailShard {
         };
         let slice = match need.candidate {
             Candidate::Again(key) => {
-                peer.waiting.slices.pop_front();
+                let first = peer.waiting.slices.pop_front();
+                debug_assert_eq!(first, Some(key), "the first one is bound first");
                 key
             }
             Candidate::Fresh(key) => {
@@ -211,17 +216,22 @@ impl RailShard {
                     .next_slice(flight.slice_bytes, remote, flight.room())?;
                 let done = flight.progress.uncut() == 0;
                 let slice = Slice::new(key, need.offset, need.bytes);
-                let slice = self.slices.insert(slice).ok()?;
+                let slice = self.slices.insert(slice).ok();
+                debug_assert!(slice.is_some(), "there was room for another slice");
+                let slice = slice?;
                 if done {
                     peer.waiting.forget(key);
                 }
                 slice
             }
         };
+        debug_assert!(need.bytes > 0 && peer.waiting.bytes >= need.bytes);
         peer.waiting.bytes = peer.waiting.bytes.saturating_sub(need.bytes);
         let endpoint = peer.lanes[lane]
             .endpoint
-            .and_then(|key| self.endpoints.get_mut(key))?;
+            .and_then(|key| self.endpoints.get_mut(key));
+        debug_assert!(endpoint.is_some(), "a lane that was chosen is open");
+        let endpoint = endpoint?;
         endpoint.bandwidth.posted(now, need.bytes);
         self.rails[route.local].bandwidth.posted(now, need.bytes);
         Some(Order {
@@ -249,7 +259,8 @@ impl RailShard {
             if let Work::Slice(slice) = order.work
                 && let Some(slice) = slices.get_mut(slice)
             {
-                slice.posted(ticket);
+                let was_waiting = slice.posted(ticket);
+                debug_assert!(was_waiting, "a slice is on one rail at a time");
             }
         });
         // What was not accepted has never been under way: it goes back to the head of the queue.
@@ -318,6 +329,7 @@ fn leave_reserves(ways: &mut Vec<Way>, ours: &Placement, theirs: &Placement) {
     let reserve = |way: &Way| ours.reserve(way.rails.0) + theirs.reserve(way.rails.1);
     if let Some(least) = ways.iter().map(reserve).min() {
         ways.retain(|way| reserve(way) == least);
+        debug_assert!(!ways.is_empty());
     }
 }
 

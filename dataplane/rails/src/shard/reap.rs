@@ -139,6 +139,7 @@ impl RailShard {
         let Some(slice) = self.slices.remove(slice_key) else {
             return;
         };
+        debug_assert_eq!(slice.bytes, posted.bytes, "what was posted arrived");
         if let Some(flight) = self.requests.get_mut(slice.request) {
             let cells = &self.rails[rail].cells;
             let (operations, bytes) = match flight.request.direction {
@@ -231,6 +232,7 @@ impl RailShard {
         let Some(endpoint) = self.endpoints.remove(key) else {
             return;
         };
+        debug_assert!(endpoint.rail < self.rails.len());
         self.proof.give_back(endpoint.slot);
         let (rail, role) = (endpoint.rail, endpoint.role.clone());
         if cause.blames_rail {
@@ -339,7 +341,8 @@ impl RailShard {
             }
         };
         flight.progress.slice_dropped();
-        self.slices.remove(key);
+        let dropped = self.slices.remove(key);
+        debug_assert!(dropped.is_some(), "it was a slice of the request");
         self.give_up(request, error, now);
         Some(peer)
     }

@@ -110,6 +110,8 @@ impl RailShard {
             self.close_endpoint(endpoint, now);
         }
         self.end_all_holds();
+        debug_assert_eq!(self.requests.len(), 0, "each request has ended");
+        debug_assert_eq!(self.endpoints.len(), 0, "no device touches memory");
         self.peers.clear();
         self.listed.clear();
     }
@@ -148,6 +150,7 @@ impl RailShard {
         flight.give_up(now, reason);
         let dropped = uncut - flight.progress.uncut();
         if let Some(peer) = self.peers.get_mut(&flight.peer) {
+            debug_assert!(peer.waiting.bytes >= dropped, "uncut bytes wait");
             peer.waiting.bytes = peer.waiting.bytes.saturating_sub(dropped);
         }
         self.settle(key);
@@ -163,6 +166,7 @@ impl RailShard {
         };
         if let Some(flight) = self.requests.remove(key) {
             if let Some(peer) = self.peers.get_mut(&flight.peer) {
+                debug_assert!(peer.requests > 0, "it was counted");
                 peer.requests = peer.requests.saturating_sub(1);
             }
             flight.sink.finished(flight.request.tag, outcome);
@@ -195,6 +199,7 @@ impl RailShard {
     pub(super) fn list(&mut self, number: u64) {
         let peer = self.peers.get_mut(&number);
         if let Some(peer) = peer.filter(|peer| !peer.listed) {
+            debug_assert!(!self.listed.contains(&number), "a peer is listed once");
             peer.listed = true;
             self.listed.push(number);
         }
@@ -202,6 +207,7 @@ impl RailShard {
 
     fn peer_waits_less(&mut self, number: u64, bytes: u64) {
         if let Some(peer) = self.peers.get_mut(&number) {
+            debug_assert!(peer.waiting.bytes >= bytes, "its bytes wait");
             peer.waiting.bytes = peer.waiting.bytes.saturating_sub(bytes);
         }
     }
@@ -265,6 +271,7 @@ impl RailShard {
             .map(|rail| rail.rail.message_bytes())
             .min();
         flight.slice_bytes = slice_bytes(bytes, lanes, message_max.unwrap_or(SLICE_BYTES_MAX));
+        debug_assert!(flight.slice_bytes > 0, "a slice has bytes");
         let is_small = bytes <= flight.slice_bytes;
         match self.requests.insert(flight) {
             Ok(key) => {

@@ -309,6 +309,7 @@ impl World {
                 continue;
             };
             worked |= engine.shard.turn(now);
+            engine.shard.check();
             for outgoing in engine.shard.take_offers() {
                 worked = true;
                 let to = outgoing.peer_name.clone();
