@@ -1,5 +1,9 @@
 //! What the kernel knows of how right its wall clock is. Invariant: read only; the clock is never
 //! changed.
+#![expect(
+    unsafe_code,
+    reason = "the kernel's clock is asked by a call that no library has"
+)]
 
 /// State of the wall clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 //! [`Environment`] is what a shard sees of the machine: clock, tasks, timers, sockets, randomness, other shards.
 //! [`Shard`] runs code on an executor thread that drives its own reactor, io_uring or epoll, and polls adaptively. The
 //! invariant: everything that belongs to a shard stays on its thread; other threads only post jobs to its mailbox.
+#![deny(unsafe_code)]
 
 mod admission;
 mod call;

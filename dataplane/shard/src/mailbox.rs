@@ -1,11 +1,14 @@
 //! Jobs for a shard from other threads, with a bell that is rung only when the shard sleeps.
 
+mod doze;
+
 use crate::environment::Post;
 use crate::stream::ShardEnvironment;
+use doze::Doze;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Something to do on a shard's thread.
@@ -28,7 +31,7 @@ pub(crate) struct Inbox {
 #[derive(Debug)]
 pub(crate) struct Bell {
     event: EventFd,
-    asleep: AtomicBool,
+    doze: Doze,
 }
 
 pub(crate) fn mailbox() -> io::Result<(Mailbox, Inbox)> {
@@ -36,7 +39,7 @@ pub(crate) fn mailbox() -> io::Result<(Mailbox, Inbox)> {
     let event = EventFd::from_value_and_flags(0, flags)?;
     let bell = std::sync::Arc::new(Bell {
         event,
-        asleep: AtomicBool::new(false),
+        doze: Doze::default(),
     });
     let (sender, receiver) = channel();
     Ok((
@@ -84,17 +87,15 @@ impl Bell {
 
     /// Says that the shard is about to sleep; it must look for work once more afterwards.
     pub(crate) fn announce_sleep(&self) {
-        self.asleep.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
+        self.doze.begin();
     }
 
     pub(crate) fn announce_awake(&self) {
-        self.asleep.store(false, Ordering::Relaxed);
+        self.doze.end();
     }
 
     fn ring_if_asleep(&self) {
-        fence(Ordering::SeqCst);
-        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
+        if self.doze.must_ring() {
             // The counter cannot overflow: the shard reads it before it announces sleep again.
             let _ = self.event.write(1);
         }

@@ -115,6 +115,7 @@ impl Shard {
 }
 
 #[cfg(test)]
+#[expect(unsafe_code, reason = "a test receives into memory of its own")]
 mod tests {
     use super::*;
     use crate::environment::{Environment, Listener, Stream};

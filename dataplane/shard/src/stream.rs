@@ -1,4 +1,5 @@
 //! The production environment: sockets on the shard's reactor, tasks on its executor, timers in the driver.
+#![expect(unsafe_code, reason = "it takes over a descriptor of the kernel")]
 
 use crate::clock::monotonic;
 use crate::environment::{Environment, Listener, Stream};

@@ -1,0 +1,89 @@
+//! The mailbox of a shard that falls asleep while others post: each job is taken, and nobody sleeps on one.
+
+use loom::sync::atomic::{self, AtomicBool, AtomicUsize, Ordering};
+use loom::sync::{Arc, Notify};
+use loom::thread;
+
+#[path = "../../../dataplane/shard/src/mailbox/doze.rs"]
+mod doze;
+
+/// Whether the shard sleeps.
+trait Sleep: Default + 'static {
+    fn begin(&self);
+    fn end(&self);
+    fn must_ring(&self) -> bool;
+}
+
+impl Sleep for doze::Doze {
+    fn begin(&self) {
+        doze::Doze::begin(self);
+    }
+
+    fn end(&self) {
+        doze::Doze::end(self);
+    }
+
+    fn must_ring(&self) -> bool {
+        doze::Doze::must_ring(self)
+    }
+}
+
+/// The same without fences: both sides may see what was before.
+#[derive(Default)]
+struct Unfenced(AtomicBool);
+
+impl Sleep for Unfenced {
+    fn begin(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    fn end(&self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+
+    fn must_ring(&self) -> bool {
+        self.0.load(Ordering::Acquire) && self.0.swap(false, Ordering::AcqRel)
+    }
+}
+
+const JOBS: usize = 2;
+
+/// A thread posts two jobs; the shard takes them and sleeps whenever it sees none. A wake-up that is lost is a deadlock.
+fn play<S: Sleep + Send + Sync>() {
+    loom::model(|| {
+        let sleep = Arc::new(S::default());
+        let bell = Arc::new(Notify::new());
+        // The weakest queue there could be: nothing but its own order helps the two sides to see each other.
+        let posted = Arc::new(AtomicUsize::new(0));
+        let poster = {
+            let (sleep, bell, posted) = (sleep.clone(), bell.clone(), posted.clone());
+            move || {
+                for _ in 0..JOBS {
+                    posted.fetch_add(1, Ordering::Relaxed);
+                    if sleep.must_ring() {
+                        bell.notify();
+                    }
+                }
+            }
+        };
+        thread::spawn(poster);
+        while posted.load(Ordering::Relaxed) < JOBS {
+            sleep.begin();
+            if posted.load(Ordering::Relaxed) < JOBS {
+                bell.wait();
+            }
+            sleep.end();
+        }
+    });
+}
+
+#[test]
+fn no_wake_up_is_lost() {
+    play::<doze::Doze>();
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn without_fences_a_wake_up_is_lost() {
+    play::<Unfenced>();
+}
