@@ -19,8 +19,8 @@ check clippy cargo clippy --quiet --locked --profile test --workspace --all-targ
 check tidy cargo xtask tidy
 check codegen cargo xtask codegen --check
 check dashboards cargo xtask dashboards --check
+check advisories cargo xtask advisories
 if command -v cargo-deny >/dev/null; then
-    # Advisories need a git fetch and are left to a job that may make one.
     check deny cargo deny --log-level error check bans licenses sources
 else
     echo "lint: skipped: licences and sources (deny.toml); \`make deny\` installs cargo-deny and checks them"

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "a command line tool reports on stdout")]
 
+mod advisories;
 mod codegen;
 mod dashboards;
 mod needed;
@@ -21,6 +22,7 @@ usage: cargo xtask CHORE
   tidy               house rules over all files of the repository
   codegen [--check]  regenerate schemas/src/generated and the page of metrics, or only compare
   dashboards [--check]  write Grafana's files from tools/dashboards, or only compare and check
+  advisories         packages of Cargo.lock against the snapshot of known vulnerabilities
   needed FILE...     libraries and glibc that programs and Python modules need at start";
 
 fn main() -> ExitCode {
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         ["codegen", "--check"] => run_codegen(true),
         ["dashboards"] => run_dashboards(false),
         ["dashboards", "--check"] => run_dashboards(true),
+        ["advisories"] => run_advisories(),
         ["needed", files @ ..] if !files.is_empty() => run_needed(files),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
@@ -96,6 +99,17 @@ fn run_dashboards(check_only: bool) -> Result<bool, String> {
         println!("dashboards: every query is sound");
     }
     Ok(is_sound)
+}
+
+fn run_advisories() -> Result<bool, String> {
+    let repository = Repository::here().map_err(|e| e.to_string())?;
+    let report = advisories::run(&repository).map_err(|e| e.to_string())?;
+    for finding in &report.findings {
+        println!("advisories: {finding}");
+    }
+    let (packages, date) = (report.packages, &report.date);
+    println!("advisories: {packages} packages against the snapshot of {date}");
+    Ok(report.findings.is_empty())
 }
 
 fn run_needed(files: &[&str]) -> Result<bool, String> {
