@@ -34,7 +34,7 @@ DEMO_FLAGS = $(if $(TRACE),--trace "$(TRACE)") $(if $(BLOCK_BYTES),--block-bytes
 	$(if $(POOL),--pool $(POOL)) $(if $(REQUESTS),--requests $(REQUESTS)) \
 	$(if $(CLIENTS),--clients $(CLIENTS)) $(if $(ROUTE),--route $(ROUTE)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: help setup build wheel demo test test-rdma test-containers test-kernels test-mooncake test-dashboards test-agent test-clients bench docs deny fuzz soak planted lint codegen clean venv-run
+.PHONY: help setup build wheel demo test check test-rdma test-containers test-kernels test-mooncake test-dashboards test-agent test-clients bench docs deny fuzz soak planted lint codegen clean venv-run
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -66,6 +66,9 @@ demo: venv-run ## A cluster on loopback serves a multi-turn workload; TRACE=file
 
 test: setup venv-run ## Lints and all tests; what CI runs
 	@PERIGEE_BIN="$(PROGRAM)" tests/run.sh
+
+check: ## Lints, and unit tests of the packages that changed; BASE=commit to compare with (the fork from origin/main)
+	@tools/check.sh $(BASE)
 
 test-rdma: setup ## Tests on real verbs (Soft-RoCE) in a small virtual machine; downloads its kernel once; PROGRAMS="verbs store"
 	@tests/rdma/run.sh $(PROGRAMS)
