@@ -34,7 +34,7 @@ DEMO_FLAGS = $(if $(TRACE),--trace "$(TRACE)") $(if $(BLOCK_BYTES),--block-bytes
 	$(if $(POOL),--pool $(POOL)) $(if $(REQUESTS),--requests $(REQUESTS)) \
 	$(if $(CLIENTS),--clients $(CLIENTS)) $(if $(ROUTE),--route $(ROUTE)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: help setup build wheel demo test check test-rdma test-containers test-kernels test-mooncake test-dashboards test-agent test-clients bench docs deny fuzz soak planted lint codegen clean venv-run
+.PHONY: help setup build wheel demo test check test-rdma test-containers test-kernels test-mooncake test-dashboards test-agent test-clients bench docs deny asan miri models fuzz soak planted lint codegen clean venv-run
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -113,6 +113,15 @@ docs: ## The book in target/book; builds mdBook first (minutes, once)
 deny: ## Licences and sources of all dependencies; builds cargo-deny first (minutes, once)
 	@tools/setup.sh --with-deny
 	cargo deny --log-level error check bans licenses sources
+
+asan: setup ## The data plane's tests under AddressSanitizer, and one that must fail; PACKAGES="perigee-memory ..." TESTS=filter
+	@PACKAGES="$(PACKAGES)" TESTS="$(TESTS)" tests/sanitizer.sh
+
+miri: ## Tests without a kernel, interpreted; needs a nightly compiler with Miri
+	@tests/miri.sh
+
+models: setup ## Every order of steps of what works without locks (part of make test)
+	@cargo test --quiet --locked --package perigee-models
 
 fuzz: setup ## Fuzz every decoder; SECONDS_EACH=60
 	@tests/fuzz.sh

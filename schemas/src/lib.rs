@@ -2,6 +2,7 @@
 //!
 //! Everything that crosses a socket or a file border is described here and nowhere else. The crate has no
 //! I/O; decoding never panics and never allocates from an unchecked length.
+#![deny(unsafe_code)]
 
 pub mod extent;
 pub mod frame;
@@ -25,6 +26,7 @@ pub use status::Status;
     clippy::undocumented_unsafe_blocks,
     clippy::semicolon_if_nothing_returned,
     clippy::unwrap_used,
+    unsafe_code,
     reason = "written by the FlatBuffers compiler"
 )]
 mod generated {

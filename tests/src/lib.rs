@@ -1,5 +1,6 @@
 //! What system tests need: real programs on free loopback ports, their logs, HTTP, raw frames.
 //! Invariant: nothing outlives its test, and every wait has a deadline.
+#![deny(unsafe_code)]
 
 pub mod cgroup;
 pub mod cluster;

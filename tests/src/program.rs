@@ -1,5 +1,6 @@
 //! One run of the perigee program under one of its names.
 //! Invariant: the process is dead when its `Program` is dropped, and a failing test shows its log.
+#![expect(unsafe_code, reason = "it changes a child before it starts")]
 
 use std::fs::File;
 use std::os::unix::process::{CommandExt, ExitStatusExt};

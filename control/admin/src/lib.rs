@@ -2,6 +2,7 @@
 //!
 //! Invariant: this crate never holds state of the master; every answer comes from one call of
 //! [`ControlPlane`], so HTTP can be slow or away without touching the data plane.
+#![forbid(unsafe_code)]
 
 mod answer;
 mod drains;

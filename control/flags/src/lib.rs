@@ -3,6 +3,7 @@
 //!
 //! Invariant: precedence is flag > environment > file > default, and a flag that is given wins
 //! even when its value equals the default (Mooncake lets the file win in that case).
+#![forbid(unsafe_code)]
 
 pub mod environment;
 mod error;

@@ -3,6 +3,7 @@
 //!
 //! Invariant: everything a peer can hold on to is bounded: connections, head time, request time,
 //! connection life; a stop always ends within [`limits::STOP_GRACE`].
+#![forbid(unsafe_code)]
 
 mod answers;
 mod connection;

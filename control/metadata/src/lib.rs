@@ -3,6 +3,7 @@
 //! Invariant: the last registration of a name wins, so a client that crashed and came back under
 //! its old name is found at its new address. Who wants to know whether anybody else wrote meanwhile
 //! says so with a condition (`If-Match`, `If-None-Match`).
+#![forbid(unsafe_code)]
 
 pub mod config;
 mod key;

@@ -2,6 +2,7 @@
 //!
 //! Invariant: a number is served only under a name of the catalogue, and every name of the
 //! catalogue is served (0 when nothing feeds it), so dashboards can be checked against one table.
+#![forbid(unsafe_code)]
 
 pub mod catalogue;
 pub mod cell;

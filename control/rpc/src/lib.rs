@@ -2,6 +2,7 @@
 //!
 //! A call runs on the caller's thread over a pooled connection: a hand-over to another thread would cost more than the
 //! whole round trip. Every call ends within its deadline.
+#![forbid(unsafe_code)]
 
 mod address;
 mod breaker;

@@ -2,6 +2,7 @@
 //!
 //! [`Cluster`] runs the shards of a master on executors of their own. A [`MasterShard`] is generic over `Environment`, so
 //! the simulation runs it, too.
+#![forbid(unsafe_code)]
 
 pub mod config;
 

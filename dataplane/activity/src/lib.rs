@@ -2,6 +2,7 @@
 //!
 //! Each [`Slot`] has one writer thread; a record is a few plain loads and stores. The agent finds the pages of a host with
 //! [`pages`] and sums their slots. The invariant: a slot's counters only grow, whoever writes it next.
+#![deny(unsafe_code)]
 
 mod device;
 mod directory;

@@ -4,6 +4,7 @@
 //! costs 15 us a hit; one that is inlined may have its red zone overwritten by the kernel. A probe on a no-op of five bytes
 //! becomes a call on Linux 6.18: it is twice as fast, but a fork copies the call without the trampoline that it goes to, and
 //! the child dies at its next batch. `readelf -n` shows the mark as `perigee:batch_done`.
+#![expect(unsafe_code, reason = "probes find the function by its name")]
 
 use crate::layout::{Direction, Route};
 

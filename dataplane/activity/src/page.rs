@@ -1,4 +1,5 @@
 //! The page of this process: where it lies, who has which slot.
+#![expect(unsafe_code, reason = "it maps the page that others read")]
 
 use crate::directory::Directory;
 use crate::layout::{

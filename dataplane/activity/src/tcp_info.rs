@@ -1,4 +1,5 @@
 //! What the kernel knows of a TCP connection. Invariant: a kernel that answers less than is asked leaves zeros.
+#![expect(unsafe_code, reason = "it reads a socket option that no library has")]
 
 use nix::libc;
 use std::os::fd::{AsRawFd, BorrowedFd};

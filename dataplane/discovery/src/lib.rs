@@ -3,6 +3,7 @@
 //!
 //! Invariant: every call ends by a deadline, and nothing that a metadata server or a peer sends
 //! can make this crate panic, hang, or take more memory than [`limits`] allows.
+#![forbid(unsafe_code)]
 
 mod address;
 pub mod directory;

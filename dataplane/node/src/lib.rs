@@ -1,5 +1,6 @@
 //! The node daemon: donates memory of its host to a cluster and reports how it is. Invariant: it
 //! reads and writes no objects of its own; what it holds belongs to the master's clients.
+#![forbid(unsafe_code)]
 
 pub mod config;
 mod daemon;

@@ -6,6 +6,7 @@
 //! `Environment`, so the simulation runs it, too.
 //!
 //! The invariant: whatever peers send or leave out, what they hold here is bounded in bytes, in time and in connections.
+#![forbid(unsafe_code)]
 
 mod connection;
 mod frame_budget;

@@ -3,6 +3,7 @@
 //! The crate knows the kernel and nothing of executors: [`Reactor::flush`] and [`Reactor::reap`] are called by the driver of
 //! a shard. The invariant: memory and descriptor of an operation are owned by its slot until the kernel is done with them,
 //! so dropping the future of an operation never frees what the kernel may still write.
+#![deny(unsafe_code)]
 
 mod choice;
 mod completion;

@@ -1,4 +1,5 @@
 //! A scatter list for `sendmsg` and `recvmsg` that owns or guards all memory it names.
+#![expect(unsafe_code, reason = "it lends memory to the kernel")]
 
 use std::any::Any;
 use std::sync::Arc;

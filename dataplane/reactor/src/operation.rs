@@ -1,4 +1,5 @@
 //! What can be asked of a reactor, and what comes back with the completion.
+#![expect(unsafe_code, reason = "the kernel fills buffers and makes descriptors")]
 
 use crate::message::Message;
 use std::io;

@@ -1,4 +1,5 @@
 //! Sockets for the ring: creation, binding and the options that measured well.
+#![expect(unsafe_code, reason = "it reads an address as the kernel has it")]
 
 use crate::limits::CONNECT_LOOK;
 use crate::operation::{Address, Descriptor, Operation};

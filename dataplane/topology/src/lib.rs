@@ -1,5 +1,6 @@
 //! NICs, GPUs, disks and their distances, read from folders that are given; rails per memory
 //! location in Mooncake's shape. Invariant: a broken or empty tree gives less, never an error.
+#![forbid(unsafe_code)]
 
 mod disk;
 mod document;

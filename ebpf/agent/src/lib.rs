@@ -3,6 +3,7 @@
 //! [`Collector`] reads: counters of the kernel and of RDMA ports (no privilege), activity pages of our processes (no
 //! privilege), eBPF probes (where allowed). [`Agent`] serves what it read as metrics, JSON and a page. The invariant: a
 //! number that was served once never falls, whatever is restarted; what is missing is named with its reason.
+#![forbid(unsafe_code)]
 
 mod agent;
 mod blame;

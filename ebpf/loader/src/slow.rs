@@ -1,4 +1,5 @@
 //! Slow batches, one by one.
+#![expect(unsafe_code, reason = "it reads what a probe wrote")]
 
 use crate::error::ProbeError;
 use crate::value::SlowBatch;

@@ -1,4 +1,5 @@
 //! What the probes write and user space reads: plain values without padding that both compilers lay out alike.
+#![deny(unsafe_code)]
 #![no_std]
 
 mod batch;

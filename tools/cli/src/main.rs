@@ -1,5 +1,6 @@
 //! The perigee program. Invariant: whatever it is started as, wrong input ends it with one line on
 //! standard error and an exit code of the table in the help text, never with a panic.
+#![forbid(unsafe_code)]
 
 mod agent;
 mod bench;

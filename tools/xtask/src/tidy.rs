@@ -8,6 +8,7 @@ mod function;
 mod mask;
 mod rust_file;
 mod text_file;
+mod unsafe_code;
 
 use std::fmt;
 
@@ -77,6 +78,7 @@ fn check_file(repository: &Repository, file: &str, text: &str, findings: &mut Ve
     findings.extend(text_file::check(file, text));
     if file.ends_with(".rs") && !is_generated(file) {
         findings.extend(rust_file::check(file, text));
+        findings.extend(unsafe_code::check(file, text));
     }
     if file.ends_with(".md") {
         findings.extend(document::check(file, text, |target| {

@@ -63,7 +63,6 @@ fn spec(index: u32, bytes: u64) -> SegmentSpec {
         host_id: format!("id-{index}"),
         rendezvous: String::new(),
         protocol: "tcp".to_owned(),
-        peer: None,
     }
 }
 

@@ -1,4 +1,5 @@
 //! One try to carry out an operation without waiting.
+#![expect(unsafe_code, reason = "it calls the kernel with lent memory")]
 
 use crate::operation::Operation;
 use nix::errno::Errno;

@@ -3,6 +3,7 @@
 //! A descriptor is watched only while operations wait for it, for one event at a time (EPOLLONESHOT): what the kernel
 //! says late about a descriptor that was closed meets an empty queue, or an operation that just tries again. The invariant:
 //! an operation that waits is in the queue of its descriptor, and the descriptor is armed for its direction.
+#![expect(unsafe_code, reason = "it borrows descriptors that operations own")]
 
 use super::alarm::Alarm;
 use super::attempt::{Attempt, attempt};

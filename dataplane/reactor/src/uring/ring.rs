@@ -1,4 +1,5 @@
 //! The ring itself: submit, flush, reap. Single-threaded by the kernel's SINGLE_ISSUER contract.
+#![expect(unsafe_code, reason = "it hands entries to the ring")]
 
 use super::entry::entry;
 use super::setup::builder;
