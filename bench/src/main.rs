@@ -1,6 +1,5 @@
 //! `perigee-bench`: figures as ratios to what the machine itself can do, both sides taken in one run.
 //! Invariant: what is compared is alternated in one process run; absolute numbers are shown but prove nothing.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::print_stdout,
     reason = "printing figures is what this program is for"

@@ -4,7 +4,8 @@
 use super::Finding;
 
 /// Crates whose work is memory that the compiler does not see.
-const UNSAFE_CRATES: [&str; 10] = [
+const UNSAFE_CRATES: [&str; 11] = [
+    "bench",
     "bench/runner",
     "dataplane/device",
     "dataplane/engine",
