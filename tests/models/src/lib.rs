@@ -6,3 +6,5 @@
 
 #[cfg(test)]
 mod mailbox;
+#[cfg(test)]
+mod revocation;

@@ -166,7 +166,10 @@ impl Shard {
         assert_eq!(group.counts.soft_pinned, count(Flags::SOFT_PIN));
         let reading = members.clone().filter(|it| it.read_end_ms > self.now_ms);
         let readers: u32 = reading.map(|it| u32::from(it.readers)).sum();
-        assert!(group.seen.readers >= readers, "every reader keeps the group");
+        assert!(
+            group.seen.readers >= readers,
+            "every reader keeps the group"
+        );
         for replica in self.chain(object.first) {
             let place = &group.places[&self.replicas[replica].segment];
             assert!(place.all(&self.replicas).any(|id| id == replica));

@@ -4,21 +4,20 @@
 //! guest counts itself before it looks whether it was revoked, and an owner revokes before it looks at the count; so either
 //! the guest turns back or the owner waits for it.
 
+mod words;
+
 use crate::segment::{
     Access, MapError, MappedSegment, Populate, Segment, SegmentError, SegmentOptions,
 };
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic;
+use words::Words;
+
+pub use words::CopyPermit;
 
 /// Bytes of a page.
 const PAGE_BYTES: u64 = 4096;
 const _: () = assert!(size_of::<Words>() as u64 <= PAGE_BYTES);
-
-#[repr(C)]
-struct Words {
-    revoked: AtomicU64,
-    copies: AtomicU64,
-}
 
 /// The owner's side.
 #[derive(Debug)]
@@ -40,12 +39,12 @@ impl OwnPage {
 
     /// The guest begins no copy any more.
     pub(super) fn revoke(&self) {
-        self.words().revoked.store(1, Ordering::SeqCst);
+        self.words().revoke();
     }
 
     /// Whether the guest has no copy under way.
     pub(super) fn is_unused(&self) -> bool {
-        self.words().copies.load(Ordering::SeqCst) == 0
+        self.words().is_unused()
     }
 
     fn words(&self) -> &Words {
@@ -72,36 +71,17 @@ impl GuestPage {
 
     /// Whether the owner has taken its segments back.
     pub(super) fn is_revoked(&self) -> bool {
-        self.words().revoked.load(Ordering::SeqCst) != 0
+        self.words().is_revoked()
     }
 
     /// The right to copy, unless the owner has revoked it.
     pub(super) fn begin(&self) -> Option<CopyPermit<'_>> {
-        let words = self.words();
-        words.copies.fetch_add(1, Ordering::SeqCst);
-        let permit = CopyPermit(words);
-        (!self.is_revoked()).then_some(permit)
+        self.words().begin()
     }
 
     fn words(&self) -> &Words {
         // SAFETY: the mapping has exactly the length of a page, is aligned to one, and both sides use atomics.
         unsafe { &*self.0.base().cast::<Words>() }
-    }
-}
-
-/// A copy under way: as long as it lives, an owner that takes its segments back waits.
-#[must_use = "the owner waits for copies only while it lives"]
-pub struct CopyPermit<'a>(&'a Words);
-
-impl Drop for CopyPermit<'_> {
-    fn drop(&mut self) {
-        self.0.copies.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-impl std::fmt::Debug for CopyPermit<'_> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("CopyPermit").finish_non_exhaustive()
     }
 }
 
