@@ -5,7 +5,10 @@ use loom::sync::Arc;
 use loom::sync::atomic::{self, AtomicU64, Ordering};
 use loom::thread;
 
-#[expect(unreachable_pub, reason = "the crate of this file shows its type to others")]
+#[expect(
+    unreachable_pub,
+    reason = "the crate of this file shows its type to others"
+)]
 #[path = "../../../dataplane/memory/src/shared/revocation/words.rs"]
 mod words;
 
