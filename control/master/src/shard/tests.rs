@@ -63,6 +63,7 @@ fn spec(index: u32, bytes: u64) -> SegmentSpec {
         host_id: format!("id-{index}"),
         rendezvous: String::new(),
         protocol: "tcp".to_owned(),
+        peer: None,
     }
 }
 

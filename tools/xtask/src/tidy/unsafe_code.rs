@@ -4,7 +4,7 @@
 use super::Finding;
 
 /// Crates whose work is memory that the compiler does not see.
-const UNSAFE_CRATES: [&str; 11] = [
+const UNSAFE_CRATES: [&str; 12] = [
     "bench",
     "bench/runner",
     "dataplane/device",
@@ -12,6 +12,7 @@ const UNSAFE_CRATES: [&str; 11] = [
     "dataplane/memory",
     "dataplane/python",
     "dataplane/rails",
+    "dataplane/rdma",
     "dataplane/transfer",
     "dataplane/verbs",
     "ebpf/probes",
