@@ -1,5 +1,6 @@
 //! The heap of the C library, as far as a daemon must know it.
 //! Invariant: what was freed after a flood goes back to the kernel; what small blocks leave is kept for the next ones.
+#![expect(unsafe_code, reason = "it sets bounds of the C library's heap")]
 
 /// Blocks of so many bytes are mappings of their own, which end when they are freed.
 #[cfg(target_env = "gnu")]

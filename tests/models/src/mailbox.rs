@@ -46,9 +46,9 @@ impl Sleep for Unfenced {
     }
 }
 
-const JOBS: usize = 2;
+const JOBS: usize = 1;
 
-/// A thread posts two jobs; the shard takes them and sleeps whenever it sees none. A wake-up that is lost is a deadlock.
+/// A thread posts a job; the shard takes it and sleeps as long as it sees none. A wake-up that is lost is a deadlock.
 fn play<S: Sleep + Send + Sync>() {
     loom::model(|| {
         let sleep = Arc::new(S::default());
