@@ -46,11 +46,16 @@ impl Sleep for Unfenced {
     }
 }
 
-const JOBS: usize = 1;
+/// The second one is posted by a sender that may just have rung for the first.
+const JOBS: usize = 2;
+/// Times that a thread loses its core within one play: with all of them the plays take minutes.
+const PREEMPTIONS: usize = 4;
 
-/// A thread posts a job; the shard takes it and sleeps as long as it sees none. A wake-up that is lost is a deadlock.
+/// A thread posts jobs; the shard sleeps as long as it sees too few. A wake-up that is lost is a deadlock.
 fn play<S: Sleep + Send + Sync>() {
-    loom::model(|| {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(PREEMPTIONS);
+    builder.check(|| {
         let sleep = Arc::new(S::default());
         let bell = Arc::new(Notify::new());
         // The weakest queue there could be: nothing but its own order helps the two sides to see each other.

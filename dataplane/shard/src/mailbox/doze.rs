@@ -16,14 +16,19 @@ impl Doze {
         fence(Ordering::SeqCst);
     }
 
-    /// The shard is awake.
+    /// The shard is awake. It reads what a sender has written, which thereby lies before its next sleep.
     pub(super) fn end(&self) {
-        self.0.store(false, Ordering::Relaxed);
+        self.0.swap(false, Ordering::AcqRel);
     }
 
-    /// Whether the sender of a job that was posted has to ring, which one sender per sleep does.
+    /// Whether the sender of a job that was posted has to ring, which one sender per sleep does. It writes only if it
+    /// does: a write that came late could hide the next sleep from its own next look.
     pub(super) fn must_ring(&self) -> bool {
         fence(Ordering::SeqCst);
-        self.0.load(Ordering::Relaxed) && self.0.swap(false, Ordering::Relaxed)
+        self.0.load(Ordering::Relaxed)
+            && self
+                .0
+                .compare_exchange(true, false, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
     }
 }
