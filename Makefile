@@ -67,7 +67,7 @@ demo: venv-run ## A cluster on loopback serves a multi-turn workload; TRACE=file
 test: setup venv-run ## Lints and all tests; what CI runs
 	@PERIGEE_BIN="$(PROGRAM)" tests/run.sh
 
-check: ## Lints, and unit tests of the packages that changed; BASE=commit to compare with (the fork from origin/main)
+check: setup ## Lints, and unit tests of the packages that changed; BASE=commit to compare with (the fork from origin/main)
 	@tools/check.sh $(BASE)
 
 test-rdma: setup ## Tests on real verbs (Soft-RoCE) in a small virtual machine; downloads its kernel once; PROGRAMS="verbs store"

@@ -8,7 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 packages=${PACKAGES:-perigee-memory perigee-activity perigee-device perigee-reactor perigee-shard perigee-port perigee-mover
     perigee-verbs perigee-rails perigee-transfer perigee-engine perigee-store}
 triple=$(rustc -vV | sed -n 's/^host: //p')
-runtime=$(find "$(rustc --print sysroot)/lib/rustlib/$triple/lib" -name 'librustc*_rt.asan.a' 2>/dev/null | head -1)
+runtime=$(find "$(rustc --print sysroot)/lib/rustlib/$triple/lib" -name 'librustc*_rt.asan.a' 2>/dev/null | head -1 || true)
 if [ -z "$runtime" ]; then
     echo "sanitizer: this compiler has no AddressSanitizer for $triple; use rustup's, as rust-toolchain.toml names it" >&2
     exit 1

@@ -198,6 +198,8 @@ class TensorCalls:
         device = self._device_of(address, size)
         if device is None:
             return _unpack(_memory(address, size))
+        if device < 0:
+            return None
         header = self._load(address, HEADER_BYTES)
         found = None if header is None else _described(header, size)
         if found is None:

@@ -1,5 +1,5 @@
-//! The records of the registry against each other. Tests and the simulation call it after each step; a running master never
-//! does, because it looks at everything.
+//! The records of the registry against each other. Tests call it after each step; a running master never does, because it
+//! looks at everything.
 //! Invariant: clients, segments, jobs and tasks name only each other, and each other's true state.
 
 use std::collections::BTreeSet;

@@ -1,5 +1,5 @@
-//! The records of a shard against each other. Tests, models and the simulation call it after each step; a running master
-//! never does, because it looks at everything.
+//! The records of a shard against each other. Tests and models call it after each step; a running master never does,
+//! because it looks at everything.
 //! Invariant: live and parked extents are disjoint and are exactly what the allocators gave out.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -9,8 +9,10 @@ use perigee_master::{Registry, SegmentEvent, Shard as KeyShard};
 use perigee_metrics::MasterCells;
 use perigee_shard::{Environment, Local, ShardEnvironment};
 use std::cell::{Cell, OnceCell, RefCell};
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 /// Objects that one tick may look at before calls get their turn again.
@@ -66,6 +68,8 @@ pub(crate) struct ControlShard<E: Environment = ShardEnvironment> {
     /// What may still be said of segments that come and go.
     pub(crate) log_budget: LogBudget,
     members: OnceCell<Arc<[Member<E>]>>,
+    /// Who waits for them.
+    waiting: RefCell<Option<Waker>>,
     stopping: Cell<bool>,
 }
 
@@ -95,6 +99,7 @@ impl<E: Environment> ControlShard<E> {
             listings,
             log_budget: LogBudget::default(),
             members: OnceCell::new(),
+            waiting: RefCell::default(),
             stopping: Cell::new(false),
         }
     }
@@ -107,6 +112,21 @@ impl<E: Environment> ControlShard<E> {
     /// Learns of the other shards.
     pub(crate) fn meet(&self, members: Arc<[Member<E>]>) {
         let _ = self.members.set(members);
+        if let Some(waiting) = self.waiting.take() {
+            waiting.wake();
+        }
+    }
+
+    /// Resolves once it knows all shards. A call that came before would take it for the only one.
+    pub(crate) async fn has_met(&self) {
+        poll_fn(|context| {
+            if self.members.get().is_some() {
+                return Poll::Ready(());
+            }
+            self.waiting.replace(Some(context.waker().clone()));
+            Poll::Pending
+        })
+        .await;
     }
 
     /// All shards, this one included.

@@ -133,8 +133,10 @@ impl<E: Environment> MasterShard<E> {
         self.state.meet(members);
     }
 
-    /// Serves until [`MasterShard::stop`] and the end of the last connection.
+    /// Serves from [`MasterShard::meet`] until [`MasterShard::stop`] and the end of the last connection. Until then
+    /// connections wait in the listener's backlog.
     pub async fn serve(&self) {
+        self.state.has_met().await;
         self.port.serve().await;
         self.state.stop();
         self.state.environment.give_up(self.name);

@@ -9,12 +9,16 @@ use pyo3::types::PyBytes;
 
 #[pymethods]
 impl StoreClient {
-    /// Returns the number of the accelerator that has `size` bytes at an address; None for memory of this host.
-    fn _device_of(&self, py: Python<'_>, buffer_ptr: Count, size: Count) -> Option<u32> {
+    /// Returns the number of the accelerator that has `size` bytes at an address; None for memory of this host; -1 if the
+    /// store is not open, because then no driver says whose the memory is.
+    fn _device_of(&self, py: Python<'_>, buffer_ptr: Count, size: Count) -> Option<i64> {
         self.call(
             py,
-            || None,
-            |session| session.store().device_of(&piece(buffer_ptr, size).ok()?),
+            || Some(-1),
+            |session| {
+                let device = session.store().device_of(&piece(buffer_ptr, size).ok()?);
+                device.map(i64::from)
+            },
         )
     }
 
