@@ -67,6 +67,8 @@ pub struct Shard {
     now_ms: u64,
     index: KeyIndex,
     objects: Slab<Object>,
+    /// Most objects there were since [`Shard::take_peak_keys`].
+    peak_keys: usize,
     replicas: Slab<Replica>,
     /// By segment number; `None` for segments that are forgotten.
     shares: Vec<Option<Box<Share>>>,
@@ -117,6 +119,7 @@ impl Shard {
             now_ms: 0,
             index: KeyIndex::new(),
             objects: Slab::new(),
+            peak_keys: 0,
             replicas: Slab::new(),
             shares: Vec::new(),
             live: Vec::new(),
@@ -149,6 +152,11 @@ impl Shard {
     /// Counters since the start.
     pub fn counters(&self) -> &ShardCounters {
         &self.counters
+    }
+
+    /// Most keys there were since this was asked last.
+    pub fn take_peak_keys(&mut self) -> u64 {
+        std::mem::replace(&mut self.peak_keys, self.objects.len()) as u64
     }
 
     /// The state in numbers.

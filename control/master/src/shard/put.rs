@@ -211,6 +211,7 @@ impl Shard {
         debug_assert_eq!(hash, hash_key(key), "the hash is the key's");
         let object = self.objects.insert(Object::new(key, hash));
         self.index.insert(&self.objects, object);
+        self.peak_keys = self.peak_keys.max(self.objects.len());
         if !group.is_empty() {
             self.objects[object].group = self.groups.join(group);
         }
