@@ -170,8 +170,11 @@ impl RailBatch {
         for (wait, _) in &waits {
             for (tag, error) in wait.wait(|| engine.stalled(), cancel) {
                 let is_loose = matches!(error, RailError::Unfenced { .. });
-                let fault = Fault { error, is_loose };
-                self.faults.entry(tag as usize).or_insert(fault);
+                // All requests of a job have its tag: one that may still land counts, whichever failed first.
+                self.faults
+                    .entry(tag as usize)
+                    .and_modify(|fault| fault.is_loose |= is_loose)
+                    .or_insert(Fault { error, is_loose });
             }
         }
     }
