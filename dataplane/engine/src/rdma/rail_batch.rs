@@ -49,7 +49,7 @@ impl RailBatch {
     }
 
     /// Something of a write may still land: the queue pairs at the peer are taken down first. Their end is confirmed, or is
-    /// not, within the time of one answer.
+    /// not, after the orders that wait before this one; each has its own bound, which may be later than the batch's.
     fn fence(&self, direction: Direction, piece: Piece, error: EngineError) {
         let (batch, fallback) = (self.batch.clone(), self.fallback.clone());
         let done = Done::new(move |is_fenced| match is_fenced {
