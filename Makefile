@@ -19,25 +19,30 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # The oldest glibc that program and module run with; `cargo xtask needed` checks it.
 GLIBC := 2.31
-TRIPLE := $(shell uname -m)-unknown-linux-gnu
+ARCHITECTURE := $(shell uname -m)
+TRIPLE := $(ARCHITECTURE)-unknown-linux-gnu
 BUILT := $(TARGET)/$(TRIPLE)/release
 PROGRAM := $(BUILT)/perigee
 MODULE := $(BUILT)/lib_perigee.so
 WHEELS := $(TARGET)/wheels
+# A package index for pip: the wheels, and an alias of the name that frameworks depend on.
+INDEX := $(TARGET)/index
+WHEEL_TAG = manylinux_$(subst .,_,$(GLIBC))
 MDBOOK_VERSION := 0.5.4
 # One call of cargo for both, so that what they share is compiled once; the module needs no interpreter to be built.
-ZIGBUILD = PYO3_NO_PYTHON=1 CARGO_ZIGBUILD_PYTHON_PATH="$(VENV_BUILD)/bin/python" "$(VENV_BUILD)/bin/cargo-zigbuild" zigbuild \
-	--release --locked --target $(TRIPLE).$(GLIBC)
+ZIG = CARGO_ZIGBUILD_PYTHON_PATH="$(VENV_BUILD)/bin/python" "$(VENV_BUILD)/bin/cargo-zigbuild"
+ZIGBUILD = PYO3_NO_PYTHON=1 $(ZIG) zigbuild --release --locked --target $(TRIPLE).$(GLIBC)
+AARCH64 := aarch64-unknown-linux-gnu
 
 # Options of the demo and of the benchmarks: see `make help`.
 DEMO_FLAGS = $(if $(TRACE),--trace "$(TRACE)") $(if $(BLOCK_BYTES),--block-bytes $(BLOCK_BYTES)) \
 	$(if $(POOL),--pool $(POOL)) $(if $(REQUESTS),--requests $(REQUESTS)) \
 	$(if $(CLIENTS),--clients $(CLIENTS)) $(if $(ROUTE),--route $(ROUTE)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: help setup build wheel demo test check test-rdma test-containers test-kernels test-mooncake test-dashboards test-agent test-clients bench docs deny asan miri models fuzz soak planted lint codegen clean venv-run
+.PHONY: help setup build wheel wheels wheel-python310 wheel-aarch64 index deb demo test check test-rdma test-containers test-aarch64 test-kernels test-mooncake test-dashboards test-agent test-clients bench bench-plots docs deny asan miri models fuzz soak planted lint codegen clean venv-run
 
 help: ## This list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
 
 setup: ## Install missing packages and tools
 	@tools/setup.sh
@@ -47,7 +52,28 @@ build: ## Build the perigee program and the Python module; PERIGEE_WITHOUT_PROBE
 	$(ZIGBUILD) --package perigee-cli --package perigee-python
 
 wheel: build ## Build the one wheel in target/wheels: Python modules and programs
-	@tools/pack-wheel.sh "$(PROGRAM)" "$(MODULE)" $(GLIBC) "$(WHEELS)"
+	@tools/pack-wheel.sh "$(PROGRAM)" "$(MODULE)" cp311-abi3-$(WHEEL_TAG)_$(ARCHITECTURE) "$(WHEELS)"
+
+wheels: wheel wheel-python310 wheel-aarch64 index ## All wheels: this machine's, for Python 3.10, for aarch64; then the index
+
+# The module of 3.10 replaces the other one for a moment: cargo has one place for both.
+wheel-python310: build ## The wheel for Python 3.10, in target/wheels-python310
+	@PYO3_CROSS=1 PYO3_CROSS_PYTHON_VERSION=3.10 $(ZIGBUILD) --package perigee-python --no-default-features
+	tools/pack-wheel.sh "$(PROGRAM)" "$(MODULE)" cp310-cp310-$(WHEEL_TAG)_$(ARCHITECTURE) "$(TARGET)/wheels-python310"
+
+wheel-aarch64: ## The wheel for aarch64, in target/wheels-aarch64, built on any machine
+	@tools/setup.sh --for-aarch64
+	PYO3_NO_PYTHON=1 $(ZIG) zigbuild --release --locked --target $(AARCH64).$(GLIBC) --package perigee-cli --package perigee-python
+	STRIP=aarch64-linux-gnu-strip PROBES=0 tools/pack-wheel.sh "$(TARGET)/$(AARCH64)/release/perigee" \
+		"$(TARGET)/$(AARCH64)/release/lib_perigee.so" cp311-abi3-$(WHEEL_TAG)_aarch64 "$(TARGET)/wheels-aarch64"
+
+index: wheel ## A package index for pip in target/index: all wheels that are built, and an alias mooncake-transfer-engine
+	@shopt -s nullglob
+	HATCHLING="$(VENV_BUILD)/bin/hatchling" "$(VENV_BUILD)/bin/python" tools/index-wheels.py "$(INDEX)" \
+		"$(WHEELS)"/*.whl "$(TARGET)"/wheels-*/*.whl
+
+deb: build ## The Debian package in target/debian
+	@tools/deploy/debian/build.sh "$(PROGRAM)" "$(TARGET)/debian"
 
 # A virtual environment with the wheel installed, for the demo and the Python tests.
 venv-run: wheel
@@ -73,8 +99,17 @@ check: setup ## Lints, and unit tests of the packages that changed; BASE=commit 
 test-rdma: setup ## Tests on real verbs (Soft-RoCE) in a small virtual machine; downloads its kernel once; PROGRAMS="verbs store"
 	@tests/rdma/run.sh $(PROGRAMS)
 
-test-containers: venv-run ## Master, node, service and clients in real containers, with the limits of the field; needs root
+test-containers: venv-run index deb ## Images in real containers with the limits of the field; chart, units, Debian package, index; needs root
 	@tests/containers/run.sh
+	tests/packages/run.sh
+
+# qemu-user answers every madvise with success, so nothing is ever found missing.
+NOT_UNDER_QEMU := the_kernel_answers_for_memory_that_is_there
+test-aarch64: ## Unit tests of memory, checksums and mover for aarch64, under qemu-user (without io_uring)
+	@tools/setup.sh --for-aarch64
+	PERIGEE_REACTOR=epoll PERIGEE_WITHOUT_PROBES=1 CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="$(CURDIR)/tests/aarch64.sh" \
+		$(ZIG) test --locked --target $(AARCH64).$(GLIBC) --lib --package perigee-memory --package perigee-mover \
+		-- $(addprefix --skip ,$(NOT_UNDER_QEMU))
 
 test-kernels: venv-run ## The wheel on Linux 6.1 and 5.10 in a small virtual machine; downloads both kernels once
 	@tests/rdma/run.sh --kernels 6.1 5.10
@@ -96,13 +131,16 @@ test-agent: setup venv-run ## The agent's page in a browser, perigee top in a te
 test-clients: venv-run ## Unmodified client classes of SGLang, LMCache and vLLM (downloads gigabytes)
 	@tests/clients/run.sh
 
-bench: build ## Ratios to the machine's own limits: copies, TCP, engine, checksums, master, allocator
+bench: build ## Ratios to the machine's own limits and to memcached: machine, store, engine, master
 	@tools/setup.sh --for-bench
-	$(ZIGBUILD) --package perigee-bench
-	for what in copy-ratio tcp-ratio engine-ratio integrity-cost "master --program $(PROGRAM)" allocator; do
-		echo "== $$what"
-		"$(BUILT)/perigee-bench" $$what
+	for what in machine "store --baseline --all --batch 4 --pool 512MiB" \
+		"store --baseline --all --batch 4 --pool 512MiB --route tcp" engine "master --keys 1000000 --threads 2"; do
+		echo "== perigee bench $$what"
+		"$(PROGRAM)" bench $$what
 	done
+
+bench-plots: ## A picture for each table of bench/results, from the tables
+	@python3 -m bench.plots
 
 docs: ## The book in target/book; builds mdBook first (minutes, once)
 	@command -v mdbook >/dev/null \

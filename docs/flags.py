@@ -20,14 +20,17 @@ COMMANDS = (
     ["metadata"],
     ["agent"],
     ["status"],
+    ["drain"],
     ["top"],
     ["doctor"],
     ["topology"],
     ["inspect"],
     ["bench", "nic"],
     ["bench", "store"],
+    ["bench", "engine"],
     ["bench", "master"],
     ["bench", "trace"],
+    ["bench", "machine"],
     ["bench", "compare"],
 )
 LOGS = "Logs"
@@ -41,6 +44,7 @@ Written by `docs/flags.py` from what each program prints for `--help`.
 A setting is written `--name=value` or `--name value`; yes or no is `--name` or `--noname`.
 As a variable it is `PERIGEE_PROGRAM_NAME`, for example `PERIGEE_MASTER_RPC_PORT`. The master and the node also read it as a key of `--config_path`.
 A setting marked *not built yet* is accepted for old configurations: another value than the default gives a warning and has no effect.
+Those that decide who owns or may read data end the start instead, unless `allow_unbuilt` is set.
 """
 
 

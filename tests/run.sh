@@ -62,7 +62,7 @@ stage pytest-pods env PERIGEE_PODS=long timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m
 stage pytest-demo timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
     --rootdir bench/demo bench/demo/tests
 stage pytest-side-by-side timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
-    --rootdir bench/side_by_side bench/side_by_side/tests
+    --rootdir bench/side_by_side bench/side_by_side/tests bench/plots/tests
 stage pytest-agent timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
     --rootdir ebpf/agent ebpf/agent/tests
 stage pytest-dashboards timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
@@ -70,8 +70,6 @@ stage pytest-dashboards timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no
 stage pytest-docs timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
     --rootdir docs docs/tests
 
-# Built for its own tests above.
-export PERIGEE_BENCH_BIN=$TARGET/debug/perigee-bench
 stage pytest-faults timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
     --rootdir ebpf/agent/faults ebpf/agent/faults
 

@@ -2,7 +2,8 @@
 # Installs what building and testing needs and is missing; says nothing when all is there.
 # Debian and Ubuntu packages through apt (with sudo unless root), Python tools into target/venv-build.
 # The compiler of the eBPF probes is part of every set-up, unless PERIGEE_WITHOUT_PROBES=1.
-# --without-nextest and --for-bench leave out what only tests need; --for-bench adds memcached, --with-deny cargo-deny.
+# --without-nextest, --for-bench and --for-aarch64 leave out what only tests need; --for-bench adds memcached, --for-aarch64 what
+# builds and runs programs of that architecture, --with-deny cargo-deny.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -37,6 +38,13 @@ missing_packages() {
     case $PURPOSE in
         --without-nextest) ;;
         --for-bench) command -v memcached >/dev/null || echo memcached ;;
+        --for-aarch64)
+            for pair in qemu-aarch64-static:qemu-user-static aarch64-linux-gnu-strip:binutils-aarch64-linux-gnu; do
+                command -v "${pair%%:*}" >/dev/null || echo "${pair##*:}"
+            done
+            [ -e /usr/aarch64-linux-gnu/lib/libc.so.6 ] || echo libc6-arm64-cross
+            [ -e /usr/aarch64-linux-gnu/lib/libgcc_s.so.1 ] || echo libgcc-s1-arm64-cross
+            ;;
         *)
             command -v etcd >/dev/null || echo etcd-server
             command -v redis-server >/dev/null || echo redis-server
@@ -106,6 +114,14 @@ check_rust() {
         fail "rustc $found is older than $wanted." "Run: rustup toolchain install $wanted"
 }
 
+# The standard library for aarch64, for cargo-zigbuild.
+install_target() {
+    local target=aarch64-unknown-linux-gnu
+    [ -d "$(rustc --print sysroot)/lib/rustlib/$target" ] && return 0
+    command -v rustup >/dev/null || fail "Rust's standard library for $target is missing, and there is no rustup to get it."
+    rustup --quiet target add "$target" || fail "rustup could not get Rust's standard library for $target."
+}
+
 install_probe_tools() {
     if [ "${PERIGEE_WITHOUT_PROBES:-}" = 1 ]; then
         echo "setup: PERIGEE_WITHOUT_PROBES=1: what is built has no eBPF probes"
@@ -152,6 +168,7 @@ check_python
 install_python_tools
 case $PURPOSE in
     --without-nextest | --for-bench) ;;
+    --for-aarch64) install_target ;;
     --with-deny) install_deny ;;
     *) install_nextest ;;
 esac

@@ -14,7 +14,7 @@ HOST = "127.0.0.1"
 READY_SECONDS = 30
 POLL_SECONDS = 0.05
 HTTP_SECONDS = 5
-#: Somebody may take a port between our asking and the program's binding.
+#: Another program may take a port between our asking and the program's binding.
 START_TRIES = 3
 
 

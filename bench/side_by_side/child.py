@@ -1,4 +1,4 @@
-"""A process of one implementation that is told what to do by JSON lines and answers on a pipe of its own."""
+"""A process of one implementation that is driven by JSON lines and answers on a pipe of its own."""
 
 import json
 import os

@@ -16,7 +16,8 @@ GET_BYTES = 512 << 20
 GET_SHARE = 0.25
 GET_KEYS_MAX = 8192
 WARM_BYTES = 4 << 20
-WARM_SHARE = 0.8
+#: An owner makes its pages as they are used: nearly all are used once here, without setting off eviction.
+WARM_SHARE = 0.92
 #: Share of the segment that the puts of one row may fill; more would set off eviction.
 PUT_SHARE = 0.75
 #: Removed objects may hold their space until their leases end; a row starts when the space is free again.

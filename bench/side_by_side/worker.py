@@ -1,4 +1,4 @@
-"""One client or provider process: `python -m bench.side_by_side.worker FD`, told what to do by JSON lines.
+"""One client or provider process: `python -m bench.side_by_side.worker FD`, driven by JSON lines.
 
 Every value follows from its key (`bench.demo.content`). Latencies are those of the calls alone; rates are bytes and keys
 over the wall time of the loop, whose keys are made before it starts. After the loop a sample is read again and every

@@ -1,275 +1,308 @@
-//! A real master process on one core: existence checks per second against memcached's multi-get of the same keys, and
-//! memory per key.
-//! Invariant: both servers hold the same keys, have the same core to themselves, and are asked in turn by as many
-//! threads on the other cores; every key asked for must be found.
+//! `perigee bench master`: metadata calls per second, memory per key, and memcached beside it where
+//! it is installed. Invariant: a master that is not our own is only asked for keys that do not
+//! exist, because stored keys would need a segment that others could be sent to.
 
-use std::path::Path;
+use std::net::TcpListener;
 use std::thread;
-use std::time::Duration;
 
-use perigee_runner::BenchError;
-use perigee_runner::drive::{Span, Worker, drive};
-use perigee_runner::machine::pin_to_cpu;
-use perigee_runner::master_load::{
-    Ask, Asker, KEY_BYTES, PUT_BATCH, batches, client, key, mount, store_keys,
-};
-use perigee_runner::program::Program;
-use perigee_runner::sample::Spread;
-use perigee_runner::stop::Stop;
+use perigee_flags::{Flag, Program, Settings, ValueKind};
 
-use crate::memcached::{Memcached, MemcachedAsker};
-use crate::report::{Cell, Figure, Goal, Report};
+use crate::baseline::memcached;
+use crate::baseline::rounds::{Rounds, Taken};
+use crate::cpu::pin_to_cpu;
+use crate::ends::own_host;
+use crate::ends::process::Server;
+use crate::error::BenchError;
+use crate::limits::{KEYS_MAX, KEYS_PER_CALL_MAX, THREADS_MAX};
+use crate::load::drive::drive;
+use crate::report::{Cell, Figure, FigureUnit, Goal, RateUnit, Report, Row};
+use crate::run::{Run, Tool};
+use crate::settings;
+use crate::stop::Stop;
+use load::{Ask, Asker, KEY_BYTES, PUT_BATCH, batches, client, key, mount, store_keys};
 
+pub(crate) mod load;
+
+/// Where a master of one shard, and memcached, run alone.
 const SERVER_CPU: usize = 1;
+/// Where those that ask run while two servers are compared.
 const CLIENT_CPU: usize = 0;
 /// The resolution of CPU times.
 const CPU_SECONDS_MIN: f64 = 0.01;
 
-/// Options of `master`.
-#[derive(clap::Args)]
-pub(crate) struct Options {
-    /// The perigee program; without it the one beside this program.
-    #[arg(long)]
-    program: Option<String>,
-    /// The memcached program.
-    #[arg(long, default_value = "memcached")]
-    memcached: String,
-    /// Keys to store.
-    #[arg(long, default_value_t = 1_000_000)]
-    keys: usize,
-    /// Keys per call.
-    #[arg(long, value_delimiter = ',', default_value = "128,256")]
-    batches: Vec<usize>,
-    /// Threads that ask.
-    #[arg(long, default_value_t = 2)]
-    threads: usize,
-    /// Rounds; each asks both servers.
-    #[arg(long, default_value_t = 5)]
-    rounds: usize,
-    /// Seconds per server and round.
-    #[arg(long, default_value_t = 1.0)]
-    seconds: f64,
+const FLAGS: &[Flag] = &[
+    Flag::new("master", ValueKind::Text, "", "HOST:PORT of a running master; its own if empty"),
+    Flag::new("keys", ValueKind::Int64, "100000", "Keys to store in a master of its own")
+        .within(PUT_BATCH as i128, KEYS_MAX),
+    Flag::new("batch", ValueKind::Int64, "128", "Keys per call").within(1, KEYS_PER_CALL_MAX),
+    Flag::new(
+        "shards",
+        ValueKind::Int64,
+        "1",
+        "Shards of a master of its own; one shard has a CPU to itself",
+    )
+    .within(1, THREADS_MAX),
+    settings::THREADS,
+    settings::DURATION,
+    settings::ITERATIONS,
+    settings::RATE,
+    Flag::new(
+        "memcached",
+        ValueKind::Text,
+        "memcached",
+        "Program that existence checks of one shard are held against; left out where it is not installed",
+    ),
+    settings::ROUNDS,
+    settings::ANY_NOISE,
+];
+
+const PROGRAM: Program = Program {
+    name: "perigee bench master",
+    version: env!("CARGO_PKG_VERSION"),
+    summary: "metadata calls per second of a master",
+    variable_prefix: "PERIGEE_BENCH_MASTER_",
+    words: &[],
+    tables: &[("Master", FLAGS), ("Output", settings::OUTPUT)],
+};
+
+/// The tool.
+pub(crate) const TOOL: Tool = Tool {
+    name: "master",
+    program: PROGRAM,
+    examples: &[
+        "perigee bench master                           # a master of its own",
+        "perigee bench master --keys 1000000 --threads 2",
+        "perigee bench master --master 10.0.0.1:50051   # only keys that do not exist",
+    ],
+    run,
+};
+
+fn run(run: Run<'_>) -> Result<(), BenchError> {
+    run.measure(|settings, stop, report| {
+        report
+            .notes
+            .push("closed loop, unless --rate is given: each thread waits for its call".to_owned());
+        measure(settings, stop, report)
+    })
 }
 
-/// Measures.
-pub(crate) fn run(options: &Options) -> Result<Report, BenchError> {
-    let names: Vec<String> = (0..options.keys.max(PUT_BATCH)).map(key).collect();
+fn measure(settings: &Settings, stop: &Stop, report: &mut Report) -> Result<(), BenchError> {
+    let names: Vec<String> = (0..settings.integer("keys")).map(key).collect();
     let keys: Vec<&str> = names.iter().map(String::as_str).collect();
-    let master = start_master(options)?;
-    let memcached = start_memcached(options)?;
-    if thread::available_parallelism().map_or(1, usize::from) > 1 {
-        pin_to_cpu(CLIENT_CPU)?;
+    if let Some(address) = settings.optional_text("master") {
+        let note = "a master in use is only asked for keys that do not exist";
+        report.notes.push(note.to_owned());
+        report.loopback = own_host::is_this_machine(address);
+        let asking = Asking::new(settings, address, &keys, stop);
+        return asking.row(("absent", Ask::Absent), report);
     }
-    let before = master.resident_bytes()?;
-    let owner = client(&master.address().to_string(), 1);
-    mount(&owner, keys.len())?;
+    report.loopback = true;
+    let master = start(settings)?;
+    let before = master.process.resident_bytes()?;
+    let address = master.address.to_string();
+    let owner = client(&address, 1);
+    // Twice: what is put and removed in the last row lies beside what is stored.
+    mount(&owner, keys.len() * 2)?;
     store_keys(&owner, &keys)?;
-    let bytes_per_key = (master.resident_bytes()? as f64 - before as f64) / keys.len() as f64;
-    let mut connection = Memcached::connect(memcached.address())?;
-    for chunk in keys.chunks(PUT_BATCH) {
-        connection.store(chunk)?;
-    }
-    let mut rows = Vec::new();
-    let mut worst = f64::MAX;
-    for batch in &options.batches {
-        let batch = (*batch).clamp(1, keys.len());
-        let (ours, theirs) = rounds(options, &master, &memcached, &keys, batch)?;
-        worst = worst.min(ours.rate() / theirs.rate());
-        let ratios = [
-            ours.rate() / theirs.rate(),
-            ours.per_cpu() / theirs.per_cpu(),
-        ];
-        rows.push(ours.row("exist", batch, Some(ratios)));
-        rows.push(theirs.row("memcached get", batch, None));
-    }
-    Ok(report(keys.len(), bytes_per_key, worst, rows))
+    let grown = master.process.resident_bytes()?.saturating_sub(before);
+    let asking = Asking::new(settings, &address, &keys, stop);
+    asking.exist(&master, report)?;
+    asking.row(("locate", Ask::Locate), report)?;
+    asking.row(("put+remove", Ask::Put), report)?;
+    let figure = Figure {
+        name: format!("memory per key of {KEY_BYTES} bytes"),
+        value: grown as f64 / keys.len() as f64,
+        unit: FigureUnit::Bytes,
+        goal: Some(Goal::AtMost(300.0)),
+    };
+    report.figures.push(figure);
+    Ok(())
 }
 
-fn report(keys: usize, bytes_per_key: f64, worst: f64, rows: Vec<Vec<Cell>>) -> Report {
-    Report {
-        figures: vec![
-            Figure {
-                name: "existence checks per second on one core, worst batch".to_owned(),
-                value: worst,
-                unit: "of memcached's multi-get",
-                goal: Some(Goal::AtLeast(2.0)),
-            },
-            Figure {
-                name: format!("memory of the master per key, {keys} keys of {KEY_BYTES} bytes"),
-                value: bytes_per_key,
-                unit: "bytes",
-                goal: Some(Goal::AtMost(300.0)),
-            },
-        ],
-        columns: &[
-            "call",
-            "keys",
-            "M keys/s",
-            "low",
-            "high",
-            "M keys per CPU s",
-            "ratio",
-            "ratio per CPU s",
-        ],
-        rows,
-        notes: vec!["each server has one core, the threads that ask have another".to_owned()],
-    }
-}
-
+/// The CPU of a server with one thread, where there are others for those that ask.
 fn server_cpu() -> Option<usize> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     (cores > SERVER_CPU).then_some(SERVER_CPU)
 }
 
-fn start_master(options: &Options) -> Result<Program, BenchError> {
-    let program = match &options.program {
-        Some(program) => program.clone(),
-        None => beside(&std::env::current_exe()?)?,
-    };
-    Program::start(&program, server_cpu(), |port| {
-        perigee_runner::master_arguments(port, 1)
-    })
+/// A master of our own: this program, in a process of its own.
+fn start(settings: &Settings) -> Result<Server, BenchError> {
+    let shards: u64 = settings.integer("shards");
+    let cpu = server_cpu().filter(|_| shards == 1);
+    Server::start(None, cpu, |port| master_words(port, shards))
 }
 
-/// The perigee program in the folder of this one.
-fn beside(own: &Path) -> Result<String, BenchError> {
-    let program = own.with_file_name("perigee");
-    let shown = program.display().to_string();
-    if program.is_file() {
-        return Ok(shown);
-    }
-    let advice = "is not built: run `cargo build --release --package perigee-cli`, or name one with --program";
-    Err(BenchError::program(&shown, advice))
+/// Words that start a master on loopback whose clients never expire during a run.
+fn master_words(port: u16, shards: u64) -> Vec<String> {
+    let http = TcpListener::bind(("127.0.0.1", 0));
+    let http = http.and_then(|listener| listener.local_addr()).map_or(0, |address| address.port());
+    vec![
+        "master".to_owned(),
+        "--rpc_address=127.0.0.1".to_owned(),
+        format!("--rpc_port={port}"),
+        "--metrics_host=127.0.0.1".to_owned(),
+        format!("--metrics_port={http}"),
+        format!("--rpc_shards={shards}"),
+        "--client_ttl=3600".to_owned(),
+        // The segment of a load has no owner.
+        "--verify_segments=false".to_owned(),
+    ]
 }
 
-fn start_memcached(options: &Options) -> Result<Program, BenchError> {
-    let megabytes = 64 + options.keys / 4000;
-    let started = Program::start(&options.memcached, server_cpu(), |port| {
-        let words = ["-t", "1", "-l", "127.0.0.1", "-U", "0", "-u", "root", "-p"];
-        let mut arguments: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        arguments.extend([port.to_string(), "-m".to_owned(), megabytes.to_string()]);
-        arguments
-    });
-    started.map_err(|error| {
-        BenchError::program(
-            &options.memcached,
-            format!("{error}; install the Debian package memcached"),
-        )
-    })
+/// Threads that ask one master.
+struct Asking<'a> {
+    settings: &'a Settings,
+    address: &'a str,
+    keys: &'a [&'a str],
+    stop: &'a Stop,
+    threads: u64,
+    batch: u64,
 }
 
-/// Keys per second of rounds, and keys per CPU second of the server.
-struct Rates {
-    per_second: Vec<f64>,
-    per_cpu_second: Vec<f64>,
-}
-
-impl Rates {
-    fn rate(&self) -> f64 {
-        Spread::of(&self.per_second).median
+impl<'a> Asking<'a> {
+    fn new(settings: &'a Settings, address: &'a str, keys: &'a [&'a str], stop: &'a Stop) -> Self {
+        Self {
+            settings,
+            address,
+            keys,
+            stop,
+            threads: settings.integer("threads"),
+            batch: settings.integer("batch"),
+        }
     }
 
-    fn per_cpu(&self) -> f64 {
-        Spread::of(&self.per_cpu_second).median
-    }
-
-    fn row(&self, call: &str, batch: usize, ratios: Option<[f64; 2]>) -> Vec<Cell> {
-        let spread = Spread::of(&self.per_second);
-        let ratio = |at: usize| {
-            ratios.map_or(Cell::Text(String::new()), |ratios| {
-                Cell::Number(ratios[at], 2)
-            })
+    fn askers(&self, ask: Ask) -> Vec<Asker<'a>> {
+        let asker = |thread: u64| {
+            // Only the owner of the segment puts.
+            let number = match ask {
+                Ask::Put => 1,
+                _ => 100 + u128::from(thread),
+            };
+            let client = client(self.address, number);
+            Asker::new(client, self.keys, self.batch as usize, thread as usize, ask)
         };
-        vec![
-            Cell::Text(call.to_owned()),
-            Cell::Number(batch as f64, 0),
-            Cell::Number(spread.median / 1e6, 2),
-            Cell::Number(spread.low / 1e6, 2),
-            Cell::Number(spread.high / 1e6, 2),
-            Cell::Number(self.per_cpu() / 1e6, 2),
-            ratio(0),
-            ratio(1),
-        ]
+        (0..self.threads).map(asker).collect()
+    }
+
+    fn row(&self, (operation, ask): (&str, Ask), report: &mut Report) -> Result<(), BenchError> {
+        let span = settings::span(self.settings);
+        let measured = drive(&mut self.askers(ask), &span, self.stop)?;
+        self.push(operation, &measured.into(), report);
+        Ok(())
+    }
+
+    fn push(&self, operation: &str, taken: &Taken, report: &mut Report) {
+        let cell = Cell {
+            operation,
+            bytes: 0,
+            depth: self.batch,
+            threads: self.threads,
+            unit: RateUnit::Keys,
+        };
+        let row = Row::of(&cell, taken);
+        report.warn_of_dropped(&row, taken.dropped);
+        report.figures.push(Figure::rate(&row));
+        report.rows.push(row);
+    }
+
+    /// Existence checks, beside memcached's multi-get of the same keys if both have one thread.
+    fn exist(&self, master: &Server, report: &mut Report) -> Result<(), BenchError> {
+        let program = self.settings.text("memcached");
+        let is_single = self.settings.integer::<u64>("shards") == 1;
+        let rate: u64 = self.settings.integer("rate");
+        if !is_single || rate > 0 || !memcached::is_installed(program) {
+            let note = format!(
+                "not held against memcached: that takes one shard, no --rate, and {program} on the PATH"
+            );
+            report.notes.push(note);
+            return self.row(("exist", Ask::Exist), report);
+        }
+        let server = memcached::start(program, self.keys, server_cpu())?;
+        // A thread of its own: only those that ask here and now are kept on one CPU.
+        let held = thread::scope(|scope| {
+            let held = scope.spawn(|| self.held(master, &server));
+            held.join().unwrap_or(Err(BenchError::LoadThread))
+        })?;
+        self.push("exist", &held.taken, report);
+        report.figures.extend(held.figures);
+        let note = "exist: both servers have one CPU, the threads that ask another";
+        report.notes.push(note.to_owned());
+        Ok(())
+    }
+
+    fn held(&self, master: &Server, server: &Server) -> Result<Held, BenchError> {
+        if server_cpu().is_some() {
+            pin_to_cpu(CLIENT_CPU)?;
+        }
+        let batches = |thread: u64| batches(self.keys, self.batch as usize, thread as usize);
+        let batches: Vec<_> = (0..self.threads).map(batches).collect();
+        let others = memcached::baseline(server.address, &batches, self.stop)?;
+        let mut askers = self.askers(Ask::Exist);
+        let pids = [std::process::id(), master.process.pid(), server.process.pid()];
+        let mut rounds = Rounds {
+            quiet: settings::quiet(self.settings),
+            pids: &pids,
+            baselines: vec![Box::new(others)],
+        };
+        let cpu = || -> Result<[f64; 2], BenchError> {
+            Ok([master.process.cpu_seconds()?, server.process.cpu_seconds()?])
+        };
+        let before = cpu()?;
+        let span = settings::span(self.settings);
+        let taken = rounds.take(&span, &mut |span| drive(&mut askers, span, self.stop))?;
+        let after = cpu()?;
+        Ok(Held::of(taken, [0, 1].map(|at| after[at] - before[at])))
     }
 }
 
-/// Asks both servers in turn.
-fn rounds(
-    options: &Options,
-    master: &Program,
-    memcached: &Program,
-    keys: &[&str],
-    batch: usize,
-) -> Result<(Rates, Rates), BenchError> {
-    let rates = || Rates {
-        per_second: Vec::new(),
-        per_cpu_second: Vec::new(),
-    };
-    let (mut ours, mut theirs) = (rates(), rates());
-    let threads = 0..options.threads.max(1);
-    let address = master.address().to_string();
-    for _ in 0..options.rounds.max(1) {
-        let asker = |thread: usize| {
-            let client = client(&address, 100 + thread as u128);
-            Asker::new(client, keys, batch, thread, Ask::Exist)
-        };
-        let mut askers: Vec<Asker<'_>> = threads.clone().map(asker).collect();
-        measure(options, master, &mut ours, &mut askers)?;
-        let asker = |thread: usize| {
-            let connection = Memcached::connect(memcached.address())?;
-            Ok(MemcachedAsker::new(
-                connection,
-                &batches(keys, batch, thread),
-            ))
-        };
-        let mut askers = threads
-            .clone()
-            .map(asker)
-            .collect::<Result<Vec<_>, BenchError>>()?;
-        measure(options, memcached, &mut theirs, &mut askers)?;
-    }
-    Ok((ours, theirs))
+/// Existence checks beside memcached.
+struct Held {
+    taken: Taken,
+    figures: Vec<Figure>,
 }
 
-/// Lets threads ask one server for a while.
-fn measure<W: Worker>(
-    options: &Options,
-    server: &Program,
-    rates: &mut Rates,
-    askers: &mut [W],
-) -> Result<(), BenchError> {
-    let span = Span {
-        // The CPU time of the server covers all calls, so all calls must count.
-        warm_up: Duration::ZERO,
-        duration: Duration::from_secs_f64(options.seconds.clamp(0.01, 600.0)),
-        iterations: 0,
-    };
-    let cpu = server.cpu_seconds()?;
-    let measured = drive(askers, &span, &Stop::default())?;
-    let cpu_seconds = server.cpu_seconds()? - cpu;
-    let keys = measured.units as f64;
-    rates.per_second.push(keys / measured.seconds);
-    rates
-        .per_cpu_second
-        .push(keys / cpu_seconds.max(CPU_SECONDS_MIN));
-    Ok(())
+impl Held {
+    /// `cpu_seconds` are those of the master and of memcached.
+    fn of(taken: Taken, cpu_seconds: [f64; 2]) -> Self {
+        let mut figures = Vec::new();
+        if let Some(beside) = taken.beside.first().filter(|_| taken.dropped == 0) {
+            let per_second =
+                |keys: u64, at: usize| keys as f64 / cpu_seconds[at].max(CPU_SECONDS_MIN);
+            let ours = per_second(taken.load.units, 0);
+            let theirs = per_second(beside.measured.units, 1);
+            let name = "exist per CPU second, of memcached's multi-get";
+            figures.push(Figure::ratio(name, ours / theirs.max(1e-9)));
+        }
+        if let Some(beside) = taken.beside.first() {
+            let name = "exist per second, of memcached's multi-get";
+            let ratio = Figure::ratio(name, beside.ratio().median);
+            figures.push(ratio.with_goal(Goal::AtLeast(2.0)));
+        }
+        Self { taken, figures }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use perigee_flags::{ProcessEnvironment, ProgramStart};
+
     use super::*;
 
     #[test]
-    fn the_program_is_looked_for_beside_this_one_whatever_the_working_folder() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let own = folder.path().join("perigee-bench");
-        let error = beside(&own)
-            .expect_err("nothing is built there")
-            .to_string();
-        assert!(error.contains("--package perigee-cli"), "{error}");
-        let program = folder.path().join("perigee");
-        std::fs::write(&program, "").expect("a file");
-        let found = beside(&own).expect("it lies there");
-        assert_eq!(Path::new(&found), program);
+    fn a_master_that_does_not_answer_ends_the_run_with_its_address() {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = free.local_addr().unwrap().to_string();
+        drop(free);
+        let words = [format!("--master={address}"), "--iterations=1".to_owned()];
+        let settings = match PROGRAM.load(&words, &ProcessEnvironment::of(&[])).unwrap() {
+            ProgramStart::Run(settings) => settings,
+            ProgramStart::Print(text) => panic!("{text}"),
+        };
+        let mut report = Report::begin("master", crate::facts::samples::machine(), BTreeMap::new());
+        let error = measure(&settings, &Stop::default(), &mut report).unwrap_err();
+        assert!(error.to_string().contains(&address), "{error}");
+        assert!(report.rows.is_empty());
     }
 }

@@ -1,5 +1,5 @@
-//! Builds the probes with their own compiler and hands the object to the crate. The object is empty without that compiler
-//! and with `PERIGEE_WITHOUT_PROBES=1`; the program says so then.
+//! Builds the probes with their own compiler and hands the object to the crate. The object is empty
+//! without that compiler and with `PERIGEE_WITHOUT_PROBES=1`; the program says so then.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -30,12 +30,9 @@ fn main() {
                 "cargo::warning=Built without eBPF probes: run `ebpf/build.sh --install` for their compiler, \
                  or set PERIGEE_WITHOUT_PROBES=1"
             );
-            // Cargo runs this script at each build as long as a watched file does not exist, so that the probes are built as
-            // soon as their compiler is there.
-            println!(
-                "cargo::rerun-if-changed={}",
-                out.join("never-there").display()
-            );
+            // Cargo runs this script at each build as long as a watched file does not exist, so
+            // that the probes are built as soon as their compiler is there.
+            println!("cargo::rerun-if-changed={}", out.join("never-there").display());
             leave_empty(&object);
         }
         Ok(code) => println!("cargo::error=ebpf/build.sh ended with {code:?}; run it by hand"),

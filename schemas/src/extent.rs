@@ -1,18 +1,19 @@
 //! Layout of one object in a segment: the payload, then a footer that lets any reader check it.
 //!
 //! ```text
-//! offset                 payload_bytes          padding to 8     checksum_count x 4 bytes    8 bytes
-//! | payload ...                     | 0..7      | CRC-32C of each 64 KiB block | generation |
+//! offset 0    payload_bytes  to 8   checksum_count x 4 bytes       8 bytes
+//! | payload ... | 0..7 zeros | CRC-32C of each 64 KiB block | generation |
 //! ```
 //!
-//! The generation is written last and is the number the master gave to this allocation; a reader that finds
-//! another one holds a stale descriptor. All integers are little-endian.
+//! The generation is written last and is the number the master gave to this allocation; a reader
+//! that finds another one holds a stale descriptor. All integers are little-endian.
 
 /// Bytes of payload that one checksum of the footer covers.
 pub const BLOCK_BYTES: u64 = 64 << 10;
 /// Every extent is a multiple of this many bytes.
 pub const GRANULE_BYTES: u64 = 16;
-/// Extents of at least [`LARGE_BYTES`] are a multiple of this, so that equal large objects stay aligned to cache lines.
+/// Extents of at least [`LARGE_BYTES`] are a multiple of this, so that equal large objects stay
+/// aligned to cache lines.
 pub const LARGE_GRANULE_BYTES: u64 = 64;
 /// Payload size from which [`LARGE_GRANULE_BYTES`] applies.
 pub const LARGE_BYTES: u64 = 8 << 10;
@@ -55,18 +56,7 @@ mod tests {
 
     #[test]
     fn footer_fits_behind_the_payload() {
-        for payload in [
-            1,
-            7,
-            8,
-            9,
-            4096,
-            65_535,
-            65_536,
-            65_537,
-            (1 << 20) + 17,
-            1 << 40,
-        ] {
+        for payload in [1, 7, 8, 9, 4096, 65_535, 65_536, 65_537, (1 << 20) + 17, 1 << 40] {
             assert!(footer_offset(payload) >= payload);
             assert_eq!(generation_offset(payload) % 8, 0);
             assert!(generation_offset(payload) + GENERATION_BYTES <= extent_bytes(payload));

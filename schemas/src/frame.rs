@@ -1,12 +1,14 @@
-//! Framing of every message: a fixed header with magic, version, kind, length, request and CRC-32C, then the body.
+//! Framing of every message: a fixed header with magic, version, kind, length, request and CRC-32C,
+//! then the body.
 //!
 //! ```text
 //! 0      2        3      4     6          8            12         16            24
 //! | magic | version | zero | kind | reserved | body_bytes | checksum | request     | body ...
 //! ```
 //!
-//! The checksum covers the header without itself and the body. Bulk payload that follows some frames is not
-//! covered: it carries its own block checksums. A header is judged before anything is allocated for its body.
+//! The checksum covers the header without itself and the body. Bulk payload that follows some
+//! frames is not covered: it carries its own block checksums. A header is judged before anything is
+//! allocated for its body.
 
 use crate::limits::FRAME_BODY_BYTES_MAX;
 
@@ -19,11 +21,8 @@ const MAGIC: u16 = 0x4750;
 /// What the body of a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
-#[expect(
-    missing_docs,
-    reason = "each variant is named after the message it announces"
-)]
-pub enum Kind {
+#[expect(missing_docs, reason = "each variant is named after the message it announces")]
+pub enum MessageKind {
     Hello = 1,
     Welcome = 2,
     Failure = 3,
@@ -55,39 +54,39 @@ pub enum Kind {
     Reply = 100,
 }
 
-impl Kind {
-    const ALL: [Kind; 27] = [
-        Kind::Hello,
-        Kind::Welcome,
-        Kind::Failure,
-        Kind::Exist,
-        Kind::GetReplicas,
-        Kind::PutStart,
-        Kind::PutEnd,
-        Kind::PutRevoke,
-        Kind::Remove,
-        Kind::RemoveByRegex,
-        Kind::RemoveAll,
-        Kind::ListByRegex,
-        Kind::ReplicaClear,
-        Kind::Mount,
-        Kind::Unmount,
-        Kind::Ping,
-        Kind::Leave,
-        Kind::QuerySegments,
-        Kind::FetchMoves,
-        Kind::EndMoves,
-        Kind::CreateTask,
-        Kind::QueryTask,
-        Kind::GiveBack,
-        Kind::Move,
-        Kind::Rails,
-        Kind::Pairs,
-        Kind::Reply,
+impl MessageKind {
+    const ALL: [MessageKind; 27] = [
+        MessageKind::Hello,
+        MessageKind::Welcome,
+        MessageKind::Failure,
+        MessageKind::Exist,
+        MessageKind::GetReplicas,
+        MessageKind::PutStart,
+        MessageKind::PutEnd,
+        MessageKind::PutRevoke,
+        MessageKind::Remove,
+        MessageKind::RemoveByRegex,
+        MessageKind::RemoveAll,
+        MessageKind::ListByRegex,
+        MessageKind::ReplicaClear,
+        MessageKind::Mount,
+        MessageKind::Unmount,
+        MessageKind::Ping,
+        MessageKind::Leave,
+        MessageKind::QuerySegments,
+        MessageKind::FetchMoves,
+        MessageKind::EndMoves,
+        MessageKind::CreateTask,
+        MessageKind::QueryTask,
+        MessageKind::GiveBack,
+        MessageKind::Move,
+        MessageKind::Rails,
+        MessageKind::Pairs,
+        MessageKind::Reply,
     ];
 
-    fn from_wire(value: u16) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| *kind as u16 == value)
+    fn from_wire(value: u16) -> Option<MessageKind> {
+        MessageKind::ALL.into_iter().find(|kind| *kind as u16 == value)
     }
 }
 
@@ -124,9 +123,9 @@ pub enum FrameError {
 
 /// A judged header: its kind is known and its length within bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct FrameHeader {
     /// What the body is.
-    pub kind: Kind,
+    pub kind: MessageKind,
     /// Bytes of the body.
     pub body_bytes: usize,
     /// Number that ties a reply to its request.
@@ -134,9 +133,9 @@ pub struct Header {
     checksum: u32,
 }
 
-impl Header {
+impl FrameHeader {
     /// Judges the header of a frame whose body may have at most `limit` bytes.
-    pub fn decode(bytes: &[u8; HEADER_BYTES], limit: usize) -> Result<Header, FrameError> {
+    pub fn decode(bytes: &[u8; HEADER_BYTES], limit: usize) -> Result<FrameHeader, FrameError> {
         let magic = u16::from_le_bytes([bytes[0], bytes[1]]);
         if magic != MAGIC {
             return Err(FrameError::Magic(magic));
@@ -145,22 +144,14 @@ impl Header {
             return Err(FrameError::Version(bytes[2]));
         }
         let kind = u16::from_le_bytes([bytes[4], bytes[5]]);
-        let kind = Kind::from_wire(kind).ok_or(FrameError::Kind(kind))?;
+        let kind = MessageKind::from_wire(kind).ok_or(FrameError::Kind(kind))?;
         let body_bytes = read_u32(bytes, 8) as usize;
         let limit = limit.min(FRAME_BODY_BYTES_MAX);
         if body_bytes > limit {
-            return Err(FrameError::Length {
-                bytes: body_bytes,
-                limit,
-            });
+            return Err(FrameError::Length { bytes: body_bytes, limit });
         }
         let request = u64::from(read_u32(bytes, 16)) | (u64::from(read_u32(bytes, 20)) << 32);
-        Ok(Header {
-            kind,
-            body_bytes,
-            request,
-            checksum: read_u32(bytes, 12),
-        })
+        Ok(FrameHeader { kind, body_bytes, request, checksum: read_u32(bytes, 12) })
     }
 
     /// Checks a body against the header it came with.
@@ -169,23 +160,15 @@ impl Header {
         if found == self.checksum {
             Ok(())
         } else {
-            Err(FrameError::Checksum {
-                found,
-                expected: self.checksum,
-            })
+            Err(FrameError::Checksum { found, expected: self.checksum })
         }
     }
 
-    /// Writes the header of `body` into the first [`HEADER_BYTES`] of a buffer. The caller sees to it that the body is
-    /// within [`FRAME_BODY_BYTES_MAX`]; no peer takes a longer one.
-    pub fn encode(kind: Kind, request: u64, body: &[u8]) -> [u8; HEADER_BYTES] {
+    /// Writes the header of `body` into the first [`HEADER_BYTES`] of a buffer. The caller sees to
+    /// it that the body is within [`FRAME_BODY_BYTES_MAX`]; no peer takes a longer one.
+    pub fn encode(kind: MessageKind, request: u64, body: &[u8]) -> [u8; HEADER_BYTES] {
         debug_assert!(body.len() <= FRAME_BODY_BYTES_MAX);
-        let header = Header {
-            kind,
-            body_bytes: body.len(),
-            request,
-            checksum: 0,
-        };
+        let header = FrameHeader { kind, body_bytes: body.len(), request, checksum: 0 };
         let mut bytes = header.encode_unsummed();
         let sum = checksum(&bytes, body);
         bytes[12..16].copy_from_slice(&sum.to_le_bytes());
@@ -222,9 +205,9 @@ mod tests {
     proptest! {
         #[test]
         fn frames_round_trip(request: u64, body in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let bytes = Header::encode(Kind::Exist, request, &body);
-            let header = Header::decode(&bytes, 4096).unwrap();
-            prop_assert_eq!(header.kind, Kind::Exist);
+            let bytes = FrameHeader::encode(MessageKind::Exist, request, &body);
+            let header = FrameHeader::decode(&bytes, 4096).unwrap();
+            prop_assert_eq!(header.kind, MessageKind::Exist);
             prop_assert_eq!(header.request, request);
             prop_assert_eq!(header.body_bytes, body.len());
             prop_assert!(header.check(&body).is_ok());
@@ -235,12 +218,12 @@ mod tests {
             bit in 0usize..8 * (HEADER_BYTES + 40),
             body in any::<[u8; 40]>(),
         ) {
-            let mut whole = Header::encode(Kind::PutEnd, 7, &body).to_vec();
+            let mut whole = FrameHeader::encode(MessageKind::PutEnd, 7, &body).to_vec();
             whole.extend_from_slice(&body);
             whole[bit / 8] ^= 1 << (bit % 8);
             let mut header = [0; HEADER_BYTES];
             header.copy_from_slice(&whole[..HEADER_BYTES]);
-            let noticed = match Header::decode(&header, 4096) {
+            let noticed = match FrameHeader::decode(&header, 4096) {
                 Err(_) => true,
                 Ok(decoded) => {
                     decoded.body_bytes != 40 || decoded.check(&whole[HEADER_BYTES..]).is_err()
@@ -252,7 +235,7 @@ mod tests {
 
         #[test]
         fn random_headers_never_pass_the_limit(bytes: [u8; HEADER_BYTES]) {
-            if let Ok(header) = Header::decode(&bytes, 1000) {
+            if let Ok(header) = FrameHeader::decode(&bytes, 1000) {
                 prop_assert!(header.body_bytes <= 1000);
             }
         }

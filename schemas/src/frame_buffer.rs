@@ -1,13 +1,15 @@
 //! The front of a byte stream, cut into frames; it does no I/O and knows no clock.
-//! Invariant: memory for a body is asked for only after its header was judged, and no byte is asked for that could belong
-//! to what the caller did not announce as welcome behind a frame.
+//! Invariant: memory for a body is asked for only after its header was judged, and no byte is asked
+//! for that could belong to what the caller did not announce as welcome behind a frame.
 
-use crate::frame::{FrameError, HEADER_BYTES, Header};
+use crate::frame::{FrameError, FrameHeader, HEADER_BYTES};
 
-/// What has arrived and was not taken yet: the beginning of a frame, up to whole frames and what follows them.
+/// What has arrived and was not taken yet: the beginning of a frame, up to whole frames and what
+/// follows them.
 ///
-/// A receiver asks for [`FrameBuffer::missing`], appends that many bytes or fewer through [`FrameBuffer::lend`] and
-/// [`FrameBuffer::give_back`], looks at [`FrameBuffer::frame`], and drops it with [`FrameBuffer::consume`].
+/// A receiver asks for [`FrameBuffer::missing`], appends that many bytes or fewer through
+/// [`FrameBuffer::lend`] and [`FrameBuffer::give_back`], looks at [`FrameBuffer::frame`], and drops
+/// it with [`FrameBuffer::consume`].
 #[derive(Debug)]
 pub struct FrameBuffer {
     bytes: Vec<u8>,
@@ -25,15 +27,11 @@ const KEPT_BYTES_MAX: usize = 256 << 10;
 impl FrameBuffer {
     /// For frames with bodies of at most `limit` bytes. Nothing behind a frame is received with it.
     pub fn new(limit: usize) -> Self {
-        Self {
-            bytes: Vec::new(),
-            limit,
-            least: HEADER_BYTES,
-            ahead: 0,
-        }
+        Self { bytes: Vec::new(), limit, least: HEADER_BYTES, ahead: 0 }
     }
 
-    /// From now on no frame has fewer than `least` bytes, its header included: so many are asked for at once.
+    /// From now on no frame has fewer than `least` bytes, its header included: so many are asked
+    /// for at once.
     pub fn expect_least(&mut self, least: usize) {
         self.least = least.max(HEADER_BYTES);
     }
@@ -70,9 +68,7 @@ impl FrameBuffer {
     /// # Errors
     /// What arrived is not the beginning of a frame, or the frame is too long.
     pub fn frame_bytes(&self) -> Result<Option<usize>, FrameError> {
-        Ok(self
-            .header()?
-            .map(|header| HEADER_BYTES + header.body_bytes))
+        Ok(self.header()?.map(|header| HEADER_BYTES + header.body_bytes))
     }
 
     /// Lends the vector that the next bytes are appended to, with room for `missing` of them.
@@ -87,18 +83,16 @@ impl FrameBuffer {
         self.bytes = bytes;
     }
 
-    /// The whole frame at the front, with its checksum verified; `None` while bytes of it are missing.
+    /// The whole frame at the front, with its checksum verified; `None` while bytes of it are
+    /// missing.
     ///
     /// # Errors
     /// It is damaged, or no frame.
-    pub fn frame(&self) -> Result<Option<(Header, &[u8])>, FrameError> {
+    pub fn frame(&self) -> Result<Option<(FrameHeader, &[u8])>, FrameError> {
         let Some(header) = self.header()? else {
             return Ok(None);
         };
-        let Some(body) = self
-            .bytes
-            .get(HEADER_BYTES..HEADER_BYTES + header.body_bytes)
-        else {
+        let Some(body) = self.bytes.get(HEADER_BYTES..HEADER_BYTES + header.body_bytes) else {
             return Ok(None);
         };
         header.check(body)?;
@@ -107,11 +101,7 @@ impl FrameBuffer {
 
     /// Drops the frame at the front, whole or not.
     pub fn consume(&mut self) {
-        let total = self
-            .frame_bytes()
-            .ok()
-            .flatten()
-            .unwrap_or(self.bytes.len());
+        let total = self.frame_bytes().ok().flatten().unwrap_or(self.bytes.len());
         self.bytes.drain(..total.min(self.bytes.len()));
         if self.bytes.is_empty() && self.bytes.capacity() > KEPT_BYTES_MAX {
             self.bytes = Vec::new();
@@ -124,17 +114,16 @@ impl FrameBuffer {
         self.bytes.drain(..count).collect()
     }
 
-    fn header(&self) -> Result<Option<Header>, FrameError> {
+    fn header(&self) -> Result<Option<FrameHeader>, FrameError> {
         let head = self.bytes.first_chunk::<HEADER_BYTES>();
-        head.map(|head| Header::decode(head, self.limit))
-            .transpose()
+        head.map(|head| FrameHeader::decode(head, self.limit)).transpose()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::Kind;
+    use crate::frame::MessageKind;
     use proptest::prelude::*;
 
     const LEAST: usize = HEADER_BYTES + 40;
@@ -142,7 +131,7 @@ mod tests {
     fn frames(bodies: &[Vec<u8>]) -> (Vec<u8>, Vec<usize>) {
         let (mut wire, mut ends) = (Vec::new(), Vec::new());
         for (number, body) in bodies.iter().enumerate() {
-            wire.extend_from_slice(&Header::encode(Kind::Move, number as u64, body));
+            wire.extend_from_slice(&FrameHeader::encode(MessageKind::Move, number as u64, body));
             wire.extend_from_slice(body);
             ends.push(wire.len());
         }
@@ -150,7 +139,8 @@ mod tests {
     }
 
     proptest! {
-        /// However frames are cut, they come out whole, and without `ahead` nothing behind a frame is asked for.
+        /// However frames are cut, they come out whole, and without `ahead` nothing behind a frame
+        /// is asked for.
         #[test]
         fn frames_come_out_however_they_arrive(
             bodies in proptest::collection::vec(

@@ -1,4 +1,5 @@
-//! Random 128-bit identities of processes, clients and segments. Never derived from a host or a port.
+//! Random 128-bit identities of processes, clients and segments. Never derived from a host or a
+//! port.
 
 use std::fmt;
 
@@ -37,10 +38,7 @@ mod tests {
     #[test]
     fn halves_round_trip() {
         let identity = Identity(0x0123_4567_89ab_cdef_1122_3344_5566_7788);
-        assert_eq!(
-            Identity::from_halves(identity.high(), identity.low()),
-            identity
-        );
+        assert_eq!(Identity::from_halves(identity.high(), identity.low()), identity);
         assert_eq!(identity.to_string(), "0123456789abcdef1122334455667788");
     }
 }

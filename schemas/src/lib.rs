@@ -1,7 +1,7 @@
 //! Wire and record formats: FlatBuffers messages, framing, limits and the one status table.
 //!
-//! Everything that crosses a socket or a file border is described here and nowhere else. The crate has no
-//! I/O; decoding never panics and never allocates from an unchecked length.
+//! Everything that crosses a socket or a file border is described here and nowhere else. The crate
+//! has no I/O; decoding never panics and never allocates from an unchecked length.
 #![deny(unsafe_code)]
 
 pub mod extent;

@@ -5,7 +5,8 @@ pub const PROTOCOL_MIN: u16 = 2;
 /// Newest protocol version this build can speak.
 pub const PROTOCOL_MAX: u16 = 2;
 
-/// Largest frame body in bytes; a longer announcement closes the connection before anything is allocated.
+/// Largest frame body in bytes; a longer announcement closes the connection before anything is
+/// allocated.
 pub const FRAME_BODY_BYTES_MAX: usize = 32 << 20;
 /// Largest body of the first frame of a connection, in bytes.
 pub const HELLO_BODY_BYTES_MAX: usize = 4096;
@@ -14,7 +15,8 @@ pub const HELLO_BODY_BYTES_MAX: usize = 4096;
 pub const BATCH_KEYS_MAX: usize = 65_536;
 /// Longest key in bytes.
 pub const KEY_BYTES_MAX: usize = 8192;
-/// Bytes of all keys of a batch that may be more than the batch has itself, because several entries name one key.
+/// Bytes of all keys of a batch that may be more than the batch has itself, because several entries
+/// name one key.
 pub const BATCH_SHARED_KEY_BYTES_MAX: usize = 4 << 20;
 /// Bytes of keys after which a page of a listing ends.
 pub const LISTING_PAGE_BYTES: usize = 256 << 10;

@@ -38,18 +38,10 @@ mod tests {
     fn an_encoded_reply_decodes() {
         let mut builder = FlatBufferBuilder::new();
         let status = builder.create_vector(&[1, 0, -704]);
-        let root = ExistReply::create(
-            &mut builder,
-            &ExistReplyArgs {
-                status: Some(status),
-            },
-        );
+        let root = ExistReply::create(&mut builder, &ExistReplyArgs { status: Some(status) });
         builder.finish_minimal(root);
         let reply = decode::<ExistReply<'_>>(builder.finished_data()).unwrap();
-        assert_eq!(
-            reply.status().unwrap().iter().collect::<Vec<_>>(),
-            [1, 0, -704]
-        );
+        assert_eq!(reply.status().unwrap().iter().collect::<Vec<_>>(), [1, 0, -704]);
     }
 
     proptest! {

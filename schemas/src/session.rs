@@ -1,6 +1,6 @@
 //! The first words on a connection: `Hello` and `Welcome`, and the choice of a protocol version.
 
-use crate::frame::{HEADER_BYTES, Header, Kind};
+use crate::frame::{FrameHeader, HEADER_BYTES, MessageKind};
 use crate::generated::perigee::session as wire;
 use crate::limits::{PROTOCOL_MAX, PROTOCOL_MIN};
 use crate::message::{MessageError, decode};
@@ -70,10 +70,10 @@ impl Hello {
             },
         );
         builder.finish_minimal(root);
-        framed(Kind::Hello, builder.finished_data())
+        framed(MessageKind::Hello, builder.finished_data())
     }
 
-    /// Reads a body of kind [`Kind::Hello`].
+    /// Reads a body of kind [`MessageKind::Hello`].
     ///
     /// # Errors
     /// The body is malformed.
@@ -88,7 +88,8 @@ impl Hello {
         })
     }
 
-    /// Answers a greeting: the newest version both sides speak, or a refusal that names the side to upgrade.
+    /// Answers a greeting: the newest version both sides speak, or a refusal that names the side to
+    /// upgrade.
     pub fn answer(&self, epoch: u64) -> Welcome {
         let protocol = self.protocol_max.min(PROTOCOL_MAX);
         let refused = protocol < self.protocol_min.max(PROTOCOL_MIN);
@@ -105,18 +106,8 @@ impl Hello {
                 self.build, self.protocol_min
             )
         };
-        let status = if refused {
-            Status::InvalidVersion
-        } else {
-            Status::Ok
-        };
-        Welcome {
-            status,
-            protocol,
-            build: BUILD.to_owned(),
-            epoch,
-            message,
-        }
+        let status = if refused { Status::InvalidVersion } else { Status::Ok };
+        Welcome { status, protocol, build: BUILD.to_owned(), epoch, message }
     }
 }
 
@@ -139,10 +130,10 @@ impl Welcome {
             },
         );
         builder.finish_minimal(root);
-        framed(Kind::Welcome, builder.finished_data())
+        framed(MessageKind::Welcome, builder.finished_data())
     }
 
-    /// Reads a body of kind [`Kind::Welcome`].
+    /// Reads a body of kind [`MessageKind::Welcome`].
     ///
     /// # Errors
     /// The body is malformed.
@@ -164,33 +155,27 @@ pub fn encode_failure(request: u64, status: Status, text: &str) -> Vec<u8> {
     let message = builder.create_string(text);
     let root = wire::Failure::create(
         &mut builder,
-        &wire::FailureArgs {
-            status: status.code(),
-            message: Some(message),
-        },
+        &wire::FailureArgs { status: status.code(), message: Some(message) },
     );
     builder.finish_minimal(root);
     let body = builder.finished_data();
-    let mut frame = Header::encode(Kind::Failure, request, body).to_vec();
+    let mut frame = FrameHeader::encode(MessageKind::Failure, request, body).to_vec();
     frame.extend_from_slice(body);
     frame
 }
 
-/// Reads a body of kind [`Kind::Failure`]: the status and its reason.
+/// Reads a body of kind [`MessageKind::Failure`]: the status and its reason.
 ///
 /// # Errors
 /// The body is malformed.
 pub fn decode_failure(body: &[u8]) -> Result<(Status, String), MessageError> {
     let failure = decode::<wire::Failure<'_>>(body)?;
-    Ok((
-        Status::from_peer(failure.status()),
-        failure.message().unwrap_or_default().to_owned(),
-    ))
+    Ok((Status::from_peer(failure.status()), failure.message().unwrap_or_default().to_owned()))
 }
 
-fn framed(kind: Kind, body: &[u8]) -> Vec<u8> {
+fn framed(kind: MessageKind, body: &[u8]) -> Vec<u8> {
     let mut frame = Vec::with_capacity(HEADER_BYTES + body.len());
-    frame.extend_from_slice(&Header::encode(kind, 0, body));
+    frame.extend_from_slice(&FrameHeader::encode(kind, 0, body));
     frame.extend_from_slice(body);
     frame
 }
@@ -200,53 +185,32 @@ mod tests {
     use super::*;
 
     fn hello(min: u16, max: u16) -> Hello {
-        Hello {
-            protocol_min: min,
-            protocol_max: max,
-            ..Hello::new(Role::Client, Identity(9))
-        }
+        Hello { protocol_min: min, protocol_max: max, ..Hello::new(Role::Client, Identity(9)) }
     }
 
     #[test]
     fn greetings_round_trip() {
         let hello = hello(1, 3);
-        assert_eq!(
-            Hello::decode(&hello.encode()[HEADER_BYTES..]).unwrap(),
-            hello
-        );
+        assert_eq!(Hello::decode(&hello.encode()[HEADER_BYTES..]).unwrap(), hello);
         let welcome = hello.answer(77);
-        assert_eq!(
-            Welcome::decode(&welcome.encode()[HEADER_BYTES..]).unwrap(),
-            welcome
-        );
+        assert_eq!(Welcome::decode(&welcome.encode()[HEADER_BYTES..]).unwrap(), welcome);
     }
 
     #[test]
     fn the_newest_common_version_is_chosen() {
         let welcome = hello(PROTOCOL_MIN, PROTOCOL_MAX + 5).answer(1);
-        assert_eq!(
-            (welcome.status, welcome.protocol),
-            (Status::Ok, PROTOCOL_MAX)
-        );
+        assert_eq!((welcome.status, welcome.protocol), (Status::Ok, PROTOCOL_MAX));
     }
 
     #[test]
-    fn a_peer_outside_the_window_is_told_who_must_upgrade() {
+    fn a_peer_outside_the_window_learns_which_side_must_upgrade() {
         let newer = hello(PROTOCOL_MAX + 1, PROTOCOL_MAX + 2).answer(1);
         assert_eq!(newer.status, Status::InvalidVersion);
-        assert!(
-            newer.message.ends_with(&format!("upgrade {BUILD}")),
-            "{}",
-            newer.message
-        );
+        assert!(newer.message.ends_with(&format!("upgrade {BUILD}")), "{}", newer.message);
         let mut older = hello(0, 0);
         older.build = "perigee 0.0.1".to_owned();
         let refusal = older.answer(1);
         assert_eq!(refusal.status, Status::InvalidVersion);
-        assert!(
-            refusal.message.ends_with("upgrade perigee 0.0.1"),
-            "{}",
-            refusal.message
-        );
+        assert!(refusal.message.ends_with("upgrade perigee 0.0.1"), "{}", refusal.message);
     }
 }

@@ -1,6 +1,7 @@
 //! The one table of status codes: wire code, Python return code, HTTP status and exit code of each.
 //!
-//! The integers and names are the ones Mooncake's clients know; every Rust error of the project maps onto one of them.
+//! The integers and names are the ones Mooncake's clients know; every Rust error of the project
+//! maps onto one of them.
 
 use std::fmt;
 

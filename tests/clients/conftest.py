@@ -63,7 +63,7 @@ def process(tmp_path):
 
 @pytest.fixture
 def client(cluster, process):
-    """As `process`, for functions that are told where the cluster is."""
+    """As `process`, for functions that get the cluster's address."""
 
     def start(function, environment=None, **arguments):
         where = {"master": cluster.master_address, "http_port": cluster.http_port}

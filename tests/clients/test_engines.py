@@ -2,7 +2,7 @@
 
 import pytest
 
-#: SGLang takes the protocol from its environment; it means RDMA unless told.
+#: SGLang takes the protocol from its environment; it means RDMA by default.
 SGLANG = {"MOONCAKE_PROTOCOL": "tcp", "MC_FORCE_TCP": "1"}
 
 PAIRS = {

@@ -44,7 +44,7 @@ def encoder_producer(meet, session, address):
     except RuntimeError as error:
         assert "failed with status" in str(error)
     else:
-        raise AssertionError("a write to nobody succeeded")
+        raise AssertionError("a write to an absent peer succeeded")
     assert transfer.release_sources(sources[:1])
     assert transfer.release_sources(sources)
     assert transfer.release_sources(sources)

@@ -9,20 +9,14 @@ use crate::list::entries;
 fn differences(personality: &str, list: &'static str) -> Vec<String> {
     let ended = Program::run(personality, &["--helpfull"]);
     assert_eq!(ended.code, Some(0), "{}", ended.output);
-    let help = ended
-        .output
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ");
+    let help = ended.output.split_whitespace().collect::<Vec<_>>().join(" ");
     let missing = |[name, kind, default]: &[&str; 3]| {
         let Some(at) = help.find(&format!(" -{name} (")) else {
             return Some(format!("{name} is missing"));
         };
         let described = &help[at..];
         let expected = format!(" type: {kind} default: {default}");
-        let found = described
-            .find(" type: ")
-            .map_or("", |start| &described[start..]);
+        let found = described.find(" type: ").map_or("", |start| &described[start..]);
         (!found.starts_with(&expected)).then(|| {
             format!(
                 "{name} should have{expected}, not{}",

@@ -17,9 +17,7 @@ fn routes_answer_with_the_status_and_content_type_of_mooncake() {
         let same_type = content_type == "-" || answer.content_type == content_type;
         if answer.status.to_string() != status || !same_type {
             let found = format!("{} {}", answer.status, answer.content_type);
-            differences.push(format!(
-                "{method} {path}: {status} {content_type}, not {found}"
-            ));
+            differences.push(format!("{method} {path}: {status} {content_type}, not {found}"));
         }
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));
@@ -40,10 +38,7 @@ fn the_list_of_segments_is_empty_until_one_is_mounted() {
     let master = Master::start(&[]);
     assert_eq!(http::get(master.http, "/get_all_segments").body, "");
     let node = Node::start(&master, 16 << 20);
-    assert_eq!(
-        http::get(master.http, "/get_all_segments").body.trim_end(),
-        node.name
-    );
+    assert_eq!(http::get(master.http, "/get_all_segments").body.trim_end(), node.name);
 }
 
 #[test]
@@ -69,39 +64,20 @@ fn a_segment_is_shown_with_the_fields_of_mooncake() {
     }
     let path = format!("/query_segment?segment={}", node.name);
     let text = http::get(master.http, &path).body;
-    assert!(
-        text.contains("Used(bytes): ") && text.contains("Capacity(bytes) : "),
-        "{text}"
-    );
+    assert!(text.contains("Used(bytes): ") && text.contains("Capacity(bytes) : "), "{text}");
 }
 
 #[test]
 fn metadata_can_be_written_read_and_removed() {
     let master = Master::start(&[]);
     let path = "/metadata?key=mooncake/ram/127.0.0.1:17001";
-    assert_eq!(
-        http::request(master.metadata, "GET", path).unwrap().status,
-        404
-    );
+    assert_eq!(http::request(master.metadata, "GET", path).unwrap().status, 404);
     for body in ["{\"a\":1}", "{\"a\":2}"] {
-        assert_eq!(
-            http::send(master.metadata, "PUT", path, body)
-                .unwrap()
-                .status,
-            200
-        );
+        assert_eq!(http::send(master.metadata, "PUT", path, body).unwrap().status, 200);
         assert_eq!(http::get(master.metadata, path).body, body);
     }
-    assert_eq!(
-        http::request(master.metadata, "DELETE", path)
-            .unwrap()
-            .status,
-        200
-    );
-    assert_eq!(
-        http::request(master.metadata, "GET", path).unwrap().status,
-        404
-    );
+    assert_eq!(http::request(master.metadata, "DELETE", path).unwrap().status, 200);
+    assert_eq!(http::request(master.metadata, "GET", path).unwrap().status, 404);
 }
 
 #[test]
@@ -110,12 +86,7 @@ fn a_restarted_client_may_register_its_name_again() {
     let path = "/metadata?key=mooncake/rpc_meta/127.0.0.1:17001";
     for port in [1, 2] {
         let body = format!("{{\"ip_or_host_name\":\"127.0.0.1\",\"rpc_port\":{port}}}");
-        assert_eq!(
-            http::send(master.metadata, "PUT", path, &body)
-                .unwrap()
-                .status,
-            200
-        );
+        assert_eq!(http::send(master.metadata, "PUT", path, &body).unwrap().status, 200);
         assert_eq!(http::get(master.metadata, path).body, body);
     }
 }

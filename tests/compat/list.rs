@@ -1,11 +1,10 @@
-//! Reading a list: one entry per line, fields separated by single spaces, `#` starts a comment line.
+//! Reading a list: one entry per line, fields separated by single spaces, `#` starts a comment
+//! line.
 //! Invariant: the last field takes the rest of the line.
 
 /// Entries of `text`, each with exactly `N` fields.
 pub(crate) fn entries<const N: usize>(text: &'static str) -> Vec<[&'static str; N]> {
-    let lines = text
-        .lines()
-        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines
         .map(|line| {
             let fields: Vec<&str> = line.splitn(N, ' ').collect();

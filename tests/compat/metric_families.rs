@@ -9,9 +9,7 @@ use perigee_tests::http;
 use crate::list::entries;
 
 fn types(text: &str) -> HashMap<&str, &str> {
-    text.lines()
-        .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '))
-        .collect()
+    text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect()
 }
 
 #[test]
@@ -34,19 +32,11 @@ fn every_sample_belongs_to_a_declared_family() {
     let master = Master::start(&[]);
     let text = http::get(master.http, "/metrics").body;
     let served = types(&text);
-    for line in text
-        .lines()
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-    {
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let name = line.split(['{', ' ']).next().unwrap();
-        let base = ["_bucket", "_sum", "_count"]
-            .iter()
-            .find_map(|end| name.strip_suffix(end));
+        let base = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
         let declared = served.contains_key(name) || base.is_some_and(|b| served.contains_key(b));
         assert!(declared, "{line}");
-        assert!(
-            line.rsplit(' ').next().unwrap().parse::<f64>().is_ok(),
-            "{line}"
-        );
+        assert!(line.rsplit(' ').next().unwrap().parse::<f64>().is_ok(), "{line}");
     }
 }

@@ -13,14 +13,20 @@ NAMES = ("master", "node", "service", "prefill", "decode")
 
 
 @pytest.fixture(scope="session")
-def pods():
-    """Empty pods on one bridge."""
+def daemon():
+    """A Docker daemon with our image."""
     assert os.geteuid() == 0, "containers need root"
-    with Daemon() as daemon:
-        daemon.build()
-        with Pods(daemon) as made:
-            made.add(*NAMES)
-            yield made
+    with Daemon() as started:
+        started.build()
+        yield started
+
+
+@pytest.fixture(scope="session")
+def pods(daemon):
+    """Empty pods on one bridge."""
+    with Pods(daemon) as made:
+        made.add(*NAMES)
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 CACHE = Path(os.environ.get("PERIGEE_CONTAINERS_CACHE") or ROOT / "target" / "containers")
 BASE, IMAGE = "perigee-test-base", "perigee-test"
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target")
 START_S = 60
 COMMAND_S = 240
 
@@ -37,8 +38,10 @@ class Daemon:
         self.process = None
 
     def __enter__(self):
+        # In a network namespace of its own: bridges and published ports are not the host's.
+        alone = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "dockerd"]
         command = [
-            "dockerd", "--host", self.socket, "--data-root", self.folder / "data", "--exec-root", self.folder / "exec",
+            *alone, "dockerd", "--host", self.socket, "--data-root", self.folder / "data", "--exec-root", self.folder / "exec",
             "--pidfile", self.folder / "pid", "--iptables=false", "--bridge=none",
         ]
         with (self.folder / "log").open("wb") as log:
@@ -75,7 +78,13 @@ class Daemon:
     def build(self):
         """Make the image, as a user does, but from the base and the wheels that lie here."""
         self.docker("import", CACHE / "base.tar", BASE)
-        self.docker(
-            "build", "--quiet", "--network", "none", "--build-arg", f"BASE={BASE}", "--build-arg", "PIP_NO_INDEX=1",
-            "--file", ROOT / "tools/deploy/Dockerfile", "--tag", IMAGE, CACHE / "context",
-        )
+        self.make(IMAGE, ROOT / "tools/deploy/Dockerfile", CACHE / "context", BASE=BASE, PIP_NO_INDEX=1)
+
+    def make(self, image, dockerfile, context, **arguments):
+        """Build an image without a network."""
+        given = [word for name, value in arguments.items() for word in ("--build-arg", f"{name}={value}")]
+        self.docker("build", "--quiet", "--network", "none", *given, "--file", dockerfile, "--tag", image, context)
+
+    def size(self, image):
+        """Bytes of an image with all its layers."""
+        return int(self.docker("image", "inspect", "--format", "{{.Size}}", image))

@@ -18,7 +18,8 @@ fail() {
 
 missing_packages() {
     local pair
-    for pair in dockerd:docker.io docker:docker.io debootstrap:debootstrap ip:iproute2 nsenter:util-linux curl:curl; do
+    for pair in dockerd:docker.io docker:docker.io docker-compose:docker-compose debootstrap:debootstrap ip:iproute2 \
+        iptables:iptables nsenter:util-linux curl:curl etcd:etcd-server; do
         PATH=$PATH:/usr/sbin:/sbin command -v "${pair%%:*}" >/dev/null || echo "${pair##*:}"
     done
 }
@@ -68,9 +69,19 @@ make_context() {
         fail "pip could not reach the package index"
 }
 
+# An engine's image as it is today: Mooncake's own wheel, and what it needs, installed for the engine's interpreter.
+make_engine_context() {
+    local context=$PERIGEE_CONTAINERS_CACHE/engine
+    compgen -G "$context/mooncake_transfer_engine_non_cuda-*.whl" >/dev/null && return 0
+    mkdir -p "$context"
+    "$PYTHON" -m pip download --quiet --only-binary :all: --python-version 3.11 --dest "$context" \
+        mooncake-transfer-engine-non-cuda==0.3.13.post1 || fail "pip could not reach the package index"
+}
+
 [ "$(id -u)" = 0 ] || fail "containers need root; run this with sudo"
 install_packages
 [ "${1:-}" != --install ] || exit 0
 make_base
 make_context
+make_engine_context
 exec timeout "$TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider --rootdir tests/containers tests/containers "$@"

@@ -6,8 +6,16 @@
 use std::path::{Path, PathBuf};
 
 use flatbuffers::FlatBufferBuilder;
-use perigee_discovery::handshake::frame::{Frame, Kind as PeerKind};
-use perigee_schemas::frame::{HEADER_BYTES, Header, Kind};
+use perigee_discovery::handshake::frame::{Frame, HandshakeKind as PeerKind};
+use perigee_rails::{
+    EndpointAnswer, EndpointDescriptor, EndpointOffer, FencedPair, GidDescriptor, PairAnswer,
+    PairOffer, PeerDescriptor, Placement as RailPlacement, ProofDescriptor, RailDescriptor,
+    RegionDescriptor,
+};
+use perigee_rdma::wire::{
+    RailsReply, RailsRequest, encode_answer, encode_offer, encode_reply, encode_request,
+};
+use perigee_schemas::frame::{FrameHeader, HEADER_BYTES, MessageKind};
 use perigee_schemas::object::{Location, Placement, PlacementArgs, Segment, SegmentArgs};
 use perigee_schemas::session::{Hello, Role, encode_failure};
 use perigee_schemas::{Identity, Status, master as rpc, mover};
@@ -19,23 +27,14 @@ fn main() -> std::io::Result<()> {
     let corpus = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
     for (choice, (name, body)) in requests().into_iter().enumerate() {
         let choice = u8::try_from(choice).expect("there are few kinds");
-        write(
-            &corpus,
-            "message",
-            name,
-            &[&[choice], body.as_slice()].concat(),
-        )?;
-        let header = Header::encode(Kind::Exist, 7, &body);
+        write(&corpus, "message", name, &[&[choice], body.as_slice()].concat())?;
+        let header = FrameHeader::encode(MessageKind::Exist, 7, &body);
         write(&corpus, "frame", name, &[header.as_slice(), &body].concat())?;
     }
     let hello = Hello::new(Role::Node, Identity(u128::MAX / 3));
     let welcome = hello.answer(9).encode();
     let failure = encode_failure(3, Status::InvalidParams, "Bad frame");
-    for (name, frame) in [
-        ("hello", hello.encode()),
-        ("welcome", welcome),
-        ("failure", failure),
-    ] {
+    for (name, frame) in [("hello", hello.encode()), ("welcome", welcome), ("failure", failure)] {
         write(&corpus, "session", name, &frame[HEADER_BYTES..])?;
         write(&corpus, "frame", name, &frame)?;
     }
@@ -44,13 +43,11 @@ fn main() -> std::io::Result<()> {
         let frame = Frame::new(kind, json.to_owned());
         write(&corpus, "handshake", name, &frame.encode())?;
     }
-    for (name, json) in RAILS {
-        write(&corpus, "rails", name, json.as_bytes())?;
+    for (name, frame) in rails() {
+        write(&corpus, "rails", name, &frame[HEADER_BYTES..])?;
+        write(&corpus, "frame", name, &frame)?;
     }
-    let untyped = Frame {
-        typed: false,
-        ..Frame::new(PeerKind::Connection, CONNECTION.to_owned())
-    };
+    let untyped = Frame { typed: false, ..Frame::new(PeerKind::Connection, CONNECTION.to_owned()) };
     write(&corpus, "handshake", "untyped", &untyped.encode())
 }
 
@@ -71,39 +68,57 @@ const DOCUMENTS: [(&str, PeerKind, &str); 4] = [
     ("connection", PeerKind::Connection, CONNECTION),
     ("tcp_segment", PeerKind::Metadata, TCP_SEGMENT),
     ("rdma_segment", PeerKind::Metadata, RDMA_SEGMENT),
-    (
-        "notify",
-        PeerKind::Notify,
-        r#"{"name":"a","notify_msg":"b"}"#,
-    ),
+    ("notify", PeerKind::Notify, r#"{"name":"a","notify_msg":"b"}"#),
 ];
 
-/// What engines with rails tell each other.
-const RAILS: [(&str, &str); 4] = [
-    (
-        "offer",
-        r#"{"name":"h:1","epoch":18446744073709551615,"peer_epoch":2,"shard":3,"pairs":[{"lane":0,"peer_rail":1,
-"peer_gid_index":3,"endpoint":{"gid":[0,0,0,0,0,0,0,0,0,0,255,255,10,0,0,1],"lid":0,"queue_pair":256,"sequence":7,
-"mtu_bytes":4096},"proof":{"address":4096,"remote_key":9}}],"fenced":[{"lane":1,"queue_pair":257}]}"#,
-    ),
-    (
-        "answer",
-        r#"{"epoch":2,"pairs":[{"Joined":{"endpoint":{"gid":[254,128,0,0,0,0,0,0,0,0,0,0,0,0,0,1],"lid":1,
-"queue_pair":300,"sequence":0,"mtu_bytes":1024},"proof":{"address":8192,"remote_key":1}}},
-{"Refused":{"reason":"port of mlx5_0 is down"}}],"fenced":1}"#,
-    ),
-    (
-        "peer",
-        r#"{"epoch":7,"rails":[{"device":"mlx5_0","infiniband":false,"lid":0,"gids":[{"index":3,
-"address":[0,0,0,0,0,0,0,0,0,0,255,255,10,0,0,1],"roce_v1":false}]},
-{"device":"ib0","infiniband":true,"lid":65535,"gids":[]}]}"#,
-    ),
-    (
-        "region",
-        r#"{"epoch":7,"generation":3,"address":4096,"bytes":6291456,"lease_ms":10000,
-"borders":[2097152,4194304],"remote_keys":[[1,2,3],[],[4,5,4294967295]],"new":null}"#,
-    ),
-];
+/// The frame of each message about rails.
+fn rails() -> [(&'static str, Vec<u8>); 4] {
+    let endpoint =
+        EndpointDescriptor { gid: [1; 16], lid: 0, queue_pair: 256, sequence: 7, mtu_bytes: 4096 };
+    let proof = ProofDescriptor { address: 4096, remote_key: 9 };
+    let gid = GidDescriptor { index: 3, address: [1; 16], roce_v1: false };
+    let rail =
+        RailDescriptor { device: "mlx5_0".to_owned(), infiniband: false, lid: 0, gids: vec![gid] };
+    let region = RegionDescriptor {
+        epoch: 7,
+        generation: 3,
+        address: 4096,
+        bytes: 6 << 20,
+        lease_ms: Some(10_000),
+        borders: vec![2 << 20, 4 << 20],
+        remote_keys: vec![vec![1, 2, 3], Vec::new(), vec![4, 5, u32::MAX]],
+        placement: RailPlacement::of(vec![1], vec![0, 2], true),
+    };
+    let request = RailsRequest { epoch: u64::MAX, fence: true, version: 3 };
+    let reply = RailsReply {
+        peer: PeerDescriptor { epoch: 7, rails: vec![rail] },
+        regions: vec![(Identity(77), region)],
+        version: 6,
+        lease_ms: 10_000,
+    };
+    let offer = EndpointOffer {
+        name: "h:1".to_owned(),
+        epoch: u64::MAX,
+        peer_epoch: 2,
+        shard: 3,
+        pairs: vec![PairOffer { lane: 0, peer_rail: 1, peer_gid_index: 3, endpoint, proof }],
+        fenced: vec![FencedPair { lane: 1, queue_pair: 257 }],
+    };
+    let answer = EndpointAnswer {
+        epoch: 2,
+        pairs: vec![
+            PairAnswer::Joined { endpoint, proof },
+            PairAnswer::Refused { reason: "port of mlx5_0 is down".to_owned() },
+        ],
+        fenced: 1,
+    };
+    [
+        ("rails_request", encode_request(request)),
+        ("rails_reply", encode_reply(&reply)),
+        ("offer", encode_offer(&offer)),
+        ("answer", encode_answer(&Ok(answer))),
+    ]
+}
 
 fn write(corpus: &Path, decoder: &str, name: &str, bytes: &[u8]) -> std::io::Result<()> {
     let folder = corpus.join(decoder);
@@ -160,10 +175,7 @@ fn exist() -> Vec<u8> {
 fn get_replicas() -> Vec<u8> {
     let mut b = Builder::new();
     let keys = keys!(b);
-    let arguments = rpc::GetReplicasRequestArgs {
-        keys,
-        ..Default::default()
-    };
+    let arguments = rpc::GetReplicasRequestArgs { keys, ..Default::default() };
     let root = rpc::GetReplicasRequest::create(&mut b, &arguments);
     finished(b, root)
 }
@@ -192,11 +204,7 @@ fn put_end() -> Vec<u8> {
     let mut b = Builder::new();
     let keys = keys!(b);
     let checksum = Some(b.create_vector(&[1u32, 2, 3]));
-    let arguments = rpc::PutEndRequestArgs {
-        keys,
-        checksum,
-        ..Default::default()
-    };
+    let arguments = rpc::PutEndRequestArgs { keys, checksum, ..Default::default() };
     let root = rpc::PutEndRequest::create(&mut b, &arguments);
     finished(b, root)
 }
@@ -204,10 +212,7 @@ fn put_end() -> Vec<u8> {
 fn put_revoke() -> Vec<u8> {
     let mut b = Builder::new();
     let keys = keys!(b);
-    let arguments = rpc::PutRevokeRequestArgs {
-        keys,
-        ..Default::default()
-    };
+    let arguments = rpc::PutRevokeRequestArgs { keys, ..Default::default() };
     let root = rpc::PutRevokeRequest::create(&mut b, &arguments);
     finished(b, root)
 }
@@ -215,11 +220,7 @@ fn put_revoke() -> Vec<u8> {
 fn remove() -> Vec<u8> {
     let mut b = Builder::new();
     let keys = keys!(b);
-    let arguments = rpc::RemoveRequestArgs {
-        keys,
-        force: true,
-        single: true,
-    };
+    let arguments = rpc::RemoveRequestArgs { keys, force: true, single: true };
     let root = rpc::RemoveRequest::create(&mut b, &arguments);
     finished(b, root)
 }
@@ -227,10 +228,7 @@ fn remove() -> Vec<u8> {
 fn remove_by_regex() -> Vec<u8> {
     let mut b = Builder::new();
     let pattern = Some(b.create_string("^a.*"));
-    let arguments = rpc::RemoveByRegexRequestArgs {
-        pattern,
-        force: false,
-    };
+    let arguments = rpc::RemoveByRegexRequestArgs { pattern, force: false };
     let root = rpc::RemoveByRegexRequest::create(&mut b, &arguments);
     finished(b, root)
 }
@@ -251,11 +249,7 @@ fn replica_clear() -> Vec<u8> {
     let mut b = Builder::new();
     let keys = keys!(b);
     let segment_name = Some(b.create_string("127.0.0.1:1"));
-    let arguments = rpc::ReplicaClearRequestArgs {
-        keys,
-        segment_name,
-        ..Default::default()
-    };
+    let arguments = rpc::ReplicaClearRequestArgs { keys, segment_name, ..Default::default() };
     let root = rpc::ReplicaClearRequest::create(&mut b, &arguments);
     finished(b, root)
 }
@@ -263,18 +257,10 @@ fn replica_clear() -> Vec<u8> {
 fn mount() -> Vec<u8> {
     let mut b = Builder::new();
     let name = Some(b.create_string("127.0.0.1:1"));
-    let arguments = SegmentArgs {
-        name,
-        bytes: 1 << 30,
-        ..Default::default()
-    };
+    let arguments = SegmentArgs { name, bytes: 1 << 30, ..Default::default() };
     let segment = Segment::create(&mut b, &arguments);
     let segments = Some(b.create_vector(&[segment]));
-    let arguments = rpc::MountRequestArgs {
-        segments,
-        remount: true,
-        ..Default::default()
-    };
+    let arguments = rpc::MountRequestArgs { segments, remount: true, ..Default::default() };
     let root = rpc::MountRequest::create(&mut b, &arguments);
     finished(b, root)
 }
@@ -283,11 +269,7 @@ fn unmount() -> Vec<u8> {
     let mut b = Builder::new();
     let segment_high = Some(b.create_vector(&[1u64, 2]));
     let segment_low = Some(b.create_vector(&[3u64]));
-    let arguments = rpc::UnmountRequestArgs {
-        segment_high,
-        segment_low,
-        ..Default::default()
-    };
+    let arguments = rpc::UnmountRequestArgs { segment_high, segment_low, ..Default::default() };
     let root = rpc::UnmountRequest::create(&mut b, &arguments);
     finished(b, root)
 }
@@ -350,11 +332,7 @@ fn leave() -> Vec<u8> {
 
 fn fetch_moves() -> Vec<u8> {
     let mut b = Builder::new();
-    let arguments = rpc::FetchMovesRequestArgs {
-        client_high: 1,
-        client_low: 2,
-        limit: u32::MAX,
-    };
+    let arguments = rpc::FetchMovesRequestArgs { client_high: 1, client_low: 2, limit: u32::MAX };
     let root = rpc::FetchMovesRequest::create(&mut b, &arguments);
     finished(b, root)
 }
@@ -376,10 +354,7 @@ fn create_task() -> Vec<u8> {
 
 fn query_task() -> Vec<u8> {
     let mut b = Builder::new();
-    let arguments = rpc::QueryTaskRequestArgs {
-        task_high: 1,
-        task_low: u64::MAX,
-    };
+    let arguments = rpc::QueryTaskRequestArgs { task_high: 1, task_low: u64::MAX };
     let root = rpc::QueryTaskRequest::create(&mut b, &arguments);
     finished(b, root)
 }
@@ -404,12 +379,8 @@ fn get_replicas_reply() -> Vec<u8> {
     let status = Some(b.create_vector(&[0i32, -704]));
     let location_count = Some(b.create_vector(&[1u8, 0]));
     let locations = Some(b.create_vector(&[Location::new(0, 3, 64, 64, 5)]));
-    let arguments = rpc::GetReplicasReplyArgs {
-        status,
-        location_count,
-        locations,
-        ..Default::default()
-    };
+    let arguments =
+        rpc::GetReplicasReplyArgs { status, location_count, locations, ..Default::default() };
     let root = rpc::GetReplicasReply::create(&mut b, &arguments);
     finished(b, root)
 }

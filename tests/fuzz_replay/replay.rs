@@ -11,18 +11,13 @@ const RANDOM_INPUTS: u64 = 20_000;
 const RANDOM_BYTES_MAX: usize = 400;
 
 fn corpus(decoder: &str) -> Vec<(PathBuf, Vec<u8>)> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("fuzz/corpus")
-        .join(decoder);
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(decoder);
     let entries =
         std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     files.sort();
     assert!(!files.is_empty(), "{} is empty", folder.display());
-    files
-        .into_iter()
-        .map(|path| (path.clone(), std::fs::read(path).unwrap()))
-        .collect()
+    files.into_iter().map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
 }
 
 #[test]
@@ -33,11 +28,7 @@ fn seeds_are_taken_for_messages_and_the_rest_is_survived() {
             let taken = decoder(&bytes);
             let name = path.file_name().unwrap().to_string_lossy();
             let is_seed = !name.starts_with("crash-") && !name.starts_with("found-");
-            assert!(
-                taken || !is_seed,
-                "{} is no message any more",
-                path.display()
-            );
+            assert!(taken || !is_seed, "{} is no message any more", path.display());
         }
     }
 }

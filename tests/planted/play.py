@@ -1,128 +1,218 @@
 #!/usr/bin/env python3
-"""Plants one fault after the other in a copy of the tree and tells which seed or test finds each, and after how long.
+"""Plants faults in a copy of the tree and prints which seed or test finds each, and after how long.
 
-A fault is a patch beside this file. Its first lines say which promise it breaks and what should find it:
+Each fault is a patch beside this file. Its first lines name the promise that it breaks and what should find it:
 
     Promise: ...
     Found by: simulation SCENARIO
-    Found by: test PACKAGE FILTER
+    Found by: test PACKAGE FILTER             (or PACKAGE/TARGET for an integration test)
+    With: NAME=VALUE                          (optional: environment of the test)
 
-Your tree is never changed. Copy and build lie in target/planted; only crates that a fault touches are built again.
+A patch changes nothing until `crate::planted::is("NAME")` holds, which PERIGEE_PLANTED=NAME chooses (switch.rs). So all
+faults are built at once. The build without a choice plays first: if it fails, no verdict on a fault is worth anything.
 """
 
 import argparse
+import json
 import os
 import re
-import shutil
+import statistics
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-FAULTS = Path(__file__).resolve().parent
+from patches import FAULTS, ROOT, Mismatch, read_faults, regenerate, with_all
+
 SCRATCH = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "planted"
 TREE = SCRATCH / "tree"
-# Longest that one build or one play takes. A play that does not end has found its fault, too.
-BUILD_SECONDS = 1800
+SIMULATION = "perigee-simulation"
+# The longest build and the longest play. A play that does not end has found its fault.
+BUILD_SECONDS = 3000
 PLAY_SECONDS = 900
 
 
-class Fault:
-    def __init__(self, patch):
-        self.name, self.patch = patch.stem, patch
-        text = patch.read_text()
-        head = dict(re.findall(r"^(Promise|Found by): (.+)$", text.split("\n--- ")[0], re.M))
-        if head.keys() != {"Promise", "Found by"}:
-            sys.exit(f"error: {patch.name} begins with neither 'Promise: ...' nor 'Found by: ...'")
-        self.promise, self.finder = head["Promise"], head["Found by"].split(maxsplit=2)
-        if self.finder[0] not in ("simulation", "test"):
-            sys.exit(f"error: {patch.name} is found by 'simulation SCENARIO' or by 'test PACKAGE FILTER'")
-
-    def apply(self, *options):
-        # The copy is no repository, and must not be taken for a folder of the one it lies in.
-        environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(TREE.parent)}
-        command = ["git", "apply", *options, str(self.patch)]
-        applied = subprocess.run(command, cwd=TREE, env=environment, capture_output=True, text=True)
-        if applied.returncode != 0:
-            sys.exit(f"error: {self.name} does not apply any more: {applied.stderr.strip()}")
-
-
-def copy_tree():
-    """Brings the copy up to date; files that are the same keep their times, so that nothing is built for them."""
+def copy_tree(faults):
+    """Brings the copy up to date. Files that stay the same keep their times, so that cargo builds nothing for them."""
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listed, cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
-    wanted = {name for name in names if name and (ROOT / name).is_file()}
+    wanted = {name: (ROOT / name).read_bytes() for name in names if name and (ROOT / name).is_file()}
+    wanted.update((name, text.encode()) for name, text in with_all(faults).items())
+    add_switches(wanted, faults)
     for old in TREE.rglob("*"):
         if old.is_file() and str(old.relative_to(TREE)) not in wanted:
             old.unlink()
-    for name in wanted:
-        source, target = ROOT / name, TREE / name
-        if not target.exists() or target.read_bytes() != source.read_bytes():
+    for name, content in wanted.items():
+        target = TREE / name
+        if not target.exists() or target.read_bytes() != content:
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, target)
+            target.write_bytes(content)
 
 
-def run(command, seconds):
-    environment = {"CARGO_PROFILE_DEV_OPT_LEVEL": "1", **os.environ, "CARGO_TARGET_DIR": str(SCRATCH / "build")}
-    try:
-        return subprocess.run(command, cwd=TREE, env=environment, capture_output=True, text=True, timeout=seconds)
-    except subprocess.TimeoutExpired:
-        return None
+def add_switches(wanted, faults):
+    """Gives the module `planted` to each crate that has a fault, or that compiles a file of another one which has."""
+    touched = {path.split("/src/")[0] for fault in faults for path in fault.paths}
+    touched |= {crate_of(wanted, fault.package) for fault in faults if fault.package}
+    for crate in touched:
+        wanted[f"{crate}/src/planted.rs"] = (FAULTS / "switch.rs").read_bytes()
+        wanted[f"{crate}/src/lib.rs"] += b"\nmod planted;\n"
 
 
-def build(command):
-    built = run(["cargo", *command], BUILD_SECONDS)
-    if built is None or built.returncode != 0:
-        sys.exit(f"error: cargo {' '.join(command)} failed\n{built.stderr if built else 'in time'}")
+def crate_of(wanted, package):
+    line = f'name = "{package}"\n'.encode()
+    crates = [name for name in wanted if name.endswith("/Cargo.toml") and line in wanted[name]]
+    if len(crates) != 1:
+        sys.exit(f"error: there is no package {package}")
+    return os.path.dirname(crates[0])
 
 
-def play(fault, seeds):
-    """What finds a fault, or None."""
-    kind, subject = fault.finder[:2]
-    if kind == "simulation":
-        build(["build", "--locked", "--package", "perigee-simulation"])
-        program = SCRATCH / "build/debug/perigee-simulation"
-        command = [str(program), "--scenario", subject, "--seeds", str(seeds), "--until-failure"]
-    else:
-        package = ["--locked", "--package", subject]
-        build(["test", *package, "--no-run"])
-        command = ["cargo", "test", "--quiet", *package, *fault.finder[2:]]
-    begun = time.monotonic()
-    played = run(command, PLAY_SECONDS)
-    seconds = time.monotonic() - begun
-    if played is None:
-        return f"{kind} {subject}: no end in {seconds:.0f} s"
-    if played.returncode == 0:
-        return None
-    seed = re.search(r"with seed (\d+): (.+)", played.stdout)
-    test = re.search(r"^    (\S+)$", played.stdout, re.M)
-    by = f"seed {seed[1]}: {seed[2]}" if seed else test[1] if test else "a failure"
-    return f"{kind} {subject}, {by}, {seconds:.1f} s"
+class Build:
+    """The programs of one build: the simulation, and the tests of packages."""
+
+    def __init__(self, faults):
+        packages = sorted({SIMULATION} | {fault.package for fault in faults if fault.package})
+        # An integration test of the simulation has its program built, too.
+        targets = sorted({"seeds"} | {fault.target for fault in faults if fault.target})
+        command = ["cargo", "test", "--locked", "--no-run", "--lib", "--message-format=json-render-diagnostics"]
+        command += [word for package in packages for word in ("--package", package)]
+        command += [word for target in targets for word in ("--test", target)]
+        # Quick to play, and quick to build: what the crates use is left as it is.
+        settings = {"CARGO_TARGET_DIR": str(SCRATCH / "build")}
+        for profile in ("dev", "test"):
+            settings[f"CARGO_PROFILE_{profile.upper()}_OPT_LEVEL"] = "1"
+            settings[f"CARGO_PROFILE_{profile.upper()}_DEBUG"] = "0"
+            command += ["--config", f'profile.{profile}.package."*".opt-level=0']
+        environment = {**os.environ, **settings}
+        options = {"cwd": TREE, "env": environment, "timeout": BUILD_SECONDS}
+        built = subprocess.run(command, stdout=subprocess.PIPE, text=True, **options)
+        if built.returncode != 0:
+            sys.exit("error: the tree with all faults does not build")
+        self.simulation, self.tests = None, {}
+        for line in built.stdout.splitlines():
+            artifact = json.loads(line)
+            if artifact.get("executable"):
+                self.add(artifact)
+
+    def add(self, artifact):
+        target = artifact["target"]
+        if not artifact["profile"]["test"]:
+            if target["name"] == SIMULATION:
+                self.simulation = artifact["executable"]
+            return
+        crate = os.path.dirname(artifact["manifest_path"])
+        name = target["name"] if target["kind"] == ["test"] else None
+        package = re.search(r'^name = "(.+)"', Path(artifact["manifest_path"]).read_text(), re.M)[1]
+        self.tests[package, name] = (artifact["executable"], crate)
+
+    def command(self, fault, seeds):
+        if fault.scenario:
+            words = ["--scenario", fault.scenario, "--first", "0", "--seeds", str(seeds), "--until-failure"]
+            return [self.simulation, *words], TREE
+        executable, crate = self.tests[fault.package, fault.target]
+        return [executable, fault.filter], crate
+
+
+class Play:
+    """What came of one run: by what a fault was found, after how many seeds and seconds."""
+
+    def __init__(self, command, folder, environment):
+        begun = time.monotonic()
+        try:
+            options = {"cwd": folder, "env": {**os.environ, **environment}, "timeout": PLAY_SECONDS}
+            run = subprocess.run(command, capture_output=True, text=True, **options)
+            self.output, self.has_failed = run.stdout + run.stderr, run.returncode != 0
+            self.by = f"it ended with {run.returncode}"
+        except subprocess.TimeoutExpired:
+            self.output, self.has_failed, self.by = "", True, f"no end in {PLAY_SECONDS} s"
+        self.seconds = time.monotonic() - begun
+        self.seeds = None
+        if seed := re.search(r"with seed (\d+): (.+)", self.output):
+            self.by, self.seeds = f"seed {seed[1]}: {seed[2]}", int(seed[1]) + 1
+        elif test := re.search(r"^test (\S+) .*FAILED$", self.output, re.M):
+            self.by = f"test {test[1]}"
+
+    def counts_tests(self):
+        return sum(int(count) for count in re.findall(r"(\d+) passed", self.output))
+
+
+def check_baseline(build, faults, seeds):
+    """Plays what should find the faults without any of them."""
+    plays = {}
+    for fault in faults:
+        command, folder = build.command(fault, seeds)
+        plays.setdefault((*command, *fault.environment.items()), (command, folder, fault))
+
+    def play(entry):
+        command, folder, fault = entry
+        return fault, Play(command, folder, fault.environment)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for fault, played in pool.map(play, plays.values()):
+            subject = " ".join(fault.finder[:3])
+            if played.has_failed:
+                sys.exit(f"{played.output[-4000:]}\nerror: {subject} fails without a fault, {played.by}")
+            if not fault.scenario and not played.counts_tests():
+                sys.exit(f"error: {subject} runs no test")
+            print(f"{'without a fault':38} {subject}: passes, {played.seconds:.1f} s", flush=True)
+
+
+def play_all(build, faults, seeds):
+    """Plays every fault; returns those that nothing finds."""
+
+    def play(fault):
+        environment = {"PERIGEE_PLANTED": fault.name, **fault.environment}
+        played = Play(*build.command(fault, seeds), environment)
+        by = played.by if played.has_failed else "NOT FOUND"
+        print(f"{fault.name:38} {' '.join(fault.finder[:2])}, {by}, {played.seconds:.1f} s", flush=True)
+        return played
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        plays = list(pool.map(play, faults))
+    found = [played for played in plays if played.has_failed]
+    counted = [played.seeds for played in found if played.seeds]
+    print(f"{len(found)} of {len(plays)} planted faults are found", end="")
+    if found:
+        print(f"; median {statistics.median(played.seconds for played in found):.1f} s", end="")
+    if counted:
+        print(f"; those of the simulation after {statistics.median(counted):.0f} seeds", end="")
+    print()
+    return [fault for fault, played in zip(faults, plays) if not played.has_failed]
+
+
+def chosen_of(faults, names):
+    unknown = set(names) - {fault.name for fault in faults}
+    if unknown:
+        sys.exit(f"error: no such fault: {', '.join(sorted(unknown))}")
+    return [fault for fault in faults if not names or fault.name in names]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("faults", nargs="*", help="names; all without any")
+    parser.add_argument("faults", nargs="*", help="names; without any, all")
     parser.add_argument("--seeds", type=int, default=200, help="seeds of a simulation (%(default)s)")
+    parser.add_argument("--check", action="store_true", help="only see whether all patches apply, together too")
+    parser.add_argument(
+        "--regenerate", metavar="COMMIT", help="make the patches, which fit that commit, fit the present tree"
+    )
     options = parser.parse_args()
-    faults = [Fault(patch) for patch in sorted(FAULTS.glob("*.patch"))]
-    unknown = set(options.faults) - {fault.name for fault in faults}
-    if unknown:
-        sys.exit(f"error: no such fault: {', '.join(sorted(unknown))}")
-    chosen = [fault for fault in faults if not options.faults or fault.name in options.faults]
-    copy_tree()
-    missed = 0
-    for fault in chosen:
-        fault.apply()
-        try:
-            found = play(fault, options.seeds)
-        finally:
-            fault.apply("--reverse")
-        missed += found is None
-        print(f"{fault.name:40} {found or 'NOT FOUND'}", flush=True)
-    print(f"{len(chosen) - missed} of {len(chosen)} planted faults are found")
-    sys.exit(1 if missed else 0)
+    try:
+        if options.regenerate:
+            return regenerate(options.regenerate)
+        faults = read_faults()
+        if options.check:
+            with_all(faults)
+            return print(f"{len(faults)} planted faults apply")
+        copy_tree(faults)
+    except Mismatch as error:
+        sys.exit(f"error: {error}")
+    chosen = chosen_of(faults, options.faults)
+    begun = time.monotonic()
+    build = Build(faults)
+    print(f"Built with {len(faults)} faults in {time.monotonic() - begun:.0f} s", flush=True)
+    check_baseline(build, chosen, options.seeds)
+    if play_all(build, chosen, options.seeds):
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ install_packages() {
     command -v apt-get >/dev/null || fail "please install: $packages"
     [ "$(id -u)" = 0 ] || as_root=(sudo)
     echo "rdma: installing $packages"
-    # The lists are read anew: the kernel's package changes its name with each update.
+    # The lists are read again: the kernel's package changes its name with each update.
     "${as_root[@]}" apt-get update -qq
     # shellcheck disable=SC2086  # one word per package
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
@@ -60,8 +60,8 @@ chosen_programs() { # NAME...
     done <"$FOLDER/programs.txt"
 }
 
-# Builds one test binary and prints its path. The whole workspace is named, because a part of it would have other features
-# and be compiled anew.
+# Builds one test binary and prints its path. The whole workspace is named, because a part of it
+# would have other features and be compiled again.
 build_test() { # PACKAGE TEST
     cargo test --locked --no-run --quiet --message-format=json-render-diagnostics --workspace --test "$2" |
         python3 -c '

@@ -1,7 +1,7 @@
 """A rail made slow by netem, and whether the agent names it: in the virtual machine, with real verbs and no privilege used.
 
 Two engines move small blocks over two rails each. The agent sees them at level 0: the engines' pages, the ports' counters. Then
-packets of one rail take longer, on each rail in turn; the agent must name the device of that rail and nobody else, and nobody
+packets of one rail take longer, on each rail in turn; the agent must name the device of that rail and nothing else, and nothing
 before or after. Needs PERIGEE_BIN. Exit status 1 if a run was wrong; 0 with the line SKIP outside of the machine.
 """
 
@@ -110,7 +110,7 @@ def play(scene, number, device):
     more, is_clear = watch(scene, LONG_S, lambda now: not now)
     seen |= more
     right = is_named and is_clear and set(seen) == {("nic", device)}
-    print(f"{DELAY} on {device}: {'right' if right else 'WRONG'}: {seen or 'nobody'}", flush=True)
+    print(f"{DELAY} on {device}: {'right' if right else 'WRONG'}: {seen or 'nothing'}", flush=True)
     return right
 
 
@@ -123,7 +123,7 @@ def main():
     try:
         wait_for_load(scene, devices[:2])
         quiet, _ = watch(scene, QUIET_S, lambda _: False)
-        print(f"quiet: {quiet or 'nobody blamed'}", flush=True)
+        print(f"quiet: {quiet or 'nothing named'}", flush=True)
         rights = [play(scene, number, devices[number]) for number in (0, 1)]
     finally:
         scene.close()

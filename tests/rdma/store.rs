@@ -1,12 +1,12 @@
-//! The store over real verbs, with real processes: a master, a node with `--protocol=rdma` and a client that asks for RDMA,
-//! shared memory off. Soft-RoCE in the virtual machine of this folder; the node has devices 0 and 1, the client 2 and 3.
-//! Where there are fewer, the test prints SKIP.
+//! The store over real verbs, with real processes: a master, a node with `--protocol=rdma` and a
+//! client that asks for RDMA, shared memory off. Soft-RoCE in the virtual machine of this folder;
+//! the node has devices 0 and 1, the client 2 and 3. Where there are fewer, the test prints SKIP.
 #![expect(clippy::print_stderr, reason = "a test that does not run says so")]
 
 use perigee_metrics::{BuildInfo, Samples};
 use perigee_schemas::Status;
 use perigee_store::{
-    GetRequest, Piece, PutRequest, RangeRequest, ReplicateConfig, Store, StoreConfig,
+    CallerRange, GetRequest, PutRequest, RangeRequest, ReplicateConfig, Store, StoreConfig,
     StoreEnvironment,
 };
 use perigee_tests::cluster::{Master, NODE, node_flags};
@@ -63,11 +63,7 @@ fn open(master: &Master, devices: &[String]) -> Store {
 
 /// Payload bytes that the client counted on a route: written and read.
 fn moved(store: &Store, route: &str) -> [u64; 2] {
-    let build = BuildInfo {
-        version: "",
-        commit: "",
-        reactor: "epoll",
-    };
+    let build = BuildInfo { version: "", commit: "", reactor: "epoll" };
     let text = Samples::of_client([store.cells()], "real", build).render();
     ["write", "read"].map(|direction| {
         let name =
@@ -81,17 +77,8 @@ fn moved(store: &Store, route: &str) -> [u64; 2] {
 fn packets(devices: &[String]) -> [u64; 2] {
     ["sent_pkts", "rcvd_pkts"].map(|counter| {
         let path = |device| format!("/sys/class/infiniband/{device}/ports/1/hw_counters/{counter}");
-        let read = |device| {
-            std::fs::read_to_string(path(device))
-                .ok()?
-                .trim()
-                .parse()
-                .ok()
-        };
-        devices
-            .iter()
-            .map(|device| read(device).unwrap_or(0))
-            .sum::<u64>()
+        let read = |device| std::fs::read_to_string(path(device)).ok()?.trim().parse().ok();
+        devices.iter().map(|device| read(device).unwrap_or(0)).sum::<u64>()
     })
 }
 
@@ -100,8 +87,8 @@ fn pattern(seed: usize, bytes: usize) -> Vec<u8> {
     (0..bytes).map(byte).collect()
 }
 
-fn piece(bytes: &[u8]) -> [Piece; 1] {
-    [Piece::owned(bytes.as_ptr() as usize, bytes.len())]
+fn piece(bytes: &[u8]) -> [CallerRange; 1] {
+    [CallerRange::owned(bytes.as_ptr() as usize, bytes.len())]
 }
 
 fn put(store: &Store, objects: &[(String, Vec<u8>)]) -> Vec<Status> {
@@ -109,26 +96,16 @@ fn put(store: &Store, objects: &[(String, Vec<u8>)]) -> Vec<Status> {
     let requests: Vec<_> = objects
         .iter()
         .zip(&pieces)
-        .map(|((key, _), pieces)| PutRequest {
-            key,
-            pieces,
-            group: None,
-        })
+        .map(|((key, _), pieces)| PutRequest { key, pieces, group: None })
         .collect();
     store.put(&requests, &ReplicateConfig::default())
 }
 
 fn get(store: &Store, objects: &[(String, Vec<u8>)]) {
-    let room: Vec<_> = objects
-        .iter()
-        .map(|(_, bytes)| vec![0u8; bytes.len()])
-        .collect();
+    let room: Vec<_> = objects.iter().map(|(_, bytes)| vec![0u8; bytes.len()]).collect();
     let pieces: Vec<_> = room.iter().map(|bytes| piece(bytes)).collect();
-    let requests: Vec<_> = objects
-        .iter()
-        .zip(&pieces)
-        .map(|((key, _), pieces)| GetRequest { key, pieces })
-        .collect();
+    let requests: Vec<_> =
+        objects.iter().zip(&pieces).map(|((key, _), pieces)| GetRequest { key, pieces }).collect();
     for (((key, bytes), read), back) in objects.iter().zip(store.get(&requests)).zip(&room) {
         assert_eq!(read, Ok(bytes.len() as u64), "{key}");
         assert!(back == bytes, "{key} has other bytes");
@@ -141,23 +118,14 @@ fn exercise(store: &Store, name: &str) {
         (format!("{name}-{seed}"), pattern(seed + name.len(), *bytes))
     };
     let objects: Vec<_> = SIZES.iter().enumerate().map(object).collect();
-    assert!(
-        put(store, &objects)
-            .iter()
-            .all(|status| *status == Status::Ok),
-        "{name}"
-    );
+    assert!(put(store, &objects).iter().all(|status| *status == Status::Ok), "{name}");
     get(store, &objects);
     for pair in &objects {
         get(store, std::slice::from_ref(pair));
     }
     let (key, bytes) = &objects[5];
     let back = vec![0u8; 200_000];
-    let request = RangeRequest {
-        key,
-        source_offset: 70_000,
-        target: piece(&back)[0],
-    };
+    let request = RangeRequest { key, source_offset: 70_000, target: piece(&back)[0] };
     assert_eq!(store.read_ranges(&[request]), [Ok(200_000)]);
     assert!(back == bytes[70_000..270_000]);
     let keys: Vec<&str> = objects.iter().map(|(key, _)| key.as_str()).collect();
@@ -208,11 +176,8 @@ fn objects_go_over_rdma_and_over_tcp_where_the_rails_are_cut() {
     for (direction, counter) in [(0, 0), (1, 1)] {
         // A packet carries 4096 bytes at most.
         let carried = (packets[counter] - counted[counter]) * 4096;
-        let told = after[direction] - before[direction];
-        assert!(
-            carried >= told,
-            "{carried} bytes at most in packets, {told} told"
-        );
+        let reported = after[direction] - before[direction];
+        assert!(carried >= reported, "{carried} bytes at most in packets, {reported} reported");
     }
     rail("cut", 2);
     until_moved(&store, "rdma", "one-rail");

@@ -15,7 +15,8 @@ pub struct MemoryGroup {
 }
 
 impl MemoryGroup {
-    /// A group below this process's own; nothing, with the reason on stderr, where none can be made.
+    /// A group below this process's own; nothing, with the reason on stderr, where none can be
+    /// made.
     pub fn limited_to(bytes: u64) -> Option<Self> {
         let made = Self::make(bytes);
         if made.is_none() {
@@ -49,9 +50,7 @@ impl MemoryGroup {
             Some((root, below)) => (root, below, "memory.limit_in_bytes"),
             None => (mounted("cgroup2", "rw")?, of("")?, "memory.max"),
         };
-        let group = Self {
-            path: root.join(below).join(name),
-        };
+        let group = Self { path: root.join(below).join(name) };
         fs::create_dir(&group.path).ok()?;
         fs::write(group.path.join(limit), bytes.to_string()).ok()?;
         Some(group)

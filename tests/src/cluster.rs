@@ -74,9 +74,7 @@ impl Master {
     /// The sum of a metric over its labels.
     pub fn metric_sum(&self, name: &str) -> f64 {
         let text = http::get(self.http, "/metrics").body;
-        let of_name = text
-            .lines()
-            .filter(|line| line.split(['{', ' ']).next() == Some(name));
+        let of_name = text.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
         let values = of_name.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
         values.sum()
     }
@@ -86,13 +84,7 @@ impl Master {
         let mut flags = master_flags(rpc, http, metadata);
         flags.extend(extra_flags.iter().map(|flag| (*flag).to_owned()));
         let program = launch(&flags);
-        let mut master = Self {
-            program,
-            rpc,
-            http,
-            metadata,
-            flags,
-        };
+        let mut master = Self { program, rpc, http, metadata, flags };
         master.becomes_ready().then_some(master)
     }
 
@@ -118,11 +110,7 @@ impl Master {
             self.program = Program::start(MASTER, &self.flags);
             self.becomes_ready()
         });
-        assert!(
-            serves,
-            "the restarted master does not serve; log:\n{}",
-            self.program.log()
-        );
+        assert!(serves, "the restarted master does not serve; log:\n{}", self.program.log());
     }
 
     /// `host:port` for clients.
@@ -134,10 +122,7 @@ impl Master {
     pub fn segment_names(&self) -> Vec<String> {
         let answer = http::request(self.http, "GET", "/get_all_segments");
         let body = answer.map(|answer| answer.body).unwrap_or_default();
-        body.lines()
-            .filter(|name| !name.is_empty())
-            .map(str::to_owned)
-            .collect()
+        body.lines().filter(|name| !name.is_empty()).map(str::to_owned).collect()
     }
 
     /// Details of all mounted segments.
@@ -150,9 +135,7 @@ impl Master {
     /// Data port of the first segment.
     pub fn first_data_port(&self) -> SocketAddr {
         let segments = self.segments();
-        let endpoint = segments
-            .first()
-            .and_then(|segment| segment["te_endpoint"].as_str());
+        let endpoint = segments.first().and_then(|segment| segment["te_endpoint"].as_str());
         let address = endpoint.and_then(|endpoint| endpoint.parse().ok());
         address.expect("a mounted segment tells its data port as IP:PORT")
     }
@@ -160,9 +143,7 @@ impl Master {
     /// Value of a metric without labels.
     pub fn metric(&self, name: &str) -> Option<f64> {
         let text = http::get(self.http, "/metrics").body;
-        let line = text
-            .lines()
-            .find(|line| line.split(' ').next() == Some(name))?;
+        let line = text.lines().find(|line| line.split(' ').next() == Some(name))?;
         line.rsplit(' ').next()?.parse().ok()
     }
 
@@ -170,9 +151,7 @@ impl Master {
     #[track_caller]
     pub fn wait_for_segments(&self, count: usize) {
         let what = format!("{count} segments are mounted");
-        wait_until(&what, MEMBERSHIP_DEADLINE, || {
-            self.segment_names().len() == count
-        });
+        wait_until(&what, MEMBERSHIP_DEADLINE, || self.segment_names().len() == count);
     }
 }
 
@@ -210,19 +189,12 @@ impl Node {
         let mut name = None;
         let limit = START_DEADLINE + Duration::from_secs(CLIENT_TTL_SECONDS);
         let mounted = comes_true(limit, || {
-            name = master
-                .segment_names()
-                .into_iter()
-                .find(|name| !before.contains(name));
+            name = master.segment_names().into_iter().find(|name| !before.contains(name));
             name.is_some() || !program.is_running()
         });
         // A signal between mounting and readiness ends a node without a goodbye.
         let mounted = mounted && comes_true(limit, || program.log().contains("Ready"));
-        assert!(
-            mounted,
-            "the node's segment is not mounted; log:\n{}",
-            program.log()
-        );
+        assert!(mounted, "the node's segment is not mounted; log:\n{}", program.log());
         let name = name.expect("the node runs until its segment is mounted");
         Self { program, name }
     }

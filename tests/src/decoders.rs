@@ -4,7 +4,7 @@
 mod discovery;
 mod rails;
 
-use perigee_schemas::frame::{HEADER_BYTES, Header, Kind};
+use perigee_schemas::frame::{FrameHeader, HEADER_BYTES, MessageKind};
 use perigee_schemas::limits::HELLO_BODY_BYTES_MAX;
 use perigee_schemas::master as rpc;
 use perigee_schemas::message::decode;
@@ -30,7 +30,7 @@ pub fn frame(bytes: &[u8]) -> bool {
     let Some((header, body)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
         return false;
     };
-    let Ok(judged) = Header::decode(header, HELLO_BODY_BYTES_MAX) else {
+    let Ok(judged) = FrameHeader::decode(header, HELLO_BODY_BYTES_MAX) else {
         return false;
     };
     assert!(judged.body_bytes <= HELLO_BODY_BYTES_MAX, "the limit holds");
@@ -40,11 +40,8 @@ pub fn frame(bytes: &[u8]) -> bool {
     if judged.check(body).is_err() {
         return false;
     }
-    let again = Header::encode(judged.kind, judged.request, body);
-    assert!(
-        Header::decode(&again, HELLO_BODY_BYTES_MAX).is_ok(),
-        "encoding is stable"
-    );
+    let again = FrameHeader::encode(judged.kind, judged.request, body);
+    assert!(FrameHeader::decode(&again, HELLO_BODY_BYTES_MAX).is_ok(), "encoding is stable");
     body_of(judged.kind, body);
     true
 }
@@ -54,46 +51,39 @@ pub fn session(bytes: &[u8]) -> bool {
     let hello = Hello::decode(bytes);
     if let Ok(hello) = &hello {
         let again = Hello::decode(&hello.encode()[HEADER_BYTES..]);
-        assert_eq!(
-            again.ok().as_ref(),
-            Some(hello),
-            "a greeting survives encoding"
-        );
+        assert_eq!(again.ok().as_ref(), Some(hello), "a greeting survives encoding");
         let welcome = hello.answer(1);
-        assert!(
-            welcome.protocol <= hello.protocol_max,
-            "no newer version than asked for"
-        );
+        assert!(welcome.protocol <= hello.protocol_max, "no newer version than asked for");
     }
     hello.is_ok() | Welcome::decode(bytes).is_ok() | decode_failure(bytes).is_ok()
 }
 
 /// A message body; the first byte chooses the kind.
 pub fn message(bytes: &[u8]) -> bool {
-    const KINDS: [Kind; 23] = [
-        Kind::Exist,
-        Kind::GetReplicas,
-        Kind::PutStart,
-        Kind::PutEnd,
-        Kind::PutRevoke,
-        Kind::Remove,
-        Kind::RemoveByRegex,
-        Kind::ListByRegex,
-        Kind::ReplicaClear,
-        Kind::Mount,
-        Kind::Unmount,
-        Kind::Ping,
-        Kind::QuerySegments,
-        Kind::Move,
-        Kind::Reply,
-        Kind::Leave,
-        Kind::FetchMoves,
-        Kind::EndMoves,
-        Kind::CreateTask,
-        Kind::QueryTask,
-        Kind::GiveBack,
-        Kind::Rails,
-        Kind::Pairs,
+    const KINDS: [MessageKind; 23] = [
+        MessageKind::Exist,
+        MessageKind::GetReplicas,
+        MessageKind::PutStart,
+        MessageKind::PutEnd,
+        MessageKind::PutRevoke,
+        MessageKind::Remove,
+        MessageKind::RemoveByRegex,
+        MessageKind::ListByRegex,
+        MessageKind::ReplicaClear,
+        MessageKind::Mount,
+        MessageKind::Unmount,
+        MessageKind::Ping,
+        MessageKind::QuerySegments,
+        MessageKind::Move,
+        MessageKind::Reply,
+        MessageKind::Leave,
+        MessageKind::FetchMoves,
+        MessageKind::EndMoves,
+        MessageKind::CreateTask,
+        MessageKind::QueryTask,
+        MessageKind::GiveBack,
+        MessageKind::Rails,
+        MessageKind::Pairs,
     ];
     let Some((choice, body)) = bytes.split_first() else {
         return false;
@@ -102,7 +92,7 @@ pub fn message(bytes: &[u8]) -> bool {
 }
 
 /// Decodes and walks a body. Debug output visits every field of every table.
-fn body_of(kind: Kind, body: &[u8]) -> bool {
+fn body_of(kind: MessageKind, body: &[u8]) -> bool {
     macro_rules! walk {
         ($($message:ty),+) => {{
             let mut taken = false;
@@ -114,31 +104,31 @@ fn body_of(kind: Kind, body: &[u8]) -> bool {
         }};
     }
     match kind {
-        Kind::Hello | Kind::Welcome | Kind::Failure => session(body),
-        Kind::Exist => walk!(rpc::ExistRequest<'_>),
-        Kind::GetReplicas => walk!(rpc::GetReplicasRequest<'_>),
-        Kind::PutStart => walk!(rpc::PutStartRequest<'_>),
-        Kind::PutEnd => walk!(rpc::PutEndRequest<'_>),
-        Kind::PutRevoke => walk!(rpc::PutRevokeRequest<'_>),
-        Kind::Remove => walk!(rpc::RemoveRequest<'_>),
-        Kind::RemoveByRegex => walk!(rpc::RemoveByRegexRequest<'_>),
-        Kind::RemoveAll => walk!(rpc::RemoveAllRequest<'_>),
-        Kind::ListByRegex => walk!(rpc::ListByRegexRequest<'_>),
-        Kind::ReplicaClear => walk!(rpc::ReplicaClearRequest<'_>),
-        Kind::Mount => walk!(rpc::MountRequest<'_>),
-        Kind::Unmount => walk!(rpc::UnmountRequest<'_>),
-        Kind::Ping => walk!(rpc::PingRequest<'_>),
-        Kind::Leave => walk!(rpc::LeaveRequest<'_>),
-        Kind::QuerySegments => walk!(rpc::QuerySegmentsRequest<'_>),
-        Kind::FetchMoves => walk!(rpc::FetchMovesRequest<'_>),
-        Kind::EndMoves => walk!(rpc::EndMovesRequest<'_>),
-        Kind::CreateTask => walk!(rpc::CreateTaskRequest<'_>),
-        Kind::QueryTask => walk!(rpc::QueryTaskRequest<'_>),
-        Kind::GiveBack => walk!(rpc::GiveBack<'_>),
-        Kind::Move => walk!(mover::MoveRequest<'_>),
-        Kind::Rails => walk!(rails_rpc::RailsRequest<'_>),
-        Kind::Pairs => walk!(rails_rpc::PairsRequest<'_>),
-        Kind::Reply => walk!(
+        MessageKind::Hello | MessageKind::Welcome | MessageKind::Failure => session(body),
+        MessageKind::Exist => walk!(rpc::ExistRequest<'_>),
+        MessageKind::GetReplicas => walk!(rpc::GetReplicasRequest<'_>),
+        MessageKind::PutStart => walk!(rpc::PutStartRequest<'_>),
+        MessageKind::PutEnd => walk!(rpc::PutEndRequest<'_>),
+        MessageKind::PutRevoke => walk!(rpc::PutRevokeRequest<'_>),
+        MessageKind::Remove => walk!(rpc::RemoveRequest<'_>),
+        MessageKind::RemoveByRegex => walk!(rpc::RemoveByRegexRequest<'_>),
+        MessageKind::RemoveAll => walk!(rpc::RemoveAllRequest<'_>),
+        MessageKind::ListByRegex => walk!(rpc::ListByRegexRequest<'_>),
+        MessageKind::ReplicaClear => walk!(rpc::ReplicaClearRequest<'_>),
+        MessageKind::Mount => walk!(rpc::MountRequest<'_>),
+        MessageKind::Unmount => walk!(rpc::UnmountRequest<'_>),
+        MessageKind::Ping => walk!(rpc::PingRequest<'_>),
+        MessageKind::Leave => walk!(rpc::LeaveRequest<'_>),
+        MessageKind::QuerySegments => walk!(rpc::QuerySegmentsRequest<'_>),
+        MessageKind::FetchMoves => walk!(rpc::FetchMovesRequest<'_>),
+        MessageKind::EndMoves => walk!(rpc::EndMovesRequest<'_>),
+        MessageKind::CreateTask => walk!(rpc::CreateTaskRequest<'_>),
+        MessageKind::QueryTask => walk!(rpc::QueryTaskRequest<'_>),
+        MessageKind::GiveBack => walk!(rpc::GiveBack<'_>),
+        MessageKind::Move => walk!(mover::MoveRequest<'_>),
+        MessageKind::Rails => walk!(rails_rpc::RailsRequest<'_>),
+        MessageKind::Pairs => walk!(rails_rpc::PairsRequest<'_>),
+        MessageKind::Reply => walk!(
             rpc::ExistReply<'_>,
             rpc::GetReplicasReply<'_>,
             rpc::PutStartReply<'_>,

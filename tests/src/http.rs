@@ -44,10 +44,7 @@ pub fn send(server: SocketAddr, method: &str, path: &str, body: &str) -> Result<
             .and_then(|value| value.to_str().ok())
             .unwrap_or_default()
             .to_owned(),
-        body: response
-            .body_mut()
-            .read_to_string()
-            .map_err(|e| e.to_string())?,
+        body: response.body_mut().read_to_string().map_err(|e| e.to_string())?,
     })
 }
 

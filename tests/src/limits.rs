@@ -1,4 +1,5 @@
-//! Deadlines and sizes of the system tests. Deadlines are generous: they end a hang, they time nothing.
+//! Deadlines and sizes of the system tests. Deadlines are generous: they end a hang, they time
+//! nothing.
 
 use std::time::Duration;
 
@@ -10,8 +11,8 @@ pub const EXIT_DEADLINE: Duration = Duration::from_secs(20);
 pub const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
 /// A change that needs heartbeats, expiry or a remount to be seen.
 pub const MEMBERSHIP_DEADLINE: Duration = Duration::from_secs(40);
-/// One call of a store client while a node it needs is frozen: it gives up by itself, tries other
-/// places, and the master forgets the node meanwhile.
+/// One call of a store client while a node it needs is frozen: it gives up by itself and tries
+/// other places, while the master expires the node.
 pub const FROZEN_NODE_CALL_DEADLINE: Duration = Duration::from_secs(60);
 /// One call of a store client whose peers refuse connections or answer.
 pub const CALL_DEADLINE: Duration = Duration::from_secs(10);
@@ -22,7 +23,7 @@ pub const POLL_PAUSE: Duration = Duration::from_millis(10);
 
 /// Seconds after which the tests' masters give up a silent client.
 pub const CLIENT_TTL_SECONDS: u64 = 2;
-/// Somebody may take a port between our asking and the program's binding.
+/// Another program may take a port between our asking and the program's binding.
 pub const START_TRIES: usize = 3;
 /// Most bytes of a log shown when a test fails.
 pub const LOG_TAIL_BYTES: usize = 8 << 10;

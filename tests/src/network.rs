@@ -10,12 +10,9 @@ pub fn free_ports<const N: usize>() -> [u16; N] {
     let listeners: [TcpListener; N] = std::array::from_fn(|_| {
         TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has a free port")
     });
-    listeners.each_ref().map(|listener| {
-        listener
-            .local_addr()
-            .expect("a bound socket has an address")
-            .port()
-    })
+    listeners
+        .each_ref()
+        .map(|listener| listener.local_addr().expect("a bound socket has an address").port())
 }
 
 /// 127.0.0.1 with a port.

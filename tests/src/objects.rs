@@ -2,7 +2,7 @@
 //! Invariant: a buffer lives until the call that was given its address has returned.
 
 use perigee_schemas::Status;
-use perigee_store::api::{GetRequest, Piece, PutRequest, ReplicateConfig, StoreConfig};
+use perigee_store::api::{CallerRange, GetRequest, PutRequest, ReplicateConfig, StoreConfig};
 use perigee_store::{Store, StoreEnvironment};
 
 use crate::content::{fill, version_of};
@@ -27,18 +27,14 @@ impl Objects {
         let opened = StoreEnvironment::from_variables(off).and_then(|environment| {
             Store::open_with(Self::config(master, "127.0.0.1", 0), &environment)
         });
-        Self {
-            store: opened.unwrap_or_else(|e| unreachable_store(&e.to_string())),
-        }
+        Self { store: opened.unwrap_or_else(|e| unreachable_store(&e.to_string())) }
     }
 
     /// A client with a name that lends `segment_bytes`.
     #[track_caller]
     pub fn open_as(master: &str, name: &str, segment_bytes: u64) -> Self {
         let opened = Store::open(Self::config(master, name, segment_bytes));
-        Self {
-            store: opened.unwrap_or_else(|e| unreachable_store(&e.to_string())),
-        }
+        Self { store: opened.unwrap_or_else(|e| unreachable_store(&e.to_string())) }
     }
 
     fn config(master: &str, name: &str, segment_bytes: u64) -> StoreConfig {
@@ -62,25 +58,15 @@ impl Objects {
 
     /// Stores bytes under a key with further wishes.
     pub fn put_with(&self, key: &str, bytes: &[u8], config: &ReplicateConfig) -> Status {
-        let pieces = [Piece::owned(bytes.as_ptr() as usize, bytes.len())];
-        self.store.put(
-            &[PutRequest {
-                key,
-                pieces: &pieces,
-                group: None,
-            }],
-            config,
-        )[0]
+        let pieces = [CallerRange::owned(bytes.as_ptr() as usize, bytes.len())];
+        self.store.put(&[PutRequest { key, pieces: &pieces, group: None }], config)[0]
     }
 
     /// Bytes of a key, at most `room` of them.
     pub fn get(&self, key: &str, room: usize) -> Result<Vec<u8>, Status> {
         let mut bytes = vec![0; room];
-        let pieces = [Piece::owned(bytes.as_mut_ptr() as usize, room)];
-        let read = self.store.get(&[GetRequest {
-            key,
-            pieces: &pieces,
-        }])[0]?;
+        let pieces = [CallerRange::owned(bytes.as_mut_ptr() as usize, room)];
+        let read = self.store.get(&[GetRequest { key, pieces: &pieces }])[0]?;
         bytes.truncate(usize::try_from(read).unwrap_or(room));
         Ok(bytes)
     }
@@ -103,10 +89,7 @@ impl Objects {
         let value = self.get(&key_name(key), bytes)?;
         assert_eq!(value.len(), bytes, "object {key} has another length");
         let version = version_of(key, &value);
-        assert!(
-            version.is_some(),
-            "object {key} has bytes that are not its own"
-        );
+        assert!(version.is_some(), "object {key} has bytes that are not its own");
         Ok(version.unwrap_or_default())
     }
 
@@ -117,15 +100,11 @@ impl Objects {
         for (key, value) in keys.iter().zip(room.chunks_mut(bytes)) {
             fill(*key, version, value);
         }
-        let places: Vec<[Piece; 1]> = room.chunks_mut(bytes).map(whole).collect();
+        let places: Vec<[CallerRange; 1]> = room.chunks_mut(bytes).map(whole).collect();
         let requests: Vec<PutRequest<'_>> = names
             .iter()
             .zip(&places)
-            .map(|(key, place)| PutRequest {
-                key,
-                pieces: place,
-                group: None,
-            })
+            .map(|(key, place)| PutRequest { key, pieces: place, group: None })
             .collect();
         self.store.upsert(&requests, &ReplicateConfig::default())
     }
@@ -135,7 +114,7 @@ impl Objects {
     pub fn get_objects(&self, keys: &[u64], bytes: usize) -> Vec<Result<Option<u64>, Status>> {
         let names: Vec<String> = keys.iter().map(|key| key_name(*key)).collect();
         let mut room = vec![0; keys.len() * bytes];
-        let places: Vec<[Piece; 1]> = room.chunks_mut(bytes).map(whole).collect();
+        let places: Vec<[CallerRange; 1]> = room.chunks_mut(bytes).map(whole).collect();
         let requests: Vec<GetRequest<'_>> = names
             .iter()
             .zip(&places)
@@ -153,15 +132,13 @@ impl Objects {
     pub fn segment_of(&self, key: u64) -> Option<String> {
         let name = key_name(key);
         let replicas = self.store.replicas(&[&name]).swap_remove(0).ok()?;
-        replicas
-            .first()
-            .map(|replica| replica.transport_endpoint.clone())
+        replicas.first().map(|replica| replica.transport_endpoint.clone())
     }
 }
 
 /// All of a buffer as the one place of an object.
-pub fn whole(room: &mut [u8]) -> [Piece; 1] {
-    [Piece::owned(room.as_mut_ptr() as usize, room.len())]
+pub fn whole(room: &mut [u8]) -> [CallerRange; 1] {
+    [CallerRange::owned(room.as_mut_ptr() as usize, room.len())]
 }
 
 /// Key of a self-describing object.

@@ -43,10 +43,7 @@ pub fn path() -> PathBuf {
         return PathBuf::from(path);
     }
     let own = std::env::current_exe().expect("a test knows its own path");
-    let build = own
-        .ancestors()
-        .nth(3)
-        .expect("a test lies in BUILD/PROFILE/deps");
+    let build = own.ancestors().nth(3).expect("a test lies in BUILD/PROFILE/deps");
     // `make build` names the target, because it links against an older glibc than this host's.
     let portable = format!("{}-unknown-linux-gnu/release", std::env::consts::ARCH);
     let found = [portable.as_str(), "release", "debug"]
@@ -69,9 +66,7 @@ impl Program {
         variables: &[(&str, &str)],
     ) -> Self {
         let mut command = Command::new(path());
-        command
-            .arg0(personality)
-            .args(flags.iter().map(AsRef::as_ref));
+        command.arg0(personality).args(flags.iter().map(AsRef::as_ref));
         command.envs(variables.iter().copied());
         Self::launch(personality, command, None)
     }
@@ -79,9 +74,7 @@ impl Program {
     /// Starts the program with both of its output channels going to `file`.
     pub fn start_into<S: AsRef<str>>(personality: &str, flags: &[S], file: File) -> Self {
         let mut command = Command::new(path());
-        command
-            .arg0(personality)
-            .args(flags.iter().map(AsRef::as_ref));
+        command.arg0(personality).args(flags.iter().map(AsRef::as_ref));
         Self::launch(personality, command, Some(file))
     }
 
@@ -98,18 +91,10 @@ impl Program {
             File::create(folder.path().join("log")).expect("a log file can be made")
         });
         let both = log.try_clone().expect("a file descriptor can be copied");
-        command
-            .current_dir(folder.path())
-            .stdin(Stdio::null())
-            .stdout(log)
-            .stderr(both);
+        command.current_dir(folder.path()).stdin(Stdio::null()).stdout(log).stderr(both);
         die_with_test(&mut command);
         let child = command.spawn().expect("the program can be started");
-        Self {
-            name: name.to_owned(),
-            child,
-            folder,
-        }
+        Self { name: name.to_owned(), child, folder }
     }
 
     /// Runs a program that is expected to end by itself.
@@ -118,11 +103,7 @@ impl Program {
         let mut program = Self::start(personality, flags);
         let status = program.wait(EXIT_DEADLINE);
         let status = status.expect("the program ends by itself within the deadline");
-        Ended {
-            code: status.code(),
-            signal: status.signal(),
-            output: program.log(),
-        }
+        Ended { code: status.code(), signal: status.signal(), output: program.log() }
     }
 
     /// Process id.
@@ -176,22 +157,14 @@ impl Program {
         self.signal(Signal::SIGTERM);
         let status = self.wait(EXIT_DEADLINE);
         let code = status.map(|status| status.code());
-        assert_eq!(
-            code,
-            Some(Some(0)),
-            "{} after SIGTERM; log:\n{}",
-            self.name,
-            self.log()
-        );
+        assert_eq!(code, Some(Some(0)), "{} after SIGTERM; log:\n{}", self.name, self.log());
     }
 
     /// A number of `/proc/PID/status`, such as `VmRSS`, in bytes.
     pub fn status_bytes(&self, field: &str) -> u64 {
         let path = format!("/proc/{}/status", self.child.id());
         let status = std::fs::read_to_string(path).unwrap_or_default();
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
         let kibibytes = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
         kibibytes.map_or(0, |count| count << 10)
     }

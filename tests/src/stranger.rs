@@ -5,7 +5,7 @@ use std::io::Read;
 use std::net::{SocketAddr, TcpListener};
 
 use perigee_rpc::{ClientOptions, MasterClient, SegmentOffer};
-use perigee_schemas::frame::{HEADER_BYTES, Header};
+use perigee_schemas::frame::{FrameHeader, HEADER_BYTES};
 use perigee_schemas::limits::HELLO_BODY_BYTES_MAX;
 use perigee_schemas::session::Hello;
 use perigee_schemas::{Identity, Status};
@@ -17,7 +17,7 @@ pub fn stranger(master: &Master, identity: Identity) -> MasterClient {
     MasterClient::new(ClientOptions::new(&master.address(), identity))
 }
 
-/// A segment that nobody has.
+/// A segment without an owner.
 pub fn forged(id: u128, endpoint: &str, bytes: u64) -> SegmentOffer {
     SegmentOffer {
         id: Identity(id),
@@ -34,17 +34,16 @@ pub fn forged(id: u128, endpoint: &str, bytes: u64) -> SegmentOffer {
 /// Announces segments in one call.
 #[track_caller]
 pub fn announce(client: &MasterClient, segments: &[SegmentOffer]) -> Vec<Status> {
-    let told = client.mount(segments, false, 0);
-    assert!(told.is_ok(), "the master answers: {told:?}");
-    told.unwrap_or_default()
+    let verdicts = client.mount(segments, false, 0);
+    assert!(verdicts.is_ok(), "the master answers: {verdicts:?}");
+    verdicts.unwrap_or_default()
 }
 
-/// A data port that greets everybody under an identity and never says another word. It serves as long as the test runs.
+/// A data port that greets everybody under an identity and never says another word. It serves as
+/// long as the test runs.
 pub fn silent_owner(identity: Identity) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = listener
-        .local_addr()
-        .expect("a bound socket has an address");
+    let address = listener.local_addr().expect("a bound socket has an address");
     std::thread::spawn(move || {
         let mut silent = Vec::new();
         for mut stream in listener.incoming().flatten() {
@@ -52,7 +51,7 @@ pub fn silent_owner(identity: Identity) -> SocketAddr {
             let Ok(()) = stream.read_exact(&mut header) else {
                 continue;
             };
-            let Ok(judged) = Header::decode(&header, HELLO_BODY_BYTES_MAX) else {
+            let Ok(judged) = FrameHeader::decode(&header, HELLO_BODY_BYTES_MAX) else {
                 continue;
             };
             let mut body = vec![0; judged.body_bytes];

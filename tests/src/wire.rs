@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use flatbuffers::FlatBufferBuilder;
-use perigee_schemas::frame::{HEADER_BYTES, Header, Kind};
+use perigee_schemas::frame::{FrameHeader, HEADER_BYTES, MessageKind};
 use perigee_schemas::limits::FRAME_BODY_BYTES_MAX;
 use perigee_schemas::master::{
     ExistReply, ExistRequest, ExistRequestArgs, ListByRegexRequest, ListByRegexRequestArgs,
@@ -22,7 +22,7 @@ pub enum Heard {
     /// A whole frame with a right checksum.
     Frame {
         /// What it is.
-        kind: Kind,
+        kind: MessageKind,
         /// Number of the request it answers.
         request: u64,
         /// Its body.
@@ -70,8 +70,8 @@ impl Connection {
     }
 
     /// Sends a frame of any kind.
-    pub fn send_frame(&mut self, kind: Kind, request: u64, body: &[u8]) -> bool {
-        self.send(&Header::encode(kind, request, body)) && self.send(body)
+    pub fn send_frame(&mut self, kind: MessageKind, request: u64, body: &[u8]) -> bool {
+        self.send(&FrameHeader::encode(kind, request, body)) && self.send(body)
     }
 
     /// The next frame, or what came instead.
@@ -80,7 +80,7 @@ impl Connection {
         if let Err(error) = self.0.read_exact(&mut header) {
             return silence_or_end(&error);
         }
-        let judged = match Header::decode(&header, FRAME_BODY_BYTES_MAX) {
+        let judged = match FrameHeader::decode(&header, FRAME_BODY_BYTES_MAX) {
             Ok(judged) => judged,
             Err(error) => return Heard::Garbage(error.to_string()),
         };
@@ -89,11 +89,7 @@ impl Connection {
             return silence_or_end(&error);
         }
         match judged.check(&body) {
-            Ok(()) => Heard::Frame {
-                kind: judged.kind,
-                request: judged.request,
-                body,
-            },
+            Ok(()) => Heard::Frame { kind: judged.kind, request: judged.request, body },
             Err(error) => Heard::Garbage(error.to_string()),
         }
     }
@@ -121,30 +117,23 @@ impl Connection {
     pub fn greet(&mut self, hello: &Hello) -> Result<Welcome, Heard> {
         self.send(&hello.encode());
         match self.hear() {
-            Heard::Frame {
-                kind: Kind::Welcome,
-                body,
-                ..
-            } => Welcome::decode(&body).map_err(|e| Heard::Garbage(e.to_string())),
+            Heard::Frame { kind: MessageKind::Welcome, body, .. } => {
+                Welcome::decode(&body).map_err(|e| Heard::Garbage(e.to_string()))
+            }
             other => Err(other),
         }
     }
 
     /// Statuses of an exist call, or what came instead.
     pub fn exist(&mut self, request: u64, keys: &[&str]) -> Result<Vec<i32>, Heard> {
-        self.send_frame(Kind::Exist, request, &exist_body(keys));
+        self.send_frame(MessageKind::Exist, request, &exist_body(keys));
         match self.hear() {
-            Heard::Frame {
-                kind: Kind::Reply,
-                request: answered,
-                body,
-            } if answered == request => {
+            Heard::Frame { kind: MessageKind::Reply, request: answered, body }
+                if answered == request =>
+            {
                 let reply = decode::<ExistReply<'_>>(&body);
                 let reply = reply.map_err(|e| Heard::Garbage(e.to_string()))?;
-                Ok(reply
-                    .status()
-                    .map(|all| all.iter().collect())
-                    .unwrap_or_default())
+                Ok(reply.status().map(|all| all.iter().collect()).unwrap_or_default())
             }
             other => Err(other),
         }
@@ -161,10 +150,7 @@ pub fn repeated_key_body(key: &str, count: usize) -> Vec<u8> {
     let mut builder = FlatBufferBuilder::new();
     let word = builder.create_string(key);
     let words = builder.create_vector(&vec![word; count]);
-    let arguments = ExistRequestArgs {
-        keys: Some(words),
-        single: false,
-    };
+    let arguments = ExistRequestArgs { keys: Some(words), single: false };
     let root = ExistRequest::create(&mut builder, &arguments);
     builder.finish_minimal(root);
     builder.finished_data().to_vec()
@@ -188,10 +174,7 @@ pub fn exist_body(keys: &[&str]) -> Vec<u8> {
     let mut builder = FlatBufferBuilder::new();
     let words: Vec<_> = keys.iter().map(|key| builder.create_string(key)).collect();
     let words = builder.create_vector(&words);
-    let arguments = ExistRequestArgs {
-        keys: Some(words),
-        single: false,
-    };
+    let arguments = ExistRequestArgs { keys: Some(words), single: false };
     let root = ExistRequest::create(&mut builder, &arguments);
     builder.finish_minimal(root);
     builder.finished_data().to_vec()

@@ -13,7 +13,8 @@ const TOO_FEW: [u32; 3] = [8, 10, 12];
 /// Around the least that suffices, which depends on the reactor and on what the parent left open.
 const AROUND_ENOUGH: [u32; 5] = [16, 20, 24, 28, 32];
 
-/// Starts a program with so many descriptors, and says whether it became ready; if it did not, it ended with the reason.
+/// Starts a program with so many descriptors, and says whether it became ready; if it did not, it
+/// ended with the reason.
 #[track_caller]
 fn is_ready_or_ends_with_a_reason(limit: u32, arguments: &[&str]) -> bool {
     let perigee = path().display().to_string();
@@ -22,19 +23,15 @@ fn is_ready_or_ends_with_a_reason(limit: u32, arguments: &[&str]) -> bool {
     all.extend(arguments);
     let mut program = Program::start_file("/bin/sh", &all);
     let deadline = EXIT_DEADLINE + Duration::from_secs(1);
-    let decided = comes_true(deadline, || {
-        program.log().contains(" Ready ") || !program.is_running()
-    });
+    let decided =
+        comes_true(deadline, || program.log().contains(" Ready ") || !program.is_running());
     assert!(decided, "{limit}: {}", program.log());
     if program.is_running() {
         return true;
     }
     let code = program.wait(deadline).and_then(|status| status.code());
     let log = program.log();
-    assert!(
-        code.is_some_and(|code| code != 0 && code != 101),
-        "{limit}: {code:?}\n{log}"
-    );
+    assert!(code.is_some_and(|code| code != 0 && code != 101), "{limit}: {code:?}\n{log}");
     assert!(log.contains("The limit of open files is"), "{limit}: {log}");
     assert!(!log.contains("panicked"), "{limit}: {log}");
     false
@@ -60,10 +57,5 @@ fn a_master_with_too_few_descriptors_says_so() {
 fn a_node_that_cannot_become_ready_for_want_of_descriptors_says_so() {
     let master = Master::start(&[]);
     let address = format!("--master_server_address={}", master.address());
-    plays_all_limits(&[
-        "node",
-        "--host=127.0.0.1",
-        "--global_segment_size=16mb",
-        &address,
-    ]);
+    plays_all_limits(&["node", "--host=127.0.0.1", "--global_segment_size=16mb", &address]);
 }

@@ -1,5 +1,7 @@
-//! Segments that are emptied over HTTP while clients read, nodes die, and operators change their minds.
-//! Invariant: an object that was moved has the bytes that were put, and what could not be moved stays or is a miss.
+//! Segments that are emptied over HTTP while clients read, nodes die, and operators change their
+//! minds.
+//! Invariant: an object that was moved has the bytes that were put, and what could not be moved
+//! stays or is a miss.
 
 use nix::sys::signal::Signal;
 use perigee_schemas::Status;
@@ -36,10 +38,7 @@ impl<'a> Job<'a> {
         let answer = post_job(master, &body.to_string());
         assert_eq!(answer.status, 200, "{}", answer.body);
         let body = parsed(&answer);
-        assert_eq!(
-            (&body["success"], &body["status"]),
-            (&json!(true), &json!("CREATED"))
-        );
+        assert_eq!((&body["success"], &body["status"]), (&json!(true), &json!("CREATED")));
         let id = body["job_id"].as_str().expect("a job has an id").to_owned();
         Self { master, id }
     }
@@ -119,8 +118,7 @@ fn segment_status(master: &Master, name: &str) -> String {
 fn used_bytes(master: &Master, name: &str) -> u64 {
     let segments = master.segments();
     let own = segments.iter().find(|it| it["segment_name"] == name);
-    own.and_then(|it| it["allocator_used_bytes"].as_u64())
-        .expect("a mounted segment tells its use")
+    own.and_then(|it| it["allocator_used_bytes"].as_u64()).expect("a mounted segment tells its use")
 }
 
 /// Tells other threads to end, also when this one fails.
@@ -140,10 +138,7 @@ fn drain_under_load(flags: &[&str]) {
     let writer = Objects::open(&master.address());
     put_all(&writer, 0..KEYS, &at(&leaving, false));
     let (done, read) = (AtomicBool::new(false), AtomicU64::new(0));
-    let readers = [
-        Objects::open(&master.address()),
-        Objects::open_over_tcp(&master.address()),
-    ];
+    let readers = [Objects::open(&master.address()), Objects::open_over_tcp(&master.address())];
     std::thread::scope(|scope| {
         for reader in &readers {
             let (done, read) = (&done, &read);
@@ -175,10 +170,7 @@ fn drain_to_success(master: &Master, leaving: &Node, staying: &Node) {
     let wish = json!({"segments": [leaving.name], "target_segments": [staying.name]});
     let job = Job::create(master, &wish);
     let status = segment_status(master, &leaving.name);
-    assert!(
-        ["DRAINING", "DRAINED"].contains(&status.as_str()),
-        "{status}"
-    );
+    assert!(["DRAINING", "DRAINED"].contains(&status.as_str()), "{status}");
     let ended = job.wait_for("SUCCEEDED");
     assert_eq!(ended["succeeded_units"], KEYS);
     assert_eq!(ended["migrated_bytes"], KEYS * OBJECT_BYTES as u64);
@@ -213,11 +205,7 @@ fn a_drained_segment_takes_nothing_new_and_cannot_be_drained_again() {
         assert_eq!(objects.segment_of(key).as_ref(), Some(&other.name));
     }
     let again = post_job(&master, &json!({"segments": [empty.name]}).to_string());
-    assert!(
-        again.status == 409 && again.body.contains("-1010"),
-        "{}",
-        again.body
-    );
+    assert!(again.status == 409 && again.body.contains("-1010"), "{}", again.body);
     let target = json!({"segments": [other.name], "target_segments": [empty.name]});
     assert_eq!(post_job(&master, &target.to_string()).status, 409);
 }
@@ -229,28 +217,17 @@ fn a_job_whose_objects_find_no_room_waits_and_can_be_canceled() {
     let small = Node::start(&master, 16 << 20);
     let objects = Objects::open(&master.address());
     put_all(&objects, 0..KEYS, &at(&full, true));
-    let job = Job::create(
-        &master,
-        &json!({"segments": [full.name], "max_concurrency": 16}),
-    );
-    wait_until(
-        "the target is full and the rest waits",
-        JOB_DEADLINE,
-        || job.number("blocked_units") > 0 && job.number("active_units") == 0,
-    );
+    let job = Job::create(&master, &json!({"segments": [full.name], "max_concurrency": 16}));
+    wait_until("the target is full and the rest waits", JOB_DEADLINE, || {
+        job.number("blocked_units") > 0 && job.number("active_units") == 0
+    });
     let moved = job.number("succeeded_units");
     assert!(moved > 0 && moved < KEYS, "{moved}");
-    wait_until("the job is canceled", JOB_DEADLINE, || {
-        job.cancel().status == 200
-    });
+    wait_until("the job is canceled", JOB_DEADLINE, || job.cancel().status == 200);
     assert_eq!(job.wait_for("CANCELED")["success"], true);
     assert_eq!(segment_status(&master, &full.name), "OK");
     let again = job.cancel();
-    assert!(
-        again.status == 409 && again.body.contains("-1010"),
-        "{}",
-        again.body
-    );
+    assert!(again.status == 409 && again.body.contains("-1010"), "{}", again.body);
     put_all(&objects, KEYS..KEYS + 4, &at(&full, false));
     assert_eq!(objects.segment_of(KEYS).as_ref(), Some(&full.name));
     for key in 0..KEYS {
@@ -267,19 +244,10 @@ fn a_job_with_a_move_under_way_is_not_canceled() {
     let objects = Objects::open(&master.address());
     put_all(&objects, 0..4, &at(&leaving, false));
     leaving.program.signal(Signal::SIGSTOP);
-    let job = Job::create(
-        &master,
-        &json!({"segments": [leaving.name], "max_concurrency": 2}),
-    );
-    wait_until("moves are under way", JOB_DEADLINE, || {
-        job.number("active_units") == 2
-    });
+    let job = Job::create(&master, &json!({"segments": [leaving.name], "max_concurrency": 2}));
+    wait_until("moves are under way", JOB_DEADLINE, || job.number("active_units") == 2);
     let refused = job.cancel();
-    assert!(
-        refused.status == 409 && refused.body.contains("-1010"),
-        "{}",
-        refused.body
-    );
+    assert!(refused.status == 409 && refused.body.contains("-1010"), "{}", refused.body);
     assert_eq!(segment_status(&master, &leaving.name), "DRAINING");
     leaving.program.signal(Signal::SIGCONT);
     job.wait_for("SUCCEEDED");
@@ -292,21 +260,11 @@ fn a_node_killed_while_it_is_drained_fails_the_job_and_leaks_no_space() {
     let staying = Node::start(&master, POOL_BYTES);
     let objects = Objects::open_over_tcp(&master.address());
     put_sized(&objects, 0..MANY_KEYS, SMALL_BYTES, &at(&dying, false));
-    let job = Job::create(
-        &master,
-        &json!({"segments": [dying.name], "max_concurrency": 1}),
-    );
-    wait_until("some objects are moved", JOB_DEADLINE, || {
-        job.number("succeeded_units") >= 3
-    });
+    let job = Job::create(&master, &json!({"segments": [dying.name], "max_concurrency": 1}));
+    wait_until("some objects are moved", JOB_DEADLINE, || job.number("succeeded_units") >= 3);
     dying.program.kill();
     let failed = job.wait_for("FAILED");
-    assert!(
-        failed["message"]
-            .as_str()
-            .is_some_and(|it| it.contains("unmounted")),
-        "{failed}"
-    );
+    assert!(failed["message"].as_str().is_some_and(|it| it.contains("unmounted")), "{failed}");
     let mut kept = 0;
     for key in 0..MANY_KEYS {
         // Fails by itself on bytes that are not the object's own.
@@ -326,13 +284,8 @@ fn a_target_killed_while_it_takes_objects_is_replaced_by_another() {
     let mut dying = Node::start(&master, POOL_BYTES);
     let objects = Objects::open_over_tcp(&master.address());
     put_sized(&objects, 0..MANY_KEYS, SMALL_BYTES, &at(&leaving, false));
-    let job = Job::create(
-        &master,
-        &json!({"segments": [leaving.name], "max_concurrency": 1}),
-    );
-    wait_until("some objects are moved", JOB_DEADLINE, || {
-        job.number("succeeded_units") >= 3
-    });
+    let job = Job::create(&master, &json!({"segments": [leaving.name], "max_concurrency": 1}));
+    wait_until("some objects are moved", JOB_DEADLINE, || job.number("succeeded_units") >= 3);
     dying.program.kill();
     let staying = Node::start(&master, POOL_BYTES);
     job.wait_for("SUCCEEDED");
@@ -348,16 +301,13 @@ fn a_target_killed_while_it_takes_objects_is_replaced_by_another() {
 }
 
 #[test]
-fn objects_removed_and_written_anew_while_they_are_moved_stay_as_their_writers_left_them() {
+fn objects_removed_and_rewritten_while_they_are_moved_stay_as_their_writers_left_them() {
     let master = Master::start(&[SHORT_LEASES]);
     let leaving = Node::start(&master, POOL_BYTES);
     let _staying = Node::start(&master, POOL_BYTES);
     let objects = Objects::open(&master.address());
     put_all(&objects, 0..KEYS, &at(&leaving, false));
-    let job = Job::create(
-        &master,
-        &json!({"segments": [leaving.name], "max_concurrency": 2}),
-    );
+    let job = Job::create(&master, &json!({"segments": [leaving.name], "max_concurrency": 2}));
     for key in (0..KEYS).rev() {
         let name = key_name(key);
         match key % 3 {
@@ -365,10 +315,7 @@ fn objects_removed_and_written_anew_while_they_are_moved_stay_as_their_writers_l
                 let removed = objects.store.remove(&[&name], true);
                 assert_eq!(removed, [Status::Ok]);
             }
-            1 => assert_eq!(
-                objects.upsert_objects(&[key], 2, OBJECT_BYTES),
-                [Status::Ok]
-            ),
+            1 => assert_eq!(objects.upsert_objects(&[key], 2, OBJECT_BYTES), [Status::Ok]),
             _ => {}
         }
     }
@@ -392,37 +339,22 @@ fn wrong_jobs_are_refused() {
     let refused = |body: &str, status: u16, code: i32| {
         let answer = post_job(&master, body);
         let error = parsed(&answer)["error_code"].clone();
-        assert_eq!(
-            (answer.status, error),
-            (status, json!(code)),
-            "{body}: {}",
-            answer.body
-        );
+        assert_eq!((answer.status, error), (status, json!(code)), "{body}: {}", answer.body);
     };
     refused("not json", 400, -600);
     refused("[]", 400, -600);
     refused("{}", 400, -600);
     refused(r#"{"segments":[]}"#, 400, -600);
-    refused(r#"{"segments":["nobody:1"]}"#, 404, -101);
-    for wrong in [
-        json!(0),
-        json!(-1),
-        json!(1.5),
-        json!("4"),
-        json!(1_000_000),
-    ] {
+    refused(r#"{"segments":["nowhere:1"]}"#, 404, -101);
+    for wrong in [json!(0), json!(-1), json!(1.5), json!("4"), json!(1_000_000)] {
         let body = json!({"segments": [own], "max_concurrency": wrong});
         refused(&body.to_string(), 400, -600);
     }
     let itself = json!({"segments": [own], "target_segments": [own]});
     refused(&itself.to_string(), 400, -600);
-    let nowhere = json!({"segments": [own], "target_segments": ["nobody:1"]});
+    let nowhere = json!({"segments": [own], "target_segments": ["nowhere:1"]});
     refused(&nowhere.to_string(), 404, -101);
-    assert_eq!(
-        segment_status(&master, own),
-        "OK",
-        "a refused job changes nothing"
-    );
+    assert_eq!(segment_status(&master, own), "OK", "a refused job changes nothing");
     for (method, path) in [("GET", "query"), ("POST", "cancel")] {
         let path = format!("/api/v1/drain_jobs/{path}?job_id=1-2");
         let unknown = http::request(master.http, method, &path).expect("the master answers");

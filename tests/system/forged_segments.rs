@@ -1,5 +1,5 @@
-//! Peers that announce memory which they do not have, or announce it in another's name.
-//! Invariant: what honest nodes lend serves all the while, and no object goes where nobody keeps it.
+//! Peers that announce memory which they do not have, or announce it in another's name. Invariant:
+//! what honest nodes lend serves all the while, and no object goes where it is not kept.
 
 use perigee_schemas::{Identity, Status};
 use perigee_tests::cluster::{Master, Node};
@@ -18,11 +18,7 @@ const STRANGER: Identity = Identity(0x0bad_0000_0000_0000_0000_0bad);
 fn serves(master: &Master, first: u64) {
     let objects = Objects::open(&master.address());
     for key in first..first + OBJECTS {
-        assert_eq!(
-            objects.put_object(key, 1, OBJECT_BYTES),
-            Status::Ok,
-            "{key}"
-        );
+        assert_eq!(objects.put_object(key, 1, OBJECT_BYTES), Status::Ok, "{key}");
         assert_eq!(objects.get_object(key, OBJECT_BYTES), Ok(1));
     }
 }
@@ -30,19 +26,15 @@ fn serves(master: &Master, first: u64) {
 /// Mooncake's word for the state of a segment.
 fn state(master: &Master, name: &str) -> Option<String> {
     let segments = master.segments();
-    let named = segments
-        .iter()
-        .find(|segment| segment["segment_name"] == name)?;
+    let named = segments.iter().find(|segment| segment["segment_name"] == name)?;
     named["status"].as_str().map(str::to_owned)
 }
 
 #[test]
-fn thousands_of_segments_that_nobody_has_keep_no_honest_node_out() {
+fn thousands_of_segments_without_owners_keep_no_honest_node_out() {
     let master = Master::start(&[]);
     let client = stranger(&master, STRANGER);
-    let segments: Vec<_> = (0..4094)
-        .map(|id| forged(id, "127.0.0.1:1", 4096))
-        .collect();
+    let segments: Vec<_> = (0..4094).map(|id| forged(id, "127.0.0.1:1", 4096)).collect();
     announce(&client, &segments);
     let _node = Node::start(&master, SEGMENT_BYTES);
     serves(&master, 0);
@@ -54,8 +46,8 @@ fn a_segment_whose_owner_greets_and_never_answers_takes_no_object() {
     let _node = Node::start(&master, SEGMENT_BYTES);
     let endpoint = silent_owner(STRANGER).to_string();
     let client = stranger(&master, STRANGER);
-    let told = announce(&client, &[forged(1, &endpoint, 1 << 46)]);
-    assert_eq!(told, [Status::Ok]);
+    let verdicts = announce(&client, &[forged(1, &endpoint, 1 << 46)]);
+    assert_eq!(verdicts, [Status::Ok]);
     serves(&master, 0);
     assert_eq!(state(&master, "forged-1:1").as_deref(), Some("UNDEFINED"));
 }
@@ -69,8 +61,8 @@ fn a_segment_that_its_owner_does_not_have_takes_no_object() {
     let owner = stranger(&master, real.segment.client);
     let endpoint = real.segment.endpoint.clone();
     // In the owner's name and at its port: one that it does not have.
-    let told = announce(&owner, &[forged(1, &endpoint, 1 << 46)]);
-    assert_eq!(told, [Status::Ok]);
+    let verdicts = announce(&owner, &[forged(1, &endpoint, 1 << 46)]);
+    assert_eq!(verdicts, [Status::Ok]);
     serves(&master, 0);
     assert_eq!(state(&master, "forged-1:1").as_deref(), Some("UNDEFINED"));
     assert_eq!(state(&master, &node.name).as_deref(), Some("OK"));
@@ -102,9 +94,7 @@ fn sizes_that_no_host_has_are_refused_and_the_capacity_is_that_of_the_others() {
     let _node = Node::start(&master, SEGMENT_BYTES);
     let before = master.metric("master_total_capacity_bytes");
     let client = stranger(&master, STRANGER);
-    let huge: Vec<_> = (0..4)
-        .map(|id| forged(id, "127.0.0.1:1", u64::MAX))
-        .collect();
+    let huge: Vec<_> = (0..4).map(|id| forged(id, "127.0.0.1:1", u64::MAX)).collect();
     assert_eq!(announce(&client, &huge), [Status::InvalidParams; 4]);
     assert_eq!(master.metric("master_total_capacity_bytes"), before);
     serves(&master, 0);

@@ -1,5 +1,5 @@
-//! A full `/dev/shm`, which a container shares with PyTorch and NCCL. Invariant: it costs the counters that an agent sees,
-//! never a process.
+//! A full `/dev/shm`, which a container shares with PyTorch and NCCL. Invariant: it costs the
+//! counters that an agent sees, never a process.
 
 use std::fs::File;
 use std::io::Write;
@@ -76,8 +76,8 @@ fn programs_start_and_serve_while_dev_shm_is_full() {
     for program in [&mut node.program, &mut master.program] {
         assert!(program.is_running(), "log: {}", program.log());
     }
-    let told = "Cannot create an activity page in /dev/shm/perigee: No space left on device";
-    assert_eq!(node.program.log().matches(told).count(), 1);
+    let message = "Cannot create an activity page in /dev/shm/perigee: No space left on device";
+    assert_eq!(node.program.log().matches(message).count(), 1);
     node.program.stop();
     master.program.stop();
 }

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use perigee_schemas::frame::{HEADER_BYTES, Header, Kind};
+use perigee_schemas::frame::{FrameHeader, HEADER_BYTES, MessageKind};
 use perigee_schemas::limits::{FRAME_BODY_BYTES_MAX, PROTOCOL_MAX};
 use perigee_schemas::session::{Hello, Role};
 use perigee_schemas::{Identity, Status};
@@ -14,30 +14,30 @@ use perigee_tests::program::Program;
 use perigee_tests::wire::{Connection, Heard, exist_body};
 
 /// Kinds a peer may send after its greeting, and some it must not.
-const KINDS: [Kind; 23] = [
-    Kind::Hello,
-    Kind::Welcome,
-    Kind::Failure,
-    Kind::Exist,
-    Kind::GetReplicas,
-    Kind::PutStart,
-    Kind::PutEnd,
-    Kind::PutRevoke,
-    Kind::Remove,
-    Kind::RemoveByRegex,
-    Kind::RemoveAll,
-    Kind::ListByRegex,
-    Kind::ReplicaClear,
-    Kind::Mount,
-    Kind::Unmount,
-    Kind::Ping,
-    Kind::Leave,
-    Kind::QuerySegments,
-    Kind::FetchMoves,
-    Kind::EndMoves,
-    Kind::CreateTask,
-    Kind::QueryTask,
-    Kind::Reply,
+const KINDS: [MessageKind; 23] = [
+    MessageKind::Hello,
+    MessageKind::Welcome,
+    MessageKind::Failure,
+    MessageKind::Exist,
+    MessageKind::GetReplicas,
+    MessageKind::PutStart,
+    MessageKind::PutEnd,
+    MessageKind::PutRevoke,
+    MessageKind::Remove,
+    MessageKind::RemoveByRegex,
+    MessageKind::RemoveAll,
+    MessageKind::ListByRegex,
+    MessageKind::ReplicaClear,
+    MessageKind::Mount,
+    MessageKind::Unmount,
+    MessageKind::Ping,
+    MessageKind::Leave,
+    MessageKind::QuerySegments,
+    MessageKind::FetchMoves,
+    MessageKind::EndMoves,
+    MessageKind::CreateTask,
+    MessageKind::QueryTask,
+    MessageKind::Reply,
 ];
 const ROUNDS: u64 = 60;
 const SEGMENT_BYTES: u64 = 64 << 20;
@@ -49,10 +49,9 @@ fn on_every_frame_port(attack: impl Fn(SocketAddr)) {
     let mut node = Node::start(&master, SEGMENT_BYTES);
     let data_port = master.first_data_port();
     let rpc = master.rpc;
-    for (name, port, program) in [
-        ("master", rpc, &mut master.program),
-        ("node", data_port, &mut node.program),
-    ] {
+    for (name, port, program) in
+        [("master", rpc, &mut master.program), ("node", data_port, &mut node.program)]
+    {
         let before = resident_bytes(program);
         attack(port);
         assert!(program.is_running(), "the {name} has ended");
@@ -94,14 +93,11 @@ fn an_oversized_length_is_refused_before_anything_is_allocated() {
                 } else {
                     Connection::open(port).unwrap()
                 };
-                let kind = if greeted { Kind::Exist } else { Kind::Hello };
-                let mut header = Header::encode(kind, 1, &[]);
+                let kind = if greeted { MessageKind::Exist } else { MessageKind::Hello };
+                let mut header = FrameHeader::encode(kind, 1, &[]);
                 header[8..12].copy_from_slice(&bytes.to_le_bytes());
                 connection.send(&header);
-                assert!(
-                    connection.is_ended_by_peer(1),
-                    "{bytes} bytes, greeted: {greeted}"
-                );
+                assert!(connection.is_ended_by_peer(1), "{bytes} bytes, greeted: {greeted}");
             }
         }
     });
@@ -124,13 +120,13 @@ fn frames_with_one_wrong_field_end_the_connection() {
 fn a_first_frame_that_is_no_greeting_is_refused() {
     on_every_frame_port(|port| {
         let mut connection = Connection::open(port).unwrap();
-        connection.send_frame(Kind::Exist, 1, &exist_body(&["key"]));
+        connection.send_frame(MessageKind::Exist, 1, &exist_body(&["key"]));
         assert!(connection.is_ended_by_peer(1));
     });
 }
 
 #[test]
-fn a_peer_of_another_protocol_version_is_told_which_side_to_upgrade() {
+fn a_peer_of_another_protocol_version_learns_which_side_to_upgrade() {
     on_every_frame_port(|port| {
         let mut connection = Connection::open(port).unwrap();
         let hello = Hello {
@@ -160,10 +156,7 @@ fn random_bodies_of_every_kind_are_answered_or_end_the_connection() {
                 let expected = matches!(
                     heard,
                     Heard::Closed
-                        | Heard::Frame {
-                            kind: Kind::Reply | Kind::Failure,
-                            ..
-                        }
+                        | Heard::Frame { kind: MessageKind::Reply | MessageKind::Failure, .. }
                 );
                 assert!(expected, "{kind:?}, seed {seed}: {heard:?}");
             }
@@ -180,13 +173,10 @@ fn real_requests_with_flipped_bytes_are_answered_or_end_the_connection() {
             changed[at] ^= 0xff;
             let mut connection = Connection::greeted(port);
             // The frame's checksum is right: only the message inside is not.
-            connection.send_frame(Kind::Exist, 7, &changed);
+            connection.send_frame(MessageKind::Exist, 7, &changed);
             connection.finish_sending();
             let heard = connection.hear();
-            assert!(
-                !matches!(heard, Heard::Silence | Heard::Garbage(_)),
-                "byte {at}: {heard:?}"
-            );
+            assert!(!matches!(heard, Heard::Silence | Heard::Garbage(_)), "byte {at}: {heard:?}");
         }
     });
 }
@@ -216,7 +206,7 @@ fn a_peer_that_sends_and_never_reads_does_not_keep_others_waiting() {
         let body = exist_body(&keys);
         for request in 0..2000 {
             // Sending fails once the peer's patience or buffers have ended, which is fine.
-            if !deaf.send_frame(Kind::Exist, request, &body) {
+            if !deaf.send_frame(MessageKind::Exist, request, &body) {
                 break;
             }
         }

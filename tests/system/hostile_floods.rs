@@ -1,8 +1,9 @@
 //! Peers that send, ask for or hold as much as they can.
-//! Invariant: others are served all the while, and what it cost the master in memory goes back to the kernel.
+//! Invariant: others are served all the while, and what it cost the master in memory goes back to
+//! the kernel.
 
-use perigee_rpc::{MasterClient, Placement, WriteForm};
-use perigee_schemas::frame::{Header, Kind};
+use perigee_rpc::{MasterClient, WirePlacement, WriteForm};
+use perigee_schemas::frame::{FrameHeader, MessageKind};
 use perigee_schemas::limits::{FRAME_BODY_BYTES_MAX, KEY_BYTES_MAX, LISTING_PAGE_BYTES};
 use perigee_schemas::{Identity, Status};
 use perigee_tests::cluster::{Master, Node};
@@ -51,7 +52,7 @@ fn unfinished_frames_hold_bounded_memory_that_goes_back_to_the_kernel() {
             scope.spawn(|| {
                 let mut connection = Connection::greeted(rpc);
                 // Those without room for their frame are not read, and all are cut off.
-                connection.send(&Header::encode(Kind::Exist, 1, &whole));
+                connection.send(&FrameHeader::encode(MessageKind::Exist, 1, &whole));
                 connection.send(unfinished);
                 connection.is_ended_by_peer(1)
             });
@@ -66,13 +67,10 @@ fn unfinished_frames_hold_bounded_memory_that_goes_back_to_the_kernel() {
     wait_for_memory(&master, before);
 }
 
-/// Stores keys of the greatest length, of which nobody writes the bytes.
+/// Stores keys of the greatest length, whose bytes are never written.
 fn fill_with_long_keys(client: &MasterClient, count: usize) {
     const BATCH: usize = 500;
-    let wanted = Placement {
-        replica_num: 1,
-        ..Placement::default()
-    };
+    let wanted = WirePlacement { replica_num: 1, ..WirePlacement::default() };
     for first in (0..count).step_by(BATCH) {
         let name = |number| format!("{number:0width$}", width = KEY_BYTES_MAX);
         let keys: Vec<String> = (first..first + BATCH).map(name).collect();
@@ -89,7 +87,7 @@ fn fill_with_long_keys(client: &MasterClient, count: usize) {
 }
 
 #[test]
-fn listings_that_nobody_reads_cost_bounded_memory_and_removed_keys_give_theirs_back() {
+fn unread_listings_cost_bounded_memory_and_removed_keys_give_theirs_back() {
     const KEYS: usize = 20_000;
     let master = Master::start(&[]);
     let _node = Node::start(&master, 64 << 20);
@@ -98,7 +96,7 @@ fn listings_that_nobody_reads_cost_bounded_memory_and_removed_keys_give_theirs_b
     fill_with_long_keys(&stranger(&master, STRANGER), KEYS);
     let filled = resident_bytes(&master);
     let mut asking = Connection::greeted(master.rpc);
-    asking.send_frame(Kind::ListByRegex, 1, &list_body());
+    asking.send_frame(MessageKind::ListByRegex, 1, &list_body());
     let heard = asking.hear();
     let Heard::Frame { body, .. } = heard else {
         panic!("{heard:?}");
@@ -144,18 +142,9 @@ fn one_long_key_that_is_named_thirty_thousand_times_is_refused() {
     let body = repeated_key_body(&"k".repeat(KEY_BYTES_MAX), 32_000);
     assert!(body.len() < 140 << 10, "what it costs its sender");
     let mut connection = Connection::greeted(master.rpc);
-    connection.send_frame(Kind::Exist, 1, &body);
+    connection.send_frame(MessageKind::Exist, 1, &body);
     let heard = connection.hear();
-    assert!(
-        matches!(
-            heard,
-            Heard::Frame {
-                kind: Kind::Failure,
-                ..
-            }
-        ),
-        "{heard:?}"
-    );
+    assert!(matches!(heard, Heard::Frame { kind: MessageKind::Failure, .. }), "{heard:?}");
     serves_others(&master);
 }
 
@@ -165,25 +154,18 @@ fn segments_that_come_and_go_in_a_loop_do_not_flood_the_log() {
     const SEGMENTS: u128 = 500;
     let master = Master::start(&[]);
     let client = stranger(&master, STRANGER);
-    let all: Vec<_> = (0..SEGMENTS)
-        .map(|id| forged(id, "127.0.0.1:1", 4096))
-        .collect();
+    let all: Vec<_> = (0..SEGMENTS).map(|id| forged(id, "127.0.0.1:1", 4096)).collect();
     let ids: Vec<Identity> = all.iter().map(|segment| segment.id).collect();
     for _ in 0..ROUNDS {
         announce(&client, &all);
         client.unmount(&ids, 0).expect("the master answers");
     }
     let log = master.program.log();
-    let lines = log
-        .lines()
-        .filter(|line| line.contains("ounting a segment"));
+    let lines = log.lines().filter(|line| line.contains("ounting a segment"));
     let (lines, caused) = (lines.count(), 2 * ROUNDS * all.len());
     assert!(lines < caused / 2, "{lines} of {caused} lines were written");
     let left_out = master.metric_sum("perigee_log_lines_left_out_total") as usize;
-    assert!(
-        lines + left_out >= caused,
-        "{lines} and {left_out} of {caused}"
-    );
+    assert!(lines + left_out >= caused, "{lines} and {left_out} of {caused}");
 }
 
 #[test]

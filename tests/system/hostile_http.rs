@@ -84,11 +84,7 @@ fn endless_headers_are_cut_off() {
 #[test]
 fn a_huge_announced_body_is_not_allocated() {
     on_every_http_port(|port| {
-        for path in [
-            "/metadata?key=a",
-            "/api/v1/remove_all",
-            "/api/v1/drain_jobs",
-        ] {
+        for path in ["/metadata?key=a", "/api/v1/remove_all", "/api/v1/drain_jobs"] {
             for method in ["PUT", "POST"] {
                 let mut connection = Connection::open(port).unwrap();
                 let head = format!(
@@ -112,10 +108,7 @@ fn unknown_paths_and_methods_are_refused_politely() {
             ("BREW", "/health"),
         ] {
             let answer = http::request(port, method, path).unwrap();
-            assert!(
-                (400..500).contains(&answer.status),
-                "{method} {path}: {answer:?}"
-            );
+            assert!((400..500).contains(&answer.status), "{method} {path}: {answer:?}");
         }
     });
 }

@@ -31,11 +31,9 @@ fn hold_idle_connections(port: SocketAddr, program: &mut Program, count: usize) 
     Connection::greeted(port);
     assert!(program.is_running());
     drop(idle);
-    wait_until(
-        "the descriptors of closed connections are free",
-        MEMBERSHIP_DEADLINE,
-        || program.descriptors() <= before + 16,
-    );
+    wait_until("the descriptors of closed connections are free", MEMBERSHIP_DEADLINE, || {
+        program.descriptors() <= before + 16
+    });
 }
 
 #[test]
@@ -61,9 +59,7 @@ fn ten_thousand_idle_clients_do_not_disturb_a_node() {
 fn idle_http_connections_do_not_disturb_the_routes() {
     affordable_connections();
     let master = Master::start(&[]);
-    let idle: Vec<Connection> = (0..1000)
-        .map(|_| Connection::open(master.http).unwrap())
-        .collect();
+    let idle: Vec<Connection> = (0..1000).map(|_| Connection::open(master.http).unwrap()).collect();
     assert_eq!(http::get(master.http, "/health").status, 200);
     drop(idle);
 }

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod descriptors;
 #[cfg(all(test, feature = "store"))]
+mod drain_command;
+#[cfg(all(test, feature = "store"))]
 mod drain_jobs;
 #[cfg(test)]
 mod flags;

@@ -29,16 +29,13 @@ fn a_node_that_is_asked_to_end_takes_its_segments_along_at_once() {
     let mut node = Node::start(&master, SEGMENT_BYTES);
     node.program.stop();
     master.wait_for_segments(0);
-    let told = |what: &str| {
+    let logged = |what: &str| {
         let log = master.program.log();
-        log.lines()
-            .any(|line| line.contains(what) && line.contains(&node.name))
+        log.lines().any(|line| line.contains(what) && line.contains(&node.name))
     };
-    wait_until(
-        "the log tells who came and went",
-        MEMBERSHIP_DEADLINE,
-        || told(" Mounting a segment") && told(" Unmounting a segment"),
-    );
+    wait_until("the log tells who came and went", MEMBERSHIP_DEADLINE, || {
+        logged(" Mounting a segment") && logged(" Unmounting a segment")
+    });
 }
 
 #[test]
@@ -55,10 +52,7 @@ fn a_frozen_node_expires_and_mounts_again_when_it_thaws() {
 #[test]
 fn nodes_mount_again_by_themselves_after_the_master_was_killed() {
     let mut master = Master::start(&[]);
-    let nodes = [
-        Node::start(&master, SEGMENT_BYTES),
-        Node::start(&master, SEGMENT_BYTES),
-    ];
+    let nodes = [Node::start(&master, SEGMENT_BYTES), Node::start(&master, SEGMENT_BYTES)];
     let mut names = nodes.each_ref().map(|node| node.name.clone());
     master.program.kill();
     master.start_again();
@@ -79,9 +73,7 @@ fn a_frozen_master_is_only_late() {
         http::request(master.http, "GET", "/health").is_err()
     });
     master.program.signal(Signal::SIGCONT);
-    wait_until("the thawed master answers", MEMBERSHIP_DEADLINE, || {
-        master.is_serving()
-    });
+    wait_until("the thawed master answers", MEMBERSHIP_DEADLINE, || master.is_serving());
     master.wait_for_segments(1);
     assert!(node.program.is_running());
 }
@@ -97,9 +89,7 @@ fn a_segment_of_any_size_is_mounted_with_exactly_that_capacity() {
 #[test]
 fn nodes_of_one_host_have_segments_of_their_own() {
     let master = Master::start(&[]);
-    let nodes: Vec<Node> = (0..3)
-        .map(|_| Node::start(&master, SEGMENT_BYTES))
-        .collect();
+    let nodes: Vec<Node> = (0..3).map(|_| Node::start(&master, SEGMENT_BYTES)).collect();
     assert_eq!(master.segment_names().len(), nodes.len());
     let capacity = master.metric("master_total_capacity_bytes");
     assert_eq!(capacity, Some(3.0 * SEGMENT_BYTES as f64));

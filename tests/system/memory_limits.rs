@@ -1,5 +1,5 @@
-//! Memory limits of containers. Invariant: the owner of a segment pays for its pages and never for more than its container
-//! has; whatever fills up, no process is killed.
+//! Memory limits of containers. Invariant: the owner of a segment pays for its pages and never for
+//! more than its container has; whatever fills up, no process is killed.
 
 use perigee_schemas::Status;
 use perigee_tests::cgroup::MemoryGroup;
@@ -16,12 +16,7 @@ const OBJECT_BYTES: usize = 1 << 20;
 
 /// Starts a program inside a group.
 fn start_in(group: &MemoryGroup, name: &str, file: &str, arguments: &[String]) -> Program {
-    let mut words = vec![
-        "-c".to_owned(),
-        group.enter(name),
-        "sh".to_owned(),
-        file.to_owned(),
-    ];
+    let mut words = vec!["-c".to_owned(), group.enter(name), "sh".to_owned(), file.to_owned()];
     words.extend_from_slice(arguments);
     Program::start_file("bash", &words)
 }
@@ -41,7 +36,8 @@ fn wait_until_ready(node: &mut Program) {
     });
 }
 
-/// Puts objects of 1 MiB with new keys; how many there was room for. None may fail for another reason than a full pool.
+/// Puts objects of 1 MiB with new keys; how many there was room for. None may fail for another
+/// reason than a full pool.
 fn fill(objects: &Objects, first: u64, count: u64) -> u64 {
     let mut stored = 0;
     for key in first..first + count {
@@ -72,13 +68,7 @@ fn a_writer_in_a_small_container_does_not_pay_for_the_pages_of_the_node() {
     };
     let master = Master::start(&[]);
     let _node = Node::start(&master, 512 * MIB);
-    let words = [
-        "put",
-        &master.address(),
-        "0",
-        "400",
-        &OBJECT_BYTES.to_string(),
-    ];
+    let words = ["put", &master.address(), "0", "400", &OBJECT_BYTES.to_string()];
     let words = words.map(str::to_owned);
     let mut writer = start_in(&group, "store-driver", DRIVER, &words);
     wait_until("the writer has filled 400 MiB", MEMBERSHIP_DEADLINE, || {
@@ -86,15 +76,9 @@ fn a_writer_in_a_small_container_does_not_pay_for_the_pages_of_the_node() {
         writer.log().contains("put 399 0")
     });
     let before = group.used_bytes();
-    assert!(
-        before < 110 * MIB,
-        "{} MiB are charged to the writer",
-        before / MIB
-    );
+    assert!(before < 110 * MIB, "{} MiB are charged to the writer", before / MIB);
     writer.kill();
-    wait_until("nothing stays charged", EXIT_DEADLINE, || {
-        group.used_bytes() < 40 * MIB
-    });
+    wait_until("nothing stays charged", EXIT_DEADLINE, || group.used_bytes() < 40 * MIB);
 }
 
 #[test]
@@ -105,21 +89,11 @@ fn a_node_that_asks_for_more_than_its_container_has_serves_what_there_is() {
     let master = Master::start(&[]);
     let mut node = node_in(&group, &master, 1024 * MIB);
     wait_until_ready(&mut node);
-    assert!(
-        node.log().contains("of the 1 GiB asked for can be donated"),
-        "log:\n{}",
-        node.log()
-    );
+    assert!(node.log().contains("of the 1 GiB asked for can be donated"), "log:\n{}", node.log());
     assert!(group.used_bytes() < 200 * MIB, "memory follows use");
     let capacity = master.metric("master_total_capacity_bytes").unwrap_or(0.0);
-    assert!(
-        (64.0 * MIB as f64..224.0 * MIB as f64).contains(&capacity),
-        "{capacity} bytes"
-    );
-    for objects in [
-        Objects::open(&master.address()),
-        Objects::open_over_tcp(&master.address()),
-    ] {
+    assert!((64.0 * MIB as f64..224.0 * MIB as f64).contains(&capacity), "{capacity} bytes");
+    for objects in [Objects::open(&master.address()), Objects::open_over_tcp(&master.address())] {
         let stored = fill(&objects, 0, 400);
         assert!(stored >= 64, "{stored} objects stored");
         assert!(node.is_running(), "log:\n{}", node.log());
@@ -138,10 +112,8 @@ fn a_strict_node_refuses_a_segment_that_its_container_cannot_hold() {
     let [port] = free_ports();
     let flags = node_flags(&master, port, "1gb");
     let file = program::path();
-    let mut words = vec![
-        "PERIGEE_STRICT_SEGMENT=1".to_owned(),
-        file.to_string_lossy().into_owned(),
-    ];
+    let mut words =
+        vec!["PERIGEE_STRICT_SEGMENT=1".to_owned(), file.to_string_lossy().into_owned()];
     words.extend(["node".to_owned()]);
     words.extend(flags);
     let mut node = start_in(&group, "env", "env", &words);
@@ -169,24 +141,14 @@ fn a_container_that_fills_up_later_costs_room_and_no_process() {
     });
     let objects = Objects::open(&master.address());
     let stored = fill(&objects, 0, 200);
-    assert!(
-        node.is_running() && hog.is_running(),
-        "log:\n{}",
-        node.log()
-    );
+    assert!(node.is_running() && hog.is_running(), "log:\n{}", node.log());
     assert!(stored >= 16, "{stored} objects stored");
     assert!(right_ones(&objects, 0, 200) > 0);
-    wait_until("the master knows of it", MEMBERSHIP_DEADLINE, || {
-        (16..160).contains(&capacity())
-    });
+    wait_until("the master knows of it", MEMBERSHIP_DEADLINE, || (16..160).contains(&capacity()));
     // What is stored now takes the place of older objects.
-    wait_until("the segment evicts", MEMBERSHIP_DEADLINE, || {
-        fill(&objects, 500, 8) == 8
-    });
+    wait_until("the segment evicts", MEMBERSHIP_DEADLINE, || fill(&objects, 500, 8) == 8);
     hog.kill();
-    wait_until("there is room again", MEMBERSHIP_DEADLINE, || {
-        capacity() == 224
-    });
+    wait_until("there is room again", MEMBERSHIP_DEADLINE, || capacity() == 224);
     assert_eq!(fill(&objects, 1000, 8), 8);
     node.stop();
 }

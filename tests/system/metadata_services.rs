@@ -1,7 +1,8 @@
-//! Nodes that register with the metadata services that engines use: etcd and Redis from their packages.
+//! Nodes that register with the metadata services that engines use: etcd and Redis from their
+//! packages.
 //! Invariant: what a node has recorded goes when the node is stopped.
 
-use perigee_discovery::{Directory, DiscoveryError, Settings};
+use perigee_discovery::{Directory, DiscoveryError, DiscoverySettings};
 use perigee_tests::cluster::{Master, NODE, node_flags};
 use perigee_tests::deadline::wait_until;
 use perigee_tests::limits::START_DEADLINE;
@@ -38,11 +39,7 @@ fn serve(program: &str, scheme: &str, flags: impl Fn(u16, u16, &str) -> Vec<Stri
     wait_until("the service listens", START_DEADLINE, || {
         TcpStream::connect(loopback(port)).is_ok()
     });
-    Service {
-        child,
-        address: format!("{scheme}://127.0.0.1:{port}"),
-        _folder: folder,
-    }
+    Service { child, address: format!("{scheme}://127.0.0.1:{port}"), _folder: folder }
 }
 
 fn etcd() -> Service {
@@ -78,18 +75,13 @@ fn a_node_is_found_in_etcd_and_redis_as_long_as_it_runs() {
         let mut node = Program::start(NODE, &flags);
         master.wait_for_segments(1);
         let name = master.segment_names().remove(0);
-        let directory = Directory::open(address, Settings::default()).expect("an address");
-        wait_until("the node is recorded", START_DEADLINE, || {
-            directory.reload(&name).is_ok()
-        });
+        let directory = Directory::open(address, DiscoverySettings::default()).expect("an address");
+        wait_until("the node is recorded", START_DEADLINE, || directory.reload(&name).is_ok());
         let document = directory.reload(&name).expect("it was there");
         assert_eq!(document.buffers[0].length, 16 << 20, "{address}");
         assert!(directory.rpc_meta(&name).is_ok(), "{address}");
         node.stop();
         let gone = directory.reload(&name);
-        assert!(
-            matches!(gone, Err(DiscoveryError::NotFound { .. })),
-            "{address}: {gone:?}"
-        );
+        assert!(matches!(gone, Err(DiscoveryError::NotFound { .. })), "{address}: {gone:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! A port that somebody else has: the program ends and names it.
-//! Invariant: it never serves half of its ports.
+//! A port that is taken: the program ends and names it. Invariant: it never serves half of its
+//! ports.
 
 use std::net::TcpListener;
 
@@ -25,11 +25,7 @@ fn master_with_taken(index: usize) {
         ],
     );
     assert!(ended.code.is_some_and(|code| code != 0), "{ended:?}");
-    assert!(
-        ended.output.contains(&ports[index].to_string()),
-        "{}",
-        ended.output
-    );
+    assert!(ended.output.contains(&ports[index].to_string()), "{}", ended.output);
     assert!(!ended.output.contains("panicked"), "{}", ended.output);
 }
 
@@ -52,10 +48,7 @@ fn a_master_whose_metadata_port_is_taken_ends_and_names_it() {
 fn a_metadata_service_whose_port_is_taken_ends_and_names_it() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
-    let ended = Program::run(
-        METADATA,
-        &["--host=127.0.0.1".to_owned(), format!("--port={port}")],
-    );
+    let ended = Program::run(METADATA, &["--host=127.0.0.1".to_owned(), format!("--port={port}")]);
     assert!(ended.code.is_some_and(|code| code != 0), "{ended:?}");
     assert!(ended.output.contains(&port.to_string()), "{}", ended.output);
 }

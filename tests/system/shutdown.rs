@@ -25,10 +25,7 @@ fn a_master_ends_with_0_even_with_clients_connected() {
 fn an_interrupt_ends_a_master_with_0_too() {
     let mut master = Master::start(&[]);
     master.program.signal(Signal::SIGINT);
-    let status = master
-        .program
-        .wait(EXIT_DEADLINE)
-        .expect("it ends within the deadline");
+    let status = master.program.wait(EXIT_DEADLINE).expect("it ends within the deadline");
     assert_eq!(status.code(), Some(0));
 }
 
@@ -86,16 +83,15 @@ fn a_node_stopped_between_mount_and_readiness_takes_its_segment_along() {
         node.log().contains("Stopping before the node was ready")
     });
     let answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-    publishing
-        .write_all(answer.as_bytes())
-        .expect("the node waits for the answer");
+    publishing.write_all(answer.as_bytes()).expect("the node waits for the answer");
     drop((publishing, metadata));
     let status = node.wait(EXIT_DEADLINE).expect("the node ends");
     assert_eq!(status.code(), Some(0), "{}", node.log());
     assert_eq!(master.segment_names(), [""; 0], "{}", node.log());
 }
 
-/// The first connection that asks something, with its request begun; the others only look whether somebody listens.
+/// The first connection that asks something, with its request begun; the others only check for a
+/// listener.
 fn accept_request(listener: &TcpListener) -> std::net::TcpStream {
     loop {
         let (mut stream, _) = listener.accept().expect("a connection comes");

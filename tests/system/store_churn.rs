@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use perigee_schemas::Status;
 use perigee_store::Store;
-use perigee_store::api::{GetRequest, Piece, PutRequest, ReplicateConfig};
+use perigee_store::api::{CallerRange, GetRequest, PutRequest, ReplicateConfig};
 use perigee_tests::cluster::{Master, Node};
 use perigee_tests::content::{fill, version_of};
 use perigee_tests::noise::Noise;
@@ -45,10 +45,7 @@ fn gets_over_tcp_under_eviction_and_removal_have_no_wrong_byte() {
 
 fn churn(gets_wanted: u64, open: fn(&str) -> Objects) {
     let master = Master::start(&["--default_kv_lease_ttl=50"]);
-    let _nodes = [
-        Node::start(&master, POOL_BYTES / 2),
-        Node::start(&master, POOL_BYTES / 2),
-    ];
+    let _nodes = [Node::start(&master, POOL_BYTES / 2), Node::start(&master, POOL_BYTES / 2)];
     let seen = Seen::default();
     let address = master.address();
     std::thread::scope(|scope| {
@@ -64,10 +61,7 @@ fn churn(gets_wanted: u64, open: fn(&str) -> Objects) {
     assert!(hits > gets / 10, "{hits} of {gets} gets were hits");
     assert!(large_hits > 0, "no large object was read");
     let evicted = master.metric("master_evicted_key_count");
-    assert!(
-        evicted.is_some_and(|count| count > 0.0),
-        "nothing was evicted: {evicted:?}"
-    );
+    assert!(evicted.is_some_and(|count| count > 0.0), "nothing was evicted: {evicted:?}");
 }
 
 fn work(seed: u64, objects: &Objects, gets_wanted: u64, seen: &Seen) {
@@ -99,11 +93,7 @@ fn remove_batch(objects: &Objects, keys: &[u64], force: bool) {
 }
 
 fn bytes_of(key: u64) -> usize {
-    if key.is_multiple_of(LARGE_EVERY) {
-        LARGE_BYTES
-    } else {
-        SMALL_BYTES
-    }
+    if key.is_multiple_of(LARGE_EVERY) { LARGE_BYTES } else { SMALL_BYTES }
 }
 
 /// The part of the room that belongs to each key.
@@ -114,12 +104,9 @@ fn parts<'a>(keys: &'a [u64], room: &'a mut [u8]) -> impl Iterator<Item = (u64, 
 
 fn get_batch(objects: &Objects, keys: &[u64], room: &mut [u8], seen: &Seen) -> Vec<u64> {
     let names: Vec<String> = keys.iter().map(|key| key_name(*key)).collect();
-    let places: Vec<[Piece; 1]> = parts(keys, room).map(|(_, part)| whole(part)).collect();
-    let requests: Vec<GetRequest<'_>> = names
-        .iter()
-        .zip(&places)
-        .map(|(key, place)| GetRequest { key, pieces: place })
-        .collect();
+    let places: Vec<[CallerRange; 1]> = parts(keys, room).map(|(_, part)| whole(part)).collect();
+    let requests: Vec<GetRequest<'_>> =
+        names.iter().zip(&places).map(|(key, place)| GetRequest { key, pieces: place }).collect();
     let results = objects.store.get(&requests);
     let mut missed = Vec::new();
     for ((key, value), result) in parts(keys, room).zip(&results) {
@@ -128,10 +115,7 @@ fn get_batch(objects: &Objects, keys: &[u64], room: &mut [u8], seen: &Seen) -> V
             continue;
         };
         assert_eq!(*bytes, value.len() as u64, "object {key}");
-        assert!(
-            version_of(key, value).is_some(),
-            "object {key} has wrong bytes"
-        );
+        assert!(version_of(key, value).is_some(), "object {key} has wrong bytes");
         seen.hits.fetch_add(1, Ordering::Relaxed);
         let large = u64::from(value.len() == LARGE_BYTES);
         seen.large_hits.fetch_add(large, Ordering::Relaxed);
@@ -146,15 +130,11 @@ type Write = fn(&Store, &[PutRequest<'_>], &ReplicateConfig) -> Vec<Status>;
 fn put_batch(objects: &Objects, keys: &[u64], version: u64, room: &mut [u8], write: Write) {
     parts(keys, room).for_each(|(key, part)| fill(key, version, part));
     let names: Vec<String> = keys.iter().map(|key| key_name(*key)).collect();
-    let places: Vec<[Piece; 1]> = parts(keys, room).map(|(_, part)| whole(part)).collect();
+    let places: Vec<[CallerRange; 1]> = parts(keys, room).map(|(_, part)| whole(part)).collect();
     let requests: Vec<PutRequest<'_>> = names
         .iter()
         .zip(&places)
-        .map(|(key, place)| PutRequest {
-            key,
-            pieces: place,
-            group: None,
-        })
+        .map(|(key, place)| PutRequest { key, pieces: place, group: None })
         .collect();
     write(&objects.store, &requests, &ReplicateConfig::default());
 }

@@ -19,28 +19,16 @@ const POOL_BYTES: u64 = 128 << 20;
 fn driver(mode: &str, master: &Master, first: u64, bytes: usize) -> Program {
     let program = Program::start_file(
         DRIVER,
-        &[
-            mode,
-            &master.address(),
-            &first.to_string(),
-            &KEYS.to_string(),
-            &bytes.to_string(),
-        ],
+        &[mode, &master.address(), &first.to_string(), &KEYS.to_string(), &bytes.to_string()],
     );
-    wait_until("the driver works", MEMBERSHIP_DEADLINE, || {
-        program.log().lines().count() > 10
-    });
+    wait_until("the driver works", MEMBERSHIP_DEADLINE, || program.log().lines().count() > 10);
     program
 }
 
 #[track_caller]
 fn put_all(objects: &Objects) {
     for key in 0..KEYS {
-        assert_eq!(
-            objects.put_object(key, 1, OBJECT_BYTES),
-            Status::Ok,
-            "key {key}"
-        );
+        assert_eq!(objects.put_object(key, 1, OBJECT_BYTES), Status::Ok, "key {key}");
     }
 }
 
@@ -49,9 +37,7 @@ fn remove_all_keys(objects: &Objects) -> bool {
     let names: Vec<String> = (0..KEYS).map(key_name).collect();
     let keys: Vec<&str> = names.iter().map(String::as_str).collect();
     let statuses = objects.store.remove(&keys, false);
-    statuses
-        .iter()
-        .all(|status| matches!(status, Status::Ok | Status::ObjectNotFound))
+    statuses.iter().all(|status| matches!(status, Status::Ok | Status::ObjectNotFound))
 }
 
 #[test]
@@ -63,10 +49,7 @@ fn keys_of_a_killed_node_become_misses_and_the_others_keep_working() {
     put_all(&objects);
     let (lost, kept): (Vec<u64>, Vec<u64>) =
         (0..KEYS).partition(|key| objects.segment_of(*key).as_ref() == Some(&dead.name));
-    assert!(
-        !lost.is_empty() && !kept.is_empty(),
-        "objects lie on both nodes"
-    );
+    assert!(!lost.is_empty() && !kept.is_empty(), "objects lie on both nodes");
     dead.program.kill();
     for key in &lost {
         // Memory that is mapped here outlives its owner, so right bytes are as good as an error.
@@ -90,10 +73,7 @@ fn objects_with_a_second_replica_stay_readable_when_a_node_is_killed() {
     let mut dead = Node::start(&master, POOL_BYTES);
     let _alive = Node::start(&master, POOL_BYTES);
     let objects = Objects::open_over_tcp(&master.address());
-    let twice = ReplicateConfig {
-        replica_num: 2,
-        ..ReplicateConfig::default()
-    };
+    let twice = ReplicateConfig { replica_num: 2, ..ReplicateConfig::default() };
     let names: Vec<String> = (0..KEYS).map(key_name).collect();
     let value = vec![7; OBJECT_BYTES];
     for name in &names {
@@ -102,10 +82,7 @@ fn objects_with_a_second_replica_stay_readable_when_a_node_is_killed() {
     dead.program.kill();
     // Within the dead node's time to live the master still names both replicas.
     for name in &names {
-        assert!(
-            objects.get(name, OBJECT_BYTES).as_ref() == Ok(&value),
-            "{name}"
-        );
+        assert!(objects.get(name, OBJECT_BYTES).as_ref() == Ok(&value), "{name}");
     }
 }
 
@@ -143,9 +120,8 @@ fn a_client_killed_between_puts_leaves_whole_objects_or_none() {
         wait_until("every key can be put again", MEMBERSHIP_DEADLINE, || {
             (first..first + KEYS).all(|key| objects.put_object(key, 9, OBJECT_BYTES) == Status::Ok)
         });
-        let found: Vec<_> = (first..first + KEYS)
-            .map(|key| objects.get_object(key, OBJECT_BYTES))
-            .collect();
+        let found: Vec<_> =
+            (first..first + KEYS).map(|key| objects.get_object(key, OBJECT_BYTES)).collect();
         assert!(found.iter().any(Result::is_ok), "round {round}: {found:?}");
     }
 }
@@ -162,9 +138,7 @@ fn a_client_killed_between_gets_leaves_nothing_behind() {
     for key in 0..KEYS {
         assert_eq!(objects.get_object(key, OBJECT_BYTES), Ok(1));
     }
-    wait_until("leases of the dead end", ANSWER_DEADLINE, || {
-        remove_all_keys(&objects)
-    });
+    wait_until("leases of the dead end", ANSWER_DEADLINE, || remove_all_keys(&objects));
 }
 
 #[test]

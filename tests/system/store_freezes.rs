@@ -37,9 +37,7 @@ fn kill_inside_a_batch(mode: &str, master: &Master) {
     };
     wait_until("a batch is cut off", MEMBERSHIP_DEADLINE, || {
         let mut program = Program::start_file(DRIVER, &arguments);
-        wait_until("the driver is inside a batch", MEMBERSHIP_DEADLINE, || {
-            is_inside(&program)
-        });
+        wait_until("the driver is inside a batch", MEMBERSHIP_DEADLINE, || is_inside(&program));
         program.kill();
         assert!(!program.log().contains("wrong"), "{}", program.log());
         is_inside(&program)
@@ -61,10 +59,8 @@ fn all_are(objects: &Objects, version: u64) -> bool {
 
 #[test]
 fn a_client_killed_inside_a_put_leaves_whole_objects_that_can_be_replaced() {
-    let master = Master::start(&[
-        "--put_start_discard_timeout_sec=1",
-        "--put_start_release_timeout_sec=2",
-    ]);
+    let master =
+        Master::start(&["--put_start_discard_timeout_sec=1", "--put_start_release_timeout_sec=2"]);
     let node = Node::start(&master, POOL_BYTES);
     let objects = Objects::open_over_tcp(&master.address());
     for round in 1..=KILLS {
@@ -96,9 +92,7 @@ fn a_client_killed_inside_a_get_leaves_nothing_behind() {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     wait_until("leases of the dead end", ANSWER_DEADLINE, || {
         let statuses = objects.store.remove(&names, false);
-        statuses
-            .iter()
-            .all(|status| matches!(status, Status::Ok | Status::ObjectNotFound))
+        statuses.iter().all(|status| matches!(status, Status::Ok | Status::ObjectNotFound))
     });
     assert!(!node.program.log().contains("panicked"));
 }
@@ -157,16 +151,12 @@ fn calls_to_a_frozen_master_end_and_the_next_ones_fail_without_waiting_for_it() 
     assert_eq!(objects.put_object(1, 1, SMALL_BYTES), Status::Ok);
     master.program.signal(Signal::SIGSTOP);
     let get = || objects.get_object(1, SMALL_BYTES);
-    wait_until(
-        "a call after a late one fails at once",
-        MEMBERSHIP_DEADLINE,
-        || {
-            // The signal takes a moment to reach every thread: until then it still answers.
-            let late = within("a get", CALL_DEADLINE, get).is_err();
-            let start = Instant::now();
-            late && get().is_err() && start.elapsed() <= REFUSED_CALL_DEADLINE
-        },
-    );
+    wait_until("a call after a late one fails at once", MEMBERSHIP_DEADLINE, || {
+        // The signal takes a moment to reach every thread: until then it still answers.
+        let late = within("a get", CALL_DEADLINE, get).is_err();
+        let start = Instant::now();
+        late && get().is_err() && start.elapsed() <= REFUSED_CALL_DEADLINE
+    });
     master.program.signal(Signal::SIGCONT);
     puts_succeed_again(&objects, CALL_DEADLINE);
 }
@@ -187,14 +177,12 @@ fn a_master_that_was_stopped_for_longer_than_its_clients_live_has_kept_their_obj
     std::thread::sleep(LONG_STOP);
     master.program.signal(Signal::SIGCONT);
     for key in 0..KEYS {
-        wait_until(
-            "the master answers again",
-            MEMBERSHIP_DEADLINE,
-            || match objects.get_object(key, SMALL_BYTES) {
+        wait_until("the master answers again", MEMBERSHIP_DEADLINE, || {
+            match objects.get_object(key, SMALL_BYTES) {
                 Err(Status::ObjectNotFound) => panic!("key {key} was given up with its node"),
                 answer => answer == Ok(1),
-            },
-        );
+            }
+        });
     }
 }
 
@@ -202,14 +190,15 @@ fn a_master_that_was_stopped_for_longer_than_its_clients_live_has_kept_their_obj
 fn a_mount_that_a_stopped_master_reads_too_late_does_not_stay() {
     let master = Master::start(&[]);
     let lender = Objects::open_as(&master.address(), "127.0.0.1", POOL_BYTES / 8);
-    let told = |what: &str| master.program.log().matches(what).count();
+    let logged = |what: &str| master.program.log().matches(what).count();
     let mut unmounted = 0;
     wait_until("a mount is read too late", MEMBERSHIP_DEADLINE, || {
-        // The call goes over a connection that has been answered: on a new one it would wait for the greeting.
+        // The call goes over a connection that has been answered: on a new one it would wait for
+        // the greeting.
         if lender.store.health() != 0 {
             return false;
         }
-        let read = told(" Mounting a segment");
+        let read = logged(" Mounting a segment");
         master.program.signal(Signal::SIGSTOP);
         let mounted = lender.store.mount_segment(POOL_BYTES / 8);
         master.program.signal(Signal::SIGCONT);
@@ -219,9 +208,9 @@ fn a_mount_that_a_stopped_master_reads_too_late_does_not_stay() {
             unmounted += 1;
             return false;
         }
-        comes_true(ANSWER_DEADLINE, || told(" Mounting a segment") > read)
+        comes_true(ANSWER_DEADLINE, || logged(" Mounting a segment") > read)
     });
     wait_until("the late mount is undone", MEMBERSHIP_DEADLINE, || {
-        told(" Unmounting a segment") > unmounted && master.segments().len() == 1
+        logged(" Unmounting a segment") > unmounted && master.segments().len() == 1
     });
 }

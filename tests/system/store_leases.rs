@@ -1,4 +1,5 @@
-//! Space under read leases: one key in a loop does not fill the pool, and what is leased costs nothing else its place.
+//! Space under read leases: one key in a loop does not fill the pool, and what is leased costs
+//! nothing else its place.
 //! Invariant: leases last long here, so nothing comes free by time while a test runs.
 
 use perigee_schemas::Status;
@@ -17,10 +18,7 @@ fn a_key_that_is_replaced_and_read_in_a_loop_does_not_fill_the_pool() {
     const ROUNDS: u64 = 400;
     let master = Master::start(&[LEASE]);
     let _node = Node::start(&master, 64 << 20);
-    for objects in [
-        Objects::open(&master.address()),
-        Objects::open_over_tcp(&master.address()),
-    ] {
+    for objects in [Objects::open(&master.address()), Objects::open_over_tcp(&master.address())] {
         for version in 0..ROUNDS {
             let statuses = objects.upsert_objects(&[0], version, BYTES);
             assert_eq!(statuses, [Status::Ok], "version {version}");
@@ -77,17 +75,11 @@ fn fresh_objects_stay_though_the_rest_of_the_pool_is_leased() {
     let statuses = objects.upsert_objects(&small, 1, SMALL_BYTES);
     assert!(statuses.iter().all(|status| *status == Status::Ok));
     // Ticks of the watermark, which is exceeded, until the small objects are seconds old.
-    let tried = || {
-        master
-            .metric("master_attempted_evictions_total")
-            .unwrap_or_default()
-    };
+    let tried = || master.metric("master_attempted_evictions_total").unwrap_or_default();
     let before = tried();
-    wait_until(
-        "eviction was tried again and again",
-        MEMBERSHIP_DEADLINE,
-        || tried() > before + 200.0,
-    );
+    wait_until("eviction was tried again and again", MEMBERSHIP_DEADLINE, || {
+        tried() > before + 200.0
+    });
     let names: Vec<String> = small.into_iter().map(key_name).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let exist = objects.store.exist(&names);

@@ -41,17 +41,11 @@ fn keys_of_no_and_of_too_many_bytes_are_refused() {
 #[test]
 fn odd_sizes_come_back_as_they_went() {
     let (_master, _node, objects) = cluster();
-    for (key, bytes) in [1, 15, 16, 17, 4095, 65_535, 65_536, 65_537, 3_000_001]
-        .iter()
-        .enumerate()
+    for (key, bytes) in [1, 15, 16, 17, 4095, 65_535, 65_536, 65_537, 3_000_001].iter().enumerate()
     {
         let key = key as u64;
         if *bytes >= 16 {
-            assert_eq!(
-                objects.put_object(key, 1, *bytes),
-                Status::Ok,
-                "{bytes} bytes"
-            );
+            assert_eq!(objects.put_object(key, 1, *bytes), Status::Ok, "{bytes} bytes");
             assert_eq!(objects.get_object(key, *bytes), Ok(1), "{bytes} bytes");
         } else {
             assert_eq!(objects.put(&key.to_string(), &vec![7; *bytes]), Status::Ok);
@@ -81,24 +75,16 @@ fn a_second_put_of_a_key_is_fine_and_changes_nothing() {
 fn more_replicas_than_nodes_are_as_many_as_there_is_room_for() {
     let (master, _node, objects) = cluster();
     let _second = Node::start(&master, POOL_BYTES);
-    let config = ReplicateConfig {
-        replica_num: 3,
-        ..ReplicateConfig::default()
-    };
+    let config = ReplicateConfig { replica_num: 3, ..ReplicateConfig::default() };
     assert_eq!(objects.put_with("key", &[5; 1000], &config), Status::Ok);
-    assert_eq!(
-        objects.store.replicas(&["key"])[0].as_ref().map(Vec::len),
-        Ok(2)
-    );
+    assert_eq!(objects.store.replicas(&["key"])[0].as_ref().map(Vec::len), Ok(2));
 }
 
 /// Segments of one name are one line of the list of names, so bytes are counted instead.
 fn wait_for_capacity(master: &Master, bytes: u64) {
-    wait_until(
-        "the capacity is that of all segments",
-        MEMBERSHIP_DEADLINE,
-        || master.metric("master_total_capacity_bytes") == Some(bytes as f64),
-    );
+    wait_until("the capacity is that of all segments", MEMBERSHIP_DEADLINE, || {
+        master.metric("master_total_capacity_bytes") == Some(bytes as f64)
+    });
 }
 
 #[test]

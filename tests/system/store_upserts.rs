@@ -1,5 +1,6 @@
 //! Upserts of one key that overlap, with a writer that is killed in the middle of its own.
-//! Invariant: after an upsert that answered 0, its writer reads its own bytes or those of an upsert that began later.
+//! Invariant: after an upsert that answered 0, its writer reads its own bytes or those of an upsert
+//! that began later.
 
 use perigee_schemas::Status;
 use perigee_tests::cluster::{Master, Node};
@@ -30,9 +31,7 @@ fn begun(driver: &Program) -> usize {
 fn upsert_and_read(objects: &Objects, version: u64) {
     let statuses = objects.upsert_objects(&[KEY], version, OBJECT_BYTES);
     assert_eq!(statuses, [Status::Ok]);
-    let read = objects
-        .get_object(KEY, OBJECT_BYTES)
-        .expect("the key is there");
+    let read = objects.get_object(KEY, OBJECT_BYTES).expect("the key is there");
     assert!(
         read == version || read < OURS,
         "version {} is read after {} was acknowledged",
@@ -43,38 +42,22 @@ fn upsert_and_read(objects: &Objects, version: u64) {
 
 #[test]
 fn an_acknowledged_upsert_is_read_whatever_becomes_of_a_later_one() {
-    let master = Master::start(&[
-        "--put_start_discard_timeout_sec=1",
-        "--put_start_release_timeout_sec=2",
-    ]);
+    let master =
+        Master::start(&["--put_start_discard_timeout_sec=1", "--put_start_release_timeout_sec=2"]);
     let _node = Node::start(&master, POOL_BYTES);
     let objects = Objects::open_over_tcp(&master.address());
-    let arguments = [
-        "put-batch",
-        &master.address(),
-        "0",
-        "1",
-        &OBJECT_BYTES.to_string(),
-    ];
+    let arguments = ["put-batch", &master.address(), "0", "1", &OBJECT_BYTES.to_string()];
     let mut version = OURS;
     for kill in 0..KILLS {
         let mut driver = Program::start_file(DRIVER, &arguments);
-        wait_until(
-            "the other writer has overlapped",
-            MEMBERSHIP_DEADLINE,
-            || {
-                version += 1;
-                upsert_and_read(&objects, version);
-                begun(&driver) >= ROUNDS
-            },
-        );
+        wait_until("the other writer has overlapped", MEMBERSHIP_DEADLINE, || {
+            version += 1;
+            upsert_and_read(&objects, version);
+            begun(&driver) >= ROUNDS
+        });
         driver.kill();
         version += 1;
         upsert_and_read(&objects, version);
-        assert_eq!(
-            objects.get_object(KEY, OBJECT_BYTES),
-            Ok(version),
-            "kill {kill}"
-        );
+        assert_eq!(objects.get_object(KEY, OBJECT_BYTES), Ok(version), "kill {kill}");
     }
 }

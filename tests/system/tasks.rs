@@ -1,9 +1,10 @@
-//! Copies and moves of single objects while clients read, owners freeze and die, and masters restart.
+//! Copies and moves of single objects while clients read, owners freeze and die, and masters
+//! restart.
 //! Invariant: a task ends, and what it copied has the bytes that were put.
 
 use nix::sys::signal::Signal;
 use perigee_schemas::{Identity, Status};
-use perigee_store::{ReplicateConfig, Store, Task, TaskState, TaskWish};
+use perigee_store::{ReplicateConfig, Store, Task, TaskSpec, TaskState};
 use perigee_tests::cluster::{Master, Node};
 use perigee_tests::content::fill;
 use perigee_tests::deadline::wait_until;
@@ -40,8 +41,8 @@ fn places(objects: &Objects, key: u64) -> Vec<String> {
 }
 
 #[track_caller]
-fn ask_for_all(store: &Store, wish: &TaskWish<'_>) -> Vec<Identity> {
-    let ask = |key| store.create_task(&key_name(key), wish);
+fn ask_for_all(store: &Store, spec: &TaskSpec<'_>) -> Vec<Identity> {
+    let ask = |key| store.create_task(&key_name(key), spec);
     let asked: Result<Vec<Identity>, Status> = (0..KEYS).map(ask).collect();
     asked.expect("the master accepts the tasks")
 }
@@ -67,8 +68,8 @@ impl Drop for RaisedAtEnd<'_> {
     }
 }
 
-/// Every object is copied to a second node and its first replica moved to a third, while a client reads all of them;
-/// then the first two nodes are killed.
+/// Every object is copied to a second node and its first replica moved to a third, while a client
+/// reads all of them; then the first two nodes are killed.
 fn copy_and_move_under_load(flags: &[&str]) {
     let master = Master::start(flags);
     let mut nodes = [(); 3].map(|()| Node::start(&master, POOL_BYTES));
@@ -87,15 +88,12 @@ fn copy_and_move_under_load(flags: &[&str]) {
         });
         let _done = RaisedAtEnd(&done);
         let targets = [second.as_str()];
-        let copies = ask_for_all(&objects.store, &TaskWish::Copy { targets: &targets });
+        let copies = ask_for_all(&objects.store, &TaskSpec::Copy { targets: &targets });
         for id in copies {
             let task = ended(&objects.store, id);
             assert_eq!(task.state, TaskState::Succeeded, "{task:?}");
         }
-        let onward = TaskWish::Move {
-            source: &first,
-            target: &third,
-        };
+        let onward = TaskSpec::Move { source: &first, target: &third };
         for id in ask_for_all(&objects.store, &onward) {
             let task = ended(&objects.store, id);
             assert_eq!(task.state, TaskState::Succeeded, "{task:?}");
@@ -139,8 +137,8 @@ fn a_task_whose_owner_is_frozen_waits_and_goes_on_with_it() {
     put_all(&objects, &source);
     source.program.signal(Signal::SIGSTOP);
     let targets = [target.name.as_str()];
-    let wish = TaskWish::Copy { targets: &targets };
-    let id = objects.store.create_task(&key_name(0), &wish);
+    let spec = TaskSpec::Copy { targets: &targets };
+    let id = objects.store.create_task(&key_name(0), &spec);
     let id = id.expect("the master accepts the task");
     let task = objects.store.query_task(id).expect("the task is known");
     assert_eq!(task.state, TaskState::Pending);
@@ -150,7 +148,7 @@ fn a_task_whose_owner_is_frozen_waits_and_goes_on_with_it() {
 }
 
 #[test]
-fn a_task_that_nobody_takes_in_time_fails_and_leaks_no_space() {
+fn a_task_without_a_taker_fails_in_time_and_leaks_no_space() {
     let master = Master::start(&["--client_ttl=60", "--pending_task_timeout_sec=1"]);
     let source = Node::start(&master, POOL_BYTES);
     let target = Node::start(&master, POOL_BYTES);
@@ -158,21 +156,17 @@ fn a_task_that_nobody_takes_in_time_fails_and_leaks_no_space() {
     put_all(&objects, &source);
     source.program.signal(Signal::SIGSTOP);
     let targets = [target.name.as_str()];
-    for id in ask_for_all(&objects.store, &TaskWish::Copy { targets: &targets }) {
+    for id in ask_for_all(&objects.store, &TaskSpec::Copy { targets: &targets }) {
         let task = ended(&objects.store, id);
         assert_eq!(task.state, TaskState::Failed);
         assert!(task.message.contains("RPC_TIMEOUT"), "{task:?}");
     }
     let used = || {
         let segments = master.segments();
-        let own = segments
-            .iter()
-            .find(|it| it["segment_name"] == target.name.as_str());
+        let own = segments.iter().find(|it| it["segment_name"] == target.name.as_str());
         own.and_then(|it| it["allocator_used_bytes"].as_u64())
     };
-    wait_until("the copies' places are free", MEMBERSHIP_DEADLINE, || {
-        used() == Some(0)
-    });
+    wait_until("the copies' places are free", MEMBERSHIP_DEADLINE, || used() == Some(0));
     source.program.signal(Signal::SIGCONT);
     assert_eq!(objects.get_object(0, OBJECT_BYTES), Ok(1));
 }
@@ -186,14 +180,11 @@ fn a_task_whose_source_is_killed_fails_and_other_replicas_stay() {
     let objects = Objects::open(&master.address());
     put_all(&objects, &source);
     let others = [other.name.as_str()];
-    for id in ask_for_all(&objects.store, &TaskWish::Copy { targets: &others }) {
+    for id in ask_for_all(&objects.store, &TaskSpec::Copy { targets: &others }) {
         assert_eq!(ended(&objects.store, id).state, TaskState::Succeeded);
     }
     source.program.kill();
-    let onward = TaskWish::Move {
-        source: &source.name,
-        target: &target.name,
-    };
+    let onward = TaskSpec::Move { source: &source.name, target: &target.name };
     for id in ask_for_all(&objects.store, &onward) {
         let task = ended(&objects.store, id);
         assert_eq!(task.state, TaskState::Failed);
@@ -212,9 +203,7 @@ fn a_restarted_master_knows_no_tasks_of_its_earlier_life() {
     let objects = Objects::open(&master.address());
     put_all(&objects, &node);
     let held = [node.name.as_str()];
-    let id = objects
-        .store
-        .create_task(&key_name(0), &TaskWish::Copy { targets: &held });
+    let id = objects.store.create_task(&key_name(0), &TaskSpec::Copy { targets: &held });
     let id = id.expect("the master accepts the task");
     assert_eq!(ended(&objects.store, id).state, TaskState::Succeeded);
     master.program.kill();

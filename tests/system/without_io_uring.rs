@@ -1,5 +1,6 @@
-//! Programs where io_uring is refused, as in containers with the default seccomp profile. Invariant: they run on epoll and
-//! say so; whoever insists on io_uring gets one clear error.
+//! Programs where io_uring is refused, as in containers with the default seccomp profile.
+//! Invariant: they run on epoll and say so; a program that insists on io_uring ends with one clear
+//! error.
 
 use perigee_tests::cluster::{MASTER, Master, Node};
 use perigee_tests::deadline::wait_until;
@@ -72,9 +73,6 @@ fn a_master_that_must_have_io_uring_says_why_it_cannot_start() {
     let status = master.wait(EXIT_DEADLINE).expect("it ends by itself");
     let log = master.log();
     assert!(!status.success(), "{log}");
-    assert!(
-        log.contains("PERIGEE_REACTOR is io_uring") && log.contains(REASON),
-        "{log}"
-    );
+    assert!(log.contains("PERIGEE_REACTOR is io_uring") && log.contains(REASON), "{log}");
     assert!(!log.contains("panicked"), "{log}");
 }

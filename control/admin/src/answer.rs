@@ -1,7 +1,7 @@
 //! Answers in Mooncake's forms. Invariant: content types and key order are those of Mooncake, since
 //! strict clients compare them.
 
-use crate::plane::Refusal;
+use crate::master_view::DrainRefusal;
 use axum::body::Body;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
@@ -20,20 +20,12 @@ struct ErrorBody<'a> {
 
 /// Text with the content type of metrics.
 pub(crate) fn text(body: String) -> Response {
-    (
-        [(CONTENT_TYPE, perigee_metrics::exposition::CONTENT_TYPE)],
-        body,
-    )
-        .into_response()
+    ([(CONTENT_TYPE, perigee_metrics::exposition::CONTENT_TYPE)], body).into_response()
 }
 
 /// As [`text`], written piece by piece.
 pub(crate) fn text_stream(body: Body) -> Response {
-    (
-        [(CONTENT_TYPE, perigee_metrics::exposition::CONTENT_TYPE)],
-        body,
-    )
-        .into_response()
+    ([(CONTENT_TYPE, perigee_metrics::exposition::CONTENT_TYPE)], body).into_response()
 }
 
 /// Text with a plain content type.
@@ -55,18 +47,11 @@ pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Response {
 /// A JSON error with its own text.
 pub(crate) fn error_text(http: StatusCode, status: Status, message: &str) -> Response {
     let error_code = status.code();
-    json(
-        http,
-        &ErrorBody {
-            success: false,
-            error_code,
-            error_message: message,
-        },
-    )
+    json(http, &ErrorBody { success: false, error_code, error_message: message })
 }
 
 /// A JSON error with the reason of a refusal.
-pub(crate) fn refusal(refused: Refusal) -> Response {
+pub(crate) fn refusal(refused: DrainRefusal) -> Response {
     error_text(http_of(refused.status), refused.status, &refused.reason)
 }
 

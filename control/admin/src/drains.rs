@@ -3,9 +3,9 @@
 
 use crate::answer;
 use crate::limits::{DRAIN_CONCURRENCY, DRAIN_CONCURRENCY_MAX, DRAIN_SEGMENTS_MAX};
-use crate::plane::{DrainRequest, id_text};
+use crate::master_view::{DrainRequest, id_text};
 use crate::query::filled_parameter;
-use crate::routes::Shared;
+use crate::shared::RouteContext;
 use axum::body::Bytes;
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
@@ -49,7 +49,7 @@ struct QueryBody {
 }
 
 pub(crate) async fn create(
-    State(shared): State<Shared>,
+    State(shared): State<RouteContext>,
     body: Bytes,
 ) -> Result<Response, Response> {
     let request = read(&body).map_err(|message| invalid(&message))?;
@@ -59,7 +59,7 @@ pub(crate) async fn create(
 }
 
 pub(crate) async fn query(
-    State(shared): State<Shared>,
+    State(shared): State<RouteContext>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Response> {
     let id = job_id(query.as_deref()).ok_or_else(no_job_id)?;
@@ -88,7 +88,7 @@ pub(crate) async fn query(
 }
 
 pub(crate) async fn cancel(
-    State(shared): State<Shared>,
+    State(shared): State<RouteContext>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Response> {
     let id = job_id(query.as_deref()).ok_or_else(no_job_id)?;
@@ -98,13 +98,8 @@ pub(crate) async fn cancel(
 }
 
 fn changed(id: u128, status: &'static str) -> Response {
-    let body = ChangeBody {
-        success: true,
-        job_id: id_text(id),
-        status,
-        error_code: 0,
-        error_message: "",
-    };
+    let body =
+        ChangeBody { success: true, job_id: id_text(id), status, error_code: 0, error_message: "" };
     answer::json(StatusCode::OK, &body)
 }
 
@@ -138,11 +133,7 @@ fn read(body: &[u8]) -> Result<DrainRequest, String> {
             "Segment {both} cannot be drained into itself: take it out of target_segments"
         ));
     }
-    Ok(DrainRequest {
-        max_concurrency: concurrency(&body)?,
-        segments,
-        target_segments,
-    })
+    Ok(DrainRequest { max_concurrency: concurrency(&body)?, segments, target_segments })
 }
 
 fn names(body: &Map<String, Value>, field: &str) -> Result<Vec<String>, String> {
@@ -164,11 +155,9 @@ fn concurrency(body: &Map<String, Value>) -> Result<u32, String> {
         return Ok(DRAIN_CONCURRENCY);
     };
     let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
-    number
-        .filter(|number| (1..=DRAIN_CONCURRENCY_MAX).contains(number))
-        .ok_or_else(|| {
-            format!("max_concurrency must be a number from 1 to {DRAIN_CONCURRENCY_MAX}")
-        })
+    number.filter(|number| (1..=DRAIN_CONCURRENCY_MAX).contains(number)).ok_or_else(|| {
+        format!("max_concurrency must be a number from 1 to {DRAIN_CONCURRENCY_MAX}")
+    })
 }
 
 #[cfg(test)]
@@ -199,38 +188,14 @@ mod tests {
             (r#"{"segments":"a"}"#, "segments"),
             (r#"{"segments":[1]}"#, "segments"),
             (r#"{"segments":[""]}"#, "segments"),
-            (
-                r#"{"segments":["a"],"target_segments":["b","a"]}"#,
-                "itself",
-            ),
-            (
-                r#"{"segments":["a"],"target_segments":{}}"#,
-                "target_segments",
-            ),
-            (
-                r#"{"segments":["a"],"max_concurrency":0}"#,
-                "max_concurrency",
-            ),
-            (
-                r#"{"segments":["a"],"max_concurrency":-4}"#,
-                "max_concurrency",
-            ),
-            (
-                r#"{"segments":["a"],"max_concurrency":1.5}"#,
-                "max_concurrency",
-            ),
-            (
-                r#"{"segments":["a"],"max_concurrency":"4"}"#,
-                "max_concurrency",
-            ),
-            (
-                r#"{"segments":["a"],"max_concurrency":null}"#,
-                "max_concurrency",
-            ),
-            (
-                r#"{"segments":["a"],"max_concurrency":4294967297}"#,
-                "max_concurrency",
-            ),
+            (r#"{"segments":["a"],"target_segments":["b","a"]}"#, "itself"),
+            (r#"{"segments":["a"],"target_segments":{}}"#, "target_segments"),
+            (r#"{"segments":["a"],"max_concurrency":0}"#, "max_concurrency"),
+            (r#"{"segments":["a"],"max_concurrency":-4}"#, "max_concurrency"),
+            (r#"{"segments":["a"],"max_concurrency":1.5}"#, "max_concurrency"),
+            (r#"{"segments":["a"],"max_concurrency":"4"}"#, "max_concurrency"),
+            (r#"{"segments":["a"],"max_concurrency":null}"#, "max_concurrency"),
+            (r#"{"segments":["a"],"max_concurrency":4294967297}"#, "max_concurrency"),
         ] {
             let message = read(body.as_bytes()).expect_err(body);
             assert!(message.contains(word), "{body}: {message}");

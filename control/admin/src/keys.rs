@@ -2,9 +2,9 @@
 
 use crate::answer;
 use crate::limits::{BATCH_KEYS_MAX, LISTED_KEYS_MAX};
-use crate::plane::{KeyCursor, KeyPlaces, ReplicaPlace};
+use crate::master_view::{KeyCursor, KeyPlaces, ReplicaPlace};
 use crate::query::{filled_parameter, parameter};
-use crate::routes::Shared;
+use crate::shared::RouteContext;
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
@@ -15,7 +15,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 #[derive(Serialize)]
-struct Place {
+struct BufferDescriptor {
     size_: u64,
     buffer_address_: u64,
     protocol_: String,
@@ -23,9 +23,9 @@ struct Place {
 }
 
 #[derive(Serialize)]
-struct Found {
+struct LookupBody {
     success: bool,
-    data: Vec<Place>,
+    data: Vec<BufferDescriptor>,
 }
 
 #[derive(Serialize)]
@@ -35,13 +35,13 @@ struct BatchFound {
 }
 
 /// Keys with their places in the order asked.
-struct Entries(Vec<(String, Entry)>);
+struct Entries(Vec<(String, KeyResult)>);
 
 #[derive(Serialize)]
-struct Entry {
+struct KeyResult {
     ok: bool,
     error: Option<&'static str>,
-    values: Option<Vec<Place>>,
+    values: Option<Vec<BufferDescriptor>>,
     disk_values: Option<()>,
     local_disk_values: Option<()>,
     nof_values: Option<()>,
@@ -69,7 +69,7 @@ impl Serialize for Entries {
     }
 }
 
-impl From<ReplicaPlace> for Place {
+impl From<ReplicaPlace> for BufferDescriptor {
     fn from(place: ReplicaPlace) -> Self {
         Self {
             size_: place.payload_bytes,
@@ -80,12 +80,11 @@ impl From<ReplicaPlace> for Place {
     }
 }
 
-impl From<KeyPlaces> for Entry {
+impl From<KeyPlaces> for KeyResult {
     fn from(places: KeyPlaces) -> Self {
         let error = places.as_ref().err().map(|status| status.name());
-        let values = places
-            .ok()
-            .map(|places| places.into_iter().map(Place::from).collect());
+        let values =
+            places.ok().map(|places| places.into_iter().map(BufferDescriptor::from).collect());
         Self {
             ok: error.is_none(),
             error,
@@ -98,44 +97,25 @@ impl From<KeyPlaces> for Entry {
 }
 
 pub(crate) async fn query_key(
-    State(shared): State<Shared>,
+    State(shared): State<RouteContext>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Response> {
     // Mooncake answers a missing parameter like a missing key, and so do we.
     let key = filled_parameter(query.as_deref(), "key");
     let key = key.ok_or_else(|| answer::error(Status::ObjectNotFound))?;
-    let located = shared
-        .ask(move |plane| plane.locate(&[key]))
-        .await?
-        .map_err(answer::error)?;
-    let places = located
-        .into_iter()
-        .next()
-        .unwrap_or(Err(Status::ObjectNotFound));
-    let data = places
-        .map_err(answer::error)?
-        .into_iter()
-        .map(Place::from)
-        .collect();
-    Ok(answer::json(
-        StatusCode::OK,
-        &Found {
-            success: true,
-            data,
-        },
-    ))
+    let located = shared.ask(move |plane| plane.locate(&[key])).await?.map_err(answer::error)?;
+    let places = located.into_iter().next().unwrap_or(Err(Status::ObjectNotFound));
+    let data = places.map_err(answer::error)?.into_iter().map(BufferDescriptor::from).collect();
+    Ok(answer::json(StatusCode::OK, &LookupBody { success: true, data }))
 }
 
 pub(crate) async fn batch_query_keys(
-    State(shared): State<Shared>,
+    State(shared): State<RouteContext>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Response> {
     let written = parameter(query.as_deref(), "keys").unwrap_or_default();
-    let mut keys: Vec<String> = written
-        .split(',')
-        .filter(|key| !key.is_empty())
-        .map(str::to_owned)
-        .collect();
+    let mut keys: Vec<String> =
+        written.split(',').filter(|key| !key.is_empty()).map(str::to_owned).collect();
     let mut seen = std::collections::HashSet::new();
     keys.retain(|key| seen.insert(key.clone()));
     let refused = match keys.len() {
@@ -144,34 +124,16 @@ pub(crate) async fn batch_query_keys(
         _ => None,
     };
     if let Some(error) = refused {
-        return Ok(answer::json(
-            StatusCode::BAD_REQUEST,
-            &NoKeys {
-                success: false,
-                error,
-            },
-        ));
+        return Ok(answer::json(StatusCode::BAD_REQUEST, &NoKeys { success: false, error }));
     }
     let asked = keys.clone();
-    let located = shared
-        .ask(move |plane| plane.locate(&asked))
-        .await?
-        .map_err(answer::error)?;
-    let entries = keys
-        .into_iter()
-        .zip(located.into_iter().map(Entry::from))
-        .collect();
-    Ok(answer::json(
-        StatusCode::OK,
-        &BatchFound {
-            success: true,
-            data: Entries(entries),
-        },
-    ))
+    let located = shared.ask(move |plane| plane.locate(&asked)).await?.map_err(answer::error)?;
+    let entries = keys.into_iter().zip(located.into_iter().map(KeyResult::from)).collect();
+    Ok(answer::json(StatusCode::OK, &BatchFound { success: true, data: Entries(entries) }))
 }
 
 pub(crate) async fn all_keys(
-    State(shared): State<Shared>,
+    State(shared): State<RouteContext>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Response> {
     let limit = filled_parameter(query.as_deref(), "limit").map(|text| text.parse());
@@ -180,11 +142,7 @@ pub(crate) async fn all_keys(
         Some(Ok(limit)) => LISTED_KEYS_MAX.min(limit),
         None => LISTED_KEYS_MAX,
     };
-    let mut listing = Listing {
-        shared,
-        from: None,
-        left: limit,
-    };
+    let mut listing = KeyListing { shared, from: None, left: limit };
     let first = listing.page().await.map_err(answer::error)?;
     if listing.from.is_none() {
         return Ok(answer::text(first));
@@ -202,15 +160,15 @@ pub(crate) async fn all_keys(
 }
 
 /// A listing that is written page by page.
-struct Listing {
-    shared: Shared,
+struct KeyListing {
+    shared: RouteContext,
     /// Where it goes on; `None` at its beginning and its end.
     from: Option<KeyCursor>,
     /// Keys that may still be listed.
     left: usize,
 }
 
-impl Listing {
+impl KeyListing {
     /// The next page, one key a line.
     async fn page(&mut self) -> Result<String, Status> {
         let (from, limit) = (self.from, self.left);
@@ -228,18 +186,12 @@ impl Listing {
 }
 
 pub(crate) async fn remove_all(
-    State(shared): State<Shared>,
+    State(shared): State<RouteContext>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Response> {
     let force = parameter(query.as_deref(), "force");
     let force = force.is_some_and(|word| word == "true" || word == "1");
     let removed = shared.ask(move |plane| plane.remove_all(force)).await?;
     let removed_count = removed.map_err(answer::error)?;
-    Ok(answer::json(
-        StatusCode::OK,
-        &Removed {
-            success: true,
-            removed_count,
-        },
-    ))
+    Ok(answer::json(StatusCode::OK, &Removed { success: true, removed_count }))
 }

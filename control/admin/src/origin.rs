@@ -1,5 +1,6 @@
-//! Requests that change something and that a web page may have made. A page of anybody's can have its reader's browser send
-//! a POST here, and with a name that it resolves to this address (DNS rebinding) it looks like a page of our own.
+//! Requests that change something and that a web page may have made. A page of anybody's can have
+//! its reader's browser send a POST here, and with a name that it resolves to this address (DNS
+//! rebinding) it looks like a page of our own.
 //! Invariant: what reads is never refused, so probes and scrapers need not care.
 
 use crate::answer;
@@ -13,23 +14,13 @@ use std::net::IpAddr;
 
 /// The header by which a caller says that the name in `Host` is a right one.
 const TRUSTED_HOST: &str = "x-perigee-trusted-host";
-/// Endings of names that nobody can register in the public DNS.
-const PRIVATE_ENDINGS: [&str; 7] = [
-    ".localhost",
-    ".local",
-    ".svc",
-    ".internal",
-    ".lan",
-    ".home.arpa",
-    ".test",
-];
+/// Endings of names that cannot be registered in the public DNS.
+const PRIVATE_ENDINGS: [&str; 7] =
+    [".localhost", ".local", ".svc", ".internal", ".lan", ".home.arpa", ".test"];
 
 /// Refuses requests that change something and come from a foreign page or under an unknown name.
 pub(crate) async fn guard(request: Request, next: Next) -> Response {
-    let reads = matches!(
-        *request.method(),
-        Method::GET | Method::HEAD | Method::OPTIONS
-    );
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     match refused(request.headers()) {
         Some(reason) if !reads => {
             answer::error_text(StatusCode::FORBIDDEN, Status::InvalidParams, reason)
@@ -43,10 +34,7 @@ fn refused(headers: &HeaderMap) -> Option<&'static str> {
     let host = text(HOST);
     let origin = text(ORIGIN);
     let own = host.map(|host| [format!("http://{host}"), format!("https://{host}")]);
-    let is_own = |origin: &str| {
-        own.as_ref()
-            .is_some_and(|own| own.iter().any(|own| own == origin))
-    };
+    let is_own = |origin: &str| own.as_ref().is_some_and(|own| own.iter().any(|own| own == origin));
     if origin.is_some_and(|origin| !is_own(origin)) {
         return Some("Requests of web pages from elsewhere are refused (Origin)");
     }
@@ -60,8 +48,8 @@ fn refused(headers: &HeaderMap) -> Option<&'static str> {
     None
 }
 
-/// Whether a name cannot be one that a stranger has made lead here: an address, a name of this host, or one that the public
-/// DNS does not have.
+/// Whether a name cannot be one that a stranger has made lead here: an address, a name of this
+/// host, or one that the public DNS does not have.
 fn is_known(host: &str) -> bool {
     let name = without_port(host).to_ascii_lowercase();
     let address = name.trim_start_matches('[').trim_end_matches(']');
@@ -75,10 +63,7 @@ fn is_known(host: &str) -> bool {
 fn own_names() -> impl Iterator<Item = String> {
     let kernel = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let container = std::env::var("HOSTNAME").ok();
-    kernel
-        .into_iter()
-        .chain(container)
-        .map(|name| name.trim().to_owned())
+    kernel.into_iter().chain(container).map(|name| name.trim().to_owned())
 }
 
 fn without_port(host: &str) -> &str {
@@ -94,10 +79,7 @@ mod tests {
 
     fn verdict(headers: &[(&'static str, &str)]) -> bool {
         let header = |(name, value): &(&'static str, &str)| {
-            (
-                name.parse().expect("a name"),
-                value.parse().expect("a value"),
-            )
+            (name.parse().expect("a name"), value.parse().expect("a value"))
         };
         let headers: HeaderMap = headers.iter().map(header).collect();
         refused(&headers).is_none()
@@ -105,19 +87,10 @@ mod tests {
 
     #[test]
     fn a_page_of_elsewhere_changes_nothing() {
-        assert!(!verdict(&[
-            ("host", "10.0.0.1:9003"),
-            ("origin", "http://evil.example")
-        ]));
+        assert!(!verdict(&[("host", "10.0.0.1:9003"), ("origin", "http://evil.example")]));
         assert!(!verdict(&[("host", "10.0.0.1:9003"), ("origin", "null")]));
-        assert!(!verdict(&[
-            ("host", "127.0.0.1:9003"),
-            ("origin", "http://127.0.0.1:8000")
-        ]));
-        assert!(verdict(&[
-            ("host", "127.0.0.1:9003"),
-            ("origin", "http://127.0.0.1:9003")
-        ]));
+        assert!(!verdict(&[("host", "127.0.0.1:9003"), ("origin", "http://127.0.0.1:8000")]));
+        assert!(verdict(&[("host", "127.0.0.1:9003"), ("origin", "http://127.0.0.1:9003")]));
     }
 
     #[test]
@@ -126,11 +99,7 @@ mod tests {
         assert!(!verdict(&[rebound]));
         assert!(!verdict(&[rebound, ("origin", "http://evil.example:9003")]));
         let forged = ("x-perigee-trusted-host", "yes");
-        assert!(!verdict(&[
-            rebound,
-            ("origin", "http://evil.example:9003"),
-            forged
-        ]));
+        assert!(!verdict(&[rebound, ("origin", "http://evil.example:9003"), forged]));
         assert!(verdict(&[("host", "perigee.example.com:9003"), forged]));
     }
 

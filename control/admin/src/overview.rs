@@ -2,7 +2,7 @@
 //! ready, because that is when people look.
 
 use crate::answer;
-use crate::routes::Shared;
+use crate::shared::RouteContext;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
@@ -14,7 +14,7 @@ use std::time::Instant;
 const INDEX: &str = include_str!("overview/index.html");
 
 #[derive(Serialize)]
-struct Health {
+struct HealthBody {
     status: &'static str,
     role: &'static str,
     ha_state: &'static str,
@@ -43,52 +43,39 @@ fn state_word(ready: bool) -> &'static str {
     if ready { "serving" } else { "starting" }
 }
 
-pub(crate) async fn index(State(shared): State<Shared>) -> Html<String> {
+pub(crate) async fn index(State(shared): State<RouteContext>) -> Html<String> {
     Html(INDEX.replace("{version}", shared.build.version))
 }
 
-pub(crate) async fn ready(State(shared): State<Shared>) -> Response {
+pub(crate) async fn ready(State(shared): State<RouteContext>) -> Response {
     match shared.plane.readiness() {
         Ok(()) => "ready".into_response(),
         Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, reason).into_response(),
     }
 }
 
-pub(crate) async fn metrics(State(shared): State<Shared>) -> Result<Response, Response> {
+pub(crate) async fn metrics(State(shared): State<RouteContext>) -> Result<Response, Response> {
     let (numbers, cells) = shared.ask(|plane| (plane.numbers(), plane.cells())).await?;
     // No scrape at all is better than counters that fall to 0 and come back.
     let numbers = numbers.map_err(answer::error)?;
     let cells = cells.iter().map(AsRef::as_ref);
     let mut samples = Samples::of_master(cells, &numbers, shared.build);
-    samples.value(
-        "perigee_uptime_seconds",
-        &[],
-        shared.started.elapsed().as_secs_f64(),
-    );
-    samples.value(
-        "perigee_ready",
-        &[],
-        u8::from(shared.plane.readiness().is_ok()),
-    );
+    samples.value("perigee_uptime_seconds", &[], shared.started.elapsed().as_secs_f64());
+    samples.value("perigee_ready", &[], u8::from(shared.plane.readiness().is_ok()));
     Ok(answer::text(samples.render()))
 }
 
-pub(crate) async fn summary(State(shared): State<Shared>) -> Result<Response, Response> {
+pub(crate) async fn summary(State(shared): State<RouteContext>) -> Result<Response, Response> {
     let (numbers, cells) = shared.ask(|plane| (plane.numbers(), plane.cells())).await?;
     let numbers = numbers.map_err(answer::error)?;
     let ready = shared.plane.readiness().is_ok();
     let mut rates = shared.rates.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(answer::text(rates.admin_text(
-        Instant::now(),
-        &cells,
-        &numbers,
-        ready,
-    )))
+    Ok(answer::text(rates.admin_text(Instant::now(), &cells, &numbers, ready)))
 }
 
-pub(crate) async fn health(State(shared): State<Shared>) -> Response {
+pub(crate) async fn health(State(shared): State<RouteContext>) -> Response {
     let service_ready = shared.plane.readiness().is_ok();
-    let health = Health {
+    let health = HealthBody {
         status: "ok",
         role: "leader",
         ha_state: state_word(service_ready),
@@ -99,16 +86,12 @@ pub(crate) async fn health(State(shared): State<Shared>) -> Response {
     answer::json(StatusCode::OK, &health)
 }
 
-pub(crate) async fn ha_status(State(shared): State<Shared>) -> Response {
+pub(crate) async fn ha_status(State(shared): State<RouteContext>) -> Response {
     answer::word(state_word(shared.plane.readiness().is_ok()))
 }
 
 pub(crate) async fn leader() -> Response {
-    let leader = Leader {
-        present: false,
-        leader_address: None,
-        view_version: None,
-    };
+    let leader = Leader { present: false, leader_address: None, view_version: None };
     answer::json(StatusCode::OK, &leader)
 }
 

@@ -13,9 +13,7 @@ pub(crate) async fn quota_off() -> Response {
 
 pub(crate) async fn set_quota(body: Bytes) -> Response {
     let body: Option<serde_json::Value> = serde_json::from_slice(&body).ok();
-    let quota = body
-        .as_ref()
-        .and_then(|body| body.get("requested_quota_bytes"));
+    let quota = body.as_ref().and_then(|body| body.get("requested_quota_bytes"));
     match quota.and_then(serde_json::Value::as_i64) {
         Some(1..) => answer::switched_off(),
         _ => answer::error_text(

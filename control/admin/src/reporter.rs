@@ -2,7 +2,7 @@
 //! when its owner drops it.
 
 use crate::limits::REPORT_PERIOD;
-use crate::plane::ControlPlane;
+use crate::master_view::ControlPlane;
 use crate::summary::{Rates, older_text};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -21,13 +21,8 @@ impl Reporter {
     pub(crate) fn start(plane: Arc<dyn ControlPlane>) -> std::io::Result<Self> {
         let (stop, stopped) = channel();
         let report = move || report_until(&plane, &stopped);
-        let thread = std::thread::Builder::new()
-            .name("report".to_owned())
-            .spawn(report)?;
-        Ok(Self {
-            stop: Some(stop),
-            thread: Some(thread),
-        })
+        let thread = std::thread::Builder::new().name("report".to_owned()).spawn(report)?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
 }
 

@@ -1,48 +1,15 @@
 //! The table of routes. Invariant: every route of Mooncake's admin port is here, with its own
 //! answer or the answer of a feature that is switched off.
 
-use crate::plane::ControlPlane;
-use crate::summary::Rates;
+use crate::shared::RouteContext;
 use crate::{answer, drains, keys, origin, overview, quotas, segments};
 use axum::Router;
 use axum::http::StatusCode;
-use axum::response::Response;
 use axum::routing::{get, post};
-use perigee_metrics::BuildInfo;
-use perigee_schemas::Status;
-use std::sync::{Arc, Mutex};
-use std::time::Instant;
-
-/// What every route can reach.
-#[derive(Clone)]
-pub(crate) struct Shared {
-    pub(crate) plane: Arc<dyn ControlPlane>,
-    pub(crate) build: BuildInfo,
-    pub(crate) started: Instant,
-    /// Calls at the last summary over HTTP; the log line keeps its own.
-    pub(crate) rates: Arc<Mutex<Rates>>,
-}
-
-impl Shared {
-    /// Runs a blocking question to the master on a helper thread.
-    pub(crate) async fn ask<T: Send + 'static>(
-        &self,
-        question: impl FnOnce(&dyn ControlPlane) -> T + Send + 'static,
-    ) -> Result<T, Response> {
-        let plane = Arc::clone(&self.plane);
-        let answered = tokio::task::spawn_blocking(move || question(plane.as_ref())).await;
-        answered.map_err(|error| {
-            tracing::error!(%error, "A question to the master was not answered");
-            answer::error(Status::InternalError)
-        })
-    }
-}
 
 /// All routes.
-pub(crate) fn router(shared: Shared) -> Router {
-    let quotas = get(quotas::quota_off)
-        .put(quotas::set_quota)
-        .delete(quotas::quota_off);
+pub(crate) fn router(shared: RouteContext) -> Router {
+    let quotas = get(quotas::quota_off).put(quotas::set_quota).delete(quotas::quota_off);
     Router::new()
         .route("/", get(overview::index))
         .route("/livez", get(|| async { "ok" }))

@@ -2,9 +2,9 @@
 //! clients take as "not yet".
 
 use crate::answer;
-use crate::plane::{SegmentInfo, id_text, state_name};
+use crate::master_view::{SegmentInfo, id_text, state_name};
 use crate::query::filled_parameter;
-use crate::routes::Shared;
+use crate::shared::RouteContext;
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -15,11 +15,11 @@ use std::fmt::Write as _;
 #[derive(Serialize)]
 struct Detail {
     total_segments: usize,
-    segments: Vec<Row>,
+    segments: Vec<SegmentRow>,
 }
 
 #[derive(Serialize)]
-struct Row {
+struct SegmentRow {
     segment_name: String,
     segment_id: String,
     client_id: String,
@@ -44,7 +44,7 @@ struct StatusBody {
     error_message: &'static str,
 }
 
-impl From<SegmentInfo> for Row {
+impl From<SegmentInfo> for SegmentRow {
     fn from(segment: SegmentInfo) -> Self {
         Self {
             segment_id: id_text(segment.id),
@@ -63,26 +63,16 @@ impl From<SegmentInfo> for Row {
     }
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a shown ratio needs no more than 53 bits"
-)]
+#[expect(clippy::cast_precision_loss, reason = "a shown ratio needs no more than 53 bits")]
 fn in_units(bytes: u64, unit: u64) -> f64 {
-    if unit == 0 {
-        0.0
-    } else {
-        bytes as f64 / unit as f64
-    }
+    if unit == 0 { 0.0 } else { bytes as f64 / unit as f64 }
 }
 
-async fn list(shared: &Shared) -> Result<Vec<SegmentInfo>, Response> {
-    shared
-        .ask(|plane| plane.segments())
-        .await?
-        .map_err(answer::error)
+async fn list(shared: &RouteContext) -> Result<Vec<SegmentInfo>, Response> {
+    shared.ask(|plane| plane.segments()).await?.map_err(answer::error)
 }
 
-pub(crate) async fn names(State(shared): State<Shared>) -> Result<Response, Response> {
+pub(crate) async fn names(State(shared): State<RouteContext>) -> Result<Response, Response> {
     let mut lines = String::new();
     let mut seen = std::collections::HashSet::new();
     for segment in list(&shared).await? {
@@ -93,19 +83,14 @@ pub(crate) async fn names(State(shared): State<Shared>) -> Result<Response, Resp
     Ok(answer::text(lines))
 }
 
-pub(crate) async fn detail(State(shared): State<Shared>) -> Result<Response, Response> {
-    let segments: Vec<Row> = list(&shared).await?.into_iter().map(Row::from).collect();
-    Ok(answer::json(
-        StatusCode::OK,
-        &Detail {
-            total_segments: segments.len(),
-            segments,
-        },
-    ))
+pub(crate) async fn detail(State(shared): State<RouteContext>) -> Result<Response, Response> {
+    let segments: Vec<SegmentRow> =
+        list(&shared).await?.into_iter().map(SegmentRow::from).collect();
+    Ok(answer::json(StatusCode::OK, &Detail { total_segments: segments.len(), segments }))
 }
 
 pub(crate) async fn query(
-    State(shared): State<Shared>,
+    State(shared): State<RouteContext>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Response> {
     let name = filled_parameter(query.as_deref(), "segment").unwrap_or_default();
@@ -117,28 +102,20 @@ pub(crate) async fn query(
     }
     let used: u64 = segments.iter().map(|segment| segment.used_bytes).sum();
     let capacity: u64 = segments.iter().map(|segment| segment.capacity_bytes).sum();
-    Ok(answer::text(format!(
-        "{name}\nUsed(bytes): {used}\nCapacity(bytes) : {capacity}\n"
-    )))
+    Ok(answer::text(format!("{name}\nUsed(bytes): {used}\nCapacity(bytes) : {capacity}\n")))
 }
 
 pub(crate) async fn status(
-    State(shared): State<Shared>,
+    State(shared): State<RouteContext>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Response> {
     let Some(name) = filled_parameter(query.as_deref(), "segment") else {
         let message = "Missing segment query parameter";
-        return Err(answer::error_text(
-            StatusCode::BAD_REQUEST,
-            Status::InvalidParams,
-            message,
-        ));
+        return Err(answer::error_text(StatusCode::BAD_REQUEST, Status::InvalidParams, message));
     };
     let segments = list(&shared).await?;
     let found = segments.into_iter().find(|segment| segment.name == name);
-    let state = found
-        .ok_or_else(|| answer::error(Status::SegmentNotFound))?
-        .state;
+    let state = found.ok_or_else(|| answer::error(Status::SegmentNotFound))?.state;
     let body = StatusBody {
         success: true,
         segment: name,

@@ -1,10 +1,11 @@
 //! The running admin server. Invariant: stopping it never waits for the master.
 
-use crate::plane::ControlPlane;
+use crate::master_view::ControlPlane;
 use crate::reporter::Reporter;
-use crate::routes::{Shared, router};
+use crate::routes::router;
+use crate::shared::RouteContext;
 use crate::summary::Rates;
-use perigee_http::{HttpHandle, HttpServer, StartError};
+use perigee_http::{HttpHandle, HttpServer, HttpStartError};
 use perigee_metrics::BuildInfo;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -39,29 +40,19 @@ impl AdminServer {
         address: SocketAddr,
         plane: Arc<dyn ControlPlane>,
         options: AdminOptions,
-    ) -> Result<AdminHandle, StartError> {
+    ) -> Result<AdminHandle, HttpStartError> {
         let started = Instant::now();
-        let shared = Shared {
+        let shared = RouteContext {
             plane: Arc::clone(&plane),
             build: options.build,
             started,
             rates: Arc::new(Mutex::new(Rates::new(started))),
         };
         let http = HttpServer::start("admin", address, router(shared))?;
-        tracing::info!(
-            "Master admin server started on port {}",
-            http.local_addr().port()
-        );
-        let failed = |cause| StartError {
-            name: "admin",
-            address,
-            cause,
-        };
-        let reporter = options
-            .report
-            .then(|| Reporter::start(plane))
-            .transpose()
-            .map_err(failed)?;
+        tracing::info!("Master admin server started on port {}", http.local_addr().port());
+        let failed = |cause| HttpStartError { name: "admin", address, cause };
+        let reporter =
+            options.report.then(|| Reporter::start(plane)).transpose().map_err(failed)?;
         Ok(AdminHandle { http, reporter })
     }
 }

@@ -38,13 +38,8 @@ const BATCH_CALLS: [(&str, Option<RpcKind>); 7] = [
     ("Clear", Some(RpcKind::BatchReplicaClear)),
 ];
 
-const TASK_CALLS: [&str; 5] = [
-    "CreateMoveTask",
-    "CreateCopyTask",
-    "QueryTask",
-    "FetchTasks",
-    "MarkTaskToComplete",
-];
+const TASK_CALLS: [&str; 5] =
+    ["CreateMoveTask", "CreateCopyTask", "QueryTask", "FetchTasks", "MarkTaskToComplete"];
 
 const HA_PART: &str = "HA Metrics Summary: last_seq=0, applied_seq=0, lag=0, pending=0, \
      mutation_queue=0, batch_commits=0, sync_commits=0, skipped=0, checksum_fail=0, etcd_fail=0, \
@@ -64,10 +59,7 @@ struct Window {
 }
 
 impl Window {
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "a shown rate needs no more than 53 bits"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "a shown rate needs no more than 53 bits")]
     fn per_second(&self, count: u64) -> f64 {
         count as f64 / self.seconds
     }
@@ -81,10 +73,7 @@ impl Rates {
     /// Starts at `now` with no calls.
     #[must_use]
     pub fn new(now: Instant) -> Self {
-        Self {
-            at: now,
-            calls: vec![CallTotals::default(); RpcKind::COUNT],
-        }
+        Self { at: now, calls: vec![CallTotals::default(); RpcKind::COUNT] }
     }
 
     /// Mooncake's present text: `role=..., state=..., master={...}, ha={...}`.
@@ -115,21 +104,11 @@ impl Rates {
             .iter()
             .map(|kind| MasterCells::call_totals(cells.iter().map(AsRef::as_ref), *kind))
             .collect();
-        let calls = totals
-            .iter()
-            .zip(&self.calls)
-            .map(|(new, old)| since(new, old))
-            .collect();
+        let calls = totals.iter().zip(&self.calls).map(|(new, old)| since(new, old)).collect();
         /// Shortest window in seconds, so that a second reading at once shows no absurd rates.
         const WINDOW_MIN: f64 = 1e-3;
-        let seconds = now
-            .saturating_duration_since(self.at)
-            .as_secs_f64()
-            .max(WINDOW_MIN);
-        *self = Self {
-            at: now,
-            calls: totals,
-        };
+        let seconds = now.saturating_duration_since(self.at).as_secs_f64().max(WINDOW_MIN);
+        *self = Self { at: now, calls: totals };
         Window { seconds, calls }
     }
 }
@@ -181,10 +160,7 @@ fn single_part(window: &Window) -> String {
     let rates = SINGLE_CALLS.iter().map(|(label, kind)| {
         let totals = window.of(*kind);
         let good = window.per_second(totals.successes());
-        format!(
-            "{label}={good:.2}/{:.2}",
-            window.per_second(totals.requests)
-        )
+        format!("{label}={good:.2}/{:.2}", window.per_second(totals.requests))
     });
     let idle = IDLE_CALLS.iter().map(|label| format!("{label}=0.00/0.00"));
     let parts: Vec<String> = rates.chain(idle).collect();
@@ -204,9 +180,7 @@ fn batch_part(window: &Window) -> String {
             window.per_second(totals.items)
         )
     });
-    let tasks = TASK_CALLS
-        .iter()
-        .map(|label| format!("{label}:(Req=0.00/0.00)"));
+    let tasks = TASK_CALLS.iter().map(|label| format!("{label}:(Req=0.00/0.00)"));
     let parts: Vec<String> = batches.chain(tasks).collect();
     format!(
         "Batch Requests (per sec, Req=Success/PartialSuccess/Total, Item=Success/Total): {}",
@@ -215,15 +189,9 @@ fn batch_part(window: &Window) -> String {
 }
 
 fn eviction_part(numbers: &MasterNumbers) -> String {
-    let rounds = format!(
-        "{}/{}",
-        numbers.evictions_successful, numbers.evictions_attempted
-    );
-    let evicted = format!(
-        "keys={}, size={}",
-        numbers.evicted_keys,
-        bytes_text(numbers.evicted_bytes)
-    );
+    let rounds = format!("{}/{}", numbers.evictions_successful, numbers.evictions_attempted);
+    let evicted =
+        format!("keys={}, size={}", numbers.evicted_keys, bytes_text(numbers.evicted_bytes));
     format!(
         "Eviction: Success/Attempts={rounds}, AllocFail={}, PartialAlloc={}, {evicted} | \
          Mem Eviction: Success/Attempts={rounds}, {evicted} | \
@@ -240,10 +208,7 @@ fn eviction_part(numbers: &MasterNumbers) -> String {
 }
 
 /// `used / capacity (percent)`, without the percentage when there is no capacity.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a shown percentage needs no more than 53 bits"
-)]
+#[expect(clippy::cast_precision_loss, reason = "a shown percentage needs no more than 53 bits")]
 fn share(used: u64, capacity: u64) -> String {
     let both = format!("{} / {}", bytes_text(used), bytes_text(capacity));
     match capacity {
@@ -253,17 +218,9 @@ fn share(used: u64, capacity: u64) -> String {
 }
 
 /// Bytes with a binary unit: `0 B`, `1.01 MB`.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a shown size needs no more than 53 bits"
-)]
+#[expect(clippy::cast_precision_loss, reason = "a shown size needs no more than 53 bits")]
 fn bytes_text(bytes: u64) -> String {
-    let units = [
-        (1u64 << 40, "TB"),
-        (1 << 30, "GB"),
-        (1 << 20, "MB"),
-        (1 << 10, "KB"),
-    ];
+    let units = [(1u64 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB")];
     match units.into_iter().find(|(unit, _)| bytes >= *unit) {
         Some((unit, label)) => format!("{:.2} {label}", bytes as f64 / unit as f64),
         None => format!("{bytes} B"),

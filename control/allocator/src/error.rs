@@ -1,7 +1,7 @@
 //! Why an extent was refused by the allocator.
 //! Invariant: a refused call leaves the allocator as it was.
 
-use crate::Extent;
+use crate::extent::Extent;
 
 /// A refused `free` or `rebuild`; the allocator did not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

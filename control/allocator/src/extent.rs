@@ -26,10 +26,6 @@ impl Extent {
 
 impl fmt::Display for Extent {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            out,
-            "Extent of {} bytes at offset {}",
-            self.bytes, self.offset
-        )
+        write!(out, "Extent of {} bytes at offset {}", self.bytes, self.offset)
     }
 }

@@ -1,5 +1,6 @@
 //! Best-fit allocator of byte ranges in a segment's share, kept outside the memory it manages.
-//! Invariant: the free extents are disjoint, never adjacent (always merged) and sum to capacity - used.
+//! Invariant: the free extents are disjoint, never adjacent (always merged) and sum to capacity -
+//! used.
 #![forbid(unsafe_code)]
 
 mod error;

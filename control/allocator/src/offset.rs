@@ -1,18 +1,22 @@
 //! The allocator itself: free extents ordered by offset (to merge) and by size (to fit best).
-//! Invariant: both trees hold the same extents; allocated and foreign extents are known to their owners only.
+//! Invariant: both trees hold the same extents; allocated and foreign extents are known to their
+//! owners only.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::error::AllocatorError;
+use crate::extent::Extent;
 use crate::limits::{LOW_HOLES_MAX, SMALL_BYTES};
-use crate::{AllocatorError, Extent};
 
-/// Best fit over `[0, capacity)`: the smallest free extent that is large enough, lowest offset first; small
-/// extents fill up the bottom, where new segments are made ready first.
+/// Best fit over `[0, capacity)`: the smallest free extent that is large enough, lowest offset
+/// first; small extents fill up the bottom, where new segments are made ready first.
 ///
-/// An extent of exactly the freed size is always found again, so one odd object size loses no space.
-/// Allocated extents are not stored: a key costs nothing here, and state is rebuilt from descriptors.
+/// An extent of exactly the freed size is always found again, so one odd object size loses no
+/// space. Allocated extents are not stored: a key costs nothing here, and state is rebuilt from
+/// descriptors.
 ///
-/// Several allocators may share a range: each holds bytes of its own, and free ones can be ceded to another.
+/// Several allocators may share a range: each holds bytes of its own, and free ones can be ceded to
+/// another.
 #[derive(Debug, Clone)]
 pub struct OffsetAllocator {
     /// Length of the whole range.
@@ -36,7 +40,8 @@ impl OffsetAllocator {
         new
     }
 
-    /// An allocator with a part in a range of `limit` bytes, which holds nothing of it until it [receives](Self::receive).
+    /// An allocator with a part in a range of `limit` bytes, which holds nothing of it until it
+    /// [receives](Self::receive).
     pub fn holding_nothing(limit: u64) -> Self {
         Self {
             limit,
@@ -65,10 +70,7 @@ impl OffsetAllocator {
         for extent in taken {
             let end = new.check_range(extent)?;
             if extent.offset < free_from {
-                return Err(AllocatorError::Overlap {
-                    first: last,
-                    second: extent,
-                });
+                return Err(AllocatorError::Overlap { first: last, second: extent });
             }
             new.insert_if_any(free_from, extent.offset);
             free_from = end;
@@ -78,7 +80,8 @@ impl OffsetAllocator {
         Ok(new)
     }
 
-    /// Takes `bytes` bytes from the best fitting hole, or `None` if no free extent is that long (or `bytes` is 0).
+    /// Takes `bytes` bytes from the best fitting hole, or `None` if no free extent is that long (or
+    /// `bytes` is 0).
     pub fn alloc(&mut self, bytes: u64) -> Option<Extent> {
         if bytes == 0 {
             return None;
@@ -97,7 +100,8 @@ impl OffsetAllocator {
         Some(Extent::new(hole.offset, bytes))
     }
 
-    /// The free extent whose lower end is given to an allocation: an exact fit, or as the type describes.
+    /// The free extent whose lower end is given to an allocation: an exact fit, or as the type
+    /// describes.
     fn hole(&self, bytes: u64) -> Option<Extent> {
         let &(best_bytes, best_offset) = self.by_bytes.range((bytes, 0)..).next()?;
         let mut lowest = None;
@@ -114,15 +118,13 @@ impl OffsetAllocator {
     /// Refuses an extent that is empty, out of range, or partly free already (double free).
     pub fn free(&mut self, extent: Extent) -> Result<(), AllocatorError> {
         self.merge(extent)?;
-        debug_assert!(
-            extent.bytes <= self.used,
-            "only bytes that were handed out come back"
-        );
+        debug_assert!(extent.bytes <= self.used, "only bytes that were handed out come back");
         self.used -= extent.bytes;
         Ok(())
     }
 
-    /// Takes over bytes that are free and that it does not hold, from another holder of the same range.
+    /// Takes over bytes that are free and that it does not hold, from another holder of the same
+    /// range.
     ///
     /// # Errors
     /// Refuses an extent that is empty, out of range, or partly free here already.
@@ -145,8 +147,8 @@ impl OffsetAllocator {
         Ok(())
     }
 
-    /// Gives up to `bytes` bytes of the longest free extent away, from its upper end, starting at a multiple of
-    /// `alignment` if the extent allows it. `None` if nothing is free or `bytes` is 0.
+    /// Gives up to `bytes` bytes of the longest free extent away, from its upper end, starting at a
+    /// multiple of `alignment` if the extent allows it. `None` if nothing is free or `bytes` is 0.
     pub fn cede(&mut self, bytes: u64, alignment: u64) -> Option<Extent> {
         let &(hole_bytes, offset) = self.by_bytes.last()?;
         if bytes == 0 {
@@ -210,7 +212,8 @@ impl OffsetAllocator {
         self.capacity - self.used
     }
 
-    /// Bytes held, allocated or free: the size of the managed range unless others have a part in it.
+    /// Bytes held, allocated or free: the size of the managed range unless others have a part in
+    /// it.
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
@@ -225,7 +228,8 @@ impl OffsetAllocator {
         self.bytes_by_offset.iter().map(as_extent)
     }
 
-    /// Panics if the two trees or the counts disagree: for tests and the simulation. Takes a step per free extent.
+    /// Panics if the two trees or the counts disagree: for tests and the simulation. Takes a step
+    /// per free extent.
     pub fn check(&self) {
         assert!(self.used <= self.capacity && self.capacity <= self.limit);
         assert_eq!(self.bytes_by_offset.len(), self.by_bytes.len());
@@ -245,16 +249,11 @@ impl OffsetAllocator {
 
     fn check_range(&self, extent: Extent) -> Result<u64, AllocatorError> {
         if extent.bytes == 0 {
-            return Err(AllocatorError::Empty {
-                offset: extent.offset,
-            });
+            return Err(AllocatorError::Empty { offset: extent.offset });
         }
         match extent.end() {
             Some(end) if end <= self.limit => Ok(end),
-            _ => Err(AllocatorError::OutOfRange {
-                extent,
-                capacity: self.limit,
-            }),
+            _ => Err(AllocatorError::OutOfRange { extent, capacity: self.limit }),
         }
     }
 

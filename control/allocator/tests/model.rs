@@ -57,11 +57,7 @@ fn expect_alloc(allocator: &mut OffsetAllocator, taken: &mut [bool], bytes: u64)
     let best = fits.clone().min_by_key(|run| (run.bytes, run.offset));
     let small = bytes * UNIT < 256 << 10;
     let exact = best.is_some_and(|run| run.bytes == bytes);
-    let hole = if small && !exact {
-        fits.clone().next()
-    } else {
-        best
-    };
+    let hole = if small && !exact { fits.clone().next() } else { best };
     let got = allocator.alloc(bytes * UNIT).map(units);
     assert_eq!(got, hole.map(|run| Extent::new(run.offset, bytes)));
     if let Some(extent) = got {
@@ -73,10 +69,7 @@ fn expect_alloc(allocator: &mut OffsetAllocator, taken: &mut [bool], bytes: u64)
 fn expect_free_any(allocator: &mut OffsetAllocator, taken: &mut [bool], extent: Extent) -> bool {
     let end = extent.offset + extent.bytes;
     let inside = extent.bytes > 0 && end <= CAPACITY as u64;
-    let all_taken = inside
-        && taken[extent.offset as usize..end as usize]
-            .iter()
-            .all(|byte| *byte);
+    let all_taken = inside && taken[extent.offset as usize..end as usize].iter().all(|byte| *byte);
     assert_eq!(allocator.free(scaled(extent)).is_ok(), all_taken);
     if all_taken {
         mark(taken, extent, false);
@@ -105,7 +98,7 @@ proptest! {
                         live.retain(|other| {
                             other.offset + other.bytes <= offset || offset + bytes <= other.offset
                         });
-                        // Pieces that were freed in part are owned by nobody from here on.
+                        // Pieces that were freed in part have no owner from here on.
                     }
                 }
             }
@@ -144,10 +137,7 @@ fn a_second_free_of_the_same_extent_is_refused() {
     let extent = allocator.alloc(10).expect("100 bytes are free");
     assert_eq!(allocator.free(extent), Ok(()));
     let free = Extent::new(0, 100);
-    assert_eq!(
-        allocator.free(extent),
-        Err(AllocatorError::AlreadyFree { extent, free })
-    );
+    assert_eq!(allocator.free(extent), Err(AllocatorError::AlreadyFree { extent, free }));
     assert_eq!(allocator.used(), 0);
 }
 
@@ -155,26 +145,14 @@ fn a_second_free_of_the_same_extent_is_refused() {
 fn an_extent_that_wraps_around_is_refused() {
     let mut allocator = OffsetAllocator::new(100);
     let extent = Extent::new(u64::MAX, 2);
-    assert_eq!(
-        allocator.free(extent),
-        Err(AllocatorError::OutOfRange {
-            extent,
-            capacity: 100
-        })
-    );
+    assert_eq!(allocator.free(extent), Err(AllocatorError::OutOfRange { extent, capacity: 100 }));
 }
 
 #[test]
 fn rebuilding_from_overlapping_extents_is_refused() {
     let extents = [Extent::new(10, 10), Extent::new(15, 1)];
     let refused = OffsetAllocator::rebuild(100, extents).expect_err("15 lies in 10..20");
-    assert_eq!(
-        refused,
-        AllocatorError::Overlap {
-            first: extents[0],
-            second: extents[1]
-        }
-    );
+    assert_eq!(refused, AllocatorError::Overlap { first: extents[0], second: extents[1] });
 }
 
 #[test]
@@ -184,16 +162,13 @@ fn an_allocator_without_capacity_gives_nothing() {
     assert_eq!(allocator.largest_free(), 0);
 }
 
-/// Two holders of one range: whoever gives bytes away cannot hand them out, whoever takes them can.
+/// Two holders of one range: the one that gives bytes away can no longer hand them out, the one
+/// that takes them can.
 #[derive(Debug, Clone)]
 enum Shared {
     Alloc(usize, u64),
     Free(prop::sample::Index),
-    Cede {
-        from: usize,
-        bytes: u64,
-        alignment: u64,
-    },
+    Cede { from: usize, bytes: u64, alignment: u64 },
 }
 
 fn shared() -> impl Strategy<Value = Vec<Shared>> {

@@ -49,10 +49,7 @@ fn utilisation(capacity: u64, seed: u64, mut bytes: impl FnMut(&mut Xorshift) ->
             samples += 1;
         }
     }
-    assert!(
-        samples > 1_000,
-        "the range was never full: {samples} samples"
-    );
+    assert!(samples > 1_000, "the range was never full: {samples} samples");
     sum / f64::from(samples)
 }
 
@@ -67,9 +64,7 @@ fn one_size_fills_99_percent_whatever_the_size() {
 #[test]
 fn paired_sizes_fill_97_percent() {
     for (large, small) in [(3_271_557, 658_432), (5 * MIB / 4, 9 * MIB / 2)] {
-        let used = utilisation(8192 * MIB, 11, |random| {
-            [large, small][random.below(2) as usize]
-        });
+        let used = utilisation(8192 * MIB, 11, |random| [large, small][random.below(2) as usize]);
         assert!(used >= 0.97, "sizes {large} and {small}: {used}");
     }
 }

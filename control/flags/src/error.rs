@@ -76,6 +76,19 @@ pub enum FlagError {
         /// What is wrong and where.
         cause: String,
     },
+    /// A guarantee about data is asked for that this version does not give.
+    #[error(
+        "Setting `{name}={value}` needs what is not built yet: {feature}; leave it out, or start without that with \
+         --allow_unbuilt"
+    )]
+    NotBuilt {
+        /// Setting name.
+        name: &'static str,
+        /// The value asked for.
+        value: String,
+        /// What is missing.
+        feature: &'static str,
+    },
     /// Two settings do not go together.
     #[error("{0}")]
     Conflict(String),

@@ -14,14 +14,8 @@ use std::path::Path;
 /// The file is unreadable, too large, of another extension, malformed, or not a flat map.
 pub fn read_pairs(path: &Path) -> Result<Vec<(String, String)>, FlagError> {
     let text = read_bounded(path)?;
-    let malformed = |cause: String| FlagError::FileMalformed {
-        path: path.to_owned(),
-        cause,
-    };
-    let extension = path
-        .extension()
-        .and_then(|ext| ext.to_str())
-        .unwrap_or_default();
+    let malformed = |cause: String| FlagError::FileMalformed { path: path.to_owned(), cause };
+    let extension = path.extension().and_then(|ext| ext.to_str()).unwrap_or_default();
     let Pairs(pairs) = match extension {
         "json" => serde_json::from_str(&text).map_err(|error| malformed(error.to_string()))?,
         "yaml" | "yml" => {
@@ -29,13 +23,11 @@ pub fn read_pairs(path: &Path) -> Result<Vec<(String, String)>, FlagError> {
         }
         _ => return Err(malformed("name it .json, .yaml or .yml".to_owned())),
     };
-    pairs
-        .into_iter()
-        .map(|(key, value)| scalar(key, value).map_err(malformed))
-        .collect()
+    pairs.into_iter().map(|(key, value)| scalar(key, value).map_err(malformed)).collect()
 }
 
-/// The entries of a file in its order; a key that is there twice is refused, because one of its values would be lost.
+/// The entries of a file in its order; a key that is there twice is refused, because one of its
+/// values would be lost.
 struct Pairs(Vec<(String, serde_json::Value)>);
 
 impl<'de> Deserialize<'de> for Pairs {
@@ -76,15 +68,10 @@ fn read_bounded(path: &Path) -> Result<String, FlagError> {
     };
     let file = std::fs::File::open(path).map_err(unreadable)?;
     let mut text = String::new();
-    file.take(CONFIG_FILE_BYTES_MAX + 1)
-        .read_to_string(&mut text)
-        .map_err(unreadable)?;
+    file.take(CONFIG_FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(unreadable)?;
     if text.len() as u64 > CONFIG_FILE_BYTES_MAX {
         let cause = format!("it is larger than {CONFIG_FILE_BYTES_MAX} bytes");
-        return Err(FlagError::FileMalformed {
-            path: path.to_owned(),
-            cause,
-        });
+        return Err(FlagError::FileMalformed { path: path.to_owned(), cause });
     }
     Ok(text)
 }
@@ -96,9 +83,7 @@ fn scalar(key: String, value: serde_json::Value) -> Result<(String, String), Str
         serde_json::Value::String(value) => value,
         serde_json::Value::Null => return Err(format!("key `{key}` has no value")),
         serde_json::Value::Array(_) | serde_json::Value::Object(_) => {
-            return Err(format!(
-                "key `{key}` must hold one value, not a list or a map"
-            ));
+            return Err(format!("key `{key}` must hold one value, not a list or a map"));
         }
     };
     Ok((key, text))

@@ -3,7 +3,7 @@
 
 /// How a value is written and read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueKind {
     /// `true`/`false`, also `yes`/`no`, `on`/`off`, `1`/`0`.
     Bool,
     /// 32-bit signed integer.
@@ -24,7 +24,7 @@ pub enum Kind {
     SizeBytes,
 }
 
-impl Kind {
+impl ValueKind {
     /// Type name shown in help texts.
     #[must_use]
     pub fn label(self) -> &'static str {
@@ -63,13 +63,24 @@ pub enum Bounds {
     OneOf(&'static [&'static str]),
 }
 
+/// The flag of programs that have guarantees which are not built.
+pub const ALLOW_UNBUILT: Flag = Flag::new(
+    "allow_unbuilt",
+    ValueKind::Bool,
+    "false",
+    "Start although a setting asks for a guarantee about data that is not built",
+);
+
 /// What this version does with a flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum FlagSupport {
     /// It has its full effect.
     Built,
     /// The named feature does not exist yet; a value other than the default gives a warning.
     NotBuilt(&'static str),
+    /// As [`FlagSupport::NotBuilt`], but it decides who owns or may read data: a value other than
+    /// the default is refused, unless the flag [`ALLOW_UNBUILT`] is set.
+    Guarantee(&'static str),
     /// An older spelling; the note says what to use. A value other than the default gives a
     /// warning.
     Deprecated(&'static str),
@@ -83,13 +94,13 @@ pub struct Flag {
     /// Name with underscores.
     pub name: &'static str,
     /// How its value is read.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// Default as it would be written.
     pub default: &'static str,
     /// One sentence for the help text.
     pub help: &'static str,
     /// What this version does with it.
-    pub state: State,
+    pub state: FlagSupport,
     /// Accepted values.
     pub bounds: Bounds,
     /// Other accepted names, on the command line and in files.
@@ -103,7 +114,7 @@ impl Flag {
     #[must_use]
     pub const fn new(
         name: &'static str,
-        kind: Kind,
+        kind: ValueKind,
         default: &'static str,
         help: &'static str,
     ) -> Self {
@@ -112,7 +123,7 @@ impl Flag {
             kind,
             default,
             help,
-            state: State::Built,
+            state: FlagSupport::Built,
             bounds: Bounds::Any,
             aliases: &[],
             variables: &[],
@@ -122,21 +133,28 @@ impl Flag {
     /// Marks the flag as belonging to a feature that does not exist yet.
     #[must_use]
     pub const fn not_built(mut self, feature: &'static str) -> Self {
-        self.state = State::NotBuilt(feature);
+        self.state = FlagSupport::NotBuilt(feature);
+        self
+    }
+
+    /// Marks the flag as a guarantee about data of a feature that does not exist yet.
+    #[must_use]
+    pub const fn guarantee(mut self, feature: &'static str) -> Self {
+        self.state = FlagSupport::Guarantee(feature);
         self
     }
 
     /// Marks the flag as an older spelling.
     #[must_use]
     pub const fn deprecated(mut self, note: &'static str) -> Self {
-        self.state = State::Deprecated(note);
+        self.state = FlagSupport::Deprecated(note);
         self
     }
 
     /// Marks the flag as accepted without effect.
     #[must_use]
     pub const fn ignored(mut self, why: &'static str) -> Self {
-        self.state = State::Ignored(why);
+        self.state = FlagSupport::Ignored(why);
         self
     }
 

@@ -1,16 +1,13 @@
 //! Help and version texts. Invariant: every flag of the table appears once.
 
-use crate::flag::{Flag, State};
+use crate::flag::{ALLOW_UNBUILT, Flag, FlagSupport};
 use crate::limits::HELP_COLUMNS;
 use crate::program::{CONFIG_PATH, Program};
 use std::fmt::Write as _;
 
 /// What every program answers beside its flags.
 const BUILT_IN: [(&str, &str); 2] = [
-    (
-        "help",
-        "This list; also -h, -helpshort, -helpfull and -helppackage",
-    ),
+    ("help", "This list; also -h, -helpshort, -helpfull and -helppackage"),
     ("version", "Name and version"),
 ];
 
@@ -56,21 +53,19 @@ fn usage(program: &Program) -> String {
 
 fn describe(flag: &Flag) -> String {
     let state = match flag.state {
-        State::Built => String::new(),
-        State::NotBuilt(feature) => format!(" [not built yet: {feature}]"),
-        State::Deprecated(note) => format!(" [deprecated: {note}]"),
-        State::Ignored(why) => format!(" [no effect: {why}]"),
+        FlagSupport::Built => String::new(),
+        FlagSupport::NotBuilt(feature) => format!(" [not built yet: {feature}]"),
+        FlagSupport::Guarantee(feature) => {
+            format!(" [not built yet: {feature}; refused without {}]", ALLOW_UNBUILT.name)
+        }
+        FlagSupport::Deprecated(note) => format!(" [deprecated: {note}]"),
+        FlagSupport::Ignored(why) => format!(" [no effect: {why}]"),
     };
     let default = match flag.kind.label() {
         "string" => format!("\"{}\"", flag.default),
         _ => flag.default.to_owned(),
     };
-    format!(
-        "-{} ({}{state}) type: {} default: {default}",
-        flag.name,
-        flag.help,
-        flag.kind.label()
-    )
+    format!("-{} ({}{state}) type: {} default: {default}", flag.name, flag.help, flag.kind.label())
 }
 
 /// Appends `words`, wrapped; lines after the first are indented two more columns.

@@ -19,11 +19,11 @@ pub mod settings;
 mod suggestion;
 mod value;
 
-pub use environment::Environment;
+pub use environment::ProcessEnvironment;
 pub use error::{FlagError, USAGE_EXIT_CODE};
-pub use flag::{Bounds, Flag, Kind, State};
+pub use flag::{ALLOW_UNBUILT, Bounds, Flag, FlagSupport, ValueKind};
 pub use logging::{LOG_FLAGS, LogSettings};
-pub use program::{Outcome, Program};
+pub use program::{Program, ProgramStart};
 pub use quantity::{duration_text, parse_duration_ms, parse_size_bytes};
 pub use settings::{Origin, Settings};
 pub use suggestion::nearest;

@@ -1,7 +1,7 @@
 //! The glog and gflags switches every Mooncake program accepts. Invariant: all programs share this
 //! table, so a log switch means the same everywhere.
 
-use crate::flag::{Flag, Kind};
+use crate::flag::{Flag, ValueKind};
 use crate::settings::Settings;
 use std::path::PathBuf;
 
@@ -12,131 +12,81 @@ const USE_VARIABLES: &str =
 
 /// Log switches; add this group to each program's tables.
 pub const LOG_FLAGS: &[Flag] = &[
-    Flag::new(
-        "v",
-        Kind::Int32,
-        "0",
-        "Verbosity: 0 information, 1 debug, 2 and above trace",
-    )
-    .within(-4, 100),
+    Flag::new("v", ValueKind::Int32, "0", "Verbosity: 0 information, 1 debug, 2 and above trace")
+        .within(-4, 100),
     Flag::new(
         "vmodule",
-        Kind::Text,
+        ValueKind::Text,
         "",
         "Verbosity per module: name=level, separated by commas",
     ),
     Flag::new(
         "minloglevel",
-        Kind::Int32,
+        ValueKind::Int32,
         "0",
         "Lowest level logged: 0 information, 1 warning, 2 and 3 error",
     )
     .within(0, 3),
     Flag::new(
         "logtostderr",
-        Kind::Bool,
+        ValueKind::Bool,
         "false",
         "Write logs to standard error only, not to log_dir",
     ),
     Flag::new(
         "alsologtostderr",
-        Kind::Bool,
+        ValueKind::Bool,
         "false",
         "Write logs to standard error and to log_dir",
     ),
     Flag::new(
         "stderrthreshold",
-        Kind::Int32,
+        ValueKind::Int32,
         "2",
         "With log_dir: level from which messages also go to standard error",
     )
     .within(0, 3),
     Flag::new(
         "log_dir",
-        Kind::Text,
+        ValueKind::Text,
         "",
         "Directory of the log file; empty writes to standard error",
     ),
     Flag::new(
         "max_log_size",
-        Kind::Int32,
+        ValueKind::Int32,
         "1800",
         "Size in MiB at which the log file is rotated; 0 means 1",
     )
     .within(0, 1 << 20),
-    Flag::new(
-        "colorlogtostderr",
-        Kind::Bool,
-        "false",
-        "Colours on standard error",
-    )
-    .ignored("logs are plain text"),
-    Flag::new("log_prefix", Kind::Bool, "true", "Prefix of log lines").ignored("always on"),
-    Flag::new("log_link", Kind::Text, "", "Further links to the log file")
+    Flag::new("colorlogtostderr", ValueKind::Bool, "false", "Colours on standard error")
+        .ignored("logs are plain text"),
+    Flag::new("log_prefix", ValueKind::Bool, "true", "Prefix of log lines").ignored("always on"),
+    Flag::new("log_link", ValueKind::Text, "", "Further links to the log file")
         .ignored("there is one log file"),
-    Flag::new(
-        "log_backtrace_at",
-        Kind::Text,
-        "",
-        "Backtrace at a source line",
-    )
-    .ignored("not available"),
-    Flag::new(
-        "logbuflevel",
-        Kind::Int32,
-        "0",
-        "Level up to which lines are buffered",
-    )
-    .ignored(UNBUFFERED),
-    Flag::new(
-        "logbufsecs",
-        Kind::Int32,
-        "30",
-        "Seconds lines are buffered",
-    )
-    .ignored(UNBUFFERED),
-    Flag::new("logfile_mode", Kind::Int32, "436", "Mode bits of log files")
+    Flag::new("log_backtrace_at", ValueKind::Text, "", "Backtrace at a source line")
+        .ignored("not available"),
+    Flag::new("logbuflevel", ValueKind::Int32, "0", "Level up to which lines are buffered")
+        .ignored(UNBUFFERED),
+    Flag::new("logbufsecs", ValueKind::Int32, "30", "Seconds lines are buffered")
+        .ignored(UNBUFFERED),
+    Flag::new("logfile_mode", ValueKind::Int32, "436", "Mode bits of log files")
         .ignored("the umask decides"),
-    Flag::new(
-        "drop_log_memory",
-        Kind::Bool,
-        "true",
-        "Drop written log pages from memory",
-    )
-    .ignored("not needed"),
-    Flag::new(
-        "stop_logging_if_full_disk",
-        Kind::Bool,
-        "false",
-        "Stop logging on a full disk",
-    )
-    .ignored("a full disk never stops the program"),
-    Flag::new("alsologtoemail", Kind::Text, "", "Mail addresses").ignored(NO_MAIL),
-    Flag::new("logemaillevel", Kind::Int32, "999", "Level that is mailed").ignored(NO_MAIL),
-    Flag::new("logmailer", Kind::Text, "/bin/mail", "Mail program").ignored(NO_MAIL),
-    Flag::new(
-        "symbolize_stacktrace",
-        Kind::Bool,
-        "true",
-        "Symbols in traces",
-    )
-    .ignored("always on"),
-    Flag::new("flagfile", Kind::Text, "", "File with flags").not_built(USE_VARIABLES),
-    Flag::new(
-        "fromenv",
-        Kind::Text,
-        "",
-        "Flags to read from the environment",
-    )
-    .not_built(USE_VARIABLES),
-    Flag::new(
-        "tryfromenv",
-        Kind::Text,
-        "",
-        "Flags to read from the environment if set",
-    )
-    .not_built(USE_VARIABLES),
-    Flag::new("undefok", Kind::Text, "", "Unknown flags to accept")
+    Flag::new("drop_log_memory", ValueKind::Bool, "true", "Drop written log pages from memory")
+        .ignored("not needed"),
+    Flag::new("stop_logging_if_full_disk", ValueKind::Bool, "false", "Stop logging on a full disk")
+        .ignored("a full disk never stops the program"),
+    Flag::new("alsologtoemail", ValueKind::Text, "", "Mail addresses").ignored(NO_MAIL),
+    Flag::new("logemaillevel", ValueKind::Int32, "999", "Level that is mailed").ignored(NO_MAIL),
+    Flag::new("logmailer", ValueKind::Text, "/bin/mail", "Mail program").ignored(NO_MAIL),
+    Flag::new("symbolize_stacktrace", ValueKind::Bool, "true", "Symbols in traces")
+        .ignored("always on"),
+    Flag::new("flagfile", ValueKind::Text, "", "File with flags").not_built(USE_VARIABLES),
+    Flag::new("fromenv", ValueKind::Text, "", "Flags to read from the environment")
+        .not_built(USE_VARIABLES),
+    Flag::new("tryfromenv", ValueKind::Text, "", "Flags to read from the environment if set")
+        .not_built(USE_VARIABLES),
+    Flag::new("undefok", ValueKind::Text, "", "Unknown flags to accept")
         .not_built("unknown flags are refused"),
 ];
 
@@ -168,16 +118,10 @@ impl LogSettings {
             let (name, level) = part.split_once('=')?;
             Some((name.trim().to_owned(), level.trim().parse().ok()?))
         };
-        let to_file = settings
-            .optional_text("log_dir")
-            .filter(|_| !settings.bool("logtostderr"));
+        let to_file = settings.optional_text("log_dir").filter(|_| !settings.bool("logtostderr"));
         Self {
             verbosity: settings.integer("v"),
-            module_verbosity: settings
-                .text("vmodule")
-                .split(',')
-                .filter_map(pair)
-                .collect(),
+            module_verbosity: settings.text("vmodule").split(',').filter_map(pair).collect(),
             min_level: settings.integer("minloglevel"),
             directory: to_file.map(PathBuf::from),
             also_stderr: settings.bool("alsologtostderr"),
@@ -190,14 +134,17 @@ impl LogSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flag::State;
+    use crate::flag::FlagSupport;
 
     #[test]
     fn switches_that_every_program_has_point_to_no_flag_that_only_some_have() {
         for flag in LOG_FLAGS {
             let text = match flag.state {
-                State::NotBuilt(text) | State::Deprecated(text) | State::Ignored(text) => text,
-                State::Built => "",
+                FlagSupport::NotBuilt(text)
+                | FlagSupport::Guarantee(text)
+                | FlagSupport::Deprecated(text)
+                | FlagSupport::Ignored(text) => text,
+                FlagSupport::Built => "",
             };
             let text = format!("{} {text}", flag.help);
             let named = text.split("--").skip(1);

@@ -6,7 +6,7 @@
 //! takes words has them anywhere between its flags; after `--` everything is a word.
 
 use crate::error::FlagError;
-use crate::flag::{Flag, Kind};
+use crate::flag::{Flag, ValueKind};
 use crate::limits::ARGUMENTS_MAX;
 use crate::program::Program;
 use crate::settings::Origin;
@@ -15,11 +15,8 @@ use std::iter::Peekable;
 
 /// What the arguments ask for.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Request {
-    Run {
-        flags: Vec<(&'static Flag, String)>,
-        words: Vec<String>,
-    },
+pub(crate) enum ParsedArguments {
+    Run { flags: Vec<(&'static Flag, String)>, words: Vec<String> },
     Help,
     Version,
 }
@@ -31,24 +28,17 @@ pub(crate) const HELP_NAMES: [&str; 5] = ["help", "helpshort", "helpfull", "help
 pub(crate) fn read_arguments(
     program: &Program,
     arguments: &[String],
-) -> Result<Request, FlagError> {
+) -> Result<ParsedArguments, FlagError> {
     if arguments.len() > ARGUMENTS_MAX {
-        return Err(FlagError::TooManyArguments {
-            count: arguments.len(),
-            max: ARGUMENTS_MAX,
-        });
+        return Err(FlagError::TooManyArguments { count: arguments.len(), max: ARGUMENTS_MAX });
     }
     let (mut flags, mut words) = (Vec::new(), Vec::new());
     let mut rest = arguments.iter().map(String::as_str).peekable();
     while let Some(argument) = rest.next() {
-        let body = argument
-            .strip_prefix("--")
-            .or_else(|| argument.strip_prefix('-'));
+        let body = argument.strip_prefix("--").or_else(|| argument.strip_prefix('-'));
         let Some(body) = body.filter(|body| !body.is_empty()) else {
             if program.words.is_empty() {
-                return Err(FlagError::UnexpectedArgument {
-                    argument: shortened(argument),
-                });
+                return Err(FlagError::UnexpectedArgument { argument: shortened(argument) });
             }
             match argument {
                 "--" => words.extend(rest.by_ref().map(str::to_owned)),
@@ -61,17 +51,20 @@ pub(crate) fn read_arguments(
             None => (body, None),
         };
         match written {
-            "version" if value.is_none() => return Ok(Request::Version),
-            name if value.is_none() && HELP_NAMES.contains(&name) => return Ok(Request::Help),
+            "version" if value.is_none() => return Ok(ParsedArguments::Version),
+            name if value.is_none() && HELP_NAMES.contains(&name) => {
+                return Ok(ParsedArguments::Help);
+            }
             _ => {}
         }
         flags.push(read_flag(program, written, value, &mut rest)?);
     }
     check_count(program, words.len())?;
-    Ok(Request::Run { flags, words })
+    Ok(ParsedArguments::Run { flags, words })
 }
 
-/// The flag that was written, and its value: behind the `=`, in the next argument, or what its presence means.
+/// The flag that was written, and its value: behind the `=`, in the next argument, or what its
+/// presence means.
 fn read_flag<'a>(
     program: &Program,
     written: &str,
@@ -83,13 +76,11 @@ fn read_flag<'a>(
         Some(_) if negated => return Err(unknown(program, written)),
         Some(value) => value,
         None if negated => "false",
-        None if flag.kind == Kind::Bool => {
+        None if flag.kind == ValueKind::Bool => {
             let word = rest.next_if(|next| matches!(*next, "true" | "false"));
             word.unwrap_or("true")
         }
-        None => rest
-            .next()
-            .ok_or(FlagError::MissingValue { name: flag.name })?,
+        None => rest.next().ok_or(FlagError::MissingValue { name: flag.name })?,
     };
     Ok((flag, value.to_owned()))
 }
@@ -110,7 +101,7 @@ fn find(program: &Program, written: &str) -> Result<(&'static Flag, bool), FlagE
     }
     let positive = name.strip_prefix("no").and_then(|rest| program.find(rest));
     match positive {
-        Some(flag) if flag.kind == Kind::Bool => Ok((flag, true)),
+        Some(flag) if flag.kind == ValueKind::Bool => Ok((flag, true)),
         _ => Err(unknown(program, written)),
     }
 }

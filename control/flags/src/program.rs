@@ -1,13 +1,13 @@
 //! A program's tables, and the one way to read its settings. Invariant: tables hold no two flags
 //! that answer to one name (each program tests this with [`Program::check`]).
 
-use crate::environment::Environment;
+use crate::environment::ProcessEnvironment;
 use crate::error::FlagError;
 use crate::file::read_pairs;
-use crate::flag::{Flag, Kind};
+use crate::flag::{Flag, ValueKind};
 use crate::help::{help_text, version_text};
-use crate::parse::{Request, read_arguments};
-use crate::settings::{Entry, Origin, Settings};
+use crate::parse::{ParsedArguments, read_arguments};
+use crate::settings::{Origin, Setting, Settings};
 use crate::suggestion::nearest;
 use crate::value::{parse_value, shortened};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,8 @@ pub struct Program {
     pub summary: &'static str,
     /// Prefix of its own environment variables, such as `PERIGEE_MASTER_`.
     pub variable_prefix: &'static str,
-    /// Names of the words that a start has beside its flags, in order: `BEFORE.json`. It has all of them, or is refused.
+    /// Names of the words that a start has beside its flags, in order: `BEFORE.json`. It has all of
+    /// them, or is refused.
     pub words: &'static [&'static str],
     /// Flags in titled groups.
     pub tables: &'static [(&'static str, &'static [Flag])],
@@ -35,7 +36,7 @@ pub struct Program {
 
 /// What a start should do.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum ProgramStart {
     /// Run with these settings.
     Run(Settings),
     /// Print this text on standard output and exit with 0.
@@ -50,12 +51,12 @@ impl Program {
     pub fn load(
         &self,
         arguments: &[String],
-        environment: &Environment,
-    ) -> Result<Outcome, FlagError> {
+        environment: &ProcessEnvironment,
+    ) -> Result<ProgramStart, FlagError> {
         let (given, words) = match read_arguments(self, arguments)? {
-            Request::Help => return Ok(Outcome::Print(help_text(self))),
-            Request::Version => return Ok(Outcome::Print(version_text(self))),
-            Request::Run { flags, words } => (flags, words),
+            ParsedArguments::Help => return Ok(ProgramStart::Print(help_text(self))),
+            ParsedArguments::Version => return Ok(ProgramStart::Print(version_text(self))),
+            ParsedArguments::Run { flags, words } => (flags, words),
         };
         let mut settings = self.defaults()?;
         let mut warnings = Vec::new();
@@ -71,8 +72,9 @@ impl Program {
         }
         settings.words = words;
         settings.warnings = warnings;
+        settings.check_guarantees()?;
         settings.warn_about_states();
-        Ok(Outcome::Run(settings))
+        Ok(ProgramStart::Run(settings))
     }
 
     /// All flags in table order.
@@ -117,31 +119,16 @@ impl Program {
         let entry = |flag: &'static Flag| {
             let value = parse_value(flag, flag.default, &Origin::Default)?;
             let default = value.clone();
-            Ok((
-                flag.name,
-                Entry {
-                    flag,
-                    value,
-                    default,
-                    origin: Origin::Default,
-                },
-            ))
+            Ok((flag.name, Setting { flag, value, default, origin: Origin::Default }))
         };
-        let entries = self
-            .flags()
-            .map(entry)
-            .collect::<Result<BTreeMap<_, _>, FlagError>>()?;
-        Ok(Settings {
-            entries,
-            words: Vec::new(),
-            warnings: Vec::new(),
-        })
+        let entries = self.flags().map(entry).collect::<Result<BTreeMap<_, _>, FlagError>>()?;
+        Ok(Settings { entries, words: Vec::new(), warnings: Vec::new() })
     }
 
     /// Values from the environment: own prefix first, then the flag's other variables.
     fn read_variables(
         &self,
-        environment: &Environment,
+        environment: &ProcessEnvironment,
         warnings: &mut Vec<String>,
     ) -> Vec<(&'static Flag, String, String)> {
         let mut found = Vec::new();
@@ -169,23 +156,19 @@ impl Program {
 
     /// Warnings for variables with the program's prefix that no flag reads. They are not refused:
     /// container platforms put names of their own next to ours.
-    fn unknown_variables(&self, environment: &Environment) -> Vec<String> {
+    fn unknown_variables(&self, environment: &ProcessEnvironment) -> Vec<String> {
         let prefix = self.variable_prefix;
-        let unknown = environment
-            .names_with_prefix(prefix)
-            .filter_map(|variable| {
-                let name = variable[prefix.len()..].to_ascii_lowercase();
-                let platform = name.starts_with("service_") || name.starts_with("port_");
-                if platform || self.find(&name).is_some() {
-                    return None;
-                }
-                let hint = self.suggest(&name).map_or_else(String::new, |known| {
-                    format!("; did you mean {prefix}{}?", known.to_ascii_uppercase())
-                });
-                Some(format!(
-                    "Environment variable {variable} is not a setting{hint}"
-                ))
+        let unknown = environment.names_with_prefix(prefix).filter_map(|variable| {
+            let name = variable[prefix.len()..].to_ascii_lowercase();
+            let platform = name.starts_with("service_") || name.starts_with("port_");
+            if platform || self.find(&name).is_some() {
+                return None;
+            }
+            let hint = self.suggest(&name).map_or_else(String::new, |known| {
+                format!("; did you mean {prefix}{}?", known.to_ascii_uppercase())
             });
+            Some(format!("Environment variable {variable} is not a setting{hint}"))
+        });
         unknown.collect()
     }
 
@@ -194,33 +177,21 @@ impl Program {
         given: &[(&'static Flag, String)],
         variables: &[(&'static Flag, String, String)],
     ) -> Option<String> {
-        let flag = given
-            .iter()
-            .rev()
-            .find(|(flag, _)| flag.name == CONFIG_PATH);
+        let flag = given.iter().rev().find(|(flag, _)| flag.name == CONFIG_PATH);
         let variable = variables.iter().find(|(flag, ..)| flag.name == CONFIG_PATH);
-        let path = flag
-            .map(|(_, path)| path)
-            .or(variable.map(|(_, path, _)| path))?;
+        let path = flag.map(|(_, path)| path).or(variable.map(|(_, path, _)| path))?;
         Some(path.clone()).filter(|path| !path.is_empty())
     }
 
     fn apply_file(&self, settings: &mut Settings, path: PathBuf) -> Result<(), FlagError> {
         for (key, value) in read_pairs(&path)? {
             let origin = Origin::File(path.clone());
-            match self
-                .find(&key.replace('-', "_"))
-                .filter(|flag| flag.name != CONFIG_PATH)
-            {
+            match self.find(&key.replace('-', "_")).filter(|flag| flag.name != CONFIG_PATH) {
                 Some(flag) => apply(settings, flag, &value, origin)?,
                 None => {
                     // A file cannot name another one.
                     let suggestion = self.suggest(&key).filter(|known| *known != CONFIG_PATH);
-                    return Err(FlagError::Unknown {
-                        name: shortened(&key),
-                        origin,
-                        suggestion,
-                    });
+                    return Err(FlagError::Unknown { name: shortened(&key), origin, suggestion });
                 }
             }
         }
@@ -231,11 +202,8 @@ impl Program {
 /// Kubernetes writes `NAME_PORT=tcp://10.0.0.1:50051` for a service called `name`, which collides
 /// with a flag called `port`.
 fn is_service_link(flag: &Flag, value: &str) -> bool {
-    let is_integer = !matches!(flag.kind, Kind::Text | Kind::Bool | Kind::Double);
-    is_integer
-        && ["tcp://", "udp://", "sctp://"]
-            .iter()
-            .any(|scheme| value.starts_with(scheme))
+    let is_integer = !matches!(flag.kind, ValueKind::Text | ValueKind::Bool | ValueKind::Double);
+    is_integer && ["tcp://", "udp://", "sctp://"].iter().any(|scheme| value.starts_with(scheme))
 }
 
 fn apply(

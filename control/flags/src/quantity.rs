@@ -1,9 +1,10 @@
 //! Durations and sizes as people write them. Invariant: parsing is exact integer arithmetic except
 //! for a written fraction, and overflow is refused, never wrapped.
 
-/// Reads milliseconds: a bare number, or one with the suffix `ms`, `s`, `m` or `h`; decimals are allowed with the last
-/// three, as in `1.5s`, and rounded down to a millisecond.
-/// Returns `None` when the text is not a duration, is less than a millisecond without being 0, or does not fit 63 bits.
+/// Reads milliseconds: a bare number, or one with the suffix `ms`, `s`, `m` or `h`; decimals are
+/// allowed with the last three, as in `1.5s`, and rounded down to a millisecond. Returns `None`
+/// when the text is not a duration, is less than a millisecond without being 0, or does not fit 63
+/// bits.
 #[must_use]
 pub fn parse_duration_ms(text: &str) -> Option<u64> {
     let (digits, unit) = split_unit(text);
@@ -17,19 +18,16 @@ pub fn parse_duration_ms(text: &str) -> Option<u64> {
     if unit_ms == 1 && digits.contains('.') {
         return None;
     }
-    // A limit that somebody wrote must not turn into 0, which often means none.
+    // A limit that a user wrote must not turn into 0, which often means none.
     let is_zero = |digits: &str| digits.bytes().all(|c| matches!(c, b'0' | b'.'));
     units(digits, unit_ms).filter(|ms| *ms > 0 || is_zero(digits))
 }
 
-/// How a duration is written: in whole seconds if it is some, in milliseconds otherwise. Reads back to the same.
+/// How a duration is written: in whole seconds if it is some, in milliseconds otherwise. Reads back
+/// to the same.
 #[must_use]
 pub fn duration_text(ms: u64) -> String {
-    if ms > 0 && ms.is_multiple_of(1_000) {
-        format!("{}s", ms / 1_000)
-    } else {
-        format!("{ms}ms")
-    }
+    if ms > 0 && ms.is_multiple_of(1_000) { format!("{}s", ms / 1_000) } else { format!("{ms}ms") }
 }
 
 /// Reads bytes: a bare number, or one (decimals allowed) with a unit `b`, `k`, `kb`, `kib`, up to
@@ -52,9 +50,7 @@ pub fn parse_size_bytes(text: &str) -> Option<u64> {
 /// The number at the beginning of a text, and the unit behind it.
 fn split_unit(text: &str) -> (&str, &str) {
     let text = text.trim();
-    let split = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (digits, unit) = text.split_at(split);
     (digits, unit.trim_start())
 }
@@ -165,18 +161,7 @@ mod tests {
 
     #[test]
     fn sizes_refuse_percentages_signs_and_overflow() {
-        for text in [
-            "",
-            "gb",
-            "50%",
-            "-1",
-            "1..5g",
-            "1.g",
-            ".5g",
-            "4 G B",
-            "99999999tb",
-            "1e9",
-        ] {
+        for text in ["", "gb", "50%", "-1", "1..5g", "1.g", ".5g", "4 G B", "99999999tb", "1e9"] {
             assert_eq!(parse_size_bytes(text), None, "{text}");
         }
     }

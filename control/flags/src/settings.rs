@@ -1,6 +1,7 @@
 //! The merged settings of one start. Invariant: every flag of the table has exactly one value here.
 
-use crate::flag::{Flag, State};
+use crate::error::FlagError;
+use crate::flag::{ALLOW_UNBUILT, Flag, FlagSupport};
 use crate::value::Value;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,7 +32,7 @@ impl fmt::Display for Origin {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
+pub(crate) struct Setting {
     pub(crate) flag: &'static Flag,
     pub(crate) value: Value,
     pub(crate) default: Value,
@@ -41,16 +42,14 @@ pub(crate) struct Entry {
 /// Typed values of all flags of one program.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    pub(crate) entries: BTreeMap<&'static str, Entry>,
+    pub(crate) entries: BTreeMap<&'static str, Setting>,
     pub(crate) words: Vec<String>,
     pub(crate) warnings: Vec<String>,
 }
 
 impl Settings {
-    fn entry(&self, name: &str) -> &Entry {
-        self.entries
-            .get(name)
-            .expect("programs only ask for flags of their own table")
+    fn entry(&self, name: &str) -> &Setting {
+        self.entries.get(name).expect("programs only ask for flags of their own table")
     }
 
     /// Value of a yes/no flag.
@@ -65,9 +64,7 @@ impl Settings {
         let Value::Integer(value) = self.entry(name).value else {
             unreachable!("flag {name} is not an integer in its table")
         };
-        T::try_from(value)
-            .ok()
-            .expect("the table's bounds keep the value inside the type")
+        T::try_from(value).ok().expect("the table's bounds keep the value inside the type")
     }
 
     /// Value of a decimal flag.
@@ -106,7 +103,7 @@ impl Settings {
         &self.entry(name).origin
     }
 
-    /// True when somebody wrote a value, whatever it is.
+    /// True if the value was set explicitly, even to the default.
     #[must_use]
     pub fn is_given(&self, name: &str) -> bool {
         *self.origin(name) != Origin::Default
@@ -115,13 +112,8 @@ impl Settings {
     /// All values that differ from their defaults, as `name=value` for the start-up log line.
     #[must_use]
     pub fn changed(&self) -> Vec<String> {
-        let changed = self
-            .entries
-            .values()
-            .filter(|entry| entry.value != entry.default);
-        changed
-            .map(|entry| format!("{}={}", entry.flag.name, shown(&entry.value)))
-            .collect()
+        let changed = self.entries.values().filter(|entry| entry.value != entry.default);
+        changed.map(|entry| format!("{}={}", entry.flag.name, shown(&entry.value))).collect()
     }
 
     /// Warnings about this start: features not built yet, old spellings, ignored flags.
@@ -130,22 +122,39 @@ impl Settings {
         &self.warnings
     }
 
+    /// Refuses guarantees about data that are asked for and not built, unless that is allowed.
+    pub(crate) fn check_guarantees(&self) -> Result<(), FlagError> {
+        let allowed = self.entries.get(ALLOW_UNBUILT.name);
+        if allowed.is_some_and(|entry| entry.value == Value::Bool(true)) {
+            return Ok(());
+        }
+        let mut changed = self.entries.values().filter(|entry| entry.value != entry.default);
+        let refused = changed.find_map(|entry| match entry.flag.state {
+            FlagSupport::Guarantee(feature) => Some(FlagError::NotBuilt {
+                name: entry.flag.name,
+                value: shown(&entry.value),
+                feature,
+            }),
+            _ => None,
+        });
+        refused.map_or(Ok(()), Err)
+    }
+
     /// Adds the warnings that follow from the states of the changed flags.
     pub(crate) fn warn_about_states(&mut self) {
-        let changed = self
-            .entries
-            .values()
-            .filter(|entry| entry.value != entry.default);
+        let changed = self.entries.values().filter(|entry| entry.value != entry.default);
         let mut not_built: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         let mut single = Vec::new();
-        for Entry { flag, .. } in changed {
+        for Setting { flag, .. } in changed {
             match flag.state {
-                State::Built => {}
-                State::NotBuilt(feature) => not_built.entry(feature).or_default().push(flag.name),
-                State::Deprecated(note) => {
+                FlagSupport::Built => {}
+                FlagSupport::NotBuilt(feature) | FlagSupport::Guarantee(feature) => {
+                    not_built.entry(feature).or_default().push(flag.name);
+                }
+                FlagSupport::Deprecated(note) => {
                     single.push(format!("Setting `{}` is deprecated: {note}", flag.name));
                 }
-                State::Ignored(why) => {
+                FlagSupport::Ignored(why) => {
                     single.push(format!("Setting `{}` has no effect: {why}", flag.name));
                 }
             }

@@ -16,11 +16,8 @@ pub fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> O
 fn distance(written: &str, name: &str) -> usize {
     let edits = strsim::damerau_levenshtein(written, name);
     let contained = |long: &str, short: &str| {
-        long.strip_prefix(short)
-            .is_some_and(|rest| rest.starts_with('_'))
-            || long
-                .strip_suffix(short)
-                .is_some_and(|rest| rest.ends_with('_'))
+        long.strip_prefix(short).is_some_and(|rest| rest.starts_with('_'))
+            || long.strip_suffix(short).is_some_and(|rest| rest.ends_with('_'))
     };
     if edits > 1 && (contained(written, name) || contained(name, written)) {
         return 1;

@@ -2,7 +2,7 @@
 //! within its flag's bounds.
 
 use crate::error::FlagError;
-use crate::flag::{Bounds, Flag, Kind};
+use crate::flag::{Bounds, Flag, ValueKind};
 use crate::limits::{SHOWN_VALUE_CHARS_MAX, VALUE_BYTES_MAX};
 use crate::quantity::{parse_duration_ms, parse_size_bytes};
 use crate::settings::Origin;
@@ -43,27 +43,22 @@ pub(crate) fn shortened(text: &str) -> String {
     format!("{}...", head.escape_debug())
 }
 
-fn read(kind: Kind, text: &str) -> Option<Value> {
+fn read(kind: ValueKind, text: &str) -> Option<Value> {
     let integer = |min: i128, max: i128| {
-        parse_integer(text)
-            .filter(|n| (min..=max).contains(n))
-            .map(Value::Integer)
+        parse_integer(text).filter(|n| (min..=max).contains(n)).map(Value::Integer)
     };
     match kind {
-        Kind::Bool => parse_bool(text).map(Value::Bool),
-        Kind::Int32 => integer(i32::MIN.into(), i32::MAX.into()),
-        Kind::Uint32 => integer(0, u32::MAX.into()),
-        Kind::Int64 => integer(i64::MIN.into(), i64::MAX.into()),
-        Kind::Uint64 => integer(0, u64::MAX.into()),
-        Kind::Double => text
-            .trim()
-            .parse()
-            .ok()
-            .filter(|n: &f64| n.is_finite())
-            .map(Value::Number),
-        Kind::Text => Some(Value::Text(text.to_owned())),
-        Kind::DurationMs => parse_duration_ms(text).map(|ms| Value::Integer(ms.into())),
-        Kind::SizeBytes => parse_size_bytes(text).map(|bytes| Value::Integer(bytes.into())),
+        ValueKind::Bool => parse_bool(text).map(Value::Bool),
+        ValueKind::Int32 => integer(i32::MIN.into(), i32::MAX.into()),
+        ValueKind::Uint32 => integer(0, u32::MAX.into()),
+        ValueKind::Int64 => integer(i64::MIN.into(), i64::MAX.into()),
+        ValueKind::Uint64 => integer(0, u64::MAX.into()),
+        ValueKind::Double => {
+            text.trim().parse().ok().filter(|n: &f64| n.is_finite()).map(Value::Number)
+        }
+        ValueKind::Text => Some(Value::Text(text.to_owned())),
+        ValueKind::DurationMs => parse_duration_ms(text).map(|ms| Value::Integer(ms.into())),
+        ValueKind::SizeBytes => parse_size_bytes(text).map(|bytes| Value::Integer(bytes.into())),
     }
 }
 
@@ -98,17 +93,17 @@ fn within(bounds: &Bounds, value: &Value) -> bool {
 /// What the flag accepts, for messages: "an integer from 0 to 65535".
 fn expected(flag: &Flag) -> String {
     let noun = match flag.kind {
-        Kind::Bool => "true or false",
-        Kind::Int32 | Kind::Int64 => "an integer",
-        Kind::Uint32 | Kind::Uint64 => "a non-negative integer",
-        Kind::Double => "a number",
-        Kind::Text => "a text",
-        Kind::DurationMs => "milliseconds or a duration such as 500ms, 1.5s, 5m, 1h",
-        Kind::SizeBytes => "bytes or a size such as 64MB, 4GB",
+        ValueKind::Bool => "true or false",
+        ValueKind::Int32 | ValueKind::Int64 => "an integer",
+        ValueKind::Uint32 | ValueKind::Uint64 => "a non-negative integer",
+        ValueKind::Double => "a number",
+        ValueKind::Text => "a text",
+        ValueKind::DurationMs => "milliseconds or a duration such as 500ms, 1.5s, 5m, 1h",
+        ValueKind::SizeBytes => "bytes or a size such as 64MB, 4GB",
     };
     match flag.bounds {
         Bounds::Any => noun.to_owned(),
-        Bounds::Integer { min, max } if flag.kind == Kind::DurationMs => {
+        Bounds::Integer { min, max } if flag.kind == ValueKind::DurationMs => {
             format!("{noun} from {min} ms to {max} ms")
         }
         Bounds::Integer { min, max } => format!("{noun} from {min} to {max}"),
@@ -127,25 +122,19 @@ mod tests {
 
     #[test]
     fn integers_are_limited_by_kind_and_bounds() {
-        let port = Flag::new("port", Kind::Int32, "0", "").within(0, 65535);
+        let port = Flag::new("port", ValueKind::Int32, "0", "").within(0, 65535);
         assert_eq!(value_of(&port, "65535"), Some(Value::Integer(65535)));
         assert_eq!(value_of(&port, "0x10"), Some(Value::Integer(16)));
-        for text in [
-            "65536",
-            "-1",
-            "",
-            "1.0",
-            "0x-1",
-            "abc",
-            "99999999999999999999999999999999999999999",
-        ] {
+        for text in
+            ["65536", "-1", "", "1.0", "0x-1", "abc", "99999999999999999999999999999999999999999"]
+        {
             assert_eq!(value_of(&port, text), None, "{text}");
         }
     }
 
     #[test]
     fn ratios_refuse_values_outside_and_not_a_number() {
-        let ratio = Flag::new("ratio", Kind::Double, "0", "").within_number(0.0, 1.0);
+        let ratio = Flag::new("ratio", ValueKind::Double, "0", "").within_number(0.0, 1.0);
         assert_eq!(value_of(&ratio, "0.95"), Some(Value::Number(0.95)));
         for text in ["1.01", "-0.1", "NaN", "inf", ""] {
             assert_eq!(value_of(&ratio, text), None, "{text}");
@@ -154,18 +143,15 @@ mod tests {
 
     #[test]
     fn messages_say_what_is_accepted() {
-        let mode = Flag::new("mode", Kind::Text, "off", "").one_of(&["off", "on"]);
+        let mode = Flag::new("mode", ValueKind::Text, "off", "").one_of(&["off", "on"]);
         let error = parse_value(&mode, "perhaps", &Origin::CommandLine).unwrap_err();
         let text = error.to_string();
-        assert_eq!(
-            text,
-            "Setting `mode` cannot be `perhaps` (command line); give one of off, on"
-        );
+        assert_eq!(text, "Setting `mode` cannot be `perhaps` (command line); give one of off, on");
     }
 
     #[test]
     fn huge_values_are_shortened_in_messages() {
-        let flag = Flag::new("n", Kind::Int32, "0", "");
+        let flag = Flag::new("n", ValueKind::Int32, "0", "");
         let error = parse_value(&flag, &"9".repeat(100_000), &Origin::CommandLine).unwrap_err();
         assert!(error.to_string().len() < 300);
     }

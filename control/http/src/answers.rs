@@ -1,5 +1,6 @@
-//! Bodies of answers while their readers take them. Invariant: what waits for readers is bounded over all connections of a
-//! server, and a reader that does not take a large body in time is cut off.
+//! Bodies of answers while their readers take them. Invariant: what waits for readers is bounded
+//! over all connections of a server, and a reader that does not take a large body in time is cut
+//! off.
 
 use crate::limits::{
     ANSWER_BYTES_MAX, ANSWER_DEADLINE, ANSWER_PIECE_BYTES, SMALL_ANSWER_BYTES, STREAM_BYTES,
@@ -18,7 +19,7 @@ use tokio::task::JoinHandle;
 pub(crate) struct AnswerBudget(Arc<Semaphore>);
 
 /// A body that hands out small pieces and keeps its part of the budget until it has been taken.
-struct Taken {
+struct BudgetedBody {
     body: Body,
     /// What is left of the piece that the body gave last.
     rest: Bytes,
@@ -28,13 +29,11 @@ struct Taken {
 
 impl AnswerBudget {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Semaphore::new(
-            kibibytes(ANSWER_BYTES_MAX) as usize
-        )))
+        Self(Arc::new(Semaphore::new(kibibytes(ANSWER_BYTES_MAX) as usize)))
     }
 
-    /// The answer with its body counted, or a refusal if too much waits for readers. `slow` is notified when the reader
-    /// has not taken it in time.
+    /// The answer with its body counted, or a refusal if too much waits for readers. `slow` is
+    /// notified when the reader has not taken it in time.
     pub(crate) fn count(&self, answer: Response<Body>, slow: &Arc<Notify>) -> Response<Body> {
         let bytes = answer.body().size_hint().exact();
         if bytes.is_some_and(|bytes| bytes <= SMALL_ANSWER_BYTES) {
@@ -52,18 +51,12 @@ impl AnswerBudget {
             tokio::time::sleep(ANSWER_DEADLINE).await;
             slow.notify_one();
         });
-        answer.map(|body| {
-            Body::new(Taken {
-                body,
-                rest: Bytes::new(),
-                deadline,
-                _part: part,
-            })
-        })
+        answer
+            .map(|body| Body::new(BudgetedBody { body, rest: Bytes::new(), deadline, _part: part }))
     }
 }
 
-impl HttpBody for Taken {
+impl HttpBody for BudgetedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -99,7 +92,7 @@ impl HttpBody for Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for BudgetedBody {
     fn drop(&mut self) {
         self.deadline.abort();
     }

@@ -22,7 +22,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tower::ServiceExt as _;
 
-struct Open {
+struct OpenConnection {
     /// A request is in progress.
     busy: Arc<AtomicBool>,
     abort: AbortHandle,
@@ -35,7 +35,7 @@ pub(crate) struct Connections {
     deadlines: Deadlines,
     answers: AnswerBudget,
     tasks: JoinSet<()>,
-    open: VecDeque<Open>,
+    open: VecDeque<OpenConnection>,
 }
 
 impl Connections {
@@ -74,7 +74,7 @@ impl Connections {
         let answers = self.answers.clone();
         let task = serve_connection(stream, router, (deadlines, answers), busy.clone(), stopped);
         let abort = self.tasks.spawn(task);
-        self.open.push_back(Open { busy, abort });
+        self.open.push_back(OpenConnection { busy, abort });
     }
 
     fn close_oldest_idle(&mut self) -> bool {
@@ -136,13 +136,8 @@ async fn answer(
     request: Request<Incoming>,
     deadlines: Deadlines,
 ) -> Response<Body> {
-    let length = request
-        .headers()
-        .get(CONTENT_LENGTH)
-        .and_then(|value| value.to_str().ok());
-    if length
-        .and_then(|text| text.parse().ok())
-        .is_some_and(|bytes: usize| bytes > BODY_BYTES_MAX)
+    let length = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    if length.and_then(|text| text.parse().ok()).is_some_and(|bytes: usize| bytes > BODY_BYTES_MAX)
     {
         return refusal(StatusCode::PAYLOAD_TOO_LARGE, "Request body is too large");
     }

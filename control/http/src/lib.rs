@@ -10,4 +10,4 @@ mod connection;
 pub mod limits;
 mod server;
 
-pub use server::{HttpHandle, HttpServer, StartError};
+pub use server::{HttpHandle, HttpServer, HttpStartError};

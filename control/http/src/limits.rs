@@ -35,7 +35,8 @@ pub const ANSWER_BYTES_MAX: u64 = 64 << 20;
 /// Answers up to so many bytes are not counted.
 pub const SMALL_ANSWER_BYTES: u64 = 16 << 10;
 
-/// What an answer of unknown length counts, in bytes: a page of a listing and what was written of it already.
+/// What an answer of unknown length counts, in bytes: a page of a listing and what was written of
+/// it already.
 pub const STREAM_BYTES: u64 = 1 << 20;
 
 /// Bytes of a large answer that are written at a time.
@@ -53,9 +54,6 @@ pub(crate) struct Deadlines {
 
 impl Default for Deadlines {
     fn default() -> Self {
-        Self {
-            head: HEAD_TIMEOUT,
-            request: REQUEST_TIMEOUT,
-        }
+        Self { head: HEAD_TIMEOUT, request: REQUEST_TIMEOUT }
     }
 }

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 /// Why a server could not start.
 #[derive(Debug, thiserror::Error)]
 #[error("HTTP server {name} cannot listen on {address}: {cause}; choose another address or port")]
-pub struct StartError {
+pub struct HttpStartError {
     /// Name of the server.
     pub name: &'static str,
     /// Address it was to listen on.
@@ -43,7 +43,7 @@ impl HttpServer {
         name: &'static str,
         address: SocketAddr,
         router: Router,
-    ) -> Result<HttpHandle, StartError> {
+    ) -> Result<HttpHandle, HttpStartError> {
         Self::start_with(name, address, router, Deadlines::default())
     }
 
@@ -52,12 +52,8 @@ impl HttpServer {
         address: SocketAddr,
         router: Router,
         deadlines: Deadlines,
-    ) -> Result<HttpHandle, StartError> {
-        let failed = |cause| StartError {
-            name,
-            address,
-            cause,
-        };
+    ) -> Result<HttpHandle, HttpStartError> {
+        let failed = |cause| HttpStartError { name, address, cause };
         let socket = std::net::TcpListener::bind(address).map_err(failed)?;
         socket.set_nonblocking(true).map_err(failed)?;
         let local_addr = socket.local_addr().map_err(failed)?;
@@ -74,15 +70,9 @@ impl HttpServer {
             runtime.block_on(accept_all(name, socket, connections));
             runtime.shutdown_background();
         };
-        let thread = std::thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(serve)
-            .map_err(failed)?;
-        Ok(HttpHandle {
-            local_addr,
-            stop,
-            thread: Some(thread),
-        })
+        let thread =
+            std::thread::Builder::new().name(name.to_owned()).spawn(serve).map_err(failed)?;
+        Ok(HttpHandle { local_addr, stop, thread: Some(thread) })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Results of batch calls as columns that the caller owns and reuses: entry i answers key i.
-//! Invariant: `status`, `checksum`, `payload_bytes`, `lease` and `location_count` have one entry per key,
-//! `locations` holds the entries of key 0, then those of key 1 and so on.
+//! Invariant: `status`, `checksum`, `payload_bytes`, `lease` and `location_count` have one entry
+//! per key, `locations` holds the entries of key 0, then those of key 1 and so on.
 
 use perigee_schemas::Status;
 
@@ -16,7 +16,7 @@ pub enum ReplicaState {
 
 /// Where one replica lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Location {
+pub struct ReplicaLocation {
     /// Number of the segment, as given by the registry.
     pub segment: u32,
     /// Whether it can be read.
@@ -25,8 +25,8 @@ pub struct Location {
     pub offset: u64,
     /// Length of the payload in bytes, without the footer.
     pub payload_bytes: u64,
-    /// Number of the allocation; no other one of this master's life has it, and one of another life only by a
-    /// chance of one in millions.
+    /// Number of the allocation; no other one of this master's life has it, and one of another life
+    /// only by a chance of one in millions.
     pub generation: u64,
 }
 
@@ -41,10 +41,11 @@ pub struct ReplicaColumns {
     pub payload_bytes: Vec<u64>,
     /// Number of entries of `locations` that belong to the key.
     pub location_count: Vec<u8>,
-    /// Name of the read lease per key, to give it back with the generation of the key's first location; 0 for none.
+    /// Name of the read lease per key, to give it back with the generation of the key's first
+    /// location; 0 for none.
     pub lease: Vec<u64>,
     /// The replicas of all keys in order.
-    pub locations: Vec<Location>,
+    pub locations: Vec<ReplicaLocation>,
 }
 
 impl ReplicaColumns {
@@ -60,11 +61,7 @@ impl ReplicaColumns {
 
     /// Whether each column has its entries for so many keys.
     pub(crate) fn are_whole(&self, keys: usize) -> bool {
-        let located: usize = self
-            .location_count
-            .iter()
-            .map(|count| *count as usize)
-            .sum();
+        let located: usize = self.location_count.iter().map(|count| *count as usize).sum();
         let columns = [
             self.status.len(),
             self.checksum.len(),
@@ -90,8 +87,7 @@ impl ReplicaColumns {
         self.lease.push(0);
         self.status.push(Status::Ok.code());
         self.checksum.push(checksum);
-        self.payload_bytes
-            .push(found.first().map_or(0, |location| location.payload_bytes));
+        self.payload_bytes.push(found.first().map_or(0, |location| location.payload_bytes));
         self.location_count.push(found.len() as u8);
     }
 }
@@ -104,7 +100,7 @@ pub struct PlacementColumns {
     /// Number of entries of `locations` that belong to the key.
     pub location_count: Vec<u8>,
     /// The new replicas of all keys in order.
-    pub locations: Vec<Location>,
+    pub locations: Vec<ReplicaLocation>,
 }
 
 impl PlacementColumns {

@@ -1,16 +1,10 @@
 //! What a shard counts for the metrics.
 //! Invariant: counters only grow; gauges are read from the state when they are asked for.
 
-/// Upper bounds in bytes of the buckets of [`ShardCounters::value_bytes_buckets`]; one more bucket has no bound.
-pub const VALUE_BYTES_BUCKETS: [u64; 7] = [
-    4 << 10,
-    64 << 10,
-    256 << 10,
-    1 << 20,
-    4 << 20,
-    16 << 20,
-    64 << 20,
-];
+/// Upper bounds in bytes of the buckets of [`ShardCounters::value_bytes_buckets`]; one more bucket
+/// has no bound.
+pub const VALUE_BYTES_BUCKETS: [u64; 7] =
+    [4 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20];
 
 /// Counters since the start of the shard.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -73,7 +67,7 @@ pub struct ShardGauges {
     pub pending_puts: u64,
     /// Moves under way.
     pub moves: u64,
-    /// Allocated bytes in all segments: payloads, footers and parked space.
+    /// Allocated bytes in all segments: payloads, footers and quarantined space.
     pub allocated_bytes: u64,
     /// Bytes of the shares of all mounted segments.
     pub capacity_bytes: u64,

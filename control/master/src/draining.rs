@@ -10,7 +10,7 @@ use crate::limits::{
     NO_ROOM_PATIENCE_MS, RETRY_PAUSE_MS, TARGET_PAUSE_MS, UNIT_RETRIES_MAX, UNITS_FAILED_MAX,
     UNITS_NOTED_MAX,
 };
-use crate::shard::Need;
+use crate::loan::Need;
 
 /// What a shard is to do for a drain job next.
 #[derive(Debug, Clone)]
@@ -30,7 +30,8 @@ pub struct DrainOrder {
 pub struct DrainReport {
     /// Moves under way.
     pub active: u32,
-    /// Replicas that wait: for a writer, for room, for the next try, and old places for the end of their leases.
+    /// Replicas that wait: for a writer, for room, for the next try, and old places for the end of
+    /// their leases.
     pub blocked: u64,
     /// Replicas that were moved, since the job began.
     pub succeeded: u64,
@@ -61,7 +62,7 @@ impl DrainReport {
 
 /// Tries of one replica.
 #[derive(Debug, Clone, Copy)]
-struct Tries {
+struct DrainTries {
     failed: u32,
     /// When it found no room for the first time since it last found some.
     without_room_since_ms: Option<u64>,
@@ -84,7 +85,7 @@ pub(crate) struct Drain {
     pub(crate) migrated_bytes: u64,
     pub(crate) last_failure: Option<Status>,
     /// By generation of the replica.
-    tries: BTreeMap<u64, Tries>,
+    tries: BTreeMap<u64, DrainTries>,
     given_up: usize,
     /// Targets that are left alone for a while, and until when.
     avoided: BTreeMap<u32, u64>,
@@ -101,9 +102,7 @@ impl Drain {
 
     /// Whether a replica is not tried any more.
     pub(crate) fn has_given_up(&self, generation: u64) -> bool {
-        self.tries
-            .get(&generation)
-            .is_some_and(|tries| tries.next_ms == u64::MAX)
+        self.tries.get(&generation).is_some_and(|tries| tries.next_ms == u64::MAX)
     }
 
     /// Replicas that are not tried any more.
@@ -143,8 +142,8 @@ impl Drain {
         }
     }
 
-    /// No target had room. That is not a failure of the replica: it waits until eviction, other shards or new segments
-    /// bring some, but not for ever.
+    /// No target had room. That is not a failure of the replica: it waits until eviction, other
+    /// shards or new segments bring some, but not forever.
     pub(crate) fn note_no_room(&mut self, generation: u64, now_ms: u64) {
         let tries = self.tries_of(generation, now_ms);
         let since_ms = *tries.without_room_since_ms.get_or_insert(now_ms);
@@ -173,8 +172,8 @@ impl Drain {
         assert_eq!(self.given_up, given_up.count());
     }
 
-    fn tries_of(&mut self, generation: u64, now_ms: u64) -> &mut Tries {
-        self.tries.entry(generation).or_insert(Tries {
+    fn tries_of(&mut self, generation: u64, now_ms: u64) -> &mut DrainTries {
+        self.tries.entry(generation).or_insert(DrainTries {
             failed: 0,
             without_room_since_ms: None,
             next_ms: now_ms,

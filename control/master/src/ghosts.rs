@@ -1,8 +1,9 @@
 //! Fingerprints of recently evicted keys: a key that is put again soon was worth keeping.
 //! Invariant: bounded memory; a wrong answer only costs a little order, never correctness.
 //!
-//! A ghost counts for as many further evictions as there are objects. The exact window matters: prompts are
-//! evicted and put again as runs of blocks, and forgetting single blocks at random would tear holes into runs.
+//! A ghost counts for as many further evictions as there are objects. The exact window matters:
+//! prompts are evicted and put again as runs of blocks, and forgetting single blocks at random
+//! would tear holes into runs.
 
 use crate::limits::GHOST_BUCKETS_MAX;
 
@@ -29,32 +30,24 @@ pub(crate) struct Ghosts {
 
 impl Ghosts {
     pub(crate) fn new() -> Self {
-        Self {
-            buckets: vec![Bucket::default()],
-            evictions: 0,
-        }
+        Self { buckets: vec![Bucket::default()], evictions: 0 }
     }
 
     /// Remembers an evicted key of a shard with `objects` objects.
     pub(crate) fn remember(&mut self, hash: u64, objects: usize) {
         let wanted = objects.div_ceil(OBJECTS_PER_BUCKET).min(GHOST_BUCKETS_MAX);
         if wanted > self.buckets.len() {
-            // Starting afresh is cheaper than moving: evictions are rare while the cache still grows.
+            // Starting afresh is cheaper than moving: evictions are rare while the cache still
+            // grows.
             self.buckets = vec![Bucket::default(); wanted.next_power_of_two()];
         }
         self.evictions = self.evictions.wrapping_add(1);
-        let ghost = Ghost {
-            fingerprint: fingerprint(hash),
-            evicted: self.evictions,
-        };
+        let ghost = Ghost { fingerprint: fingerprint(hash), evicted: self.evictions };
         let evictions = self.evictions;
-        let oldest = self
-            .bucket(hash)
-            .iter_mut()
-            .max_by_key(|old| match old.fingerprint {
-                0 => u32::MAX,
-                _ => evictions.wrapping_sub(old.evicted),
-            });
+        let oldest = self.bucket(hash).iter_mut().max_by_key(|old| match old.fingerprint {
+            0 => u32::MAX,
+            _ => evictions.wrapping_sub(old.evicted),
+        });
         if let Some(oldest) = oldest {
             *oldest = ghost;
         }
@@ -105,10 +98,7 @@ mod tests {
             ghosts.remember(*hash, 1_000);
         }
         let known = |range: &[u64], ghosts: &mut Ghosts| {
-            range
-                .iter()
-                .filter(|hash| ghosts.take(**hash, 1_000))
-                .count()
+            range.iter().filter(|hash| ghosts.take(**hash, 1_000)).count()
         };
         assert_eq!(known(&hashes[..1_999], &mut ghosts), 0);
         let recent = known(&hashes[1_999..], &mut ghosts);

@@ -1,31 +1,32 @@
 //! Groups of objects that share one lease and are evicted together: a shard's part of each.
-//! Invariant: a part exists while it has members, and in the lists of a segment one replica stands for all of the part's.
+//! Invariant: a part exists while it has members, and in the lists of a segment one replica stands
+//! for all of the part's.
 
 mod ledger;
 mod place;
 
 pub use ledger::GroupLedger;
-pub(crate) use ledger::{Counts, Standing};
-pub(crate) use place::Place;
+pub(crate) use ledger::{GroupState, MemberCounts};
+pub(crate) use place::GroupReplica;
 
 use std::collections::BTreeMap;
 
 use crate::object::Object;
 use crate::slab::{NONE, Slab};
-use ledger::Bond;
+use ledger::GroupHandle;
 
 /// The members of a group whose keys are this shard's.
 #[derive(Debug)]
 pub(crate) struct Group {
     name: Box<str>,
-    bond: Bond,
+    bond: GroupHandle,
     members: u32,
     /// Of the members here.
-    pub(crate) counts: Counts,
+    pub(crate) counts: MemberCounts,
     /// The complete replicas by segment.
-    pub(crate) places: BTreeMap<u32, Place>,
+    pub(crate) places: BTreeMap<u32, GroupReplica>,
     /// What holds for the whole group, as of the last look; the lists agree with it.
-    pub(crate) seen: Standing,
+    pub(crate) seen: GroupState,
     /// When it was last touched, counted in the shard's touches.
     pub(crate) stamp: u64,
     /// Number of the call that touched the group last; further members in that call change nothing.
@@ -34,7 +35,7 @@ pub(crate) struct Group {
 
 /// Leases and recency of an object, which are its group's if it has one.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Touched {
+pub(crate) struct ObjectTimes {
     pub(crate) read_end_ms: u64,
     pub(crate) probe_end_ms: u64,
     pub(crate) stamp: u64,
@@ -51,12 +52,7 @@ pub(crate) struct Groups {
 
 impl Groups {
     pub(crate) fn new(ledger: &GroupLedger, shard: usize) -> Self {
-        Self {
-            ledger: ledger.clone(),
-            shard,
-            by_name: BTreeMap::new(),
-            groups: Slab::new(),
-        }
+        Self { ledger: ledger.clone(), shard, by_name: BTreeMap::new(), groups: Slab::new() }
     }
 
     /// The group of that name, or `NONE`.
@@ -74,7 +70,7 @@ impl Groups {
                 seen: bond.standing(),
                 bond,
                 members: 0,
-                counts: Counts::default(),
+                counts: MemberCounts::default(),
                 places: BTreeMap::new(),
                 stamp: 0,
                 touched_by_call: 0,
@@ -127,14 +123,14 @@ impl Groups {
     }
 
     /// Leases and recency of an object.
-    pub(crate) fn touched(&self, object: &Object) -> Touched {
+    pub(crate) fn touched(&self, object: &Object) -> ObjectTimes {
         match self.groups.get(object.group) {
-            Some(group) => Touched {
+            Some(group) => ObjectTimes {
                 read_end_ms: group.seen.read_end_ms,
                 probe_end_ms: group.seen.probe_end_ms,
                 stamp: group.stamp,
             },
-            None => Touched {
+            None => ObjectTimes {
                 read_end_ms: object.read_end_ms,
                 probe_end_ms: object.probe_end_ms,
                 stamp: object.stamp,
@@ -153,14 +149,13 @@ impl Groups {
         }
     }
 
-    /// Decides that a group goes, unless a lease runs or a member cannot go, on whichever shard. The other shards drop
-    /// their parts before they do anything else.
+    /// Decides that a group goes, unless a lease runs or a member cannot go, on whichever shard.
+    /// The other shards drop their parts before they do anything else.
     pub(crate) fn retire(&self, id: u32, now_ms: u64) -> bool {
         let Some(group) = self.groups.get(id) else {
             return false;
         };
-        self.ledger
-            .retire(&group.name, &group.bond, self.shard, now_ms)
+        self.ledger.retire(&group.name, &group.bond, self.shard, now_ms)
     }
 
     /// Parts of groups that other shards have decided to evict.
@@ -174,8 +169,8 @@ impl Groups {
         self.get(id).is_some_and(|group| group.bond.is_retired())
     }
 
-    /// What was left of a group that was evicted, because it joined meanwhile, is a group of its own.
-    pub(crate) fn found_anew(&mut self, id: u32) {
+    /// Members that joined while the group was being evicted form a group of their own.
+    pub(crate) fn found_again(&mut self, id: u32) {
         if !self.is_retired(id) {
             return;
         }
@@ -195,12 +190,12 @@ impl Groups {
 
 impl Group {
     /// Changes what holds for the whole group.
-    pub(crate) fn update(&mut self, change: impl FnOnce(&mut Standing)) {
+    pub(crate) fn update(&mut self, change: impl FnOnce(&mut GroupState)) {
         self.seen = self.bond.update(change);
     }
 
     /// Changes how many members keep the group, here and on all shards.
-    pub(crate) fn count(&mut self, change: impl FnOnce(&mut Counts, &mut Counts)) {
+    pub(crate) fn count(&mut self, change: impl FnOnce(&mut MemberCounts, &mut MemberCounts)) {
         let counts = &mut self.counts;
         self.seen = self.bond.update(|whole| change(counts, &mut whole.counts));
     }

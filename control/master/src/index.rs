@@ -7,7 +7,8 @@ use crate::key::hash_key;
 use crate::object::Object;
 use crate::slab::Slab;
 
-/// Separate tables, so that growing moves one of them at a time and no call waits for a million entries.
+/// Separate tables, so that growing moves one of them at a time and no call waits for a million
+/// entries.
 const TABLES: usize = 64;
 
 #[derive(Debug)]
@@ -17,9 +18,7 @@ pub(crate) struct KeyIndex {
 
 impl KeyIndex {
     pub(crate) fn new() -> Self {
-        Self {
-            tables: (0..TABLES).map(|_| HashTable::new()).collect(),
-        }
+        Self { tables: (0..TABLES).map(|_| HashTable::new()).collect() }
     }
 
     pub(crate) fn find(&self, objects: &Slab<Object>, hash: u64, key: &[u8]) -> Option<u32> {

@@ -43,10 +43,7 @@ mod tests {
             for number in 0..10_000 * count {
                 keys[shard_of(format!("key-{number}").as_bytes(), count)] += 1;
             }
-            assert!(
-                keys.iter().all(|keys| (9_500..10_500).contains(keys)),
-                "{count}: {keys:?}"
-            );
+            assert!(keys.iter().all(|keys| (9_500..10_500).contains(keys)), "{count}: {keys:?}");
         }
     }
 

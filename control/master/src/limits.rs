@@ -13,14 +13,16 @@ pub const SEGMENTS_MAX: usize = perigee_schemas::limits::SEGMENTS_MAX;
 pub const SEGMENTS_PER_CLIENT_MAX: usize = 1024;
 /// ... and of all clients that mount from one address.
 pub const SEGMENTS_PER_ADDRESS_MAX: usize = 2048;
-/// Most segments whose owner has not answered yet; the one that has waited longest goes for a new one.
+/// Most segments whose owner has not answered yet; the one that has waited longest goes for a new
+/// one.
 pub const SEGMENTS_UNCONFIRMED_MAX: usize = 1024;
 /// Milliseconds between two questions to the same owner whether a segment is its own.
 pub const CONFIRM_PAUSE_MS: u64 = 2_000;
 /// Most clients known at the same time.
 pub const CLIENTS_MAX: usize = 65_536;
-/// Most of the time between two calls of the registry that counts as its clients' silence, in milliseconds: ticks come
-/// every 10 ms, so a master that was away for longer could hear nobody.
+/// Most of the time between two calls of the registry that counts as its clients' silence, in
+/// milliseconds: ticks come every 10 ms, so a master that was paused for longer could not receive
+/// heartbeats.
 pub const ATTENTION_MS: u64 = 500;
 /// Longest graceful unmount in milliseconds (one day).
 pub const GRACE_MS_MAX: u64 = 24 * 60 * 60 * 1000;
@@ -32,9 +34,11 @@ pub const SHARE_ALIGNMENT_BYTES: u64 = 4096;
 
 /// Milliseconds during which a shard that was lent nothing evicts at once instead of asking again.
 pub const DRY_MS: u64 = 50;
-/// Smallest loan that only evens out how full shards are, as a part of the segment: 1 divided by this.
+/// Smallest loan that only evens out how full shards are, as a part of the segment: 1 divided by
+/// this.
 pub const LOAN_PART: u64 = 1024;
-/// A shard evicts for another one only if its next victim has been idle for more than this many times as long...
+/// A shard evicts for another one only if its next victim has been idle for more than this many
+/// times as long...
 pub const FAIR_IDLE_FACTOR: u64 = 2;
 /// ... and for at least this many milliseconds.
 pub const FAIR_IDLE_MS: u64 = 1_000;
@@ -51,10 +55,12 @@ pub const GATHER_SEGMENTS_MAX: usize = 16;
 /// Times that all shards evict for one object, together as much as it needs each time.
 pub const GATHER_ROUNDS_MAX: u64 = EVICTION_WASTE_FACTOR;
 
-/// An object that was hit lives this many times longer (counted in touches) than one that never was.
-/// Measured on a published conversation trace: 2 to 4 are all good, 3 is best at most cache sizes.
+/// An object that was hit lives this many times longer (counted in touches) than one that never
+/// was. Measured on a published conversation trace: 2 to 4 are all good, 3 is best at most cache
+/// sizes.
 pub const HOT_AGE_FACTOR: u64 = 3;
-/// Most buckets (64 bytes each) of the table that remembers evicted keys; it grows with the number of objects.
+/// Most buckets (64 bytes each) of the table that remembers evicted keys; it grows with the number
+/// of objects.
 pub const GHOST_BUCKETS_MAX: usize = 1 << 22;
 
 /// Candidates that `free_ratio_first` looks at, per replica.
@@ -63,19 +69,22 @@ pub const FREE_RATIO_SAMPLES_PER_REPLICA: usize = 6;
 /// Segments whose victims are compared at a time when a put must evict something.
 pub const PRESSURE_SAMPLES: usize = 16;
 
-/// Most that one put evicts from a segment without getting its space there, as a multiple of what it needs...
+/// Most that one put evicts from a segment without getting its space there, as a multiple of what
+/// it needs...
 pub const EVICTION_WASTE_FACTOR: u64 = 4;
-/// ... and in bytes, if that is more: what a few small objects need must not stop at the first victims.
+/// ... and in bytes, if that is more: what a few small objects need must not stop at the first
+/// victims.
 pub const EVICTION_WASTE_BYTES: u64 = 64 << 20;
 
-/// Milliseconds for which an object stays after its last touch unless a put finds no room: the watermark takes nothing
-/// younger.
+/// Milliseconds for which an object stays after its last touch unless a put finds no room: the
+/// watermark takes nothing younger.
 pub const FRESH_MS: u64 = 1_000;
 
 /// Replicas whose lease is looked at again in one search for a victim before the search gives up.
 pub const VICTIM_STEPS_MAX: u32 = 1 << 16;
 
-/// Groups that one search for a victim moves out of the way per list, because another shard has touched them.
+/// Groups that one search for a victim moves out of the way per list, because another shard has
+/// touched them.
 pub const GROUP_STEPS_MAX: u32 = 64;
 
 /// Replicas that one turn of a drain job looks at on a shard.
@@ -101,7 +110,8 @@ pub const TARGET_PAUSE_MS: u64 = 3_000;
 /// Longest a replica waits for room in a target, in milliseconds.
 pub const NO_ROOM_PATIENCE_MS: u64 = 60_000;
 
-/// Replicas whose failed tries a job remembers on a shard; others wait until some of these are through.
+/// Replicas whose failed tries a job remembers on a shard; others wait until some of these are
+/// through.
 pub const UNITS_NOTED_MAX: usize = 1 << 16;
 
 /// Replicas that could not be moved on a shard before the job gives up.
@@ -119,18 +129,20 @@ pub const JOB_CONCURRENCY_MAX: u32 = 1024;
 /// Tasks that one turn looks at on a shard.
 pub const TASK_STEP_MAX: usize = 1024;
 
-/// Moves of tasks on a shard that one client has in hand or is to take: a silent one keeps no more room from others.
+/// Moves of tasks on a shard that one client has in hand or is to take: a silent one keeps no more
+/// room from others.
 pub const TASK_MOVES_PER_CLIENT_MAX: u32 = 64;
 
 /// Segment names in one task.
 pub const TASK_TARGETS_MAX: usize = REPLICAS_MAX as usize;
 
-/// Sizes in bytes that a compiled regular expression is given, the least first; one that needs more is refused.
+/// Sizes in bytes that a compiled regular expression is given, the least first; one that needs more
+/// is refused.
 pub const PROGRAM_BYTES: [usize; 5] = [1 << 10, 4 << 10, 16 << 10, 64 << 10, 128 << 10];
 
 /// Objects that one step of a walk over all keys looks at...
 pub const SCAN_STEP_OBJECTS: u32 = 1024;
 
-/// ... unless their keys are expensive to search: bytes of keys times bytes of the program after which a step ends. At
-/// worst, when a search cannot use its automaton, that is some milliseconds.
+/// ... unless their keys are expensive to search: bytes of keys times bytes of the program after
+/// which a step ends. At worst, when a search cannot use its automaton, that is some milliseconds.
 pub const SCAN_STEP_WORK: usize = 16 << 20;

@@ -1,6 +1,7 @@
-//! Moves under way: one object's replica being copied to another segment, for a drain job or a task.
-//! Invariant: an object with a move has the move's source among its complete replicas, and the move's target is in no
-//! chain.
+//! Moves under way: one object's replica being copied to another segment, for a drain job or a
+//! task.
+//! Invariant: an object with a move has the move's source among its complete replicas, and the
+//! move's target is in no chain.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +20,7 @@ pub(crate) enum Purpose {
 
 /// A replica on its way to another segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Move {
+pub(crate) struct ReplicaMove {
     /// The drain job or the task that wants it.
     pub(crate) job: u128,
     pub(crate) purpose: Purpose,
@@ -37,21 +38,18 @@ pub(crate) struct Move {
     pub(crate) deadline_ms: u64,
 }
 
-impl Move {
+impl ReplicaMove {
     /// What names the writing of the target among all writings.
     pub(crate) fn name(&self) -> PutName {
-        PutName {
-            client: self.client,
-            generation: self.generation,
-        }
+        PutName { client: self.client, generation: self.generation }
     }
 }
 
 /// The moves of a shard, at most one per object.
 #[derive(Debug, Default)]
-pub(crate) struct Moves {
-    by_object: BTreeMap<u32, Move>,
-    /// Those that nobody has taken, by client.
+pub(crate) struct ReplicaMoves {
+    by_object: BTreeMap<u32, ReplicaMove>,
+    /// Moves not taken yet, by client.
     waiting: BTreeSet<(u128, u32)>,
     by_deadline: BTreeSet<(u64, u32)>,
     count_of_job: BTreeMap<u128, u32>,
@@ -60,8 +58,8 @@ pub(crate) struct Moves {
     tasks: u32,
 }
 
-impl Moves {
-    pub(crate) fn insert(&mut self, object: u32, started: Move) {
+impl ReplicaMoves {
+    pub(crate) fn insert(&mut self, object: u32, started: ReplicaMove) {
         if started.taken_ms.is_none() {
             self.waiting.insert((started.client, object));
         }
@@ -76,11 +74,11 @@ impl Moves {
         debug_assert!(before.is_none(), "one move per object");
     }
 
-    pub(crate) fn get(&self, object: u32) -> Option<&Move> {
+    pub(crate) fn get(&self, object: u32) -> Option<&ReplicaMove> {
         self.by_object.get(&object)
     }
 
-    pub(crate) fn remove(&mut self, object: u32) -> Option<Move> {
+    pub(crate) fn remove(&mut self, object: u32) -> Option<ReplicaMove> {
         let ended = self.by_object.remove(&object)?;
         self.waiting.remove(&(ended.client, object));
         self.by_deadline.remove(&(ended.deadline_ms, object));
@@ -101,11 +99,7 @@ impl Moves {
     /// Notes that the client has a move, which is to be done by `deadline_ms`.
     pub(crate) fn take(&mut self, object: u32, now_ms: u64, deadline_ms: u64) {
         if let Some(waiting) = self.remove(object) {
-            let taken = Move {
-                taken_ms: Some(now_ms),
-                deadline_ms,
-                ..waiting
-            };
+            let taken = ReplicaMove { taken_ms: Some(now_ms), deadline_ms, ..waiting };
             self.insert(object, taken);
         }
     }
@@ -128,10 +122,7 @@ impl Moves {
 
     /// Moves of tasks in the hands of a client, or waiting for it.
     pub(crate) fn tasks_of(&self, client: u128) -> u32 {
-        self.tasks_of_client
-            .get(&client)
-            .copied()
-            .unwrap_or_default()
+        self.tasks_of_client.get(&client).copied().unwrap_or_default()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -163,10 +154,8 @@ impl Moves {
         assert_eq!(self.tasks_of_client, of_client);
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Move)> {
-        self.by_object
-            .iter()
-            .map(|(object, under_way)| (*object, under_way))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &ReplicaMove)> {
+        self.by_object.iter().map(|(object, under_way)| (*object, under_way))
     }
 }
 
@@ -185,8 +174,8 @@ fn count_down(counts: &mut BTreeMap<u128, u32>, of: u128) {
 mod tests {
     use super::*;
 
-    fn waiting(client: u128, deadline_ms: u64) -> Move {
-        Move {
+    fn waiting(client: u128, deadline_ms: u64) -> ReplicaMove {
+        ReplicaMove {
             job: 1,
             purpose: Purpose::Copy,
             client,
@@ -200,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_client_takes_its_own_moves_and_each_once() {
-        let mut moves = Moves::default();
+        let mut moves = ReplicaMoves::default();
         moves.insert(3, waiting(7, 50));
         moves.insert(4, waiting(8, 50));
         assert_eq!(moves.next_of(7), Some(3));

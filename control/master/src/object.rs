@@ -45,8 +45,8 @@ pub(crate) struct Object {
     pub(crate) owner: u128,
     /// A reader may hold descriptors of these bytes until then.
     pub(crate) read_end_ms: u64,
-    /// Somebody asked whether it exists and may want to read it until then. This and the next are the group's, if there
-    /// is one.
+    /// A client asked whether it exists and may want to read it until then. This field and the next
+    /// are the group's, if there is one.
     pub(crate) probe_end_ms: u64,
     /// When it was last touched, counted in touches.
     pub(crate) stamp: u64,
@@ -55,11 +55,12 @@ pub(crate) struct Object {
     pub(crate) first: u32,
     /// Group, or `NONE`.
     pub(crate) group: u32,
-    /// Readers that hold descriptors of these bytes and have not given the lease back; at its largest it counts no more.
+    /// Readers that hold descriptors of these bytes and have not given the lease back; at its
+    /// largest it counts no more.
     pub(crate) readers: u16,
     pub(crate) flags: Flags,
-    /// Number of the lease that these readers hold. The next one has another, so that what is given back late, after the
-    /// lease has run out, ends no other reader's.
+    /// Number of the lease that these readers hold. The next one has another, so that what is given
+    /// back late, after the lease has run out, ends no other reader's.
     pub(crate) term: u8,
 }
 
@@ -81,7 +82,8 @@ impl Object {
         }
     }
 
-    /// Grants the lease to one more reader. Who has not given back a lease that has run out is not waited for.
+    /// Grants the lease to one more reader. Who has not given back a lease that has run out is not
+    /// waited for.
     pub(crate) fn grant(&mut self, now_ms: u64, end_ms: u64) {
         if self.read_end_ms <= now_ms && self.readers > 0 {
             self.readers = 0;

@@ -1,12 +1,13 @@
 //! Unfinished puts: who writes which replicas since when.
-//! Invariant: an object has the flag `PENDING` exactly while it has an entry here, and all of its entries began after
-//! the put whose bytes can be read.
+//! Invariant: an object has the flag `PENDING` exactly while it has an entry here, and all of its
+//! entries began after the put whose bytes can be read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::placement::SoftPin;
 
-/// What tells one put of a key from any other of it, so that a late message ends or frees only its own put.
+/// What tells one put of a key from any other of it, so that a late message ends or frees only its
+/// own put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PutName {
     /// The writer.
@@ -35,8 +36,8 @@ pub(crate) struct Pins {
     pub(crate) soft_end_ms: Option<u64>,
 }
 
-/// Several puts of one object may be unfinished at once. They are kept in the order in which they began, which is that of
-/// their generations.
+/// Several puts of one object may be unfinished at once. They are kept in the order in which they
+/// began, which is that of their generations.
 #[derive(Debug)]
 pub(crate) struct PendingPuts {
     /// The first generation ever given; later ones may wrap around.
@@ -44,7 +45,8 @@ pub(crate) struct PendingPuts {
     /// By object and the distance of the generation from the first one.
     by_object: BTreeMap<(u32, u64), Pending>,
     by_start: BTreeSet<(u64, PutOf)>,
-    /// Hard-pinned puts of objects that hold the bytes of a later one, while their writers may still end them.
+    /// Hard-pinned puts of objects that hold the bytes of a later one, while their writers may
+    /// still end them.
     overtaken_pins: BTreeSet<(u32, PutName)>,
 }
 
@@ -73,18 +75,14 @@ impl PendingPuts {
 
     /// A put of which that was noted, if there is one.
     pub(crate) fn overtaken_pin(&self, object: u32) -> Option<PutName> {
-        let least = PutName {
-            client: 0,
-            generation: 0,
-        };
+        let least = PutName { client: 0, generation: 0 };
         let (found, put) = *self.overtaken_pins.range((object, least)..).next()?;
         (found == object).then_some(put)
     }
 
     pub(crate) fn insert(&mut self, object: u32, pending: Pending) {
         let generation = pending.name.generation;
-        self.by_start
-            .insert((pending.started_ms, (object, generation)));
+        self.by_start.insert((pending.started_ms, (object, generation)));
         let before = self.by_object.insert(self.key(object, generation), pending);
         debug_assert!(before.is_none(), "a generation names one put");
     }
@@ -95,25 +93,20 @@ impl PendingPuts {
 
     /// The unfinished puts of an object, the one that began first before the others.
     pub(crate) fn of(&self, object: u32) -> impl DoubleEndedIterator<Item = &Pending> {
-        self.by_object
-            .range((object, 0)..=(object, u64::MAX))
-            .map(|(_, pending)| pending)
+        self.by_object.range((object, 0)..=(object, u64::MAX)).map(|(_, pending)| pending)
     }
 
     pub(crate) fn of_mut(&mut self, object: u32) -> impl Iterator<Item = &mut Pending> {
-        self.by_object
-            .range_mut((object, 0)..=(object, u64::MAX))
-            .map(|(_, pending)| pending)
+        self.by_object.range_mut((object, 0)..=(object, u64::MAX)).map(|(_, pending)| pending)
     }
 
     /// Generation of the put of an object that began first of those unfinished.
     pub(crate) fn first_of(&self, object: u32) -> Option<u64> {
-        self.of(object)
-            .next()
-            .map(|pending| pending.name.generation)
+        self.of(object).next().map(|pending| pending.name.generation)
     }
 
-    /// Generation of the put of an object that began first, if that was before the put of another generation.
+    /// Generation of the put of an object that began first, if that was before the put of another
+    /// generation.
     pub(crate) fn first_before(&self, object: u32, generation: u64) -> Option<u64> {
         let earlier = (object, 0)..self.key(object, generation);
         let (_, pending) = self.by_object.range(earlier).next()?;
@@ -122,8 +115,7 @@ impl PendingPuts {
 
     pub(crate) fn remove(&mut self, object: u32, generation: u64) -> Option<Pending> {
         let pending = self.by_object.remove(&self.key(object, generation))?;
-        self.by_start
-            .remove(&(pending.started_ms, (object, generation)));
+        self.by_start.remove(&(pending.started_ms, (object, generation)));
         Some(pending)
     }
 

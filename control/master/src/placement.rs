@@ -6,31 +6,6 @@ use perigee_schemas::Status;
 use crate::limits::REPLICAS_MAX;
 use crate::settings::ShardSettings;
 
-/// How segments are chosen for new replicas, after the preferred ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Strategy {
-    /// Start at a random segment.
-    #[default]
-    Random,
-    /// The emptiest of a few random segments first.
-    FreeRatioFirst,
-    /// Segments of the writer's host first, then hosts in lexical order rotated by the key's hash;
-    /// objects with several replicas are placed as by `Random`.
-    LocalFirst,
-}
-
-impl Strategy {
-    /// The strategy of a flag's value; `ssd_free_ratio_first` is `free_ratio_first` while there is no SSD tier.
-    pub fn from_flag(value: &str) -> Option<Self> {
-        match value {
-            "random" => Some(Self::Random),
-            "free_ratio_first" | "ssd_free_ratio_first" => Some(Self::FreeRatioFirst),
-            "local_first" => Some(Self::LocalFirst),
-            _ => None,
-        }
-    }
-}
-
 /// What a put does to the soft pin of its object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SoftPin {
@@ -66,7 +41,8 @@ impl SoftPin {
 /// Placement and pins of all objects of a batch.
 #[derive(Debug, Clone, Copy)]
 pub struct PutConfig<'a> {
-    /// Wanted replicas, 1 to [`REPLICAS_MAX`], each in another segment; fewer are a success if there is one.
+    /// Wanted replicas, 1 to [`REPLICAS_MAX`], each in another segment; fewer are a success if
+    /// there is one.
     pub replica_num: u32,
     /// Never evict; the object stays until it is removed.
     pub hard_pin: bool,
@@ -74,7 +50,8 @@ pub struct PutConfig<'a> {
     pub soft_pin: SoftPin,
     /// Names of segments to try first, in this order.
     pub preferred_segments: &'a [&'a str],
-    /// Identities of segments to avoid as long as an object can be placed elsewhere, such as unreachable ones.
+    /// Identities of segments to avoid as long as an object can be placed elsewhere, such as
+    /// unreachable ones.
     pub excluded: &'a [u128],
     /// Put all objects of the batch where the first one went, as long as they fit.
     pub prefer_alloc_in_same_node: bool,
@@ -104,34 +81,23 @@ impl PutConfig<'_> {
     pub(crate) fn check(&self, settings: &ShardSettings) -> Result<(), Status> {
         let replicas_ok = (1..=REPLICAS_MAX).contains(&self.replica_num);
         let pin_ok = match self.soft_pin {
-            SoftPin::Enable {
-                ttl_ms: Some(ttl_ms),
-            } => ttl_ms <= settings.soft_pin_ttl_max_ms,
+            SoftPin::Enable { ttl_ms: Some(ttl_ms) } => ttl_ms <= settings.soft_pin_ttl_max_ms,
             _ => true,
         };
-        if replicas_ok && pin_ok {
-            Ok(())
-        } else {
-            Err(Status::InvalidParams)
-        }
+        if replicas_ok && pin_ok { Ok(()) } else { Err(Status::InvalidParams) }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::strategy::Strategy;
 
     #[test]
     fn both_forms_of_the_soft_pin_are_read() {
         assert_eq!(SoftPin::from_wire(0, -1, false), Ok(SoftPin::Preserve));
-        assert_eq!(
-            SoftPin::from_wire(0, -1, true),
-            Ok(SoftPin::Enable { ttl_ms: None })
-        );
-        assert_eq!(
-            SoftPin::from_wire(1, 50, false),
-            Ok(SoftPin::Enable { ttl_ms: Some(50) })
-        );
+        assert_eq!(SoftPin::from_wire(0, -1, true), Ok(SoftPin::Enable { ttl_ms: None }));
+        assert_eq!(SoftPin::from_wire(1, 50, false), Ok(SoftPin::Enable { ttl_ms: Some(50) }));
         assert_eq!(SoftPin::from_wire(2, -1, true), Ok(SoftPin::Disable));
         assert_eq!(SoftPin::from_wire(0, 50, false), Err(Status::InvalidParams));
         assert_eq!(SoftPin::from_wire(3, -1, false), Err(Status::InvalidParams));
@@ -139,14 +105,8 @@ mod tests {
 
     #[test]
     fn strategies_have_the_flag_names_of_mooncake() {
-        assert_eq!(
-            Strategy::from_flag("ssd_free_ratio_first"),
-            Some(Strategy::FreeRatioFirst)
-        );
-        assert_eq!(
-            Strategy::from_flag("local_first"),
-            Some(Strategy::LocalFirst)
-        );
+        assert_eq!(Strategy::from_flag("ssd_free_ratio_first"), Some(Strategy::FreeRatioFirst));
+        assert_eq!(Strategy::from_flag("local_first"), Some(Strategy::LocalFirst));
         assert_eq!(Strategy::from_flag("Random"), None);
     }
 }

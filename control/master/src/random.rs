@@ -8,11 +8,7 @@ pub(crate) struct Xorshift(u64);
 impl Xorshift {
     pub(crate) fn new(seed: u64) -> Self {
         // Zero is the one state that xorshift never leaves.
-        Self(if seed == 0 {
-            0x9e37_79b9_7f4a_7c15
-        } else {
-            seed
-        })
+        Self(if seed == 0 { 0x9e37_79b9_7f4a_7c15 } else { seed })
     }
 
     fn next(&mut self) -> u64 {

@@ -1,83 +1,11 @@
 //! Lists of a segment's replicas in order of their last touch, one per class and kind of lease.
-//! Invariant: in each list the newest end was linked last. Leases end in this order but for what changed its class under a
-//! running one, so a lease is looked at before a replica goes.
+//! Invariant: in each list the newest end was linked last. Leases end in this order but for what
+//! changed its class under a running one, so a lease is looked at before a replica goes.
 
+use crate::list_name::LISTS;
+use crate::list_name::ListName;
 use crate::replica::Replica;
 use crate::slab::{NONE, Slab};
-
-/// How much an object is worth keeping; the least first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Class {
-    /// Never read.
-    Cold,
-    /// Read at least once.
-    Hot,
-    /// Soft-pinned.
-    Pinned,
-}
-
-impl Class {
-    pub(crate) fn of(pinned: bool, hit: bool) -> Self {
-        match (pinned, hit) {
-            (true, _) => Self::Pinned,
-            (false, true) => Self::Hot,
-            (false, false) => Self::Cold,
-        }
-    }
-}
-
-/// Which lease was the last one granted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// None since it was put.
-    Free,
-    /// An existence probe's; may be broken when space is needed.
-    Probed,
-    /// A reader's; never broken.
-    Read,
-}
-
-/// One of the lists of a segment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ListName {
-    /// Evictable, now or when the lease has ended.
-    Evictable(Class, Phase),
-    /// Not evictable: hard-pinned, unfinished, or in a group with such a member.
-    Held,
-}
-
-const LISTS: usize = 10;
-
-impl ListName {
-    const ALL: [Self; LISTS] = {
-        use Class::{Cold, Hot, Pinned};
-        use Phase::{Free, Probed, Read};
-        [
-            Self::Evictable(Cold, Free),
-            Self::Evictable(Cold, Probed),
-            Self::Evictable(Cold, Read),
-            Self::Evictable(Hot, Free),
-            Self::Evictable(Hot, Probed),
-            Self::Evictable(Hot, Read),
-            Self::Evictable(Pinned, Free),
-            Self::Evictable(Pinned, Probed),
-            Self::Evictable(Pinned, Read),
-            Self::Held,
-        ]
-    };
-
-    /// All lists but the one of what stays.
-    pub(crate) fn evictable() -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().filter(|list| *list != Self::Held)
-    }
-
-    fn slot(self) -> usize {
-        match self {
-            Self::Evictable(class, phase) => class as usize * 3 + phase as usize,
-            Self::Held => LISTS - 1,
-        }
-    }
-}
 
 /// The lists of one segment; the links are in the replicas.
 #[derive(Debug)]
@@ -89,11 +17,7 @@ pub(crate) struct Recency {
 
 impl Recency {
     pub(crate) fn new() -> Self {
-        Self {
-            newest: [NONE; LISTS],
-            oldest: [NONE; LISTS],
-            len: 0,
-        }
+        Self { newest: [NONE; LISTS], oldest: [NONE; LISTS], len: 0 }
     }
 
     /// Number of replicas in all lists.
@@ -132,9 +56,7 @@ impl Recency {
 
     /// Takes a replica out of its list.
     pub(crate) fn unlink(&mut self, replicas: &mut Slab<Replica>, id: u32) {
-        let Replica {
-            newer, older, list, ..
-        } = replicas[id];
+        let Replica { newer, older, list, .. } = replicas[id];
         let slot = list.slot();
         debug_assert!(!replicas[id].follows, "what follows is in no list");
         debug_assert!(newer == NONE || replicas[newer].older == id);
@@ -154,7 +76,8 @@ impl Recency {
         self.len -= 1;
     }
 
-    /// Takes a replica out of its list: from now on it goes where the leader of these followers goes.
+    /// Takes a replica out of its list: from now on it goes where the leader of these followers
+    /// goes.
     pub(crate) fn follow(&mut self, replicas: &mut Slab<Replica>, id: u32, followers: &mut u32) {
         self.unlink(replicas, id);
         self.len += 1;
@@ -185,7 +108,8 @@ impl Recency {
         self.len -= 1;
     }
 
-    /// Takes a leader out of its list and puts its first follower, which is returned, into its very place.
+    /// Takes a leader out of its list and puts its first follower, which is returned, into its very
+    /// place.
     pub(crate) fn succeed(
         &mut self,
         replicas: &mut Slab<Replica>,
@@ -193,11 +117,9 @@ impl Recency {
         followers: &mut u32,
     ) -> u32 {
         let heir = *followers;
-        debug_assert_ne!(heir, NONE, "somebody follows");
+        debug_assert_ne!(heir, NONE, "it has a follower");
         self.unfollow(replicas, heir, followers);
-        let Replica {
-            newer, older, list, ..
-        } = replicas[leader];
+        let Replica { newer, older, list, .. } = replicas[leader];
         let slot = list.slot();
         let replica = &mut replicas[heir];
         (replica.newer, replica.older, replica.list) = (newer, older, list);
@@ -214,8 +136,8 @@ impl Recency {
         heir
     }
 
-    /// Panics unless the links of every list agree in both directions and name replicas of this segment. Returns how
-    /// many replicas are in the lists.
+    /// Panics unless the links of every list agree in both directions and name replicas of this
+    /// segment. Returns how many replicas are in the lists.
     pub(crate) fn check(&self, replicas: &Slab<Replica>, segment: u32) -> usize {
         let mut listed = 0;
         for list in ListName::ALL {

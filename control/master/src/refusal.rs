@@ -1,4 +1,5 @@
-//! Why something that a person asked for is not begun. Invariant: each refusal says what to do instead.
+//! Why something that a person asked for is not begun. Invariant: each refusal says what to do
+//! instead.
 
 use perigee_schemas::Status;
 
@@ -26,9 +27,6 @@ impl JobRefusal {
 
 impl From<Status> for JobRefusal {
     fn from(status: Status) -> Self {
-        Self {
-            status,
-            reason: status.name().to_owned(),
-        }
+        Self { status, reason: status.name().to_owned() }
     }
 }

@@ -1,25 +1,30 @@
 //! Clients and segments: who is alive and what it donates.
-//! Invariant: a client is its random identity, never its host or port, so two clients of one name are two clients.
+//! Invariant: a client is its random identity, never its host or port, so two clients of one name
+//! are two clients.
 
 mod check;
 mod client;
+mod client_state;
 mod confirm;
 mod drain;
+mod drain_request;
 mod expire;
+mod held_segments;
 mod holdings;
 mod jobs;
 mod mounted;
+mod segment_state;
 mod task;
 mod tasks;
 #[cfg(test)]
 mod tests;
 
-pub use client::ClientState;
-pub use drain::DrainRequest;
-pub use holdings::Holdings;
+pub use client_state::ClientState;
+pub use drain_request::DrainJobRequest;
+pub use held_segments::ListedSegments;
 pub use jobs::{DrainJob, JobState};
-pub use mounted::{SegmentState, SegmentView};
-pub use tasks::{Task, TaskKind, TaskSettings, TaskState};
+pub use segment_state::{SegmentState, SegmentView};
+pub use tasks::{TaskKind, TaskRecord, TaskSettings, TaskState};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,19 +33,20 @@ use perigee_schemas::Status;
 
 use crate::limits::{ATTENTION_MS, CLIENTS_MAX, GRACE_MS_MAX, SEGMENTS_MAX};
 use crate::segment::{SegmentEvent, SegmentSpec};
-use client::Client;
+use client_state::Client;
 use jobs::Jobs;
-use mounted::{Mounted, Occupancy};
 use perigee_schemas::limits::SEGMENT_BYTES_MAX;
-use tasks::Tasks;
+use segment_state::{Mounted, Occupancy};
+use tasks::TaskTable;
 
 /// Settings of the registry.
 #[derive(Debug, Clone)]
 pub struct RegistrySettings {
-    /// Milliseconds without a sign of life after which a client is forgotten; pauses of the master do not count.
+    /// Milliseconds without a heartbeat after which a client is forgotten; pauses of the master do
+    /// not count.
     pub client_ttl_ms: u64,
-    /// Segments take objects only when their owner has said at their endpoint that they are there. Without it they do at
-    /// once.
+    /// Segments take objects only when their owner has said at their endpoint that they are there.
+    /// Without it they do at once.
     pub confirms: bool,
     /// Copies and moves of single objects.
     pub tasks: TaskSettings,
@@ -48,20 +54,17 @@ pub struct RegistrySettings {
 
 impl Default for RegistrySettings {
     fn default() -> Self {
-        Self {
-            client_ttl_ms: 10_000,
-            confirms: false,
-            tasks: TaskSettings::default(),
-        }
+        Self { client_ttl_ms: 10_000, confirms: false, tasks: TaskSettings::default() }
     }
 }
 
-/// The members of the cluster. What it decides comes out as events that every shard must apply in order.
+/// The members of the cluster. What it decides comes out as events that every shard must apply in
+/// order.
 #[derive(Debug)]
 pub struct Registry {
     settings: RegistrySettings,
     now_ms: u64,
-    /// Time during which this master heard nobody, because it was stopped itself.
+    /// Time during which this master received no heartbeat because it was paused itself.
     missed_ms: u64,
     clients: BTreeMap<u128, Client>,
     segments: BTreeMap<u32, Mounted>,
@@ -69,11 +72,11 @@ pub struct Registry {
     next_index: u32,
     events: Vec<SegmentEvent>,
     jobs: Jobs,
-    tasks: Tasks,
+    tasks: TaskTable,
 }
 
 impl Registry {
-    /// A registry that knows nobody.
+    /// A registry without clients.
     pub fn new(settings: RegistrySettings) -> Self {
         Self {
             settings,
@@ -85,19 +88,22 @@ impl Registry {
             next_index: 0,
             events: Vec::new(),
             jobs: Jobs::default(),
-            tasks: Tasks::default(),
+            tasks: TaskTable::default(),
         }
     }
 
-    /// Mounts a segment of `spec.client`, who thereby is known and alive. Returns the segment's number.
+    /// Mounts a segment of `spec.client`, which makes that client known and alive. Returns the
+    /// segment's number.
     ///
-    /// Mounting the same segment again is fine. A client at the same data endpoint of the same host under another identity
-    /// is the dead predecessor of this one once this one has answered there, because an endpoint has one listener: its
-    /// segments are unmounted then. Segments of the same name elsewhere stay.
+    /// Mounting the same segment again is fine. A client at the same data endpoint of the same host
+    /// under another identity is the dead predecessor of this one once this one has answered there,
+    /// because an endpoint has one listener: its segments are unmounted then. Segments of the same
+    /// name elsewhere stay.
     ///
     /// # Errors
-    /// `InvalidParams`: no bytes or too many, no name, texts that are too long, or too many segments or clients;
-    /// `UnavailableInCurrentStatus`: the identity is mounted by another client or is being unmounted.
+    /// `InvalidParams`: no bytes or too many, no name, texts that are too long, or too many
+    /// segments or clients; `UnavailableInCurrentStatus`: the identity is mounted by another client
+    /// or is being unmounted.
     pub fn mount(&mut self, now_ms: u64, spec: SegmentSpec) -> Result<u32, Status> {
         self.advance(now_ms);
         if !(1..=SEGMENT_BYTES_MAX).contains(&spec.bytes)
@@ -122,10 +128,7 @@ impl Registry {
             self.bury_predecessors(&spec);
         }
         let index = self.next_index;
-        debug_assert!(
-            !self.segments.contains_key(&index),
-            "a number is given once"
-        );
+        debug_assert!(!self.segments.contains_key(&index), "a number is given once");
         self.next_index += 1;
         let spec = Arc::new(spec);
         self.index_by_id.insert(spec.id, index);
@@ -151,7 +154,8 @@ impl Registry {
         Ok(index)
     }
 
-    /// Makes a client known (again) together with its segments, of which there may be none. One result per segment.
+    /// Makes a client known (again) together with its segments, of which there may be none. One
+    /// result per segment.
     ///
     /// # Errors
     /// `InvalidParams` if there are too many clients.
@@ -181,8 +185,8 @@ impl Registry {
         Ok(())
     }
 
-    /// Unmounts a segment after `grace_ms`; until then it is readable but takes no new objects. A second call may
-    /// bring the end forward but not put it off.
+    /// Unmounts a segment after `grace_ms`; until then it is readable but takes no new objects. A
+    /// second call may bring the end forward but not put it off.
     ///
     /// # Errors
     /// As `unmount`.
@@ -214,16 +218,18 @@ impl Registry {
         std::mem::take(&mut self.events)
     }
 
-    /// Notes the time. Between two calls, of which ticks are some, no more than [`ATTENTION_MS`] pass while the master
-    /// runs; what is longer was its own pause, whose messages are still to be read, and is nobody's silence.
+    /// Notes the time. While the master runs, at most [`ATTENTION_MS`] pass between two calls. A
+    /// longer gap means the master itself was paused and messages are still unread; it does not
+    /// count as client silence.
     fn advance(&mut self, now_ms: u64) {
         let gap_ms = now_ms.saturating_sub(self.now_ms);
         self.missed_ms += gap_ms.saturating_sub(ATTENTION_MS);
         self.now_ms += gap_ms;
     }
 
-    /// Time that only passes while the master can hear its clients; what their silence is measured in. Leases, graces
-    /// and deadlines run in real time, because others count on them while the master is stopped.
+    /// Time that only passes while the master can hear its clients; what their silence is measured
+    /// in. Leases, graces and deadlines run in real time, because others count on them while the
+    /// master is stopped.
     fn heard_ms(&self) -> u64 {
         debug_assert!(self.missed_ms <= self.now_ms);
         self.now_ms - self.missed_ms
@@ -242,7 +248,7 @@ impl Registry {
         Ok(index)
     }
 
-    /// Notes a sign of life of a client, known or new.
+    /// Notes a heartbeat of a client, known or new.
     fn admit(&mut self, client: u128) -> Result<(), Status> {
         if self.clients.len() >= CLIENTS_MAX && !self.clients.contains_key(&client) {
             return Err(Status::InvalidParams);
@@ -254,15 +260,8 @@ impl Registry {
 
     fn own_segment(&self, client: u128, id: u128) -> Result<u32, Status> {
         let index = *self.index_by_id.get(&id).ok_or(Status::SegmentNotFound)?;
-        let own = self
-            .segments
-            .get(&index)
-            .is_some_and(|mounted| mounted.spec.client == client);
-        if own {
-            Ok(index)
-        } else {
-            Err(Status::IllegalClient)
-        }
+        let own = self.segments.get(&index).is_some_and(|mounted| mounted.spec.client == client);
+        if own { Ok(index) } else { Err(Status::IllegalClient) }
     }
 
     fn forget_segment(&mut self, index: u32) {

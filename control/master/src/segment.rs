@@ -1,5 +1,5 @@
-//! Segments as their owners announce them, and what shards are told about them.
-//! Invariant: a segment's index is never given to another segment in the life of a master.
+//! Segments as their owners announce them, and the events that shards get about them. Invariant: a
+//! segment's index is never given to another segment in the life of a master.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -32,28 +32,20 @@ pub struct SegmentSpec {
 }
 
 impl SegmentSpec {
-    /// Whether all texts are short enough to be told to everybody.
+    /// Whether all texts are short enough to be sent to every client.
     pub(crate) fn is_short(&self) -> bool {
-        [
-            &self.name,
-            &self.endpoint,
-            &self.host_id,
-            &self.rendezvous,
-            &self.protocol,
-        ]
-        .iter()
-        .all(|text| text.len() <= SEGMENT_TEXT_BYTES_MAX)
+        [&self.name, &self.endpoint, &self.host_id, &self.rendezvous, &self.protocol]
+            .iter()
+            .all(|text| text.len() <= SEGMENT_TEXT_BYTES_MAX)
     }
 
     /// The host in the segment's name, without the port.
     pub(crate) fn host_name(&self) -> &str {
-        self.name
-            .rsplit_once(':')
-            .map_or(self.name.as_str(), |(host, _)| host)
+        self.name.rsplit_once(':').map_or(self.name.as_str(), |(host, _)| host)
     }
 }
 
-/// What every shard must be told, in order.
+/// Events that every shard must apply, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SegmentEvent {
     /// The segment takes objects from now on.

@@ -1,7 +1,7 @@
 //! What an operator can set about a shard.
 //! Invariant: fixed for the life of the shard; lease lists rely on a constant lease time.
 
-use crate::Strategy;
+use crate::strategy::Strategy;
 
 /// Settings of one shard; all times in milliseconds.
 #[derive(Debug, Clone)]
@@ -32,7 +32,8 @@ pub struct ShardSettings {
     pub strategy: Strategy,
     /// Seed of the random choices.
     pub seed: u64,
-    /// First generation number, not 0; random per life of the master, so that an old descriptor hardly ever fits.
+    /// First generation number, not 0; random per life of the master, so that an old descriptor
+    /// hardly ever fits.
     pub generation_base: u64,
 }
 

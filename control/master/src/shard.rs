@@ -1,26 +1,35 @@
 //! One shard of the master: the objects of its keys and the space of each segment that it holds.
-//! Invariant: no two live extents overlap, and an extent under a running read lease is never handed out.
+//! Invariant: no two live extents overlap, and an extent under a running read lease is never handed
+//! out.
 
-mod adopt;
+mod adopted_replica;
 mod check;
 mod drain;
-mod errands;
 mod evict;
-mod finish;
-mod gather;
+mod gather_space;
 mod give_back;
+mod given_back;
 mod lend;
 mod locate;
 mod members;
 mod mount;
+mod move_task;
 mod overtaken;
+mod pattern;
 mod place;
 mod put;
+mod put_end;
+mod put_start;
 mod read;
+mod rebuild;
 mod relocate;
 mod remove;
 mod scan;
+mod scan_position;
 mod space;
+mod started_puts;
+mod task_turn;
+mod tasks;
 mod tick;
 mod touch;
 mod victim;
@@ -28,71 +37,69 @@ mod victim;
 #[cfg(test)]
 mod tests;
 
-pub use adopt::AdoptedReplica;
-pub use errands::TaskTurn;
-pub use finish::StartedPuts;
-pub use give_back::GivenBack;
-pub use lend::{Loan, Need};
-pub use put::{Effort, PutStart};
-pub use relocate::{EndedMoves, MoveTask};
-pub use scan::{Pattern, Scan};
+pub use crate::loan::{Need, SpaceLoan};
+pub use adopted_replica::RebuiltReplica;
+pub use given_back::GivenBack;
+pub use move_task::{EndedMoves, MoveTask};
+pub use pattern::Pattern;
+pub use put_start::{Effort, PutStart};
+pub use scan_position::Scan;
+pub use started_puts::StartedPuts;
+pub use task_turn::TaskTurn;
 
 use std::collections::BTreeMap;
 
-use crate::ages::Ages;
 use crate::counters::{SegmentGauges, ShardCounters, ShardGauges};
 use crate::draining::Drain;
-use crate::errand::Errands;
+use crate::generations::Generations;
 use crate::ghosts::Ghosts;
 use crate::group::{GroupLedger, Groups};
+use crate::idle_ages::IdleAges;
 use crate::index::KeyIndex;
 use crate::key::hash_key;
-use crate::moving::Moves;
+use crate::moving::ReplicaMoves;
 use crate::object::Object;
-use crate::parking::Parking;
 use crate::pending::PendingPuts;
+use crate::quarantine::Quarantine;
 use crate::random::Xorshift;
 use crate::replica::Replica;
 use crate::settings::ShardSettings;
-use crate::share::Share;
-use crate::slab::{NONE, Slab};
+use crate::shard_task::ShardTasks;
+use crate::shares::Shares;
+use crate::slab::Slab;
 use crate::soft_pins::SoftPins;
 
 /// The owner of the keys with `shard_of(key, count) == index`.
 ///
-/// All calls take the time as monotonic milliseconds; a time before an earlier call's counts as that call's.
+/// All calls take the time as monotonic milliseconds; a time before an earlier call's counts as
+/// that call's.
 #[derive(Debug)]
-pub struct Shard {
+pub struct KeyShard {
     settings: ShardSettings,
     now_ms: u64,
     index: KeyIndex,
     objects: Slab<Object>,
-    /// Most objects there were since [`Shard::take_peak_keys`].
+    /// Most objects there were since [`KeyShard::take_peak_keys`].
     peak_keys: usize,
     replicas: Slab<Replica>,
-    /// By segment number; `None` for segments that are forgotten.
-    shares: Vec<Option<Box<Share>>>,
-    /// Numbers of the segments that take new objects, in order.
-    live: Vec<u32>,
-    /// Numbers of the unmounted segments whose replicas are not all forgotten.
-    gone: Vec<u32>,
+    shares: Shares,
     pending: PendingPuts,
     groups: Groups,
-    parking: Parking,
-    moves: Moves,
+    quarantine: Quarantine,
+    moves: ReplicaMoves,
     /// Drain jobs under way.
     drains: BTreeMap<u128, Drain>,
     /// Tasks under way.
-    errands: Errands,
+    tasks: ShardTasks,
     soft_pins: SoftPins,
     ghosts: Ghosts,
     random: Xorshift,
     /// Touches so far.
     clock: u64,
-    ages: Ages,
+    ages: IdleAges,
     /// Batch calls so far.
     calls: u64,
-    allocations: u64,
+    generations: Generations,
     counters: ShardCounters,
     /// Hashes of the current batch's keys, kept for its memory.
     hashes: Vec<u64>,
@@ -102,18 +109,20 @@ pub struct Shard {
     candidates: Vec<u32>,
 }
 
-impl Shard {
+impl KeyShard {
     /// An empty shard without segments.
     pub fn new(settings: ShardSettings) -> Self {
         let groups = GroupLedger::new(settings.count);
         Self::sharing(settings, &groups)
     }
 
-    /// An empty shard without segments whose groups may have members on the other shards with this ledger.
+    /// An empty shard without segments whose groups may have members on the other shards with this
+    /// ledger.
     pub fn sharing(settings: ShardSettings, groups: &GroupLedger) -> Self {
         let index = settings.index;
         let seed = settings.seed.wrapping_add(index as u64);
         let pending = PendingPuts::new(settings.generation_base);
+        let generations = Generations::new(&settings);
         Self {
             settings,
             now_ms: 0,
@@ -121,22 +130,20 @@ impl Shard {
             objects: Slab::new(),
             peak_keys: 0,
             replicas: Slab::new(),
-            shares: Vec::new(),
-            live: Vec::new(),
-            gone: Vec::new(),
+            shares: Shares::default(),
             pending,
             groups: Groups::new(groups, index),
-            parking: Parking::default(),
-            moves: Moves::default(),
+            quarantine: Quarantine::default(),
+            moves: ReplicaMoves::default(),
             drains: BTreeMap::new(),
-            errands: Errands::default(),
+            tasks: ShardTasks::default(),
             soft_pins: SoftPins::default(),
             ghosts: Ghosts::new(),
             random: Xorshift::new(seed),
             clock: 0,
-            ages: Ages::default(),
+            ages: IdleAges::default(),
             calls: 0,
-            allocations: 0,
+            generations,
             counters: ShardCounters::default(),
             hashes: Vec::new(),
             found: Vec::new(),
@@ -166,8 +173,8 @@ impl Shard {
             soft_pinned_keys: self.soft_pins.len() as u64,
             pending_puts: self.pending.len() as u64,
             moves: self.moves.len() as u64,
-            parked_bytes: self.parking.bytes(),
-            staging_bytes: self.parking.staging_bytes(),
+            parked_bytes: self.quarantine.bytes(),
+            staging_bytes: self.quarantine.staging_bytes(),
             ..ShardGauges::default()
         };
         for segment in self.segment_gauges() {
@@ -179,19 +186,7 @@ impl Shard {
 
     /// The state of each readable segment in numbers, in order of segment numbers.
     pub fn segment_gauges(&self) -> impl Iterator<Item = SegmentGauges> + '_ {
-        self.shares
-            .iter()
-            .enumerate()
-            .filter_map(|(segment, share)| {
-                let share = share.as_ref().filter(|share| share.is_readable())?;
-                Some(SegmentGauges {
-                    segment: segment as u32,
-                    capacity_bytes: share.usable_bytes(),
-                    allocated_bytes: share.allocator.used(),
-                    largest_free_bytes: share.allocator.largest_free(),
-                    replicas: share.recency.len() as u64,
-                })
-            })
+        self.shares.gauges()
     }
 
     /// Starts a call: time never goes back.
@@ -205,28 +200,9 @@ impl Shard {
         self.index.find(&self.objects, hash_key(key), key)
     }
 
-    fn share(&self, segment: u32) -> Option<&Share> {
-        self.shares.get(segment as usize)?.as_deref()
-    }
-
-    fn share_mut(&mut self, segment: u32) -> Option<&mut Share> {
-        self.shares.get_mut(segment as usize)?.as_deref_mut()
-    }
-
-    fn is_readable(&self, segment: u32) -> bool {
-        self.share(segment).is_some_and(Share::is_readable)
-    }
-
-    /// The replicas of a chain.
-    fn chain(&self, first: u32) -> impl Iterator<Item = u32> + '_ {
-        let some = |id: u32| (id != NONE).then_some(id);
-        std::iter::successors(some(first), move |id| some(self.replicas[*id].sibling))
-    }
-
     /// Whether an object has a complete replica that can be read.
     fn is_complete(&self, object: u32) -> bool {
         let first = self.objects[object].first;
-        self.chain(first)
-            .any(|id| self.is_readable(self.replicas[id].segment))
+        self.replicas.chain(first).any(|id| self.shares.is_readable(self.replicas[id].segment))
     }
 }

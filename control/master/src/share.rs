@@ -20,7 +20,7 @@ pub(crate) enum ShareState {
 }
 
 #[derive(Debug)]
-pub(crate) struct Share {
+pub(crate) struct SegmentShare {
     pub(crate) spec: Arc<SegmentSpec>,
     /// The bytes of the segment that this shard holds; the shards together hold each byte once.
     pub(crate) allocator: OffsetAllocator,
@@ -32,7 +32,7 @@ pub(crate) struct Share {
     pub(crate) dry_until_ms: u64,
 }
 
-impl Share {
+impl SegmentShare {
     /// A share whose space is in `allocator`.
     pub(crate) fn new(spec: Arc<SegmentSpec>, allocator: OffsetAllocator) -> Self {
         Self {
@@ -66,7 +66,8 @@ impl Share {
         self.state != ShareState::Gone
     }
 
-    /// How much of what it holds may be used: all of it, or less while the owner of the segment lacks memory.
+    /// How much of what it holds may be used: all of it, or less while the owner of the segment
+    /// lacks memory.
     pub(crate) fn usable_bytes(&self) -> u64 {
         let (held, whole) = (self.allocator.capacity(), self.spec.bytes);
         if self.segment_usable_bytes >= whole {
@@ -100,7 +101,8 @@ impl Share {
     }
 }
 
-/// First byte and end of what shard `index` of `count` holds at first of a segment of `bytes` bytes.
+/// First byte and end of what shard `index` of `count` holds at first of a segment of `bytes`
+/// bytes.
 pub(crate) fn share_range(bytes: u64, index: usize, count: usize) -> (u64, u64) {
     let start = |index: usize| match index {
         index if index == count => bytes,

@@ -7,7 +7,7 @@ const CHUNK_RECORDS: usize = 1 << 12;
 pub(crate) const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]
-enum Entry<T> {
+enum SlabEntry<T> {
     Free(u32),
     Used(T),
 }
@@ -15,18 +15,14 @@ enum Entry<T> {
 /// A slab whose freed numbers are given out again, last freed first.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
-    chunks: Vec<Vec<Entry<T>>>,
+    chunks: Vec<Vec<SlabEntry<T>>>,
     free: u32,
     len: usize,
 }
 
 impl<T> Slab<T> {
     pub(crate) fn new() -> Self {
-        Self {
-            chunks: Vec::new(),
-            free: NONE,
-            len: 0,
-        }
+        Self { chunks: Vec::new(), free: NONE, len: 0 }
     }
 
     /// Number of records.
@@ -49,28 +45,21 @@ impl<T> Slab<T> {
         }
         let id = self.free;
         let entry = &mut self.chunks[id as usize / CHUNK_RECORDS][id as usize % CHUNK_RECORDS];
-        debug_assert!(matches!(entry, Entry::Free(_)), "{id} was removed");
-        if let Entry::Free(next) = *entry {
+        debug_assert!(matches!(entry, SlabEntry::Free(_)), "{id} was removed");
+        if let SlabEntry::Free(next) = *entry {
             self.free = next;
         }
-        *entry = Entry::Used(record);
+        *entry = SlabEntry::Used(record);
         id
     }
 
     fn push(&mut self, record: T) -> u32 {
-        if self
-            .chunks
-            .last()
-            .is_none_or(|chunk| chunk.len() == CHUNK_RECORDS)
-        {
+        if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK_RECORDS) {
             self.chunks.push(Vec::with_capacity(CHUNK_RECORDS));
         }
-        let chunk = self
-            .chunks
-            .last_mut()
-            .expect("a chunk was added above if there was none");
+        let chunk = self.chunks.last_mut().expect("a chunk was added above if there was none");
         debug_assert!(chunk.len() < CHUNK_RECORDS, "chunks never move");
-        chunk.push(Entry::Used(record));
+        chunk.push(SlabEntry::Used(record));
         debug_assert!(self.bound() < NONE, "a number is not NONE");
         self.bound() - 1
     }
@@ -80,26 +69,22 @@ impl<T> Slab<T> {
             .chunks
             .get_mut(id as usize / CHUNK_RECORDS)?
             .get_mut(id as usize % CHUNK_RECORDS)?;
-        if matches!(entry, Entry::Free(_)) {
+        if matches!(entry, SlabEntry::Free(_)) {
             return None;
         }
-        let removed = std::mem::replace(entry, Entry::Free(self.free));
+        let removed = std::mem::replace(entry, SlabEntry::Free(self.free));
         self.free = id;
         self.len -= 1;
         match removed {
-            Entry::Used(record) => Some(record),
-            Entry::Free(_) => None,
+            SlabEntry::Used(record) => Some(record),
+            SlabEntry::Free(_) => None,
         }
     }
 
     pub(crate) fn get(&self, id: u32) -> Option<&T> {
-        match self
-            .chunks
-            .get(id as usize / CHUNK_RECORDS)?
-            .get(id as usize % CHUNK_RECORDS)?
-        {
-            Entry::Used(record) => Some(record),
-            Entry::Free(_) => None,
+        match self.chunks.get(id as usize / CHUNK_RECORDS)?.get(id as usize % CHUNK_RECORDS)? {
+            SlabEntry::Used(record) => Some(record),
+            SlabEntry::Free(_) => None,
         }
     }
 
@@ -116,8 +101,8 @@ impl<T> Slab<T> {
         let mut next = self.free;
         while next != NONE {
             let after = match entry(next) {
-                Entry::Free(after) => Some(*after),
-                Entry::Used(_) => None,
+                SlabEntry::Free(after) => Some(*after),
+                SlabEntry::Used(_) => None,
             };
             assert!(after.is_some(), "{next} is both used and free");
             next = after.unwrap_or(NONE);
@@ -131,8 +116,8 @@ impl<T> Slab<T> {
     pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut T> {
         let chunk = self.chunks.get_mut(id as usize / CHUNK_RECORDS)?;
         match chunk.get_mut(id as usize % CHUNK_RECORDS)? {
-            Entry::Used(record) => Some(record),
-            Entry::Free(_) => None,
+            SlabEntry::Used(record) => Some(record),
+            SlabEntry::Free(_) => None,
         }
     }
 }
@@ -141,15 +126,13 @@ impl<T> std::ops::Index<u32> for Slab<T> {
     type Output = T;
 
     fn index(&self, id: u32) -> &T {
-        self.get(id)
-            .expect("links between records are removed together with the records")
+        self.get(id).expect("links between records are removed together with the records")
     }
 }
 
 impl<T> std::ops::IndexMut<u32> for Slab<T> {
     fn index_mut(&mut self, id: u32) -> &mut T {
-        self.get_mut(id)
-            .expect("links between records are removed together with the records")
+        self.get_mut(id).expect("links between records are removed together with the records")
     }
 }
 

@@ -1,21 +1,18 @@
 //! Settings of the stand-alone metadata service (`mooncake_http_metadata_server`). Invariant:
 //! Mooncake's three options keep their names and defaults.
 
-use perigee_flags::{Environment, Flag, FlagError, Kind, LOG_FLAGS, LogSettings, Outcome, Program};
+use perigee_flags::{
+    Flag, FlagError, LOG_FLAGS, LogSettings, ProcessEnvironment, Program, ProgramStart, ValueKind,
+};
 
 /// Largest port number.
 const PORT_MAX: i128 = 65_535;
 
 const FLAGS: &[Flag] = &[
-    Flag::new(
-        "port",
-        Kind::Int32,
-        "8080",
-        "Port to listen on; 0 lets the system choose",
-    )
-    .within(0, PORT_MAX),
-    Flag::new("host", Kind::Text, "0.0.0.0", "Address to listen on"),
-    Flag::new("log_level", Kind::Text, "INFO", "Lowest level logged")
+    Flag::new("port", ValueKind::Int32, "8080", "Port to listen on; 0 lets the system choose")
+        .within(0, PORT_MAX),
+    Flag::new("host", ValueKind::Text, "0.0.0.0", "Address to listen on"),
+    Flag::new("log_level", ValueKind::Text, "INFO", "Lowest level logged")
         .one_of(&["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]),
 ];
 
@@ -44,7 +41,7 @@ pub struct MetadataServerConfig {
 
 /// What a start of the service should do.
 #[derive(Debug)]
-pub enum Start {
+pub enum MetadataStart {
     /// Serve with this configuration.
     Serve(MetadataServerConfig),
     /// Print this text on standard output and exit with 0.
@@ -56,10 +53,13 @@ impl MetadataServerConfig {
     ///
     /// # Errors
     /// Any setting that is unknown or unreadable.
-    pub fn load(arguments: &[String], environment: &Environment) -> Result<Start, FlagError> {
+    pub fn load(
+        arguments: &[String],
+        environment: &ProcessEnvironment,
+    ) -> Result<MetadataStart, FlagError> {
         let settings = match METADATA_SERVER.load(arguments, environment)? {
-            Outcome::Print(text) => return Ok(Start::Print(text)),
-            Outcome::Run(settings) => settings,
+            ProgramStart::Print(text) => return Ok(MetadataStart::Print(text)),
+            ProgramStart::Run(settings) => settings,
         };
         let mut log = LogSettings::from_settings(&settings);
         match settings.text("log_level") {
@@ -68,7 +68,7 @@ impl MetadataServerConfig {
             "ERROR" | "CRITICAL" => log.min_level = log.min_level.max(2),
             _ => {}
         }
-        Ok(Start::Serve(Self {
+        Ok(MetadataStart::Serve(Self {
             host: settings.text("host").to_owned(),
             port: settings.integer("port"),
             log,
@@ -83,9 +83,9 @@ mod tests {
 
     fn load(arguments: &[&str]) -> Result<MetadataServerConfig, FlagError> {
         let arguments: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
-        match MetadataServerConfig::load(&arguments, &Environment::default())? {
-            Start::Serve(config) => Ok(config),
-            Start::Print(text) => panic!("printed {text}"),
+        match MetadataServerConfig::load(&arguments, &ProcessEnvironment::default())? {
+            MetadataStart::Serve(config) => Ok(config),
+            MetadataStart::Print(text) => panic!("printed {text}"),
         }
     }
 
@@ -99,10 +99,7 @@ mod tests {
     #[test]
     fn options_are_read_in_the_python_spelling() {
         let config = load(&["--host", "127.0.0.1", "--port", "0", "--log-level", "ERROR"]).unwrap();
-        assert_eq!(
-            (config.host.as_str(), config.port, config.log.min_level),
-            ("127.0.0.1", 0, 2)
-        );
+        assert_eq!((config.host.as_str(), config.port, config.log.min_level), ("127.0.0.1", 0, 2));
     }
 
     #[test]

@@ -18,9 +18,7 @@ pub(crate) enum KeyError {
 /// as it is. A percent sign without two hex digits stays as it is for the same reason.
 pub(crate) fn key_of_query(query: Option<&str>) -> Result<Vec<u8>, KeyError> {
     let parameters = query.unwrap_or_default().split('&');
-    let written = parameters
-        .filter_map(|parameter| parameter.strip_prefix("key="))
-        .next();
+    let written = parameters.filter_map(|parameter| parameter.strip_prefix("key=")).next();
     let key = decode(written.unwrap_or_default().as_bytes());
     match key.len() {
         0 => Err(KeyError::Missing),

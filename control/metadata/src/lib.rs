@@ -1,8 +1,8 @@
 //! The HTTP metadata service that transfer engines register with.
 //!
 //! Invariant: the last registration of a name wins, so a client that crashed and came back under
-//! its old name is found at its new address. Who wants to know whether anybody else wrote meanwhile
-//! says so with a condition (`If-Match`, `If-None-Match`).
+//! its old name is found at its new address. A writer that must not overwrite another one's record
+//! sends a condition (`If-Match`, `If-None-Match`).
 #![forbid(unsafe_code)]
 
 pub mod config;
@@ -14,4 +14,4 @@ mod server;
 mod store;
 
 pub use server::{MetadataHandle, MetadataServer};
-pub use store::{Change, Condition, MetadataStore, Refusal};
+pub use store::{Change, Condition, MetadataStore, WriteRefusal};

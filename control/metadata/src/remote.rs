@@ -25,12 +25,7 @@ fn delete(url: &str, key: &str) -> Result<bool, String> {
         .timeout_global(Some(REMOTE_TIMEOUT))
         .http_status_as_error(false)
         .build();
-    match request
-        .call()
-        .map_err(|error| error.to_string())?
-        .status()
-        .as_u16()
-    {
+    match request.call().map_err(|error| error.to_string())?.status().as_u16() {
         200 => Ok(true),
         404 => Ok(false),
         status => Err(format!("metadata service answered {status}")),

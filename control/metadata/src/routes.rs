@@ -1,7 +1,7 @@
 //! Requests to records and back. Invariant: a body comes back exactly as it was written.
 
 use crate::key::{KeyError, key_of_query};
-use crate::store::{Change, Condition, MetadataStore, Refusal};
+use crate::store::{Change, Condition, MetadataStore, WriteRefusal};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{RawQuery, State};
@@ -69,14 +69,11 @@ async fn write(
     let mut answer = match store.put(key, &body, life_asked, condition) {
         Ok(Change::Updated) => "metadata updated".into_response(),
         Ok(Change::Unchanged) => "metadata unchanged".into_response(),
-        Err(Refusal::Condition) => {
+        Err(WriteRefusal::Condition) => {
             (StatusCode::PRECONDITION_FAILED, "metadata has changed").into_response()
         }
-        Err(Refusal::Full) => {
-            tracing::warn!(
-                records = store.len(),
-                "Metadata store is full; a record was refused"
-            );
+        Err(WriteRefusal::Full) => {
+            tracing::warn!(records = store.len(), "Metadata store is full; a record was refused");
             (StatusCode::INSUFFICIENT_STORAGE, "metadata store is full").into_response()
         }
     };
@@ -91,7 +88,8 @@ fn shown(tag: u64) -> String {
     format!("\"{tag:016x}\"")
 }
 
-/// What `If-None-Match: *` or an `If-Match` with one tag asks for. `None` = something else is asked.
+/// What `If-None-Match: *` or an `If-Match` with one tag asks for. `None` = something else is
+/// asked.
 fn condition(headers: &HeaderMap) -> Option<Condition> {
     match (headers.get(IF_NONE_MATCH), headers.get(IF_MATCH)) {
         (None, None) => Some(Condition::Always),
@@ -109,11 +107,7 @@ async fn remove(
     RawQuery(query): RawQuery,
 ) -> Result<Response, KeyError> {
     let key = key_of_query(query.as_deref())?;
-    Ok(if store.remove(&key) {
-        "metadata deleted".into_response()
-    } else {
-        not_found()
-    })
+    Ok(if store.remove(&key) { "metadata deleted".into_response() } else { not_found() })
 }
 
 async fn other_method() -> (StatusCode, &'static str) {

@@ -2,7 +2,7 @@
 
 use crate::routes::router;
 use crate::store::MetadataStore;
-use perigee_http::{HttpHandle, HttpServer, StartError};
+use perigee_http::{HttpHandle, HttpServer, HttpStartError};
 use std::net::SocketAddr;
 
 /// Starts the service.
@@ -21,7 +21,7 @@ impl MetadataServer {
     ///
     /// # Errors
     /// The address cannot be bound.
-    pub fn start(address: SocketAddr) -> Result<MetadataHandle, StartError> {
+    pub fn start(address: SocketAddr) -> Result<MetadataHandle, HttpStartError> {
         let store = MetadataStore::default();
         let http = HttpServer::start("metadata", address, router(store.clone()))?;
         tracing::info!(address = %http.local_addr(), "HTTP metadata server started");

@@ -29,7 +29,7 @@ pub enum Condition {
 
 /// Why a write did not happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub enum WriteRefusal {
     /// There are too many records or bytes.
     Full,
     /// The condition does not hold.
@@ -44,26 +44,26 @@ pub struct MetadataStore {
 
 #[derive(Debug, Default)]
 struct Records {
-    records: HashMap<Vec<u8>, Record>,
+    records: HashMap<Vec<u8>, StoredRecord>,
     total_bytes: usize,
     swept: Option<Instant>,
 }
 
 #[derive(Debug)]
-struct Record {
+struct StoredRecord {
     body: Arc<[u8]>,
     /// None = lives until it is removed.
     ends: Option<Instant>,
 }
 
-impl Record {
+impl StoredRecord {
     fn lives(&self, now: Instant) -> bool {
         self.ends.is_none_or(|ends| now < ends)
     }
 }
 
 impl Records {
-    fn remove(&mut self, key: &[u8]) -> Option<Record> {
+    fn remove(&mut self, key: &[u8]) -> Option<StoredRecord> {
         let removed = self.records.remove(key)?;
         self.total_bytes -= key.len() + removed.body.len();
         Some(removed)
@@ -114,8 +114,8 @@ impl MetadataStore {
         self.lock().records.hasher().hash_one(body)
     }
 
-    /// Writes a record if the condition holds; the last body wins. With a life (at most [`LIFE_MAX`]), the record is gone
-    /// when it was not written again for that long.
+    /// Writes a record if the condition holds; the last body wins. With a life (at most
+    /// [`LIFE_MAX`]), the record is gone when it was not written again for that long.
     ///
     /// # Errors
     /// The condition does not hold, or there are too many records or bytes.
@@ -125,13 +125,13 @@ impl MetadataStore {
         body: &[u8],
         life: Option<Duration>,
         condition: Condition,
-    ) -> Result<Change, Refusal> {
+    ) -> Result<Change, WriteRefusal> {
         let now = Instant::now();
         let ends = life.map(|life| now + life.min(LIFE_MAX));
         let mut records = self.lock();
         records.sweep(now);
         if !records.holds(&key, condition, now) {
-            return Err(Refusal::Condition);
+            return Err(WriteRefusal::Condition);
         }
         let count = records.records.len();
         let old_bytes = match records.records.get_mut(&key) {
@@ -140,16 +140,16 @@ impl MetadataStore {
                 return Ok(Change::Unchanged);
             }
             Some(old) => key.len() + old.body.len(),
-            None if count >= RECORDS_MAX => return Err(Refusal::Full),
+            None if count >= RECORDS_MAX => return Err(WriteRefusal::Full),
             None => 0,
         };
         let total_bytes = records.total_bytes - old_bytes + key.len() + body.len();
         if total_bytes > TOTAL_BYTES_MAX {
-            return Err(Refusal::Full);
+            return Err(WriteRefusal::Full);
         }
         records.total_bytes = total_bytes;
         let body = body.into();
-        records.records.insert(key, Record { body, ends });
+        records.records.insert(key, StoredRecord { body, ends });
         Ok(Change::Updated)
     }
 
@@ -164,9 +164,7 @@ impl MetadataStore {
     /// were.
     pub fn remove_client(&self, cluster: &str, segment_name: &str) -> usize {
         let keys = client_keys(cluster, segment_name);
-        keys.iter()
-            .filter(|key| self.remove(key.as_bytes()))
-            .count()
+        keys.iter().filter(|key| self.remove(key.as_bytes())).count()
     }
 
     /// Number of records.
@@ -174,7 +172,7 @@ impl MetadataStore {
     pub fn len(&self) -> usize {
         let now = Instant::now();
         let records = self.lock();
-        let lives = |record: &&Record| record.lives(now);
+        let lives = |record: &&StoredRecord| record.lives(now);
         records.records.values().filter(lives).count()
     }
 
@@ -207,18 +205,9 @@ mod tests {
     #[test]
     fn last_body_wins_and_bytes_are_counted() {
         let store = MetadataStore::default();
-        assert_eq!(
-            store.put(b"a".to_vec(), b"12", None, Condition::Always),
-            Ok(Change::Updated)
-        );
-        assert_eq!(
-            store.put(b"a".to_vec(), b"12", None, Condition::Always),
-            Ok(Change::Unchanged)
-        );
-        assert_eq!(
-            store.put(b"a".to_vec(), b"345", None, Condition::Always),
-            Ok(Change::Updated)
-        );
+        assert_eq!(store.put(b"a".to_vec(), b"12", None, Condition::Always), Ok(Change::Updated));
+        assert_eq!(store.put(b"a".to_vec(), b"12", None, Condition::Always), Ok(Change::Unchanged));
+        assert_eq!(store.put(b"a".to_vec(), b"345", None, Condition::Always), Ok(Change::Updated));
         assert_eq!(store.get(b"a").as_deref(), Some(&b"345"[..]));
         assert_eq!(store.lock().total_bytes, 4);
         assert!(store.remove(b"a") && !store.remove(b"a"));
@@ -229,39 +218,26 @@ mod tests {
     #[test]
     fn a_full_store_refuses_new_bytes_and_keeps_the_old() {
         let store = MetadataStore::default();
-        store
-            .put(b"a".to_vec(), b"1", None, Condition::Always)
-            .unwrap();
+        store.put(b"a".to_vec(), b"1", None, Condition::Always).unwrap();
         store.lock().total_bytes = TOTAL_BYTES_MAX - 1;
         assert_eq!(
             store.put(b"bb".to_vec(), b"2", None, Condition::Always),
-            Err(Refusal::Full)
+            Err(WriteRefusal::Full)
         );
-        assert_eq!(
-            store.put(b"a".to_vec(), b"2", None, Condition::Always),
-            Ok(Change::Updated)
-        );
+        assert_eq!(store.put(b"a".to_vec(), b"2", None, Condition::Always), Ok(Change::Updated));
     }
 
     #[test]
     fn a_record_whose_life_has_ended_is_gone_with_its_bytes() {
         let store = MetadataStore::default();
         let ended = Some(Duration::ZERO);
-        store
-            .put(b"a".to_vec(), b"1", ended, Condition::Always)
-            .unwrap();
-        store
-            .put(b"b".to_vec(), b"2", Some(LIFE_MAX), Condition::Always)
-            .unwrap();
+        store.put(b"a".to_vec(), b"1", ended, Condition::Always).unwrap();
+        store.put(b"b".to_vec(), b"2", Some(LIFE_MAX), Condition::Always).unwrap();
         assert_eq!((store.get(b"a"), store.len()), (None, 1));
         assert!(!store.remove(b"a"));
-        store
-            .put(b"a".to_vec(), b"1", ended, Condition::Always)
-            .unwrap();
+        store.put(b"a".to_vec(), b"1", ended, Condition::Always).unwrap();
         store.lock().swept = None;
-        store
-            .put(b"c".to_vec(), b"3", None, Condition::Always)
-            .unwrap();
+        store.put(b"c".to_vec(), b"3", None, Condition::Always).unwrap();
         assert_eq!(store.lock().total_bytes, 4);
     }
 
@@ -269,14 +245,9 @@ mod tests {
     fn the_same_body_again_gives_a_record_new_life() {
         let store = MetadataStore::default();
         let ended = Some(Duration::ZERO);
-        store
-            .put(b"a".to_vec(), b"1", ended, Condition::Always)
-            .unwrap();
+        store.put(b"a".to_vec(), b"1", ended, Condition::Always).unwrap();
         store.lock().swept = Some(Instant::now() + LIFE_MAX);
-        assert_eq!(
-            store.put(b"a".to_vec(), b"1", None, Condition::Always),
-            Ok(Change::Unchanged)
-        );
+        assert_eq!(store.put(b"a".to_vec(), b"1", None, Condition::Always), Ok(Change::Unchanged));
         assert!(store.get(b"a").is_some());
     }
 
@@ -285,16 +256,14 @@ mod tests {
         let store = MetadataStore::default();
         let put = |body: &[u8], condition| store.put(b"a".to_vec(), body, None, condition);
         let tagged = Condition::Tagged(store.tag(b"1"));
-        assert_eq!(put(b"1", tagged), Err(Refusal::Condition));
+        assert_eq!(put(b"1", tagged), Err(WriteRefusal::Condition));
         assert_eq!(put(b"1", Condition::Absent), Ok(Change::Updated));
-        assert_eq!(put(b"2", Condition::Absent), Err(Refusal::Condition));
+        assert_eq!(put(b"2", Condition::Absent), Err(WriteRefusal::Condition));
         assert_eq!(put(b"2", tagged), Ok(Change::Updated));
-        assert_eq!(put(b"3", tagged), Err(Refusal::Condition));
+        assert_eq!(put(b"3", tagged), Err(WriteRefusal::Condition));
         assert_eq!(store.get(b"a").as_deref(), Some(&b"2"[..]));
         let ended = Some(Duration::ZERO);
-        store
-            .put(b"b".to_vec(), b"1", ended, Condition::Always)
-            .unwrap();
+        store.put(b"b".to_vec(), b"1", ended, Condition::Always).unwrap();
         let again = store.put(b"b".to_vec(), b"2", None, Condition::Absent);
         assert_eq!(again, Ok(Change::Updated), "what has ended is absent");
     }
@@ -302,14 +271,8 @@ mod tests {
     #[test]
     fn both_records_of_an_expired_client_go() {
         let store = MetadataStore::default();
-        for key in [
-            "mooncake/ram/h:1",
-            "mooncake/rpc_meta/h:1",
-            "mooncake/ram/h:2",
-        ] {
-            store
-                .put(key.into(), b"{}", None, Condition::Always)
-                .unwrap();
+        for key in ["mooncake/ram/h:1", "mooncake/rpc_meta/h:1", "mooncake/ram/h:2"] {
+            store.put(key.into(), b"{}", None, Condition::Always).unwrap();
         }
         assert_eq!(store.remove_client("", "h:1"), 2);
         assert_eq!(store.remove_client("", "h:1"), 0);

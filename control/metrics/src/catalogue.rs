@@ -28,10 +28,7 @@ const GROUPS: &[&[Family]] = &[
 ];
 
 static INDEX: LazyLock<HashMap<&'static str, (usize, &'static Family)>> = LazyLock::new(|| {
-    families()
-        .enumerate()
-        .map(|(i, family)| (family.name, (i, family)))
-        .collect()
+    families().enumerate().map(|(i, family)| (family.name, (i, family))).collect()
 });
 
 /// All families.
@@ -48,7 +45,7 @@ pub fn find(name: &str) -> Option<(usize, &'static Family)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::family::{Kind, Source, Stability};
+    use crate::family::{MetricKind, MetricSource, Stability};
 
     /// Names and types of the families a Mooncake master serves, one per line.
     const MOONCAKE: &str = include_str!("catalogue/mooncake_families.txt");
@@ -60,11 +57,7 @@ mod tests {
             let valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
             assert!(family.name.chars().all(valid), "{}", family.name);
             assert!(family.labels.iter().all(|label| label.chars().all(valid)));
-            assert!(
-                !family.help.is_empty() && !family.help.contains('\n'),
-                "{}",
-                family.name
-            );
+            assert!(!family.help.is_empty() && !family.help.contains('\n'), "{}", family.name);
             assert!(!family.unit.is_empty(), "{}", family.name);
         }
     }
@@ -75,22 +68,16 @@ mod tests {
         for line in MOONCAKE.lines() {
             let (name, word) = line.split_once(' ').unwrap();
             let (_, family) = find(name).unwrap_or_else(|| panic!("{name} is missing"));
-            assert_eq!(
-                (family.kind.word(), family.source),
-                (word, Source::Master),
-                "{name}"
-            );
+            assert_eq!((family.kind.word(), family.source), (word, MetricSource::Master), "{name}");
             assert_ne!(family.stability, Stability::Stable, "{name}");
         }
     }
 
     #[test]
     fn nothing_is_called_mooncakes_that_is_not() {
-        let theirs: Vec<&str> = MOONCAKE
-            .lines()
-            .filter_map(|line| line.split(' ').next())
-            .collect();
-        let master = families().filter(|family| family.source == Source::Master);
+        let theirs: Vec<&str> =
+            MOONCAKE.lines().filter_map(|line| line.split(' ').next()).collect();
+        let master = families().filter(|family| family.source == MetricSource::Master);
         for family in master.filter(|family| family.stability != Stability::Stable) {
             assert!(theirs.contains(&family.name), "{}", family.name);
         }
@@ -101,7 +88,7 @@ mod tests {
         for family in families().filter(|family| family.stability == Stability::Stable) {
             assert!(family.name.starts_with("perigee_"), "{}", family.name);
             let total = family.name.ends_with("_total");
-            assert_eq!(total, family.kind == Kind::Counter, "{}", family.name);
+            assert_eq!(total, family.kind == MetricKind::Counter, "{}", family.name);
             assert!(!family.name.ends_with("_ms") && !family.name.ends_with("_us"));
         }
     }
@@ -109,7 +96,7 @@ mod tests {
     #[test]
     fn bucket_bounds_ascend() {
         for family in families() {
-            if let Kind::Histogram(buckets) = family.kind {
+            if let MetricKind::Histogram(buckets) = family.kind {
                 assert!(buckets.bounds.is_sorted_by(|a, b| a < b), "{}", family.name);
             }
         }

@@ -1,6 +1,6 @@
 //! Numbers that one thread writes and others read. Invariant: a cell has one writing thread,
-//! so an addition is a load and a store, never a locked instruction; cells of clients, whose calls come
-//! from any thread, are only written by the `_shared` methods.
+//! so an addition is a load and a store, never a locked instruction; cells of clients, whose calls
+//! come from any thread, are only written by the `_shared` methods.
 
 use crate::family::Buckets;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -13,8 +13,7 @@ impl Counter {
     /// Adds; call it from the owning thread only, or additions get lost.
     #[inline]
     pub fn add(&self, amount: u64) {
-        self.0
-            .store(self.0.load(Relaxed).wrapping_add(amount), Relaxed);
+        self.0.store(self.0.load(Relaxed).wrapping_add(amount), Relaxed);
     }
 
     /// Adds from any thread; dearer than [`Counter::add`].
@@ -60,14 +59,8 @@ impl Histogram {
     /// An empty histogram.
     #[must_use]
     pub fn new(buckets: &'static Buckets) -> Self {
-        let counts = (0..=buckets.bounds.len())
-            .map(|_| Counter::default())
-            .collect();
-        Self {
-            buckets,
-            counts,
-            sum: Counter::default(),
-        }
+        let counts = (0..=buckets.bounds.len()).map(|_| Counter::default()).collect();
+        Self { buckets, counts, sum: Counter::default() }
     }
 
     /// Records one value in the unit of the bounds; the owning thread.
@@ -109,11 +102,7 @@ pub struct HistogramTotals {
 mod tests {
     use super::*;
 
-    static TENS: Buckets = Buckets {
-        bounds: &[10, 20],
-        divisor: 1.0,
-        le_digits: None,
-    };
+    static TENS: Buckets = Buckets { bounds: &[10, 20], divisor: 1.0, le_digits: None };
 
     #[test]
     fn bounds_are_inclusive_and_the_last_bucket_is_open() {
@@ -123,13 +112,7 @@ mod tests {
         }
         let mut totals = HistogramTotals::default();
         histogram.add_to(&mut totals);
-        assert_eq!(
-            totals,
-            HistogramTotals {
-                counts: vec![2, 2, 2],
-                sum: 1062
-            }
-        );
+        assert_eq!(totals, HistogramTotals { counts: vec![2, 2, 2], sum: 1062 });
         histogram.add_to(&mut totals);
         assert_eq!(totals.counts, [4, 4, 4]);
     }

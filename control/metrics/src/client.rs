@@ -1,16 +1,16 @@
-//! What a client library or node daemon counts. Invariant: one [`ClientCells`] belongs to one client,
-//! whose calls come from any thread, so additions are atomic.
+//! What a client library or node daemon counts. Invariant: one [`ClientCells`] belongs to one
+//! client, whose calls come from any thread, so additions are atomic.
 
 use crate::catalogue::buckets::{CLIENT_LATENCY_US, DURATIONS};
 use crate::cell::{Counter, Histogram, HistogramTotals};
 use crate::exposition::Samples;
-use crate::family::Source;
+use crate::family::MetricSource;
 use crate::master::BuildInfo;
 use crate::rpc_kind::RpcKind;
 
 /// How bytes travelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Route {
+pub enum RouteLabel {
     /// Inside one process.
     Local,
     /// Through memory shared with another process of the host.
@@ -23,7 +23,7 @@ pub enum Route {
 
 /// Which way bytes travelled, seen from this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
+pub enum DirectionLabel {
     /// From a segment to the caller.
     Read,
     /// From the caller to a segment.
@@ -32,7 +32,7 @@ pub enum Direction {
 
 /// A call of the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
+pub enum ClientCall {
     /// One object read.
     Get,
     /// Several objects read.
@@ -43,7 +43,7 @@ pub enum Operation {
     BatchPut,
 }
 
-impl Route {
+impl RouteLabel {
     const ALL: [Self; 4] = [Self::Local, Self::SharedMemory, Self::Rdma, Self::Tcp];
 
     /// Label value.
@@ -58,7 +58,7 @@ impl Route {
     }
 }
 
-impl Direction {
+impl DirectionLabel {
     const ALL: [Self; 2] = [Self::Read, Self::Write];
 
     /// Label value.
@@ -71,7 +71,7 @@ impl Direction {
     }
 }
 
-impl Operation {
+impl ClientCall {
     const ALL: [Self; 4] = [Self::Get, Self::BatchGet, Self::Put, Self::BatchPut];
 
     /// Label value.
@@ -85,10 +85,10 @@ impl Operation {
         }
     }
 
-    fn direction(self) -> Direction {
+    fn direction(self) -> DirectionLabel {
         match self {
-            Self::Get | Self::BatchGet => Direction::Read,
-            Self::Put | Self::BatchPut => Direction::Write,
+            Self::Get | Self::BatchGet => DirectionLabel::Read,
+            Self::Put | Self::BatchPut => DirectionLabel::Write,
         }
     }
 }
@@ -100,7 +100,7 @@ pub struct ClientCells {
     transfers: Vec<TransferCells>,
     operations: Vec<TimedCells>,
     calls: Vec<TimedCells>,
-    checksum_failures: [Counter; Route::ALL.len()],
+    checksum_failures: [Counter; RouteLabel::ALL.len()],
     /// Transfers tried again.
     pub retries: Counter,
     /// Reads refused because the lease had ended.
@@ -126,11 +126,7 @@ struct TimedCells {
 impl TimedCells {
     fn new() -> Self {
         let latency_us = Histogram::new(&CLIENT_LATENCY_US);
-        Self {
-            count: Counter::default(),
-            bytes: Counter::default(),
-            latency_us,
-        }
+        Self { count: Counter::default(), bytes: Counter::default(), latency_us }
     }
 
     fn record(&self, bytes: u64, elapsed_ns: u64) {
@@ -148,10 +144,10 @@ impl Default for ClientCells {
             duration_ns: Histogram::new(&DURATIONS),
         };
         Self {
-            transfers: (0..Route::ALL.len() * Direction::ALL.len())
+            transfers: (0..RouteLabel::ALL.len() * DirectionLabel::ALL.len())
                 .map(transfer)
                 .collect(),
-            operations: Operation::ALL.iter().map(|_| TimedCells::new()).collect(),
+            operations: ClientCall::ALL.iter().map(|_| TimedCells::new()).collect(),
             calls: RpcKind::ALL.iter().map(|_| TimedCells::new()).collect(),
             checksum_failures: Default::default(),
             retries: Counter::default(),
@@ -162,29 +158,35 @@ impl Default for ClientCells {
 }
 
 impl ClientCells {
-    fn transfer(&self, route: Route, direction: Direction) -> &TransferCells {
-        &self.transfers[route as usize * Direction::ALL.len() + direction as usize]
+    fn transfer(&self, route: RouteLabel, direction: DirectionLabel) -> &TransferCells {
+        &self.transfers[route as usize * DirectionLabel::ALL.len() + direction as usize]
     }
 
     /// Counts one finished transfer of payload bytes.
-    pub fn record_transfer(&self, route: Route, direction: Direction, bytes: u64, elapsed_ns: u64) {
+    pub fn record_transfer(
+        &self,
+        route: RouteLabel,
+        direction: DirectionLabel,
+        bytes: u64,
+        elapsed_ns: u64,
+    ) {
         let cells = self.transfer(route, direction);
         cells.bytes.add_shared(bytes);
         cells.duration_ns.observe_shared(elapsed_ns);
     }
 
     /// Counts one failed transfer.
-    pub fn record_transfer_failure(&self, route: Route, direction: Direction) {
+    pub fn record_transfer_failure(&self, route: RouteLabel, direction: DirectionLabel) {
         self.transfer(route, direction).failures.add_shared(1);
     }
 
     /// Counts an object whose bytes did not match its checksum.
-    pub fn record_checksum_failure(&self, route: Route) {
+    pub fn record_checksum_failure(&self, route: RouteLabel) {
         self.checksum_failures[route as usize].add_shared(1);
     }
 
     /// Counts one call of the application with the payload bytes it moved.
-    pub fn record_operation(&self, operation: Operation, bytes: u64, elapsed_ns: u64) {
+    pub fn record_operation(&self, operation: ClientCall, bytes: u64, elapsed_ns: u64) {
         self.operations[operation as usize].record(bytes, elapsed_ns);
     }
 
@@ -214,7 +216,7 @@ impl Samples {
         build: BuildInfo,
     ) -> Self {
         let shards: Vec<&ClientCells> = shards.into_iter().collect();
-        let mut samples = Self::new(Source::Client);
+        let mut samples = Self::new(MetricSource::Client);
         let labels = [build.version, build.commit, build.reactor];
         samples.value("perigee_client_build_info", &labels, 1);
         add_transfers(&mut samples, &shards, mode);
@@ -233,66 +235,43 @@ fn totals<'a>(
     cell: impl Fn(&'a ClientCells) -> &'a Histogram,
 ) -> HistogramTotals {
     let mut totals = HistogramTotals::default();
-    shards
-        .iter()
-        .for_each(|shard| cell(shard).add_to(&mut totals));
+    shards.iter().for_each(|shard| cell(shard).add_to(&mut totals));
     totals
 }
 
 fn add_transfers(samples: &mut Samples, shards: &[&ClientCells], mode: &str) {
-    for direction in Direction::ALL {
+    for direction in DirectionLabel::ALL {
         let mut moved = 0;
-        for route in Route::ALL {
+        for route in RouteLabel::ALL {
             let labels = [route.label(), direction.label()];
             let bytes = sum(shards, |shard| &shard.transfer(route, direction).bytes);
             let failures = sum(shards, |shard| &shard.transfer(route, direction).failures);
-            let time = totals(shards, |shard| {
-                &shard.transfer(route, direction).duration_ns
-            });
+            let time = totals(shards, |shard| &shard.transfer(route, direction).duration_ns);
             moved += bytes;
             samples.value("perigee_transfer_bytes_total", &labels, bytes);
             samples.value("perigee_transfer_failures_total", &labels, failures);
             samples.histogram("perigee_transfer_seconds", &labels, &time);
         }
-        samples.value(
-            &format!("mooncake_transfer_{}_bytes", direction.label()),
-            &[mode],
-            moved,
-        );
+        samples.value(&format!("mooncake_transfer_{}_bytes", direction.label()), &[mode], moved);
     }
-    for route in Route::ALL {
+    for route in RouteLabel::ALL {
         let failures = sum(shards, |shard| &shard.checksum_failures[route as usize]);
-        samples.value(
-            "perigee_checksum_failures_total",
-            &[route.label()],
-            failures,
-        );
+        samples.value("perigee_checksum_failures_total", &[route.label()], failures);
     }
-    samples.value(
-        "perigee_retries_total",
-        &[],
-        sum(shards, |shard| &shard.retries),
-    );
+    samples.value("perigee_retries_total", &[], sum(shards, |shard| &shard.retries));
     samples.value(
         "perigee_unreachable_owners_total",
         &[],
         sum(shards, |shard| &shard.unreachable_owners),
     );
-    samples.value(
-        "perigee_lease_expired_total",
-        &[],
-        sum(shards, |shard| &shard.leases_expired),
-    );
+    samples.value("perigee_lease_expired_total", &[], sum(shards, |shard| &shard.leases_expired));
 }
 
 fn add_operations(samples: &mut Samples, shards: &[&ClientCells], mode: &str) {
-    for operation in Operation::ALL {
+    for operation in ClientCall::ALL {
         let index = operation as usize;
         let latency = totals(shards, |shard| &shard.operations[index].latency_us);
-        let family = format!(
-            "mooncake_transfer_{}_operation",
-            operation.direction().label()
-        );
+        let family = format!("mooncake_transfer_{}_operation", operation.direction().label());
         let labels = [mode, operation.label()];
         let count = sum(shards, |shard| &shard.operations[index].count);
         let bytes = sum(shards, |shard| &shard.operations[index].bytes);
@@ -321,18 +300,12 @@ fn add_calls(samples: &mut Samples, shards: &[&ClientCells], mode: &str) {
 mod tests {
     use super::*;
 
-    const BUILD: BuildInfo = BuildInfo {
-        version: "1",
-        commit: "c",
-        reactor: "epoll",
-    };
+    const BUILD: BuildInfo = BuildInfo { version: "1", commit: "c", reactor: "epoll" };
 
     #[test]
     fn every_name_a_client_writes_is_in_the_catalogue() {
         let cells = ClientCells::default();
-        RpcKind::ALL
-            .iter()
-            .for_each(|kind| cells.record_call(*kind, 1));
+        RpcKind::ALL.iter().for_each(|kind| cells.record_call(*kind, 1));
         let samples = Samples::of_client([&cells], "real", BUILD);
         assert_eq!(samples.refused(), Vec::<String>::new());
     }
@@ -340,10 +313,10 @@ mod tests {
     #[test]
     fn transfers_are_summed_over_shards_and_routes() {
         let (first, second) = (ClientCells::default(), ClientCells::default());
-        first.record_transfer(Route::Tcp, Direction::Read, 100, 2_000);
-        second.record_transfer(Route::SharedMemory, Direction::Read, 11, 2_000);
-        second.record_checksum_failure(Route::Tcp);
-        second.record_operation(Operation::Get, 111, 60_000);
+        first.record_transfer(RouteLabel::Tcp, DirectionLabel::Read, 100, 2_000);
+        second.record_transfer(RouteLabel::SharedMemory, DirectionLabel::Read, 11, 2_000);
+        second.record_checksum_failure(RouteLabel::Tcp);
+        second.record_operation(ClientCall::Get, 111, 60_000);
         let text = Samples::of_client([&first, &second], "real", BUILD).render();
         for line in [
             "mooncake_transfer_read_bytes{client_mode=\"real\"} 111",

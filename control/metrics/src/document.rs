@@ -2,7 +2,7 @@
 //! it cannot differ from what is served.
 
 use crate::catalogue;
-use crate::family::Source;
+use crate::family::MetricSource;
 use std::fmt::Write as _;
 
 const HEAD: &str = "\
@@ -17,7 +17,7 @@ what programs serve and what the queries of dashboards and alerts are checked ag
 #[must_use]
 pub fn catalogue_markdown() -> String {
     let mut page = String::from(HEAD);
-    for source in Source::ALL {
+    for source in MetricSource::ALL {
         let title = source.title();
         let _ = write!(
             page,

@@ -3,7 +3,7 @@
 
 use crate::catalogue;
 use crate::cell::HistogramTotals;
-use crate::family::{Buckets, Family, Kind, Source};
+use crate::family::{Buckets, Family, MetricKind, MetricSource};
 use crate::limits::{LABEL_SETS_MAX, LABEL_VALUE_BYTES_MAX};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
@@ -17,7 +17,7 @@ pub const OPENMETRICS_CONTENT_TYPE: &str =
 /// Numbers of one scrape, by family.
 #[derive(Debug)]
 pub struct Samples {
-    source: Source,
+    source: MetricSource,
     lines: BTreeMap<usize, Vec<String>>,
     refused: Vec<String>,
 }
@@ -25,12 +25,8 @@ pub struct Samples {
 impl Samples {
     /// No numbers yet.
     #[must_use]
-    pub fn new(source: Source) -> Self {
-        Self {
-            source,
-            lines: BTreeMap::new(),
-            refused: Vec::new(),
-        }
+    pub fn new(source: MetricSource) -> Self {
+        Self { source, lines: BTreeMap::new(), refused: Vec::new() }
     }
 
     /// Adds the value of a counter or gauge; `labels` are values in the family's label order.
@@ -49,10 +45,10 @@ impl Samples {
             return;
         };
         match family.kind {
-            Kind::Histogram(buckets) => {
+            MetricKind::Histogram(buckets) => {
                 self.push(index, histogram_lines(family, buckets, labels, totals));
             }
-            Kind::Counter | Kind::Gauge => self.refused.push(name.to_owned()),
+            MetricKind::Counter | MetricKind::Gauge => self.refused.push(name.to_owned()),
         }
     }
 
@@ -131,8 +127,8 @@ fn push_line(text: &mut String, line: &str) {
 
 fn zero_lines(family: &Family, text: &mut String) {
     match family.kind {
-        Kind::Counter | Kind::Gauge => push_line(text, &format!("{} 0", family.name)),
-        Kind::Histogram(buckets) => {
+        MetricKind::Counter | MetricKind::Gauge => push_line(text, &format!("{} 0", family.name)),
+        MetricKind::Histogram(buckets) => {
             let lines = histogram_lines(family, buckets, &[], &HistogramTotals::default());
             lines.iter().for_each(|line| push_line(text, line));
         }
@@ -151,16 +147,10 @@ fn histogram_lines(
     for index in 0..=buckets.bounds.len() {
         seen = seen.saturating_add(totals.counts.get(index).copied().unwrap_or(0));
         let le = buckets.le(index);
-        lines.push(format!(
-            "{name}_bucket{} {seen}",
-            label_text(family, labels, Some(&le))
-        ));
+        lines.push(format!("{name}_bucket{} {seen}", label_text(family, labels, Some(&le))));
     }
     let plain = label_text(family, labels, None);
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "a shown sum needs no more than 53 bits"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "a shown sum needs no more than 53 bits")]
     let sum = totals.sum as f64 / buckets.divisor;
     lines.push(format!("{name}_sum{plain} {sum}"));
     lines.push(format!("{name}_count{plain} {seen}"));
@@ -174,20 +164,13 @@ fn label_text(family: &Family, values: &[&str], le: Option<&str>) -> String {
         .chain(le.map(|bound| ("le", bound)))
         .map(|(label, value)| format!("{label}=\"{}\"", escaped(value)))
         .collect();
-    if pairs.is_empty() {
-        String::new()
-    } else {
-        format!("{{{}}}", pairs.join(","))
-    }
+    if pairs.is_empty() { String::new() } else { format!("{{{}}}", pairs.join(",")) }
 }
 
 /// Label value with the three escapes of the format, cut to a bounded length.
 fn escaped(value: &str) -> String {
     let end = value.floor_char_boundary(LABEL_VALUE_BYTES_MAX);
-    value[..end]
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
+    value[..end].replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ impl Buckets {
 
 /// What a family measures.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Kind {
+pub enum MetricKind {
     /// Only grows.
     Counter,
     /// Goes up and down.
@@ -39,7 +39,7 @@ pub enum Kind {
     Histogram(&'static Buckets),
 }
 
-impl Kind {
+impl MetricKind {
     /// The word of the `# TYPE` line.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -76,7 +76,7 @@ impl Stability {
 
 /// Which program serves a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum MetricSource {
     /// The master, on its metrics port.
     Master,
     /// A client library or node daemon, on its HTTP port.
@@ -85,7 +85,7 @@ pub enum Source {
     Agent,
 }
 
-impl Source {
+impl MetricSource {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Master, Self::Client, Self::Agent];
 
@@ -106,7 +106,7 @@ pub struct Family {
     /// Prometheus name.
     pub name: &'static str,
     /// What it measures.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// Unit of the shown value: bytes, seconds, requests.
     pub unit: &'static str,
     /// Label names in order.
@@ -116,7 +116,7 @@ pub struct Family {
     /// One sentence.
     pub help: &'static str,
     /// Which program serves it.
-    pub source: Source,
+    pub source: MetricSource,
 }
 
 impl Family {
@@ -125,22 +125,19 @@ impl Family {
     pub const fn counter(name: &'static str, unit: &'static str, help: &'static str) -> Self {
         Self {
             name,
-            kind: Kind::Counter,
+            kind: MetricKind::Counter,
             unit,
             labels: &[],
             stability: Stability::Mooncake,
             help,
-            source: Source::Master,
+            source: MetricSource::Master,
         }
     }
 
     /// A gauge of the master with one of Mooncake's names.
     #[must_use]
     pub const fn gauge(name: &'static str, unit: &'static str, help: &'static str) -> Self {
-        Self {
-            kind: Kind::Gauge,
-            ..Self::counter(name, unit, help)
-        }
+        Self { kind: MetricKind::Gauge, ..Self::counter(name, unit, help) }
     }
 
     /// A histogram of the master with one of Mooncake's names.
@@ -151,10 +148,7 @@ impl Family {
         buckets: &'static Buckets,
         help: &'static str,
     ) -> Self {
-        Self {
-            kind: Kind::Histogram(buckets),
-            ..Self::counter(name, unit, help)
-        }
+        Self { kind: MetricKind::Histogram(buckets), ..Self::counter(name, unit, help) }
     }
 
     /// Sets the label names.
@@ -181,14 +175,14 @@ impl Family {
     /// Moves the family to clients and nodes.
     #[must_use]
     pub const fn of_client(mut self) -> Self {
-        self.source = Source::Client;
+        self.source = MetricSource::Client;
         self
     }
 
     /// Moves the family to the agent.
     #[must_use]
     pub const fn of_agent(mut self) -> Self {
-        self.source = Source::Agent;
+        self.source = MetricSource::Agent;
         self
     }
 }

@@ -15,9 +15,9 @@ pub mod master;
 mod rpc_kind;
 
 pub use cell::{Counter, Gauge, Histogram, HistogramTotals};
-pub use client::{ClientCells, Direction, Operation, Route};
+pub use client::{ClientCall, ClientCells, DirectionLabel, RouteLabel};
 pub use document::catalogue_markdown;
 pub use exposition::Samples;
-pub use family::{Buckets, Family, Kind, Source, Stability};
+pub use family::{Buckets, Family, MetricKind, MetricSource, Stability};
 pub use master::{BuildInfo, CallTotals, MasterCells, MasterNumbers, SegmentNumbers};
 pub use rpc_kind::RpcKind;

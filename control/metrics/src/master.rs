@@ -1,6 +1,7 @@
 //! The master's numbers: cells that shards count in, and the numbers of its state. Invariant: one
-//! [`MasterCells`] belongs to one shard thread; sums are made only when somebody reads.
+//! [`MasterCells`] belongs to one shard thread; sums are made only when they are read.
 
+mod build;
 mod numbers;
 mod render;
 
@@ -8,8 +9,8 @@ use crate::catalogue::buckets::DURATIONS;
 use crate::cell::{Counter, Histogram, HistogramTotals};
 use crate::rpc_kind::RpcKind;
 
+pub use build::BuildInfo;
 pub use numbers::{MasterNumbers, SegmentNumbers};
-pub use render::BuildInfo;
 
 /// What one shard counts. The shard's thread is the only writer.
 #[derive(Debug)]
@@ -65,9 +66,7 @@ impl CallTotals {
     /// Calls with nothing but good items.
     #[must_use]
     pub fn successes(&self) -> u64 {
-        self.requests
-            .saturating_sub(self.failures)
-            .saturating_sub(self.partial_successes)
+        self.requests.saturating_sub(self.failures).saturating_sub(self.partial_successes)
     }
 
     /// Good items.

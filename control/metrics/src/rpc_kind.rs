@@ -124,7 +124,8 @@ impl RpcKind {
         }
     }
 
-    /// The kind for replacing writes of a kind for writes, and itself otherwise. Mooncake counts no upserts.
+    /// The kind for replacing writes of a kind for writes, and itself otherwise. Mooncake counts no
+    /// upserts.
     #[must_use]
     pub fn replacing(self) -> Self {
         match self {

@@ -1,7 +1,7 @@
-//! Where the master is: its name is resolved once, and again after a connection failed. Invariant: all addresses of a
-//! name are tried, each with its share of the time, before a call fails.
+//! Where the master is: its name is resolved once, and again after a connection failed. Invariant:
+//! all addresses of a name are tried, each with its share of the time, before a call fails.
 
-use crate::connection::Connection;
+use crate::connection::MasterConnection;
 use crate::error::CallError;
 use perigee_schemas::session::Hello;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -18,14 +18,15 @@ pub(crate) struct MasterAddress {
 impl MasterAddress {
     /// The master at `host:port`.
     pub(crate) fn new(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            known: Mutex::default(),
-        }
+        Self { name: name.to_owned(), known: Mutex::default() }
     }
 
     /// A greeted connection to the first address that gives one.
-    pub(crate) fn open(&self, hello: &Hello, deadline: Instant) -> Result<Connection, CallError> {
+    pub(crate) fn open(
+        &self,
+        hello: &Hello,
+        deadline: Instant,
+    ) -> Result<MasterConnection, CallError> {
         let mut addresses = self.remembered();
         if addresses.is_empty() {
             addresses = resolve(&self.name)?;
@@ -45,10 +46,7 @@ impl MasterAddress {
     }
 
     fn remembered(&self) -> Vec<SocketAddr> {
-        self.known
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn remember(&self, addresses: Vec<SocketAddr>) {
@@ -61,13 +59,13 @@ fn first_open(
     addresses: &[SocketAddr],
     hello: &Hello,
     deadline: Instant,
-) -> Result<(Connection, usize), CallError> {
+) -> Result<(MasterConnection, usize), CallError> {
     let mut failure = None;
     for (index, address) in addresses.iter().enumerate() {
         let untried = (addresses.len() - index) as u32;
         let now = Instant::now();
         let share = now + deadline.saturating_duration_since(now) / untried;
-        match Connection::open(*address, hello, share) {
+        match MasterConnection::open(*address, hello, share) {
             Ok(connection) => return Ok((connection, index)),
             Err(
                 error @ (CallError::Unreachable { .. } | CallError::Deadline(_) | CallError::Io(_)),
@@ -80,14 +78,9 @@ fn first_open(
 
 /// All addresses of `host:port`, at least one.
 fn resolve(name: &str) -> Result<Vec<SocketAddr>, CallError> {
-    let refuse = |reason: String| CallError::Address {
-        address: name.to_owned(),
-        reason,
-    };
-    let found: Vec<SocketAddr> = name
-        .to_socket_addrs()
-        .map_err(|error| refuse(error.to_string()))?
-        .collect();
+    let refuse = |reason: String| CallError::Address { address: name.to_owned(), reason };
+    let found: Vec<SocketAddr> =
+        name.to_socket_addrs().map_err(|error| refuse(error.to_string()))?.collect();
     if found.is_empty() {
         return Err(refuse("no address found".to_owned()));
     }
@@ -97,7 +90,7 @@ fn resolve(name: &str) -> Result<Vec<SocketAddr>, CallError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Holdings;
+    use crate::LentSegments;
     use crate::{ClientOptions, MasterClient};
     use perigee_schemas::Identity;
     use std::net::TcpListener;
@@ -114,7 +107,7 @@ mod tests {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = client(&silent.local_addr().unwrap().to_string());
         let whole = Duration::from_millis(100);
-        let ping = || client.ping(&Holdings::default());
+        let ping = || client.ping(&LentSegments::default());
         assert!(matches!(ping(), Err(CallError::Deadline(limit)) if limit == whole));
         assert!(matches!(ping(), Err(CallError::Broken { .. })));
     }
@@ -127,10 +120,7 @@ mod tests {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = MasterAddress::new("127.0.0.1:1");
         address.remember(vec![refusing, silent.local_addr().unwrap()]);
-        let hello = Hello::new(
-            perigee_schemas::session::Role::Client,
-            Identity::from_halves(1, 2),
-        );
+        let hello = Hello::new(perigee_schemas::session::Role::Client, Identity::from_halves(1, 2));
         let opened = address.open(&hello, Instant::now() + Duration::from_millis(100));
         assert!(matches!(opened, Err(CallError::Deadline(_))));
         assert!(silent.accept().is_ok(), "the second address was tried");

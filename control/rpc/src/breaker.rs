@@ -1,4 +1,5 @@
-//! Fails calls at once for a short while after the master timed out, so that an engine is not slowed by every call.
+//! Fails calls at once for a short while after the master timed out, so that an engine is not
+//! slowed by every call.
 
 use crate::limits::BREAKER_OPEN;
 use std::sync::Mutex;
@@ -11,10 +12,7 @@ pub(crate) struct Breaker {
 
 impl Breaker {
     pub(crate) fn is_open(&self) -> bool {
-        let mut until = self
-            .open_until
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut until = self.open_until.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match *until {
             Some(end) if Instant::now() < end => true,
             _ => {
@@ -25,10 +23,7 @@ impl Breaker {
     }
 
     pub(crate) fn trip(&self) {
-        let mut until = self
-            .open_until
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut until = self.open_until.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         *until = Some(Instant::now() + BREAKER_OPEN);
     }
 }

@@ -1,25 +1,20 @@
 //! The blocking client: one method per call, on pooled connections, from any thread.
 //! Invariant: a connection returns to the pool only after its answer was taken whole.
 
-mod membership;
-mod moves;
-mod objects;
-mod tasks;
-
-pub use membership::Pong;
-pub use moves::EndedMove;
-pub use objects::AskedReplicas;
-pub use tasks::{Task, TaskKind, TaskRefusal, TaskState, TaskWish};
+pub(crate) mod membership;
+pub(crate) mod moves;
+pub(crate) mod objects;
+pub(crate) mod tasks;
 
 use crate::address::MasterAddress;
 use crate::breaker::Breaker;
-use crate::connection::Connection;
+use crate::connection::MasterConnection;
 use crate::error::CallError;
 use crate::limits::{CALL_DEADLINE, IDLE_CONNECTIONS_MAX};
 use crate::reply::statuses;
 use crate::returns::{Lease, Returns};
 use flatbuffers::FlatBufferBuilder;
-use perigee_schemas::frame::Kind;
+use perigee_schemas::frame::MessageKind;
 use perigee_schemas::message::decode;
 use perigee_schemas::session::{Hello, Role};
 use perigee_schemas::{Identity, Status, master};
@@ -43,12 +38,7 @@ pub struct ClientOptions {
 impl ClientOptions {
     /// A client with the default deadline.
     pub fn new(address: &str, client: Identity) -> Self {
-        Self {
-            address: address.to_owned(),
-            role: Role::Client,
-            client,
-            deadline: CALL_DEADLINE,
-        }
+        Self { address: address.to_owned(), role: Role::Client, client, deadline: CALL_DEADLINE }
     }
 }
 
@@ -57,7 +47,7 @@ impl ClientOptions {
 pub struct MasterClient {
     options: ClientOptions,
     address: MasterAddress,
-    idle: Mutex<Vec<Connection>>,
+    idle: Mutex<Vec<MasterConnection>>,
     breaker: Breaker,
     epoch: AtomicU64,
     returns: Returns,
@@ -88,8 +78,8 @@ impl MasterClient {
         self.epoch.load(Ordering::Relaxed)
     }
 
-    /// Gives a read lease back with the next call, which may be the next heartbeat. Its reader must not read under it any
-    /// more, and a lease is given back once.
+    /// Gives a read lease back with the next call, which may be the next heartbeat. Its reader must
+    /// not read under it any more, and a lease is given back once.
     pub fn give_back(&self, lease: Lease) {
         self.returns.add(lease);
     }
@@ -100,15 +90,12 @@ impl MasterClient {
 
     /// Closes idle connections.
     pub fn close(&self) {
-        self.idle
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .clear();
+        self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clear();
     }
 
     fn call<T>(
         &self,
-        kind: Kind,
+        kind: MessageKind,
         repeatable: bool,
         encode: impl Fn(&mut Builder),
         decode: impl Fn(&[u8]) -> Result<T, CallError>,
@@ -116,17 +103,18 @@ impl MasterClient {
         self.call_within(self.options.deadline, kind, repeatable, encode, decode)
     }
 
-    /// One exchange. A pooled connection may have died while idle; then a call that can be repeated is tried once more.
+    /// One exchange. A pooled connection may have died while idle; then a call that can be repeated
+    /// is tried once more.
     fn call_within<T>(
         &self,
         limit: Duration,
-        kind: Kind,
+        kind: MessageKind,
         repeatable: bool,
         encode: impl Fn(&mut Builder),
         decode: impl Fn(&[u8]) -> Result<T, CallError>,
     ) -> Result<T, CallError> {
         self.settle(limit.min(self.options.deadline), |deadline| {
-            let attempt = |mut connection: Connection| -> Result<T, CallError> {
+            let attempt = |mut connection: MasterConnection| -> Result<T, CallError> {
                 encode(&mut connection.builder);
                 connection.ask(kind, &self.returns.take(), deadline)?;
                 self.finish(connection, deadline, &decode)
@@ -149,7 +137,7 @@ impl MasterClient {
     /// Takes the answer off a connection and keeps the connection.
     fn finish<T>(
         &self,
-        mut connection: Connection,
+        mut connection: MasterConnection,
         deadline: Instant,
         decode: impl Fn(&[u8]) -> Result<T, CallError>,
     ) -> Result<T, CallError> {
@@ -158,7 +146,8 @@ impl MasterClient {
         Ok(answer)
     }
 
-    /// Does something within `limit`; a master that is silent for that long is left alone for a while.
+    /// Does something within `limit`; a master that is silent for that long is left alone for a
+    /// while.
     fn settle<T>(
         &self,
         limit: Duration,
@@ -174,30 +163,22 @@ impl MasterClient {
         outcome
     }
 
-    fn pooled(&self) -> Option<Connection> {
-        self.idle
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .pop()
+    fn pooled(&self) -> Option<MasterConnection> {
+        self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop()
     }
 
-    fn keep(&self, mut connection: Connection) {
+    fn keep(&self, mut connection: MasterConnection) {
         self.epoch.store(connection.epoch(), Ordering::Relaxed);
         connection.rest();
-        let mut idle = self
-            .idle
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut idle = self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if idle.len() < IDLE_CONNECTIONS_MAX {
             idle.push(connection);
         }
     }
 
-    fn connect(&self, deadline: Instant) -> Result<Connection, CallError> {
+    fn connect(&self, deadline: Instant) -> Result<MasterConnection, CallError> {
         if self.breaker.is_open() {
-            return Err(CallError::Broken {
-                address: self.options.address.clone(),
-            });
+            return Err(CallError::Broken { address: self.options.address.clone() });
         }
         let hello = Hello::new(self.options.role, self.options.client);
         let opened = self.address.open(&hello, deadline);

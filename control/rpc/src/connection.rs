@@ -6,17 +6,17 @@ use crate::returns::{Lease, frame};
 use flatbuffers::FlatBufferBuilder;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, recv};
-use perigee_schemas::frame::{HEADER_BYTES, Header, Kind};
+use perigee_schemas::frame::{FrameHeader, HEADER_BYTES, MessageKind};
 use perigee_schemas::limits::{FRAME_BODY_BYTES_MAX, HELLO_BODY_BYTES_MAX};
 use perigee_schemas::session::{Hello, Welcome, decode_failure};
-use perigee_shard::{Patience, is_interrupted, wait_step};
+use perigee_shard::{SpinWait, is_interrupted, wait_step};
 use std::io::{self, IoSlice, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
 /// A greeted connection with the buffers of its calls.
-pub(crate) struct Connection {
+pub(crate) struct MasterConnection {
     stream: TcpStream,
     pub(crate) builder: FlatBufferBuilder<'static>,
     body: Vec<u8>,
@@ -24,7 +24,7 @@ pub(crate) struct Connection {
     epoch: u64,
 }
 
-impl Connection {
+impl MasterConnection {
     /// Connects and greets.
     pub(crate) fn open(
         address: SocketAddr,
@@ -32,12 +32,8 @@ impl Connection {
         deadline: Instant,
     ) -> Result<Self, CallError> {
         let wait = CONNECT_DEADLINE.min(left(deadline)?);
-        let stream = TcpStream::connect_timeout(&address, wait).map_err(|source| {
-            CallError::Unreachable {
-                address: address.to_string(),
-                source,
-            }
-        })?;
+        let stream = TcpStream::connect_timeout(&address, wait)
+            .map_err(|source| CallError::Unreachable { address: address.to_string(), source })?;
         stream.set_nodelay(true)?;
         let mut connection = Self {
             stream,
@@ -55,10 +51,7 @@ impl Connection {
                 connection.epoch = welcome.epoch;
                 Ok(connection)
             }
-            Err(status) => Err(CallError::Refused {
-                status,
-                message: welcome.message,
-            }),
+            Err(status) => Err(CallError::Refused { status, message: welcome.message }),
         }
     }
 
@@ -67,10 +60,11 @@ impl Connection {
         self.epoch
     }
 
-    /// Sends what the builder has finished, with leases that are given back; [`Connection::answer`] must follow.
+    /// Sends what the builder has finished, with leases that are given back;
+    /// [`MasterConnection::answer`] must follow.
     pub(crate) fn ask(
         &mut self,
-        kind: Kind,
+        kind: MessageKind,
         given_back: &[Lease],
         deadline: Instant,
     ) -> Result<(), CallError> {
@@ -78,10 +72,11 @@ impl Connection {
         let body = std::mem::take(&mut self.builder);
         let sent = {
             let bytes = body.finished_data();
-            let header = Header::encode(kind, self.request, bytes);
-            // A put may need the space of what is given back; others are answered first. Many leases go in front, too: the
-            // master does not read on while it waits for its answer to be taken.
-            let in_front = kind == Kind::PutStart || given_back.len() > LEASES_BEHIND_MAX;
+            let header = FrameHeader::encode(kind, self.request, bytes);
+            // A put may need the space of what is given back; others are answered first. Many
+            // leases go in front, too: the master does not read on while it waits for its answer to
+            // be taken.
+            let in_front = kind == MessageKind::PutStart || given_back.len() > LEASES_BEHIND_MAX;
             match given_back {
                 [] => self.send([&header, bytes], deadline),
                 leases if in_front => self.send([&frame(leases), &header, bytes], deadline),
@@ -98,7 +93,7 @@ impl Connection {
         self.refusal(header)?;
         if header.request != self.request {
             return Err(
-                io::Error::new(io::ErrorKind::InvalidData, "Reply to another request").into(),
+                io::Error::new(io::ErrorKind::InvalidData, "Reply to another request").into()
             );
         }
         Ok(&self.body)
@@ -108,10 +103,7 @@ impl Connection {
     pub(crate) fn is_usable(&self) -> bool {
         let mut probe = [0; 1];
         let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_PEEK;
-        matches!(
-            recv(self.stream.as_raw_fd(), &mut probe, flags),
-            Err(nix::errno::Errno::EAGAIN)
-        )
+        matches!(recv(self.stream.as_raw_fd(), &mut probe, flags), Err(nix::errno::Errno::EAGAIN))
     }
 
     /// Makes the connection small again before it is kept.
@@ -122,8 +114,8 @@ impl Connection {
         }
     }
 
-    fn refusal(&self, header: Header) -> Result<(), CallError> {
-        if header.kind != Kind::Failure {
+    fn refusal(&self, header: FrameHeader) -> Result<(), CallError> {
+        if header.kind != MessageKind::Failure {
             return Ok(());
         }
         let (status, message) = decode_failure(&self.body)?;
@@ -149,10 +141,10 @@ impl Connection {
         Ok(())
     }
 
-    fn receive(&mut self, limit: usize, deadline: Instant) -> Result<Header, CallError> {
+    fn receive(&mut self, limit: usize, deadline: Instant) -> Result<FrameHeader, CallError> {
         let mut head = [0; HEADER_BYTES];
         self.fill(&mut head, deadline)?;
-        let header = Header::decode(&head, limit)?;
+        let header = FrameHeader::decode(&head, limit)?;
         let mut body = std::mem::take(&mut self.body);
         body.resize(header.body_bytes, 0);
         let filled = self.fill(&mut body, deadline);
@@ -163,7 +155,7 @@ impl Connection {
     }
 
     fn fill(&self, mut buffer: &mut [u8], deadline: Instant) -> Result<(), CallError> {
-        let mut patience = Patience::new(SPIN);
+        let mut patience = SpinWait::new(SPIN);
         while !buffer.is_empty() {
             match recv(self.stream.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT) {
                 Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
@@ -192,12 +184,9 @@ impl Connection {
     }
 }
 
-impl std::fmt::Debug for Connection {
+impl std::fmt::Debug for MasterConnection {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Connection")
-            .field("stream", &self.stream)
-            .finish_non_exhaustive()
+        formatter.debug_struct("Connection").field("stream", &self.stream).finish_non_exhaustive()
     }
 }
 

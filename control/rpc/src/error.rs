@@ -18,7 +18,7 @@ pub enum CallError {
         /// What is wrong with it.
         reason: String,
     },
-    /// Nobody answers at the address.
+    /// No process answers at the address.
     #[error("Master {address} cannot be reached: {source}")]
     Unreachable {
         /// The master's address.

@@ -1,7 +1,7 @@
 //! Calls between clients and the master: codec and blocking client.
 //!
-//! A call runs on the caller's thread over a pooled connection: a hand-over to another thread would cost more than the
-//! whole round trip. Every call ends within its deadline.
+//! A call runs on the caller's thread over a pooled connection: a hand-over to another thread would
+//! cost more than the whole round trip. Every call ends within its deadline.
 #![forbid(unsafe_code)]
 
 mod address;
@@ -14,12 +14,13 @@ mod reply;
 mod request;
 mod returns;
 
-pub use client::{
-    AskedReplicas, ClientOptions, EndedMove, MasterClient, Pong, Task, TaskKind, TaskRefusal,
-    TaskState, TaskWish,
-};
+pub use client::membership::Pong;
+pub use client::moves::EndedMove;
+pub use client::objects::AskedReplicas;
+pub use client::tasks::{Task, TaskKind, TaskRefusal, TaskSpec, TaskState};
+pub use client::{ClientOptions, MasterClient};
 pub use error::CallError;
 pub use limits::CALL_DEADLINE;
-pub use reply::{Counted, Located, Location, Moves, SegmentUse, SegmentView, Started};
-pub use request::{Holdings, Placement, SegmentOffer, WriteForm};
+pub use reply::{Counted, LocatedBatch, Location, Moves, ReplySegment, SegmentUse, StartedBatch};
+pub use request::{LentSegments, SegmentOffer, WirePlacement, WriteForm};
 pub use returns::Lease;

@@ -22,7 +22,7 @@ pub struct Location {
 
 /// A segment that replies refer to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SegmentView {
+pub struct ReplySegment {
     /// Random identity.
     pub id: Identity,
     /// Owner.
@@ -45,7 +45,7 @@ pub struct SegmentView {
 
 /// A batch of started puts: where to write each key.
 #[derive(Clone, Debug, Default)]
-pub struct Started {
+pub struct StartedBatch {
     /// Verdict per key.
     pub status: Vec<Status>,
     /// Where the locations of key i begin; one more entry than keys.
@@ -53,19 +53,20 @@ pub struct Started {
     /// Locations of all keys in order.
     pub locations: Vec<Location>,
     /// Segments they refer to.
-    pub segments: Vec<SegmentView>,
+    pub segments: Vec<ReplySegment>,
 }
 
 /// A batch of looked-up keys.
 #[derive(Clone, Debug, Default)]
-pub struct Located {
+pub struct LocatedBatch {
     /// Verdicts and places.
-    pub places: Started,
+    pub places: StartedBatch,
     /// CRC-32C of each object.
     pub checksum: Vec<u32>,
     /// Payload bytes of each object.
     pub payload_bytes: Vec<u64>,
-    /// The read lease of each key, to give it back with `MasterClient::give_back`; none where none was granted.
+    /// The read lease of each key, to give it back with `MasterClient::give_back`; none where none
+    /// was granted.
     pub leases: Vec<Option<Lease>>,
     /// Length of the read lease in milliseconds, from before the call was sent.
     pub lease_ttl_ms: u64,
@@ -81,14 +82,14 @@ pub struct Moves {
     /// Where each object lies, and where its copy is to be written.
     pub places: Vec<(Location, Location)>,
     /// Segments they refer to.
-    pub segments: Vec<SegmentView>,
+    pub segments: Vec<ReplySegment>,
 }
 
 /// Use of one segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentUse {
     /// The segment.
-    pub segment: SegmentView,
+    pub segment: ReplySegment,
     /// Allocated bytes.
     pub used_bytes: u64,
     /// Mooncake's segment status.
@@ -98,7 +99,7 @@ pub struct SegmentUse {
 /// A count of objects.
 pub type Counted = Result<u64, Status>;
 
-impl Started {
+impl StartedBatch {
     /// The locations of key `index`.
     pub fn locations_of(&self, index: usize) -> &[Location] {
         let range = self.first_location[index] as usize..self.first_location[index + 1] as usize;
@@ -113,22 +114,15 @@ impl Started {
         let reply = decode::<master::PutStartReply<'_>>(body)?;
         let status = statuses(reply.status(), wanted)?;
         let counts = reply.location_count();
-        let segments = reply
-            .segments()
-            .map(|list| list.iter().map(|s| segment(&s)).collect());
-        Self::assemble(
-            status,
-            counts,
-            reply.locations(),
-            segments.unwrap_or_default(),
-        )
+        let segments = reply.segments().map(|list| list.iter().map(|s| segment(&s)).collect());
+        Self::assemble(status, counts, reply.locations(), segments.unwrap_or_default())
     }
 
     fn assemble(
         status: Vec<Status>,
         counts: Option<flatbuffers::Vector<'_, u8>>,
         places: Option<flatbuffers::Vector<'_, object::Location>>,
-        segments: Vec<SegmentView>,
+        segments: Vec<ReplySegment>,
     ) -> Result<Self, CallError> {
         let mut first_location = Vec::with_capacity(status.len() + 1);
         let mut total = 0u32;
@@ -138,23 +132,15 @@ impl Started {
             first_location.push(total);
         }
         same_length(first_location.len() - 1, status.len())?;
-        let locations: Vec<Location> = places
-            .iter()
-            .flat_map(flatbuffers::Vector::iter)
-            .map(location)
-            .collect();
+        let locations: Vec<Location> =
+            places.iter().flat_map(flatbuffers::Vector::iter).map(location).collect();
         same_length(locations.len(), total as usize)?;
         known_segments(&locations, &segments)?;
-        Ok(Self {
-            status,
-            first_location,
-            locations,
-            segments,
-        })
+        Ok(Self { status, first_location, locations, segments })
     }
 }
 
-impl Located {
+impl LocatedBatch {
     /// The answer to a call about so many keys.
     ///
     /// # Errors
@@ -162,40 +148,30 @@ impl Located {
     pub fn decode(body: &[u8], wanted: usize) -> Result<Self, CallError> {
         let reply = decode::<master::GetReplicasReply<'_>>(body)?;
         let status = statuses(reply.status(), wanted)?;
-        let segments = reply
-            .segments()
-            .map(|list| list.iter().map(|s| segment(&s)).collect());
-        let places = Started::assemble(
+        let segments = reply.segments().map(|list| list.iter().map(|s| segment(&s)).collect());
+        let places = StartedBatch::assemble(
             status,
             reply.location_count(),
             reply.locations(),
             segments.unwrap_or_default(),
         )?;
-        let checksum: Vec<u32> = reply
-            .checksum()
-            .iter()
-            .flat_map(flatbuffers::Vector::iter)
-            .collect();
-        let payload_bytes: Vec<u64> = reply
-            .payload_bytes()
-            .iter()
-            .flat_map(flatbuffers::Vector::iter)
-            .collect();
+        let checksum: Vec<u32> =
+            reply.checksum().iter().flat_map(flatbuffers::Vector::iter).collect();
+        let payload_bytes: Vec<u64> =
+            reply.payload_bytes().iter().flat_map(flatbuffers::Vector::iter).collect();
         same_length(checksum.len(), wanted)?;
         same_length(payload_bytes.len(), wanted)?;
         let leases = leases(&places, reply.lease().into_iter().flatten(), wanted);
-        Ok(Self {
-            leases,
-            places,
-            checksum,
-            payload_bytes,
-            lease_ttl_ms: reply.lease_ttl_ms(),
-        })
+        Ok(Self { leases, places, checksum, payload_bytes, lease_ttl_ms: reply.lease_ttl_ms() })
     }
 }
 
 /// The lease of each key; an older master names none.
-fn leases(places: &Started, names: impl Iterator<Item = u64>, keys: usize) -> Vec<Option<Lease>> {
+fn leases(
+    places: &StartedBatch,
+    names: impl Iterator<Item = u64>,
+    keys: usize,
+) -> Vec<Option<Lease>> {
     let named = names.chain(std::iter::repeat(0)).take(keys).enumerate();
     let lease = |(index, name): (usize, u64)| {
         let generation = places.locations_of(index).first()?.generation;
@@ -208,37 +184,31 @@ impl Moves {
     /// The answer to a client that takes moves.
     ///
     /// # Errors
-    /// As [`Started::decode`].
+    /// As [`StartedBatch::decode`].
     pub fn decode(body: &[u8]) -> Result<Self, CallError> {
         let reply = decode::<master::FetchMovesReply<'_>>(body)?;
         let keys = reply.keys().into_iter().flatten();
         let keys: Vec<String> = keys.map(str::to_owned).collect();
         let checksum: Vec<u32> = reply.checksum().into_iter().flatten().collect();
         let segments = reply.segments().into_iter().flatten();
-        let segments: Vec<SegmentView> = segments.map(|view| segment(&view)).collect();
+        let segments: Vec<ReplySegment> = segments.map(|view| segment(&view)).collect();
         let places = reply.locations().into_iter().flatten();
         let places: Vec<Location> = places.map(location).collect();
         same_length(checksum.len(), keys.len())?;
         same_length(places.len(), 2 * keys.len())?;
         known_segments(&places, &segments)?;
         let pairs = places.chunks_exact(2).map(|pair| (pair[0], pair[1]));
-        Ok(Self {
-            places: pairs.collect(),
-            keys,
-            checksum,
-            segments,
-        })
+        Ok(Self { places: pairs.collect(), keys, checksum, segments })
     }
 }
 
 /// Every location must refer to one of the reply's segments.
-fn known_segments(locations: &[Location], segments: &[SegmentView]) -> Result<(), CallError> {
+fn known_segments(locations: &[Location], segments: &[ReplySegment]) -> Result<(), CallError> {
     let is_stray = |place: &&Location| place.segment as usize >= segments.len();
     match locations.iter().find(is_stray) {
-        Some(stray) => Err(CallError::Columns {
-            found: segments.len(),
-            wanted: stray.segment as usize + 1,
-        }),
+        Some(stray) => {
+            Err(CallError::Columns { found: segments.len(), wanted: stray.segment as usize + 1 })
+        }
         None => Ok(()),
     }
 }
@@ -256,10 +226,7 @@ pub(crate) fn statuses(
     list: Option<flatbuffers::Vector<'_, i32>>,
     wanted: usize,
 ) -> Result<Vec<Status>, CallError> {
-    Ok(codes(list, wanted)?
-        .into_iter()
-        .map(Status::from_peer)
-        .collect())
+    Ok(codes(list, wanted)?.into_iter().map(Status::from_peer).collect())
 }
 
 pub(crate) fn counted(body: &[u8]) -> Result<Counted, CallError> {
@@ -269,31 +236,15 @@ pub(crate) fn counted(body: &[u8]) -> Result<Counted, CallError> {
 
 pub(crate) fn segment_uses(body: &[u8]) -> Result<Vec<SegmentUse>, CallError> {
     let reply = decode::<master::QuerySegmentsReply<'_>>(body)?;
-    let segments: Vec<SegmentView> = reply
-        .segments()
-        .iter()
-        .flat_map(flatbuffers::Vector::iter)
-        .map(|s| segment(&s))
-        .collect();
-    let used: Vec<u64> = reply
-        .used_bytes()
-        .iter()
-        .flat_map(flatbuffers::Vector::iter)
-        .collect();
-    let state: Vec<u8> = reply
-        .state()
-        .iter()
-        .flat_map(flatbuffers::Vector::iter)
-        .collect();
+    let segments: Vec<ReplySegment> =
+        reply.segments().iter().flat_map(flatbuffers::Vector::iter).map(|s| segment(&s)).collect();
+    let used: Vec<u64> = reply.used_bytes().iter().flat_map(flatbuffers::Vector::iter).collect();
+    let state: Vec<u8> = reply.state().iter().flat_map(flatbuffers::Vector::iter).collect();
     same_length(used.len(), segments.len())?;
     same_length(state.len(), segments.len())?;
     let columns = segments.into_iter().zip(used).zip(state);
     Ok(columns
-        .map(|((segment, used_bytes), state)| SegmentUse {
-            segment,
-            used_bytes,
-            state,
-        })
+        .map(|((segment, used_bytes), state)| SegmentUse { segment, used_bytes, state })
         .collect())
 }
 
@@ -307,9 +258,9 @@ fn location(place: &object::Location) -> Location {
     }
 }
 
-fn segment(view: &object::Segment<'_>) -> SegmentView {
+fn segment(view: &object::Segment<'_>) -> ReplySegment {
     let owned = |text: Option<&str>| text.unwrap_or_default().to_owned();
-    SegmentView {
+    ReplySegment {
         id: Identity::from_halves(view.id_high(), view.id_low()),
         client: Identity::from_halves(view.client_high(), view.client_low()),
         bytes: view.bytes(),
@@ -323,9 +274,5 @@ fn segment(view: &object::Segment<'_>) -> SegmentView {
 }
 
 fn same_length(found: usize, wanted: usize) -> Result<(), CallError> {
-    if found == wanted {
-        Ok(())
-    } else {
-        Err(CallError::Columns { found, wanted })
-    }
+    if found == wanted { Ok(()) } else { Err(CallError::Columns { found, wanted }) }
 }

@@ -3,22 +3,23 @@
 use flatbuffers::{FlatBufferBuilder, ForwardsUOffset, Vector, WIPOffset};
 use perigee_schemas::{Identity, master, object};
 
-type Builder = FlatBufferBuilder<'static>;
-type Halves = WIPOffset<Vector<'static, u64>>;
-type Strings = WIPOffset<Vector<'static, ForwardsUOffset<&'static str>>>;
+type RequestBuilder = FlatBufferBuilder<'static>;
+type IdentityVector = WIPOffset<Vector<'static, u64>>;
+type StringVector = WIPOffset<Vector<'static, ForwardsUOffset<&'static str>>>;
 
 /// How a write was asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteForm {
     /// Existing objects are replaced.
     pub upsert: bool,
-    /// The caller's call takes one key and is not a batch of one; this only decides which family counts it.
+    /// The caller's call takes one key and is not a batch of one; this only decides which family
+    /// counts it.
     pub single: bool,
 }
 
 /// How objects are to be placed and kept, as the wire has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Placement<'a> {
+pub struct WirePlacement<'a> {
     /// Copies wanted.
     pub replica_num: u32,
     /// 0 preserve, 1 enable, 2 disable.
@@ -66,26 +67,24 @@ pub struct SegmentOffer {
 
 /// What a client lends, as its heartbeat tells it. The default tells nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Holdings {
+pub struct LentSegments {
     /// All its segments, those with a running grace aside.
     pub segments: Vec<Identity>,
     /// For each of them the bytes that this host has memory for.
     pub usable_bytes: Vec<u64>,
-    /// Number of the last mount request that it had begun when it made the list; 0 means that there is no list.
+    /// Number of the last mount request that it had begun when it made the list; 0 means that there
+    /// is no list.
     pub mounts: u64,
 }
 
-pub(crate) fn strings<S: AsRef<str>>(builder: &mut Builder, items: &[S]) -> Strings {
-    let offsets: Vec<_> = items
-        .iter()
-        .map(|item| builder.create_string(item.as_ref()))
-        .collect();
+pub(crate) fn strings<S: AsRef<str>>(builder: &mut RequestBuilder, items: &[S]) -> StringVector {
+    let offsets: Vec<_> = items.iter().map(|item| builder.create_string(item.as_ref())).collect();
     builder.create_vector(&offsets)
 }
 
 pub(crate) fn placement(
-    builder: &mut Builder,
-    wanted: &Placement<'_>,
+    builder: &mut RequestBuilder,
+    wanted: &WirePlacement<'_>,
 ) -> WIPOffset<object::Placement<'static>> {
     let preferred_segments = strings(builder, wanted.preferred_segments);
     let host_id = builder.create_string(wanted.host_id);
@@ -113,16 +112,13 @@ pub(crate) fn placement(
 }
 
 pub(crate) fn mount(
-    builder: &mut Builder,
+    builder: &mut RequestBuilder,
     client: Identity,
     segments: &[SegmentOffer],
     remount: bool,
     number: u64,
 ) {
-    let offers: Vec<_> = segments
-        .iter()
-        .map(|segment| offer(builder, client, segment))
-        .collect();
+    let offers: Vec<_> = segments.iter().map(|segment| offer(builder, client, segment)).collect();
     let segments = builder.create_vector(&offers);
     let root = master::MountRequest::create(
         builder,
@@ -137,14 +133,17 @@ pub(crate) fn mount(
     builder.finish_minimal(root);
 }
 
-pub(crate) fn identities(builder: &mut Builder, ids: &[Identity]) -> (Halves, Halves) {
+pub(crate) fn identities(
+    builder: &mut RequestBuilder,
+    ids: &[Identity],
+) -> (IdentityVector, IdentityVector) {
     let high: Vec<u64> = ids.iter().map(|id| id.high()).collect();
     let low: Vec<u64> = ids.iter().map(|id| id.low()).collect();
     (builder.create_vector(&high), builder.create_vector(&low))
 }
 
 fn offer(
-    builder: &mut Builder,
+    builder: &mut RequestBuilder,
     client: Identity,
     segment: &SegmentOffer,
 ) -> WIPOffset<object::Segment<'static>> {

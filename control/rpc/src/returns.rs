@@ -1,9 +1,10 @@
-//! Read leases on their way back to the master. They go with the next call, so giving one back costs nothing by itself.
+//! Read leases on their way back to the master. They go with the next call, so giving one back
+//! costs nothing by itself.
 //! Invariant: a lease is sent at most once; one that is lost on the way ends by time.
 
 use crate::limits::{LEASES_PER_CALL, LEASES_WAITING_MAX};
 use flatbuffers::FlatBufferBuilder;
-use perigee_schemas::frame::{HEADER_BYTES, Header, Kind};
+use perigee_schemas::frame::{FrameHeader, HEADER_BYTES, MessageKind};
 use perigee_schemas::master;
 use std::sync::{Mutex, PoisonError};
 
@@ -52,7 +53,7 @@ pub(crate) fn frame(leases: &[Lease]) -> Vec<u8> {
     builder.finish_minimal(root);
     let body = builder.finished_data();
     let mut frame = Vec::with_capacity(HEADER_BYTES + body.len());
-    frame.extend_from_slice(&Header::encode(Kind::GiveBack, 0, body));
+    frame.extend_from_slice(&FrameHeader::encode(MessageKind::GiveBack, 0, body));
     frame.extend_from_slice(body);
     frame
 }
@@ -62,10 +63,7 @@ mod tests {
     use super::*;
 
     fn lease(name: u64) -> Lease {
-        Lease {
-            name,
-            generation: 1,
-        }
+        Lease { name, generation: 1 }
     }
 
     #[test]
@@ -78,11 +76,7 @@ mod tests {
         assert_eq!(sent.len(), LEASES_PER_CALL);
         sent.extend(returns.take());
         sent.sort_by_key(|lease| lease.name);
-        assert!(
-            sent.iter()
-                .map(|lease| lease.name)
-                .eq(0..LEASES_PER_CALL as u64 + 2)
-        );
+        assert!(sent.iter().map(|lease| lease.name).eq(0..LEASES_PER_CALL as u64 + 2));
         assert_eq!(returns.take(), []);
     }
 

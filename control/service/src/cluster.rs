@@ -1,9 +1,11 @@
 //! The master's shards as one thing: starting them, asking them from other threads, stopping them.
 
 mod confirm;
-mod control_shard;
+pub(crate) mod control_shard;
+mod drain_turns;
 mod drains;
 mod gather;
+mod gather_turn;
 mod give_back;
 mod lending;
 mod list_page;
@@ -23,15 +25,15 @@ pub use control_shard::Member;
 pub(crate) use lending::Startable;
 pub(crate) use list_page::Cursor;
 pub use master_shard::{MasterShard, ShardStart};
-pub(crate) use merge::{Codes, Placements, Replicas};
-pub(crate) use scatter::Share;
-pub(crate) use segment_use::{SegmentUse, combine};
+pub(crate) use merge::{Placements, Replicas, StatusCodes};
+pub(crate) use scatter::KeySubset;
+pub(crate) use segment_use::{SegmentUsage, combine};
 
 use crate::config::MasterConfig;
 use perigee_metrics::MasterCells;
 use perigee_shard::{
-    Environment, ExecutorError, ShardEnvironment, ShardOf, ShardOptions, SocketError, StartError,
-    Watchdog,
+    Environment, ExecutorError, ShardEnvironment, ShardOf, ShardOptions, ShardStartError,
+    SocketError, Watchdog,
 };
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -76,8 +78,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts the shards and listens on the RPC port. `expiry_listener` is told names of segments of expired clients that no
-    /// mounted segment has.
+    /// Starts the shards and listens on the RPC port. `expiry_listener` gets names of segments of
+    /// expired clients that no mounted segment has.
     ///
     /// # Errors
     /// The port is taken, or no executor can start; the message says what to change.
@@ -99,13 +101,8 @@ impl Cluster {
         let mailboxes = members.iter().map(|member: &Member| member.mailbox.clone());
         let watchdog =
             Watchdog::start("master", mailboxes.collect()).map_err(ClusterError::Thread)?;
-        let cluster = Self {
-            shards: Mutex::new(shards),
-            members: members.into(),
-            watchdog,
-            address,
-            epoch,
-        };
+        let cluster =
+            Self { shards: Mutex::new(shards), members: members.into(), watchdog, address, epoch };
         cluster.introduce();
         Ok(cluster)
     }
@@ -127,26 +124,18 @@ impl Cluster {
 
     /// What each shard counts.
     pub(crate) fn shared_cells(&self) -> Vec<Arc<MasterCells>> {
-        self.members
-            .iter()
-            .map(|member| member.cells.clone())
-            .collect()
+        self.members.iter().map(|member| member.cells.clone()).collect()
     }
 
-    /// Runs `work` on every shard and collects the results in order; `None` where a shard did not answer in time.
+    /// Runs `work` on every shard and collects the results in order; `None` where a shard did not
+    /// answer in time.
     pub(crate) fn ask_all<R: Send + 'static>(
         &self,
         work: impl Fn(&ControlShard) -> R + Clone + Send + 'static,
     ) -> Vec<Option<R>> {
-        let waiting: Vec<_> = self
-            .members
-            .iter()
-            .map(|member| post(member, work.clone()))
-            .collect();
-        waiting
-            .into_iter()
-            .map(|answer| answer.recv_timeout(SHARD_DEADLINE).ok())
-            .collect()
+        let waiting: Vec<_> =
+            self.members.iter().map(|member| post(member, work.clone())).collect();
+        waiting.into_iter().map(|answer| answer.recv_timeout(SHARD_DEADLINE).ok()).collect()
     }
 
     /// Runs `work` on the shard that keeps the registry.
@@ -154,9 +143,7 @@ impl Cluster {
         &self,
         work: impl FnOnce(&ControlShard) -> R + Send + 'static,
     ) -> Option<R> {
-        post(self.members.first()?, work)
-            .recv_timeout(SHARD_DEADLINE)
-            .ok()
+        post(self.members.first()?, work).recv_timeout(SHARD_DEADLINE).ok()
     }
 
     /// Number of shards.
@@ -170,9 +157,7 @@ impl Cluster {
         index: usize,
         work: impl FnOnce(&ControlShard) -> R + Send + 'static,
     ) -> Option<R> {
-        post(self.members.get(index)?, work)
-            .recv_timeout(SHARD_DEADLINE)
-            .ok()
+        post(self.members.get(index)?, work).recv_timeout(SHARD_DEADLINE).ok()
     }
 
     /// Runs asynchronous `work` on the shard that keeps the registry.
@@ -183,20 +168,18 @@ impl Cluster {
         let member = self.members.first()?;
         let (send, receive) = channel();
         let name = member.name;
-        member
-            .mailbox
-            .post(Box::new(move |environment: &ShardEnvironment| {
-                if let Some(shard) = environment.local(name) {
-                    let work = work(shard);
-                    environment.spawn(async move {
-                        let _ = send.send(work.await);
-                    });
-                }
-            }));
+        member.mailbox.post(Box::new(move |environment: &ShardEnvironment| {
+            if let Some(shard) = environment.local(name) {
+                let work = work(shard);
+                environment.spawn(async move {
+                    let _ = send.send(work.await);
+                });
+            }
+        }));
         receive.recv_timeout(SHARD_DEADLINE).ok()
     }
 
-    /// Breaks all connections and ends the shards. Later questions find nobody.
+    /// Breaks all connections and ends the shards. Later questions find no shard.
     pub fn stop(&self) {
         let shards =
             std::mem::take(&mut *self.shards.lock().unwrap_or_else(PoisonError::into_inner));
@@ -228,13 +211,11 @@ fn post<R: Send + 'static>(
 ) -> Receiver<R> {
     let (send, receive) = channel();
     let name = member.name;
-    member
-        .mailbox
-        .post(Box::new(move |environment: &ShardEnvironment| {
-            if let Some(shard) = environment.local(name) {
-                let _ = send.send(work(&shard));
-            }
-        }));
+    member.mailbox.post(Box::new(move |environment: &ShardEnvironment| {
+        if let Some(shard) = environment.local(name) {
+            let _ = send.send(work(&shard));
+        }
+    }));
     receive
 }
 
@@ -253,12 +234,12 @@ fn start_shard(
     Ok((shard, bound, member))
 }
 
-impl From<StartError<SocketError>> for ClusterError {
-    fn from(error: StartError<SocketError>) -> Self {
+impl From<ShardStartError<SocketError>> for ClusterError {
+    fn from(error: ShardStartError<SocketError>) -> Self {
         match error {
-            StartError::Executor(error) => Self::Executor(error),
-            StartError::Value(error) => Self::Socket(error),
-            StartError::Late(_) => Self::Late,
+            ShardStartError::Executor(error) => Self::Executor(error),
+            ShardStartError::Value(error) => Self::Socket(error),
+            ShardStartError::Late(_) => Self::Late,
         }
     }
 }

@@ -8,7 +8,7 @@ mod build;
 mod interface;
 pub mod table;
 
-use perigee_flags::{Environment, FlagError, LogSettings, Outcome};
+use perigee_flags::{FlagError, LogSettings, ProcessEnvironment, ProgramStart};
 
 /// Everything the master needs to know to start.
 #[derive(Debug, Clone, PartialEq)]
@@ -111,9 +111,9 @@ pub struct TaskConfig {
     pub processing_max: usize,
     /// Tasks that have ended and can still be asked about.
     pub finished_max: usize,
-    /// Longest a task may wait, in milliseconds; `None` for ever.
+    /// Longest a task may wait, in milliseconds; `None` forever.
     pub pending_timeout_ms: Option<u64>,
-    /// Longest a task may run, in milliseconds; `None` for ever.
+    /// Longest a task may run, in milliseconds; `None` forever.
     pub processing_timeout_ms: Option<u64>,
     /// Times that a failed copy is tried again.
     pub retries_max: u32,
@@ -143,7 +143,7 @@ pub enum MetadataCleanup {
 
 /// What a start of the master should do.
 #[derive(Debug)]
-pub enum Start {
+pub enum MasterStart {
     /// Serve with this configuration.
     Serve(Box<MasterConfig>),
     /// Print this text on standard output and exit with 0.
@@ -155,11 +155,14 @@ impl MasterConfig {
     ///
     /// # Errors
     /// Any setting that is unknown, unreadable, out of range, or contradicts another one.
-    pub fn load(arguments: &[String], environment: &Environment) -> Result<Start, FlagError> {
+    pub fn load(
+        arguments: &[String],
+        environment: &ProcessEnvironment,
+    ) -> Result<MasterStart, FlagError> {
         match table::MASTER.load(arguments, environment)? {
-            Outcome::Print(text) => Ok(Start::Print(text)),
-            Outcome::Run(settings) => {
-                build::master_config(&settings).map(|config| Start::Serve(Box::new(config)))
+            ProgramStart::Print(text) => Ok(MasterStart::Print(text)),
+            ProgramStart::Run(settings) => {
+                build::master_config(&settings).map(|config| MasterStart::Serve(Box::new(config)))
             }
         }
     }

@@ -7,7 +7,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use perigee_admin::{AdminHandle, AdminOptions, AdminServer};
 use perigee_flags::FlagError;
-use perigee_http::StartError;
+use perigee_http::HttpStartError;
 use perigee_metadata::{MetadataHandle, MetadataServer, MetadataStore};
 use perigee_metrics::BuildInfo;
 use perigee_schemas::Status;
@@ -26,7 +26,7 @@ pub enum DaemonError {
     Cluster(#[from] ClusterError),
     /// An HTTP port cannot be listened on.
     #[error(transparent)]
-    Http(#[from] StartError),
+    Http(#[from] HttpStartError),
     /// Signals or threads are not to be had.
     #[error("The system refused: {0}")]
     System(#[from] std::io::Error),
@@ -87,26 +87,14 @@ impl Services {
             }
             None => (None, None),
         };
-        let cluster = Arc::new(Cluster::start(
-            config,
-            config.rpc.listen.socket_addr()?,
-            expired,
-        )?);
+        let cluster = Arc::new(Cluster::start(config, config.rpc.listen.socket_addr()?, expired)?);
         freed_memory::watch(&cluster)?;
         if let (Some(cleanup), Some(listener)) = (cleanup, listener) {
             cleanup.start(listener)?;
         }
-        let options = AdminOptions {
-            build: build_info(),
-            report: config.report_metrics,
-        };
+        let options = AdminOptions { build: build_info(), report: config.report_metrics };
         let admin = AdminServer::start(config.http.socket_addr()?, cluster.clone(), options)?;
-        Ok(Self {
-            cluster,
-            admin,
-            metadata,
-            shards: config.rpc.shards,
-        })
+        Ok(Self { cluster, admin, metadata, shards: config.rpc.shards })
     }
 
     fn announce(&self) {
@@ -119,10 +107,7 @@ impl Services {
         );
         tracing::info!("HTTP metrics server started on port {}", http.port());
         if let Some(metadata) = &self.metadata {
-            tracing::info!(
-                "HTTP metadata server started on port {}",
-                metadata.local_addr().port()
-            );
+            tracing::info!("HTTP metadata server started on port {}", metadata.local_addr().port());
         }
         tracing::info!(%rpc, %http, epoch = self.cluster.epoch(), "Ready");
     }
@@ -136,13 +121,14 @@ impl Services {
     }
 }
 
-/// Deletes the metadata records of expired clients, on a thread of its own: the service may be slow.
+/// Deletes the metadata records of expired clients, on a thread of its own: the service may be
+/// slow.
 struct Cleanup {
     cluster: String,
-    place: Place,
+    place: MetadataSource,
 }
 
-enum Place {
+enum MetadataSource {
     Embedded(MetadataStore),
     Remote(String),
 }
@@ -150,28 +136,24 @@ enum Place {
 impl Cleanup {
     fn new(config: &MasterConfig, embedded: Option<MetadataStore>) -> Option<Self> {
         let place = match (&config.metadata_cleanup, embedded) {
-            (MetadataCleanup::Embedded, Some(store)) => Place::Embedded(store),
-            (MetadataCleanup::Remote(url), _) => Place::Remote(url.clone()),
+            (MetadataCleanup::Embedded, Some(store)) => MetadataSource::Embedded(store),
+            (MetadataCleanup::Remote(url), _) => MetadataSource::Remote(url.clone()),
             _ => return None,
         };
-        Some(Self {
-            cluster: config.metadata_cluster.clone(),
-            place,
-        })
+        Some(Self { cluster: config.metadata_cluster.clone(), place })
     }
 
     fn start(self, expired: Receiver<Vec<String>>) -> std::io::Result<()> {
         let work = move || expired.iter().flatten().for_each(|name| self.forget(&name));
-        std::thread::Builder::new()
-            .name("perigee-cleanup".to_owned())
-            .spawn(work)
-            .map(|_| ())
+        std::thread::Builder::new().name("perigee-cleanup".to_owned()).spawn(work).map(|_| ())
     }
 
     fn forget(&self, name: &str) {
         let removed = match &self.place {
-            Place::Embedded(store) => Ok(store.remove_client(&self.cluster, name)),
-            Place::Remote(url) => perigee_metadata::remote::remove_client(url, &self.cluster, name),
+            MetadataSource::Embedded(store) => Ok(store.remove_client(&self.cluster, name)),
+            MetadataSource::Remote(url) => {
+                perigee_metadata::remote::remove_client(url, &self.cluster, name)
+            }
         };
         match removed {
             Ok(records) => tracing::info!(name, records, "Metadata of an expired client deleted"),

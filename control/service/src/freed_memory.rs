@@ -1,5 +1,7 @@
-//! Memory of keys and connections that are gone: small blocks stay with the C library until it is asked to give them back.
-//! Invariant: that happens only after a good part of them has gone, so never while as many come as go.
+//! Memory of keys and connections that are gone: small blocks stay with the C library until it is
+//! asked to give them back.
+//! Invariant: that happens only after a good part of them has gone, so never while as many come as
+//! go.
 
 use crate::cluster::Cluster;
 use perigee_shard::heap::give_back_now;
@@ -19,7 +21,8 @@ struct Level {
 }
 
 impl Level {
-    /// Notes how many there are now, and the most there were since the last look; whether a quarter has gone.
+    /// Notes how many there are now, and the most there were since the last look; whether a quarter
+    /// has gone.
     fn has_fallen(&mut self, peak: u64, count: u64) -> bool {
         self.highest = self.highest.max(peak).max(count);
         let gone = self.highest - count;

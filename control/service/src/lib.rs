@@ -1,7 +1,7 @@
 //! The control-plane daemon: configuration, RPC shards, HTTP thread.
 //!
-//! [`Cluster`] runs the shards of a master on executors of their own. A [`MasterShard`] is generic over `Environment`, so
-//! the simulation runs it, too.
+//! [`Cluster`] runs the shards of a master on executors of their own. A [`MasterShard`] is generic
+//! over `Environment`, so the simulation runs it, too.
 #![forbid(unsafe_code)]
 
 pub mod config;
@@ -9,7 +9,7 @@ pub mod config;
 mod cluster;
 mod daemon;
 mod freed_memory;
-mod plane;
+mod master_view;
 mod rpc;
 
 pub use cluster::{Cluster, ClusterError, MasterShard, Member, ShardStart};

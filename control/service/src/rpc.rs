@@ -1,17 +1,18 @@
 //! The RPC port of one shard: connections, calls, answers.
 
+mod call;
 mod codec;
 mod connection;
 mod dispatch;
 mod key_calls;
 mod limits;
 mod move_calls;
+mod put_requests;
 mod segment_calls;
 mod set_calls;
 mod task_calls;
-mod wanted;
 
-use crate::cluster::ControlShard;
+use crate::cluster::control_shard::ControlShard;
 use limits::{CONNECTIONS_PER_SHARD_MAX, STRANGER_IDLE, UNFINISHED_FRAME_BYTES_MAX};
 use perigee_port::{Connection, FrameBudget, Port, PortOptions, Service};
 use perigee_shard::Environment;
@@ -23,7 +24,7 @@ use std::time::Duration;
 pub(crate) type RpcPort<E> = Port<E, RpcService<E>>;
 
 /// A connection as calls see it.
-type Caller<E> = Connection<E, ()>;
+type RpcConnection<E> = Connection<E, ()>;
 
 /// Serves calls with the state machines of one shard.
 pub(crate) struct RpcService<E: Environment> {
@@ -33,10 +34,7 @@ pub(crate) struct RpcService<E: Environment> {
 
 impl<E: Environment> RpcService<E> {
     pub(crate) fn new(shard: &Rc<ControlShard<E>>, budget: &FrameBudget) -> Self {
-        Self {
-            shard: shard.clone(),
-            budget: budget.clone(),
-        }
+        Self { shard: shard.clone(), budget: budget.clone() }
     }
 }
 
@@ -47,11 +45,11 @@ impl<E: Environment> Service<E> for RpcService<E> {
         self.shard.cells.connections_opened.add(1);
     }
 
-    async fn serve(&self, connection: &Caller<E>) -> io::Result<()> {
+    async fn serve(&self, connection: &RpcConnection<E>) -> io::Result<()> {
         connection::serve(connection, &self.shard, &self.budget).await
     }
 
-    fn leave(&self, _: &Caller<E>) {
+    fn leave(&self, _: &RpcConnection<E>) {
         self.shard.cells.connections_closed.add(1);
     }
 

@@ -1,5 +1,5 @@
-//! The NIC behind an address of this host. Invariant: what goes to one of the host's own addresses goes over the loopback,
-//! whichever NIC has that address.
+//! The NIC behind an address of this host. Invariant: what goes to one of the host's own addresses
+//! goes over the loopback, whichever NIC has that address.
 
 use crate::limits::ADDRESSES_MAX;
 use nix::ifaddrs::getifaddrs;
@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 /// The loopback interface's name.
 const LOOPBACK: &str = "lo";
 
-/// Name of the interface that a connected socket's bytes go over; empty if that cannot be told.
+/// Name of the interface that a connected socket's bytes go over; empty if that is unknown.
 pub fn device_of_socket(socket: Option<BorrowedFd<'_>>) -> String {
     let ends = socket.and_then(ends_of);
     ends.map_or_else(String::new, |(own, peer)| device_between(own, peer))
@@ -35,16 +35,13 @@ pub(crate) fn ends_of(socket: BorrowedFd<'_>) -> Option<(IpAddr, IpAddr)> {
 
 fn ip_of(address: &SockaddrStorage) -> Option<IpAddr> {
     address.family()?;
-    let v4 = address
-        .as_sockaddr_in()
-        .map(|address| IpAddr::V4(address.ip()));
-    let v6 = address
-        .as_sockaddr_in6()
-        .map(|address| IpAddr::V6(address.ip()));
+    let v4 = address.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
+    let v6 = address.as_sockaddr_in6().map(|address| IpAddr::V6(address.ip()));
     v4.or(v6).map(|ip| ip.to_canonical())
 }
 
-/// Name of the interface that has this address; empty if none has. Remembered, because connections come and go.
+/// Name of the interface that has this address; empty if none has. Remembered, because connections
+/// come and go.
 fn device_of(address: IpAddr) -> String {
     static KNOWN: Mutex<Option<HashMap<IpAddr, String>>> = Mutex::new(None);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,7 +57,8 @@ fn device_of(address: IpAddr) -> String {
     device
 }
 
-/// Name of the interface through which a peer is reached; empty if there is no way to it. Sends nothing.
+/// Name of the interface through which a peer is reached; empty if there is no way to it. Sends
+/// nothing.
 pub fn device_towards(peer: SocketAddr) -> String {
     static KNOWN: Mutex<Option<HashMap<IpAddr, String>>> = Mutex::new(None);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -100,9 +98,7 @@ fn look_up(address: IpAddr) -> Option<String> {
     let found = interfaces.find(|interface| has(interface) == Some(true));
     // All of 127.0.0.0/8 is the loopback's.
     let loopback = || address.is_loopback().then(|| LOOPBACK.to_owned());
-    found
-        .map(|interface| interface.interface_name)
-        .or_else(loopback)
+    found.map(|interface| interface.interface_name).or_else(loopback)
 }
 
 #[cfg(test)]

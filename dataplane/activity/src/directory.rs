@@ -1,8 +1,8 @@
 //! The place where processes of a host leave their pages.
 
-use crate::folder::Folder;
+use crate::error::PageError;
+use crate::folder::OpenFolder;
 use crate::limits::{FILES_MAX, FILES_SWEPT, PAGES_MAX};
-use crate::page::PageError;
 use crate::reader::PageReader;
 use nix::fcntl::Flock;
 use nix::unistd::geteuid;
@@ -18,9 +18,9 @@ const VARIABLE: &str = "PERIGEE_ACTIVITY_DIR";
 
 /// A folder of pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Directory(PathBuf);
+pub struct PageDirectory(PathBuf);
 
-impl Directory {
+impl PageDirectory {
     /// A folder, created when a page is.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
@@ -42,11 +42,8 @@ impl Directory {
 
     /// A new file of `bytes` zero bytes, all of them allocated, locked for the life of the process.
     pub(crate) fn create_page(&self, bytes: u64) -> Result<(Flock<File>, PathBuf), PageError> {
-        let failed = |error| PageError::File {
-            path: self.0.clone(),
-            error,
-        };
-        let folder = Folder::create(&self.0).map_err(failed)?;
+        let failed = |error| PageError::File { path: self.0.clone(), error };
+        let folder = OpenFolder::create(&self.0).map_err(failed)?;
         let facts = folder.facts().map_err(failed)?;
         if !facts.is_safe_for(geteuid()) {
             return Err(PageError::Folder {
@@ -62,9 +59,9 @@ impl Directory {
     }
 }
 
-/// Removes what processes of this user left that could not clean up. On a host without an agent nobody else does, and an
-/// agent of another user may not.
-fn sweep(folder: &Folder) {
+/// Removes what processes of this user left that could not clean up. On a host without an agent
+/// nothing else does, and an agent of another user may not.
+fn sweep(folder: &OpenFolder) {
     let own = geteuid().as_raw();
     for name in folder.names().take(FILES_SWEPT) {
         drop(folder.open_living(&name, |file| file.uid() == own));
@@ -81,8 +78,8 @@ fn unique_name() -> String {
 }
 
 /// The pages of all living processes. Leftovers of dead ones are removed where that is allowed.
-pub fn pages(directory: &Directory) -> Vec<PageReader> {
-    let Ok(folder) = Folder::open(&directory.0) else {
+pub fn pages(directory: &PageDirectory) -> Vec<PageReader> {
+    let Ok(folder) = OpenFolder::open(&directory.0) else {
         return Vec::new();
     };
     let names = folder.names().take(FILES_MAX);
@@ -93,19 +90,19 @@ pub fn pages(directory: &Directory) -> Vec<PageReader> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{Direction, Key, MAGIC, Route};
+    use crate::layout::{Direction, MAGIC, Route, SlotKey};
     use crate::page::Page;
     use nix::fcntl::FlockArg;
 
-    fn page_in(directory: &Directory) -> &'static Page {
+    fn page_in(directory: &PageDirectory) -> &'static Page {
         Box::leak(Box::new(Page::create(directory).unwrap()))
     }
 
     #[test]
     fn others_read_what_a_process_records() {
         let folder = tempfile::tempdir().unwrap();
-        let directory = Directory::new(folder.path().join("pages"));
-        let key = Key::new("mlx5_0", Route::Rdma, Direction::Write, 3);
+        let directory = PageDirectory::new(folder.path().join("pages"));
+        let key = SlotKey::new("mlx5_0", Route::Rdma, Direction::Write, 3);
         let slot = page_in(&directory).claim(key).unwrap();
         slot.record(4096, 1500, 20);
         slot.record_failure();
@@ -119,10 +116,7 @@ mod tests {
         let slots = found[0].slots().unwrap();
         assert_eq!(slots.len(), 1);
         let reading = &slots[0];
-        assert_eq!(
-            (reading.key, reading.operations, reading.bytes),
-            (key, 1, 4096)
-        );
+        assert_eq!((reading.key, reading.operations, reading.bytes), (key, 1, 4096));
         assert_eq!((reading.latency_ns, reading.queue_ns), (1500, 20));
         assert_eq!((reading.errors, reading.depth), (1, 2));
         assert_eq!(reading.buckets[10], 1);
@@ -131,7 +125,7 @@ mod tests {
     #[test]
     fn leftovers_of_dead_processes_vanish() {
         let folder = tempfile::tempdir().unwrap();
-        let directory = Directory::new(folder.path());
+        let directory = PageDirectory::new(folder.path());
         drop(Page::create(&directory).unwrap());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
         assert!(pages(&directory).is_empty());
@@ -141,7 +135,7 @@ mod tests {
     #[test]
     fn a_new_page_sweeps_what_earlier_processes_of_its_user_left_and_nothing_that_lives() {
         let folder = tempfile::tempdir().unwrap();
-        let directory = Directory::new(folder.path());
+        let directory = PageDirectory::new(folder.path());
         let living = page_in(&directory).path().unwrap();
         drop(Page::create(&directory).unwrap());
         let foreign = folder.path().join("foreign");
@@ -150,7 +144,7 @@ mod tests {
             std::os::unix::fs::chown(&foreign, Some(65_534), None).unwrap();
         }
         let new = page_in(&directory).path().unwrap();
-        let names = Folder::open(folder.path()).unwrap().names();
+        let names = OpenFolder::open(folder.path()).unwrap().names();
         let mut left: Vec<_> = names.map(|name| folder.path().join(name)).collect();
         left.retain(|path| *path != foreign);
         left.sort();
@@ -163,7 +157,7 @@ mod tests {
     #[test]
     fn leftovers_that_cannot_be_removed_hide_no_living_process() {
         let folder = tempfile::tempdir().unwrap();
-        let directory = Directory::new(folder.path());
+        let directory = PageDirectory::new(folder.path());
         // Folders take the places of files that a reader without rights may not remove.
         for number in 0..=PAGES_MAX {
             std::fs::create_dir(folder.path().join(format!("{number}"))).unwrap();
@@ -185,14 +179,11 @@ mod tests {
         }
         std::fs::create_dir(folder.path().join("folder")).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", folder.path().join("link")).unwrap();
-        let directory = Directory::new(folder.path());
+        let directory = PageDirectory::new(folder.path());
         let living = page_in(&directory);
         let locked = File::open(folder.path().join("zeros")).unwrap();
         let _held = Flock::lock(locked, FlockArg::LockSharedNonblock).unwrap();
-        let found: Vec<_> = pages(&directory)
-            .iter()
-            .map(|p| p.path().to_owned())
-            .collect();
+        let found: Vec<_> = pages(&directory).iter().map(|p| p.path().to_owned()).collect();
         assert_eq!(found, [living.path().unwrap()]);
         for (name, _) in strangers {
             assert!(folder.path().join(name).exists(), "{name} is not ours");
@@ -205,7 +196,7 @@ mod tests {
         let (named, target) = (place.path().join("named"), place.path().join("target"));
         std::fs::create_dir(&target).unwrap();
         std::os::unix::fs::symlink(&target, &named).unwrap();
-        assert!(Page::create(&Directory::new(&named)).is_err());
+        assert!(Page::create(&PageDirectory::new(&named)).is_err());
         assert_eq!(std::fs::read_dir(&target).unwrap().count(), 0);
     }
 
@@ -219,7 +210,7 @@ mod tests {
         let folder = place.path().join("pages");
         std::fs::create_dir(&folder).unwrap();
         std::os::unix::fs::chown(&folder, Some(65_534), None).unwrap();
-        let refused = Page::create(&Directory::new(&folder)).unwrap_err();
+        let refused = Page::create(&PageDirectory::new(&folder)).unwrap_err();
         assert!(refused.to_string().contains("user 65534"), "{refused}");
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
     }

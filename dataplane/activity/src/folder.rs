@@ -1,5 +1,5 @@
-//! A folder of pages that is open. Whoever owns the place where it lies may put another one there at any time: what is
-//! created, looked at and removed through it are files of the same folder.
+//! A folder of pages that is open. The owner of its parent may replace it at any time; files
+//! created, looked at and removed through this handle still belong to one folder.
 
 use crate::layout::MAGIC;
 use crate::reader::PageReader;
@@ -20,7 +20,7 @@ const SHARED: u32 = 0o1777;
 const STICKY: u32 = 0o1000;
 const OTHERS_MAY_WRITE: u32 = 0o022;
 
-pub(crate) struct Folder {
+pub(crate) struct OpenFolder {
     open: File,
     shown: PathBuf,
 }
@@ -39,7 +39,7 @@ impl Facts {
     }
 }
 
-impl Folder {
+impl OpenFolder {
     /// The folder at `path`, which is made if it is not there.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let is_new = match DirBuilder::new().mode(SHARED).create(path) {
@@ -50,9 +50,7 @@ impl Folder {
         let folder = Self::open(path)?;
         if is_new {
             // Whatever the umask.
-            folder
-                .open
-                .set_permissions(Permissions::from_mode(SHARED))?;
+            folder.open.set_permissions(Permissions::from_mode(SHARED))?;
         }
         Ok(folder)
     }
@@ -68,14 +66,11 @@ impl Folder {
 
     pub(crate) fn facts(&self) -> io::Result<Facts> {
         let metadata = self.open.metadata()?;
-        Ok(Facts {
-            owner: metadata.uid(),
-            mode: metadata.mode() & 0o7777,
-        })
+        Ok(Facts { owner: metadata.uid(), mode: metadata.mode() & 0o7777 })
     }
 
-    /// A new file of `bytes` zero bytes, locked for as long as it is open. A reader removes files without a lock, so it gets
-    /// its name after its lock.
+    /// A new file of `bytes` zero bytes, locked for as long as it is open. A reader removes files
+    /// without a lock, so it gets its name after its lock.
     pub(crate) fn create_file(&self, name: &str, bytes: u64) -> io::Result<Flock<File>> {
         let hidden = format!(".{name}");
         let create = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
@@ -124,7 +119,8 @@ impl Folder {
     }
 }
 
-/// Allocates all blocks of a file: a write through a mapping to a block that a full tmpfs lacks is SIGBUS.
+/// Allocates all blocks of a file: a write through a mapping to a block that a full tmpfs lacks is
+/// SIGBUS.
 fn allocate_and_lock(file: File, bytes: u64) -> io::Result<Flock<File>> {
     // Whatever the umask: others may read.
     fchmod(&file, Mode::from_bits_truncate(0o644))?;
@@ -147,14 +143,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_that_is_exchanged_meanwhile_loses_nothing() {
+    fn a_folder_that_is_exchanged_while_open_loses_nothing() {
         let place = tempfile::tempdir().unwrap();
         let (usual, other) = (place.path().join("usual"), place.path().join("other"));
         for folder in [&usual, &other] {
             std::fs::create_dir(folder).unwrap();
             std::fs::write(folder.join("left"), MAGIC.to_ne_bytes()).unwrap();
         }
-        let folder = Folder::open(&usual).unwrap();
+        let folder = OpenFolder::open(&usual).unwrap();
         std::fs::rename(&usual, place.path().join("before")).unwrap();
         std::os::unix::fs::symlink(&other, &usual).unwrap();
         assert!(folder.open_living("left".as_ref(), |_| true).is_none());
@@ -174,18 +170,14 @@ mod tests {
             (1000, 0o770, false),
             (1001, 0o1777, false),
         ] {
-            assert_eq!(
-                Facts { owner, mode }.is_safe_for(user),
-                is_safe,
-                "{owner} {mode:o}"
-            );
+            assert_eq!(Facts { owner, mode }.is_safe_for(user), is_safe, "{owner} {mode:o}");
         }
     }
 
     #[test]
     fn all_blocks_of_a_new_file_are_allocated() {
         let place = tempfile::tempdir().unwrap();
-        let folder = Folder::open(place.path()).unwrap();
+        let folder = OpenFolder::open(place.path()).unwrap();
         let file = folder.create_file("page", 1 << 20).unwrap();
         let facts = file.metadata().unwrap();
         assert_eq!((facts.len(), facts.mode() & 0o777), (1 << 20, 0o644));

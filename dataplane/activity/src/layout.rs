@@ -1,4 +1,5 @@
-//! The page as bytes: a header and slots of counters. The layout is an interface between processes of different builds.
+//! The page as bytes: a header and slots of counters. The layout is an interface between processes
+//! of different builds.
 
 use crate::limits::{DEVICE_BYTES, LATENCY_BUCKETS, LINKS, PEER_BYTES, SLOTS};
 use std::net::IpAddr;
@@ -27,13 +28,8 @@ pub enum Route {
 
 impl Route {
     /// All routes.
-    pub const ALL: [Self; 5] = [
-        Self::SameProcess,
-        Self::SharedMemory,
-        Self::Tcp,
-        Self::Rdma,
-        Self::Disk,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::SameProcess, Self::SharedMemory, Self::Tcp, Self::Rdma, Self::Disk];
 
     /// Value of the `route` label.
     pub fn label(self) -> &'static str {
@@ -72,28 +68,23 @@ impl Direction {
 
 /// What a slot counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key {
+pub struct SlotKey {
     device: [u8; DEVICE_BYTES],
     /// The way bytes took.
     pub route: Route,
     /// Which way they went.
     pub direction: Direction,
-    /// Number of the shard that writes; [`Key::CALLER`] for a caller's own thread.
+    /// Number of the shard that writes; [`SlotKey::CALLER`] for a caller's own thread.
     pub shard: u16,
 }
 
-impl Key {
+impl SlotKey {
     /// The "shard" of threads that are none.
     pub const CALLER: u16 = u16::MAX;
 
     /// A key. Device names are cut at 24 bytes; copies in memory have none.
     pub fn new(device: &str, route: Route, direction: Direction, shard: u16) -> Self {
-        Self {
-            device: padded(device),
-            route,
-            direction,
-            shard,
-        }
+        Self { device: padded(device), route, direction, shard }
     }
 
     /// Name of the NIC or disk; empty for copies in memory.
@@ -143,7 +134,7 @@ impl Key {
 /// The start of a page.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(crate) struct Header {
+pub(crate) struct PageHeader {
     pub(crate) magic: AtomicU64,
     pub(crate) version: AtomicU32,
     pub(crate) header_bytes: AtomicU32,
@@ -158,7 +149,8 @@ pub(crate) struct Header {
     pub(crate) links: AtomicU32,
     /// Links that were ever claimed.
     pub(crate) links_used: AtomicU32,
-    /// Number of the network namespace that names of NICs belong to. Zero in pages of older builds, which do not say.
+    /// Number of the network namespace that names of NICs belong to. Zero in pages of older builds,
+    /// which do not say.
     pub(crate) network: AtomicU64,
 }
 
@@ -228,8 +220,8 @@ fn fill(bytes: &mut [u8], text: &str) {
     }
 }
 
-/// What another process wrote as text, up to the first zero. Whatever would move a terminal's cursor or begin a line of its
-/// own in a log is replaced.
+/// What another process wrote as text, up to the first zero. Whatever would move a terminal's
+/// cursor or begin a line of its own in a log is replaced.
 pub fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0);
     String::from_utf8_lossy(&bytes[..end.unwrap_or(bytes.len())])
@@ -291,7 +283,7 @@ pub(crate) const LINKS_OFFSET: usize = HEADER_BYTES + SLOTS * SLOT_BYTES;
 pub(crate) const LINK_BYTES: usize = size_of::<LinkCells>();
 pub(crate) const PAGE_BYTES: usize = LINKS_OFFSET + LINKS * LINK_BYTES;
 
-const _: () = assert!(size_of::<Header>() <= HEADER_BYTES);
+const _: () = assert!(size_of::<PageHeader>() <= HEADER_BYTES);
 const _: () = assert!(SLOT_BYTES == 448 && DEVICE_BYTES == 24);
 const _: () = assert!(LINK_BYTES == 192 && PEER_BYTES == 40 && LINKS_OFFSET.is_multiple_of(64));
 
@@ -310,8 +302,8 @@ mod tests {
     fn keys_survive_the_page() {
         for route in Route::ALL {
             for direction in Direction::ALL {
-                let key = Key::new("mlx5_bond_0", route, direction, 7);
-                assert_eq!(Key::decode(key.encode()), Some(key));
+                let key = SlotKey::new("mlx5_bond_0", route, direction, 7);
+                assert_eq!(SlotKey::decode(key.encode()), Some(key));
                 assert_eq!(key.device(), "mlx5_bond_0");
             }
         }
@@ -328,15 +320,9 @@ mod tests {
     #[test]
     fn long_names_are_cut_and_cut_characters_left_out() {
         let long = "a-device-name-of-22-by-e\u{e9}";
-        assert_eq!(
-            Key::new(long, Route::Tcp, Direction::Read, 0).device(),
-            &long[..24]
-        );
+        assert_eq!(SlotKey::new(long, Route::Tcp, Direction::Read, 0).device(), &long[..24]);
         let split = "a-device-name-of-22-byt\u{e9}";
-        assert_eq!(
-            Key::new(split, Route::Tcp, Direction::Read, 0).device(),
-            &split[..23]
-        );
+        assert_eq!(SlotKey::new(split, Route::Tcp, Direction::Read, 0).device(), &split[..23]);
     }
 
     #[test]
@@ -350,14 +336,14 @@ mod tests {
         fill(&mut bytes[DEVICE_BYTES..], forged);
         let names = LinkKey(bytes).names();
         assert_eq!(names, ("eth0\u{fffd}".to_owned(), shown.to_owned()));
-        let key = Key::new("eth0\n\u{1b}[31m", Route::Tcp, Direction::Read, 0);
-        let read = Key::decode(key.encode()).unwrap();
+        let key = SlotKey::new("eth0\n\u{1b}[31m", Route::Tcp, Direction::Read, 0);
+        let read = SlotKey::decode(key.encode()).unwrap();
         assert_eq!(read.device(), "eth0\u{fffd}\u{fffd}[31m");
     }
 
     #[test]
     fn unknown_routes_are_no_key() {
-        assert_eq!(Key::decode([200 << 16, 0, 0, 0]), None);
+        assert_eq!(SlotKey::decode([200 << 16, 0, 0, 0]), None);
     }
 
     #[test]

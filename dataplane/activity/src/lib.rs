@@ -1,11 +1,14 @@
-//! What this process moved, by NIC, route and direction, in a page that other processes read without privilege.
+//! What this process moved, by NIC, route and direction, in a page that other processes read
+//! without privilege.
 //!
-//! Each [`Slot`] has one writer thread; a record is a few plain loads and stores. The agent finds the pages of a host with
-//! [`pages`] and sums their slots. The invariant: a slot's counters only grow, whoever writes it next.
+//! Each [`Slot`] has one writer thread; a record is a few plain loads and stores. The agent finds
+//! the pages of a host with [`pages`] and sums their slots. The invariant: a slot's counters only
+//! grow, also when its next thread writes them.
 #![deny(unsafe_code)]
 
 mod device;
 mod directory;
+mod error;
 mod folder;
 mod layout;
 mod limits;
@@ -18,12 +21,13 @@ mod tcp_info;
 mod thread;
 
 pub use device::{device_of_socket, device_towards};
-pub use directory::{Directory, pages};
-pub use layout::{Direction, Key, Route, text};
+pub use directory::{PageDirectory, pages};
+pub use error::PageError;
+pub use layout::{Direction, Route, SlotKey, text};
 pub use limits::LATENCY_BUCKETS;
 pub use link::{Link, LinkRole};
 pub use mark::{BatchMark, batch_done, batch_done_address};
-pub use page::{Page, PageError, page};
+pub use page::{Page, page};
 pub use reader::{LinkReading, PageReader, SlotReading};
 pub use slot::Slot;
 pub use thread::{record, record_failure, record_retry};

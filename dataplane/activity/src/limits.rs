@@ -1,8 +1,10 @@
 //! Bounds of a page.
 
-/// Slots in a page: NIC x route x direction x writer. What does not fit is counted in the last slot.
+/// Slots in a page: NIC x route x direction x writer. What does not fit is counted in the last
+/// slot.
 pub(crate) const SLOTS: usize = 1024;
-/// Latency buckets of a slot; bucket `n` counts values of `[2^n, 2^(n+1))` ns, the last one everything above.
+/// Latency buckets of a slot; bucket `n` counts values of `[2^n, 2^(n+1))` ns, the last one
+/// everything above.
 pub const LATENCY_BUCKETS: usize = 40;
 /// Longest device name in bytes.
 pub(crate) const DEVICE_BYTES: usize = 24;

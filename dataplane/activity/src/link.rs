@@ -1,5 +1,6 @@
-//! A connection of this process between a NIC and a peer: what its socket says about the wire, and what is left of
-//! its exchanges beside. Invariant: one writer at a time; a link may move to another thread, but is never shared.
+//! A connection of this process between a NIC and a peer: what its socket says about the wire, and
+//! what is left of its exchanges beside. Invariant: one writer at a time; a link may move to
+//! another thread, but is never shared.
 
 use crate::device::{device_between, ends_of};
 use crate::layout::{LinkCells, LinkKey};
@@ -26,11 +27,11 @@ pub enum LinkRole {
 #[derive(Debug, Default)]
 pub struct Link {
     device: String,
-    place: Option<Place>,
+    place: Option<LinkSlot>,
 }
 
 #[derive(Debug)]
-struct Place {
+struct LinkSlot {
     page: &'static Page,
     index: usize,
     cells: &'static LinkCells,
@@ -54,19 +55,17 @@ impl Link {
 
     fn between(page: Option<&'static Page>, device: String, peer: IpAddr, role: LinkRole) -> Self {
         let key = LinkKey::new(&device, peer);
-        Self {
-            device,
-            place: page.and_then(|page| Place::claim(page, key, role)),
-        }
+        Self { device, place: page.and_then(|page| LinkSlot::claim(page, key, role)) }
     }
 
-    /// Name of the interface that its bytes go over; empty if that cannot be told.
+    /// Name of the interface that its bytes go over; empty if that is unknown.
     pub fn device(&self) -> &str {
         &self.device
     }
 
-    /// Counts an exchange of `bytes` that took `wire_ns`. Returns the part of it that the connection does not explain: what
-    /// is over the smoothed round trip, once per window of bytes, is taken for the peer's. 0 before the first look.
+    /// Counts an exchange of `bytes` that took `wire_ns`. Returns the part of it that the
+    /// connection does not explain: what is over the smoothed round trip, once per window of bytes,
+    /// is taken for the peer's. 0 before the first look.
     #[inline]
     pub fn record(&self, wire_ns: u64, bytes: u64) -> u64 {
         let Some(place) = &self.place else {
@@ -93,30 +92,21 @@ impl Link {
     }
 }
 
-impl Place {
-    /// What the connection needs for an exchange: a round trip, and another one for each further window of bytes.
+impl LinkSlot {
+    /// What the connection needs for an exchange: a round trip, and another one for each further
+    /// window of bytes.
     fn network_ns(&self, bytes: u64) -> Option<u64> {
         let last = self.last.get();
         let window_bytes = last.window_segments * last.segment_bytes;
         let windows = 1 + bytes.checked_div(window_bytes)?;
-        Some(
-            last.round_trip_us
-                .saturating_mul(1000)
-                .saturating_mul(windows),
-        )
+        Some(last.round_trip_us.saturating_mul(1000).saturating_mul(windows))
     }
 
     fn claim(page: &'static Page, key: LinkKey, role: LinkRole) -> Option<Self> {
         let (index, cells) = page.claim_link(key)?;
         let asks = u64::from(role == LinkRole::Asks);
         cells.asks.store(asks, Ordering::Relaxed);
-        Some(Self {
-            page,
-            index,
-            cells,
-            looked_ms: Cell::new(0),
-            last: Cell::default(),
-        })
+        Some(Self { page, index, cells, looked_ms: Cell::new(0), last: Cell::default() })
     }
 
     fn look(&self, socket: BorrowedFd<'_>, now_ms: u64) {
@@ -124,23 +114,18 @@ impl Place {
             return;
         };
         let cells = self.cells;
-        let again = info
-            .retransmits
-            .wrapping_sub(self.last.replace(info).retransmits);
+        let again = info.retransmits.wrapping_sub(self.last.replace(info).retransmits);
         grow(&cells.retransmits, again);
         let store = |cell: &AtomicU64, value| cell.store(value, Ordering::Relaxed);
         store(&cells.round_trip_us, info.round_trip_us);
         store(&cells.round_trip_min_us, info.round_trip_min_us);
         store(&cells.window_segments, info.window_segments);
-        store(
-            &cells.delivery_bytes_per_second,
-            info.delivery_bytes_per_second,
-        );
+        store(&cells.delivery_bytes_per_second, info.delivery_bytes_per_second);
         store(&cells.looked_ms, now_ms);
     }
 }
 
-impl Drop for Place {
+impl Drop for LinkSlot {
     fn drop(&mut self) {
         self.cells.looked_ms.store(0, Ordering::Relaxed);
         self.page.give_back_link(self.index);
@@ -156,7 +141,7 @@ pub(crate) fn now_ms() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::directory::{Directory, pages};
+    use crate::directory::{PageDirectory, pages};
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsFd;
@@ -173,33 +158,20 @@ mod tests {
         one.write_all(&[7; 4096]).unwrap();
         other.read_exact(&mut [0; 4096]).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let directory = Directory::new(folder.path());
+        let directory = PageDirectory::new(folder.path());
         let page = Box::leak(Box::new(Page::create(&directory).unwrap()));
         let (own, peer) = ends_of(one.as_fd()).unwrap();
         let link = Link::between(Some(page), device_between(own, peer), peer, LinkRole::Asks);
-        assert_eq!(
-            link.record(90_000, 4096),
-            0,
-            "nothing is known before the first look"
-        );
+        assert_eq!(link.record(90_000, 4096), 0, "nothing is known before the first look");
         link.look(Some(one.as_fd()));
         assert!(link.record(1 << 40, 4096) > 0);
         let links = pages(&directory)[0].links().unwrap();
         assert_eq!(links.len(), 1);
-        assert_eq!(
-            (links[0].device.as_str(), links[0].peer.as_str()),
-            ("lo", "127.0.0.1")
-        );
-        assert_eq!(
-            (links[0].operations, links[0].wire_ns),
-            (2, 90_000 + (1 << 40))
-        );
+        assert_eq!((links[0].device.as_str(), links[0].peer.as_str()), ("lo", "127.0.0.1"));
+        assert_eq!((links[0].operations, links[0].wire_ns), (2, 90_000 + (1 << 40)));
         assert!(links[0].peer_ns > 1 << 39);
         assert_eq!((links[0].bytes, links[0].asks), (8192, true));
-        assert!(
-            links[0].round_trip_us > 0 && links[0].window_segments > 0,
-            "{links:?}"
-        );
+        assert!(links[0].round_trip_us > 0 && links[0].window_segments > 0, "{links:?}");
         assert!(now_ms().abs_diff(links[0].looked_ms) < 60_000);
         drop(link);
         let links = pages(&directory)[0].links().unwrap();
@@ -222,23 +194,15 @@ mod tests {
         assert!(none.place.is_none());
         none.record(1, 1);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        assert!(
-            Link::of(Some(listener.as_fd()), LinkRole::Asks)
-                .place
-                .is_none()
-        );
+        assert!(Link::of(Some(listener.as_fd()), LinkRole::Asks).place.is_none());
         drop(links);
-        assert!(
-            Link::claim(page, "eth0", peer, LinkRole::Asks)
-                .place
-                .is_some()
-        );
+        assert!(Link::claim(page, "eth0", peer, LinkRole::Asks).place.is_some());
     }
 
     #[test]
-    fn a_place_tells_the_part_of_whom_it_belongs_to_now() {
+    fn a_place_gives_the_part_of_its_present_owner() {
         let folder = tempfile::tempdir().unwrap();
-        let directory = Directory::new(folder.path());
+        let directory = PageDirectory::new(folder.path());
         let page = Box::leak(Box::new(Page::create(&directory).unwrap()));
         let peer = "10.0.0.1".parse().unwrap();
         for role in [LinkRole::Asks, LinkRole::Answers, LinkRole::Asks] {

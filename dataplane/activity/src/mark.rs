@@ -1,9 +1,11 @@
-//! The mark that a probe can be put on: called once for every finished batch, costs about a nanosecond when nobody looks.
+//! The mark that a probe can be put on: called once for every finished batch, costs about a
+//! nanosecond without a probe.
 //!
-//! It is an out-of-line stub that begins with a no-op of one byte. A probe on a plain function may be single-stepped, which
-//! costs 15 us a hit; one that is inlined may have its red zone overwritten by the kernel. A probe on a no-op of five bytes
-//! becomes a call on Linux 6.18: it is twice as fast, but a fork copies the call without the trampoline that it goes to, and
-//! the child dies at its next batch. `readelf -n` shows the mark as `perigee:batch_done`.
+//! It is an out-of-line stub that begins with a no-op of one byte. A probe on a plain function may
+//! be single-stepped, which costs 15 us a hit; one that is inlined may have its red zone
+//! overwritten by the kernel. A probe on a no-op of five bytes becomes a call on Linux 6.18: it is
+//! twice as fast, but a fork copies the call without the trampoline that it goes to, and the child
+//! dies at its next batch. `readelf -n` shows the mark as `perigee:batch_done`.
 #![expect(unsafe_code, reason = "probes find the function by its name")]
 
 use crate::layout::{Direction, Route};
@@ -24,8 +26,8 @@ pub struct BatchMark {
     pub wire_ns: u64,
     /// On a disk of this host.
     pub disk_ns: u64,
-    /// The part of `wire_ns` that the connection does not explain ([`crate::Link::record`]). 0 over RDMA, where the peer's
-    /// NIC answers and no program of it.
+    /// The part of `wire_ns` that the connection does not explain ([`crate::Link::record`]). 0 over
+    /// RDMA, where the peer's NIC answers and no program of it.
     pub peer_ns: u64,
     /// The way bytes took.
     pub route: u32,
@@ -69,7 +71,7 @@ fn padded<const N: usize>(text: &str) -> [u8; N] {
     bytes
 }
 
-/// Tells whoever looks that a batch is through.
+/// Shows a finished batch to an attached probe.
 #[inline]
 pub fn batch_done(mark: &BatchMark) {
     perigee_batch_done(mark);

@@ -1,10 +1,11 @@
 //! The page of this process: where it lies, who has which slot.
 #![expect(unsafe_code, reason = "it maps the page that others read")]
 
-use crate::directory::Directory;
+use crate::directory::PageDirectory;
+use crate::error::PageError;
 use crate::layout::{
-    Cells, HEADER_BYTES, Header, Key, LINKS_OFFSET, LinkCells, LinkKey, MAGIC, PAGE_BYTES,
-    SLOT_BYTES, VERSION,
+    Cells, HEADER_BYTES, LINKS_OFFSET, LinkCells, LinkKey, MAGIC, PAGE_BYTES, PageHeader,
+    SLOT_BYTES, SlotKey, VERSION,
 };
 use crate::limits::{LINKS, SLOTS};
 use crate::slot::Slot;
@@ -13,7 +14,6 @@ use nix::libc::atexit;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 use std::collections::HashMap;
 use std::fs::File;
-use std::io;
 use std::num::NonZeroUsize;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -21,79 +21,44 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// A page cannot be shown to other processes.
-#[derive(Debug, thiserror::Error)]
-pub enum PageError {
-    /// The folder or the file in it.
-    #[error("Cannot create an activity page in {}: {error}", path.display())]
-    File {
-        /// Folder of the pages.
-        path: PathBuf,
-        /// What the system said.
-        error: io::Error,
-    },
-    /// Another user could exchange what this process leaves in the folder.
-    #[error(
-        "The activity folder {} belongs to user {owner} with mode {mode:o}; it must belong to root or to this user, with mode 1777",
-        path.display()
-    )]
-    Folder {
-        /// Folder of the pages.
-        path: PathBuf,
-        /// User number of its owner.
-        owner: u32,
-        /// Its permissions.
-        mode: u32,
-    },
-    /// Memory for it.
-    #[error("Cannot map {bytes} bytes for an activity page: {error}")]
-    Map {
-        /// Size of the page.
-        bytes: usize,
-        /// What the system said.
-        error: nix::Error,
-    },
-}
-
 /// The counters of a process.
 #[derive(Debug)]
 pub struct Page {
-    header: &'static Header,
+    header: &'static PageHeader,
     cells: &'static [Cells],
     links: &'static [LinkCells],
-    claims: Mutex<Claims<Key>>,
-    link_claims: Mutex<Claims<LinkKey>>,
-    /// Locked for as long as the process lives, which tells readers that the page is not a leftover.
+    claims: Mutex<FreeSlots<SlotKey>>,
+    link_claims: Mutex<FreeSlots<LinkKey>>,
+    /// Locked for as long as the process lives, which tells readers that the page is not a
+    /// leftover.
     _file: Option<Flock<File>>,
     path: Option<PathBuf>,
 }
 
 #[derive(Debug)]
-struct Claims<K> {
+struct FreeSlots<K> {
     used: usize,
     idle: HashMap<K, Vec<usize>>,
 }
 
-impl<K> Default for Claims<K> {
+impl<K> Default for FreeSlots<K> {
     fn default() -> Self {
-        Self {
-            used: 0,
-            idle: HashMap::new(),
-        }
+        Self { used: 0, idle: HashMap::new() }
     }
 }
 
-/// The page of this process, made at the first call. Where no file can be made it is private, and [`Page::path`] is `None`.
+/// The page of this process, made at the first call. Where no file can be made it is private, and
+/// [`Page::path`] is `None`.
 pub fn page() -> Option<&'static Page> {
     let make = || {
-        let directory = Directory::from_environment();
+        let directory = PageDirectory::from_environment();
         let made = directory.and_then(|directory| {
             let made = Page::create(&directory);
-            made.inspect_err(|error| tracing::warn!("{error}; no agent sees this process"))
-                .ok()
+            made.inspect_err(|error| tracing::warn!("{error}; no agent sees this process")).ok()
         });
         if made.is_some() {
-            // SAFETY: the function is there as long as this code is. Where it finds no room, the page stays as a leftover.
+            // SAFETY: the function is there as long as this code is. Where it finds no room, the
+            // page stays as a leftover.
             unsafe { atexit(remove_own_page) };
         }
         made.or_else(|| Page::private().ok())
@@ -103,8 +68,8 @@ pub fn page() -> Option<&'static Page> {
 
 static PAGE: OnceLock<Option<Page>> = OnceLock::new();
 
-/// Takes the page from the folder when the process ends in order; the agent keeps what it has read of it. A child that was
-/// forked ends like this too, and leaves its parent's page alone.
+/// Takes the page from the folder when the process ends in order; the agent keeps what it has read
+/// of it. A child that was forked ends like this too, and leaves its parent's page alone.
 extern "C" fn remove_own_page() {
     let page = PAGE.get().and_then(Option::as_ref);
     if let Some(page) = page
@@ -120,10 +85,11 @@ impl Page {
     ///
     /// # Errors
     /// The folder cannot be written or the memory cannot be mapped.
-    pub fn create(directory: &Directory) -> Result<Self, PageError> {
+    pub fn create(directory: &PageDirectory) -> Result<Self, PageError> {
         let (file, path) = directory.create_page(PAGE_BYTES as u64)?;
         let flags = MapFlags::MAP_SHARED;
-        // SAFETY: a new mapping at an address of the kernel's choice touches no memory of this program.
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory of this
+        // program.
         let base = unsafe { mmap(None, page_bytes(), writable(), flags, &*file, 0) };
         let base = base.map_err(map_error)?;
         Ok(Self::over(base.cast(), Some(file), Some(path)))
@@ -141,14 +107,15 @@ impl Page {
     }
 
     fn over(base: NonNull<u8>, file: Option<Flock<File>>, path: Option<PathBuf>) -> Self {
-        // SAFETY: the mapping has `PAGE_BYTES` zero bytes, is aligned to a page, and is never unmapped; all types are
-        // made of atomics, for which zero bytes are values and other processes' accesses are no data race.
+        // SAFETY: the mapping has `PAGE_BYTES` zero bytes, is aligned to a page, and is never
+        // unmapped; all types are made of atomics, for which zero bytes are values and other
+        // processes' accesses are no data race.
         let (header, cells, links) = unsafe {
             let cells = base.add(HEADER_BYTES).cast::<Cells>();
             let cells = std::slice::from_raw_parts(cells.as_ptr(), SLOTS);
             let links = base.add(LINKS_OFFSET).cast::<LinkCells>();
             let links = std::slice::from_raw_parts(links.as_ptr(), LINKS);
-            (base.cast::<Header>().as_ref(), cells, links)
+            (base.cast::<PageHeader>().as_ref(), cells, links)
         };
         let page = Self {
             header,
@@ -167,12 +134,8 @@ impl Page {
     fn introduce(&self) {
         let header = self.header;
         header.version.store(VERSION, Ordering::Relaxed);
-        header
-            .header_bytes
-            .store(HEADER_BYTES as u32, Ordering::Relaxed);
-        header
-            .slot_bytes
-            .store(SLOT_BYTES as u32, Ordering::Relaxed);
+        header.header_bytes.store(HEADER_BYTES as u32, Ordering::Relaxed);
+        header.slot_bytes.store(SLOT_BYTES as u32, Ordering::Relaxed);
         header.slots.store(SLOTS as u32, Ordering::Relaxed);
         header.links.store(LINKS as u32, Ordering::Relaxed);
         header.pid.store(std::process::id(), Ordering::Relaxed);
@@ -194,8 +157,9 @@ impl Page {
         self.path.as_deref()
     }
 
-    /// A slot for this thread. A slot that an earlier thread gave back goes on counting. `None` when the page is full.
-    pub fn claim(&'static self, key: Key) -> Option<Slot> {
+    /// A slot for this thread. A slot that an earlier thread gave back goes on counting. `None`
+    /// when the page is full.
+    pub fn claim(&'static self, key: SlotKey) -> Option<Slot> {
         let mut claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
         let index = match claims.idle.get_mut(&key).and_then(Vec::pop) {
             Some(index) => index,
@@ -206,9 +170,7 @@ impl Page {
                     cell.store(word, Ordering::Relaxed);
                 }
                 claims.used = index + 1;
-                self.header
-                    .used
-                    .store(claims.used as u32, Ordering::Release);
+                self.header.used.store(claims.used as u32, Ordering::Release);
                 index
             }
             None => return None,
@@ -216,13 +178,10 @@ impl Page {
         Some(Slot::new(self, index, &self.cells[index]))
     }
 
-    /// A place for a connection. One that a connection between the same ends gave back goes on counting; then one that
-    /// nobody has used; then the place of other ends, which loses their counters.
+    /// A place for a connection: one that a connection between the same ends gave back, whose
+    /// counters go on; else an unused one; else the place of other ends, whose counters are lost.
     pub(crate) fn claim_link(&'static self, key: LinkKey) -> Option<(usize, &'static LinkCells)> {
-        let mut claims = self
-            .link_claims
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut claims = self.link_claims.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(index) = claims.idle.get_mut(&key).and_then(Vec::pop) {
             return Some((index, &self.links[index]));
         }
@@ -243,16 +202,13 @@ impl Page {
     pub(crate) fn give_back_link(&self, index: usize) {
         let words = self.links[index].key.each_ref();
         let key = LinkKey::decode(words.map(|word| word.load(Ordering::Relaxed)));
-        let mut claims = self
-            .link_claims
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut claims = self.link_claims.lock().unwrap_or_else(PoisonError::into_inner);
         claims.idle.entry(key).or_default().push(index);
     }
 
     pub(crate) fn give_back(&self, index: usize) {
         let words = self.cells[index].key.each_ref();
-        if let Some(key) = Key::decode(words.map(|word| word.load(Ordering::Relaxed))) {
+        if let Some(key) = SlotKey::decode(words.map(|word| word.load(Ordering::Relaxed))) {
             let mut claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
             claims.idle.entry(key).or_default().push(index);
         }
@@ -268,10 +224,7 @@ fn writable() -> ProtFlags {
 }
 
 fn map_error(error: nix::Error) -> PageError {
-    PageError::Map {
-        bytes: PAGE_BYTES,
-        error,
-    }
+    PageError::Map { bytes: PAGE_BYTES, error }
 }
 
 #[cfg(test)]
@@ -283,8 +236,8 @@ mod tests {
         Box::leak(Box::new(Page::private().unwrap()))
     }
 
-    fn key(shard: u16) -> Key {
-        Key::new("eth0", Route::Tcp, Direction::Write, shard)
+    fn key(shard: u16) -> SlotKey {
+        SlotKey::new("eth0", Route::Tcp, Direction::Write, shard)
     }
 
     #[test]
@@ -314,9 +267,7 @@ mod tests {
     #[test]
     fn a_full_page_hands_out_no_slot() {
         let page = leaked();
-        let slots: Vec<_> = (0..SLOTS)
-            .map(|n| page.claim(key(n as u16)).unwrap())
-            .collect();
+        let slots: Vec<_> = (0..SLOTS).map(|n| page.claim(key(n as u16)).unwrap()).collect();
         assert!(page.claim(key(9999)).is_none());
         drop(slots);
         assert!(page.claim(key(3)).is_some());

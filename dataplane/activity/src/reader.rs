@@ -1,8 +1,9 @@
-//! Reading the page of another process. Its bytes are not trusted: any of them may be anything, and the file may shrink at
-//! any moment, so it is read and never mapped.
+//! Reading the page of another process. Its bytes are not trusted: any of them may be anything, and
+//! the file may shrink at any moment, so it is read and never mapped.
 
 use crate::layout::{
-    HEADER_BYTES, Header, Key, LINK_BYTES, LINKS_OFFSET, LinkKey, MAGIC, SLOT_BYTES, VERSION, text,
+    HEADER_BYTES, LINK_BYTES, LINKS_OFFSET, LinkKey, MAGIC, PageHeader, SLOT_BYTES, SlotKey,
+    VERSION, text,
 };
 use crate::limits::{LATENCY_BUCKETS, LINKS, SLOTS};
 use nix::fcntl::{Flock, FlockArg};
@@ -26,7 +27,7 @@ pub struct PageReader {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotReading {
     /// What was counted.
-    pub key: Key,
+    pub key: SlotKey,
     /// Finished operations.
     pub operations: u64,
     /// Payload bytes of them.
@@ -72,8 +73,8 @@ pub struct LinkReading {
     pub looked_ms: u64,
     /// Payload bytes of all exchanges; 0 in the page of an older build.
     pub bytes: u64,
-    /// This side asks. Round trips of one that only answers hold the pauses of the peer, who acknowledges an answer with
-    /// his next question.
+    /// This side asks. Round trips of an end that only answers contain the pauses of the peer,
+    /// which acknowledges an answer with its next request.
     pub asks: bool,
 }
 
@@ -83,26 +84,26 @@ impl PageReader {
     /// # Errors
     /// It is too short, no page, or of a version this build does not know.
     pub fn open(file: File, path: &Path) -> io::Result<Self> {
-        let mut header = [0; size_of::<Header>()];
+        let mut header = [0; size_of::<PageHeader>()];
         file.read_exact_at(&mut header, 0)?;
         let number = |offset: usize| u32::from_ne_bytes(word(&header, offset));
-        let known = u64::from_ne_bytes(word(&header, offset_of!(Header, magic))) == MAGIC
-            && number(offset_of!(Header, version)) == VERSION
-            && number(offset_of!(Header, slot_bytes)) as usize == SLOT_BYTES
-            && number(offset_of!(Header, header_bytes)) as usize == HEADER_BYTES;
+        let known = u64::from_ne_bytes(word(&header, offset_of!(PageHeader, magic))) == MAGIC
+            && number(offset_of!(PageHeader, version)) == VERSION
+            && number(offset_of!(PageHeader, slot_bytes)) as usize == SLOT_BYTES
+            && number(offset_of!(PageHeader, header_bytes)) as usize == HEADER_BYTES;
         if !known {
             let text = "The page is of another version";
             return Err(io::Error::new(io::ErrorKind::InvalidData, text));
         }
-        let program = &header[offset_of!(Header, program)..][..32];
+        let program = &header[offset_of!(PageHeader, program)..][..32];
         let program = text(program);
-        let pid = number(offset_of!(Header, pid));
+        let pid = number(offset_of!(PageHeader, pid));
         Ok(Self {
             file,
             path: path.to_owned(),
             pid,
             program,
-            network: u64::from_ne_bytes(word(&header, offset_of!(Header, network))),
+            network: u64::from_ne_bytes(word(&header, offset_of!(PageHeader, network))),
         })
     }
 
@@ -111,7 +112,8 @@ impl PageReader {
         &self.path
     }
 
-    /// Device and number of its file, as the kernel's list of locks tells them; `None` if the system does not say.
+    /// Device and number of its file, as the kernel's list of locks tells them; `None` if the
+    /// system does not say.
     pub fn file_id(&self) -> Option<(u64, u64)> {
         let file = self.file.metadata().ok()?;
         Some((file.dev(), file.ino()))
@@ -143,13 +145,10 @@ impl PageReader {
     /// # Errors
     /// The page has shrunk.
     pub fn slots(&self) -> io::Result<Vec<SlotReading>> {
-        let used = self.number(offset_of!(Header, used))?.min(SLOTS);
+        let used = self.number(offset_of!(PageHeader, used))?.min(SLOTS);
         let mut bytes = vec![0; used * SLOT_BYTES];
         self.file.read_exact_at(&mut bytes, HEADER_BYTES as u64)?;
-        Ok(bytes
-            .chunks_exact(SLOT_BYTES)
-            .filter_map(SlotReading::decode)
-            .collect())
+        Ok(bytes.chunks_exact(SLOT_BYTES).filter_map(SlotReading::decode).collect())
     }
 }
 
@@ -159,8 +158,8 @@ impl PageReader {
     /// # Errors
     /// The page has shrunk.
     pub fn links(&self) -> io::Result<Vec<LinkReading>> {
-        let room = self.number(offset_of!(Header, links))?.min(LINKS);
-        let used = self.number(offset_of!(Header, links_used))?.min(room);
+        let room = self.number(offset_of!(PageHeader, links))?.min(LINKS);
+        let used = self.number(offset_of!(PageHeader, links_used))?.min(room);
         let mut bytes = vec![0; used * LINK_BYTES];
         self.file.read_exact_at(&mut bytes, LINKS_OFFSET as u64)?;
         let links = bytes.chunks_exact(LINK_BYTES);
@@ -179,16 +178,7 @@ impl LinkReading {
         let words = bytes.chunks_exact(8);
         let mut words = words.map(|chunk| u64::from_ne_bytes(word(chunk, 0)));
         let mut next = || words.next();
-        let key = [
-            next()?,
-            next()?,
-            next()?,
-            next()?,
-            next()?,
-            next()?,
-            next()?,
-            next()?,
-        ];
+        let key = [next()?, next()?, next()?, next()?, next()?, next()?, next()?, next()?];
         let (device, peer) = LinkKey::decode(key).names();
         Some(Self {
             device,
@@ -210,12 +200,10 @@ impl LinkReading {
 
 impl SlotReading {
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut words = bytes
-            .chunks_exact(8)
-            .map(|chunk| u64::from_ne_bytes(word(chunk, 0)));
+        let mut words = bytes.chunks_exact(8).map(|chunk| u64::from_ne_bytes(word(chunk, 0)));
         let mut next = || words.next();
         Some(Self {
-            key: Key::decode([next()?, next()?, next()?, next()?])?,
+            key: SlotKey::decode([next()?, next()?, next()?, next()?])?,
             operations: next()?,
             bytes: next()?,
             latency_ns: next()?,

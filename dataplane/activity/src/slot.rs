@@ -1,6 +1,6 @@
 //! The one writer of a slot.
 
-use crate::layout::{Cells, Key, bucket};
+use crate::layout::{Cells, SlotKey, bucket};
 use crate::page::Page;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,25 +17,16 @@ pub struct Slot {
 
 impl Slot {
     pub(crate) fn new(page: &'static Page, index: usize, cells: &'static Cells) -> Self {
-        Self {
-            page,
-            index,
-            cells,
-            thread: PhantomData,
-        }
+        Self { page, index, cells, thread: PhantomData }
     }
 
     /// What the slot counts.
-    pub fn key(&self) -> Option<Key> {
-        Key::decode(
-            self.cells
-                .key
-                .each_ref()
-                .map(|word| word.load(Ordering::Relaxed)),
-        )
+    pub fn key(&self) -> Option<SlotKey> {
+        SlotKey::decode(self.cells.key.each_ref().map(|word| word.load(Ordering::Relaxed)))
     }
 
-    /// Counts a finished operation: payload bytes, time on the wire or disk, time in the queue before it.
+    /// Counts a finished operation: payload bytes, time on the wire or disk, time in the queue
+    /// before it.
     #[inline]
     pub fn record(&self, bytes: u64, latency_ns: u64, queue_ns: u64) {
         let cells = self.cells;

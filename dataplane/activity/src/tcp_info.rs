@@ -1,4 +1,5 @@
-//! What the kernel knows of a TCP connection. Invariant: a kernel that answers less than is asked leaves zeros.
+//! What the kernel knows of a TCP connection. Invariant: a kernel that answers less than is asked
+//! leaves zeros.
 #![expect(unsafe_code, reason = "it reads a socket option that no library has")]
 
 use nix::libc;
@@ -36,7 +37,8 @@ impl TcpInfo {
     pub(crate) fn of(socket: BorrowedFd<'_>) -> Option<Self> {
         let mut bytes = [0u8; BYTES];
         let mut length = BYTES as libc::socklen_t;
-        // SAFETY: the buffer is as long as `length` says, and both outlive the call; any bytes are a value.
+        // SAFETY: the buffer is as long as `length` says, and both outlive the call; any bytes are
+        // a value.
         let failed = unsafe {
             libc::getsockopt(
                 socket.as_raw_fd(),
@@ -75,22 +77,10 @@ mod tests {
 
     #[test]
     fn offsets_are_those_of_the_system_header() {
-        assert_eq!(
-            std::mem::offset_of!(libc::tcp_info, tcpi_snd_mss),
-            SEGMENT_BYTES
-        );
-        assert_eq!(
-            std::mem::offset_of!(libc::tcp_info, tcpi_rtt),
-            ROUND_TRIP_US
-        );
-        assert_eq!(
-            std::mem::offset_of!(libc::tcp_info, tcpi_snd_cwnd),
-            WINDOW_SEGMENTS
-        );
-        assert_eq!(
-            std::mem::offset_of!(libc::tcp_info, tcpi_total_retrans),
-            RETRANSMITS
-        );
+        assert_eq!(std::mem::offset_of!(libc::tcp_info, tcpi_snd_mss), SEGMENT_BYTES);
+        assert_eq!(std::mem::offset_of!(libc::tcp_info, tcpi_rtt), ROUND_TRIP_US);
+        assert_eq!(std::mem::offset_of!(libc::tcp_info, tcpi_snd_cwnd), WINDOW_SEGMENTS);
+        assert_eq!(std::mem::offset_of!(libc::tcp_info, tcpi_total_retrans), RETRANSMITS);
     }
 
     #[test]

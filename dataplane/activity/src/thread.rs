@@ -1,6 +1,6 @@
 //! Slots of the current thread, for code that runs on threads it did not start.
 
-use crate::layout::Key;
+use crate::layout::SlotKey;
 use crate::limits::SLOTS_PER_THREAD;
 use crate::page::page;
 use crate::slot::Slot;
@@ -8,25 +8,26 @@ use std::cell::RefCell;
 
 thread_local! {
     /// Given back when the thread ends.
-    static SLOTS: RefCell<Vec<(Key, Slot)>> = const { RefCell::new(Vec::new()) };
+    static SLOTS: RefCell<Vec<(SlotKey, Slot)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Counts a finished operation in the calling thread's slot for `key`. Counts nothing when the page is full.
-pub fn record(key: Key, bytes: u64, latency_ns: u64, queue_ns: u64) {
+/// Counts a finished operation in the calling thread's slot for `key`. Counts nothing when the page
+/// is full.
+pub fn record(key: SlotKey, bytes: u64, latency_ns: u64, queue_ns: u64) {
     with_slot(key, |slot| slot.record(bytes, latency_ns, queue_ns));
 }
 
 /// Counts a failed operation in the calling thread's slot for `key`.
-pub fn record_failure(key: Key) {
+pub fn record_failure(key: SlotKey) {
     with_slot(key, Slot::record_failure);
 }
 
 /// Counts a repeated operation in the calling thread's slot for `key`.
-pub fn record_retry(key: Key) {
+pub fn record_retry(key: SlotKey) {
     with_slot(key, Slot::record_retry);
 }
 
-fn with_slot(key: Key, count: impl FnOnce(&Slot)) {
+fn with_slot(key: SlotKey, count: impl FnOnce(&Slot)) {
     // A thread that is ending has no slots any more; what it still does is not counted.
     let _ = SLOTS.try_with(|slots| {
         let mut slots = slots.borrow_mut();

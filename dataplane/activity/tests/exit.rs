@@ -1,7 +1,7 @@
 //! What a process leaves in the folder of pages when it ends.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use perigee_activity::{Directory, page, pages};
+use perigee_activity::{PageDirectory, page, pages};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -21,7 +21,7 @@ fn is_child() -> bool {
     if is_child {
         let path = page().unwrap().path().unwrap();
         std::fs::write(path.parent().unwrap().join(".seen"), b"").unwrap();
-        let directory = Directory::from_environment().unwrap();
+        let directory = PageDirectory::from_environment().unwrap();
         assert_eq!(pages(&directory).len(), 1);
     }
     is_child
@@ -38,10 +38,7 @@ fn a_process_that_ends_in_order_takes_its_page_with_it() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    run_in_child(
-        "a_process_that_ends_in_order_takes_its_page_with_it",
-        folder.path(),
-    );
+    run_in_child("a_process_that_ends_in_order_takes_its_page_with_it", folder.path());
     assert_eq!(left(folder.path()), 0);
 }
 
@@ -54,6 +51,6 @@ fn a_process_that_is_killed_leaves_a_page_that_the_next_reader_removes() {
     let name = "a_process_that_is_killed_leaves_a_page_that_the_next_reader_removes";
     run_in_child(name, folder.path());
     assert_eq!(left(folder.path()), 1);
-    assert!(pages(&Directory::new(folder.path())).is_empty());
+    assert!(pages(&PageDirectory::new(folder.path())).is_empty());
     assert_eq!(left(folder.path()), 0);
 }

@@ -1,4 +1,5 @@
-//! The record path in machine code. Invariant: no atomic read-modify-write, which would cost eight times as much.
+//! The record path in machine code. Invariant: no atomic read-modify-write, which would cost eight
+//! times as much.
 
 use perigee_activity::Slot;
 use std::process::Command;
@@ -33,10 +34,7 @@ fn code_of(symbol: &str) -> Option<String> {
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn a_record_has_no_locked_instruction() {
-    std::hint::black_box((
-        perigee_test_record as *const (),
-        perigee_test_locked as *const (),
-    ));
+    std::hint::black_box((perigee_test_record as *const (), perigee_test_locked as *const ()));
     let Some(locked) = code_of("perigee_test_locked") else {
         eprintln!("SKIP: no objdump");
         return;

@@ -1,8 +1,9 @@
-//! CUDA's driver, resolved at run time: which pointers are device memory, and copies in and out of it.
-//! Invariant: nothing is called unless every function was found and the driver could be initialised, and every call leaves
-//! the calling thread in the context in which it came.
+//! CUDA's driver, resolved at run time: which pointers are device memory, and copies in and out of
+//! it.
+//! Invariant: nothing is called unless every function was found and the driver could be
+//! initialised, and every call leaves the calling thread in the context in which it came.
 
-use crate::{DeviceMemory, DmaBuf};
+use crate::memory::{DeviceMemory, DmaBuf};
 use libloading::Library;
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
@@ -33,16 +34,16 @@ type CopyToDevice = unsafe extern "C" fn(u64, *const c_void, usize) -> c_int;
 pub(crate) struct Cuda {
     functions: Functions,
     /// The primary context of each device that was used, retained once and kept.
-    contexts: Mutex<BTreeMap<c_int, Context>>,
+    contexts: Mutex<BTreeMap<c_int, CudaContext>>,
     _library: Option<Library>,
 }
 
 /// A context's handle.
 #[derive(Clone, Copy)]
-struct Context(*mut c_void);
+struct CudaContext(*mut c_void);
 
 // SAFETY: the driver takes the handle of a context from any thread.
-unsafe impl Send for Context {}
+unsafe impl Send for CudaContext {}
 
 /// The driver's functions.
 #[derive(Clone, Copy)]
@@ -62,7 +63,8 @@ impl Cuda {
     pub(crate) fn load() -> Option<Self> {
         // SAFETY: loading the driver runs its initialisers, which every CUDA program does.
         let library = unsafe { Library::new(LIBRARY) }.ok()?;
-        // SAFETY: the types are those of the driver's documented interface, whose versioned names never change theirs.
+        // SAFETY: the types are those of the driver's documented interface, whose versioned names
+        // never change theirs.
         unsafe {
             let init: Init = *library.get(b"cuInit\0").ok()?;
             let functions = Functions {
@@ -87,46 +89,44 @@ impl Cuda {
 
     fn attribute<T: Default>(&self, attribute: c_int, address: u64) -> Option<T> {
         let mut value = T::default();
-        // SAFETY: both attributes that are asked for are 32-bit numbers, as are the types they are read into.
+        // SAFETY: both attributes that are asked for are 32-bit numbers, as are the types they are
+        // read into.
         let code =
             unsafe { (self.functions.get_attribute)((&raw mut value).cast(), attribute, address) };
         (code == 0).then_some(value)
     }
 
     /// The primary context of the device that has an address.
-    fn context(&self, address: u64) -> Result<Context, String> {
+    fn context(&self, address: u64) -> Result<CudaContext, String> {
         let ordinal: c_int = self.attribute(DEVICE_ORDINAL, address).unwrap_or(0);
         let mut contexts = self.contexts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = contexts.get(&ordinal) {
             return Ok(*known);
         }
         let mut context = std::ptr::null_mut();
-        // SAFETY: `context` receives a handle; the primary context of a device lives as long as it is retained.
-        told("cuDevicePrimaryCtxRetain", unsafe {
+        // SAFETY: `context` receives a handle; the primary context of a device lives as long as it
+        // is retained.
+        checked("cuDevicePrimaryCtxRetain", unsafe {
             (self.functions.retain)(&raw mut context, ordinal)
         })?;
-        contexts.insert(ordinal, Context(context));
-        Ok(Context(context))
+        contexts.insert(ordinal, CudaContext(context));
+        Ok(CudaContext(context))
     }
 
-    /// Calls the driver in the context of the device that has an address. The thread has its own context back afterwards:
-    /// it may be a caller's, who works with another device.
+    /// Calls the driver in the context of the device that has an address. The thread has its own
+    /// context back afterwards: it may be a caller's, who works with another device.
     fn within<T>(
         &self,
         address: u64,
         call: impl FnOnce() -> Result<T, String>,
     ) -> Result<T, String> {
-        let Context(context) = self.context(address)?;
+        let CudaContext(context) = self.context(address)?;
         // SAFETY: the context is retained for good.
-        told("cuCtxPushCurrent", unsafe {
-            (self.functions.push_current)(context)
-        })?;
+        checked("cuCtxPushCurrent", unsafe { (self.functions.push_current)(context) })?;
         let result = call();
         let mut popped = std::ptr::null_mut();
         // SAFETY: `popped` receives a handle; the context on top is the one that was pushed above.
-        told("cuCtxPopCurrent", unsafe {
-            (self.functions.pop_current)(&raw mut popped)
-        })?;
+        checked("cuCtxPopCurrent", unsafe { (self.functions.pop_current)(&raw mut popped) })?;
         result
     }
 }
@@ -151,8 +151,9 @@ impl DeviceMemory for Cuda {
         let mut raw: c_int = -1;
         let handle: *mut c_void = (&raw mut raw).cast();
         self.within(device, || {
-            // SAFETY: a handle of this type is a descriptor, an integer, and `raw` is one; the driver checks the range.
-            told("cuMemGetHandleForAddressRange", unsafe {
+            // SAFETY: a handle of this type is a descriptor, an integer, and `raw` is one; the
+            // driver checks the range.
+            checked("cuMemGetHandleForAddressRange", unsafe {
                 get_handle(handle, first, whole as usize, DMA_BUF_HANDLE, 0)
             })
         })?;
@@ -169,7 +170,7 @@ impl DeviceMemory for Cuda {
     unsafe fn load(&self, device: u64, host: *mut u8, bytes: usize) -> Result<(), String> {
         self.within(device, || {
             // SAFETY: the caller vouches for `host`; the driver checks the device's range.
-            told("cuMemcpyDtoH", unsafe {
+            checked("cuMemcpyDtoH", unsafe {
                 (self.functions.copy_to_host)(host.cast(), device, bytes)
             })
         })
@@ -178,19 +179,15 @@ impl DeviceMemory for Cuda {
     unsafe fn store(&self, device: u64, host: *const u8, bytes: usize) -> Result<(), String> {
         self.within(device, || {
             // SAFETY: as in `load`.
-            told("cuMemcpyHtoD", unsafe {
+            checked("cuMemcpyHtoD", unsafe {
                 (self.functions.copy_to_device)(device, host.cast(), bytes)
             })
         })
     }
 }
 
-fn told(call: &str, code: c_int) -> Result<(), String> {
-    if code == 0 {
-        Ok(())
-    } else {
-        Err(format!("{call} failed with CUDA error {code}"))
-    }
+fn checked(call: &str, code: c_int) -> Result<(), String> {
+    if code == 0 { Ok(()) } else { Err(format!("{call} failed with CUDA error {code}")) }
 }
 
 #[cfg(test)]
@@ -212,11 +209,7 @@ mod tests {
         if address < DEVICE_BASE {
             return 1;
         }
-        let number = if attribute == MEMORY_TYPE {
-            MEMORY_TYPE_DEVICE
-        } else {
-            3
-        };
+        let number = if attribute == MEMORY_TYPE { MEMORY_TYPE_DEVICE } else { 3 };
         // SAFETY: the caller asks for 32-bit numbers.
         unsafe { value.cast::<c_uint>().write(number) };
         0
@@ -292,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn device_pointers_are_told_from_others_and_copied_in_their_device() {
+    fn device_pointers_are_recognized_and_copied_in_their_device() {
         let cuda = fake(None);
         assert!(cuda.holds(DEVICE_BASE) && !cuda.holds(DEVICE_BASE - 1));
         assert_eq!(cuda.ordinal(DEVICE_BASE), Some(3));
@@ -327,9 +320,7 @@ mod tests {
 
     #[test]
     fn an_export_covers_whole_pages_and_says_where_the_range_begins() {
-        let made = fake(Some(get_handle))
-            .export(DEVICE_BASE + 100, PAGE_BYTES)
-            .unwrap();
+        let made = fake(Some(get_handle)).export(DEVICE_BASE + 100, PAGE_BYTES).unwrap();
         assert_eq!(made.offset_bytes, 100);
         let exported = EXPORTED.each_ref().map(|cell| cell.load(Ordering::Relaxed));
         assert_eq!(exported, [DEVICE_BASE, 2 * PAGE_BYTES]);

@@ -1,32 +1,34 @@
-//! Host memory that stands for ranges of device memory while their bytes are under way.
-//! Invariant: each part of it belongs to exactly one range, and it is freed only when nobody moves bytes through it.
+//! Host memory that stands for ranges of device memory while their bytes are under way. Invariant:
+//! each part of it belongs to exactly one range, and it is freed only when no bytes move through
+//! it.
 
-use crate::GivenDevices;
+use crate::memory::GivenDevices;
 use perigee_memory::HostBuffer;
 
 /// Staged ranges of device memory.
 #[derive(Debug)]
-pub struct Stage {
+pub struct DeviceStage {
     devices: GivenDevices,
     host: HostBuffer,
     /// In order, one behind the other.
-    parts: Vec<Part>,
+    parts: Vec<StagedRange>,
 }
 
 /// One range and where it begins in the host memory.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct StagedRange {
     offset: u64,
     device: u64,
     bytes: u64,
 }
 
-// SAFETY: the buffer is plain memory of the process; whoever moves bytes through it has the only right to the ranges.
-unsafe impl Send for Stage {}
+// SAFETY: the buffer is plain memory of the process; the mover that uses it has the only right to
+// the ranges.
+unsafe impl Send for DeviceStage {}
 // SAFETY: as above; the methods only pass its address on.
-unsafe impl Sync for Stage {}
+unsafe impl Sync for DeviceStage {}
 
-impl Stage {
+impl DeviceStage {
     /// Host memory for ranges, each given by its first byte and its length, which is not 0.
     ///
     /// # Errors
@@ -39,19 +41,11 @@ impl Stage {
         let part = |(device, bytes)| {
             let offset = total;
             total += bytes;
-            Part {
-                offset,
-                device,
-                bytes,
-            }
+            StagedRange { offset, device, bytes }
         };
         let parts = ranges.into_iter().map(part).collect();
         let host = HostBuffer::allocate(total as usize).map_err(|error| error.to_string())?;
-        Ok(Self {
-            devices: devices.clone(),
-            host,
-            parts,
-        })
+        Ok(Self { devices: devices.clone(), host, parts })
     }
 
     /// First byte of the host memory.
@@ -65,7 +59,8 @@ impl Stage {
         self.parts.iter().map(move |part| first + part.offset)
     }
 
-    /// The device's address for which a byte of the host memory stands; `None` if it is not of this stage.
+    /// The device's address for which a byte of the host memory stands; `None` if it is not of this
+    /// stage.
     pub fn origin(&self, host: u64) -> Option<u64> {
         let (offset, part) = self.part(host)?;
         Some(part.device + (offset - part.offset))
@@ -98,15 +93,11 @@ impl Stage {
         };
         let device = part.device + (offset - part.offset);
         // SAFETY: the range was just checked against the buffer.
-        unsafe {
-            self.devices
-                .0
-                .store(device, host as *const u8, bytes as usize)
-        }
+        unsafe { self.devices.0.store(device, host as *const u8, bytes as usize) }
     }
 
     /// The part that an address of the host memory is in, and its offset there.
-    fn part(&self, host: u64) -> Option<(u64, Part)> {
+    fn part(&self, host: u64) -> Option<(u64, StagedRange)> {
         let offset = host.checked_sub(self.host() as u64)?;
         let next = self.parts.partition_point(|part| part.offset <= offset);
         let part = *self.parts.get(next.checked_sub(1)?)?;
@@ -117,7 +108,7 @@ impl Stage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::DeviceMemory;
+    use crate::memory::DeviceMemory;
     use std::sync::{Arc, Mutex};
 
     /// 256 bytes of a device, from address 1000 on.
@@ -149,7 +140,7 @@ mod tests {
     fn every_byte_of_a_stage_stands_for_its_own_of_the_device() {
         let card = Arc::new(Card(Mutex::new((0..=255).collect())));
         let devices = GivenDevices(card.clone());
-        let stage = Stage::new(&devices, [(1100, 10), (1003, 1), (1200, 56)]).unwrap();
+        let stage = DeviceStage::new(&devices, [(1100, 10), (1003, 1), (1200, 56)]).unwrap();
         stage.load().unwrap();
         let places: Vec<u64> = stage.places().collect();
         let first = stage.host() as u64;
@@ -168,10 +159,7 @@ mod tests {
         assert!(stage.store(first + 8, 3).is_err(), "two ranges");
         assert!(stage.store(first + 67, 1).is_err());
         let memory = card.0.lock().unwrap();
-        let changed = memory
-            .iter()
-            .zip(0..=255u8)
-            .filter(|(now, then)| *now != then);
+        let changed = memory.iter().zip(0..=255u8).filter(|(now, then)| *now != then);
         assert_eq!(changed.map(|(_, at)| at).collect::<Vec<_>>(), [108, 109]);
     }
 }

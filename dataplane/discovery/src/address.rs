@@ -1,13 +1,15 @@
 //! `host:port` texts, and the addresses behind them. Invariant: a look-up ends by its deadline,
 //! although the system's resolver knows none: it gets a thread, and only so many of those exist.
 
-use crate::directory::PEER_TO_PEER;
 use crate::limits::{LOOK_UPS_MAX, NAME_BYTES_MAX};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::sync_channel;
 use std::thread::Builder;
 use std::time::{Duration, Instant};
+
+/// Name that stands for "no server, ask the peer".
+pub(crate) const PEER_TO_PEER: &str = "P2PHANDSHAKE";
 
 /// Look-ups whose thread still runs.
 static LOOK_UPS: AtomicUsize = AtomicUsize::new(0);
@@ -40,15 +42,14 @@ pub(crate) fn split(text: &str) -> Option<(&str, Option<u16>)> {
     usable.then_some((host, port))
 }
 
-/// As [`split`], for the name of a peer, which has a port as a rule: the last part of a bare IPv6 address is one if what is
-/// before it is an address, too. Programs put host, colon and port together without brackets.
+/// As [`split`], for the name of a peer, which has a port as a rule: the last part of a bare IPv6
+/// address is one if what is before it is an address, too. Programs put host, colon and port
+/// together without brackets.
 pub(crate) fn split_peer(text: &str) -> Option<(&str, Option<u16>)> {
     let (host, port) = split(text)?;
     let parts = host.rsplit_once(':').filter(|_| !text.starts_with('['));
     let with_port = parts.and_then(|(before, last)| {
-        let address = before
-            .split_once('%')
-            .map_or(before, |(address, _)| address);
+        let address = before.split_once('%').map_or(before, |(address, _)| address);
         let last = last.parse().ok().filter(|last| *last != 0)?;
         address.parse::<Ipv6Addr>().ok().map(|_| (before, last))
     });
@@ -86,7 +87,8 @@ pub fn resolve(host: &str, port: u16, deadline: Instant) -> Result<Vec<SocketAdd
     }
 }
 
-/// `host:port` of each server that a metadata setting names; none for `P2PHANDSHAKE`, where there is no server.
+/// `host:port` of each server that a metadata setting names; none for `P2PHANDSHAKE`, where there
+/// is no server.
 pub fn service_addresses(metadata_server: &str) -> Vec<String> {
     let given = metadata_server.trim();
     let rest = given.split_once("://").map_or(given, |(_, rest)| rest);
@@ -127,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_and_ports_are_told_apart() {
+    fn hosts_and_ports_are_split() {
         for (text, expected) in [
             ("host", Some(("host", None))),
             ("host:1", Some(("host", Some(1)))),
@@ -154,10 +156,7 @@ mod tests {
             ("::1:16105", Some(("::1", Some(16_105)))),
             ("::1:8080", Some(("::1", Some(8080)))),
             ("fe80::1%eth0:7", Some(("fe80::1%eth0", Some(7)))),
-            (
-                "2001:db8:1:2:3:4:5:6:12001",
-                Some(("2001:db8:1:2:3:4:5:6", Some(12_001))),
-            ),
+            ("2001:db8:1:2:3:4:5:6:12001", Some(("2001:db8:1:2:3:4:5:6", Some(12_001)))),
             ("::1", Some(("::1", None))),
             ("fe80::1", Some(("fe80::1", None))),
             ("fe80::1:0", Some(("fe80::1:0", None))),
@@ -191,10 +190,7 @@ mod tests {
     #[test]
     fn literal_addresses_need_no_resolver() {
         let past = Instant::now();
-        assert_eq!(
-            resolve("::1", 5, past),
-            Ok(vec!["[::1]:5".parse().unwrap()])
-        );
+        assert_eq!(resolve("::1", 5, past), Ok(vec!["[::1]:5".parse().unwrap()]));
     }
 
     #[test]

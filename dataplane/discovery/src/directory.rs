@@ -5,70 +5,71 @@
 
 mod backend;
 mod cache;
-mod claim;
 mod etcd;
 mod gateway;
 mod http;
-mod keeper;
-mod offer;
+mod name_claim;
+mod own_document;
 mod redis;
-mod trust;
-mod turn;
+mod renewal;
+mod server;
+mod timed_mutex;
+mod tls_files;
 mod web;
 
-use crate::address::split_peer;
+use crate::address::{PEER_TO_PEER, split_peer};
 use crate::document::{self, SegmentDocument};
 use crate::error::DiscoveryError;
-use crate::handshake::HandshakeClient;
+use crate::handshake::client::HandshakeClient;
 use crate::message::RpcMeta;
-use crate::settings::Settings;
-use backend::Server;
+use crate::settings::DiscoverySettings;
 use cache::Cache;
-use keeper::Keeper;
-use offer::{Offer, written};
+use own_document::{OwnDocument, written};
+use renewal::EntryRenewer;
+use server::NamedBackend;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use offer::Compose;
-
-/// Name that stands for "no server, ask the peer".
-pub(crate) const PEER_TO_PEER: &str = "P2PHANDSHAKE";
+pub use own_document::Compose;
 
 /// Documents of segments and places of engines. Cheap to clone, usable from any thread; the last
 /// clone that is dropped closes it.
 #[derive(Clone, Debug)]
 pub struct Directory {
-    inner: Arc<Inner>,
+    inner: Arc<DirectoryState>,
 }
 
 #[derive(Debug)]
-struct Inner {
-    settings: Settings,
+struct DirectoryState {
+    settings: DiscoverySettings,
     handshake: HandshakeClient,
     /// Without one, peers are asked.
-    keeper: Option<Keeper>,
+    renewer: Option<EntryRenewer>,
     cache: Cache,
-    own: Arc<Offer>,
+    own: Arc<OwnDocument>,
 }
 
 impl Directory {
-    /// Chooses the backend that `metadata_server` names; talks to nobody yet.
+    /// Chooses the backend that `metadata_server` names; connects to nothing yet.
     ///
     /// # Errors
     /// The text names no backend, or one with an unusable address.
-    pub fn open(metadata_server: &str, settings: Settings) -> Result<Self, DiscoveryError> {
+    pub fn open(
+        metadata_server: &str,
+        settings: DiscoverySettings,
+    ) -> Result<Self, DiscoveryError> {
         let given = metadata_server.trim();
-        let keeper = if given.eq_ignore_ascii_case(PEER_TO_PEER) {
+        let renewer = if given.eq_ignore_ascii_case(PEER_TO_PEER) {
             None
         } else {
-            let server = Server::open(given, &settings)?;
-            Some(Keeper::new(server, settings.entry_life))
+            let server = NamedBackend::open(given, &settings)?;
+            Some(EntryRenewer::new(server, settings.entry_life))
         };
         Ok(Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(DirectoryState {
                 handshake: HandshakeClient::new(&settings),
                 cache: Cache::new(&settings),
-                keeper,
+                renewer,
                 settings,
                 own: Arc::default(),
             }),
@@ -77,7 +78,7 @@ impl Directory {
 
     /// Peers are asked themselves, by names like `host:port`.
     pub fn is_peer_to_peer(&self) -> bool {
-        self.inner.keeper.is_none()
+        self.inner.renewer.is_none()
     }
 
     /// Says where this engine's handshake is served. An engine that is gone loses its name to
@@ -86,13 +87,13 @@ impl Directory {
     /// # Errors
     /// A living engine has the name, the name is empty or too long, or the metadata server fails.
     pub fn publish_rpc(&self, name: &str, meta: &RpcMeta) -> Result<(), DiscoveryError> {
-        let Some(keeper) = &self.inner.keeper else {
+        let Some(renewer) = &self.inner.renewer else {
             return Ok(());
         };
         document::name("name", name).map_err(|error| unusable(name, error))?;
         let keys = self.keys(name);
-        claim::take(keeper, &keys, name, meta, &self.inner.handshake)?;
-        keeper.reclaim([&keys.rpc_meta, &keys.segment]);
+        name_claim::take(renewer, &keys, name, meta, &self.inner.handshake)?;
+        renewer.reclaim([&keys.rpc_meta, &keys.segment]);
         Ok(())
     }
 
@@ -103,88 +104,87 @@ impl Directory {
     pub fn speak_for(&self, compose: Compose) -> Result<(), DiscoveryError> {
         let own = &self.inner.own;
         own.speak(compose)?;
-        if let (Some(keeper), Some(name)) = (&self.inner.keeper, own.name()) {
+        if let (Some(renewer), Some(name)) = (&self.inner.renewer, own.name()) {
             let own = own.clone();
-            keeper.renew_with(
-                &self.keys(name).segment,
-                Box::new(move || own.compose()?.ok()),
-            );
+            renewer.renew_with(&self.keys(name).segment, Box::new(move || own.compose()?.ok()));
         }
         Ok(())
     }
 
-    /// Says what this engine offers now; again after each change. Of several calls at the same time the last one writes
-    /// what is newest. In P2P mode it is composed when a peer asks for it.
+    /// Says what this engine offers now; again after each change. Of several calls at the same time
+    /// the last one writes what is newest. In P2P mode it is composed when a peer asks for it.
     ///
     /// # Errors
-    /// Nobody speaks for the engine, its document breaks a limit, another engine has taken the name meanwhile, or the
-    /// metadata server fails; then the document as it is by then is written with a later sign of life.
+    /// The engine offers no document, the document breaks a limit, another engine has taken the
+    /// name, or the metadata server fails; in that case a later renewal writes the document as it
+    /// is then.
     pub fn publish_newest(&self) -> Result<(), DiscoveryError> {
         let inner = &self.inner;
         inner.own.change();
-        let Some(keeper) = &inner.keeper else {
+        let Some(renewer) = &inner.renewer else {
             return Ok(());
         };
         let until = Instant::now() + inner.settings.call_deadline;
         let unspoken = || DiscoveryError::Closed;
         let key = self.keys(inner.own.name().ok_or_else(unspoken)?).segment;
-        keeper.publish(&key, until, || inner.own.compose().ok_or_else(unspoken)?)
+        renewer.publish(&key, until, || inner.own.compose().ok_or_else(unspoken)?)
     }
 
-    /// What this engine offers has changed once more after a publication of it that failed: it is composed anew for whoever
-    /// asks, and written with the next sign of life.
+    /// What this engine offers has changed once more after a publication of it that failed: it is
+    /// composed again for the next reader, and written with the next renewal.
     pub fn publish_later(&self) {
         self.inner.own.change();
-        if let Some(keeper) = &self.inner.keeper {
-            keeper.renew_soon();
+        if let Some(renewer) = &self.inner.renewer {
+            renewer.renew_soon();
         }
     }
 
-    /// Says what this engine offers, as somebody else composed it.
+    /// Publishes a document that another component composed.
     ///
     /// # Errors
     /// As [`Directory::publish_newest`]; then the document published before remains.
     pub fn publish(&self, document: &SegmentDocument) -> Result<(), DiscoveryError> {
         let json = written(document)?;
-        if let Some(keeper) = &self.inner.keeper {
+        if let Some(renewer) = &self.inner.renewer {
             let until = Instant::now() + self.inner.settings.call_deadline;
-            keeper.publish(&self.keys(&document.name).segment, until, || Ok(json))?;
+            renewer.publish(&self.keys(&document.name).segment, until, || Ok(json))?;
         }
         self.inner.own.set(document.clone());
         Ok(())
     }
 
-    /// Says what a client of a store offers, in the records that engines have. The name is not claimed, because the
-    /// store's master settles who has it: the client that came last has the records. In P2P mode there is nothing to say.
+    /// Says what a client of a store offers, in the records that engines have. The name is not
+    /// claimed, because the store's master settles who has it: the client that came last has the
+    /// records. In P2P mode there is nothing to say.
     ///
     /// # Errors
     /// The metadata server fails.
     pub fn record(&self, meta: &RpcMeta, document: &SegmentDocument) -> Result<(), DiscoveryError> {
-        let Some(keeper) = &self.inner.keeper else {
+        let Some(renewer) = &self.inner.renewer else {
             return Ok(());
         };
         let keys = self.keys(&document.name);
-        keeper.reclaim([&keys.rpc_meta, &keys.segment]);
+        renewer.reclaim([&keys.rpc_meta, &keys.segment]);
         self.record_changed(meta, document)
     }
 
     /// Changes what [`Directory::record`] said.
     ///
     /// # Errors
-    /// Another client has the records now, or the metadata server fails; then the document as it is by then is written with
-    /// a later sign of life, if somebody speaks for the client.
+    /// Another client has the records now, or the metadata server fails; in that case a later
+    /// renewal writes the document as it is then, if the client still offers one.
     pub fn record_changed(
         &self,
         meta: &RpcMeta,
         document: &SegmentDocument,
     ) -> Result<(), DiscoveryError> {
-        let Some(keeper) = &self.inner.keeper else {
+        let Some(renewer) = &self.inner.renewer else {
             return Ok(());
         };
         let keys = self.keys(&document.name);
         let until = Instant::now() + self.inner.settings.call_deadline;
-        keeper.publish(&keys.segment, until, || Ok(document.encode()))?;
-        keeper.publish(&keys.rpc_meta, until, || Ok(meta.encode()))
+        renewer.publish(&keys.segment, until, || Ok(document.encode()))?;
+        renewer.publish(&keys.rpc_meta, until, || Ok(meta.encode()))
     }
 
     /// What this engine offers.
@@ -195,8 +195,8 @@ impl Directory {
     /// The document of a segment, from the cache if it may come from there.
     ///
     /// # Errors
-    /// Nobody registered it, its engine or the metadata server does not answer, or what they
-    /// answer is no document.
+    /// It is not registered, its engine or the metadata server does not answer, or what they answer
+    /// is no document.
     pub fn segment(&self, name: &str) -> Result<Arc<SegmentDocument>, DiscoveryError> {
         self.segment_within(name, Duration::MAX)
     }
@@ -243,9 +243,9 @@ impl Directory {
         name: &str,
         limit: Duration,
     ) -> Result<Arc<SegmentDocument>, DiscoveryError> {
-        let fetched = match &self.inner.keeper {
+        let fetched = match &self.inner.renewer {
             None => self.ask_peer(name, limit),
-            Some(keeper) => self.fetch(keeper.server(), name, limit),
+            Some(renewer) => self.fetch(renewer.server(), name, limit),
         };
         match fetched {
             Ok(document) => {
@@ -270,31 +270,31 @@ impl Directory {
     /// Where an engine's handshake is served. In P2P mode its name says it.
     ///
     /// # Errors
-    /// Nobody registered the name, it is no `host:port`, or the metadata server fails.
+    /// The name is not registered, it is no `host:port`, or the metadata server fails.
     pub fn rpc_meta(&self, name: &str) -> Result<RpcMeta, DiscoveryError> {
-        let Some(keeper) = &self.inner.keeper else {
+        let Some(renewer) = &self.inner.renewer else {
             return self.place_in_name(name);
         };
-        let server = keeper.server();
+        let server = renewer.server();
         let until = server.until(Duration::MAX);
         let found = server.get(&self.keys(name).rpc_meta, until)?;
         let json = found.ok_or_else(|| not_found(name, server))?;
         RpcMeta::decode(&json).map_err(|error| unusable(name, error))
     }
 
-    /// Takes this process's entries back and ends the signs of life. Bounded in time even when
-    /// the metadata server is away; then its entries expire by themselves if it can do that.
+    /// Takes this process's entries back and ends the renewals. Bounded in time even when the
+    /// metadata server is away; then its entries expire by themselves if it can do that.
     pub fn close(&self) {
         self.inner.close();
     }
 
-    fn keys(&self, name: &str) -> Keys {
-        Keys::of(&self.inner.settings.cluster, name)
+    fn keys(&self, name: &str) -> RecordKeys {
+        RecordKeys::of(&self.inner.settings.cluster, name)
     }
 
     fn fetch(
         &self,
-        server: &Server,
+        server: &NamedBackend,
         name: &str,
         limit: Duration,
     ) -> Result<SegmentDocument, DiscoveryError> {
@@ -320,15 +320,15 @@ impl Directory {
     }
 }
 
-impl Inner {
+impl DirectoryState {
     fn close(&self) {
-        if let Some(keeper) = &self.keeper {
-            keeper.close();
+        if let Some(renewer) = &self.renewer {
+            renewer.close();
         }
     }
 }
 
-impl Drop for Inner {
+impl Drop for DirectoryState {
     fn drop(&mut self) {
         self.close();
     }
@@ -336,12 +336,12 @@ impl Drop for Inner {
 
 /// The two records of one engine.
 #[derive(Debug)]
-struct Keys {
+struct RecordKeys {
     segment: String,
     rpc_meta: String,
 }
 
-impl Keys {
+impl RecordKeys {
     fn of(cluster: &str, name: &str) -> Self {
         let prefix = match cluster {
             "" => "mooncake/".to_owned(),
@@ -355,18 +355,12 @@ impl Keys {
     }
 }
 
-fn not_found(name: &str, server: &Server) -> DiscoveryError {
-    DiscoveryError::NotFound {
-        name: name.to_owned(),
-        server: server.shown().to_owned(),
-    }
+fn not_found(name: &str, server: &NamedBackend) -> DiscoveryError {
+    DiscoveryError::NotFound { name: name.to_owned(), server: server.shown().to_owned() }
 }
 
-fn unusable(name: &str, error: crate::DocumentError) -> DiscoveryError {
-    DiscoveryError::Document {
-        name: name.to_owned(),
-        error,
-    }
+fn unusable(name: &str, error: crate::error::DocumentError) -> DiscoveryError {
+    DiscoveryError::Document { name: name.to_owned(), error }
 }
 
 #[cfg(test)]

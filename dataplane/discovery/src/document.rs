@@ -79,18 +79,10 @@ pub struct BufferEntry {
     /// Bytes.
     pub length: u64,
     /// Remote keys, one per device.
-    #[serde(
-        default,
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "list"
-    )]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "list")]
     pub rkey: Vec<u32>,
     /// Local keys, one per device.
-    #[serde(
-        default,
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "list"
-    )]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "list")]
     pub lkey: Vec<u32>,
 }
 
@@ -99,7 +91,7 @@ pub struct BufferEntry {
 pub struct Extra {
     /// Version of this object.
     pub version: u32,
-    /// Identity of this life of the process: 32 hex digits, new at each start.
+    /// Identity of this run of the process: 32 hex digits, new at each start.
     pub epoch: String,
     /// `host:port` of Perigee's own TCP dialect; empty = none.
     #[serde(default)]
@@ -112,7 +104,7 @@ pub struct Extra {
     pub unknown: Map<String, Value>,
 }
 
-/// A new identity for one life of a process: 32 random hex digits.
+/// A new identity for one run of a process: 32 random hex digits.
 ///
 /// # Errors
 /// The system has no random numbers to give.
@@ -223,10 +215,7 @@ impl BufferEntry {
         at_most("buffers.name", self.name.len(), NAME_BYTES_MAX)?;
         at_most("buffers.rkey", self.rkey.len(), DEVICES_MAX)?;
         at_most("buffers.lkey", self.lkey.len(), DEVICES_MAX)?;
-        let wraps = DocumentError::Wraps {
-            address: self.addr,
-            bytes: self.length,
-        };
+        let wraps = DocumentError::Wraps { address: self.addr, bytes: self.length };
         self.addr.checked_add(self.length).map(|_| ()).ok_or(wraps)
     }
 }
@@ -234,11 +223,7 @@ impl BufferEntry {
 impl Extra {
     /// The object of this build, without ways.
     pub fn new(epoch: &str) -> Self {
-        Self {
-            version: EXTRA_VERSION,
-            epoch: epoch.to_owned(),
-            ..Self::default()
-        }
+        Self { version: EXTRA_VERSION, epoch: epoch.to_owned(), ..Self::default() }
     }
 
     /// What a peer that is asked may need to know of who asks.
@@ -253,11 +238,7 @@ impl Extra {
 
     fn check(&self) -> Result<(), DocumentError> {
         name("perigee.epoch", &self.epoch)?;
-        at_most(
-            "perigee.data_endpoint",
-            self.data_endpoint.len(),
-            NAME_BYTES_MAX,
-        )?;
+        at_most("perigee.data_endpoint", self.data_endpoint.len(), NAME_BYTES_MAX)?;
         at_most("perigee.rails", self.rails.len(), DEVICES_MAX)
     }
 }
@@ -273,10 +254,8 @@ pub(crate) fn decode<T: DeserializeOwned>(
     json: &[u8],
 ) -> Result<T, DocumentError> {
     at_most(what, json.len(), FRAME_BYTES_MAX)?;
-    serde_json::from_slice(json).map_err(|error| DocumentError::Malformed {
-        what,
-        reason: error.to_string(),
-    })
+    serde_json::from_slice(json)
+        .map_err(|error| DocumentError::Malformed { what, reason: error.to_string() })
 }
 
 pub(crate) fn name(field: &'static str, text: &str) -> Result<(), DocumentError> {
@@ -294,11 +273,7 @@ pub(crate) fn at_most(
     if found <= limit {
         return Ok(());
     }
-    Err(DocumentError::TooLarge {
-        field,
-        found,
-        limit,
-    })
+    Err(DocumentError::TooLarge { field, found, limit })
 }
 
 /// A list that Mooncake writes as `null` when it is empty.

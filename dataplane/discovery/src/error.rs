@@ -1,5 +1,5 @@
-//! Why a peer or a document could not be found or used.
-//! Invariant: every text names what was asked and of whom.
+//! Why a peer or a document could not be found or used. Invariant: every text names the request and
+//! the server or peer.
 
 use crate::limits::FRAME_BYTES_MAX;
 use perigee_settings::SettingError;
@@ -93,7 +93,7 @@ pub enum HandshakeError {
     },
     /// What came is not a frame of the handshake.
     #[error("{0}")]
-    Frame(#[from] FrameError),
+    Frame(#[from] HandshakeFrameError),
     /// The answer is a frame, but not one that fits the question.
     #[error("Peer {peer} sent an unusable answer: {error}")]
     Answer {
@@ -107,7 +107,7 @@ pub enum HandshakeError {
 /// Why bytes are not a frame of the handshake.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum FrameError {
+pub enum HandshakeFrameError {
     /// Longer than allowed.
     #[error(
         "Handshake frame of {bytes} bytes is longer than {limit}; MC_HANDSHAKE_MAX_LENGTH raises \
@@ -160,7 +160,7 @@ pub enum DiscoveryError {
         /// What happened.
         reason: String,
     },
-    /// Nobody registered under this name.
+    /// The name is not registered.
     #[error(
         "{name} is not registered at {server}; check that the peer runs and uses the same metadata server and MC_METADATA_CLUSTER_ID"
     )]
@@ -180,7 +180,7 @@ pub enum DiscoveryError {
         /// `host:port` of the engine that answered.
         holder: String,
     },
-    /// Whether the engine that has this name lives cannot be found out from here.
+    /// It cannot be determined from here whether the engine with this name is alive.
     #[error(
         "Name {name} is registered for an engine at {holder} that may be running: {reason}; give this one another local \
          name, or remove that entry if the engine is gone for good"
@@ -190,7 +190,7 @@ pub enum DiscoveryError {
         name: String,
         /// `host:port` that is registered.
         holder: String,
-        /// Why its life is unclear.
+        /// Why its liveness is unclear.
         reason: String,
     },
     /// Another engine took the name while this one did not answer.
@@ -247,10 +247,6 @@ pub enum DiscoveryError {
 }
 impl From<SettingError> for DiscoveryError {
     fn from(error: SettingError) -> Self {
-        Self::Setting {
-            name: error.name,
-            value: error.value,
-            reason: error.allowed,
-        }
+        Self::Setting { name: error.name, value: error.value, reason: error.allowed }
     }
 }

@@ -15,7 +15,8 @@ pub struct RpcMeta {
     pub ip_or_host_name: String,
     /// Port of its handshake server.
     pub rpc_port: u16,
-    /// The life of a Perigee engine, as its document says it ([`Extra::epoch`](crate::Extra::epoch)); Mooncake's have none.
+    /// The run of a Perigee engine, as its document says it
+    /// ([`Extra::epoch`](crate::Extra::epoch)); Mooncake's have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub perigee_epoch: Option<String>,
 }
@@ -23,19 +24,12 @@ pub struct RpcMeta {
 impl RpcMeta {
     /// The handshake server at a host's port.
     pub fn new(host: &str, port: u16) -> Self {
-        Self {
-            ip_or_host_name: host.to_owned(),
-            rpc_port: port,
-            perigee_epoch: None,
-        }
+        Self { ip_or_host_name: host.to_owned(), rpc_port: port, perigee_epoch: None }
     }
 
-    /// The same place in a life, by which another engine that has the port later can be told from this one.
+    /// The epoch of the engine: another engine that gets the port later has another one.
     pub fn of_life(self, epoch: &str) -> Self {
-        Self {
-            perigee_epoch: Some(epoch.to_owned()),
-            ..self
-        }
+        Self { perigee_epoch: Some(epoch.to_owned()), ..self }
     }
 
     /// The record as JSON.
@@ -100,10 +94,7 @@ pub struct ConnectionMessage {
 impl ConnectionMessage {
     /// The answer that refuses, with the reason.
     pub fn refusal(reason: &str) -> Self {
-        Self {
-            reply_msg: reason.to_owned(),
-            ..Self::default()
-        }
+        Self { reply_msg: reason.to_owned(), ..Self::default() }
     }
 
     /// The message as JSON.
@@ -117,11 +108,7 @@ impl ConnectionMessage {
     /// It is not JSON of this shape, or breaks a limit.
     pub fn decode(json: &[u8]) -> Result<Self, DocumentError> {
         let message: Self = decode("connection message", json)?;
-        at_most(
-            "local_nic_path",
-            message.local_nic_path.len(),
-            NAME_BYTES_MAX,
-        )?;
+        at_most("local_nic_path", message.local_nic_path.len(), NAME_BYTES_MAX)?;
         at_most("peer_nic_path", message.peer_nic_path.len(), NAME_BYTES_MAX)?;
         at_most("local_gid", message.local_gid.len(), NAME_BYTES_MAX)?;
         at_most("qp_num", message.qp_num.len(), QUEUE_PAIRS_MAX)?;
@@ -194,18 +181,12 @@ mod tests {
         let message = ConnectionMessage::decode(json).unwrap();
         assert_eq!(message.qp_num, [1, u32::MAX]);
         assert!(message.ready_ack && message.unknown.contains_key("x"));
-        assert_eq!(
-            ConnectionMessage::decode(message.encode().as_bytes()),
-            Ok(message)
-        );
+        assert_eq!(ConnectionMessage::decode(message.encode().as_bytes()), Ok(message));
     }
 
     #[test]
     fn notification_has_mooncakes_field_names() {
-        let message = NotifyMessage {
-            name: "nm".into(),
-            message: "ms".into(),
-        };
+        let message = NotifyMessage { name: "nm".into(), message: "ms".into() };
         assert_eq!(message.encode(), r#"{"name":"nm","notify_msg":"ms"}"#);
     }
 
@@ -213,14 +194,7 @@ mod tests {
     fn messages_beyond_the_limits_are_refused() {
         let many = format!(r#"{{"qp_num":{:?}}}"#, vec![1; QUEUE_PAIRS_MAX + 1]);
         let long = format!(r#"{{"reply_msg":"{}"}}"#, "x".repeat(TEXT_BYTES_MAX + 1));
-        for json in [
-            many.as_str(),
-            long.as_str(),
-            r#"{"qp_num":[4294967296]}"#,
-            "[]",
-            "",
-            "{",
-        ] {
+        for json in [many.as_str(), long.as_str(), r#"{"qp_num":[4294967296]}"#, "[]", "", "{"] {
             assert!(ConnectionMessage::decode(json.as_bytes()).is_err());
         }
         assert!(RpcMeta::decode(br#"{"ip_or_host_name":"","rpc_port":1}"#).is_err());

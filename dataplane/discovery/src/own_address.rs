@@ -1,9 +1,11 @@
-//! Where this process listens and under which address its peers reach it: the same for stores, nodes and engines.
-//! Invariant: a loopback address is announced only if every service of the process is on this host, too.
+//! Where this process listens and under which address its peers reach it: the same for stores,
+//! nodes and engines.
+//! Invariant: a loopback address is announced only if every service of the process is on this host,
+//! too.
 
 use crate::address::{resolve, split};
 use crate::limits::{OWN_NAME_DEADLINE, SERVICE_NAMES_DEADLINE};
-use crate::settings::Settings;
+use crate::settings::DiscoverySettings;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::net::if_::InterfaceFlags;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -23,7 +25,7 @@ pub struct OwnAddress {
 
 /// What this host looks like from inside.
 #[derive(Debug, Default)]
-struct Host {
+struct HostAddresses {
     /// Addresses of its interfaces that are up, without loopback.
     own: Vec<IpAddr>,
     /// Its addresses on the way to the services it uses, in the order of the services.
@@ -31,20 +33,22 @@ struct Host {
 }
 
 impl OwnAddress {
-    /// The address of a process called `name` (a host, without a port) that uses `services` (`host:port` each).
+    /// The address of a process called `name` (a host, without a port) that uses `services`
+    /// (`host:port` each).
     ///
-    /// In this order: `MC_TCP_BIND_ADDRESS`, the name if it is an address, the address of this host that the name
-    /// stands for, the address of this host towards the first service on another host, the first interface that is up.
-    /// Names of the loopback interface (`localhost`, `127.0.0.1`, and Debian's `127.0.1.1` for a host's own name) stand
-    /// for no address of their own: they are used only if all services are on loopback.
-    pub fn find(name: &str, services: &[String], settings: &Settings) -> Self {
+    /// In this order: `MC_TCP_BIND_ADDRESS`, the name if it is an address, the address of this host
+    /// that the name stands for, the address of this host towards the first service on another
+    /// host, the first interface that is up. Names of the loopback interface (`localhost`,
+    /// `127.0.0.1`, and Debian's `127.0.1.1` for a host's own name) stand for no address of their
+    /// own: they are used only if all services are on loopback.
+    pub fn find(name: &str, services: &[String], settings: &DiscoverySettings) -> Self {
         let named = addresses_of(name, Instant::now() + OWN_NAME_DEADLINE);
         let until = Instant::now() + SERVICE_NAMES_DEADLINE;
         let route = |service: &String| {
             let targets = addresses_of(split(service)?.0, until);
             targets.into_iter().find_map(route_to)
         };
-        let host = Host {
+        let host = HostAddresses {
             own: interface_addresses(settings.use_ipv6),
             routes: services.iter().filter_map(route).collect(),
         };
@@ -62,7 +66,7 @@ impl OwnAddress {
     }
 }
 
-impl Host {
+impl HostAddresses {
     /// The address of a process whose name has the addresses `named`.
     fn choose(&self, name: &str, named: &[IpAddr], bind: Option<IpAddr>) -> OwnAddress {
         if let Some(fixed) = bind.filter(|bind| !bind.is_unspecified()) {
@@ -116,7 +120,8 @@ fn is_outside(ip: IpAddr) -> bool {
     !ip.is_loopback() && !ip.is_unspecified() && !link_local
 }
 
-/// The loopback address of a name: IPv4 where there is a choice, because containers often lack `::1`.
+/// The loopback address of a name: IPv4 where there is a choice, because containers often lack
+/// `::1`.
 fn loopback_of(named: &[IpAddr]) -> IpAddr {
     let mut loopback = named.iter().filter(|ip| ip.is_loopback());
     let v4 = loopback.clone().find(|ip| ip.is_ipv4());
@@ -131,15 +136,16 @@ fn all_like(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// The local address of the route to `target`: a datagram socket that is connected picks one without a packet.
+/// The local address of the route to `target`: a datagram socket that is connected picks one
+/// without a packet.
 fn route_to(target: IpAddr) -> Option<IpAddr> {
     let socket = UdpSocket::bind((all_like(target), 0)).ok()?;
     socket.connect(SocketAddr::new(target, ANY_PORT)).ok()?;
     Some(socket.local_addr().ok()?.ip())
 }
 
-/// Addresses of the interfaces that are up, but loopback: those with a link before others, one family before the other,
-/// then in the kernel's order.
+/// Addresses of the interfaces that are up, but loopback: those with a link before others, one
+/// family before the other, then in the kernel's order.
 pub fn interface_addresses(ipv6_first: bool) -> Vec<IpAddr> {
     let Ok(interfaces) = getifaddrs() else {
         return Vec::new();
@@ -158,7 +164,8 @@ pub fn interface_addresses(ipv6_first: bool) -> Vec<IpAddr> {
     found.into_iter().map(|(_, address)| address).collect()
 }
 
-/// The address of an interface, unless it means nothing without the name of a link at the other end.
+/// The address of an interface, unless it means nothing without the name of a link at the other
+/// end.
 pub fn routable(interface: &InterfaceAddress) -> Option<IpAddr> {
     let address = interface.address?;
     let v4 = address.as_sockaddr_in().map(|found| found.ip());
@@ -180,11 +187,8 @@ mod tests {
     }
 
     /// A pod with two interfaces, and its addresses towards master and metadata server.
-    fn pod(routes: &[&str]) -> Host {
-        Host {
-            own: ips(&["10.0.0.4", "192.168.0.4"]),
-            routes: ips(routes),
-        }
+    fn pod(routes: &[&str]) -> HostAddresses {
+        HostAddresses { own: ips(&["10.0.0.4", "192.168.0.4"]), routes: ips(routes) }
     }
 
     fn pair(listen: &str, announced: &str) -> OwnAddress {
@@ -210,10 +214,7 @@ mod tests {
     fn a_loopback_name_opens_no_port_to_others_if_all_services_are_on_loopback() {
         let all = pod(&["127.0.0.1", "127.0.0.1"]);
         let both = ips(&["::1", "127.0.0.1"]);
-        assert_eq!(
-            all.choose("localhost", &both, None),
-            pair("127.0.0.1", "127.0.0.1")
-        );
+        assert_eq!(all.choose("localhost", &both, None), pair("127.0.0.1", "127.0.0.1"));
         let six = ips(&["::1"]);
         assert_eq!(all.choose("::1", &six, None), pair("::1", "::1"));
     }
@@ -260,7 +261,7 @@ mod tests {
             let found = pod(&["127.0.0.1"]).choose(name, &named, None);
             assert_eq!(found, pair("0.0.0.0", "10.0.0.4"), "{name}");
         }
-        let bare = Host::default().choose("0.0.0.0", &ips(&["0.0.0.0"]), None);
+        let bare = HostAddresses::default().choose("0.0.0.0", &ips(&["0.0.0.0"]), None);
         assert_eq!(bare, pair("0.0.0.0", "127.0.0.1"));
     }
 
@@ -268,12 +269,7 @@ mod tests {
     fn only_names_with_addresses_of_other_hosts_are_foreign() {
         let pod = pod(&[]);
         assert!(pod.is_foreign(&ips(&["198.51.100.9"])));
-        for own in [
-            &["127.0.0.1"][..],
-            &["0.0.0.0"],
-            &["198.51.100.9", "10.0.0.4"],
-            &[],
-        ] {
+        for own in [&["127.0.0.1"][..], &["0.0.0.0"], &["198.51.100.9", "10.0.0.4"], &[]] {
             assert!(!pod.is_foreign(&ips(own)), "{own:?}");
         }
     }

@@ -35,9 +35,9 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Everything discovery can be told from outside.
+/// Settings of discovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct DiscoverySettings {
     /// Longest wait for a peer to accept a connection (`MC_HANDSHAKE_CONNECT_TIMEOUT`, seconds).
     pub connect_deadline: Duration,
     /// Longest handshake frame in bytes (`MC_HANDSHAKE_MAX_LENGTH`).
@@ -60,7 +60,8 @@ pub struct Settings {
     pub cluster: String,
     /// Bearer token for an HTTP metadata server (`MC_METADATA_HTTP_TOKEN`).
     pub http_token: Secret,
-    /// Whose certificates of metadata servers are trusted, instead of the system's (`PERIGEE_METADATA_CA_FILE`, PEM).
+    /// Whose certificates of metadata servers are trusted, instead of the system's
+    /// (`PERIGEE_METADATA_CA_FILE`, PEM).
     pub ca_file: Option<String>,
     /// Certificate to show to metadata servers that want one (`PERIGEE_METADATA_CERT_FILE`, PEM).
     pub cert_file: Option<String>,
@@ -76,13 +77,14 @@ pub struct Settings {
     pub redis_password: Secret,
     /// Redis database (`MC_REDIS_DB_INDEX`); one in the URL wins.
     pub redis_database: u8,
-    /// Longest a call may wait for a metadata server, with all its requests (`PERIGEE_METADATA_TIMEOUT_MS`).
+    /// Longest a call may wait for a metadata server, with all its requests
+    /// (`PERIGEE_METADATA_TIMEOUT_MS`).
     pub call_deadline: Duration,
     /// How long entries outlive a process that died (`PERIGEE_METADATA_TTL_SECONDS`).
     pub entry_life: Duration,
 }
 
-impl Default for Settings {
+impl Default for DiscoverySettings {
     fn default() -> Self {
         Self {
             connect_deadline: CONNECT_DEADLINE,
@@ -110,7 +112,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl DiscoverySettings {
     /// Reads the process's variables.
     ///
     /// # Errors
@@ -122,7 +124,7 @@ impl Settings {
     /// Reads variables from anywhere.
     ///
     /// # Errors
-    /// As [`Settings::from_environment`].
+    /// As [`DiscoverySettings::from_environment`].
     pub fn from_variables(
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, DiscoveryError> {
@@ -137,10 +139,7 @@ impl Settings {
                 Duration::from_secs(1)..=CONNECT_DEADLINE_MAX,
             )?,
             frame_bytes_max: read
-                .within(
-                    "MC_HANDSHAKE_MAX_LENGTH",
-                    FRAME_BYTES_FLOOR..=FRAME_BYTES_MAX,
-                )?
+                .within("MC_HANDSHAKE_MAX_LENGTH", FRAME_BYTES_FLOOR..=FRAME_BYTES_MAX)?
                 .unwrap_or(usual.frame_bytes_max),
             backlog: read
                 .within("MC_HANDSHAKE_LISTEN_BACKLOG", 1..=65_535)?
@@ -153,10 +152,7 @@ impl Settings {
             bind_address: read.parsed(TCP_BIND_ADDRESS.name, TCP_BIND_ADDRESS.allowed)?,
             cache: !read.switch("MC_DISABLE_METACACHE", false)?,
             refresh: read
-                .parsed(
-                    "MC_TE_METADATA_REFRESH_INTERVAL_SECONDS",
-                    "seconds, or 0 for never",
-                )?
+                .parsed("MC_TE_METADATA_REFRESH_INTERVAL_SECONDS", "seconds, or 0 for never")?
                 .filter(|seconds| *seconds > 0)
                 .map(Duration::from_secs),
             cluster: text("MC_METADATA_CLUSTER_ID"),
@@ -168,9 +164,7 @@ impl Settings {
             etcd_password: Secret(text("PERIGEE_ETCD_PASSWORD")),
             redis_username: text("MC_REDIS_USERNAME"),
             redis_password: Secret(text("MC_REDIS_PASSWORD")),
-            redis_database: read
-                .within("MC_REDIS_DB_INDEX", 0..=u8::MAX)?
-                .unwrap_or_default(),
+            redis_database: read.within("MC_REDIS_DB_INDEX", 0..=u8::MAX)?.unwrap_or_default(),
             call_deadline: read
                 .within("PERIGEE_METADATA_TIMEOUT_MS", 10..=600_000)?
                 .map_or(usual.call_deadline, Duration::from_millis),
@@ -216,11 +210,7 @@ fn ports(variables: &Variables<'_>) -> Result<RangeInclusive<u16>, SettingError>
     let last = port("MC_MAX_RPC_PORT", old_last)?;
     if first > last {
         let allowed = format!("write a port that is not above MC_MAX_RPC_PORT, {last}");
-        return Err(SettingError::new(
-            "MC_MIN_RPC_PORT",
-            &first.to_string(),
-            allowed,
-        ));
+        return Err(SettingError::new("MC_MIN_RPC_PORT", &first.to_string(), allowed));
     }
     Ok(first..=last)
 }
@@ -229,8 +219,8 @@ fn ports(variables: &Variables<'_>) -> Result<RangeInclusive<u16>, SettingError>
 mod tests {
     use super::*;
 
-    fn with(pairs: &[(&str, &str)]) -> Result<Settings, DiscoveryError> {
-        Settings::from_variables(|asked| {
+    fn with(pairs: &[(&str, &str)]) -> Result<DiscoverySettings, DiscoveryError> {
+        DiscoverySettings::from_variables(|asked| {
             let found = pairs.iter().find(|(name, _)| *name == asked);
             found.map(|(_, value)| (*value).to_owned())
         })
@@ -238,7 +228,7 @@ mod tests {
 
     #[test]
     fn without_variables_everything_is_as_usual() {
-        assert_eq!(with(&[]).unwrap(), Settings::default());
+        assert_eq!(with(&[]).unwrap(), DiscoverySettings::default());
     }
 
     #[test]

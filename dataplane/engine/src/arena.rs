@@ -1,4 +1,5 @@
-//! Managed buffers: pieces of one memfd that is mapped once and registered once, in size classes that are powers of two.
+//! Managed buffers: pieces of one memfd that is mapped once and registered once, in size classes
+//! that are powers of two.
 //! Invariant: no two living buffers share a byte, and a buffer is aligned to its class.
 
 use crate::error::EngineError;
@@ -15,7 +16,7 @@ const CLASSES: usize = (MANAGED_BYTES_MAX / MANAGED_BYTES_MIN).ilog2() as usize 
 #[derive(Debug)]
 pub(crate) struct Arena {
     memory: Arc<Segment>,
-    places: Places,
+    places: ArenaSpace,
 }
 
 impl Arena {
@@ -23,10 +24,7 @@ impl Arena {
     pub(crate) fn create() -> Result<Self, EngineError> {
         let memory = Segment::create(ARENA_BYTES, &SegmentOptions::default())
             .map_err(|error| EngineError::Memory(error.to_string()))?;
-        Ok(Self {
-            memory: Arc::new(memory),
-            places: Places::new(ARENA_BYTES),
-        })
+        Ok(Self { memory: Arc::new(memory), places: ArenaSpace::new(ARENA_BYTES) })
     }
 
     /// The whole.
@@ -60,31 +58,24 @@ impl Arena {
     pub(crate) fn free(&mut self, address: u64) -> Result<(), EngineError> {
         let offset = address.checked_sub(self.base());
         let freed = offset.is_some_and(|offset| self.places.free(offset));
-        if freed {
-            Ok(())
-        } else {
-            Err(EngineError::NotRegistered { address })
-        }
+        if freed { Ok(()) } else { Err(EngineError::NotRegistered { address }) }
     }
 }
 
 /// The free and the living places of an arena, as offsets. Pure.
 #[derive(Debug)]
-struct Places {
+struct ArenaSpace {
     free: [Vec<u64>; CLASSES],
     living: BTreeMap<u64, usize>,
 }
 
-impl Places {
+impl ArenaSpace {
     fn new(bytes: u64) -> Self {
         let mut free: [Vec<u64>; CLASSES] = Default::default();
         let step = MANAGED_BYTES_MAX as usize;
         free[CLASSES - 1] = (0..bytes).step_by(step).collect();
         free[CLASSES - 1].reverse();
-        Self {
-            free,
-            living: BTreeMap::new(),
-        }
+        Self { free, living: BTreeMap::new() }
     }
 
     /// Takes a place, splitting a larger one if there is none of the class.
@@ -134,16 +125,13 @@ mod tests {
 
     #[test]
     fn sizes_go_to_the_smallest_class_that_holds_them() {
-        assert_eq!(
-            (class_of(1), class_of(8 << 10), class_of((8 << 10) + 1)),
-            (0, 0, 1)
-        );
+        assert_eq!((class_of(1), class_of(8 << 10), class_of((8 << 10) + 1)), (0, 0, 1));
         assert_eq!(class_of(MANAGED_BYTES_MAX), CLASSES - 1);
     }
 
     #[test]
     fn an_address_that_is_no_buffer_is_not_freed() {
-        let mut places = Places::new(ARENA_BYTES);
+        let mut places = ArenaSpace::new(ARENA_BYTES);
         let offset = places.allocate(3).unwrap();
         assert!(!places.free(offset + MANAGED_BYTES_MIN));
         assert!(places.free(offset));
@@ -156,7 +144,7 @@ mod tests {
         fn buffers_are_disjoint_and_come_back(
             steps in proptest::collection::vec((any::<bool>(), 0..CLASSES, any::<u16>()), 1..200),
         ) {
-            let mut places = Places::new(ARENA_BYTES);
+            let mut places = ArenaSpace::new(ARENA_BYTES);
             let mut living: Vec<(u64, usize)> = Vec::new();
             for (allocate, class, pick) in steps {
                 if allocate {

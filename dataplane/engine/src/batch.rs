@@ -1,18 +1,19 @@
-//! A batch in flight: the state of each request, what the caller waits for, and what happens at its end.
+//! A batch in flight: the state of each request, what the caller waits for, and what happens at its
+//! end.
 //!
-//! Routes report piece by piece from any thread. The invariant: a request becomes final only when its last piece has been
-//! reported, and from then on nobody touches its memory.
+//! Routes report piece by piece from any thread. The invariant: a request becomes final only when
+//! its last piece has been reported, and from then on its memory is not touched.
 
 pub(crate) mod submission;
 pub(crate) mod table;
 
 use crate::error::EngineError;
 use crate::registry::RegionUse;
-use crate::request::{RequestStatus, State};
+use crate::request::{RequestStatus, TransferState};
 use perigee_device::GivenDevices;
 use perigee_mover::{PeerError, SPIN, STALL_CHECK};
-use perigee_rails::Ticket;
-use perigee_shard::Patience;
+use perigee_rails::BatchTicket;
+use perigee_shard::SpinWait;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -21,9 +22,12 @@ use std::time::{Duration, Instant};
 /// What happens when the last request has become final; runs on the thread that reports it.
 pub(crate) type AtEnd = Box<dyn FnOnce(&Batch) + Send>;
 
+/// What happens when a batch is taken back.
+pub(crate) type AtCancel = Box<dyn FnOnce() + Send>;
+
 /// Requests that were submitted together.
 pub(crate) struct Batch {
-    requests: Box<[Progress]>,
+    requests: Box<[RequestProgress]>,
     pending: AtomicUsize,
     canceled: AtomicBool,
     end: Mutex<End>,
@@ -37,17 +41,18 @@ struct End {
     reached: bool,
     first_error: Option<EngineError>,
     action: Option<AtEnd>,
-    /// What follows that, if anybody wants it.
+    /// What follows that, if set.
     after: Option<AtEnd>,
     /// What the rails know the batch by.
-    ticket: Option<Ticket>,
+    ticket: Option<BatchTicket>,
+    at_cancel: Option<AtCancel>,
     /// Keeps registered local memory from being unregistered.
     uses: Vec<Arc<RegionUse>>,
 }
 
 /// One request: pieces that have not reported, the worst that happened, bytes in place.
 #[derive(Debug, Default)]
-struct Progress {
+struct RequestProgress {
     left: AtomicU32,
     state: AtomicU8,
     worst: AtomicU8,
@@ -55,27 +60,21 @@ struct Progress {
 }
 
 impl Batch {
-    /// A batch whose request `i` consists of `pieces[i]` pieces; a request without pieces is completed at once.
+    /// A batch whose request `i` consists of `pieces[i]` pieces; a request without pieces is
+    /// completed at once.
     pub(crate) fn new(
         pieces: impl ExactSizeIterator<Item = u32>,
         uses: Vec<Arc<RegionUse>>,
         devices: Option<GivenDevices>,
         action: Option<AtEnd>,
     ) -> Self {
-        let requests: Box<[Progress]> = pieces.map(Progress::new).collect();
-        let pending = requests
-            .iter()
-            .filter(|progress| !progress.is_final())
-            .count();
+        let requests: Box<[RequestProgress]> = pieces.map(RequestProgress::new).collect();
+        let pending = requests.iter().filter(|progress| !progress.is_final()).count();
         let batch = Self {
             requests,
             pending: AtomicUsize::new(pending),
             canceled: AtomicBool::new(false),
-            end: Mutex::new(End {
-                action,
-                uses,
-                ..End::default()
-            }),
+            end: Mutex::new(End { action, uses, ..End::default() }),
             changed: Condvar::new(),
             devices,
         };
@@ -100,9 +99,7 @@ impl Batch {
     /// A piece of a request will not move. The error of the first one is kept for the caller.
     pub(crate) fn failed(&self, request: u32, error: &EngineError) {
         let progress = &self.requests[request as usize];
-        progress
-            .worst
-            .fetch_max(error.state() as u8, Ordering::Relaxed);
+        progress.worst.fetch_max(error.state() as u8, Ordering::Relaxed);
         self.lock().first_error.get_or_insert_with(|| error.clone());
         self.account(progress);
     }
@@ -117,18 +114,35 @@ impl Batch {
         self.canceled.store(true, Ordering::Relaxed);
     }
 
+    /// Has something happen when it has been taken back, which may be now.
+    pub(crate) fn when_taken_back(&self, action: AtCancel) {
+        let mut end = self.lock();
+        if !self.canceled.load(Ordering::Relaxed) {
+            end.at_cancel = Some(action);
+            return;
+        }
+        drop(end);
+        action();
+    }
+
+    /// Follows [`Batch::cancel`], where requests may become final on this thread.
+    pub(crate) fn taken_back(&self) {
+        let action = self.lock().at_cancel.take();
+        action.into_iter().for_each(|action| action());
+    }
+
     /// Has something happen at its end, after all else. Meant for batches that have not begun.
     pub(crate) fn then(&self, after: AtEnd) {
         self.lock().after = Some(after);
     }
 
     /// The rails have it under this ticket.
-    pub(crate) fn set_ticket(&self, ticket: Ticket) {
+    pub(crate) fn set_ticket(&self, ticket: BatchTicket) {
         self.lock().ticket = Some(ticket);
     }
 
     /// What the rails know it by, if they have it.
-    pub(crate) fn ticket(&self) -> Option<Ticket> {
+    pub(crate) fn ticket(&self) -> Option<BatchTicket> {
         self.lock().ticket
     }
 
@@ -139,21 +153,17 @@ impl Batch {
 
     /// How far one request is.
     pub(crate) fn request(&self, index: usize) -> Option<RequestStatus> {
-        self.requests.get(index).map(Progress::status)
+        self.requests.get(index).map(RequestProgress::status)
     }
 
     /// How far the whole batch is: pending until all requests are final, then the worst of them.
     pub(crate) fn status(&self) -> RequestStatus {
         let over = self.is_over();
         let mut all = RequestStatus {
-            state: if over {
-                State::Completed
-            } else {
-                State::Pending
-            },
+            state: if over { TransferState::Completed } else { TransferState::Pending },
             bytes: 0,
         };
-        for status in self.requests.iter().map(Progress::status) {
+        for status in self.requests.iter().map(RequestProgress::status) {
             all.bytes += status.bytes;
             if over && severity(status.state) > severity(all.state) {
                 all.state = status.state;
@@ -167,8 +177,8 @@ impl Batch {
         self.lock().first_error.clone().map_or(Ok(()), Err)
     }
 
-    /// Whether all of it failed without a byte moved because the peer is not where it was, or not who it was. Meant for
-    /// batches that are over.
+    /// Whether all of it failed without a byte moved because the peer is not where it was, or not
+    /// who it was. Meant for batches that are over.
     pub(crate) fn is_worth_a_second_try(&self) -> bool {
         let elsewhere = |error: &EngineError| {
             matches!(
@@ -182,13 +192,15 @@ impl Batch {
 
     /// Whether no byte of it has moved.
     pub(crate) fn has_moved_nothing(&self) -> bool {
-        let unmoved = |progress: &Progress| progress.moved.load(Ordering::Relaxed) == 0;
+        let unmoved = |progress: &RequestProgress| progress.moved.load(Ordering::Relaxed) == 0;
         self.requests.iter().all(unmoved)
     }
 
-    /// What failed has failed for another reason than was known before. Meant for batches that are over.
+    /// What failed has failed for another reason than was known before. Meant for batches that are
+    /// over.
     pub(crate) fn overrule(&self, error: &EngineError) {
-        let failed = |progress: &&Progress| progress.status().state != State::Completed;
+        let failed =
+            |progress: &&RequestProgress| progress.status().state != TransferState::Completed;
         for progress in self.requests.iter().filter(failed) {
             progress.state.store(error.state() as u8, Ordering::Release);
         }
@@ -198,15 +210,15 @@ impl Batch {
     /// Waits for the end, at most `limit`; true if it was reached.
     pub(crate) fn wait(&self, limit: Duration) -> bool {
         let mut patience = match self.ticket() {
-            Some(_) => Patience::for_device(limit),
-            None => Patience::new(SPIN.min(limit)),
+            Some(_) => SpinWait::for_device(limit),
+            None => SpinWait::new(SPIN.min(limit)),
         };
         while !self.is_over() {
             if !patience.watch_on() {
                 return self.sleep(limit);
             }
         }
-        // The end's action may still run; whoever waits must not overtake it.
+        // The end's action may still run; a waiting caller must not overtake it.
         self.sleep(limit.max(STALL_CHECK))
     }
 
@@ -214,9 +226,8 @@ impl Batch {
         let deadline = Instant::now().checked_add(limit);
         let mut end = self.lock();
         while !end.reached {
-            let left = deadline.map_or(STALL_CHECK, |deadline| {
-                deadline.saturating_duration_since(Instant::now())
-            });
+            let left = deadline
+                .map_or(STALL_CHECK, |deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 return false;
             }
@@ -226,7 +237,7 @@ impl Batch {
         true
     }
 
-    fn account(&self, progress: &Progress) {
+    fn account(&self, progress: &RequestProgress) {
         if progress.left.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
@@ -237,12 +248,12 @@ impl Batch {
     }
 
     fn reach_end(&self) {
-        let (actions, uses) = {
+        let (actions, uses, at_cancel) = {
             let mut end = self.lock();
             let actions = [end.action.take(), end.after.take()];
-            (actions, std::mem::take(&mut end.uses))
+            (actions, std::mem::take(&mut end.uses), end.at_cancel.take())
         };
-        drop(uses);
+        drop((uses, at_cancel));
         for action in actions.into_iter().flatten() {
             action(self);
         }
@@ -265,13 +276,9 @@ impl fmt::Debug for Batch {
     }
 }
 
-impl Progress {
+impl RequestProgress {
     fn new(pieces: u32) -> Self {
-        let state = if pieces == 0 {
-            State::Completed
-        } else {
-            State::Pending
-        };
+        let state = if pieces == 0 { TransferState::Completed } else { TransferState::Pending };
         Self {
             left: AtomicU32::new(pieces),
             state: AtomicU8::new(state as u8),
@@ -281,35 +288,31 @@ impl Progress {
     }
 
     fn finish(&self) {
-        let worst = State::from_number(self.worst.load(Ordering::Relaxed));
-        let state = if worst.is_final() {
-            worst
-        } else {
-            State::Completed
-        };
+        let worst = TransferState::from_number(self.worst.load(Ordering::Relaxed));
+        let state = if worst.is_final() { worst } else { TransferState::Completed };
         self.state.store(state as u8, Ordering::Release);
     }
 
     fn is_final(&self) -> bool {
-        State::from_number(self.state.load(Ordering::Acquire)).is_final()
+        TransferState::from_number(self.state.load(Ordering::Acquire)).is_final()
     }
 
     fn status(&self) -> RequestStatus {
         RequestStatus {
-            state: State::from_number(self.state.load(Ordering::Acquire)),
+            state: TransferState::from_number(self.state.load(Ordering::Acquire)),
             bytes: self.moved.load(Ordering::Relaxed),
         }
     }
 }
 
 /// Which of several final states describes a batch.
-fn severity(state: State) -> u8 {
+fn severity(state: TransferState) -> u8 {
     match state {
-        State::Waiting | State::Pending | State::Completed => 0,
-        State::Canceled => 1,
-        State::Invalid => 2,
-        State::Timeout => 3,
-        State::Failed => 4,
+        TransferState::Waiting | TransferState::Pending | TransferState::Completed => 0,
+        TransferState::Canceled => 1,
+        TransferState::Invalid => 2,
+        TransferState::Timeout => 3,
+        TransferState::Failed => 4,
     }
 }
 
@@ -320,10 +323,7 @@ mod tests {
     use std::sync::mpsc::channel;
 
     fn deadline() -> EngineError {
-        EngineError::Peer(PeerError::Deadline {
-            peer: "p".to_owned(),
-            deadline: Duration::ZERO,
-        })
+        EngineError::Peer(PeerError::Deadline { peer: "p".to_owned(), deadline: Duration::ZERO })
     }
 
     fn batch(pieces: &[u32]) -> Batch {
@@ -335,7 +335,7 @@ mod tests {
         for pieces in [vec![], vec![0, 0]] {
             let batch = batch(&pieces);
             assert!(batch.is_over() && batch.wait(Duration::ZERO));
-            assert_eq!(batch.status().state, State::Completed);
+            assert_eq!(batch.status().state, TransferState::Completed);
         }
     }
 
@@ -343,39 +343,32 @@ mod tests {
     fn a_failed_piece_does_not_end_its_request_before_the_others_let_go() {
         let batch = batch(&[2]);
         batch.failed(0, &deadline());
-        assert_eq!(batch.request(0).unwrap().state, State::Pending);
+        assert_eq!(batch.request(0).unwrap().state, TransferState::Pending);
         assert!(!batch.wait(Duration::ZERO));
         batch.moved(0, 7);
-        let timeout = RequestStatus {
-            state: State::Timeout,
-            bytes: 7,
-        };
+        let timeout = RequestStatus { state: TransferState::Timeout, bytes: 7 };
         assert_eq!(batch.request(0), Some(timeout));
         assert_eq!(batch.outcome(), Err(deadline()));
     }
 
     #[test]
     fn the_end_is_acted_upon_once_and_wakes_a_sleeper() {
-        let (tell, told) = channel();
-        let action: AtEnd = Box::new(move |batch| tell.send(batch.status()).unwrap());
-        let batch = Arc::new(Batch::new(
-            [1u32, 1].into_iter(),
-            Vec::new(),
-            None,
-            Some(action),
-        ));
+        let (sender, receiver) = channel();
+        let action: AtEnd = Box::new(move |batch| sender.send(batch.status()).unwrap());
+        let batch = Arc::new(Batch::new([1u32, 1].into_iter(), Vec::new(), None, Some(action)));
         let theirs = batch.clone();
         let sleeper = std::thread::spawn(move || theirs.wait(Duration::from_secs(60)));
         batch.moved(0, 1);
-        assert!(told.try_recv().is_err());
+        assert!(receiver.try_recv().is_err());
         batch.moved(1, 2);
         assert!(sleeper.join().unwrap());
-        assert_eq!(told.try_recv().unwrap().bytes, 3);
-        assert!(told.try_recv().is_err());
+        assert_eq!(receiver.try_recv().unwrap().bytes, 3);
+        assert!(receiver.try_recv().is_err());
     }
 
     proptest! {
-        /// Reports in any order: every request ends exactly when its last piece has, with the worst of its states.
+        /// Reports in any order: every request ends exactly when its last piece has, with the worst
+        /// of its states.
         #[test]
         fn requests_end_with_their_last_piece(
             pieces in proptest::collection::vec(0u32..4, 0..6),
@@ -406,7 +399,7 @@ mod tests {
                     let state = batch.request(index).unwrap().state;
                     prop_assert_eq!(state.is_final(), *left == 0);
                     if *left == 0 {
-                        let fine = State::Completed as u8;
+                        let fine = TransferState::Completed as u8;
                         let expected = if worst[index] == 0 { fine } else { worst[index] };
                         prop_assert_eq!(state as u8, expected);
                     }

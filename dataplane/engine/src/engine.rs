@@ -3,24 +3,24 @@
 
 mod memory;
 mod preparation;
-mod repeat;
+mod retry_after_restart;
 mod transfer;
 
-use self::repeat::Repeats;
+use self::retry_after_restart::Retries;
 use crate::arena::Arena;
 use crate::batch::table::BatchTable;
 use crate::error::EngineError;
 use crate::handshake_handler::HandshakeHandler;
-use crate::herald::Herald;
-use crate::inbox::Inbox;
 use crate::local_name::LocalName;
-use crate::nearness::Nearness;
+use crate::memory_affinity::MemoryAffinity;
+use crate::notify_inbox::NotifyInbox;
+use crate::notify_sender::NotifySender;
 use crate::options::EngineOptions;
 use crate::peer_addresses;
 use crate::rdma;
 use crate::registered_memory::RegisteredMemory;
-use crate::registry::Registry;
-use crate::report::RailReport;
+use crate::registry::MemoryRegistry;
+use crate::report::RouteReport;
 use crate::request::Notify;
 use crate::segments::Segments;
 use crate::shared_memory::{Copiers, advertise, owner};
@@ -31,7 +31,7 @@ use perigee_discovery::{
     RpcMeta, SegmentDocument, interface_addresses, service_addresses,
 };
 use perigee_memory::shared::Owner;
-use perigee_mover::{Dialects, Ledger, STOP_DEADLINE, Server, Shards, ShardsOptions};
+use perigee_mover::{CounterTable, Dialects, STOP_DEADLINE, Server, Shards, ShardsOptions};
 use perigee_rdma::Rdma;
 use perigee_schemas::Identity;
 use perigee_settings::Protocols;
@@ -43,13 +43,14 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 /// A transfer engine. Clones are the same engine; all methods may be called from any thread.
 #[derive(Clone)]
 pub struct TransferEngine {
-    inner: Arc<Inner>,
-    /// Declared last: the engine is closed with its last handle, whoever else still has it in hand.
+    inner: Arc<EngineState>,
+    /// Declared last: the engine closes with its last handle, even while other threads still use
+    /// it.
     _closing: Arc<Closing>,
 }
 
 /// Closes the engine when it is dropped.
-struct Closing(Arc<Inner>);
+struct Closing(Arc<EngineState>);
 
 impl Drop for Closing {
     fn drop(&mut self) {
@@ -57,34 +58,34 @@ impl Drop for Closing {
     }
 }
 
-struct Inner {
+struct EngineState {
     options: EngineOptions,
-    /// Random identity of this engine's life.
+    /// Random identity of this engine's run.
     identity: Identity,
     /// What peers pass as the segment.
     name: String,
     rpc_port: u16,
-    registry: Arc<Registry>,
+    registry: Arc<MemoryRegistry>,
     batches: BatchTable,
-    repeats: Arc<Repeats>,
+    retries: Arc<Retries>,
     shards: Arc<Shards<RequestSlice>>,
     rdma: Option<Arc<Rdma>>,
-    server: Port,
+    server: EnginePort,
     /// For engines of Mooncake, if they are served.
-    upstream: Option<Port>,
+    upstream: Option<EnginePort>,
     directory: Directory,
     segments: Arc<Segments>,
     handshake: HandshakeServer,
     probes: HandshakeClient,
-    herald: Arc<Herald>,
-    inbox: Arc<Inbox>,
-    ledger: Arc<Ledger>,
+    notify_sender: Arc<NotifySender>,
+    inbox: Arc<NotifyInbox>,
+    ledger: Arc<CounterTable>,
     /// Hands registered segments to peers on this host, if that is allowed.
     owner: Option<Owner>,
     copiers: Copiers,
     devices: Option<GivenDevices>,
     /// Which NICs suit which memory.
-    nearness: Nearness,
+    affinity: MemoryAffinity,
     /// The document without its buffers.
     document: SegmentDocument,
     /// Managed buffers, from the first one on.
@@ -98,21 +99,23 @@ impl TransferEngine {
     /// Starts an engine: shards, data port, handshake port, registration at the metadata backend.
     ///
     /// # Errors
-    /// A setting cannot be used, a port is taken, or the metadata backend does not answer; the message says what to change.
+    /// A setting cannot be used, a port is taken, or the metadata backend does not answer; the
+    /// message says what to change.
     pub fn start(mut options: EngineOptions) -> Result<Self, EngineError> {
         let name = LocalName::parse(&options.local_name)?;
-        let nearness = Nearness::read(&options)?;
+        let affinity = MemoryAffinity::read(&options)?;
         let identity = random_identity()?;
-        // The agent of this host finds the process before its first connection; without a page it is not seen.
+        // The agent of this host finds the process before its first connection; without a page it
+        // is not seen.
         perigee_activity::page();
         let directory = Directory::open(&options.metadata, options.discovery.clone())?;
         let place = place_of(&name, &options, &directory);
-        // Whoever is known by an IPv6 address has to listen there.
+        // An engine that is known by an IPv6 address has to listen there.
         options.discovery.use_ipv6 |= place.host.parse::<Ipv6Addr>().is_ok();
         let bound = bind(&name, &options)?;
         let shards = start_shards(&options, identity)?;
-        let registry = Arc::new(Registry::default());
-        let ledger = Arc::new(Ledger::default());
+        let registry = Arc::new(MemoryRegistry::default());
+        let ledger = Arc::new(CounterTable::default());
         let shares = options.shares_memory;
         let owner = shares.then(|| owner(identity, registry.clone()));
         let devices = options.accelerators.clone().or_else(of_this_host);
@@ -129,26 +132,26 @@ impl TransferEngine {
         let mut document = describe(&segment, &place, identity, ports);
         announce(&options, ports[0], owner.as_ref(), &mut document);
         let probes = HandshakeClient::new(&options.discovery);
-        let inbox = Arc::new(Inbox::default());
+        let inbox = Arc::new(NotifyInbox::default());
         let handshake = bound.serve(Arc::new(HandshakeHandler {
             directory: directory.clone(),
             inbox: inbox.clone(),
         }))?;
-        let herald = Arc::new(Herald::new(directory.clone(), probes.clone()));
+        let notify_sender = Arc::new(NotifySender::new(directory.clone(), probes.clone()));
         let routes = (rdma.is_some(), options.shares_memory);
         let segments = Arc::new(Segments::new(directory.clone(), ledger.clone(), routes));
-        let inner = Inner {
+        let inner = EngineState {
             identity,
             rpc_port,
             registry,
             batches: BatchTable::default(),
-            repeats: Arc::default(),
+            retries: Arc::default(),
             shards,
             rdma,
             server,
             upstream,
             segments,
-            herald,
+            notify_sender,
             directory,
             handshake,
             probes,
@@ -157,7 +160,7 @@ impl TransferEngine {
             owner,
             copiers: Copiers::default(),
             devices,
-            nearness,
+            affinity,
             document,
             arena: Mutex::default(),
             closed: AtomicBool::new(false),
@@ -169,23 +172,18 @@ impl TransferEngine {
     }
 
     /// Makes an engine known that has all it needs.
-    fn begin(inner: Arc<Inner>, place: &LocalName) -> Result<Self, EngineError> {
+    fn begin(inner: Arc<EngineState>, place: &LocalName) -> Result<Self, EngineError> {
         let speaker = Arc::downgrade(&inner);
         let compose = move || speaker.upgrade().map(|inner| inner.describe());
         inner.directory.speak_for(Box::new(compose))?;
         inner.introduce(place)?;
         let mailboxes = inner.shards.mailboxes();
-        mailboxes
-            .first()
-            .inspect(|first| inner.segments.tend(first));
-        Ok(Self {
-            _closing: Arc::new(Closing(inner.clone())),
-            inner,
-        })
+        mailboxes.first().inspect(|first| inner.segments.tend(first));
+        Ok(Self { _closing: Arc::new(Closing(inner.clone())), inner })
     }
 
-    /// Ends the engine: batches in flight fail, every wait ends, connections and ports close. Calls after the first do
-    /// nothing.
+    /// Ends the engine: batches in flight fail, every wait ends, connections and ports close. Calls
+    /// after the first do nothing.
     pub fn close(&self) {
         self.inner.close();
     }
@@ -206,7 +204,7 @@ impl TransferEngine {
     /// The owner cannot be found or reached, or its queue is full.
     pub fn notify(&self, segment: &str, notify: Notify) -> Result<(), EngineError> {
         self.inner.check_open()?;
-        self.inner.herald.deliver(segment, notify)
+        self.inner.notify_sender.deliver(segment, notify)
     }
 
     /// Takes the messages that peers have sent, oldest first.
@@ -220,10 +218,7 @@ impl TransferEngine {
     /// It cannot be found or does not answer.
     pub fn probe(&self, segment: &str) -> Result<(), EngineError> {
         self.inner.check_open()?;
-        Ok(self
-            .inner
-            .probes
-            .probe(&self.inner.directory.rpc_meta(segment)?)?)
+        Ok(self.inner.probes.probe(&self.inner.directory.rpc_meta(segment)?)?)
     }
 
     /// The host of a segment's owner: an address, or a name of it.
@@ -237,21 +232,21 @@ impl TransferEngine {
 
     /// Which NICs suit which memory, in Mooncake's JSON.
     pub fn topology_json(&self) -> String {
-        self.inner.nearness.to_json()
+        self.inner.affinity.to_json()
     }
 
-    /// What each way to other engines has carried so far: a row per NIC that sockets have used, one for shared memory if it
-    /// was used, and one per RDMA device.
-    pub fn rails(&self) -> Vec<RailReport> {
+    /// What each way to other engines has carried so far: a row per NIC that sockets have used, one
+    /// for shared memory if it was used, and one per RDMA device.
+    pub fn rails(&self) -> Vec<RouteReport> {
         let rdma = self.inner.rdma.iter();
         let rdma = rdma.flat_map(|rdma| rdma::reports(rdma.engine()));
         let rows = self.inner.ledger.rows().into_iter();
-        let tcp = rows.map(|(route, name, counters)| RailReport::of(&name, route, &counters));
+        let tcp = rows.map(|(route, name, counters)| RouteReport::of(&name, route, &counters));
         tcp.chain(rdma).collect()
     }
 }
 
-impl Inner {
+impl EngineState {
     /// Registers name and document; both directions of the handshake work from here on.
     fn introduce(&self, place: &LocalName) -> Result<(), EngineError> {
         let meta = RpcMeta::new(&place.host, self.rpc_port);
@@ -277,17 +272,11 @@ impl Inner {
     }
 
     fn check_open(&self) -> Result<(), EngineError> {
-        if self.is_closed() {
-            Err(EngineError::Closed)
-        } else {
-            Ok(())
-        }
+        if self.is_closed() { Err(EngineError::Closed) } else { Ok(()) }
     }
 
     fn is_on_device(&self, address: u64) -> bool {
-        self.devices
-            .as_ref()
-            .is_some_and(|devices| devices.0.holds(address))
+        self.devices.as_ref().is_some_and(|devices| devices.0.holds(address))
     }
 
     fn wants_tcp(&self) -> bool {
@@ -312,13 +301,11 @@ impl Inner {
         self.directory.close();
         self.batches.give_up_waiting(&EngineError::Closed);
         self.handshake.close();
-        self.herald.close();
+        self.notify_sender.close();
         self.server.stop();
         self.upstream.iter().for_each(Server::stop);
         self.copiers.close();
-        self.owner
-            .iter()
-            .for_each(|owner| owner.close(STOP_DEADLINE));
+        self.owner.iter().for_each(|owner| owner.close(STOP_DEADLINE));
         self.rdma.iter().for_each(|rdma| rdma.close());
         self.shards.stop();
         drop(self.gate.write().unwrap_or_else(PoisonError::into_inner));
@@ -326,7 +313,7 @@ impl Inner {
     }
 }
 
-impl Drop for Inner {
+impl Drop for EngineState {
     fn drop(&mut self) {
         self.close();
     }
@@ -354,8 +341,9 @@ fn place_of(name: &LocalName, options: &EngineOptions, directory: &Directory) ->
     }
 }
 
-/// The address of an engine whose name is a key at a metadata server. The ports of an engine are open on all interfaces, so
-/// that one beside its metadata server is found from other hosts, too, unless its name says loopback in digits.
+/// The address of an engine whose name is a key at a metadata server. The ports of an engine are
+/// open on all interfaces, so that one beside its metadata server is found from other hosts, too,
+/// unless its name says loopback in digits.
 fn address_for_peers(name: &LocalName, options: &EngineOptions) -> IpAddr {
     let services = service_addresses(&options.metadata);
     let own = OwnAddress::find(&name.host, &services, &options.discovery).announced;
@@ -369,7 +357,8 @@ fn address_for_peers(name: &LocalName, options: &EngineOptions) -> IpAddr {
     own
 }
 
-/// The handshake port that was asked for, or another one if that is taken: peers learn the port, not guess it.
+/// The handshake port that was asked for, or another one if that is taken: peers learn the port,
+/// not guess it.
 fn bind(name: &LocalName, options: &EngineOptions) -> Result<BoundServer, EngineError> {
     match HandshakeServer::bind(name.port, &options.discovery) {
         Err(DiscoveryError::Port { address, reason }) => {
@@ -384,14 +373,14 @@ fn bind(name: &LocalName, options: &EngineOptions) -> Result<BoundServer, Engine
     }
 }
 
-type Port = Server<RegisteredMemory>;
+type EnginePort = Server<RegisteredMemory>;
 
 /// The data port, and the one for engines of Mooncake if they are served.
 fn open_ports(
     options: &EngineOptions,
     shards: &Shards<RequestSlice>,
     memory: &Arc<RegisteredMemory>,
-) -> Result<(Port, Option<Port>), EngineError> {
+) -> Result<(EnginePort, Option<EnginePort>), EngineError> {
     let address = SocketAddr::new(options.discovery.listen_address(), 0);
     let mailboxes = shards.mailboxes();
     let start = |dialect| Server::start(&mailboxes, address, memory, dialect);
@@ -402,7 +391,7 @@ fn open_ports(
 }
 
 /// The number of a port; 0 for none.
-fn port_of(server: Option<&Port>) -> u16 {
+fn port_of(server: Option<&EnginePort>) -> u16 {
     server.map_or(0, |server| server.address().port())
 }
 
@@ -435,7 +424,8 @@ fn announce(
     }
 }
 
-/// The document of an engine at `place` whose own dialect and whose upstream dialect have these ports; 0 is none.
+/// The document of an engine at `place` whose own dialect and whose upstream dialect have these
+/// ports; 0 is none.
 fn describe(
     segment: &str,
     place: &LocalName,

@@ -1,7 +1,7 @@
 //! Why an engine could not start, a buffer not be registered, or bytes not be moved.
 //! Invariant: every message names the peer, buffer or setting it is about.
 
-use crate::request::State;
+use crate::request::TransferState;
 use perigee_discovery::{DiscoveryError, HandshakeError};
 use perigee_mover::{PeerError, ServerError, ShardsError};
 use perigee_schemas::Status;
@@ -199,14 +199,14 @@ impl EngineError {
     }
 
     /// The state of a request that failed this way.
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> TransferState {
         match self {
-            EngineError::Peer(PeerError::Deadline { .. }) => State::Timeout,
-            EngineError::Canceled => State::Canceled,
+            EngineError::Peer(PeerError::Deadline { .. }) => TransferState::Timeout,
+            EngineError::Canceled => TransferState::Canceled,
             EngineError::RemoteAddress { .. }
             | EngineError::ReadOnly { .. }
-            | EngineError::Peer(PeerError::LocalMemory) => State::Invalid,
-            _ => State::Failed,
+            | EngineError::Peer(PeerError::LocalMemory) => TransferState::Invalid,
+            _ => TransferState::Failed,
         }
     }
 
@@ -264,11 +264,7 @@ impl From<HandshakeError> for EngineError {
 
 impl From<SettingError> for EngineError {
     fn from(error: SettingError) -> Self {
-        Self::Setting {
-            name: error.name,
-            value: error.value,
-            reason: error.allowed,
-        }
+        Self::Setting { name: error.name, value: error.value, reason: error.allowed }
     }
 }
 
@@ -276,15 +272,9 @@ impl From<DiscoveryError> for EngineError {
     fn from(error: DiscoveryError) -> Self {
         match error {
             DiscoveryError::Handshake(error) => error.into(),
-            DiscoveryError::Setting {
-                name,
-                value,
-                reason,
-            } => EngineError::Setting {
-                name,
-                value,
-                reason,
-            },
+            DiscoveryError::Setting { name, value, reason } => {
+                EngineError::Setting { name, value, reason }
+            }
             DiscoveryError::Closed => EngineError::Closed,
             other @ (DiscoveryError::Port { .. } | DiscoveryError::NoFreePort { .. }) => {
                 EngineError::Start(other.to_string())
@@ -300,20 +290,13 @@ mod tests {
 
     #[test]
     fn codes_are_the_ones_that_clients_of_mooncake_know() {
-        let overlap = EngineError::Overlap {
-            address: 1,
-            bytes: 1,
-            other_address: 1,
-            other_bytes: 1,
-        };
+        let overlap =
+            EngineError::Overlap { address: 1, bytes: 1, other_address: 1, other_bytes: 1 };
         let dead = EngineError::Peer(PeerError::Unreachable {
             peer: String::new(),
             reason: String::new(),
         });
         let unknown = EngineError::NotRegistered { address: 1 };
-        assert_eq!(
-            (overlap.code(), unknown.code(), dead.code()),
-            (-7, -3, -102)
-        );
+        assert_eq!((overlap.code(), unknown.code(), dead.code()), (-7, -3, -102));
     }
 }

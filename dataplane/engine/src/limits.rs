@@ -18,11 +18,12 @@ pub const BATCHES_MAX: usize = 1 << 16;
 pub const REGIONS_MAX: usize = 1 << 16;
 /// Most notifies that wait to be taken; newer ones are refused beyond that.
 pub const NOTIFIES_MAX: usize = 4096;
-/// Peers that connections and rails are kept for; beyond that, those that nobody uses at the moment are asked anew.
+/// Peers that connections and rails are kept for; beyond that, those not in use are asked again.
 pub(crate) const TARGETS_MAX: usize = 8192;
-/// Peers whose life is remembered.
+/// Peers whose run is remembered.
 pub(crate) const PEERS_REMEMBERED_MAX: usize = 1 << 16;
-/// Peers that are looked up afresh at the same time for batches that nobody waits for; each has a thread meanwhile.
+/// Peers that are looked up at the same time for batches that no caller waits for; each lookup
+/// takes a thread.
 pub(crate) const REPEAT_PEERS_MAX: usize = 64;
 /// How often idle connections are looked at for peers that have closed them.
 pub(crate) const CONNECTION_SWEEP: Duration = Duration::from_secs(5);

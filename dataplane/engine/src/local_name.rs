@@ -15,8 +15,8 @@ pub(crate) struct LocalName {
 }
 
 impl LocalName {
-    /// Reads `host`, `host:port`, `[v6]:port`, or a bare IPv6 address with a port if it is none without one; port 0 is no
-    /// port.
+    /// Reads `host`, `host:port`, `[v6]:port`, or a bare IPv6 address with a port if it is none
+    /// without one; port 0 is no port.
     pub(crate) fn parse(text: &str) -> Result<Self, EngineError> {
         let parts = match text.strip_prefix('[') {
             Some(rest) => rest.split_once(']').and_then(|(host, rest)| match rest {
@@ -53,10 +53,7 @@ impl LocalName {
 
     /// The same with an address for the host.
     pub(crate) fn at(&self, address: IpAddr) -> Self {
-        Self {
-            host: address.to_string(),
-            ..self.clone()
-        }
+        Self { host: address.to_string(), ..self.clone() }
     }
 
     /// `host:port`, with brackets around an IPv6 address.
@@ -93,10 +90,7 @@ mod tests {
         assert_eq!(parsed("10.0.0.1:0"), ("10.0.0.1".to_owned(), None));
         assert_eq!(parsed("10.0.0.1:99"), ("10.0.0.1".to_owned(), Some(99)));
         assert_eq!(parsed("fe80::1"), ("fe80::1".to_owned(), None));
-        assert_eq!(
-            parsed("fe80::1:16105"),
-            ("fe80::1".to_owned(), Some(16_105))
-        );
+        assert_eq!(parsed("fe80::1:16105"), ("fe80::1".to_owned(), Some(16_105)));
         assert_eq!(parsed("fe80::1:80"), ("fe80::1:80".to_owned(), None));
         assert_eq!(parsed("[::1]:80"), ("::1".to_owned(), Some(80)));
         assert_eq!(LocalName::parse("[::1]").unwrap().with_port(5), "[::1]:5");

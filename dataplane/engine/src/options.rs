@@ -1,11 +1,12 @@
-//! How an engine is set up: the four arguments Mooncake's clients pass, and the variables of the environment.
+//! How an engine is set up: the four arguments Mooncake's clients pass, and the variables of the
+//! environment.
 //! Invariant: a value that cannot be used is refused by name before anything is started.
 
 use crate::error::EngineError;
 use crate::limits::TRANSFER_DEADLINE;
-use crate::observer::{Observer, Unobserved};
+use crate::observer::{BatchObserver, Unobserved};
 use perigee_device::GivenDevices;
-use perigee_discovery::Settings;
+use perigee_discovery::DiscoverySettings;
 use perigee_rdma::GivenFabric;
 use perigee_settings::{DataPath, Protocols, Variables};
 use perigee_shard::Congestion;
@@ -23,43 +24,48 @@ pub struct EngineOptions {
     pub local_name: String,
     /// `P2PHANDSHAKE`, `http://host:port/metadata`, `etcd://host:port,…` or `redis://host:port`.
     pub metadata: String,
-    /// `tcp`, `rdma`, `shm`, several with commas, or nothing: RDMA where it works and TCP elsewhere. Bytes that RDMA alone
-    /// was named for go over TCP, too, where it does not work. Segments of peers on this host are always copied directly,
-    /// unless [`EngineOptions::shares_memory`] is off.
+    /// `tcp`, `rdma`, `shm`, several with commas, or nothing: RDMA where it works and TCP
+    /// elsewhere. Bytes that RDMA alone was named for go over TCP, too, where it does not work.
+    /// Segments of peers on this host are always copied directly, unless
+    /// [`EngineOptions::shares_memory`] is off.
     pub protocol: String,
-    /// Names of RDMA devices, a map from rank to device, or the path of a file with such a map; empty = all.
+    /// Names of RDMA devices, a map from rank to device, or the path of a file with such a map;
+    /// empty = all.
     pub devices: String,
-    /// File with a matrix of NICs by memory location, in place of the one found (`MC_CUSTOM_TOPO_JSON`).
+    /// File with a matrix of NICs by memory location, in place of the one found
+    /// (`MC_CUSTOM_TOPO_JSON`).
     pub topology_file: Option<String>,
     /// Deadline of batches that name none (`MC_TRANSFER_TIMEOUT`, seconds).
     pub deadline: Duration,
-    /// Also serve Mooncake's data protocol, which cannot tell addresses of an earlier life (`PERIGEE_SERVE_MOONCAKE`).
+    /// Also serve Mooncake's data protocol, which cannot tell addresses of an earlier run
+    /// (`PERIGEE_SERVE_MOONCAKE`).
     pub serve_upstream: bool,
-    /// Check a CRC-32C of every piece at the other end (`PERIGEE_TRANSFER_CHECKSUM`); off by default: TCP's and RDMA's own
-    /// checks remain.
+    /// Check a CRC-32C of every piece at the other end (`PERIGEE_TRANSFER_CHECKSUM`); off by
+    /// default: TCP's and RDMA's own checks remain.
     pub with_checksum: bool,
-    /// Hand managed buffers and segments to peers on this host, and use theirs (`PERIGEE_SHARED_MEMORY`); on by default.
+    /// Hand managed buffers and segments to peers on this host, and use theirs
+    /// (`PERIGEE_SHARED_MEMORY`); on by default.
     pub shares_memory: bool,
-    /// Refuse to start if RDMA is among the protocols and no device works (`PERIGEE_REQUIRE_RDMA`); off by default: TCP is
-    /// used then.
+    /// Refuse to start if RDMA is among the protocols and no device works (`PERIGEE_REQUIRE_RDMA`);
+    /// off by default: TCP is used then.
     pub requires_rdma: bool,
     /// Shards that serve peers and move asynchronous batches (`PERIGEE_ENGINE_SHARDS`).
     pub shards: usize,
     /// How long a shard polls after its last completion (`PERIGEE_POLL_US`).
     pub poll: Duration,
-    /// Most RDMA queue pairs of a shard between the same two NICs (`MC_NUM_QP_PER_EP`, 1 to 32); `None` lets the rails
-    /// choose: 4 to a peer of few NICs.
+    /// Most RDMA queue pairs of a shard between the same two NICs (`MC_NUM_QP_PER_EP`, 1 to 32);
+    /// `None` lets the rails choose: 4 to a peer of few NICs.
     pub queue_pairs_per_rail: Option<usize>,
     /// Congestion control of data sockets (`PERIGEE_TCP_CONGESTION`: a name, `host`, or `auto`).
     pub congestion: Congestion,
     /// Ports, deadlines and secrets of the handshake and the metadata backends.
-    pub discovery: Settings,
+    pub discovery: DiscoverySettings,
     /// Stands in for the host's accelerators; `None` looks for CUDA's driver.
     pub accelerators: Option<GivenDevices>,
     /// Stands in for the host's RDMA devices.
     pub fabric: Option<GivenFabric>,
     /// Who counts.
-    pub observer: Arc<dyn Observer>,
+    pub observer: Arc<dyn BatchObserver>,
 }
 
 impl EngineOptions {
@@ -110,7 +116,7 @@ impl EngineOptions {
             poll: path.poll,
             queue_pairs_per_rail: path.queue_pairs_per_rail,
             congestion: path.congestion,
-            discovery: Settings::from_variables(&variable).map_err(EngineError::from)?,
+            discovery: DiscoverySettings::from_variables(&variable).map_err(EngineError::from)?,
             accelerators: None,
             fabric: None,
             observer: Arc::new(Unobserved),
@@ -139,19 +145,13 @@ mod tests {
 
     #[test]
     fn variables_are_understood_or_refused_by_name() {
-        assert_eq!(
-            with("MC_TRANSFER_TIMEOUT", "60").unwrap().deadline,
-            Duration::from_secs(60)
-        );
+        assert_eq!(with("MC_TRANSFER_TIMEOUT", "60").unwrap().deadline, Duration::from_secs(60));
         assert!(with("PERIGEE_SERVE_MOONCAKE", "1").unwrap().serve_upstream);
         assert!(with("PERIGEE_REQUIRE_RDMA", "1").unwrap().requires_rdma);
         assert!(!with("", "").unwrap().requires_rdma);
         assert!(with("", "").unwrap().shares_memory);
         assert!(!with("PERIGEE_SHARED_MEMORY", "0").unwrap().shares_memory);
         let error = with("PERIGEE_ENGINE_SHARDS", "many").unwrap_err();
-        assert!(
-            error.to_string().contains("PERIGEE_ENGINE_SHARDS"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("PERIGEE_ENGINE_SHARDS"), "{error}");
     }
 }

@@ -1,6 +1,6 @@
-//! Several NICs for sockets: an engine that is told which interfaces to use announces an address of each, and its peers
-//! spread their connections over them.
-//! Invariant: every address is checked to lead to the same run of the peer when it is used.
+//! Several NICs for sockets: an engine with configured interfaces announces an address of each, and
+//! its peers spread their connections over them. Invariant: every address is checked to lead to the
+//! same run of the peer when it is used.
 
 use crate::limits::PEER_ADDRESSES_MAX;
 use nix::ifaddrs::getifaddrs;
@@ -21,11 +21,7 @@ pub(crate) fn announce(devices: &str, port: u16, extra: &mut Extra) {
         return;
     }
     let text = |address: IpAddr| Value::String(SocketAddr::new(address, port).to_string());
-    let list = addresses
-        .into_iter()
-        .take(PEER_ADDRESSES_MAX)
-        .map(text)
-        .collect();
+    let list = addresses.into_iter().take(PEER_ADDRESSES_MAX).map(text).collect();
     extra.unknown.insert(FIELD.to_owned(), Value::Array(list));
 }
 
@@ -33,12 +29,7 @@ pub(crate) fn announce(devices: &str, port: u16, extra: &mut Extra) {
 pub(crate) fn announced(extra: &Extra) -> Vec<SocketAddr> {
     let listed = extra.unknown.get(FIELD).and_then(Value::as_array);
     let read = |value: &Value| value.as_str()?.parse().ok();
-    listed
-        .into_iter()
-        .flatten()
-        .filter_map(read)
-        .take(PEER_ADDRESSES_MAX)
-        .collect()
+    listed.into_iter().flatten().filter_map(read).take(PEER_ADDRESSES_MAX).collect()
 }
 
 /// The first address of each interface that has one, in the order of the names.
@@ -53,11 +44,7 @@ fn addresses_of(names: &[String]) -> Vec<IpAddr> {
         })
         .collect();
     let first = |name: &String| all.iter().find(|(other, _)| other == name);
-    names
-        .iter()
-        .filter_map(first)
-        .map(|(_, address)| *address)
-        .collect()
+    names.iter().filter_map(first).map(|(_, address)| *address).collect()
 }
 
 #[cfg(test)]

@@ -5,27 +5,24 @@ use crate::error::EngineError;
 use crate::limits::{
     BATCH_BYTES_MAX, BATCH_REQUESTS_MAX, SLICE_BYTES_MAX, SLICE_BYTES_MIN, SLICES_PER_BATCH,
 };
-use crate::request::{Direction, Request};
-use crate::slice::Piece;
+use crate::request::{Direction, TransferRequest};
+use crate::slice::RequestPiece;
 use perigee_mover::PIECES_MAX;
 
 /// A batch cut into slices.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct BatchPlan {
     /// Number of pieces of each request.
     pub(crate) pieces: Vec<u32>,
     /// Direction and pieces of each slice.
-    pub(crate) slices: Vec<(Direction, Vec<Piece>)>,
+    pub(crate) slices: Vec<(Direction, Vec<RequestPiece>)>,
 }
 
-impl Plan {
+impl BatchPlan {
     /// Cuts requests into slices.
-    pub(crate) fn new(requests: &[Request]) -> Result<Self, EngineError> {
+    pub(crate) fn new(requests: &[TransferRequest]) -> Result<Self, EngineError> {
         let slice_bytes = slice_bytes(check(requests)?);
-        let mut plan = Plan {
-            pieces: Vec::with_capacity(requests.len()),
-            slices: Vec::new(),
-        };
+        let mut plan = BatchPlan { pieces: Vec::with_capacity(requests.len()), slices: Vec::new() };
         let mut room = 0;
         for (number, request) in requests.iter().enumerate() {
             let mut done = 0;
@@ -36,7 +33,7 @@ impl Plan {
                     room = slice_bytes;
                 }
                 let bytes = room.min(request.bytes - done);
-                plan.push(Piece {
+                plan.push(RequestPiece {
                     request: number as u32,
                     local: request.local + done,
                     remote: request.remote + done,
@@ -53,7 +50,7 @@ impl Plan {
     }
 
     fn takes(&self, direction: Direction) -> bool {
-        let fits = |(other, pieces): &(Direction, Vec<Piece>)| {
+        let fits = |(other, pieces): &(Direction, Vec<RequestPiece>)| {
             *other == direction && pieces.len() < PIECES_MAX
         };
         self.slices.last().is_some_and(fits)
@@ -64,7 +61,7 @@ impl Plan {
         self.slices.push((direction, pieces));
     }
 
-    fn push(&mut self, piece: Piece) {
+    fn push(&mut self, piece: RequestPiece) {
         if let Some((_, pieces)) = self.slices.last_mut() {
             pieces.push(piece);
         }
@@ -72,7 +69,7 @@ impl Plan {
 }
 
 /// Total bytes of requests that can be carried out as they are.
-fn check(requests: &[Request]) -> Result<u64, EngineError> {
+fn check(requests: &[TransferRequest]) -> Result<u64, EngineError> {
     if requests.len() > BATCH_REQUESTS_MAX {
         return Err(EngineError::TooMany {
             what: "requests in one batch",
@@ -115,49 +112,45 @@ mod tests {
 
     #[test]
     fn a_small_batch_is_one_slice_and_a_large_request_is_several() {
-        let request = |remote, bytes| Request {
+        let request = |remote, bytes| TransferRequest {
             direction: Direction::Write,
             local: 1 << 40,
             remote,
             bytes,
         };
-        let small = Plan::new(&[request(4096, 4096), request(65_536, 100)]).unwrap();
+        let small = BatchPlan::new(&[request(4096, 4096), request(65_536, 100)]).unwrap();
         assert_eq!((small.slices.len(), small.pieces), (1, vec![1, 1]));
-        let large = Plan::new(&[request(4096, 64 << 20)]).unwrap();
+        let large = BatchPlan::new(&[request(4096, 64 << 20)]).unwrap();
         assert_eq!((large.slices.len(), large.pieces), (64, vec![64]));
     }
 
     #[test]
     fn ranges_past_the_end_of_the_address_space_are_refused() {
         for (local, remote) in [(u64::MAX - 1, 1), (1, u64::MAX - 1)] {
-            let request = Request {
-                direction: Direction::Read,
-                local,
-                remote,
-                bytes: 2 << 20,
-            };
-            assert!(Plan::new(&[request]).is_err());
+            let request =
+                TransferRequest { direction: Direction::Read, local, remote, bytes: 2 << 20 };
+            assert!(BatchPlan::new(&[request]).is_err());
         }
     }
 
     #[test]
     fn lengths_that_no_host_has_are_refused_before_anything_is_cut() {
         for shift in 41..63 {
-            let request = Request {
+            let request = TransferRequest {
                 direction: Direction::Read,
                 local: 1 << 20,
                 remote: 1 << 20,
                 bytes: 1 << shift,
             };
-            assert!(Plan::new(&[request]).is_err(), "2^{shift}");
+            assert!(BatchPlan::new(&[request]).is_err(), "2^{shift}");
         }
-        let half = Request {
+        let half = TransferRequest {
             direction: Direction::Read,
             local: 1 << 20,
             remote: 1 << 20,
             bytes: BATCH_BYTES_MAX / 2 + 1,
         };
-        assert!(Plan::new(&[half, half]).is_err(), "together");
+        assert!(BatchPlan::new(&[half, half]).is_err(), "together");
     }
 
     proptest! {
@@ -166,12 +159,12 @@ mod tests {
             wanted in proptest::collection::vec((any::<bool>(), 0u64..3 << 20), 0..40),
         ) {
             let mut at = 1u64 << 32;
-            let requests: Vec<Request> = wanted.iter().map(|(read, bytes)| {
+            let requests: Vec<TransferRequest> = wanted.iter().map(|(read, bytes)| {
                 at += 16 << 20;
                 let direction = if *read { Direction::Read } else { Direction::Write };
-                Request { direction, local: at, remote: at << 1, bytes: *bytes }
+                TransferRequest { direction, local: at, remote: at << 1, bytes: *bytes }
             }).collect();
-            let plan = Plan::new(&requests).unwrap();
+            let plan = BatchPlan::new(&requests).unwrap();
             let mut covered = vec![0; requests.len()];
             let mut counted = vec![0; requests.len()];
             for (direction, pieces) in &plan.slices {

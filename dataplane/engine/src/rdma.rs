@@ -1,25 +1,26 @@
 //! RDMA of an engine: how it is started, what the document says about it, what it reports.
 //!
-//! Bounds are checked by the peer's devices: a key reaches exactly what was registered, and revoking it ends that. The
-//! invariant: a buffer is taken back only after its keys were revoked.
+//! Bounds are checked by the peer's devices: a key reaches exactly what was registered, and
+//! revoking it ends that. The invariant: a buffer is taken back only after its keys were revoked.
 
+mod loose_pieces;
 mod rail_batch;
 
 pub(crate) use rail_batch::RailBatch;
 
 use crate::error::EngineError;
 use crate::options::EngineOptions;
-use crate::report::RailReport;
+use crate::report::RouteReport;
 use perigee_discovery::{DeviceEntry, SegmentDocument};
-use perigee_mover::Route;
+use perigee_mover::RemoteRoute;
 use perigee_rails::{RailDescriptor, RailEngine};
 use perigee_rdma::{FirstLoad, Rdma, RdmaOptions, StartOptions, Unavailable};
 use perigee_schemas::Identity;
 use perigee_settings::Protocols;
 use std::sync::Arc;
 
-/// Starts the rails if they are wanted and there are any. That there are none is an error only if they are required:
-/// programs name rdma for clusters where some hosts have none.
+/// Starts the rails if they are wanted and there are any. That there are none is an error only if
+/// they are required: programs name rdma for clusters where some hosts have none.
 pub(crate) fn start(
     options: &EngineOptions,
     name: &str,
@@ -44,18 +45,14 @@ pub(crate) fn start(
     started.map_err(|error: Unavailable| EngineError::Device(error.to_string()))
 }
 
-/// Writes the rails into a document: Mooncake's field, and ours, by which peers know that it is worth to ask on the data
-/// port for keys and a lease.
+/// Writes the rails into a document: Mooncake's field, and ours, by which peers know that it is
+/// worth to ask on the data port for keys and a lease.
 pub(crate) fn describe(rails: &RailEngine, document: &mut SegmentDocument) {
     let descriptor = rails.descriptor();
     let device = |rail: &RailDescriptor| DeviceEntry {
         name: rail.device.clone(),
         lid: rail.lid,
-        gid: rail
-            .gids
-            .first()
-            .map(|gid| gid_text(&gid.address))
-            .unwrap_or_default(),
+        gid: rail.gids.first().map(|gid| gid_text(&gid.address)).unwrap_or_default(),
     };
     document.devices = descriptor.rails.iter().map(device).collect();
     if let Some(extra) = &mut document.perigee {
@@ -64,10 +61,10 @@ pub(crate) fn describe(rails: &RailEngine, document: &mut SegmentDocument) {
 }
 
 /// One report per rail.
-pub(crate) fn reports(rails: &RailEngine) -> Vec<RailReport> {
-    let report = |rail: perigee_rails::RailReport| RailReport {
+pub(crate) fn reports(rails: &RailEngine) -> Vec<RouteReport> {
+    let report = |rail: perigee_rails::RailReport| RouteReport {
         name: rail.rail,
-        route: Route::Rdma,
+        route: RemoteRoute::Rdma,
         bytes_read: rail.read_bytes,
         bytes_written: rail.written_bytes,
         bytes_served: 0,

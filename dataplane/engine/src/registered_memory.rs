@@ -1,10 +1,11 @@
-//! What peers may read and write: the registered buffers of this engine, in place or staged if they are on a device.
+//! What peers may read and write: the registered buffers of this engine, in place or staged if they
+//! are on a device.
 //! Invariant: a range exists only with the right to use its buffer.
 
-use crate::registry::{Region, RegionUse, Registry};
+use crate::registry::{MemoryRegistry, RegionUse, RegisteredRegion};
 use crate::request::Direction;
-use perigee_device::{GivenDevices, Stage};
-use perigee_mover::{Counters, Guard, Ledger, Owner, Piece, Range, Scope};
+use perigee_device::{DeviceStage, GivenDevices};
+use perigee_mover::{CounterTable, Guard, MemoryOwner, Piece, Range, RouteCounters, Scope};
 use perigee_rdma::{PeerSession, Rdma};
 use perigee_schemas::{Identity, Status};
 use std::os::fd::BorrowedFd;
@@ -13,10 +14,10 @@ use std::sync::Arc;
 /// The registered buffers as servers see them.
 #[derive(Debug)]
 pub(crate) struct RegisteredMemory {
-    registry: Arc<Registry>,
+    registry: Arc<MemoryRegistry>,
     /// Random identity of this engine's run.
     identity: Identity,
-    ledger: Arc<Ledger>,
+    ledger: Arc<CounterTable>,
     /// Accelerators whose memory is staged.
     devices: Option<GivenDevices>,
     /// Over which peers reach the same buffers.
@@ -31,14 +32,14 @@ pub(crate) struct RegisteredRange {
     bytes: u64,
     /// The devices that it is on, if it must be staged.
     devices: Option<GivenDevices>,
-    stage: Option<Arc<Stage>>,
+    stage: Option<Arc<DeviceStage>>,
 }
 
 impl RegisteredMemory {
     pub(crate) fn new(
         identity: Identity,
-        registry: &Arc<Registry>,
-        ledger: &Arc<Ledger>,
+        registry: &Arc<MemoryRegistry>,
+        ledger: &Arc<CounterTable>,
         (devices, rdma): (Option<&GivenDevices>, Option<&Arc<Rdma>>),
     ) -> Self {
         Self {
@@ -51,7 +52,7 @@ impl RegisteredMemory {
     }
 }
 
-impl Owner for RegisteredMemory {
+impl MemoryOwner for RegisteredMemory {
     type Range = RegisteredRange;
     type Session = PeerSession;
 
@@ -73,30 +74,25 @@ impl Owner for RegisteredMemory {
         }
         let used = self.registry.use_range(address, bytes);
         let used = used.ok_or(Status::InvalidParams)?;
-        let region: &Arc<Region> = used.region();
+        let region: &Arc<RegisteredRegion> = used.region();
         if direction == Direction::Write && !region.takes_writes(address, bytes) {
             return Err(Status::InvalidWrite);
         }
         let devices = self.devices.clone().filter(|_| region.is_on_device());
-        Ok(RegisteredRange {
-            used: Arc::new(used),
-            address,
-            bytes,
-            devices,
-            stage: None,
-        })
+        Ok(RegisteredRange { used: Arc::new(used), address, bytes, devices, stage: None })
     }
 
     fn session(&self) -> PeerSession {
         PeerSession::new(self.rdma.clone())
     }
 
-    fn counters(&self, socket: Option<BorrowedFd<'_>>) -> Arc<Counters> {
+    fn counters(&self, socket: Option<BorrowedFd<'_>>) -> Arc<RouteCounters> {
         self.ledger.arriving_over(socket)
     }
 }
 
-// SAFETY: the range lies in a registered buffer, whose owner keeps it until its last use has ended, or is a stage.
+// SAFETY: the range lies in a registered buffer, whose owner keeps it until its last use has ended,
+// or is a stage.
 unsafe impl Range for RegisteredRange {
     fn host(&self) -> *mut u8 {
         let staged = self.stage.as_ref().map(|stage| stage.host());
@@ -122,7 +118,7 @@ unsafe impl Range for RegisteredRange {
         let Some(devices) = &self.devices else {
             return Ok(());
         };
-        let stage = Stage::new(devices, [(self.address, self.bytes)]);
+        let stage = DeviceStage::new(devices, [(self.address, self.bytes)]);
         let stage = stage.map_err(|reason| not_staged(&reason))?;
         if direction == Direction::Read {
             stage.load().map_err(|reason| not_staged(&reason))?;
@@ -132,7 +128,7 @@ unsafe impl Range for RegisteredRange {
     }
 
     fn store(&self) -> Result<(), Status> {
-        let store = |stage: &Arc<Stage>| stage.store(stage.host() as u64, self.bytes);
+        let store = |stage: &Arc<DeviceStage>| stage.store(stage.host() as u64, self.bytes);
         let stored = self.stage.as_ref().map_or(Ok(()), store);
         stored.map_err(|reason| not_staged(&reason))
     }

@@ -1,15 +1,15 @@
 //! What one way to other engines has carried, for people and metrics.
 
-use perigee_mover::{Counters, Route};
+use perigee_mover::{RemoteRoute, RouteCounters};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Counts of one NIC and route since the engine was started.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RailReport {
+pub struct RouteReport {
     /// The NIC, or what stands for it.
     pub name: String,
     /// The way bytes went.
-    pub route: Route,
+    pub route: RemoteRoute,
     /// Payload bytes that this engine read from others.
     pub bytes_read: u64,
     /// Payload bytes that this engine wrote to others.
@@ -28,8 +28,8 @@ pub struct RailReport {
     pub state: String,
 }
 
-impl RailReport {
-    pub(crate) fn of(name: &str, route: Route, counters: &Counters) -> Self {
+impl RouteReport {
+    pub(crate) fn of(name: &str, route: RemoteRoute, counters: &RouteCounters) -> Self {
         Self {
             name: name.to_owned(),
             route,

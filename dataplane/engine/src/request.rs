@@ -1,4 +1,4 @@
-//! What a caller asks for and what it is told: requests, states, options. Plain values.
+//! What a caller asks for and gets back: requests, states, options. Plain values.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ pub use perigee_mover::Direction;
 
 /// One contiguous transfer between this process and a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct TransferRequest {
     /// Which way the bytes go.
     pub direction: Direction,
     /// Address in this process.
@@ -20,7 +20,7 @@ pub struct Request {
 /// How far a request is. The numbers are the ones Mooncake's clients know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum State {
+pub enum TransferState {
     /// Not yet handed to a route.
     Waiting = 0,
     /// Under way.
@@ -37,21 +37,21 @@ pub enum State {
     Failed = 6,
 }
 
-impl State {
+impl TransferState {
     /// Whether nothing will change any more and the memory is not touched any more.
     pub fn is_final(self) -> bool {
-        !matches!(self, State::Waiting | State::Pending)
+        !matches!(self, TransferState::Waiting | TransferState::Pending)
     }
 
     pub(crate) fn from_number(number: u8) -> Self {
         match number {
-            0 => State::Waiting,
-            1 => State::Pending,
-            2 => State::Invalid,
-            3 => State::Canceled,
-            4 => State::Completed,
-            5 => State::Timeout,
-            _ => State::Failed,
+            0 => TransferState::Waiting,
+            1 => TransferState::Pending,
+            2 => TransferState::Invalid,
+            3 => TransferState::Canceled,
+            4 => TransferState::Completed,
+            5 => TransferState::Timeout,
+            _ => TransferState::Failed,
         }
     }
 }
@@ -60,7 +60,7 @@ impl State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestStatus {
     /// Its state; of a batch, the worst final state once all requests have one.
-    pub state: State,
+    pub state: TransferState,
     /// Bytes that are in place.
     pub bytes: u64,
 }
@@ -81,7 +81,8 @@ pub struct SubmitOptions {
     pub deadline: Option<Duration>,
     /// Sent to the owner once every request has completed, and only then.
     pub notify: Option<Notify>,
-    /// The only route to use: `tcp`, `rdma` or `shm`. The nearest one that reaches all of the batch otherwise.
+    /// The only route to use: `tcp`, `rdma` or `shm`. The nearest one that reaches all of the batch
+    /// otherwise.
     pub hint: Option<String>,
 }
 

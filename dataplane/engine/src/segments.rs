@@ -1,16 +1,18 @@
-//! Peers' segments by name: their documents turned into targets, kept until a transfer shows that they are out of date.
+//! Peers' segments by name: their documents turned into targets, kept until a transfer shows that
+//! they are out of date.
 //! Invariant: a name has at most one target at a time.
 
 use crate::error::EngineError;
 use crate::limits::{CONNECTION_SWEEP, TARGETS_MAX};
-use crate::lives::Lives;
 use crate::peer_addresses;
-use crate::request::Request;
-use crate::shared_memory::LocalPeer;
-use crate::target::Target;
+use crate::question::ask;
+use crate::request::TransferRequest;
+use crate::restarts::Restarts;
+use crate::shared_memory::local_peer::LocalPeer;
+use crate::target::PeerSegment;
 use perigee_discovery::{Directory, SegmentDocument, resolve};
 use perigee_memory::shared::Guest;
-use perigee_mover::{Dialect, Ledger, PeerAddress, PeerError};
+use perigee_mover::{CounterTable, Dialect, PeerAddress, PeerError};
 use perigee_shard::{Environment, Mailbox};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -24,12 +26,12 @@ pub(crate) struct Segments {
     directory: Directory,
     /// Whether peers may be reached over RDMA.
     uses_rdma: bool,
-    targets: RwLock<HashMap<String, Arc<Target>>>,
-    lives: Mutex<Lives>,
+    targets: RwLock<HashMap<String, Arc<PeerSegment>>>,
+    restarts: Mutex<Restarts>,
     /// Whether some caller is still to hear of a peer's restart.
-    untold: AtomicBool,
+    unreported: AtomicBool,
     closed: AtomicBool,
-    ledger: Arc<Ledger>,
+    ledger: Arc<CounterTable>,
     /// Maps the memory of peers on this host, if that is allowed.
     guest: Option<Arc<Guest>>,
 }
@@ -37,7 +39,7 @@ pub(crate) struct Segments {
 impl Segments {
     pub(crate) fn new(
         directory: Directory,
-        ledger: Arc<Ledger>,
+        ledger: Arc<CounterTable>,
         (uses_rdma, shares_memory): (bool, bool),
     ) -> Self {
         Self {
@@ -45,74 +47,68 @@ impl Segments {
             uses_rdma,
             closed: AtomicBool::new(false),
             targets: RwLock::default(),
-            lives: Mutex::default(),
-            untold: AtomicBool::new(false),
+            restarts: Mutex::default(),
+            unreported: AtomicBool::new(false),
             ledger,
             guest: shares_memory.then(Arc::default),
         }
     }
 
-    /// The target of a name; asks for its document if there is none yet, at most until `due`. Requests that were tried
-    /// before, when the peer was in the life `met`, must not be meant for that life if it is over.
+    /// The target of a name; asks for its document if there is none yet, at most until `due`.
+    /// Requests that were tried before, when the peer was in the run `met`, must not be meant for
+    /// that run if it is over.
     pub(crate) fn open(
         &self,
         name: &str,
         due: Instant,
-        requests: &[Request],
+        requests: &[TransferRequest],
         met: Option<u64>,
-    ) -> Result<Arc<Target>, EngineError> {
+    ) -> Result<Arc<PeerSegment>, EngineError> {
         let target = self.open_any(name, due, requests)?;
-        let is_asked = met.is_some() || self.untold.load(Ordering::Acquire);
+        let is_asked = met.is_some() || self.unreported.load(Ordering::Acquire);
         if is_asked && self.refuses(name, met, requests) {
-            return Err(EngineError::Peer(PeerError::Restarted {
-                peer: name.to_owned(),
-            }));
+            return Err(EngineError::Peer(PeerError::Restarted { peer: name.to_owned() }));
         }
         Ok(target)
     }
 
-    /// Whether requests may be meant for a life that is over; somebody is to hear of it then.
-    fn refuses(&self, name: &str, met: Option<u64>, requests: &[Request]) -> bool {
-        let mut lives = self.lives();
-        let refused = lives.refuse(name, met, requests);
-        self.untold.fetch_or(refused, Ordering::Release);
+    /// Whether requests may be meant for a run that is over; somebody is to hear of it then.
+    fn refuses(&self, name: &str, met: Option<u64>, requests: &[TransferRequest]) -> bool {
+        let mut restarts = self.restarts();
+        let refused = restarts.refuse(name, met, requests);
+        self.unreported.fetch_or(refused, Ordering::Release);
         refused
     }
 
-    /// A caller has heard of an error; if it is that a peer has restarted, what it asks from now on is meant for the
-    /// present life.
-    pub(crate) fn told(&self, error: &EngineError) {
+    /// A caller has got an error; if it is that a peer has restarted, what it asks from now on is
+    /// meant for the present run.
+    pub(crate) fn note_reported(&self, error: &EngineError) {
         if let EngineError::Peer(PeerError::Restarted { peer }) = error {
-            let mut lives = self.lives();
-            if lives.told(peer) {
-                self.untold.store(false, Ordering::Release);
+            let mut restarts = self.restarts();
+            if restarts.note_reported(peer) {
+                self.unreported.store(false, Ordering::Release);
             }
         }
     }
 
-    fn lives(&self) -> MutexGuard<'_, Lives> {
-        self.lives.lock().unwrap_or_else(PoisonError::into_inner)
+    fn restarts(&self) -> MutexGuard<'_, Restarts> {
+        self.restarts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn open_any(
         &self,
         name: &str,
         due: Instant,
-        requests: &[Request],
-    ) -> Result<Arc<Target>, EngineError> {
-        let known = self
-            .targets
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(name)
-            .cloned();
+        requests: &[TransferRequest],
+    ) -> Result<Arc<PeerSegment>, EngineError> {
+        let known = self.targets.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
         if let Some(target) = known {
             return Ok(target);
         }
         let target = Arc::new(self.find(name, due, requests)?);
         let mut targets = self.targets.write().unwrap_or_else(PoisonError::into_inner);
         if targets.len() >= TARGETS_MAX {
-            // Each life of a peer that chose its port is another name.
+            // Each run of a peer that chose its port is another name.
             let unused = targets.extract_if(|_, target| Arc::strong_count(target) == 1);
             unused.for_each(|(_, target)| target.close());
         }
@@ -120,12 +116,9 @@ impl Segments {
     }
 
     /// The next transfer asks for the document again.
-    pub(crate) fn forget(&self, target: &Arc<Target>) {
+    pub(crate) fn forget(&self, target: &Arc<PeerSegment>) {
         let mut targets = self.targets.write().unwrap_or_else(PoisonError::into_inner);
-        if targets
-            .get(&**target.name())
-            .is_some_and(|known| Arc::ptr_eq(known, target))
-        {
+        if targets.get(&**target.name()).is_some_and(|known| Arc::ptr_eq(known, target)) {
             targets.remove(&**target.name());
             self.directory.forget(target.name());
         }
@@ -139,7 +132,7 @@ impl Segments {
         name: &str,
         limit: Duration,
     ) -> Result<Arc<SegmentDocument>, EngineError> {
-        Ok(self.directory.reload_within(name, limit)?)
+        self.ask(name, move |directory, name| Ok(directory.reload_within(name, limit)?))
     }
 
     /// Has a shard close idle connections of peers that have gone.
@@ -150,17 +143,15 @@ impl Segments {
         }));
     }
 
-    /// Closes idle connections and mappings of peers that have gone, now and then, as long as there are segments.
+    /// Closes idle connections and mappings of peers that have gone, now and then, as long as there
+    /// are segments.
     async fn sweep<E: Environment>(segments: Weak<Self>, environment: E) {
         loop {
             environment.sleep(CONNECTION_SWEEP).await;
             let Some(segments) = segments.upgrade().filter(|all| !all.is_closed()) else {
                 return;
             };
-            let targets = segments
-                .targets
-                .read()
-                .unwrap_or_else(PoisonError::into_inner);
+            let targets = segments.targets.read().unwrap_or_else(PoisonError::into_inner);
             targets.values().for_each(|target| target.tcp.sweep());
             segments.guest.iter().for_each(|guest| guest.sweep());
         }
@@ -177,13 +168,16 @@ impl Segments {
         targets.drain().for_each(|(_, target)| target.close());
     }
 
-    fn find(&self, name: &str, due: Instant, requests: &[Request]) -> Result<Target, EngineError> {
+    fn find(
+        &self,
+        name: &str,
+        due: Instant,
+        requests: &[TransferRequest],
+    ) -> Result<PeerSegment, EngineError> {
         let left = due.saturating_duration_since(Instant::now());
-        let document = self.directory.segment_within(name, left)?;
-        let own = document
-            .perigee
-            .as_ref()
-            .filter(|extra| !extra.data_endpoint.is_empty());
+        let document =
+            self.ask(name, move |directory, name| Ok(directory.segment_within(name, left)?))?;
+        let own = document.perigee.as_ref().filter(|extra| !extra.data_endpoint.is_empty());
         if let Some(extra) = own {
             let epoch =
                 u128::from_str_radix(&extra.epoch, 16).map_err(|_| unusable(name, "epoch"))?;
@@ -191,7 +185,9 @@ impl Segments {
             self.meet(name, epoch, &document, requests)?;
             let mut addresses = peer_addresses::announced(extra);
             if addresses.is_empty() {
-                addresses.push(resolve_endpoint(name, &extra.data_endpoint, due)?);
+                let endpoint = extra.data_endpoint.clone();
+                addresses
+                    .push(self.ask(name, move |_, name| resolve_endpoint(name, &endpoint, due))?);
             }
             let mut target = self.target(name, &addresses, Dialect::Own { epoch: Some(epoch) });
             let has_rails = self.uses_rdma && !extra.rails.is_empty();
@@ -201,49 +197,44 @@ impl Segments {
             return Ok(target);
         }
         if document.tcp_data_port == 0 {
-            return Err(EngineError::Unsupported(format!(
-                "peer {name} offers no TCP data port"
-            )));
+            return Err(EngineError::Unsupported(format!("peer {name} offers no TCP data port")));
         }
         let host = self.data_host(name, &document)?;
-        let dialect = Dialect::Mooncake {
-            with_status: document.tcp_proto_version >= 2,
-        };
-        let address = first_address(name, &host, document.tcp_data_port, due)?;
+        let dialect = Dialect::Mooncake { with_status: document.tcp_proto_version >= 2 };
+        let port = document.tcp_data_port;
+        let address = self.ask(name, move |_, name| first_address(name, &host, port, due))?;
         Ok(self.target(name, &[address], dialect))
     }
 
-    fn target(&self, name: &str, addresses: &[SocketAddr], dialect: Dialect) -> Target {
+    fn target(&self, name: &str, addresses: &[SocketAddr], dialect: Dialect) -> PeerSegment {
         let address = |address: &SocketAddr| PeerAddress {
             address: *address,
             counters: self.ledger.towards(*address),
         };
         let addresses = addresses.iter().map(address).collect();
-        Target {
+        PeerSegment {
             tcp: Arc::new(perigee_mover::Target::new(name, addresses, dialect)),
             rails: None,
             local: None,
         }
     }
 
-    /// Notes the life of a peer. Requests for addresses that may be of an earlier life are refused once, before any byte
-    /// goes to the new one; also those that come after others that may not.
+    /// Notes the run of a peer. Requests for addresses that may be of an earlier run are refused
+    /// once, before any byte goes to the new one; also those that come after others that may not.
     fn meet(
         &self,
         name: &str,
         epoch: u64,
         document: &SegmentDocument,
-        requests: &[Request],
+        requests: &[TransferRequest],
     ) -> Result<(), EngineError> {
-        let mut lives = self.lives();
-        let may_be_old = lives.meet(name, epoch, document, requests);
-        self.untold.fetch_or(lives.has_untold(), Ordering::Release);
-        drop(lives);
+        let mut restarts = self.restarts();
+        let may_be_old = restarts.meet(name, epoch, document, requests);
+        self.unreported.fetch_or(restarts.has_unreported(), Ordering::Release);
+        drop(restarts);
         if may_be_old {
             self.directory.forget(name);
-            return Err(EngineError::Peer(PeerError::Restarted {
-                peer: name.to_owned(),
-            }));
+            return Err(EngineError::Peer(PeerError::Restarted { peer: name.to_owned() }));
         }
         Ok(())
     }
@@ -252,7 +243,17 @@ impl Segments {
         if !document.tcp_data_host.is_empty() {
             return Ok(document.tcp_data_host.clone());
         }
-        Ok(self.directory.rpc_meta(name)?.ip_or_host_name)
+        self.ask(name, |directory, name| Ok(directory.rpc_meta(name)?.ip_or_host_name))
+    }
+
+    /// The answer to a question about a name, which its caller need not wait for to the end.
+    fn ask<T: Send + 'static>(
+        &self,
+        name: &str,
+        question: impl FnOnce(&Directory, &str) -> Result<T, EngineError> + Send + 'static,
+    ) -> Result<T, EngineError> {
+        let (directory, name) = (self.directory.clone(), name.to_owned());
+        ask(move || question(&directory, &name))
     }
 }
 
@@ -279,8 +280,5 @@ fn first_address(
         let first = all.first().copied();
         first.ok_or_else(|| "the name has no address".to_owned())
     });
-    found.map_err(|reason| EngineError::Resolve {
-        peer: name.to_owned(),
-        reason,
-    })
+    found.map_err(|reason| EngineError::Resolve { peer: name.to_owned(), reason })
 }

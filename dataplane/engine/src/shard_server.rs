@@ -1,10 +1,10 @@
-//! One shard of an engine's server over any environment: greeting, epoch, bounds and requests as an engine serves them,
-//! without its threads. Simulation drives this under a seed.
+//! One shard of an engine's server over any environment: greeting, epoch, bounds and requests as an
+//! engine serves them, without its threads. Simulation drives this under a seed.
 //! Invariant: nothing is decided here; connections are served by the same code as in production.
 
 use crate::error::EngineError;
 use crate::registered_memory::RegisteredMemory;
-use crate::registry::{Location, Region, Registry};
+use crate::registry::{MemoryLocation, MemoryRegistry, RegisteredRegion};
 use perigee_mover::{Dialects, MoveService};
 use perigee_port::{Port, PortOptions};
 use perigee_schemas::Identity;
@@ -19,19 +19,19 @@ const CONNECTIONS_MAX: usize = 1024;
 
 /// A listener, the connections it has accepted and the memory they may reach.
 pub struct ShardServer<E: Environment> {
-    registry: Arc<Registry>,
+    registry: Arc<MemoryRegistry>,
     port: Rc<Port<E, MoveService<RegisteredMemory>>>,
 }
 
 /// A buffer that is being taken out.
 #[derive(Debug)]
 pub struct Leaving {
-    registry: Arc<Registry>,
-    region: Arc<Region>,
+    registry: Arc<MemoryRegistry>,
+    region: Arc<RegisteredRegion>,
 }
 
 impl<E: Environment> ShardServer<E> {
-    /// Listens as the life with this identity. Nothing is served before [`ShardServer::serve`].
+    /// Listens as the run with this identity. Nothing is served before [`ShardServer::serve`].
     ///
     /// # Errors
     /// The port is taken or the address is not of this host.
@@ -40,7 +40,7 @@ impl<E: Environment> ShardServer<E> {
         address: SocketAddr,
         life: Identity,
     ) -> Result<Self, SocketError> {
-        let registry = Arc::<Registry>::default();
+        let registry = Arc::<MemoryRegistry>::default();
         let memory = RegisteredMemory::new(life, &registry, &Arc::default(), (None, None));
         let service = MoveService::new(Arc::new(memory), Dialects::Own);
         let options = PortOptions::new(CONNECTIONS_MAX);
@@ -61,11 +61,12 @@ impl<E: Environment> ShardServer<E> {
     /// # Safety
     /// The range must stay valid until it was taken out or nothing is left of the server.
     pub unsafe fn register(&self, address: u64, bytes: u64) -> Result<(), EngineError> {
-        let region = Region::new(address, bytes, Location::Anywhere);
+        let region = RegisteredRegion::new(address, bytes, MemoryLocation::Anywhere);
         self.registry.insert(region).map(drop)
     }
 
-    /// Begins to take a range out: no request that comes now gets it, and connections that use it are broken.
+    /// Begins to take a range out: no request that comes now gets it, and connections that use it
+    /// are broken.
     ///
     /// # Errors
     /// No such range.
@@ -89,7 +90,7 @@ impl<E: Environment> ShardServer<E> {
 }
 
 impl Leaving {
-    /// Whether it is out: from then on nobody touches its memory.
+    /// Whether it is out: from then on its memory is not touched.
     pub fn is_out(&self) -> bool {
         self.registry.forget_unused(&self.region, Duration::ZERO)
     }

@@ -1,17 +1,20 @@
-//! A slice: pieces of requests that travel to one target in one exchange. Dropping one fails what it carries.
+//! A slice: pieces of requests that travel to one target in one exchange. Dropping one fails what
+//! it carries.
 
 use crate::batch::Batch;
 use crate::error::EngineError;
 use crate::request::Direction;
-use perigee_device::Stage;
+use perigee_device::DeviceStage;
 use perigee_memory::checksum::crc32c_raw;
-use perigee_mover::{Counters, Exchanged, Guard, Memory, Moved, PeerError, Reply, Scope, Slice};
+use perigee_mover::{
+    Exchanged, Guard, Memory, Moved, PeerError, Reply, RouteCounters, Scope, Slice,
+};
 use perigee_schemas::Status;
 use std::sync::Arc;
 
 /// One contiguous part of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct RequestPiece {
     /// Number of the request in its batch.
     pub(crate) request: u32,
     pub(crate) local: u64,
@@ -25,35 +28,32 @@ pub(crate) struct Piece {
 #[derive(Debug)]
 pub(crate) struct RequestSlice {
     pub(crate) direction: Direction,
-    pub(crate) pieces: Vec<Piece>,
+    pub(crate) pieces: Vec<RequestPiece>,
     batch: Arc<Batch>,
-    /// Host memory that the pieces on a device go through; those have its addresses meanwhile.
-    stage: Option<Stage>,
+    /// Host memory that the pieces on a device go through; those have its addresses until the batch
+    /// ends.
+    stage: Option<DeviceStage>,
 }
 
 impl RequestSlice {
-    pub(crate) fn new(direction: Direction, pieces: Vec<Piece>, batch: Arc<Batch>) -> Self {
-        Self {
-            direction,
-            pieces,
-            batch,
-            stage: None,
-        }
+    pub(crate) fn new(direction: Direction, pieces: Vec<RequestPiece>, batch: Arc<Batch>) -> Self {
+        Self { direction, pieces, batch, stage: None }
     }
 
-    /// To be called before its local memory is touched: pieces on a device get host memory, with their bytes if they are to
-    /// be written. Only slices under way have some: a batch may be larger than the memory of the host.
+    /// To be called before its local memory is touched: pieces on a device get host memory, with
+    /// their bytes if they are to be written. Only slices under way have some: a batch may be
+    /// larger than the memory of the host.
     pub(crate) fn stage(&mut self) -> Result<(), String> {
         let Some(devices) = self.batch.devices().filter(|_| self.stage.is_none()) else {
             return Ok(());
         };
-        let on_device = |piece: &&mut Piece| devices.0.holds(piece.local);
-        let mut pieces: Vec<&mut Piece> = self.pieces.iter_mut().filter(on_device).collect();
+        let on_device = |piece: &&mut RequestPiece| devices.0.holds(piece.local);
+        let mut pieces: Vec<&mut RequestPiece> = self.pieces.iter_mut().filter(on_device).collect();
         if pieces.is_empty() {
             return Ok(());
         }
         let ranges = pieces.iter().map(|piece| (piece.local, piece.bytes));
-        let stage = Stage::new(devices, ranges)?;
+        let stage = DeviceStage::new(devices, ranges)?;
         if self.direction == Direction::Write {
             stage.load()?;
         }
@@ -85,13 +85,13 @@ impl RequestSlice {
     }
 
     /// Everything it carries is in place.
-    pub(crate) fn complete(mut self, counters: &Counters) {
+    pub(crate) fn complete(mut self, counters: &RouteCounters) {
         let pieces = std::mem::take(&mut self.pieces);
         self.arrived(&pieces, counters);
     }
 
-    /// Counted before the batch hears of it, so that its caller finds it counted.
-    fn arrived(&self, pieces: &[Piece], counters: &Counters) {
+    /// Counted before it reports to the batch, so that its caller finds it counted.
+    fn arrived(&self, pieces: &[RequestPiece], counters: &RouteCounters) {
         counters.landed(self.direction, moved(pieces));
         for piece in pieces {
             match self.land(piece) {
@@ -104,8 +104,9 @@ impl RequestSlice {
         }
     }
 
-    /// The bytes of a piece have arrived at the other side, or here: then they go on to the device if they must.
-    fn land(&self, piece: &Piece) -> Result<(), String> {
+    /// The bytes of a piece have arrived at the other side, or here: then they go on to the device
+    /// if they must.
+    fn land(&self, piece: &RequestPiece) -> Result<(), String> {
         let stage = self.stage.as_ref();
         let stage = stage.filter(|stage| {
             self.direction == Direction::Read && stage.origin(piece.local).is_some()
@@ -119,9 +120,9 @@ impl RequestSlice {
     }
 
     /// CRC-32C of the local bytes of a piece.
-    fn sum(piece: &Piece) -> u32 {
-        // SAFETY: the submitter of the batch keeps its local ranges valid until it is over, and it is not over before this
-        // slice has reported.
+    fn sum(piece: &RequestPiece) -> u32 {
+        // SAFETY: the submitter of the batch keeps its local ranges valid until it is over, and it
+        // is not over before this slice has reported.
         unsafe { crc32c_raw(piece.local as *const u8, piece.bytes as usize) }
     }
 
@@ -132,8 +133,8 @@ impl RequestSlice {
     }
 }
 
-// SAFETY: the submitter of a batch keeps its local ranges valid until it is over, and it is not over before each of its
-// slices has reported; a stage lives as long as its slice.
+// SAFETY: the submitter of a batch keeps its local ranges valid until it is over, and it is not
+// over before each of its slices has reported; a stage lives as long as its slice.
 unsafe impl Slice for RequestSlice {
     fn direction(&self) -> Direction {
         self.direction
@@ -144,7 +145,7 @@ unsafe impl Slice for RequestSlice {
     }
 
     fn pieces(&self) -> impl ExactSizeIterator<Item = perigee_mover::Piece> + DoubleEndedIterator {
-        let remote = |piece: &Piece| perigee_mover::Piece::new(piece.remote, piece.bytes);
+        let remote = |piece: &RequestPiece| perigee_mover::Piece::new(piece.remote, piece.bytes);
         self.pieces.iter().map(remote)
     }
 
@@ -153,11 +154,8 @@ unsafe impl Slice for RequestSlice {
     }
 
     fn memory(&self, piece: usize) -> impl Iterator<Item = Memory> {
-        let Piece { local, bytes, .. } = self.pieces[piece];
-        std::iter::once(Memory {
-            address: local,
-            bytes,
-        })
+        let RequestPiece { local, bytes, .. } = self.pieces[piece];
+        std::iter::once(Memory { address: local, bytes })
     }
 
     fn checksums(&self) -> Vec<u32> {
@@ -215,26 +213,22 @@ impl Drop for RequestSlice {
     }
 }
 
-fn moved(pieces: &[Piece]) -> Moved {
+fn moved(pieces: &[RequestPiece]) -> Moved {
     Moved {
         operations: pieces.iter().filter(|piece| piece.is_first).count() as u64,
         bytes: pieces.iter().map(|piece| piece.bytes).sum(),
     }
 }
 
-fn refusal(peer: &str, piece: &Piece, status: Status) -> EngineError {
+fn refusal(peer: &str, piece: &RequestPiece, status: Status) -> EngineError {
     let peer = peer.to_owned();
     match status {
-        Status::InvalidParams => EngineError::RemoteAddress {
-            peer,
-            address: piece.remote,
-            bytes: piece.bytes,
-        },
-        Status::InvalidWrite => EngineError::ReadOnly {
-            peer,
-            address: piece.remote,
-            bytes: piece.bytes,
-        },
+        Status::InvalidParams => {
+            EngineError::RemoteAddress { peer, address: piece.remote, bytes: piece.bytes }
+        }
+        Status::InvalidWrite => {
+            EngineError::ReadOnly { peer, address: piece.remote, bytes: piece.bytes }
+        }
         Status::InvalidReplica => EngineError::Peer(PeerError::Restarted { peer }),
         Status::ChecksumMismatch => EngineError::Peer(PeerError::Damaged { peer }),
         status => EngineError::Peer(PeerError::Refused { peer, status }),

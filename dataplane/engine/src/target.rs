@@ -1,13 +1,13 @@
 //! A peer's segment as this engine reaches it: over TCP, over RDMA, through memory.
 //! Invariant: a target never changes; a peer that restarted or moved is another target.
 
-use crate::shared_memory::LocalPeer;
+use crate::shared_memory::local_peer::LocalPeer;
 use perigee_mover::Dialect;
 use std::sync::Arc;
 
 /// A peer's segment.
 #[derive(Debug)]
-pub(crate) struct Target {
+pub(crate) struct PeerSegment {
     /// Over TCP, which reaches every peer.
     pub(crate) tcp: Arc<perigee_mover::Target>,
     /// Over RDMA, if both sides have rails: where leases are asked for.
@@ -16,13 +16,13 @@ pub(crate) struct Target {
     pub(crate) local: Option<LocalPeer>,
 }
 
-impl Target {
+impl PeerSegment {
     /// The segment's name.
     pub(crate) fn name(&self) -> &Arc<str> {
         self.tcp.name()
     }
 
-    /// Whether the peer was met in this life, if it says.
+    /// Whether the peer was met in this run, if it says.
     pub(crate) fn is_of_life(&self, life: u64) -> bool {
         match self.tcp.dialect() {
             Dialect::Own { epoch } => epoch.is_none_or(|epoch| epoch == life),

@@ -1,14 +1,14 @@
-//! Memory that only a driver can touch: reached by network cards that can, staged on both sides otherwise, for reads and
-//! writes, and its borders hold.
+//! Memory that only a driver can touch: reached by network cards that can, staged on both sides
+//! otherwise, for reads and writes, and its borders hold.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use perigee_engine::{
     DeviceMemory, Direction, DmaBuf, EngineError, EngineOptions, GivenDevices, GivenFabric,
-    Request, SubmitOptions, TransferEngine,
+    SubmitOptions, TransferEngine, TransferRequest,
 };
 use perigee_memory::Segment;
 use perigee_memory::segment::SegmentOptions;
-use perigee_verbs::software::{Clock, DevicePlan, Network};
+use perigee_verbs::software::{Clock, DevicePlan, SoftwareNetwork};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -48,9 +48,7 @@ impl DeviceMemory for Card {
     unsafe fn store(&self, device: u64, host: *const u8, bytes: usize) -> Result<(), String> {
         let mut memory = self.0.lock().unwrap();
         let at = (device - BASE) as usize;
-        let range = memory
-            .get_mut(at..at + bytes)
-            .ok_or("outside of the card")?;
+        let range = memory.get_mut(at..at + bytes).ok_or("outside of the card")?;
         // SAFETY: as above.
         unsafe { std::ptr::copy_nonoverlapping(host, range.as_mut_ptr(), bytes) };
         Ok(())
@@ -67,13 +65,8 @@ fn engine(card: &Arc<Card>) -> TransferEngine {
     engine
 }
 
-fn whole(direction: Direction) -> Request {
-    Request {
-        direction,
-        local: BASE,
-        remote: BASE,
-        bytes: BYTES as u64,
-    }
+fn whole(direction: Direction) -> TransferRequest {
+    TransferRequest { direction, local: BASE, remote: BASE, bytes: BYTES as u64 }
 }
 
 #[test]
@@ -83,13 +76,10 @@ fn bytes_go_from_card_to_card_by_both_kinds_of_batches() {
     let options = SubmitOptions::default();
     // SAFETY: the cards outlive the calls.
     unsafe {
-        here.transfer(there.local_name(), &[whole(Direction::Write)], &options)
-            .unwrap();
+        here.transfer(there.local_name(), &[whole(Direction::Write)], &options).unwrap();
         assert!(theirs.holds_only(1));
         theirs.0.lock().unwrap().fill(7);
-        let batch = here
-            .submit(there.local_name(), &[whole(Direction::Read)], &options)
-            .unwrap();
+        let batch = here.submit(there.local_name(), &[whole(Direction::Read)], &options).unwrap();
         here.wait(batch, Duration::from_secs(60)).unwrap();
         here.batch_outcome(batch).unwrap();
     }
@@ -102,26 +92,22 @@ fn bytes_go_from_card_to_card_by_both_kinds_of_batches() {
 fn a_range_past_the_end_of_a_card_is_refused() {
     let (ours, theirs) = (Card::filled(1), Card::filled(2));
     let (here, there) = (engine(&ours), engine(&theirs));
-    let past = Request {
-        remote: BASE + 1,
-        ..whole(Direction::Write)
-    };
+    let past = TransferRequest { remote: BASE + 1, ..whole(Direction::Write) };
     // SAFETY: the cards outlive the call.
     let refused = unsafe { here.transfer(there.local_name(), &[past], &SubmitOptions::default()) };
-    assert!(
-        matches!(refused, Err(EngineError::RemoteAddress { .. })),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(EngineError::RemoteAddress { .. })), "{refused:?}");
     assert!(theirs.0.lock().unwrap().last() == Some(&2));
     here.close();
     there.close();
 }
 
 const LARGE_BYTES: u64 = 64 << 20;
-/// What may be staged for one batch at a time: what is on its way over one connection, or over several.
+/// What may be staged for one batch at a time: what is on its way over one connection, or over
+/// several.
 const UNDER_WAY_BYTES: u64 = 16 << 20;
 
-/// A card without bytes that tells how many were asked for when the first ones arrive at the other side, which waits.
+/// A card without bytes that tells how many were asked for when the first ones arrive at the other
+/// side, which waits.
 #[derive(Default)]
 struct Stopped {
     loaded_bytes: AtomicU64,
@@ -152,9 +138,9 @@ impl DeviceMemory for Stopped {
 fn no_more_of_a_large_batch_is_staged_than_is_under_way() {
     for is_waited_for in [false, true] {
         let (ours, theirs) = (Arc::new(Stopped::default()), Arc::new(Stopped::default()));
-        let (tell, told) = channel();
+        let (sender, receiver) = channel();
         let (go, go_on) = channel::<()>();
-        *theirs.arrived.lock().unwrap() = Some(tell);
+        *theirs.arrived.lock().unwrap() = Some(sender);
         *theirs.go_on.lock().unwrap() = Some(go_on);
         let engine = |card: &Arc<Stopped>| {
             let options =
@@ -170,7 +156,7 @@ fn no_more_of_a_large_batch_is_staged_than_is_under_way() {
             engine
         };
         let (here, there) = (engine(&ours), engine(&theirs));
-        let write = Request {
+        let write = TransferRequest {
             direction: Direction::Write,
             local: BASE,
             remote: BASE,
@@ -190,13 +176,10 @@ fn no_more_of_a_large_batch_is_staged_than_is_under_way() {
                 }
             });
             // Ends when the first bytes have arrived.
-            let first = told.recv_timeout(Duration::from_secs(60));
+            let first = receiver.recv_timeout(Duration::from_secs(60));
             assert_eq!(first, Err(RecvTimeoutError::Disconnected));
             let loaded_bytes = ours.loaded_bytes.load(Ordering::SeqCst);
-            assert!(
-                (1..=UNDER_WAY_BYTES).contains(&loaded_bytes),
-                "{loaded_bytes}"
-            );
+            assert!((1..=UNDER_WAY_BYTES).contains(&loaded_bytes), "{loaded_bytes}");
             drop(go);
             mover.join().unwrap().unwrap();
         });
@@ -267,7 +250,7 @@ impl DeviceMemory for OpenCard {
 
 /// An engine with a card and a network card.
 fn on_a_network(
-    network: &Network,
+    network: &SoftwareNetwork,
     host: &str,
     card: &Arc<OpenCard>,
     plan: DevicePlan,
@@ -282,28 +265,19 @@ fn on_a_network(
     engine
 }
 
-fn reachable(direction: Direction) -> Request {
-    Request {
-        direction,
-        local: REACHABLE,
-        remote: REACHABLE,
-        bytes: BYTES as u64,
-    }
+fn reachable(direction: Direction) -> TransferRequest {
+    TransferRequest { direction, local: REACHABLE, remote: REACHABLE, bytes: BYTES as u64 }
 }
 
 /// Moves a card's bytes to another's; how many copies through host memory that took.
 fn copies_between_cards(plan: impl Fn() -> DevicePlan) -> usize {
-    let network = Network::new(Clock::Real).unwrap();
+    let network = SoftwareNetwork::new(Clock::Real).unwrap();
     let (ours, theirs) = (OpenCard::filled(1), OpenCard::filled(2));
     let [here, there] = [("a", &ours), ("b", &theirs)]
         .map(|(host, card)| on_a_network(&network, host, card, plan()));
     // SAFETY: the cards outlive the calls.
     let transfer = |direction| unsafe {
-        here.transfer(
-            there.local_name(),
-            &[reachable(direction)],
-            &SubmitOptions::default(),
-        )
+        here.transfer(there.local_name(), &[reachable(direction)], &SubmitOptions::default())
     };
     transfer(Direction::Write).unwrap();
     assert!(theirs.holds_only(1));
@@ -323,16 +297,14 @@ fn network_cards_that_take_dma_bufs_reach_the_card_themselves() {
 
 #[test]
 fn what_cut_rails_give_back_is_staged() {
-    let network = Network::new(Clock::Real).unwrap();
+    let network = SoftwareNetwork::new(Clock::Real).unwrap();
     let (ours, theirs) = (OpenCard::filled(1), OpenCard::filled(2));
     let plan = || DevicePlan::new("sw0");
     let [here, there] = [("a", &ours), ("b", &theirs)]
         .map(|(host, card)| on_a_network(&network, host, card, plan()));
     let write = reachable(Direction::Write);
-    let options = SubmitOptions {
-        deadline: Some(Duration::from_secs(20)),
-        ..SubmitOptions::default()
-    };
+    let options =
+        SubmitOptions { deadline: Some(Duration::from_secs(20)), ..SubmitOptions::default() };
     // SAFETY: the cards outlive the calls.
     let transfer = || unsafe { here.transfer(there.local_name(), &[write], &options) };
     transfer().unwrap();

@@ -1,9 +1,10 @@
-//! Engines in one process move bytes to each other over TCP, refuse what they must, and end what they began.
+//! Engines in one process move bytes to each other over TCP, refuse what they must, and end what
+//! they began.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use perigee_engine::{
-    Direction, EngineError, EngineOptions, Notify, PeerError, Request, State, SubmitOptions,
-    TransferEngine,
+    Direction, EngineError, EngineOptions, Notify, PeerError, SubmitOptions, TransferEngine,
+    TransferRequest, TransferState,
 };
 use std::time::Duration;
 
@@ -22,10 +23,7 @@ struct Side {
 
 impl Side {
     fn new(bytes: usize, fill: impl Fn(usize) -> u8) -> Self {
-        let side = Self {
-            engine: engine(),
-            memory: (0..bytes).map(fill).collect(),
-        };
+        let side = Self { engine: engine(), memory: (0..bytes).map(fill).collect() };
         // SAFETY: the memory lives as long as the engine.
         unsafe { side.engine.register(side.at(0), bytes as u64, "*") }.unwrap();
         side
@@ -50,21 +48,13 @@ fn pattern(index: usize) -> u8 {
     ((index * 7) ^ (index >> 9)) as u8
 }
 
-fn request(direction: Direction, local: u64, remote: u64, bytes: usize) -> Request {
-    Request {
-        direction,
-        local,
-        remote,
-        bytes: bytes as u64,
-    }
+fn request(direction: Direction, local: u64, remote: u64, bytes: usize) -> TransferRequest {
+    TransferRequest { direction, local, remote, bytes: bytes as u64 }
 }
 
-fn transfer(from: &Side, to: &str, requests: &[Request]) -> Result<(), EngineError> {
+fn transfer(from: &Side, to: &str, requests: &[TransferRequest]) -> Result<(), EngineError> {
     // SAFETY: the requests name memory of `from`, which outlives the call.
-    unsafe {
-        from.engine
-            .transfer(to, requests, &SubmitOptions::default())
-    }
+    unsafe { from.engine.transfer(to, requests, &SubmitOptions::default()) }
 }
 
 #[test]
@@ -77,12 +67,7 @@ fn bytes_written_and_read_back_are_the_same_at_every_size() {
         transfer(&here, there.name(), &[write]).unwrap();
         assert!(there.memory[offset..offset + bytes] == here.memory[offset..offset + bytes]);
         let target = vec![0u8; bytes];
-        let read = request(
-            Direction::Read,
-            target.as_ptr() as u64,
-            there.at(offset),
-            bytes,
-        );
+        let read = request(Direction::Read, target.as_ptr() as u64, there.at(offset), bytes);
         transfer(&here, there.name(), &[read]).unwrap();
         assert!(target[..] == here.memory[offset..offset + bytes]);
         offset += bytes;
@@ -94,47 +79,27 @@ fn bytes_written_and_read_back_are_the_same_at_every_size() {
 fn many_requests_in_one_batch_move_by_polling_and_by_waiting() {
     let here = Side::new(16 << 20, pattern);
     let there = Side::new(16 << 20, |_| 0);
-    let requests: Vec<Request> = (0..2500)
-        .map(|i| {
-            request(
-                Direction::Write,
-                here.at(i * 6000),
-                there.at(i * 6000),
-                5000,
-            )
-        })
+    let requests: Vec<TransferRequest> = (0..2500)
+        .map(|i| request(Direction::Write, here.at(i * 6000), there.at(i * 6000), 5000))
         .collect();
     // SAFETY: the memory of `here` outlives the batch.
-    let batch = unsafe {
-        here.engine
-            .submit(there.name(), &requests, &SubmitOptions::default())
-    }
-    .unwrap();
+    let batch =
+        unsafe { here.engine.submit(there.name(), &requests, &SubmitOptions::default()) }.unwrap();
     let status = here.engine.wait(batch, LONG).unwrap();
-    assert_eq!(
-        (status.state, status.bytes),
-        (State::Completed, 2500 * 5000)
-    );
+    assert_eq!((status.state, status.bytes), (TransferState::Completed, 2500 * 5000));
     for i in 0..2500 {
         assert!(there.memory[i * 6000..i * 6000 + 5000] == here.memory[i * 6000..i * 6000 + 5000]);
-        assert!(
-            there.memory[i * 6000 + 5000..(i + 1) * 6000]
-                .iter()
-                .all(|byte| *byte == 0)
-        );
+        assert!(there.memory[i * 6000 + 5000..(i + 1) * 6000].iter().all(|byte| *byte == 0));
         assert_eq!(here.engine.status(batch, i).unwrap().bytes, 5000);
     }
     here.engine.release(batch).unwrap();
     assert!(here.engine.status(batch, 0).is_err());
-    let mut both: Vec<Request> = requests[..10].to_vec();
-    both.extend((0..10).map(|i| {
-        request(
-            Direction::Read,
-            here.at((15 << 20) + i * 100),
-            there.at(i * 6000),
-            100,
-        )
-    }));
+    let mut both: Vec<TransferRequest> = requests[..10].to_vec();
+    both.extend(
+        (0..10).map(|i| {
+            request(Direction::Read, here.at((15 << 20) + i * 100), there.at(i * 6000), 100)
+        }),
+    );
     transfer(&here, there.name(), &both).unwrap();
 }
 
@@ -147,10 +112,7 @@ fn ranges_outside_of_registered_memory_are_refused_and_others_of_the_batch_compl
         for remote in wrong {
             let bad = request(direction, here.at(0), there.at(remote), 200);
             let error = transfer(&here, there.name(), &[bad]).unwrap_err();
-            assert!(
-                matches!(error, EngineError::RemoteAddress { .. }),
-                "{error}"
-            );
+            assert!(matches!(error, EngineError::RemoteAddress { .. }), "{error}");
         }
         let requests = [
             request(direction, here.at(4096), there.at(4096), 4096),
@@ -158,16 +120,15 @@ fn ranges_outside_of_registered_memory_are_refused_and_others_of_the_batch_compl
             request(direction, here.at(16384), there.at(16384), 4096),
         ];
         // SAFETY: the memory of `here` outlives the batch.
-        let batch = unsafe {
-            here.engine
-                .submit(there.name(), &requests, &SubmitOptions::default())
-        }
-        .unwrap();
-        assert_eq!(here.engine.wait(batch, LONG).unwrap().state, State::Invalid);
-        let states: Vec<_> = (0..3)
-            .map(|i| here.engine.status(batch, i).unwrap().state)
-            .collect();
-        assert_eq!(states, [State::Completed, State::Invalid, State::Completed]);
+        let batch =
+            unsafe { here.engine.submit(there.name(), &requests, &SubmitOptions::default()) }
+                .unwrap();
+        assert_eq!(here.engine.wait(batch, LONG).unwrap().state, TransferState::Invalid);
+        let states: Vec<_> = (0..3).map(|i| here.engine.status(batch, i).unwrap().state).collect();
+        assert_eq!(
+            states,
+            [TransferState::Completed, TransferState::Invalid, TransferState::Completed]
+        );
         here.engine.release(batch).unwrap();
     }
     assert!(there.memory[..4096].iter().all(|byte| *byte == 9));
@@ -179,7 +140,7 @@ fn half_frozen() -> (u64, u64) {
     let page = 64 << 10;
     let length = std::num::NonZero::new(2 * page).unwrap();
     let rights = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-    // SAFETY: a new mapping of its own, never taken away; nobody has written to its second half.
+    // SAFETY: a new mapping of its own, never taken away; its second half was never written.
     unsafe {
         let mapped = mmap_anonymous(None, length, rights, MapFlags::MAP_PRIVATE).unwrap();
         mprotect(mapped.byte_add(page), page, ProtFlags::PROT_READ).unwrap();
@@ -212,7 +173,7 @@ fn a_write_to_registered_memory_that_cannot_be_written_names_the_cause_and_other
     let batch = unsafe { here.engine.submit(there.name(), &mixed, &options) }.unwrap();
     here.engine.wait(batch, LONG).unwrap();
     let states = [0, 1].map(|index| here.engine.status(batch, index).unwrap().state);
-    assert_eq!(states, [State::Invalid, State::Completed]);
+    assert_eq!(states, [TransferState::Invalid, TransferState::Completed]);
 }
 
 #[test]
@@ -235,39 +196,22 @@ fn notifies_arrive_after_the_bytes_and_only_then() {
     let here = Side::new(1 << 20, pattern);
     let there = Side::new(1 << 20, |_| 0);
     let notify = |name: &str| SubmitOptions {
-        notify: Some(Notify {
-            name: name.to_owned(),
-            message: "done".to_owned(),
-        }),
+        notify: Some(Notify { name: name.to_owned(), message: "done".to_owned() }),
         ..SubmitOptions::default()
     };
     let good = request(Direction::Write, here.at(0), there.at(0), 1 << 20);
     let bad = request(Direction::Write, here.at(0), there.at(1), 1 << 20);
     // SAFETY: the memory of `here` outlives the calls.
     unsafe {
-        here.engine
-            .transfer(there.name(), &[good], &notify("first"))
-            .unwrap();
-        assert!(
-            here.engine
-                .transfer(there.name(), &[bad], &notify("bad"))
-                .is_err()
-        );
-        here.engine
-            .submit(there.name(), &[good], &notify("second"))
-            .unwrap();
+        here.engine.transfer(there.name(), &[good], &notify("first")).unwrap();
+        assert!(here.engine.transfer(there.name(), &[bad], &notify("bad")).is_err());
+        here.engine.submit(there.name(), &[good], &notify("second")).unwrap();
     }
     let mut names = Vec::new();
     let deadline = std::time::Instant::now() + LONG;
     while names.len() < 2 {
         assert!(std::time::Instant::now() < deadline, "{names:?}");
-        names.extend(
-            there
-                .engine
-                .take_notifies()
-                .into_iter()
-                .map(|notify| notify.name),
-        );
+        names.extend(there.engine.take_notifies().into_iter().map(|notify| notify.name));
         std::thread::yield_now();
     }
     assert_eq!(names, ["first", "second"]);
@@ -297,15 +241,9 @@ fn an_empty_batch_is_completed_at_once() {
     let nothing = request(Direction::Write, 0, 0, 0);
     transfer(&here, there.name(), &[nothing]).unwrap();
     // SAFETY: nothing is touched.
-    let batch = unsafe {
-        here.engine
-            .submit(there.name(), &[], &SubmitOptions::default())
-    }
-    .unwrap();
-    assert_eq!(
-        here.engine.batch_status(batch).unwrap().state,
-        State::Completed
-    );
+    let batch =
+        unsafe { here.engine.submit(there.name(), &[], &SubmitOptions::default()) }.unwrap();
+    assert_eq!(here.engine.batch_status(batch).unwrap().state, TransferState::Completed);
 }
 
 #[test]
@@ -317,10 +255,7 @@ fn managed_buffers_are_registered_and_used_again() {
     transfer(&here, there.local_name(), &[write]).unwrap();
     // The others lie in the same registration.
     let other = there.allocate_managed(100_000).unwrap();
-    assert_eq!(
-        there.unregister(first).unwrap_err(),
-        EngineError::NotRegistered { address: first }
-    );
+    assert_eq!(there.unregister(first).unwrap_err(), EngineError::NotRegistered { address: first });
     let write = request(Direction::Write, here.at(0), other, 4096);
     transfer(&here, there.local_name(), &[write]).unwrap();
     there.free_managed(other, 100_000).unwrap();

@@ -1,10 +1,11 @@
-//! A `/dev/shm` without a free page: engines move bytes all the same, whether it was full at their start or fills later.
+//! A `/dev/shm` without a free page: engines move bytes all the same, whether it was full at their
+//! start or fills later.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::geteuid;
-use perigee_engine::{Direction, EngineOptions, Request, SubmitOptions, TransferEngine};
+use perigee_engine::{Direction, EngineOptions, SubmitOptions, TransferEngine, TransferRequest};
 use std::fs::File;
 use std::io::Write;
 use std::process::{Command, Output};
@@ -70,7 +71,7 @@ fn engine() -> TransferEngine {
 fn transfer(here: &TransferEngine, there: &TransferEngine, byte: u8) {
     let (from, mut into) = (vec![byte; BYTES], vec![0u8; BYTES]);
     let remote = into.as_mut_ptr() as u64;
-    let write = Request {
+    let write = TransferRequest {
         direction: Direction::Write,
         local: from.as_ptr() as u64,
         remote,

@@ -1,11 +1,11 @@
-//! A peer that asks for what it must not have, or sends anything at all: no byte outside of registered memory is disclosed
-//! or changed, and others are served on.
+//! A peer that asks for what it must not have, or sends anything at all: no byte outside of
+//! registered memory is disclosed or changed, and others are served on.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use flatbuffers::FlatBufferBuilder;
-use perigee_discovery::{HandshakeClient, RpcMeta, SegmentDocument, Settings};
-use perigee_engine::{Direction, EngineOptions, Request, SubmitOptions, TransferEngine};
-use perigee_schemas::frame::{HEADER_BYTES, Header, Kind};
+use perigee_discovery::{DiscoverySettings, HandshakeClient, RpcMeta, SegmentDocument};
+use perigee_engine::{Direction, EngineOptions, SubmitOptions, TransferEngine, TransferRequest};
+use perigee_schemas::frame::{FrameHeader, HEADER_BYTES, MessageKind};
 use perigee_schemas::message::decode;
 use perigee_schemas::mover as wire;
 use perigee_schemas::session::{Hello, Role};
@@ -33,21 +33,13 @@ impl Victim {
             });
         let engine = TransferEngine::start(options.unwrap()).unwrap();
         let secret = |index| {
-            if (GUARD..GUARD + INSIDE).contains(&index) {
-                1
-            } else {
-                0xa5
-            }
+            if (GUARD..GUARD + INSIDE).contains(&index) { 1 } else { 0xa5 }
         };
         let memory: Box<[u8]> = (0..INSIDE + 2 * GUARD).map(secret).collect();
         let victim = Self { engine, memory };
         // SAFETY: the memory lives as long as the engine.
-        unsafe {
-            victim
-                .engine
-                .register(victim.base() + GUARD as u64, INSIDE as u64, "*")
-        }
-        .unwrap();
+        unsafe { victim.engine.register(victim.base() + GUARD as u64, INSIDE as u64, "*") }
+            .unwrap();
         victim
     }
 
@@ -56,11 +48,9 @@ impl Victim {
     }
 
     fn document(&self) -> SegmentDocument {
-        let client = HandshakeClient::new(&Settings::default());
+        let client = HandshakeClient::new(&DiscoverySettings::default());
         let peer = RpcMeta::new("127.0.0.1", self.engine.rpc_port());
-        client
-            .metadata(&peer, &SegmentDocument::new("hostile", "tcp"))
-            .unwrap()
+        client.metadata(&peer, &SegmentDocument::new("hostile", "tcp")).unwrap()
     }
 
     fn epoch(&self) -> u64 {
@@ -82,16 +72,13 @@ impl Victim {
         let mut stream = self.dial();
         let hello = Hello::new(Role::Client, Identity(3)).encode();
         stream.write_all(&hello).ok()?;
-        assert_eq!(receive(&mut stream)?.0, Kind::Welcome);
+        assert_eq!(receive(&mut stream)?.0, MessageKind::Welcome);
         Some(stream)
     }
 
     fn guards_are_untouched(&self) -> bool {
         let (front, rest) = self.memory.split_at(GUARD);
-        front
-            .iter()
-            .chain(&rest[INSIDE..])
-            .all(|byte| *byte == 0xa5)
+        front.iter().chain(&rest[INSIDE..]).all(|byte| *byte == 0xa5)
     }
 
     /// A good engine still gets what it may have.
@@ -100,7 +87,7 @@ impl Victim {
             EngineOptions::from_variables("127.0.0.1", "P2PHANDSHAKE", "tcp", "", |_| None);
         let friend = TransferEngine::start(options.unwrap()).unwrap();
         let target = vec![0u8; 4096];
-        let read = Request {
+        let read = TransferRequest {
             direction: Direction::Read,
             local: target.as_ptr() as u64,
             remote: self.base() + GUARD as u64,
@@ -123,10 +110,8 @@ struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         self.0 >> 20
     }
 
@@ -135,10 +120,10 @@ impl Random {
     }
 }
 
-fn receive(stream: &mut TcpStream) -> Option<(Kind, Vec<u8>)> {
+fn receive(stream: &mut TcpStream) -> Option<(MessageKind, Vec<u8>)> {
     let mut head = [0; HEADER_BYTES];
     stream.read_exact(&mut head).ok()?;
-    let header = Header::decode(&head, 1 << 20).ok()?;
+    let header = FrameHeader::decode(&head, 1 << 20).ok()?;
     let mut body = vec![0; header.body_bytes];
     stream.read_exact(&mut body).ok()?;
     Some((header.kind, body))
@@ -148,22 +133,17 @@ fn ask(direction: wire::Direction, epoch: u64, pieces: &[wire::Piece]) -> Vec<u8
     let mut builder = FlatBufferBuilder::new();
     builder.force_defaults(true);
     let pieces = Some(builder.create_vector(pieces));
-    let args = wire::MoveRequestArgs {
-        direction,
-        epoch,
-        pieces,
-        ..Default::default()
-    };
+    let args = wire::MoveRequestArgs { direction, epoch, pieces, ..Default::default() };
     let root = wire::MoveRequest::create(&mut builder, &args);
     builder.finish_minimal(root);
     let body = builder.finished_data();
-    [&Header::encode(Kind::Move, 5, body)[..], body].concat()
+    [&FrameHeader::encode(MessageKind::Move, 5, body)[..], body].concat()
 }
 
 /// Status codes and payload of the answer, or `None` when the connection was ended.
 fn answer(stream: &mut TcpStream) -> Option<(Vec<i32>, Vec<u8>)> {
     let (kind, body) = receive(stream)?;
-    if kind != Kind::Reply {
+    if kind != MessageKind::Reply {
         return None;
     }
     let reply = decode::<wire::MoveReply<'_>>(&body).unwrap();
@@ -184,22 +164,13 @@ fn random_ranges_around_a_buffer_disclose_and_change_nothing_outside_of_it() {
         let write = random.below(2) == 0;
         let stale = random.below(8) == 0;
         let places: Vec<(usize, usize)> = (0..=random.below(3))
-            .map(|_| {
-                (
-                    random.below(INSIDE + 2 * GUARD - 9000),
-                    1 + random.below(9000),
-                )
-            })
+            .map(|_| (random.below(INSIDE + 2 * GUARD - 9000), 1 + random.below(9000)))
             .collect();
         let pieces: Vec<_> = places
             .iter()
             .map(|(offset, bytes)| wire::Piece::new(victim.base() + *offset as u64, *bytes as u64))
             .collect();
-        let direction = if write {
-            wire::Direction::Write
-        } else {
-            wire::Direction::Read
-        };
+        let direction = if write { wire::Direction::Write } else { wire::Direction::Read };
         let mut message = ask(direction, if stale { epoch ^ 1 } else { epoch }, &pieces);
         if write {
             let bytes: usize = places.iter().map(|(_, bytes)| bytes).sum();
@@ -213,10 +184,7 @@ fn random_ranges_around_a_buffer_disclose_and_change_nothing_outside_of_it() {
             *if fits { &mut allowed } else { &mut refused } += 1;
         }
         assert!(payload.iter().all(|byte| *byte != 0xa5));
-        let granted = places
-            .iter()
-            .zip(&status)
-            .filter(|(_, status)| **status == 0);
+        let granted = places.iter().zip(&status).filter(|(_, status)| **status == 0);
         let granted: usize = granted.map(|((_, bytes), _)| bytes).sum();
         assert_eq!(payload.len(), if write { 0 } else { granted });
     }
@@ -240,9 +208,7 @@ fn ranges_that_wrap_or_are_huge_or_empty_are_refused() {
     for (address, bytes) in odd {
         let mut stream = victim.greeted();
         let piece = [wire::Piece::new(address, bytes)];
-        stream
-            .write_all(&ask(wire::Direction::Read, epoch, &piece))
-            .unwrap();
+        stream.write_all(&ask(wire::Direction::Read, epoch, &piece)).unwrap();
         let refused =
             answer(&mut stream).is_none_or(|(status, payload)| status != [0] && payload.is_empty());
         assert!(refused, "{address:#x} {bytes:#x}");
@@ -260,19 +226,13 @@ fn malformed_bytes_end_their_own_connection_only() {
         &[wire::Piece::new(victim.base() + GUARD as u64, 64)],
     );
     for round in 0..200 {
-        let mut stream = if round % 2 == 0 {
-            victim.greeted()
-        } else {
-            victim.dial()
-        };
+        let mut stream = if round % 2 == 0 { victim.greeted() } else { victim.dial() };
         let mut bytes = good.clone();
         if round % 4 < 2 {
             let bit = random.below(bytes.len() * 8);
             bytes[bit / 8] ^= 1 << (bit % 8);
         } else {
-            bytes
-                .iter_mut()
-                .for_each(|byte| *byte = random.next() as u8);
+            bytes.iter_mut().for_each(|byte| *byte = random.next() as u8);
         }
         let _ = stream.write_all(&bytes);
         let _ = stream.shutdown(std::net::Shutdown::Write);
@@ -291,10 +251,7 @@ fn the_upstream_dialect_checks_the_same_bounds() {
     assert_ne!(port, 0);
     let mut random = Random(77);
     for _ in 0..500 {
-        let (offset, bytes) = (
-            random.below(INSIDE + 2 * GUARD - 9000),
-            1 + random.below(9000),
-        );
+        let (offset, bytes) = (random.below(INSIDE + 2 * GUARD - 9000), 1 + random.below(9000));
         let write = random.below(2) == 0;
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream.set_read_timeout(Some(LONG)).unwrap();
@@ -332,9 +289,8 @@ fn ten_thousand_silent_connections_do_not_keep_others_out() {
     let count = 10_000.min((hard as usize).saturating_sub(500) / 2);
     let victim = Victim::new();
     let endpoint = victim.document().perigee.unwrap().data_endpoint;
-    let silent: Vec<TcpStream> = (0..count)
-        .map(|_| TcpStream::connect(&endpoint).unwrap())
-        .collect();
+    let silent: Vec<TcpStream> =
+        (0..count).map(|_| TcpStream::connect(&endpoint).unwrap()).collect();
     victim.still_serves();
     assert_eq!(silent.len(), count);
 }
@@ -407,34 +363,20 @@ fn a_write_to_memory_that_cannot_be_written_is_refused_and_the_connection_goes_o
     let mut stream = victim.greeted();
     // After the first small write, payload is received together with its frame.
     for address in [good, good + 64, good + 128] {
-        let mut message = ask(
-            wire::Direction::Write,
-            epoch,
-            &[wire::Piece::new(address, 64)],
-        );
+        let mut message = ask(wire::Direction::Write, epoch, &[wire::Piece::new(address, 64)]);
         message.resize(message.len() + 64, 0x42);
         stream.write_all(&message).unwrap();
         assert_eq!(answer(&mut stream).unwrap().0, [0]);
     }
-    assert!(
-        victim.memory[GUARD..GUARD + 192]
-            .iter()
-            .all(|byte| *byte == 0x42)
-    );
-    let pieces = [
-        wire::Piece::new(frozen.as_ptr() as u64, 64),
-        wire::Piece::new(good, 64),
-    ];
+    assert!(victim.memory[GUARD..GUARD + 192].iter().all(|byte| *byte == 0x42));
+    let pieces = [wire::Piece::new(frozen.as_ptr() as u64, 64), wire::Piece::new(good, 64)];
     let mut message = ask(wire::Direction::Write, epoch, &pieces);
     message.resize(message.len() + 128, 0x43);
     stream.write_all(&message).unwrap();
     let refused = Status::InvalidWrite.code();
     assert_eq!(answer(&mut stream).unwrap().0, [refused, 0]);
-    let mut message = ask(
-        wire::Direction::Write,
-        epoch,
-        &[wire::Piece::new(frozen.as_ptr() as u64 + 100, 8000)],
-    );
+    let mut message =
+        ask(wire::Direction::Write, epoch, &[wire::Piece::new(frozen.as_ptr() as u64 + 100, 8000)]);
     message.resize(message.len() + 8000, 0x43);
     stream.write_all(&message).unwrap();
     assert_eq!(answer(&mut stream).unwrap().0, [refused]);

@@ -1,8 +1,8 @@
-//! Leases on an engine's registered memory over rails: a peer writes only while its session stands and the memory is
-//! registered, whatever keys it has kept.
+//! Leases on an engine's registered memory over rails: a peer writes only while its session stands
+//! and the memory is registered, whatever keys it has kept.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use perigee_discovery::{HandshakeClient, RpcMeta, SegmentDocument, Settings};
+use perigee_discovery::{DiscoverySettings, HandshakeClient, RpcMeta, SegmentDocument};
 use perigee_engine::{EngineOptions, GivenFabric, TransferEngine};
 use perigee_rails::{
     Direction, ParkSink, Preference, RailError, RailRequest, Registration, RemoteKeys, Sink,
@@ -11,8 +11,8 @@ use perigee_rails::{
 use perigee_rdma::{FirstLoad, PeerRails, Rdma, RdmaOptions};
 use perigee_schemas::Identity;
 use perigee_shard::POLL_DEFAULT;
-use perigee_verbs::Access;
-use perigee_verbs::software::{Clock, DevicePlan, Network};
+use perigee_verbs::RegionAccess;
+use perigee_verbs::software::{Clock, DevicePlan, SoftwareNetwork};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,15 +29,13 @@ struct Owner {
 }
 
 impl Owner {
-    fn start(network: &Network) -> Self {
+    fn start(network: &SoftwareNetwork) -> Self {
         let options = EngineOptions::from_variables("127.0.0.1", "P2PHANDSHAKE", "", "", |_| None);
         let mut options = options.unwrap();
         let plans = [DevicePlan::new("sw0")];
         options.fabric = Some(GivenFabric(network.host("owner", &plans).unwrap()));
-        let owner = Self {
-            engine: TransferEngine::start(options).unwrap(),
-            memory: vec![0; BYTES].into(),
-        };
+        let owner =
+            Self { engine: TransferEngine::start(options).unwrap(), memory: vec![0; BYTES].into() };
         owner.register();
         owner
     }
@@ -52,15 +50,12 @@ impl Owner {
     }
 
     fn endpoint(&self) -> SocketAddr {
-        let client = HandshakeClient::new(&Settings::default());
+        let client = HandshakeClient::new(&DiscoverySettings::default());
         let meta = RpcMeta::new("127.0.0.1", self.engine.rpc_port());
         let asking = SegmentDocument::new("peer", "rdma");
         let document = client.metadata(&meta, &asking).unwrap();
         let extra = document.perigee.unwrap();
-        assert!(
-            !extra.rails.is_empty(),
-            "the document says that it has rails"
-        );
+        assert!(!extra.rails.is_empty(), "the document says that it has rails");
         extra.data_endpoint.parse().unwrap()
     }
 
@@ -90,7 +85,7 @@ struct Peer {
 }
 
 impl Peer {
-    fn start(network: &Network) -> Self {
+    fn start(network: &SoftwareNetwork) -> Self {
         let fabric = network.host("peer", &[DevicePlan::new("sw0")]).unwrap();
         let options = RdmaOptions {
             identity: Identity(7),
@@ -106,12 +101,8 @@ impl Peer {
         let rails = rdma.engine();
         // SAFETY: the rails are closed before the memory goes.
         let registration =
-            unsafe { rails.register(address, BYTES as u64, Access::LOCAL, &preference) };
-        Self {
-            registration: registration.unwrap(),
-            rdma,
-            memory,
-        }
+            unsafe { rails.register(address, BYTES as u64, RegionAccess::LOCAL, &preference) };
+        Self { registration: registration.unwrap(), rdma, memory }
     }
 
     fn lease(&self, endpoint: SocketAddr) -> Arc<PeerRails> {
@@ -226,7 +217,7 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream) {
 
 #[test]
 fn a_peer_whose_session_is_cut_off_writes_nothing_any_more() {
-    let network = Network::new(Clock::Real).unwrap();
+    let network = SoftwareNetwork::new(Clock::Real).unwrap();
     let (owner, peer) = (Owner::start(&network), Peer::start(&network));
     let wire = Wire::to(owner.endpoint());
     let rails = peer.lease(wire.address);
@@ -242,11 +233,9 @@ fn a_peer_whose_session_is_cut_off_writes_nothing_any_more() {
         }
         assert!(Instant::now() < end, "its queue pairs outlive its session");
     };
-    // The peer has not noticed yet: it is the owner who took the queue pairs down. The memory is registered as before.
-    let by_itself = matches!(
-        error,
-        RailError::UnknownPeer { .. } | RailError::Expired { .. }
-    );
+    // The peer has not noticed yet: it is the owner who took the queue pairs down. The memory is
+    // registered as before.
+    let by_itself = matches!(error, RailError::UnknownPeer { .. } | RailError::Expired { .. });
     assert!(!by_itself, "{error}");
     owner.fill(9);
     assert!(write(3).is_err());
@@ -255,14 +244,11 @@ fn a_peer_whose_session_is_cut_off_writes_nothing_any_more() {
 
 #[test]
 fn a_late_write_never_lands_in_memory_that_was_unregistered() {
-    let network = Network::new(Clock::Real).unwrap();
+    let network = SoftwareNetwork::new(Clock::Real).unwrap();
     let (owner, peer) = (Owner::start(&network), Peer::start(&network));
     let endpoint = owner.endpoint();
     let rails = peer.lease(endpoint);
-    let keys = rails
-        .covering(owner.address(), BYTES as u64)
-        .unwrap()
-        .clone();
+    let keys = rails.covering(owner.address(), BYTES as u64).unwrap().clone();
     let write = |byte| peer.write((&rails, &keys), owner.address(), byte);
     assert_eq!(write(1), Ok(()));
     let faults = network.faults("peer", "sw0").unwrap();

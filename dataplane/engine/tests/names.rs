@@ -1,4 +1,5 @@
-//! Engines under names that no resolver knows find each other through a metadata server, on one host and between two.
+//! Engines under names that no resolver knows find each other through a metadata server, on one
+//! host and between two.
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(
     clippy::print_stdout,
@@ -6,7 +7,7 @@
     reason = "an engine in a process of its own says what it did"
 )]
 
-use perigee_engine::{Direction, EngineOptions, Request, SubmitOptions, TransferEngine};
+use perigee_engine::{Direction, EngineOptions, SubmitOptions, TransferEngine, TransferRequest};
 use perigee_metadata::MetadataServer;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -42,18 +43,14 @@ impl Side {
     /// Probes a peer, and writes to its memory.
     fn reach(&self, peer: &str, remote: u64) {
         self.engine.probe(peer).unwrap();
-        let request = Request {
+        let request = TransferRequest {
             direction: Direction::Write,
             local: self.address(),
             remote,
             bytes: 4096,
         };
         // SAFETY: the memory outlives the call.
-        unsafe {
-            self.engine
-                .transfer(peer, &[request], &SubmitOptions::default())
-        }
-        .unwrap();
+        unsafe { self.engine.transfer(peer, &[request], &SubmitOptions::default()) }.unwrap();
     }
 }
 
@@ -88,7 +85,7 @@ fn the_name_of_a_running_engine_is_refused_to_another() {
     other.reach("eng-b", first.address());
 }
 
-/// What the other processes do: an engine that does as it is told line by line.
+/// What the other processes do: an engine that executes commands line by line.
 #[test]
 #[ignore = "runs in processes of its own, started by the other tests"]
 fn engine_process() {
@@ -174,9 +171,7 @@ impl Hosts {
             ip(&format!("netns add {name}"));
         }
         let [one, two] = &hosts.names;
-        ip(&format!(
-            "link add x0 netns {one} type veth peer name x0 netns {two}"
-        ));
+        ip(&format!("link add x0 netns {one} type veth peer name x0 netns {two}"));
         for (name, address) in hosts.names.iter().zip(HOSTS) {
             ip(&format!("-n {name} addr add {address}/24 dev x0"));
             ip(&format!("-n {name} link set lo up"));

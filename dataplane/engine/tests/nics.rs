@@ -1,11 +1,13 @@
-//! An engine with several NICs: its peers spread a batch over them, and account each slice to the one it went over.
+//! An engine with several NICs: its peers spread a batch over them, and account each slice to the
+//! one it went over.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{geteuid, gettid};
-use perigee_activity::{Directory, Route as ActivityRoute, pages};
+use perigee_activity::{PageDirectory, Route as ActivityRoute, pages};
 use perigee_engine::{
-    Direction, EngineOptions, Request, Route, State, SubmitOptions, TransferEngine,
+    Direction, EngineOptions, RemoteRoute, SubmitOptions, TransferEngine, TransferRequest,
+    TransferState,
 };
 use std::process::Command;
 use std::sync::mpsc::{Sender, channel};
@@ -14,7 +16,8 @@ use std::time::Duration;
 const LONG: Duration = Duration::from_secs(60);
 const BYTES: usize = 32 << 20;
 
-/// Addresses of the two NICs on both sides: what a host sends to an address of its own goes over no NIC.
+/// Addresses of the two NICs on both sides: what a host sends to an address of its own goes over no
+/// NIC.
 const HERE: [&str; 2] = ["10.213.1.1", "10.213.2.1"];
 const THERE: [&str; 2] = ["10.213.1.2", "10.213.2.2"];
 
@@ -23,24 +26,23 @@ fn ip(words: &str) {
     assert!(status.success(), "ip {words}");
 }
 
-/// Two threads, each alone in a network namespace, with two wires between them; the second one is the far end.
+/// Two threads, each alone in a network namespace, with two wires between them; the second one is
+/// the far end.
 fn apart<T: Send>(near: impl FnOnce() -> T, far: impl FnOnce() + Send) -> T {
-    let (tell, told) = channel();
+    let (sender, receiver) = channel();
     let (laid, wires) = channel();
     unshare(CloneFlags::CLONE_NEWNET).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(move || {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
-            tell.send(gettid()).unwrap();
+            sender.send(gettid()).unwrap();
             wires.recv().unwrap();
             set_up("far", THERE);
             far();
         });
-        let thread = told.recv().unwrap();
+        let thread = receiver.recv().unwrap();
         for wire in 0..2 {
-            ip(&format!(
-                "link add near{wire} type veth peer name far{wire} netns {thread}"
-            ));
+            ip(&format!("link add near{wire} type veth peer name far{wire} netns {thread}"));
         }
         set_up("near", HERE);
         laid.send(()).unwrap();
@@ -64,7 +66,7 @@ fn engine(name: &str, devices: &str) -> TransferEngine {
 
 /// Payload bytes of this process by NIC, as the agent of the host sees them.
 fn seen_by_the_agent(device: &str) -> u64 {
-    let directory = Directory::from_environment().unwrap();
+    let directory = PageDirectory::from_environment().unwrap();
     let own = std::process::id();
     let page = pages(&directory).into_iter().find(|page| page.pid() == own);
     let slots = page.unwrap().slots().unwrap();
@@ -80,7 +82,7 @@ fn a_batch_that_is_spread_over_two_nics_is_accounted_to_each_by_what_it_carried(
         eprintln!("SKIP: only root makes NICs");
         return;
     }
-    let (tell, told) = channel();
+    let (sender, receiver) = channel();
     let (done, wait) = channel();
     let far = move || {
         let there = engine(THERE[0], "far0,far1");
@@ -88,18 +90,18 @@ fn a_batch_that_is_spread_over_two_nics_is_accounted_to_each_by_what_it_carried(
         let remote = into.as_ptr() as u64;
         // SAFETY: the memory lives until the engine is closed.
         unsafe { there.register(remote, BYTES as u64, "*") }.unwrap();
-        tell.send((there.local_name().to_owned(), remote)).unwrap();
+        sender.send((there.local_name().to_owned(), remote)).unwrap();
         let _ = wait.recv();
         there.close();
         assert!(into.iter().all(|byte| *byte == 7));
     };
-    apart(move || write_and_check(told.recv().unwrap(), done), far);
+    apart(move || write_and_check(receiver.recv().unwrap(), done), far);
 }
 
 fn write_and_check((name, remote): (String, u64), _done: Sender<()>) {
     let here = engine(HERE[0], "");
     let from = vec![7u8; BYTES];
-    let write = Request {
+    let write = TransferRequest {
         direction: Direction::Write,
         local: from.as_ptr() as u64,
         remote,
@@ -108,11 +110,11 @@ fn write_and_check((name, remote): (String, u64), _done: Sender<()>) {
     // SAFETY: the memory lives until the engine is closed.
     let batch = unsafe { here.submit(&name, &[write], &SubmitOptions::default()) };
     let batch = batch.unwrap();
-    assert_eq!(here.wait(batch, LONG).unwrap().state, State::Completed);
+    assert_eq!(here.wait(batch, LONG).unwrap().state, TransferState::Completed);
     let names = ["near0", "near1"];
     let carried = |name: &str| {
         let mut rows = here.rails().into_iter();
-        let row = rows.find(|row| row.route == Route::Tcp && row.name == name);
+        let row = rows.find(|row| row.route == RemoteRoute::Tcp && row.name == name);
         row.map_or(0, |row| row.bytes_written)
     };
     let carried = names.map(carried);

@@ -1,12 +1,12 @@
-//! Two engines with rails over the software fabric: bytes go over RDMA where they can, over TCP where they must, and nowhere
-//! where they may not.
+//! Two engines with rails over the software fabric: bytes go over RDMA where they can, over TCP
+//! where they must, and nowhere where they may not.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use perigee_engine::{
-    Direction, EngineError, EngineOptions, GivenFabric, RailReport, Request, Route, State,
-    SubmitOptions, TransferEngine,
+    Direction, EngineError, EngineOptions, GivenFabric, RemoteRoute, RouteReport, SubmitOptions,
+    TransferEngine, TransferRequest, TransferState,
 };
-use perigee_verbs::software::{Clock, DevicePlan, Faults, Network};
+use perigee_verbs::software::{Clock, DevicePlan, Faults, SoftwareNetwork};
 use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -18,7 +18,7 @@ struct Side {
 }
 
 impl Side {
-    fn new(network: &Network, host: &str, fill: u8) -> Self {
+    fn new(network: &SoftwareNetwork, host: &str, fill: u8) -> Self {
         let plans = [DevicePlan::new("sw0"), DevicePlan::new("sw1")];
         let mut options =
             EngineOptions::from_variables("127.0.0.1", "P2PHANDSHAKE", "", "", |_| None).unwrap();
@@ -36,14 +36,10 @@ impl Side {
         self.memory.as_ptr() as u64 + offset as u64
     }
 
-    fn report(&self, route: Route) -> RailReport {
-        let mut all = self
-            .engine
-            .rails()
-            .into_iter()
-            .filter(|rail| rail.route == route);
+    fn report(&self, route: RemoteRoute) -> RouteReport {
+        let mut all = self.engine.rails().into_iter().filter(|rail| rail.route == route);
         let first = all.next().unwrap();
-        all.fold(first, |sum, next| RailReport {
+        all.fold(first, |sum, next| RouteReport {
             bytes_written: sum.bytes_written + next.bytes_written,
             bytes_read: sum.bytes_read + next.bytes_read,
             ..sum
@@ -57,35 +53,28 @@ impl Drop for Side {
     }
 }
 
-fn pair() -> (Network, Side, Side) {
-    let network = Network::new(Clock::Real).unwrap();
+fn pair() -> (SoftwareNetwork, Side, Side) {
+    let network = SoftwareNetwork::new(Clock::Real).unwrap();
     let (here, there) = (Side::new(&network, "a", 3), Side::new(&network, "b", 0));
     (network, here, there)
 }
 
-fn request(direction: Direction, local: u64, remote: u64, bytes: usize) -> Request {
-    Request {
-        direction,
-        local,
-        remote,
-        bytes: bytes as u64,
-    }
+fn request(direction: Direction, local: u64, remote: u64, bytes: usize) -> TransferRequest {
+    TransferRequest { direction, local, remote, bytes: bytes as u64 }
 }
 
 fn hinted(hint: &str) -> SubmitOptions {
-    SubmitOptions {
-        hint: Some(hint.to_owned()),
-        deadline: Some(LONG),
-        ..SubmitOptions::default()
-    }
+    SubmitOptions { hint: Some(hint.to_owned()), deadline: Some(LONG), ..SubmitOptions::default() }
 }
 
-fn transfer(here: &Side, there: &Side, request: Request, hint: &str) -> Result<(), EngineError> {
+fn transfer(
+    here: &Side,
+    there: &Side,
+    request: TransferRequest,
+    hint: &str,
+) -> Result<(), EngineError> {
     // SAFETY: the memory of both sides outlives the call.
-    unsafe {
-        here.engine
-            .transfer(there.engine.local_name(), &[request], &hinted(hint))
-    }
+    unsafe { here.engine.transfer(there.engine.local_name(), &[request], &hinted(hint)) }
 }
 
 #[test]
@@ -95,28 +84,18 @@ fn registered_memory_moves_over_the_rails_both_ways() {
     transfer(&here, &there, write, "rdma").unwrap();
     assert!(there.memory[..3 << 20].iter().all(|byte| *byte == 3));
     assert!(there.memory[3 << 20..].iter().all(|byte| *byte == 0));
-    let read = request(
-        Direction::Read,
-        here.at(3 << 20),
-        there.at(3 << 20),
-        1 << 20,
-    );
+    let read = request(Direction::Read, here.at(3 << 20), there.at(3 << 20), 1 << 20);
     transfer(&here, &there, read, "").unwrap();
     assert!(here.memory[3 << 20..].iter().all(|byte| *byte == 0));
-    assert!(here.report(Route::Rdma).bytes_written >= 3 << 20);
-    assert!(here.report(Route::Rdma).bytes_read >= 1 << 20);
+    assert!(here.report(RemoteRoute::Rdma).bytes_written >= 3 << 20);
+    assert!(here.report(RemoteRoute::Rdma).bytes_read >= 1 << 20);
 }
 
 #[test]
 fn local_memory_that_is_not_registered_goes_over_tcp() {
     let (_network, here, there) = pair();
     let loose = vec![9u8; 65_536];
-    let write = request(
-        Direction::Write,
-        loose.as_ptr() as u64,
-        there.at(0),
-        loose.len(),
-    );
+    let write = request(Direction::Write, loose.as_ptr() as u64, there.at(0), loose.len());
     let refused = transfer(&here, &there, write, "rdma").unwrap_err();
     assert!(matches!(refused, EngineError::Unsupported(_)), "{refused}");
     transfer(&here, &there, write, "").unwrap();
@@ -130,19 +109,13 @@ fn remote_memory_that_is_not_registered_is_refused_and_later_registrations_are_f
     let far = loose.as_ptr() as u64;
     let write = request(Direction::Write, here.at(0), far, loose.len());
     let refused = transfer(&here, &there, write, "").unwrap_err();
-    assert!(
-        matches!(refused, EngineError::RemoteAddress { .. }),
-        "{refused}"
-    );
+    assert!(matches!(refused, EngineError::RemoteAddress { .. }), "{refused}");
     assert!(loose.iter().all(|byte| *byte == 1));
     // SAFETY: the memory lives until it is unregistered.
     unsafe { there.engine.register(far, loose.len() as u64, "*") }.unwrap();
     let end = std::time::Instant::now() + LONG;
     while transfer(&here, &there, write, "rdma").is_err() {
-        assert!(
-            std::time::Instant::now() < end,
-            "the new keys are asked for"
-        );
+        assert!(std::time::Instant::now() < end, "the new keys are asked for");
     }
     there.engine.unregister(far).unwrap();
     let gone = transfer(&here, &there, write, "").unwrap_err();
@@ -160,20 +133,12 @@ fn a_batch_whose_rails_are_cut_arrives_over_tcp_within_its_deadline() {
         }
     }
     let write = request(Direction::Write, here.at(0), there.at(1 << 20), 1 << 20);
-    let options = SubmitOptions {
-        deadline: Some(Duration::from_secs(20)),
-        ..SubmitOptions::default()
-    };
+    let options =
+        SubmitOptions { deadline: Some(Duration::from_secs(20)), ..SubmitOptions::default() };
     // SAFETY: the memory of both sides outlives the batch.
-    let batch = unsafe {
-        here.engine
-            .submit(there.engine.local_name(), &[write], &options)
-    }
-    .unwrap();
-    assert_eq!(
-        here.engine.wait(batch, LONG).unwrap().state,
-        State::Completed
-    );
+    let batch =
+        unsafe { here.engine.submit(there.engine.local_name(), &[write], &options) }.unwrap();
+    assert_eq!(here.engine.wait(batch, LONG).unwrap().state, TransferState::Completed);
     assert!(there.memory[1 << 20..2 << 20].iter().all(|byte| *byte == 3));
 }
 
@@ -191,29 +156,27 @@ fn batches_go_over_tcp_while_all_our_ports_are_down_and_over_the_rails_afterward
     };
     let send = || {
         // SAFETY: the memory of both sides outlives the call.
-        unsafe {
-            here.engine
-                .transfer(there.engine.local_name(), &[write], &patient)
-        }
+        unsafe { here.engine.transfer(there.engine.local_name(), &[write], &patient) }
     };
-    let over_rails = here.report(Route::Rdma).bytes_written;
+    let over_rails = here.report(RemoteRoute::Rdma).bytes_written;
     for _ in 0..2 {
         send().unwrap();
     }
-    assert_eq!(here.report(Route::Rdma).bytes_written, over_rails);
+    assert_eq!(here.report(RemoteRoute::Rdma).bytes_written, over_rails);
     ports.iter().for_each(Faults::up);
     let end = std::time::Instant::now() + LONG;
-    while here.report(Route::Rdma).bytes_written == over_rails {
-        assert!(
-            std::time::Instant::now() < end,
-            "the rails carry load again"
-        );
+    while here.report(RemoteRoute::Rdma).bytes_written == over_rails {
+        assert!(std::time::Instant::now() < end, "the rails carry load again");
         send().unwrap();
     }
 }
 
 /// An engine over two devices of its own, with a matrix in a file.
-fn with_matrix(network: &Network, host: &str, path: &str) -> Result<TransferEngine, EngineError> {
+fn with_matrix(
+    network: &SoftwareNetwork,
+    host: &str,
+    path: &str,
+) -> Result<TransferEngine, EngineError> {
     let variable = |name: &str| (name == "MC_CUSTOM_TOPO_JSON").then(|| path.to_owned());
     let options = EngineOptions::from_variables("127.0.0.1", "P2PHANDSHAKE", "", "", variable);
     let mut options = options.unwrap();
@@ -224,17 +187,14 @@ fn with_matrix(network: &Network, host: &str, path: &str) -> Result<TransferEngi
 
 #[test]
 fn the_users_matrix_is_what_an_engine_tells_and_what_its_rails_go_by() {
-    let network = Network::new(Clock::Real).unwrap();
+    let network = SoftwareNetwork::new(Clock::Real).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("matrix.json");
     let matrix = r#"{"cpu:0":[["sw1"],[]],"cuda:0":[["sw0"],["sw1"]]}"#;
     std::fs::write(&path, matrix).unwrap();
     let path = path.to_str().unwrap();
     let engines = ["a", "b"].map(|host| with_matrix(&network, host, path).unwrap());
-    let shown = engines[0]
-        .topology_json()
-        .split_whitespace()
-        .collect::<String>();
+    let shown = engines[0].topology_json().split_whitespace().collect::<String>();
     assert_eq!(shown, matrix);
 
     let memories = [vec![3u8; BYTES], vec![0u8; BYTES]];
@@ -259,18 +219,15 @@ fn the_users_matrix_is_what_an_engine_tells_and_what_its_rails_go_by() {
 
 #[test]
 fn a_matrix_that_cannot_be_read_is_refused_by_name() {
-    let network = Network::new(Clock::Real).unwrap();
+    let network = SoftwareNetwork::new(Clock::Real).unwrap();
     let refused = with_matrix(&network, "a", "/no/such/file").unwrap_err();
     let text = refused.to_string();
-    assert!(
-        text.contains("MC_CUSTOM_TOPO_JSON") && text.contains("/no/such/file"),
-        "{text}"
-    );
+    assert!(text.contains("MC_CUSTOM_TOPO_JSON") && text.contains("/no/such/file"), "{text}");
 }
 
 #[test]
 fn without_devices_rdma_alone_means_tcp_unless_it_is_required() {
-    let network = Network::new(Clock::Real).unwrap();
+    let network = SoftwareNetwork::new(Clock::Real).unwrap();
     let options = |host: &str| {
         let mut options =
             EngineOptions::from_variables("127.0.0.1", "P2PHANDSHAKE", "rdma", "mlx5_0", |_| None)
@@ -280,7 +237,7 @@ fn without_devices_rdma_alone_means_tcp_unless_it_is_required() {
     };
     let [here, there] = ["a", "b"].map(|host| TransferEngine::start(options(host)).unwrap());
     let (ours, theirs) = (vec![3u8; 4096], vec![0u8; 4096]);
-    let write = Request {
+    let write = TransferRequest {
         direction: Direction::Write,
         local: ours.as_ptr() as u64,
         remote: theirs.as_ptr() as u64,
@@ -289,16 +246,12 @@ fn without_devices_rdma_alone_means_tcp_unless_it_is_required() {
     // SAFETY: both buffers outlive the engines.
     unsafe {
         there.register(write.remote, 4096, "*").unwrap();
-        here.transfer(there.local_name(), &[write], &SubmitOptions::default())
-            .unwrap();
+        here.transfer(there.local_name(), &[write], &SubmitOptions::default()).unwrap();
     }
     here.close();
     there.close();
     assert_eq!(ours, theirs);
-    let strict = EngineOptions {
-        requires_rdma: true,
-        ..options("c")
-    };
+    let strict = EngineOptions { requires_rdma: true, ..options("c") };
     let refused = TransferEngine::start(strict).unwrap_err();
     assert!(matches!(refused, EngineError::Device(_)), "{refused}");
     assert_eq!(refused.code(), -6, "{refused}");

@@ -1,10 +1,10 @@
-//! Engines of one host copy directly into and out of segments that they hand to each other, within the same bounds as over
-//! TCP, and not a byte after a segment was taken back.
+//! Engines of one host copy directly into and out of segments that they hand to each other, within
+//! the same bounds as over TCP, and not a byte after a segment was taken back.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use perigee_engine::{
-    Direction, EngineError, EngineOptions, PeerError, Request, Route, State, SubmitOptions,
-    TransferEngine,
+    Direction, EngineError, EngineOptions, PeerError, RemoteRoute, SubmitOptions, TransferEngine,
+    TransferRequest, TransferState,
 };
 use perigee_memory::Segment;
 use perigee_memory::segment::SegmentOptions;
@@ -31,10 +31,7 @@ struct Owner {
 
 impl Owner {
     fn new() -> Self {
-        let owner = Self {
-            engine: engine("tcp", true),
-            segment: segment(0x11),
-        };
+        let owner = Self { engine: engine("tcp", true), segment: segment(0x11) };
         owner.engine.register_segment(&owner.segment, "*").unwrap();
         owner
     }
@@ -50,7 +47,8 @@ impl Owner {
     /// A copy of what the segment holds, to the end of its last page.
     fn content(&self) -> Vec<u8> {
         let whole = self.segment.mapped_bytes();
-        // SAFETY: the mapping has this length, and every transfer of the tests has ended when this is called.
+        // SAFETY: the mapping has this length, and every transfer of the tests has ended when this
+        // is called.
         unsafe { std::slice::from_raw_parts(self.segment.base(), whole) }.to_vec()
     }
 }
@@ -72,26 +70,18 @@ fn segment(fill: u8) -> Arc<Segment> {
     Arc::new(segment)
 }
 
-fn request(direction: Direction, local: &[u8], remote: u64) -> Request {
-    Request {
-        direction,
-        local: local.as_ptr() as u64,
-        remote,
-        bytes: local.len() as u64,
-    }
+fn request(direction: Direction, local: &[u8], remote: u64) -> TransferRequest {
+    TransferRequest { direction, local: local.as_ptr() as u64, remote, bytes: local.len() as u64 }
 }
 
 fn hint(route: &str) -> SubmitOptions {
-    SubmitOptions {
-        hint: Some(route.to_owned()),
-        ..SubmitOptions::default()
-    }
+    SubmitOptions { hint: Some(route.to_owned()), ..SubmitOptions::default() }
 }
 
 fn transfer(
     from: &TransferEngine,
     to: &str,
-    request: Request,
+    request: TransferRequest,
     options: &SubmitOptions,
 ) -> Result<(), EngineError> {
     // SAFETY: every caller's local memory outlives the call.
@@ -99,7 +89,7 @@ fn transfer(
 }
 
 /// Bytes that an engine has moved over a route.
-fn moved(engine: &TransferEngine, route: Route) -> u64 {
+fn moved(engine: &TransferEngine, route: RemoteRoute) -> u64 {
     let rows = engine.rails().into_iter().filter(|row| row.route == route);
     rows.map(|row| row.bytes_read + row.bytes_written).sum()
 }
@@ -122,30 +112,17 @@ fn segments_are_copied_directly_at_every_size_and_from_any_local_memory() {
                 (&source[..], &target[..])
             };
             let there = owner.at(BYTES - bytes);
-            transfer(
-                &guest,
-                owner.name(),
-                request(Direction::Write, from, there),
-                &hint("shm"),
-            )
-            .unwrap();
+            transfer(&guest, owner.name(), request(Direction::Write, from, there), &hint("shm"))
+                .unwrap();
             assert!(owner.content()[BYTES - bytes..BYTES] == source[..]);
-            transfer(
-                &guest,
-                owner.name(),
-                request(Direction::Read, into, there),
-                &hint(""),
-            )
-            .unwrap();
+            transfer(&guest, owner.name(), request(Direction::Read, into, there), &hint(""))
+                .unwrap();
             assert!(into == source);
             total += 2 * bytes as u64;
         }
     }
     assert_eq!(
-        (
-            moved(&guest, Route::SharedMemory),
-            moved(&guest, Route::Tcp)
-        ),
+        (moved(&guest, RemoteRoute::SharedMemory), moved(&guest, RemoteRoute::Tcp)),
         (total, 0)
     );
     assert!(owner.content()[BYTES..].iter().all(|byte| *byte == 0x11));
@@ -153,10 +130,10 @@ fn segments_are_copied_directly_at_every_size_and_from_any_local_memory() {
 }
 
 #[test]
-fn batches_that_nobody_waits_for_end_and_can_be_polled() {
+fn batches_without_a_waiter_end_and_can_be_polled() {
     let (owner, guest) = (Owner::new(), engine("", true));
     let source = vec![0x77u8; BYTES];
-    let requests: Vec<Request> = source
+    let requests: Vec<TransferRequest> = source
         .chunks(100_000)
         .enumerate()
         .map(|(index, chunk)| request(Direction::Write, chunk, owner.at(index * 100_000)))
@@ -164,10 +141,7 @@ fn batches_that_nobody_waits_for_end_and_can_be_polled() {
     // SAFETY: the source outlives the batch.
     let batch = unsafe { guest.submit(owner.name(), &requests, &hint("shm")) }.unwrap();
     let status = guest.wait(batch, LONG).unwrap();
-    assert_eq!(
-        (status.state, status.bytes),
-        (State::Completed, BYTES as u64)
-    );
+    assert_eq!((status.state, status.bytes), (TransferState::Completed, BYTES as u64));
     guest.release(batch).unwrap();
     assert!(owner.content()[..BYTES] == source[..]);
     guest.close();
@@ -188,13 +162,10 @@ fn memory_that_cannot_be_handed_out_goes_over_tcp_unless_shared_memory_was_asked
     let write = request(Direction::Write, &source, owner.at(0));
     transfer(&away, owner.name(), write, &hint("")).unwrap();
     assert_eq!(
-        moved(&away, Route::SharedMemory) + moved(&guest, Route::SharedMemory),
+        moved(&away, RemoteRoute::SharedMemory) + moved(&guest, RemoteRoute::SharedMemory),
         0
     );
-    assert_eq!(
-        (private, &owner.content()[..5000]),
-        (source.clone(), &source[..])
-    );
+    assert_eq!((private, &owner.content()[..5000]), (source.clone(), &source[..]));
     away.close();
     guest.close();
     owner.engine.close();
@@ -210,10 +181,7 @@ fn an_unregistered_segment_is_not_written_any_more_and_its_successor_is_reached(
     let before = owner.content();
     for _ in 0..3 {
         let refused = transfer(&guest, owner.name(), write, &hint("")).unwrap_err();
-        assert!(
-            matches!(refused, EngineError::RemoteAddress { .. }),
-            "{refused}"
-        );
+        assert!(matches!(refused, EngineError::RemoteAddress { .. }), "{refused}");
     }
     assert!(owner.content() == before);
     let next = segment(0);
@@ -240,7 +208,7 @@ fn a_segment_is_taken_back_while_guests_copy_and_nothing_is_written_afterwards()
                 let source = vec![number; BYTES];
                 let write = request(Direction::Write, &source, owner.at(0));
                 transfer(&guest, owner.name(), write, &hint("shm")).unwrap();
-                copied.send(moved(&guest, Route::SharedMemory)).unwrap();
+                copied.send(moved(&guest, RemoteRoute::SharedMemory)).unwrap();
                 drop(copied);
                 while transfer(&guest, owner.name(), write, &hint("")).is_ok() {}
                 guest.close();
@@ -250,7 +218,7 @@ fn a_segment_is_taken_back_while_guests_copy_and_nothing_is_written_afterwards()
         // Ends early if a guest fails, so that the others are let go.
         let copied: Vec<u64> = all_copied.iter().collect();
         owner.engine.unregister(owner.at(0)).unwrap();
-        // SAFETY: nobody else may touch the segment any more, which is what is tested.
+        // SAFETY: no other process may touch the segment any more, which is what is tested.
         unsafe { owner.segment.base().write_bytes(0x99, BYTES) };
         assert_eq!(copied.len(), GUESTS);
         assert!(copied.iter().all(|bytes| *bytes >= BYTES as u64));
@@ -270,23 +238,12 @@ fn local_memory_that_is_not_there_or_not_writable_is_an_error_and_no_fault() {
     let frozen = frozen.as_ptr() as u64;
     // SAFETY: as above.
     unsafe { guest.register(frozen, 8192, "*") }.unwrap();
-    for (direction, local) in [
-        (Direction::Write, 64),
-        (Direction::Read, 64),
-        (Direction::Read, frozen),
-    ] {
-        let bad = Request {
-            direction,
-            local,
-            remote: owner.at(0),
-            bytes: 4096,
-        };
+    for (direction, local) in
+        [(Direction::Write, 64), (Direction::Read, 64), (Direction::Read, frozen)]
+    {
+        let bad = TransferRequest { direction, local, remote: owner.at(0), bytes: 4096 };
         let refused = transfer(&guest, owner.name(), bad, &hint("shm")).unwrap_err();
-        assert_eq!(
-            refused,
-            EngineError::Peer(PeerError::LocalMemory),
-            "{direction:?} {local:#x}"
-        );
+        assert_eq!(refused, EngineError::Peer(PeerError::LocalMemory), "{direction:?} {local:#x}");
     }
     guest.close();
 }
@@ -299,9 +256,8 @@ fn random_ranges_are_carried_out_exactly_inside_of_one_segment() {
     let mut model = owner.content();
     let mut state = 0x1234_5678_9abc_def1u64;
     let mut random = |limit: usize| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 24) as usize % limit
     };
     let mut refusals = 0;
@@ -310,27 +266,15 @@ fn random_ranges_are_carried_out_exactly_inside_of_one_segment() {
         let offset = random(BYTES + 4 * 4096) as i64 - 2 * 4096;
         let remote = owner.at(0).wrapping_add_signed(offset);
         let fits = offset >= 0 && offset as usize + bytes <= BYTES;
-        let direction = if random(2) == 0 {
-            Direction::Read
-        } else {
-            Direction::Write
-        };
+        let direction = if random(2) == 0 { Direction::Read } else { Direction::Write };
         let local = vec![round as u8; bytes];
-        let answer = transfer(
-            &guest,
-            owner.name(),
-            request(direction, &local, remote),
-            &hint(""),
-        );
+        let answer = transfer(&guest, owner.name(), request(direction, &local, remote), &hint(""));
         assert_eq!(answer.is_ok(), fits, "{offset} {bytes}: {answer:?}");
         refusals += usize::from(!fits);
         match direction {
             Direction::Write if fits => model[offset as usize..][..bytes].fill(round as u8),
             Direction::Read if fits => assert!(model[offset as usize..][..bytes] == local[..]),
-            _ => assert!(
-                local.iter().all(|byte| *byte == round as u8),
-                "nothing is disclosed"
-            ),
+            _ => assert!(local.iter().all(|byte| *byte == round as u8), "nothing is disclosed"),
         }
     }
     assert!(refusals > 10 && owner.content() == model);
@@ -352,13 +296,8 @@ fn a_closed_owner_is_an_error_and_not_a_success_into_its_old_memory() {
     assert!(error.to_string().contains(owner.name()), "{error}");
     let other = vec![0x55u8; 4096];
     assert!(
-        transfer(
-            &guest,
-            owner.name(),
-            request(Direction::Write, &other, owner.at(0)),
-            &hint("")
-        )
-        .is_err()
+        transfer(&guest, owner.name(), request(Direction::Write, &other, owner.at(0)), &hint(""))
+            .is_err()
     );
     assert!(owner.content() == before);
     guest.close();

@@ -1,16 +1,17 @@
-//! A real Mooncake engine and ours move bytes to each other, both ways. Needs a Python with the real wheel, named by
-//! `PERIGEE_REAL_MOONCAKE_PYTHON`; `tests/run.sh` installs one and runs these with it.
+//! A real Mooncake engine and ours move bytes to each other, both ways. Needs a Python with the
+//! real wheel, named by `PERIGEE_REAL_MOONCAKE_PYTHON`; `tests/run.sh` installs one and runs these
+//! with it.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use perigee_engine::{
-    Direction, EngineError, EngineOptions, Request, SubmitOptions, TransferEngine,
+    Direction, EngineError, EngineOptions, SubmitOptions, TransferEngine, TransferRequest,
 };
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 const BYTES: usize = 6 << 20;
 
-/// The other side: does what it is told, line by line.
+/// The other side: executes commands line by line.
 const SCRIPT: &str = r#"
 import ctypes, sys
 from mooncake.engine import TransferEngine
@@ -72,11 +73,7 @@ impl Real {
     fn line(&mut self, begins: &str) -> Vec<String> {
         loop {
             let mut line = String::new();
-            assert_ne!(
-                self.output.read_line(&mut line).unwrap(),
-                0,
-                "the real engine ended"
-            );
+            assert_ne!(self.output.read_line(&mut line).unwrap(), 0, "the real engine ended");
             if let Some(rest) = line.strip_prefix(begins) {
                 return rest.split_whitespace().map(str::to_owned).collect();
             }
@@ -109,7 +106,7 @@ fn our_engine_writes_to_and_reads_from_a_real_one() {
     let mut real = Real::start();
     let engine = ours(false);
     let mut memory = vec![8u8; BYTES];
-    let mut request = Request {
+    let mut request = TransferRequest {
         direction: Direction::Write,
         local: memory.as_mut_ptr() as u64,
         remote: real.address,
@@ -124,13 +121,8 @@ fn our_engine_writes_to_and_reads_from_a_real_one() {
         request.direction = Direction::Read;
         engine.transfer(&real.name, &[request], &options).unwrap();
         request.remote += 1;
-        let refused = engine
-            .transfer(&real.name, &[request], &options)
-            .unwrap_err();
-        assert!(
-            matches!(refused, EngineError::RemoteAddress { .. }),
-            "{refused}"
-        );
+        let refused = engine.transfer(&real.name, &[request], &options).unwrap_err();
+        assert!(matches!(refused, EngineError::RemoteAddress { .. }), "{refused}");
     }
     assert!(memory.iter().all(|byte| *byte == 77));
     engine.probe(&real.name).unwrap();
@@ -152,10 +144,7 @@ fn a_real_engine_writes_to_and_reads_from_ours_if_we_let_it() {
     memory.fill(9);
     assert_eq!(real.ask(&format!("read {name} {address} {BYTES}")), 0);
     assert_eq!(real.ask("check 9"), 0);
-    assert_ne!(
-        real.ask(&format!("write {name} {} {BYTES}", address + 1)),
-        0
-    );
+    assert_ne!(real.ask(&format!("write {name} {} {BYTES}", address + 1)), 0);
     assert!(memory.iter().all(|byte| *byte == 9));
     engine.close();
 }

@@ -1,11 +1,13 @@
 //! CRC-32C (Castagnoli) of byte strings and of their concatenations.
-//! Invariant: values here are finished checksums (inverted in and out); the kernels work on raw states,
-//! and only [`RawState`] crosses that border.
+//! Invariant: values here are finished checksums (inverted in and out); the kernels work on raw
+//! states, and only [`RawState`] crosses that border.
 
-use crate::kernel::{Kernel, Start, Work};
+use crate::kernel::{Kernel, KernelWork, RunStart};
 use crate::limits::BLOCK_BYTES;
+use raw_state::RawState;
 
 pub(crate) mod polynomial;
+pub(crate) mod raw_state;
 #[cfg(test)]
 mod tests;
 
@@ -14,24 +16,10 @@ use polynomial::{ShiftTable, multiply, power_of_x_bytes};
 /// Appends one block of [`BLOCK_BYTES`] to a checksum; the length nearly all calls use.
 static BLOCK_SHIFT: ShiftTable = ShiftTable::for_bytes(BLOCK_BYTES.get() as u64);
 
-/// The shift register of a running CRC-32C, not yet inverted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RawState(pub(crate) u32);
-
-impl RawState {
-    /// The state before the first byte.
-    pub(crate) const START: RawState = RawState(u32::MAX);
-
-    /// The finished checksum.
-    pub(crate) const fn finish(self) -> u32 {
-        !self.0
-    }
-}
-
 /// CRC-32C of `bytes`.
 #[must_use]
 pub fn crc32c(bytes: &[u8]) -> u32 {
-    // SAFETY: the slice is readable for its length, and `Work::Sum` writes nothing.
+    // SAFETY: the slice is readable for its length, and `KernelWork::Sum` writes nothing.
     unsafe { crc32c_raw(bytes.as_ptr(), bytes.len()) }
 }
 
@@ -42,16 +30,9 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
 #[must_use]
 pub unsafe fn crc32c_raw(src: *const u8, len: usize) -> u32 {
     let kernel = Kernel::best();
-    // SAFETY: the caller vouches for `src`; the destination is not used by `Work::Sum`.
+    // SAFETY: the caller vouches for `src`; the destination is not used by `KernelWork::Sum`.
     unsafe {
-        kernel.run(
-            Work::Sum,
-            std::ptr::null_mut(),
-            src,
-            len,
-            Start::Cold,
-            RawState::START,
-        )
+        kernel.run(KernelWork::Sum, std::ptr::null_mut(), src, len, RunStart::Cold, RawState::START)
     }
     .finish()
 }

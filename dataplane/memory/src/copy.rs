@@ -1,24 +1,27 @@
-//! Copies that return the CRC-32C of the bytes they moved, in one pass; the heart of the same-host path.
-//! Invariant: when a function here returns, all its stores are visible to whoever is told of them.
+//! Copies that return the CRC-32C of the bytes they moved, in one pass; the heart of the same-host
+//! path. Invariant: when a function here returns, all its stores are visible to every thread that
+//! learns of its return.
 //!
-//! A checksum describes the bytes as they were stored: a source that changes during the copy gives a
-//! copy and a checksum that agree with each other.
+//! A checksum describes the bytes as they were stored: a source that changes during the copy gives
+//! a copy and a checksum that agree with each other.
 
 use std::num::NonZeroUsize;
 
-use crate::checksum::RawState;
-use crate::kernel::{self, Kernel, Start, Work};
-use crate::limits::{BLOCK_BYTES, STREAM_MIN_BYTES};
+use crate::checksum::raw_state::RawState;
+use crate::kernel::{self, Kernel, KernelWork, RunStart};
+use crate::limits::BLOCK_BYTES;
+use work::work_for;
 
 mod copier;
 #[cfg(test)]
 mod tests;
+mod work;
 
 pub use copier::ChecksumCopier;
 
 /// A run of bytes to read: an address and a length. Reading it is the unsafe act, not holding it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct ByteRange {
     /// First byte.
     pub ptr: *const u8,
     /// Length in bytes.
@@ -27,7 +30,7 @@ pub struct Piece {
 
 /// A run of bytes to write: an address and a length. Writing it is the unsafe act, not holding it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PieceMut {
+pub struct ByteRangeMut {
     /// First byte.
     pub ptr: *mut u8,
     /// Length in bytes.
@@ -35,38 +38,23 @@ pub struct PieceMut {
 }
 
 // SAFETY: a piece is only an address and a length; each use of it is an unsafe call of its own.
-unsafe impl Send for Piece {}
+unsafe impl Send for ByteRange {}
 // SAFETY: as above; it has no interior state.
-unsafe impl Sync for Piece {}
-// SAFETY: as for `Piece`.
-unsafe impl Send for PieceMut {}
-// SAFETY: as for `Piece`.
-unsafe impl Sync for PieceMut {}
+unsafe impl Sync for ByteRange {}
+// SAFETY: as for `ByteRange`.
+unsafe impl Send for ByteRangeMut {}
+// SAFETY: as for `ByteRange`.
+unsafe impl Sync for ByteRangeMut {}
 
-impl From<&[u8]> for Piece {
-    fn from(bytes: &[u8]) -> Piece {
-        Piece {
-            ptr: bytes.as_ptr(),
-            len: bytes.len(),
-        }
+impl From<&[u8]> for ByteRange {
+    fn from(bytes: &[u8]) -> ByteRange {
+        ByteRange { ptr: bytes.as_ptr(), len: bytes.len() }
     }
 }
 
-impl From<&mut [u8]> for PieceMut {
-    fn from(bytes: &mut [u8]) -> PieceMut {
-        PieceMut {
-            ptr: bytes.as_mut_ptr(),
-            len: bytes.len(),
-        }
-    }
-}
-
-/// The kind of stores for a copy of `total_bytes`: long ones must not wash the caches out.
-fn work_for(total_bytes: usize) -> Work {
-    if total_bytes < STREAM_MIN_BYTES {
-        Work::Copy
-    } else {
-        Work::Stream
+impl From<&mut [u8]> for ByteRangeMut {
+    fn from(bytes: &mut [u8]) -> ByteRangeMut {
+        ByteRangeMut { ptr: bytes.as_mut_ptr(), len: bytes.len() }
     }
 }
 
@@ -77,8 +65,8 @@ fn work_for(total_bytes: usize) -> Work {
 pub unsafe fn copy_with_checksum(dst: *mut u8, src: *const u8, len: usize) -> u32 {
     let work = work_for(len);
     // SAFETY: the caller's promises; the best kernel is available.
-    let state = unsafe { Kernel::best().run(work, dst, src, len, Start::Cold, RawState::START) };
-    if work == Work::Stream {
+    let state = unsafe { Kernel::best().run(work, dst, src, len, RunStart::Cold, RawState::START) };
+    if work == KernelWork::Stream {
         kernel::fence();
     }
     state.finish()
@@ -91,7 +79,7 @@ pub unsafe fn copy_with_checksum(dst: *mut u8, src: *const u8, len: usize) -> u3
 pub unsafe fn copy_streaming(dst: *mut u8, src: *const u8, len: usize) {
     // SAFETY: the caller's promises; the best kernel is available.
     unsafe {
-        if work_for(len) == Work::Stream {
+        if work_for(len) == KernelWork::Stream {
             Kernel::best().copy_only(dst, src, len);
             kernel::fence();
         } else {
@@ -100,8 +88,8 @@ pub unsafe fn copy_streaming(dst: *mut u8, src: *const u8, len: usize) {
     }
 }
 
-/// Copies `len` bytes; fills `blocks` with the CRC-32C of each block of `block_bytes` (the last may be
-/// shorter) and returns that of the whole.
+/// Copies `len` bytes; fills `blocks` with the CRC-32C of each block of `block_bytes` (the last may
+/// be shorter) and returns that of the whole.
 ///
 /// # Safety
 /// As [`copy_with_checksum`].
@@ -138,16 +126,15 @@ pub unsafe fn checksum_blocks(
 /// borders counted along the destination.
 ///
 /// # Safety
-/// Every piece must be readable, `dst` writable for their total length, and `dst` must overlap none.
+/// Every piece must be readable, `dst` writable for their total length, and `dst` must overlap
+/// none.
 pub unsafe fn gather_blocks(
     dst: *mut u8,
-    pieces: &[Piece],
+    pieces: &[ByteRange],
     block_bytes: NonZeroUsize,
     blocks: &mut Vec<u32>,
 ) -> u32 {
-    let total_bytes = pieces
-        .iter()
-        .fold(0, |sum: usize, piece| sum.saturating_add(piece.len));
+    let total_bytes = pieces.iter().fold(0, |sum: usize, piece| sum.saturating_add(piece.len));
     let mut copier = ChecksumCopier::new(total_bytes, block_bytes, blocks);
     let mut at = dst;
     for piece in pieces {
@@ -166,14 +153,12 @@ pub unsafe fn gather_blocks(
 /// # Safety
 /// Every piece must be writable, `src` readable for their total length, and no two may overlap.
 pub unsafe fn scatter_blocks(
-    pieces: &[PieceMut],
+    pieces: &[ByteRangeMut],
     src: *const u8,
     block_bytes: NonZeroUsize,
     blocks: &mut Vec<u32>,
 ) -> u32 {
-    let total_bytes = pieces
-        .iter()
-        .fold(0, |sum: usize, piece| sum.saturating_add(piece.len));
+    let total_bytes = pieces.iter().fold(0, |sum: usize, piece| sum.saturating_add(piece.len));
     let mut copier = ChecksumCopier::new(total_bytes, block_bytes, blocks);
     let mut at = src;
     for piece in pieces {
@@ -191,7 +176,7 @@ pub unsafe fn scatter_blocks(
 /// # Safety
 /// Every piece must be readable.
 pub unsafe fn checksum_pieces(
-    pieces: &[Piece],
+    pieces: &[ByteRange],
     block_bytes: NonZeroUsize,
     blocks: &mut Vec<u32>,
 ) -> u32 {

@@ -27,7 +27,8 @@ impl HostBuffer {
             available_bytes: meminfo::headroom().map_or(0, |room| room.left_bytes),
             source,
         })?;
-        // A kernel without transparent huge pages refuses: ordinary pages serve as well, only slower.
+        // A kernel without transparent huge pages refuses: ordinary pages serve as well, only
+        // slower.
         let _ = mapping.advise_huge_pages();
         assert!((1..=mapping.mapped_bytes()).contains(&bytes));
         Ok(HostBuffer { mapping, bytes })
@@ -67,7 +68,7 @@ mod tests {
     fn a_buffer_is_zeroed_and_writable_to_its_last_byte() {
         let buffer = HostBuffer::allocate(3 * 4096 + 5).unwrap();
         let last = buffer.range(3 * 4096 + 4, 1).unwrap();
-        // SAFETY: the range is within the buffer, and nobody else has it.
+        // SAFETY: the range is within the buffer, and nothing else uses it.
         unsafe {
             assert_eq!(last.read(), 0);
             last.write(7);
@@ -79,17 +80,8 @@ mod tests {
 
     #[test]
     fn sizes_that_cannot_be_are_refused() {
-        assert!(matches!(
-            HostBuffer::allocate(0),
-            Err(SegmentError::Size { asked_bytes: 0 })
-        ));
-        assert!(matches!(
-            HostBuffer::allocate(usize::MAX),
-            Err(SegmentError::Size { .. })
-        ));
-        assert!(matches!(
-            HostBuffer::allocate(1 << 60),
-            Err(SegmentError::Memory { .. })
-        ));
+        assert!(matches!(HostBuffer::allocate(0), Err(SegmentError::Size { asked_bytes: 0 })));
+        assert!(matches!(HostBuffer::allocate(usize::MAX), Err(SegmentError::Size { .. })));
+        assert!(matches!(HostBuffer::allocate(1 << 60), Err(SegmentError::Memory { .. })));
     }
 }

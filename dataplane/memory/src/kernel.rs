@@ -1,10 +1,10 @@
-//! The machine code that copies and sums in one pass, chosen once per process.
-//! Invariant: each kernel loads every source byte exactly once, so the checksum it returns is that of
-//! the bytes it stored even if somebody changes the source meanwhile.
+//! The machine code that copies and sums in one pass, chosen once per process. Invariant: each
+//! kernel loads every source byte exactly once, so the checksum it returns is that of the bytes it
+//! stored even if the source changes during the copy.
 
 use std::sync::LazyLock;
 
-use crate::checksum::RawState;
+use crate::checksum::raw_state::RawState;
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -22,7 +22,7 @@ mod words;
 
 /// What a kernel does with the bytes it sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Work {
+pub(crate) enum KernelWork {
     /// Nothing: the destination is ignored.
     Sum,
     /// Copies with ordinary stores.
@@ -31,15 +31,15 @@ pub(crate) enum Work {
     Stream,
 }
 
-/// `Work` as a constant parameter, so that each kernel is compiled once per kind of work.
-type Mode = u8;
-const SUM: Mode = 0;
-const COPY: Mode = 1;
-const STREAM: Mode = 2;
+/// `KernelWork` as a constant parameter, so that each kernel is compiled once per kind of work.
+type KernelMode = u8;
+const SUM: KernelMode = 0;
+const COPY: KernelMode = 1;
+const STREAM: KernelMode = 2;
 
 /// Where a run begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Start {
+pub(crate) enum RunStart {
     /// At bytes that were not near anything read before: worth prefetching.
     Cold,
     /// Where the run before it ended: the hardware prefetches already.
@@ -66,12 +66,7 @@ static BEST: LazyLock<Kernel> = LazyLock::new(|| {
 
 impl Kernel {
     /// All kernels, the fastest first.
-    pub const ALL: [Kernel; 4] = [
-        Kernel::Avx512,
-        Kernel::Avx2,
-        Kernel::Sse42,
-        Kernel::Portable,
-    ];
+    pub const ALL: [Kernel; 4] = [Kernel::Avx512, Kernel::Avx2, Kernel::Sse42, Kernel::Portable];
 
     /// The fastest kernel of this machine.
     #[must_use]
@@ -107,24 +102,24 @@ impl Kernel {
     /// Sums `len` bytes at `src` into `state` and, unless `work` is `Sum`, copies them to `dst`.
     ///
     /// # Safety
-    /// The kernel must be available. `src` must be readable for `len` bytes. Unless `work` is `Sum`,
-    /// `dst` must be writable for `len` bytes and must not overlap `src`. `start` is advice.
+    /// The kernel must be available. `src` must be readable for `len` bytes. Unless `work` is
+    /// `Sum`, `dst` must be writable for `len` bytes and must not overlap `src`. `start` is advice.
     pub(crate) unsafe fn run(
         self,
-        work: Work,
+        work: KernelWork,
         dst: *mut u8,
         src: *const u8,
         len: usize,
-        start: Start,
+        start: RunStart,
         state: RawState,
     ) -> RawState {
         debug_assert!(self.is_available(), "{self:?} is of this machine");
         // SAFETY: the caller's promises are those of the kernels.
         RawState(unsafe {
             match work {
-                Work::Sum => self.run_mode::<SUM>(dst, src, len, start, state.0),
-                Work::Copy => self.run_mode::<COPY>(dst, src, len, start, state.0),
-                Work::Stream => self.run_mode::<STREAM>(dst, src, len, start, state.0),
+                KernelWork::Sum => self.run_mode::<SUM>(dst, src, len, start, state.0),
+                KernelWork::Copy => self.run_mode::<COPY>(dst, src, len, start, state.0),
+                KernelWork::Stream => self.run_mode::<STREAM>(dst, src, len, start, state.0),
             }
         })
     }
@@ -133,17 +128,14 @@ impl Kernel {
     /// As [`Kernel::run`].
     #[cfg_attr(
         not(target_arch = "x86_64"),
-        expect(
-            unused_variables,
-            reason = "`start` is advice that only one kernel takes"
-        )
+        expect(unused_variables, reason = "`start` is advice that only one kernel takes")
     )]
-    unsafe fn run_mode<const MODE: Mode>(
+    unsafe fn run_mode<const MODE: KernelMode>(
         self,
         dst: *mut u8,
         src: *const u8,
         len: usize,
-        start: Start,
+        start: RunStart,
         state: u32,
     ) -> u32 {
         // SAFETY: the caller has checked that the kernel is available and vouches for the memory.
@@ -163,7 +155,7 @@ impl Kernel {
     /// Copies `len` bytes with streaming stores and no checksum; needs [`fence`] afterwards.
     ///
     /// # Safety
-    /// As [`Kernel::run`] with `Work::Stream`.
+    /// As [`Kernel::run`] with `KernelWork::Stream`.
     pub(crate) unsafe fn copy_only(self, dst: *mut u8, src: *const u8, len: usize) {
         debug_assert!(self.is_available(), "{self:?} is of this machine");
         // SAFETY: as above.

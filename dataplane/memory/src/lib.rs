@@ -19,7 +19,7 @@ pub mod shared;
 pub mod size;
 
 pub use checksum::{crc32c, crc32c_combine};
-pub use copy::{ChecksumCopier, Piece, PieceMut};
+pub use copy::{ByteRange, ByteRangeMut, ChecksumCopier};
 pub use host::HostBuffer;
 pub use regions::RegisteredRegions;
 pub use segment::{MappedSegment, Segment};

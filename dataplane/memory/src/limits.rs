@@ -1,5 +1,6 @@
 //! The sizes and bounds of this crate.
-//! Invariant: whatever a peer sends is compared with a number from here before memory is taken for it.
+//! Invariant: whatever a peer sends is compared with a number from here before memory is taken for
+//! it.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -10,8 +11,9 @@ pub const BLOCK_BYTES: NonZeroUsize = match NonZeroUsize::new(64 << 10) {
     None => NonZeroUsize::MIN,
 };
 
-/// Copies shorter than this use ordinary stores: the reader will likely find them in the cache. From
-/// here on streaming stores are faster for cold destinations (`examples/copy_rates.rs`).
+/// Copies shorter than this use ordinary stores: the reader will likely find them in the cache.
+/// From here on streaming stores are faster for cold destinations (`perigee bench machine --what
+/// copies,kernels`).
 pub const STREAM_MIN_BYTES: usize = 4 << 10;
 
 /// Segments that travel in one rendezvous message. The kernel allows 253 descriptors.
@@ -38,7 +40,8 @@ pub const ABSTRACT_NAME_BYTES_MAX: usize = 107;
 /// Part of a segment that is populated by its owner, and mapped by its peers, at once.
 pub const PART_BYTES: usize = 2 << 20;
 
-/// How far the pages of a segment are made ahead of what was asked for last: what a peer writes in some 10 ms.
+/// How far the pages of a segment are made ahead of what was asked for last: what a peer writes in
+/// some 10 ms.
 pub const AHEAD_BYTES: usize = 64 << 20;
 /// A large segment goes ahead by this part of what is populated.
 pub const AHEAD_PART: usize = 8;
@@ -53,7 +56,8 @@ pub const CREDIT_MS: u64 = 100;
 /// Shortest time between two looks while nothing is left.
 pub const REFUSAL_MS: u64 = 5;
 
-/// Memory that segments leave to the rest of the container or the host: a 32nd of its limit, within these bounds.
+/// Memory that segments leave to the rest of the container or the host: a 32nd of its limit, within
+/// these bounds.
 pub const RESERVE_PART: u64 = 32;
 /// Buffers of connections and what a Python process takes beside.
 pub const RESERVE_BYTES_MIN: u64 = 32 << 20;
@@ -72,7 +76,8 @@ pub const PROBED_BYTES_MAX: usize = 64 << 10;
 /// Buffers that one client may have registered at the same time.
 pub const REGIONS_MAX: usize = 1 << 20;
 
-/// Processes of this host that may hold mappings of one process's segments at the same time; more are sent away.
+/// Processes of this host that may hold mappings of one process's segments at the same time; more
+/// are sent away.
 pub const GUESTS_MAX: usize = 1024;
 
 /// Pause after the kernel refused to accept a connection, for example for want of descriptors.

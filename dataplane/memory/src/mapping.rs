@@ -1,6 +1,6 @@
 //! One `mmap`ed run of pages, unmapped on drop.
-//! Invariant: `base .. base + mapped_bytes` stays mapped for the life of the value, and [`place`] is
-//! the only way from an offset to an address.
+//! Invariant: `base .. base + mapped_bytes` stays mapped for the life of the value, and [`place`]
+//! is the only way from an offset to an address.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -31,14 +31,14 @@ pub(crate) struct Mapping {
     mapped_bytes: usize,
 }
 
-// SAFETY: a mapping is an address range owned by the value; the pages may be used from any thread, and
-// every access through the address is the unsafe act of whoever makes it.
+// SAFETY: a mapping is an address range owned by the value; the pages may be used from any thread,
+// and every access through the address is an unsafe act of its own.
 unsafe impl Send for Mapping {}
 // SAFETY: as above; the value itself has no interior state.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps the first `mapped_bytes` of `file`, shared with everybody who maps it.
+    /// Maps the first `mapped_bytes` of `file`, shared with every process that maps it.
     pub(crate) fn shared(
         file: BorrowedFd<'_>,
         mapped_bytes: usize,
@@ -49,10 +49,7 @@ impl Mapping {
 
     /// Maps `mapped_bytes` of zeros that belong to this process.
     pub(crate) fn anonymous(mapped_bytes: usize) -> io::Result<Mapping> {
-        assert!(
-            mapped_bytes.is_multiple_of(page_bytes()),
-            "whole pages only"
-        );
+        assert!(mapped_bytes.is_multiple_of(page_bytes()), "whole pages only");
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         Mapping::map(mapped_bytes, Access::ReadWrite, flags, -1)
     }
@@ -64,7 +61,8 @@ impl Mapping {
         fd: libc::c_int,
     ) -> io::Result<Mapping> {
         let anywhere = std::ptr::null_mut();
-        // SAFETY: without MAP_FIXED the kernel picks unused addresses, so nothing existing is touched.
+        // SAFETY: without MAP_FIXED the kernel picks unused addresses, so nothing existing is
+        // touched.
         let base = unsafe { libc::mmap(anywhere, mapped_bytes, access.protection(), flags, fd, 0) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -98,17 +96,13 @@ impl Mapping {
         // SAFETY: the range was just checked to lie within the mapping; only non-destructive advice
         // is given in this crate.
         let status = unsafe { libc::madvise(self.base().add(offset).cast(), len, advice) };
-        if status == 0 {
-            Ok(())
-        } else {
-            Err(io::Error::last_os_error())
-        }
+        if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }
 
 impl Mapping {
-    /// Whether the page of a shared mapping that begins at `start` exists, whoever made it. Where the kernel does not
-    /// say, it does.
+    /// Whether the page of a shared mapping that begins at `start` exists, also if another process
+    /// made it. If the kernel does not say, true.
     pub(crate) fn is_resident(&self, start: usize) -> bool {
         debug_assert!(start.is_multiple_of(page_bytes()), "it is about a page");
         if place(self.mapped_bytes, start as u64, page_bytes() as u64).is_none() {
@@ -124,8 +118,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range was mapped by this value and is unmapped only here. It cannot fail for a
-        // range that is mapped exactly so.
+        // SAFETY: the range was mapped by this value and is unmapped only here. It cannot fail for
+        // a range that is mapped exactly so.
         let status = unsafe { libc::munmap(self.base().cast(), self.mapped_bytes) };
         debug_assert_eq!(status, 0, "what was mapped is unmapped once");
     }
@@ -144,10 +138,7 @@ pub(crate) fn place(total_bytes: usize, offset: u64, len: u64) -> Option<usize> 
 pub(crate) fn page_bytes() -> usize {
     // SAFETY: sysconf has no preconditions.
     let answer = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(answer)
-        .ok()
-        .filter(|bytes| bytes.is_power_of_two())
-        .unwrap_or(4096)
+    usize::try_from(answer).ok().filter(|bytes| bytes.is_power_of_two()).unwrap_or(4096)
 }
 
 #[cfg(test)]

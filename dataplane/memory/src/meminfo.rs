@@ -31,9 +31,7 @@ pub(crate) fn field(name: &str) -> Option<u64> {
 }
 
 fn parse_field(text: &str, name: &str) -> Option<u64> {
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     let mut words = line.split_whitespace();
     let number: u64 = words.next()?.parse().ok()?;
     match words.next() {
@@ -43,13 +41,11 @@ fn parse_field(text: &str, name: &str) -> Option<u64> {
     }
 }
 
-/// The tightest of the host and the control groups of this process; `None` where the system says nothing.
+/// The tightest of the host and the control groups of this process; `None` where the system says
+/// nothing.
 pub(crate) fn headroom() -> Option<Room> {
     let host = field("MemAvailable").zip(field("MemTotal"));
-    let host = host.map(|(left_bytes, limit_bytes)| Room {
-        limit_bytes,
-        left_bytes,
-    });
+    let host = host.map(|(left_bytes, limit_bytes)| Room { limit_bytes, left_bytes });
     let rooms = cgroup::rooms().into_iter().chain(host);
     rooms.min_by_key(Room::spare_bytes)
 }
@@ -57,9 +53,7 @@ pub(crate) fn headroom() -> Option<Room> {
 /// Size of the huge pages that MFD_HUGETLB uses by default.
 pub(crate) fn huge_page_bytes() -> usize {
     let bytes = field("Hugepagesize").and_then(|bytes| usize::try_from(bytes).ok());
-    bytes
-        .filter(|bytes| bytes.is_power_of_two())
-        .unwrap_or(2 << 20)
+    bytes.filter(|bytes| bytes.is_power_of_two()).unwrap_or(2 << 20)
 }
 
 /// The chosen word of a sysfs choice such as `always [madvise] never`.
@@ -90,10 +84,7 @@ mod tests {
     #[test]
     fn a_reserve_stays_of_small_and_of_large_limits() {
         let spare = |limit_bytes, left_bytes| {
-            let room = Room {
-                limit_bytes,
-                left_bytes,
-            };
+            let room = Room { limit_bytes, left_bytes };
             room.spare_bytes()
         };
         assert_eq!(spare(500 << 20, 472 << 20), 440 << 20);

@@ -39,10 +39,7 @@ fn judge(needed_bytes: u64, limit_bytes: u64, has_ipc_lock: bool) -> Result<(), 
     if has_ipc_lock || limit_bytes == libc::RLIM_INFINITY || needed_bytes <= limit_bytes {
         return Ok(());
     }
-    Err(MemlockError::TooLow {
-        needed_bytes,
-        limit_bytes,
-    })
+    Err(MemlockError::TooLow { needed_bytes, limit_bytes })
 }
 
 fn has_ipc_lock(status: &str) -> bool {
@@ -58,13 +55,7 @@ mod tests {
     #[test]
     fn a_limit_below_the_need_is_an_error_that_names_the_remedy() {
         let error = judge(4 << 30, 8 << 20, false).unwrap_err();
-        assert_eq!(
-            error,
-            MemlockError::TooLow {
-                needed_bytes: 4 << 30,
-                limit_bytes: 8 << 20
-            }
-        );
+        assert_eq!(error, MemlockError::TooLow { needed_bytes: 4 << 30, limit_bytes: 8 << 20 });
         let text = error.to_string();
         assert!(
             text.starts_with("4 GiB of memory must be locked but the limit is 8 MiB"),
@@ -83,9 +74,7 @@ mod tests {
     #[test]
     fn the_capability_is_read_from_the_effective_mask() {
         assert!(has_ipc_lock("CapPrm:\t0\nCapEff:\t0000000000004000\n"));
-        assert!(!has_ipc_lock(
-            "CapPrm:\t0000000000004000\nCapEff:\t0000000000003fff\n"
-        ));
+        assert!(!has_ipc_lock("CapPrm:\t0000000000004000\nCapEff:\t0000000000003fff\n"));
         assert!(!has_ipc_lock("garbage"));
     }
 }

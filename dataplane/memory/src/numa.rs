@@ -18,8 +18,8 @@ pub(crate) fn bind(mapping: &Mapping, node: u32) -> io::Result<()> {
     }
     let mut nodes = [0u64; (NODES_MAX / 64) as usize];
     nodes[(node / 64) as usize] = 1 << (node % 64);
-    // SAFETY: the range is mapped, the node mask lives through the call, and one more than its bits is
-    // what the call wants as its length.
+    // SAFETY: the range is mapped, the node mask lives through the call, and one more than its bits
+    // is what the call wants as its length.
     let status = unsafe {
         libc::syscall(
             libc::SYS_mbind,
@@ -31,11 +31,7 @@ pub(crate) fn bind(mapping: &Mapping, node: u32) -> io::Result<()> {
             0 as libc::c_uint,
         )
     };
-    if status == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// The nodes that exist, as the kernel writes them, such as `0-1`.

@@ -1,4 +1,5 @@
-//! Whether memory that a caller names is there. The kernel is asked, so that the answer is a word and not a signal.
+//! Whether memory that a caller names is there. The kernel is asked, so that the answer is a word
+//! and not a signal.
 
 use std::os::fd::AsRawFd;
 
@@ -26,8 +27,8 @@ pub fn is_reachable(address: usize, len: usize, wanted: Use) -> bool {
     probe(address, len, wanted)
 }
 
-/// Whether a range is mapped and may be touched, as the kernel's list of mappings says; no page is made. Where there is no
-/// list, it is.
+/// Whether a range is mapped and may be touched, as the kernel's list of mappings says; no page is
+/// made. Where there is no list, it is.
 #[must_use]
 pub fn is_mapped(address: usize, len: usize, wanted: Use) -> bool {
     query(address, len, wanted).unwrap_or_else(|| {
@@ -62,7 +63,7 @@ fn probe(address: usize, len: usize, wanted: Use) -> bool {
 /// `struct procmap_query` of `linux/fs.h`.
 #[derive(Default)]
 #[repr(C)]
-struct Query {
+struct ProcmapQuery {
     size: u64,
     flags: u64,
     address: u64,
@@ -72,7 +73,7 @@ struct Query {
 }
 
 // The number of the call names the size, too.
-const _: () = assert!(size_of::<Query>() == 0x68);
+const _: () = assert!(size_of::<ProcmapQuery>() == 0x68);
 
 /// `PROCMAP_QUERY`: the mapping that holds an address and has the rights that are asked for.
 const QUERY: libc::c_ulong = 0xc068_6611;
@@ -88,14 +89,14 @@ fn query(address: usize, len: usize, wanted: Use) -> Option<bool> {
     let list = std::fs::File::open("/proc/self/maps").ok()?;
     let mut reached = address as u64;
     while reached < end as u64 {
-        let mut query = Query {
-            size: size_of::<Query>() as u64,
+        let mut query = ProcmapQuery {
+            size: size_of::<ProcmapQuery>() as u64,
             flags: match wanted {
                 Use::Read => READABLE,
                 Use::Write => READABLE | WRITABLE,
             },
             address: reached,
-            ..Query::default()
+            ..ProcmapQuery::default()
         };
         // SAFETY: the kernel reads and fills a structure of the size that is in it.
         let status = unsafe { libc::ioctl(list.as_raw_fd(), QUERY, &raw mut query) };
@@ -172,10 +173,7 @@ mod tests {
     #[test]
     fn the_kernel_answers_for_memory_that_is_there_and_for_memory_that_is_not() {
         let pages = Mapping::anonymous(4 * page_bytes()).unwrap();
-        let (first, last) = (
-            pages.base() as usize,
-            pages.base() as usize + 3 * page_bytes(),
-        );
+        let (first, last) = (pages.base() as usize, pages.base() as usize + 3 * page_bytes());
         // SAFETY: the page belongs to the mapping, and nothing uses it.
         let closed = unsafe { libc::mprotect(last as *mut _, page_bytes(), libc::PROT_NONE) };
         assert_eq!(closed, 0);

@@ -58,22 +58,18 @@ impl RegisteredRegions {
         let Some(end) = end else {
             return Err(RegionError::Extent { address, len });
         };
-        // Intervals are disjoint, so only the last one that starts before our end can reach into us.
+        // Intervals are disjoint, so only the last one that starts before our end can reach into
+        // us.
         if let Some((&other_address, &other_len)) = self.len_by_address.range(..end).next_back()
             && other_address + other_len > address
         {
-            return Err(RegionError::Overlap {
-                address,
-                len,
-                other_address,
-                other_len,
-            });
+            return Err(RegionError::Overlap { address, len, other_address, other_len });
         }
         if self.len_by_address.len() >= REGIONS_MAX {
             return Err(RegionError::TooMany);
         }
         let before = self.len_by_address.insert(address, len);
-        debug_assert_eq!(before, None, "its first byte was nobody's");
+        debug_assert_eq!(before, None, "its first byte was free");
         Ok(())
     }
 
@@ -97,15 +93,13 @@ impl RegisteredRegions {
         (end <= region_address + region_len).then_some((region_address, region_len))
     }
 
-    /// Panics unless the buffers are disjoint and end within the address space: for tests and models.
+    /// Panics unless the buffers are disjoint and end within the address space: for tests and
+    /// models.
     pub fn check(&self) {
         assert!(self.len_by_address.len() <= REGIONS_MAX);
         let mut reached = 0;
         for (address, len) in self.iter() {
-            assert!(
-                address >= reached && len > 0,
-                "{address:#x} is nobody else's"
-            );
+            assert!(address >= reached && len > 0, "{address:#x} belongs to no other region");
             let end = address.checked_add(len);
             assert!(end.is_some(), "{address:#x} ends within the address space");
             reached = end.unwrap_or(usize::MAX);
@@ -126,9 +120,7 @@ impl RegisteredRegions {
 
     /// All buffers (first byte, length) by address.
     pub fn iter(&self) -> impl Iterator<Item = (usize, usize)> {
-        self.len_by_address
-            .iter()
-            .map(|(&address, &len)| (address, len))
+        self.len_by_address.iter().map(|(&address, &len)| (address, len))
     }
 }
 
@@ -143,12 +135,8 @@ mod tests {
         let mut regions = RegisteredRegions::new();
         assert_eq!(regions.register(100, 50), Ok(()));
         assert_eq!(regions.register(150, 50), Ok(()));
-        let overlap = |address, len| RegionError::Overlap {
-            address,
-            len,
-            other_address: 100,
-            other_len: 50,
-        };
+        let overlap =
+            |address, len| RegionError::Overlap { address, len, other_address: 100, other_len: 50 };
         assert_eq!(regions.register(100, 50), Err(overlap(100, 50)));
         assert_eq!(regions.register(90, 11), Err(overlap(90, 11)));
         assert_eq!(regions.register(149, 1), Err(overlap(149, 1)));

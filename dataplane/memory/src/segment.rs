@@ -1,6 +1,6 @@
 //! Segments: memory that a node donates, kept in a memfd so that same-host clients can map it too.
-//! Invariant: the memfd is sealed against shrinking before anybody hears of it, so no mapping of it can
-//! fault; usable bytes are exactly those asked for, whatever the pages are.
+//! Invariant: the memfd is sealed against shrinking before any other process learns of it, so no
+//! mapping of it can fault; usable bytes are exactly those asked for, whatever the pages are.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub enum Pages {
 
 /// What becomes of a segment for which the container or the host has not enough memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Shortage {
+pub enum ShortagePolicy {
     /// It is an error.
     #[default]
     Refuse,
@@ -52,10 +52,10 @@ pub struct SegmentOptions {
     pub pages: Pages,
     /// The NUMA node that all pages must come from.
     pub numa_node: Option<u32>,
-    /// Which pages are made in the background, before anybody asks for them.
+    /// Which pages are made in the background, before they are asked for.
     pub populate: Populate,
     /// What to do without enough memory.
-    pub shortage: Shortage,
+    pub shortage: ShortagePolicy,
 }
 
 /// Memory donated by this process.
@@ -70,32 +70,19 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Donates `bytes` of zeroed memory. What could not be done as asked but does not matter for
-    /// correctness is told by [`Segment::warnings`].
+    /// Donates `bytes` of zeroed memory. Requests that could not be met but do not matter for
+    /// correctness are listed by [`Segment::warnings`].
     pub fn create(bytes: u64, options: &SegmentOptions) -> Result<Segment, SegmentError> {
-        let creation::Created {
-            file,
-            mapping,
-            bytes,
-            reserved,
-            mut warnings,
-        } = creation::create(bytes, options)?;
+        let creation::Created { file, mapping, bytes, reserved, mut warnings } =
+            creation::create(bytes, options)?;
         let mapping = Arc::new(mapping);
         let mut population = Population::new(&mapping, reserved);
         if let Err(source) = population.start(options.populate) {
             warnings.push(SegmentWarning::NoThread { source });
         }
-        let bytes = mapping
-            .mapped_bytes()
-            .min(usize::try_from(bytes).unwrap_or(usize::MAX));
+        let bytes = mapping.mapped_bytes().min(usize::try_from(bytes).unwrap_or(usize::MAX));
         assert!(bytes > 0, "a segment has at least one byte");
-        Ok(Segment {
-            population,
-            mapping,
-            file,
-            bytes,
-            warnings,
-        })
+        Ok(Segment { population, mapping, file, bytes, warnings })
     }
 
     /// First byte; page-aligned.
@@ -140,9 +127,9 @@ impl Segment {
         &self.warnings
     }
 
-    /// Makes the pages of `len` bytes at `offset`, so that this process is charged for them: to be called before anybody
-    /// writes there for the first time. Costs a few loads where they are made already. A range that does not lie within the
-    /// segment has no pages to be made.
+    /// Makes the pages of `len` bytes at `offset`, so that this process is charged for them: to be
+    /// called before the first write there, also for the first time. Costs a few loads where they
+    /// are made already. A range that does not lie within the segment has no pages to be made.
     ///
     /// # Errors
     /// The memory limit of the container or the host is reached.
@@ -166,8 +153,8 @@ impl Segment {
         self.population.populated_bytes()
     }
 
-    /// Bytes that can be used as things are: those whose pages are made, and those that the container and the host have
-    /// memory for.
+    /// Bytes that can be used as things are: those whose pages are made, and those that the
+    /// container and the host have memory for.
     #[must_use]
     pub fn usable_bytes(&self) -> u64 {
         self.population.usable_bytes().min(self.bytes as u64)

@@ -1,6 +1,6 @@
 //! Sizes as people write them: `4gb`, `1.5g`, `50GiB`, `3355443200`.
-//! Invariant: every unit is a power of two (kb and KiB alike), and nothing is rounded silently but the
-//! fraction of a byte.
+//! Invariant: every unit is a power of two (kb and KiB alike), and nothing is rounded silently but
+//! the fraction of a byte.
 
 /// Most digits after the decimal point that are understood.
 const FRACTION_DIGITS_MAX: usize = 9;
@@ -43,35 +43,32 @@ pub enum SizeError {
 /// Bytes meant by `text`, whatever its case and outer blanks.
 pub fn parse_bytes(text: &str) -> Result<u64, SizeError> {
     let trimmed = text.trim();
-    let told = || trimmed.to_owned();
+    let given = || trimmed.to_owned();
     if trimmed.is_empty() {
         return Err(SizeError::Empty);
     }
     if trimmed.ends_with('%') {
-        return Err(SizeError::Percentage(told()));
+        return Err(SizeError::Percentage(given()));
     }
     if trimmed.starts_with('-') {
-        return Err(SizeError::Negative(told()));
+        return Err(SizeError::Negative(given()));
     }
-    let number_end = trimmed
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(trimmed.len());
+    let number_end =
+        trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
     let (number, unit) = trimmed.split_at(number_end);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let has_point = number.contains('.');
     let bad_fraction = has_point && (fraction.is_empty() || fraction.contains('.'));
     if whole.is_empty() || bad_fraction || fraction.len() > FRACTION_DIGITS_MAX {
-        return Err(SizeError::Number(told()));
+        return Err(SizeError::Number(given()));
     }
-    let shift = unit_shift(unit.trim_start()).ok_or_else(|| SizeError::Unit {
-        text: told(),
-        unit: unit.trim_start().to_owned(),
-    })?;
+    let shift = unit_shift(unit.trim_start())
+        .ok_or_else(|| SizeError::Unit { text: given(), unit: unit.trim_start().to_owned() })?;
     // A whole number that went through a decimal type, as configurations in YAML do.
     if shift == 0 && fraction.bytes().any(|digit| digit != b'0') {
-        return Err(SizeError::FractionOfByte(told()));
+        return Err(SizeError::FractionOfByte(given()));
     }
-    scale(whole, fraction, shift).ok_or_else(|| SizeError::TooLarge(told()))
+    scale(whole, fraction, shift).ok_or_else(|| SizeError::TooLarge(given()))
 }
 
 /// Power of two of a unit.
@@ -145,40 +142,24 @@ mod tests {
         assert_eq!(parse_bytes("  "), Err(SizeError::Empty));
         assert_eq!(parse_bytes("50%"), Err(SizeError::Percentage(own("50%"))));
         assert_eq!(parse_bytes("-1"), Err(SizeError::Negative(own("-1"))));
-        assert_eq!(
-            parse_bytes("1.5"),
-            Err(SizeError::FractionOfByte(own("1.5")))
-        );
-        assert_eq!(
-            parse_bytes("16384p"),
-            Err(SizeError::TooLarge(own("16384p")))
-        );
+        assert_eq!(parse_bytes("1.5"), Err(SizeError::FractionOfByte(own("1.5"))));
+        assert_eq!(parse_bytes("16384p"), Err(SizeError::TooLarge(own("16384p"))));
         assert_eq!(
             parse_bytes("18446744073709551616"),
             Err(SizeError::TooLarge(own("18446744073709551616")))
         );
         for text in ["gb", ".5g", "1.g", "1.2.3g", "+5", "0.1234567890g", "١"] {
-            assert_eq!(
-                parse_bytes(text),
-                Err(SizeError::Number(own(text))),
-                "{text}"
-            );
+            assert_eq!(parse_bytes(text), Err(SizeError::Number(own(text))), "{text}");
         }
         for text in ["4 g b", "1e9", "10 kbit", "0x10", "5-", "4,5g", "1_000"] {
-            assert!(
-                matches!(parse_bytes(text), Err(SizeError::Unit { .. })),
-                "{text}"
-            );
+            assert!(matches!(parse_bytes(text), Err(SizeError::Unit { .. })), "{text}");
         }
     }
 
     #[test]
     fn refusals_name_the_accepted_forms() {
         let text = parse_bytes("50%").unwrap_err().to_string();
-        assert!(
-            text.contains("\"50%\" is a percentage") && text.contains("4gb, 1.5g"),
-            "{text}"
-        );
+        assert!(text.contains("\"50%\" is a percentage") && text.contains("4gb, 1.5g"), "{text}");
     }
 
     #[test]

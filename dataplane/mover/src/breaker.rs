@@ -1,5 +1,6 @@
-//! A peer that could not be reached or did not greet: what is asked of it fails at once for a short while, on calling
-//! threads and on shards. Invariant: only an error that was met lately refuses, and looking costs one load without one.
+//! A peer that could not be reached or did not greet: what is asked of it fails at once for a short
+//! while, on calling threads and on shards. Invariant: only an error that was met lately refuses,
+//! and looking costs one load without one.
 
 use crate::error::PeerError;
 use crate::limits::PEER_BREAKER_OPEN;
@@ -9,13 +10,13 @@ use std::time::Duration;
 
 /// What is known against a peer.
 #[derive(Debug, Default)]
-pub(crate) struct Breaker {
+pub(crate) struct PeerBreaker {
     is_open: AtomicBool,
     /// Until when, on the monotonic clock of its environment, and why.
     reason: Mutex<Option<(Duration, PeerError)>>,
 }
 
-impl Breaker {
+impl PeerBreaker {
     /// Why the peer need not be tried now.
     pub(crate) fn refusal(&self, now: impl FnOnce() -> Duration) -> Option<PeerError> {
         if !self.is_open.load(Ordering::Acquire) {
@@ -46,20 +47,26 @@ impl Breaker {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::CONNECT_DEADLINE;
+    use std::io;
 
     #[test]
     fn a_lasting_error_refuses_for_a_while_and_others_do_not() {
-        let (breaker, at) = (Breaker::default(), Duration::from_secs(7));
+        let (breaker, at) = (PeerBreaker::default(), Duration::from_secs(7));
         let peer = || "peer".to_owned();
-        let late = PeerError::Deadline {
-            peer: peer(),
-            deadline: at,
+        let late = PeerError::Deadline { peer: peer(), deadline: at };
+        let of_connecting = |error: &io::Error, limit| {
+            PeerError::of_connecting(error, &peer(), (limit, CONNECT_DEADLINE * 2))
         };
-        for error in [PeerError::Canceled, late] {
+        let silence = io::ErrorKind::TimedOut.into();
+        let cut_short = of_connecting(&silence, CONNECT_DEADLINE / 2);
+        let no_socket = io::Error::from_raw_os_error(libc::EMFILE);
+        let no_socket = of_connecting(&no_socket, CONNECT_DEADLINE);
+        for error in [PeerError::Canceled, late, cut_short, no_socket] {
             breaker.note(&error, at);
-            assert_eq!(breaker.refusal(|| at), None);
+            assert_eq!(breaker.refusal(|| at), None, "{error}");
         }
-        let silent = PeerError::of_connecting(&std::io::ErrorKind::TimedOut.into(), &peer());
+        let silent = of_connecting(&silence, CONNECT_DEADLINE);
         breaker.note(&silent, at);
         let last = at + PEER_BREAKER_OPEN - Duration::from_nanos(1);
         assert_eq!(breaker.refusal(|| last), Some(silent.clone()));

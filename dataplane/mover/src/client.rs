@@ -1,16 +1,19 @@
-//! Moving slices, on the side that asks: small transfers on the caller's own connection, the others on shards.
+//! Moving slices, on the side that asks: small transfers on the caller's own connection, the others
+//! on shards.
 
 mod batch_wait;
-mod blocking_connection;
+pub(crate) mod blocking_connection;
+mod borrowed;
 mod exchange;
 mod mooncake;
 mod peers;
 mod scatter;
 mod shard_connection;
 mod shards;
+mod terms;
 
 pub use batch_wait::BatchWait;
-pub(crate) use blocking_connection::BlockingConnection;
-pub use blocking_connection::Call;
-pub use peers::{Order, Peers, Terms};
+pub use blocking_connection::BlockingCall;
+pub use peers::{PeerQueues, SliceOrder};
 pub use shards::{Shards, ShardsError, ShardsOptions};
+pub use terms::Terms;

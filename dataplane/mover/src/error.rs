@@ -1,5 +1,7 @@
-//! Why bytes did not come from or to a peer. Invariant: every message names the peer, or the memory of this process.
+//! Why bytes did not come from or to a peer. Invariant: every message names the peer, or the memory
+//! of this process.
 
+use crate::limits::CONNECT_DEADLINE;
 use perigee_schemas::Status;
 use std::io;
 use std::time::Duration;
@@ -14,6 +16,16 @@ pub enum PeerError {
         /// The peer.
         peer: String,
         /// What the kernel or the peer said.
+        reason: String,
+    },
+    /// This process has no socket left to reach it with.
+    #[error(
+        "No socket for a connection to peer {peer}: {reason}; raise the limit of open files (ulimit -n)"
+    )]
+    NoSocket {
+        /// The peer.
+        peer: String,
+        /// What the kernel said.
         reason: String,
     },
     /// The connection broke during a transfer: bytes may still arrive.
@@ -74,7 +86,10 @@ impl PeerError {
     /// The status as it is known everywhere in the project.
     pub fn status(&self) -> Status {
         match self {
-            Self::Unreachable { .. } | Self::Broken { .. } | Self::Closed => Status::RpcFail,
+            Self::Unreachable { .. }
+            | Self::NoSocket { .. }
+            | Self::Broken { .. }
+            | Self::Closed => Status::RpcFail,
             Self::Deadline { .. } => Status::RpcTimeout,
             Self::Restarted { .. } => Status::InvalidReplica,
             Self::Refused { status, .. } => *status,
@@ -85,7 +100,8 @@ impl PeerError {
         }
     }
 
-    /// Whether the next one that connects would meet it, too. A peer that was late on an open connection may be back.
+    /// Whether the next one that connects would meet it, too. A peer that was late on an open
+    /// connection may be back.
     pub(crate) fn is_lasting(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::Restarted { .. })
     }
@@ -101,18 +117,26 @@ impl PeerError {
         match error.kind() {
             _ if error.raw_os_error() == Some(libc::EFAULT) => Self::LocalMemory,
             io::ErrorKind::TimedOut => Self::Deadline { peer, deadline },
-            _ => Self::Broken {
-                peer,
-                reason: error.to_string(),
-            },
+            _ => Self::Broken { peer, reason: error.to_string() },
         }
     }
 
-    /// What an error before the first slice means.
-    pub(crate) fn of_connecting(error: &io::Error, peer: &str) -> Self {
-        Self::Unreachable {
-            peer: peer.to_owned(),
-            reason: error.to_string(),
+    /// What an error before the first slice means for a transfer that had `deadline` in all and
+    /// `limit` to connect. A wait that only the transfer's own end cut short says nothing about the
+    /// peer.
+    pub(crate) fn of_connecting(
+        error: &io::Error,
+        peer: &str,
+        (limit, deadline): (Duration, Duration),
+    ) -> Self {
+        let (peer, reason) = (peer.to_owned(), error.to_string());
+        match error.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE) => Self::NoSocket { peer, reason },
+            // The kernel gives up after its own bound, which is longer than ours.
+            None if error.kind() == io::ErrorKind::TimedOut && limit < CONNECT_DEADLINE => {
+                Self::Deadline { peer, deadline }
+            }
+            _ => Self::Unreachable { peer, reason },
         }
     }
 }

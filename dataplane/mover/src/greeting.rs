@@ -2,7 +2,7 @@
 
 use crate::wire::{invalid, invalid_text};
 use perigee_schemas::Status;
-use perigee_schemas::frame::Kind;
+use perigee_schemas::frame::MessageKind;
 use perigee_schemas::frame_buffer::FrameBuffer;
 use perigee_schemas::session::{Welcome, decode_failure};
 use std::io;
@@ -15,7 +15,7 @@ pub(crate) fn take_welcome(arriving: &mut FrameBuffer) -> io::Result<Welcome> {
     let frame = arriving.frame().map_err(invalid)?;
     let (header, body) = frame.ok_or(io::ErrorKind::UnexpectedEof)?;
     let welcome = match header.kind {
-        Kind::Welcome => Welcome::decode(body).map_err(invalid)?,
+        MessageKind::Welcome => Welcome::decode(body).map_err(invalid)?,
         kind => return Err(refusal(kind, body)),
     };
     arriving.consume();
@@ -26,8 +26,8 @@ pub(crate) fn take_welcome(arriving: &mut FrameBuffer) -> io::Result<Welcome> {
 }
 
 /// What a peer says that refuses a connection.
-pub(crate) fn refusal(kind: Kind, body: &[u8]) -> io::Error {
-    if kind != Kind::Failure {
+pub(crate) fn refusal(kind: MessageKind, body: &[u8]) -> io::Error {
+    if kind != MessageKind::Failure {
         return invalid_text("The peer sent another kind of frame than was expected");
     }
     match decode_failure(body) {

@@ -45,7 +45,8 @@ pub(crate) const PAYLOAD_DEADLINE: Duration = Duration::from_secs(30);
 pub(crate) const FRAME_BUDGET_BYTES: usize = 64 << 20;
 /// Data connections that one shard accepts.
 pub(crate) const SERVER_CONNECTIONS_MAX: usize = 65_536;
-/// Payload that is received together with its frame after a small write: one step less for the next.
+/// Payload that is received together with its frame after a small write: one step less for the
+/// next.
 pub(crate) const EARLY_BYTES_MAX: usize = 8 << 10;
 /// Bytes of refused writes taken off a connection at a time.
 pub(crate) const DISCARD_BYTES: usize = 64 << 10;

@@ -1,10 +1,12 @@
 //! The words of Mooncake's TCP data protocol, as its 0.3.13 engine speaks it. Pure.
 //!
 //! ```text
-//! request: | bytes u64 | address u64 | opcode u8 | 7 bytes padding |   opcode 0 read, 1 write; 0x80: answer with a status
+//! request: | bytes u64 | address u64 | opcode u8 | 7 bytes padding |
+//!          opcode: 0 read, 1 write; with 0x80 it is answered with a status
 //! status:  | u64: high half "MCTV", low half 0 done, 1 address refused |
 //! ```
-//! A write's bytes follow its header, a read's bytes follow the status (or come at once without one).
+//! A write's bytes follow its header, a read's bytes follow the status (or come at once without
+//! one).
 
 use perigee_schemas::Status;
 
@@ -26,14 +28,14 @@ pub(crate) enum Opcode {
 
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Header {
+pub(crate) struct MooncakeHeader {
     pub(crate) opcode: Opcode,
     pub(crate) with_status: bool,
     pub(crate) address: u64,
     pub(crate) bytes: u64,
 }
 
-impl Header {
+impl MooncakeHeader {
     pub(crate) fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[0..8].copy_from_slice(&self.bytes.to_le_bytes());
@@ -85,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_header_has_the_bytes_that_the_real_engine_sends() {
-        let header = Header {
+        let header = MooncakeHeader {
             opcode: Opcode::Write,
             with_status: true,
             address: 0x0102_0304_0506_0708,
@@ -97,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_are_told_apart_from_payload() {
+    fn statuses_are_distinguished_from_payload() {
         assert_eq!(decode_status(encode_status(Status::Ok)), Some(Status::Ok));
         assert_eq!(
             decode_status(encode_status(Status::InvalidParams)),
@@ -109,7 +111,7 @@ mod tests {
     proptest! {
         #[test]
         fn headers_round_trip_or_are_refused(bytes: [u8; HEADER_BYTES]) {
-            if let Some(header) = Header::decode(&bytes) {
+            if let Some(header) = MooncakeHeader::decode(&bytes) {
                 prop_assert_eq!(&header.encode()[..17], &bytes[..17]);
             } else {
                 prop_assert!(bytes[16] & 0x7f > 1);

@@ -1,6 +1,8 @@
 //! Names of peers turned into addresses beside the shards: a slow resolver must not stop one.
-//! Invariant: no wait lasts longer than the deadline, and a name is asked for by one thread at a time.
+//! Invariant: no wait lasts longer than the deadline, and a name is asked for by one thread at a
+//! time.
 
+use crate::error::PeerError;
 use crate::limits::{NAME_FRESH, NAME_RETRY, NAMES_MAX, RESOLVERS_MAX};
 use perigee_shard::{poll_interruption, wait_step};
 use std::collections::HashMap;
@@ -13,13 +15,13 @@ type Resolver = dyn Fn(&str) -> io::Result<SocketAddr> + Send + Sync;
 
 /// What is known of the names that peers are reached by.
 pub struct Names {
-    known: Mutex<HashMap<Arc<str>, Entry>>,
+    known: Mutex<HashMap<Arc<str>, CachedName>>,
     changed: Condvar,
     deadline: Duration,
     resolver: Box<Resolver>,
 }
 
-struct Entry {
+struct CachedName {
     /// The last answer, also while it is asked again.
     answer: Result<SocketAddr, String>,
     /// Until when the answer is not asked for again.
@@ -34,16 +36,11 @@ impl Names {
     }
 
     fn resolved_by(resolver: Box<Resolver>, deadline: Duration) -> Arc<Self> {
-        Arc::new(Self {
-            known: Mutex::default(),
-            changed: Condvar::new(),
-            deadline,
-            resolver,
-        })
+        Arc::new(Self { known: Mutex::default(), changed: Condvar::new(), deadline, resolver })
     }
 
-    /// The address of `host:port` if it needs no waiting: it is an address itself, or was resolved before. An old answer
-    /// is used while a new one is fetched.
+    /// The address of `host:port` if it needs no waiting: it is an address itself, or was resolved
+    /// before. An old answer is used while a new one is fetched.
     pub fn at_hand(self: &Arc<Self>, endpoint: &Arc<str>) -> Option<SocketAddr> {
         if let Ok(address) = endpoint.parse() {
             return Some(address);
@@ -56,12 +53,13 @@ impl Names {
     /// The address of `host:port`, after a bounded wait if it must be.
     ///
     /// # Errors
-    /// The name has no address, or the resolver did not answer in time; the text says which.
-    pub fn resolve(self: &Arc<Self>, endpoint: &Arc<str>) -> Result<SocketAddr, String> {
+    /// The name has no address, or the resolver did not answer in time; or the caller of this
+    /// thread breaks off.
+    pub fn resolve(self: &Arc<Self>, endpoint: &Arc<str>) -> Result<SocketAddr, PeerError> {
         if let Some(address) = self.at_hand(endpoint) {
             return Ok(address);
         }
-        let silent = |known: &mut HashMap<Arc<str>, Entry>| {
+        let silent = |known: &mut HashMap<Arc<str>, CachedName>| {
             known.get(endpoint).is_some_and(|entry| entry.asking)
         };
         let end = Instant::now() + self.deadline;
@@ -69,22 +67,24 @@ impl Names {
         while silent(&mut known) {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(format!("its name was not resolved in {:?}", self.deadline));
+                let reason = format!("its name was not resolved in {:?}", self.deadline);
+                return Err(unresolved(endpoint, reason));
             }
             if poll_interruption() {
-                return Err("its name was still being resolved".to_owned());
+                return Err(PeerError::Canceled);
             }
             let waited = self.changed.wait_timeout(known, wait_step(left));
             known = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        match known.get(endpoint) {
+        let answer = match known.get(endpoint) {
             Some(entry) => entry.answer.clone(),
             None => Err("too many names are being resolved".to_owned()),
-        }
+        };
+        answer.map_err(|reason| unresolved(endpoint, reason))
     }
 
     /// Has a name asked for if nothing fresh is known of it.
-    fn refresh(self: &Arc<Self>, known: &mut HashMap<Arc<str>, Entry>, endpoint: &Arc<str>) {
+    fn refresh(self: &Arc<Self>, known: &mut HashMap<Arc<str>, CachedName>, endpoint: &Arc<str>) {
         let now = Instant::now();
         if let Some(entry) = known.get(endpoint)
             && (entry.asking || entry.fresh_until > now)
@@ -101,7 +101,7 @@ impl Names {
         let started = std::thread::Builder::new()
             .name("perigee-names".to_owned())
             .spawn(move || names.ask(asked));
-        let entry = known.entry(endpoint.clone()).or_insert_with(|| Entry {
+        let entry = known.entry(endpoint.clone()).or_insert_with(|| CachedName {
             answer: Err("its name is not resolved".to_owned()),
             fresh_until: now,
             asking: false,
@@ -114,21 +114,13 @@ impl Names {
 
     fn ask(&self, endpoint: Arc<str>) {
         let answer = (self.resolver)(&endpoint).map_err(|error| error.to_string());
-        let fresh = if answer.is_ok() {
-            NAME_FRESH
-        } else {
-            NAME_RETRY
-        };
-        let entry = Entry {
-            answer,
-            fresh_until: Instant::now() + fresh,
-            asking: false,
-        };
+        let fresh = if answer.is_ok() { NAME_FRESH } else { NAME_RETRY };
+        let entry = CachedName { answer, fresh_until: Instant::now() + fresh, asking: false };
         self.lock().insert(endpoint, entry);
         self.changed.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Entry>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, CachedName>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -139,6 +131,10 @@ impl std::fmt::Debug for Names {
     }
 }
 
+fn unresolved(endpoint: &str, reason: String) -> PeerError {
+    PeerError::Unreachable { peer: endpoint.to_owned(), reason }
+}
+
 fn system(endpoint: &str) -> io::Result<SocketAddr> {
     let missing = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     endpoint.to_socket_addrs()?.next().ok_or_else(missing)
@@ -147,6 +143,7 @@ fn system(endpoint: &str) -> io::Result<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use perigee_shard::interruptible;
     use std::sync::mpsc::channel;
 
     const LONG: Duration = Duration::from_secs(60);
@@ -174,7 +171,7 @@ mod tests {
         };
         let names = Names::resolved_by(Box::new(resolver), Duration::from_millis(20));
         let slow: Arc<str> = "slow:1".into();
-        let error = names.resolve(&slow).unwrap_err();
+        let error = names.resolve(&slow).unwrap_err().to_string();
         assert!(error.contains("not resolved in"), "{error}");
         let quick: Arc<str> = "quick:1".into();
         while names.at_hand(&quick).is_none() {
@@ -198,8 +195,23 @@ mod tests {
         };
         let names = Names::resolved_by(Box::new(resolver), LONG);
         for _ in 0..3 {
-            assert_eq!(names.resolve(&"x:1".into()), Err("no such name".to_owned()));
+            let unknown = unresolved("x:1", "no such name".to_owned());
+            assert_eq!(names.resolve(&"x:1".into()), Err(unknown));
         }
         assert_eq!(asked.try_iter().count(), 1);
+    }
+
+    #[test]
+    fn breaking_off_while_a_name_is_resolved_is_canceled() {
+        let (release, released) = channel::<()>();
+        let released = Mutex::new(released);
+        let resolver = move |_: &str| {
+            let _ = released.lock().unwrap().recv();
+            Ok(address(9))
+        };
+        let names = Names::resolved_by(Box::new(resolver), LONG);
+        let _breaks_off = interruptible(|| true);
+        assert_eq!(names.resolve(&"slow:1".into()), Err(PeerError::Canceled));
+        drop(release);
     }
 }

@@ -1,12 +1,16 @@
 //! Serving this process's memory: one listener per shard on one port.
 
 mod connection;
+pub(crate) mod dialects;
+mod dispatch;
 mod mooncake;
 mod owner;
 mod service;
+mod serving;
 mod verdict;
 
-pub use owner::{Owner, Range, Session};
+use dialects::Dialects;
+pub use owner::{ConnectionState, MemoryOwner, Range};
 pub use service::MoveService;
 
 use crate::limits::{SERVER_CONNECTIONS_MAX, STOP_DEADLINE};
@@ -15,15 +19,6 @@ use perigee_shard::{Environment, Local, Mailbox, ShardEnvironment, SocketError};
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Which protocol a port speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialects {
-    /// Ours.
-    Own,
-    /// Mooncake's.
-    Mooncake,
-}
 
 /// Why a port could not be served.
 #[derive(Debug, thiserror::Error)]
@@ -39,24 +34,24 @@ pub enum ServerError {
 
 /// A data port of this process.
 #[derive(Debug)]
-pub struct Server<O: Owner> {
+pub struct Server<O: MemoryOwner> {
     address: SocketAddr,
-    lanes: Vec<Lane<O>>,
+    lanes: Vec<ShardPort<O>>,
 }
 
 /// Its part on one shard.
 #[derive(Debug)]
-struct Lane<O: Owner> {
+struct ShardPort<O: MemoryOwner> {
     mailbox: Mailbox,
-    port: Name<O>,
+    port: PortName<O>,
     /// Disconnected when the last connection has ended.
     ended: Mutex<Receiver<()>>,
 }
 
-type Name<O> = Local<Port<ShardEnvironment, MoveService<O>>>;
-type Report<O> = Result<(SocketAddr, Name<O>), SocketError>;
+type PortName<O> = Local<Port<ShardEnvironment, MoveService<O>>>;
+type StartReport<O> = Result<(SocketAddr, PortName<O>), SocketError>;
 
-impl<O: Owner> Server<O> {
+impl<O: MemoryOwner> Server<O> {
     /// Listens on every shard; port 0 chooses one.
     ///
     /// # Errors
@@ -67,24 +62,20 @@ impl<O: Owner> Server<O> {
         owner: &Arc<O>,
         dialect: Dialects,
     ) -> Result<Self, ServerError> {
-        let mut server = Self {
-            address,
-            lanes: Vec::new(),
-        };
+        let mut server = Self { address, lanes: Vec::new() };
         let service = MoveService::new(owner.clone(), dialect);
         for mailbox in shards {
-            let (tell, told) = channel();
+            let (sender, receiver) = channel();
             let (end, ended) = channel();
             let (address, service) = (server.address, service.clone());
             mailbox.post(Box::new(move |environment| {
-                listen(environment, address, service, &tell, end);
+                listen(environment, address, service, &sender, end);
             }));
-            let report: Report<O> = told
-                .recv_timeout(STOP_DEADLINE)
-                .map_err(|_| ServerError::Late)?;
+            let report: StartReport<O> =
+                receiver.recv_timeout(STOP_DEADLINE).map_err(|_| ServerError::Late)?;
             let (address, port) = report?;
             server.address = address;
-            server.lanes.push(Lane {
+            server.lanes.push(ShardPort {
                 mailbox: mailbox.clone(),
                 port,
                 ended: Mutex::new(ended),
@@ -103,8 +94,8 @@ impl<O: Owner> Server<O> {
         self.each_port(move |port| port.service().revoke(port, memory));
     }
 
-    /// Breaks the listeners and all connections. Returns when no shard touches the owner's memory any more, or one does
-    /// not answer.
+    /// Breaks the listeners and all connections. Returns when no shard touches the owner's memory
+    /// any more, or one does not answer.
     pub fn stop(&self) {
         self.each_port(|port| port.stop());
         for lane in &self.lanes {
@@ -130,29 +121,29 @@ impl<O: Owner> Server<O> {
 }
 
 /// What could not start leaves no port open.
-impl<O: Owner> Drop for Server<O> {
+impl<O: MemoryOwner> Drop for Server<O> {
     fn drop(&mut self) {
         self.stop();
     }
 }
 
-fn listen<O: Owner>(
+fn listen<O: MemoryOwner>(
     environment: &ShardEnvironment,
     address: SocketAddr,
     service: MoveService<O>,
-    tell: &Sender<Report<O>>,
+    sender: &Sender<StartReport<O>>,
     end: Sender<()>,
 ) {
     let options = PortOptions::new(SERVER_CONNECTIONS_MAX);
     let port = match Port::listen(environment, (address, true), options, service) {
         Ok(port) => port,
         Err(error) => {
-            let _ = tell.send(Err(error));
+            let _ = sender.send(Err(error));
             return;
         }
     };
     let name = environment.keep(port.clone());
-    let _ = tell.send(Ok((port.address(), name)));
+    let _ = sender.send(Ok((port.address(), name)));
     let own = environment.clone();
     environment.spawn(async move {
         port.serve().await;

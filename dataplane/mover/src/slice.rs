@@ -1,19 +1,14 @@
-//! What a client moves in one exchange: pieces of one owner's memory, and the local memory that belongs to them.
+//! What a client moves in one exchange: pieces of one owner's memory, and the local memory that
+//! belongs to them.
 #![expect(unsafe_code, reason = "a slice vouches for its memory")]
 
+use crate::direction::Direction;
 use crate::error::PeerError;
-use crate::stats::Exchanged;
-use crate::wire::{Guard, Piece, Reply, Scope};
+use crate::reply::Reply;
+use crate::scope::Scope;
+use crate::stats::exchanged::Exchanged;
+use perigee_schemas::mover::{Guard, Piece};
 use std::fmt::Debug;
-
-/// Which way bytes go, seen from the side that asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// From the owner to local memory.
-    Read,
-    /// From local memory to the owner.
-    Write,
-}
 
 /// A range of this process's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +22,9 @@ pub struct Memory {
 /// Pieces that travel together in one exchange with one peer. A slice that is dropped has failed.
 ///
 /// # Safety
-/// The ranges of [`Slice::memory`] must stay valid for the kernel's access, reads for a write and writes for a read, until
-/// the slice has settled or failed; those of a piece must have its length in sum.
+/// The ranges of [`Slice::memory`] must stay valid for the kernel's access, reads for a write and
+/// writes for a read, until the slice has settled or failed; those of a piece must have its length
+/// in sum.
 pub unsafe trait Slice: Debug + Send + 'static {
     /// Which way its bytes go.
     fn direction(&self) -> Direction;
@@ -48,7 +44,8 @@ pub unsafe trait Slice: Debug + Send + 'static {
     /// CRC-32C of the local bytes of each piece, for peers that check them.
     fn checksums(&self) -> Vec<u32>;
 
-    /// Called before its local memory is touched: what has to be staged or summed is staged and summed now.
+    /// Called before its local memory is touched: what has to be staged or summed is staged and
+    /// summed now.
     ///
     /// # Errors
     /// There is no memory to stage it in.
@@ -60,10 +57,10 @@ pub unsafe trait Slice: Debug + Send + 'static {
     /// Whether its caller has taken it back.
     fn is_canceled(&self) -> bool;
 
-    /// The exchange is over, and nobody touches the memory any more.
+    /// The exchange is over, and the memory is not touched any more.
     fn settle(self, reply: &Reply, exchanged: &Exchanged<'_>);
 
-    /// It did not move, and nobody touches the memory any more.
+    /// It did not move, and the memory is not touched any more.
     fn fail(self, error: &PeerError);
 
     /// Payload bytes.

@@ -1,12 +1,14 @@
-//! What was moved, by route and NIC: cells for reports, and the activity page that the agent of this host reads.
+//! What was moved, by route and NIC: cells for reports, and the activity page that the agent of
+//! this host reads.
 //! Invariant: an exchange is counted once, where it ends, before its slice reports.
 
-mod activity;
+pub(crate) mod activity;
+mod counter_table;
 mod counters;
-mod ledger;
+pub(crate) mod exchanged;
 
-pub use activity::Exchanged;
 pub use activity::record_copy;
-pub(crate) use activity::{Exchange, Served, record_unreachable};
-pub use counters::{Counters, Moved, Route, UnderWay};
-pub use ledger::Ledger;
+pub(crate) use activity::{CountedExchange, Served, record_unreachable};
+pub use counter_table::CounterTable;
+pub use counters::{Moved, RemoteRoute, RouteCounters, UnderWay};
+pub use exchanged::Exchanged;

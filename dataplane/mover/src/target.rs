@@ -1,37 +1,12 @@
-//! A peer as this process reaches it: where, in which run, in which dialect, and the idle connections to it.
+//! A peer as this process reaches it: where, in which run, in which dialect, and the idle
+//! connections to it.
 //! Invariant: a target never changes; a peer that restarted or moved is another target.
 
-use crate::breaker::Breaker;
-use crate::client::BlockingConnection;
+use crate::breaker::PeerBreaker;
+use crate::client::blocking_connection::BlockingConnection;
 use crate::limits::IDLE_CONNECTIONS_MAX;
-use crate::stats::Counters;
-use std::net::SocketAddr;
+use crate::peer_address::{Dialect, PeerAddress};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// Which protocol a peer's data port speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
-    /// Ours.
-    Own {
-        /// The run that addresses belong to: low half of the identity that the peer welcomes with. `None` for segments,
-        /// which have identities of their own.
-        epoch: Option<u64>,
-    },
-    /// Mooncake's.
-    Mooncake {
-        /// Whether the peer answers with status frames.
-        with_status: bool,
-    },
-}
-
-/// An address of a peer, and the counts of the NIC towards it.
-#[derive(Clone, Debug)]
-pub struct PeerAddress {
-    /// Where its data port listens.
-    pub address: SocketAddr,
-    /// Of the NIC towards it.
-    pub counters: Arc<Counters>,
-}
 
 /// A peer that slices go to.
 #[derive(Debug)]
@@ -40,7 +15,7 @@ pub struct Target {
     addresses: Box<[PeerAddress]>,
     dialect: Dialect,
     idle: Mutex<Vec<BlockingConnection>>,
-    breaker: Breaker,
+    breaker: PeerBreaker,
 }
 
 impl Target {
@@ -52,7 +27,7 @@ impl Target {
             addresses,
             dialect,
             idle: Mutex::default(),
-            breaker: Breaker::default(),
+            breaker: PeerBreaker::default(),
         }
     }
 
@@ -72,7 +47,7 @@ impl Target {
     }
 
     /// What is known against it.
-    pub(crate) fn breaker(&self) -> &Breaker {
+    pub(crate) fn breaker(&self) -> &PeerBreaker {
         &self.breaker
     }
 

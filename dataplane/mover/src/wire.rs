@@ -1,12 +1,16 @@
 //! Move requests and replies as bytes.
 //!
-//! The invariant that saves system calls: no frame of a request or reply is shorter than a known length, so that many
-//! bytes can be received before the length is known, and never a byte of the payload behind the frame with them.
+//! The invariant that saves system calls: no frame of a request or reply is shorter than a known
+//! length, so that many bytes can be received before the length is known, and never a byte of the
+//! payload behind the frame with them.
 
+use crate::direction::Direction;
 use crate::limits::BODY_BYTES_MAX;
-use crate::slice::{Direction, Slice};
+use crate::reply::Reply;
+use crate::scope::Scope;
+use crate::slice::Slice;
 use flatbuffers::FlatBufferBuilder;
-use perigee_schemas::frame::{HEADER_BYTES, Header, Kind};
+use perigee_schemas::frame::{FrameHeader, HEADER_BYTES, MessageKind};
 use perigee_schemas::message::decode;
 use perigee_schemas::mover as wire;
 use perigee_schemas::{Identity, Status};
@@ -18,15 +22,6 @@ pub use wire::{Guard, Piece};
 pub(crate) const REQUEST_BYTES_MIN: usize = HEADER_BYTES + 88;
 /// Least bytes of a reply's frame: the one of a reply for one piece.
 pub(crate) const REPLY_BYTES_MIN: usize = HEADER_BYTES + 40;
-
-/// What the pieces of a request are named by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// Addresses in buffers that the owner has registered in its present run.
-    Registered,
-    /// Offsets in this segment.
-    Segment(Identity),
-}
 
 /// A decoded request.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,23 +35,6 @@ pub(crate) struct MoveRequest {
     pub(crate) with_checksum: bool,
 }
 
-/// A decoded reply: one status per piece.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reply {
-    /// Why each piece was refused, or that it was not.
-    pub status: Vec<Status>,
-    /// CRC-32C of each piece of a read that asked for it; none otherwise.
-    pub checksum: Vec<u32>,
-    pub(crate) payload_bytes: u64,
-}
-
-impl Reply {
-    /// Whether all pieces were moved.
-    pub fn is_fine(&self) -> bool {
-        self.status.iter().all(|status| *status == Status::Ok)
-    }
-}
-
 /// Makes frames in a buffer that is used again and again.
 pub(crate) struct Encoder {
     builder: FlatBufferBuilder<'static>,
@@ -65,7 +43,8 @@ pub(crate) struct Encoder {
 impl Encoder {
     pub(crate) fn new() -> Self {
         let mut builder = FlatBufferBuilder::with_capacity(512);
-        // Defaults are written, so that the length of a frame depends on the number of its pieces only.
+        // Defaults are written, so that the length of a frame depends on the number of its pieces
+        // only.
         builder.force_defaults(true);
         Self { builder }
     }
@@ -99,7 +78,7 @@ impl Encoder {
         };
         let root = wire::MoveRequest::create(builder, &args);
         builder.finish_minimal(root);
-        append(frame, Kind::Move, number, builder.finished_data());
+        append(frame, MessageKind::Move, number, builder.finished_data());
     }
 
     /// Appends the frame of a reply to `frame`.
@@ -122,23 +101,13 @@ impl Encoder {
         };
         let root = wire::MoveReply::create(builder, &args);
         builder.finish_minimal(root);
-        append(frame, Kind::Reply, number, builder.finished_data());
+        append(frame, MessageKind::Reply, number, builder.finished_data());
     }
 }
 
 impl std::fmt::Debug for Encoder {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Encoder").finish_non_exhaustive()
-    }
-}
-
-impl Scope {
-    /// The segment as it is written: 0 stands for none.
-    fn segment(self) -> Identity {
-        match self {
-            Scope::Registered => Identity(0),
-            Scope::Segment(segment) => segment,
-        }
     }
 }
 
@@ -152,10 +121,7 @@ pub(crate) fn decode_request(body: &[u8]) -> io::Result<MoveRequest> {
         wire::Direction::Read => Direction::Read,
         wire::Direction::Write => Direction::Write,
         other => {
-            return Err(invalid_text(format!(
-                "Direction {} does not exist",
-                other.0
-            )));
+            return Err(invalid_text(format!("Direction {} does not exist", other.0)));
         }
     };
     let scope = match Identity::from_halves(request.segment_high(), request.segment_low()) {
@@ -187,10 +153,7 @@ pub(crate) fn decode_reply(body: &[u8], pieces: usize) -> io::Result<Reply> {
         payload_bytes: reply.payload_bytes(),
     };
     if reply.status.len() != pieces {
-        let text = format!(
-            "{} pieces were answered instead of {pieces}",
-            reply.status.len()
-        );
+        let text = format!("{} pieces were answered instead of {pieces}", reply.status.len());
         return Err(invalid_text(text));
     }
     if !reply.checksum.is_empty() && reply.checksum.len() != pieces {
@@ -216,9 +179,9 @@ fn to_wire(direction: Direction) -> wire::Direction {
     }
 }
 
-fn append(frame: &mut Vec<u8>, kind: Kind, number: u64, body: &[u8]) {
+fn append(frame: &mut Vec<u8>, kind: MessageKind, number: u64, body: &[u8]) {
     debug_assert!(body.len() <= BODY_BYTES_MAX, "the peer takes it");
-    frame.extend_from_slice(&Header::encode(kind, number, body));
+    frame.extend_from_slice(&FrameHeader::encode(kind, number, body));
     frame.extend_from_slice(body);
 }
 
@@ -254,10 +217,7 @@ mod tests {
         assert!(frame.len() - HEADER_BYTES <= BODY_BYTES_MAX);
         let decoded = decode_request(&frame[HEADER_BYTES..]).unwrap();
         assert_eq!((decoded.scope, decoded.guards), (slice.scope, slice.guards));
-        assert_eq!(
-            (decoded.pieces.len(), decoded.checksum.len()),
-            (PIECES_MAX, PIECES_MAX)
-        );
+        assert_eq!((decoded.pieces.len(), decoded.checksum.len()), (PIECES_MAX, PIECES_MAX));
         let (sums, mut frame) = (vec![5; PIECES_MAX], Vec::new());
         Encoder::new().reply(&mut frame, 1, &[0; PIECES_MAX], &sums, 64);
         let reply = decode_reply(&frame[HEADER_BYTES..], PIECES_MAX).unwrap();
@@ -279,10 +239,7 @@ mod tests {
     #[test]
     fn unknown_directions_are_refused() {
         let mut builder = FlatBufferBuilder::new();
-        let args = wire::MoveRequestArgs {
-            direction: wire::Direction(9),
-            ..Default::default()
-        };
+        let args = wire::MoveRequestArgs { direction: wire::Direction(9), ..Default::default() };
         let root = wire::MoveRequest::create(&mut builder, &args);
         builder.finish_minimal(root);
         assert!(decode_request(builder.finished_data()).is_err());

@@ -4,7 +4,7 @@
 pub(crate) mod build;
 pub mod table;
 
-use perigee_flags::{Environment, FlagError, LogSettings, Outcome};
+use perigee_flags::{FlagError, LogSettings, ProcessEnvironment, ProgramStart};
 use perigee_store::StoreEnvironment;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,7 +14,8 @@ use std::time::Duration;
 pub struct NodeConfig {
     /// The name other hosts know it by.
     pub name: NodeName,
-    /// Nobody asked for the port of the name: if another node of this host has it, the next one may be taken.
+    /// The name's port is the default: if another node of this host has it, the next one may be
+    /// taken.
     pub may_take_next_port: bool,
     /// `host:port` of the master.
     pub master: String,
@@ -47,7 +48,8 @@ pub struct NodeConfig {
 pub enum NodeName {
     /// This name, with or without a port.
     Given(String),
-    /// The address that peers connect to, with this port; 0 chooses one. The node listens on all addresses.
+    /// The address that peers connect to, with this port; 0 chooses one. The node listens on all
+    /// addresses.
     OfRoute(u16),
 }
 
@@ -65,9 +67,7 @@ impl NodeName {
     pub(crate) fn at_port(&self, port: u16) -> Self {
         match self {
             NodeName::Given(name) => {
-                let host = name
-                    .rsplit_once(':')
-                    .map_or(name.as_str(), |(host, _)| host);
+                let host = name.rsplit_once(':').map_or(name.as_str(), |(host, _)| host);
                 NodeName::Given(format!("{host}:{port}"))
             }
             NodeName::OfRoute(_) => NodeName::OfRoute(port),
@@ -80,13 +80,13 @@ impl NodeName {
 pub enum Metadata {
     /// At this place (a URL or `P2PHANDSHAKE`), which must work.
     Required(String),
-    /// At this URL if a service answers there: nobody asked for it.
+    /// At this URL if a service answers there; it is the default, not a request.
     IfThere(String),
 }
 
 /// What a start of the node should do.
 #[derive(Debug)]
-pub enum Start {
+pub enum NodeStart {
     /// Serve with this configuration.
     Serve(Box<NodeConfig>),
     /// Print this text on standard output and exit with 0.
@@ -98,11 +98,14 @@ impl NodeConfig {
     ///
     /// # Errors
     /// Any setting that is unknown, unreadable, out of range, or contradicts another one.
-    pub fn load(arguments: &[String], environment: &Environment) -> Result<Start, FlagError> {
+    pub fn load(
+        arguments: &[String],
+        environment: &ProcessEnvironment,
+    ) -> Result<NodeStart, FlagError> {
         match table::NODE.load(arguments, environment)? {
-            Outcome::Print(text) => Ok(Start::Print(text)),
-            Outcome::Run(settings) => build::node_config(&settings, environment)
-                .map(|config| Start::Serve(Box::new(config))),
+            ProgramStart::Print(text) => Ok(NodeStart::Print(text)),
+            ProgramStart::Run(settings) => build::node_config(&settings, environment)
+                .map(|config| NodeStart::Serve(Box::new(config))),
         }
     }
 }

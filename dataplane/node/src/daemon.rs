@@ -3,10 +3,10 @@
 
 use crate::config::NodeConfig;
 use crate::error::NodeError;
-use crate::introduction::{Claim, Introduction};
+use crate::introduction::{Introduction, NameClaim};
 use crate::limits::{CLOSE_DEADLINE, DESCRIPTORS_MIN};
 use crate::opening;
-use crate::phase::Phase;
+use crate::phase::NodePhase;
 use crate::signals::StopSignals;
 use crate::status_page::{StatusPage, StoreSlot};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -25,8 +25,9 @@ enum Event {
 
 /// Donates and serves until SIGTERM or SIGINT.
 ///
-/// A signal during the start ends it too; what was mounted in that moment is unmounted first. A second signal does not
-/// wait for that: the segment then leaves the cluster with the client's time to live.
+/// A signal during the start ends it too; what was mounted in that moment is unmounted first. A
+/// second signal does not wait for that: the segment then leaves the cluster with the client's time
+/// to live.
 ///
 /// # Errors
 /// A port is taken, memory is not to be had, or the master does not come up in time; the message
@@ -40,12 +41,9 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
     let page = start_page(config, &slot)?;
     let (send, events) = channel();
     watch(signals, send.clone())?;
-    let phase = Phase::default();
-    let (name, claim) = Claim::name(&config.name, config.may_take_next_port);
-    let mut config = NodeConfig {
-        name,
-        ..config.clone()
-    };
+    let phase = NodePhase::default();
+    let (name, claim) = NameClaim::name(&config.name, config.may_take_next_port);
+    let mut config = NodeConfig { name, ..config.clone() };
     // Peers, probes and firewalls find the data port where Mooncake's listens.
     config.environment.data_port = config.name.port();
     let config = &config;
@@ -97,22 +95,22 @@ fn start_page(config: &NodeConfig, slot: &StoreSlot) -> Result<Option<HttpHandle
 }
 
 fn watch(signals: StopSignals, send: Sender<Event>) -> io::Result<()> {
-    // Nobody receives only when the program is ending already.
+    // The receiver is gone only when the program is ending already.
     signals.watch(move |signal| drop(send.send(Event::Stop(signal))))
 }
 
-/// Opens the store on a thread of its own, so that a stop signal is heard meanwhile.
-fn open_aside(config: &NodeConfig, phase: Phase, send: Sender<Event>) -> io::Result<()> {
+/// Opens the store on a thread of its own, so that a stop signal is handled while it opens.
+fn open_aside(config: &NodeConfig, phase: NodePhase, send: Sender<Event>) -> io::Result<()> {
     let config = config.clone();
     let work = move || drop(send.send(Event::Opened(Box::new(opening::open(&config, &phase)))));
-    std::thread::Builder::new()
-        .name("perigee-open".to_owned())
-        .spawn(work)
-        .map(drop)
+    std::thread::Builder::new().name("perigee-open".to_owned()).spawn(work).map(drop)
 }
 
 /// The opened store, or nothing when a signal came first.
-fn wait_until_open(events: &Receiver<Event>, phase: &Phase) -> Result<Option<Store>, NodeError> {
+fn wait_until_open(
+    events: &Receiver<Event>,
+    phase: &NodePhase,
+) -> Result<Option<Store>, NodeError> {
     match events.recv() {
         Ok(Event::Opened(opened)) => *opened,
         Ok(Event::Stop(signal)) => {
@@ -141,9 +139,9 @@ fn take_back(events: &Receiver<Event>) {
 }
 
 /// Programs on this host ask for the node by the port of its name.
-fn introduce(config: &NodeConfig, store: &Store, claim: Option<Claim>) -> Option<Introduction> {
+fn introduce(config: &NodeConfig, store: &Store, claim: Option<NameClaim>) -> Option<Introduction> {
     let claim = match (claim, config.name.port()) {
-        (None, None) => Claim::of(&store.hostname()),
+        (None, None) => NameClaim::of(&store.hostname()),
         (claim, _) => claim,
     };
     Introduction::start(claim?, &config.master)
@@ -171,12 +169,10 @@ fn leave(store: Arc<Store>) {
     let (send, closed) = channel();
     let close = move || {
         store.close();
-        // Nobody waits any more when closing took too long.
+        // The caller has stopped waiting if closing took too long.
         let _ = send.send(());
     };
-    let thread = std::thread::Builder::new()
-        .name("perigee-close".to_owned())
-        .spawn(close);
+    let thread = std::thread::Builder::new().name("perigee-close".to_owned()).spawn(close);
     if thread.is_err() || closed.recv_timeout(CLOSE_DEADLINE).is_err() {
         tracing::warn!("The store did not close in time; ending without it");
     }

@@ -2,7 +2,7 @@
 //! statuses or from the flags.
 
 use perigee_flags::FlagError;
-use perigee_http::StartError;
+use perigee_http::HttpStartError;
 use perigee_schemas::Status;
 use perigee_store::StoreError;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub enum NodeError {
     },
     /// The HTTP port cannot be listened on.
     #[error(transparent)]
-    Http(#[from] StartError),
+    Http(#[from] HttpStartError),
     /// Signals or threads are not to be had.
     #[error("The system refused: {0}")]
     System(#[from] std::io::Error),

@@ -1,5 +1,5 @@
-//! Tells programs of this host where the master is, so that they need to know only the node's port. Invariant: nobody
-//! but the node's own user is answered, and an answer never waits for its reader.
+//! Tells programs of this host where the master is, so that they need to know only the node's port.
+//! Invariant: only the node's own user gets an answer, and an answer never waits for its reader.
 
 use crate::config::NodeName;
 use crate::limits::NAME_PORTS_TRIED;
@@ -12,14 +12,15 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread::JoinHandle;
 
 /// The port of a node's name, which no other node of this host has while this value lives.
-pub(crate) struct Claim {
+pub(crate) struct NameClaim {
     port: u16,
     listener: UnixListener,
 }
 
-impl Claim {
-    /// The name of a node, with its port claimed where it has one. If another node has the port and nobody asked for
-    /// it, the name gets the next free one; otherwise both have the name, and programs find the other one.
+impl NameClaim {
+    /// The name of a node, with its port claimed where it has one. If another node has the port and
+    /// it is only the default, the name gets the next free one; otherwise both have the name, and
+    /// programs find the other one.
     pub(crate) fn name(name: &NodeName, may_take_next: bool) -> (NodeName, Option<Self>) {
         let Some(wanted) = name.port() else {
             return (name.clone(), None);
@@ -48,7 +49,7 @@ impl Claim {
         let port = name.rsplit_once(':')?.1.parse().ok()?;
         let claimed = Self::try_new(port);
         claimed
-            .map_err(|error| tracing::warn!(port, %error, "Programs on this host are not told where the master is"))
+            .map_err(|error| tracing::warn!(port, %error, "Programs on this host cannot ask this node for the master"))
             .ok()
     }
 
@@ -66,13 +67,14 @@ pub(crate) struct Introduction {
 }
 
 impl Introduction {
-    /// Tells every program that asks for the node of the claimed port that the master is `master` (`host:port`). Without
-    /// it programs must be told the master's address, so a failure is a warning.
-    pub(crate) fn start(claim: Claim, master: &str) -> Option<Self> {
+    /// Tells every program that asks for the node of the claimed port that the master is `master`
+    /// (`host:port`). Without it programs must get the master's address as a setting, so a failure
+    /// is a warning.
+    pub(crate) fn start(claim: NameClaim, master: &str) -> Option<Self> {
         let port = claim.port;
         let started = Self::try_start(claim.listener, master);
         started
-            .map_err(|error| tracing::warn!(port, %error, "Programs on this host are not told where the master is"))
+            .map_err(|error| tracing::warn!(port, %error, "Programs on this host cannot ask this node for the master"))
             .ok()
     }
 
@@ -108,7 +110,7 @@ fn serve(listener: &UnixListener, stopped: &UnixStream, line: &[u8]) {
         if let Ok((stream, _)) = listener.accept()
             && let Err(error) = answer(&stream, line)
         {
-            tracing::debug!(%error, "A program was not told where the master is");
+            tracing::debug!(%error, "A program got no answer about the master");
         }
     }
 }
@@ -130,12 +132,12 @@ mod tests {
     fn programs_learn_the_master_while_the_node_runs_and_nothing_after_it() {
         let port = std::process::id() as u16;
         let wait = Duration::from_secs(10);
-        let claim = Claim::try_new(port).unwrap();
+        let claim = NameClaim::try_new(port).unwrap();
         let introduction = Introduction::start(claim, "10.1.2.3:50051").unwrap();
         for _ in 0..2 {
             assert_eq!(ask_node(port, wait).unwrap(), "10.1.2.3:50051");
         }
-        assert!(Claim::of(&format!("node-7:{port}")).is_none());
+        assert!(NameClaim::of(&format!("node-7:{port}")).is_none());
         introduction.stop();
         assert!(ask_node(port, wait).is_err());
     }
@@ -143,17 +145,17 @@ mod tests {
     #[test]
     fn of_nodes_that_were_given_no_port_each_has_a_name_of_its_own() {
         let wanted = NodeName::OfRoute(1000 + std::process::id() as u16 % 1000);
-        let claims = [(); 3].map(|()| Claim::name(&wanted, true));
+        let claims = [(); 3].map(|()| NameClaim::name(&wanted, true));
         let ports = claims.each_ref().map(|(name, _)| name.port().unwrap());
         assert!(ports[0] < ports[1] && ports[1] < ports[2], "{ports:?}");
         let given = NodeName::Given(format!("node-7:{}", ports[0]));
-        let (same, claim) = Claim::name(&given, false);
-        assert_eq!(same, given, "a name that somebody asked for is kept");
+        let (same, claim) = NameClaim::name(&given, false);
+        assert_eq!(same, given, "a configured name is kept");
         assert!(claim.is_none());
-        let (other, claim) = Claim::name(&given, true);
+        let (other, claim) = NameClaim::name(&given, true);
         assert!(other.port() > given.port() && claim.is_some());
         let none = NodeName::Given("node-7".to_owned());
-        let (same, claim) = Claim::name(&none, true);
+        let (same, claim) = NameClaim::name(&none, true);
         assert!(same == none && claim.is_none());
     }
 }

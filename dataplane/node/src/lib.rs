@@ -14,7 +14,7 @@ mod signals;
 mod status_page;
 mod summary;
 
-pub use config::{NodeConfig, Start};
+pub use config::{NodeConfig, NodeStart};
 pub use daemon::run;
 pub use error::NodeError;
 pub use status_page::{StatusPage, StoreSlot};

@@ -29,7 +29,7 @@ pub const NAME_PORTS_TRIED: u16 = 256;
 /// Pause between two attempts to join the cluster.
 pub const ATTEMPT_PAUSE: Duration = Duration::from_secs(1);
 
-/// Longest wait for one TCP connection that only asks whether somebody listens.
+/// Longest wait for one TCP connection that only asks whether a process listens.
 pub const PROBE_DEADLINE: Duration = Duration::from_secs(2);
 
 /// Pause between two log lines about the same obstacle.

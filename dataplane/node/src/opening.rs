@@ -5,7 +5,7 @@ use crate::config::build::with_port;
 use crate::config::{Metadata, NodeConfig, NodeName};
 use crate::error::NodeError;
 use crate::limits::{ATTEMPT_PAUSE, OBSTACLE_LOG_PAUSE};
-use crate::phase::Phase;
+use crate::phase::NodePhase;
 use crate::probe::probe;
 use perigee_flags::FlagError;
 use perigee_rpc::CallError;
@@ -25,11 +25,12 @@ const ANY_HOST: &str = "0.0.0.0";
 /// Word for "register with the master only".
 const NO_METADATA: &str = "P2PHANDSHAKE";
 
-/// Opens the store of a node, waiting for the master as long as the configuration says; nothing if the program stops first.
+/// Opens the store of a node, waiting for the master as long as the configuration says; nothing if
+/// the program stops first.
 ///
 /// # Errors
 /// A setting is wrong, memory is not to be had, or the time is over.
-pub(crate) fn open(config: &NodeConfig, phase: &Phase) -> Result<Option<Store>, NodeError> {
+pub(crate) fn open(config: &NodeConfig, phase: &NodePhase) -> Result<Option<Store>, NodeError> {
     let started = Instant::now();
     let (Metadata::Required(server) | Metadata::IfThere(server)) = &config.metadata;
     let mut metadata = server.clone();
@@ -37,15 +38,15 @@ pub(crate) fn open(config: &NodeConfig, phase: &Phase) -> Result<Option<Store>, 
     loop {
         let obstacle = match attempt(config, &metadata, phase) {
             Ok(store) => return Ok(Some(store)),
-            Err(Refusal::Stopped) => return Ok(None),
-            Err(Refusal::Final(error)) => return Err(error),
-            Err(Refusal::Metadata(reason)) if is_optional(&config.metadata) => {
+            Err(OpeningError::Stopped) => return Ok(None),
+            Err(OpeningError::Final(error)) => return Err(error),
+            Err(OpeningError::Metadata(reason)) if is_optional(&config.metadata) => {
                 tracing::info!("{reason}; going on without it, the master is enough");
                 NO_METADATA.clone_into(&mut metadata);
                 continue;
             }
-            Err(Refusal::Metadata(reason)) => Obstacle::new(reason, Status::RpcFail),
-            Err(Refusal::NotYet(obstacle)) => obstacle,
+            Err(OpeningError::Metadata(reason)) => Obstacle::new(reason, Status::RpcFail),
+            Err(OpeningError::NotYet(obstacle)) => obstacle,
         };
         let waited = started.elapsed();
         if waited + ATTEMPT_PAUSE > config.max_wait {
@@ -55,10 +56,7 @@ pub(crate) fn open(config: &NodeConfig, phase: &Phase) -> Result<Option<Store>, 
                 status: obstacle.status,
             });
         }
-        reported.report(
-            &obstacle.reason,
-            config.max_wait.saturating_sub(waited).as_secs(),
-        );
+        reported.report(&obstacle.reason, config.max_wait.saturating_sub(waited).as_secs());
         std::thread::sleep(ATTEMPT_PAUSE);
     }
 }
@@ -75,17 +73,17 @@ impl Obstacle {
     }
 }
 
-enum Refusal {
+enum OpeningError {
     Stopped,
     Final(NodeError),
     Metadata(String),
     NotYet(Obstacle),
 }
 
-fn attempt(config: &NodeConfig, metadata: &str, phase: &Phase) -> Result<Store, Refusal> {
+fn attempt(config: &NodeConfig, metadata: &str, phase: &NodePhase) -> Result<Store, OpeningError> {
     let unreachable = |error: std::io::Error| {
         let reason = format!("Master {} cannot be reached: {error}", config.master);
-        Refusal::NotYet(Obstacle::new(reason, Status::RpcFail))
+        OpeningError::NotYet(Obstacle::new(reason, Status::RpcFail))
     };
     probe(&config.master).map_err(unreachable)?;
     probe_metadata(metadata)?;
@@ -105,29 +103,20 @@ fn attempt(config: &NodeConfig, metadata: &str, phase: &Phase) -> Result<Store, 
         http_port: None,
     };
     if !phase.join() {
-        return Err(Refusal::Stopped);
+        return Err(OpeningError::Stopped);
     }
     // A store that could not be opened has left the cluster again.
-    Store::open_with(store, &config.environment).map_err(|error| {
-        if phase.wait_on() {
-            refusal(error)
-        } else {
-            Refusal::Stopped
-        }
-    })
+    Store::open_with(store, &config.environment)
+        .map_err(|error| if phase.wait_on() { refusal(error) } else { OpeningError::Stopped })
 }
 
-fn refusal(error: StoreError) -> Refusal {
+fn refusal(error: StoreError) -> OpeningError {
     let not_yet = match &error {
-        StoreError::Metadata { .. } => return Refusal::Metadata(error.to_string()),
+        StoreError::Metadata { .. } => return OpeningError::Metadata(error.to_string()),
         StoreError::Config { name, reason, .. } => {
-            let setting = if *name == LOCAL_HOSTNAME {
-                "host"
-            } else {
-                name
-            };
+            let setting = if *name == LOCAL_HOSTNAME { "host" } else { name };
             let conflict = format!("Setting `{setting}` cannot be used: {reason}");
-            return Refusal::Final(FlagError::Conflict(conflict).into());
+            return OpeningError::Final(FlagError::Conflict(conflict).into());
         }
         StoreError::Master(CallError::Refused { status, .. }) => {
             *status == Status::UnavailableInCurrentStatus
@@ -143,9 +132,9 @@ fn refusal(error: StoreError) -> Refusal {
         _ => false,
     };
     if not_yet {
-        Refusal::NotYet(Obstacle::new(error.to_string(), error.status()))
+        OpeningError::NotYet(Obstacle::new(error.to_string(), error.status()))
     } else {
-        Refusal::Final(error.into())
+        OpeningError::Final(error.into())
     }
 }
 
@@ -154,7 +143,7 @@ fn is_optional(metadata: &Metadata) -> bool {
 }
 
 /// Asks whether the metadata service listens, before memory is allocated for nothing.
-fn probe_metadata(server: &str) -> Result<(), Refusal> {
+fn probe_metadata(server: &str) -> Result<(), OpeningError> {
     let Some(rest) = server.strip_prefix("http://") else {
         return Ok(());
     };
@@ -164,9 +153,7 @@ fn probe_metadata(server: &str) -> Result<(), Refusal> {
         _ => format!("{authority}:{HTTP_PORT}"),
     };
     probe(&address).map_err(|error| {
-        Refusal::Metadata(format!(
-            "Metadata service {server} cannot be reached: {error}"
-        ))
+        OpeningError::Metadata(format!("Metadata service {server} cannot be reached: {error}"))
     })
 }
 

@@ -1,5 +1,6 @@
 //! How far the start is, shared by the thread that opens the store and the one that hears signals.
-//! Invariant: after [`Phase::stop`] no new attempt to join begins, and an attempt under way reports its outcome.
+//! Invariant: after [`NodePhase::stop`] no new attempt to join begins, and an attempt under way
+//! reports its outcome.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -10,9 +11,9 @@ const STOPPED: u8 = 2;
 
 /// Nothing is mounted while waiting; something may be while joining.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Phase(Arc<AtomicU8>);
+pub(crate) struct NodePhase(Arc<AtomicU8>);
 
-impl Phase {
+impl NodePhase {
     /// Begins an attempt; false when the program is to stop.
     pub(crate) fn join(&self) -> bool {
         self.change(WAITING, JOINING)
@@ -29,9 +30,7 @@ impl Phase {
     }
 
     fn change(&self, from: u8, to: u8) -> bool {
-        self.0
-            .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
-            .is_ok()
+        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 }
 
@@ -41,7 +40,7 @@ mod tests {
 
     #[test]
     fn a_stop_while_waiting_ends_the_attempts_and_needs_no_outcome() {
-        let phase = Phase::default();
+        let phase = NodePhase::default();
         assert!(phase.join());
         assert!(phase.wait_on());
         assert!(!phase.stop());
@@ -50,7 +49,7 @@ mod tests {
 
     #[test]
     fn a_stop_during_an_attempt_awaits_its_outcome_and_forbids_the_next() {
-        let phase = Phase::default();
+        let phase = NodePhase::default();
         assert!(phase.join());
         assert!(phase.stop());
         assert!(!phase.wait_on());

@@ -4,7 +4,7 @@ use crate::limits::PROBE_DEADLINE;
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 
-/// Whether somebody accepts connections at `address` (`host:port`).
+/// Whether a process accepts connections at `address` (`host:port`).
 pub(crate) fn probe(address: &str) -> io::Result<()> {
     TcpStream::connect_timeout(&resolve(address)?, PROBE_DEADLINE).map(drop)
 }

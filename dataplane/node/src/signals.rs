@@ -1,5 +1,5 @@
-//! SIGTERM and SIGINT as a message. Invariant: after the first one a second one ends the process
-//! at once, so nobody has to wait for a slow farewell.
+//! SIGTERM and SIGINT as a message. Invariant: after the first one a second one ends the process at
+//! once, so a slow shutdown can be cut short.
 
 use nix::sys::signal::{SigSet, Signal};
 use std::io;
@@ -26,10 +26,7 @@ impl StopSignals {
             Ok(signal) => tell(signal),
             Err(error) => tracing::error!(%error, "Stop signals cannot be received"),
         };
-        std::thread::Builder::new()
-            .name("perigee-signals".to_owned())
-            .spawn(wait)
-            .map(drop)
+        std::thread::Builder::new().name("perigee-signals".to_owned()).spawn(wait).map(drop)
     }
 
     /// Lets the next one end the process.

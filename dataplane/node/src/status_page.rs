@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use perigee_http::{HttpHandle, HttpServer, StartError};
+use perigee_http::{HttpHandle, HttpServer, HttpStartError};
 use perigee_metrics::{BuildInfo, ClientCells, Samples, exposition};
 use perigee_store::Store;
 use std::net::SocketAddr;
@@ -37,9 +37,7 @@ impl StoreSlot {
     /// A slot that is filled from the start.
     #[must_use]
     pub fn of(store: Arc<Store>) -> Self {
-        Self {
-            store: Arc::new(OnceLock::from(store)),
-        }
+        Self { store: Arc::new(OnceLock::from(store)) }
     }
 
     /// Puts the store in; the first one stays.
@@ -68,7 +66,7 @@ impl StatusPage {
     ///
     /// # Errors
     /// The address cannot be bound.
-    pub fn start(address: SocketAddr, slot: StoreSlot) -> Result<HttpHandle, StartError> {
+    pub fn start(address: SocketAddr, slot: StoreSlot) -> Result<HttpHandle, HttpStartError> {
         HttpServer::start("node", address, router(slot))
     }
 }

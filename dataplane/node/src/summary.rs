@@ -35,14 +35,10 @@ pub(crate) fn summary_text(metrics: &str) -> String {
 
 /// Value of the first sample of a metric; 0 when there is none.
 fn value_of(metrics: &str, name: &str) -> f64 {
-    let is_sample = |line: &&str| {
-        line.strip_prefix(name)
-            .is_some_and(|rest| rest.starts_with([' ', '{']))
-    };
+    let is_sample =
+        |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with([' ', '{']));
     let sample = metrics.lines().find(is_sample);
-    sample
-        .and_then(|line| line.rsplit(' ').next()?.parse().ok())
-        .unwrap_or(0.0)
+    sample.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or(0.0)
 }
 
 fn size_text(bytes: f64) -> String {
@@ -60,25 +56,20 @@ fn size_text(bytes: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perigee_metrics::{BuildInfo, ClientCells, Direction, Operation, Route, Samples};
+    use perigee_metrics::{
+        BuildInfo, ClientCall, ClientCells, DirectionLabel, RouteLabel, Samples,
+    };
 
     #[test]
     fn numbers_are_those_of_the_metrics() {
         let cells = ClientCells::default();
-        cells.record_transfer(Route::Tcp, Direction::Read, 3 << 20, 2_000);
-        cells.record_operation(Operation::Get, 3 << 20, 60_000);
-        let build = BuildInfo {
-            version: "1",
-            commit: "c",
-            reactor: "epoll",
-        };
+        cells.record_transfer(RouteLabel::Tcp, DirectionLabel::Read, 3 << 20, 2_000);
+        cells.record_operation(ClientCall::Get, 3 << 20, 60_000);
+        let build = BuildInfo { version: "1", commit: "c", reactor: "epoll" };
         let text = summary_text(&Samples::of_client([&cells], "real", build).render());
-        for line in [
-            "Total Read: 3.00 MB",
-            "Total Write: 0 B",
-            "Get: count=1, mean=60us",
-            "Put: No data",
-        ] {
+        for line in
+            ["Total Read: 3.00 MB", "Total Write: 0 B", "Get: count=1, mean=60us", "Put: No data"]
+        {
             assert!(text.contains(&format!("\n{line}\n")), "{line} in {text}");
         }
     }

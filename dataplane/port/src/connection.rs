@@ -46,17 +46,19 @@ impl<E: Environment, T> Connection<E, T> {
         self.address
     }
 
-    /// Notes a sign of life: a whole request. Silent connections are closed first when there are too many.
+    /// Notes activity: a whole request. Silent connections are closed first when there are too
+    /// many.
     pub fn hear(&self) {
         self.heard.set(self.environment.now());
     }
 
-    /// When the last sign of life came.
+    /// When the last request came.
     pub(crate) fn heard(&self) -> Duration {
         self.heard.get()
     }
 
-    /// Notes that the peer has shown to be a member of the cluster. Strangers are closed before members.
+    /// Notes that the peer has shown to be a member of the cluster. Connections of non-members are
+    /// closed before those of members.
     pub fn recognize(&self) {
         self.is_known.set(true);
     }

@@ -1,5 +1,6 @@
 //! Bytes that unfinished frames of a process hold, over all its connections.
-//! Invariant: what is held never exceeds the budget, and large frames leave a part of it to smaller ones.
+//! Invariant: what is held never exceeds the budget, and large frames leave a part of it to smaller
+//! ones.
 
 use crate::limits::{FREE_FRAME_BYTES, MEDIUM_FRAME_BYTES, SMALL_FRAME_BYTES};
 use std::sync::Arc;
@@ -22,10 +23,7 @@ pub struct HeldBytes {
 impl FrameBudget {
     /// A budget of so many bytes; frames that are larger than half of it are never taken.
     pub fn new(bytes_max: usize) -> Self {
-        Self {
-            bytes_max,
-            held: Arc::default(),
-        }
+        Self { bytes_max, held: Arc::default() }
     }
 
     /// Room for a frame of so many bytes, if there is some now.
@@ -36,13 +34,8 @@ impl FrameBudget {
             let after = held.saturating_add(counted);
             (counted == 0 || after <= ceiling).then_some(after)
         };
-        let granted = self
-            .held
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, grant);
-        granted.is_ok().then(|| HeldBytes {
-            bytes: counted,
-            held: self.held.clone(),
-        })
+        let granted = self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grant);
+        granted.is_ok().then(|| HeldBytes { bytes: counted, held: self.held.clone() })
     }
 
     /// Bytes held now.
@@ -75,10 +68,7 @@ mod tests {
     fn large_frames_leave_room_for_smaller_ones() {
         let budget = FrameBudget::new(64 << 20);
         let large = budget.take(32 << 20).unwrap();
-        assert!(
-            budget.take(MEDIUM_FRAME_BYTES + 1).is_none(),
-            "half is taken"
-        );
+        assert!(budget.take(MEDIUM_FRAME_BYTES + 1).is_none(), "half is taken");
         let medium: Vec<_> = (0..16).map(|_| budget.take(1 << 20).unwrap()).collect();
         assert!(budget.take(1 << 20).is_none(), "three quarters are taken");
         let small: Vec<_> = (0..256).map(|_| budget.take(64 << 10).unwrap()).collect();

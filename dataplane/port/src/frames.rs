@@ -1,10 +1,10 @@
-//! Frames on a stream. Invariant: from its first byte on a frame has one deadline, however slowly its bytes drip in, and
-//! its body's memory is counted before it is received.
+//! Frames on a stream. Invariant: from its first byte on a frame has one deadline, however slowly
+//! its bytes drip in, and its body's memory is counted before it is received.
 
 use crate::frame_budget::{FrameBudget, HeldBytes};
 use crate::limits::{BUDGET_PAUSE, FRAME_DEADLINE};
 use perigee_schemas::Status;
-use perigee_schemas::frame::Header;
+use perigee_schemas::frame::FrameHeader;
 use perigee_schemas::frame_buffer::FrameBuffer;
 use perigee_schemas::limits::HELLO_BODY_BYTES_MAX;
 use perigee_schemas::session::encode_failure;
@@ -24,8 +24,8 @@ pub struct Frames<E: Environment> {
 }
 
 impl<E: Environment> Frames<E> {
-    /// For a new stream, on which only a greeting may come at first; [`crate::greet`] and [`crate::connect`] open it for
-    /// larger frames.
+    /// For a new stream, on which only a greeting may come at first; [`crate::greet`] and
+    /// [`crate::connect`] open it for larger frames.
     pub fn new(environment: &E, stream: &E::Stream, budget: &FrameBudget) -> Self {
         Self {
             environment: environment.clone(),
@@ -51,11 +51,12 @@ impl<E: Environment> Frames<E> {
         &mut self.buffer
     }
 
-    /// Waits for the next whole frame: as long as it takes for its first byte, and [`FRAME_DEADLINE`] for all others.
-    /// False when the peer has left between two frames.
+    /// Waits for the next whole frame: as long as it takes for its first byte, and
+    /// [`FRAME_DEADLINE`] for all others. False when the peer has left between two frames.
     ///
     /// # Errors
-    /// The connection broke, the peer was too slow or left within a frame, or sent what is no frame.
+    /// The connection broke, the peer was too slow or left within a frame, or sent what is no
+    /// frame.
     pub async fn next(&mut self) -> io::Result<bool> {
         if !self.begun().await? {
             return Ok(false);
@@ -67,7 +68,8 @@ impl<E: Environment> Frames<E> {
         Ok(true)
     }
 
-    /// Waits, as long as it takes, for the first bytes of a frame; false when the peer has left instead.
+    /// Waits, as long as it takes, for the first bytes of a frame; false when the peer has left
+    /// instead.
     ///
     /// # Errors
     /// The connection broke.
@@ -75,7 +77,8 @@ impl<E: Environment> Frames<E> {
         Ok(!self.buffer.is_empty() || self.receive_some().await?)
     }
 
-    /// Receives what is missing of a frame, begun or not, within `deadline`; after it the stream is broken.
+    /// Receives what is missing of a frame, begun or not, within `deadline`; after it the stream is
+    /// broken.
     ///
     /// # Errors
     /// The connection broke, the peer was too slow or left, or sent what is no frame.
@@ -84,7 +87,8 @@ impl<E: Environment> Frames<E> {
         within(&environment, deadline, &stream, self.whole()).await
     }
 
-    /// Receives what is missing of a frame. The caller bounds the time, for example over all of a request.
+    /// Receives what is missing of a frame. The caller bounds the time, for example over all of a
+    /// request.
     ///
     /// # Errors
     /// The connection broke, the peer left, or sent what is no frame.
@@ -102,7 +106,7 @@ impl<E: Environment> Frames<E> {
     ///
     /// # Errors
     /// It is damaged or not there.
-    pub fn frame(&self) -> io::Result<(Header, &[u8])> {
+    pub fn frame(&self) -> io::Result<(FrameHeader, &[u8])> {
         let frame = self.buffer.frame().map_err(invalid)?;
         frame.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
@@ -137,9 +141,7 @@ impl<E: Environment> Frames<E> {
     /// # Errors
     /// Always `error`.
     pub async fn refuse<T>(&self, request: u64, status: Status, error: io::Error) -> io::Result<T> {
-        let _ = self
-            .send_bytes(encode_failure(request, status, &error.to_string()))
-            .await;
+        let _ = self.send_bytes(encode_failure(request, status, &error.to_string())).await;
         Err(error)
     }
 

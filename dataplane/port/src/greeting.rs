@@ -1,23 +1,23 @@
-//! The first words on a connection, both sides. Invariant: frames that come out of here are of a peer that was welcomed
-//! or has welcomed us, within one deadline over all of its greeting.
+//! The first words on a connection, both sides. Invariant: frames that come out of here are of a
+//! peer that was welcomed or has welcomed us, within one deadline over all of its greeting.
 
 use crate::frame_budget::FrameBudget;
 use crate::frames::{Frames, invalid};
 use crate::limits::GREETING_DEADLINE;
 use perigee_schemas::Status;
-use perigee_schemas::frame::Kind;
+use perigee_schemas::frame::MessageKind;
 use perigee_schemas::session::{Hello, Welcome, decode_failure};
 use perigee_shard::{Environment, Stream, connect_within, within};
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Waits for the peer's greeting and answers it; `epoch` is the random number of this process's life. From then on its
-/// frames have bodies of at most `limit` bytes.
+/// Waits for the peer's greeting and answers it; `epoch` is the random number of this run of the
+/// process. From then on its frames have bodies of at most `limit` bytes.
 ///
 /// # Errors
-/// The peer is too slow or leaves, greets with something else (`InvalidData`), or speaks no protocol version of ours
-/// (`Unsupported`); it was told why.
+/// The peer is too slow or leaves, greets with something else (`InvalidData`), or speaks no
+/// protocol version of ours (`Unsupported`); it got the reason.
 pub async fn greet<E: Environment>(
     frames: &mut Frames<E>,
     epoch: u64,
@@ -33,21 +33,14 @@ pub async fn greet<E: Environment>(
         Ok(frame) => frame,
         Err(error) => return frames.refuse(0, Status::DeserializeFail, error).await,
     };
-    if header.kind != Kind::Hello {
-        let error = io::Error::new(
-            io::ErrorKind::InvalidData,
-            "The first frame is not a greeting",
-        );
-        return frames
-            .refuse(header.request, Status::InvalidVersion, error)
-            .await;
+    if header.kind != MessageKind::Hello {
+        let error = io::Error::new(io::ErrorKind::InvalidData, "The first frame is not a greeting");
+        return frames.refuse(header.request, Status::InvalidVersion, error).await;
     }
     let hello = match Hello::decode(body) {
         Ok(hello) => hello,
         Err(error) => {
-            return frames
-                .refuse(0, Status::DeserializeFail, invalid(error))
-                .await;
+            return frames.refuse(0, Status::DeserializeFail, invalid(error)).await;
         }
     };
     frames.consume();
@@ -59,8 +52,8 @@ pub async fn greet<E: Environment>(
     Ok(hello)
 }
 
-/// Connects to a port and greets its owner, both within `deadline`. From then on the owner's frames have bodies of at most
-/// `limit` bytes.
+/// Connects to a port and greets its owner, both within `deadline`. From then on the owner's frames
+/// have bodies of at most `limit` bytes.
 ///
 /// # Errors
 /// The owner does not answer in time, or refuses.
@@ -97,7 +90,7 @@ pub async fn connect<E: Environment>(
 
 fn read_welcome<E: Environment>(frames: &Frames<E>) -> io::Result<Welcome> {
     let (header, body) = frames.frame()?;
-    if header.kind == Kind::Failure {
+    if header.kind == MessageKind::Failure {
         let (status, message) = decode_failure(body).map_err(invalid)?;
         return Err(io::Error::other(format!("{message} ({status})")));
     }

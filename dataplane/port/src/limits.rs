@@ -20,5 +20,6 @@ pub(crate) const FREE_FRAME_BYTES: usize = 4096;
 pub(crate) const SWEEP_PAUSE: Duration = Duration::from_secs(1);
 /// Longest that a new connection waits for the place of one that was closed for it.
 pub(crate) const EVICTION_DEADLINE: Duration = Duration::from_secs(1);
-/// At the bound of connections an address keeps this part of them from others; what it has beyond goes first.
+/// At the bound of connections an address keeps this part of them from others; what it has beyond
+/// goes first.
 pub(crate) const ADDRESS_SHARE: usize = 4;

@@ -1,9 +1,10 @@
 //! The accept loop and the life of a port.
-//! Invariant: once a port is stopped nothing more is served on it, and [`Port::serve`] returns after the last connection.
+//! Invariant: once a port is stopped nothing more is served on it, and [`Port::serve`] returns
+//! after the last connection.
 
 use crate::connection::{Connection, peer_address};
 use crate::limits::{EVICTION_DEADLINE, SWEEP_PAUSE};
-use crate::table::Table;
+use crate::table::ConnectionTable;
 use perigee_shard::{
     ACCEPT_PAUSE, Admission, Admitted, Environment, Listener, SocketError, Stream, at_most,
 };
@@ -21,7 +22,8 @@ pub trait Service<E: Environment>: Sized + 'static {
     /// A connection was taken: what is kept for it.
     fn enter(&self, stream: &E::Stream) -> Self::State;
 
-    /// Serves a connection until the peer leaves, misbehaves or is cut off. The stream is broken afterwards.
+    /// Serves a connection until the peer leaves, misbehaves or is cut off. The stream is broken
+    /// afterwards.
     fn serve(
         &self,
         connection: &Connection<E, Self::State>,
@@ -39,9 +41,10 @@ pub trait Service<E: Environment>: Sized + 'static {
 pub struct PortOptions {
     /// Connections served at once, on this shard.
     pub connections_max: usize,
-    /// How long a connection may be silent; `None` is for ever.
+    /// How long a connection may be silent; `None` is forever.
     pub idle: Option<Duration>,
-    /// How long a connection may be silent whose peer has not shown to be a member; `None` is for ever.
+    /// How long a connection may be silent whose peer has not shown to be a member; `None` is
+    /// forever.
     pub stranger_idle: Option<Duration>,
 }
 
@@ -52,19 +55,15 @@ pub struct Port<E: Environment, S: Service<E>> {
     address: SocketAddr,
     options: PortOptions,
     admission: Admission,
-    table: Table<E, S::State>,
+    table: ConnectionTable<E, S::State>,
     service: S,
     stopping: Cell<bool>,
 }
 
 impl PortOptions {
-    /// A bound on connections, which may be silent for ever.
+    /// A bound on connections, which may be silent forever.
     pub fn new(connections_max: usize) -> Self {
-        Self {
-            connections_max,
-            idle: None,
-            stranger_idle: None,
-        }
+        Self { connections_max, idle: None, stranger_idle: None }
     }
 
     fn has_idle_bound(&self) -> bool {
@@ -73,8 +72,8 @@ impl PortOptions {
 }
 
 impl<E: Environment, S: Service<E>> Port<E, S> {
-    /// Listens; port 0 chooses one, and `shared` lets several shards listen on it. Nothing is accepted before
-    /// [`Port::serve`].
+    /// Listens; port 0 chooses one, and `shared` lets several shards listen on it. Nothing is
+    /// accepted before [`Port::serve`].
     ///
     /// # Errors
     /// The port is taken or the address is not of this host.
@@ -91,7 +90,7 @@ impl<E: Environment, S: Service<E>> Port<E, S> {
             listener,
             options,
             admission: Admission::new(options.connections_max),
-            table: Table::new(),
+            table: ConnectionTable::new(),
             service,
             stopping: Cell::new(false),
         }))
@@ -131,8 +130,7 @@ impl<E: Environment, S: Service<E>> Port<E, S> {
     pub fn stop(&self) {
         self.stopping.set(true);
         self.listener.close();
-        self.table
-            .for_each(|connection| connection.stream().shutdown());
+        self.table.for_each(|connection| connection.stream().shutdown());
     }
 
     async fn accept(self: &Rc<Self>) {
@@ -154,26 +152,19 @@ impl<E: Environment, S: Service<E>> Port<E, S> {
         }
     }
 
-    /// The right to keep a new connection, for which another one goes if it must. A peer whose connection was broken by
-    /// [`Port::stop`] comes again at once: none is taken then.
+    /// The right to keep a new connection, for which another one goes if it must. A peer whose
+    /// connection was broken by [`Port::stop`] comes again at once: none is taken then.
     async fn admit(&self, stream: &E::Stream) -> Option<Admitted> {
         let admit = || {
             let (open, now) = (self.table.count(), self.environment.now());
             let is_open = !self.stopping.get();
-            is_open
-                .then(|| self.admission.admit(stream, open, now))
-                .flatten()
+            is_open.then(|| self.admission.admit(stream, open, now)).flatten()
         };
         if let Some(admitted) = admit() {
             return Some(admitted);
         }
         let number = self.table.give_one_up(peer_address(stream))?;
-        at_most(
-            &self.environment,
-            EVICTION_DEADLINE,
-            self.table.left(number),
-        )
-        .await?;
+        at_most(&self.environment, EVICTION_DEADLINE, self.table.left(number)).await?;
         admit()
     }
 
@@ -203,10 +194,9 @@ impl<E: Environment, S: Service<E>> Port<E, S> {
             self.table.for_each(|connection| {
                 let bound = match connection.is_known() {
                     true => self.options.idle,
-                    false => [self.options.idle, self.options.stranger_idle]
-                        .into_iter()
-                        .flatten()
-                        .min(),
+                    false => {
+                        [self.options.idle, self.options.stranger_idle].into_iter().flatten().min()
+                    }
                 };
                 let silent = now.saturating_sub(connection.heard());
                 if bound.is_some_and(|bound| silent > bound) {

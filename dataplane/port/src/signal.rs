@@ -1,4 +1,4 @@
-//! Tasks of one shard that wait for a condition; whoever changes it wakes them all.
+//! Tasks of one shard that wait for a condition; the task that changes it wakes them all.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -6,10 +6,10 @@ use std::task::{Poll, Waker};
 
 /// Those who wait.
 #[derive(Debug, Default)]
-pub(crate) struct Signal(RefCell<Vec<Waker>>);
+pub(crate) struct WakerList(RefCell<Vec<Waker>>);
 
-impl Signal {
-    /// Resolves when `is_met`; looks at it now and after each [`Signal::raise`].
+impl WakerList {
+    /// Resolves when `is_met`; looks at it now and after each [`WakerList::raise`].
     pub(crate) async fn wait_until(&self, is_met: impl Fn() -> bool) {
         poll_fn(|context| {
             if is_met() {

@@ -2,7 +2,7 @@
 
 use crate::connection::Connection;
 use crate::limits::ADDRESS_SHARE;
-use crate::signal::Signal;
+use crate::signal::WakerList;
 use perigee_shard::{Environment, Stream};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -10,11 +10,11 @@ use std::net::IpAddr;
 use std::rc::Rc;
 
 /// Open connections by number.
-pub(crate) struct Table<E: Environment, T> {
+pub(crate) struct ConnectionTable<E: Environment, T> {
     open: RefCell<BTreeMap<u64, Rc<Connection<E, T>>>>,
     next: Cell<u64>,
     /// Raised whenever one leaves.
-    departures: Signal,
+    departures: WakerList,
 }
 
 /// The order in which connections are given up for a new one.
@@ -25,13 +25,9 @@ enum Rank {
     CrowdedMember,
 }
 
-impl<E: Environment, T> Table<E, T> {
+impl<E: Environment, T> ConnectionTable<E, T> {
     pub(crate) fn new() -> Self {
-        Self {
-            open: RefCell::default(),
-            next: Cell::new(0),
-            departures: Signal::default(),
-        }
+        Self { open: RefCell::default(), next: Cell::new(0), departures: WakerList::default() }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -55,20 +51,17 @@ impl<E: Environment, T> Table<E, T> {
 
     /// Resolves when the connection of a number has left.
     pub(crate) async fn left(&self, number: u64) {
-        self.departures
-            .wait_until(|| !self.open.borrow().contains_key(&number))
-            .await;
+        self.departures.wait_until(|| !self.open.borrow().contains_key(&number)).await;
     }
 
     /// Resolves when all have left.
     pub(crate) async fn emptied(&self) {
-        self.departures
-            .wait_until(|| self.open.borrow().is_empty())
-            .await;
+        self.departures.wait_until(|| self.open.borrow().is_empty()).await;
     }
 
-    /// Breaks the connection that goes for one more from `newcomer`: the longest silent stranger, first from addresses with
-    /// more than their share, then a member of such an address if the newcomer's address has less.
+    /// Breaks the connection that goes for one more from `newcomer`: the longest silent stranger,
+    /// first from addresses with more than their share, then a member of such an address if the
+    /// newcomer's address has less.
     pub(crate) fn give_one_up(&self, newcomer: Option<IpAddr>) -> Option<u64> {
         let open = self.open.borrow();
         let mut by_address: BTreeMap<IpAddr, usize> = BTreeMap::new();

@@ -38,12 +38,7 @@ impl Service<ShardEnvironment> for Club {
 /// A greeted connection from one of the loopback addresses; an error if the port closes it.
 fn join(from: u8, port: SocketAddr) -> io::Result<TcpStream> {
     let near: SocketAddr = ([127, 0, 0, from], 0).into();
-    let fd = socket(
-        AddressFamily::Inet,
-        SockType::Stream,
-        SockFlag::SOCK_CLOEXEC,
-        None,
-    )?;
+    let fd = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
     bind(fd.as_raw_fd(), &SockaddrStorage::from(near))?;
     connect(fd.as_raw_fd(), &SockaddrStorage::from(port))?;
     let mut stream = TcpStream::from(fd);

@@ -8,6 +8,8 @@ Importing the package itself loads no native code.
 
 from importlib import metadata as _metadata
 
+import perigee_mooncake.guard as _guard  # also where no `.pth` file is read
+
 try:
     __version__ = _metadata.version("perigee-mooncake")
 except _metadata.PackageNotFoundError:  # a source tree that was never installed

@@ -88,7 +88,7 @@ class _Connections:
         # A message must not be sent twice, so a connection is looked at before, not retried after.
         connection.setblocking(False)
         try:
-            # Either the peer is gone or it says something that nobody asked for.
+            # Either the peer is gone or it says something that was not asked for.
             connection.recv(1, socket.MSG_PEEK)
             return False
         except BlockingIOError:

@@ -1,7 +1,7 @@
 """`SharedSegment`: host memory of one process mapped into several, for one writer and many readers.
 
 The owner makes an anonymous memory file; the others open it through the owner's /proc entry, so
-nothing is left behind whoever dies. All must run as one user in one process namespace.
+nothing is left behind when any of them dies. All must run as one user in one process namespace.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A pool belongs to one store. Memory that a view of a released lease still shows is never handed to
 anybody else: such a region is dropped from the pool and freed with its last view. A lease that is
 dropped without `release` gives its buffer back all the same, and memory is unregistered before it
-goes, whoever lets go of it.
+goes, in whichever thread it is released.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class BufferLease:
             self._view.release()
         except BufferError:  # an array or tensor was made of the view and lives on
             pass
-        # Slices, arrays and tensors of the view keep the window alive: then nobody may reuse it.
+        # Slices, arrays and tensors of the view keep the window alive: then it must not be reused.
         self._pool._give_back(region, reusable=self._window() is None)
 
     def __enter__(self) -> "BufferLease":
@@ -167,7 +167,7 @@ class BufferPool:
                 remaining = deadline - time.monotonic()
                 if remaining <= 0:
                     raise TimeoutError(f"No buffer of {size} bytes became free in time")
-                # A dropped lease wakes nobody.
+                # A dropped lease wakes no waiter.
                 self._changed.wait(min(remaining, LOOK_S))
 
     def buffer(

@@ -1,41 +1,23 @@
-"""Console scripts: each replaces itself with the bundled `perigee` program.
-
-The program takes its personality from argv[0], so arguments, signals and exit codes are its own.
-`PERIGEE_BIN` names another program file, for a source tree that has no bundled one.
-"""
+"""Console scripts: each replaces itself with the bundled `perigee` program under its own name."""
 
 from __future__ import annotations
 
-import os
 import sys
-from pathlib import Path
 from typing import NoReturn
 
-BUNDLED_PROGRAM = Path(__file__).resolve().parent / "bin" / "perigee"
-EXIT_NOT_EXECUTABLE = 126
-EXIT_NOT_FOUND = 127
+from perigee_mooncake.program import execute, perigee, program_path
 
-
-def program_path() -> str:
-    """Return the program to run: `PERIGEE_BIN` if set, else the one inside this package."""
-    return os.environ.get("PERIGEE_BIN") or str(BUNDLED_PROGRAM)
-
-
-def execute(personality: str, arguments: list[str]) -> NoReturn:
-    """Become the program under the name `personality`; ends this process if it cannot start."""
-    program = program_path()
-    try:
-        if os.path.realpath(program) == os.path.realpath(sys.argv[0]):
-            # It would replace itself with itself without end.
-            reason, code = "is this script; PERIGEE_BIN must name the program itself", EXIT_NOT_EXECUTABLE
-        else:
-            os.execv(program, [personality, *arguments])
-    except FileNotFoundError:
-        reason, code = "was not found; install a wheel that bundles it", EXIT_NOT_FOUND
-    except OSError as error:
-        reason, code = f"could not be started: {error.strerror}", EXIT_NOT_EXECUTABLE
-    print(f"{personality}: {program} {reason}", file=sys.stderr)
-    sys.exit(code)
+__all__ = [
+    "execute",
+    "mc_store_rest_server",
+    "mooncake_client",
+    "mooncake_http_metadata_server",
+    "mooncake_master",
+    "perigee",
+    "program_path",
+    "transfer_engine_bench",
+    "transfer_engine_topology_dump",
+]
 
 
 def mooncake_master() -> NoReturn:
@@ -51,11 +33,6 @@ def mooncake_client() -> NoReturn:
 def mooncake_http_metadata_server() -> NoReturn:
     """Run the stand-alone metadata service."""
     execute("mooncake_http_metadata_server", sys.argv[1:])
-
-
-def perigee() -> NoReturn:
-    """Run the operator program."""
-    execute("perigee", sys.argv[1:])
 
 
 def transfer_engine_bench() -> NoReturn:

@@ -2,7 +2,7 @@
 //! passes, it ends as a value, a `TypeError` or a status, never a panic.
 
 use perigee_schemas::Status;
-use perigee_store::api::Piece;
+use perigee_store::api::CallerRange;
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -35,8 +35,8 @@ impl<'py> FromPyObject<'_, 'py> for Count {
     }
 }
 
-/// The value of an int that fits, without the detour over `__index__`; None for anything else. Lists
-/// of thousands of addresses are the common case.
+/// The value of an int that fits, without the detour over `__index__`; None for anything else.
+/// Lists of thousands of addresses are the common case.
 fn plain(item: &Bound<'_, PyAny>) -> Option<u64> {
     let int = item.cast::<PyInt>().ok()?;
     // SAFETY: the interpreter is held and the object is an int.
@@ -49,9 +49,9 @@ fn plain(item: &Bound<'_, PyAny>) -> Option<u64> {
 
 /// Addresses or lengths of a batch: a list, or any other sequence of integers.
 #[derive(Debug, Default)]
-pub(crate) struct Counts(pub(crate) Vec<u64>);
+pub(crate) struct IntegerList(pub(crate) Vec<u64>);
 
-impl<'py> FromPyObject<'_, 'py> for Counts {
+impl<'py> FromPyObject<'_, 'py> for IntegerList {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
@@ -130,31 +130,30 @@ pub(crate) fn borrow_keys(keys: &Keys) -> Vec<&str> {
 
 /// Name of an object's class, for messages.
 pub(crate) fn type_name(object: &Bound<'_, PyAny>) -> String {
-    object
-        .get_type()
-        .name()
-        .map_or_else(|_| "an object".to_owned(), |name| name.to_string())
+    object.get_type().name().map_or_else(|_| "an object".to_owned(), |name| name.to_string())
 }
 
 /// One piece of caller memory, refused if it cannot exist.
-pub(crate) fn piece(address: Count, bytes: Count) -> Result<Piece, Status> {
+pub(crate) fn piece(address: Count, bytes: Count) -> Result<CallerRange, Status> {
     let possible = address.0 != 0 && bytes.0 != 0 && address.0.checked_add(bytes.0).is_some();
     if possible && bytes.0 <= isize::MAX as u64 {
-        Ok(Piece::named(address.get(), bytes.get()))
+        Ok(CallerRange::named(address.get(), bytes.get()))
     } else {
         Err(Status::InvalidParams)
     }
 }
 
 /// The pieces of an object that are not empty; refused as `pieces` are, and when nothing is left.
-pub(crate) fn filled_pieces(addresses: &[Count], sizes: &[Count]) -> Result<Vec<Piece>, Status> {
+pub(crate) fn filled_pieces(
+    addresses: &[Count],
+    sizes: &[Count],
+) -> Result<Vec<CallerRange>, Status> {
     if addresses.len() != sizes.len() {
         return Err(Status::InvalidParams);
     }
     let filled = addresses.iter().zip(sizes).filter(|(_, bytes)| bytes.0 > 0);
-    let pieces: Vec<Piece> = filled
-        .map(|(&address, &bytes)| piece(address, bytes))
-        .collect::<Result<_, _>>()?;
+    let pieces: Vec<CallerRange> =
+        filled.map(|(&address, &bytes)| piece(address, bytes)).collect::<Result<_, _>>()?;
     if pieces.is_empty() {
         return Err(Status::InvalidParams);
     }
@@ -162,15 +161,11 @@ pub(crate) fn filled_pieces(addresses: &[Count], sizes: &[Count]) -> Result<Vec<
 }
 
 /// The pieces of one object; both lists must be of one length and no piece may be impossible.
-pub(crate) fn pieces(addresses: &[Count], sizes: &[Count]) -> Result<Vec<Piece>, Status> {
+pub(crate) fn pieces(addresses: &[Count], sizes: &[Count]) -> Result<Vec<CallerRange>, Status> {
     if addresses.len() != sizes.len() || addresses.is_empty() {
         return Err(Status::InvalidParams);
     }
-    addresses
-        .iter()
-        .zip(sizes)
-        .map(|(&address, &bytes)| piece(address, bytes))
-        .collect()
+    addresses.iter().zip(sizes).map(|(&address, &bytes)| piece(address, bytes)).collect()
 }
 
 /// The codes Python sees of a list of statuses.

@@ -2,7 +2,7 @@
 //! Invariant: the memory lives exactly as long as the handle and every view of it.
 
 use crate::limits::HANDLE_ALIGNMENT_BYTES;
-use perigee_store::api::Piece;
+use perigee_store::api::CallerRange;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -44,8 +44,8 @@ impl OwnedBytes {
     }
 
     /// The whole memory as the store takes it.
-    pub(crate) fn piece(&self) -> Piece {
-        Piece::owned(self.start.as_ptr() as usize, self.layout.size())
+    pub(crate) fn piece(&self) -> CallerRange {
+        CallerRange::owned(self.start.as_ptr() as usize, self.layout.size())
     }
 }
 
@@ -99,7 +99,7 @@ impl BufferHandle {
         if view.is_null() {
             return Err(PyBufferError::new_err("View is null"));
         }
-        let Piece { address, bytes, .. } = slf.bytes.piece();
+        let CallerRange { address, bytes, .. } = slf.bytes.piece();
         // SAFETY: the view belongs to the interpreter; address and length are one live allocation,
         // which the view keeps alive because PyBuffer_FillInfo takes a reference to the handle.
         let filled = unsafe {
@@ -112,10 +112,6 @@ impl BufferHandle {
                 flags,
             )
         };
-        if filled == 0 {
-            Ok(())
-        } else {
-            Err(PyErr::fetch(slf.py()))
-        }
+        if filled == 0 { Ok(()) } else { Err(PyErr::fetch(slf.py())) }
     }
 }

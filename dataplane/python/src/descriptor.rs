@@ -53,8 +53,8 @@ pub(crate) struct ReplicaDescriptor {
     descriptor: Descriptor,
 }
 
-impl From<api::ReplicaDescriptor> for ReplicaDescriptor {
-    fn from(replica: api::ReplicaDescriptor) -> Self {
+impl From<api::ReplicaInfo> for ReplicaDescriptor {
+    fn from(replica: api::ReplicaInfo) -> Self {
         Self {
             status: ReplicaStatus::from_value(replica.status).unwrap_or(ReplicaStatus::UNDEFINED),
             descriptor: Descriptor {
@@ -91,16 +91,12 @@ impl ReplicaDescriptor {
 
     /// The address of the replica.
     fn get_memory_descriptor(&self) -> MemoryDescriptor {
-        MemoryDescriptor {
-            buffer_descriptor: self.descriptor.clone(),
-        }
+        MemoryDescriptor { buffer_descriptor: self.descriptor.clone() }
     }
 
     /// Raises RuntimeError: the replica is in memory.
     fn get_disk_descriptor(&self) -> PyResult<DiskDescriptor> {
-        Err(PyRuntimeError::new_err(
-            "The replica is in memory; call get_memory_descriptor",
-        ))
+        Err(PyRuntimeError::new_err("The replica is in memory; call get_memory_descriptor"))
     }
 
     fn __repr__(&self) -> String {

@@ -7,7 +7,7 @@ mod handle;
 mod memory;
 mod notify;
 mod own_memory;
-mod session;
+pub(crate) mod session;
 mod stream;
 mod topology;
 mod transfer;
@@ -16,9 +16,9 @@ pub(crate) use handle::EngineHandle;
 pub(crate) use notify::TransferNotify;
 pub(crate) use session::{EngineSession, close_all};
 
-use crate::absence::away;
 use crate::enumeration::TransferOpcode;
 use crate::warning;
+use crate::without_gil::without_gil;
 use perigee_engine::{EngineError, EngineOptions, TransferEngine};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -38,13 +38,7 @@ static FORK_REPORTED: AtomicBool = AtomicBool::new(false);
 /// All may be called from several threads at once. Addresses are integers such as
 /// `tensor.data_ptr()`; memory given to a call must stay valid until the call is over, memory given
 /// to a batch until the batch is.
-#[pyclass(
-    frozen,
-    subclass,
-    weakref,
-    name = "TransferEngine",
-    module = "mooncake.engine"
-)]
+#[pyclass(frozen, subclass, weakref, name = "TransferEngine", module = "mooncake.engine")]
 #[derive(Default)]
 pub(crate) struct EngineClient {
     session: RwLock<Option<Arc<EngineSession>>>,
@@ -93,7 +87,7 @@ impl EngineClient {
         work: impl FnOnce(&TransferEngine) -> Result<R, EngineError> + Send,
     ) -> Result<R, i32> {
         let session = self.running(py, what)?;
-        let result = away(py, move || work(session.engine()));
+        let result = without_gil(py, move || work(session.engine()));
         result.map_err(|error| report(py, what, &error))
     }
 
@@ -161,11 +155,11 @@ impl EngineClient {
     ///
     /// local_hostname: this host as others reach it, "host" or "host:port". metadata_server:
     /// "P2PHANDSHAKE" (peers are then named "host:port" with their get_rpc_port()), or
-    /// "http://host:port/metadata", "etcd://host:port", "redis://host:port". protocol: "tcp", "rdma"
-    /// (TCP where no RDMA device works, unless PERIGEE_REQUIRE_RDMA=1 is set), "shm" (only memory
-    /// shared on this host), several with commas, or "": RDMA where it works and TCP elsewhere.
-    /// device_name: "" for all NICs, or names "a,b", or a JSON map of them per GPU, or its file.
-    /// Returns 0 or a negative code; the log says what was wrong.
+    /// "http://host:port/metadata", "etcd://host:port", "redis://host:port". protocol: "tcp",
+    /// "rdma" (TCP where no RDMA device works, unless PERIGEE_REQUIRE_RDMA=1 is set), "shm" (only
+    /// memory shared on this host), several with commas, or "": RDMA where it works and TCP
+    /// elsewhere. device_name: "" for all NICs, or names "a,b", or a JSON map of them per GPU, or
+    /// its file. Returns 0 or a negative code; the log says what was wrong.
     fn initialize(
         &self,
         py: Python<'_>,
@@ -174,7 +168,7 @@ impl EngineClient {
         protocol: &str,
         device_name: &str,
     ) -> i32 {
-        let started = away(py, || {
+        let started = without_gil(py, || {
             EngineOptions::new(local_hostname, metadata_server, protocol, device_name)
                 .and_then(TransferEngine::start)
         });
@@ -194,8 +188,8 @@ impl EngineClient {
         }
     }
 
-    /// As `initialize`, with the kind of the metadata server ("http", "etcd", "redis") apart from its
-    /// address.
+    /// As `initialize`, with the kind of the metadata server ("http", "etcd", "redis") apart from
+    /// its address.
     fn initialize_ext(
         &self,
         py: Python<'_>,

@@ -1,5 +1,6 @@
-//! The enums of `mooncake.store` and `mooncake.engine`. Invariant: each behaves like the ones clients
-//! know: `name`, `value`, `int()`, `__members__`, equal only to the same member of the same enum.
+//! The enums of `mooncake.store` and `mooncake.engine`. Invariant: each behaves like the ones
+//! clients know: `name`, `value`, `int()`, `__members__`, equal only to the same member of the same
+//! enum.
 
 use pyo3::basic::CompareOp;
 use pyo3::exceptions::{PyTypeError, PyValueError};

@@ -3,7 +3,7 @@
 
 use crate::arguments::Count;
 use crate::limits::MAX_NUMA_NODE;
-use crate::session::lock;
+use crate::lock::lock;
 use crate::warning;
 use perigee_memory::host::HostBuffer;
 use perigee_memory::segment::SegmentError;
@@ -76,11 +76,7 @@ impl HostMemory {
 
     /// Free memory of `alloc`. Returns 0, or -600 for an address that was not given out.
     fn free(&self, py: Python<'_>, ptr: Count) -> i32 {
-        if py.detach(|| free(ptr.get())) {
-            Status::Ok.code()
-        } else {
-            Status::InvalidParams.code()
-        }
+        if py.detach(|| free(ptr.get())) { Status::Ok.code() } else { Status::InvalidParams.code() }
     }
 }
 
@@ -100,9 +96,7 @@ pub(crate) fn bind_to_numa_node(py: Python<'_>, node: i64) {
 
 fn bind_thread(node: usize) -> io::Result<()> {
     if node > MAX_NUMA_NODE {
-        return Err(io::Error::other(format!(
-            "the highest number is {MAX_NUMA_NODE}"
-        )));
+        return Err(io::Error::other(format!("the highest number is {MAX_NUMA_NODE}")));
     }
     let list = fs::read_to_string(format!("/sys/devices/system/node/node{node}/cpulist"))?;
     let set = processor_set(&list).ok_or_else(|| io::Error::other("it has no processors"))?;
@@ -112,16 +106,12 @@ fn bind_thread(node: usize) -> io::Result<()> {
     }
     let mut mask = [0_usize; MAX_NUMA_NODE / BITS_PER_WORD + 1];
     mask[node / BITS_PER_WORD] = 1 << (node % BITS_PER_WORD);
-    // The kernel reads one bit less than it is told, hence the extra one.
+    // The kernel reads one bit less than the given count, hence the extra one.
     let bits = mask.len() * BITS_PER_WORD + 1;
-    // SAFETY: the mask holds as many bits as the call is told and lives across it.
+    // SAFETY: the mask holds as many bits as the call gets and lives across it.
     let result =
         unsafe { libc::syscall(libc::SYS_set_mempolicy, MPOL_PREFERRED, mask.as_ptr(), bits) };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// The processors of a list like `0-3,8`; None if it names none.

@@ -1,8 +1,7 @@
-//! The native module behind `mooncake.store` and `mooncake.engine`. Invariant: nothing here holds the
-//! interpreter while it waits, and no panic, foreign thread, open store or engine outlives a call or
-//! the interpreter unnoticed.
+//! The native module behind `mooncake.store` and `mooncake.engine`. Invariant: nothing here holds
+//! the interpreter while it waits, and no panic, foreign thread, open store or engine outlives a
+//! call or the interpreter unnoticed.
 
-mod absence;
 mod arguments;
 mod buffer_handle;
 mod descriptor;
@@ -10,6 +9,7 @@ mod engine;
 mod enumeration;
 mod host_memory;
 mod limits;
+mod lock;
 mod replicate_config;
 mod session;
 mod setup;
@@ -20,13 +20,14 @@ mod task;
 mod transfer;
 mod value;
 mod warning;
+mod without_gil;
 
 use pyo3::prelude::*;
 
 /// Native part of `mooncake.store` and `mooncake.engine`; import those instead.
 #[pymodule]
 fn _perigee(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    absence::begin();
+    without_gil::begin();
     warning::print_store_messages();
     module.add_class::<store::StoreClient>()?;
     module.add_class::<replicate_config::ReplicateConfig>()?;
@@ -55,10 +56,7 @@ fn _perigee(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(engine::close_all, module)?,
         wrap_pyfunction!(session::close_all, module)?,
     ] {
-        module
-            .py()
-            .import("atexit")?
-            .call_method1("register", (&close_all,))?;
+        module.py().import("atexit")?.call_method1("register", (&close_all,))?;
         module.add_function(close_all)?;
     }
     module.add("__version__", env!("CARGO_PKG_VERSION"))

@@ -32,5 +32,6 @@ pub(crate) const MAX_COPY_BYTES: u64 = 1 << 30;
 /// Longest wait for a batch of transfers. Batches end earlier by their own deadline.
 pub(crate) const MAX_BATCH_WAIT: Duration = Duration::from_secs(3600);
 
-/// How long the interpreter's end waits for calls of other threads to come back from what was closed.
+/// How long the interpreter's end waits for calls of other threads to come back from what was
+/// closed.
 pub(crate) const RETURN_DEADLINE: Duration = Duration::from_secs(2);

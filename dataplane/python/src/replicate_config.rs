@@ -65,13 +65,13 @@ impl Default for ReplicateConfig {
 
 /// A `ReplicateConfig` as the store takes it, copied so that the interpreter can be let go.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Placement {
+pub(crate) struct OwnedConfig {
     /// The part that holds for every key of the call.
     pub(crate) config: api::ReplicateConfig,
     groups: Option<Vec<String>>,
 }
 
-impl Placement {
+impl OwnedConfig {
     /// Group of each of `count` keys; refused when the number of groups differs.
     pub(crate) fn groups(&self, count: usize) -> Result<Vec<Option<&str>>, Status> {
         match &self.groups {
@@ -86,12 +86,12 @@ impl Placement {
 }
 
 /// The placement an optional argument asks for.
-pub(crate) fn placement(config: Option<&ReplicateConfig>) -> Result<Placement, Status> {
-    config.map_or_else(|| Ok(Placement::default()), ReplicateConfig::placement)
+pub(crate) fn placement(config: Option<&ReplicateConfig>) -> Result<OwnedConfig, Status> {
+    config.map_or_else(|| Ok(OwnedConfig::default()), ReplicateConfig::placement)
 }
 
 impl ReplicateConfig {
-    fn placement(&self) -> Result<Placement, Status> {
+    fn placement(&self) -> Result<OwnedConfig, Status> {
         if self.nof_replica_num > 0 || self.dfs_replica_num > 0 {
             return Err(Status::NotSupported);
         }
@@ -104,7 +104,7 @@ impl ReplicateConfig {
         if !self.preferred_segment.is_empty() {
             preferred_segments.insert(0, self.preferred_segment.clone());
         }
-        Ok(Placement {
+        Ok(OwnedConfig {
             config: api::ReplicateConfig {
                 replica_num,
                 soft_pin_action: match self.soft_pin_action {
@@ -190,7 +190,8 @@ impl ReplicateConfig {
         self.prefer_alloc_in_same_node = value.0;
     }
 
-    /// The text clients know from Mooncake, where `with_soft_pin` shows as the action it stands for.
+    /// The text clients know from Mooncake, where `with_soft_pin` shows as the action it stands
+    /// for.
     fn __str__(&self) -> String {
         let list = |names: &[String]| format!("[{}]", names.join(", "));
         let action = match self.with_soft_pin {
@@ -210,10 +211,7 @@ impl ReplicateConfig {
             list(&self.preferred_segments),
         );
         if !self.preferred_segment.is_empty() {
-            text += &format!(
-                ", preferred_segment (deprecated): {}",
-                self.preferred_segment
-            );
+            text += &format!(", preferred_segment (deprecated): {}", self.preferred_segment);
         }
         text += &format!(
             ", preferred_nof_segments: {}, prefer_alloc_in_same_node: {}, data_type: {}",

@@ -2,8 +2,9 @@
 //! touched only by the process that opened it. After a fork the child's copy is left alone, because
 //! the threads behind it live in the parent.
 
-use crate::engine::EngineSession;
+use crate::engine::session::EngineSession;
 use crate::limits::MAX_READ_SESSION_KEYS;
+use crate::lock::lock;
 use crate::staging::Staging;
 use perigee_http::HttpHandle;
 use perigee_memory::host::HostBuffer;
@@ -13,39 +14,33 @@ use pyo3::prelude::*;
 use std::collections::HashMap;
 use std::mem::ManuallyDrop;
 use std::process;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Stores that may still be open. Locked only while the interpreter is held, so never across a
 /// fork.
-static LIVE: Mutex<Vec<Weak<Session>>> = Mutex::new(Vec::new());
-
-/// Locks, and goes on with the data of a thread that panicked: every critical section is one
-/// update.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+static LIVE: Mutex<Vec<Weak<StoreSession>>> = Mutex::new(Vec::new());
 
 /// An open store with the state that only the Python API has.
-pub(crate) struct Session {
+pub(crate) struct StoreSession {
     store: ManuallyDrop<Arc<Store>>,
     page: ManuallyDrop<Option<HttpHandle>>,
     process: u32,
     /// The leases of open read sessions, by key.
     readers: Mutex<HashMap<String, Vec<Option<ReadLease>>>>,
     pub(crate) staging: Mutex<Staging>,
-    pool: Mutex<Pool>,
-    /// Held, not used: whoever shares an engine with a store expects it to outlive the store.
+    pool: Mutex<MemoryPool>,
+    /// Held, not used: an engine that is shared with a store must outlive the store.
     _engine: Option<Arc<EngineSession>>,
 }
 
 /// Memory handed out by `alloc_from_mem_pool`, freed with the store.
 #[derive(Default)]
-struct Pool {
+struct MemoryPool {
     free_bytes: u64,
     buffers: Vec<HostBuffer>,
 }
 
-impl Session {
+impl StoreSession {
     /// Takes an open store with its status page, if it has one, and lists it for the interpreter's
     /// exit.
     pub(crate) fn start(
@@ -60,10 +55,7 @@ impl Session {
             process: process::id(),
             readers: Mutex::default(),
             staging: Mutex::default(),
-            pool: Mutex::new(Pool {
-                free_bytes: pool_bytes,
-                buffers: Vec::new(),
-            }),
+            pool: Mutex::new(MemoryPool { free_bytes: pool_bytes, buffers: Vec::new() }),
             _engine: engine,
         });
         let mut live = lock(&LIVE);
@@ -87,7 +79,8 @@ impl Session {
         self.store.config().local_buffer_bytes > 0
     }
 
-    /// Opens a read session of each key that exists; sessions of one key nest. Each holds its read lease until it ends.
+    /// Opens a read session of each key that exists; sessions of one key nest. Each holds its read
+    /// lease until it ends.
     pub(crate) fn begin_reads(&self, keys: &[&str]) -> Vec<i32> {
         let mut lookup = self.store.locate(keys);
         let mut readers = lock(&self.readers);
@@ -142,7 +135,7 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for StoreSession {
     fn drop(&mut self) {
         if self.is_ours() {
             // SAFETY: this is the only place that drops the page, and the field is not used after
@@ -152,11 +145,9 @@ impl Drop for Session {
             // SAFETY: as for the page.
             unsafe { ManuallyDrop::drop(&mut self.store) }
         } else {
-            // A lease gives itself back to the store when it is dropped, and the store is the parent's.
-            let readers = self
-                .readers
-                .get_mut()
-                .unwrap_or_else(PoisonError::into_inner);
+            // A lease gives itself back to the store when it is dropped, and the store is the
+            // parent's.
+            let readers = self.readers.get_mut().unwrap_or_else(PoisonError::into_inner);
             let _not_dropped = ManuallyDrop::new(std::mem::take(readers));
         }
     }
@@ -166,10 +157,8 @@ impl Drop for Session {
 #[pyfunction]
 #[pyo3(name = "_close_all_stores")]
 pub(crate) fn close_all(py: Python<'_>) {
-    let sessions: Vec<Arc<Session>> = lock(&LIVE)
-        .drain(..)
-        .filter_map(|it| it.upgrade())
-        .collect();
+    let sessions: Vec<Arc<StoreSession>> =
+        lock(&LIVE).drain(..).filter_map(|it| it.upgrade()).collect();
     py.detach(move || {
         for session in sessions.iter().filter(|session| session.is_ours()) {
             session.store.close();

@@ -24,7 +24,7 @@ const DEFAULT_TENANT: &str = "default";
 const MASTER_VARIABLE: &str = "MOONCAKE_MASTER";
 
 /// A set-up that was understood.
-pub(crate) struct Request {
+pub(crate) struct ParsedSetup {
     /// What the store is opened with.
     pub(crate) config: StoreConfig,
     /// A running engine that must not end before the store.
@@ -33,40 +33,36 @@ pub(crate) struct Request {
     pub(crate) notices: Vec<String>,
 }
 
-impl From<StoreConfig> for Request {
+impl From<StoreConfig> for ParsedSetup {
     fn from(config: StoreConfig) -> Self {
-        Self {
-            config,
-            engine: None,
-            notices: Vec::new(),
-        }
+        Self { config, engine: None, notices: Vec::new() }
     }
 }
 
 /// Why a set-up was not understood.
-pub(crate) enum Refusal {
+pub(crate) enum SetupError {
     /// An exception for the caller.
     Raise(PyErr),
     /// A code for the caller and a message for the log.
     Code(Status, String),
 }
 
-impl From<PyErr> for Refusal {
+impl From<PyErr> for SetupError {
     fn from(error: PyErr) -> Self {
         Self::Raise(error)
     }
 }
 
 /// A refusal with code -600.
-fn invalid(message: impl Into<String>) -> Refusal {
-    Refusal::Code(Status::InvalidParams, message.into())
+fn invalid(message: impl Into<String>) -> SetupError {
+    SetupError::Code(Status::InvalidParams, message.into())
 }
 
 /// Reads either form.
 pub(crate) fn parse(
     args: &Bound<'_, PyTuple>,
     kwargs: Option<&Bound<'_, PyDict>>,
-) -> Result<Request, Refusal> {
+) -> Result<ParsedSetup, SetupError> {
     let named = kwargs.map_or(0, |kwargs| kwargs.len());
     if let (1, 0, Ok(first)) = (args.len(), named, args.get_item(0))
         && let Ok(config) = first.cast::<PyDict>()
@@ -101,8 +97,8 @@ fn notices(ssd: bool) -> Vec<String> {
     ssd.into_iter().collect()
 }
 
-/// A client that lends nothing, on the host of `server_address`. Without a master in the environment the node daemon
-/// on this host is asked for its own, which may take a moment.
+/// A client that lends nothing, on the host of `server_address`. Without a master in the
+/// environment the node daemon on this host is asked for its own, which may take a moment.
 pub(crate) fn pure_client(
     server_address: &str,
     local_buffer: Count,

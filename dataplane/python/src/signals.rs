@@ -1,7 +1,7 @@
-//! Signals that arrive while a call waits without the interpreter's lock: their Python handlers run at the latest each
-//! quarter of a second, and what they raise ends the call. Invariant: an exception is raised once, when the call is back.
+//! Signals that arrive while a call waits without the interpreter's lock: their Python handlers run
+//! at the latest each quarter of a second, and what they raise ends the call. Invariant: an
+//! exception is raised once, when the call is back.
 
-use crate::absence;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::cell::{Cell, RefCell};
@@ -14,19 +14,17 @@ thread_local! {
     static IS_RAISING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the call of this thread is about to end with an exception. It must not run Python code any more, in which that
-/// would be raised instead, and lost.
+/// Whether the call of this thread is about to end with an exception. It must not run Python code
+/// any more, in which that would be raised instead, and lost.
 pub(crate) fn is_raising() -> bool {
     IS_RAISING.get()
 }
 
-/// Lets pending handlers run; true once one has raised. The interpreter runs them on its main thread only.
+/// Lets pending handlers run; true once one has raised. The interpreter runs them on its main
+/// thread only, and must not have begun to end.
 pub(crate) fn has_raised() -> bool {
     if RAISED.with_borrow(Option::is_some) {
         return true;
-    }
-    if absence::is_ending() {
-        return false;
     }
     let raised = Python::attach(|py| py.check_signals()).err();
     let ends = raised.is_some();

@@ -5,11 +5,11 @@
 use crate::arguments::Count;
 use crate::buffer_handle::OwnedBytes;
 use crate::limits::MAX_SESSION_STAGING_BYTES;
-use crate::replicate_config::Placement;
-use crate::session::lock;
+use crate::lock::lock;
+use crate::replicate_config::OwnedConfig;
 use perigee_schemas::Status;
 use perigee_store::Store;
-use perigee_store::api::Piece;
+use perigee_store::api::CallerRange;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -19,27 +19,27 @@ pub(crate) struct Draft {
     /// Held while ranges are copied; true from the end of the session on.
     ended: Mutex<bool>,
     /// Placement of the call that started the session.
-    pub(crate) placement: Arc<Placement>,
+    pub(crate) placement: Arc<OwnedConfig>,
     /// Group of this object.
     pub(crate) group: Option<String>,
 }
 
 impl Draft {
     /// The whole object.
-    pub(crate) fn piece(&self) -> Piece {
+    pub(crate) fn piece(&self) -> CallerRange {
         self.bytes.piece()
     }
 
     /// Copies the pieces to their offsets; returns the bytes copied. Nothing is copied if one does
-    /// not fit, or when the session has ended meanwhile: the bytes may be on their way already.
+    /// not fit, or when the session has ended: the bytes may be on their way already.
     pub(crate) fn write(
         &self,
         store: &Store,
-        pieces: &[Piece],
+        pieces: &[CallerRange],
         offsets: &[Count],
     ) -> Result<u64, Status> {
         let whole = self.bytes.piece();
-        let fits = |piece: &Piece, offset: &Count| {
+        let fits = |piece: &CallerRange, offset: &Count| {
             let end = offset.0.checked_add(piece.bytes as u64);
             end.is_some_and(|end| end <= whole.bytes as u64)
         };
@@ -53,8 +53,8 @@ impl Draft {
         let mut copied = 0;
         for (piece, offset) in pieces.iter().zip(offsets) {
             let target = (whole.address + offset.get()) as *mut u8;
-            // SAFETY: the target range was checked against the draft's own memory, which nobody else
-            // reads or writes under this lock.
+            // SAFETY: the target range was checked against the draft's own memory, which nothing
+            // else reads or writes under this lock.
             unsafe { store.load(piece, target) }?;
             copied += piece.bytes as u64;
         }
@@ -75,7 +75,7 @@ impl Staging {
         &mut self,
         key: &str,
         bytes: Count,
-        placement: &Arc<Placement>,
+        placement: &Arc<OwnedConfig>,
         group: Option<&str>,
     ) -> Result<(), Status> {
         if key.is_empty() || bytes.0 == 0 || self.drafts.contains_key(key) {

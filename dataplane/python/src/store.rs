@@ -9,11 +9,11 @@ mod range;
 mod segment;
 mod task;
 
-use crate::absence::away;
 use crate::arguments::Count;
-use crate::session::Session;
-use crate::setup::{self, Refusal, Request};
+use crate::session::StoreSession;
+use crate::setup::{self, ParsedSetup, SetupError};
 use crate::warning;
+use crate::without_gil::without_gil;
 use perigee_node::{StatusPage, StoreSlot};
 use perigee_schemas::Status;
 use perigee_store::Store;
@@ -42,12 +42,12 @@ static FORK_REPORTED: AtomicBool = AtomicBool::new(false);
 )]
 #[derive(Default)]
 pub(crate) struct StoreClient {
-    session: RwLock<Option<Arc<Session>>>,
+    session: RwLock<Option<Arc<StoreSession>>>,
 }
 
 impl StoreClient {
     /// The open store, if this process has one here. Says once when it is another process's.
-    fn session(&self, py: Python<'_>) -> Option<Arc<Session>> {
+    fn session(&self, py: Python<'_>) -> Option<Arc<StoreSession>> {
         let session = self.current()?;
         if session.is_ours() {
             return Some(session);
@@ -62,12 +62,12 @@ impl StoreClient {
         None
     }
 
-    fn current(&self) -> Option<Arc<Session>> {
+    fn current(&self) -> Option<Arc<StoreSession>> {
         let slot = self.session.read().unwrap_or_else(PoisonError::into_inner);
         slot.clone()
     }
 
-    fn take(&self) -> Option<Arc<Session>> {
+    fn take(&self) -> Option<Arc<StoreSession>> {
         let mut slot = self.session.write().unwrap_or_else(PoisonError::into_inner);
         slot.take()
     }
@@ -77,11 +77,11 @@ impl StoreClient {
         &self,
         py: Python<'_>,
         absent: impl FnOnce() -> R,
-        work: impl FnOnce(&Session) -> R + Send,
+        work: impl FnOnce(&StoreSession) -> R + Send,
     ) -> R {
         match self.session(py) {
             None => absent(),
-            Some(session) => away(py, move || work(&session)),
+            Some(session) => without_gil(py, move || work(&session)),
         }
     }
 
@@ -89,22 +89,14 @@ impl StoreClient {
     fn call_status(
         &self,
         py: Python<'_>,
-        work: impl FnOnce(&Session) -> Result<Status, Status> + Send,
+        work: impl FnOnce(&StoreSession) -> Result<Status, Status> + Send,
     ) -> i32 {
-        self.call(
-            py,
-            || NOT_OPEN,
-            |session| work(session).unwrap_or_else(|status| status).code(),
-        )
+        self.call(py, || NOT_OPEN, |session| work(session).unwrap_or_else(|status| status).code())
     }
 
     /// Opens a store and makes it this object's; `pool_bytes` is the size of the dummy pool.
-    fn open(&self, py: Python<'_>, request: Request, pool_bytes: u64) -> i32 {
-        let Request {
-            config,
-            engine,
-            notices,
-        } = request;
+    fn open(&self, py: Python<'_>, request: ParsedSetup, pool_bytes: u64) -> i32 {
+        let ParsedSetup { config, engine, notices } = request;
         for notice in &notices {
             warning::warn(py, notice);
         }
@@ -112,7 +104,7 @@ impl StoreClient {
             return refuse_second(py);
         }
         let port = config.http_port;
-        let opened = away(py, || Store::open(config));
+        let opened = without_gil(py, || Store::open(config));
         let store = match opened {
             Ok(store) => Arc::new(store),
             Err(error) => {
@@ -132,7 +124,7 @@ impl StoreClient {
                 return Status::InvalidParams.code();
             }
         };
-        let session = Session::start(store, page, pool_bytes, engine);
+        let session = StoreSession::start(store, page, pool_bytes, engine);
         match self.install(session) {
             Ok(older) => {
                 py.detach(move || drop(older));
@@ -145,9 +137,12 @@ impl StoreClient {
         }
     }
 
-    /// Makes a session this object's, unless another thread was faster: then it comes back as the error. What is
-    /// left of a session of the parent process comes back as `Ok`.
-    fn install(&self, session: Arc<Session>) -> Result<Option<Arc<Session>>, Arc<Session>> {
+    /// Makes a session this object's, unless another thread was faster: then it comes back as the
+    /// error. What is left of a session of the parent process comes back as `Ok`.
+    fn install(
+        &self,
+        session: Arc<StoreSession>,
+    ) -> Result<Option<Arc<StoreSession>>, Arc<StoreSession>> {
         let mut slot = self.session.write().unwrap_or_else(PoisonError::into_inner);
         if slot.as_ref().is_some_and(|open| open.is_ours()) {
             return Err(session);
@@ -176,10 +171,7 @@ impl Drop for StoreClient {
 
 /// The answer to `setup` of a store that is open.
 fn refuse_second(py: Python<'_>) -> i32 {
-    warning::error(
-        py,
-        "The store is set up already; call close() before setup()",
-    );
+    warning::error(py, "The store is set up already; call close() before setup()");
     Status::UnavailableInCurrentStatus.code()
 }
 
@@ -198,11 +190,10 @@ impl StoreClient {
     ///
     /// Join the cluster. Sizes are bytes; in the dict form they may be texts like "4gb", and
     /// device_name and master_server_address are accepted for rdma_devices and master_server_addr.
-    /// engine: a TransferEngine.get_engine(), which then runs at least as long as the store; bytes of
-    /// the store go over the store's own connections.
-    /// Returns 0, -600 for values that make no sense or a metadata server that does not answer
-    /// (P2PHANDSHAKE needs none), -900 when the master cannot be reached.
-    /// Raises TypeError for a missing, unknown or wrongly typed argument.
+    /// engine: a TransferEngine.get_engine(), which then runs at least as long as the store; bytes
+    /// of the store go over the store's own connections. Returns 0, -600 for values that make no
+    /// sense or a metadata server that does not answer (P2PHANDSHAKE needs none), -900 when the
+    /// master cannot be reached. Raises TypeError for a missing, unknown or wrongly typed argument.
     #[pyo3(signature = (*args, **kwargs))]
     fn setup(
         &self,
@@ -212,8 +203,8 @@ impl StoreClient {
     ) -> PyResult<i32> {
         match setup::parse(args, kwargs) {
             Ok(request) => Ok(self.open(py, request, 0)),
-            Err(Refusal::Raise(error)) => Err(error),
-            Err(Refusal::Code(status, message)) => {
+            Err(SetupError::Raise(error)) => Err(error),
+            Err(SetupError::Code(status, message)) => {
                 warning::error(py, &message);
                 Ok(status.code())
             }

@@ -1,4 +1,5 @@
-//! Copy and move tasks as Python sees them. Invariant: an answer is a snapshot that changes no more.
+//! Copy and move tasks as Python sees them. Invariant: an answer is a snapshot that changes no
+//! more.
 
 use crate::arguments::Count;
 use crate::enumeration::{TaskStatus, TaskType};

@@ -3,11 +3,11 @@
 //! them.
 
 use crate::arguments::count_or_code;
-use crate::replicate_config::Placement;
-use crate::session::Session;
+use crate::replicate_config::OwnedConfig;
+use crate::session::StoreSession;
 use perigee_schemas::Status;
 use perigee_store::Lookup;
-use perigee_store::api::{GetRequest, Piece, PutRequest, WriteForm};
+use perigee_store::api::{CallerRange, GetRequest, PutRequest, WriteForm};
 use std::slice;
 
 /// What a put does when the key exists.
@@ -22,27 +22,21 @@ pub(crate) enum Write {
 impl Write {
     /// Of a call that takes one key.
     pub(crate) fn of_one(self) -> WriteForm {
-        WriteForm {
-            upsert: self == Self::Replace,
-            single: true,
-        }
+        WriteForm { upsert: self == Self::Replace, single: true }
     }
 
     /// Of a call that takes a batch, which may be of one key.
     pub(crate) fn of_batch(self) -> WriteForm {
-        WriteForm {
-            single: false,
-            ..self.of_one()
-        }
+        WriteForm { single: false, ..self.of_one() }
     }
 }
 
 /// Stores one object per key; an object that is an error already keeps its own code.
-pub(crate) fn put<P: AsRef<[Piece]>>(
-    session: &Session,
+pub(crate) fn put<P: AsRef<[CallerRange]>>(
+    session: &StoreSession,
     keys: &[&str],
     objects: &[Result<P, Status>],
-    placement: &Placement,
+    placement: &OwnedConfig,
     form: WriteForm,
 ) -> Vec<i32> {
     let groups = match placement.groups(keys.len()) {
@@ -56,11 +50,7 @@ pub(crate) fn put<P: AsRef<[Piece]>>(
         match object {
             Ok(pieces) => {
                 positions.push(index);
-                requests.push(PutRequest {
-                    key,
-                    pieces: pieces.as_ref(),
-                    group,
-                });
+                requests.push(PutRequest { key, pieces: pieces.as_ref(), group });
             }
             Err(status) => codes[index] = status.code(),
         }
@@ -75,8 +65,8 @@ pub(crate) fn put<P: AsRef<[Piece]>>(
 }
 
 /// Reads one object per key; bytes read or a negative code.
-pub(crate) fn get<P: AsRef<[Piece]>>(
-    session: &Session,
+pub(crate) fn get<P: AsRef<[CallerRange]>>(
+    session: &StoreSession,
     keys: &[&str],
     objects: &[Result<P, Status>],
 ) -> Vec<i64> {
@@ -90,10 +80,7 @@ pub(crate) fn get<P: AsRef<[Piece]>>(
         match object {
             Ok(pieces) => {
                 positions.push(index);
-                requests.push(GetRequest {
-                    key,
-                    pieces: pieces.as_ref(),
-                });
+                requests.push(GetRequest { key, pieces: pieces.as_ref() });
             }
             Err(status) => results[index] = i64::from(status.code()),
         }
@@ -109,24 +96,20 @@ pub(crate) fn get<P: AsRef<[Piece]>>(
 
 /// Reads located objects, each into one piece.
 pub(crate) fn read_located(
-    session: &Session,
+    session: &StoreSession,
     lookup: &Lookup,
-    targets: &[(usize, Piece)],
+    targets: &[(usize, CallerRange)],
 ) -> Vec<Result<u64, Status>> {
     if targets.is_empty() {
         return Vec::new();
     }
-    let targets: Vec<(usize, &[Piece])> = targets
-        .iter()
-        .map(|(index, piece)| (*index, slice::from_ref(piece)))
-        .collect();
+    let targets: Vec<(usize, &[CallerRange])> =
+        targets.iter().map(|(index, piece)| (*index, slice::from_ref(piece))).collect();
     session.store().read(lookup, &targets)
 }
 
 /// 1, 0 or a negative code per key.
-pub(crate) fn exist(session: &Session, keys: &[&str]) -> Vec<i32> {
+pub(crate) fn exist(session: &StoreSession, keys: &[&str]) -> Vec<i32> {
     let exist = session.store().exist(keys).into_iter();
-    exist
-        .map(|result| result.map_or_else(Status::code, i32::from))
-        .collect()
+    exist.map(|result| result.map_or_else(Status::code, i32::from)).collect()
 }

@@ -2,7 +2,7 @@
 //! held, so the bytes neither move nor shrink until the value is dropped.
 
 use crate::arguments::type_name;
-use perigee_store::api::Piece;
+use perigee_store::api::CallerRange;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -11,25 +11,22 @@ use std::mem::MaybeUninit;
 /// Bytes of any object with the buffer protocol, whatever its item type is.
 ///
 /// The view is boxed because exporters may keep pointers into it.
-pub(crate) struct Value(Box<ffi::Py_buffer>);
+pub(crate) struct ValueBuffer(Box<ffi::Py_buffer>);
 
 // SAFETY: without the interpreter only the address and the length are read, which never change; the
 // view is released with the interpreter held.
-unsafe impl Send for Value {}
+unsafe impl Send for ValueBuffer {}
 // SAFETY: as above, nothing is written through a shared reference.
-unsafe impl Sync for Value {}
+unsafe impl Sync for ValueBuffer {}
 
-impl Value {
+impl ValueBuffer {
     /// Address and length in bytes.
-    pub(crate) fn piece(&self) -> Piece {
-        Piece::owned(
-            self.0.buf as usize,
-            usize::try_from(self.0.len).unwrap_or(0),
-        )
+    pub(crate) fn piece(&self) -> CallerRange {
+        CallerRange::owned(self.0.buf as usize, usize::try_from(self.0.len).unwrap_or(0))
     }
 }
 
-impl<'py> FromPyObject<'_, 'py> for Value {
+impl<'py> FromPyObject<'_, 'py> for ValueBuffer {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
@@ -57,9 +54,9 @@ impl<'py> FromPyObject<'_, 'py> for Value {
     }
 }
 
-impl Drop for Value {
+impl Drop for ValueBuffer {
     fn drop(&mut self) {
-        // Without an interpreter there is nobody left to give the buffer back to.
+        // Without an interpreter the buffer cannot be given back.
         let _ = Python::try_attach(|_| {
             // SAFETY: the view was filled by a successful request and is released once, here.
             unsafe { ffi::PyBuffer_Release(&mut *self.0) }

@@ -2,8 +2,8 @@
 //! store's threads to the standard error. Invariant: a message that cannot be delivered never fails
 //! a call.
 
-use crate::absence::Absence;
 use crate::signals;
+use crate::without_gil::GilRelease;
 use pyo3::prelude::*;
 use std::io;
 use tracing_subscriber::EnvFilter;
@@ -21,7 +21,7 @@ fn log(py: Python<'_>, logger: &str, level: &str, message: &str) {
         return;
     }
     // Python's logging gives the lock up while it writes.
-    let Some(_absence) = Absence::begin() else {
+    let Some(_absence) = GilRelease::begin() else {
         return;
     };
     let sent = py
@@ -57,10 +57,8 @@ pub(crate) fn engine_error(py: Python<'_>, message: &str) {
 pub(crate) fn print_store_messages() {
     let filter =
         EnvFilter::try_from_env(FILTER_VARIABLE).unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER));
-    let printer = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_ansi(false);
+    let printer =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false);
     // Another subscriber of the process sees the messages then.
     let _ = printer.try_init();
 }

@@ -1,6 +1,6 @@
 """A process with a transfer engine, driven line by line; both sides of it are in this file.
 
-As a program it needs nothing but `mooncake.engine`, whoever's that is: the interoperation tests run
+As a program it needs nothing but `mooncake.engine`, of any implementation: the interoperation tests run
 it with Mooncake's own. Its memory is three parts of `PART_BYTES`; only the middle one is
 registered, so that the tests see whether anything outside was touched.
 """

@@ -224,7 +224,7 @@ def test_one_batch_that_fails_does_not_keep_the_others_from_ending(engine, memor
     assert peer.get(0, 4) == b"good" and peer.neighbours_are_untouched()
 
 
-def test_numbers_nobody_gave_out_are_failed_batches(engine):
+def test_unknown_numbers_are_failed_batches(engine):
     assert [engine.transfer_check_status(batch) for batch in (0, 1, (1 << 64) - 1)] == [-1] * 3
     assert engine.get_batch_transfer_status([0]) == -1
 
@@ -328,7 +328,7 @@ def test_probe_tells_the_living_from_the_dead(engine, peer):
     assert engine.send_probe(peer.session) == -102
 
 
-def test_transfers_to_nobody_fail(engine, memory):
+def test_transfers_to_an_absent_peer_fail(engine, memory):
     one = (UNUSED, memory.registered, 4096, 8)
     assert engine.transfer_sync_write(*one) == -1
     assert engine.transfer_sync_read(*one) == -1

@@ -86,7 +86,7 @@ def test_process_ends_while_its_peer_is_frozen(peer, code):
     peer.thaw()
 
 
-def test_forked_child_is_told_and_the_parent_goes_on(peer):
+def test_forked_child_gets_an_error_and_the_parent_goes_on(peer):
     child = run(FORK, peer)
     assert (child.returncode, child.stdout) == (0, "forked\n"), child.stderr
     assert "forked" in child.stderr
@@ -150,7 +150,7 @@ def test_engines_find_each_other_by_name_at_a_metadata_server(metadata, tmp_path
         assert other.get(0, PART_BYTES) == pattern(8, PART_BYTES)
         assert one.call("get_first_buffer_address", second) == other.address
         assert other.call("send_probe", first) == 0
-        assert one.call("transfer_sync_write", "nobody:1", one.address, 4096, 1) == -1
+        assert one.call("transfer_sync_write", "nowhere:1", one.address, 4096, 1) == -1
     finally:
         assert (one.stop(), other.stop()) == (0, 0)
 

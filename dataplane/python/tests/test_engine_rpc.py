@@ -89,7 +89,7 @@ def test_awaited_messages_arrive(server):
     assert sorted(it["data"][0] for it in server.received) == list(range(20))
 
 
-def test_sending_to_nobody_and_before_initialize_answers_a_code(server):
+def test_sending_to_an_absent_peer_or_before_initialize_answers_a_code(server):
     [port] = free_ports(1)
     assert create_rpc_client().send_data(f"127.0.0.1:{port}", b"x") == -1
     assert create_rpc_client().send_data("no address", b"x") == -1

@@ -16,6 +16,7 @@ from conftest import program
 from mooncake import __version__, cli
 from mooncake.async_store import MooncakeDistributedStoreAsync
 from mooncake.store import MooncakeDistributedStore
+from perigee_mooncake.program import EXIT_NOT_EXECUTABLE
 
 CHILD_TIMEOUT_S = 60
 ISOLATED = (sys.executable, "-P")
@@ -98,15 +99,15 @@ def test_a_script_does_not_replace_itself_without_end(monkeypatch, tmp_path, cap
     monkeypatch.setattr(os, "execv", lambda *_: pytest.fail("it became itself"))
     with pytest.raises(SystemExit) as ended:
         cli.perigee()
-    assert ended.value.code == cli.EXIT_NOT_EXECUTABLE
+    assert ended.value.code == EXIT_NOT_EXECUTABLE
     assert "PERIGEE_BIN must name the program itself" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["mooncake_store_service", "transfer_engine_topology_dump"])
 def test_programs_in_python_tell_their_version(name):
     command = [*ISOLATED, "-m", f"mooncake.{name}", "--version"]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=CHILD_TIMEOUT_S)
-    assert told.stdout == f"{name} version {__version__}\n", told.stderr
+    done = subprocess.run(command, capture_output=True, text=True, timeout=CHILD_TIMEOUT_S)
+    assert done.stdout == f"{name} version {__version__}\n", done.stderr
 
 
 def bundled(*arguments):
@@ -131,9 +132,9 @@ def host_allows_probes():
 def test_the_program_in_the_wheel_has_probes_and_they_attach():
     version = bundled("--version")
     if os.environ.get("PERIGEE_WITHOUT_PROBES") == "1":
-        assert version.endswith(" (without eBPF probes)\n")
+        assert version.endswith(" without eBPF probes)\n")
         return
-    assert version.endswith(" (with eBPF probes)\n")
+    assert version.endswith(" with eBPF probes)\n")
     nics = next(row for row in json.loads(bundled("agent", "--explain", "--format=json")) if row["name"] == "nics")
     assert "no eBPF probes" not in nics["reason"]
     if host_allows_probes():

@@ -7,8 +7,8 @@ import pytest
 
 from mooncake.store import MooncakeDistributedStore
 
-NOBODY = "127.0.0.1:1"
-SEVEN = ("127.0.0.1", "P2PHANDSHAKE", 0, 16 << 20, "tcp", "", NOBODY)
+CLOSED = "127.0.0.1:1"
+SEVEN = ("127.0.0.1", "P2PHANDSHAKE", 0, 16 << 20, "tcp", "", CLOSED)
 NAMES = (
     "local_hostname metadata_server global_segment_size local_buffer_size protocol rdma_devices "
     "master_server_addr"
@@ -129,7 +129,7 @@ def test_legacy_key_names_are_accepted_in_the_dict(caplog):
         "local_buffer_size": "16MB",
         "protocol": "tcp",
         "device_name": "",
-        "master_server_address": NOBODY,
+        "master_server_address": CLOSED,
     }
     assert setup(config) < 0
     assert "unknown key" not in caplog.text
@@ -154,10 +154,10 @@ def test_dummy_setup_asks_the_node_for_its_master(monkeypatch, caplog):
 
         def answer():
             with node.accept()[0] as program:
-                program.sendall(f"{NOBODY}\n".encode())
+                program.sendall(f"{CLOSED}\n".encode())
 
         thread = threading.Thread(target=answer, daemon=True)
         thread.start()
         assert MooncakeDistributedStore().setup_dummy(1 << 20, 1 << 20, "127.0.0.1:1") == -900
         thread.join(timeout=10)
-    assert NOBODY in caplog.text
+    assert CLOSED in caplog.text

@@ -107,7 +107,7 @@ def test_what_cannot_be_shared_is_refused(changed):
         SharedSegment.create(**arguments)
 
 
-def test_support_is_told():
+def test_support_is_reported():
     assert SharedSegment.supported() and SharedSegment.supported(True, False)
     assert not SharedSegment.supported(mmap=False)
     assert not SharedSegment.supported(host_register=True)

@@ -54,7 +54,7 @@ def test_arguments_have_the_documented_defaults():
     )
 
 
-def test_it_listens_where_it_is_told():
+def test_it_listens_at_the_given_address():
     assert parse_arguments([]).host == "0.0.0.0"
     assert parse_arguments(["--host=127.0.0.1"]).host == "127.0.0.1"
 

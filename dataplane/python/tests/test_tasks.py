@@ -120,7 +120,7 @@ def test_a_move_without_sense_is_refused_as_mooncake_refuses_it(store, segments)
         assert store.create_move_task(key, source, target) == ((0, 0), code), (key, source, target)
 
 
-def test_a_task_that_nobody_asked_for_is_not_known(store):
+def test_a_task_that_was_never_created_is_not_known(store):
     assert store.query_task((1, 2)) == (None, -1400)
     assert store.query_task((0, 0)) == (None, -1400)
     assert store.query_task([2**64 - 1, 0]) == (None, -1400)

@@ -1,10 +1,11 @@
 //! Queue pairs accepted for peers, through which they read and write registered memory.
 //!
-//! Each is known by who offered it; a new offer takes the place of the old one, and an engine that comes up under a name
-//! takes the place of the one before it. So a peer that dies, restarts or takes over an address leaks nothing.
+//! Each is known by who offered it; a new offer takes the place of the old one, and an engine that
+//! comes up under a name takes the place of the one before it. So a peer that dies, restarts or
+//! takes over an address leaks nothing.
 
 use crate::descriptor::ProofDescriptor;
-use crate::slab::Key;
+use crate::slab::SlabKey;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -22,13 +23,13 @@ pub(crate) struct AcceptedKey {
 /// One accepted queue pair.
 #[derive(Clone, Debug)]
 pub(crate) struct Accepted {
-    pub(crate) endpoint: Key,
+    pub(crate) endpoint: SlabKey,
     pub(crate) name: String,
-    /// Where a sign of life is written.
+    /// Where a liveness write is written.
     pub(crate) proof: ProofDescriptor,
     /// When the other end was last known to be there.
     pub(crate) seen_at: Duration,
-    /// Since when a sign of life is on its way.
+    /// Since when a liveness write is on its way.
     pub(crate) asked_at: Option<Duration>,
 }
 
@@ -76,7 +77,7 @@ impl AcceptedTable {
         keys.any(|key| (key.epoch, key.shard) == (epoch, shard))
     }
 
-    /// Queue pairs whose other end has to show a sign of life.
+    /// Queue pairs whose other end has to answer a liveness write.
     pub(crate) fn silent(&self, now: Duration, longer_than: Duration) -> Vec<AcceptedKey> {
         self.keys(|_, accepted| {
             accepted.asked_at.is_none() && now.saturating_sub(accepted.seen_at) >= longer_than
@@ -92,10 +93,7 @@ impl AcceptedTable {
     }
 
     fn keys(&self, choose: impl Fn(&AcceptedKey, &Accepted) -> bool) -> Vec<AcceptedKey> {
-        let chosen = self
-            .entries
-            .iter()
-            .filter(|(key, accepted)| choose(key, accepted));
+        let chosen = self.entries.iter().filter(|(key, accepted)| choose(key, accepted));
         chosen.map(|(key, _)| *key).collect()
     }
 }

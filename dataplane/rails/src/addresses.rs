@@ -1,24 +1,26 @@
-//! The addresses of one rail at one moment: its device's table of GIDs, and which of them to speak from.
+//! The addresses of one rail at one moment: its device's table of GIDs, and which of them to speak
+//! from.
 //!
-//! A table changes while we run: links flap, addresses come late. It is read again then, never changed in place.
+//! A table changes while we run: links flap, addresses come late. It is read again then, never
+//! changed in place.
 
 use crate::descriptor::GidDescriptor;
-use perigee_verbs::gid::{ForcedIndex, Gid, rank};
+use perigee_verbs::gid::{ForcedIndex, PortGid, rank};
 use perigee_verbs::{Device, GidKind, LinkLayer, VerbsError};
 
-/// Addresses of one rail that peers are told.
-const GIDS_TOLD_MAX: usize = 4;
+/// Addresses of one rail that peers get.
+const GIDS_SENT_MAX: usize = 4;
 
 /// See the module's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Addresses {
+pub(crate) struct RailAddresses {
     table: Vec<GidDescriptor>,
     usable: Vec<GidDescriptor>,
     explain: Vec<String>,
     is_infiniband: bool,
 }
 
-impl Addresses {
+impl RailAddresses {
     /// Reads the table and ranks it, and says why no entry is usable if none is.
     ///
     /// # Errors
@@ -42,7 +44,7 @@ impl Addresses {
         match rank(name, &gids, forced) {
             Ok(ranked) => {
                 let usable = ranked.iter().filter(|ranked| ranked.usable);
-                let usable = usable.take(GIDS_TOLD_MAX);
+                let usable = usable.take(GIDS_SENT_MAX);
                 addresses.usable = usable.map(|ranked| describe(&ranked.gid)).collect();
                 addresses.explain = ranked.into_iter().map(|ranked| ranked.explain).collect();
                 Ok((addresses, None))
@@ -66,8 +68,8 @@ impl Addresses {
 
     /// Why none is usable, if none is.
     pub(crate) fn trouble(&self) -> Option<&str> {
-        let told = self.explain.first().filter(|_| self.usable.is_empty());
-        told.map(String::as_str)
+        let reported = self.explain.first().filter(|_| self.usable.is_empty());
+        reported.map(String::as_str)
     }
 
     /// What the table has at an index.
@@ -76,8 +78,8 @@ impl Addresses {
         found.map(|gid| gid.address)
     }
 
-    /// The index to speak from to `remote`: `wanted`, which the peer read off an earlier table perhaps, if what is there now
-    /// can; else the best that can.
+    /// The index to speak from to `remote`: `wanted`, which the peer read off an earlier table
+    /// perhaps, if what is there now can; else the best that can.
     pub(crate) fn index_towards(&self, remote: &[u8; 16], wanted: u32) -> Option<u32> {
         let reaches = |gid: &&GidDescriptor| self.is_infiniband || as_gid(gid).may_reach(remote);
         let there = self.table.iter().filter(|gid| gid.index == wanted);
@@ -86,23 +88,15 @@ impl Addresses {
     }
 }
 
-fn describe(gid: &Gid) -> GidDescriptor {
-    GidDescriptor {
-        index: gid.index,
-        address: gid.address,
-        roce_v1: gid.kind == GidKind::RoceV1,
-    }
+fn describe(gid: &PortGid) -> GidDescriptor {
+    GidDescriptor { index: gid.index, address: gid.address, roce_v1: gid.kind == GidKind::RoceV1 }
 }
 
-fn as_gid(gid: &GidDescriptor) -> Gid {
-    Gid {
+fn as_gid(gid: &GidDescriptor) -> PortGid {
+    PortGid {
         index: gid.index,
         address: gid.address,
-        kind: if gid.roce_v1 {
-            GidKind::RoceV1
-        } else {
-            GidKind::RoceV2
-        },
+        kind: if gid.roce_v1 { GidKind::RoceV1 } else { GidKind::RoceV2 },
         interface: None,
     }
 }
@@ -112,18 +106,14 @@ mod tests {
     use super::*;
 
     fn gid(index: u32, address: [u8; 16]) -> GidDescriptor {
-        GidDescriptor {
-            index,
-            address,
-            roce_v1: false,
-        }
+        GidDescriptor { index, address, roce_v1: false }
     }
 
     #[test]
     fn a_peer_that_read_an_earlier_table_is_answered_from_an_address_that_reaches_it() {
         let ipv4 = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1];
         let ipv6 = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
-        let addresses = Addresses {
+        let addresses = RailAddresses {
             table: vec![gid(1, ipv6), gid(3, ipv4)],
             usable: vec![gid(3, ipv4), gid(1, ipv6)],
             explain: Vec::new(),
@@ -132,10 +122,7 @@ mod tests {
         assert_eq!(addresses.index_towards(&ipv6, 1), Some(1));
         assert_eq!(addresses.index_towards(&ipv4, 1), Some(3), "other family");
         assert_eq!(addresses.index_towards(&ipv4, 7), Some(3), "gone");
-        let none = Addresses {
-            usable: Vec::new(),
-            ..addresses
-        };
+        let none = RailAddresses { usable: Vec::new(), ..addresses };
         assert_eq!(none.index_towards(&ipv4, 7), None);
     }
 }

@@ -1,7 +1,8 @@
-//! How fast a rail really is: a moving average over completions, taken only while the rail was busy.
+//! How fast a rail really is: a moving average over completions, taken only while the rail was
+//! busy.
 //!
-//! The estimate is a ratio of two decaying sums, bytes moved and time busy, so that many completions at one moment and
-//! one completion after a long wait count alike.
+//! The estimate is a ratio of two decaying sums, bytes moved and time busy, so that many
+//! completions at one moment and one completion after a long wait count alike.
 
 use crate::limits::{BANDWIDTH_MEMORY, BANDWIDTH_MIN, BANDWIDTH_RELAX, SAMPLE_BYTES_MIN};
 use std::time::Duration;
@@ -16,7 +17,8 @@ pub(crate) struct Bandwidth {
     /// When the present busy interval began: the last completion, or the post that ended idleness.
     since: Duration,
     began_with: u64,
-    /// Whether the interval that ended last was a sample: what completes at the same moment belongs to it.
+    /// Whether the interval that ended last was a sample: what completes at the same moment belongs
+    /// to it.
     was_sample: bool,
     idle_since: Duration,
 }
@@ -71,7 +73,8 @@ impl Bandwidth {
         self.in_flight += bytes;
     }
 
-    /// Bytes arrived: the interval since the last completion is a sample if the rail had enough to do.
+    /// Bytes arrived: the interval since the last completion is a sample if the rail had enough to
+    /// do.
     pub(crate) fn completed(&mut self, now: Duration, bytes: u64) {
         let interval = now.saturating_sub(self.since).as_secs_f64();
         if interval > 0.0 {
@@ -91,8 +94,8 @@ impl Bandwidth {
         self.ended(now, bytes);
     }
 
-    /// Present estimate in bytes per second. A rail that owes completions for longer than it should is taken to be as slow
-    /// as that makes it.
+    /// Present estimate in bytes per second. A rail that owes completions for longer than it should
+    /// is taken to be as slow as that makes it.
     pub(crate) fn bytes_per_second(&self, now: Duration) -> f64 {
         let measured = (self.bytes / self.busy.max(1e-9)).max(BANDWIDTH_MIN);
         let open = now.saturating_sub(self.since).as_secs_f64();
@@ -200,12 +203,7 @@ mod tests {
     #[test]
     fn an_idle_rail_is_given_another_chance() {
         let mut bandwidth = Bandwidth::new(1e9);
-        let now = load(
-            &mut bandwidth,
-            Duration::from_secs(1),
-            1e8,
-            Duration::from_millis(300),
-        );
+        let now = load(&mut bandwidth, Duration::from_secs(1), 1e8, Duration::from_millis(300));
         let later = now + Duration::from_secs(20);
         bandwidth.posted(later, 64);
         assert!(is_near(&bandwidth, later, 1e9));

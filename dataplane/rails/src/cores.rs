@@ -1,8 +1,9 @@
 //! Cores for the shards of rails, near the devices that they drive.
 //!
-//! On a host of several NUMA nodes a shard next to its devices polls memory that they write next to it. Many engines may
-//! run on one host, so a core is claimed by a name that the kernel gives to one holder only and takes back when that dies.
-//! The invariant: no core has two shards, and half of each node stays with whoever else computes there.
+//! On a host of several NUMA nodes a shard next to its devices polls memory that they write next to
+//! it. Many engines may run on one host, so a core is claimed by a name that the kernel gives to
+//! one holder only and takes back when that dies. The invariant: no core has two shards, and half
+//! of each node's cores stay free for other programs.
 
 use crate::limits::{CORES_MIN, SHARDS_NEAR_SHARE};
 use crate::rail::RailDevice;
@@ -13,8 +14,8 @@ use std::collections::BTreeSet;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// `auto` (or unset) chooses cores near the devices on large hosts, `off` leaves all to the scheduler, and a list such as
-/// `2,4,6` names the cores.
+/// `auto` (or unset) chooses cores near the devices on large hosts, `off` leaves all to the
+/// scheduler, and a list such as `2,4,6` names the cores.
 const VARIABLE: &str = "PERIGEE_RAIL_CPUS";
 
 /// Cores of shards, kept for as long as this lives.
@@ -25,7 +26,8 @@ pub(crate) struct Cores {
 }
 
 impl Cores {
-    /// Cores for so many shards over these devices: those that were named, or those near the devices that are free.
+    /// Cores for so many shards over these devices: those that were named, or those near the
+    /// devices that are free.
     pub(crate) fn of(shards: usize, named: &[usize], devices: &[RailDevice]) -> Self {
         if !named.is_empty() {
             return Self::named(named.to_vec());
@@ -44,10 +46,7 @@ impl Cores {
     }
 
     fn named(numbers: Vec<usize>) -> Self {
-        Self {
-            numbers,
-            _claims: Vec::new(),
-        }
+        Self { numbers, _claims: Vec::new() }
     }
 
     fn near(shards: usize, devices: &[RailDevice]) -> Self {
@@ -81,10 +80,8 @@ fn candidates(
         let cpus = node.cpus.iter().filter(|cpu| may(**cpu));
         cpus.map(|cpu| *cpu as usize).collect()
     };
-    let usable: Vec<(u32, Vec<usize>)> = nodes
-        .iter()
-        .map(|node| (node.number, usable(node)))
-        .collect();
+    let usable: Vec<(u32, Vec<usize>)> =
+        nodes.iter().map(|node| (node.number, usable(node))).collect();
     let with_cpus = usable.iter().filter(|(_, cpus)| !cpus.is_empty()).count();
     let all: usize = usable.iter().map(|(_, cpus)| cpus.len()).sum();
     if with_cpus < 2 || all < CORES_MIN {
@@ -123,10 +120,7 @@ fn take(
     if numbers.len() < shards {
         return Cores::default();
     }
-    Cores {
-        numbers,
-        _claims: claims,
-    }
+    Cores { numbers, _claims: claims }
 }
 
 /// A name in the kernel's table that only one holder can have.
@@ -137,12 +131,7 @@ fn claim(cpu: usize) -> Option<UnixDatagram> {
 
 /// The numbers of a list such as `2,4,6`, each one that a process can be bound to.
 fn listed(text: &str) -> Option<Vec<usize>> {
-    let number = |part: &str| {
-        part.trim()
-            .parse()
-            .ok()
-            .filter(|cpu| *cpu < CpuSet::count())
-    };
+    let number = |part: &str| part.trim().parse().ok().filter(|cpu| *cpu < CpuSet::count());
     text.split(',').map(number).collect()
 }
 
@@ -165,14 +154,12 @@ mod tests {
     #[test]
     fn shards_sit_on_the_nodes_of_their_devices_in_turn_and_leave_half_of_each_to_others() {
         let one = near(&[1], |_| true);
-        let [only] = one.as_slice() else {
-            panic!("{one:?}")
-        };
+        let [only] = one.as_slice() else { panic!("{one:?}") };
         assert_eq!(only.len(), 16);
         let both = take(3, near(&[0, 1], |_| true), free);
         let chosen: Vec<_> = (0..4).filter_map(|number| both.of_shard(number)).collect();
         assert!(!only.contains(&chosen[0]) && only.contains(&chosen[1]));
-        assert_eq!(chosen[3], chosen[0], "a further shard begins anew");
+        assert_eq!(chosen[3], chosen[0], "a further shard begins from the start");
         assert_ne!(chosen[2], chosen[0]);
     }
 

@@ -1,13 +1,14 @@
-//! What engines tell each other about their rails, queue pairs and memory. Plain data; how it travels is the caller's.
+//! What engines tell each other about their rails, queue pairs and memory. Plain data; how it
+//! travels is the caller's.
 //!
 //! All of it comes from a peer and is judged where it is used: nothing here is trusted.
 
 use crate::placement::Placement;
-use perigee_verbs::Endpoint;
-use serde::{Deserialize, Serialize};
+use perigee_verbs::EndpointAddress;
+use serde::Serialize;
 
 /// One engine as others see it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PeerDescriptor {
     /// Random per start: who has another one is another engine, whatever its name or address.
     pub epoch: u64,
@@ -16,7 +17,7 @@ pub struct PeerDescriptor {
 }
 
 /// One rail.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RailDescriptor {
     /// Device name, for messages.
     pub device: String,
@@ -29,7 +30,7 @@ pub struct RailDescriptor {
 }
 
 /// One address of a rail.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GidDescriptor {
     /// Place in the owner's table.
     pub index: u32,
@@ -40,7 +41,7 @@ pub struct GidDescriptor {
 }
 
 /// One end of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndpointDescriptor {
     /// Global identifier in network order.
     pub gid: [u8; 16],
@@ -54,8 +55,8 @@ pub struct EndpointDescriptor {
     pub mtu_bytes: u32,
 }
 
-impl From<&Endpoint> for EndpointDescriptor {
-    fn from(endpoint: &Endpoint) -> Self {
+impl From<&EndpointAddress> for EndpointDescriptor {
+    fn from(endpoint: &EndpointAddress) -> Self {
         Self {
             gid: endpoint.gid,
             lid: endpoint.lid,
@@ -66,7 +67,7 @@ impl From<&Endpoint> for EndpointDescriptor {
     }
 }
 
-impl From<&EndpointDescriptor> for Endpoint {
+impl From<&EndpointDescriptor> for EndpointAddress {
     fn from(descriptor: &EndpointDescriptor) -> Self {
         Self {
             gid: descriptor.gid,
@@ -78,8 +79,9 @@ impl From<&EndpointDescriptor> for Endpoint {
     }
 }
 
-/// A few bytes of registered memory that exist to be written by the other end, as proof that a pair works.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A few bytes of registered memory that exist to be written by the other end, as proof that a pair
+/// works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProofDescriptor {
     /// First byte.
     pub address: u64,
@@ -88,7 +90,7 @@ pub struct ProofDescriptor {
 }
 
 /// Queue pairs that one engine wants to join to another's.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointOffer {
     /// Who offers.
     pub name: String,
@@ -101,12 +103,11 @@ pub struct EndpointOffer {
     /// One for each queue pair.
     pub pairs: Vec<PairOffer>,
     /// Queue pairs that broke at our end: the other side takes its ends down before it answers.
-    #[serde(default)]
     pub fenced: Vec<FencedPair>,
 }
 
-/// The other side's end of a queue pair that is no more at ours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The other side's end of a queue pair that is gone at ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FencedPair {
     /// Number among the offering shard's queue pairs to this peer.
     pub lane: u32,
@@ -115,9 +116,10 @@ pub struct FencedPair {
 }
 
 /// One queue pair of an offer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PairOffer {
-    /// Number among the offering shard's queue pairs to this peer: a new offer takes the place of an older one.
+    /// Number among the offering shard's queue pairs to this peer: a new offer takes the place of
+    /// an older one.
     pub lane: u32,
     /// Rail of the other side, as an index of its descriptor.
     pub peer_rail: u32,
@@ -125,24 +127,23 @@ pub struct PairOffer {
     pub peer_gid_index: u32,
     /// The offered end.
     pub endpoint: EndpointDescriptor,
-    /// Where the other side may write a sign of life.
+    /// Where the other side may write a liveness write.
     pub proof: ProofDescriptor,
 }
 
 /// The other ends, in the order of the offer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointAnswer {
     /// Epoch of who answers.
     pub epoch: u64,
     /// One for each pair of the offer.
     pub pairs: Vec<PairAnswer>,
     /// How many of the fenced queue pairs are gone: all, unless who answers knows nothing of them.
-    #[serde(default)]
     pub fenced: u32,
 }
 
 /// One answered pair, or why not.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PairAnswer {
     /// It waits for the proof.
     Joined {
@@ -159,7 +160,7 @@ pub enum PairAnswer {
 }
 
 /// Registered memory that peers may use.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegionDescriptor {
     /// Epoch of the owner: memory does not outlive it.
     pub epoch: u64,
@@ -176,33 +177,5 @@ pub struct RegionDescriptor {
     /// Keys by rail of the owner, then by part.
     pub remote_keys: Vec<Vec<u32>>,
     /// What it costs over which rail of the owner.
-    #[serde(default)]
     pub placement: Placement,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn descriptors_survive_a_round_trip_through_json() {
-        let descriptor = PeerDescriptor {
-            epoch: u64::MAX,
-            rails: vec![RailDescriptor {
-                device: "mlx5_0".into(),
-                infiniband: false,
-                lid: 0,
-                gids: vec![GidDescriptor {
-                    index: 3,
-                    address: [7; 16],
-                    roce_v1: false,
-                }],
-            }],
-        };
-        let text = serde_json::to_string(&descriptor).unwrap();
-        assert_eq!(
-            serde_json::from_str::<PeerDescriptor>(&text).unwrap(),
-            descriptor
-        );
-    }
 }

@@ -1,14 +1,15 @@
-//! Which of this host's devices become rails. Invariant: the argument, the variables and the user's own matrix mean the same
-//! for every user of rails.
+//! Which of this host's devices become rails. Invariant: the argument, the variables and the user's
+//! own matrix mean the same for every user of rails.
 
 use crate::rail::RailDevice;
 use perigee_topology::{Matrix, Roots, Topology, TopologyError};
 
-/// The devices of this host that a `device_name` argument, the `MC_*` filters and the matrix of `MC_CUSTOM_TOPO_JSON` allow;
-/// at least one.
+/// The devices of this host that a `device_name` argument, the `MC_*` filters and the matrix of
+/// `MC_CUSTOM_TOPO_JSON` allow; at least one.
 ///
 /// # Errors
-/// The argument or the file cannot be read, they name what this host does not have, or leave nothing.
+/// The argument or the file cannot be read, they name what this host does not have, or leave
+/// nothing.
 pub fn host_devices(
     device_name: &str,
     environment: &dyn Fn(&str) -> Option<String>,
@@ -30,9 +31,7 @@ fn devices_of(
     };
     let devices: Vec<RailDevice> = matrix.devices().into_iter().map(device).collect();
     match devices.is_empty() {
-        true => Err(TopologyError::NothingLeft {
-            existing: topology.device_names(),
-        }),
+        true => Err(TopologyError::NothingLeft { existing: topology.device_names() }),
         false => Ok(devices),
     }
 }
@@ -60,9 +59,6 @@ mod tests {
         assert_eq!(names(devices_of(&roots, "", &|_| None)), ["rxe0", "rxe1"]);
         assert_eq!(names(devices_of(&roots, "", &custom)), ["rxe1"]);
         let none = devices_of(&roots, "rxe0", &custom).unwrap_err();
-        assert!(
-            none.to_string().contains("No RDMA device is left"),
-            "{none}"
-        );
+        assert!(none.to_string().contains("No RDMA device is left"), "{none}");
     }
 }

@@ -1,44 +1,45 @@
 //! One queue pair with what is posted on it: order, signalling and bandwidth.
 //!
-//! Work completes in the order it was posted, so one signalled completion ends everything up to it. What the device may
-//! still touch is exactly what is in `posted`; dropping the queue pair ends that at once.
+//! Work completes in the order it was posted, so one signalled completion ends everything up to it.
+//! What the device may still touch is exactly what is in `posted`; dropping the queue pair ends
+//! that at once.
 
 use crate::bandwidth::Bandwidth;
 use crate::limits::{DOORBELL_BATCH, SIGNAL_BYTES, SIGNAL_EVERY};
 use crate::proof::ProofSlot;
-use crate::slab::Key;
-use perigee_verbs::{Operation, Piece, PostError, QueuePair, WorkRequest};
+use crate::slab::SlabKey;
+use perigee_verbs::{PostError, QueuePair, Sge, WorkOperation, WorkRequest};
 use std::collections::VecDeque;
 use std::time::Duration;
 
 /// What a work request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Work {
+pub(crate) enum WorkPurpose {
     /// A slice, by its slot.
-    Slice(Key),
-    /// Proof that the pair works, or a sign of life.
+    Slice(SlabKey),
+    /// Proof that the pair works, or a liveness write.
     Proof,
 }
 
 /// A work request on its way.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Posted {
+pub(crate) struct PostedWork {
     pub(crate) ticket: u64,
-    pub(crate) work: Work,
+    pub(crate) work: WorkPurpose,
     pub(crate) bytes: u64,
     pub(crate) at: Duration,
-    /// Asks for a completion; the others are told by the next one that does.
+    /// Asks for a completion; it stands for the unsignaled ones before it.
     pub(crate) signaled: bool,
 }
 
 /// One work request to post.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Order {
-    pub(crate) work: Work,
+pub(crate) struct PostOrder {
+    pub(crate) work: WorkPurpose,
     pub(crate) write: bool,
     /// The local bytes may be read by this thread, so that they can travel inside the work request.
     pub(crate) inline: bool,
-    pub(crate) piece: Piece,
+    pub(crate) piece: Sge,
     pub(crate) remote_address: u64,
     pub(crate) remote_key: u32,
 }
@@ -48,7 +49,7 @@ pub(crate) struct Order {
 pub(crate) struct Endpoint {
     queue_pair: Box<dyn QueuePair>,
     name: u32,
-    posted: VecDeque<Posted>,
+    posted: VecDeque<PostedWork>,
     next: u32,
     unsignaled: u32,
     unsignaled_bytes: u64,
@@ -57,7 +58,7 @@ pub(crate) struct Endpoint {
     pub(crate) gid_index: u32,
     pub(crate) bandwidth: Bandwidth,
     pub(crate) slot: ProofSlot,
-    pub(crate) role: Role,
+    pub(crate) role: EndpointRole,
     pub(crate) moved_at: Duration,
     pub(crate) retiring: bool,
     /// The other end's number, once joined.
@@ -66,7 +67,7 @@ pub(crate) struct Endpoint {
 
 /// Whose end it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum EndpointRole {
     /// Ours: a lane to a peer.
     Lane {
         /// The peer's number.
@@ -86,7 +87,7 @@ impl Endpoint {
         (rail, gid_index): (usize, u32),
         slot: ProofSlot,
         bandwidth: Bandwidth,
-        role: Role,
+        role: EndpointRole,
     ) -> Self {
         let entries = queue_pair.capacity().send_entries as usize;
         Self {
@@ -108,7 +109,7 @@ impl Endpoint {
     }
 
     /// Names the endpoint in the ids of its work requests.
-    pub(crate) fn set_name(&mut self, key: Key) {
+    pub(crate) fn set_name(&mut self, key: SlabKey) {
         self.name = key.bits();
     }
 
@@ -127,7 +128,7 @@ impl Endpoint {
     }
 
     /// Work requests on their way, oldest first.
-    pub(crate) fn posted(&self) -> &VecDeque<Posted> {
+    pub(crate) fn posted(&self) -> &VecDeque<PostedWork> {
         &self.posted
     }
 
@@ -141,13 +142,14 @@ impl Endpoint {
         (self.queue_pair.capacity().send_entries as usize).saturating_sub(self.posted.len())
     }
 
-    /// Posts a chain of at most [`DOORBELL_BATCH`] with one doorbell; the last one asks for a completion. `on_posted` hears
-    /// each accepted order with its ticket. On an error the accepted ones are on their way.
+    /// Posts a chain of at most [`DOORBELL_BATCH`] with one doorbell; the last one asks for a
+    /// completion. `on_posted` gets each accepted order with its ticket. On an error the accepted
+    /// ones are on their way.
     pub(crate) fn post(
         &mut self,
-        orders: &[Order],
+        orders: &[PostOrder],
         now: Duration,
-        mut on_posted: impl FnMut(&Order, u64),
+        mut on_posted: impl FnMut(&PostOrder, u64),
     ) -> Result<(), PostError> {
         let orders = &orders[..orders.len().min(DOORBELL_BATCH)];
         let mut chain = [EMPTY; DOORBELL_BATCH];
@@ -169,7 +171,7 @@ impl Endpoint {
             let bytes = u64::from(order.piece.bytes);
             let (ticket, work) = (request.id, order.work);
             let at = now;
-            self.posted.push_back(Posted {
+            self.posted.push_back(PostedWork {
                 ticket,
                 work,
                 bytes,
@@ -183,7 +185,7 @@ impl Endpoint {
         result
     }
 
-    fn request<'a>(&mut self, order: &'a Order, sequence: u32, last: bool) -> WorkRequest<'a> {
+    fn request<'a>(&mut self, order: &'a PostOrder, sequence: u32, last: bool) -> WorkRequest<'a> {
         let bytes = order.piece.bytes;
         self.unsignaled += 1;
         self.unsignaled_bytes += u64::from(bytes);
@@ -195,14 +197,15 @@ impl Endpoint {
         }
         let fits_inline = order.inline && bytes <= self.queue_pair.capacity().inline_bytes;
         let operation = if !order.write {
-            Operation::Read(std::slice::from_ref(&order.piece))
+            WorkOperation::Read(std::slice::from_ref(&order.piece))
         } else if fits_inline {
-            // SAFETY: whoever submitted the request keeps the range readable until it is told that it is over.
-            Operation::WriteInline(unsafe {
+            // SAFETY: the caller that submitted the request keeps the range readable until its end
+            // is reported.
+            WorkOperation::WriteInline(unsafe {
                 std::slice::from_raw_parts(order.piece.address as *const u8, bytes as usize)
             })
         } else {
-            Operation::Write(std::slice::from_ref(&order.piece))
+            WorkOperation::Write(std::slice::from_ref(&order.piece))
         };
         WorkRequest {
             id: u64::from(self.name) << 32 | u64::from(sequence),
@@ -222,8 +225,9 @@ impl Endpoint {
         ticket >> 32 == first.ticket >> 32 && distance < self.posted.len()
     }
 
-    /// Takes the oldest work request off, if it was posted no later than `ticket`, which [`Endpoint::knows`].
-    pub(crate) fn pop_through(&mut self, ticket: u64) -> Option<Posted> {
+    /// Takes the oldest work request off, if it was posted no later than `ticket`, which
+    /// [`Endpoint::knows`].
+    pub(crate) fn pop_through(&mut self, ticket: u64) -> Option<PostedWork> {
         let first = self.posted.front()?.ticket;
         let distance = (ticket as u32).wrapping_sub(first as u32) as i32;
         if distance < 0 {
@@ -237,22 +241,20 @@ impl Endpoint {
     pub(crate) fn check(&self) {
         let entries = self.queue_pair.capacity().send_entries as usize;
         assert!(self.posted.len() <= entries, "the device has room for it");
-        let follows = |(first, next): (&Posted, &Posted)| {
+        let follows = |(first, next): (&PostedWork, &PostedWork)| {
             (first.ticket as u32).wrapping_add(1) == next.ticket as u32
         };
         let next = self.posted.iter().skip(1);
-        assert!(
-            self.posted.iter().zip(next).all(follows),
-            "tickets in order"
-        );
-        let of_slice = |posted: &&Posted| matches!(posted.work, Work::Slice(_));
+        assert!(self.posted.iter().zip(next).all(follows), "tickets in order");
+        let of_slice = |posted: &&PostedWork| matches!(posted.work, WorkPurpose::Slice(_));
         let slices = self.posted.iter().filter(of_slice);
         let bytes: u64 = slices.map(|posted| posted.bytes).sum();
         assert_eq!(self.bandwidth.in_flight(), bytes, "bytes in flight");
     }
 
-    /// Ends the queue pair: the device touches no memory for it any more. Returns what was on its way.
-    pub(crate) fn end(self) -> VecDeque<Posted> {
+    /// Ends the queue pair: the device touches no memory for it any more. Returns what was on its
+    /// way.
+    pub(crate) fn end(self) -> VecDeque<PostedWork> {
         drop(self.queue_pair);
         self.posted
     }
@@ -260,13 +262,13 @@ impl Endpoint {
 
 const EMPTY: WorkRequest<'static> = WorkRequest {
     id: 0,
-    operation: Operation::Write(&[]),
+    operation: WorkOperation::Write(&[]),
     remote_address: 0,
     remote_key: 0,
     signaled: false,
 };
 
 /// The endpoint that a completion's id names.
-pub(crate) fn endpoint_of(ticket: u64) -> Key {
-    Key::from_bits((ticket >> 32) as u32)
+pub(crate) fn endpoint_of(ticket: u64) -> SlabKey {
+    SlabKey::from_bits((ticket >> 32) as u32)
 }

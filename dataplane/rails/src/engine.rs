@@ -1,34 +1,39 @@
-//! The rails of a process: registration, peers, batches from any thread, and the shards that do the work.
+//! The rails of a process: registration, peers, batches from any thread, and the shards that do the
+//! work.
 //!
-//! Callers never touch a queue pair: they post to a shard's mailbox and hear the end from their sink.
+//! Callers never touch a queue pair: they post to a shard's mailbox and hear the end from their
+//! sink.
 
+use crate::active_request::RailRequest;
 use crate::cores::Cores;
 use crate::descriptor::{EndpointAnswer, EndpointOffer, PeerDescriptor};
-use crate::engine::roster::{Opened, Roster};
-use crate::engine::worker::Worker;
 use crate::error::RailError;
-use crate::flight::RailRequest;
 use crate::joining::Joiner;
 use crate::limits::{GIDS_PER_RAIL_MAX, PAIRS_PER_PEER, QUEUE_PAIRS_MAX, RAILS_MAX};
 use crate::peer::PeerRecord;
-use crate::placement::Preference;
+use crate::preference::Preference;
 use crate::rail::{Rail, RailDevice, open_rails};
 use crate::registration::Registration;
 use crate::report::RailReport;
-use crate::shard::{ShardSetup, Submission};
+use crate::shard::{BatchPart, ShardSetup};
 use crate::sink::Sink;
 use perigee_shard::{POLL_DEFAULT, Watchdog, monotonic};
-use perigee_verbs::{Access, DmaBufRange, Fabric};
+use perigee_verbs::{DmaBufRange, Fabric, RegionAccess};
+use roster::{OpenedPeer, Roster};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+use worker::RailWorker;
+use worker::shard_error;
 
 mod events;
+pub(crate) mod exchange;
 mod roster;
 mod split;
 mod worker;
 
+use exchange::OfferExchange;
 pub use roster::PeerHandle;
 
 /// What an engine is started with.
@@ -40,8 +45,9 @@ pub struct RailOptions {
     pub devices: Vec<RailDevice>,
     /// Threads that drive queue pairs; each has its own to every peer.
     pub shards: usize,
-    /// CPUs that shards are pinned to, in turn. Empty: on hosts of several NUMA nodes and enough cores those near the
-    /// devices that no other engine has, unless `PERIGEE_RAIL_CPUS` says otherwise (`auto`, `off`, or a list).
+    /// CPUs that shards are pinned to, in turn. Empty: on hosts of several NUMA nodes and enough
+    /// cores those near the devices that no other engine has, unless `PERIGEE_RAIL_CPUS` says
+    /// otherwise (`auto`, `off`, or a list).
     pub cpus: Vec<usize>,
     /// How long a shard polls after the last completion before it waits for events.
     pub poll: Duration,
@@ -49,8 +55,9 @@ pub struct RailOptions {
     pub queue_pairs_max: usize,
     /// Queue pairs that each shard opens to a peer of few rails; to one of many, one for each rail.
     pub queue_pairs_per_peer: usize,
-    /// Most queue pairs that each shard opens over the same two rails, in place of `queue_pairs_per_peer`. All but the first
-    /// are opened when that one has more to do than it takes, and at most [`crate::PAIRS_PER_PEER_MAX`] to one peer.
+    /// Most queue pairs that each shard opens over the same two rails, in place of
+    /// `queue_pairs_per_peer`. All but the first are opened when that one has more to do than it
+    /// takes, and at most [`crate::PAIRS_PER_PEER_MAX`] to one peer.
     pub queue_pairs_per_rail: Option<usize>,
 }
 
@@ -70,32 +77,23 @@ impl RailOptions {
     }
 }
 
-/// How the answer to an offer comes back, from any thread.
-pub type ExchangeDone = Box<dyn FnOnce(Result<EndpointAnswer, String>) + Send>;
-
-/// Carries offers of queue pairs to peers, over whatever handshake the engines have.
-pub trait Exchange: Send + Sync {
-    /// Takes `offer` to the engine that was opened as `peer`, has it [`RailEngine::accept`]ed there, and calls `done` with
-    /// the answer. Called on a shard: it must not wait.
-    fn exchange(&self, peer: &str, offer: EndpointOffer, done: ExchangeDone);
-}
-
 /// Names a batch, to cancel it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Ticket(u64);
+pub struct BatchTicket(u64);
 
-/// The rails of this process. Clones are the same engine; it ends with the last one, or when it is closed.
+/// The rails of this process. Clones are the same engine; it ends with the last one, or when it is
+/// closed.
 #[derive(Clone, Debug)]
 pub struct RailEngine {
-    inner: Arc<Inner>,
+    inner: Arc<RailEngineState>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct RailEngineState {
     rails: Vec<Arc<Rail>>,
     /// Random per start.
     epoch: u64,
-    workers: Vec<Worker>,
+    workers: Vec<RailWorker>,
     watchdog: Watchdog,
     /// Where the workers run.
     _cores: Cores,
@@ -113,7 +111,7 @@ impl RailEngine {
     pub fn start(
         fabric: &dyn Fabric,
         options: &RailOptions,
-        exchange: &Arc<dyn Exchange>,
+        exchange: &Arc<dyn OfferExchange>,
     ) -> Result<Self, RailError> {
         let rails = open_rails(fabric, &options.devices)?;
         let random = || getrandom::u64().map_err(|error| shard_error(&error));
@@ -133,14 +131,14 @@ impl RailEngine {
                 is_shown: true,
             };
             let place = (cores.of_shard(number), options.poll);
-            let worker = Worker::start(setup, place, &rails, exchange)?;
+            let worker = RailWorker::start(setup, place, &rails, exchange)?;
             workers.push(worker);
         }
-        let mailboxes = workers.iter().map(Worker::mailbox).collect();
+        let mailboxes = workers.iter().map(RailWorker::mailbox).collect();
         let watchdog =
             Watchdog::start("perigee-rails", mailboxes).map_err(|error| shard_error(&error))?;
         Ok(Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(RailEngineState {
                 rails,
                 epoch,
                 workers,
@@ -157,10 +155,7 @@ impl RailEngine {
     /// What peers need to know to open this engine, with the addresses that its rails have now.
     pub fn descriptor(&self) -> PeerDescriptor {
         let rails = self.inner.rails.iter();
-        PeerDescriptor {
-            epoch: self.epoch(),
-            rails: rails.map(|rail| rail.descriptor()).collect(),
-        }
+        PeerDescriptor { epoch: self.epoch(), rails: rails.map(|rail| rail.descriptor()).collect() }
     }
 
     /// What tells this engine's life from others under its name.
@@ -168,11 +163,12 @@ impl RailEngine {
         self.inner.epoch
     }
 
-    /// Registers memory with every rail that suits it. Takes as long as pinning its pages does; transfers go on meanwhile.
+    /// Registers memory with every rail that suits it. Takes as long as pinning its pages does;
+    /// transfers go on during it.
     ///
     /// # Safety
-    /// The memory stays mapped, and nobody holds a reference to bytes that peers may write, until the registration is
-    /// revoked or dropped.
+    /// The memory stays mapped, and no reference exists to bytes that peers may write, until the
+    /// registration is revoked or dropped.
     ///
     /// # Errors
     /// A device refuses; the message names the remedy.
@@ -180,7 +176,7 @@ impl RailEngine {
         &self,
         address: u64,
         bytes: u64,
-        access: Access,
+        access: RegionAccess,
         preference: &Preference,
     ) -> Result<Arc<Registration>, RailError> {
         let inner = &self.inner;
@@ -191,31 +187,28 @@ impl RailEngine {
         made.map(Arc::new)
     }
 
-    /// Registers `bytes` of another device's memory (a GPU's), given as a dma-buf, with every rail that takes it: the part
-    /// that begins at `offset` in the buffer. `address` is how requests and peers name its first byte, and is not read by
-    /// our processors.
+    /// Registers `bytes` of another device's memory (a GPU's), given as a dma-buf, with every rail
+    /// that takes it: the part that begins at `offset` in the buffer. `address` is how requests and
+    /// peers name its first byte, and is not read by our processors.
     ///
     /// # Safety
-    /// The part of the buffer is what lies at `address` for its device until the registration is revoked or dropped, and
-    /// nobody relies on bytes that peers may write.
+    /// The part of the buffer is what lies at `address` for its device until the registration is
+    /// revoked or dropped, and no code relies on bytes that peers may write.
     ///
     /// # Errors
-    /// No rail takes dma-bufs ([`perigee_verbs::VerbsError::Unsupported`] within [`RailError::Device`]: stage the bytes
-    /// through host memory instead), or a device refuses this one.
+    /// No rail takes dma-bufs ([`perigee_verbs::VerbsError::Unsupported`] within
+    /// [`RailError::Device`]: stage the bytes through host memory instead), or a device refuses
+    /// this one.
     pub unsafe fn register_dmabuf(
         &self,
         buffer: BorrowedFd<'_>,
         offset: u64,
         (address, bytes): (u64, u64),
-        access: Access,
+        access: RegionAccess,
         preference: &Preference,
     ) -> Result<Arc<Registration>, RailError> {
         let inner = &self.inner;
-        let part = DmaBufRange {
-            offset_bytes: offset,
-            bytes,
-            address,
-        };
+        let part = DmaBufRange { offset_bytes: offset, bytes, address };
         let epoch = inner.epoch;
         // SAFETY: the caller's promise is that of this function.
         let made = unsafe {
@@ -230,8 +223,9 @@ impl RailEngine {
         rails.any(|rail| rail.device().knows_dmabuf())
     }
 
-    /// Makes a peer known under a name. The same engine again is the same peer, with other addresses perhaps; another engine
-    /// under the name is a peer that was restarted: requests to the old one fail, and its queue pairs go.
+    /// Makes a peer known under a name. The same engine again is the same peer, with other
+    /// addresses perhaps; another engine under the name is a peer that was restarted: requests to
+    /// the old one fail, and its queue pairs go.
     ///
     /// # Errors
     /// The descriptor makes no sense, or too many peers are open.
@@ -241,7 +235,7 @@ impl RailEngine {
         descriptor: &PeerDescriptor,
     ) -> Result<PeerHandle, RailError> {
         check_descriptor(name, descriptor)?;
-        let Opened { peer, gone } = self.inner.peers.open(name, descriptor)?;
+        let OpenedPeer { peer, gone } = self.inner.peers.open(name, descriptor)?;
         gone.iter().for_each(|record| self.inner.drop_peer(record));
         Ok(peer)
     }
@@ -252,8 +246,8 @@ impl RailEngine {
         self.inner.drop_peer(peer.record());
     }
 
-    /// Takes down every queue pair through which the engine of this epoch reaches our memory. When this returns, none of
-    /// its writes lands here any more, until it connects again.
+    /// Takes down every queue pair through which the engine of this epoch reaches our memory. When
+    /// this returns, none of its writes lands here any more, until it connects again.
     ///
     /// # Errors
     /// A shard does not answer.
@@ -264,8 +258,8 @@ impl RailEngine {
         Ok(())
     }
 
-    /// The target's side of the handshake: joins the queue pairs that a peer offers. Waits for a shard, and
-    /// for a few seconds at most for addresses that do not answer on their link.
+    /// The target's side of the handshake: joins the queue pairs that a peer offers. Waits for a
+    /// shard, and for a few seconds at most for addresses that do not answer on their link.
     ///
     /// # Errors
     /// The offer makes no sense, or the engine is closed.
@@ -277,27 +271,29 @@ impl RailEngine {
         worker.ask(move |shard, now| shard.adopt(&offer, joined, now))?
     }
 
-    /// Starts a batch. Each request's end is told to the sink exactly once, at the latest soon after `deadline`, an instant
-    /// of the monotonic clock. All requests are checked first: on an error none was started and the sink hears nothing.
+    /// Starts a batch. Each request's end is reported to the sink exactly once, at the latest soon
+    /// after `deadline`, an instant of the monotonic clock. All requests are checked first: on an
+    /// error none was started and the sink gets nothing.
     ///
     /// # Safety
-    /// Each local range stays valid until the sink was told about its request.
+    /// Each local range stays valid until the sink has got the end of its request.
     ///
     /// # Errors
-    /// The engine is closed, the peer is not open, or a range is not covered by its registration or keys.
+    /// The engine is closed, the peer is not open, or a range is not covered by its registration or
+    /// keys.
     pub unsafe fn submit(
         &self,
         peer: &PeerHandle,
         requests: &[RailRequest],
         deadline: Duration,
         sink: &Arc<dyn Sink>,
-    ) -> Result<Ticket, RailError> {
+    ) -> Result<BatchTicket, RailError> {
         self.inner.check(peer, requests)?;
         let batch = self.inner.next.fetch_add(1, Ordering::Relaxed);
         let first = peer.record().number as usize % self.inner.workers.len();
         let parts = split::split(requests, self.inner.workers.len(), |request| request.bytes);
         for (index, part) in parts.into_iter().enumerate() {
-            let submission = Submission {
+            let submission = BatchPart {
                 peer: peer.record().clone(),
                 batch,
                 requests: part.to_vec(),
@@ -307,11 +303,12 @@ impl RailEngine {
             let worker = &self.inner.workers[(first + index) % self.inner.workers.len()];
             worker.tell(move |shard, now| shard.submit(submission, now));
         }
-        Ok(Ticket(batch))
+        Ok(BatchTicket(batch))
     }
 
-    /// Gives a batch up. Its sink still hears of each request once: that it is canceled, or its real end.
-    pub fn cancel(&self, ticket: Ticket) {
+    /// Gives a batch up. Its sink still gets the end of each request once: that it is canceled, or
+    /// its real end.
+    pub fn cancel(&self, ticket: BatchTicket) {
         for worker in &self.inner.workers {
             worker.tell(move |shard, now| shard.cancel(ticket.0, now));
         }
@@ -325,18 +322,15 @@ impl RailEngine {
                 active: rail.is_active(),
                 ..RailReport::default()
             };
-            let cells = self
-                .inner
-                .workers
-                .iter()
-                .map(|worker| &worker.cells()[index]);
+            let cells = self.inner.workers.iter().map(|worker| &worker.cells()[index]);
             cells.for_each(|cells| report.add(cells));
             report
         };
         self.inner.rails.iter().enumerate().map(report).collect()
     }
 
-    /// Each rail's addresses and why they rank as they do, and the state of each queue pair; one line each.
+    /// Each rail's addresses and why they rank as they do, and the state of each queue pair; one
+    /// line each.
     pub fn explain(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for rail in &self.inner.rails {
@@ -359,13 +353,14 @@ impl RailEngine {
         self.inner.watchdog.stalled()
     }
 
-    /// Ends the engine: requests fail, queue pairs go. When it returns, no device touches anybody's memory for it.
+    /// Ends the engine: requests fail, queue pairs go. When it returns, no device accesses memory
+    /// for it.
     pub fn close(&self) {
         self.inner.close();
     }
 }
 
-impl Inner {
+impl RailEngineState {
     fn drop_peer(&self, record: &PeerRecord) {
         record.gone.store(true, Ordering::Release);
         let number = record.number;
@@ -384,9 +379,7 @@ impl Inner {
         for request in requests {
             request.check()?;
             if request.keys.epoch() != peer.epoch() {
-                return Err(RailError::PeerRestarted {
-                    peer: peer.name().to_owned(),
-                });
+                return Err(RailError::PeerRestarted { peer: peer.name().to_owned() });
             }
         }
         Ok(())
@@ -394,13 +387,13 @@ impl Inner {
 
     fn close(&self) {
         if !self.closed.swap(true, Ordering::AcqRel) {
-            self.workers.iter().for_each(Worker::begin_stop);
-            self.workers.iter().for_each(Worker::finish_stop);
+            self.workers.iter().for_each(RailWorker::begin_stop);
+            self.workers.iter().for_each(RailWorker::finish_stop);
         }
     }
 }
 
-impl Drop for Inner {
+impl Drop for RailEngineState {
     fn drop(&mut self) {
         self.close();
     }
@@ -418,20 +411,10 @@ fn check_descriptor(name: &str, descriptor: &PeerDescriptor) -> Result<(), RailE
     if descriptor.rails.len() > RAILS_MAX {
         return Err(bad("it has too many rails"));
     }
-    if descriptor
-        .rails
-        .iter()
-        .any(|rail| rail.gids.len() > GIDS_PER_RAIL_MAX)
-    {
+    if descriptor.rails.iter().any(|rail| rail.gids.len() > GIDS_PER_RAIL_MAX) {
         return Err(bad("a rail has too many addresses"));
     }
     Ok(())
-}
-
-fn shard_error(error: &dyn std::fmt::Display) -> RailError {
-    RailError::Shard {
-        reason: error.to_string(),
-    }
 }
 
 /// The monotonic instant that lies `length` ahead: what [`RailEngine::submit`] takes as a deadline.

@@ -1,4 +1,5 @@
-//! Why bytes did not move, naming peer, rail and cause. The first cause of a request is the one that is told.
+//! Why bytes did not move, naming peer, rail and cause. The first cause of a request is the one
+//! that is reported.
 
 use perigee_verbs::{CompletionStatus, VerbsError};
 
@@ -133,7 +134,8 @@ pub enum RailError {
         /// What the request met before.
         last_fault: String,
     },
-    /// A queue pair broke, and the peer did not confirm that its end is gone: bytes of this request may still land.
+    /// A queue pair broke, and the peer did not confirm that its end is gone: bytes of this request
+    /// may still land.
     #[error(
         "Peer {peer} did not confirm in time that a broken queue pair is gone ({last_fault}): bytes of this \
          request may still arrive; do not reuse the target's memory before the peer is fenced or restarted"

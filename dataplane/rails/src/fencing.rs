@@ -1,11 +1,13 @@
-//! Queue pairs that broke while writes were on their way: packets of theirs may still be in the network.
+//! Queue pairs that broke while writes were on their way: packets of theirs may still be in the
+//! network.
 //!
-//! The bytes were sent again over another rail, but the request is not told as done before the peer has confirmed that its
-//! end of the broken queue pair is gone: only then can no late packet overwrite what the caller puts there next.
+//! The bytes were sent again over another rail, but the request is not reported as done before the
+//! peer has confirmed that its end of the broken queue pair is gone: only then can no late packet
+//! overwrite what the caller puts there next.
 
 use crate::descriptor::FencedPair;
 use crate::limits::{EXCHANGE_DEADLINE, FENCE_PAUSE, PAIRS_PER_PEER_MAX};
-use crate::slab::Key;
+use crate::slab::SlabKey;
 use std::time::Duration;
 
 /// One broken queue pair.
@@ -13,7 +15,7 @@ use std::time::Duration;
 struct Fence {
     pair: FencedPair,
     /// Requests that wait for it: all of them are alive, and count it.
-    holds: Vec<Key>,
+    holds: Vec<SlabKey>,
     /// The question that it was part of.
     asked: Option<u64>,
 }
@@ -32,14 +34,11 @@ impl Fences {
         self.open.is_empty()
     }
 
-    /// A queue pair broke with writes of these requests on their way. Each of them counts one fence more.
-    pub(crate) fn open(&mut self, pair: FencedPair, holds: Vec<Key>) {
+    /// A queue pair broke with writes of these requests on their way. Each of them counts one fence
+    /// more.
+    pub(crate) fn open(&mut self, pair: FencedPair, holds: Vec<SlabKey>) {
         if !holds.is_empty() {
-            self.open.push(Fence {
-                pair,
-                holds,
-                asked: None,
-            });
+            self.open.push(Fence { pair, holds, asked: None });
         }
     }
 
@@ -49,13 +48,14 @@ impl Fences {
         !self.open.is_empty() && self.asked.is_none_or(answer_is_late) && now >= self.next
     }
 
-    /// What the peer is asked under this number: every queue pair that is open now, as many as one question holds.
+    /// What the peer is asked under this number: every queue pair that is open now, as many as one
+    /// question holds.
     pub(crate) fn ask(&mut self, serial: u64, now: Duration) -> Vec<FencedPair> {
         self.asked = Some((serial, now + EXCHANGE_DEADLINE));
         let asked = self.open.iter_mut().take(PAIRS_PER_PEER_MAX);
         let pair = |fence: &mut Fence| {
             fence.asked = Some(serial);
-            debug_assert!(!fence.holds.is_empty(), "somebody waits for it");
+            debug_assert!(!fence.holds.is_empty(), "a request waits for it");
             fence.pair
         };
         asked.map(pair).collect()
@@ -66,9 +66,9 @@ impl Fences {
         self.asked.is_some_and(|(asked, _)| asked == serial)
     }
 
-    /// The peer has taken `gone` of what it was asked for down. If that is all of it, returns each request once for every
-    /// fence that it waited for.
-    pub(crate) fn confirmed(&mut self, serial: u64, gone: u32, now: Duration) -> Vec<Key> {
+    /// The peer has taken `gone` of what it was asked for down. If that is all of it, returns each
+    /// request once for every fence that it waited for.
+    pub(crate) fn confirmed(&mut self, serial: u64, gone: u32, now: Duration) -> Vec<SlabKey> {
         let asked = self.open.iter().filter(|fence| fence.asked == Some(serial));
         if (gone as usize) < asked.count() {
             self.unanswered(now);
@@ -92,21 +92,21 @@ impl Fences {
         self.next = now + FENCE_PAUSE;
     }
 
-    /// The peer is no more, and its queue pairs with it.
-    pub(crate) fn all_gone(&mut self) -> Vec<Key> {
+    /// The peer is gone, and its queue pairs with it.
+    pub(crate) fn all_gone(&mut self) -> Vec<SlabKey> {
         let open = std::mem::take(&mut self.open);
         open.into_iter().flat_map(|fence| fence.holds).collect()
     }
 
     /// How many fences a request waits for.
     #[cfg(test)]
-    pub(crate) fn count_of(&self, request: Key) -> usize {
+    pub(crate) fn count_of(&self, request: SlabKey) -> usize {
         let held = self.open.iter().flat_map(|fence| &fence.holds);
         held.filter(|held| **held == request).count()
     }
 
     /// A request ends without waiting any longer.
-    pub(crate) fn let_go(&mut self, request: Key) {
+    pub(crate) fn let_go(&mut self, request: SlabKey) {
         for fence in &mut self.open {
             fence.holds.retain(|held| *held != request);
         }
@@ -121,14 +121,11 @@ mod tests {
     use std::collections::HashMap;
 
     fn pair(queue_pair: u32) -> FencedPair {
-        FencedPair {
-            lane: 0,
-            queue_pair,
-        }
+        FencedPair { lane: 0, queue_pair }
     }
 
-    fn key(bits: u32) -> Key {
-        Key::from_bits(bits)
+    fn key(bits: u32) -> SlabKey {
+        SlabKey::from_bits(bits)
     }
 
     #[test]
@@ -169,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn fences_that_nobody_waits_for_are_not_asked_for() {
+    fn fences_without_a_waiter_are_not_asked_for() {
         let mut fences = Fences::default();
         fences.open(pair(1), vec![]);
         fences.open(pair(2), vec![key(1)]);

@@ -1,14 +1,14 @@
 //! Whether a rail may carry load: errors in a window, cool-down, one probe, healthy again.
 //!
-//! While it cools down nothing is sent; afterwards one small proving write decides. Each failed probe doubles the next
-//! cool-down up to a bound, and time spent healthy forgets it.
+//! While it cools down nothing is sent; afterwards one small proving write decides. Each failed
+//! probe doubles the next cool-down up to a bound, and time spent healthy forgets it.
 
 use crate::limits::{COOL_DOWN_MAX, COOL_DOWN_MIN, ERROR_WINDOW};
 use std::time::Duration;
 
 /// Where a rail stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum HealthState {
     /// Carries load.
     Healthy,
     /// Carries nothing until then.
@@ -23,7 +23,7 @@ pub(crate) enum Standing {
 /// Health of one rail, or of one pair of rails.
 #[derive(Clone, Debug)]
 pub(crate) struct Health {
-    standing: Standing,
+    standing: HealthState,
     errors_max: u32,
     errors: u32,
     window_began: Duration,
@@ -35,7 +35,7 @@ impl Health {
     /// A healthy rail that cools down after `errors_max` errors within the window.
     pub(crate) fn new(errors_max: u32) -> Self {
         Self {
-            standing: Standing::Healthy,
+            standing: HealthState::Healthy,
             errors_max: errors_max.max(1),
             errors: 0,
             window_began: Duration::ZERO,
@@ -45,28 +45,28 @@ impl Health {
     }
 
     /// Where it stands.
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn standing(&self) -> HealthState {
         self.standing
     }
 
     /// An error on the rail; true if it begins to cool down now.
     pub(crate) fn failed(&mut self, now: Duration) -> bool {
         match self.standing {
-            Standing::Cooling { .. } => false,
-            Standing::Probing => {
+            HealthState::Cooling { .. } => false,
+            HealthState::Probing => {
                 self.cool_down = (self.cool_down * 2).min(COOL_DOWN_MAX);
                 self.cool(now);
                 true
             }
-            Standing::Healthy => self.count(now),
+            HealthState::Healthy => self.count(now),
         }
     }
 
     /// True when the cool-down is over: the caller now sends one proving write.
     pub(crate) fn begin_probe(&mut self, now: Duration) -> bool {
         match self.standing {
-            Standing::Cooling { until } if now >= until => {
-                self.standing = Standing::Probing;
+            HealthState::Cooling { until } if now >= until => {
+                self.standing = HealthState::Probing;
                 true
             }
             _ => false,
@@ -75,8 +75,8 @@ impl Health {
 
     /// The proving write came through.
     pub(crate) fn proven(&mut self, now: Duration) {
-        if self.standing != Standing::Healthy {
-            self.standing = Standing::Healthy;
+        if self.standing != HealthState::Healthy {
+            self.standing = HealthState::Healthy;
             self.healthy_since = now;
             self.errors = 0;
         }
@@ -103,9 +103,7 @@ impl Health {
     }
 
     fn cool(&mut self, now: Duration) {
-        self.standing = Standing::Cooling {
-            until: now + self.cool_down,
-        };
+        self.standing = HealthState::Cooling { until: now + self.cool_down };
         self.errors = 0;
     }
 }
@@ -127,7 +125,7 @@ mod tests {
         assert!(!health.failed(now));
         assert!(!health.failed(now));
         assert!(health.failed(now));
-        assert!(health.standing() != Standing::Healthy);
+        assert!(health.standing() != HealthState::Healthy);
     }
 
     #[test]
@@ -137,12 +135,7 @@ mod tests {
         health.failed(now);
         let mut expected = COOL_DOWN_MIN;
         for _ in 0..20 {
-            assert_eq!(
-                health.standing(),
-                Standing::Cooling {
-                    until: now + expected
-                }
-            );
+            assert_eq!(health.standing(), HealthState::Cooling { until: now + expected });
             assert!(!health.begin_probe(now + expected / 2));
             now += expected;
             assert!(health.begin_probe(now));
@@ -160,16 +153,16 @@ mod tests {
         assert!(health.begin_probe(START + COOL_DOWN_MIN));
         let now = START + COOL_DOWN_MIN;
         health.proven(now);
-        assert!(health.standing() == Standing::Healthy);
+        assert!(health.standing() == HealthState::Healthy);
         health.failed(now + Duration::from_millis(1));
         let until = now + Duration::from_millis(1) + COOL_DOWN_MIN * 2;
-        assert_eq!(health.standing(), Standing::Cooling { until });
+        assert_eq!(health.standing(), HealthState::Cooling { until });
         assert!(health.begin_probe(until));
         health.proven(until);
         let later = until + COOL_DOWN_MAX * 3;
         health.failed(later);
         let until = later + COOL_DOWN_MIN;
-        assert_eq!(health.standing(), Standing::Cooling { until });
+        assert_eq!(health.standing(), HealthState::Cooling { until });
     }
 
     proptest! {
@@ -184,15 +177,15 @@ mod tests {
                 match step {
                     0 => drop(health.failed(now)),
                     1 => drop(health.begin_probe(now)),
-                    _ if health.standing() == Standing::Probing => health.proven(now),
+                    _ if health.standing() == HealthState::Probing => health.proven(now),
                     _ => {}
                 }
-                if let Standing::Cooling { until } = health.standing() {
+                if let HealthState::Cooling { until } = health.standing() {
                     prop_assert!(until <= now + COOL_DOWN_MAX);
                 }
             }
             let later = now + COOL_DOWN_MAX;
-            let stuck = matches!(health.standing(), Standing::Cooling { .. });
+            let stuck = matches!(health.standing(), HealthState::Cooling { .. });
             prop_assert!(!stuck || health.begin_probe(later));
         }
     }

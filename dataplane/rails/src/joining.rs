@@ -1,76 +1,73 @@
-//! Joining queue pairs to offered ones. The kernel may look for the peer's hardware address meanwhile, for up to a second,
-//! and nobody can break that off: so what an offer may cost is bounded here, before the next call is made.
+//! Joining queue pairs to offered ones. The kernel may look up the peer's hardware address for up
+//! to a second, and that cannot be interrupted: so the cost of an offer is bounded here, before the
+//! next call is made.
 //!
-//! The invariant: an offer keeps its thread for [`JOIN_DEADLINE`] and one call at most, an answer keeps its shard for one
-//! address that is silent, such an address costs nobody anything for a while, and strangers never keep more than
-//! [`STRANGERS_MAX`] threads at a time.
+//! The invariant: an offer keeps its thread for [`JOIN_DEADLINE`] and one call at most, an answer
+//! keeps its shard for one address that is silent, such an address costs nothing for a while, and
+//! unknown addresses never keep more than [`STRANGERS_MAX`] threads at a time.
 
 use crate::descriptor::{EndpointDescriptor, EndpointOffer, PairOffer};
 use crate::limits::{
     ADDRESSES_MAX, JOIN_DEADLINE, JOIN_SLOW, SILENT_PAUSE, STRANGER_WAIT, STRANGERS_MAX,
 };
-use crate::pairing::Route;
-use crate::shard::connect_options;
+use crate::pairing::AddressPair;
+use crate::shard::connect_options::connect_options;
 use perigee_verbs::QueuePair;
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// A queue pair made for an offered one, or why there is none.
-pub(crate) type Made = Result<Box<dyn QueuePair>, String>;
+pub(crate) type MadePair = Result<Box<dyn QueuePair>, String>;
 
 /// Joins what offers bring, on whatever threads they come. Shared by all of them.
 #[derive(Debug, Default)]
 pub(crate) struct Joiner {
-    state: Mutex<State>,
+    state: Mutex<KnownAddresses>,
     left: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    known: HashMap<Address, Standing>,
-    /// Threads that wait for an address nobody knows.
+struct KnownAddresses {
+    known: HashMap<GidPath, AddressState>,
+    /// Threads that wait for an unknown address.
     strangers: usize,
 }
 
 /// From which of our addresses to which of the peer's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Address {
+struct GidPath {
     rail: u32,
     own_gid: u32,
     gid: [u8; 16],
 }
 
-impl From<&PairOffer> for Address {
+impl From<&PairOffer> for GidPath {
     fn from(pair: &PairOffer) -> Self {
-        Self {
-            rail: pair.peer_rail,
-            own_gid: pair.peer_gid_index,
-            gid: pair.endpoint.gid,
-        }
+        Self { rail: pair.peer_rail, own_gid: pair.peer_gid_index, gid: pair.endpoint.gid }
     }
 }
 
 /// What is known of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum AddressState {
     /// It was joined before.
     Answers,
-    /// It was waited for in vain, and is not tried before this moment.
+    /// It timed out, and is not tried before this moment.
     SilentUntil(Duration),
 }
 
-/// The right to wait for an address that nobody knows.
-struct Seat<'a>(&'a Joiner);
+/// The right to wait for an unknown address.
+struct WaitPermit<'a>(&'a Joiner);
 
 impl Joiner {
     /// Joins the made queue pairs to the offered ones.
     pub(crate) fn join(
         &self,
         offer: &EndpointOffer,
-        made: Vec<Made>,
+        made: Vec<MadePair>,
         clock: impl Fn() -> Duration,
-    ) -> Vec<Made> {
+    ) -> Vec<MadePair> {
         let due = clock() + JOIN_DEADLINE;
         let pairs = made.into_iter().zip(&offer.pairs);
         let joined = pairs.map(|(made, pair)| {
@@ -88,12 +85,12 @@ impl Joiner {
         due: Duration,
         clock: &impl Fn() -> Duration,
     ) -> Result<(), String> {
-        let address = Address::from(pair);
-        let seat = match self.standing(address, clock()) {
-            None => Some(self.seat()?),
+        let address = GidPath::from(pair);
+        let wait_permit = match self.standing(address, clock()) {
+            None => Some(self.wait_permit()?),
             Some(_) => None,
         };
-        // Somebody else may have learnt it while this thread waited for its seat.
+        // Another thread may have learnt it while this one waited for its permit.
         if self.is_silent(address, clock()) {
             return Err(silent());
         }
@@ -101,28 +98,25 @@ impl Joiner {
             return Err("others of the offer took up the time; offer it again".to_owned());
         }
         let joined = self.connect(queue_pair, address, &pair.endpoint, clock);
-        drop(seat);
+        drop(wait_permit);
         joined
     }
 
-    /// Joins one queue pair of an answer, on a shard, where nobody may wait. `is_late` tells that an address of the answer
-    /// was waited for in vain: then no other one is that nobody knows.
+    /// Joins one queue pair of an answer, on a shard, which must not wait. `is_late`: one unknown
+    /// address of this answer already timed out; do not wait for another.
     pub(crate) fn join_answered(
         &self,
         queue_pair: &mut dyn QueuePair,
-        (route, remote): (Route, &EndpointDescriptor),
+        (route, remote): (AddressPair, &EndpointDescriptor),
         is_late: &mut bool,
         clock: impl Fn() -> Duration,
     ) -> Result<(), String> {
-        let address = Address {
-            rail: route.local as u32,
-            own_gid: route.local_gid,
-            gid: remote.gid,
-        };
+        let address =
+            GidPath { rail: route.local as u32, own_gid: route.local_gid, gid: remote.gid };
         match self.standing(address, clock()) {
-            Some(Standing::SilentUntil(_)) => return Err(silent()),
+            Some(AddressState::SilentUntil(_)) => return Err(silent()),
             None if *is_late => return Err("another address of the peer is silent".to_owned()),
-            Some(Standing::Answers) | None => {}
+            Some(AddressState::Answers) | None => {}
         }
         let joined = self.connect(queue_pair, address, remote, &clock);
         *is_late |= self.is_silent(address, clock());
@@ -132,7 +126,7 @@ impl Joiner {
     fn connect(
         &self,
         queue_pair: &mut dyn QueuePair,
-        address: Address,
+        address: GidPath,
         remote: &EndpointDescriptor,
         clock: &impl Fn() -> Duration,
     ) -> Result<(), String> {
@@ -140,23 +134,23 @@ impl Joiner {
         let joined = queue_pair.connect(&remote.into(), &connect_options());
         let now = clock();
         if joined.is_ok() {
-            self.note(address, Standing::Answers, now);
+            self.note(address, AddressState::Answers, now);
         } else if now.saturating_sub(begun) >= JOIN_SLOW {
-            self.note(address, Standing::SilentUntil(now + SILENT_PAUSE), now);
+            self.note(address, AddressState::SilentUntil(now + SILENT_PAUSE), now);
         }
         joined.map_err(|error| error.to_string())
     }
 
-    fn standing(&self, address: Address, now: Duration) -> Option<Standing> {
+    fn standing(&self, address: GidPath, now: Duration) -> Option<AddressState> {
         let known = self.lock().known.get(&address).copied();
-        known.filter(|standing| *standing == Standing::Answers || standing.is_silent(now))
+        known.filter(|standing| *standing == AddressState::Answers || standing.is_silent(now))
     }
 
-    fn is_silent(&self, address: Address, now: Duration) -> bool {
-        matches!(self.standing(address, now), Some(Standing::SilentUntil(_)))
+    fn is_silent(&self, address: GidPath, now: Duration) -> bool {
+        matches!(self.standing(address, now), Some(AddressState::SilentUntil(_)))
     }
 
-    fn note(&self, address: Address, standing: Standing, now: Duration) {
+    fn note(&self, address: GidPath, standing: AddressState, now: Duration) {
         let known = &mut self.lock().known;
         if known.len() >= ADDRESSES_MAX && !known.contains_key(&address) {
             known.retain(|_, standing| standing.is_silent(now));
@@ -168,33 +162,29 @@ impl Joiner {
     }
 
     /// Waits for one of the few seats of strangers.
-    fn seat(&self) -> Result<Seat<'_>, String> {
-        let is_full = |state: &mut State| state.strangers >= STRANGERS_MAX;
-        let waited = self
-            .left
-            .wait_timeout_while(self.lock(), STRANGER_WAIT, is_full);
+    fn wait_permit(&self) -> Result<WaitPermit<'_>, String> {
+        let is_full = |state: &mut KnownAddresses| state.strangers >= STRANGERS_MAX;
+        let waited = self.left.wait_timeout_while(self.lock(), STRANGER_WAIT, is_full);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         if is_full(&mut state) {
-            return Err(
-                "too many other addresses are being looked for; try again later".to_owned(),
-            );
+            return Err("too many other addresses are being looked for; try again later".to_owned());
         }
         state.strangers += 1;
-        Ok(Seat(self))
+        Ok(WaitPermit(self))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, KnownAddresses> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Standing {
+impl AddressState {
     fn is_silent(self, now: Duration) -> bool {
-        matches!(self, Standing::SilentUntil(until) if now < until)
+        matches!(self, AddressState::SilentUntil(until) if now < until)
     }
 }
 
-impl Drop for Seat<'_> {
+impl Drop for WaitPermit<'_> {
     fn drop(&mut self) {
         self.0.lock().strangers -= 1;
         self.0.left.notify_one();

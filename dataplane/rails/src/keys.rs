@@ -1,11 +1,11 @@
 //! A peer's memory as requests may use it: bounds, keys, and until when.
 //!
-//! Nothing is posted with keys that have run out, or that belong to an engine which is no more.
+//! Nothing is posted with keys that have run out, or that belong to an engine which is gone.
 
 use crate::descriptor::RegionDescriptor;
 use crate::error::RailError;
 use crate::limits::{LEASE_MARGIN, RAILS_MAX};
-use crate::parts::Parts;
+use crate::parts::SplitRange;
 use crate::placement::Placement;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -18,16 +18,17 @@ const NEVER: u64 = u64::MAX;
 pub struct RemoteKeys {
     epoch: u64,
     generation: u64,
-    parts: Parts,
-    /// End of the lease in nanoseconds of the monotonic clock; requests under way see that it is renewed.
+    parts: SplitRange,
+    /// End of the lease in nanoseconds of the monotonic clock; requests under way see that it is
+    /// renewed.
     expires_ns: AtomicU64,
     keys: Vec<Vec<u32>>,
     placement: Placement,
 }
 
 impl RemoteKeys {
-    /// Checks what a peer sent. `asked_at` is when it was asked, on the monotonic clock: the lease counts from there, since
-    /// the owner may have counted from any moment after.
+    /// Checks what a peer sent. `asked_at` is when it was asked, on the monotonic clock: the lease
+    /// counts from there, since the owner may have counted from any moment after.
     ///
     /// # Errors
     /// The descriptor contradicts itself.
@@ -36,12 +37,9 @@ impl RemoteKeys {
             peer: format!("{:#x}", descriptor.epoch),
             reason: reason.to_owned(),
         };
-        let parts = Parts::new(
-            descriptor.address,
-            descriptor.bytes,
-            descriptor.borders.clone(),
-        )
-        .ok_or_else(|| bad("its parts do not lie inside the region"))?;
+        let parts =
+            SplitRange::new(descriptor.address, descriptor.bytes, descriptor.borders.clone())
+                .ok_or_else(|| bad("its parts do not lie inside the region"))?;
         if descriptor.remote_keys.len() > RAILS_MAX || !descriptor.placement.is_sound(RAILS_MAX) {
             return Err(bad("it has keys for too many rails"));
         }
@@ -79,13 +77,15 @@ impl RemoteKeys {
         self.parts.contains(address, bytes)
     }
 
-    /// Whether a work request may be posted with these keys: it has to be through before the lease ends.
+    /// Whether a work request may be posted with these keys: it has to be through before the lease
+    /// ends.
     pub fn is_valid(&self, now: Duration) -> bool {
         let expires = self.expires_ns.load(Ordering::Acquire);
         expires == NEVER || nanoseconds(now.saturating_add(LEASE_MARGIN)) <= expires
     }
 
-    /// Whether a descriptor means this very registration: then its lease may be renewed with [`RemoteKeys::renew`].
+    /// Whether a descriptor means this very registration: then its lease may be renewed with
+    /// [`RemoteKeys::renew`].
     pub fn is_of(&self, descriptor: &RegionDescriptor) -> bool {
         self.epoch == descriptor.epoch
             && self.generation == descriptor.generation
@@ -94,10 +94,10 @@ impl RemoteKeys {
             && self.keys == descriptor.remote_keys
     }
 
-    /// The owner was asked at `asked_at` and gave the same keys once more. A lease is never made shorter.
+    /// The owner was asked at `asked_at` and gave the same keys once more. A lease is never made
+    /// shorter.
     pub fn renew(&self, asked_at: Duration, lease_ms: Option<u64>) {
-        self.expires_ns
-            .fetch_max(expiry(asked_at, lease_ms), Ordering::AcqRel);
+        self.expires_ns.fetch_max(expiry(asked_at, lease_ms), Ordering::AcqRel);
     }
 
     pub(crate) fn key(&self, rail: usize, address: u64) -> Option<u32> {
@@ -164,7 +164,7 @@ mod tests {
         assert!(keys.is_valid(late), "an older answer takes nothing back");
         let mut again = descriptor();
         again.remote_keys[1][0] += 1;
-        assert!(!keys.is_of(&again), "registered anew");
+        assert!(!keys.is_of(&again), "registered again");
     }
 
     #[test]

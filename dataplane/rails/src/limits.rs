@@ -1,4 +1,5 @@
-//! Bounds of rails: sizes, waits, attempts. Each loop, queue and wait of the crate has its bound here.
+//! Bounds of rails: sizes, waits, attempts. Each loop, queue and wait of the crate has its bound
+//! here.
 
 use std::time::Duration;
 
@@ -18,14 +19,16 @@ pub(crate) const SLICES_MAX: usize = 4096;
 pub(crate) const REQUESTS_MAX: usize = 65_536;
 /// Rails one engine drives, and one peer may announce.
 pub const RAILS_MAX: usize = 32;
-/// Queue pairs to a peer of few rails per shard, unless the options say otherwise: a device serves each in order, by one
-/// engine (Soft-RoCE by one worker), so that one alone does not keep its port busy.
+/// Queue pairs to a peer of few rails per shard, unless the options say otherwise: a device serves
+/// each in order, by one engine (Soft-RoCE by one worker), so that one alone does not keep its port
+/// busy.
 pub const PAIRS_PER_PEER: usize = 4;
 /// Pause before another queue pair over rails that have one already is tried again.
 pub(crate) const BESIDE_PAUSE: Duration = Duration::from_secs(10);
 /// Most queue pairs to one peer per shard.
 pub const PAIRS_PER_PEER_MAX: usize = RAILS_MAX;
-/// Queue pairs that a shard opens, and as many again that it accepts, unless the options say otherwise.
+/// Queue pairs that a shard opens, and as many again that it accepts, unless the options say
+/// otherwise.
 pub const QUEUE_PAIRS_MAX: usize = 256;
 /// Work requests in flight on one queue pair.
 pub(crate) const SEND_QUEUE_ENTRIES: u32 = 128;
@@ -37,7 +40,8 @@ pub(crate) const DOORBELL_BATCH: usize = 16;
 pub(crate) const COMPLETIONS_PER_POLL: usize = 32;
 /// Completions that one turn handles before jobs and timers get theirs.
 pub(crate) const COMPLETIONS_PER_TURN: usize = 512;
-/// Requests and slices that one turn sets aside for a peer because no lane that is up knows their memory.
+/// Requests and slices that one turn sets aside for a peer because no lane that is up knows their
+/// memory.
 pub(crate) const ASIDE_PER_TURN: usize = 256;
 /// Payload carried inside the work request where the device can, in bytes.
 pub(crate) const INLINE_BYTES: u32 = 256;
@@ -45,8 +49,9 @@ pub(crate) const INLINE_BYTES: u32 = 256;
 pub(crate) const WINDOW_BYTES_MIN: u64 = 256 << 10;
 /// Most bytes in flight on one queue pair.
 pub(crate) const WINDOW_BYTES_MAX: u64 = 8 << 20;
-/// A queue pair is full when what it has in flight keeps it busy for this long. Several over the same rails have a window
-/// each: one for all together made writes and reads a fifth slower on Soft-RoCE.
+/// A queue pair is full when what it has in flight keeps it busy for this long. Several over the
+/// same rails have a window each: one for all together made writes and reads a fifth slower on
+/// Soft-RoCE.
 pub(crate) const WINDOW_TIME: Duration = Duration::from_millis(2);
 
 /// Bandwidth is measured over intervals that began with at least this many bytes in flight.
@@ -57,7 +62,8 @@ pub(crate) const BANDWIDTH_MEMORY: Duration = Duration::from_millis(40);
 pub(crate) const BANDWIDTH_RELAX: Duration = Duration::from_secs(2);
 /// Slowest speed an estimate falls to, in bytes per second.
 pub(crate) const BANDWIDTH_MIN: f64 = 1e5;
-/// Cores of a host, as far as the process may use them, from which on shards are pinned by themselves.
+/// Cores of a host, as far as the process may use them, from which on shards are pinned by
+/// themselves.
 pub(crate) const CORES_MIN: usize = 16;
 /// Of the cores of a NUMA node one in so many may have a shard.
 pub(crate) const SHARDS_NEAR_SHARE: usize = 2;
@@ -81,14 +87,16 @@ pub(crate) const PROOF_DEADLINE: Duration = Duration::from_secs(3);
 pub(crate) const EXCHANGE_DEADLINE: Duration = Duration::from_secs(5);
 /// Offers to one peer that fail in a row before its requests fail at once.
 pub(crate) const OFFERS_FAILED_MAX: u32 = 3;
-/// Time without any completion, beyond what the bytes in flight should take, after which a queue pair is given up.
+/// Time without any completion, beyond what the bytes in flight should take, after which a queue
+/// pair is given up.
 pub(crate) const STALL: Duration = Duration::from_secs(2);
-/// Time that work of a request may stay on the wire after its deadline or cancellation before its queue pairs are broken.
+/// Time that work of a request may stay on the wire after its deadline or cancellation before its
+/// queue pairs are broken.
 pub(crate) const LINGER: Duration = Duration::from_millis(200);
 /// Pause before a peer that did not confirm the end of a queue pair is asked again.
 pub(crate) const FENCE_PAUSE: Duration = Duration::from_millis(100);
 /// Time after its deadline, cancellation or failure that a request waits for that confirmation
-/// before it is told as unfenced.
+/// before it is reported as unfenced.
 pub(crate) const FENCE_LINGER: Duration = Duration::from_secs(1);
 /// Idle time after which a queue pair is closed.
 pub(crate) const IDLE_MAX: Duration = Duration::from_secs(60);
@@ -100,7 +108,7 @@ pub(crate) const HOUSEKEEPING: Duration = Duration::from_millis(50);
 pub(crate) const LEASE_MARGIN: Duration = Duration::from_millis(500);
 /// Acknowledgement timeout of queue pairs, as the exponent of 4.096 us (67 ms).
 pub(crate) const ACK_TIMEOUT: u8 = 14;
-/// Retransmissions before a device reports a lost peer; 7 would mean for ever on Soft-RoCE.
+/// Retransmissions before a device reports a lost peer; 7 would mean forever on Soft-RoCE.
 pub(crate) const RETRY_COUNT: u8 = 3;
 /// Retries while a receiver is not ready; one-sided operations never need one.
 pub(crate) const RNR_RETRY_COUNT: u8 = 3;
@@ -118,17 +126,18 @@ pub(crate) const SIGNAL_BYTES: u64 = 128 << 10;
 pub(crate) const LANE_FAILURES_MAX: u32 = 5;
 /// Peers that a shard keeps at the same time.
 pub(crate) const PEERS_MAX: usize = 16_384;
-/// Work requests in flight on an accepted queue pair: signs of life only.
+/// Work requests in flight on an accepted queue pair: liveness writes only.
 pub(crate) const ACCEPTED_ENTRIES: u32 = 4;
 /// Completions in one queue, unless the device has fewer.
 pub(crate) const COMPLETION_ENTRIES_MAX: u32 = 32_000;
 /// Pause between two rounds of housekeeping of a shard without work.
 pub(crate) const HOUSEKEEPING_IDLE: Duration = Duration::from_secs(1);
-/// Accepted queue pairs whose other ends are asked for a sign of life in one round.
+/// Accepted queue pairs whose other ends are asked for a liveness write in one round.
 pub(crate) const ACCEPTED_ASKED_PER_ROUND: usize = 32;
 /// Addresses of one rail that a peer may announce.
 pub(crate) const GIDS_PER_RAIL_MAX: usize = 16;
-/// Time after which no further queue pair of an offer is joined. An address that does not answer takes the kernel a second.
+/// Time after which no further queue pair of an offer is joined. An address that does not answer
+/// takes the kernel a second.
 pub(crate) const JOIN_DEADLINE: Duration = Duration::from_secs(2);
 /// A join that fails after so long failed because its address did not answer.
 pub(crate) const JOIN_SLOW: Duration = Duration::from_millis(250);
@@ -136,7 +145,7 @@ pub(crate) const JOIN_SLOW: Duration = Duration::from_millis(250);
 pub(crate) const SILENT_PAUSE: Duration = Duration::from_secs(5);
 /// Addresses of peers that are remembered, as answering or silent.
 pub(crate) const ADDRESSES_MAX: usize = 4096;
-/// Threads that may look for addresses nobody knows, so that others are left for peers that are known.
+/// Max threads resolving unknown peers; the rest stay free for known ones.
 pub(crate) const STRANGERS_MAX: usize = 2;
 /// Longest wait for one of them to be through.
 pub(crate) const STRANGER_WAIT: Duration = Duration::from_millis(500);

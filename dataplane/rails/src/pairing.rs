@@ -1,19 +1,20 @@
-//! Which local rail speaks to which remote one, from which address to which: candidates in order, to be proven one by one.
+//! Which local rail speaks to which remote one, from which address to which: candidates in order,
+//! to be proven one by one.
 //!
-//! A lane is one queue pair to a peer. Each lane keeps its local rail; if its first route cannot be proven, the next one is
-//! tried. Every rail of both sides is in the first route of some lane.
+//! A lane is one queue pair to a peer. Each lane keeps its local rail; if its first route cannot be
+//! proven, the next one is tried. Every rail of both sides is in the first route of some lane.
 
 use crate::descriptor::{GidDescriptor, RailDescriptor};
 use crate::limits::PAIRS_PER_PEER_MAX;
 use perigee_verbs::GidKind;
-use perigee_verbs::gid::{Gid, GidScope, scope_of};
+use perigee_verbs::gid::{GidReach, PortGid, scope_of};
 
 /// Routes of one lane that are tried before it begins again with the first.
 const ROUTES_MAX: usize = 8;
 
 /// From one address of a local rail to one of a remote rail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Route {
+pub(crate) struct AddressPair {
     /// Local rail.
     pub(crate) local: usize,
     /// Remote rail.
@@ -28,26 +29,26 @@ pub(crate) struct Route {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LanePlan {
     /// Its routes, the most promising first.
-    pub(crate) routes: Vec<Route>,
+    pub(crate) routes: Vec<AddressPair>,
     /// The lane whose rails it uses too, by its place in the list.
     pub(crate) beside: Option<usize>,
 }
 
 /// How many lanes lead to a peer, as far as its rails and ours allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum LaneCount {
     /// So many in all, the same number over each pair of rails.
     PerPeer(usize),
     /// So many over each pair of rails.
     PerRail(usize),
 }
 
-/// The lanes between two engines: as many as either side has rails, then further ones beside each of these as long as
-/// there are fewer than `wanted`. Lanes without any route are left out.
+/// The lanes between two engines: as many as either side has rails, then further ones beside each
+/// of these as long as there are fewer than `wanted`. Lanes without any route are left out.
 pub(crate) fn lanes(
     local: &[RailDescriptor],
     remote: &[RailDescriptor],
-    wanted: Wanted,
+    wanted: LaneCount,
 ) -> Vec<LanePlan> {
     if local.is_empty() || remote.is_empty() {
         return Vec::new();
@@ -55,35 +56,27 @@ pub(crate) fn lanes(
     let count = local.len().max(remote.len()).min(PAIRS_PER_PEER_MAX);
     let routes = (0..count).map(|lane| routes(local, remote, lane));
     let first = routes.filter(|routes| !routes.is_empty());
-    let first: Vec<LanePlan> = first
-        .map(|routes| LanePlan {
-            routes,
-            beside: None,
-        })
-        .collect();
+    let first: Vec<LanePlan> = first.map(|routes| LanePlan { routes, beside: None }).collect();
     let over_each = match wanted {
-        Wanted::PerPeer(wanted) => wanted.div_ceil(first.len().max(1)),
-        Wanted::PerRail(wanted) => wanted.min(PAIRS_PER_PEER_MAX),
+        LaneCount::PerPeer(wanted) => wanted.div_ceil(first.len().max(1)),
+        LaneCount::PerRail(wanted) => wanted.min(PAIRS_PER_PEER_MAX),
     };
     let total = first.len() * over_each.max(1);
     let further = (first.len()..total.min(PAIRS_PER_PEER_MAX)).map(|lane| {
         let beside = lane % first.len();
-        LanePlan {
-            routes: first[beside].routes.clone(),
-            beside: Some(beside),
-        }
+        LanePlan { routes: first[beside].routes.clone(), beside: Some(beside) }
     });
     first.iter().cloned().chain(further).collect()
 }
 
-fn routes(local: &[RailDescriptor], remote: &[RailDescriptor], lane: usize) -> Vec<Route> {
+fn routes(local: &[RailDescriptor], remote: &[RailDescriptor], lane: usize) -> Vec<AddressPair> {
     let from = lane % local.len();
     let mut ranked = Vec::new();
     for (to, rail) in remote.iter().enumerate() {
         let turn = (to + remote.len() - lane % remote.len()) % remote.len();
         let pairs = gid_pairs(&local[from], rail);
         ranked.extend(pairs.map(|(distance, mine, theirs)| {
-            let route = Route {
+            let route = AddressPair {
                 local: from,
                 remote: to,
                 local_gid: mine.index,
@@ -94,14 +87,11 @@ fn routes(local: &[RailDescriptor], remote: &[RailDescriptor], lane: usize) -> V
         }));
     }
     ranked.sort_by_key(|(distance, turn, _)| (*distance, *turn));
-    ranked
-        .into_iter()
-        .take(ROUTES_MAX)
-        .map(|(_, _, route)| route)
-        .collect()
+    ranked.into_iter().take(ROUTES_MAX).map(|(_, _, route)| route).collect()
 }
 
-/// Pairs of addresses that can speak to each other at all, with how far down the two lists they stand.
+/// Pairs of addresses that can speak to each other at all, with how far down the two lists they
+/// stand.
 fn gid_pairs<'a>(
     mine: &'a RailDescriptor,
     theirs: &'a RailDescriptor,
@@ -120,14 +110,14 @@ fn can_speak(mine: &GidDescriptor, theirs: &GidDescriptor, infiniband: bool) -> 
     if infiniband {
         return true;
     }
-    let as_gid = Gid {
+    let as_gid = PortGid {
         index: mine.index,
         address: mine.address,
         kind: GidKind::RoceV2,
         interface: None,
     };
     mine.roce_v1 == theirs.roce_v1
-        && scope_of(theirs.address) != GidScope::Unusable
+        && scope_of(theirs.address) != GidReach::Unusable
         && as_gid.may_reach(&theirs.address)
 }
 
@@ -143,11 +133,7 @@ mod tests {
     }
 
     fn rail(number: u8) -> RailDescriptor {
-        let gid = |index, address| GidDescriptor {
-            index,
-            address,
-            roce_v1: false,
-        };
+        let gid = |index, address| GidDescriptor { index, address, roce_v1: false };
         let mut local = [0; 16];
         local[..2].copy_from_slice(&[0xfe, 0x80]);
         local[15] = number + 1;
@@ -165,35 +151,32 @@ mod tests {
 
     #[test]
     fn rails_pair_by_index_over_their_best_addresses_first() {
-        let lanes = lanes(&rails(2), &rails(2), Wanted::PerPeer(1));
+        let lanes = lanes(&rails(2), &rails(2), LaneCount::PerPeer(1));
         let first: Vec<_> = lanes.iter().map(|lane| lane.routes[0]).collect();
         for (index, route) in first.iter().enumerate() {
             assert_eq!((route.local, route.remote), (index, index));
             assert_eq!((route.local_gid, route.remote_gid), (1, 1));
         }
-        assert_eq!(
-            lanes[0].routes[1].remote_gid, 0,
-            "then the second address of the same rail"
-        );
+        assert_eq!(lanes[0].routes[1].remote_gid, 0, "then the second address of the same rail");
     }
 
     #[test]
     fn addresses_of_different_families_or_layers_are_never_paired() {
         let mut v1 = rails(1);
         v1[0].gids.iter_mut().for_each(|gid| gid.roce_v1 = true);
-        assert!(lanes(&v1, &rails(1), Wanted::PerPeer(1)).is_empty());
+        assert!(lanes(&v1, &rails(1), LaneCount::PerPeer(1)).is_empty());
         let mut infiniband = rails(1);
         infiniband[0].infiniband = true;
-        assert!(lanes(&infiniband, &rails(1), Wanted::PerPeer(1)).is_empty());
-        for lane in lanes(&rails(1), &rails(3), Wanted::PerPeer(4)) {
-            let same = |route: &Route| route.local_gid == route.remote_gid;
+        assert!(lanes(&infiniband, &rails(1), LaneCount::PerPeer(1)).is_empty());
+        for lane in lanes(&rails(1), &rails(3), LaneCount::PerPeer(4)) {
+            let same = |route: &AddressPair| route.local_gid == route.remote_gid;
             assert!(lane.routes.iter().all(same));
         }
     }
 
     #[test]
     fn each_pair_of_rails_gets_as_many_lanes_as_are_wanted_for_it_up_to_the_bound() {
-        let count = |wanted| lanes(&rails(2), &rails(2), Wanted::PerRail(wanted)).len();
+        let count = |wanted| lanes(&rails(2), &rails(2), LaneCount::PerRail(wanted)).len();
         assert_eq!([0, 1, 3].map(count), [2, 2, 6]);
         assert_eq!(count(usize::MAX), PAIRS_PER_PEER_MAX);
     }
@@ -203,7 +186,7 @@ mod tests {
         fn every_rail_of_both_sides_is_some_lanes_first_choice(
             mine in 1u8..9, theirs in 1u8..9, wanted in 0usize..9,
         ) {
-            let lanes = lanes(&rails(mine), &rails(theirs), Wanted::PerPeer(wanted));
+            let lanes = lanes(&rails(mine), &rails(theirs), LaneCount::PerPeer(wanted));
             for index in 0..usize::from(mine) {
                 prop_assert!(lanes.iter().any(|lane| lane.routes[0].local == index));
             }

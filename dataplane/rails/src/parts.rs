@@ -1,15 +1,17 @@
-//! A range of memory cut into parts that have a key each. A slice never crosses a border between parts.
+//! A range of memory cut into parts that have a key each. A slice never crosses a border between
+//! parts.
 
 /// A range and the borders inside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Parts {
+pub(crate) struct SplitRange {
     address: u64,
     bytes: u64,
     borders: Vec<u64>,
 }
 
-impl Parts {
-    /// A range with the first byte of each part after the first; `None` if the borders are not ascending inside it.
+impl SplitRange {
+    /// A range with the first byte of each part after the first; `None` if the borders are not
+    /// ascending inside it.
     pub(crate) fn new(address: u64, bytes: u64, borders: Vec<u64>) -> Option<Self> {
         let end = address.checked_add(bytes)?;
         let mut last = address;
@@ -19,11 +21,7 @@ impl Parts {
             }
             last = *border;
         }
-        Some(Self {
-            address,
-            bytes,
-            borders,
-        })
+        Some(Self { address, bytes, borders })
     }
 
     pub(crate) fn address(&self) -> u64 {
@@ -48,9 +46,7 @@ impl Parts {
         let Some(offset) = address.checked_sub(self.address) else {
             return false;
         };
-        offset
-            .checked_add(bytes)
-            .is_some_and(|end| end <= self.bytes)
+        offset.checked_add(bytes).is_some_and(|end| end <= self.bytes)
     }
 
     /// The part that an address inside lies in, and the bytes from there to the part's end.
@@ -71,11 +67,11 @@ mod tests {
 
     #[test]
     fn borders_outside_or_out_of_order_are_refused() {
-        assert!(Parts::new(100, 100, vec![100]).is_none());
-        assert!(Parts::new(100, 100, vec![200]).is_none());
-        assert!(Parts::new(100, 100, vec![150, 150]).is_none());
-        assert!(Parts::new(u64::MAX, 2, vec![]).is_none());
-        assert!(Parts::new(100, 100, vec![150, 160]).is_some());
+        assert!(SplitRange::new(100, 100, vec![100]).is_none());
+        assert!(SplitRange::new(100, 100, vec![200]).is_none());
+        assert!(SplitRange::new(100, 100, vec![150, 150]).is_none());
+        assert!(SplitRange::new(u64::MAX, 2, vec![]).is_none());
+        assert!(SplitRange::new(100, 100, vec![150, 160]).is_some());
     }
 
     proptest! {
@@ -86,7 +82,7 @@ mod tests {
         ) {
             borders.sort_unstable();
             borders.dedup();
-            let parts = Parts::new(1000, 1000, borders.clone()).unwrap();
+            let parts = SplitRange::new(1000, 1000, borders.clone()).unwrap();
             let (part, room) = parts.find(address);
             let starts: Vec<u64> = [1000].into_iter().chain(borders).chain([2000]).collect();
             prop_assert!(starts[part] <= address && address + room == starts[part + 1]);

@@ -5,9 +5,9 @@ use crate::error::RailError;
 use crate::fencing::Fences;
 use crate::health::Health;
 use crate::limits::{LANE_FAILURES_MAX, OFFERS_FAILED_MAX};
-use crate::pairing::{LanePlan, Route};
-use crate::slab::Key;
-use crate::waiting::Waiting;
+use crate::pairing::{AddressPair, LanePlan};
+use crate::slab::SlabKey;
+use crate::waiting::WaitingWork;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(crate) struct PeerRecord {
     pub(crate) number: u64,
     /// Name it was opened under.
     pub(crate) name: String,
-    /// Its life: an engine that started anew has another one.
+    /// The epoch of its run: a restarted engine has another one.
     pub(crate) epoch: u64,
     /// As it described them last.
     rails: Mutex<Arc<Vec<RailDescriptor>>>,
@@ -65,7 +65,7 @@ impl PeerRecord {
         self.gone.load(Ordering::Acquire)
     }
 
-    /// Whether another engine runs under the name: the one before is no more.
+    /// Whether another engine runs under the name: the one before is gone.
     pub(crate) fn is_replaced(&self) -> bool {
         self.replaced.load(Ordering::Acquire)
     }
@@ -102,16 +102,16 @@ pub(crate) enum LaneState {
 /// One queue pair to a peer, or the wish for one.
 #[derive(Debug)]
 pub(crate) struct Lane {
-    pub(crate) routes: Vec<Route>,
-    /// The lane whose rails it uses too. It is opened when that one has more to do than it takes, and carries load only
-    /// while that one does: whether the rails work is found out there.
+    pub(crate) routes: Vec<AddressPair>,
+    /// The lane whose rails it uses too. It is opened when that one has more to do than it takes,
+    /// and carries load only while that one does: whether the rails work is found out there.
     pub(crate) beside: Option<usize>,
     /// How many routes were tried.
     pub(crate) tried: usize,
     pub(crate) failures: u32,
     pub(crate) health: Health,
     pub(crate) state: LaneState,
-    pub(crate) endpoint: Option<Key>,
+    pub(crate) endpoint: Option<SlabKey>,
     /// What was last the matter with it; empty when nothing was.
     pub(crate) reason: String,
 }
@@ -130,8 +130,9 @@ impl Lane {
         }
     }
 
-    /// Takes over new routes. What was tried says nothing about them; a queue pair over one that is still there stays.
-    fn follow(&mut self, routes: Vec<Route>) {
+    /// Takes over new routes. What was tried says nothing about them; a queue pair over one that is
+    /// still there stays.
+    fn follow(&mut self, routes: Vec<AddressPair>) {
         let current = self.route();
         if self.endpoint.is_some() {
             let place = routes.iter().position(|route| *route == current);
@@ -144,7 +145,7 @@ impl Lane {
     }
 
     /// The route in use, or tried next.
-    pub(crate) fn route(&self) -> Route {
+    pub(crate) fn route(&self) -> AddressPair {
         self.routes[self.tried % self.routes.len()]
     }
 
@@ -157,7 +158,8 @@ impl Lane {
         self.state == LaneState::Up
     }
 
-    /// Whether it gives no hope to what waits: it failed too often, or the port of its local rail is down.
+    /// Whether it gives no hope to what waits: it failed too often, or the port of its local rail
+    /// is down.
     fn is_dead(&self, is_active: &impl Fn(usize) -> bool) -> bool {
         let is_spent = self.failures >= LANE_FAILURES_MAX || !is_active(self.route().local);
         self.state == LaneState::Down && is_spent
@@ -166,12 +168,12 @@ impl Lane {
 
 /// One peer of a shard.
 #[derive(Debug)]
-pub(crate) struct Peer {
+pub(crate) struct RailPeer {
     pub(crate) record: Arc<PeerRecord>,
     /// Its rails as the lanes are planned to them.
     pub(crate) theirs: Arc<Vec<RailDescriptor>>,
     pub(crate) lanes: Vec<Lane>,
-    pub(crate) waiting: Waiting,
+    pub(crate) waiting: WaitingWork,
     /// Requests that are not over.
     pub(crate) requests: usize,
     /// The offer that awaits an answer: its serial number and when it is given up.
@@ -189,7 +191,7 @@ pub(crate) struct Peer {
     pub(crate) listed: bool,
 }
 
-impl Peer {
+impl RailPeer {
     pub(crate) fn new(
         record: Arc<PeerRecord>,
         theirs: Arc<Vec<RailDescriptor>>,
@@ -199,7 +201,7 @@ impl Peer {
             record,
             theirs,
             lanes: lanes.into_iter().map(Lane::new).collect(),
-            waiting: Waiting::default(),
+            waiting: WaitingWork::default(),
             requests: 0,
             offered: None,
             offers_failed: 0,
@@ -212,18 +214,19 @@ impl Peer {
         }
     }
 
-    /// Whether lanes planned like this are the same ones, over other addresses perhaps: peers know a lane by its number.
+    /// Whether lanes planned like this are the same ones, over other addresses perhaps: peers know
+    /// a lane by its number.
     fn has_shape_of(&self, plans: &[LanePlan]) -> bool {
         let same = |(lane, plan): (&Lane, &LanePlan)| {
-            let local = |routes: &[Route]| routes.first().map(|route| route.local);
+            let local = |routes: &[AddressPair]| routes.first().map(|route| route.local);
             lane.beside == plan.beside && local(&lane.routes) == local(&plan.routes)
         };
         self.lanes.len() == plans.len() && self.lanes.iter().zip(plans).all(same)
     }
 
-    /// Queue pairs that do not go with these plans: of other lanes, over routes that are no more, or of lanes that have a
-    /// better route than there was.
-    pub(crate) fn endpoints_beyond(&self, plans: &[LanePlan]) -> Vec<Key> {
+    /// Queue pairs that do not go with these plans: of other lanes, over routes that are no more,
+    /// or of lanes that have a better route than there was.
+    pub(crate) fn endpoints_beyond(&self, plans: &[LanePlan]) -> Vec<SlabKey> {
         let has_shape = self.has_shape_of(plans);
         let stays = |lane: &Lane, plan: &LanePlan| {
             let mut first = plan.routes.iter().take(1);
@@ -263,8 +266,8 @@ impl Peer {
         lane.is_up() && lane.beside.is_none_or(|first| self.lanes[first].is_up())
     }
 
-    /// No lane works or is being tried, and enough was tried or can be tried now: requests fail at once until a later try
-    /// succeeds. `is_active` tells which local rails have a port that is up.
+    /// No lane works or is being tried, and enough was tried or can be tried now: requests fail at
+    /// once until a later try succeeds. `is_active` tells which local rails have a port that is up.
     pub(crate) fn is_hopeless(&self, is_active: impl Fn(usize) -> bool) -> bool {
         let unanswered = self.offered.is_none()
             && self.offers_failed >= OFFERS_FAILED_MAX
@@ -273,8 +276,12 @@ impl Peer {
         unanswered || first.all(|lane| lane.is_dead(&is_active))
     }
 
-    /// Routes that work or may be tried. A request whose memory the devices of none of them know has no hope.
-    pub(crate) fn routes(&self, is_active: impl Fn(usize) -> bool) -> impl Iterator<Item = Route> {
+    /// Routes that work or may be tried. A request whose memory the devices of none of them know
+    /// has no hope.
+    pub(crate) fn routes(
+        &self,
+        is_active: impl Fn(usize) -> bool,
+    ) -> impl Iterator<Item = AddressPair> {
         let first = self.lanes.iter().filter(|lane| lane.beside.is_none());
         let alive = first.filter(move |lane| !lane.is_dead(&is_active));
         alive.map(Lane::route)

@@ -1,74 +1,24 @@
-//! Which rails suit a piece of memory: those that the topology prefers for its location come before the others.
-//! Invariant: a rail that the topology does not list for a location is used for memory there only if no listed one works,
-//! as when both ends list different ones.
-
-use crate::rail::Rail;
-use serde::{Deserialize, Serialize};
-
-/// The devices of a memory location, as the topology lists them. Both lists empty: every rail suits alike.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Preference {
-    /// Names of the near ones.
-    pub preferred: Vec<String>,
-    /// Names of those that come after them.
-    pub others: Vec<String>,
-    /// The others are used only when no preferred one works, not already when those are busy.
-    pub is_strict: bool,
-}
-
-impl Preference {
-    /// The same by rail.
-    pub(crate) fn placement<'a>(&self, rails: impl IntoIterator<Item = &'a Rail>) -> Placement {
-        let (mut far, mut unlisted) = (Vec::new(), Vec::new());
-        for (at, rail) in rails.into_iter().enumerate() {
-            if !self.lists(rail) {
-                unlisted.push(at as u32);
-            } else if !self.preferred.is_empty() && !names(&self.preferred, rail) {
-                far.push(at as u32);
-            }
-        }
-        Placement {
-            far,
-            unlisted,
-            is_strict: self.is_strict,
-        }
-    }
-
-    fn lists(&self, rail: &Rail) -> bool {
-        let lists = [&self.preferred, &self.others];
-        lists.iter().all(|list| list.is_empty()) || lists.iter().any(|list| names(list, rail))
-    }
-}
-
-/// Whether a list has a rail, with or without the port that its name may say.
-fn names(list: &[String], rail: &Rail) -> bool {
-    let device = rail.name().split(':').next();
-    list.iter()
-        .any(|name| name == rail.name() || Some(name.as_str()) == device)
-}
+//! Which rails suit a piece of memory: those that the topology prefers for its location come before
+//! the others.
+//! Invariant: a rail that the topology does not list for a location is used for memory there only
+//! if no listed one works, as when both ends list different ones.
 
 /// What a piece of memory costs over which rail of its owner.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
     /// Rails that come after the others, ascending.
-    #[serde(default)]
-    far: Vec<u32>,
+    pub(crate) far: Vec<u32>,
     /// Rails that are not meant for it, ascending.
-    #[serde(default)]
-    unlisted: Vec<u32>,
+    pub(crate) unlisted: Vec<u32>,
     /// Those that come after others are used only when no other one works.
-    #[serde(default)]
-    is_strict: bool,
+    pub(crate) is_strict: bool,
 }
 
 impl Placement {
-    /// What an owner said: rails that come after the others, and rails that are not meant for the memory.
+    /// What an owner said: rails that come after the others, and rails that are not meant for the
+    /// memory.
     pub fn of(far: Vec<u32>, unlisted: Vec<u32>, is_strict: bool) -> Self {
-        Self {
-            far,
-            unlisted,
-            is_strict,
-        }
+        Self { far, unlisted, is_strict }
     }
 
     /// Rails that come after the others, ascending.
@@ -95,13 +45,10 @@ impl Placement {
         self.unlisted.binary_search(&(rail as u32)).is_ok()
     }
 
-    /// How long a rail is kept back: 0 not at all, 1 until those before it do not work, 2 until no listed one does.
+    /// How long a rail is kept back: 0 not at all, 1 until those before it do not work, 2 until no
+    /// listed one does.
     pub(crate) fn reserve(&self, rail: usize) -> u8 {
-        if self.is_unlisted(rail) {
-            2
-        } else {
-            u8::from(self.is_strict && self.is_far(rail))
-        }
+        if self.is_unlisted(rail) { 2 } else { u8::from(self.is_strict && self.is_far(rail)) }
     }
 
     /// Whether the list of rails is one that an owner may have made.
@@ -114,17 +61,16 @@ impl Placement {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::preference::Preference;
     use crate::rail::{RailDevice, open_rails};
-    use perigee_verbs::software::{Clock, DevicePlan, Network};
+    use perigee_verbs::software::{Clock, DevicePlan, SoftwareNetwork};
 
     fn placement(preference: &Preference) -> Placement {
-        let network = Network::new(Clock::Manual).unwrap();
+        let network = SoftwareNetwork::new(Clock::Manual).unwrap();
         let plans = ["sw0", "sw1", "sw2"].map(DevicePlan::new);
         let fabric = network.host("a", &plans).unwrap();
-        let devices = ["sw0", "sw1", "sw2"].map(|name| RailDevice {
-            name: name.to_owned(),
-            node: None,
-        });
+        let devices =
+            ["sw0", "sw1", "sw2"].map(|name| RailDevice { name: name.to_owned(), node: None });
         let rails = open_rails(fabric.as_ref(), &devices).unwrap();
         preference.placement(rails.iter().map(AsRef::as_ref))
     }
@@ -140,25 +86,17 @@ mod tests {
             others: list(&["sw2"]),
             is_strict: false,
         });
-        assert_eq!(
-            [0, 1, 2].map(|rail| listed.is_far(rail)),
-            [true, false, true]
-        );
+        assert_eq!([0, 1, 2].map(|rail| listed.is_far(rail)), [true, false, true]);
         assert_eq!([0, 1, 2].map(|rail| listed.reserve(rail)), [2, 0, 0]);
-        let strict = Placement {
-            is_strict: true,
-            ..listed
-        };
+        let strict = Placement { is_strict: true, ..listed };
         assert_eq!([0, 1, 2].map(|rail| strict.reserve(rail)), [2, 0, 1]);
     }
 
     #[test]
     fn without_preference_all_are_alike() {
         assert_eq!(placement(&Preference::default()), Placement::default());
-        let placement = placement(&Preference {
-            others: list(&["sw0", "sw1"]),
-            ..Preference::default()
-        });
+        let placement =
+            placement(&Preference { others: list(&["sw0", "sw1"]), ..Preference::default() });
         assert!(!placement.is_far(0), "there is none before it");
         assert_eq!(placement.reserve(2), 2);
     }

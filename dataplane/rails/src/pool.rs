@@ -1,14 +1,16 @@
-//! A bounded set of endpoints: which one makes room when another is needed, and which have been idle for too long.
+//! A bounded set of endpoints: which one makes room when another is needed, and which have been
+//! idle for too long.
 //!
-//! Eviction is SIEVE: a hand walks from the oldest entry to the newest and takes the first idle one that was not used since
-//! the hand last passed. Entries in use are never taken. The number of entries never exceeds the capacity.
+//! Eviction is SIEVE: a hand walks from the oldest entry to the newest and takes the first idle one
+//! that was not used since the hand last passed. Entries in use are never taken. The number of
+//! entries never exceeds the capacity.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// One entry, as the pool sees it.
 #[derive(Clone, Debug)]
-struct Entry {
+struct PoolEntry {
     key: u64,
     visited: bool,
     busy: bool,
@@ -17,16 +19,16 @@ struct Entry {
 
 /// Endpoints by key, in the order they came.
 #[derive(Clone, Debug)]
-pub(crate) struct Pool {
+pub(crate) struct EndpointPool {
     capacity: usize,
     /// Entries by order of arrival.
-    entries: BTreeMap<u64, Entry>,
+    entries: BTreeMap<u64, PoolEntry>,
     order: BTreeMap<u64, u64>,
     next: u64,
     hand: u64,
 }
 
-impl Pool {
+impl EndpointPool {
     /// An empty pool for up to `capacity` entries.
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
@@ -48,12 +50,7 @@ impl Pool {
         if self.is_full() || self.order.contains_key(&key) {
             return false;
         }
-        let entry = Entry {
-            key,
-            visited: false,
-            busy: false,
-            used_at: now,
-        };
+        let entry = PoolEntry { key, visited: false, busy: false, used_at: now };
         self.entries.insert(self.next, entry);
         self.order.insert(key, self.next);
         self.next += 1;
@@ -119,13 +116,14 @@ impl Pool {
 
     /// Takes out one entry that has been idle for at least `idle`; call again until `None`.
     pub(crate) fn expire(&mut self, now: Duration, idle: Duration) -> Option<u64> {
-        let is_old = |entry: &&Entry| !entry.busy && now.saturating_sub(entry.used_at) >= idle;
+        let is_old = |entry: &&PoolEntry| !entry.busy && now.saturating_sub(entry.used_at) >= idle;
         let key = self.entries.values().find(is_old)?.key;
         self.remove(key);
         Some(key)
     }
 
-    /// Panics unless entries and keys are the same, and as many as may be. Calls `each` with every key.
+    /// Panics unless entries and keys are the same, and as many as may be. Calls `each` with every
+    /// key.
     #[cfg(test)]
     pub(crate) fn check(&self, mut each: impl FnMut(u64)) {
         assert!(self.entries.len() <= self.capacity);
@@ -137,7 +135,7 @@ impl Pool {
         }
     }
 
-    fn entry(&mut self, key: u64) -> Option<&mut Entry> {
+    fn entry(&mut self, key: u64) -> Option<&mut PoolEntry> {
         self.entries.get_mut(self.order.get(&key)?)
     }
 }
@@ -149,8 +147,8 @@ mod tests {
 
     const NOW: Duration = Duration::from_secs(1);
 
-    fn filled(keys: std::ops::Range<u64>) -> Pool {
-        let mut pool = Pool::new(keys.clone().count());
+    fn filled(keys: std::ops::Range<u64>) -> EndpointPool {
+        let mut pool = EndpointPool::new(keys.clone().count());
         for key in keys {
             assert!(pool.insert(key, NOW));
         }
@@ -196,7 +194,7 @@ mod tests {
         fn the_pool_never_exceeds_its_bound_and_always_makes_room_while_one_is_idle(
             capacity in 1usize..8, steps in proptest::collection::vec((0u8..4, 0u64..12), 1..300),
         ) {
-            let mut pool = Pool::new(capacity);
+            let mut pool = EndpointPool::new(capacity);
             let mut busy = BTreeMap::<u64, bool>::new();
             for (step, key) in steps {
                 match step {

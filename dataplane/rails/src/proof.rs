@@ -7,7 +7,7 @@ use crate::error::RailError;
 use crate::limits::PROOF_SLOT_BYTES;
 use crate::rail::Rail;
 use perigee_memory::HostBuffer;
-use perigee_verbs::{Access, Piece, Region, VerbsError};
+use perigee_verbs::{Region, RegionAccess, Sge, VerbsError};
 use std::sync::Arc;
 
 const SOURCE: u64 = 8;
@@ -31,23 +31,15 @@ pub(crate) struct ProofSlot(u32);
 impl ProofMemory {
     pub(crate) fn new(rails: &[Arc<Rail>], slots: usize) -> Result<Self, RailError> {
         let bytes = slots as u64 * PROOF_SLOT_BYTES;
-        let buffer = HostBuffer::allocate(bytes as usize).map_err(|error| RailError::Shard {
-            reason: error.to_string(),
-        })?;
+        let buffer = HostBuffer::allocate(bytes as usize)
+            .map_err(|error| RailError::Shard { reason: error.to_string() })?;
         let address = buffer.base() as u64;
         let register = |rail: &Arc<Rail>| {
             // SAFETY: the buffer lives as long as the regions, which are dropped first.
-            unsafe { rail.device().register(address, bytes, Access::ALL) }
+            unsafe { rail.device().register(address, bytes, RegionAccess::ALL) }
         };
-        let regions = rails
-            .iter()
-            .map(register)
-            .collect::<Result<Vec<_>, VerbsError>>()?;
-        Ok(Self {
-            regions,
-            buffer,
-            free: (0..slots as u32).rev().collect(),
-        })
+        let regions = rails.iter().map(register).collect::<Result<Vec<_>, VerbsError>>()?;
+        Ok(Self { regions, buffer, free: (0..slots as u32).rev().collect() })
     }
 
     pub(crate) fn take(&mut self) -> Option<ProofSlot> {
@@ -59,7 +51,7 @@ impl ProofMemory {
         self.free.push(slot.0);
     }
 
-    /// What the peer is told, so that it can write here over `rail`.
+    /// What the peer needs to write here over `rail`.
     pub(crate) fn descriptor(&self, slot: ProofSlot, rail: usize) -> ProofDescriptor {
         ProofDescriptor {
             address: self.address(slot, 0),
@@ -68,19 +60,17 @@ impl ProofMemory {
     }
 
     /// Puts a word in place to be written to the peer, and clears the place it is read back to.
-    pub(crate) fn prepare(&self, slot: ProofSlot, rail: usize, word: u64) -> (Piece, Piece) {
+    pub(crate) fn prepare(&self, slot: ProofSlot, rail: usize, word: u64) -> (Sge, Sge) {
         let source = self.address(slot, SOURCE) as *mut u64;
         let back = self.address(slot, BACK) as *mut u64;
-        // SAFETY: both words lie in the buffer and are aligned; no device uses them before the next post.
+        // SAFETY: both words lie in the buffer and are aligned; no device uses them before the next
+        // post.
         unsafe {
             source.write_volatile(word);
             back.write_volatile(!word);
         }
-        let piece = |address| Piece {
-            address,
-            bytes: WORD_BYTES,
-            local_key: self.regions[rail].local_key(),
-        };
+        let piece =
+            |address| Sge { address, bytes: WORD_BYTES, local_key: self.regions[rail].local_key() };
         (piece(source as u64), piece(back as u64))
     }
 
@@ -93,10 +83,7 @@ impl ProofMemory {
 
     fn address(&self, slot: ProofSlot, offset: u64) -> u64 {
         let end = (u64::from(slot.0) + 1) * PROOF_SLOT_BYTES;
-        debug_assert!(
-            end <= self.buffer.len() as u64,
-            "the slot lies in the buffer"
-        );
+        debug_assert!(end <= self.buffer.len() as u64, "the slot lies in the buffer");
         self.buffer.base() as u64 + u64::from(slot.0) * PROOF_SLOT_BYTES + offset
     }
 }

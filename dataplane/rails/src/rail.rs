@@ -1,6 +1,6 @@
 //! One local rail: an open port of a device, with what all shards share of it.
 
-use crate::addresses::Addresses;
+use crate::addresses::RailAddresses;
 use crate::descriptor::RailDescriptor;
 use crate::error::RailError;
 use perigee_verbs::{Device, DeviceEvent, Fabric, LinkLayer, VerbsError};
@@ -15,7 +15,8 @@ const UNKNOWN_BITS_PER_SECOND: u64 = 10_000_000_000;
 /// Which device to use, and where it sits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RailDevice {
-    /// Name as the kernel gives it, with a port if it is not the first active one: `mlx5_0`, `mlx5_1:2`.
+    /// Name as the kernel gives it, with a port if it is not the first active one: `mlx5_0`,
+    /// `mlx5_1:2`.
     pub name: String,
     /// NUMA node, where it is known.
     pub node: Option<u32>,
@@ -26,7 +27,7 @@ pub struct RailDevice {
 pub(crate) struct Rail {
     device: Arc<dyn Device>,
     name: String,
-    addresses: Mutex<Arc<Addresses>>,
+    addresses: Mutex<Arc<RailAddresses>>,
     active: AtomicBool,
     lost: AtomicBool,
 }
@@ -34,9 +35,9 @@ pub(crate) struct Rail {
 impl Rail {
     fn open(fabric: &dyn Fabric, wanted: &RailDevice) -> Result<Self, VerbsError> {
         let device = fabric.open(&wanted.name)?;
-        let (addresses, trouble) = Addresses::read(&wanted.name, device.as_ref())?;
+        let (addresses, trouble) = RailAddresses::read(&wanted.name, device.as_ref())?;
         match trouble {
-            // Another port may do meanwhile, and the address may come.
+            // Another port may work until then, and the address may come.
             Some(error @ VerbsError::NoGid { .. }) => {
                 tracing::warn!(%error, "A rail is not used before it has an address");
             }
@@ -58,11 +59,11 @@ impl Rail {
     }
 
     /// Its addresses as they are now. Another `Arc` is another table.
-    pub(crate) fn addresses(&self) -> Arc<Addresses> {
+    pub(crate) fn addresses(&self) -> Arc<RailAddresses> {
         self.lock_addresses().clone()
     }
 
-    fn lock_addresses(&self) -> MutexGuard<'_, Arc<Addresses>> {
+    fn lock_addresses(&self) -> MutexGuard<'_, Arc<RailAddresses>> {
         let addresses = self.addresses.lock();
         addresses.unwrap_or_else(PoisonError::into_inner)
     }
@@ -105,7 +106,8 @@ impl Rail {
         }
     }
 
-    /// Takes what the device reports unasked. Whichever shard looks first tells all by the shared flags.
+    /// Takes what the device reports unasked. Whichever shard looks first tells all by the shared
+    /// flags.
     pub(crate) fn take_events(&self) {
         let mut is_readdressed = false;
         for _ in 0..EVENTS_PER_LOOK {
@@ -126,11 +128,12 @@ impl Rail {
         }
     }
 
-    /// Ranks the addresses anew. Shards see another table with their next look.
+    /// Ranks the addresses again. Shards see another table with their next look.
     fn read_addresses(&self) {
-        // Shards that look at the same time must not put an older table in the place of a newer one.
+        // Shards that look at the same time must not put an older table in the place of a newer
+        // one.
         let mut current = self.lock_addresses();
-        let (addresses, trouble) = match Addresses::read(&self.name, self.device.as_ref()) {
+        let (addresses, trouble) = match RailAddresses::read(&self.name, self.device.as_ref()) {
             Ok(read) => read,
             Err(error) => return tracing::warn!(%error, "The addresses of a rail cannot be read"),
         };
@@ -169,8 +172,8 @@ impl Rail {
     }
 }
 
-/// Opens the wanted devices, or all with an active port. Devices that cannot be used are left out; one without an address is
-/// kept beside others, for the address may come.
+/// Opens the wanted devices, or all with an active port. Devices that cannot be used are left out;
+/// one without an address is kept beside others, for the address may come.
 ///
 /// # Errors
 /// None can be used; the message says why for each.
@@ -181,10 +184,7 @@ pub(crate) fn open_rails(
     let all;
     let wanted = if wanted.is_empty() {
         let active = fabric.devices()?.into_iter().filter(|info| info.active);
-        let device = |info: perigee_verbs::DeviceInfo| RailDevice {
-            name: info.name,
-            node: None,
-        };
+        let device = |info: perigee_verbs::DeviceInfo| RailDevice { name: info.name, node: None };
         all = active.map(device).collect::<Vec<_>>();
         &all
     } else {
@@ -203,10 +203,7 @@ pub(crate) fn open_rails(
             }
         }
     }
-    if rails
-        .iter()
-        .all(|rail| rail.addresses().usable().is_empty())
-    {
+    if rails.iter().all(|rail| rail.addresses().usable().is_empty()) {
         let reason = if reasons.is_empty() {
             "this host has no RDMA device with an active port".to_owned()
         } else {

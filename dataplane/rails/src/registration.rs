@@ -1,18 +1,19 @@
-//! Memory of this process registered with every rail, and what peers are told about it.
+//! Memory of this process registered with every rail, and the keys that peers get for it.
 //!
-//! Once [`Registration::revoke`] has returned, no device reads or writes the memory through it, whatever was in flight:
-//! a late write of a dead client meets a key that is gone.
+//! Once [`Registration::revoke`] has returned, no device reads or writes the memory through it,
+//! whatever was in flight: a late write of a dead client meets a key that is gone.
 
 use crate::descriptor::RegionDescriptor;
 use crate::error::RailError;
 use crate::limits::REGION_BORDER_BYTES;
-use crate::parts::Parts;
-use crate::placement::{Placement, Preference};
+use crate::parts::SplitRange;
+use crate::placement::Placement;
+use crate::preference::Preference;
 use crate::rail::Rail;
 use perigee_verbs::registration::{
     RegisteredBuffer, RegistrationOptions, populate, register, register_dmabuf,
 };
-use perigee_verbs::{Access, DmaBufRange, VerbsError};
+use perigee_verbs::{DmaBufRange, RegionAccess, VerbsError};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +23,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Registration {
     epoch: u64,
-    parts: Parts,
+    parts: SplitRange,
     placement: Placement,
     /// Whether our processors can read the bytes at their address.
     readable: bool,
@@ -41,7 +42,7 @@ impl Registration {
         rails: &[Arc<Rail>],
         epoch: u64,
         range: (u64, u64),
-        access: Access,
+        access: RegionAccess,
         preference: &Preference,
     ) -> Result<Self, RailError> {
         let (address, bytes) = range;
@@ -57,12 +58,12 @@ impl Registration {
     /// Registers a part of a dma-buf with every rail whose device takes it.
     ///
     /// # Safety
-    /// The memory stays at `part.address` for whoever uses the keys until the registration is revoked or dropped.
+    /// The memory stays at `part.address` until the registration is revoked or dropped.
     pub(crate) unsafe fn of_dmabuf(
         rails: &[Arc<Rail>],
         epoch: u64,
         (buffer, part): (BorrowedFd<'_>, DmaBufRange),
-        access: Access,
+        access: RegionAccess,
         preference: &Preference,
     ) -> Result<Self, RailError> {
         let range = (part.address, part.bytes);
@@ -117,8 +118,8 @@ impl Registration {
         };
         let starts = first.regions().iter().skip(1);
         let borders = starts.map(|region| region.address()).collect();
-        let parts =
-            Parts::new(address, bytes, borders).ok_or(RailError::OutOfBounds { address, bytes })?;
+        let parts = SplitRange::new(address, bytes, borders)
+            .ok_or(RailError::OutOfBounds { address, bytes })?;
         let local_keys = keys(&buffers, |region| region.local_key());
         Ok(Self {
             epoch,
@@ -146,7 +147,8 @@ impl Registration {
         &self.placement
     }
 
-    /// Whether our processors can read the bytes at their address: not so for memory of another device.
+    /// Whether our processors can read the bytes at their address: not so for memory of another
+    /// device.
     pub(crate) fn is_readable(&self) -> bool {
         self.readable
     }
@@ -176,12 +178,7 @@ impl Registration {
     /// A device did not confirm; all others were asked nevertheless.
     pub fn revoke(&self) -> Result<(), RailError> {
         self.revoked.store(true, Ordering::Release);
-        let results: Vec<_> = self
-            .buffers
-            .iter()
-            .flatten()
-            .map(RegisteredBuffer::revoke)
-            .collect();
+        let results: Vec<_> = self.buffers.iter().flatten().map(RegisteredBuffer::revoke).collect();
         Ok(results.into_iter().collect::<Result<(), VerbsError>>()?)
     }
 
@@ -203,10 +200,8 @@ impl Registration {
 }
 
 /// Regions that fit every rail, so that their borders are the same everywhere.
-fn options(rails: &[Arc<Rail>], access: Access) -> RegistrationOptions {
-    let limits = rails
-        .iter()
-        .map(|rail| rail.device().info().limits.region_bytes);
+fn options(rails: &[Arc<Rail>], access: RegionAccess) -> RegistrationOptions {
+    let limits = rails.iter().map(|rail| rail.device().info().limits.region_bytes);
     let limit = limits.min();
     RegistrationOptions {
         access,
@@ -218,10 +213,7 @@ fn options(rails: &[Arc<Rail>], access: Access) -> RegistrationOptions {
 
 /// Whether another rail may take the memory although this one does not.
 fn is_of_rail(error: &VerbsError) -> bool {
-    matches!(
-        error,
-        VerbsError::DeviceLost { .. } | VerbsError::Unsupported { .. }
-    )
+    matches!(error, VerbsError::DeviceLost { .. } | VerbsError::Unsupported { .. })
 }
 
 fn keys(

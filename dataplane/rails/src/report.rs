@@ -1,4 +1,4 @@
-//! Counters of each rail: written by one shard, read by anybody, a plain load and store each.
+//! Counters of each rail: written by one shard, read by any thread, a plain load and store each.
 
 use crate::limits::LATENCY_BUCKETS;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,9 +6,9 @@ use std::time::Duration;
 
 /// A number with one writer.
 #[derive(Debug, Default)]
-pub(crate) struct Cell(AtomicU64);
+pub(crate) struct OwnedCounter(AtomicU64);
 
-impl Cell {
+impl OwnedCounter {
     pub(crate) fn add(&self, amount: u64) {
         self.set(self.get().wrapping_add(amount));
     }
@@ -25,17 +25,17 @@ impl Cell {
 /// What one shard counts for one rail.
 #[derive(Debug, Default)]
 pub(crate) struct RailCells {
-    pub(crate) read_bytes: Cell,
-    pub(crate) written_bytes: Cell,
-    pub(crate) reads: Cell,
-    pub(crate) writes: Cell,
-    pub(crate) errors: Cell,
-    pub(crate) retries: Cell,
-    pub(crate) stray: Cell,
-    pub(crate) in_flight_bytes: Cell,
-    pub(crate) bytes_per_second: Cell,
-    pub(crate) pairs_up: Cell,
-    latency: [Cell; LATENCY_BUCKETS],
+    pub(crate) read_bytes: OwnedCounter,
+    pub(crate) written_bytes: OwnedCounter,
+    pub(crate) reads: OwnedCounter,
+    pub(crate) writes: OwnedCounter,
+    pub(crate) errors: OwnedCounter,
+    pub(crate) retries: OwnedCounter,
+    pub(crate) stray: OwnedCounter,
+    pub(crate) in_flight_bytes: OwnedCounter,
+    pub(crate) bytes_per_second: OwnedCounter,
+    pub(crate) pairs_up: OwnedCounter,
+    latency: [OwnedCounter; LATENCY_BUCKETS],
 }
 
 impl RailCells {

@@ -1,7 +1,7 @@
 //! Progress of one request: bytes cut into slices, bytes moved, slices under way, and how it ends.
 //!
-//! A request ends exactly once, and only when nothing of it is on the wire any more: until then a device may still read or
-//! write the caller's memory, whatever has been decided.
+//! A request ends exactly once, and only when nothing of it is on the wire any more: until then a
+//! device may still read or write the caller's memory, whatever has been decided.
 
 use crate::slicing::cut;
 
@@ -37,11 +37,7 @@ impl<E> Progress<E> {
 
     /// Bytes that are not cut into slices yet; none once the request has failed or ended.
     pub(crate) fn uncut(&self) -> u64 {
-        if self.failure.is_some() || self.ended {
-            0
-        } else {
-            self.bytes - self.cut
-        }
+        if self.failure.is_some() || self.ended { 0 } else { self.bytes - self.cut }
     }
 
     /// First byte that is not cut yet.
@@ -54,8 +50,8 @@ impl<E> Progress<E> {
         self.failure.as_ref()
     }
 
-    /// Cuts the next slice off: its offset and length. `remote` is the address of the cursor, `room` the bytes up to the
-    /// next border of a region. `None` if nothing is left.
+    /// Cuts the next slice off: its offset and length. `remote` is the address of the cursor,
+    /// `room` the bytes up to the next border of a region. `None` if nothing is left.
     pub(crate) fn next_slice(
         &mut self,
         slice_bytes: u64,
@@ -87,14 +83,16 @@ impl<E> Progress<E> {
         self.slices = self.slices.saturating_sub(1);
     }
 
-    /// The request is given up: cancelled, late, or its peer is gone. What is on the wire still has to end.
+    /// The request is given up: cancelled, late, or its peer is gone. What is on the wire still has
+    /// to end.
     pub(crate) fn fail(&mut self, reason: E) {
         if self.failure.is_none() && self.moved < self.bytes {
             self.failure = Some(reason);
         }
     }
 
-    /// A queue pair broke under a write of this request: it does not end before [`Progress::unhold`].
+    /// A queue pair broke under a write of this request: it does not end before
+    /// [`Progress::unhold`].
     pub(crate) fn hold(&mut self) {
         self.fences += 1;
     }
@@ -110,14 +108,8 @@ impl<E> Progress<E> {
     pub(crate) fn check(&self, slices: usize, fences: usize) {
         assert!(self.moved <= self.cut && self.cut <= self.bytes);
         assert_eq!(self.slices as usize, slices, "slices under way or waiting");
-        assert_eq!(
-            self.fences as usize, fences,
-            "broken queue pairs waited for"
-        );
-        assert!(
-            !self.ended || (slices, fences) == (0, 0),
-            "the end comes last"
-        );
+        assert_eq!(self.fences as usize, fences, "broken queue pairs waited for");
+        assert!(!self.ended || (slices, fences) == (0, 0), "the end comes last");
     }
 
     /// Whether packets of broken queue pairs may still land.
@@ -139,7 +131,7 @@ impl<E> Progress<E> {
             return None;
         }
         self.ended = true;
-        // Bytes that have all arrived are no failure, even if the request was given up meanwhile.
+        // Bytes that have all arrived are no failure, even if the request was given up before.
         let incomplete = self.moved < self.bytes || self.unsure;
         // To tell of bytes as moved that are not would be a wrong byte.
         assert!(self.failure.is_some() || !incomplete, "bytes are missing");

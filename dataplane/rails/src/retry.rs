@@ -1,14 +1,15 @@
-//! What becomes of a slice whose work request failed: again on another rail, or the end of its request.
+//! What becomes of a slice whose work request failed: again on another rail, or the end of its
+//! request.
 //!
-//! Two budgets: tries that failed by the slice's own fault or its rail's, and times it was flushed because another work
-//! request broke the queue pair. The deadline bounds both.
+//! Two budgets: tries that failed by the slice's own fault or its rail's, and times it was flushed
+//! because another work request broke the queue pair. The deadline bounds both.
 
 use crate::limits::{ATTEMPTS_MAX, FLUSHES_MAX};
 use std::time::Duration;
 
 /// Why a work request ended without moving its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Fault {
+pub(crate) enum WorkFault {
     /// The peer did not acknowledge: its port, the wire or the peer is down.
     Unanswered,
     /// The peer's device refused key or range.
@@ -23,7 +24,7 @@ pub(crate) enum Fault {
 
 /// What is done about a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum RetryDecision {
     /// Send it again, rather over another rail.
     Again,
     /// Its request fails: no rail would do better, or the tries are used up.
@@ -41,26 +42,27 @@ pub(crate) struct Tries {
 
 impl Tries {
     /// Judges a fault at `now` for a slice that must be through by `deadline`.
-    pub(crate) fn judge(&mut self, fault: Fault, now: Duration, deadline: Duration) -> Verdict {
+    pub(crate) fn judge(
+        &mut self,
+        fault: WorkFault,
+        now: Duration,
+        deadline: Duration,
+    ) -> RetryDecision {
         if now >= deadline {
-            return Verdict::Late;
+            return RetryDecision::Late;
         }
         let used_up = match fault {
-            Fault::RemoteAccess | Fault::LocalAccess => true,
-            Fault::Flushed => {
+            WorkFault::RemoteAccess | WorkFault::LocalAccess => true,
+            WorkFault::Flushed => {
                 self.flushed += 1;
                 self.flushed >= FLUSHES_MAX
             }
-            Fault::Unanswered | Fault::Rail => {
+            WorkFault::Unanswered | WorkFault::Rail => {
                 self.failed += 1;
                 self.failed >= ATTEMPTS_MAX
             }
         };
-        if used_up {
-            Verdict::GiveUp
-        } else {
-            Verdict::Again
-        }
+        if used_up { RetryDecision::GiveUp } else { RetryDecision::Again }
     }
 }
 
@@ -73,9 +75,9 @@ mod tests {
 
     #[test]
     fn a_refused_key_is_not_tried_elsewhere() {
-        for fault in [Fault::RemoteAccess, Fault::LocalAccess] {
+        for fault in [WorkFault::RemoteAccess, WorkFault::LocalAccess] {
             let verdict = Tries::default().judge(fault, Duration::ZERO, LATER);
-            assert_eq!(verdict, Verdict::GiveUp);
+            assert_eq!(verdict, RetryDecision::GiveUp);
         }
     }
 
@@ -83,10 +85,10 @@ mod tests {
     fn a_victim_of_others_is_tried_more_often_than_a_culprit() {
         let count = |fault| {
             let mut tries = Tries::default();
-            (1u16..).find(|_| tries.judge(fault, Duration::ZERO, LATER) == Verdict::GiveUp)
+            (1u16..).find(|_| tries.judge(fault, Duration::ZERO, LATER) == RetryDecision::GiveUp)
         };
-        assert_eq!(count(Fault::Unanswered), Some(ATTEMPTS_MAX));
-        assert_eq!(count(Fault::Flushed), Some(FLUSHES_MAX));
+        assert_eq!(count(WorkFault::Unanswered), Some(ATTEMPTS_MAX));
+        assert_eq!(count(WorkFault::Flushed), Some(FLUSHES_MAX));
     }
 
     proptest! {
@@ -94,15 +96,16 @@ mod tests {
         fn no_sequence_of_faults_is_retried_for_ever_or_past_the_deadline(
             faults in proptest::collection::vec(0usize..5, 200),
         ) {
-            use Fault::{Flushed, LocalAccess, Rail, RemoteAccess, Unanswered};
+            use WorkFault::{Flushed, LocalAccess, Rail, RemoteAccess, Unanswered};
             let kinds = [Unanswered, RemoteAccess, LocalAccess, Flushed, Rail];
             let mut tries = Tries::default();
             let again = faults.iter()
                 .map(|kind| tries.judge(kinds[*kind], Duration::ZERO, LATER))
-                .take_while(|verdict| *verdict == Verdict::Again)
+                .take_while(|verdict| *verdict == RetryDecision::Again)
                 .count();
             prop_assert!(again < usize::from(ATTEMPTS_MAX + FLUSHES_MAX));
-            prop_assert_eq!(Tries::default().judge(Fault::Flushed, LATER, LATER), Verdict::Late);
+            let late = Tries::default().judge(WorkFault::Flushed, LATER, LATER);
+            prop_assert_eq!(late, RetryDecision::Late);
         }
     }
 }

@@ -1,28 +1,29 @@
-//! One shard of the rails: its queue pairs, one completion queue per device, and all that is under way on them.
+//! One shard of the rails: its queue pairs, one completion queue per device, and all that is under
+//! way on them.
 //!
-//! It knows no executor and no clock: whoever drives it calls [`RailShard::turn`] with the time, on one thread. Production
-//! does so from a shard's poll loop, tests from a seeded simulation.
+//! It knows no executor and no clock: its driver calls [`RailShard::turn`] with the time, on one
+//! thread. Production does so from a shard's poll loop, tests from a seeded simulation.
 
 use crate::accepted::AcceptedTable;
-use crate::addresses::Addresses;
+use crate::active_request::ActiveRequest;
+use crate::addresses::RailAddresses;
 use crate::bandwidth::Bandwidth;
 use crate::descriptor::EndpointOffer;
-use crate::endpoint::{Endpoint, Order};
+use crate::endpoint::{Endpoint, PostOrder};
 use crate::error::RailError;
-use crate::flight::Flight;
 use crate::joining::Joiner;
 use crate::limits::{
     ACCEPTED_ENTRIES, COMPLETION_ENTRIES_MAX, REQUESTS_MAX, SEND_QUEUE_ENTRIES, SLICES_MAX,
 };
-use crate::peer::Peer;
-use crate::pool::Pool;
+use crate::peer::RailPeer;
+use crate::pool::EndpointPool;
 use crate::proof::ProofMemory;
 use crate::rail::Rail;
 use crate::report::RailCells;
-use crate::slab::{Key as SlabKey, Slab};
-use crate::slice::{Slice, Way};
-use crate::spray::Lane as SprayLane;
-use perigee_activity::{Direction, Key, Route, Slot, page};
+use crate::slab::{KeyedSlab, SlabKey};
+use crate::slice::{LanePath, RailSlice};
+use crate::spray::SprayLane;
+use perigee_activity::{Direction, Route, Slot, SlotKey, page};
 use perigee_verbs::{CompletionQueue, VerbsError};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,17 +33,18 @@ mod accept;
 mod addressing;
 #[cfg(test)]
 mod check;
-mod connect;
+pub(crate) mod connect;
+pub(crate) mod connect_options;
 mod explain;
 mod fence;
 mod housekeeping;
 mod prove;
 mod pump;
 mod reap;
+mod submission;
 mod submit;
 
-pub(crate) use connect::connect_options;
-pub(crate) use submit::Submission;
+pub(crate) use submission::BatchPart;
 
 /// What a shard is made from.
 #[derive(Clone, Debug)]
@@ -71,7 +73,7 @@ pub(crate) struct ShardRail {
     pub(crate) bandwidth: Bandwidth,
     pub(crate) was_active: bool,
     /// Those that lanes are planned over.
-    pub(crate) addresses: Arc<Addresses>,
+    pub(crate) addresses: Arc<RailAddresses>,
     /// What others on this host see of the rail: reads and writes.
     pub(crate) activity: Option<(Slot, Slot)>,
 }
@@ -90,36 +92,36 @@ pub(crate) struct Outgoing {
 pub(crate) struct RailShard {
     setup: ShardSetup,
     /// Declared before `proof`: queue pairs go before the memory they use.
-    endpoints: Slab<Endpoint>,
+    endpoints: KeyedSlab<Endpoint>,
     rails: Vec<ShardRail>,
     proof: ProofMemory,
-    pool: Pool,
-    accepted_pool: Pool,
+    pool: EndpointPool,
+    accepted_pool: EndpointPool,
     accepted: AcceptedTable,
     joiner: Joiner,
-    peers: HashMap<u64, Peer>,
+    peers: HashMap<u64, RailPeer>,
     /// Peers with work that waits, in the order they are served.
     listed: Vec<u64>,
-    requests: Slab<Flight>,
-    slices: Slab<Slice>,
+    requests: KeyedSlab<ActiveRequest>,
+    slices: KeyedSlab<RailSlice>,
     outbox: Vec<Outgoing>,
     serial: u64,
     words: u64,
     next_housekeeping: Duration,
     next_deadline: Duration,
     closed: bool,
-    scratch: Scratch,
+    scratch: TurnScratch,
 }
 
 /// Memory that every turn uses again.
 #[derive(Debug, Default)]
-struct Scratch {
+struct TurnScratch {
     /// The ways a slice may take.
-    ways: Vec<Way>,
+    ways: Vec<LanePath>,
     /// The same as the choice sees them.
     choice: Vec<SprayLane>,
     /// Work requests that wait for the next doorbell, by lane of the peer being served.
-    orders: Vec<Vec<Order>>,
+    orders: Vec<Vec<PostOrder>>,
     /// Queue pairs of that peer that have refused a work request in this turn, and why.
     refused: Vec<(SlabKey, VerbsError)>,
 }
@@ -146,36 +148,31 @@ impl RailShard {
                 bandwidth: Bandwidth::new(rail.nominal()),
                 was_active: rail.is_active(),
                 addresses: rail.addresses(),
-                activity: setup
-                    .is_shown
-                    .then(|| activity(rail, setup.number))
-                    .flatten(),
+                activity: setup.is_shown.then(|| activity(rail, setup.number)).flatten(),
                 rail: rail.clone(),
                 cells: cells.clone(),
             });
         }
-        let fitting = own
-            .iter()
-            .map(|rail| lanes_fitting(rail.queue.entries(), accepted_max))
-            .sum();
+        let fitting =
+            own.iter().map(|rail| lanes_fitting(rail.queue.entries(), accepted_max)).sum();
         Ok(Self {
-            endpoints: Slab::new(active_max + accepted_max),
+            endpoints: KeyedSlab::new(active_max + accepted_max),
             proof,
-            pool: Pool::new(active_max.min(fitting)),
-            accepted_pool: Pool::new(accepted_max),
+            pool: EndpointPool::new(active_max.min(fitting)),
+            accepted_pool: EndpointPool::new(accepted_max),
             accepted: AcceptedTable::default(),
             joiner: Joiner::default(),
             peers: HashMap::new(),
             listed: Vec::new(),
-            requests: Slab::new(REQUESTS_MAX),
-            slices: Slab::new(SLICES_MAX),
+            requests: KeyedSlab::new(REQUESTS_MAX),
+            slices: KeyedSlab::new(SLICES_MAX),
             outbox: Vec::new(),
             serial: 0,
             words: setup.seed | 1,
             next_housekeeping: Duration::ZERO,
             next_deadline: Duration::MAX,
             closed: false,
-            scratch: Scratch::default(),
+            scratch: TurnScratch::default(),
             rails: own,
             setup,
         })
@@ -206,7 +203,7 @@ impl RailShard {
         std::mem::take(&mut self.outbox)
     }
 
-    /// The completion queues, for whoever waits on their events.
+    /// The completion queues, whose events wake the shard.
     pub(crate) fn queues(&self) -> impl Iterator<Item = &Arc<dyn CompletionQueue>> {
         self.rails.iter().map(|rail| &rail.queue)
     }
@@ -224,10 +221,12 @@ impl RailShard {
     }
 }
 
-/// Slots in the page that shows what this process moves; `None` when there is no page, or no slot is left.
+/// Slots in the page that shows what this process moves; `None` when there is no page, or no slot
+/// is left.
 fn activity(rail: &Rail, shard: u32) -> Option<(Slot, Slot)> {
     let page = page()?;
-    let claim = |direction| page.claim(Key::new(rail.name(), Route::Rdma, direction, shard as u16));
+    let claim =
+        |direction| page.claim(SlotKey::new(rail.name(), Route::Rdma, direction, shard as u16));
     Some((claim(Direction::Read)?, claim(Direction::Write)?))
 }
 

@@ -1,15 +1,15 @@
-//! Where the ends of requests are told.
+//! Where the ends of requests are reported.
 //!
-//! Each request is told exactly once, and only when no device touches its memory any more.
+//! Each request is reported exactly once, and only when no device touches its memory any more.
 
 use crate::error::RailError;
-use perigee_shard::Patience;
+use perigee_shard::SpinWait;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-/// Hears about the requests of a batch, on the shard's thread: cheap, and without waiting.
+/// Gets the ends of the requests of a batch, on the shard's thread: cheap, and without waiting.
 pub trait Sink: Send + Sync {
     /// Bytes of the request with this tag have arrived.
     fn moved(&self, tag: u64, bytes: u64) {
@@ -50,14 +50,14 @@ impl ParkSink {
         self.left.load(Ordering::Acquire)
     }
 
-    /// Waits until all requests are over, at most for `limit`; `None` if some are not. Watches for a short time, then
-    /// sleeps. Only for the thread that made the sink.
+    /// Waits until all requests are over, at most for `limit`; `None` if some are not. Watches for
+    /// a short time, then sleeps. Only for the thread that made the sink.
     ///
     /// # Errors
     /// Within the result: the tag and cause of the first request that failed.
     pub fn wait(&self, limit: Duration) -> Option<Result<(), (u64, RailError)>> {
         let end = Instant::now() + limit;
-        let mut patience = Patience::for_device(limit);
+        let mut patience = SpinWait::for_device(limit);
         while self.left() > 0 {
             if patience.watch_on() {
                 continue;

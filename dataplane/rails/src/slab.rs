@@ -1,15 +1,16 @@
 //! Slots that are used again: after the start nothing is allocated for another entry.
 //!
-//! A key names one occupant: once that has left, the key finds nothing, whoever sits in its slot.
+//! A key names one occupant: once that has left, the key finds nothing, even if its slot is in use
+//! again.
 
 /// Name of an occupant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Key {
+pub(crate) struct SlabKey {
     index: u16,
     generation: u16,
 }
 
-impl Key {
+impl SlabKey {
     /// The key as a number, to be carried by a device.
     pub(crate) fn bits(self) -> u32 {
         u32::from(self.generation) << 16 | u32::from(self.index)
@@ -17,35 +18,28 @@ impl Key {
 
     /// The key of a number.
     pub(crate) fn from_bits(bits: u32) -> Self {
-        Self {
-            index: bits as u16,
-            generation: (bits >> 16) as u16,
-        }
+        Self { index: bits as u16, generation: (bits >> 16) as u16 }
     }
 }
 
 #[derive(Debug)]
-struct Slot<T> {
+struct SlabSlot<T> {
     generation: u16,
     value: Option<T>,
 }
 
 /// Slots by key, up to a capacity of at most 65536.
 #[derive(Debug)]
-pub(crate) struct Slab<T> {
-    slots: Vec<Slot<T>>,
+pub(crate) struct KeyedSlab<T> {
+    slots: Vec<SlabSlot<T>>,
     free: Vec<u16>,
     capacity: usize,
 }
 
-impl<T> Slab<T> {
+impl<T> KeyedSlab<T> {
     pub(crate) fn new(capacity: usize) -> Self {
         let capacity = capacity.min(1 << 16);
-        Self {
-            slots: Vec::with_capacity(capacity),
-            free: Vec::with_capacity(capacity),
-            capacity,
-        }
+        Self { slots: Vec::with_capacity(capacity), free: Vec::with_capacity(capacity), capacity }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -57,41 +51,34 @@ impl<T> Slab<T> {
     }
 
     /// Takes a slot; gives the value back if all are taken.
-    pub(crate) fn insert(&mut self, value: T) -> Result<Key, T> {
+    pub(crate) fn insert(&mut self, value: T) -> Result<SlabKey, T> {
         if let Some(index) = self.free.pop() {
             let slot = &mut self.slots[usize::from(index)];
             debug_assert!(slot.value.is_none(), "a free slot has no occupant");
             slot.value = Some(value);
             let generation = slot.generation;
-            return Ok(Key { index, generation });
+            return Ok(SlabKey { index, generation });
         }
         if self.slots.len() >= self.capacity {
             return Err(value);
         }
         let index = self.slots.len() as u16;
-        self.slots.push(Slot {
-            generation: 0,
-            value: Some(value),
-        });
+        self.slots.push(SlabSlot { generation: 0, value: Some(value) });
         let generation = 0;
-        Ok(Key { index, generation })
+        Ok(SlabKey { index, generation })
     }
 
-    pub(crate) fn get(&self, key: Key) -> Option<&T> {
+    pub(crate) fn get(&self, key: SlabKey) -> Option<&T> {
         let slot = self.slots.get(usize::from(key.index))?;
-        slot.value
-            .as_ref()
-            .filter(|_| slot.generation == key.generation)
+        slot.value.as_ref().filter(|_| slot.generation == key.generation)
     }
 
-    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+    pub(crate) fn get_mut(&mut self, key: SlabKey) -> Option<&mut T> {
         let slot = self.slots.get_mut(usize::from(key.index))?;
-        slot.value
-            .as_mut()
-            .filter(|_| slot.generation == key.generation)
+        slot.value.as_mut().filter(|_| slot.generation == key.generation)
     }
 
-    pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
+    pub(crate) fn remove(&mut self, key: SlabKey) -> Option<T> {
         let slot = self.slots.get_mut(usize::from(key.index))?;
         if slot.generation != key.generation {
             return None;
@@ -116,12 +103,9 @@ impl<T> Slab<T> {
     }
 
     /// All occupants with their keys.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (SlabKey, &T)> {
         self.slots.iter().enumerate().filter_map(|(index, slot)| {
-            let key = Key {
-                index: index as u16,
-                generation: slot.generation,
-            };
+            let key = SlabKey { index: index as u16, generation: slot.generation };
             Some((key, slot.value.as_ref()?))
         })
     }
@@ -135,14 +119,14 @@ mod tests {
 
     #[test]
     fn an_old_key_does_not_find_the_next_occupant() {
-        let mut slab = Slab::new(1);
+        let mut slab = KeyedSlab::new(1);
         let first = slab.insert('a').unwrap();
         assert_eq!(slab.insert('b'), Err('b'));
         assert_eq!(slab.remove(first), Some('a'));
         let second = slab.insert('c').unwrap();
         assert_eq!(slab.get(first), None);
         assert_eq!(slab.remove(first), None);
-        assert_eq!(slab.get(Key::from_bits(second.bits())), Some(&'c'));
+        assert_eq!(slab.get(SlabKey::from_bits(second.bits())), Some(&'c'));
     }
 
     proptest! {
@@ -150,7 +134,7 @@ mod tests {
         fn a_slab_is_a_map_with_a_bound(
             capacity in 1usize..10, steps in proptest::collection::vec(any::<u16>(), 1..200),
         ) {
-            let mut slab = Slab::new(capacity);
+            let mut slab = KeyedSlab::new(capacity);
             let (mut model, mut gone) = (HashMap::new(), Vec::new());
             for step in steps {
                 if step % 3 == 0 && !model.is_empty() {

@@ -1,11 +1,13 @@
-//! How long the next slice of a request is: enough slices for all queue pairs, none beyond what a port or a region takes.
+//! How long the next slice of a request is: enough slices for all queue pairs, none beyond what a
+//! port or a region takes.
 //!
-//! Nothing is planned ahead: a request is cut while it runs, so a request of any size costs no memory.
+//! Nothing is planned ahead: a request is cut while it runs, so a request of any size costs no
+//! memory.
 
 use crate::limits::{PAGE_BYTES, SLICE_BYTES_MAX, SLICE_BYTES_MIN, SLICES_PER_LANE};
 
-/// The slice size that suits a request of `request_bytes` over `lanes` queue pairs whose ports take messages of up to
-/// `message_bytes_max`.
+/// The slice size that suits a request of `request_bytes` over `lanes` queue pairs whose ports take
+/// messages of up to `message_bytes_max`.
 pub(crate) fn slice_bytes(request_bytes: u64, lanes: usize, message_bytes_max: u64) -> u64 {
     let limit = SLICE_BYTES_MAX.min(message_bytes_max).max(1);
     if lanes <= 1 {
@@ -17,8 +19,9 @@ pub(crate) fn slice_bytes(request_bytes: u64, lanes: usize, message_bytes_max: u
     whole_pages.clamp(SLICE_BYTES_MIN.min(limit), limit)
 }
 
-/// Length of the slice that begins at `remote`, of `remaining` bytes of which `room` lie before the next border of a
-/// region. Inner borders fall on pages of the remote memory where the slice is longer than a page.
+/// Length of the slice that begins at `remote`, of `remaining` bytes of which `room` lie before the
+/// next border of a region. Inner borders fall on pages of the remote memory where the slice is
+/// longer than a page.
 pub(crate) fn cut(slice_bytes: u64, remote: u64, remaining: u64, room: u64) -> u64 {
     let most = remaining.min(room);
     if most <= slice_bytes {
@@ -27,11 +30,7 @@ pub(crate) fn cut(slice_bytes: u64, remote: u64, remaining: u64, room: u64) -> u
     debug_assert!(slice_bytes > 0, "a slice has bytes");
     let end = remote.saturating_add(slice_bytes);
     let on_page = end - end % PAGE_BYTES;
-    if on_page > remote {
-        on_page - remote
-    } else {
-        slice_bytes
-    }
+    if on_page > remote { on_page - remote } else { slice_bytes }
 }
 
 #[cfg(test)]

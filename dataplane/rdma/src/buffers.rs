@@ -2,7 +2,7 @@
 //! Invariant: no range is listed whose registration was revoked.
 
 use perigee_rails::{Preference, RailEngine, RailError, Registration};
-use perigee_verbs::Access;
+use perigee_verbs::RegionAccess;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -27,8 +27,9 @@ impl Buffers {
         bytes: u64,
     ) -> Result<(), RailError> {
         // SAFETY: the caller's promise is the same.
-        let made =
-            unsafe { engine.register(address, bytes, Access::LOCAL, &Preference::default()) }?;
+        let made = unsafe {
+            engine.register(address, bytes, RegionAccess::LOCAL, &Preference::default())
+        }?;
         let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
         entries.insert(address, made);
         Ok(())

@@ -1,4 +1,5 @@
-//! What faults of rails mean to callers. Invariant: each is told as the error that a fault over TCP would be.
+//! What faults of rails mean to callers. Invariant: each maps to the error that the same fault over
+//! TCP has.
 
 use perigee_mover::PeerError;
 use perigee_rails::RailError;
@@ -12,13 +13,9 @@ pub fn peer_error(error: &RailError, peer: &str, deadline: Duration) -> PeerErro
         RailError::Closed => PeerError::Closed,
         RailError::PeerRestarted { .. } => PeerError::Restarted { peer },
         RailError::Deadline { .. } => PeerError::Deadline { peer, deadline },
-        RailError::Unreachable { reason, .. } => PeerError::Unreachable {
-            peer,
-            reason: reason.clone(),
-        },
-        other => PeerError::Broken {
-            peer,
-            reason: other.to_string(),
-        },
+        RailError::Unreachable { reason, .. } => {
+            PeerError::Unreachable { peer, reason: reason.clone() }
+        }
+        other => PeerError::Broken { peer, reason: other.to_string() },
     }
 }

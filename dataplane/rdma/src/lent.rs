@@ -1,16 +1,16 @@
-//! Memory of this process that peers may reach by rails. Invariant: the memory of a segment is given back only after its
-//! keys were revoked, and not at all if a device did not confirm that.
+//! Memory of this process that peers may reach by rails. Invariant: the memory of a segment is
+//! given back only after its keys were revoked, and not at all if a device did not confirm that.
 
 use perigee_memory::Segment;
 use perigee_rails::{Preference, RailEngine, RegionDescriptor, Registration};
 use perigee_schemas::Identity;
-use perigee_verbs::Access;
+use perigee_verbs::RegionAccess;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What peers are told: descriptors by identity, and the version of the list.
-pub(crate) type Listing = (Vec<(Identity, RegionDescriptor)>, u64);
+/// What peers get: descriptors by identity, and the version of the list.
+pub(crate) type LentList = (Vec<(Identity, RegionDescriptor)>, u64);
 
 /// Memory that peers may reach by rails.
 #[derive(Debug)]
@@ -22,13 +22,13 @@ pub(crate) struct Lent {
 
 #[derive(Debug)]
 struct List {
-    entries: HashMap<Identity, Entry>,
-    /// Changes with every change of what peers are told; 0 means no version.
+    entries: HashMap<Identity, LentMemory>,
+    /// Changes with every change of the list; 0 means no version.
     version: u64,
 }
 
 #[derive(Debug)]
-enum Entry {
+enum LentMemory {
     /// A segment whose pages are being pinned.
     Registering,
     Ready {
@@ -41,22 +41,19 @@ enum Entry {
 impl Default for Lent {
     fn default() -> Self {
         Self {
-            list: Mutex::new(List {
-                entries: HashMap::new(),
-                version: 1,
-            }),
+            list: Mutex::new(List { entries: HashMap::new(), version: 1 }),
             kept: Mutex::default(),
         }
     }
 }
 
 impl List {
-    fn insert(&mut self, id: Identity, entry: Entry) {
+    fn insert(&mut self, id: Identity, entry: LentMemory) {
         self.version += 1;
         self.entries.insert(id, entry);
     }
 
-    fn remove(&mut self, id: Identity) -> Option<Entry> {
+    fn remove(&mut self, id: Identity) -> Option<LentMemory> {
         self.version += 1;
         self.entries.remove(&id)
     }
@@ -69,26 +66,24 @@ impl Lent {
 
     /// Lends memory whose registration its owner revokes.
     pub(crate) fn lend(&self, id: Identity, registration: Arc<Registration>) {
-        let entry = Entry::Ready {
-            registration,
-            segment: None,
-        };
+        let entry = LentMemory::Ready { registration, segment: None };
         self.list().insert(id, entry);
     }
 
-    /// Peers are not told of it any more.
+    /// The list no longer has it.
     pub(crate) fn hide(&self, id: Identity) {
         self.list().remove(id);
     }
 
-    /// Registers a segment beside the calls, since pinning its pages takes long; until then it is reached over TCP.
+    /// Registers a segment beside the calls, since pinning its pages takes long; until then it is
+    /// reached over TCP.
     pub(crate) fn serve(
         self: &Arc<Self>,
         engine: &RailEngine,
         id: Identity,
         segment: Arc<Segment>,
     ) {
-        self.list().insert(id, Entry::Registering);
+        self.list().insert(id, LentMemory::Registering);
         let (lent, engine) = (self.clone(), engine.clone());
         let thread = std::thread::Builder::new()
             .name("perigee-pin".to_owned())
@@ -106,15 +101,14 @@ impl Lent {
             tracing::warn!(%error, segment = %id, "A segment is served over TCP only");
             return self.hide(id);
         }
-        // SAFETY: the segment stays mapped beside its registration, and until `withdraw` has revoked it.
-        let made = unsafe { engine.register(address, bytes, Access::ALL, &Preference::default()) };
+        // SAFETY: the segment stays mapped beside its registration, and until `withdraw` has
+        // revoked it.
+        let made =
+            unsafe { engine.register(address, bytes, RegionAccess::ALL, &Preference::default()) };
         let mut list = self.list();
         match (made, list.remove(id)) {
             (Ok(registration), Some(_)) => {
-                let entry = Entry::Ready {
-                    registration,
-                    segment: Some(segment),
-                };
+                let entry = LentMemory::Ready { registration, segment: Some(segment) };
                 list.insert(id, entry);
             }
             (Ok(registration), None) => {
@@ -130,11 +124,7 @@ impl Lent {
     /// Ends the keys of a segment: when this returns, no peer reaches its memory by rails.
     pub(crate) fn withdraw(&self, id: Identity) {
         let found = self.list().remove(id);
-        if let Some(Entry::Ready {
-            registration,
-            segment: Some(segment),
-        }) = found
-        {
+        if let Some(LentMemory::Ready { registration, segment: Some(segment) }) = found {
             self.end(&registration, segment);
         }
     }
@@ -153,28 +143,25 @@ impl Lent {
         }
     }
 
-    /// What peers are told, unless they have this version already.
-    pub(crate) fn describe(&self, known: u64, lease: Duration) -> Listing {
+    /// The list for peers, unless they have this version already.
+    pub(crate) fn describe(&self, known: u64, lease: Duration) -> LentList {
         let list = self.list();
-        let ready = |(id, entry): (&Identity, &Entry)| match entry {
-            Entry::Registering => None,
-            Entry::Ready { registration, .. } => {
+        let ready = |(id, entry): (&Identity, &LentMemory)| match entry {
+            LentMemory::Registering => None,
+            LentMemory::Ready { registration, .. } => {
                 Some((*id, registration.descriptor(id.low(), Some(lease))))
             }
         };
         match list.version == known {
             true => (Vec::new(), known),
-            false => (
-                list.entries.iter().filter_map(ready).collect(),
-                list.version,
-            ),
+            false => (list.entries.iter().filter_map(ready).collect(), list.version),
         }
     }
 
     /// The registration that covers a range of a segment of ours.
     pub(crate) fn find(&self, address: u64, bytes: u64) -> Option<Arc<Registration>> {
         self.list().entries.values().find_map(|entry| match entry {
-            Entry::Ready { registration, .. } if registration.contains(address, bytes) => {
+            LentMemory::Ready { registration, .. } if registration.contains(address, bytes) => {
                 Some(registration.clone())
             }
             _ => None,

@@ -1,11 +1,13 @@
-//! RDMA of a process, for stores and engines alike: its rails, the memory that peers may reach, and for how long.
+//! RDMA of a process, for stores and engines alike: its rails, the memory that peers may reach, and
+//! for how long.
 //!
-//! A process asks the owner of memory on its data port what rails and keys it has ([`Rdma::rails_of`]), keeps that
-//! connection, and renews its lease there; the owner answers on that connection ([`PeerSession`]). The invariant: a write
-//! of a peer lands only while the peer's connection stands, its lease runs and the memory is lent; afterwards its queue
-//! pairs are gone.
+//! A process asks the owner of memory on its data port what rails and keys it has
+//! ([`Rdma::rails_of`]), keeps that connection, and renews its lease there; the owner answers on
+//! that connection ([`PeerSession`]). The invariant: a write of a peer lands only while the peer's
+//! connection stands, its lease runs and the memory is lent; afterwards its queue pairs are gone.
 
 mod buffers;
+mod context;
 mod fault;
 mod lent;
 mod limits;
@@ -15,18 +17,17 @@ mod pair_joiner;
 mod peer_session;
 mod peers;
 mod rdma;
-mod reach;
 mod remote;
 mod stages;
 mod start;
-mod wire;
+pub mod wire;
 
 pub use fault::peer_error;
-pub use limits::{ANSWER_DEADLINE, LEASE};
+pub use limits::LEASE;
 pub use owner_session::Done;
 pub use peer_session::PeerSession;
 pub use peers::FirstLoad;
 pub use rdma::{Rdma, RdmaOptions};
 pub use remote::{PeerRails, RemoteRegion};
-pub use stages::{Loan, Slot, Stages};
+pub use stages::{StageLoan, StageSlot, Stages};
 pub use start::{GivenFabric, StartOptions, Unavailable, start};

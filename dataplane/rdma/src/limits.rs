@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-/// How long rails and memory may be used after they were asked for, and queue pairs live without a sign of their client.
-/// The master parks the space of unfinished puts for longer.
+/// How long rails and memory may be used after they were asked for, and queue pairs live without a
+/// sign of their client. The master parks the space of unfinished puts for longer.
 pub const LEASE: Duration = Duration::from_secs(10);
 /// Longest wait for an owner's answer about rails.
-pub const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
+pub(crate) const ANSWER_DEADLINE: Duration = Duration::from_millis(3500);
 /// Pause between two renewals of the lease.
-pub(crate) const RENEWAL: Duration = Duration::from_secs(3);
+pub(crate) const RENEWAL: Duration = Duration::from_millis(2500);
 /// How long rails to a peer are not tried again after they failed or it had none.
 pub(crate) const RETRY: Duration = Duration::from_secs(5);
 /// How long the connection to an owner is kept while nothing moves over its rails.
@@ -33,7 +33,8 @@ pub(crate) const PAIRS_MAX: usize = perigee_rails::RAILS_MAX;
 pub(crate) const BODY_BYTES_MAX: usize = 4 << 20;
 /// Bytes that unfinished answers about rails hold.
 pub(crate) const BUDGET_BYTES: usize = 16 << 20;
-/// Threads on which an owner joins and takes down queue pairs; peers that are slow to join keep two of them at most.
+/// Threads on which an owner joins and takes down queue pairs; peers that are slow to join keep two
+/// of them at most.
 pub(crate) const JOINERS: usize = 4;
 /// Offers that wait for one of these threads; more are refused.
 pub(crate) const OFFERS_MAX: usize = 256;
@@ -44,6 +45,7 @@ pub(crate) const STAGES_MAX: usize = 16;
 /// Where ranges of it begin, in bytes.
 pub(crate) const STAGE_ALIGNMENT: u64 = 64;
 
-const _: () = assert!(RENEWAL.as_secs() + ANSWER_DEADLINE.as_secs() < LEASE.as_secs());
+// An offer may have begun right before the renewal is due.
+const _: () = assert!(RENEWAL.as_millis() + 2 * ANSWER_DEADLINE.as_millis() < LEASE.as_millis());
 const _: () = assert!(REGIONS_MAX + 2 * PAIRS_MAX < perigee_schemas::limits::VERIFIER_TABLES_MAX);
 const _: () = assert!(BODY_BYTES_MAX <= perigee_schemas::limits::FRAME_BODY_BYTES_MAX);

@@ -1,16 +1,17 @@
 //! Sessions with the owners of memory about rails: one connection to each, on a shard of its own.
-//! Invariant: while a session lasts its lease is renewed in time; when it ends, the peer's rails are left.
+//! Invariant: while a session lasts its lease is renewed in time; when it ends, the peer's rails
+//! are left.
 
+use crate::context::RdmaContext;
 use crate::limits::{
     ANSWER_DEADLINE, ANSWER_PAUSE, BODY_BYTES_MAX, BUDGET_BYTES, ORDERS_MAX, RENEWAL,
 };
-use crate::reach::Reach;
 use crate::wire::{self as rails_wire, RailsRequest};
 use perigee_mover::CONNECT_DEADLINE;
 use perigee_port::{FrameBudget, Frames};
 use perigee_rails::{EndpointAnswer, EndpointOffer, ExchangeDone, PeerHandle};
 use perigee_schemas::Identity;
-use perigee_schemas::frame::Kind;
+use perigee_schemas::frame::MessageKind;
 use perigee_schemas::session::{Hello, Role, decode_failure};
 use perigee_shard::{Environment, Stream, at_most, monotonic, within};
 use std::cell::{Cell, RefCell};
@@ -19,24 +20,35 @@ use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
 /// What a session is to do.
-pub(crate) enum Order {
+pub(crate) enum SessionOrder {
     /// Learn what the owner has; first have our queue pairs there taken down if `fence` says so.
-    Ask { fence: bool, done: Option<Done> },
+    /// All who want that before it begins share one question.
+    Ask { fence: bool, done: Vec<Done> },
     /// Take an offer of queue pairs there.
     Offer(EndpointOffer, ExchangeDone),
 }
 
-/// Hears once whether an order was carried out, also if it is lost.
+/// Gets once whether an order was carried out, also if it is lost.
 pub struct Done(Option<Box<dyn FnOnce(bool) + Send>>);
 
 impl Done {
     /// Calls `hear`, from any thread; it must not wait.
     pub fn new(hear: impl FnOnce(bool) + Send + 'static) -> Self {
         Self(Some(Box::new(hear)))
+    }
+
+    /// One that a thread can wait for.
+    pub(crate) fn watched() -> (Self, Receiver<bool>) {
+        let (tell, heard) = channel();
+        let hear = move |is_done| {
+            let _ = tell.send(is_done);
+        };
+        (Self::new(hear), heard)
     }
 
     fn tell(&mut self, is_done: bool) {
@@ -58,7 +70,7 @@ pub(crate) struct Sessions<E: Environment> {
     identity: Identity,
     /// Of answers that have begun to arrive.
     budget: FrameBudget,
-    reach: Arc<Reach>,
+    reach: Arc<RdmaContext>,
     sessions: RefCell<HashMap<Arc<str>, Rc<OwnerSession<E>>>>,
     stopping: Cell<bool>,
     waiting: RefCell<Option<Waker>>,
@@ -66,7 +78,7 @@ pub(crate) struct Sessions<E: Environment> {
 
 struct OwnerSession<E: Environment> {
     endpoint: Arc<str>,
-    orders: RefCell<VecDeque<Order>>,
+    orders: RefCell<VecDeque<SessionOrder>>,
     sleeper: RefCell<Option<Waker>>,
     /// The connection, but while an exchange has it.
     frames: RefCell<Option<Frames<E>>>,
@@ -83,7 +95,7 @@ struct OwnerSession<E: Environment> {
 }
 
 impl<E: Environment> Sessions<E> {
-    pub(crate) fn new(environment: E, identity: Identity, reach: Arc<Reach>) -> Self {
+    pub(crate) fn new(environment: E, identity: Identity, reach: Arc<RdmaContext>) -> Self {
         Self {
             environment,
             identity,
@@ -96,7 +108,7 @@ impl<E: Environment> Sessions<E> {
     }
 
     /// Gives an order to the session with an owner, which begins if need be.
-    pub(crate) fn order(self: &Rc<Self>, endpoint: &Arc<str>, order: Order) {
+    pub(crate) fn order(self: &Rc<Self>, endpoint: &Arc<str>, order: SessionOrder) {
         if self.stopping.get() {
             self.reach.peers.suspend(endpoint);
             return refuse(order, "this process is closing");
@@ -104,6 +116,9 @@ impl<E: Environment> Sessions<E> {
         let known = self.sessions.borrow().get(endpoint).cloned();
         let session = known.unwrap_or_else(|| self.begin(endpoint));
         let mut orders = session.orders.borrow_mut();
+        let Some(order) = share_question(&mut orders, order) else {
+            return;
+        };
         if orders.len() >= ORDERS_MAX {
             return refuse(order, "too many orders are waiting for this peer");
         }
@@ -202,11 +217,8 @@ impl<E: Environment> Sessions<E> {
             }
             let order = match next {
                 Some(order) => order,
-                None if is_idle => return true,
-                None => Order::Ask {
-                    fence: false,
-                    done: None,
-                },
+                None if is_idle && session.orders.borrow().is_empty() => return true,
+                None => SessionOrder::Ask { fence: false, done: Vec::new() },
             };
             if let Err(error) = self.carry_out(session, order).await {
                 tracing::debug!(%error, peer = %session.endpoint, "No session about rails with this peer");
@@ -215,14 +227,14 @@ impl<E: Environment> Sessions<E> {
         }
     }
 
-    async fn carry_out(&self, session: &OwnerSession<E>, order: Order) -> io::Result<()> {
+    async fn carry_out(&self, session: &OwnerSession<E>, order: SessionOrder) -> io::Result<()> {
         match order {
-            Order::Ask { fence, done } => {
+            SessionOrder::Ask { fence, done } => {
                 self.ask(session, fence).await?;
                 done.into_iter().for_each(|mut done| done.tell(true));
                 Ok(())
             }
-            Order::Offer(offer, done) => {
+            SessionOrder::Offer(offer, done) => {
                 let answer = self.offer(session, &offer).await;
                 let refused = answer.as_ref().err().map(io::Error::kind);
                 done(answer.map_err(|error| error.to_string()));
@@ -249,13 +261,15 @@ impl<E: Environment> Sessions<E> {
 
     /// Connects and asks for the first time: what an earlier connection left behind is taken down.
     async fn connect(&self, session: &OwnerSession<E>) -> io::Result<()> {
-        let address = self.address(&session.endpoint).await?;
+        let address = self.address(session).await?;
         let environment = &self.environment;
         let hello = Hello::new(Role::Client, self.identity);
         let bounds = (&self.budget, BODY_BYTES_MAX);
         let connected =
             perigee_port::connect(environment, address, &hello, bounds, CONNECT_DEADLINE);
         let (frames, welcome) = connected.await?;
+        // It could not be broken off before it was known.
+        session.check_wanted()?;
         session.life.set(welcome.epoch);
         session.listed.set(0);
         *session.stream.borrow_mut() = Some(frames.stream().clone());
@@ -269,11 +283,8 @@ impl<E: Environment> Sessions<E> {
         session.asked_at.set(self.environment.now());
         let at_hand = self.reach.version(&session.endpoint);
         let version = session.listed.get();
-        let request = RailsRequest {
-            epoch,
-            fence,
-            version: if at_hand == version { version } else { 0 },
-        };
+        let request =
+            RailsRequest { epoch, fence, version: if at_hand == version { version } else { 0 } };
         let frame = rails_wire::encode_request(request);
         let body = self.exchange(session, frame).await?;
         let reply = rails_wire::decode_reply(&body)?;
@@ -292,9 +303,7 @@ impl<E: Environment> Sessions<E> {
         if session.stream.borrow().is_none() {
             self.connect(session).await?;
         }
-        let body = self
-            .exchange(session, rails_wire::encode_offer(offer))
-            .await?;
+        let body = self.exchange(session, rails_wire::encode_offer(offer)).await?;
         rails_wire::decode_answer(&body)
     }
 
@@ -317,17 +326,15 @@ impl<E: Environment> Sessions<E> {
     }
 
     /// The address of an owner, after a bounded wait for its name.
-    async fn address(&self, endpoint: &Arc<str>) -> io::Result<std::net::SocketAddr> {
+    async fn address(&self, session: &OwnerSession<E>) -> io::Result<std::net::SocketAddr> {
         let end = self.environment.now() + CONNECT_DEADLINE;
         loop {
-            if let Some(address) = self.reach.names.at_hand(endpoint) {
+            session.check_wanted()?;
+            if let Some(address) = self.reach.names.at_hand(&session.endpoint) {
                 return Ok(address);
             }
             if self.environment.now() >= end {
-                return Err(io::Error::new(
-                    io::ErrorKind::TimedOut,
-                    "its name was not resolved",
-                ));
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "its name was not resolved"));
             }
             self.environment.sleep(ANSWER_PAUSE).await;
         }
@@ -336,29 +343,55 @@ impl<E: Environment> Sessions<E> {
 
 impl<E: Environment> OwnerSession<E> {
     /// The next order. Resolves also when the session is to stop.
-    async fn next(&self) -> Order {
+    async fn next(&self) -> SessionOrder {
         poll_fn(|context| {
             if let Some(order) = self.orders.borrow_mut().pop_front() {
                 return Poll::Ready(order);
             }
             if self.stopping.get() {
-                return Poll::Ready(Order::Ask {
-                    fence: false,
-                    done: None,
-                });
+                return Poll::Ready(SessionOrder::Ask { fence: false, done: Vec::new() });
             }
             *self.sleeper.borrow_mut() = Some(context.waker().clone());
             Poll::Pending
         })
         .await
     }
+
+    /// An error if this process is closing.
+    fn check_wanted(&self) -> io::Result<()> {
+        match self.stopping.get() {
+            true => Err(io::ErrorKind::Interrupted.into()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Adds a question to one that waits, if there is one: what comes before that in the queue has not
+/// begun either, so a fence may come earlier. What is left has to be queued.
+fn share_question(
+    orders: &mut VecDeque<SessionOrder>,
+    order: SessionOrder,
+) -> Option<SessionOrder> {
+    let SessionOrder::Ask { fence, mut done } = order else {
+        return Some(order);
+    };
+    let mut waiting = orders.iter_mut().filter_map(|order| match order {
+        SessionOrder::Ask { fence, done } => Some((fence, done)),
+        SessionOrder::Offer(..) => None,
+    });
+    let Some((its_fence, its_done)) = waiting.next() else {
+        return Some(SessionOrder::Ask { fence, done });
+    };
+    *its_fence |= fence;
+    its_done.append(&mut done);
+    None
 }
 
 /// The body of an answer, or why there is none.
-fn answer(kind: Kind, body: &[u8]) -> io::Result<Vec<u8>> {
+fn answer(kind: MessageKind, body: &[u8]) -> io::Result<Vec<u8>> {
     match kind {
-        Kind::Reply => Ok(body.to_vec()),
-        Kind::Failure => {
+        MessageKind::Reply => Ok(body.to_vec()),
+        MessageKind::Failure => {
             let refused = decode_failure(body);
             let (status, message) = refused.map_err(|_| io::ErrorKind::InvalidData)?;
             let reason = format!("{message} ({status})");
@@ -369,8 +402,38 @@ fn answer(kind: Kind, body: &[u8]) -> io::Result<Vec<u8>> {
 }
 
 /// Does not carry an order out; its sender hears of it.
-pub(crate) fn refuse(order: Order, reason: &str) {
-    if let Order::Offer(_, done) = order {
+pub(crate) fn refuse(order: SessionOrder, reason: &str) {
+    if let SessionOrder::Offer(_, done) = order {
         done(Err(reason.to_owned()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_who_want_a_fence_before_it_begins_share_one_and_hear_of_it() {
+        let (tell, heard) = channel();
+        let ask = |fence| {
+            let tell = tell.clone();
+            let done = vec![Done::new(move |is_done| tell.send(is_done).unwrap())];
+            SessionOrder::Ask { fence, done }
+        };
+        let mut orders = VecDeque::new();
+        let first = share_question(&mut orders, ask(false));
+        orders.extend(first);
+        for _ in 0..2 * ORDERS_MAX {
+            assert!(share_question(&mut orders, ask(true)).is_none());
+        }
+        let Some(SessionOrder::Ask { fence: true, done }) = orders.pop_front() else {
+            panic!("one of them asks for a fence");
+        };
+        assert!(orders.is_empty() && heard.try_recv().is_err());
+        done.into_iter().for_each(|mut done| done.tell(true));
+        let heard: Vec<bool> = heard.try_iter().collect();
+        assert_eq!(heard, [true; 1 + 2 * ORDERS_MAX]);
+        let begun = share_question(&mut orders, ask(true));
+        assert!(begun.is_some(), "the one before has begun");
     }
 }

@@ -1,13 +1,13 @@
 //! The shard on which the sessions with owners run, and what reaches it from other threads.
 //! Invariant: nothing waits here; an offer that cannot be delivered is answered by an error.
 
-use crate::owner_session::{Order, Sessions, refuse};
-use crate::reach::Reach;
+use crate::context::RdmaContext;
+use crate::owner_session::{SessionOrder, Sessions, refuse};
 use perigee_mover::STOP_DEADLINE;
-use perigee_rails::{EndpointOffer, Exchange, ExchangeDone, RailError};
+use perigee_rails::{EndpointOffer, ExchangeDone, OfferExchange, RailError};
 use perigee_schemas::Identity;
 use perigee_shard::{
-    Environment, Local, Mailbox, ShardEnvironment, ShardOf, ShardOptions, StartError,
+    Environment, Local, Mailbox, ShardEnvironment, ShardOf, ShardOptions, ShardStartError,
 };
 use std::convert::Infallible;
 use std::rc::Rc;
@@ -25,7 +25,7 @@ pub(crate) struct OwnerSessions {
 }
 
 impl OwnerSessions {
-    pub(crate) fn start(identity: Identity, reach: &Arc<Reach>) -> Result<Self, RailError> {
+    pub(crate) fn start(identity: Identity, reach: &Arc<RdmaContext>) -> Result<Self, RailError> {
         let reach = reach.clone();
         let make = async move |environment: &ShardEnvironment| {
             let sessions = Sessions::new(environment.clone(), identity, reach);
@@ -34,8 +34,8 @@ impl OwnerSessions {
         let run = async |sessions: Rc<OnShard>| sessions.ended().await;
         let options = ShardOptions::named("perigee-session");
         let started = ShardOf::start(options, STOP_DEADLINE, make, run);
-        let (shard, ()) = started.map_err(|error: StartError<Infallible>| RailError::Shard {
-            reason: error.to_string(),
+        let (shard, ()) = started.map_err(|error: ShardStartError<Infallible>| {
+            RailError::Shard { reason: error.to_string() }
         })?;
         Ok(Self {
             mailbox: shard.mailbox(),
@@ -45,13 +45,11 @@ impl OwnerSessions {
     }
 
     /// Gives an order to the session with an owner.
-    pub(crate) fn order(&self, endpoint: &Arc<str>, order: Order) {
+    pub(crate) fn order(&self, endpoint: &Arc<str>, order: SessionOrder) {
         let (sessions, endpoint) = (self.sessions, endpoint.clone());
-        self.mailbox.post(Box::new(move |environment| {
-            match environment.local(sessions) {
-                Some(sessions) => sessions.order(&endpoint, order),
-                None => refuse(order, "RDMA of this process is closed"),
-            }
+        self.mailbox.post(Box::new(move |environment| match environment.local(sessions) {
+            Some(sessions) => sessions.order(&endpoint, order),
+            None => refuse(order, "RDMA of this process is closed"),
         }));
     }
 
@@ -71,8 +69,8 @@ impl OwnerSessions {
     }
 }
 
-impl Exchange for OwnerSessions {
+impl OfferExchange for OwnerSessions {
     fn exchange(&self, peer: &str, offer: EndpointOffer, done: ExchangeDone) {
-        self.order(&Arc::from(peer), Order::Offer(offer, done));
+        self.order(&Arc::from(peer), SessionOrder::Offer(offer, done));
     }
 }

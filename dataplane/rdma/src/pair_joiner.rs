@@ -1,9 +1,9 @@
-//! The owner's threads that join the queue pairs which clients offer, and take them down. Both may take long, so shards only
-//! wait for them.
+//! The owner's threads that join the queue pairs which clients offer, and take them down. Both may
+//! take long, so shards only wait for them.
 //!
-//! The invariant: a queue pair lives no longer than the connection on which its client asked for rails. Work about one
-//! client is done by one thread in order: an offer that comes too late finds its connection gone, one that came in time
-//! is over before the queue pairs are taken down.
+//! The invariant: a queue pair lives no longer than the connection on which its client asked for
+//! rails. Work about one client is done by one thread in order: an offer that comes too late finds
+//! its connection gone, one that came in time is over before the queue pairs are taken down.
 
 use crate::limits::{JOINERS, OFFERS_MAX};
 use perigee_rails::{EndpointAnswer, EndpointOffer, RailEngine};
@@ -14,15 +14,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Where a thread leaves an answer for a shard.
 #[derive(Debug)]
-pub(crate) struct Answer<T>(Arc<Mutex<Option<T>>>);
+pub(crate) struct AnswerSlot<T>(Arc<Mutex<Option<T>>>);
 
-impl<T> Clone for Answer<T> {
+impl<T> Clone for AnswerSlot<T> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<T> Answer<T> {
+impl<T> AnswerSlot<T> {
     fn new() -> Self {
         Self(Arc::default())
     }
@@ -41,29 +41,22 @@ impl<T> Answer<T> {
 type Joined = Result<EndpointAnswer, String>;
 type Fenced = Result<(), String>;
 
-enum Task {
-    Accept {
-        offer: EndpointOffer,
-        lease: u64,
-        answer: Answer<Joined>,
-    },
-    Fence {
-        epoch: u64,
-        answer: Answer<Fenced>,
-    },
+enum JoinTask {
+    Accept { offer: EndpointOffer, lease: u64, answer: AnswerSlot<Joined> },
+    Fence { epoch: u64, answer: AnswerSlot<Fenced> },
 }
 
 /// All joining threads of an owner.
 #[derive(Debug)]
 pub(crate) struct PairJoiner {
-    shared: Arc<Shared>,
+    shared: Arc<JoinerState>,
     /// Empty once it is closed.
-    threads: Mutex<Vec<Sender<Task>>>,
+    threads: Mutex<Vec<Sender<JoinTask>>>,
     next_lease: AtomicU64,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct JoinerState {
     engine: RailEngine,
     /// For each client, by the epoch of its rails, the connection that keeps its queue pairs.
     leases: Mutex<HashMap<u64, u64>>,
@@ -80,7 +73,7 @@ pub(crate) struct PairLease {
 
 impl PairJoiner {
     pub(crate) fn start(engine: &RailEngine) -> std::io::Result<Arc<Self>> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(JoinerState {
             engine: engine.clone(),
             leases: Mutex::default(),
             offers: AtomicUsize::new(0),
@@ -94,22 +87,15 @@ impl PairJoiner {
                 .spawn(move || theirs.work(&tasks))?;
             threads.push(send);
         }
-        Ok(Arc::new(Self {
-            shared,
-            threads: Mutex::new(threads),
-            next_lease: AtomicU64::new(1),
-        }))
+        Ok(Arc::new(Self { shared, threads: Mutex::new(threads), next_lease: AtomicU64::new(1) }))
     }
 
-    /// Lets a connection keep the queue pairs of a client; one that kept them before does so no longer.
+    /// Lets a connection keep the queue pairs of a client; one that kept them before does so no
+    /// longer.
     pub(crate) fn lease(self: &Arc<Self>, epoch: u64) -> PairLease {
         let number = self.next_lease.fetch_add(1, Ordering::Relaxed);
         self.shared.leases().insert(epoch, number);
-        PairLease {
-            joiner: self.clone(),
-            epoch,
-            number,
-        }
+        PairLease { joiner: self.clone(), epoch, number }
     }
 
     /// Ends the threads when their tasks are done.
@@ -119,7 +105,7 @@ impl PairJoiner {
     }
 
     /// A task after the end is dropped: the rails are gone, and every queue pair with them.
-    fn hand(&self, epoch: u64, task: Task) {
+    fn hand(&self, epoch: u64, task: JoinTask) {
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let turn = epoch as usize % JOINERS;
         if let Some(thread) = threads.get(turn) {
@@ -129,25 +115,22 @@ impl PairJoiner {
 }
 
 impl PairLease {
-    /// Life of the client's rails.
+    /// Epoch of the client's rails.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch
     }
 
     /// Takes down every queue pair of the client.
-    pub(crate) fn fence(&self) -> Answer<Fenced> {
-        let (epoch, answer) = (self.epoch, Answer::new());
-        let task = Task::Fence {
-            epoch,
-            answer: answer.clone(),
-        };
+    pub(crate) fn fence(&self) -> AnswerSlot<Fenced> {
+        let (epoch, answer) = (self.epoch, AnswerSlot::new());
+        let task = JoinTask::Fence { epoch, answer: answer.clone() };
         self.joiner.hand(epoch, task);
         answer
     }
 
     /// Joins queue pairs; the offer must be of the client that is kept.
-    pub(crate) fn accept(&self, offer: EndpointOffer) -> Answer<Joined> {
-        let answer = Answer::new();
+    pub(crate) fn accept(&self, offer: EndpointOffer) -> AnswerSlot<Joined> {
+        let answer = AnswerSlot::new();
         let offers = &self.joiner.shared.offers;
         if offer.epoch != self.epoch {
             answer.give(Err("the offer is of another client".to_owned()));
@@ -155,11 +138,7 @@ impl PairLease {
             offers.fetch_sub(1, Ordering::Relaxed);
             answer.give(Err("too many offers are waiting".to_owned()));
         } else {
-            let task = Task::Accept {
-                offer,
-                lease: self.number,
-                answer: answer.clone(),
-            };
+            let task = JoinTask::Accept { offer, lease: self.number, answer: answer.clone() };
             self.joiner.hand(self.epoch, task);
         }
         answer
@@ -177,23 +156,19 @@ impl Drop for PairLease {
     }
 }
 
-impl Shared {
+impl JoinerState {
     fn leases(&self) -> MutexGuard<'_, HashMap<u64, u64>> {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn work(&self, tasks: &Receiver<Task>) {
+    fn work(&self, tasks: &Receiver<JoinTask>) {
         for task in tasks {
             match task {
-                Task::Accept {
-                    offer,
-                    lease,
-                    answer,
-                } => {
+                JoinTask::Accept { offer, lease, answer } => {
                     self.offers.fetch_sub(1, Ordering::Relaxed);
                     answer.give(self.accept(offer, lease));
                 }
-                Task::Fence { epoch, answer } => {
+                JoinTask::Fence { epoch, answer } => {
                     let fenced = self.engine.fence(epoch);
                     answer.give(fenced.map_err(|error| error.to_string()));
                 }

@@ -1,13 +1,13 @@
-//! The owner's side of a data connection on which a peer asks for rails. Invariant: a peer whose connection ends, or that is
-//! silent for longer than its lease, has no queue pairs here any more.
+//! The owner's side of a data connection on which a peer asks for rails. Invariant: a peer whose
+//! connection ends, or that is silent for longer than its lease, has no queue pairs here any more.
 
 use crate::limits::{ANSWER_DEADLINE, ANSWER_PAUSE, LEASE};
-use crate::pair_joiner::{Answer, PairLease};
+use crate::pair_joiner::{AnswerSlot, PairLease};
 use crate::rdma::Rdma;
 use crate::wire::{self as rails_wire, RailsReply};
-use perigee_mover::Session;
+use perigee_mover::ConnectionState;
 use perigee_schemas::Status;
-use perigee_schemas::frame::Kind;
+use perigee_schemas::frame::MessageKind;
 use perigee_shard::Environment;
 use std::io;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ impl PeerSession {
     }
 }
 
-impl Session for PeerSession {
+impl ConnectionState for PeerSession {
     /// A connection that has queue pairs must not be silent for longer than their lease.
     fn silence(&self) -> Option<Duration> {
         self.pairs.as_ref().map(|_| LEASE)
@@ -71,12 +71,12 @@ impl Session for PeerSession {
     async fn answer<E: Environment>(
         &mut self,
         environment: &E,
-        kind: Kind,
+        kind: MessageKind,
         body: &[u8],
     ) -> io::Result<Vec<u8>> {
         match kind {
-            Kind::Rails => self.describe(environment, body).await,
-            Kind::Pairs => self.join(environment, body).await,
+            MessageKind::Rails => self.describe(environment, body).await,
+            MessageKind::Pairs => self.join(environment, body).await,
             _ => Err(io::Error::new(
                 io::ErrorKind::InvalidData,
                 "Only moves and rails are served on a data port",
@@ -86,7 +86,7 @@ impl Session for PeerSession {
 }
 
 /// Waits for a joining thread, for a bounded time.
-async fn wait<E: Environment, T>(environment: &E, answer: &Answer<T>) -> io::Result<T> {
+async fn wait<E: Environment, T>(environment: &E, answer: &AnswerSlot<T>) -> io::Result<T> {
     let end = environment.now() + ANSWER_DEADLINE;
     loop {
         if let Some(answer) = answer.take() {

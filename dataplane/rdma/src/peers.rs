@@ -1,9 +1,10 @@
-//! What this process knows of its peers' rails. Invariant: with [`FirstLoad::Proven`] load goes over rails only after bytes
-//! were read over them; after a fault nothing goes over them before a pause.
+//! What this process knows of its peers' rails. Invariant: with [`FirstLoad::Proven`] load goes
+//! over rails only after bytes were read over them; after a fault nothing goes over them before a
+//! pause.
 
 use crate::limits::{IDLE, PEERS_MAX, REFRESH, RENEWAL, RETRY};
 use crate::remote::PeerRails;
-use perigee_shard::monotonic;
+use perigee_shard::{monotonic, poll_interruption, wait_step};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock, RwLockReadGuard};
@@ -14,12 +15,13 @@ use std::time::{Duration, Instant};
 pub enum FirstLoad {
     /// Bytes were read over them; until then TCP is used.
     Proven,
-    /// Nothing: the first batch is what proves them. For memory that is to go over RDMA from the first byte.
+    /// Nothing: the first batch is what proves them. For memory that is to go over RDMA from the
+    /// first byte.
     AtOnce,
 }
 
 #[derive(Debug)]
-enum Standing {
+enum PeerState {
     /// Not asked, or not before this instant.
     Down { until: Duration },
     /// Asked what it has.
@@ -32,8 +34,8 @@ enum Standing {
 
 /// One peer.
 #[derive(Debug)]
-struct Peer {
-    standing: RwLock<Standing>,
+struct RdmaPeer {
+    standing: RwLock<PeerState>,
     /// Held around nothing: pairs with `changed`.
     waiting: Mutex<()>,
     changed: Condvar,
@@ -45,7 +47,7 @@ struct Peer {
 
 /// What is known of a peer's rails.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum PeerLookup {
     /// Load may go there.
     Rails(Arc<PeerRails>),
     /// Not now.
@@ -58,15 +60,13 @@ pub(crate) enum Found {
 #[derive(Debug)]
 pub(crate) struct Peers {
     first_load: FirstLoad,
-    known: RwLock<HashMap<Arc<str>, Arc<Peer>>>,
+    known: RwLock<HashMap<Arc<str>, Arc<RdmaPeer>>>,
 }
 
-impl Peer {
+impl RdmaPeer {
     fn new() -> Self {
         Self {
-            standing: RwLock::new(Standing::Down {
-                until: Duration::ZERO,
-            }),
+            standing: RwLock::new(PeerState::Down { until: Duration::ZERO }),
             waiting: Mutex::default(),
             changed: Condvar::new(),
             wanted_ns: AtomicU64::new(0),
@@ -74,12 +74,12 @@ impl Peer {
         }
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Standing> {
+    fn read(&self) -> RwLockReadGuard<'_, PeerState> {
         self.standing.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the standing and wakes who waits for that.
-    fn change<T>(&self, change: impl FnOnce(&mut Standing) -> T) -> T {
+    fn change<T>(&self, change: impl FnOnce(&mut PeerState) -> T) -> T {
         let lock = self.standing.write();
         let mut standing = lock.unwrap_or_else(PoisonError::into_inner);
         let changed = change(&mut standing);
@@ -90,15 +90,16 @@ impl Peer {
         changed
     }
 
-    /// Waits while the peer is being asked, until `end` at most.
+    /// Waits while the peer is being asked, until `end` at most, or until the caller of this thread
+    /// breaks off.
     fn wait_for_answer(&self, end: Instant) {
         let mut guard = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        while matches!(*self.read(), Standing::Asked) {
+        while matches!(*self.read(), PeerState::Asked) {
             let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if left.is_zero() || poll_interruption() {
                 return;
             }
-            let waited = self.changed.wait_timeout(guard, left);
+            let waited = self.changed.wait_timeout(guard, wait_step(left));
             guard = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -106,40 +107,37 @@ impl Peer {
 
 impl Peers {
     pub(crate) fn new(first_load: FirstLoad) -> Self {
-        Self {
-            first_load,
-            known: RwLock::default(),
-        }
+        Self { first_load, known: RwLock::default() }
     }
 
-    /// The rails of a peer. One caller of several gets [`Found::Ask`].
-    pub(crate) fn find(&self, endpoint: &Arc<str>) -> Found {
+    /// The rails of a peer. One caller of several gets [`PeerLookup::Ask`].
+    pub(crate) fn find(&self, endpoint: &Arc<str>) -> PeerLookup {
         let Some(peer) = self.peer(endpoint) else {
-            return Found::No;
+            return PeerLookup::No;
         };
         let now = monotonic();
-        peer.wanted_ns
-            .store(now.as_nanos() as u64, Ordering::Relaxed);
+        peer.wanted_ns.store(now.as_nanos() as u64, Ordering::Relaxed);
         match &*peer.read() {
-            Standing::Proven(rails) => return Found::Rails(rails.clone()),
-            Standing::Down { until } if *until <= now => {}
-            _ => return Found::No,
+            PeerState::Proven(rails) => return PeerLookup::Rails(rails.clone()),
+            PeerState::Down { until } if *until <= now => {}
+            _ => return PeerLookup::No,
         }
         peer.change(|standing| match standing {
-            Standing::Down { .. } => {
-                *standing = Standing::Asked;
-                Found::Ask
+            PeerState::Down { .. } => {
+                *standing = PeerState::Asked;
+                PeerLookup::Ask
             }
-            _ => Found::No,
+            _ => PeerLookup::No,
         })
     }
 
-    /// As [`Peers::find`] after a wait, until `end` at most, for the answer of a peer that is being asked.
+    /// As [`Peers::find`] after a wait, until `end` at most, for the answer of a peer that is being
+    /// asked.
     pub(crate) fn await_rails(&self, endpoint: &Arc<str>, end: Instant) -> Option<Arc<PeerRails>> {
         let peer = self.peer(endpoint)?;
         peer.wait_for_answer(end);
         match &*peer.read() {
-            Standing::Proven(rails) => Some(rails.clone()),
+            PeerState::Proven(rails) => Some(rails.clone()),
             _ => None,
         }
     }
@@ -147,13 +145,13 @@ impl Peers {
     /// What the peer listed last, proven or not.
     pub(crate) fn last(&self, endpoint: &Arc<str>) -> Option<Arc<PeerRails>> {
         match &*self.peer(endpoint)?.read() {
-            Standing::Proving(rails) | Standing::Proven(rails) => Some(rails.clone()),
-            Standing::Down { .. } | Standing::Asked => None,
+            PeerState::Proving(rails) | PeerState::Proven(rails) => Some(rails.clone()),
+            PeerState::Down { .. } | PeerState::Asked => None,
         }
     }
 
-    /// Whether it is worth asking for the list again: the peer may lend more by now. Not often, for a peer may be asked for
-    /// what it never had.
+    /// Whether it is worth asking for the list again: the peer may lend more by now. Not often, for
+    /// a peer may be asked for what it never had.
     pub(crate) fn wants_refresh(&self, endpoint: &Arc<str>) -> bool {
         let Some(peer) = self.peer(endpoint) else {
             return false;
@@ -175,34 +173,40 @@ impl Peers {
         };
         peer.change(|standing| {
             let (next, proves) = match (&*standing, self.first_load) {
-                (Standing::Down { .. }, _) => return false,
-                (_, FirstLoad::AtOnce) => (Standing::Proven(rails), false),
-                (Standing::Asked, _) if rails.regions().is_empty() => {
+                (PeerState::Down { .. }, _) => return false,
+                (_, FirstLoad::AtOnce) => (PeerState::Proven(rails), false),
+                (PeerState::Proving(before), _) if is_same(before, &rails) => {
+                    (PeerState::Proving(rails), false)
+                }
+                (PeerState::Proven(before), _) if is_same(before, &rails) => {
+                    (PeerState::Proven(rails), false)
+                }
+                _ if rails.regions().is_empty() => {
                     // Its memory is being registered.
                     let until = monotonic() + RENEWAL;
-                    (Standing::Down { until }, false)
+                    (PeerState::Down { until }, false)
                 }
-                (Standing::Asked, _) => (Standing::Proving(rails), true),
-                (Standing::Proving(_), _) => (Standing::Proving(rails), false),
-                (Standing::Proven(before), _) if is_same(before, &rails) => {
-                    (Standing::Proven(rails), false)
-                }
-                (Standing::Proven(_), _) => (Standing::Proving(rails), true),
+                _ => (PeerState::Proving(rails), true),
             };
             *standing = next;
             proves
         })
     }
 
-    /// The first bytes came over its rails.
-    pub(crate) fn proven(&self, endpoint: &Arc<str>) {
+    /// Whether the first bytes came over the rails of one run of a peer, which say nothing about
+    /// another run.
+    pub(crate) fn tried(&self, endpoint: &Arc<str>, epoch: u64, is_proven: bool) {
         let Some(peer) = self.peer(endpoint) else {
             return;
         };
-        peer.change(|standing| {
-            if let Standing::Proving(rails) = &*standing {
-                *standing = Standing::Proven(rails.clone());
+        peer.change(|standing| match &*standing {
+            PeerState::Proving(rails) if rails.peer().epoch() == epoch => {
+                *standing = match is_proven {
+                    true => PeerState::Proven(rails.clone()),
+                    false => PeerState::Down { until: monotonic() + RETRY },
+                };
             }
+            _ => {}
         });
     }
 
@@ -218,7 +222,7 @@ impl Peers {
 
     fn put_down(&self, endpoint: &Arc<str>, until: Duration) {
         if let Some(peer) = self.peer(endpoint) {
-            peer.change(|standing| *standing = Standing::Down { until });
+            peer.change(|standing| *standing = PeerState::Down { until });
         }
     }
 
@@ -229,13 +233,13 @@ impl Peers {
         };
         let wanted = Duration::from_nanos(peer.wanted_ns.load(Ordering::Relaxed));
         let in_use = match &*peer.read() {
-            Standing::Proving(rails) | Standing::Proven(rails) => rails.is_in_use(),
-            Standing::Down { .. } | Standing::Asked => false,
+            PeerState::Proving(rails) | PeerState::Proven(rails) => rails.is_in_use(),
+            PeerState::Down { .. } | PeerState::Asked => false,
         };
         !in_use && monotonic().saturating_sub(wanted) >= IDLE
     }
 
-    fn peer(&self, endpoint: &Arc<str>) -> Option<Arc<Peer>> {
+    fn peer(&self, endpoint: &Arc<str>) -> Option<Arc<RdmaPeer>> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(peer) = known.get(endpoint) {
             return Some(peer.clone());
@@ -243,13 +247,13 @@ impl Peers {
         drop(known);
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= PEERS_MAX {
-            known.retain(|_, peer| !matches!(*peer.read(), Standing::Down { .. }));
+            known.retain(|_, peer| !matches!(*peer.read(), PeerState::Down { .. }));
         }
         if known.len() >= PEERS_MAX {
             return None;
         }
         let peer = known.entry(endpoint.clone());
-        Some(peer.or_insert_with(|| Arc::new(Peer::new())).clone())
+        Some(peer.or_insert_with(|| Arc::new(RdmaPeer::new())).clone())
     }
 }
 

@@ -1,22 +1,24 @@
-//! The rails of a process with all that keeps them safe: what it lends, and its sessions with owners.
+//! The rails of a process with all that keeps them safe: what it lends, and its sessions with
+//! owners.
 //! Invariant: after [`Rdma::close`] no device touches memory of this process.
 
 use crate::buffers::Buffers;
+use crate::context::RdmaContext;
 use crate::lent::Lent;
 use crate::limits::{ANSWER_DEADLINE, FENCE_DEADLINE};
-use crate::owner_session::{Done, Order};
+use crate::owner_session::{Done, SessionOrder};
 use crate::owner_sessions::OwnerSessions;
 use crate::pair_joiner::PairJoiner;
-use crate::peers::{FirstLoad, Found, Peers};
-use crate::reach::Reach;
+use crate::peers::{FirstLoad, PeerLookup, Peers};
 use crate::remote::PeerRails;
 use crate::stages::Stages;
 use perigee_memory::Segment;
 use perigee_mover::{CONNECT_DEADLINE, Names, PeerError};
-use perigee_rails::{Exchange, RailDevice, RailEngine, RailError, RailOptions, Registration};
+use perigee_rails::{OfferExchange, RailDevice, RailEngine, RailError, RailOptions, Registration};
 use perigee_schemas::Identity;
+use perigee_shard::{poll_interruption, wait_step};
 use perigee_verbs::Fabric;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -31,7 +33,8 @@ pub struct RdmaOptions {
     pub shards: usize,
     /// How long these threads poll after the last completion.
     pub poll: Duration,
-    /// Most queue pairs of such a thread between the same two NICs, 1 to 32; `None` lets the rails choose.
+    /// Most queue pairs of such a thread between the same two NICs, 1 to 32; `None` lets the rails
+    /// choose.
     pub queue_pairs_per_rail: Option<usize>,
     /// What new rails must have shown before they carry load.
     pub first_load: FirstLoad,
@@ -41,7 +44,7 @@ pub struct RdmaOptions {
 #[derive(Debug)]
 pub struct Rdma {
     engine: RailEngine,
-    reach: Arc<Reach>,
+    reach: Arc<RdmaContext>,
     sessions: Arc<OwnerSessions>,
     buffers: Buffers,
     lent: Arc<Lent>,
@@ -58,14 +61,14 @@ impl Rdma {
         devices: &[RailDevice],
         options: &RdmaOptions,
     ) -> Result<Arc<Self>, RailError> {
-        let reach = Arc::new(Reach {
+        let reach = Arc::new(RdmaContext {
             peers: Peers::new(options.first_load),
             names: Names::new(CONNECT_DEADLINE),
             stages: Arc::<Stages>::default(),
             engine: OnceLock::new(),
         });
         let sessions = Arc::new(OwnerSessions::start(options.identity, &reach)?);
-        let exchange: Arc<dyn Exchange> = sessions.clone();
+        let exchange: Arc<dyn OfferExchange> = sessions.clone();
         let settings = RailOptions {
             devices: devices.to_vec(),
             shards: options.shards,
@@ -79,9 +82,7 @@ impl Rdma {
         let joiner = PairJoiner::start(&engine).map_err(|error| {
             sessions.stop();
             engine.close();
-            RailError::Shard {
-                reason: error.to_string(),
-            }
+            RailError::Shard { reason: error.to_string() }
         })?;
         Ok(Arc::new(Self {
             engine,
@@ -109,7 +110,8 @@ impl Rdma {
     /// The memory stays mapped until it is unregistered or the rails are closed.
     ///
     /// # Errors
-    /// A device refuses; the message names the remedy. Transfers of the memory are copied, or go over TCP.
+    /// A device refuses; the message names the remedy. Transfers of the memory are copied, or go
+    /// over TCP.
     pub unsafe fn register(&self, address: u64, bytes: u64) -> Result<(), RailError> {
         // SAFETY: the caller's promise is the same.
         unsafe { self.buffers.register(&self.engine, address, bytes) }
@@ -141,26 +143,27 @@ impl Rdma {
         self.lent.lend(id, registration.clone());
     }
 
-    /// Peers are not told of the memory any more; leases that they have run out. Its keys end when the caller revokes the
-    /// registration.
+    /// Peers no longer get the memory's keys; leases they hold run out. Its keys end when the
+    /// caller revokes the registration.
     pub fn hide(&self, id: Identity) {
         self.lent.hide(id);
     }
 
-    /// The rails of a peer, if load may go there. If nothing is known of it, it is asked in the background.
+    /// The rails of a peer, if load may go there. If nothing is known of it, it is asked in the
+    /// background.
     pub fn rails_of(&self, endpoint: &Arc<str>) -> Option<Arc<PeerRails>> {
         match self.reach.peers.find(endpoint) {
-            Found::Rails(rails) => Some(rails),
-            Found::No => None,
-            Found::Ask => {
-                self.ask(endpoint, None);
+            PeerLookup::Rails(rails) => Some(rails),
+            PeerLookup::No => None,
+            PeerLookup::Ask => {
+                self.ask(endpoint, Vec::new());
                 None
             }
         }
     }
 
-    /// As [`Rdma::rails_of`], but waits for a peer that is being asked: at most until `end`, and not longer than for an
-    /// answer.
+    /// As [`Rdma::rails_of`], but waits for a peer that is being asked: at most until `end`, and
+    /// not longer than for an answer.
     pub fn await_rails_of(&self, endpoint: &Arc<str>, end: Instant) -> Option<Arc<PeerRails>> {
         if let Some(rails) = self.rails_of(endpoint) {
             return Some(rails);
@@ -169,26 +172,22 @@ impl Rdma {
         self.reach.peers.await_rails(endpoint, end)
     }
 
-    /// The rails of a peer after it was asked for its list again, if that is worth it: it may lend more by now. Waits as
-    /// [`Rdma::await_rails_of`] does.
+    /// The rails of a peer after it was asked for its list again, if that is worth it: it may lend
+    /// more by now. Waits as [`Rdma::await_rails_of`] does.
     pub fn refreshed_rails_of(&self, endpoint: &Arc<str>, end: Instant) -> Option<Arc<PeerRails>> {
         if !self.reach.peers.wants_refresh(endpoint) {
             return None;
         }
-        let (tell, asked) = channel();
-        let done = Done::new(move |is_done| {
-            let _ = tell.send(is_done);
-        });
-        self.ask(endpoint, Some(done));
-        let left = end.saturating_duration_since(Instant::now());
-        let answered = asked.recv_timeout(left.min(ANSWER_DEADLINE));
-        answered.is_ok_and(|is_done| is_done).then_some(())?;
+        let (done, asked) = Done::watched();
+        self.ask(endpoint, vec![done]);
+        let end = end.min(Instant::now() + ANSWER_DEADLINE);
+        await_done(&asked, end).ok().filter(|is_done| *is_done)?;
         self.rails_of(endpoint)
     }
 
-    fn ask(&self, endpoint: &Arc<str>, done: Option<Done>) {
+    fn ask(&self, endpoint: &Arc<str>, done: Vec<Done>) {
         let fence = false;
-        self.sessions.order(endpoint, Order::Ask { fence, done });
+        self.sessions.order(endpoint, SessionOrder::Ask { fence, done });
     }
 
     /// Nothing goes over the rails of a peer for a while.
@@ -196,30 +195,39 @@ impl Rdma {
         self.reach.peers.suspend(endpoint);
     }
 
-    /// Has the queue pairs of this process at a peer taken down. When `done` hears true, nothing that was sent there over
-    /// rails lands any more.
+    /// Has the queue pairs of this process at a peer taken down. When `done` gets true, nothing
+    /// that was sent there over rails lands any more.
     pub fn fence(&self, endpoint: &Arc<str>, done: Done) {
-        let (fence, done) = (true, Some(done));
-        self.sessions.order(endpoint, Order::Ask { fence, done });
+        let (fence, done) = (true, vec![done]);
+        self.sessions.order(endpoint, SessionOrder::Ask { fence, done });
     }
 
-    /// As [`Rdma::fence`], and waits for it.
+    /// As [`Rdma::fence`] for several peers at once, and waits for them until `end` at most, or
+    /// until the caller of this thread breaks off.
     ///
     /// # Errors
-    /// The peer did not confirm it: bytes may still land.
-    pub fn fence_and_wait(&self, endpoint: &Arc<str>) -> Result<(), PeerError> {
-        let (tell, fenced) = channel();
-        let done = Done::new(move |is_done| {
-            let _ = tell.send(is_done);
-        });
-        self.fence(endpoint, done);
-        match fenced.recv_timeout(FENCE_DEADLINE) {
-            Ok(true) => Ok(()),
-            Ok(false) | Err(_) => Err(PeerError::Broken {
-                peer: endpoint.to_string(),
-                reason: "its queue pairs could not be taken down after a fault".to_owned(),
-            }),
-        }
+    /// A peer did not confirm it: bytes may still land there.
+    pub fn fence_and_wait(
+        &self,
+        endpoints: &[Arc<str>],
+        end: Instant,
+    ) -> Vec<Result<(), PeerError>> {
+        let end = end.min(Instant::now() + FENCE_DEADLINE);
+        let begin = |endpoint: &Arc<str>| {
+            let (done, fenced) = Done::watched();
+            self.fence(endpoint, done);
+            fenced
+        };
+        let fences: Vec<_> = endpoints.iter().map(begin).collect();
+        let outcome =
+            |(endpoint, fenced): (&Arc<str>, Receiver<bool>)| match await_done(&fenced, end)? {
+                true => Ok(()),
+                false => Err(PeerError::Broken {
+                    peer: endpoint.to_string(),
+                    reason: "its queue pairs could not be taken down after a fault".to_owned(),
+                }),
+            };
+        endpoints.iter().zip(fences).map(outcome).collect()
     }
 
     /// Ends all sessions, takes all queue pairs down, and lets go of all memory.
@@ -243,5 +251,43 @@ impl Rdma {
 impl Drop for Rdma {
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+/// Waits for an order until `end` at most: whether it was carried out. An error if the caller of
+/// this thread breaks off.
+fn await_done(done: &Receiver<bool>, end: Instant) -> Result<bool, PeerError> {
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        match done.recv_timeout(wait_step(left)) {
+            Ok(is_done) => return Ok(is_done),
+            Err(RecvTimeoutError::Timeout) if poll_interruption() => {
+                return Err(PeerError::Canceled);
+            }
+            Err(RecvTimeoutError::Timeout) if !left.is_zero() => {}
+            Err(_) => return Ok(false),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perigee_shard::interruptible;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_wait_for_an_order_ends_with_it_by_its_end_or_when_the_caller_breaks_off() {
+        let (done, heard) = Done::watched();
+        assert_eq!(await_done(&heard, Instant::now()), Ok(false));
+        let end = Instant::now() + LONG;
+        {
+            let _breaks_off = interruptible(|| true);
+            assert_eq!(await_done(&heard, end), Err(PeerError::Canceled));
+        }
+        drop(done);
+        assert_eq!(await_done(&heard, end), Ok(false), "it was lost");
+        assert!(Instant::now() < end);
     }
 }

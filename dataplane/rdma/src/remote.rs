@@ -1,5 +1,6 @@
 //! A peer's rails and the memory behind them, as its last answer listed them.
-//! Invariant: a registration that the peer lists again keeps its keys, so that requests under way see its lease renewed.
+//! Invariant: a registration that the peer lists again keeps its keys, so that requests under way
+//! see its lease renewed.
 
 use crate::wire::RailsReply;
 use perigee_rails::{PeerHandle, RegionDescriptor, RemoteKeys};
@@ -51,11 +52,7 @@ impl PeerRails {
                 None => Arc::new(RemoteKeys::new(descriptor, asked_at).ok()?),
             };
             let base = descriptor.address;
-            Some(RemoteRegion {
-                id: *id,
-                keys,
-                base,
-            })
+            Some(RemoteRegion { id: *id, keys, base })
         };
         let mut regions: Vec<_> = reply.regions.iter().filter_map(region).collect();
         regions.sort_unstable_by_key(|region| region.base);
@@ -78,7 +75,8 @@ impl PeerRails {
         self.regions.iter().for_each(renew);
     }
 
-    /// Whether anything but the table of peers holds this list or an earlier one: a batch is on its way.
+    /// Whether anything but the table of peers holds this list or an earlier one: a batch is on its
+    /// way.
     pub(crate) fn is_in_use(self: &Arc<Self>) -> bool {
         Arc::strong_count(self) > 1 || Arc::strong_count(&self.family) > 1
     }
@@ -88,7 +86,8 @@ impl PeerRails {
         &self.peer
     }
 
-    /// Random number of the peer's run, as its greeting said it: who has another one is another process.
+    /// Random number of the peer's run, as its greeting said it: who has another one is another
+    /// process.
     pub fn life(&self) -> u64 {
         self.life
     }
@@ -109,15 +108,12 @@ impl PeerRails {
 
     /// A segment of the peer, while the lease runs.
     pub fn segment(&self, id: Identity) -> Option<&RemoteRegion> {
-        self.region(id)
-            .filter(|region| region.keys.is_valid(monotonic()))
+        self.region(id).filter(|region| region.keys.is_valid(monotonic()))
     }
 
     /// The keys that cover a range of the peer's memory, while the lease runs.
     pub fn covering(&self, address: u64, bytes: u64) -> Option<&Arc<RemoteKeys>> {
-        let after = self
-            .regions
-            .partition_point(|region| region.base <= address);
+        let after = self.regions.partition_point(|region| region.base <= address);
         let keys = &self.regions.get(after.checked_sub(1)?)?.keys;
         (keys.contains(address, bytes) && keys.is_valid(monotonic())).then_some(keys)
     }

@@ -1,10 +1,12 @@
-//! Registered memory through which bytes pass that lie in memory no device knows, and footers of objects.
-//! Invariant: a stage is lent to one batch at a time, which gives it back when no device touches it any more.
+//! Registered memory through which bytes pass that lie in memory no device knows, and footers of
+//! objects.
+//! Invariant: a stage is lent to one batch at a time, which gives it back when no device touches it
+//! any more.
 
 use crate::limits::{STAGE_ALIGNMENT, STAGE_BYTES, STAGES_MAX};
 use perigee_memory::HostBuffer;
 use perigee_rails::{Preference, RailEngine, RailError, Registration};
-use perigee_verbs::Access;
+use perigee_verbs::RegionAccess;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// One piece of registered memory.
@@ -18,25 +20,25 @@ struct Stage {
 /// All pieces; they are made when they are first needed and then kept.
 #[derive(Debug, Default)]
 pub struct Stages {
-    state: Mutex<State>,
+    state: Mutex<FreeStages>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FreeStages {
     free: Vec<Stage>,
     made: usize,
 }
 
 /// A range of a stage.
 #[derive(Clone, Debug)]
-pub struct Slot {
+pub struct StageSlot {
     /// Of the stage.
     pub registration: Arc<Registration>,
     /// First byte.
     pub address: u64,
 }
 
-impl Slot {
+impl StageSlot {
     /// First byte.
     pub fn pointer(&self) -> *mut u8 {
         self.address as *mut u8
@@ -45,7 +47,7 @@ impl Slot {
 
 /// Stages on loan.
 #[derive(Debug)]
-pub struct Loan {
+pub struct StageLoan {
     stages: Arc<Stages>,
     taken: Vec<Stage>,
     /// Bytes used of the last one.
@@ -53,7 +55,7 @@ pub struct Loan {
 }
 
 impl Stages {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FreeStages> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -79,31 +81,24 @@ impl Stages {
 }
 
 fn make(engine: &RailEngine) -> Result<Stage, RailError> {
-    let buffer = HostBuffer::allocate(STAGE_BYTES as usize).map_err(|error| RailError::Shard {
-        reason: error.to_string(),
-    })?;
+    let buffer = HostBuffer::allocate(STAGE_BYTES as usize)
+        .map_err(|error| RailError::Shard { reason: error.to_string() })?;
     let address = buffer.base() as u64;
     // SAFETY: the registration lies beside the buffer and is dropped first.
-    let registration =
-        unsafe { engine.register(address, STAGE_BYTES, Access::LOCAL, &Preference::default()) }?;
-    Ok(Stage {
-        registration,
-        buffer,
-    })
+    let registration = unsafe {
+        engine.register(address, STAGE_BYTES, RegionAccess::LOCAL, &Preference::default())
+    }?;
+    Ok(Stage { registration, buffer })
 }
 
-impl Loan {
+impl StageLoan {
     /// Nothing yet.
     pub fn new(stages: &Arc<Stages>) -> Self {
-        Self {
-            stages: stages.clone(),
-            taken: Vec::new(),
-            used: STAGE_BYTES,
-        }
+        Self { stages: stages.clone(), taken: Vec::new(), used: STAGE_BYTES }
     }
 
     /// Room for `bytes` in one piece, if there is any.
-    pub fn slot(&mut self, engine: &RailEngine, bytes: u64) -> Option<Slot> {
+    pub fn slot(&mut self, engine: &RailEngine, bytes: u64) -> Option<StageSlot> {
         if bytes > STAGE_BYTES {
             return None;
         }
@@ -114,14 +109,11 @@ impl Loan {
         let stage = self.taken.last()?;
         let address = stage.buffer.base() as u64 + self.used;
         self.used = (self.used + bytes).next_multiple_of(STAGE_ALIGNMENT);
-        Some(Slot {
-            registration: stage.registration.clone(),
-            address,
-        })
+        Some(StageSlot { registration: stage.registration.clone(), address })
     }
 }
 
-impl Drop for Loan {
+impl Drop for StageLoan {
     fn drop(&mut self) {
         self.stages.state().free.append(&mut self.taken);
     }

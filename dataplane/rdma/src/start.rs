@@ -1,5 +1,5 @@
-//! Starting RDMA if it is wanted and there is any. Invariant: a host without usable devices is no error unless RDMA is
-//! required; its stores, nodes and engines work over TCP and say so once.
+//! Starting RDMA if it is wanted and there is any. Invariant: a host without usable devices is no
+//! error unless RDMA is required; its stores, nodes and engines work over TCP and say so once.
 
 use crate::rdma::{Rdma, RdmaOptions};
 use perigee_rails::host_devices;
@@ -39,7 +39,8 @@ pub struct StartOptions<'a> {
     pub protocols: Protocols,
     /// Refuse to go on without RDMA if the protocol names it.
     pub is_required: bool,
-    /// Names of devices, a map from rank to device, or the path of a file with such a map; empty for all.
+    /// Names of devices, a map from rank to device, or the path of a file with such a map; empty
+    /// for all.
     pub device_names: &'a str,
     /// Reads the variables that choose devices.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
@@ -79,10 +80,7 @@ fn open(asked: &StartOptions<'_>) -> Result<Arc<Rdma>, String> {
         None => {
             let fabric = HostDevices::load().map_err(|error| error.to_string())?;
             let devices = host_devices(asked.device_names, asked.variable);
-            (
-                Arc::new(fabric),
-                devices.map_err(|error| error.to_string())?,
-            )
+            (Arc::new(fabric), devices.map_err(|error| error.to_string())?)
         }
     };
     Rdma::start(fabric.as_ref(), &devices, &asked.options).map_err(|error| error.to_string())

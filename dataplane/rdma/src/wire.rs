@@ -3,44 +3,47 @@
 
 use crate::limits::{BODY_BYTES_MAX, REGIONS_MAX};
 use flatbuffers::FlatBufferBuilder;
+use frame::{Builder, framed, halves, invalid, joined};
 use perigee_rails::{
     GidDescriptor, PeerDescriptor, Placement, RAILS_MAX, RailDescriptor, RegionDescriptor,
 };
-use perigee_schemas::frame::{HEADER_BYTES, Header, Kind};
+use perigee_schemas::frame::MessageKind;
 use perigee_schemas::message::decode;
 use perigee_schemas::rails as wire;
 use perigee_schemas::{Identity, Status};
 use std::io;
 
+mod frame;
 mod pairs;
 
-pub(crate) use pairs::{decode_answer, decode_offer, encode_answer, encode_offer};
+pub use pairs::{decode_answer, decode_offer, encode_answer, encode_offer};
 
 /// What a client asks of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RailsRequest {
+pub struct RailsRequest {
     /// Number of this run of the client's rails.
-    pub(crate) epoch: u64,
+    pub epoch: u64,
     /// Whether its queue pairs are to be taken down first.
-    pub(crate) fence: bool,
+    pub fence: bool,
     /// Version of the owner's list that the client has; 0 for none.
-    pub(crate) version: u64,
+    pub version: u64,
 }
 
 /// What an owner answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RailsReply {
+pub struct RailsReply {
     /// The owner's rails.
-    pub(crate) peer: PeerDescriptor,
+    pub peer: PeerDescriptor,
     /// What it lends, under the lease of the reply; empty if the client has this version already.
-    pub(crate) regions: Vec<(Identity, RegionDescriptor)>,
+    pub regions: Vec<(Identity, RegionDescriptor)>,
     /// Of the list of what it lends.
-    pub(crate) version: u64,
+    pub version: u64,
     /// How long the reply may be used, in milliseconds.
-    pub(crate) lease_ms: u32,
+    pub lease_ms: u32,
 }
 
-pub(crate) fn encode_request(request: RailsRequest) -> Vec<u8> {
+/// The frame of a request.
+pub fn encode_request(request: RailsRequest) -> Vec<u8> {
     let mut builder = FlatBufferBuilder::new();
     let arguments = wire::RailsRequestArgs {
         epoch: request.epoch,
@@ -49,31 +52,30 @@ pub(crate) fn encode_request(request: RailsRequest) -> Vec<u8> {
     };
     let root = wire::RailsRequest::create(&mut builder, &arguments);
     builder.finish_minimal(root);
-    framed(Kind::Rails, 0, builder.finished_data())
+    framed(MessageKind::Rails, 0, builder.finished_data())
 }
 
-pub(crate) fn decode_request(body: &[u8]) -> io::Result<RailsRequest> {
+/// Reads a request.
+///
+/// # Errors
+/// It is none.
+pub fn decode_request(body: &[u8]) -> io::Result<RailsRequest> {
     let request = decode::<wire::RailsRequest<'_>>(body).map_err(invalid)?;
-    Ok(RailsRequest {
-        epoch: request.epoch(),
-        fence: request.fence(),
-        version: request.version(),
-    })
+    Ok(RailsRequest { epoch: request.epoch(), fence: request.fence(), version: request.version() })
 }
 
 /// The frame that says why there are no rails.
-pub(crate) fn encode_no_rails(status: Status) -> Vec<u8> {
+pub fn encode_no_rails(status: Status) -> Vec<u8> {
     let mut builder = FlatBufferBuilder::new();
-    let arguments = wire::RailsReplyArgs {
-        status: status.code(),
-        ..wire::RailsReplyArgs::default()
-    };
+    let arguments =
+        wire::RailsReplyArgs { status: status.code(), ..wire::RailsReplyArgs::default() };
     let root = wire::RailsReply::create(&mut builder, &arguments);
     builder.finish_minimal(root);
-    framed(Kind::Reply, 0, builder.finished_data())
+    framed(MessageKind::Reply, 0, builder.finished_data())
 }
 
-pub(crate) fn encode_reply(reply: &RailsReply) -> Vec<u8> {
+/// The frame of an answer, with as many regions as fit.
+pub fn encode_reply(reply: &RailsReply) -> Vec<u8> {
     let mut builder = FlatBufferBuilder::new();
     let rails = reply.peer.rails.iter();
     let rails: Vec<_> = rails.map(|rail| build_rail(&mut builder, rail)).collect();
@@ -101,7 +103,7 @@ pub(crate) fn encode_reply(reply: &RailsReply) -> Vec<u8> {
         },
     );
     builder.finish_minimal(root);
-    framed(Kind::Reply, 0, builder.finished_data())
+    framed(MessageKind::Reply, 0, builder.finished_data())
 }
 
 /// More than a region takes in a frame.
@@ -110,8 +112,6 @@ fn bytes_at_most(region: &RegionDescriptor) -> usize {
     let placed = region.placement.far().len() + region.placement.unlisted().len();
     256 + region.borders.len() * 8 + (keys + region.remote_keys.len() + placed) * 4
 }
-
-type Builder<'a> = FlatBufferBuilder<'a>;
 
 fn build_rail<'a>(
     builder: &mut Builder<'a>,
@@ -162,22 +162,20 @@ fn build_region<'a>(
     wire::Region::create(builder, &arguments)
 }
 
-/// Reads an owner's answer; its refusal is an error.
-pub(crate) fn decode_reply(body: &[u8]) -> io::Result<RailsReply> {
+/// Reads an owner's answer.
+///
+/// # Errors
+/// It is none, or a refusal.
+pub fn decode_reply(body: &[u8]) -> io::Result<RailsReply> {
     let reply = decode::<wire::RailsReply<'_>>(body).map_err(invalid)?;
-    Status::from_peer(reply.status())
-        .ok()
-        .map_err(io::Error::other)?;
+    Status::from_peer(reply.status()).ok().map_err(io::Error::other)?;
     let epoch = reply.epoch();
     let rails = reply.rails().into_iter().flatten();
     let regions = reply.regions().into_iter().flatten();
     let regions = regions.take(REGIONS_MAX);
     let lease_ms = reply.lease_ms();
     Ok(RailsReply {
-        peer: PeerDescriptor {
-            epoch,
-            rails: rails.take(RAILS_MAX).map(read_rail).collect(),
-        },
+        peer: PeerDescriptor { epoch, rails: rails.take(RAILS_MAX).map(read_rail).collect() },
         regions: regions
             .map(|region| read_region(region, epoch, lease_ms))
             .collect::<io::Result<_>>()?,
@@ -239,26 +237,6 @@ fn read_region(
 
 fn numbers(rails: Option<flatbuffers::Vector<'_, u32>>) -> Vec<u32> {
     rails.into_iter().flatten().collect()
-}
-
-fn halves(address: &[u8; 16]) -> (u64, u64) {
-    let whole = u128::from_be_bytes(*address);
-    ((whole >> 64) as u64, whole as u64)
-}
-
-fn joined(high: u64, low: u64) -> [u8; 16] {
-    (u128::from(high) << 64 | u128::from(low)).to_be_bytes()
-}
-
-fn framed(kind: Kind, request: u64, body: &[u8]) -> Vec<u8> {
-    let mut frame = Vec::with_capacity(HEADER_BYTES + body.len());
-    frame.extend_from_slice(&Header::encode(kind, request, body));
-    frame.extend_from_slice(body);
-    frame
-}
-
-fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
-//! Which backend the shards of this process run on: io_uring where the kernel lets them, epoll elsewhere.
+//! Which backend the shards of this process run on: io_uring where the kernel lets them, epoll
+//! elsewhere.
 //!
-//! It is found out once, before the first executor starts, and stays: an answer that was given is given again.
+//! It is found out once, before the first executor starts, and stays: an answer that was given is
+//! given again.
 
-use crate::uring::{Refusal, probe};
+use crate::uring::probe::{UringUnavailable, probe};
 use std::sync::OnceLock;
 
 /// The variable that chooses.
@@ -30,7 +32,7 @@ impl Backend {
 
 /// A backend, and why it is this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice {
+pub struct BackendChoice {
     /// What shards run on.
     pub backend: Backend,
     /// Why, for people.
@@ -46,25 +48,21 @@ pub enum ChoiceError {
     Unknown(String),
     /// io_uring was asked for.
     #[error("{VARIABLE} is io_uring, but {0}. Or leave it at auto, which takes epoll then")]
-    Refused(Refusal),
+    Refused(UringUnavailable),
 }
 
 /// What the shards of this process run on. The first call probes and says it in the log.
 ///
 /// # Errors
 /// The setting is not valid, or asks for io_uring where it is refused; the same error each time.
-pub fn choice() -> Result<&'static Choice, ChoiceError> {
-    static CHOICE: OnceLock<Result<Choice, ChoiceError>> = OnceLock::new();
+pub fn choice() -> Result<&'static BackendChoice, ChoiceError> {
+    static CHOICE: OnceLock<Result<BackendChoice, ChoiceError>> = OnceLock::new();
     let choice = CHOICE.get_or_init(|| {
         let wanted = std::env::var(VARIABLE).unwrap_or_default();
         let choice = decide(&wanted, probe);
         if let Ok(choice) = &choice {
-            let Choice { backend, reason } = choice;
-            tracing::info!(
-                reactor = backend.name(),
-                reason,
-                "Shards run on this reactor"
-            );
+            let BackendChoice { backend, reason } = choice;
+            tracing::info!(reactor = backend.name(), reason, "Shards run on this reactor");
         }
         choice
     });
@@ -79,9 +77,9 @@ pub fn reactor_name() -> &'static str {
 
 fn decide(
     wanted: &str,
-    probe: impl FnOnce() -> Result<(), Refusal>,
-) -> Result<Choice, ChoiceError> {
-    let chosen = |backend, reason: String| Ok(Choice { backend, reason });
+    probe: impl FnOnce() -> Result<(), UringUnavailable>,
+) -> Result<BackendChoice, ChoiceError> {
+    let chosen = |backend, reason: String| Ok(BackendChoice { backend, reason });
     match wanted {
         "epoll" => chosen(Backend::Epoll, format!("{VARIABLE} is epoll")),
         "io_uring" => match probe() {
@@ -100,7 +98,7 @@ fn decide(
 mod tests {
     use super::*;
 
-    const REFUSAL: Refusal = Refusal::Disabled(2);
+    const REFUSAL: UringUnavailable = UringUnavailable::Disabled(2);
 
     #[test]
     fn io_uring_is_taken_where_it_is_allowed_and_epoll_elsewhere() {
@@ -108,30 +106,18 @@ mod tests {
             let choice = decide(wanted, || Ok(())).unwrap();
             assert_eq!(choice.backend, Backend::IoUring);
             let choice = decide(wanted, || Err(REFUSAL)).unwrap();
-            assert_eq!(
-                (choice.backend, choice.reason),
-                (Backend::Epoll, REFUSAL.to_string())
-            );
+            assert_eq!((choice.backend, choice.reason), (Backend::Epoll, REFUSAL.to_string()));
         }
-        let choice = decide("epoll", || unreachable!("nobody asks the kernel")).unwrap();
+        let choice = decide("epoll", || unreachable!("the kernel is not asked")).unwrap();
         assert_eq!(choice.backend, Backend::Epoll);
     }
 
     #[test]
     fn io_uring_that_is_asked_for_and_refused_is_an_error_that_says_why() {
-        assert_eq!(
-            decide("io_uring", || Ok(())).unwrap().backend,
-            Backend::IoUring
-        );
+        assert_eq!(decide("io_uring", || Ok(())).unwrap().backend, Backend::IoUring);
         let error = decide("io_uring", || Err(REFUSAL)).unwrap_err();
-        assert!(
-            error.to_string().contains("io_uring_disabled is 2"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("io_uring_disabled is 2"), "{error}");
         let error = decide("uring", || Ok(())).unwrap_err();
-        assert!(
-            error.to_string().contains("io_uring, epoll or auto"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("io_uring, epoll or auto"), "{error}");
     }
 }

@@ -2,20 +2,14 @@
 
 use crate::operation::Finished;
 use crate::reactor::Reactor;
+use crate::submitted::Submitted;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// What became of an operation when it was submitted.
-pub(crate) enum Submitted {
-    /// It is under way in this slot.
-    Flying(u32),
-    /// It was carried out or refused at once.
-    Finished(Finished),
-}
-
-/// Resolves when the kernel has finished an operation. Dropping it leaves the operation and its memory to the reactor.
+/// Resolves when the kernel has finished an operation. Dropping it leaves the operation and its
+/// memory to the reactor.
 #[derive(Debug)]
 pub struct Completion {
     reactor: Rc<Reactor>,
@@ -29,11 +23,7 @@ impl Completion {
             Submitted::Flying(slot) => (Some(slot), None),
             Submitted::Finished(finished) => (None, Some(finished)),
         };
-        Self {
-            reactor,
-            slot,
-            finished,
-        }
+        Self { reactor, slot, finished }
     }
 }
 

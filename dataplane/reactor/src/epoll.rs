@@ -1,9 +1,7 @@
-//! Operations on an epoll set, where io_uring is refused: each is tried at once, and what the kernel cannot do yet is tried
-//! again when its descriptor is ready.
+//! Operations on an epoll set, where io_uring is refused: each is tried at once, and what the
+//! kernel cannot do yet is tried again when its descriptor is ready.
 
 mod alarm;
 mod attempt;
 mod queues;
-mod set;
-
-pub(crate) use set::Epoll;
+pub(crate) mod set;

@@ -1,8 +1,10 @@
-//! Operations on sockets that own their buffers until they complete, carried out by io_uring or by epoll.
+//! Operations on sockets that own their buffers until they complete, carried out by io_uring or by
+//! epoll.
 //!
-//! The crate knows the kernel and nothing of executors: [`Reactor::flush`] and [`Reactor::reap`] are called by the driver of
-//! a shard. The invariant: memory and descriptor of an operation are owned by its slot until the kernel is done with them,
-//! so dropping the future of an operation never frees what the kernel may still write.
+//! The crate knows the kernel and nothing of executors: [`Reactor::flush`] and [`Reactor::reap`]
+//! are called by the driver of a shard. The invariant: memory and descriptor of an operation are
+//! owned by its slot until the kernel is done with them, so dropping the future of an operation
+//! never frees what the kernel may still write.
 #![deny(unsafe_code)]
 
 mod choice;
@@ -14,16 +16,17 @@ mod operation;
 mod reactor;
 mod slot;
 mod socket;
+mod submitted;
 mod uring;
 
-pub use choice::{Backend, Choice, ChoiceError, choice, reactor_name};
+pub use choice::{Backend, BackendChoice, ChoiceError, choice, reactor_name};
 pub use completion::Completion;
 pub use limits::MEMLOCK_BYTES_MIN;
 pub use message::{Guard, Message};
-pub use operation::{Descriptor, Finished, Operation};
+pub use operation::{Finished, Operation, SocketHandle};
 pub use reactor::{Reactor, ReactorError};
 pub use socket::{
     Congestion, SocketError, connect_blocking, connect_socket, listen_socket, shutdown,
     suit_accepted,
 };
-pub use uring::{Refusal, probe};
+pub use uring::{UringUnavailable, probe};

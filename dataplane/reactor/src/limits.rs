@@ -10,7 +10,8 @@ pub(crate) const OPERATIONS_MAX: usize = 1 << 20;
 pub const MEMLOCK_BYTES_MIN: u64 = 512 << 10;
 /// Events taken from epoll in one look.
 pub(crate) const EVENTS_PER_LOOK: usize = 128;
-/// Bytes that operations of a shard on epoll may move at once in one turn, before others get theirs.
+/// Bytes that operations of a shard on epoll may move at once in one turn, before others get
+/// theirs.
 pub(crate) const TURN_BYTES: usize = 4 << 20;
 /// What an operation counts in [`TURN_BYTES`] beside the bytes it moves.
 pub(crate) const TURN_OPERATION_BYTES: usize = 64 << 10;

@@ -32,12 +32,13 @@ impl Message {
         self.owned.push(bytes);
     }
 
-    /// Appends a range that somebody else owns.
+    /// Appends a range that the message does not own.
     ///
     /// # Safety
-    /// The range must stay valid for the kernel's access (reads when sending, writes when receiving) until the
-    /// operation that carries the message completes, or until every guard added with [`Message::guard`] is released.
-    /// The same holds for whoever takes the kernel's part with [`Message::take_bytes`] or [`Message::fill_bytes`].
+    /// The range must stay valid for the kernel's access (reads when sending, writes when
+    /// receiving) until the operation that carries the message completes, or until every guard
+    /// added with [`Message::guard`] is released. The same holds for a caller that takes the
+    /// kernel's part with [`Message::take_bytes`] or [`Message::fill_bytes`].
     pub unsafe fn push_borrowed(&mut self, address: *mut u8, bytes: usize) {
         self.borrows = true;
         self.push_range(address, bytes);
@@ -62,19 +63,21 @@ impl Message {
         self.bytes
     }
 
-    /// Whether the message keeps all its memory alive by itself, so that nobody need wait for its operation.
+    /// Whether the message keeps all its memory alive by itself, so that its operation need not be
+    /// waited for.
     pub fn keeps_its_memory(&self) -> bool {
         !self.borrows || !self.guards.is_empty()
     }
 
-    /// Copies up to `limit` bytes from the front of the list behind `target`, as a kernel does that sends them, and drops
-    /// them from the list. Returns how many. For a simulated kernel.
+    /// Copies up to `limit` bytes from the front of the list behind `target`, as a kernel does that
+    /// sends them, and drops them from the list. Returns how many. For a simulated kernel.
     pub fn take_bytes(&mut self, target: &mut Vec<u8>, limit: usize) -> usize {
         let wanted = limit.min(self.bytes);
         let mut left = wanted;
         for piece in &self.pieces {
             let step = piece.iov_len.min(left);
-            // SAFETY: the list names memory that is valid until the operation completes, which the caller carries out.
+            // SAFETY: the list names memory that is valid until the operation completes, which the
+            // caller carries out.
             let bytes = unsafe { std::slice::from_raw_parts(piece.iov_base.cast::<u8>(), step) };
             target.extend_from_slice(bytes);
             left -= step;
@@ -86,8 +89,8 @@ impl Message {
         wanted
     }
 
-    /// Copies bytes to the front of the list, as a kernel does that receives them, and drops what is filled from the
-    /// list. Returns how many bytes had room. For a simulated kernel.
+    /// Copies bytes to the front of the list, as a kernel does that receives them, and drops what
+    /// is filled from the list. Returns how many bytes had room. For a simulated kernel.
     pub fn fill_bytes(&mut self, bytes: &[u8]) -> usize {
         let wanted = bytes.len().min(self.bytes);
         let mut rest = &bytes[..wanted];
@@ -113,10 +116,7 @@ impl Message {
 
     fn push_range(&mut self, address: *mut u8, bytes: usize) {
         if bytes > 0 {
-            self.pieces.push(libc::iovec {
-                iov_base: address.cast(),
-                iov_len: bytes,
-            });
+            self.pieces.push(libc::iovec { iov_base: address.cast(), iov_len: bytes });
             self.bytes += bytes;
         }
     }

@@ -6,23 +6,26 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 
-/// A socket that its operations keep open: what is under way never meets another socket under the same number.
-pub type Descriptor = Rc<OwnedFd>;
+/// A socket that its operations keep open: what is under way never meets another socket under the
+/// same number.
+pub type SocketHandle = Rc<OwnedFd>;
 
 /// One request to the kernel, with the memory and the descriptor it needs.
 #[derive(Debug)]
 pub enum Operation {
     /// Waits for a connection; the result is its descriptor.
-    Accept(Descriptor),
+    Accept(SocketHandle),
     /// Connects a socket.
-    Connect(Descriptor, Box<Address>),
-    /// Receives some bytes behind the contents of the vector: at most this many, and no more than its capacity.
-    Receive(Descriptor, Vec<u8>, usize),
+    Connect(SocketHandle, Box<SocketAddress>),
+    /// Receives some bytes behind the contents of the vector: at most this many, and no more than
+    /// its capacity.
+    Receive(SocketHandle, Vec<u8>, usize),
     /// Fills the whole message, or fails; the result is the number of bytes of the last step.
-    ReceiveMessage(Descriptor, Box<Message>),
+    ReceiveMessage(SocketHandle, Box<Message>),
     /// Sends the whole message, or fails.
-    SendMessage(Descriptor, Box<Message>),
-    /// Waits until a descriptor is readable. Its owner keeps it open until the operation completes or is dropped.
+    SendMessage(SocketHandle, Box<Message>),
+    /// Waits until a descriptor is readable. Its owner keeps it open until the operation completes
+    /// or is dropped.
     Readable(RawFd),
 }
 
@@ -41,12 +44,12 @@ impl Operation {
 
 /// A socket address in the kernel's form.
 #[derive(Debug)]
-pub struct Address {
+pub struct SocketAddress {
     storage: libc::sockaddr_storage,
     bytes: libc::socklen_t,
 }
 
-impl Address {
+impl SocketAddress {
     pub(crate) fn new(storage: libc::sockaddr_storage, bytes: libc::socklen_t) -> Self {
         Self { storage, bytes }
     }
@@ -71,15 +74,16 @@ impl Finished {
         let result = usize::try_from(code).map_err(|_| io::Error::from_raw_os_error(-code));
         if let (Ok(received), Operation::Receive(_, buffer, _)) = (&result, &mut operation) {
             let filled = buffer.len() + received;
-            // SAFETY: the kernel wrote `received` bytes into the spare capacity right behind the contents.
+            // SAFETY: the kernel wrote `received` bytes into the spare capacity right behind the
+            // contents.
             unsafe { buffer.set_len(filled) };
         }
         Self { result, operation }
     }
-    /// Drops what nobody waits for; closes a connection that was accepted for nobody.
+    /// Drops an unclaimed result; closes a connection that was accepted too late.
     pub(crate) fn discard(self) {
         if let (Ok(fd), Operation::Accept(_)) = (&self.result, &self.operation) {
-            // SAFETY: the kernel just gave us this descriptor and nobody else has seen it.
+            // SAFETY: the kernel just gave us this descriptor; it has no other owner.
             unsafe { libc::close(*fd as i32) };
         }
     }

@@ -1,11 +1,12 @@
-//! One shard's way to the kernel: io_uring, or epoll where that is refused. Both keep the same promises.
+//! One shard's way to the kernel: io_uring, or epoll where that is refused. Both keep the same
+//! promises.
 
 use crate::choice::Backend;
 use crate::completion::Completion;
-use crate::epoll::Epoll;
+use crate::epoll::set::Epoll;
 use crate::limits::RING_ENTRIES;
 use crate::operation::{Finished, Operation};
-use crate::uring::Ring;
+use crate::uring::ring::Ring;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
@@ -37,24 +38,25 @@ fn remedy(error: &io::Error) -> &'static str {
 /// Carries out the operations of one shard, on its thread.
 #[derive(Debug)]
 pub struct Reactor {
-    way: Way,
+    way: RunningBackend,
 }
 
 #[derive(Debug)]
-enum Way {
+enum RunningBackend {
     Ring(Ring),
     Epoll(Epoll),
 }
 
 impl Reactor {
-    /// A reactor whose [`Reactor::wait`] also ends when `bell` is readable, an eventfd that must outlive it.
+    /// A reactor whose [`Reactor::wait`] also ends when `bell` is readable, an eventfd that must
+    /// outlive it.
     ///
     /// # Errors
     /// The kernel refuses it; the message says what to change.
     pub fn new(backend: Backend, bell: RawFd) -> Result<Rc<Self>, ReactorError> {
         let way = match backend {
-            Backend::IoUring => Way::Ring(Ring::new(bell).map_err(ReactorError::Ring)?),
-            Backend::Epoll => Way::Epoll(Epoll::new(bell).map_err(ReactorError::Epoll)?),
+            Backend::IoUring => RunningBackend::Ring(Ring::new(bell).map_err(ReactorError::Ring)?),
+            Backend::Epoll => RunningBackend::Epoll(Epoll::new(bell).map_err(ReactorError::Epoll)?),
         };
         Ok(Rc::new(Self { way }))
     }
@@ -62,18 +64,18 @@ impl Reactor {
     /// Which of the two it is.
     pub fn backend(&self) -> Backend {
         match self.way {
-            Way::Ring(_) => Backend::IoUring,
-            Way::Epoll(_) => Backend::Epoll,
+            RunningBackend::Ring(_) => Backend::IoUring,
+            RunningBackend::Epoll(_) => Backend::Epoll,
         }
     }
 
-    /// Makes a new socket that will listen or connect fit for this reactor: a ring waits itself and takes "would block" for
-    /// an answer, epoll must not be made to wait.
+    /// Makes a new socket that will listen or connect fit for this reactor: a ring waits itself and
+    /// takes "would block" for an answer, epoll must not be made to wait.
     ///
     /// # Errors
     /// It is not a socket.
     pub fn prepare(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
-        if matches!(self.way, Way::Epoll(_)) {
+        if matches!(self.way, RunningBackend::Epoll(_)) {
             fcntl(socket, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         }
         Ok(())
@@ -82,8 +84,8 @@ impl Reactor {
     /// Begins an operation; a ring hands it to the kernel with the next [`Reactor::flush`].
     pub fn submit(self: &Rc<Self>, operation: Operation) -> Completion {
         let submitted = match &self.way {
-            Way::Ring(ring) => ring.submit(operation),
-            Way::Epoll(epoll) => epoll.submit(operation),
+            RunningBackend::Ring(ring) => ring.submit(operation),
+            RunningBackend::Epoll(epoll) => epoll.submit(operation),
         };
         Completion::new(self.clone(), submitted)
     }
@@ -94,16 +96,17 @@ impl Reactor {
     /// The kernel refused for a reason that does not pass.
     pub fn flush(&self) -> io::Result<()> {
         match &self.way {
-            Way::Ring(ring) => ring.flush(),
-            Way::Epoll(_) => Ok(()),
+            RunningBackend::Ring(ring) => ring.flush(),
+            RunningBackend::Epoll(_) => Ok(()),
         }
     }
 
-    /// Collects what the kernel has done and wakes who waits for it; returns how many operations moved.
+    /// Collects what the kernel has done and wakes who waits for it; returns how many operations
+    /// moved.
     pub fn reap(&self) -> usize {
         match &self.way {
-            Way::Ring(ring) => ring.reap(),
-            Way::Epoll(epoll) => epoll.reap(),
+            RunningBackend::Ring(ring) => ring.reap(),
+            RunningBackend::Epoll(epoll) => epoll.reap(),
         }
     }
 
@@ -113,38 +116,39 @@ impl Reactor {
     /// The kernel refused for a reason that does not pass.
     pub fn wait(&self, limit: Option<Duration>) -> io::Result<()> {
         match &self.way {
-            Way::Ring(ring) => ring.wait(limit),
-            Way::Epoll(epoll) => epoll.wait(limit),
+            RunningBackend::Ring(ring) => ring.wait(limit),
+            RunningBackend::Epoll(epoll) => epoll.wait(limit),
         }
     }
 
-    /// Whether the bell was rung since this was last asked. It stays rung until its eventfd is read.
+    /// Whether the bell was rung since this was last asked. It stays rung until its eventfd is
+    /// read.
     pub fn take_bell(&self) -> bool {
         match &self.way {
-            Way::Ring(ring) => ring.take_bell(),
-            Way::Epoll(epoll) => epoll.take_bell(),
+            RunningBackend::Ring(ring) => ring.take_bell(),
+            RunningBackend::Epoll(epoll) => epoll.take_bell(),
         }
     }
 
     /// Operations that are under way.
     pub fn in_flight(&self) -> usize {
         match &self.way {
-            Way::Ring(ring) => ring.in_flight(),
-            Way::Epoll(epoll) => epoll.in_flight(),
+            RunningBackend::Ring(ring) => ring.in_flight(),
+            RunningBackend::Epoll(epoll) => epoll.in_flight(),
         }
     }
 
     pub(crate) fn poll_slot(&self, slot: u32, waker: &Waker) -> Option<Finished> {
         match &self.way {
-            Way::Ring(ring) => ring.poll_slot(slot, waker),
-            Way::Epoll(epoll) => epoll.poll_slot(slot, waker),
+            RunningBackend::Ring(ring) => ring.poll_slot(slot, waker),
+            RunningBackend::Epoll(epoll) => epoll.poll_slot(slot, waker),
         }
     }
 
     pub(crate) fn abandon(&self, slot: u32) {
         match &self.way {
-            Way::Ring(ring) => ring.abandon(slot),
-            Way::Epoll(epoll) => epoll.abandon(slot),
+            RunningBackend::Ring(ring) => ring.abandon(slot),
+            RunningBackend::Epoll(epoll) => epoll.abandon(slot),
         }
     }
 }

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "it reads an address as the kernel has it")]
 
 use crate::limits::CONNECT_LOOK;
-use crate::operation::{Address, Descriptor, Operation};
+use crate::operation::{Operation, SocketAddress, SocketHandle};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{SockaddrLike, SockaddrStorage};
@@ -42,6 +42,15 @@ impl SocketError {
     }
 }
 
+impl From<SocketError> for io::Error {
+    /// The kernel's answer, by which its meaning is known.
+    fn from(error: SocketError) -> Self {
+        match error {
+            SocketError::Listen { source, .. } | SocketError::Create(source) => source,
+        }
+    }
+}
+
 fn listen_hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => "; another program has this port, choose another one",
@@ -51,8 +60,8 @@ fn listen_hint(error: &io::Error) -> &'static str {
     }
 }
 
-/// A listening TCP socket; connections it accepts inherit its options. `shared` lets several shards listen on the same
-/// port.
+/// A listening TCP socket; connections it accepts inherit its options. `shared` lets several shards
+/// listen on the same port.
 ///
 /// # Errors
 /// The port is taken or the address is not of this host.
@@ -83,20 +92,23 @@ pub fn listen_socket(
 pub fn connect_socket(
     address: SocketAddr,
     congestion: &Congestion,
-) -> Result<(Descriptor, Operation), SocketError> {
-    let fd = Descriptor::new(create(address, congestion)?.into());
+) -> Result<(SocketHandle, Operation), SocketError> {
+    let fd = SocketHandle::new(create(address, congestion)?.into());
     let storage = SockaddrStorage::from(address);
-    // SAFETY: `SockaddrStorage` is a transparent union that can be read as a whole `sockaddr_storage`.
+    // SAFETY: `SockaddrStorage` is a transparent union that can be read as a whole
+    // `sockaddr_storage`.
     let raw = unsafe { *storage.as_ptr().cast::<libc::sockaddr_storage>() };
-    let operation = Operation::Connect(fd.clone(), Box::new(Address::new(raw, storage.len())));
+    let operation =
+        Operation::Connect(fd.clone(), Box::new(SocketAddress::new(raw, storage.len())));
     Ok((fd, operation))
 }
 
-/// A data connection made on the calling thread, with the same options as a shard's. `is_given_up` is asked now and then
-/// while it waits.
+/// A data connection made on the calling thread, with the same options as a shard's. `is_given_up`
+/// is asked now and then while it waits.
 ///
 /// # Errors
-/// The peer refuses or cannot be reached, `limit` has passed, or the wait was given up ([`io::ErrorKind::Interrupted`]).
+/// The peer refuses or cannot be reached, `limit` has passed, or the wait was given up
+/// ([`io::ErrorKind::Interrupted`]).
 pub fn connect_blocking(
     address: SocketAddr,
     limit: Duration,
@@ -104,7 +116,7 @@ pub fn connect_blocking(
     is_given_up: impl Fn() -> bool,
 ) -> io::Result<TcpStream> {
     let end = Instant::now() + limit;
-    let socket = create(address, congestion).map_err(io::Error::other)?;
+    let socket = create(address, congestion)?;
     socket.set_nonblocking(true)?;
     match socket.connect(&address.into()) {
         Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
@@ -143,8 +155,8 @@ fn await_connected(
 /// Which congestion control a connection gets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Congestion {
-    /// One that suits the path: without pacing on this host, cubic elsewhere. BBR, the default of some hosts, halves
-    /// large transfers on fast short paths.
+    /// One that suits the path: without pacing on this host, cubic elsewhere. BBR, the default of
+    /// some hosts, halves large transfers on fast short paths.
     #[default]
     Automatic,
     /// The host's default.
@@ -153,17 +165,14 @@ pub enum Congestion {
     Named(Arc<str>),
 }
 
-/// A TCP socket with the options of data connections: no Nagle delay, keep-alive, congestion control.
+/// A TCP socket with the options of data connections: no Nagle delay, keep-alive, congestion
+/// control.
 ///
-/// The congestion control is chosen here, before the socket listens or connects: a connection born under BBR keeps the
-/// kernel's pacing when it is switched to another one.
+/// The congestion control is chosen here, before the socket listens or connects: a connection born
+/// under BBR keeps the kernel's pacing when it is switched to another one.
 fn create(address: SocketAddr, congestion: &Congestion) -> Result<Socket, SocketError> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::STREAM,
-        Some(Protocol::TCP),
-    )
-    .map_err(SocketError::Create)?;
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))
+        .map_err(SocketError::Create)?;
     let _ = socket.set_tcp_nodelay(true);
     let _ = socket.set_keepalive(true);
     let choose = |name: &str| socket.set_tcp_congestion(name.as_bytes()).is_ok();
@@ -182,8 +191,9 @@ fn create(address: SocketAddr, congestion: &Congestion) -> Result<Socket, Socket
     Ok(socket)
 }
 
-/// Gives an accepted connection of this host what [`Congestion::Automatic`] means for it: a listener on all addresses has
-/// the one for other hosts. Nothing is lost by switching then, because that one does not pace.
+/// Gives an accepted connection of this host what [`Congestion::Automatic`] means for it: a
+/// listener on all addresses has the one for other hosts. Nothing is lost by switching then,
+/// because that one does not pace.
 pub fn suit_accepted(connection: BorrowedFd<'_>, congestion: &Congestion) {
     let socket = socket2::SockRef::from(&connection);
     let is_local = || {

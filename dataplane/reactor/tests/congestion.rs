@@ -1,5 +1,5 @@
-//! Data connections have their congestion control from birth, also where the host's default is BBR: a connection that
-//! is switched later keeps BBR's pacing for good.
+//! Data connections have their congestion control from birth, also where the host's default is BBR:
+//! a connection that is switched later keeps BBR's pacing for good.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use nix::sched::{CloneFlags, unshare};
@@ -19,10 +19,7 @@ const ADDRESS: &str = "10.213.9.1";
 fn enter_bbr() -> Result<(), String> {
     unshare(CloneFlags::CLONE_NEWNET).map_err(|error| format!("no namespace: {error}"))?;
     std::fs::write(DEFAULT, "bbr").map_err(|error| format!("no BBR: {error}"))?;
-    for words in [
-        "link set lo up",
-        &format!("address add {ADDRESS}/32 dev lo"),
-    ] {
+    for words in ["link set lo up", &format!("address add {ADDRESS}/32 dev lo")] {
         let status = Command::new("ip").args(words.split(' ')).status();
         assert!(status.unwrap().success(), "ip {words}");
     }
@@ -35,8 +32,8 @@ fn congestion_of(socket: &impl AsFd) -> String {
     name.trim_end_matches('\0').to_owned()
 }
 
-/// The congestion control of a connection's two ends, and of a socket that is about to connect, for a listener on `ip` or
-/// on all addresses.
+/// The congestion control of a connection's two ends, and of a socket that is about to connect, for
+/// a listener on `ip` or on all addresses.
 fn at_birth(ip: &str, on_all: bool, congestion: &Congestion) -> [String; 3] {
     let own = if on_all { "0.0.0.0" } else { ip };
     let address = SocketAddr::new(own.parse().unwrap(), 0);
@@ -47,11 +44,7 @@ fn at_birth(ip: &str, on_all: bool, congestion: &Congestion) -> [String; 3] {
     let (server, _) = listener.accept().unwrap();
     suit_accepted(server.as_fd(), congestion);
     let (unconnected, _) = connect_socket(address, congestion).unwrap();
-    [
-        congestion_of(&client),
-        congestion_of(&server),
-        congestion_of(&unconnected),
-    ]
+    [congestion_of(&client), congestion_of(&server), congestion_of(&unconnected)]
 }
 
 #[test]

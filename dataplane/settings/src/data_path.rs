@@ -1,5 +1,5 @@
-//! What stores and engines are told about moving bytes. Invariant: both read it here, so that a variable never means
-//! something else to one of them.
+//! Settings of stores and engines about moving bytes. Invariant: both read it here, so that a
+//! variable never means something else to one of them.
 
 use crate::error::SettingError;
 use crate::table::{
@@ -13,7 +13,7 @@ use std::time::Duration;
 pub const TRANSFER_DEADLINE_MIN: Duration = Duration::from_secs(5);
 /// Most queue pairs between the same two NICs.
 pub const QUEUE_PAIRS_MAX: usize = 32;
-/// Longest a shard can be told to poll, in microseconds.
+/// Longest polling time that can be set, in microseconds.
 const POLL_US_MAX: u64 = 1_000_000;
 
 /// Settings that stores and engines share.
@@ -43,9 +43,7 @@ impl DataPath {
     pub fn read(variables: &Variables<'_>) -> Result<Self, SettingError> {
         Ok(Self {
             transfer_deadline: transfer_deadline(variables)?,
-            force_tcp: variables
-                .text(FORCE_TCP.name)
-                .is_some_and(|value| value != "0"),
+            force_tcp: variables.text(FORCE_TCP.name).is_some_and(|value| value != "0"),
             requires_rdma: variables.switch(REQUIRE_RDMA.name, false)?,
             shares_memory: variables.switch(SHARED_MEMORY.name, true)?,
             congestion: congestion(&variables.text(TCP_CONGESTION.name).unwrap_or_default()),
@@ -96,14 +94,8 @@ mod tests {
     fn without_variables_memory_is_shared_and_tcp_is_not_forced() {
         let path = with("", "").unwrap();
         assert!(path.shares_memory && !path.force_tcp && !path.requires_rdma);
-        assert_eq!(
-            (path.transfer_deadline, path.queue_pairs_per_rail),
-            (None, None)
-        );
-        assert_eq!(
-            (path.poll, path.congestion),
-            (POLL_DEFAULT, Congestion::Automatic)
-        );
+        assert_eq!((path.transfer_deadline, path.queue_pairs_per_rail), (None, None));
+        assert_eq!((path.poll, path.congestion), (POLL_DEFAULT, Congestion::Automatic));
     }
 
     #[test]
@@ -115,16 +107,10 @@ mod tests {
         assert!(!with("MC_FORCE_TCP", "0").unwrap().force_tcp);
         assert!(with("PERIGEE_REQUIRE_RDMA", "1").unwrap().requires_rdma);
         assert!(!with("PERIGEE_SHARED_MEMORY", "0").unwrap().shares_memory);
-        assert_eq!(
-            with("PERIGEE_POLL_US", "7").unwrap().poll,
-            Duration::from_micros(7)
-        );
+        assert_eq!(with("PERIGEE_POLL_US", "7").unwrap().poll, Duration::from_micros(7));
         let named = with("PERIGEE_TCP_CONGESTION", "bbr").unwrap().congestion;
         assert_eq!(named, Congestion::Named("bbr".into()));
-        assert_eq!(
-            with("MC_NUM_QP_PER_EP", " 2").unwrap().queue_pairs_per_rail,
-            Some(2)
-        );
+        assert_eq!(with("MC_NUM_QP_PER_EP", " 2").unwrap().queue_pairs_per_rail, Some(2));
     }
 
     #[test]

@@ -15,10 +15,6 @@ pub struct SettingError {
 impl SettingError {
     /// A value of `name` that is not what `allowed` says.
     pub fn new(name: &'static str, value: &str, allowed: impl Into<String>) -> Self {
-        Self {
-            name,
-            value: value.to_owned(),
-            allowed: allowed.into(),
-        }
+        Self { name, value: value.to_owned(), allowed: allowed.into() }
     }
 }

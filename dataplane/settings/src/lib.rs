@@ -1,8 +1,8 @@
-//! The environment variables of the data plane. Stores, engines, nodes and discovery read them here, so that a variable
-//! means the same to all of them.
+//! The environment variables of the data plane. Stores, engines, nodes and discovery read them
+//! here, so that a variable means the same to all of them.
 //!
-//! Invariant: a value that cannot be understood is an error that names variable, value and what is allowed; it never
-//! becomes a default in silence.
+//! Invariant: a value that cannot be understood is an error that names variable, value and what is
+//! allowed; it never becomes a default in silence.
 #![forbid(unsafe_code)]
 
 mod data_path;

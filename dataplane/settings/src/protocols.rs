@@ -2,7 +2,8 @@
 
 use crate::error::SettingError;
 
-/// Transports of Mooncake that are not built here: they are other accelerators' links, and TCP and RDMA reach all hosts.
+/// Transports of Mooncake that are not built here: they are other accelerators' links, and TCP and
+/// RDMA reach all hosts.
 const NOT_BUILT: [&str; 15] = [
     "ascend",
     "barex",
@@ -29,17 +30,14 @@ pub struct Protocols {
     pub tcp: bool,
     /// Verbs; without devices TCP is used, unless RDMA is required.
     pub rdma: bool,
-    /// Memory shared with peers on this host. Beside the others it says nothing: memory that can be shared is.
+    /// Memory shared with peers on this host. Beside the others it says nothing: memory that can be
+    /// shared is.
     pub shm: bool,
 }
 
 impl Protocols {
     /// All of them.
-    pub const ALL: Self = Self {
-        tcp: true,
-        rdma: true,
-        shm: true,
-    };
+    pub const ALL: Self = Self { tcp: true, rdma: true, shm: true };
 
     /// Reads the words, with commas or `+` between them; nothing means all.
     ///
@@ -60,20 +58,12 @@ impl Protocols {
                 _ => return Err(SettingError::new("protocol", word, ALLOWED)),
             }
         }
-        Ok(if wanted == Self::default() {
-            Self::ALL
-        } else {
-            wanted
-        })
+        Ok(if wanted == Self::default() { Self::ALL } else { wanted })
     }
 
     /// The protocols without RDMA.
     pub fn without_rdma(self) -> Self {
-        Self {
-            tcp: true,
-            rdma: false,
-            ..self
-        }
+        Self { tcp: true, rdma: false, ..self }
     }
 }
 
@@ -83,11 +73,7 @@ mod tests {
 
     #[test]
     fn words_are_split_at_commas_and_plus_signs() {
-        let both = Protocols {
-            tcp: true,
-            rdma: true,
-            shm: false,
-        };
+        let both = Protocols { tcp: true, rdma: true, shm: false };
         for text in ["tcp,rdma", "tcp+rdma", " RDMA , tcp ", "tcp,,rdma+"] {
             assert_eq!(Protocols::parse(text), Ok(both), "{text}");
         }
@@ -99,14 +85,8 @@ mod tests {
     #[test]
     fn unknown_words_and_transports_that_are_not_built_are_refused_by_name() {
         let error = Protocols::parse("rdma,tcpp").unwrap_err().to_string();
-        assert!(
-            error.contains("tcpp") && error.contains("write tcp"),
-            "{error}"
-        );
+        assert!(error.contains("tcpp") && error.contains("write tcp"), "{error}");
         let error = Protocols::parse("nvlink").unwrap_err().to_string();
-        assert!(
-            error.contains("nvlink") && error.contains("not built"),
-            "{error}"
-        );
+        assert!(error.contains("nvlink") && error.contains("not built"), "{error}");
     }
 }

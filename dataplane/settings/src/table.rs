@@ -1,4 +1,5 @@
-//! The variables that more than one part of the data plane reads. Errors, warnings and pages take their words from here.
+//! The variables that more than one part of the data plane reads. Errors, warnings and pages take
+//! their words from here.
 
 /// A variable of the environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,11 +101,7 @@ mod tests {
         assert!(TABLE.is_sorted_by_key(|variable| variable.name));
         for variable in TABLE {
             let texts = [variable.allowed, variable.usual, variable.about];
-            assert!(
-                texts.iter().all(|text| !text.is_empty()),
-                "{}",
-                variable.name
-            );
+            assert!(texts.iter().all(|text| !text.is_empty()), "{}", variable.name);
         }
     }
 }

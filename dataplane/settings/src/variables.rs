@@ -113,10 +113,7 @@ mod tests {
         ];
         let texts = errors.map(|error| error.to_string());
         assert_eq!(texts[0], "33 is \"33\"; write a number from 1 to 32");
-        assert!(
-            texts.iter().all(|text| text.contains("; write ")),
-            "{texts:?}"
-        );
+        assert!(texts.iter().all(|text| text.contains("; write ")), "{texts:?}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Whether a listener takes one more connection, and what is said when it cannot.
-//! Invariant: accepted connections leave some hundred of the process's descriptors, or half of them, to everything else, and
-//! trouble that goes on is told once.
+//! Whether a listener takes one more connection, and what is said when it cannot. Invariant:
+//! accepted connections leave some hundred of the process's descriptors, or half of them, to
+//! everything else, and a lasting shortage is logged once.
 
 use crate::environment::Stream;
 use crate::limits::{DESCRIPTORS_SPARED, TROUBLE_EPISODE};
@@ -31,14 +31,12 @@ impl Admission {
     /// For a listener with at most so many connections.
     #[must_use]
     pub fn new(connections_max: usize) -> Self {
-        Self {
-            connections_max,
-            troubled: Cell::new(None),
-        }
+        Self { connections_max, troubled: Cell::new(None) }
     }
 
-    /// The right to keep a connection beside the `open` ones of this listener. `None` beyond its bound, or if connections
-    /// have taken their share of the descriptors: then the connection is to be closed.
+    /// The right to keep a connection beside the `open` ones of this listener. `None` beyond its
+    /// bound, or if connections have taken their share of the descriptors: then the connection is
+    /// to be closed.
     pub fn admit(&self, stream: &impl Stream, open: usize, now: Duration) -> Option<Admitted> {
         let has_room = open < self.connections_max;
         let is_counted = stream.socket().is_some();

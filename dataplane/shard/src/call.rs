@@ -8,17 +8,17 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-struct Answer<R> {
+struct CallAnswer<R> {
     value: Option<R>,
     waker: Option<Waker>,
 }
 
 /// A question on its way; resolves to the answer, or to `None` if the shard that was asked is gone.
-#[must_use = "the answer comes to whoever awaits the call"]
+#[must_use = "the answer comes when the call is awaited"]
 pub struct Call<E: Environment, R: 'static> {
     environment: E,
-    answer: Rc<RefCell<Answer<R>>>,
-    name: Local<RefCell<Answer<R>>>,
+    answer: Rc<RefCell<CallAnswer<R>>>,
+    name: Local<RefCell<CallAnswer<R>>>,
     posted: bool,
 }
 
@@ -28,10 +28,7 @@ impl<E: Environment, R: Send + 'static> Call<E, R> {
         to: &E::Mailbox,
         work: impl FnOnce(&E) -> R + Send + 'static,
     ) -> Self {
-        let answer = Rc::new(RefCell::new(Answer {
-            value: None,
-            waker: None,
-        }));
+        let answer = Rc::new(RefCell::new(CallAnswer { value: None, waker: None }));
         let name = environment.keep(answer.clone());
         let back = environment.mailbox().clone();
         let posted = to.post(Box::new(move |theirs: &E| {
@@ -46,12 +43,7 @@ impl<E: Environment, R: Send + 'static> Call<E, R> {
                 }
             }));
         }));
-        Self {
-            environment: environment.clone(),
-            answer,
-            name,
-            posted,
-        }
+        Self { environment: environment.clone(), answer, name, posted }
     }
 }
 

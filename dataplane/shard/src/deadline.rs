@@ -1,5 +1,5 @@
-//! Bounded waits on a stream. The kernel may still own the memory of a wait that is cut short, so the stream is broken
-//! first and the wait then ends by itself.
+//! Bounded waits on a stream. The kernel may still own the memory of a wait that is cut short, so
+//! the stream is broken first and the wait then ends by itself.
 
 use crate::environment::{Environment, Stream};
 use futures_lite::future::or;
@@ -8,7 +8,8 @@ use std::io;
 use std::pin::pin;
 use std::time::Duration;
 
-/// Waits for `work`; after `length` the stream is broken and the result is [`io::ErrorKind::TimedOut`].
+/// Waits for `work`; after `length` the stream is broken and the result is
+/// [`io::ErrorKind::TimedOut`].
 ///
 /// # Errors
 /// The error of `work`, or that the time is up.
@@ -32,7 +33,8 @@ pub async fn within<E: Environment, T>(
     Err(io::ErrorKind::TimedOut.into())
 }
 
-/// Waits for `work`, and gives it up after `length`. Only for work that owns nothing the kernel writes to.
+/// Waits for `work`, and gives it up after `length`. Only for work that owns nothing the kernel
+/// writes to.
 pub async fn at_most<E: Environment, T>(
     environment: &E,
     length: Duration,

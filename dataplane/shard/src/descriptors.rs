@@ -1,6 +1,7 @@
-//! Whether the limit of open files leaves room for what is to be started: libraries panic where they find none.
+//! Whether the limit of open files leaves room for what is to be started: libraries panic where
+//! they find none.
 
-use crate::executor::ExecutorError;
+use crate::executor::error::ExecutorError;
 use nix::sys::resource::{Resource, getrlimit};
 
 /// Checks before anything is started that `needed` more descriptors may be opened.
@@ -13,11 +14,7 @@ pub fn check_descriptors(needed: u64) -> Result<(), ExecutorError> {
     // Without /proc, or with no descriptor left to read it, all that is known is the limit.
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);
     if limit < open.saturating_add(needed) {
-        return Err(ExecutorError::Descriptors {
-            limit,
-            open,
-            needed,
-        });
+        return Err(ExecutorError::Descriptors { limit, open, needed });
     }
     Ok(())
 }
@@ -29,13 +26,8 @@ mod tests {
     #[test]
     fn a_limit_that_is_too_small_is_refused_with_its_numbers() {
         assert!(check_descriptors(1).is_ok());
-        let refused = check_descriptors(u64::MAX).expect_err("nobody has so many");
-        let ExecutorError::Descriptors {
-            limit,
-            open,
-            needed,
-        } = refused
-        else {
+        let refused = check_descriptors(u64::MAX).expect_err("no limit is that high");
+        let ExecutorError::Descriptors { limit, open, needed } = refused else {
             unreachable!("{refused}");
         };
         assert!(limit > open && open > 0 && needed == u64::MAX);

@@ -1,13 +1,14 @@
-//! What drives a shard between its tasks: mailbox, timers, pollers, reactor; polls adaptively, then sleeps in the reactor.
+//! What drives a shard between its tasks: mailbox, timers, pollers, reactor; polls adaptively, then
+//! sleeps in the reactor.
 //!
-//! After the last completion it keeps polling for the shard's poll window, because a sleep and a wake-up cost more than
-//! most round trips. The invariant: whatever a shard waits for ends a wait of its reactor, and it sleeps only when no task
-//! can run.
+//! After the last completion it keeps polling for the shard's poll window, because a sleep and a
+//! wake-up cost more than most round trips. The invariant: whatever a shard waits for ends a wait
+//! of its reactor, and it sleeps only when no task can run.
 
 use crate::clock::monotonic;
 use crate::limits::JOBS_PER_TURN;
 use crate::mailbox::Inbox;
-use crate::patience::{DEVICE_WATCH, Yield, is_crowded, yield_core};
+use crate::spin::{DEVICE_WATCH, Yield, is_crowded, yield_core};
 use crate::stream::ShardEnvironment;
 use std::time::{Duration, Instant};
 
@@ -22,16 +23,11 @@ pub(crate) struct Driver {
 
 impl Driver {
     pub(crate) fn new(environment: ShardEnvironment, inbox: Inbox, poll: Duration) -> Self {
-        Self {
-            environment,
-            inbox,
-            poll,
-            active: monotonic(),
-        }
+        Self { environment, inbox, poll, active: monotonic() }
     }
 
-    /// Looks at everything once, and sleeps if there is nothing to do. Returns how many tasks can run; what they submit is
-    /// flushed by the next step.
+    /// Looks at everything once, and sleeps if there is nothing to do. Returns how many tasks can
+    /// run; what they submit is flushed by the next step.
     pub(crate) fn step(&mut self) -> usize {
         let worked = self.turn();
         let runnable = self.environment.runnable.count();
@@ -44,21 +40,18 @@ impl Driver {
             self.active = now;
             return 0;
         }
-        // A descriptor that is watched counts as under way: after one piece of work the next is often near.
+        // A descriptor that is watched counts as under way: after one piece of work the next is
+        // often near.
         let by_device = self.environment.pollers.is_busy();
         let under_way = by_device || self.environment.reactor.in_flight() > 0;
-        let window = if by_device {
-            self.device_window()
-        } else {
-            self.poll
-        };
+        let window = if by_device { self.device_window() } else { self.poll };
         let polling = under_way && now - self.active < window;
         if !polling || is_crowded(Instant::now()) {
             self.sleep();
             self.active = monotonic();
         } else if yield_core(Instant::now()) == Yield::Shared && !by_device {
-            // Another thread needed this core: watching an idle reactor would keep it from working. A device's driver
-            // may be that other thread.
+            // Another thread needed this core: watching an idle reactor would keep it from working.
+            // A device's driver may be that other thread.
             self.active = now.saturating_sub(self.poll);
         }
         self.environment.runnable.count()

@@ -1,4 +1,5 @@
-//! What a shard sees of the machine. Production implements it on io_uring or epoll, simulation with a seed.
+//! What a shard sees of the machine. Production implements it on io_uring or epoll, simulation with
+//! a seed.
 
 use crate::call::Call;
 use crate::local::{Local, Locals};
@@ -75,8 +76,8 @@ pub trait Environment: Clone + 'static {
         self.locals().give_up(name);
     }
 
-    /// Runs `work` on the shard of `to`. The job is on its way before the call is first polled, so several shards can
-    /// work at once.
+    /// Runs `work` on the shard of `to`. The job is on its way before the call is first polled, so
+    /// several shards can work at once.
     fn call<R: Send + 'static>(
         &self,
         to: &Self::Mailbox,
@@ -86,7 +87,8 @@ pub trait Environment: Clone + 'static {
     }
 }
 
-/// The way to a shard from other shards: jobs run there one after the other, in the order in which they were posted.
+/// The way to a shard from other shards: jobs run there one after the other, in the order in which
+/// they were posted.
 pub trait Post<E>: Clone + Debug + Send + Sync + 'static {
     /// Posts a job; false if the shard is gone.
     fn post(&self, job: Job<E>) -> bool;
@@ -94,12 +96,14 @@ pub trait Post<E>: Clone + Debug + Send + Sync + 'static {
 
 /// A connected byte stream. Clones share the connection.
 pub trait Stream: Clone + 'static {
-    /// Receives some bytes behind the contents of `buffer`, up to its capacity; 0 bytes mean the peer has finished.
+    /// Receives some bytes behind the contents of `buffer`, up to its capacity; 0 bytes mean the
+    /// peer has finished.
     fn receive(&self, buffer: Vec<u8>) -> impl Future<Output = (io::Result<usize>, Vec<u8>)> {
         self.receive_up_to(buffer, usize::MAX)
     }
 
-    /// As [`Stream::receive`], but never more than `limit` bytes: a vector may have more capacity than was asked for.
+    /// As [`Stream::receive`], but never more than `limit` bytes: a vector may have more capacity
+    /// than was asked for.
     fn receive_up_to(
         &self,
         buffer: Vec<u8>,
@@ -121,7 +125,8 @@ pub trait Stream: Clone + 'static {
     /// The connection is gone.
     fn local_address(&self) -> io::Result<SocketAddr>;
 
-    /// The socket behind it, for those who ask the kernel how the connection does; `None` in a simulation.
+    /// The socket behind it, for those who ask the kernel how the connection does; `None` in a
+    /// simulation.
     fn socket(&self) -> Option<BorrowedFd<'_>> {
         None
     }

@@ -6,9 +6,10 @@ use std::time::Duration;
 pub const POLL_DEFAULT: Duration = Duration::from_micros(150);
 /// Pause after the kernel gave no connection, for example for want of descriptors.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Descriptors that accepted connections leave to everything else in the process, but not more than half of all.
+/// Descriptors that accepted connections leave to everything else in the process, but not more than
+/// half of all.
 pub(crate) const DESCRIPTORS_SPARED: usize = 448;
-/// Connections that cannot be taken are told of again after so long without any.
+/// Refused connections are logged again after so long without any.
 pub(crate) const TROUBLE_EPISODE: Duration = Duration::from_secs(60);
 /// Descriptors that one executor needs at its start: its rings, its bell and its timers.
 pub(crate) const EXECUTOR_DESCRIPTORS: u64 = 16;

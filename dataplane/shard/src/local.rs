@@ -38,19 +38,11 @@ impl Locals {
         let number = self.next.get();
         self.next.set(number + 1);
         self.values.borrow_mut().insert(number, value);
-        Local {
-            number,
-            kind: PhantomData,
-        }
+        Local { number, kind: PhantomData }
     }
 
     pub(crate) fn get<T: 'static>(&self, name: Local<T>) -> Option<Rc<T>> {
-        self.values
-            .borrow()
-            .get(&name.number)
-            .cloned()?
-            .downcast()
-            .ok()
+        self.values.borrow().get(&name.number).cloned()?.downcast().ok()
     }
 
     /// Drops all values, as at the end of a process.

@@ -1,14 +1,14 @@
 //! Jobs for a shard from other threads, with a bell that is rung only when the shard sleeps.
 
-mod doze;
+mod atomic;
+mod sleep_flag;
 
 use crate::environment::Post;
 use crate::stream::ShardEnvironment;
-use doze::Doze;
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use sleep_flag::SleepFlag;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Something to do on a shard's thread.
@@ -31,24 +31,15 @@ pub(crate) struct Inbox {
 #[derive(Debug)]
 pub(crate) struct Bell {
     event: EventFd,
-    doze: Doze,
+    sleeping: SleepFlag,
 }
 
 pub(crate) fn mailbox() -> io::Result<(Mailbox, Inbox)> {
     let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
     let event = EventFd::from_value_and_flags(0, flags)?;
-    let bell = std::sync::Arc::new(Bell {
-        event,
-        doze: Doze::default(),
-    });
+    let bell = std::sync::Arc::new(Bell { event, sleeping: SleepFlag::default() });
     let (sender, receiver) = channel();
-    Ok((
-        Mailbox {
-            sender,
-            bell: bell.clone(),
-        },
-        Inbox { receiver, bell },
-    ))
+    Ok((Mailbox { sender, bell: bell.clone() }, Inbox { receiver, bell }))
 }
 
 impl Mailbox {
@@ -87,15 +78,15 @@ impl Bell {
 
     /// Says that the shard is about to sleep; it must look for work once more afterwards.
     pub(crate) fn announce_sleep(&self) {
-        self.doze.begin();
+        self.sleeping.begin();
     }
 
     pub(crate) fn announce_awake(&self) {
-        self.doze.end();
+        self.sleeping.end();
     }
 
     fn ring_if_asleep(&self) {
-        if self.doze.must_ring() {
+        if self.sleeping.must_ring() {
             // The counter cannot overflow: the shard reads it before it announces sleep again.
             let _ = self.event.write(1);
         }

@@ -1,4 +1,5 @@
-//! Sources of work beside the ring, such as completion queues of NICs: the driver looks at them each turn.
+//! Sources of work beside the ring, such as completion queues of NICs: the driver looks at them
+//! each turn.
 //!
 //! A poller is asked on the shard's thread only, and never while it is being asked already.
 
@@ -11,15 +12,16 @@ pub trait Poller {
     /// One look; true if anything happened.
     fn turn(&self, now: Duration) -> bool;
 
-    /// Whether a device works for it: the driver then looks again at once, whoever else gets the core meanwhile.
+    /// Whether a device works for it: the driver then looks again at once, even if another thread
+    /// gets the core first.
     fn is_busy(&self) -> bool;
 
-    /// The shard is about to sleep: whatever should wake it has to be armed now. The driver looks once more afterwards.
-    /// Returns when it wants to be looked at again at the latest.
+    /// The shard is about to sleep: whatever should wake it has to be armed now. The driver looks
+    /// once more afterwards. Returns when it wants to be looked at again at the latest.
     fn before_sleep(&self) -> Option<Duration>;
 }
 
-/// The pollers of one shard. They belong to whoever registered them.
+/// The pollers of one shard. They belong to the code that registered them.
 #[derive(Default)]
 pub(crate) struct Pollers {
     list: RefCell<Vec<Weak<dyn Poller>>>,
@@ -91,23 +93,20 @@ mod tests {
     #[test]
     fn a_sleeping_shard_wakes_for_its_poller_and_forgets_one_that_is_gone() {
         let (send, receive) = channel();
-        let shard = Shard::start(
-            ShardOptions::named("test-poller"),
-            |environment| async move {
-                let ticker = Rc::new(Ticker {
-                    turns: Cell::new(0),
-                    slept: Cell::new(0),
-                    next: Cell::new(Duration::ZERO),
-                });
-                environment.poll_with(&(ticker.clone() as Rc<dyn Poller>));
-                while ticker.turns.get() < 5 || ticker.slept.get() < 5 {
-                    environment.sleep(Duration::from_millis(20)).await;
-                }
-                let weak = Rc::downgrade(&ticker);
-                drop(ticker);
-                send.send(weak.upgrade().is_none()).unwrap();
-            },
-        )
+        let shard = Shard::start(ShardOptions::named("test-poller"), |environment| async move {
+            let ticker = Rc::new(Ticker {
+                turns: Cell::new(0),
+                slept: Cell::new(0),
+                next: Cell::new(Duration::ZERO),
+            });
+            environment.poll_with(&(ticker.clone() as Rc<dyn Poller>));
+            while ticker.turns.get() < 5 || ticker.slept.get() < 5 {
+                environment.sleep(Duration::from_millis(20)).await;
+            }
+            let weak = Rc::downgrade(&ticker);
+            drop(ticker);
+            send.send(weak.upgrade().is_none()).unwrap();
+        })
         .unwrap();
         assert!(receive.recv_timeout(Duration::from_secs(20)).unwrap());
         shard.join(Duration::from_secs(20)).unwrap();

@@ -1,7 +1,9 @@
-//! Executors that ended shards gave back, for the next shard of this process. A library inside an interpreter may be
-//! opened and closed many times; threads, descriptors and locked memory stay at the most ever used at once.
+//! Executors that ended shards gave back, for the next shard of this process. A library inside an
+//! interpreter may be opened and closed many times; threads, descriptors and locked memory stay at
+//! the most ever used at once.
 
-use crate::executor::{ExecutorError, ExecutorOptions, start};
+use crate::executor::error::ExecutorError;
+use crate::executor::{ExecutorOptions, start};
 use crate::mailbox::Mailbox;
 use std::sync::Mutex;
 
@@ -16,9 +18,7 @@ struct Idle {
 /// An idle executor with these options, or a new one.
 pub(crate) fn take(options: &ExecutorOptions) -> Result<Mailbox, ExecutorError> {
     let process = std::process::id();
-    let mut idle = IDLE
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut idle = IDLE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     // Threads do not survive a fork: what the parent left here is not ours.
     idle.retain(|entry| entry.process == process);
     match idle.iter().position(|entry| entry.options == *options) {
@@ -33,11 +33,9 @@ pub(crate) fn take(options: &ExecutorOptions) -> Result<Mailbox, ExecutorError> 
 /// Gives an executor without tasks back.
 pub(crate) fn give_back(options: ExecutorOptions, mailbox: Mailbox) {
     let process = std::process::id();
-    IDLE.lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
-        .push(Idle {
-            process,
-            options,
-            mailbox,
-        });
+    IDLE.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(Idle {
+        process,
+        options,
+        mailbox,
+    });
 }

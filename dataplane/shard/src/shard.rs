@@ -1,6 +1,7 @@
 //! A shard in use: an executor on loan, with a main task and a bounded stop.
 
-use crate::executor::{ExecutorError, ExecutorOptions};
+use crate::executor::ExecutorOptions;
+use crate::executor::error::ExecutorError;
 use crate::limits::POLL_DEFAULT;
 use crate::mailbox::{Job, Mailbox};
 use crate::pool;
@@ -25,11 +26,7 @@ pub struct ShardOptions {
 impl ShardOptions {
     /// An unpinned shard with the default poll window.
     pub fn named(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            cpu: None,
-            poll: POLL_DEFAULT,
-        }
+        Self { name: name.to_owned(), cpu: None, poll: POLL_DEFAULT }
     }
 }
 
@@ -50,7 +47,8 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Runs `main` on an executor. The shard ends when `main` has; tell it to end by a job or a flag it watches.
+    /// Runs `main` on an executor. The shard ends when `main` has; tell it to end by a job or a
+    /// flag it watches.
     ///
     /// # Errors
     /// No executor is to be had; the message says what to change.
@@ -59,11 +57,7 @@ impl Shard {
         F: FnOnce(ShardEnvironment) -> Fut + Send + 'static,
         Fut: Future<Output = ()> + 'static,
     {
-        let options = ExecutorOptions {
-            name: options.name,
-            cpu: options.cpu,
-            poll: options.poll,
-        };
+        let options = ExecutorOptions { name: options.name, cpu: options.cpu, poll: options.poll };
         let mailbox = pool::take(&options)?;
         let (end, ended) = channel();
         mailbox.post(Box::new(move |environment: &ShardEnvironment| {
@@ -75,11 +69,7 @@ impl Shard {
                 let _ = end.send(());
             });
         }));
-        Ok(Self {
-            options,
-            mailbox,
-            ended: Mutex::new(ended),
-        })
+        Ok(Self { options, mailbox, ended: Mutex::new(ended) })
     }
 
     /// The way to post jobs from any thread.
@@ -97,19 +87,15 @@ impl Shard {
     /// # Errors
     /// The main task is still running when `deadline` has passed.
     pub fn join(self, deadline: Duration) -> Result<(), StopError> {
-        let ended = self
-            .ended
-            .into_inner()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let ended = self.ended.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         match ended.recv_timeout(deadline) {
             Ok(()) => {
                 pool::give_back(self.options, self.mailbox);
                 Ok(())
             }
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Err(StopError {
-                name: self.options.name,
-                waited: deadline,
-            }),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                Err(StopError { name: self.options.name, waited: deadline })
+            }
         }
     }
 }
@@ -130,9 +116,7 @@ mod tests {
     fn echo_shard(name: &str) -> (Shard, std::net::SocketAddr) {
         let (send, receive) = mpsc::channel();
         let shard = Shard::start(ShardOptions::named(name), move |environment| async move {
-            let listener = environment
-                .listen("127.0.0.1:0".parse().unwrap(), false)
-                .unwrap();
+            let listener = environment.listen("127.0.0.1:0".parse().unwrap(), false).unwrap();
             send.send(listener.local_address().unwrap()).unwrap();
             let stream = listener.accept().await.unwrap();
             loop {
@@ -155,9 +139,8 @@ mod tests {
         let mut after_first = 0;
         for round in 0..5 {
             let (server, address) = echo_shard("test-echo");
-            let client = Shard::start(
-                ShardOptions::named("test-client"),
-                move |environment| async move {
+            let client =
+                Shard::start(ShardOptions::named("test-client"), move |environment| async move {
                     let stream = environment.connect(address).await.unwrap();
                     for step in 0..200u32 {
                         let mut message = Message::new();
@@ -172,36 +155,29 @@ mod tests {
                     }
                     environment.sleep(Duration::from_millis(2)).await;
                     stream.shutdown();
-                },
-            )
-            .unwrap();
+                })
+                .unwrap();
             client.join(LONG).unwrap();
             server.join(LONG).unwrap();
             if round == 0 {
                 after_first = threads();
             }
         }
-        assert!(
-            threads() <= after_first + 2,
-            "descriptors grow: {after_first} then {}",
-            threads()
-        );
+        assert!(threads() <= after_first + 2, "descriptors grow: {after_first} then {}", threads());
     }
 
     #[test]
     fn jobs_timers_and_yields_under_load_never_stall_a_shard() {
         let (send, receive) = mpsc::channel();
-        let shard = Shard::start(
-            ShardOptions::named("test-stress"),
-            move |environment| async move {
+        let shard =
+            Shard::start(ShardOptions::named("test-stress"), move |environment| async move {
                 for step in 0..3000u64 {
                     let pause = Duration::from_micros(environment.random() % 700);
                     environment.sleep(pause).await;
                     let _ = send.send(step);
                 }
-            },
-        )
-        .unwrap();
+            })
+            .unwrap();
         let mailbox = shard.mailbox();
         let (pong, pongs) = mpsc::channel();
         let mut seen = 0;
@@ -216,29 +192,27 @@ mod tests {
 
     #[test]
     fn tasks_that_wake_only_each_other_are_not_slept_over() {
-        let shard = Shard::start(
-            ShardOptions::named("test-yield"),
-            |environment| async move {
-                // The other one is woken by the first one's end, after many rounds without a timer or any I/O.
-                let (done, wait) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
-                let (finished, other) = (done.clone(), wait.clone());
-                environment.spawn(async move {
-                    for _ in 0..1000 {
-                        futures_lite::future::yield_now().await;
-                    }
-                    finished.set(true);
-                });
-                environment.spawn(async move {
-                    while !done.get() {
-                        futures_lite::future::yield_now().await;
-                    }
-                    other.set(true);
-                });
-                while !wait.get() {
+        let shard = Shard::start(ShardOptions::named("test-yield"), |environment| async move {
+            // The other one is woken by the first one's end, after many rounds without a timer
+            // or any I/O.
+            let (done, wait) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
+            let (finished, other) = (done.clone(), wait.clone());
+            environment.spawn(async move {
+                for _ in 0..1000 {
                     futures_lite::future::yield_now().await;
                 }
-            },
-        )
+                finished.set(true);
+            });
+            environment.spawn(async move {
+                while !done.get() {
+                    futures_lite::future::yield_now().await;
+                }
+                other.set(true);
+            });
+            while !wait.get() {
+                futures_lite::future::yield_now().await;
+            }
+        })
         .unwrap();
         shard.join(LONG).unwrap();
     }
@@ -250,17 +224,15 @@ mod tests {
         let event = Arc::new(EventFd::from_value_and_flags(0, flags).unwrap());
         let (send, heard) = mpsc::channel();
         let watched = event.clone();
-        let shard = Shard::start(
-            ShardOptions::named("test-eventfd"),
-            move |environment| async move {
+        let shard =
+            Shard::start(ShardOptions::named("test-eventfd"), move |environment| async move {
                 for _ in 0..50 {
                     environment.readable(watched.as_fd()).await.unwrap();
                     watched.read().unwrap();
                     send.send(()).unwrap();
                 }
-            },
-        )
-        .unwrap();
+            })
+            .unwrap();
         for round in 0..50 {
             event.write(1).unwrap();
             let heard = heard.recv_timeout(LONG);

@@ -1,8 +1,8 @@
-//! A shard with one value of its own: made on its thread, reached by its name, given up at its end. All shards that work
-//! for other threads are started this way.
+//! A shard with one value of its own: made on its thread, reached by its name, given up at its end.
+//! All shards that work for other threads are started this way.
 
 use crate::environment::Environment;
-use crate::executor::ExecutorError;
+use crate::executor::error::ExecutorError;
 use crate::local::Local;
 use crate::mailbox::Mailbox;
 use crate::shard::{Shard, ShardOptions, StopError};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Why a shard did not start.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError<E> {
+pub enum ShardStartError<E> {
     /// No executor is to be had.
     #[error(transparent)]
     Executor(ExecutorError),
@@ -32,8 +32,8 @@ pub struct ShardOf<T> {
 }
 
 impl<T: 'static> ShardOf<T> {
-    /// Starts a shard: `make` makes its value, with a report for the caller, and `run` is its main task, whose end is the
-    /// shard's. Waits at most `deadline` for the report.
+    /// Starts a shard: `make` makes its value, with a report for the caller, and `run` is its main
+    /// task, whose end is the shard's. Waits at most `deadline` for the report.
     ///
     /// # Errors
     /// No executor is to be had, the value could not be made, or it took too long.
@@ -42,39 +42,40 @@ impl<T: 'static> ShardOf<T> {
         deadline: Duration,
         make: impl AsyncFnOnce(&ShardEnvironment) -> Result<(Rc<T>, R), E> + Send + 'static,
         run: impl AsyncFnOnce(Rc<T>) + Send + 'static,
-    ) -> Result<(Self, R), StartError<E>>
+    ) -> Result<(Self, R), ShardStartError<E>>
     where
         R: Send + 'static,
         E: Send + 'static,
     {
-        let (tell, told) = sync_channel(1);
+        let (sender, receiver) = sync_channel(1);
         let shard = Shard::start(options, move |environment| async move {
             let (value, report) = match make(&environment).await {
                 Ok(made) => made,
                 Err(error) => {
-                    let _ = tell.send(Err(error));
+                    let _ = sender.send(Err(error));
                     return;
                 }
             };
             let name = environment.keep(value.clone());
-            if tell.send(Ok((name, report))).is_ok() {
+            if sender.send(Ok((name, report))).is_ok() {
                 run(value).await;
             }
             environment.give_up(name);
         })
-        .map_err(StartError::Executor)?;
-        match told.recv_timeout(deadline) {
+        .map_err(ShardStartError::Executor)?;
+        match receiver.recv_timeout(deadline) {
             Ok(Ok((value, report))) => Ok((Self { shard, value }, report)),
             Ok(Err(error)) => {
                 // Its main task has ended: the executor is free again.
                 let _ = shard.join(deadline);
-                Err(StartError::Value(error))
+                Err(ShardStartError::Value(error))
             }
-            Err(_) => Err(StartError::Late(deadline)),
+            Err(_) => Err(ShardStartError::Late(deadline)),
         }
     }
 
-    /// Has the shard do something with its value; false if it is gone. A job that finds no value is dropped.
+    /// Has the shard do something with its value; false if it is gone. A job that finds no value is
+    /// dropped.
     pub fn with(&self, work: impl FnOnce(&Rc<T>) + Send + 'static) -> bool {
         let name = self.value;
         self.shard.post(Box::new(move |environment| {
@@ -105,9 +106,6 @@ impl<T: 'static> ShardOf<T> {
 
 impl<T> std::fmt::Debug for ShardOf<T> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("ShardOf")
-            .field("shard", &self.shard)
-            .finish_non_exhaustive()
+        formatter.debug_struct("ShardOf").field("shard", &self.shard).finish_non_exhaustive()
     }
 }

@@ -1,4 +1,5 @@
-//! The production environment: sockets on the shard's reactor, tasks on its executor, timers in the driver.
+//! The production environment: sockets on the shard's reactor, tasks on its executor, timers in the
+//! driver.
 #![expect(unsafe_code, reason = "it takes over a descriptor of the kernel")]
 
 use crate::clock::monotonic;
@@ -6,11 +7,11 @@ use crate::environment::{Environment, Listener, Stream};
 use crate::local::Locals;
 use crate::mailbox::Mailbox;
 use crate::poller::{Poller, Pollers};
-use crate::runnable::Runnable;
-use crate::tasks::Tasks;
+use crate::tasks::TaskExecutor;
 use crate::timer::Timers;
+use crate::wake_count::WakeCount;
 use perigee_reactor::{
-    Congestion, Descriptor, Finished, Message, Operation, Reactor, SocketError, connect_socket,
+    Congestion, Finished, Message, Operation, Reactor, SocketError, SocketHandle, connect_socket,
     listen_socket, shutdown, suit_accepted,
 };
 use std::cell::{Cell, RefCell};
@@ -27,8 +28,8 @@ pub struct ShardEnvironment {
     pub(crate) reactor: Rc<Reactor>,
     pub(crate) timers: Rc<Timers>,
     pub(crate) pollers: Rc<Pollers>,
-    pub(crate) runnable: Runnable,
-    tasks: Tasks,
+    pub(crate) runnable: WakeCount,
+    tasks: TaskExecutor,
     congestion: Rc<RefCell<Congestion>>,
     random: Rc<Cell<u64>>,
     locals: Rc<Locals>,
@@ -36,13 +37,18 @@ pub struct ShardEnvironment {
 }
 
 impl ShardEnvironment {
-    pub(crate) fn new(reactor: Rc<Reactor>, tasks: Tasks, seed: u64, mailbox: Mailbox) -> Self {
+    pub(crate) fn new(
+        reactor: Rc<Reactor>,
+        tasks: TaskExecutor,
+        seed: u64,
+        mailbox: Mailbox,
+    ) -> Self {
         Self {
             reactor,
             tasks,
             timers: Rc::default(),
             pollers: Rc::default(),
-            runnable: Runnable::default(),
+            runnable: WakeCount::default(),
             congestion: Rc::default(),
             random: Rc::new(Cell::new(seed | 1)),
             locals: Rc::default(),
@@ -61,7 +67,8 @@ impl ShardEnvironment {
         self.pollers.add(poller);
     }
 
-    /// Resolves when a descriptor is readable. Dropping the future takes the kernel's interest in it back.
+    /// Resolves when a descriptor is readable. Dropping the future takes the kernel's interest in
+    /// it back.
     ///
     /// # Errors
     /// The descriptor cannot be waited for.
@@ -70,11 +77,8 @@ impl ShardEnvironment {
         self.reactor.submit(operation).await.result.map(drop)
     }
 
-    fn stream(&self, fd: Descriptor) -> ShardStream {
-        ShardStream {
-            reactor: self.reactor.clone(),
-            fd,
-        }
+    fn stream(&self, fd: SocketHandle) -> ShardStream {
+        ShardStream { reactor: self.reactor.clone(), fd }
     }
 }
 
@@ -120,7 +124,7 @@ impl Environment for ShardEnvironment {
 
     async fn connect(&self, address: SocketAddr) -> io::Result<ShardStream> {
         let made = connect_socket(address, &self.congestion.borrow());
-        let (fd, operation) = made.map_err(io::Error::other)?;
+        let (fd, operation) = made?;
         self.reactor.prepare(fd.as_fd())?;
         self.reactor.submit(operation).await.result?;
         Ok(self.stream(fd))
@@ -128,13 +132,8 @@ impl Environment for ShardEnvironment {
 
     fn listen(&self, address: SocketAddr, shared: bool) -> Result<ShardListener, SocketError> {
         let fd = listen_socket(address, shared, &self.congestion.borrow())?;
-        self.reactor
-            .prepare(fd.as_fd())
-            .map_err(SocketError::Create)?;
-        Ok(ShardListener {
-            environment: self.clone(),
-            fd: Descriptor::new(fd),
-        })
+        self.reactor.prepare(fd.as_fd()).map_err(SocketError::Create)?;
+        Ok(ShardListener { environment: self.clone(), fd: SocketHandle::new(fd) })
     }
 
     fn mailbox(&self) -> &Mailbox {
@@ -150,15 +149,13 @@ impl Environment for ShardEnvironment {
 #[derive(Clone, Debug)]
 pub struct ShardStream {
     reactor: Rc<Reactor>,
-    fd: Descriptor,
+    fd: SocketHandle,
 }
 
 impl Stream for ShardStream {
     async fn receive_up_to(&self, buffer: Vec<u8>, limit: usize) -> (io::Result<usize>, Vec<u8>) {
-        let finished = self
-            .reactor
-            .submit(Operation::Receive(self.fd.clone(), buffer, limit))
-            .await;
+        let finished =
+            self.reactor.submit(Operation::Receive(self.fd.clone(), buffer, limit)).await;
         match finished.operation {
             Operation::Receive(_, buffer, _) => (finished.result, buffer),
             _ => (finished.result, Vec::new()),
@@ -188,7 +185,8 @@ impl Stream for ShardStream {
     }
 }
 
-/// A message is through only when nothing of it is left; the reactor has already continued partial steps.
+/// A message is through only when nothing of it is left; the reactor has already continued partial
+/// steps.
 fn whole(finished: Finished) -> io::Result<()> {
     finished.result?;
     match finished.operation {
@@ -205,23 +203,19 @@ fn whole(finished: Finished) -> io::Result<()> {
 #[derive(Debug)]
 pub struct ShardListener {
     environment: ShardEnvironment,
-    fd: Descriptor,
+    fd: SocketHandle,
 }
 
 impl Listener for ShardListener {
     type Stream = ShardStream;
 
     async fn accept(&self) -> io::Result<ShardStream> {
-        let finished = self
-            .environment
-            .reactor
-            .submit(Operation::Accept(self.fd.clone()))
-            .await;
+        let finished = self.environment.reactor.submit(Operation::Accept(self.fd.clone())).await;
         let number = finished.result? as i32;
         // SAFETY: the kernel just returned this descriptor for us alone.
         let fd = unsafe { OwnedFd::from_raw_fd(number) };
         suit_accepted(fd.as_fd(), &self.environment.congestion.borrow());
-        Ok(self.environment.stream(Descriptor::new(fd)))
+        Ok(self.environment.stream(SocketHandle::new(fd)))
     }
 
     fn close(&self) {

@@ -6,16 +6,16 @@ use std::rc::Rc;
 
 /// The executor of a shard's thread.
 #[derive(Clone)]
-pub(crate) enum Tasks {
+pub(crate) enum TaskExecutor {
     Glommio,
     Local(Rc<LocalExecutor<'static>>),
 }
 
-impl Tasks {
+impl TaskExecutor {
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + 'static) {
         match self {
-            Tasks::Glommio => drop(glommio::spawn_local(task).detach()),
-            Tasks::Local(executor) => executor.spawn(task).detach(),
+            TaskExecutor::Glommio => drop(glommio::spawn_local(task).detach()),
+            TaskExecutor::Local(executor) => executor.spawn(task).detach(),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Timers of a shard: checked by its driver each turn, so a busy shard needs no system call for them.
+//! Timers of a shard: checked by its driver each turn, so a busy shard needs no system call for
+//! them.
 
 use crate::limits::STALE_TIMERS_MAX;
 use std::cell::{Cell, RefCell};
@@ -21,11 +22,7 @@ pub(crate) struct Timers {
 impl Timers {
     /// A future that resolves when the driver's clock reaches `deadline`.
     pub(crate) fn until(self: &Rc<Self>, deadline: Duration) -> Timer {
-        Timer {
-            timers: self.clone(),
-            deadline,
-            number: None,
-        }
+        Timer { timers: self.clone(), deadline, number: None }
     }
 
     /// Wakes everybody whose deadline has come.
@@ -56,8 +53,9 @@ impl Timers {
         None
     }
 
-    /// A dropped timer waits no more. Its heap entry would stay until its deadline, so the heap is cleaned once most of
-    /// it is such entries: its size follows the timers that wait, not the rate of calls.
+    /// A dropped timer waits no more. Its heap entry would stay until its deadline, so the heap is
+    /// cleaned once most of it is such entries: its size follows the timers that wait, not the rate
+    /// of calls.
     fn forget(&self, number: u64) {
         let waker = self.waiting.borrow_mut().remove(&number);
         let waiting = self.waiting.borrow();
@@ -87,14 +85,8 @@ impl Future for Timer {
             None => {
                 let number = timers.next.get();
                 timers.next.set(number + 1);
-                timers
-                    .heap
-                    .borrow_mut()
-                    .push(Reverse((self.deadline, number)));
-                timers
-                    .waiting
-                    .borrow_mut()
-                    .insert(number, context.waker().clone());
+                timers.heap.borrow_mut().push(Reverse((self.deadline, number)));
+                timers.waiting.borrow_mut().insert(number, context.waker().clone());
                 self.number = Some(number);
                 Poll::Pending
             }

@@ -1,4 +1,5 @@
-//! Notices a shard that no longer takes jobs: it would not answer anybody, and nothing else would say why.
+//! Notices a shard that no longer takes jobs: it would not answer anybody, and nothing else would
+//! say why.
 
 use crate::clock::monotonic_ms;
 use crate::mailbox::Mailbox;
@@ -15,12 +16,12 @@ const STALLED: Duration = Duration::from_secs(3);
 /// A thread that asks every shard now and then whether it is there. Dropping it ends the thread.
 #[derive(Debug)]
 pub struct Watchdog {
-    shared: Arc<Shared>,
+    shared: Arc<WatchdogState>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct WatchdogState {
     name: &'static str,
     answered_ms: Vec<Arc<AtomicU64>>,
     stopping: Mutex<bool>,
@@ -34,7 +35,7 @@ impl Watchdog {
     /// No thread is to be had.
     pub fn start(name: &'static str, shards: Vec<Mailbox>) -> std::io::Result<Self> {
         let answered = || Arc::new(AtomicU64::new(monotonic_ms()));
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(WatchdogState {
             name,
             answered_ms: shards.iter().map(|_| answered()).collect(),
             stopping: Mutex::default(),
@@ -43,10 +44,7 @@ impl Watchdog {
         let theirs = shared.clone();
         let builder = std::thread::Builder::new().name("perigee-watch".to_owned());
         let thread = builder.spawn(move || theirs.watch(&shards))?;
-        Ok(Self {
-            shared,
-            thread: Some(thread),
-        })
+        Ok(Self { shared, thread: Some(thread) })
     }
 
     /// The first shard that does not answer, and for how long it has not.
@@ -57,11 +55,7 @@ impl Watchdog {
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        *self
-            .shared
-            .stopping
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = true;
+        *self.shared.stopping.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.shared.bell.notify_all();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -69,7 +63,7 @@ impl Drop for Watchdog {
     }
 }
 
-impl Shared {
+impl WatchdogState {
     fn watch(&self, shards: &[Mailbox]) {
         let mut reported = false;
         while !self.pause() {
@@ -99,9 +93,7 @@ impl Shared {
     /// True when the watch is over.
     fn pause(&self) -> bool {
         let stopping = self.stopping.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self
-            .bell
-            .wait_timeout_while(stopping, QUESTION, |stop| !*stop);
+        let waited = self.bell.wait_timeout_while(stopping, QUESTION, |stop| !*stop);
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }

@@ -1,7 +1,7 @@
 //! Segment addresses by identity, so that replies about the same segment share one.
 
 use crate::limits::ADDRESSES_MAX;
-use perigee_rpc::SegmentView;
+use perigee_rpc::ReplySegment;
 use perigee_schemas::Identity;
 use perigee_transfer::SegmentAddress;
 use std::collections::HashMap;
@@ -9,30 +9,26 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 /// What is known of the cluster's segments.
 #[derive(Debug, Default)]
-pub(crate) struct Addresses {
+pub(crate) struct SegmentAddresses {
     known: RwLock<HashMap<Identity, Arc<SegmentAddress>>>,
 }
 
-impl Addresses {
+impl SegmentAddresses {
     /// The address of each segment of a reply, in order.
-    pub(crate) fn of(&self, views: &[SegmentView]) -> Vec<Arc<SegmentAddress>> {
+    pub(crate) fn of(&self, views: &[ReplySegment]) -> Vec<Arc<SegmentAddress>> {
         views.iter().map(|view| self.one(view)).collect()
     }
 
-    fn one(&self, view: &SegmentView) -> Arc<SegmentAddress> {
-        let known = self
-            .known
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&view.id)
-            .cloned();
+    fn one(&self, view: &ReplySegment) -> Arc<SegmentAddress> {
+        let known =
+            self.known.read().unwrap_or_else(PoisonError::into_inner).get(&view.id).cloned();
         match known {
             Some(known) if known.endpoint == view.endpoint && known.bytes == view.bytes => known,
             _ => self.learn(view),
         }
     }
 
-    fn learn(&self, view: &SegmentView) -> Arc<SegmentAddress> {
+    fn learn(&self, view: &ReplySegment) -> Arc<SegmentAddress> {
         let address = Arc::new(SegmentAddress {
             id: view.id,
             bytes: view.bytes,

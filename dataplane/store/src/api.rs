@@ -1,5 +1,5 @@
-//! What callers hand to the store and get back. Buffers are raw addresses: the caller keeps them alive and unshared
-//! for the length of the call.
+//! What callers hand to the store and get back. Buffers are raw addresses: the caller keeps them
+//! alive and unshared for the length of the call.
 
 use perigee_schemas::Identity;
 
@@ -7,7 +7,7 @@ pub use perigee_rpc::WriteForm;
 
 /// Contiguous bytes of the caller that a put reads or a get fills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct CallerRange {
     /// Address of the first byte.
     pub address: usize,
     /// Length in bytes.
@@ -15,24 +15,18 @@ pub struct Piece {
     pub(crate) is_named: bool,
 }
 
-impl Piece {
+impl CallerRange {
     /// Memory that the caller is known to have, such as an object of its language; used as it is.
     #[must_use]
     pub fn owned(address: usize, bytes: usize) -> Self {
-        Self {
-            address,
-            bytes,
-            is_named: false,
-        }
+        Self { address, bytes, is_named: false }
     }
 
-    /// An address that somebody names: memory of this host or of a device, or of neither. It is looked at before it is used.
+    /// An address from the caller: memory of this host, of a device, or neither. It is checked
+    /// before it is used.
     #[must_use]
     pub fn named(address: usize, bytes: usize) -> Self {
-        Self {
-            is_named: true,
-            ..Self::owned(address, bytes)
-        }
+        Self { is_named: true, ..Self::owned(address, bytes) }
     }
 }
 
@@ -42,7 +36,7 @@ pub struct PutRequest<'a> {
     /// The key.
     pub key: &'a str,
     /// Where the payload lies, in order.
-    pub pieces: &'a [Piece],
+    pub pieces: &'a [CallerRange],
     /// Group of the object, if any.
     pub group: Option<&'a str>,
 }
@@ -53,7 +47,7 @@ pub struct GetRequest<'a> {
     /// The key.
     pub key: &'a str,
     /// Where the payload goes; room for less than the object is an error, more is allowed.
-    pub pieces: &'a [Piece],
+    pub pieces: &'a [CallerRange],
 }
 
 /// One range of an object to read.
@@ -64,13 +58,13 @@ pub struct RangeRequest<'a> {
     /// First byte of the object to read.
     pub source_offset: u64,
     /// Where the bytes go.
-    pub target: Piece,
+    pub target: CallerRange,
 }
 
 /// What to do with the soft pin of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SoftPinAction {
-    /// Leave it as it is.
+    /// Leave it is.
     #[default]
     Preserve,
     /// Pin it.
@@ -117,8 +111,9 @@ impl Default for ReplicateConfig {
 
 /// Where one replica of an object lies, as shown to users.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReplicaDescriptor {
-    /// Mooncake's `ReplicaStatus`: 0 undefined, 1 initialized, 2 processing, 3 complete, 4 removed, 5 failed.
+pub struct ReplicaInfo {
+    /// Mooncake's `ReplicaStatus`: 0 undefined, 1 initialized, 2 processing, 3 complete, 4 removed,
+    /// 5 failed.
     pub status: u8,
     /// Payload bytes.
     pub bytes: u64,
@@ -135,15 +130,18 @@ pub struct ReplicaDescriptor {
 pub struct StoreConfig {
     /// Host, or host and port, this client is known by; without a port one is chosen.
     pub local_hostname: String,
-    /// `P2PHANDSHAKE`, or a service: `http://host:port/metadata`, `etcd://host:port`, `redis://host:port`.
+    /// `P2PHANDSHAKE`, or a service: `http://host:port/metadata`, `etcd://host:port`,
+    /// `redis://host:port`.
     pub metadata_server: String,
     /// Bytes of memory to donate; 0 donates none.
     pub global_segment_bytes: u64,
     /// Bytes for copying calls; 0 refuses `put` and `get` of bytes as Mooncake does.
     pub local_buffer_bytes: u64,
-    /// `tcp` or `rdma`; `rdma` falls back to TCP where a host or a peer has none, others with a warning.
+    /// `tcp` or `rdma`; `rdma` falls back to TCP where a host or a peer has none, others with a
+    /// warning.
     pub protocol: String,
-    /// RDMA devices: names, a map from rank to names, or the path of a file with such a map; empty for all.
+    /// RDMA devices: names, a map from rank to names, or the path of a file with such a map; empty
+    /// for all.
     pub device_name: String,
     /// `host:port` of the master.
     pub master_server_address: String,

@@ -1,12 +1,13 @@
-//! Memory that callers name by address: of this host, checked before it is touched, or of an accelerator, for which host
-//! memory stands in while its bytes are under way. Invariant: the CPU touches no address of a device.
+//! Memory that callers name by address: of this host, checked before it is touched, or of an
+//! accelerator, for which host memory stands in while its bytes are under way. Invariant: the CPU
+//! touches no address of a device.
 #![expect(unsafe_code, reason = "it reads and writes memory of callers")]
 
-use crate::api::Piece;
+use crate::api::CallerRange;
 use crate::limits::STAGED_BYTES_MAX;
-use perigee_device::{GivenDevices, Stage};
+use perigee_device::{DeviceStage, GivenDevices};
 use perigee_memory::reachable::{Use, is_mapped, is_reachable};
-use perigee_memory::{Piece as Source, PieceMut, RegisteredRegions};
+use perigee_memory::{ByteRange as Source, ByteRangeMut, RegisteredRegions};
 use perigee_schemas::Status;
 use perigee_transfer::{PeerError, TransferError};
 use std::collections::BTreeSet;
@@ -16,11 +17,11 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 #[derive(Debug)]
 pub(crate) struct CallerMemory {
     devices: Option<GivenDevices>,
-    registered: RwLock<Registered>,
+    registered: RwLock<CallerRegions>,
 }
 
 #[derive(Debug, Default)]
-struct Registered {
+struct CallerRegions {
     regions: RegisteredRegions,
     /// First addresses of those on a device: its driver is asked once.
     on_device: BTreeSet<usize>,
@@ -29,28 +30,21 @@ struct Registered {
 /// Pieces that the CPU may touch, in place of the caller's.
 #[derive(Debug)]
 pub(crate) struct HostPieces {
-    pieces: Vec<PieceMut>,
-    stage: Option<Stage>,
+    pieces: Vec<ByteRangeMut>,
+    stage: Option<DeviceStage>,
 }
 
 impl CallerMemory {
     pub(crate) fn new(devices: Option<GivenDevices>) -> Self {
-        Self {
-            devices,
-            registered: RwLock::default(),
-        }
+        Self { devices, registered: RwLock::default() }
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Registered> {
-        self.registered
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, CallerRegions> {
+        self.registered.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Registered> {
-        self.registered
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> RwLockWriteGuard<'_, CallerRegions> {
+        self.registered.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn driver_holds(&self, address: usize) -> bool {
@@ -86,32 +80,26 @@ impl CallerMemory {
     }
 
     /// Refuses what is no memory for this use, with a line in the log.
-    pub(crate) fn check(&self, piece: &Piece, wanted: Use) -> Result<(), Status> {
+    pub(crate) fn check(&self, piece: &CallerRange, wanted: Use) -> Result<(), Status> {
         let (address, bytes) = (piece.address, piece.bytes);
         let is_fine = !piece.is_named
             || bytes == 0
             || self.read().regions.contains(address, bytes)
             || self.driver_holds(address)
             || is_reachable(address, bytes, wanted);
-        if is_fine {
-            Ok(())
-        } else {
-            refuse(address, bytes, wanted)
-        }
+        if is_fine { Ok(()) } else { refuse(address, bytes, wanted) }
     }
 
     /// As [`CallerMemory::check`], for all pieces of an object.
-    pub(crate) fn check_all(&self, pieces: &[Piece], wanted: Use) -> Result<(), Status> {
-        pieces
-            .iter()
-            .try_for_each(|piece| self.check(piece, wanted))
+    pub(crate) fn check_all(&self, pieces: &[CallerRange], wanted: Use) -> Result<(), Status> {
+        pieces.iter().try_for_each(|piece| self.check(piece, wanted))
     }
 
     /// Copies the bytes of a piece to memory of this process.
     ///
     /// # Safety
     /// `host` must be writable for as many bytes.
-    pub(crate) unsafe fn load(&self, piece: &Piece, host: *mut u8) -> Result<(), Status> {
+    pub(crate) unsafe fn load(&self, piece: &CallerRange, host: *mut u8) -> Result<(), Status> {
         self.check(piece, Use::Read)?;
         let (address, bytes) = (piece.address, piece.bytes);
         let devices = self.devices.as_ref();
@@ -133,7 +121,7 @@ impl CallerMemory {
     ///
     /// # Safety
     /// `host` must be readable for as many bytes.
-    pub(crate) unsafe fn save(&self, piece: &Piece, host: *const u8) -> Result<(), Status> {
+    pub(crate) unsafe fn save(&self, piece: &CallerRange, host: *const u8) -> Result<(), Status> {
         self.check(piece, Use::Write)?;
         let (address, bytes) = (piece.address, piece.bytes);
         let devices = self.devices.as_ref();
@@ -151,8 +139,9 @@ impl CallerMemory {
         }
     }
 
-    /// The device that has the memory of a piece, as this process numbers them; `None` for memory of this host.
-    pub(crate) fn device_of(&self, piece: &Piece) -> Option<u32> {
+    /// The device that has the memory of a piece, as this process numbers them; `None` for memory
+    /// of this host.
+    pub(crate) fn device_of(&self, piece: &CallerRange) -> Option<u32> {
         let devices = self.devices.as_ref()?;
         let (address, bytes) = (piece.address, piece.bytes);
         let ordinal = || devices.0.ordinal(address as u64).unwrap_or_default();
@@ -170,12 +159,13 @@ impl CallerMemory {
         }
     }
 
-    /// How many of these objects, from the first on, may have host memory at the same time; all if no piece is on a device.
+    /// How many of these objects, from the first on, may have host memory at the same time; all if
+    /// no piece is on a device.
     pub(crate) fn staged_together<'a>(
         &self,
-        objects: impl IntoIterator<Item = &'a [PieceMut]>,
+        objects: impl IntoIterator<Item = &'a [ByteRangeMut]>,
     ) -> usize {
-        let on_device = |piece: &&PieceMut| self.is_on_device(piece.ptr as usize, piece.len);
+        let on_device = |piece: &&ByteRangeMut| self.is_on_device(piece.ptr as usize, piece.len);
         let mut staged = 0;
         let mut count = 0;
         for pieces in objects {
@@ -193,21 +183,24 @@ impl CallerMemory {
     }
 
     /// The pieces of one object as host memory, into which bytes are to go.
-    pub(crate) fn targets(&self, mut pieces: Vec<PieceMut>) -> Result<HostPieces, TransferError> {
+    pub(crate) fn targets(
+        &self,
+        mut pieces: Vec<ByteRangeMut>,
+    ) -> Result<HostPieces, TransferError> {
         let Some(devices) = &self.devices else {
             let stage = None;
             return Ok(HostPieces { pieces, stage });
         };
-        let on_device = |piece: &&mut PieceMut| {
+        let on_device = |piece: &&mut ByteRangeMut| {
             piece.len > 0 && self.is_on_device(piece.ptr as usize, piece.len)
         };
-        let mut far: Vec<&mut PieceMut> = pieces.iter_mut().filter(on_device).collect();
+        let mut far: Vec<&mut ByteRangeMut> = pieces.iter_mut().filter(on_device).collect();
         if far.is_empty() {
             let stage = None;
             return Ok(HostPieces { pieces, stage });
         }
         let ranges = far.iter().map(|piece| (piece.ptr as u64, piece.len as u64));
-        let stage = Stage::new(devices, ranges).map_err(|reason| failed(&reason))?;
+        let stage = DeviceStage::new(devices, ranges).map_err(|reason| failed(&reason))?;
         debug_assert_eq!(far.len(), stage.places().count(), "a place per piece");
         for (piece, place) in far.iter_mut().zip(stage.places()) {
             piece.ptr = place as *mut u8;
@@ -217,9 +210,9 @@ impl CallerMemory {
     }
 
     /// The same with their bytes, which are to be sent.
-    pub(crate) fn sources(&self, pieces: Vec<PieceMut>) -> Result<HostPieces, TransferError> {
+    pub(crate) fn sources(&self, pieces: Vec<ByteRangeMut>) -> Result<HostPieces, TransferError> {
         let host = self.targets(pieces)?;
-        let load = |stage: &Stage| stage.load().map_err(|reason| failed(&reason));
+        let load = |stage: &DeviceStage| stage.load().map_err(|reason| failed(&reason));
         host.stage.as_ref().map_or(Ok(()), load)?;
         Ok(host)
     }
@@ -227,16 +220,13 @@ impl CallerMemory {
 
 impl HostPieces {
     /// Where bytes go.
-    pub(crate) fn as_targets(&self) -> &[PieceMut] {
+    pub(crate) fn as_targets(&self) -> &[ByteRangeMut] {
         &self.pieces
     }
 
     /// Where bytes come from.
     pub(crate) fn as_sources(&self) -> Vec<Source> {
-        let source = |piece: &PieceMut| Source {
-            ptr: piece.ptr,
-            len: piece.len,
-        };
+        let source = |piece: &ByteRangeMut| Source { ptr: piece.ptr, len: piece.len };
         self.pieces.iter().map(source).collect()
     }
 
@@ -256,7 +246,8 @@ impl HostPieces {
     }
 }
 
-/// Brings what was read where it belongs. `read` has an outcome for each object that has host pieces.
+/// Brings what was read where it belongs. `read` has an outcome for each object that has host
+/// pieces.
 pub(crate) fn delivered(
     hosts: Vec<Result<HostPieces, TransferError>>,
     read: Vec<Result<(), TransferError>>,

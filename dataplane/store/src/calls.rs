@@ -1,5 +1,7 @@
-//! Cutting a batch of keys into calls to the master, whose frames are bounded. Keys over the limit are not sent at all.
-//! Invariant: every item is in exactly one call, in order, and only a call of a single item may be above the bytes.
+//! Cutting a batch of keys into calls to the master, whose frames are bounded. Keys over the limit
+//! are not sent at all.
+//! Invariant: every item is in exactly one call, in order, and only a call of a single item may be
+//! above the bytes.
 
 use crate::limits::{KEY_BYTES_PER_CALL, KEYS_PER_CALL};
 use perigee_schemas::Status;
@@ -16,7 +18,8 @@ pub(crate) fn check_key(key: &str) -> Result<(), Status> {
     }
 }
 
-/// Asks about the keys that may be sent; the others have their verdict at once. One answer per key, in order.
+/// Asks about the keys that may be sent; the others have their verdict at once. One answer per key,
+/// in order.
 pub(crate) fn ask_sendable<'a, T>(
     keys: &[&'a str],
     ask: impl FnOnce(&[&'a str]) -> Vec<T>,
@@ -31,9 +34,7 @@ pub(crate) fn ask_sendable<'a, T>(
     debug_assert_eq!(answers.len(), sendable.len(), "one answer per key");
     let mut answers = answers.into_iter();
     let answer = |key: &&str| match check_key(key) {
-        Ok(()) => answers
-            .next()
-            .unwrap_or_else(|| refused(Status::InternalError)),
+        Ok(()) => answers.next().unwrap_or_else(|| refused(Status::InternalError)),
         Err(status) => refused(status),
     };
     keys.iter().map(answer).collect()
@@ -51,15 +52,9 @@ pub(crate) fn in_calls<T>(
             bytes += key_bytes(item);
             bytes <= KEY_BYTES_PER_CALL
         };
-        let count = left
-            .iter()
-            .take(KEYS_PER_CALL)
-            .take_while(|item| fits(item));
+        let count = left.iter().take(KEYS_PER_CALL).take_while(|item| fits(item));
         let (call, rest) = left.split_at_checked(count.count().max(1))?;
-        debug_assert!(
-            (1..=KEYS_PER_CALL).contains(&call.len()),
-            "calls are bounded"
-        );
+        debug_assert!((1..=KEYS_PER_CALL).contains(&call.len()), "calls are bounded");
         left = rest;
         Some(call)
     })

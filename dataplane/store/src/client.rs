@@ -1,10 +1,11 @@
-//! One client of a cluster: opening, joining, closing. Invariant: whatever was joined is left again by [`Store::close`].
+//! One client of a cluster: opening, joining, closing. Invariant: whatever was joined is left again
+//! by [`Store::close`].
 
 mod keys;
 mod memory;
 mod tasks;
 
-use crate::addresses::Addresses;
+use crate::addresses::SegmentAddresses;
 use crate::api::StoreConfig;
 use crate::caller_memory::CallerMemory;
 use crate::counting::Counting;
@@ -13,21 +14,21 @@ use crate::environment::StoreEnvironment;
 use crate::error::StoreError;
 use crate::heartbeat::Heartbeat;
 use crate::host::{client_name, has_port, host_of, random_identity};
-use crate::metadata::Registration;
-use crate::mover::Mover;
-use crate::ports::Claims;
+use crate::metadata::ClientRecords;
+use crate::mover::ReplicaMover;
+use crate::ports::PortClaims;
 use crate::rdma;
 use crate::refusals::Refusals;
-use crate::unreachable::Unreachable;
+use crate::unreachable::UnreachableLog;
 use perigee_discovery::{OwnAddress, service_addresses};
 use perigee_memory::shared::host_id;
 use perigee_metrics::{ClientCells, RpcKind};
 use perigee_rdma::Rdma;
-use perigee_rpc::{CallError, ClientOptions, Holdings, MasterClient};
+use perigee_rpc::{CallError, ClientOptions, LentSegments, MasterClient};
 use perigee_schemas::Status;
 use perigee_schemas::session::Role;
 use perigee_shard::monotonic;
-use perigee_transfer::{Engine, EngineOptions};
+use perigee_transfer::{ObjectEngine, ObjectEngineOptions};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -38,17 +39,17 @@ pub struct Store {
     name: String,
     pub(crate) host_id: String,
     pub(crate) master: Arc<MasterClient>,
-    pub(crate) engine: Arc<Engine>,
-    pub(crate) addresses: Arc<Addresses>,
+    pub(crate) engine: Arc<ObjectEngine>,
+    pub(crate) addresses: Arc<SegmentAddresses>,
     pub(crate) cells: Arc<ClientCells>,
     donation: Arc<Donation>,
     rdma: Option<Arc<Rdma>>,
-    registration: Arc<Registration>,
-    mover: Arc<Mover>,
+    registration: Arc<ClientRecords>,
+    mover: Arc<ReplicaMover>,
     heartbeat: Mutex<Option<Heartbeat>>,
     pub(crate) memory: CallerMemory,
     pub(crate) refusals: Refusals,
-    pub(crate) unreachable: Unreachable,
+    pub(crate) unreachable: UnreachableLog,
     open: AtomicBool,
 }
 
@@ -56,7 +57,8 @@ impl Store {
     /// Opens a client with the settings of the environment.
     ///
     /// # Errors
-    /// A setting is wrong, the master does not answer, or memory is not to be had; the message says what to change.
+    /// A setting is wrong, the master does not answer, or memory is not to be had; the message says
+    /// what to change.
     pub fn open(config: StoreConfig) -> Result<Self, StoreError> {
         Self::open_with(config, &StoreEnvironment::read()?)
     }
@@ -78,25 +80,17 @@ impl Store {
     }
 
     fn prepare(config: StoreConfig, environment: &StoreEnvironment) -> Result<Self, StoreError> {
-        let claims = Claims::take(environment, has_port(&config.local_hostname))?;
+        let claims = PortClaims::take(environment, has_port(&config.local_hostname))?;
         let address = address_for_peers(&config, environment);
-        let name = client_name(
-            &config.local_hostname,
-            claims.name_port(),
-            address.announced,
-        )?;
+        let name = client_name(&config.local_hostname, claims.name_port(), address.announced)?;
         let identity = random_identity()?;
         let host_id = host_id();
-        let registration = Registration::new(&config.metadata_server, &environment.discovery)?;
+        let registration = ClientRecords::new(&config.metadata_server, &environment.discovery)?;
         let named = (config.protocol.as_str(), config.device_name.as_str());
         let rdma = rdma::start(named, identity, environment)?;
         let options = ClientOptions {
             address: config.master_server_address.clone(),
-            role: if config.global_segment_bytes > 0 {
-                Role::Node
-            } else {
-                Role::Client
-            },
+            role: if config.global_segment_bytes > 0 { Role::Node } else { Role::Client },
             client: identity,
             deadline: environment.call_deadline,
         };
@@ -111,7 +105,7 @@ impl Store {
         ));
         donation.keep_ports(claims);
         let cells = Arc::<ClientCells>::default();
-        let engine = EngineOptions {
+        let engine = ObjectEngineOptions {
             identity,
             host_id: host_id.clone(),
             routes: environment.routes,
@@ -124,9 +118,9 @@ impl Store {
         let master = Arc::new(MasterClient::new(options));
         let devices = environment.accelerators.clone();
         let devices = devices.or_else(perigee_device::of_this_host);
-        let engine = Arc::new(Engine::new(engine, donation.table().clone()));
-        let addresses = Arc::<Addresses>::default();
-        let mover = Mover::new(master.clone(), engine.clone(), addresses.clone());
+        let engine = Arc::new(ObjectEngine::new(engine, donation.table().clone()));
+        let addresses = Arc::<SegmentAddresses>::default();
+        let mover = ReplicaMover::new(master.clone(), engine.clone(), addresses.clone());
         Ok(Self {
             name,
             host_id,
@@ -141,7 +135,7 @@ impl Store {
             heartbeat: Mutex::default(),
             memory: CallerMemory::new(devices),
             refusals: Refusals::default(),
-            unreachable: Unreachable::default(),
+            unreachable: UnreachableLog::default(),
             open: AtomicBool::new(true),
             config,
         })
@@ -162,29 +156,23 @@ impl Store {
             self.mover.clone(),
         );
         let heartbeat = heartbeat.map_err(|error| StoreError::System(error.to_string()))?;
-        *self
-            .heartbeat
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(heartbeat);
+        *self.heartbeat.lock().unwrap_or_else(PoisonError::into_inner) = Some(heartbeat);
         Ok(())
     }
 
-    /// Leaves the cluster: segments are unmounted, threads end, memory is given back. Further calls are refused.
+    /// Leaves the cluster: segments are unmounted, threads end, memory is given back. Further calls
+    /// are refused.
     pub fn close(&self) {
         if !self.open.swap(false, Ordering::AcqRel) {
             return;
         }
-        let heartbeat = self
-            .heartbeat
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let heartbeat = self.heartbeat.lock().unwrap_or_else(PoisonError::into_inner).take();
         let answers = heartbeat.is_none_or(Heartbeat::stop);
         self.mover.stop();
         if !answers {
             tracing::info!("The master does not answer; it will notice that this client left");
         } else if let Err(error) = self.master.leave() {
-            tracing::info!(%error, "The master was not told that this client leaves; it will notice");
+            tracing::info!(%error, "The master did not get this client's farewell; it will notice");
         }
         self.registration.withdraw();
         self.engine.close();
@@ -225,11 +213,7 @@ impl Store {
         if !self.is_open() {
             return 1;
         }
-        if self.master.ping(&Holdings::default()).is_ok() {
-            0
-        } else {
-            2
-        }
+        if self.master.ping(&LentSegments::default()).is_ok() { 0 } else { 2 }
     }
 
     /// A call to the master, counted and timed.
@@ -240,17 +224,12 @@ impl Store {
     ) -> Result<T, CallError> {
         let start = monotonic();
         let answer = call(&self.master);
-        self.cells
-            .record_call(kind, (monotonic() - start).as_nanos() as u64);
+        self.cells.record_call(kind, (monotonic() - start).as_nanos() as u64);
         answer
     }
 
     pub(crate) fn while_open(&self) -> Result<(), Status> {
-        if self.is_open() {
-            Ok(())
-        } else {
-            Err(Status::InvalidParams)
-        }
+        if self.is_open() { Ok(()) } else { Err(Status::InvalidParams) }
     }
 }
 
@@ -273,7 +252,7 @@ pub(crate) fn kind_of(kind: RpcKind, keys: usize) -> RpcKind {
     if keys == 1 { kind } else { kind.batched() }
 }
 
-/// The status of a failed call, with a line in the log for whoever debugs it.
+/// The status of a failed call, with a debug line in the log.
 pub(crate) fn refused(error: &CallError) -> Status {
     tracing::debug!(%error, "A call to the master failed");
     error.status()

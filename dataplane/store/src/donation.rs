@@ -1,15 +1,15 @@
-//! The memory a client donates: segments, their server, and what the master was told of them.
+//! The memory a client donates: segments, their server, and what the master knows of them.
 
 use crate::environment::StoreEnvironment;
 use crate::error::StoreError;
 use crate::host::random_identity;
 use crate::limits::USABLE_STEP_BYTES;
-use crate::ports::Claims;
+use crate::ports::PortClaims;
 use perigee_discovery::OwnAddress;
 use perigee_memory::Segment;
-use perigee_memory::segment::{Pages, Populate, SegmentOptions, SegmentWarning, Shortage};
+use perigee_memory::segment::{Pages, Populate, SegmentOptions, SegmentWarning, ShortagePolicy};
 use perigee_rdma::Rdma;
-use perigee_rpc::{Holdings, SegmentOffer};
+use perigee_rpc::{LentSegments, SegmentOffer};
 use perigee_schemas::Identity;
 use perigee_transfer::{SegmentServer, SegmentTable, ServerOptions};
 use std::collections::BTreeSet;
@@ -29,14 +29,14 @@ pub(crate) struct Donation {
     environment: StoreEnvironment,
     rdma: Option<Arc<Rdma>>,
     table: Arc<SegmentTable>,
-    state: Mutex<State>,
+    state: Mutex<DonationState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct DonationState {
     server: Option<SegmentServer>,
     /// Ports that are kept while the client lives.
-    claims: Claims,
+    claims: PortClaims,
     offers: Vec<SegmentOffer>,
     /// Mount requests that were begun; the last one's number.
     mounts: u64,
@@ -44,8 +44,9 @@ struct State {
     retiring: Vec<(Identity, Instant)>,
 }
 
-impl State {
-    /// In builds with debug assertions panics unless every segment on offer is served, once, and none of them retires.
+impl DonationState {
+    /// In builds with debug assertions panics unless every segment on offer is served, once, and
+    /// none of them retires.
     fn debug_check(&self, table: &SegmentTable) {
         if !cfg!(debug_assertions) {
             return;
@@ -57,10 +58,7 @@ impl State {
             assert_eq!(bytes, Some(offer.bytes), "what is offered is served whole");
         }
         let is_offered = |(id, _): &(Identity, Instant)| ids.contains(id);
-        assert!(
-            !self.retiring.iter().any(is_offered),
-            "what retires is not offered"
-        );
+        assert!(!self.retiring.iter().any(is_offered), "what retires is not offered");
         let is_mounted = self.mounts > 0 || self.offers.is_empty();
         assert!(is_mounted, "what is offered was to be mounted");
     }
@@ -89,8 +87,9 @@ impl Donation {
         }
     }
 
-    /// Keeps ports that were claimed; to be called before the first segment, whose server takes the data port.
-    pub(crate) fn keep_ports(&self, claims: Claims) {
+    /// Keeps ports that were claimed; to be called before the first segment, whose server takes the
+    /// data port.
+    pub(crate) fn keep_ports(&self, claims: PortClaims) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.claims = claims;
     }
@@ -100,20 +99,17 @@ impl Donation {
         &self.table
     }
 
-    /// Allocates a segment and begins to serve it. It comes with the number of the request that is to mount it.
+    /// Allocates a segment and begins to serve it. It comes with the number of the request that is
+    /// to mount it.
     pub(crate) fn add(&self, bytes: u64) -> Result<(SegmentOffer, u64), StoreError> {
         let options = SegmentOptions {
-            pages: if self.environment.huge_pages {
-                Pages::Hugetlb
-            } else {
-                Pages::Transparent
-            },
+            pages: if self.environment.huge_pages { Pages::Hugetlb } else { Pages::Transparent },
             numa_node: self.environment.numa_node,
             populate: Populate::Ahead,
             shortage: if self.environment.strict_segment {
-                Shortage::Refuse
+                ShortagePolicy::Refuse
             } else {
-                Shortage::Cut
+                ShortagePolicy::Cut
             },
         };
         let segment = Segment::create(bytes, &options)?;
@@ -158,7 +154,7 @@ impl Donation {
         }
     }
 
-    /// Takes a segment out when its grace is over; meanwhile it is read, but not mounted again.
+    /// Takes a segment out when its grace is over; until then it is read, but not mounted again.
     pub(crate) fn retire(&self, id: Identity, grace: Duration) {
         if grace.is_zero() {
             return self.remove(id);
@@ -207,7 +203,7 @@ impl Donation {
     }
 
     /// What the master is to know of this client.
-    pub(crate) fn holdings(&self) -> Holdings {
+    pub(crate) fn holdings(&self) -> LentSegments {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let usable_bytes = |offer: &SegmentOffer| {
             let segment = self.table.get(offer.id);
@@ -218,7 +214,7 @@ impl Donation {
                 false => offer.bytes,
             }
         };
-        Holdings {
+        LentSegments {
             segments: state.offers.iter().map(|offer| offer.id).collect(),
             usable_bytes: state.offers.iter().map(usable_bytes).collect(),
             mounts: state.mounts,
@@ -253,7 +249,7 @@ impl Donation {
     }
 
     /// The endpoint of the running server, started if need be.
-    fn serve(&self, state: &mut State) -> Result<String, StoreError> {
+    fn serve(&self, state: &mut DonationState) -> Result<String, StoreError> {
         if state.server.is_none() {
             let options = ServerOptions {
                 address: SocketAddr::new(self.address.listen, state.claims.data_port()),
@@ -267,10 +263,7 @@ impl Donation {
             };
             state.server = Some(SegmentServer::start(&options, &self.table)?);
         }
-        let port = state
-            .server
-            .as_ref()
-            .map_or(0, |server| server.address().port());
+        let port = state.server.as_ref().map_or(0, |server| server.address().port());
         Ok(SocketAddr::new(self.address.announced, port).to_string())
     }
 
@@ -304,15 +297,7 @@ mod tests {
         let environment = StoreEnvironment::from_variables(|_| None).unwrap();
         let identity = random_identity().unwrap();
         let address = OwnAddress::find("127.0.0.1", &[], &environment.discovery);
-        Donation::new(
-            identity,
-            "127.0.0.1:1",
-            "host",
-            "tcp",
-            address,
-            &environment,
-            None,
-        )
+        Donation::new(identity, "127.0.0.1:1", "host", "tcp", address, &environment, None)
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! The environment variables a client reads, in one place. Mooncake's names are taken where they mean the same.
+//! The environment variables a client reads, in one place. Mooncake's names are taken where they
+//! mean the same.
 
 use crate::error::StoreError;
-use crate::ports::{self, PortRange};
+use crate::port_range::{FIRST, LAST, PortRange};
 use perigee_device::GivenDevices;
-use perigee_discovery::Settings;
+use perigee_discovery::DiscoverySettings;
 use perigee_rdma::GivenFabric;
 use perigee_settings::{DataPath, Variables};
 use perigee_shard::Congestion;
@@ -31,8 +32,8 @@ pub struct StoreEnvironment {
     pub data_cpus: Vec<usize>,
     /// How long a shard polls after its last completion (`PERIGEE_POLL_US`).
     pub poll: Duration,
-    /// Most RDMA queue pairs of a shard between the same two NICs (`MC_NUM_QP_PER_EP`, 1 to 32); `None` lets the rails
-    /// choose: 4 to a peer of few NICs.
+    /// Most RDMA queue pairs of a shard between the same two NICs (`MC_NUM_QP_PER_EP`, 1 to 32);
+    /// `None` lets the rails choose: 4 to a peer of few NICs.
     pub queue_pairs_per_rail: Option<usize>,
     /// TCP is used whatever the protocol says (`MC_FORCE_TCP`).
     pub force_tcp: bool,
@@ -42,19 +43,21 @@ pub struct StoreEnvironment {
     pub transfer_deadline: Duration,
     /// Longest a call to the master may take (`PERIGEE_RPC_TIMEOUT_MS`, else `MC_RPC_TIMEOUT_MS`).
     pub call_deadline: Duration,
-    /// The data port, if no other client has it; another port otherwise. Ignored with a range in `ports`.
+    /// The data port, if no other client has it; another port otherwise. Ignored with a range in
+    /// `ports`.
     pub data_port: Option<u16>,
-    /// Ports for the data port, and for names without one (`MC_STORE_CLIENT_MIN_PORT`, `MC_STORE_CLIENT_MAX_PORT`);
-    /// without them the system chooses data ports.
+    /// Ports for the data port, and for names without one (`MC_STORE_CLIENT_MIN_PORT`,
+    /// `MC_STORE_CLIENT_MAX_PORT`); without them the system chooses data ports.
     pub ports: Option<PortRange>,
     /// NUMA node of donated memory (`MC_STORE_NUMA_SOCKET_ID`).
     pub numa_node: Option<u32>,
     /// Donate huge pages (`MC_STORE_USE_HUGEPAGE`: set to anything).
     pub huge_pages: bool,
-    /// Donate as much as was asked for or nothing (`PERIGEE_STRICT_SEGMENT=1`); else as much as there is.
+    /// Donate as much as was asked for or nothing (`PERIGEE_STRICT_SEGMENT=1`); else as much as
+    /// there is.
     pub strict_segment: bool,
     /// Address of the data port (`MC_TCP_BIND_ADDRESS`), and how metadata services are talked to.
-    pub discovery: Settings,
+    pub discovery: DiscoverySettings,
     /// Stands in for the host's accelerators; `None` looks for CUDA's driver.
     pub accelerators: Option<GivenDevices>,
     /// Stands in for the host's RDMA devices.
@@ -106,11 +109,11 @@ impl StoreEnvironment {
                 Duration::from_millis(ms.max(CALL_DEADLINE_MS_MIN))
             }),
             data_port: None,
-            ports: PortRange::between(port(ports::FIRST)?, port(ports::LAST)?)?,
+            ports: PortRange::between(port(FIRST)?, port(LAST)?)?,
             numa_node: variables.parsed("MC_STORE_NUMA_SOCKET_ID", "the number of a NUMA node")?,
             huge_pages: variables.text("MC_STORE_USE_HUGEPAGE").is_some(),
             strict_segment: variables.switch("PERIGEE_STRICT_SEGMENT", false)?,
-            discovery: Settings::from_variables(&variable)?,
+            discovery: DiscoverySettings::from_variables(&variable)?,
             accelerators: None,
             fabric: None,
         })
@@ -134,12 +137,7 @@ mod tests {
 
     #[test]
     fn variables_are_understood_or_refused_by_name() {
-        assert!(
-            !with("PERIGEE_SHARED_MEMORY", "0")
-                .unwrap()
-                .routes
-                .shared_memory
-        );
+        assert!(!with("PERIGEE_SHARED_MEMORY", "0").unwrap().routes.shared_memory);
         assert_eq!(
             with("MC_TRANSFER_TIMEOUT", "7").unwrap().transfer_deadline,
             Duration::from_secs(7)
@@ -162,9 +160,6 @@ mod tests {
             assert!(text.contains("1 to 65535"), "{text}");
         }
         let error = with("PERIGEE_CLIENT_SHARDS", "many").unwrap_err();
-        assert!(
-            error.to_string().contains("PERIGEE_CLIENT_SHARDS"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("PERIGEE_CLIENT_SHARDS"), "{error}");
     }
 }

@@ -5,7 +5,7 @@ use perigee_memory::segment::SegmentError;
 use perigee_rpc::CallError;
 use perigee_schemas::Status;
 use perigee_settings::SettingError;
-use perigee_transfer::ServerError;
+use perigee_transfer::SegmentServerError;
 
 /// Why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +32,7 @@ pub enum StoreError {
     Segment(#[from] SegmentError),
     /// The segments cannot be served.
     #[error(transparent)]
-    Server(#[from] ServerError),
+    Server(#[from] SegmentServerError),
     /// The metadata service did not take the registration.
     #[error(
         "Metadata service {url}: {reason}; start it, correct metadata_server, or set it to P2PHANDSHAKE to do without one"
@@ -43,7 +43,7 @@ pub enum StoreError {
         /// What it said.
         reason: String,
     },
-    /// Every port of the range that is set belongs to somebody.
+    /// Every port of the configured range is taken.
     #[error(
         "No port from {first} to {last} is free: end other clients of this host, or widen the range of \
          MC_STORE_CLIENT_MIN_PORT and MC_STORE_CLIENT_MAX_PORT"
@@ -76,26 +76,14 @@ impl StoreError {
 
 impl From<SettingError> for StoreError {
     fn from(error: SettingError) -> Self {
-        Self::Config {
-            name: error.name,
-            value: error.value,
-            reason: error.allowed,
-        }
+        Self::Config { name: error.name, value: error.value, reason: error.allowed }
     }
 }
 
 impl From<DiscoveryError> for StoreError {
     fn from(error: DiscoveryError) -> Self {
         match error {
-            DiscoveryError::Setting {
-                name,
-                value,
-                reason,
-            } => Self::Config {
-                name,
-                value,
-                reason,
-            },
+            DiscoveryError::Setting { name, value, reason } => Self::Config { name, value, reason },
             other => Self::System(other.to_string()),
         }
     }

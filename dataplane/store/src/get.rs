@@ -1,23 +1,24 @@
-//! Reading objects: look up, choose a replica, move, check; then the next replica, then look up once more.
+//! Reading objects: look up, choose a replica, move, check; then the next replica, then look up
+//! once more.
 #![expect(unsafe_code, reason = "it lends memory of callers to the engine")]
 
-use crate::api::{GetRequest, Piece};
+use crate::api::{CallerRange, GetRequest};
 use crate::caller_memory::{HostPieces, delivered};
 use crate::client::Store;
 use crate::limits::{FIRST_PART_BYTES, GET_ATTEMPTS, TWO_PARTS_KEYS_MIN};
-use crate::lookup::{Found, Lookup};
-use perigee_memory::PieceMut;
+use crate::lookup::{FoundObject, Lookup};
+use perigee_memory::ByteRangeMut;
 use perigee_memory::reachable::Use;
-use perigee_metrics::Operation;
+use perigee_metrics::ClientCall;
 use perigee_schemas::Status;
 use perigee_shard::monotonic;
-use perigee_transfer::{Place, ReadJob, TransferError};
+use perigee_transfer::{ReadJob, ReplicaAddress, TransferError};
 
 /// One object on its way to the caller.
-struct Reading<'a> {
+struct ObjectRead<'a> {
     target: usize,
-    found: &'a Found,
-    pieces: Vec<PieceMut>,
+    found: &'a FoundObject,
+    pieces: Vec<ByteRangeMut>,
     /// Replicas in the order they are tried.
     order: Vec<usize>,
     tried: usize,
@@ -28,7 +29,7 @@ impl Store {
     pub fn get(&self, requests: &[GetRequest<'_>]) -> Vec<Result<u64, Status>> {
         let start = monotonic();
         let keys: Vec<&str> = requests.iter().map(|request| request.key).collect();
-        let pieces: Vec<&[Piece]> = requests.iter().map(|request| request.pieces).collect();
+        let pieces: Vec<&[CallerRange]> = requests.iter().map(|request| request.pieces).collect();
         let results = match first_part(requests) {
             Some(first) => self.get_in_parts(&keys, &pieces, first),
             None => self.read_with_retry(&self.locate(&keys), &numbered(&pieces)),
@@ -38,12 +39,12 @@ impl Store {
         results
     }
 
-    /// The first keys are read while the master looks up the others. That pays where bytes are copied by this thread; over
-    /// TCP all keys travel together.
+    /// The first keys are read while the master looks up the others. That pays where bytes are
+    /// copied by this thread; over TCP all keys travel together.
     fn get_in_parts(
         &self,
         keys: &[&str],
-        pieces: &[&[Piece]],
+        pieces: &[&[CallerRange]],
         first: usize,
     ) -> Vec<Result<u64, Status>> {
         debug_assert!(0 < first && first < keys.len(), "both parts have keys");
@@ -62,8 +63,13 @@ impl Store {
         results
     }
 
-    /// Reads objects of a lookup: pairs of an index in the lookup and the pieces its payload goes to.
-    pub fn read(&self, lookup: &Lookup, targets: &[(usize, &[Piece])]) -> Vec<Result<u64, Status>> {
+    /// Reads objects of a lookup: pairs of an index in the lookup and the pieces its payload goes
+    /// to.
+    pub fn read(
+        &self,
+        lookup: &Lookup,
+        targets: &[(usize, &[CallerRange])],
+    ) -> Vec<Result<u64, Status>> {
         let start = monotonic();
         let results = self.read_with_retry(lookup, targets);
         self.count(&results, start);
@@ -73,27 +79,21 @@ impl Store {
     fn read_with_retry(
         &self,
         lookup: &Lookup,
-        targets: &[(usize, &[Piece])],
+        targets: &[(usize, &[CallerRange])],
     ) -> Vec<Result<u64, Status>> {
         let mut results = self.read_once(lookup, targets);
         for _ in 1..GET_ATTEMPTS {
-            let retry: Vec<usize> = (0..targets.len())
-                .filter(|i| is_worth_looking_up(&results[*i]))
-                .collect();
+            let retry: Vec<usize> =
+                (0..targets.len()).filter(|i| is_worth_looking_up(&results[*i])).collect();
             if retry.is_empty() || !self.is_open() {
                 break;
             }
             self.cells.record_retries(retry.len() as u64);
-            let keys: Vec<&str> = retry
-                .iter()
-                .map(|i| lookup.found(targets[*i].0).map_or("", |f| &f.key))
-                .collect();
+            let keys: Vec<&str> =
+                retry.iter().map(|i| lookup.found(targets[*i].0).map_or("", |f| &f.key)).collect();
             let again = self.look_up(&keys, false);
-            let moved: Vec<(usize, &[Piece])> = retry
-                .iter()
-                .enumerate()
-                .map(|(index, i)| (index, targets[*i].1))
-                .collect();
+            let moved: Vec<(usize, &[CallerRange])> =
+                retry.iter().enumerate().map(|(index, i)| (index, targets[*i].1)).collect();
             debug_assert_eq!(again.len(), retry.len(), "one answer per key");
             for (i, result) in retry.into_iter().zip(self.read_once(&again, &moved)) {
                 results[i] = result;
@@ -105,7 +105,7 @@ impl Store {
     fn read_once(
         &self,
         lookup: &Lookup,
-        targets: &[(usize, &[Piece])],
+        targets: &[(usize, &[CallerRange])],
     ) -> Vec<Result<u64, Status>> {
         let mut results: Vec<Result<u64, Status>> = vec![Err(Status::InvalidParams); targets.len()];
         if !self.is_open() {
@@ -119,13 +119,7 @@ impl Store {
             {
                 Ok((found, pieces)) => {
                     let order = self.order(&found.places);
-                    readings.push(Reading {
-                        target,
-                        found,
-                        pieces,
-                        order,
-                        tried: 0,
-                    });
+                    readings.push(ObjectRead { target, found, pieces, order, tried: 0 });
                 }
                 Err(status) => results[target] = Err(status),
             }
@@ -139,9 +133,9 @@ impl Store {
     /// Tries the next replica of each object; returns the objects that have another one to try.
     fn try_replicas<'a>(
         &self,
-        readings: Vec<Reading<'a>>,
+        readings: Vec<ObjectRead<'a>>,
         results: &mut [Result<u64, Status>],
-    ) -> Vec<Reading<'a>> {
+    ) -> Vec<ObjectRead<'a>> {
         let (ready, without): (Vec<_>, Vec<_>) =
             readings.into_iter().partition(|r| r.tried < r.order.len());
         for reading in without {
@@ -169,7 +163,7 @@ impl Store {
     }
 
     /// Reads the replica of each object whose turn it is.
-    fn read_replicas(&self, readings: &[Reading<'_>]) -> Vec<Result<(), TransferError>> {
+    fn read_replicas(&self, readings: &[ObjectRead<'_>]) -> Vec<Result<(), TransferError>> {
         let mut outcomes = Vec::with_capacity(readings.len());
         while outcomes.len() < readings.len() {
             let left = &readings[outcomes.len()..];
@@ -181,9 +175,9 @@ impl Store {
         outcomes
     }
 
-    fn read_step(&self, readings: &[Reading<'_>]) -> Vec<Result<(), TransferError>> {
+    fn read_step(&self, readings: &[ObjectRead<'_>]) -> Vec<Result<(), TransferError>> {
         debug_assert!(readings.iter().all(|it| it.tried < it.order.len()));
-        let targets = |reading: &Reading<'_>| self.memory.targets(reading.pieces.clone());
+        let targets = |reading: &ObjectRead<'_>| self.memory.targets(reading.pieces.clone());
         let targets: Vec<Result<HostPieces, TransferError>> =
             readings.iter().map(targets).collect();
         let there = readings.iter().zip(&targets);
@@ -196,24 +190,27 @@ impl Store {
                 })
             })
             .collect();
-        // SAFETY: callers of the store keep their pieces valid and unshared for the length of the call.
+        // SAFETY: callers of the store keep their pieces valid and unshared for the length of the
+        // call.
         let read = unsafe { self.engine.read(&jobs) };
         drop(jobs);
         delivered(targets, read)
     }
 
-    /// The first `payload_bytes` of the pieces; an error if they have less room, or if there is no memory at one.
-    fn room(&self, pieces: &[Piece], payload_bytes: u64) -> Result<Vec<PieceMut>, Status> {
+    /// The first `payload_bytes` of the pieces; an error if they have less room, or if there is no
+    /// memory at one.
+    fn room(
+        &self,
+        pieces: &[CallerRange],
+        payload_bytes: u64,
+    ) -> Result<Vec<ByteRangeMut>, Status> {
         let mut left = usize::try_from(payload_bytes).map_err(|_| Status::InvalidParams)?;
         let mut room = Vec::with_capacity(pieces.len());
         for piece in pieces {
             let bytes = piece.bytes.min(left);
             if bytes > 0 {
-                self.memory.check(&Piece { bytes, ..*piece }, Use::Write)?;
-                room.push(PieceMut {
-                    ptr: piece.address as *mut u8,
-                    len: bytes,
-                });
+                self.memory.check(&CallerRange { bytes, ..*piece }, Use::Write)?;
+                room.push(ByteRangeMut { ptr: piece.address as *mut u8, len: bytes });
             }
             left -= bytes;
         }
@@ -225,10 +222,10 @@ impl Store {
         }
     }
 
-    fn note(&self, reading: &Reading<'_>, error: &TransferError) {
+    fn note(&self, reading: &ObjectRead<'_>, error: &TransferError) {
         let place = &reading.found.places[reading.order[reading.tried]];
         let segment = place.segment.id;
-        self.note_unreachable(place, error);
+        self.unreachable.note(&self.cells, place, error);
         match error {
             TransferError::Checksum { .. } => {
                 if let Some(unlogged) = self.refusals.admit(monotonic()) {
@@ -241,8 +238,9 @@ impl Store {
         }
     }
 
-    /// Nearest replicas first: those on this host, then the rest, starting at a place that differs between keys.
-    pub(crate) fn order(&self, places: &[Place]) -> Vec<usize> {
+    /// Nearest replicas first: those on this host, then the rest, starting at a place that differs
+    /// between keys.
+    pub(crate) fn order(&self, places: &[ReplicaAddress]) -> Vec<usize> {
         let mut order: Vec<usize> = (0..places.len()).collect();
         if places.len() > 1 {
             let turn = places[0].generation as usize % places.len();
@@ -254,21 +252,14 @@ impl Store {
     }
 
     fn count(&self, results: &[Result<u64, Status>], start: std::time::Duration) {
-        let bytes = results
-            .iter()
-            .filter_map(|result| result.as_ref().ok())
-            .sum();
-        let operation = if results.len() == 1 {
-            Operation::Get
-        } else {
-            Operation::BatchGet
-        };
-        self.cells
-            .record_operation(operation, bytes, (monotonic() - start).as_nanos() as u64);
+        let bytes = results.iter().filter_map(|result| result.as_ref().ok()).sum();
+        let operation = if results.len() == 1 { ClientCall::Get } else { ClientCall::BatchGet };
+        self.cells.record_operation(operation, bytes, (monotonic() - start).as_nanos() as u64);
     }
 }
 
-/// How many keys of a batch are read while the others are looked up; nothing for small batches and small objects.
+/// How many keys of a batch are read while the others are looked up; nothing for small batches and
+/// small objects.
 fn first_part(requests: &[GetRequest<'_>]) -> Option<usize> {
     if requests.len() < TWO_PARTS_KEYS_MIN {
         return None;
@@ -285,7 +276,7 @@ fn first_part(requests: &[GetRequest<'_>]) -> Option<usize> {
 }
 
 /// Targets of a lookup of the same keys.
-fn numbered<'a>(pieces: &[&'a [Piece]]) -> Vec<(usize, &'a [Piece])> {
+fn numbered<'a>(pieces: &[&'a [CallerRange]]) -> Vec<(usize, &'a [CallerRange])> {
     pieces.iter().copied().enumerate().collect()
 }
 

@@ -1,11 +1,12 @@
-//! The client's own thread: signs of life, mounting again after the master was restarted, dropping stale mappings.
+//! The client's own thread: heartbeats, mounting again after the master was restarted, dropping
+//! stale mappings.
 
 use crate::donation::Donation;
 use crate::limits::{HEARTBEAT, HEARTBEAT_STOP, REMOUNT_PAUSE};
-use crate::mover::Mover;
+use crate::mover::ReplicaMover;
 use perigee_rpc::MasterClient;
 use perigee_schemas::{Identity, Status};
-use perigee_transfer::Engine;
+use perigee_transfer::ObjectEngine;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -15,13 +16,13 @@ use std::time::{Duration, Instant};
 /// The running thread.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
-    stop: Arc<Stop>,
+    stop: Arc<StopFlag>,
     reachable: Arc<AtomicBool>,
     ended: Mutex<Receiver<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Stop {
+struct StopFlag {
     wanted: Mutex<bool>,
     bell: Condvar,
 }
@@ -29,10 +30,10 @@ struct Stop {
 struct Beat {
     master: Arc<MasterClient>,
     donation: Arc<Donation>,
-    engine: Arc<Engine>,
-    mover: Arc<Mover>,
-    stop: Arc<Stop>,
-    /// Whether the last sign of life was answered.
+    engine: Arc<ObjectEngine>,
+    mover: Arc<ReplicaMover>,
+    stop: Arc<StopFlag>,
+    /// Whether the last heartbeat was answered.
     reachable: Arc<AtomicBool>,
     /// What the master refused to mount again the last time.
     refused: RefCell<Vec<(Identity, Status)>>,
@@ -42,10 +43,10 @@ impl Heartbeat {
     pub(crate) fn start(
         master: Arc<MasterClient>,
         donation: Arc<Donation>,
-        engine: Arc<Engine>,
-        mover: Arc<Mover>,
+        engine: Arc<ObjectEngine>,
+        mover: Arc<ReplicaMover>,
     ) -> std::io::Result<Self> {
-        let stop = Arc::new(Stop::default());
+        let stop = Arc::new(StopFlag::default());
         let reachable = Arc::new(AtomicBool::new(true));
         let (end, ended) = channel();
         let beat = Beat {
@@ -57,41 +58,28 @@ impl Heartbeat {
             reachable: reachable.clone(),
             refused: RefCell::default(),
         };
-        std::thread::Builder::new()
-            .name("perigee-beat".to_owned())
-            .spawn(move || {
-                let mut pause = HEARTBEAT;
-                while !beat.stop.wait(pause) {
-                    pause = beat.once();
-                }
-                // Nobody waits any more when the last sign of life took too long.
-                let _ = end.send(());
-            })?;
-        Ok(Self {
-            stop,
-            reachable,
-            ended: Mutex::new(ended),
-        })
+        std::thread::Builder::new().name("perigee-beat".to_owned()).spawn(move || {
+            let mut pause = HEARTBEAT;
+            while !beat.stop.wait(pause) {
+                pause = beat.once();
+            }
+            // The caller has stopped waiting if the last heartbeat took too long.
+            let _ = end.send(());
+        })?;
+        Ok(Self { stop, reachable, ended: Mutex::new(ended) })
     }
 
-    /// Ends the thread; whether the master can be expected to hear a farewell. A thread that waits for a silent master
-    /// is left to end by itself.
+    /// Ends the thread; whether the master can be expected to hear a farewell. A thread that waits
+    /// for a silent master is left to end by itself.
     pub(crate) fn stop(self) -> bool {
-        *self
-            .stop
-            .wanted
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = true;
+        *self.stop.wanted.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.stop.bell.notify_all();
-        let ended = self
-            .ended
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
+        let ended = self.ended.into_inner().unwrap_or_else(PoisonError::into_inner);
         ended.recv_timeout(HEARTBEAT_STOP).is_ok() && self.reachable.load(Ordering::Acquire)
     }
 }
 
-impl Stop {
+impl StopFlag {
     fn has_come(&self) -> bool {
         *self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -99,15 +87,13 @@ impl Stop {
     /// True when the stop has come.
     fn wait(&self, pause: Duration) -> bool {
         let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self
-            .bell
-            .wait_timeout_while(wanted, pause, |wanted| !*wanted);
+        let waited = self.bell.wait_timeout_while(wanted, pause, |wanted| !*wanted);
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
 impl Beat {
-    /// One sign of life; returns the pause until the next.
+    /// One heartbeat; returns the pause until the next.
     fn once(&self) -> Duration {
         self.engine.sweep();
         self.donation.give_back_due(Instant::now());
@@ -134,9 +120,8 @@ impl Beat {
 
     /// Logs what came of mounting again; what is refused each time is logged once.
     fn tell(&self, verdicts: Vec<(Identity, Status)>) {
-        let (mounted, refused): (Vec<_>, Vec<_>) = verdicts
-            .into_iter()
-            .partition(|(_, status)| *status == Status::Ok);
+        let (mounted, refused): (Vec<_>, Vec<_>) =
+            verdicts.into_iter().partition(|(_, status)| *status == Status::Ok);
         let before = self.refused.replace(refused.clone());
         for (segment, status) in refused.iter().filter(|verdict| !before.contains(verdict)) {
             tracing::warn!(%segment, %status, "The master refused to mount a segment again");

@@ -11,8 +11,9 @@ pub(crate) fn random_identity() -> Result<Identity, StoreError> {
     Ok(Identity::from_halves(number()?, number()?))
 }
 
-/// `host:port` of a client; a name without a port gets `port`, or one that is drawn. A host that is the same for clients of
-/// all hosts (`localhost`, `0.0.0.0`) gives way to the address that peers connect to.
+/// `host:port` of a client; a name without a port gets `port`, or one that is drawn. A host that is
+/// the same for clients of all hosts (`localhost`, `0.0.0.0`) gives way to the address that peers
+/// connect to.
 pub(crate) fn client_name(
     local_hostname: &str,
     port: Option<u16>,
@@ -31,7 +32,8 @@ fn is_unspecified(host: &str) -> bool {
     host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified())
 }
 
-/// Whether a name says loopback itself, rather than being a host's name that happens to resolve to it.
+/// Whether a name says loopback itself, rather than being a host's name that happens to resolve to
+/// it.
 fn is_loopback(host: &str) -> bool {
     let first = host.split('.').next().unwrap_or_default();
     let words = ["localhost", "localhost4", "localhost6", "ip6-localhost"];
@@ -52,9 +54,7 @@ fn host_and_port(local_hostname: &str, port: Option<u16>) -> Result<(String, u16
         reason: reason.to_owned(),
     };
     if name.is_empty() {
-        return Err(refuse(
-            "give the name or address by which other hosts reach this one",
-        ));
+        return Err(refuse("give the name or address by which other hosts reach this one"));
     }
     if let Some((_, port)) = split_port(name) {
         return match port.parse::<u16>() {
@@ -69,10 +69,7 @@ fn any_port() -> Result<u16, StoreError> {
     let random = getrandom::u64().map_err(|error| StoreError::System(error.to_string()))?;
     let count = CLIENT_PORTS.len() as u64;
     let at = usize::try_from(random % count).unwrap_or_default();
-    Ok(CLIENT_PORTS
-        .clone()
-        .nth(at)
-        .unwrap_or(*CLIENT_PORTS.start()))
+    Ok(CLIENT_PORTS.clone().nth(at).unwrap_or(*CLIENT_PORTS.start()))
 }
 
 /// The host part of a name.
@@ -97,50 +94,27 @@ mod tests {
 
     #[test]
     fn names_that_every_host_has_give_way_to_the_address_for_peers() {
-        for name in [
-            "localhost",
-            "LOCALHOST",
-            "127.0.0.1",
-            "::1",
-            "0.0.0.0",
-            "[::]",
-        ] {
+        for name in ["localhost", "LOCALHOST", "127.0.0.1", "::1", "0.0.0.0", "[::]"] {
             assert_eq!(client_name(name, Some(9)).unwrap(), "10.0.0.4:9", "{name}");
         }
-        assert_eq!(
-            client_name("localhost:17001", None).unwrap(),
-            "10.0.0.4:17001"
-        );
+        assert_eq!(client_name("localhost:17001", None).unwrap(), "10.0.0.4:17001");
         let six = "2001:db8::4".parse().unwrap();
-        assert_eq!(
-            super::client_name("localhost:7", None, six).unwrap(),
-            "[2001:db8::4]:7"
-        );
+        assert_eq!(super::client_name("localhost:7", None, six).unwrap(), "[2001:db8::4]:7");
         let loopback = "127.0.0.1".parse().unwrap();
         let kept = super::client_name("localhost:7", None, loopback).unwrap();
         assert_eq!(kept, "localhost:7", "all of the cluster is on this host");
-        assert_eq!(
-            super::client_name("0.0.0.0:7", None, loopback).unwrap(),
-            "127.0.0.1:7"
-        );
+        assert_eq!(super::client_name("0.0.0.0:7", None, loopback).unwrap(), "127.0.0.1:7");
     }
 
     #[test]
     fn a_name_with_a_port_is_kept_and_one_without_gets_one() {
-        assert_eq!(
-            client_name("10.0.0.1:17001", Some(9)).unwrap(),
-            "10.0.0.1:17001"
-        );
+        assert_eq!(client_name("10.0.0.1:17001", Some(9)).unwrap(), "10.0.0.1:17001");
         assert_eq!(client_name("node-7", Some(9)).unwrap(), "node-7:9");
         let chosen = client_name("node-7", None).unwrap();
         let (host, port) = chosen.split_once(':').unwrap();
         assert_eq!(host, "node-7");
         assert!(CLIENT_PORTS.contains(&port.parse().unwrap()));
-        assert!(
-            client_name("fe80::1", None)
-                .unwrap()
-                .starts_with("[fe80::1]:")
-        );
+        assert!(client_name("fe80::1", None).unwrap().starts_with("[fe80::1]:"));
     }
 
     #[test]

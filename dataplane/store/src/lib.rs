@@ -1,7 +1,8 @@
 //! The store client: put, get and batches on top of the master and the transports.
 //!
-//! [`Store`] is one client: it may donate segments, and it puts and gets objects. The invariant: every call ends within
-//! its deadlines with a status per key, and a key that reads as present has exactly the bytes that were put.
+//! [`Store`] is one client: it may donate segments, and it puts and gets objects. The invariant:
+//! every call ends within its deadlines with a status per key, and a key that reads as present has
+//! exactly the bytes that were put.
 #![deny(unsafe_code)]
 
 mod addresses;
@@ -21,6 +22,7 @@ mod limits;
 mod lookup;
 mod metadata;
 mod mover;
+mod port_range;
 mod ports;
 mod put;
 mod ranges;
@@ -29,7 +31,7 @@ mod refusals;
 mod unreachable;
 
 pub use api::{
-    GetRequest, Piece, PutRequest, RangeRequest, ReplicaDescriptor, ReplicateConfig, SegmentId,
+    CallerRange, GetRequest, PutRequest, RangeRequest, ReplicaInfo, ReplicateConfig, SegmentId,
     SoftPinAction, StoreConfig,
 };
 pub use client::Store;
@@ -37,5 +39,5 @@ pub use environment::StoreEnvironment;
 pub use error::StoreError;
 pub use introduction::{ask_node, introduction_name};
 pub use lookup::{Lookup, ReadLease};
-pub use perigee_rpc::{Task, TaskKind, TaskState, TaskWish};
-pub use ports::PortRange;
+pub use perigee_rpc::{Task, TaskKind, TaskSpec, TaskState};
+pub use port_range::PortRange;

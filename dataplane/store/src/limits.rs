@@ -16,7 +16,7 @@ pub(crate) const MOVER_STOP: Duration = Duration::from_secs(1);
 pub(crate) const MOVES_PER_FETCH: u32 = 16;
 /// Bytes of objects that are moved together; a larger object is moved alone.
 pub(crate) const MOVE_GROUP_BYTES: usize = 64 << 20;
-/// Times the master is told how moves went if it does not answer.
+/// Tries to report the outcome of moves to a master that does not answer.
 pub(crate) const REPORT_TRIES: usize = 3;
 /// Times a put is started for keys whose target could not be reached.
 pub(crate) const PUT_ATTEMPTS: usize = 3;
@@ -42,11 +42,14 @@ pub(crate) const UNREACHABLE_LOG_PAUSE: Duration = Duration::from_secs(10);
 pub(crate) const UNREACHABLE_REMEMBERED_MAX: usize = 256;
 /// Longest master address that a node daemon may name, in bytes, with its line end.
 pub(crate) const MASTER_ADDRESS_BYTES_MAX: u64 = 512;
-/// Bytes of a batch that are read first while its other keys are looked up: copying them takes about as long.
+/// Bytes of a batch that are read first while its other keys are looked up: copying them takes
+/// about as long.
 pub(crate) const FIRST_PART_BYTES: usize = 1 << 20;
 /// Keys of a batch from which on it is read in two parts.
 pub(crate) const TWO_PARTS_KEYS_MIN: usize = 16;
-/// Host memory that stands in for device memory in one step of a call, unless one object alone has more.
+/// Host memory that stands in for device memory in one step of a call, unless one object alone has
+/// more.
 pub(crate) const STAGED_BYTES_MAX: usize = 64 << 20;
-/// Steps in which the master hears how much memory there is for a segment, while it is less than all of it.
+/// Steps in which the master hears how much memory there is for a segment, while it is less than
+/// all of it.
 pub(crate) const USABLE_STEP_BYTES: u64 = 16 << 20;

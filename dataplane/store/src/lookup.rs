@@ -1,27 +1,28 @@
 //! Keys that were looked up: sizes, places and checksums, readable while their lease runs.
-//! Invariant: a lease is given back when its lookup is dropped, unless something may still be reading under it.
+//! Invariant: a lease is given back when its lookup is dropped, unless something may still be
+//! reading under it.
 
-use crate::addresses::Addresses;
-use perigee_rpc::{Lease, Located, MasterClient};
+use crate::addresses::SegmentAddresses;
+use perigee_rpc::{Lease, LocatedBatch, MasterClient};
 use perigee_schemas::Status;
-use perigee_transfer::Place;
+use perigee_transfer::ReplicaAddress;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The answer to a lookup of several keys. Holding it is enough to read; bytes that were reused meanwhile are noticed.
-/// Dropping it gives the leases back.
+/// The answer to a lookup of several keys. Holding it is enough to read; bytes that were reused
+/// since are noticed. Dropping it gives the leases back.
 #[derive(Debug, Default)]
 pub struct Lookup {
-    pub(crate) objects: Vec<Result<Found, Status>>,
+    pub(crate) objects: Vec<Result<FoundObject, Status>>,
 }
 
 /// One object that can be read.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundObject {
     pub(crate) key: String,
     pub(crate) payload_bytes: u64,
     pub(crate) checksum: u32,
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<ReplicaAddress>,
     pub(crate) lease: Option<ReadLease>,
 }
 
@@ -34,7 +35,8 @@ pub struct ReadLease {
 }
 
 impl ReadLease {
-    /// Lets it end by time: a transfer under it did not end well, so something may still be reading.
+    /// Lets it end by time: a transfer under it did not end well, so something may still be
+    /// reading.
     pub(crate) fn leave(&self) {
         self.is_left.store(true, Ordering::Relaxed);
     }
@@ -48,7 +50,7 @@ impl Drop for ReadLease {
     }
 }
 
-impl Found {
+impl FoundObject {
     /// A transfer of this object has failed.
     pub(crate) fn leave_lease(&self) {
         self.lease.iter().for_each(ReadLease::leave);
@@ -80,7 +82,7 @@ impl Lookup {
         found.lease.take()
     }
 
-    pub(crate) fn found(&self, index: usize) -> Result<&Found, Status> {
+    pub(crate) fn found(&self, index: usize) -> Result<&FoundObject, Status> {
         match self.objects.get(index) {
             Some(Ok(found)) => Ok(found),
             Some(Err(status)) => Err(*status),
@@ -99,25 +101,17 @@ impl Lookup {
     pub(crate) fn append<S: AsRef<str>>(
         &mut self,
         keys: &[S],
-        located: &Located,
-        addresses: &Addresses,
+        located: &LocatedBatch,
+        addresses: &SegmentAddresses,
         master: &Arc<MasterClient>,
     ) {
-        debug_assert_eq!(
-            located.places.status.len(),
-            keys.len(),
-            "one answer per key"
-        );
-        debug_assert_eq!(
-            located.leases.len(),
-            keys.len(),
-            "one lease or none per key"
-        );
+        debug_assert_eq!(located.places.status.len(), keys.len(), "one answer per key");
+        debug_assert_eq!(located.leases.len(), keys.len(), "one lease or none per key");
         let segments = addresses.of(&located.places.segments);
         for (index, key) in keys.iter().enumerate() {
             let status = located.places.status[index];
             self.objects.push(status.ok().map(|()| {
-                Found {
+                FoundObject {
                     key: key.as_ref().to_owned(),
                     payload_bytes: located.payload_bytes[index],
                     checksum: located.checksum[index],
@@ -130,7 +124,7 @@ impl Lookup {
                         .places
                         .locations_of(index)
                         .iter()
-                        .map(|location| Place {
+                        .map(|location| ReplicaAddress {
                             segment: segments[location.segment as usize].clone(),
                             offset: location.offset,
                             payload_bytes: location.payload_bytes,
@@ -148,7 +142,7 @@ impl Lookup {
     }
 
     /// Places of all keys that can be read.
-    pub(crate) fn places(&self) -> impl Iterator<Item = &Place> {
+    pub(crate) fn places(&self) -> impl Iterator<Item = &ReplicaAddress> {
         let found = self.objects.iter().flatten();
         found.flat_map(|found| &found.places)
     }

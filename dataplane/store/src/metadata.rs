@@ -1,10 +1,11 @@
 //! This client's records in a metadata service, in the documents that transfer engines read.
-//! Invariant: the records vanish with the client where the service can, and are taken back when it leaves.
+//! Invariant: the records vanish with the client where the service can, and are taken back when it
+//! leaves.
 
 use crate::donation::Donation;
 use crate::error::StoreError;
 use perigee_discovery::{
-    BufferEntry, Directory, DiscoveryError, RpcMeta, SegmentDocument, Settings,
+    BufferEntry, Directory, DiscoveryError, DiscoverySettings, RpcMeta, SegmentDocument,
 };
 use perigee_rpc::SegmentOffer;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,22 +15,25 @@ const TCP_PROTO_VERSION: u32 = 2;
 
 /// This client's records; none with `P2PHANDSHAKE`.
 #[derive(Debug)]
-pub(crate) struct Registration {
+pub(crate) struct ClientRecords {
     directory: Directory,
-    renewal: Mutex<Renewal>,
+    renewal: Mutex<RecordRenewal>,
 }
 
 /// Whether records are being changed, and whether they are behind again.
 #[derive(Debug, Default)]
-struct Renewal {
+struct RecordRenewal {
     is_running: bool,
     is_wanted: bool,
 }
 
-impl Registration {
-    /// Records in the service that `metadata_server` names: `http://`, `https://`, `etcd://`, `redis://`, or a bare
-    /// `host:port` list, which is etcd's.
-    pub(crate) fn new(metadata_server: &str, settings: &Settings) -> Result<Self, StoreError> {
+impl ClientRecords {
+    /// Records in the service that `metadata_server` names: `http://`, `https://`, `etcd://`,
+    /// `redis://`, or a bare `host:port` list, which is etcd's.
+    pub(crate) fn new(
+        metadata_server: &str,
+        settings: &DiscoverySettings,
+    ) -> Result<Self, StoreError> {
         let server = match metadata_server.trim() {
             "" => "P2PHANDSHAKE",
             given => given,
@@ -40,10 +44,7 @@ impl Registration {
             value: metadata_server.to_owned(),
             reason: error.to_string(),
         })?;
-        Ok(Self {
-            directory,
-            renewal: Mutex::default(),
-        })
+        Ok(Self { directory, renewal: Mutex::default() })
     }
 
     /// Publishes what this client serves.
@@ -54,16 +55,15 @@ impl Registration {
         let spoken = self.directory.speak_for(Box::new(compose));
         let recorded = spoken.and_then(|()| self.directory.record(&meta, &document));
         recorded.map_err(|error| match error {
-            DiscoveryError::Backend { server, reason } => StoreError::Metadata {
-                url: server,
-                reason,
-            },
+            DiscoveryError::Backend { server, reason } => {
+                StoreError::Metadata { url: server, reason }
+            }
             other => StoreError::System(other.to_string()),
         })
     }
 
-    /// Publishes what this client serves now, on a thread that ends with that: nobody waits for it, and there is one at
-    /// most. Transfers do not need the records, so a failure is a warning.
+    /// Publishes what this client serves now, on a thread that ends with that: no caller waits for
+    /// it, and there is one at most. Transfers do not need the records, so a failure is a warning.
     pub(crate) fn renew(self: &Arc<Self>, donation: &Arc<Donation>) {
         if self.directory.is_peer_to_peer() {
             return;
@@ -74,16 +74,17 @@ impl Registration {
             return;
         }
         let (this, donation) = (self.clone(), donation.clone());
-        let spawned = std::thread::Builder::new()
-            .name("perigee-record".to_owned())
-            .spawn(move || {
+        let spawned =
+            std::thread::Builder::new().name("perigee-record".to_owned()).spawn(move || {
                 while this.renewal().goes_on() {
                     this.publish_change(&donation);
                 }
             });
         match spawned {
             Ok(_) => renewal.is_running = true,
-            Err(error) => tracing::warn!(%error, "The metadata service is not told what changed"),
+            Err(error) => {
+                tracing::warn!(%error, "The metadata service did not get the changed records");
+            }
         }
     }
 
@@ -97,7 +98,7 @@ impl Registration {
         }
     }
 
-    fn renewal(&self) -> MutexGuard<'_, Renewal> {
+    fn renewal(&self) -> MutexGuard<'_, RecordRenewal> {
         self.renewal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -107,7 +108,7 @@ impl Registration {
     }
 }
 
-impl Renewal {
+impl RecordRenewal {
     /// Whether there is something to publish; otherwise the thread that asks is done.
     fn goes_on(&mut self) -> bool {
         self.is_running = std::mem::take(&mut self.is_wanted);
@@ -150,12 +151,10 @@ mod tests {
             "a:2379",
             "redis://a:6379",
         ] {
-            assert!(
-                Registration::new(server, &Settings::default()).is_ok(),
-                "{server}"
-            );
+            assert!(ClientRecords::new(server, &DiscoverySettings::default()).is_ok(), "{server}");
         }
-        let refused = Registration::new("zookeeper://a:1", &Settings::default()).unwrap_err();
+        let refused =
+            ClientRecords::new("zookeeper://a:1", &DiscoverySettings::default()).unwrap_err();
         assert!(refused.to_string().contains("etcd://"), "{refused}");
     }
 }

@@ -1,47 +1,47 @@
-//! Carries objects out of this client's segments while the master empties them or has tasks for it: takes moves, copies,
-//! tells how it went.
-//! Invariant: a copy is reported as good only if its bytes were read under the checksum of the object's writer, and the
-//! thread runs only from the first time the master has asked for it.
+//! Carries objects out of this client's segments while the master empties them or has tasks for it:
+//! takes moves, copies, tells how it went.
+//! Invariant: a copy is reported as good only if its bytes were read under the checksum of the
+//! object's writer, and the thread runs only from the first time the master has asked for it.
 #![expect(unsafe_code, reason = "it lends its own memory to the engine")]
 
-use crate::addresses::Addresses;
+use crate::addresses::SegmentAddresses;
 use crate::limits::{
     MOVE_GROUP_BYTES, MOVER_PAUSE, MOVER_STOP, MOVES_PER_FETCH, REMOUNT_PAUSE, REPORT_TRIES,
 };
-use perigee_memory::{Piece, PieceMut};
-use perigee_rpc::{CallError, EndedMove, Location, MasterClient, Moves, SegmentView};
+use perigee_memory::{ByteRange, ByteRangeMut};
+use perigee_rpc::{CallError, EndedMove, Location, MasterClient, Moves, ReplySegment};
 use perigee_schemas::Status;
-use perigee_transfer::{Engine, Place, ReadJob, TransferError, WriteJob};
+use perigee_transfer::{ObjectEngine, ReadJob, ReplicaAddress, TransferError, WriteJob};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The thread, started when it is needed.
 #[derive(Debug)]
-pub(crate) struct Mover {
-    carrier: Mutex<Option<Carrier>>,
-    signal: Arc<Signal>,
+pub(crate) struct ReplicaMover {
+    carrier: Mutex<Option<MoverContext>>,
+    signal: Arc<MoverSignal>,
     ended: Mutex<Receiver<()>>,
 }
 
 /// What the thread works with.
 #[derive(Debug)]
-struct Carrier {
+struct MoverContext {
     master: Arc<MasterClient>,
-    engine: Arc<Engine>,
-    addresses: Arc<Addresses>,
-    signal: Arc<Signal>,
+    engine: Arc<ObjectEngine>,
+    addresses: Arc<SegmentAddresses>,
+    signal: Arc<MoverSignal>,
     end: Sender<()>,
 }
 
 #[derive(Debug, Default)]
-struct Signal {
-    mood: Mutex<Mood>,
+struct MoverSignal {
+    state: Mutex<MoverState>,
     bell: Condvar,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Mood {
+enum MoverState {
     #[default]
     Rest,
     Work,
@@ -49,40 +49,30 @@ enum Mood {
 }
 
 /// One object on its way.
-struct Carried {
+struct MovedObject {
     key: String,
     checksum: u32,
-    source: Place,
-    target: Place,
+    source: ReplicaAddress,
+    target: ReplicaAddress,
     outcome: Result<(), TransferError>,
 }
 
-impl Mover {
+impl ReplicaMover {
     pub(crate) fn new(
         master: Arc<MasterClient>,
-        engine: Arc<Engine>,
-        addresses: Arc<Addresses>,
+        engine: Arc<ObjectEngine>,
+        addresses: Arc<SegmentAddresses>,
     ) -> Self {
-        let signal = Arc::<Signal>::default();
+        let signal = Arc::<MoverSignal>::default();
         let (end, ended) = channel();
-        let carrier = Carrier {
-            master,
-            engine,
-            addresses,
-            signal: signal.clone(),
-            end,
-        };
-        Self {
-            carrier: Mutex::new(Some(carrier)),
-            signal,
-            ended: Mutex::new(ended),
-        }
+        let carrier = MoverContext { master, engine, addresses, signal: signal.clone(), end };
+        Self { carrier: Mutex::new(Some(carrier)), signal, ended: Mutex::new(ended) }
     }
 
     /// Lets the thread work, or rest until it is needed again.
     pub(crate) fn set_wanted(&self, wanted: bool) {
-        let mood = if wanted { Mood::Work } else { Mood::Rest };
-        if !self.signal.set(mood) || !wanted {
+        let state = if wanted { MoverState::Work } else { MoverState::Rest };
+        if !self.signal.set(state) || !wanted {
             return;
         }
         let carrier = lock(&self.carrier).take();
@@ -96,8 +86,9 @@ impl Mover {
 
     /// Tells the thread to end; what it has in hand is left to the master's deadlines.
     pub(crate) fn stop(&self) {
-        self.signal.set(Mood::Stop);
-        // Without a thread nobody will ever end.
+        self.signal.set(MoverState::Stop);
+        // If no thread was started, dropping its state closes the `ended` channel, so `join`
+        // returns at once.
         drop(lock(&self.carrier).take());
     }
 
@@ -108,14 +99,14 @@ impl Mover {
     }
 }
 
-impl Signal {
+impl MoverSignal {
     /// Changes the mood unless the end has come; whether it was changed or was so before.
-    fn set(&self, mood: Mood) -> bool {
-        let mut now = lock(&self.mood);
-        if *now == Mood::Stop {
+    fn set(&self, state: MoverState) -> bool {
+        let mut now = lock(&self.state);
+        if *now == MoverState::Stop {
             return false;
         }
-        *now = mood;
+        *now = state;
         drop(now);
         self.bell.notify_all();
         true
@@ -123,22 +114,20 @@ impl Signal {
 
     /// Waits until there is work; false when the end has come.
     fn wait_for_work(&self) -> bool {
-        let mood = lock(&self.mood);
-        let mood = self.bell.wait_while(mood, |mood| *mood == Mood::Rest);
-        *mood.unwrap_or_else(PoisonError::into_inner) == Mood::Work
+        let state = lock(&self.state);
+        let state = self.bell.wait_while(state, |state| *state == MoverState::Rest);
+        *state.unwrap_or_else(PoisonError::into_inner) == MoverState::Work
     }
 
     /// Waits a while, but not beyond the end.
     fn pause(&self, pause: Duration) {
-        let mood = lock(&self.mood);
-        let waited = self
-            .bell
-            .wait_timeout_while(mood, pause, |mood| *mood != Mood::Stop);
+        let state = lock(&self.state);
+        let waited = self.bell.wait_timeout_while(state, pause, |state| *state != MoverState::Stop);
         drop(waited);
     }
 }
 
-impl Carrier {
+impl MoverContext {
     fn run(self) {
         tracing::info!("The master has objects of this client moved or copied");
         let mut arena = Vec::new();
@@ -152,7 +141,7 @@ impl Carrier {
                 }
             }
         }
-        // Nobody waits any more when the last round took too long.
+        // The caller has stopped waiting if the last round took too long.
         let _ = self.end.send(());
     }
 
@@ -174,17 +163,17 @@ impl Carrier {
         Ok(count)
     }
 
-    fn unpack(&self, moves: Moves) -> Vec<Carried> {
-        let segments: &[SegmentView] = &moves.segments;
+    fn unpack(&self, moves: Moves) -> Vec<MovedObject> {
+        let segments: &[ReplySegment] = &moves.segments;
         let addresses = self.addresses.of(segments);
-        let place = |location: &Location| Place {
+        let place = |location: &Location| ReplicaAddress {
             segment: addresses[location.segment as usize].clone(),
             offset: location.offset,
             payload_bytes: location.payload_bytes,
             generation: location.generation,
         };
         let one =
-            |(key, checksum, (source, target)): (String, u32, (Location, Location))| Carried {
+            |(key, checksum, (source, target)): (String, u32, (Location, Location))| MovedObject {
                 key,
                 checksum,
                 source: place(&source),
@@ -192,48 +181,38 @@ impl Carrier {
                 outcome: Ok(()),
             };
         let columns = moves.keys.into_iter().zip(moves.checksum).zip(moves.places);
-        columns
-            .map(|((key, checksum), places)| one((key, checksum, places)))
-            .collect()
+        columns.map(|((key, checksum), places)| one((key, checksum, places))).collect()
     }
 
     /// Reads objects into memory of this thread, checks them, and writes them to their new places.
-    fn carry(&self, group: &mut [Carried], arena: &mut Vec<u8>) {
+    fn carry(&self, group: &mut [MovedObject], arena: &mut Vec<u8>) {
         let Some(buffers) = lay_out(group, arena) else {
             let refused = || TransferError::Engine("no memory for the copy".to_owned());
-            group
-                .iter_mut()
-                .for_each(|one| one.outcome = Err(refused()));
+            group.iter_mut().for_each(|one| one.outcome = Err(refused()));
             return;
         };
-        let pieces: Vec<[PieceMut; 1]> = buffers.iter().map(|buffer| [*buffer]).collect();
+        let pieces: Vec<[ByteRangeMut; 1]> = buffers.iter().map(|buffer| [*buffer]).collect();
         let jobs: Vec<ReadJob<'_>> = group
             .iter()
             .zip(&pieces)
-            .map(|(one, pieces)| ReadJob {
-                place: &one.source,
-                checksum: one.checksum,
-                pieces,
-            })
+            .map(|(one, pieces)| ReadJob { place: &one.source, checksum: one.checksum, pieces })
             .collect();
         // SAFETY: the pieces are parts of the arena that do not overlap; only this thread uses it.
         let read = unsafe { self.engine.read(&jobs) };
         drop(jobs);
         assert_eq!(read.len(), group.len(), "one outcome per object");
         let good: Vec<usize> = (0..group.len()).filter(|at| read[*at].is_ok()).collect();
-        let sources: Vec<[Piece; 1]> = good.iter().map(|at| [as_source(buffers[*at])]).collect();
+        let sources: Vec<[ByteRange; 1]> =
+            good.iter().map(|at| [as_source(buffers[*at])]).collect();
         let jobs: Vec<WriteJob<'_>> = good
             .iter()
             .zip(&sources)
-            .map(|(at, pieces)| WriteJob {
-                place: &group[*at].target,
-                pieces,
-            })
+            .map(|(at, pieces)| WriteJob { place: &group[*at].target, pieces })
             .collect();
         // SAFETY: as above; nothing writes to the arena until the call returns.
         let written = unsafe { self.engine.write(&jobs) };
         drop(jobs);
-        // What was read and has no outcome here would be told to be a good copy.
+        // An object that was read and has no outcome here would be reported as a good copy.
         assert_eq!(written.len(), good.len(), "one outcome per copy");
         for (one, read) in group.iter_mut().zip(read) {
             one.outcome = read;
@@ -247,9 +226,10 @@ impl Carrier {
         }
     }
 
-    /// Tells the master, a few times if it does not answer: what it does not hear of costs it a deadline.
-    fn report(&self, group: &[Carried]) {
-        let ended: Vec<EndedMove<'_>> = group.iter().map(Carried::ended).collect();
+    /// Tells the master, a few times if it does not answer: what it does not hear of costs it a
+    /// deadline.
+    fn report(&self, group: &[MovedObject]) {
+        let ended: Vec<EndedMove<'_>> = group.iter().map(MovedObject::ended).collect();
         for one in group {
             if let Err(error) = &one.outcome {
                 tracing::debug!(key = one.key, %error, "An object could not be moved");
@@ -258,14 +238,16 @@ impl Carrier {
         for _ in 0..REPORT_TRIES {
             match self.master.end_moves(&ended) {
                 Ok(_) => return,
-                Err(error) => tracing::debug!(%error, "The master was not told of moves"),
+                Err(error) => {
+                    tracing::debug!(%error, "The master did not get the outcome of moves");
+                }
             }
             self.signal.pause(REMOUNT_PAUSE);
         }
     }
 }
 
-impl Carried {
+impl MovedObject {
     fn ended(&self) -> EndedMove<'_> {
         let failed = self.outcome.as_ref().err();
         EndedMove {
@@ -281,10 +263,11 @@ impl Carried {
     }
 }
 
-/// How many of the first objects are carried together: as many as fit into the group's bytes, at least one.
-fn group_len(carried: &[Carried]) -> usize {
+/// How many of the first objects are carried together: as many as fit into the group's bytes, at
+/// least one.
+fn group_len(carried: &[MovedObject]) -> usize {
     let mut bytes = 0usize;
-    let fits = |one: &&Carried| {
+    let fits = |one: &&MovedObject| {
         bytes = bytes.saturating_add(one.bytes());
         bytes <= MOVE_GROUP_BYTES
     };
@@ -292,10 +275,8 @@ fn group_len(carried: &[Carried]) -> usize {
 }
 
 /// A part of the arena for each object; nothing if there is no memory for them.
-fn lay_out(group: &[Carried], arena: &mut Vec<u8>) -> Option<Vec<PieceMut>> {
-    let total = group
-        .iter()
-        .try_fold(0usize, |sum, one| sum.checked_add(one.bytes()))?;
+fn lay_out(group: &[MovedObject], arena: &mut Vec<u8>) -> Option<Vec<ByteRangeMut>> {
+    let total = group.iter().try_fold(0usize, |sum, one| sum.checked_add(one.bytes()))?;
     if arena.len() < total {
         arena.try_reserve_exact(total - arena.len()).ok()?;
         arena.resize(total, 0);
@@ -305,20 +286,14 @@ fn lay_out(group: &[Carried], arena: &mut Vec<u8>) -> Option<Vec<PieceMut>> {
     for one in group {
         let (piece, after) = rest.split_at_mut(one.bytes());
         rest = after;
-        pieces.push(PieceMut {
-            ptr: piece.as_mut_ptr(),
-            len: piece.len(),
-        });
+        pieces.push(ByteRangeMut { ptr: piece.as_mut_ptr(), len: piece.len() });
     }
     debug_assert_eq!(pieces.len(), group.len(), "a part per object");
     Some(pieces)
 }
 
-fn as_source(buffer: PieceMut) -> Piece {
-    Piece {
-        ptr: buffer.ptr,
-        len: buffer.len,
-    }
+fn as_source(buffer: ByteRangeMut) -> ByteRange {
+    ByteRange { ptr: buffer.ptr, len: buffer.len }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -332,8 +307,8 @@ mod tests {
     use perigee_transfer::PeerError;
     use perigee_transfer::SegmentAddress;
 
-    fn carried(payload_bytes: u64, outcome: Result<(), TransferError>) -> Carried {
-        let place = Place {
+    fn carried(payload_bytes: u64, outcome: Result<(), TransferError>) -> MovedObject {
+        let place = ReplicaAddress {
             segment: Arc::new(SegmentAddress {
                 id: Identity(1),
                 bytes: u64::MAX,
@@ -345,7 +320,7 @@ mod tests {
             payload_bytes,
             generation: 9,
         };
-        Carried {
+        MovedObject {
             key: "k".to_owned(),
             checksum: 1,
             source: place.clone(),
@@ -358,7 +333,8 @@ mod tests {
     fn a_group_has_at_least_one_object_and_no_more_bytes_than_allowed() {
         let half = MOVE_GROUP_BYTES as u64 / 2;
         let of = |sizes: &[u64]| {
-            let carried: Vec<Carried> = sizes.iter().map(|size| carried(*size, Ok(()))).collect();
+            let carried: Vec<MovedObject> =
+                sizes.iter().map(|size| carried(*size, Ok(()))).collect();
             group_len(&carried)
         };
         assert_eq!(of(&[4 * half, 1]), 1);
@@ -384,10 +360,8 @@ mod tests {
 
     #[test]
     fn a_peer_that_broke_off_may_still_receive_bytes() {
-        let broken = TransferError::Peer(PeerError::Broken {
-            peer: String::new(),
-            reason: String::new(),
-        });
+        let broken =
+            TransferError::Peer(PeerError::Broken { peer: String::new(), reason: String::new() });
         assert!(carried(1, Err(broken)).ended().in_flight);
         let stale = carried(1, Err(TransferError::Stale));
         assert!(!stale.ended().in_flight);

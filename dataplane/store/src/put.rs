@@ -1,4 +1,5 @@
-//! Writing objects: reserve, move, commit. What cannot be written is revoked, so no key is left half-done.
+//! Writing objects: reserve, move, commit. What cannot be written is revoked, so no key is left
+//! half-done.
 
 mod places;
 
@@ -7,18 +8,18 @@ use crate::calls::{check_key, in_calls};
 use crate::client::{Store, refused};
 use crate::limits::PUT_ATTEMPTS;
 use perigee_memory::reachable::Use;
-use perigee_metrics::{Operation, RpcKind};
-use perigee_rpc::{Placement, Started, WriteForm};
+use perigee_metrics::{ClientCall, RpcKind};
+use perigee_rpc::{StartedBatch, WirePlacement, WriteForm};
 use perigee_schemas::{Identity, Status};
 use perigee_shard::monotonic;
-use perigee_transfer::{PeerError, Place, TransferError};
+use perigee_transfer::{PeerError, ReplicaAddress, TransferError};
 use std::collections::HashMap;
 
 /// The keys of one attempt that were given places.
 struct Writing {
     /// Index of the request.
     request: usize,
-    places: Vec<Place>,
+    places: Vec<ReplicaAddress>,
 }
 
 impl Writing {
@@ -38,7 +39,7 @@ struct Failed {
 }
 
 /// What the replicas of one object came to.
-struct Verdict {
+struct PutOutcome {
     checksum: Result<u32, TransferError>,
     in_flight: bool,
 }
@@ -49,13 +50,11 @@ impl Store {
         self.write(requests, config, WriteForm::default())
     }
 
-    /// Stores objects, replacing those that exist; readers see the old bytes or the new ones, never a mixture. After `Ok`
-    /// the key has these bytes, or those of an upsert that began later; it never goes back to those of an earlier one.
+    /// Stores objects, replacing those that exist; readers see the old bytes or the new ones, never
+    /// a mixture. After `Ok` the key has these bytes, or those of an upsert that began later; it
+    /// never goes back to those of an earlier one.
     pub fn upsert(&self, requests: &[PutRequest<'_>], config: &ReplicateConfig) -> Vec<Status> {
-        let form = WriteForm {
-            upsert: true,
-            single: false,
-        };
+        let form = WriteForm { upsert: true, single: false };
         self.write(requests, config, form)
     }
 
@@ -87,22 +86,15 @@ impl Store {
             debug_assert!(stand_in >= index, "the last of a key stands in");
             results[index] = results[stand_in];
         }
-        let stored = requests
-            .iter()
-            .zip(&results)
-            .filter(|(_, status)| **status == Status::Ok);
+        let stored = requests.iter().zip(&results).filter(|(_, status)| **status == Status::Ok);
         let bytes = stored.map(|(request, _)| payload_bytes(request)).sum();
-        let operation = if requests.len() == 1 {
-            Operation::Put
-        } else {
-            Operation::BatchPut
-        };
-        self.cells
-            .record_operation(operation, bytes, (monotonic() - start).as_nanos() as u64);
+        let operation = if requests.len() == 1 { ClientCall::Put } else { ClientCall::BatchPut };
+        self.cells.record_operation(operation, bytes, (monotonic() - start).as_nanos() as u64);
         results
     }
 
-    /// Writes some of the requests; keys whose place could not be reached, or went meanwhile, get new ones, a few times.
+    /// Writes some of the requests; keys whose segment could not be reached, or was unmounted, get
+    /// a new place, a few times.
     fn write_chunk(
         &self,
         requests: &[PutRequest<'_>],
@@ -132,23 +124,17 @@ impl Store {
         &self,
         requests: &[PutRequest<'_>],
         chunk: &[usize],
-        placement: &Placement<'_>,
+        placement: &WirePlacement<'_>,
         form: WriteForm,
         results: &mut [Status],
     ) -> Result<Vec<Writing>, Status> {
         self.while_open()?;
         let keys: Vec<&str> = chunk.iter().map(|index| requests[*index].key).collect();
-        let sizes: Vec<u64> = chunk
-            .iter()
-            .map(|index| payload_bytes(&requests[*index]))
-            .collect();
+        let sizes: Vec<u64> = chunk.iter().map(|index| payload_bytes(&requests[*index])).collect();
         let grouped = chunk.iter().any(|index| requests[*index].group.is_some());
         let group = |index: &usize| requests[*index].group.unwrap_or_default();
-        let groups: Vec<&str> = if grouped {
-            chunk.iter().map(group).collect()
-        } else {
-            Vec::new()
-        };
+        let groups: Vec<&str> =
+            if grouped { chunk.iter().map(group).collect() } else { Vec::new() };
         let started = self.timed(kind(RpcKind::PutStart, form), |master| {
             master.put_start(&keys, &sizes, &groups, placement, form)
         });
@@ -157,10 +143,8 @@ impl Store {
         let mut writings = Vec::with_capacity(chunk.len());
         for (position, index) in chunk.iter().enumerate() {
             match started.status[position] {
-                Status::Ok => writings.push(Writing {
-                    request: *index,
-                    places: self.places(&started, position),
-                }),
+                Status::Ok => writings
+                    .push(Writing { request: *index, places: self.places(&started, position) }),
                 Status::ObjectAlreadyExists => results[*index] = Status::Ok,
                 status => results[*index] = status,
             }
@@ -168,9 +152,9 @@ impl Store {
         Ok(writings)
     }
 
-    fn places(&self, started: &Started, position: usize) -> Vec<Place> {
+    fn places(&self, started: &StartedBatch, position: usize) -> Vec<ReplicaAddress> {
         let segments = self.addresses.of(&started.segments);
-        let place = |location: &perigee_rpc::Location| Place {
+        let place = |location: &perigee_rpc::Location| ReplicaAddress {
             segment: segments[location.segment as usize].clone(),
             offset: location.offset,
             payload_bytes: location.payload_bytes,
@@ -179,8 +163,8 @@ impl Store {
         started.locations_of(position).iter().map(place).collect()
     }
 
-    /// Writes all replicas, then commits or revokes each key; returns the requests that deserve another attempt and
-    /// adds the segments that failed to `excluded`.
+    /// Writes all replicas, then commits or revokes each key; returns the requests that deserve
+    /// another attempt and adds the segments that failed to `excluded`.
     fn move_bytes(
         &self,
         requests: &[PutRequest<'_>],
@@ -200,12 +184,9 @@ impl Store {
                 replica
                     .as_ref()
                     .err()
-                    .inspect(|error| self.note_unreachable(place, error));
+                    .inspect(|error| self.unreachable.note(&self.cells, place, error));
             }
-            let Verdict {
-                checksum,
-                in_flight,
-            } = verdict(replicas);
+            let PutOutcome { checksum, in_flight } = verdict(replicas);
             match checksum {
                 Ok(checksum) => good.push((writing, checksum)),
                 Err(error) => bad.push(Failed {
@@ -221,7 +202,7 @@ impl Store {
         again
     }
 
-    /// Makes objects visible; returns the requests whose put the master has given up meanwhile.
+    /// Makes objects visible; returns the requests whose put the master has given up.
     fn commit(
         &self,
         requests: &[PutRequest<'_>],
@@ -255,8 +236,9 @@ impl Store {
         again
     }
 
-    /// Revokes puts; those whose place failed and whose revocation the master confirmed deserve another attempt.
-    /// Without that, a next attempt would find the own unfinished put and take it for somebody's stored object.
+    /// Revokes puts; those whose place failed and whose revocation the master confirmed deserve
+    /// another attempt. Without that, a next attempt would find the own unfinished put and take it
+    /// for a stored object.
     fn revoke(
         &self,
         requests: &[PutRequest<'_>],
@@ -308,8 +290,8 @@ impl Store {
         &'a self,
         config: &'a ReplicateConfig,
         excluded: &'a [Identity],
-    ) -> Placement<'a> {
-        Placement {
+    ) -> WirePlacement<'a> {
+        WirePlacement {
             replica_num: config.replica_num,
             soft_pin_action: match config.soft_pin_action {
                 SoftPinAction::Preserve => 0,
@@ -335,7 +317,8 @@ fn kind(kind: RpcKind, form: WriteForm) -> RpcKind {
     if form.single { kind } else { kind.batched() }
 }
 
-/// For each request the last one of its key: an upsert of a key that the same batch replaces again need not be written.
+/// For each request the last one of its key: an upsert of a key that the same batch replaces again
+/// need not be written.
 fn last_of_each_key(requests: &[PutRequest<'_>]) -> Vec<usize> {
     let keys = requests.iter().enumerate();
     let last: HashMap<&str, usize> = keys.map(|(index, it)| (it.key, index)).collect();
@@ -347,20 +330,14 @@ fn payload_bytes(request: &PutRequest<'_>) -> u64 {
 }
 
 /// All replicas carry the same bytes, so the same checksum; one that failed fails the object.
-fn verdict(replicas: Vec<Result<u32, TransferError>>) -> Verdict {
+fn verdict(replicas: Vec<Result<u32, TransferError>>) -> PutOutcome {
     let in_flight = replicas
         .iter()
         .filter_map(|replica| replica.as_ref().err())
         .any(TransferError::may_still_arrive);
     let none = Err(TransferError::Engine("the master gave no place".to_owned()));
-    let checksum = replicas
-        .into_iter()
-        .reduce(|all, replica| all.and(replica))
-        .unwrap_or(none);
-    Verdict {
-        checksum,
-        in_flight,
-    }
+    let checksum = replicas.into_iter().reduce(|all, replica| all.and(replica)).unwrap_or(none);
+    PutOutcome { checksum, in_flight }
 }
 
 /// Whether the master knows nothing of the put any more.
@@ -368,16 +345,15 @@ fn is_revoked(status: Status) -> bool {
     matches!(status, Status::Ok | Status::ObjectNotFound)
 }
 
-/// Whether a put whose bytes are all there has ended without them: its segments are gone, a forced removal took the
-/// object that it was to replace, or it took so long that others were let in. Nothing of it is left.
+/// Whether a put whose bytes are all there has ended without them: its segments are gone, a forced
+/// removal took the object that it was to replace, or it took so long that others were let in.
+/// Nothing of it is left.
 fn is_given_up(status: Status) -> bool {
-    matches!(
-        status,
-        Status::ObjectNotFound | Status::InvalidWrite | Status::IllegalClient
-    )
+    matches!(status, Status::ObjectNotFound | Status::InvalidWrite | Status::IllegalClient)
 }
 
-/// What the caller of a put is told. Clients of Mooncake take few codes for no more than a put that did not happen.
+/// The status that the caller of a put gets. Clients of Mooncake take few codes for no more than a
+/// put that did not happen.
 fn status_of(error: &TransferError) -> Status {
     match (error, error.status()) {
         (TransferError::Peer(PeerError::Unreachable { .. }), _) => Status::TransferFail,
@@ -390,7 +366,7 @@ fn status_of(error: &TransferError) -> Status {
 
 /// Adds the segments whose owner failed or has not got them (any more).
 fn exclude_faulty(
-    places: &[Place],
+    places: &[ReplicaAddress],
     replicas: &[Result<u32, TransferError>],
     excluded: &mut Vec<Identity>,
 ) {

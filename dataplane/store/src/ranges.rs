@@ -4,14 +4,15 @@
 use crate::api::RangeRequest;
 use crate::caller_memory::{HostPieces, delivered};
 use crate::client::Store;
-use crate::lookup::{Found, Lookup};
-use perigee_memory::PieceMut;
+use crate::lookup::{FoundObject, Lookup};
+use perigee_memory::ByteRangeMut;
 use perigee_memory::reachable::Use;
 use perigee_schemas::Status;
-use perigee_transfer::{Place, RangeJob, TransferError};
+use perigee_transfer::{RangeJob, ReplicaAddress, TransferError};
 
 impl Store {
-    /// Reads ranges; the result of each is its length. A range beyond the end of its object is an error.
+    /// Reads ranges; the result of each is its length. A range beyond the end of its object is an
+    /// error.
     pub fn read_ranges(&self, requests: &[RangeRequest<'_>]) -> Vec<Result<u64, Status>> {
         let mut keys: Vec<&str> = Vec::new();
         let mut index_of = std::collections::HashMap::new();
@@ -36,7 +37,7 @@ impl Store {
         debug_assert_eq!(indices.len(), requests.len(), "one index per range");
         let mut results: Vec<Result<u64, Status>> =
             vec![Err(Status::InvalidParams); requests.len()];
-        let mut waiting: Vec<(usize, &Found, usize)> = Vec::new();
+        let mut waiting: Vec<(usize, &FoundObject, usize)> = Vec::new();
         for (position, index) in indices.iter().enumerate() {
             match lookup.found(*index) {
                 Ok(found) if found.places.is_empty() => {
@@ -56,7 +57,7 @@ impl Store {
             let mut again = Vec::new();
             for ((position, found, tried), outcome) in waiting.into_iter().zip(outcomes) {
                 if let Err(error) = &outcome {
-                    self.note_unreachable(self.place(found, tried), error);
+                    self.unreachable.note(&self.cells, self.place(found, tried), error);
                 }
                 results[position] = outcome
                     .as_ref()
@@ -76,27 +77,24 @@ impl Store {
         results
     }
 
-    fn place<'a>(&self, found: &'a Found, tried: usize) -> &'a Place {
+    fn place<'a>(&self, found: &'a FoundObject, tried: usize) -> &'a ReplicaAddress {
         &found.places[self.order(&found.places)[tried]]
     }
 
     /// Reads each range from the replica whose turn it is.
     fn read_waiting(
         &self,
-        waiting: &[(usize, &Found, usize)],
+        waiting: &[(usize, &FoundObject, usize)],
         requests: &[RangeRequest<'_>],
     ) -> Vec<Result<(), TransferError>> {
         let target = |(position, ..): &(usize, _, _)| target(&requests[*position]);
-        let targets: Vec<[PieceMut; 1]> = waiting.iter().map(target).collect();
+        let targets: Vec<[ByteRangeMut; 1]> = waiting.iter().map(target).collect();
         let mut outcomes = Vec::with_capacity(waiting.len());
         while outcomes.len() < waiting.len() {
             let from = outcomes.len();
-            let objects = targets[from..].iter().map(<[PieceMut; 1]>::as_slice);
+            let objects = targets[from..].iter().map(<[ByteRangeMut; 1]>::as_slice);
             let until = from + self.memory.staged_together(objects);
-            debug_assert!(
-                from < until && until <= waiting.len(),
-                "each step reads some"
-            );
+            debug_assert!(from < until && until <= waiting.len(), "each step reads some");
             outcomes.extend(self.read_ranges_step(&waiting[from..until], requests));
         }
         outcomes
@@ -104,7 +102,7 @@ impl Store {
 
     fn read_ranges_step(
         &self,
-        waiting: &[(usize, &Found, usize)],
+        waiting: &[(usize, &FoundObject, usize)],
         requests: &[RangeRequest<'_>],
     ) -> Vec<Result<(), TransferError>> {
         let host = |(position, ..): &(usize, _, _)| {
@@ -122,16 +120,14 @@ impl Store {
                 })
             })
             .collect();
-        // SAFETY: callers of the store keep their targets valid and unshared for the length of the call.
+        // SAFETY: callers of the store keep their targets valid and unshared for the length of the
+        // call.
         let read = unsafe { self.engine.read_ranges(&jobs) };
         drop(jobs);
         delivered(hosts, read)
     }
 }
 
-fn target(request: &RangeRequest<'_>) -> [PieceMut; 1] {
-    [PieceMut {
-        ptr: request.target.address as *mut u8,
-        len: request.target.bytes,
-    }]
+fn target(request: &RangeRequest<'_>) -> [ByteRangeMut; 1] {
+    [ByteRangeMut { ptr: request.target.address as *mut u8, len: request.target.bytes }]
 }

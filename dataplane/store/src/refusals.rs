@@ -9,7 +9,8 @@ use std::time::Duration;
 pub(crate) struct Refusals(Mutex<(Option<Duration>, u64)>);
 
 impl Refusals {
-    /// Counts a refusal at `now`; if it is to be logged, the number of refusals before it that were not.
+    /// Counts a refusal at `now`; if it is to be logged, the number of refusals before it that were
+    /// not.
     pub(crate) fn admit(&self, now: Duration) -> Option<u64> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (logged, unlogged) = &mut *state;

@@ -1,20 +1,43 @@
-//! Says loudly that the owner of a segment cannot be reached: its objects read as misses, so nothing else would show it.
-//! Invariant: every such transfer is counted; each endpoint is logged at most once per [`UNREACHABLE_LOG_PAUSE`].
+//! Says loudly that the owner of a segment cannot be reached: its objects read as misses, so
+//! nothing else would show it.
+//! Invariant: every such transfer is counted; each endpoint is logged at most once per
+//! [`UNREACHABLE_LOG_PAUSE`].
 
-use crate::client::Store;
 use crate::limits::{UNREACHABLE_LOG_PAUSE, UNREACHABLE_REMEMBERED_MAX};
+use perigee_metrics::ClientCells;
 use perigee_shard::monotonic;
-use perigee_transfer::{PeerError, Place, TransferError};
+use perigee_transfer::{PeerError, ReplicaAddress, TransferError};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Endpoints that could not be reached: when each was logged last, and the failures that were not logged since.
+/// Endpoints that could not be reached: when each was logged last, and the failures that were not
+/// logged since.
 #[derive(Debug, Default)]
-pub(crate) struct Unreachable(Mutex<HashMap<String, (Duration, u64)>>);
+pub(crate) struct UnreachableLog(Mutex<HashMap<String, (Duration, u64)>>);
 
-impl Unreachable {
-    /// Counts a failure at `now`; if it is to be logged, the number of failures before it that were not.
+impl UnreachableLog {
+    /// Counts and logs a transfer that failed because nothing answers at its segment's endpoint.
+    pub(crate) fn note(&self, cells: &ClientCells, place: &ReplicaAddress, error: &TransferError) {
+        let TransferError::Peer(PeerError::Unreachable { reason, .. }) = error else {
+            return;
+        };
+        cells.record_unreachable_owner();
+        let segment = &place.segment;
+        if let Some(unlogged) = self.admit(&segment.endpoint, monotonic()) {
+            tracing::error!(
+                segment = %segment.id,
+                endpoint = segment.endpoint,
+                reason,
+                unlogged,
+                "The owner of a segment cannot be reached from here: its objects are misses. Its name must be an address \
+                 that this host reaches; `perigee status` tries all segments"
+            );
+        }
+    }
+
+    /// Counts a failure at `now`; if it is to be logged, the number of failures before it that were
+    /// not.
     fn admit(&self, endpoint: &str, now: Duration) -> Option<u64> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((logged, unlogged)) = known.get_mut(endpoint) {
@@ -36,50 +59,23 @@ impl Unreachable {
     }
 }
 
-impl Store {
-    /// Counts and logs a transfer that failed because nothing answers at its segment's endpoint.
-    pub(crate) fn note_unreachable(&self, place: &Place, error: &TransferError) {
-        let TransferError::Peer(PeerError::Unreachable { reason, .. }) = error else {
-            return;
-        };
-        self.cells.record_unreachable_owner();
-        let segment = &place.segment;
-        if let Some(unlogged) = self.unreachable.admit(&segment.endpoint, monotonic()) {
-            tracing::error!(
-                segment = %segment.id,
-                endpoint = segment.endpoint,
-                reason,
-                unlogged,
-                "The owner of a segment cannot be reached from here: its objects are misses. Its name must be an address \
-                 that this host reaches; `perigee status` tries all segments"
-            );
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn each_endpoint_is_logged_once_per_pause_with_the_number_of_the_others() {
-        let unreachable = Unreachable::default();
+        let unreachable = UnreachableLog::default();
         let start = Duration::from_secs(100);
         assert_eq!(unreachable.admit("a:1", start), Some(0));
         assert_eq!(unreachable.admit("b:1", start), Some(0));
-        assert_eq!(
-            unreachable.admit("a:1", start + UNREACHABLE_LOG_PAUSE / 2),
-            None
-        );
-        assert_eq!(
-            unreachable.admit("a:1", start + UNREACHABLE_LOG_PAUSE),
-            Some(1)
-        );
+        assert_eq!(unreachable.admit("a:1", start + UNREACHABLE_LOG_PAUSE / 2), None);
+        assert_eq!(unreachable.admit("a:1", start + UNREACHABLE_LOG_PAUSE), Some(1));
     }
 
     #[test]
     fn endpoints_are_remembered_up_to_a_bound() {
-        let unreachable = Unreachable::default();
+        let unreachable = UnreachableLog::default();
         for number in 0..2 * UNREACHABLE_REMEMBERED_MAX {
             unreachable.admit(&number.to_string(), Duration::ZERO);
         }

@@ -1,7 +1,7 @@
 //! Block devices that are hardware. Invariant: devices made of others (loop, RAM, mapper, RAID) are
 //! left out, so that no disk counts twice.
 
-use crate::place::Place;
+use crate::place::DevicePlace;
 use crate::roots::Folder;
 
 /// Unit of `size` in sysfs, whatever the device's own block size.
@@ -13,7 +13,7 @@ pub struct Disk {
     /// Name, such as `nvme0n1`.
     pub name: String,
     /// Where it sits.
-    pub place: Place,
+    pub place: DevicePlace,
     /// Capacity in bytes.
     pub bytes: u64,
     /// True for spinning disks.
@@ -25,9 +25,7 @@ pub struct Disk {
 /// All disks by name.
 pub(crate) fn read(sys: &Folder) -> Vec<Disk> {
     let names = sys.names("block");
-    let hardware = names
-        .into_iter()
-        .filter(|name| sys.has(&format!("block/{name}/device")));
+    let hardware = names.into_iter().filter(|name| sys.has(&format!("block/{name}/device")));
     hardware.map(|name| read_disk(sys, name)).collect()
 }
 
@@ -43,14 +41,12 @@ fn read_disk(sys: &Folder, name: String) -> Disk {
 }
 
 /// With multipath an NVMe disk hangs below a virtual subsystem; its first controller has the place.
-fn place_of(sys: &Folder, name: &str) -> Place {
-    let place = Place::read(sys, &format!("block/{name}/device"));
-    let controller = name
-        .strip_prefix("nvme")
-        .and_then(|rest| rest.split('n').next());
+fn place_of(sys: &Folder, name: &str) -> DevicePlace {
+    let place = DevicePlace::read(sys, &format!("block/{name}/device"));
+    let controller = name.strip_prefix("nvme").and_then(|rest| rest.split('n').next());
     match controller {
         Some(number) if place.pci.is_none() => {
-            Place::read(sys, &format!("class/nvme/nvme{number}/device"))
+            DevicePlace::read(sys, &format!("class/nvme/nvme{number}/device"))
         }
         _ => place,
     }

@@ -8,8 +8,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use crate::TopologyError;
-use crate::error::shown;
+use crate::error::{TopologyError, shown};
 use crate::limits::{DEVICES_MAX, DOCUMENT_BYTES_MAX, DOCUMENT_ENTRIES_MAX, NAME_BYTES_MAX};
 
 /// `O_NONBLOCK` of Linux: opening a pipe must not wait for its writer.
@@ -23,12 +22,8 @@ pub(crate) fn read_file(path: &Path) -> Result<String, TopologyError> {
     };
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(OPEN_WITHOUT_WAITING);
-    let file = options
-        .open(path)
-        .map_err(|error| unreadable(error.to_string()))?;
-    let metadata = file
-        .metadata()
-        .map_err(|error| unreadable(error.to_string()))?;
+    let file = options.open(path).map_err(|error| unreadable(error.to_string()))?;
+    let metadata = file.metadata().map_err(|error| unreadable(error.to_string()))?;
     if !metadata.is_file() {
         return Err(unreadable("not a regular file".to_owned()));
     }
@@ -47,10 +42,7 @@ pub(crate) fn object(what: &str, text: &str) -> Result<Map<String, Value>, Topol
     }
     match serde_json::from_str(text) {
         Ok(Value::Object(members)) => Ok(members),
-        Ok(_) => Err(TopologyError::malformed(
-            what,
-            "it must be a JSON object {...}",
-        )),
+        Ok(_) => Err(TopologyError::malformed(what, "it must be a JSON object {...}")),
         Err(error) => Err(TopologyError::malformed(what, format!("no JSON: {error}"))),
     }
 }

@@ -60,10 +60,7 @@ pub enum TopologyError {
 
 impl TopologyError {
     pub(crate) fn malformed(what: impl Into<String>, cause: impl Into<String>) -> Self {
-        Self::Malformed {
-            what: what.into(),
-            cause: cause.into(),
-        }
+        Self::Malformed { what: what.into(), cause: cause.into() }
     }
 
     pub(crate) fn gid(text: &str) -> Self {
@@ -77,9 +74,5 @@ pub(crate) fn shown(text: &str) -> String {
 }
 
 fn listed(existing: &[String]) -> String {
-    if existing.is_empty() {
-        "none".to_owned()
-    } else {
-        existing.join(", ")
-    }
+    if existing.is_empty() { "none".to_owned() } else { existing.join(", ") }
 }

@@ -1,9 +1,9 @@
 //! Why the rails are what they are. Invariant: data only, taken from the same choices that make the
-//! matrix; whoever prints it decides how it looks.
+//! matrix; its printer decides how it looks.
 
-use crate::gid::{RankedGid, rank};
+use crate::gid::choice::{RankedGid, rank};
 use crate::host::Topology;
-use crate::ranking::{self, Choice};
+use crate::ranking::{self, RankedDevice};
 use crate::rdma::RdmaDevice;
 use crate::selection::Selection;
 
@@ -33,7 +33,15 @@ pub struct LocationNote {
     /// `cpu:0`, `cuda:1`.
     pub location: String,
     /// Devices, preferred ones first.
-    pub choices: Vec<Choice>,
+    pub choices: Vec<RankedDevice>,
+}
+
+impl Topology {
+    /// Why each device is ranked as it is.
+    #[must_use]
+    pub fn explain(&self, selection: &Selection) -> Explanation {
+        Explanation::of(self, selection)
+    }
 }
 
 impl Explanation {
@@ -41,21 +49,14 @@ impl Explanation {
         let devices = topology.rdma.iter().map(|device| DeviceNote {
             device: device.name.clone(),
             left_out: left_out(device, selection),
-            gids: device
-                .ports
-                .iter()
-                .flat_map(|port| rank(&port.gids))
-                .collect(),
+            gids: device.ports.iter().flat_map(|port| rank(&port.gids)).collect(),
         });
         let locations = ranking::locations(topology, selection).into_iter();
         let locations = locations.map(|location| LocationNote {
             choices: ranking::choices(topology, &location, selection),
             location: location.name,
         });
-        Self {
-            devices: devices.collect(),
-            locations: locations.collect(),
-        }
+        Self { devices: devices.collect(), locations: locations.collect() }
     }
 }
 
@@ -66,10 +67,8 @@ fn left_out(device: &RdmaDevice, selection: &Selection) -> Option<String> {
     if ranking::is_used(device, selection) {
         return None;
     }
-    let states = device
-        .ports
-        .iter()
-        .map(|port| format!("port {} is {}", port.number, port.state_text));
+    let states =
+        device.ports.iter().map(|port| format!("port {} is {}", port.number, port.state_text));
     let states: Vec<String> = states.collect();
     Some(format!("no active port: {}", states.join(", ")))
 }

@@ -1,7 +1,7 @@
 //! GPUs by their PCI class. Invariant: the index of a GPU is its position in PCI bus order among
 //! those of its vendor, which is how the drivers count equal GPUs.
 
-use crate::place::{PciAddress, Place};
+use crate::place::{DevicePlace, PciAddress};
 use crate::roots::{Roots, is_word};
 
 const VENDOR_NVIDIA: u32 = 0x10de;
@@ -28,7 +28,7 @@ pub struct Gpu {
     /// Its maker.
     pub vendor: GpuVendor,
     /// Where it sits.
-    pub place: Place,
+    pub place: DevicePlace,
     /// `GPU-…` as the driver tells it; NVIDIA only.
     pub uuid: Option<String>,
 }
@@ -57,9 +57,7 @@ pub(crate) fn read(roots: &Roots) -> Vec<Gpu> {
         let numbered = addresses.enumerate();
         numbered.map(move |(index, (address, _))| read_gpu(roots, index, vendor, *address))
     };
-    of_vendor(GpuVendor::Nvidia)
-        .chain(of_vendor(GpuVendor::Amd))
-        .collect()
+    of_vendor(GpuVendor::Nvidia).chain(of_vendor(GpuVendor::Amd)).collect()
 }
 
 fn vendor_of(roots: &Roots, name: &str) -> Option<GpuVendor> {
@@ -77,19 +75,13 @@ fn read_gpu(roots: &Roots, index: usize, vendor: GpuVendor, address: PciAddress)
     Gpu {
         index,
         vendor,
-        place: Place::read(roots.sys(), &format!("bus/pci/devices/{address}")),
+        place: DevicePlace::read(roots.sys(), &format!("bus/pci/devices/{address}")),
         uuid: uuid(roots, address),
     }
 }
 
 fn uuid(roots: &Roots, address: PciAddress) -> Option<String> {
-    let text = roots
-        .proc()
-        .text(&format!("driver/nvidia/gpus/{address}/information"))?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("GPU UUID:"))?;
-    Some(line.trim())
-        .filter(|uuid| is_word(uuid))
-        .map(str::to_owned)
+    let text = roots.proc().text(&format!("driver/nvidia/gpus/{address}/information"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("GPU UUID:"))?;
+    Some(line.trim()).filter(|uuid| is_word(uuid)).map(str::to_owned)
 }

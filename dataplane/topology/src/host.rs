@@ -2,16 +2,13 @@
 //! looking at the host again.
 
 use crate::disk::{self, Disk};
-use crate::explanation::Explanation;
 use crate::gpu::{self, Gpu};
-use crate::matrix::{Matrix, Rails};
 use crate::nic::{self, Nic};
 use crate::numa::{self, NumaNode};
-use crate::place::{Distance, Place};
+use crate::place::{DevicePlace, Distance};
 use crate::rdma::{self, RdmaDevice};
 use crate::roots::Roots;
 use crate::selection::Selection;
-use crate::{TopologyError, ranking};
 
 /// NICs, GPUs, disks and NUMA nodes of one host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,42 +38,6 @@ impl Topology {
         }
     }
 
-    /// Rails of every memory location among the selected devices.
-    ///
-    /// # Errors
-    /// A device was named that this host does not have.
-    pub fn matrix(&self, selection: &Selection) -> Result<Matrix, TopologyError> {
-        let unknown = self.unknown_devices(selection);
-        if unknown.is_empty() {
-            return Ok(self.matrix_of_known(selection));
-        }
-        Err(TopologyError::UnknownDevices {
-            unknown,
-            existing: self.device_names(),
-        })
-    }
-
-    /// The same; names that this host does not have are ignored.
-    #[must_use]
-    pub fn matrix_of_known(&self, selection: &Selection) -> Matrix {
-        let locations = ranking::locations(self, selection);
-        let rails = locations.into_iter().map(|location| {
-            let choices = ranking::choices(self, &location, selection);
-            let names = |is_preferred: bool| {
-                let of_kind = choices
-                    .iter()
-                    .filter(|choice| choice.is_preferred == is_preferred);
-                of_kind.map(|choice| choice.device.clone()).collect()
-            };
-            let rails = Rails {
-                preferred: names(true),
-                others: names(false),
-            };
-            (location.name, rails)
-        });
-        Matrix::of(rails)
-    }
-
     /// Names the selection asks for and this host does not have.
     #[must_use]
     pub fn unknown_devices(&self, selection: &Selection) -> Vec<String> {
@@ -89,22 +50,13 @@ impl Topology {
     #[must_use]
     pub fn device_names(&self) -> Vec<String> {
         let rdma = self.rdma.iter().map(|device| device.name.clone());
-        let nics = self
-            .nics
-            .iter()
-            .filter(|nic| nic.kind != nic::NicKind::Loopback);
+        let nics = self.nics.iter().filter(|nic| nic.kind != nic::NicKind::Loopback);
         rdma.chain(nics.map(|nic| nic.name.clone())).collect()
-    }
-
-    /// Why each device is ranked as it is.
-    #[must_use]
-    pub fn explain(&self, selection: &Selection) -> Explanation {
-        Explanation::of(self, selection)
     }
 
     /// The NUMA node of a place. A host with a single node has everything on it.
     #[must_use]
-    pub fn node_of(&self, place: &Place) -> Option<u32> {
+    pub fn node_of(&self, place: &DevicePlace) -> Option<u32> {
         match self.nodes.as_slice() {
             [only] => Some(only.number),
             _ => place.node,
@@ -113,7 +65,7 @@ impl Topology {
 
     /// How far two places are apart.
     #[must_use]
-    pub fn distance(&self, one: &Place, other: &Place) -> Distance {
+    pub fn distance(&self, one: &DevicePlace, other: &DevicePlace) -> Distance {
         let shared = one.pci.as_ref().zip(other.pci.as_ref());
         shared
             .and_then(|(one, other)| Distance::of_paths(one, other))
@@ -123,9 +75,9 @@ impl Topology {
     pub(crate) fn node_distance(&self, one: Option<u32>, other: Option<u32>) -> Distance {
         match (one, other) {
             (Some(one), Some(other)) if one == other => Distance::SameNode,
-            (Some(one), Some(other)) => Distance::CrossNode {
-                node_distance: numa::distance(&self.nodes, one, other),
-            },
+            (Some(one), Some(other)) => {
+                Distance::CrossNode { node_distance: numa::distance(&self.nodes, one, other) }
+            }
             _ => Distance::Unknown,
         }
     }

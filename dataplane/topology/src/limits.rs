@@ -10,8 +10,9 @@ pub const FOLDER_ENTRIES_MAX: usize = 4096;
 /// Entries of one GID table that are read.
 pub const GIDS_PER_PORT_MAX: usize = 256;
 
-/// Empty entries of a GID table in a row after which the rest is taken for empty. The kernel fills the first free entry, so
-/// a gap this long needs as many addresses removed at once; each entry costs a dozen system calls.
+/// Empty entries of a GID table in a row after which the rest is taken for empty. The kernel fills
+/// the first free entry, so a gap this long needs as many addresses removed at once; each entry
+/// costs a dozen system calls.
 pub const GIDS_EMPTY_RUN_MAX: usize = 32;
 
 /// Largest JSON document accepted, in bytes.

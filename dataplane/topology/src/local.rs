@@ -1,10 +1,10 @@
 //! The matrix of this process: its devices, its variables, its host. Invariant: a matrix the user
-//! wrote wins over what is found, for whoever asks, and is filtered in the same way.
+//! wrote always wins over what is found, and is filtered in the same way.
 
 use std::path::Path;
 
-use crate::TopologyError;
 use crate::document;
+use crate::error::TopologyError;
 use crate::host::Topology;
 use crate::matrix::Matrix;
 use crate::roots::Roots;
@@ -59,8 +59,7 @@ impl Matrix {
     /// The matrix of the file that the environment names, if it names one.
     fn custom(environment: &dyn Fn(&str) -> Option<String>) -> Result<Option<Self>, TopologyError> {
         let path = environment(CUSTOM_MATRIX_VARIABLE).filter(|path| !path.is_empty());
-        path.map(|path| Self::from_file(Path::new(&path)))
-            .transpose()
+        path.map(|path| Self::from_file(Path::new(&path))).transpose()
     }
 }
 
@@ -76,11 +75,7 @@ mod tests {
         let path = folder.path().join("matrix.json");
         std::fs::write(&path, r#"{"cpu:0": [["a", "b"], []]}"#).unwrap();
         let text = path.to_str().map(str::to_owned);
-        let custom = |name: &str| {
-            (name == CUSTOM_MATRIX_VARIABLE)
-                .then(|| text.clone())
-                .flatten()
-        };
+        let custom = |name: &str| (name == CUSTOM_MATRIX_VARIABLE).then(|| text.clone()).flatten();
         let matrix = Matrix::local(&tree.roots(), "b", None, &custom).unwrap();
         assert_eq!(matrix.preferred("cpu:0"), ["b"]);
         let empty = |name: &str| (name == CUSTOM_MATRIX_VARIABLE).then(String::new);

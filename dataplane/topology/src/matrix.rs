@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::TopologyError;
 use crate::document;
+use crate::error::TopologyError;
 use crate::selection::Selection;
 
 /// Name of the document in messages.
@@ -21,7 +21,8 @@ const ANY_LOCATION: &str = "*";
 pub struct Rails {
     /// Near ones.
     pub preferred: Vec<String>,
-    /// Those to use when no preferred one works; for memory of the host also while the preferred ones are busy.
+    /// Those to use when no preferred one works; for memory of the host also while the preferred
+    /// ones are busy.
     pub others: Vec<String>,
 }
 
@@ -35,33 +36,24 @@ impl Matrix {
     /// A matrix of these rows.
     #[must_use]
     pub fn of(rows: impl IntoIterator<Item = (String, Rails)>) -> Self {
-        Self {
-            rows: rows.into_iter().collect(),
-        }
+        Self { rows: rows.into_iter().collect() }
     }
 
     /// All rows by name of the location, in the order of the text.
     pub fn rows(&self) -> impl Iterator<Item = (&str, &Rails)> {
-        self.rows
-            .iter()
-            .map(|(location, rails)| (location.as_str(), rails))
+        self.rows.iter().map(|(location, rails)| (location.as_str(), rails))
     }
 
     /// Rails of a location. `*` and a location without a row: all devices, none before another.
     /// `cuda:N` also finds the row of an AMD GPU.
     #[must_use]
     pub fn rails(&self, location: &str) -> Rails {
-        let of_amd = location
-            .strip_prefix("cuda:")
-            .map(|index| format!("hip:{index}"));
+        let of_amd = location.strip_prefix("cuda:").map(|index| format!("hip:{index}"));
         let row = self.rows.get(location);
         let row = row.or_else(|| self.rows.get(&of_amd?));
         match row {
             Some(rails) if location != ANY_LOCATION => rails.clone(),
-            _ => Rails {
-                preferred: self.devices(),
-                others: Vec::new(),
-            },
+            _ => Rails { preferred: self.devices(), others: Vec::new() },
         }
     }
 
@@ -69,11 +61,7 @@ impl Matrix {
     #[must_use]
     pub fn preferred(&self, location: &str) -> Vec<String> {
         let rails = self.rails(location);
-        if rails.preferred.is_empty() {
-            rails.others
-        } else {
-            rails.preferred
-        }
+        if rails.preferred.is_empty() { rails.others } else { rails.preferred }
     }
 
     /// Every device once, in the order of the text.
@@ -95,11 +83,7 @@ impl Matrix {
     #[must_use]
     pub fn restricted_to(&self, selection: &Selection) -> Self {
         let kept = |names: &[String]| -> Vec<String> {
-            names
-                .iter()
-                .filter(|name| selection.allows(name))
-                .cloned()
-                .collect()
+            names.iter().filter(|name| selection.allows(name)).cloned().collect()
         };
         Self::of(self.rows.iter().map(|(location, rails)| {
             let preferred = kept(&rails.preferred);
@@ -145,10 +129,7 @@ impl Matrix {
 
     fn value(&self) -> Value {
         let row = |rails: &Rails| Value::from(vec![rails.preferred.clone(), rails.others.clone()]);
-        let rows = self
-            .rows
-            .iter()
-            .map(|(location, rails)| (location.clone(), row(rails)));
+        let rows = self.rows.iter().map(|(location, rails)| (location.clone(), row(rails)));
         Value::Object(rows.collect())
     }
 }
@@ -156,10 +137,7 @@ impl Matrix {
 fn as_object(name: &str, value: Value) -> Result<Map<String, Value>, TopologyError> {
     match value {
         Value::Object(rows) => Ok(rows),
-        _ => Err(TopologyError::malformed(
-            WHAT,
-            format!("`{name}` is no object"),
-        )),
+        _ => Err(TopologyError::malformed(WHAT, format!("`{name}` is no object"))),
     }
 }
 
@@ -178,9 +156,7 @@ fn row(location: &str, value: Value) -> Result<Rails, TopologyError> {
     if lists.is_empty() || lists.len() > 2 {
         return Err(shape());
     }
-    let mut lists = lists
-        .into_iter()
-        .map(|list| document::names(WHAT, list).ok_or_else(shape));
+    let mut lists = lists.into_iter().map(|list| document::names(WHAT, list).ok_or_else(shape));
     let preferred = lists.next().transpose()?.unwrap_or_default();
     let mut others = lists.next().transpose()?.unwrap_or_default();
     others.retain(|name| !preferred.contains(name));
@@ -197,11 +173,7 @@ fn styled(value: &Value, depth: usize, text: &mut String) {
                 text.push_str(&indent);
                 text.push('\t');
                 styled(item, depth + 1, text);
-                text.push_str(if position + 1 < items.len() {
-                    ",\n"
-                } else {
-                    "\n"
-                });
+                text.push_str(if position + 1 < items.len() { ",\n" } else { "\n" });
             }
             text.push_str(&indent);
             text.push(']');
@@ -209,16 +181,9 @@ fn styled(value: &Value, depth: usize, text: &mut String) {
         Value::Object(members) if !members.is_empty() => {
             text.push_str("{\n");
             for (position, (name, member)) in members.iter().enumerate() {
-                text.push_str(&format!(
-                    "{indent}\t{} : \n{indent}\t",
-                    Value::from(name.as_str())
-                ));
+                text.push_str(&format!("{indent}\t{} : \n{indent}\t", Value::from(name.as_str())));
                 styled(member, depth + 1, text);
-                text.push_str(if position + 1 < members.len() {
-                    ",\n"
-                } else {
-                    "\n"
-                });
+                text.push_str(if position + 1 < members.len() { ",\n" } else { "\n" });
             }
             text.push_str(&indent);
             text.push('}');

@@ -1,7 +1,7 @@
 //! Network interfaces as sysfs shows them. Invariant: an interface without a device below it is
 //! virtual, whatever its name.
 
-use crate::place::Place;
+use crate::place::DevicePlace;
 use crate::roots::Folder;
 
 /// `ARPHRD_LOOPBACK`, the type of `lo`.
@@ -37,7 +37,7 @@ pub struct Nic {
     /// Name, such as `eth0`.
     pub name: String,
     /// Where it sits.
-    pub place: Place,
+    pub place: DevicePlace,
     /// What it is.
     pub kind: NicKind,
     /// Speed in megabits per second; `None` if the driver does not say or there is no link.
@@ -62,9 +62,7 @@ impl Nic {
 pub(crate) fn read(sys: &Folder) -> Vec<Nic> {
     let names = sys.names("class/net");
     // Files such as `bonding_masters` lie beside the interfaces.
-    let interfaces = names
-        .into_iter()
-        .filter(|name| sys.has(&format!("class/net/{name}/ifindex")));
+    let interfaces = names.into_iter().filter(|name| sys.has(&format!("class/net/{name}/ifindex")));
     interfaces.map(|name| read_nic(sys, name)).collect()
 }
 
@@ -77,12 +75,10 @@ fn read_nic(sys: &Folder, name: String) -> Nic {
         _ => OperState::Unknown,
     };
     Nic {
-        place: Place::read(sys, &format!("{folder}/device")),
+        place: DevicePlace::read(sys, &format!("{folder}/device")),
         kind: kind_of(sys, &folder),
         // -1 stands for unknown.
-        speed_mbps: speed
-            .and_then(|mbps| u64::try_from(mbps).ok())
-            .filter(|mbps| *mbps > 0),
+        speed_mbps: speed.and_then(|mbps| u64::try_from(mbps).ok()).filter(|mbps| *mbps > 0),
         mtu: sys.number(&format!("{folder}/mtu")),
         state,
         mac: sys.word(&format!("{folder}/address")).unwrap_or_default(),

@@ -23,9 +23,7 @@ pub struct NumaNode {
 /// All nodes by number.
 pub(crate) fn read(sys: &Folder) -> Vec<NumaNode> {
     let names = sys.names("devices/system/node");
-    let numbers = names
-        .iter()
-        .filter_map(|name| name.strip_prefix("node")?.parse().ok());
+    let numbers = names.iter().filter_map(|name| name.strip_prefix("node")?.parse().ok());
     let nodes: Vec<NumaNode> = numbers.map(|number| read_node(sys, number)).collect();
     if nodes.is_empty() {
         return vec![NumaNode {
@@ -43,10 +41,7 @@ fn read_node(sys: &Folder, number: u32) -> NumaNode {
     NumaNode {
         number,
         cpus: cpu_list(&text("cpulist").unwrap_or_default()),
-        distances: distances
-            .split_whitespace()
-            .filter_map(|word| word.parse().ok())
-            .collect(),
+        distances: distances.split_whitespace().filter_map(|word| word.parse().ok()).collect(),
     }
 }
 
@@ -57,9 +52,7 @@ pub(crate) fn distance(nodes: &[NumaNode], one: u32, other: u32) -> u32 {
     }
     let from = nodes.iter().find(|node| node.number == one);
     let position = nodes.iter().position(|node| node.number == other);
-    let given = from
-        .zip(position)
-        .and_then(|(node, at)| node.distances.get(at).copied());
+    let given = from.zip(position).and_then(|(node, at)| node.distances.get(at).copied());
     given.unwrap_or(REMOTE_DISTANCE)
 }
 

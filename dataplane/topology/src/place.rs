@@ -42,12 +42,7 @@ impl FromStr for PciAddress {
 
 impl fmt::Display for PciAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            domain,
-            bus,
-            device,
-            function,
-        } = self;
+        let Self { domain, bus, device, function } = self;
         write!(f, "{domain:04x}:{bus:02x}:{device:02x}.{function:x}")
     }
 }
@@ -67,10 +62,7 @@ impl PciPath {
     pub fn of_folder(path: &Path) -> Option<Self> {
         let mut root = None;
         let mut chain = Vec::new();
-        for part in path
-            .components()
-            .filter_map(|part| part.as_os_str().to_str())
-        {
+        for part in path.components().filter_map(|part| part.as_os_str().to_str()) {
             match part.parse::<PciAddress>() {
                 Ok(address) => chain.push(address),
                 Err(()) if chain.is_empty() && is_host_bridge(part) => root = Some(part),
@@ -86,10 +78,7 @@ impl PciPath {
     /// Address of the device itself.
     #[must_use]
     pub fn address(&self) -> PciAddress {
-        *self
-            .chain
-            .last()
-            .expect("a path is only made with at least one address")
+        *self.chain.last().expect("a path is only made with at least one address")
     }
 
     /// Name of the host bridge.
@@ -124,37 +113,30 @@ impl PciPath {
 impl fmt::Display for PciPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.root)?;
-        self.chain
-            .iter()
-            .try_for_each(|address| write!(f, "/{address}"))
+        self.chain.iter().try_for_each(|address| write!(f, "/{address}"))
     }
 }
 
 fn is_host_bridge(part: &str) -> bool {
-    part.strip_prefix("pci")
-        .and_then(|rest| rest.split_once(':'))
-        .is_some_and(|(domain, bus)| {
-            let is_hex =
-                |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
-            is_hex(domain) && is_hex(bus)
-        })
+    part.strip_prefix("pci").and_then(|rest| rest.split_once(':')).is_some_and(|(domain, bus)| {
+        let is_hex = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
+        is_hex(domain) && is_hex(bus)
+    })
 }
 
 /// Where a device sits.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct DevicePlace {
     /// Its way from the host bridge; `None` for virtual devices.
     pub pci: Option<PciPath>,
     /// Its NUMA node, if the firmware says.
     pub node: Option<u32>,
 }
 
-impl Place {
+impl DevicePlace {
     /// Reads the place of a device folder such as `class/infiniband/mlx5_0/device`.
     pub(crate) fn read(sys: &Folder, device: &str) -> Self {
-        let pci = sys
-            .resolve(device)
-            .and_then(|path| PciPath::of_folder(&path));
+        let pci = sys.resolve(device).and_then(|path| PciPath::of_folder(&path));
         let own = node_in(sys, device);
         let of_function = |path: &PciPath| {
             let folder = format!("bus/pci/devices/{}", path.address());
@@ -227,9 +209,7 @@ impl Distance {
             0 => Some(Self::SameRoot),
             shared => {
                 let shared = u8::try_from(shared).unwrap_or(u8::MAX);
-                Some(Self::SameSwitch {
-                    farness: u8::MAX - shared,
-                })
+                Some(Self::SameSwitch { farness: u8::MAX - shared })
             }
         }
     }
@@ -288,10 +268,7 @@ mod tests {
         assert_eq!(Distance::of_paths(&nic, &twin), Some(Distance::SameCard));
         let switch = Distance::of_paths(&nic, &near).unwrap();
         assert_eq!(switch.to_string(), "same PCIe switch (2 shared bridges)");
-        assert_eq!(
-            Distance::of_paths(&nic, &other_port),
-            Some(Distance::SameRoot)
-        );
+        assert_eq!(Distance::of_paths(&nic, &other_port), Some(Distance::SameRoot));
         assert_eq!(Distance::of_paths(&nic, &other_root), None);
         assert!(Distance::SameCard < switch && switch < Distance::SameRoot);
         assert!(!Distance::Unknown.is_local() && Distance::SameNode.is_local());

@@ -1,9 +1,10 @@
 //! RDMA devices as sysfs shows them. Invariant: what cannot be read is unknown, and an unknown port
 //! state does not rule a device out.
 
-use crate::gid::{Gid, GidEntry, GidScope, GidType};
+use crate::gid::address::{Gid, GidScope};
+use crate::gid::entry::{GidEntry, GidType};
 use crate::limits::{GIDS_EMPTY_RUN_MAX, GIDS_PER_PORT_MAX};
-use crate::place::Place;
+use crate::place::DevicePlace;
 use crate::roots::Folder;
 
 /// State of a port.
@@ -51,7 +52,7 @@ pub struct RdmaDevice {
     /// Name, such as `mlx5_0`.
     pub name: String,
     /// Where it sits. That of its network interface if it has none of its own (Soft-RoCE).
-    pub place: Place,
+    pub place: DevicePlace,
     /// Its ports by number.
     pub ports: Vec<RdmaPort>,
     /// Its network interface, if it has one.
@@ -64,20 +65,13 @@ impl RdmaDevice {
     /// True unless every port is known to carry no data.
     #[must_use]
     pub fn has_usable_port(&self) -> bool {
-        self.ports.is_empty()
-            || self
-                .ports
-                .iter()
-                .any(|port| port.state != PortState::Inactive)
+        self.ports.is_empty() || self.ports.iter().any(|port| port.state != PortState::Inactive)
     }
 
     /// Rate of its fastest usable port, in megabits per second.
     #[must_use]
     pub fn rate_mbps(&self) -> Option<u64> {
-        let usable = self
-            .ports
-            .iter()
-            .filter(|port| port.state != PortState::Inactive);
+        let usable = self.ports.iter().filter(|port| port.state != PortState::Inactive);
         usable.filter_map(|port| port.rate_mbps).max()
     }
 }
@@ -85,10 +79,7 @@ impl RdmaDevice {
 /// All RDMA devices by name.
 pub(crate) fn read(sys: &Folder) -> Vec<RdmaDevice> {
     let names = sys.names("class/infiniband");
-    names
-        .into_iter()
-        .map(|name| read_device(sys, name))
-        .collect()
+    names.into_iter().map(|name| read_device(sys, name)).collect()
 }
 
 fn read_device(sys: &Folder, name: String) -> RdmaDevice {
@@ -102,35 +93,22 @@ fn read_device(sys: &Folder, name: String) -> RdmaDevice {
     let read = |number: u8| read_port(sys, &format!("{folder}/ports/{number}"), number);
     let ports: Vec<RdmaPort> = numbers.into_iter().map(read).collect();
     let netdev = netdev_of(sys, &folder, &ports);
-    let mut place = Place::read(sys, &format!("{folder}/device"));
-    if place == Place::default()
+    let mut place = DevicePlace::read(sys, &format!("{folder}/device"));
+    if place == DevicePlace::default()
         && let Some(netdev) = &netdev
     {
-        place = Place::read(sys, &format!("class/net/{netdev}/device"));
+        place = DevicePlace::read(sys, &format!("class/net/{netdev}/device"));
     }
     let uverbs = uverbs_of(sys, &name);
-    RdmaDevice {
-        name,
-        place,
-        ports,
-        netdev,
-        uverbs,
-    }
+    RdmaDevice { name, place, ports, netdev, uverbs }
 }
 
 /// By the GID table, by the shared PCI function, or by what Soft-RoCE calls its parent.
 fn netdev_of(sys: &Folder, folder: &str, ports: &[RdmaPort]) -> Option<String> {
-    let of_gids = ports
-        .iter()
-        .flat_map(|port| &port.gids)
-        .find_map(|gid| gid.netdev.clone());
+    let of_gids = ports.iter().flat_map(|port| &port.gids).find_map(|gid| gid.netdev.clone());
     of_gids
         .or_else(|| sys.word(&format!("{folder}/parent")))
-        .or_else(|| {
-            sys.names(&format!("{folder}/device/net"))
-                .into_iter()
-                .next()
-        })
+        .or_else(|| sys.names(&format!("{folder}/device/net")).into_iter().next())
 }
 
 fn uverbs_of(sys: &Folder, name: &str) -> Option<String> {
@@ -161,10 +139,7 @@ fn read_port(sys: &Folder, folder: &str, number: u8) -> RdmaPort {
 
 /// `4: ACTIVE`: the number is the interface, the word may change.
 fn port_state(text: &str) -> PortState {
-    let number = text
-        .split(':')
-        .next()
-        .and_then(|word| word.trim().parse().ok());
+    let number = text.split(':').next().and_then(|word| word.trim().parse().ok());
     match number {
         Some(4_u8) => PortState::Active,
         Some(_) => PortState::Inactive,
@@ -180,11 +155,7 @@ fn rate_mbps(text: &str) -> Option<u64> {
     }
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let tenths: u64 = fraction.get(..1)?.parse().ok()?;
-    whole
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(1000)?
-        .checked_add(tenths * 100)
+    whole.parse::<u64>().ok()?.checked_mul(1000)?.checked_add(tenths * 100)
 }
 
 fn read_gids(sys: &Folder, folder: &str, port: u8, layer: LinkLayer) -> Vec<GidEntry> {
@@ -231,14 +202,7 @@ mod tests {
     fn rates_are_read_with_their_fraction() {
         assert_eq!(rate_mbps("400 Gb/sec (4X NDR)"), Some(400_000));
         assert_eq!(rate_mbps("2.5 Gb/sec (1X SDR)"), Some(2_500));
-        for text in [
-            "",
-            "fast",
-            "400",
-            "400 Mb/sec",
-            "9. Gb/sec",
-            "99999999999999999999 Gb/sec",
-        ] {
+        for text in ["", "fast", "400", "400 Mb/sec", "9. Gb/sec", "99999999999999999999 Gb/sec"] {
             assert_eq!(rate_mbps(text), None, "{text}");
         }
     }
@@ -255,8 +219,8 @@ mod tests {
             (index as u32, "RoCE v2", gid)
         });
         let entries: Vec<_> = entries.collect();
-        let tree = crate::fixture::Tree::new(top.path()).unwrap();
-        tree.rdma(crate::fixture::RdmaSpec {
+        let tree = crate::fixture::tree::Tree::new(top.path()).unwrap();
+        tree.rdma(crate::fixture::tree::RdmaSpec {
             name: "rxe0",
             device: "virtual/net/rail0",
             netdev: "rail0",
@@ -265,11 +229,8 @@ mod tests {
         })
         .unwrap();
         let devices = read(tree.roots().sys());
-        let indexes: Vec<usize> = devices[0].ports[0]
-            .gids
-            .iter()
-            .map(|gid| gid.index as usize)
-            .collect();
+        let indexes: Vec<usize> =
+            devices[0].ports[0].gids.iter().map(|gid| gid.index as usize).collect();
         assert_eq!(indexes, used[..2]);
     }
 

@@ -25,10 +25,7 @@ impl Roots {
     /// Trees of the same form elsewhere: a container's view of its host, or a test's fixture.
     #[must_use]
     pub fn new(sys: impl Into<PathBuf>, proc: impl Into<PathBuf>) -> Self {
-        Self {
-            sys: Folder::new(sys.into()),
-            proc: Folder::new(proc.into()),
-        }
+        Self { sys: Folder::new(sys.into()), proc: Folder::new(proc.into()) }
     }
 
     /// The tree of `/sys`.
@@ -100,8 +97,8 @@ impl Folder {
         Some(String::from_utf8_lossy(&bytes).trim().to_owned())
     }
 
-    /// A name or another word for people in a file. `None` also if it is empty, longer than [`NAME_BYTES_MAX`] or would do
-    /// things to a terminal.
+    /// A name or another word for people in a file. `None` also if it is empty, longer than
+    /// [`NAME_BYTES_MAX`] or would do things to a terminal.
     #[must_use]
     pub fn word(&self, relative: &str) -> Option<String> {
         let bytes = self.bytes(relative)?;
@@ -122,7 +119,8 @@ impl Folder {
         u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()
     }
 
-    /// Names in a folder, sorted so that `mlx5_10` follows `mlx5_9`, without those that would do things to a terminal.
+    /// Names in a folder, sorted so that `mlx5_10` follows `mlx5_9`, without those that would do
+    /// things to a terminal.
     #[must_use]
     pub fn names(&self, relative: &str) -> Vec<String> {
         let Some(path) = self.inside(relative) else {
@@ -142,9 +140,7 @@ impl Folder {
 
     fn inside(&self, relative: &str) -> Option<PathBuf> {
         let relative = Path::new(relative);
-        let is_plain = relative
-            .components()
-            .all(|part| matches!(part, Component::Normal(_)));
+        let is_plain = relative.components().all(|part| matches!(part, Component::Normal(_)));
         is_plain.then(|| self.top.join(relative))
     }
 }
@@ -226,10 +222,8 @@ mod tests {
     #[test]
     fn a_pipe_is_absent_and_does_not_block() {
         let folder = tempfile::tempdir().unwrap();
-        let made = std::process::Command::new("mkfifo")
-            .arg(folder.path().join("pipe"))
-            .status()
-            .unwrap();
+        let made =
+            std::process::Command::new("mkfifo").arg(folder.path().join("pipe")).status().unwrap();
         assert!(made.success());
         let roots = Roots::new(folder.path(), folder.path());
         assert_eq!(roots.sys().text("pipe"), None);

@@ -5,9 +5,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::TopologyError;
 use crate::document;
-use crate::error::shown;
+use crate::error::{TopologyError, shown};
 use crate::gpu::{Gpu, GpuVendor};
 use crate::limits::DEVICES_MAX;
 
@@ -65,9 +64,7 @@ impl Selection {
         let including = INCLUDING_VARIABLES.into_iter();
         Ok(Self {
             named: list(&of_rank(device_name.trim(), rank)?),
-            included: including
-                .filter_map(|name| Some((name, listed(name)?)))
-                .collect(),
+            included: including.filter_map(|name| Some((name, listed(name)?))).collect(),
             excluded: listed(EXCLUDING_VARIABLE).unwrap_or_default(),
             visible,
         })
@@ -110,8 +107,7 @@ impl Selection {
             gpus.iter().partition(|gpu| gpu.vendor == GpuVendor::Nvidia);
         // As in the driver, the first entry that names no GPU ends the list.
         let seen = wanted.iter().map_while(|one| one.find(&cuda)).enumerate();
-        seen.chain(others.into_iter().map(|gpu| (gpu.index, gpu)))
-            .collect()
+        seen.chain(others.into_iter().map(|gpu| (gpu.index, gpu))).collect()
     }
 }
 
@@ -120,11 +116,9 @@ impl VisibleGpu {
         let mut gpus = gpus.iter().copied();
         match self {
             Self::Index(index) => gpus.find(|gpu| gpu.index == *index),
-            Self::Uuid(begin) => gpus.find(|gpu| {
-                gpu.uuid
-                    .as_ref()
-                    .is_some_and(|uuid| uuid.starts_with(begin))
-            }),
+            Self::Uuid(begin) => {
+                gpus.find(|gpu| gpu.uuid.as_ref().is_some_and(|uuid| uuid.starts_with(begin)))
+            }
         }
     }
 }
@@ -150,10 +144,7 @@ fn only_gpu(visible: &[VisibleGpu]) -> Option<u32> {
 
 /// Names between commas. `None` if there is none.
 fn list(text: &str) -> Option<Vec<String>> {
-    let names = text
-        .split(',')
-        .map(str::trim)
-        .filter(|name| !name.is_empty());
+    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
     let names: Vec<String> = names.take(DEVICES_MAX).map(str::to_owned).collect();
     (!names.is_empty()).then_some(names)
 }
@@ -172,9 +163,8 @@ fn of_rank(text: &str, rank: Option<u32>) -> Result<String, TopologyError> {
 fn in_map(text: &str, rank: Option<u32>) -> Result<String, TopologyError> {
     let map = document::object(WHAT, text)?;
     document::check_entries(WHAT, map.len())?;
-    let entries = map
-        .into_iter()
-        .map(|(key, value)| Ok((rank_of(&key)?, devices_of(&key, value)?)));
+    let entries =
+        map.into_iter().map(|(key, value)| Ok((rank_of(&key)?, devices_of(&key, value)?)));
     let mut entries = entries.collect::<Result<Vec<(u32, String)>, TopologyError>>()?;
     entries.sort_unstable();
     let ranks = || entries.iter().map(|(rank, _)| rank.to_string()).collect();
@@ -184,10 +174,7 @@ fn in_map(text: &str, rank: Option<u32>) -> Result<String, TopologyError> {
         (None, _) => Err(TopologyError::RankNeeded { ranks: ranks() }),
         (Some(rank), _) => match entries.iter().find(|(of, _)| *of == rank) {
             Some((_, devices)) => Ok(devices.clone()),
-            None => Err(TopologyError::NoSuchRank {
-                rank,
-                ranks: ranks(),
-            }),
+            None => Err(TopologyError::NoSuchRank { rank, ranks: ranks() }),
         },
     }
 }
@@ -201,17 +188,12 @@ fn rank_of(key: &str) -> Result<u32, TopologyError> {
 /// `"mlx5_0,mlx5_1"`, also `["mlx5_0", "mlx5_1"]`.
 fn devices_of(key: &str, value: Value) -> Result<String, TopologyError> {
     let refused = || {
-        let cause = format!(
-            "rank {} must have a list such as \"mlx5_0,mlx5_1\"",
-            shown(key)
-        );
+        let cause = format!("rank {} must have a list such as \"mlx5_0,mlx5_1\"", shown(key));
         TopologyError::malformed(WHAT, cause)
     };
     match value {
         Value::String(devices) => Ok(devices),
-        list => document::names(WHAT, list)
-            .map(|names| names.join(","))
-            .ok_or_else(refused),
+        list => document::names(WHAT, list).map(|names| names.join(",")).ok_or_else(refused),
     }
 }
 

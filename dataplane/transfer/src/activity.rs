@@ -1,9 +1,9 @@
-//! What this process copies through memory, written where the agent of the host reads it. What goes over connections and
-//! rails is counted there.
+//! What this process copies through memory, written where the agent of the host reads it. What goes
+//! over connections and rails is counted there.
 //! Invariant: a copy is counted once.
 
 use crate::route::{Flow, Route};
-use perigee_activity::{Direction, Key};
+use perigee_activity::{Direction, SlotKey};
 use std::time::Duration;
 
 /// Counts bytes that the caller's thread copied.
@@ -17,7 +17,7 @@ pub(crate) fn record_copy(route: Route, flow: Flow, bytes: u64, elapsed: Duratio
         Flow::Read => Direction::Read,
         Flow::Write => Direction::Write,
     };
-    let key = Key::new("", route, direction, Key::CALLER);
+    let key = SlotKey::new("", route, direction, SlotKey::CALLER);
     perigee_activity::record(key, bytes, nanoseconds(elapsed), 0);
 }
 

@@ -1,22 +1,25 @@
-//! Transfers over TCP, on the side that asks: batches are planned into slices; a small batch for one peer moves on the
-//! calling thread, others on shards.
+//! Transfers over TCP, on the side that asks: batches are planned into slices; a small batch for
+//! one peer moves on the calling thread, others on shards.
 //! Invariant: nothing of a batch is touched any more when its [`TcpBatch`] is over.
 
 mod batch;
+mod part;
 mod plan;
 mod slice;
 mod targets;
-mod tcp_batch;
+pub(crate) mod tcp_batch;
+mod trailer;
 
-pub(crate) use batch::Batch;
-pub(crate) use plan::{Content, FarJob, Plan};
+pub(crate) use batch::JobBatch;
+pub(crate) use plan::{Content, FarJob, SlicePlan};
 pub(crate) use slice::{ObjectSlice, in_memory};
 pub(crate) use targets::target_at;
-pub(crate) use tcp_batch::TcpBatch;
 
 use crate::error::TransferError;
 use crate::limits::{CALLER_READ_BYTES_MAX, CALLER_WRITE_BYTES_MAX, SLOWEST_PER_BYTE_NS};
-use perigee_mover::{Call, Direction, Order, Shards, ShardsOptions, Slice, Target, Terms};
+use perigee_mover::{
+    BlockingCall, Direction, Shards, ShardsOptions, Slice, SliceOrder, Target, Terms,
+};
 use perigee_schemas::Identity;
 use perigee_shard::{Congestion, POLL_DEFAULT, monotonic};
 use std::sync::Arc;
@@ -55,28 +58,11 @@ impl TcpClient {
             identity: options.identity,
             congestion: options.congestion.clone(),
         })?;
-        Ok(Self {
-            options,
-            shards,
-            targets: Targets::default(),
-            closed: AtomicBool::new(false),
-        })
+        Ok(Self { options, shards, targets: Targets::default(), closed: AtomicBool::new(false) })
     }
 
-    /// Begins a batch. What the calling thread moves best is left to it, until it waits.
-    pub(crate) fn submit(self: &Arc<Self>, plan: Plan) -> TcpBatch {
-        let terms = terms(monotonic(), self.options.deadline, &plan.slices);
-        let Plan { batch, slices } = plan;
-        if suits_the_caller(&slices) {
-            return TcpBatch::of(batch, self.clone(), Some((slices, terms)));
-        }
-        let under_way = TcpBatch::of(batch, self.clone(), None);
-        self.hand_over(slices, terms);
-        under_way
-    }
-
-    /// Gives slices to the shards; their batches learn the outcome. Names are resolved on this thread, and what needs no
-    /// waiting goes first.
+    /// Gives slices to the shards; their batches learn the outcome. Names are resolved on this
+    /// thread, and what needs no waiting goes first.
     fn hand_over(&self, slices: Vec<ObjectSlice>, terms: Terms) {
         let (mut ready, mut waiting) = (Vec::with_capacity(slices.len()), Vec::new());
         for slice in slices {
@@ -88,9 +74,7 @@ impl TcpClient {
         self.shards.submit(ready.into_iter());
         for slice in waiting {
             match self.targets.resolve(slice.endpoint()) {
-                Ok(target) => self
-                    .shards
-                    .submit(std::iter::once(order(target, slice, terms))),
+                Ok(target) => self.shards.submit(std::iter::once(order(target, slice, terms))),
                 Err(error) => slice.fail(&error),
             }
         }
@@ -106,7 +90,7 @@ impl TcpClient {
             Err(error) => return slices.into_iter().for_each(|slice| slice.fail(&error)),
         };
         let left = terms.due.saturating_sub(monotonic());
-        let call = Call {
+        let call = BlockingCall {
             target: &target,
             identity: self.options.identity,
             congestion: &self.options.congestion,
@@ -119,7 +103,7 @@ impl TcpClient {
     }
 
     /// Breaks off what a batch has under way.
-    pub(crate) fn cancel(&self, batch: &Arc<Batch>) {
+    pub(crate) fn cancel(&self, batch: &Arc<JobBatch>) {
         batch.cancel();
         self.shards.cancel(batch);
     }
@@ -142,8 +126,8 @@ impl TcpClient {
     }
 }
 
-/// When slices that are submitted now must be over: their time grows with their bytes, so that a large batch on a slow
-/// network is not cut short.
+/// When slices that are submitted now must be over: their time grows with their bytes, so that a
+/// large batch on a slow network is not cut short.
 pub(crate) fn terms(now: Duration, deadline: Duration, slices: &[ObjectSlice]) -> Terms {
     let bytes: u64 = slices.iter().map(Slice::bytes).sum();
     let length = deadline + Duration::from_nanos(bytes.saturating_mul(SLOWEST_PER_BYTE_NS));
@@ -156,8 +140,8 @@ pub(crate) fn terms(now: Duration, deadline: Duration, slices: &[ObjectSlice]) -
     }
 }
 
-/// Whether the calling thread moves a batch best: all of it goes to one peer, and the hand-over to a shard would cost more
-/// than several connections gain.
+/// Whether the calling thread moves a batch best: all of it goes to one peer, and the hand-over to
+/// a shard would cost more than several connections gain.
 fn suits_the_caller(slices: &[ObjectSlice]) -> bool {
     let Some(first) = slices.first() else {
         return false;
@@ -171,10 +155,6 @@ fn suits_the_caller(slices: &[ObjectSlice]) -> bool {
     bytes <= limit && slices.iter().all(|slice| slice.endpoint() == endpoint)
 }
 
-fn order(target: Arc<Target>, slice: ObjectSlice, terms: Terms) -> Order<ObjectSlice> {
-    Order {
-        target,
-        slice,
-        terms,
-    }
+fn order(target: Arc<Target>, slice: ObjectSlice, terms: Terms) -> SliceOrder<ObjectSlice> {
+    SliceOrder { target, slice, terms }
 }

@@ -5,24 +5,28 @@
 mod completion_wait;
 mod far;
 mod job;
+mod outcome;
 mod rail_batch;
 mod rail_job;
+mod rail_route;
 mod shard_client;
 
 pub use job::{ReadJob, WriteJob};
-pub use shard_client::{Journey, ShardClient};
+pub use shard_client::{SegmentClient, SubmittedJobs};
 
 use crate::activity::record_copy;
-use crate::client::{Content, FarJob, Plan, TcpBatch, TcpClient, TcpOptions};
+use crate::client::tcp_batch::TcpBatch;
+use crate::client::{Content, FarJob, SlicePlan, TcpClient, TcpOptions};
 use crate::error::TransferError;
 use crate::extent::MappedExtent;
 use crate::limits::COPIED_UNASKED_MAX;
-use crate::place::Place;
+use crate::place::ReplicaAddress;
 use crate::range::{Cover, RangeJob};
-use crate::route::{Flow, Observer, Reach, Route, Routes};
+use crate::route::{Flow, NearMemory, Observer, Route, Routes};
 use crate::segments::SegmentTable;
 use far::RemoteBatch;
-use job::Job;
+use job::ObjectJob;
+use outcome::Outcome;
 use perigee_memory::segment::Exhausted;
 use perigee_memory::shared::Guest;
 use perigee_mover::{Memory, PeerError};
@@ -35,7 +39,7 @@ use std::time::Duration;
 
 /// How an engine works.
 #[derive(Clone, Debug)]
-pub struct EngineOptions {
+pub struct ObjectEngineOptions {
     /// Random identity of the client.
     pub identity: Identity,
     /// Identity of this host.
@@ -56,8 +60,8 @@ pub struct EngineOptions {
 
 /// Transfers of one client. Shared by all its threads.
 #[derive(Debug)]
-pub struct Engine {
-    options: EngineOptions,
+pub struct ObjectEngine {
+    options: ObjectEngineOptions,
     own: Arc<SegmentTable>,
     guest: Guest,
     tcp: RwLock<Tcp>,
@@ -71,20 +75,14 @@ enum Tcp {
     Closed,
 }
 
-type Outcome<T> = Vec<Result<T, TransferError>>;
-
-impl Engine {
+impl ObjectEngine {
     /// An engine that also reaches this process's own segments.
-    pub fn new(options: EngineOptions, own: Arc<SegmentTable>) -> Self {
-        // The agent of this host finds the process, and watches its shards, before it moves anything itself: the memory of a
-        // node on the same host is read and written by its clients.
+    pub fn new(options: ObjectEngineOptions, own: Arc<SegmentTable>) -> Self {
+        // The agent of this host finds the process, and watches its shards, before it moves
+        // anything itself: the memory of a node on the same host is read and written by its
+        // clients.
         perigee_activity::page();
-        Self {
-            options,
-            own,
-            guest: Guest::default(),
-            tcp: RwLock::default(),
-        }
+        Self { options, own, guest: Guest::default(), tcp: RwLock::default() }
     }
 
     /// Writes objects; the outcome of each is the CRC-32C of its payload.
@@ -105,12 +103,9 @@ impl Engine {
     }
 
     /// Moves whole objects: those that are near on this thread, while the shards move the others.
-    fn carry_out<J: Job>(&self, jobs: &[J]) -> Outcome<u32> {
+    fn carry_out<J: ObjectJob>(&self, jobs: &[J]) -> Outcome<u32> {
         let start = monotonic();
-        let reaches: Vec<_> = jobs
-            .iter()
-            .map(|job| self.reach(job.place(), job.bytes()))
-            .collect();
+        let reaches: Vec<_> = jobs.iter().map(|job| self.reach(job.place(), job.bytes())).collect();
         let far = jobs.iter().zip(&reaches).filter(|(_, reach)| is_far(reach));
         let remote: Vec<FarJob> = far.map(|(job, _)| job.far_job()).collect();
         let under_way = RemoteBatch::begin(self, &remote);
@@ -132,7 +127,7 @@ impl Engine {
             *slot = result.and_then(|found| job.judge(found));
             *route = taken;
         }
-        let bytes = jobs.iter().map(Job::bytes);
+        let bytes = jobs.iter().map(ObjectJob::bytes);
         self.report(J::FLOW, start, &routes, bytes, &outcome);
         outcome
     }
@@ -143,10 +138,8 @@ impl Engine {
     /// The targets must be valid for writes and not used by others until the call returns.
     pub unsafe fn read_ranges(&self, jobs: &[RangeJob<'_>]) -> Outcome<()> {
         let start = monotonic();
-        let reaches: Vec<_> = jobs
-            .iter()
-            .map(|job| self.reach(job.place, job.place.payload_bytes))
-            .collect();
+        let reaches: Vec<_> =
+            jobs.iter().map(|job| self.reach(job.place, job.place.payload_bytes)).collect();
         let mut covers: Vec<_> = jobs.iter().map(Cover::new).collect();
         let mut remote = Vec::new();
         for ((job, reach), cover) in jobs.iter().zip(&reaches).zip(&mut covers) {
@@ -193,7 +186,8 @@ impl Engine {
         }
     }
 
-    /// Drops mappings of owners that have gone, and closes idle connections to them. Called now and then.
+    /// Drops mappings of owners that have gone, and closes idle connections to them. Called now and
+    /// then.
     pub fn sweep(&self) {
         self.guest.sweep();
         let tcp = self.tcp.read().unwrap_or_else(PoisonError::into_inner);
@@ -212,13 +206,15 @@ impl Engine {
         }
     }
 
-    /// The nearest way to a place for buffers of this many bytes; `None` if this process cannot touch it.
-    fn reach(&self, place: &Place, buffers: u64) -> Result<Option<Reach>, TransferError> {
+    /// The nearest way to a place for buffers of this many bytes; `None` if this process cannot
+    /// touch it.
+    fn reach(
+        &self,
+        place: &ReplicaAddress,
+        buffers: u64,
+    ) -> Result<Option<NearMemory>, TransferError> {
         if buffers != place.payload_bytes {
-            return Err(TransferError::BufferSize {
-                buffers,
-                wanted: place.payload_bytes,
-            });
+            return Err(TransferError::BufferSize { buffers, wanted: place.payload_bytes });
         }
         if !place.is_in_bounds() {
             return Err(TransferError::OutOfBounds {
@@ -226,7 +222,7 @@ impl Engine {
                 bytes: place.payload_bytes,
             });
         }
-        Ok(Reach::find(
+        Ok(NearMemory::find(
             place,
             self.options.routes,
             &self.options.host_id,
@@ -235,16 +231,12 @@ impl Engine {
         ))
     }
 
-    /// Whether this process can touch a place's memory, so that its bytes are copied on the caller's thread.
-    pub fn is_near(&self, place: &Place) -> bool {
+    /// Whether this process can touch a place's memory, so that its bytes are copied on the
+    /// caller's thread.
+    pub fn is_near(&self, place: &ReplicaAddress) -> bool {
         let options = &self.options;
-        let reach = Reach::find(
-            place,
-            options.routes,
-            &options.host_id,
-            &self.own,
-            &self.guest,
-        );
+        let reach =
+            NearMemory::find(place, options.routes, &options.host_id, &self.own, &self.guest);
         reach.is_some()
     }
 
@@ -253,7 +245,7 @@ impl Engine {
             return TcpBatch::default();
         }
         match self.tcp() {
-            Ok(tcp) => tcp.submit(Plan::new(jobs)),
+            Ok(tcp) => tcp.submit(SlicePlan::new(jobs)),
             Err(error) => TcpBatch::refused(&error, jobs.len()),
         }
     }
@@ -280,18 +272,16 @@ impl Engine {
     }
 }
 
-fn extent(reach: &Reach, place: &Place) -> Result<MappedExtent, TransferError> {
-    let out_of_bounds = TransferError::OutOfBounds {
-        offset: place.offset,
-        bytes: place.payload_bytes,
-    };
-    if let Reach::Own(segment) = reach {
+fn extent(reach: &NearMemory, place: &ReplicaAddress) -> Result<MappedExtent, TransferError> {
+    let out_of_bounds =
+        TransferError::OutOfBounds { offset: place.offset, bytes: place.payload_bytes };
+    if let NearMemory::Own(segment) = reach {
         let populated = segment.populate(place.offset, extent_bytes(place.payload_bytes));
         populated.map_err(|Exhausted| TransferError::Exhausted)?;
     }
     let base = reach.extent(place).ok_or(out_of_bounds)?;
-    // SAFETY: the extent lies inside memory that `reach` keeps mapped, at a multiple of 8 from a page border; `reach`
-    // outlives the value at every use in this file.
+    // SAFETY: the extent lies inside memory that `reach` keeps mapped, at a multiple of 8 from a
+    // page border; `reach` outlives the value at every use in this file.
     Ok(unsafe { MappedExtent::new(base, place.payload_bytes) })
 }
 
@@ -301,11 +291,12 @@ fn breaks_off(copied: &mut u64, bytes: u64) -> bool {
     *copied > COPIED_UNASKED_MAX && poll_interruption()
 }
 
-/// Fills a cover from memory or with what came over the network; two jobs have landed for each cover that asked for any.
+/// Fills a cover from memory or with what came over the network; two jobs have landed for each
+/// cover that asked for any.
 fn fill(
     mut cover: Cover,
     job: &RangeJob<'_>,
-    reach: &Result<Option<Reach>, TransferError>,
+    reach: &Result<Option<NearMemory>, TransferError>,
     landed: &mut impl Iterator<Item = (Route, Result<u32, TransferError>)>,
     route: &mut Route,
 ) -> Result<Cover, TransferError> {
@@ -326,25 +317,22 @@ fn fill(
 }
 
 /// The route of each job as far as it is known before anything has landed.
-fn near_routes(reaches: &[Result<Option<Reach>, TransferError>]) -> Vec<Route> {
-    let route = |reach: &Result<Option<Reach>, TransferError>| {
+fn near_routes(reaches: &[Result<Option<NearMemory>, TransferError>]) -> Vec<Route> {
+    let route = |reach: &Result<Option<NearMemory>, TransferError>| {
         let reach = reach.as_ref().ok().and_then(Option::as_ref);
-        reach.map_or(Route::Tcp, Reach::route)
+        reach.map_or(Route::Tcp, NearMemory::route)
     };
     reaches.iter().map(route).collect()
 }
 
-fn is_far(reach: &Result<Option<Reach>, TransferError>) -> bool {
+fn is_far(reach: &Result<Option<NearMemory>, TransferError>) -> bool {
     matches!(reach, Ok(None))
 }
 
 /// The two reads that fill a cover: its blocks and the checksums of all blocks.
-fn cover_jobs(place: &Place, cover: &mut Cover) -> [FarJob; 2] {
+fn cover_jobs(place: &ReplicaAddress, cover: &mut Cover) -> [FarJob; 2] {
     let memory = |bytes: &mut Vec<u8>| {
-        vec![Memory {
-            address: bytes.as_mut_ptr() as u64,
-            bytes: bytes.len() as u64,
-        }]
+        vec![Memory { address: bytes.as_mut_ptr() as u64, bytes: bytes.len() as u64 }]
     };
     [
         FarJob {

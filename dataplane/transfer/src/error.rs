@@ -21,7 +21,7 @@ pub enum TransferError {
         /// Length.
         bytes: u64,
     },
-    /// The extent was given to another object meanwhile.
+    /// The extent has been given to another object.
     #[error("The extent holds another generation than the descriptor")]
     Stale,
     /// The bytes are not the ones that were put.
@@ -46,15 +46,15 @@ pub enum TransferError {
 }
 
 impl TransferError {
-    /// The status that callers of the store see. Clients of Mooncake take some codes for a miss and others for a broken
-    /// process, so whatever is no more than a lost cache entry has one of the former.
+    /// The status that callers of the store see. Clients of Mooncake take some codes for a miss and
+    /// others for a broken process, so whatever is no more than a lost cache entry has one of the
+    /// former.
     pub fn status(&self) -> Status {
         match self {
             TransferError::Engine(_) => Status::RpcFail,
             TransferError::Exhausted
             | TransferError::Peer(PeerError::Refused {
-                status: Status::NoAvailableHandle,
-                ..
+                status: Status::NoAvailableHandle, ..
             }) => Status::NoAvailableHandle,
             TransferError::Peer(PeerError::Refused { .. })
             | TransferError::OutOfBounds { .. }
@@ -65,7 +65,8 @@ impl TransferError {
         }
     }
 
-    /// Whether bytes may be written elsewhere instead: the owner is likely gone, or has not got this place (any more).
+    /// Whether bytes may be written elsewhere instead: the owner is likely gone, or has not got
+    /// this place (any more).
     pub fn is_place_fault(&self) -> bool {
         let refused = matches!(
             self,
@@ -76,7 +77,8 @@ impl TransferError {
         refused || self.is_peer_fault()
     }
 
-    /// Whether bytes of a write may still arrive: the owner broke off or was late, or the caller did not wait for it.
+    /// Whether bytes of a write may still arrive: the owner broke off or was late, or the caller
+    /// did not wait for it.
     pub fn may_still_arrive(&self) -> bool {
         self.is_canceled() || self.is_peer_fault()
     }

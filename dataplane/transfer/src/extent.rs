@@ -1,12 +1,13 @@
 //! Objects in mapped memory: writing one with its footer, reading one with every check.
 //!
-//! A writer first makes the generation invalid, then writes payload and block checksums, then the generation. A reader
-//! takes the generation before and after it copies; together with the checksum that catches any reuse in between.
+//! A writer first makes the generation invalid, then writes payload and block checksums, then the
+//! generation. A reader takes the generation before and after it copies; together with the checksum
+//! that catches any reuse in between.
 
 use crate::error::TransferError;
 use perigee_memory::copy::{gather_blocks, scatter_blocks};
 use perigee_memory::limits::BLOCK_BYTES;
-use perigee_memory::{Piece, PieceMut};
+use perigee_memory::{ByteRange, ByteRangeMut};
 use perigee_schemas::extent::{
     checksum_count, extent_bytes, footer_bytes, footer_offset, generation_offset,
 };
@@ -23,31 +24,29 @@ pub(crate) struct MappedExtent {
 
 impl MappedExtent {
     /// # Safety
-    /// `base` must be valid for reads and writes of `extent_bytes(payload_bytes)` bytes for as long as the value is used
-    /// and aligned to 8. Other processes may write there at any time.
+    /// `base` must be valid for reads and writes of `extent_bytes(payload_bytes)` bytes for as long
+    /// as the value is used and aligned to 8. Other processes may write there at any time.
     pub(crate) unsafe fn new(base: *mut u8, payload_bytes: u64) -> Self {
         debug_assert_eq!(base as usize % 8, 0);
         debug_assert!(extent_bytes(payload_bytes) >= payload_bytes);
-        Self {
-            base,
-            payload_bytes,
-        }
+        Self { base, payload_bytes }
     }
 
     /// Copies the pieces in, writes the footer and returns the CRC-32C of the payload.
-    pub(crate) fn write(&self, generation: u64, pieces: &[Piece]) -> Result<u32, TransferError> {
+    pub(crate) fn write(
+        &self,
+        generation: u64,
+        pieces: &[ByteRange],
+    ) -> Result<u32, TransferError> {
         let bytes: u64 = pieces.iter().map(|piece| piece.len as u64).sum();
         if bytes != self.payload_bytes {
-            return Err(TransferError::BufferSize {
-                buffers: bytes,
-                wanted: self.payload_bytes,
-            });
+            return Err(TransferError::BufferSize { buffers: bytes, wanted: self.payload_bytes });
         }
-        self.generation()
-            .store(INVALID_GENERATION, Ordering::Relaxed);
+        self.generation().store(INVALID_GENERATION, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let mut blocks = Vec::with_capacity(checksum_count(bytes) as usize);
-        // SAFETY: the pieces total exactly the payload; the caller vouches for them, `new` for the extent.
+        // SAFETY: the pieces total exactly the payload; the caller vouches for them, `new` for the
+        // extent.
         let checksum = unsafe { gather_blocks(self.base, pieces, BLOCK_BYTES, &mut blocks) };
         self.write_block_checksums(&blocks);
         fence(Ordering::SeqCst);
@@ -60,25 +59,19 @@ impl MappedExtent {
         &self,
         generation: u64,
         expected: u32,
-        pieces: &[PieceMut],
+        pieces: &[ByteRangeMut],
     ) -> Result<(), TransferError> {
         let bytes: u64 = pieces.iter().map(|piece| piece.len as u64).sum();
         if bytes != self.payload_bytes {
-            return Err(TransferError::BufferSize {
-                buffers: bytes,
-                wanted: self.payload_bytes,
-            });
+            return Err(TransferError::BufferSize { buffers: bytes, wanted: self.payload_bytes });
         }
         self.expect_generation(generation)?;
         let mut blocks = Vec::with_capacity(checksum_count(bytes) as usize);
-        // SAFETY: the pieces total exactly the payload; the caller vouches for them, `new` for the extent.
+        // SAFETY: the pieces total exactly the payload; the caller vouches for them, `new` for the
+        // extent.
         let found = unsafe { scatter_blocks(pieces, self.base, BLOCK_BYTES, &mut blocks) };
         self.expect_generation(generation)?;
-        if found == expected {
-            Ok(())
-        } else {
-            Err(TransferError::Checksum { found, expected })
-        }
+        if found == expected { Ok(()) } else { Err(TransferError::Checksum { found, expected }) }
     }
 
     /// Fails if the extent holds another object.
@@ -95,15 +88,10 @@ impl MappedExtent {
     pub(crate) fn block_checksums(&self) -> Vec<u32> {
         let count = checksum_count(self.payload_bytes) as usize;
         let mut bytes = vec![0u8; count * 4];
-        let footer = self
-            .base
-            .wrapping_add(footer_offset(self.payload_bytes) as usize);
+        let footer = self.base.wrapping_add(footer_offset(self.payload_bytes) as usize);
         // SAFETY: the footer lies inside the extent and holds `count` checksums of 4 bytes.
         unsafe { std::ptr::copy_nonoverlapping(footer, bytes.as_mut_ptr(), bytes.len()) };
-        bytes
-            .chunks_exact(4)
-            .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-            .collect()
+        bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
     }
 
     /// Address of a byte of the payload.
@@ -114,9 +102,7 @@ impl MappedExtent {
 
     fn write_block_checksums(&self, blocks: &[u32]) {
         debug_assert!(blocks.len() as u64 * 4 < footer_bytes(self.payload_bytes));
-        let footer = self
-            .base
-            .wrapping_add(footer_offset(self.payload_bytes) as usize);
+        let footer = self.base.wrapping_add(footer_offset(self.payload_bytes) as usize);
         for (index, block) in blocks.iter().enumerate() {
             let bytes = block.to_le_bytes();
             // SAFETY: the footer has room for one checksum per block of the payload.
@@ -127,10 +113,9 @@ impl MappedExtent {
     }
 
     fn generation(&self) -> &AtomicU64 {
-        let address = self
-            .base
-            .wrapping_add(generation_offset(self.payload_bytes) as usize);
-        // SAFETY: the generation lies inside the extent, is aligned to 8 and is only accessed atomically.
+        let address = self.base.wrapping_add(generation_offset(self.payload_bytes) as usize);
+        // SAFETY: the generation lies inside the extent, is aligned to 8 and is only accessed
+        // atomically.
         unsafe { AtomicU64::from_ptr(address.cast()) }
     }
 }
@@ -152,8 +137,8 @@ mod tests {
     use perigee_memory::segment::SegmentOptions;
     use perigee_memory::{Segment, crc32c};
 
-    fn piece(bytes: &[u8]) -> [Piece; 1] {
-        [Piece::from(bytes)]
+    fn piece(bytes: &[u8]) -> [ByteRange; 1] {
+        [ByteRange::from(bytes)]
     }
 
     fn read_back(
@@ -163,7 +148,7 @@ mod tests {
         bytes: usize,
     ) -> Result<Vec<u8>, TransferError> {
         let mut out = vec![0u8; bytes];
-        extent.read(generation, checksum, &[PieceMut::from(out.as_mut_slice())])?;
+        extent.read(generation, checksum, &[ByteRangeMut::from(out.as_mut_slice())])?;
         Ok(out)
     }
 
@@ -178,10 +163,7 @@ mod tests {
             assert_eq!(checksum, crc32c(&data));
             assert_eq!(extent.block_checksums().len(), bytes.div_ceil(65_536));
             assert_eq!(read_back(extent, 77, checksum, bytes).unwrap(), data);
-            assert_eq!(
-                read_back(extent, 78, checksum, bytes),
-                Err(TransferError::Stale)
-            );
+            assert_eq!(read_back(extent, 78, checksum, bytes), Err(TransferError::Stale));
             // SAFETY: inside the extent.
             unsafe { *segment.base() ^= 1 };
             assert!(matches!(
@@ -199,9 +181,7 @@ mod tests {
         let extent = unsafe { MappedExtent::new(segment.base(), 150_000) };
         extent.write(9, &piece(&data)).unwrap();
         let bytes = footer(150_000, &extent.block_checksums(), 9);
-        let at = segment
-            .range(footer_offset(150_000), bytes.len() as u64)
-            .unwrap();
+        let at = segment.range(footer_offset(150_000), bytes.len() as u64).unwrap();
         // SAFETY: the range was just checked.
         let in_memory = unsafe { std::slice::from_raw_parts(at, bytes.len()) };
         assert_eq!(bytes, in_memory);

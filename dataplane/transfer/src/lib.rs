@@ -1,7 +1,8 @@
 //! Moving slices between segments and buffers: same process, shared memory, RDMA, TCP.
 //!
-//! [`Engine`] moves whole objects and ranges for a client; [`SegmentServer`] serves the segments of a process to others.
-//! The invariant: bytes are handed out only after their length, generation and checksum were checked on this side.
+//! [`ObjectEngine`] moves whole objects and ranges for a client; [`SegmentServer`] serves the
+//! segments of a process to others. The invariant: bytes are handed out only after their length,
+//! generation and checksum were checked on this side.
 
 mod activity;
 mod client;
@@ -15,12 +16,14 @@ mod route;
 mod segments;
 mod server;
 
-pub use engine::{Engine, EngineOptions, Journey, ReadJob, ShardClient, WriteJob};
+pub use engine::{
+    ObjectEngine, ObjectEngineOptions, ReadJob, SegmentClient, SubmittedJobs, WriteJob,
+};
 pub use error::TransferError;
 pub use limits::TRANSFER_DEADLINE;
 pub use perigee_mover::PeerError;
-pub use place::{Place, SegmentAddress};
+pub use place::{ReplicaAddress, SegmentAddress};
 pub use range::RangeJob;
 pub use route::{Flow, Observer, Route, Routes};
 pub use segments::SegmentTable;
-pub use server::{SegmentServer, ServerError, ServerOptions, ShardServer};
+pub use server::{SegmentServer, SegmentServerError, SegmentShardServer, ServerOptions};

@@ -6,12 +6,13 @@ use std::time::Duration;
 pub const TRANSFER_DEADLINE: Duration = Duration::from_secs(10);
 /// Time that a batch gets for each of its bytes on top of the deadline: 100 MB/s are not too slow.
 pub(crate) const SLOWEST_PER_BYTE_NS: u64 = 10;
-/// Most bytes of a read that the calling thread moves itself: several connections filled by the shards are faster and
-/// steadier for more.
+/// Most bytes of a read that the calling thread moves itself: several connections filled by the
+/// shards are faster and steadier for more.
 pub(crate) const CALLER_READ_BYTES_MAX: u64 = 128 << 10;
 /// Most bytes of a write that the calling thread moves itself.
 pub(crate) const CALLER_WRITE_BYTES_MAX: u64 = 256 << 10;
-/// Bytes that a call copies through memory before it looks whether its caller breaks off: what takes some 10 ms.
+/// Bytes that a call copies through memory before it looks whether its caller breaks off: what
+/// takes some 10 ms.
 pub(crate) const COPIED_UNASKED_MAX: u64 = 64 << 20;
 /// Owners that connections are kept for; beyond that, those that are not in use are forgotten.
 pub(crate) const TARGETS_MAX: usize = 4096;
@@ -22,8 +23,10 @@ pub(crate) const SLICE_BYTES_MIN: u64 = 128 << 10;
 /// Slices a batch is split into when it is neither small nor large.
 pub(crate) const SLICES_PER_BATCH: u64 = 8;
 
-/// Objects whose extent has at most so many bytes travel in one message with their footer, if they are copied anyway.
+/// Objects whose extent has at most so many bytes travel in one message with their footer, if they
+/// are copied anyway.
 pub(crate) const RAIL_MESSAGE_BYTES: u64 = 64 << 10;
-/// Objects whose extent has at most so many bytes are copied even if their memory is registered: it saves a round trip.
+/// Objects whose extent has at most so many bytes are copied even if their memory is registered: it
+/// saves a round trip.
 pub(crate) const RAIL_COPIED_BYTES: u64 = 16 << 10;
 const _: () = assert!(SLICE_BYTES_MAX <= perigee_mover::REQUEST_BYTES_MAX);

@@ -21,7 +21,7 @@ pub struct SegmentAddress {
 
 /// One replica of an object.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct ReplicaAddress {
     /// Its segment.
     pub segment: Arc<SegmentAddress>,
     /// First byte of the extent.
@@ -32,7 +32,7 @@ pub struct Place {
     pub generation: u64,
 }
 
-impl Place {
+impl ReplicaAddress {
     /// Whether the whole extent lies inside the segment, at an offset a footer can have.
     pub(crate) fn is_in_bounds(&self) -> bool {
         self.offset.is_multiple_of(8)

@@ -1,7 +1,7 @@
 //! Which way bytes go: chosen per place from what has been proven, not from a flag alone.
 
 use crate::error::TransferError;
-use crate::place::Place;
+use crate::place::ReplicaAddress;
 use crate::segments::SegmentTable;
 use perigee_memory::Segment;
 use perigee_memory::shared::{Guest, OwnerMemory, SharedSegment};
@@ -39,10 +39,7 @@ pub struct Routes {
 
 impl Default for Routes {
     fn default() -> Self {
-        Self {
-            same_process: true,
-            shared_memory: true,
-        }
+        Self { same_process: true, shared_memory: true }
     }
 }
 
@@ -55,7 +52,7 @@ pub enum Flow {
     Write,
 }
 
-/// Somebody who counts what an engine does.
+/// Counts what an engine does.
 pub trait Observer: Send + Sync + std::fmt::Debug {
     /// Payload bytes of one batch that went over one route, and how long the batch took.
     fn moved(&self, route: Route, flow: Flow, bytes: u64, elapsed: Duration);
@@ -66,15 +63,15 @@ pub trait Observer: Send + Sync + std::fmt::Debug {
 
 /// Memory of a segment that this process can touch.
 #[derive(Clone, Debug)]
-pub(crate) enum Reach {
+pub(crate) enum NearMemory {
     Own(Arc<Segment>),
     Mapped(SharedSegment),
 }
 
-impl Reach {
+impl NearMemory {
     /// The nearest way to a place, or `None` if this process cannot touch it.
     pub(crate) fn find(
-        place: &Place,
+        place: &ReplicaAddress,
         routes: Routes,
         host_id: &str,
         own: &SegmentTable,
@@ -83,7 +80,7 @@ impl Reach {
         if routes.same_process
             && let Some(segment) = own.get(place.segment.id)
         {
-            return Some(Reach::Own(segment));
+            return Some(NearMemory::Own(segment));
         }
         let is_ours = own.get(place.segment.id).is_some();
         let is_here = !host_id.is_empty() && place.segment.host_id == host_id;
@@ -94,28 +91,28 @@ impl Reach {
         // A page that this process makes is charged to it. Over TCP the owner makes it.
         let bytes = extent_bytes(place.payload_bytes);
         let is_populated = shared.mapping().is_populated(place.offset, bytes);
-        is_populated.then_some(Reach::Mapped(shared))
+        is_populated.then_some(NearMemory::Mapped(shared))
     }
 
     pub(crate) fn route(&self) -> Route {
         match self {
-            Reach::Own(_) => Route::SameProcess,
-            Reach::Mapped(_) => Route::SharedMemory,
+            NearMemory::Own(_) => Route::SameProcess,
+            NearMemory::Mapped(_) => Route::SharedMemory,
         }
     }
 
     /// First byte of an extent, if it lies inside the memory.
-    pub(crate) fn extent(&self, place: &Place) -> Option<*mut u8> {
+    pub(crate) fn extent(&self, place: &ReplicaAddress) -> Option<*mut u8> {
         let bytes = extent_bytes(place.payload_bytes);
         match self {
-            Reach::Own(segment) => segment.range(place.offset, bytes),
-            Reach::Mapped(segment) => segment.mapping().range_mut(place.offset, bytes),
+            NearMemory::Own(segment) => segment.range(place.offset, bytes),
+            NearMemory::Mapped(segment) => segment.mapping().range_mut(place.offset, bytes),
         }
     }
 }
 
 /// The segment of a place, mapped on first use; `None` if its owner does not hand it out.
-fn shared_segment(place: &Place, guest: &Guest) -> Option<SharedSegment> {
+fn shared_segment(place: &ReplicaAddress, guest: &Guest) -> Option<SharedSegment> {
     let segment = &place.segment;
     if segment.rendezvous.is_empty() {
         return None;

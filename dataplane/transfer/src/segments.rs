@@ -15,36 +15,23 @@ pub struct SegmentTable {
 impl SegmentTable {
     /// Adds a segment.
     pub fn insert(&self, id: Identity, segment: Arc<Segment>) {
-        self.segments
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(id, segment);
+        self.segments.write().unwrap_or_else(PoisonError::into_inner).insert(id, segment);
     }
 
     /// Takes a segment out: no new transfer finds it.
     pub fn remove(&self, id: Identity) -> Option<Arc<Segment>> {
-        self.segments
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&id)
+        self.segments.write().unwrap_or_else(PoisonError::into_inner).remove(&id)
     }
 
     /// The segment of an identity.
     pub fn get(&self, id: Identity) -> Option<Arc<Segment>> {
-        self.segments
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&id)
-            .cloned()
+        self.segments.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
     }
 
     /// All segments.
     pub fn list(&self) -> Vec<(Identity, Arc<Segment>)> {
         let segments = self.segments.read().unwrap_or_else(PoisonError::into_inner);
-        segments
-            .iter()
-            .map(|(id, segment)| (*id, segment.clone()))
-            .collect()
+        segments.iter().map(|(id, segment)| (*id, segment.clone())).collect()
     }
 }
 

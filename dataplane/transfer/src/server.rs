@@ -1,15 +1,16 @@
-//! Serving the segments of this process: slices over TCP on shards, whole segments to processes of this host.
+//! Serving the segments of this process: slices over TCP on shards, whole segments to processes of
+//! this host.
 
 mod owner;
 mod shard_server;
 
-pub use shard_server::ShardServer;
+pub use shard_server::SegmentShardServer;
 
 use crate::client::ObjectSlice;
 use crate::segments::SegmentTable;
 use owner::SegmentOwner;
 use perigee_memory::shared::Owner;
-use perigee_mover::{Dialects, Ledger, Server, Shards, ShardsError, ShardsOptions};
+use perigee_mover::{CounterTable, Dialects, Server, Shards, ShardsError, ShardsOptions};
 use perigee_rdma::Rdma;
 use perigee_schemas::Identity;
 use perigee_shard::Congestion;
@@ -41,7 +42,7 @@ pub struct ServerOptions {
 /// Why serving could not begin.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ServerError {
+pub enum SegmentServerError {
     /// No executor is to be had.
     #[error(transparent)]
     Shards(#[from] ShardsError),
@@ -63,7 +64,10 @@ impl SegmentServer {
     ///
     /// # Errors
     /// The port is taken, or no executor can start; the message says what to change.
-    pub fn start(options: &ServerOptions, table: &Arc<SegmentTable>) -> Result<Self, ServerError> {
+    pub fn start(
+        options: &ServerOptions,
+        table: &Arc<SegmentTable>,
+    ) -> Result<Self, SegmentServerError> {
         let sharing = options.rendezvous.clone();
         let sharing = sharing.map(|socket| Owner::new(socket, table.clone()));
         sharing.iter().for_each(Owner::extend);
@@ -79,15 +83,11 @@ impl SegmentServer {
             table: table.clone(),
             identity: options.identity,
             rdma: options.rdma.clone(),
-            ledger: Ledger::default(),
+            ledger: CounterTable::default(),
         });
         let mailboxes = shards.mailboxes();
         let server = Server::start(&mailboxes, options.address, &owner, Dialects::Own)?;
-        Ok(Self {
-            server,
-            shards,
-            sharing,
-        })
+        Ok(Self { server, shards, sharing })
     }
 
     /// The address of the data port.

@@ -1,5 +1,5 @@
-//! What can go wrong with a device, each with the remedy where there is one.
-//! Invariant: every error names the device it came from, so that one bad rail can be told from others.
+//! What can go wrong with a device, each with the remedy where there is one. Invariant: every error
+//! names the device it came from, so that one bad rail stands out.
 
 use nix::errno::Errno;
 

@@ -1,6 +1,6 @@
 //! The GID table and which of its entries to speak from.
-//! Invariant: [`rank`] orders every entry and says why; it never drops one, because a rail is proven
-//! by a real write and the second best may be the one that works.
+//! Invariant: [`rank`] orders every entry and says why; it never drops one, because a rail is
+//! proven by a real write and the second best may be the one that works.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -12,7 +12,7 @@ pub const INDEX_VARIABLES: [&str; 2] = ["MC_GID_INDEX", "NCCL_IB_GID_INDEX"];
 
 /// One entry of a GID table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gid {
+pub struct PortGid {
     /// Place in the table.
     pub index: u32,
     /// The identifier in network order; for RoCE an IPv6 or IPv4-mapped address.
@@ -46,7 +46,7 @@ impl fmt::Display for GidKind {
 
 /// How far an address reaches, the farthest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum GidScope {
+pub enum GidReach {
     /// An IPv4 address as `::ffff:a.b.c.d`.
     Ipv4,
     /// A global IPv6 address.
@@ -59,28 +59,27 @@ pub enum GidScope {
     Unusable,
 }
 
-impl fmt::Display for GidScope {
+impl fmt::Display for GidReach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            GidScope::Ipv4 => "IPv4 address",
-            GidScope::GlobalIpv6 => "global IPv6 address",
-            GidScope::UniqueLocalIpv6 => "unique local IPv6 address",
-            GidScope::LinkLocal => "link-local address, reaches one link only",
-            GidScope::Unusable => "address that no peer can answer",
+            GidReach::Ipv4 => "IPv4 address",
+            GidReach::GlobalIpv6 => "global IPv6 address",
+            GidReach::UniqueLocalIpv6 => "unique local IPv6 address",
+            GidReach::LinkLocal => "link-local address, reaches one link only",
+            GidReach::Unusable => "address that no peer can answer",
         })
     }
 }
 
-impl Gid {
+impl PortGid {
     /// The address in words: `10.0.0.1` or `fe80::1`.
     pub fn text(&self) -> String {
         let v6 = Ipv6Addr::from(self.address);
-        v6.to_ipv4_mapped()
-            .map_or_else(|| v6.to_string(), |v4| v4.to_string())
+        v6.to_ipv4_mapped().map_or_else(|| v6.to_string(), |v4| v4.to_string())
     }
 
     /// How far it reaches.
-    pub fn scope(&self) -> GidScope {
+    pub fn scope(&self) -> GidReach {
         scope_of(self.address)
     }
 
@@ -92,29 +91,29 @@ impl Gid {
 }
 
 /// The scope of a raw GID.
-pub fn scope_of(address: [u8; 16]) -> GidScope {
+pub fn scope_of(address: [u8; 16]) -> GidReach {
     let v6 = Ipv6Addr::from(address);
     if let Some(v4) = v6.to_ipv4_mapped() {
         return ipv4_scope(v4);
     }
     if v6.is_unspecified() || v6.is_loopback() || v6.is_multicast() {
-        GidScope::Unusable
+        GidReach::Unusable
     } else if v6.is_unicast_link_local() {
-        GidScope::LinkLocal
+        GidReach::LinkLocal
     } else if v6.is_unique_local() {
-        GidScope::UniqueLocalIpv6
+        GidReach::UniqueLocalIpv6
     } else {
-        GidScope::GlobalIpv6
+        GidReach::GlobalIpv6
     }
 }
 
-fn ipv4_scope(v4: Ipv4Addr) -> GidScope {
+fn ipv4_scope(v4: Ipv4Addr) -> GidReach {
     if v4.is_unspecified() || v4.is_loopback() || v4.is_multicast() || v4.is_broadcast() {
-        GidScope::Unusable
+        GidReach::Unusable
     } else if v4.is_link_local() {
-        GidScope::LinkLocal
+        GidReach::LinkLocal
     } else {
-        GidScope::Ipv4
+        GidReach::Ipv4
     }
 }
 
@@ -128,8 +127,8 @@ pub struct ForcedIndex {
 }
 
 impl ForcedIndex {
-    /// Reads [`INDEX_VARIABLES`] through `lookup`. Empty, `-1` and `auto` mean "not forced"; anything
-    /// else that is not a number is returned as the error, `(variable, value)`.
+    /// Reads [`INDEX_VARIABLES`] through `lookup`. Empty, `-1` and `auto` mean "not forced";
+    /// anything else that is not a number is returned as the error, `(variable, value)`.
     pub fn read(
         lookup: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<ForcedIndex>, (&'static str, String)> {
@@ -151,46 +150,44 @@ impl ForcedIndex {
 
 /// A GID with its place in the order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RankedGid {
+pub struct RankedPortGid {
     /// The entry.
-    pub gid: Gid,
+    pub gid: PortGid,
     /// Whether a connection may be tried from it.
     pub usable: bool,
     /// Why it stands where it stands, one line.
     pub explain: String,
 }
 
-/// Orders `gids` from best to worst: the forced one; then RoCE v2 (and InfiniBand) before RoCE v1; then
-/// by [`GidScope`]; then by index. With a forced index the others are not usable.
+/// Orders `gids` from best to worst: the forced one; then RoCE v2 (and InfiniBand) before RoCE v1;
+/// then by [`GidReach`]; then by index. With a forced index the others are not usable.
 pub fn rank(
     device: &str,
-    gids: &[Gid],
+    gids: &[PortGid],
     forced: Option<ForcedIndex>,
-) -> Result<Vec<RankedGid>, VerbsError> {
+) -> Result<Vec<RankedPortGid>, VerbsError> {
     if let Some(forced) = forced {
         check_forced(device, gids, forced)?;
     }
-    let mut order: Vec<&Gid> = gids.iter().collect();
+    let mut order: Vec<&PortGid> = gids.iter().collect();
     order.sort_by_key(|gid| {
         let is_forced = forced.is_some_and(|forced| forced.index == gid.index);
         (
             !is_forced,
-            gid.scope() == GidScope::Unusable,
+            gid.scope() == GidReach::Unusable,
             gid.kind == GidKind::RoceV1,
             gid.scope(),
             gid.index,
         )
     });
-    let ranked: Vec<RankedGid> = order.into_iter().map(|gid| judge(gid, forced)).collect();
+    let ranked: Vec<RankedPortGid> = order.into_iter().map(|gid| judge(gid, forced)).collect();
     if !ranked.iter().any(|gid| gid.usable) {
-        return Err(VerbsError::NoGid {
-            device: device.to_owned(),
-        });
+        return Err(VerbsError::NoGid { device: device.to_owned() });
     }
     Ok(ranked)
 }
 
-fn check_forced(device: &str, gids: &[Gid], forced: ForcedIndex) -> Result<(), VerbsError> {
+fn check_forced(device: &str, gids: &[PortGid], forced: ForcedIndex) -> Result<(), VerbsError> {
     if gids.iter().any(|gid| gid.index == forced.index) {
         return Ok(());
     }
@@ -202,39 +199,33 @@ fn check_forced(device: &str, gids: &[Gid], forced: ForcedIndex) -> Result<(), V
     })
 }
 
-fn judge(gid: &Gid, forced: Option<ForcedIndex>) -> RankedGid {
+fn judge(gid: &PortGid, forced: Option<ForcedIndex>) -> RankedPortGid {
     let facts = format!(
         "GID {} {} ({}, {}{})",
         gid.index,
         gid.text(),
         gid.kind,
         gid.scope(),
-        gid.interface
-            .as_ref()
-            .map_or_else(String::new, |name| format!(", on {name}")),
+        gid.interface.as_ref().map_or_else(String::new, |name| format!(", on {name}")),
     );
     let (usable, reason) = match forced {
         Some(forced) if forced.index == gid.index => {
             (true, format!("forced by {}", forced.variable))
         }
         Some(forced) => (false, format!("set aside by {}", forced.variable)),
-        None => (gid.scope() != GidScope::Unusable, merit(gid).to_owned()),
+        None => (gid.scope() != GidReach::Unusable, merit(gid).to_owned()),
     };
-    RankedGid {
-        gid: gid.clone(),
-        usable,
-        explain: format!("{facts}: {reason}"),
-    }
+    RankedPortGid { gid: gid.clone(), usable, explain: format!("{facts}: {reason}") }
 }
 
-fn merit(gid: &Gid) -> &'static str {
+fn merit(gid: &PortGid) -> &'static str {
     match (gid.scope(), gid.kind) {
-        (GidScope::Unusable, _) => "never used",
+        (GidReach::Unusable, _) => "never used",
         (_, GidKind::RoceV1) => "last resort, RoCE v1 is not routable",
-        (GidScope::LinkLocal, GidKind::RoceV2) => "only if peers share the link",
+        (GidReach::LinkLocal, GidKind::RoceV2) => "only if peers share the link",
         (_, GidKind::InfiniBand) => "the port's own identifier",
-        (GidScope::Ipv4, _) => "first choice, routable and the most common",
-        (GidScope::GlobalIpv6 | GidScope::UniqueLocalIpv6, _) => "routable, behind IPv4",
+        (GidReach::Ipv4, _) => "first choice, routable and the most common",
+        (GidReach::GlobalIpv6 | GidReach::UniqueLocalIpv6, _) => "routable, behind IPv4",
     }
 }
 

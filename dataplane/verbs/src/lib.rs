@@ -2,7 +2,9 @@
 //! whose faults are chosen by the test.
 //! Invariant: no other crate knows libibverbs, and no binary has it in its needed list.
 
+mod capacity;
 pub mod device;
+mod device_info;
 pub mod error;
 pub mod gid;
 pub mod libibverbs;
@@ -14,12 +16,14 @@ pub mod registration;
 pub mod software;
 pub mod work;
 
-pub use device::{Device, DeviceEvent, DeviceInfo, DeviceLimits, DmaBufRange, Fabric, LinkLayer};
+pub use capacity::QueuePairCapacity;
+pub use device::{Device, DeviceEvent, DmaBufRange, Fabric};
+pub use device_info::DeviceInfo;
+pub use device_info::{DeviceLimits, LinkLayer};
 pub use error::{PostError, VerbsError};
-pub use gid::{Gid, GidKind, GidScope, RankedGid};
+pub use gid::{GidKind, GidReach, PortGid, RankedPortGid};
 pub use queue::{
-    CompletionQueue, ConnectOptions, Endpoint, QueuePair, QueuePairCapacity, QueuePairOptions,
-    QueuePairState,
+    CompletionQueue, ConnectOptions, EndpointAddress, QueuePair, QueuePairOptions, QueuePairState,
 };
-pub use region::{Access, Region};
-pub use work::{Completion, CompletionStatus, Operation, Piece, WorkRequest};
+pub use region::{Region, RegionAccess};
+pub use work::{CompletionStatus, Sge, WorkCompletion, WorkOperation, WorkRequest};

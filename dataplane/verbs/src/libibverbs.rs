@@ -2,16 +2,17 @@
 //! Invariant: the library is loaded at run time and only here; without it every call says what is
 //! missing, and the rest of the program works.
 //!
-//! Types and constants are our own and not those of `rdma-sys`: that crate links libibverbs at build
-//! time, which no binary of ours may; it needs clang and rdma-core's headers on every build host, fails
-//! to build with current clang, and has not been kept since 2023. What it would give, layouts that
-//! follow the headers, the tests of `abi` give: they compile a C program against the installed headers
-//! and compare every size, offset and constant.
+//! Types and constants are our own and not those of `rdma-sys`: that crate links libibverbs at
+//! build time, which no binary of ours may; it needs clang and rdma-core's headers on every build
+//! host, fails to build with current clang, and has not been kept since 2023. What it would give,
+//! layouts that follow the headers, the tests of `abi` give: they compile a C program against the
+//! installed headers and compare every size, offset and constant.
 
 use std::ffi::CStr;
 use std::sync::Arc;
 
-use crate::device::{Device, DeviceInfo, Fabric};
+use crate::device::{Device, Fabric};
+use crate::device_info::DeviceInfo;
 use crate::error::VerbsError;
 use crate::limits::DEVICES_MAX;
 
@@ -27,7 +28,7 @@ mod pair;
 mod region;
 
 use abi::ibv_device;
-use context::Context;
+use context::DeviceContext;
 use failure::meaning;
 use library::Library;
 
@@ -40,9 +41,7 @@ pub struct HostDevices {
 impl HostDevices {
     /// Loads the library. Fails with [`VerbsError::LibraryMissing`] where there is none.
     pub fn load() -> Result<HostDevices, VerbsError> {
-        Ok(HostDevices {
-            library: Library::load()?,
-        })
+        Ok(HostDevices { library: Library::load()? })
     }
 
     /// Does `with` to the list of devices, each with its name, and frees the list.
@@ -67,10 +66,7 @@ impl HostDevices {
             // SAFETY: the list has `count` entries; names are C strings that live as long as it.
             let (device, name) = unsafe {
                 let device = *list.add(index);
-                (
-                    device,
-                    CStr::from_ptr((self.library.ibv_get_device_name)(device)),
-                )
+                (device, CStr::from_ptr((self.library.ibv_get_device_name)(device)))
             };
             devices.push((name.to_string_lossy().into_owned(), device));
         }
@@ -81,7 +77,7 @@ impl HostDevices {
         Ok(result)
     }
 
-    fn open_context(&self, name: &str, port: Option<u8>) -> Result<Arc<Context>, VerbsError> {
+    fn open_context(&self, name: &str, port: Option<u8>) -> Result<Arc<DeviceContext>, VerbsError> {
         self.with_list(|devices| {
             let found = devices.iter().find(|(own, _)| own == name);
             let Some((_, device)) = found else {
@@ -91,7 +87,7 @@ impl HostDevices {
                 });
             };
             // SAFETY: the pointer is from the list, which is freed only after this closure.
-            unsafe { Context::open(&self.library, name, *device, port) }.map(Arc::new)
+            unsafe { DeviceContext::open(&self.library, name, *device, port) }.map(Arc::new)
         })?
     }
 }
@@ -122,9 +118,7 @@ impl Fabric for HostDevices {
             None => (name, None),
         };
         let port = port.map(|port| port.parse().unwrap_or(0));
-        Ok(Arc::new(context::HostDevice {
-            context: self.open_context(device, port)?,
-        }))
+        Ok(Arc::new(context::HostDevice { context: self.open_context(device, port)? }))
     }
 }
 
@@ -152,10 +146,7 @@ mod tests {
             Ok(host) => {
                 let known = host.devices();
                 let error = host.open("no_such_device").unwrap_err();
-                assert!(
-                    matches!(error, VerbsError::UnknownDevice { .. }),
-                    "{known:?}"
-                );
+                assert!(matches!(error, VerbsError::UnknownDevice { .. }), "{known:?}");
             }
         }
     }
@@ -163,10 +154,7 @@ mod tests {
     fn devices_of_the_kernel_that_the_library_does_not_see_are_named() {
         assert_eq!(check_drivers(&[]), Ok(Vec::new()));
         let error = check_drivers(&["mlx5_0".to_owned()]).unwrap_err();
-        assert!(
-            error.to_string().contains("the kernel has mlx5_0"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("the kernel has mlx5_0"), "{error}");
         assert!(error.to_string().contains("ibverbs-providers"), "{error}");
     }
 }

@@ -1,7 +1,7 @@
 //! The sizes and bounds of this crate.
 //! Invariant: every queue, table and retry of this crate is bounded by a number from here.
 
-/// Largest retry count that means itself on every device: Soft-RoCE takes 7 as "for ever".
+/// Largest retry count that means itself on every device: Soft-RoCE takes 7 as "forever".
 pub const RETRIES_MAX: u8 = 6;
 
 /// Largest exponent of the acknowledgement timeout: the field has five bits.
@@ -13,7 +13,8 @@ pub const TIMEOUT_EXPONENT_DEFAULT: u8 = 14;
 /// Packet sequence numbers and queue pair numbers have 24 bits.
 pub const SEQUENCE_MASK: u32 = 0x00ff_ffff;
 
-/// Pieces one work request may gather or scatter. Devices allow 16 to 32, the least common is taken.
+/// Pieces one work request may gather or scatter. Devices allow 16 to 32, the least common is
+/// taken.
 pub const PIECES_MAX: usize = 16;
 
 /// Work requests handed to a device in one call; longer chains are posted in parts of this size.

@@ -1,6 +1,7 @@
-//! Whether devices may write memory in any order (PCI relaxed ordering).
-//! Invariant: off unless it was asked for. With it, bytes that a peer writes can become visible in another order than they
-//! were sent, so a target that watches its memory, rather than waiting to be told, may see the end before the middle.
+//! Whether devices may write memory in any order (PCI relaxed ordering). Invariant: off unless it
+//! was asked for. With it, bytes that a peer writes can become visible in another order than they
+//! were sent, so a target that polls its memory, rather than waiting for a message, may see the end
+//! before the middle.
 
 /// The variable that asks for it: 0 is off; 1 and 2 are on where kernel and device allow it.
 pub const ORDERING_VARIABLE: &str = "MC_IB_PCI_RELAXED_ORDERING";

@@ -5,18 +5,19 @@
 use std::fmt;
 use std::os::fd::BorrowedFd;
 
+use crate::capacity::QueuePairCapacity;
 use crate::error::{PostError, VerbsError};
 use crate::limits::{
     READS_OUTSTANDING_DEFAULT, RETRIES_MAX, SEND_ENTRIES_DEFAULT, TIMEOUT_EXPONENT_DEFAULT,
     TIMEOUT_EXPONENT_MAX,
 };
-use crate::region::Access;
-use crate::work::{Completion, WorkRequest};
+use crate::region::RegionAccess;
+use crate::work::{WorkCompletion, WorkRequest};
 
 /// Where the ends of work requests arrive. May be polled from any thread; meant for one.
 pub trait CompletionQueue: Send + Sync + fmt::Debug {
     /// Takes up to `into.len()` completions and returns how many were taken.
-    fn poll(&self, into: &mut [Completion]) -> Result<usize, VerbsError>;
+    fn poll(&self, into: &mut [WorkCompletion]) -> Result<usize, VerbsError>;
 
     /// Makes [`CompletionQueue::event_fd`] readable at the next completion, once. Poll again after
     /// arming: what arrived before does not count.
@@ -42,17 +43,22 @@ pub trait QueuePair: Send + fmt::Debug {
     fn number(&self) -> u32;
 
     /// What the peer needs to connect to this end.
-    fn endpoint(&self) -> &Endpoint;
+    fn endpoint(&self) -> &EndpointAddress;
 
     /// What was granted: never more than asked, and for inline data perhaps less.
     fn capacity(&self) -> QueuePairCapacity;
 
     /// Joins this end to `remote`. Both ends have to do it; nothing is sent, so an unreachable peer
     /// shows only with the first work request.
-    fn connect(&mut self, remote: &Endpoint, options: &ConnectOptions) -> Result<(), VerbsError>;
+    fn connect(
+        &mut self,
+        remote: &EndpointAddress,
+        options: &ConnectOptions,
+    ) -> Result<(), VerbsError>;
 
-    /// Hands the requests to the device in order, with one doorbell per [`crate::limits::CHAIN_MAX`].
-    /// On an error the requests before `accepted` are on their way, the others are not.
+    /// Hands the requests to the device in order, with one doorbell per
+    /// [`crate::limits::CHAIN_MAX`]. On an error the requests before `accepted` are on their way,
+    /// the others are not.
     fn post(&mut self, chain: &[WorkRequest<'_>]) -> Result<(), PostError>;
 
     /// The state as the device sees it now.
@@ -76,7 +82,7 @@ pub struct QueuePairOptions {
     /// Inline bytes wished for; the device may grant less.
     pub inline_bytes: u32,
     /// What peers may do through this queue pair, whatever the region allows.
-    pub access: Access,
+    pub access: RegionAccess,
 }
 
 impl Default for QueuePairOptions {
@@ -87,25 +93,14 @@ impl Default for QueuePairOptions {
             send_entries: SEND_ENTRIES_DEFAULT,
             pieces: 1,
             inline_bytes: 0,
-            access: Access::ALL,
+            access: RegionAccess::ALL,
         }
     }
 }
 
-/// What a queue pair was granted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueuePairCapacity {
-    /// Work requests that may wait: posted and not yet covered by a completion.
-    pub send_entries: u32,
-    /// Pieces of one work request.
-    pub pieces: u32,
-    /// Bytes of one inline write.
-    pub inline_bytes: u32,
-}
-
 /// The address of one end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Endpoint {
+pub struct EndpointAddress {
     /// Global identifier of the port, in network order.
     pub gid: [u8; 16],
     /// Local identifier on InfiniBand; 0 on Ethernet.
@@ -123,7 +118,7 @@ pub struct Endpoint {
 pub struct ConnectOptions {
     /// One attempt waits 4.096 us times 2 to this power for an answer; 1 to 31. Devices round up.
     pub timeout_exponent: u8,
-    /// Attempts after the first, 0 to 6: 7 is for ever on some devices and therefore refused.
+    /// Attempts after the first, 0 to 6: 7 is forever on some devices and therefore refused.
     pub retries: u8,
     /// Attempts when the peer is not ready, 0 to 6.
     pub rnr_retries: u8,
@@ -166,7 +161,7 @@ impl ConnectOptions {
             })
         };
         if self.timeout_exponent == 0 || self.timeout_exponent > TIMEOUT_EXPONENT_MAX {
-            // Zero means for ever on InfiniBand, which is more than the limit too.
+            // Zero means forever on InfiniBand, which is more than the limit too.
             return too_much(
                 "Timeout exponent (0 is for ever)",
                 self.timeout_exponent,
@@ -177,11 +172,7 @@ impl ConnectOptions {
             return too_much("Number of retries", self.retries, RETRIES_MAX);
         }
         if self.rnr_retries > RETRIES_MAX {
-            return too_much(
-                "Number of retries of an unready peer",
-                self.rnr_retries,
-                RETRIES_MAX,
-            );
+            return too_much("Number of retries of an unready peer", self.rnr_retries, RETRIES_MAX);
         }
         Ok(())
     }

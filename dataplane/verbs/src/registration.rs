@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::device::{Device, DmaBufRange};
 use crate::error::VerbsError;
 use crate::limits::REGION_BYTES_MAX;
-use crate::region::{Access, Region};
+use crate::region::{Region, RegionAccess};
 
 mod populate;
 
@@ -18,10 +18,11 @@ pub use populate::populate;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegistrationOptions {
     /// What the regions allow.
-    pub access: Access,
+    pub access: RegionAccess,
     /// Largest region; the device's own limit holds too. 0 means [`REGION_BYTES_MAX`].
     pub region_bytes: u64,
-    /// Size of the pages below: region borders fall on multiples of it. 0 means the host's page size.
+    /// Size of the pages below: region borders fall on multiples of it. 0 means the host's page
+    /// size.
     pub page_bytes: u64,
     /// Fault pages in before registering, with many threads: the kernel does it with one.
     pub populate: bool,
@@ -30,7 +31,7 @@ pub struct RegistrationOptions {
 impl Default for RegistrationOptions {
     fn default() -> RegistrationOptions {
         RegistrationOptions {
-            access: Access::ALL,
+            access: RegionAccess::ALL,
             region_bytes: 0,
             page_bytes: 0,
             populate: true,
@@ -79,20 +80,13 @@ impl RegisteredBuffer {
         if address < self.address || end > self.address + self.bytes {
             return None;
         }
-        let first = self
-            .regions
-            .partition_point(|region| region.address() + region.bytes() <= address);
-        let inside = self.regions[first..]
-            .iter()
-            .take_while(move |region| region.address() < end);
+        let first =
+            self.regions.partition_point(|region| region.address() + region.bytes() <= address);
+        let inside = self.regions[first..].iter().take_while(move |region| region.address() < end);
         Some(inside.map(move |region| {
             let from = address.max(region.address());
             let to = end.min(region.address() + region.bytes());
-            RegionPart {
-                region,
-                address: from,
-                bytes: to - from,
-            }
+            RegionPart { region, address: from, bytes: to - from }
         }))
     }
 
@@ -123,15 +117,11 @@ pub unsafe fn register(
         // SAFETY: the caller's promise is that of this function, for a part of the range.
         regions.push(unsafe { device.register(from, length, options.access) }?);
     }
-    Ok(RegisteredBuffer {
-        address,
-        bytes,
-        regions,
-    })
+    Ok(RegisteredBuffer { address, bytes, regions })
 }
 
-/// Registers a part of a dma-buf with one device, in regions as [`register`] makes them. Nothing is faulted in: the memory
-/// belongs to whoever exported it.
+/// Registers a part of a dma-buf with one device, in regions as [`register`] makes them. Nothing is
+/// faulted in: the memory belongs to its exporter.
 ///
 /// # Safety
 /// As for [`Device::register_dmabuf`].
@@ -153,11 +143,7 @@ pub unsafe fn register_dmabuf(
         // SAFETY: the caller's promise is that of this function, for a part of the range.
         regions.push(unsafe { device.register_dmabuf(buffer, part, options.access) }?);
     }
-    Ok(RegisteredBuffer {
-        address,
-        bytes,
-        regions,
-    })
+    Ok(RegisteredBuffer { address, bytes, regions })
 }
 
 /// The regions of a range: no larger than the caller and the device allow.
@@ -183,11 +169,7 @@ fn check_range(device: &str, address: u64, bytes: u64) -> Result<(), VerbsError>
     if bytes > 0 && address > 0 && address.checked_add(bytes).is_some() {
         return Ok(());
     }
-    Err(VerbsError::BadRange {
-        device: device.to_owned(),
-        address,
-        bytes,
-    })
+    Err(VerbsError::BadRange { device: device.to_owned(), address, bytes })
 }
 
 /// Cuts a range into parts of at most `most` bytes whose inner borders are page borders. A limit

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::device::Fabric;
 use crate::error::VerbsError;
-use crate::gid::{Gid, GidKind};
+use crate::gid::{GidKind, PortGid};
 use crate::limits::DEVICES_MAX;
 
 mod carrier;
@@ -27,14 +27,14 @@ mod transfer;
 pub use faults::Faults;
 pub use port::DevicePlan;
 
-use carrier::Carrier;
-use port::Port;
-use state::State;
+use carrier::CarrierThread;
+use port::SoftwarePort;
+use state::FabricState;
 
 /// Where a software fabric takes its time from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
-    /// From [`Network::advance`] only; work is done while polling and advancing.
+    /// From [`SoftwareNetwork::advance`] only; work is done while polling and advancing.
     Manual,
     /// From the host; a thread does what falls due, so that sleepers on descriptors are woken.
     Real,
@@ -42,22 +42,22 @@ pub enum Clock {
 
 /// All hosts, devices and wires. Clones are the same network.
 #[derive(Clone, Debug)]
-pub struct Network {
-    shared: Arc<Shared>,
+pub struct SoftwareNetwork {
+    shared: Arc<SharedFabric>,
     /// Ends the thread with the last handle of the network.
-    _carrier: Option<Arc<Carrier>>,
+    _carrier: Option<Arc<CarrierThread>>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Shared {
-    state: Mutex<State>,
+pub(crate) struct SharedFabric {
+    state: Mutex<FabricState>,
     started: Option<Instant>,
     wake: std::sync::Condvar,
 }
 
-impl Shared {
+impl SharedFabric {
     /// The state, with the clock brought up to date.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, FabricState> {
         // A panic while the lock was held comes from a test's assertion; the state itself is whole.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(started) = self.started {
@@ -71,7 +71,7 @@ impl Shared {
     }
 
     /// Does at once what is due, and lets the carrier know of what will be. Only with a real clock.
-    pub(crate) fn settle(&self, state: &mut State) {
+    pub(crate) fn settle(&self, state: &mut FabricState) {
         if self.is_real() {
             state.run_due();
             self.wake.notify_all();
@@ -79,26 +79,23 @@ impl Shared {
     }
 }
 
-impl Network {
+impl SoftwareNetwork {
     /// An empty network.
-    pub fn new(clock: Clock) -> Result<Network, VerbsError> {
-        let shared = Arc::new(Shared {
-            state: Mutex::new(State::default()),
+    pub fn new(clock: Clock) -> Result<SoftwareNetwork, VerbsError> {
+        let shared = Arc::new(SharedFabric {
+            state: Mutex::new(FabricState::default()),
             started: (clock == Clock::Real).then(Instant::now),
             wake: std::sync::Condvar::new(),
         });
         let carrier = match clock {
             Clock::Manual => None,
-            Clock::Real => Some(Arc::new(Carrier::start(Arc::clone(&shared))?)),
+            Clock::Real => Some(Arc::new(CarrierThread::start(Arc::clone(&shared))?)),
         };
-        Ok(Network {
-            shared,
-            _carrier: carrier,
-        })
+        Ok(SoftwareNetwork { shared, _carrier: carrier })
     }
 
-    /// Adds a host with its devices, all wired to all others, and returns what a process on it sees.
-    /// A host that exists already gets the devices in addition.
+    /// Adds a host with its devices, all wired to all others, and returns what a process on it
+    /// sees. A host that exists already gets the devices in addition.
     pub fn host(&self, host: &str, plans: &[DevicePlan]) -> Result<Arc<dyn Fabric>, VerbsError> {
         let mut state = self.shared.lock();
         for plan in plans {
@@ -111,7 +108,7 @@ impl Network {
                     limit: DEVICES_MAX as u64,
                 });
             }
-            let port = Port::new(host, plan, number)?;
+            let port = SoftwarePort::new(host, plan, number)?;
             state.ports.push(port);
         }
         Ok(Arc::new(device::HostFabric::new(self.clone(), host)))
@@ -141,7 +138,7 @@ impl Network {
         self.shared.lock().now()
     }
 
-    /// When the next thing falls due, to jump there with [`Network::advance`].
+    /// When the next thing falls due, to jump there with [`SoftwareNetwork::advance`].
     pub fn next_due(&self) -> Option<Duration> {
         self.shared.lock().next_due()
     }
@@ -159,7 +156,7 @@ impl Network {
         self.rewire(a, b, true)
     }
 
-    /// Mends what [`Network::cut`] cut.
+    /// Mends what [`SoftwareNetwork::cut`] cut.
     pub fn mend(&self, a: (&str, &str), b: (&str, &str)) -> Result<(), VerbsError> {
         self.rewire(a, b, false)
     }
@@ -171,19 +168,17 @@ impl Network {
         Ok(())
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &SharedFabric {
         &self.shared
     }
 }
 
 /// The address that a software device gets when its plan names none: `10.77.N.1`, RoCE v2.
-fn default_gid(number: usize) -> Gid {
+fn default_gid(number: usize) -> PortGid {
     let number = u8::try_from(number % 256).unwrap_or(u8::MAX);
-    Gid {
+    PortGid {
         index: 0,
-        address: std::net::Ipv4Addr::new(10, 77, number, 1)
-            .to_ipv6_mapped()
-            .octets(),
+        address: std::net::Ipv4Addr::new(10, 77, number, 1).to_ipv6_mapped().octets(),
         kind: GidKind::RoceV2,
         interface: None,
     }

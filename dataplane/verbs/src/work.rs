@@ -2,9 +2,9 @@
 //! Invariant: plain data; inline bytes are borrowed, so nothing outside of registered memory is
 //! ever read through a bare address.
 
-use crate::device::DeviceInfo;
+use crate::capacity::QueuePairCapacity;
+use crate::device_info::DeviceInfo;
 use crate::error::VerbsError;
-use crate::queue::QueuePairCapacity;
 
 /// One read or write of a peer's memory.
 #[derive(Clone, Copy, Debug)]
@@ -12,7 +12,7 @@ pub struct WorkRequest<'a> {
     /// Comes back in the completion.
     pub id: u64,
     /// Direction and the local side.
-    pub operation: Operation<'a>,
+    pub operation: WorkOperation<'a>,
     /// First byte at the peer.
     pub remote_address: u64,
     /// The peer's key for it.
@@ -26,10 +26,10 @@ impl WorkRequest<'_> {
     /// Bytes that move.
     pub fn bytes(&self) -> u64 {
         match self.operation {
-            Operation::Read(pieces) | Operation::Write(pieces) => {
+            WorkOperation::Read(pieces) | WorkOperation::Write(pieces) => {
                 pieces.iter().map(|piece| u64::from(piece.bytes)).sum()
             }
-            Operation::WriteInline(data) => data.len() as u64,
+            WorkOperation::WriteInline(data) => data.len() as u64,
         }
     }
 }
@@ -42,10 +42,10 @@ impl WorkRequest<'_> {
         capacity: &QueuePairCapacity,
     ) -> Result<(), VerbsError> {
         let (what, asked, limit) = match self.operation {
-            Operation::Read(pieces) | Operation::Write(pieces) => {
+            WorkOperation::Read(pieces) | WorkOperation::Write(pieces) => {
                 ("Pieces of a work request", pieces.len(), capacity.pieces)
             }
-            Operation::WriteInline(data) => ("Inline bytes", data.len(), capacity.inline_bytes),
+            WorkOperation::WriteInline(data) => ("Inline bytes", data.len(), capacity.inline_bytes),
         };
         let message_bytes = device.limits.message_bytes;
         for (what, asked, limit) in [
@@ -67,11 +67,11 @@ impl WorkRequest<'_> {
 
 /// What a work request does, and with which local bytes.
 #[derive(Clone, Copy, Debug)]
-pub enum Operation<'a> {
+pub enum WorkOperation<'a> {
     /// Peer's memory to the pieces, in order.
-    Read(&'a [Piece]),
+    Read(&'a [Sge]),
     /// The pieces, in order, to the peer's memory.
-    Write(&'a [Piece]),
+    Write(&'a [Sge]),
     /// These bytes to the peer's memory. They are copied before `post` returns; at most
     /// `inline_bytes` of the queue pair.
     WriteInline(&'a [u8]),
@@ -79,7 +79,7 @@ pub enum Operation<'a> {
 
 /// A run of registered local bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct Sge {
     /// First byte.
     pub address: u64,
     /// Length.
@@ -90,7 +90,7 @@ pub struct Piece {
 
 /// The end of a work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Completion {
+pub struct WorkCompletion {
     /// The work request's `id`.
     pub id: u64,
     /// How it ended.
@@ -101,14 +101,10 @@ pub struct Completion {
     pub queue_pair: u32,
 }
 
-impl Completion {
+impl WorkCompletion {
     /// A place for [`crate::queue::CompletionQueue::poll`] to write to.
-    pub const EMPTY: Completion = Completion {
-        id: 0,
-        status: CompletionStatus::Success,
-        bytes: 0,
-        queue_pair: 0,
-    };
+    pub const EMPTY: WorkCompletion =
+        WorkCompletion { id: 0, status: CompletionStatus::Success, bytes: 0, queue_pair: 0 };
 }
 
 /// How a work request ended. After anything but success the queue pair is in the error state and

@@ -1,7 +1,7 @@
-"""Makes one thing of a host slow, again and again, and counts how often the agent names it and nobody else.
+"""Makes one thing of a host slow, again and again, and counts how often the agent names it and nothing else.
 
 Usage: run.py [--nic N] [--shard N] [--disk N] [--uneven N] [--seed S] [--no-ebpf]: that many runs of each fault, in random order,
-on one scene (scene.py); `uneven` is no fault at all, but traffic that looks like one (trio.py), and right if nobody is blamed. A run is right if from the fault's beginning to its end the agent's list of suspects held the faulty thing and
+on one scene (scene.py); `uneven` is no fault at all, but traffic that looks like one (trio.py), and right if nothing is named. A run is right if from the fault's beginning to its end the agent's list of suspects held the faulty thing and
 nothing else of the scene, and was empty before and after. Disks are those of the whole machine: one that is not the scene's may
 be slow in truth, so it is shown and not counted. Exit status 1 if a run was wrong; 77 if this machine cannot play the scene.
 """
@@ -15,7 +15,8 @@ import time
 from scene import NICS, Missing, Scene
 from trio import Trio
 
-# One turn of the agent is a second: it needs a baseline before, and five bad turns to blame somebody.
+# One turn of the agent is a second: it needs a baseline before, and five bad turns to name a
+# subject.
 QUIET_S = 15
 BLAME_S = 40
 LINGER_S = 2
@@ -49,14 +50,14 @@ def watch(scene, seconds, until):
 
 
 def fault(kind, scene, chance):
-    """What is done, whom to name, how to do it and how to undo it."""
+    """What is done, what to name, how to do it and how to undo it."""
     if kind == "nic":
         nic = chance.choice(NICS)
         low, high = DELAYS_US
         delay_us = round(low * (high / low) ** chance.random())
         return f"{delay_us} us on {nic}", nic, lambda: scene.delay(nic, delay_us), lambda: scene.delay(nic, 0)
     if kind == "shard":
-        thread = "perigee-bench/perigee-engine"
+        thread = "perigee/perigee-engine"
         return "0.5 % of a core", thread, lambda: scene.starve(True), lambda: scene.starve(False)
     disk = scene.loop.removeprefix("/dev/")
     rate = chance.choice((5, 10, 20))
@@ -95,13 +96,13 @@ def play_uneven(ebpf, log=None):
 
 def report(kind, right, what, seen):
     found = "; ".join(f"{who[0]} {who[1]}: {text}" for who, text in seen.items())
-    print(f"{kind}: {what}: {'right' if right else 'WRONG'}: {found or 'nobody'}", flush=True)
+    print(f"{kind}: {what}: {'right' if right else 'WRONG'}: {found or 'nothing'}", flush=True)
 
 
 def play_faults(runs, options, chance, rights):
     with Scene(options.log, not options.no_ebpf) as scene:
         quiet = watch(scene, QUIET_S, lambda _: False)
-        print(f"quiet: {quiet or 'nobody blamed'}", flush=True)
+        print(f"quiet: {quiet or 'nothing named'}", flush=True)
         for kind in runs:
             right, what, seen = play(kind, scene, chance)
             rights[kind] += right
@@ -135,7 +136,7 @@ def main():
         sys.exit(77)
     wanted = {kind: getattr(options, kind) for kind in rights}
     for kind, right in rights.items():
-        print(f"{kind}: {right} of {wanted[kind]} right, nobody else blamed")
+        print(f"{kind}: {right} of {wanted[kind]} right, no other named")
     sys.exit(rights != wanted)
 
 

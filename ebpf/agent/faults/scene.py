@@ -19,7 +19,6 @@ ROOT = HERE.parents[2]
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 BUILT = TARGET / f"{os.uname().machine}-unknown-linux-gnu" / "release"
 PERIGEE = os.environ.get("PERIGEE_BIN", str(BUILT / "perigee"))
-BENCH = os.environ.get("PERIGEE_BENCH_BIN", str(TARGET / "release/perigee-bench"))
 NICS = ("rail0", "rail1")
 CGROUP2 = pathlib.Path("/sys/fs/cgroup/unified")
 CPU_GROUPS = pathlib.Path("/sys/fs/cgroup/cpu")
@@ -122,13 +121,13 @@ class Scene:
             ip("-n", namespace, "link", "set", NICS[index], "up")
         return relay
 
-    def engine(self, namespace, local, peer=None, per_second=BLOCKS_PER_SECOND, flags=()):
-        words = [*self.shield, BENCH, "steady", f"--local={local}", f"--per-second={per_second}", *flags]
+    def engine(self, namespace, local, peer=None, per_second=BLOCKS_PER_SECOND, operation="write", size="4KiB"):
+        """An engine that serves, or one that moves a block at a time to or from its peer, so many in a second."""
+        words = [*self.shield, PERIGEE, "bench", "nic", f"--name={local}", "--transport=tcp", "--buffer=1MiB"]
         if peer:
-            words.append(f"--peer={peer}")
-        process = self.start(words, namespace, CGROUP2 / namespace)
-        if peer:
-            return process
+            load = [f"--operation={operation}", f"--size={size}", f"--rate={per_second}", "--duration=24h"]
+            return self.start([*words, "--role=initiator", f"--peer={peer}", *load], namespace, CGROUP2 / namespace)
+        process = self.start([*words, "--role=target"], namespace, CGROUP2 / namespace)
         ready = process.stdout.readline()
         if not ready.startswith("Target ready: "):
             raise Missing(f"an engine does not start: {ready}")

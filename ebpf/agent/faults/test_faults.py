@@ -22,6 +22,6 @@ def scene():
 
 
 @pytest.mark.parametrize(("kind", "number"), [(kind, number) for kind, runs in RUNS.items() for number in range(runs)])
-def test_the_agent_names_what_is_slow_and_nobody_else(scene, kind, number):
+def test_the_agent_names_what_is_slow_and_nothing_else(scene, kind, number):
     right, what, seen = play(kind, scene, random.Random(f"{kind} {number}"))
-    assert right, f"{what}: {seen or 'nobody'}"
+    assert right, f"{what}: {seen or 'nothing'}"

@@ -1,18 +1,18 @@
 """Three hosts on one network on which nothing is slow, but the traffic is uneven.
 
 The host under test asks one of the others without much of a pause, and answers the third, who pauses after each question and so
-acknowledges answers late. Then nobody is asked any more. Whom the agent names is innocent.
+acknowledges answers late. Then the requests stop. Whatever the agent names is innocent.
 """
 
 from scene import Scene, ip
 
-#: Host under test, whom it asks, who asks it.
+#: Host under test, the peer it asks, the peer that asks it.
 HOSTS = (1, 2, 3)
 NIC = "eth0"
 ASKED_PER_SECOND = 300
 #: Pauses of about 2, 5 and 10 ms.
 ASKING_PER_SECOND = (500, 200, 100)
-BLOCK = "--block-bytes=65536"
+BLOCK = "64KiB"
 
 
 class Trio(Scene):
@@ -31,12 +31,12 @@ class Trio(Scene):
         self.agent(ebpf)
         self.wait_for_probes(1)
         self.askers = [
-            self.engine(self.here, self.address(1), asked, ASKED_PER_SECOND, flags)
-            for flags in ((BLOCK,), (BLOCK, "--read"))
+            self.engine(self.here, self.address(1), asked, ASKED_PER_SECOND, operation, BLOCK)
+            for operation in ("write", "read")
         ]
         for rate in ASKING_PER_SECOND:
-            self.engine(self.third, self.address(3), mine, rate, (BLOCK,))
-        self.engine(self.third, self.address(3), mine, ASKING_PER_SECOND[1], (BLOCK, "--read"))
+            self.engine(self.third, self.address(3), mine, rate, size=BLOCK)
+        self.engine(self.third, self.address(3), mine, ASKING_PER_SECOND[1], "read", BLOCK)
 
     def address(self, host):
         return f"198.18.77.{host}"

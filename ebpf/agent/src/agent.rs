@@ -1,26 +1,24 @@
 //! The running agent: one thread reads the host every second, another serves what was read.
 
+use crate::board::SnapshotBoard;
 use crate::collector::Collector;
 use crate::explain::SourceState;
-use crate::limits::{INTERVAL, STOP_DEADLINE};
+use crate::limits::INTERVAL;
 use crate::options::AgentOptions;
-use crate::snapshot::Snapshot;
-use crate::watch::Watch;
 use crate::web;
-use perigee_http::{HttpHandle, HttpServer, StartError};
+use perigee_http::{HttpHandle, HttpServer, HttpStartError};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 /// Why an agent does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// Its port.
     #[error(transparent)]
-    Serve(#[from] StartError),
+    Serve(#[from] HttpStartError),
     /// Its thread.
     #[error("Cannot start the collecting thread: {0}")]
     Thread(std::io::Error),
@@ -34,60 +32,13 @@ pub struct Agent {
     collecting: Option<JoinHandle<()>>,
 }
 
-/// The last snapshot, for those who serve it.
-#[derive(Debug)]
-pub(crate) struct Board {
-    last: Mutex<Option<Arc<Snapshot>>>,
-    changed: Condvar,
-    /// When the host was read last; the beginning before that.
-    read_at: Mutex<Instant>,
-    pub(crate) watch: Arc<Watch>,
-}
-
-impl Default for Board {
-    fn default() -> Self {
-        Self {
-            last: Mutex::default(),
-            changed: Condvar::new(),
-            read_at: Mutex::new(Instant::now()),
-            watch: Arc::default(),
-        }
-    }
-}
-
-impl Board {
-    /// How long ago the host was read: long only if the collecting thread is gone or held up.
-    pub(crate) fn age(&self) -> Duration {
-        self.read_at
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .elapsed()
-    }
-
-    /// The last snapshot; waits for the first one, but not for ever.
-    pub(crate) fn last(&self) -> Option<Arc<Snapshot>> {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_empty = |last: &mut Option<Arc<Snapshot>>| last.is_none();
-        let waited = self
-            .changed
-            .wait_timeout_while(last, STOP_DEADLINE, is_empty);
-        waited.unwrap_or_else(PoisonError::into_inner).0.clone()
-    }
-
-    fn put(&self, snapshot: Snapshot) {
-        *self.read_at.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(snapshot));
-        self.changed.notify_all();
-    }
-}
-
 impl Agent {
     /// Starts to read and to serve.
     ///
     /// # Errors
     /// The port is taken, or there is no thread to be had.
     pub fn start(options: AgentOptions) -> Result<Self, AgentError> {
-        let board = Arc::new(Board::default());
+        let board = Arc::new(SnapshotBoard::default());
         let http = HttpServer::start("agent", options.listen, web::router(Arc::clone(&board)))?;
         let (stop, stopped) = channel();
         let thread = std::thread::Builder::new().name("agent-collect".to_owned());
@@ -132,12 +83,13 @@ impl Drop for Agent {
 }
 
 /// Reads the host until the sender is gone.
-fn collect(mut collector: Collector, board: &Board, stopped: &Receiver<()>) {
-    let mut told = BTreeMap::new();
+fn collect(mut collector: Collector, board: &SnapshotBoard, stopped: &Receiver<()>) {
+    let mut logged = BTreeMap::new();
     loop {
         let snapshot = collector.collect();
-        tell(&mut told, &snapshot.sources);
-        // Before it is served: whoever kills the agent, the next one starts from no less than was seen.
+        log_changes(&mut logged, &snapshot.sources);
+        // Before it is served: if the agent is killed, the next one starts from no less than was
+        // seen.
         collector.save();
         board.put(snapshot);
         match stopped.recv_timeout(INTERVAL) {
@@ -148,10 +100,10 @@ fn collect(mut collector: Collector, board: &Board, stopped: &Receiver<()>) {
 }
 
 /// Logs what is off or shows a part only, when that begins and when it ends.
-fn tell(told: &mut BTreeMap<String, String>, sources: &[SourceState]) {
+fn log_changes(logged: &mut BTreeMap<String, String>, sources: &[SourceState]) {
     for source in sources {
         let (name, state) = (&source.name, &source.state);
-        let before = told.insert(name.clone(), state.clone());
+        let before = logged.insert(name.clone(), state.clone());
         if before.as_ref() == Some(state) {
             continue;
         }

@@ -1,19 +1,19 @@
 //! Reads the host into snapshots. Not for many threads: one collector, one thread.
 
+mod distances;
 mod flows;
 mod links;
 mod probed;
-mod reach;
-mod signs;
-mod troubles;
+mod samples;
+mod unseen;
 
-use crate::blame::Judge;
-use crate::explain::{Trouble, sources};
-use crate::host::{self, Found, Groups, Network, OurProcess};
-use crate::keep::Keep;
+use crate::explain::{ProbeLimit, sources};
+use crate::host::{self, Cgroups, FoundProcesses, NetworkNamespace, OurProcess};
 use crate::ledger::Ledger;
 use crate::limits::{SLOW_BATCHES_MAX, SLOW_BATCHES_PER_TURN};
 use crate::options::AgentOptions;
+use crate::persisted::StateFolder;
+use crate::slow::SlowDetector;
 use crate::snapshot::{ProcessSeries, SlowBatchEntry, Snapshot, Suspect};
 use crate::watch::Watch;
 use flows::Flows;
@@ -21,7 +21,7 @@ use links::Links;
 use perigee_activity::{PageReader, pages};
 use perigee_probe_loader::{Feature, FeatureState, Probes, SlowBatches};
 use perigee_topology::Topology;
-use signs::Signs;
+use samples::Samples;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -33,8 +33,8 @@ pub struct Collector {
     options: AgentOptions,
     watch: Arc<Watch>,
     ledger: Ledger,
-    keep: Keep,
-    /// Whether the last try to keep the counters failed, which is told once.
+    keep: StateFolder,
+    /// Whether the last try to keep the counters failed, which is logged once.
     is_unkept: bool,
     started: Instant,
     flows: Flows,
@@ -45,12 +45,12 @@ pub struct Collector {
     ring: Option<SlowBatches>,
     slow: VecDeque<SlowBatchEntry>,
     measuring: Option<OwnedFd>,
-    groups: Groups,
-    network: Network,
+    groups: Cgroups,
+    network: NetworkNamespace,
     /// What probes that work cannot see, as of the last turn.
-    troubles: BTreeMap<Feature, Trouble>,
-    signs: Signs,
-    judge: Judge,
+    troubles: BTreeMap<Feature, ProbeLimit>,
+    samples: Samples,
+    judge: SlowDetector,
     /// Those that the log has named.
     named: Vec<Suspect>,
 }
@@ -58,11 +58,9 @@ pub struct Collector {
 impl Collector {
     /// A collector; loads the probes if that is wanted and allowed.
     pub fn new(options: AgentOptions, watch: Arc<Watch>) -> Self {
-        let keep = Keep::new(options.state.as_deref(), &host::boot(&options.roots));
+        let keep = StateFolder::new(options.state.as_deref(), &host::boot(&options.roots));
         let (mut probes, refused) = load_probes(&options);
-        let ring = probes
-            .as_mut()
-            .and_then(|probes| probes.take_slow_batches().ok());
+        let ring = probes.as_mut().and_then(|probes| probes.take_slow_batches().ok());
         Self {
             ledger: Ledger::open(&keep),
             flows: Flows::open(&keep),
@@ -75,11 +73,11 @@ impl Collector {
             ring,
             slow: VecDeque::new(),
             measuring: None,
-            groups: Groups::open(&options.roots),
-            network: Network::open(&options.roots),
+            groups: Cgroups::open(&options.roots),
+            network: NetworkNamespace::open(&options.roots),
             troubles: BTreeMap::new(),
-            signs: Signs::default(),
-            judge: Judge::default(),
+            samples: Samples::default(),
+            judge: SlowDetector::default(),
             named: Vec::new(),
             options,
             watch,
@@ -92,7 +90,7 @@ impl Collector {
         let roots = self.options.roots.clone();
         let topology = Topology::discover(&roots);
         let pages = pages(&self.options.activity);
-        let found = Found::of(&roots, &pages);
+        let found = FoundProcesses::of(&roots, &pages);
         let nics = host::nics(&roots, &topology, &self.options.interfaces);
         let interfaces = host::interfaces(&roots, &topology, &self.options.interfaces);
         self.adjust(&interfaces, &found);
@@ -116,11 +114,11 @@ impl Collector {
         snapshot
     }
 
-    /// Who is slow; the log names each when he is blamed and when he is cleared.
+    /// Who is slow; the log names each when it is found slow and when it is cleared.
     fn suspects(&mut self, snapshot: &Snapshot, processes: &[OurProcess]) -> Vec<Suspect> {
         let waits = host::waits(&self.options.roots, processes, self.probes.as_ref());
-        let signs = self.signs.take(snapshot, &waits);
-        let suspects = self.judge.judge(snapshot.taken_ms, &signs);
+        let samples = self.samples.take(snapshot, &waits);
+        let suspects = self.judge.judge(snapshot.taken_ms, &samples);
         let is_same = |one: &Suspect, other: &Suspect| {
             (one.kind, &one.name, one.since_ms) == (other.kind, &other.name, other.since_ms)
         };
@@ -157,17 +155,18 @@ impl Collector {
         &self,
         topology: &Topology,
         pages: &[PageReader],
-        found: &Found,
-    ) -> Vec<crate::SourceState> {
+        found: &FoundProcesses,
+    ) -> Vec<crate::explain::SourceState> {
         let ports = topology.rdma.iter().map(|device| device.ports.len()).sum();
         let states = self.probes.as_ref().map(Probes::states);
         let states = states.unwrap_or(&self.refused);
-        let hidden = troubles::hidden(found);
+        let hidden = unseen::hidden(found);
         sources(states, &self.troubles, ports, pages.len(), hidden.as_ref())
     }
 
-    /// Watches what is there now: interfaces, our threads and processes, batches while somebody looks.
-    fn adjust(&mut self, interfaces: &BTreeSet<(u32, String)>, found: &Found) {
+    /// Watches what is there now: interfaces, our threads and processes, batches while the agent is
+    /// read.
+    fn adjust(&mut self, interfaces: &BTreeSet<(u32, String)>, found: &FoundProcesses) {
         let Some(probes) = &mut self.probes else {
             return;
         };
@@ -177,12 +176,12 @@ impl Collector {
         }
         let roots = &self.options.roots;
         self.troubles = [
-            troubles::watch_groups(probes, found, &self.groups),
-            troubles::watch_batches(probes, found, roots, watched),
+            unseen::watch_groups(probes, found, &self.groups),
+            unseen::watch_batches(probes, found, roots, watched),
         ]
         .into_iter()
         .flatten()
-        .chain(troubles::watch_tasks(probes, found, roots))
+        .chain(unseen::watch_tasks(probes, found, roots))
         .collect();
         let measure = watched || self.options.measure_costs;
         match (&self.measuring, measure && probes.works(Feature::Batches)) {
@@ -224,10 +223,7 @@ fn load_probes(options: &AgentOptions) -> (Option<Probes>, BTreeMap<Feature, Fea
 }
 
 fn describe(process: &OurProcess) -> ProcessSeries {
-    ProcessSeries {
-        pid: process.pid,
-        program: process.program.clone(),
-    }
+    ProcessSeries { pid: process.pid, program: process.program.clone() }
 }
 
 fn since_1970_ms() -> u64 {

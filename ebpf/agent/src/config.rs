@@ -1,9 +1,10 @@
 //! Settings of `perigee agent`. Invariant: the defaults are those of [`AgentOptions`].
 
 use crate::options::AgentOptions;
-use perigee_activity::Directory;
+use perigee_activity::PageDirectory;
 use perigee_flags::{
-    Environment, Flag, FlagError, Kind, LOG_FLAGS, LogSettings, Outcome, Program, Settings,
+    Flag, FlagError, LOG_FLAGS, LogSettings, ProcessEnvironment, Program, ProgramStart, Settings,
+    ValueKind,
 };
 use perigee_topology::Roots;
 use std::net::{IpAddr, SocketAddr};
@@ -17,25 +18,25 @@ const SLOW_MS_MAX: i128 = 60_000;
 
 #[rustfmt::skip]
 const FLAGS: &[Flag] = &[
-    Flag::new("host", Kind::Text, "127.0.0.1",
+    Flag::new("host", ValueKind::Text, "127.0.0.1",
         "Address of metrics and page; 0.0.0.0 lets other hosts see them"),
-    Flag::new("port", Kind::Int32, "9305", "Port of metrics and page; 0 lets the system choose")
+    Flag::new("port", ValueKind::Int32, "9305", "Port of metrics and page; 0 lets the system choose")
         .within(0, PORT_MAX),
-    Flag::new("explain", Kind::Bool, "false",
+    Flag::new("explain", ValueKind::Bool, "false",
         "Print what can be seen on this host, what cannot, and what changes that; then end"),
-    Flag::new("format", Kind::Text, "text", "Form of --explain").one_of(&["text", "json"]),
-    Flag::new("ebpf", Kind::Bool, "true", "Use eBPF probes where they are allowed"),
-    Flag::new("slow_ms", Kind::Int64, "10",
-        "List batches of the data plane that take longer, while somebody looks").within(0, SLOW_MS_MAX),
-    Flag::new("measure_costs", Kind::Bool, "false",
-        "Let the kernel measure the probes all the time, not only while somebody looks"),
-    Flag::new("interfaces", Kind::Text, "", "NICs to watch, with commas; empty for all"),
-    Flag::new("state_dir", Kind::Text, AgentOptions::STATE,
+    Flag::new("format", ValueKind::Text, "text", "Form of --explain").one_of(&["text", "json"]),
+    Flag::new("ebpf", ValueKind::Bool, "true", "Use eBPF probes where they are allowed"),
+    Flag::new("slow_ms", ValueKind::Int64, "10",
+        "List batches of the data plane that take longer, while the agent is read").within(0, SLOW_MS_MAX),
+    Flag::new("measure_costs", ValueKind::Bool, "false",
+        "Let the kernel measure the probes all the time, not only while the agent is read"),
+    Flag::new("interfaces", ValueKind::Text, "", "NICs to watch, with commas; empty for all"),
+    Flag::new("state_dir", ValueKind::Text, AgentOptions::STATE,
         "Folder that keeps counters over a restart; empty starts from zero"),
-    Flag::new("activity_dir", Kind::Text, "",
+    Flag::new("activity_dir", ValueKind::Text, "",
         "Folder with the pages of our processes; empty asks PERIGEE_ACTIVITY_DIR, else /dev/shm/perigee"),
-    Flag::new("sysfs", Kind::Text, "/sys", "The host's /sys, where a container has it"),
-    Flag::new("procfs", Kind::Text, "/proc", "The host's /proc, where a container has it"),
+    Flag::new("sysfs", ValueKind::Text, "/sys", "The host's /sys, where a container has it"),
+    Flag::new("procfs", ValueKind::Text, "/proc", "The host's /proc, where a container has it"),
 ];
 
 /// The agent as its settings see it.
@@ -54,7 +55,7 @@ pub struct AgentConfig {
     /// For the agent itself.
     pub options: AgentOptions,
     /// Only print the table of sources.
-    pub explain: Option<Format>,
+    pub explain: Option<OutputFormat>,
     /// Log switches.
     pub log: LogSettings,
     /// What the operator should know about these settings.
@@ -63,7 +64,7 @@ pub struct AgentConfig {
 
 /// Form of printed text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum OutputFormat {
     /// For people.
     Text,
     /// For programs.
@@ -72,7 +73,7 @@ pub enum Format {
 
 /// What a start should do.
 #[derive(Debug)]
-pub enum Start {
+pub enum AgentStart {
     /// Work with this configuration.
     Serve(Box<AgentConfig>),
     /// Print this text on standard output and exit with 0.
@@ -84,16 +85,19 @@ impl AgentConfig {
     ///
     /// # Errors
     /// Any setting that is unknown or unreadable.
-    pub fn load(arguments: &[String], environment: &Environment) -> Result<Start, FlagError> {
+    pub fn load(
+        arguments: &[String],
+        environment: &ProcessEnvironment,
+    ) -> Result<AgentStart, FlagError> {
         let settings = match AGENT.load(arguments, environment)? {
-            Outcome::Print(text) => return Ok(Start::Print(text)),
-            Outcome::Run(settings) => settings,
+            ProgramStart::Print(text) => return Ok(AgentStart::Print(text)),
+            ProgramStart::Run(settings) => settings,
         };
         let format = match settings.text("format") {
-            "json" => Format::Json,
-            _ => Format::Text,
+            "json" => OutputFormat::Json,
+            _ => OutputFormat::Text,
         };
-        Ok(Start::Serve(Box::new(Self {
+        Ok(AgentStart::Serve(Box::new(Self {
             options: options(&settings)?,
             explain: settings.bool("explain").then_some(format),
             log: LogSettings::from_settings(&settings),
@@ -110,7 +114,7 @@ fn options(settings: &Settings) -> Result<AgentOptions, FlagError> {
     })?;
     let names = settings.text("interfaces").split(',').map(str::trim);
     let defaults = AgentOptions::default();
-    let activity = settings.optional_text("activity_dir").map(Directory::new);
+    let activity = settings.optional_text("activity_dir").map(PageDirectory::new);
     Ok(AgentOptions {
         listen: SocketAddr::new(address, settings.integer("port")),
         roots: Roots::new(settings.text("sysfs"), settings.text("procfs")),
@@ -119,10 +123,7 @@ fn options(settings: &Settings) -> Result<AgentOptions, FlagError> {
         ebpf: settings.bool("ebpf"),
         slow: Duration::from_millis(settings.integer("slow_ms")),
         measure_costs: settings.bool("measure_costs"),
-        interfaces: names
-            .filter(|name| !name.is_empty())
-            .map(str::to_owned)
-            .collect(),
+        interfaces: names.filter(|name| !name.is_empty()).map(str::to_owned).collect(),
     })
 }
 
@@ -132,9 +133,9 @@ mod tests {
 
     fn load(arguments: &[&str]) -> Result<AgentConfig, FlagError> {
         let arguments: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
-        match AgentConfig::load(&arguments, &Environment::default())? {
-            Start::Serve(config) => Ok(*config),
-            Start::Print(text) => panic!("printed {text}"),
+        match AgentConfig::load(&arguments, &ProcessEnvironment::default())? {
+            AgentStart::Serve(config) => Ok(*config),
+            AgentStart::Print(text) => panic!("printed {text}"),
         }
     }
 
@@ -144,20 +145,12 @@ mod tests {
         let (found, wanted) = (load(&[]).unwrap().options, AgentOptions::default());
         assert_eq!(found.listen, wanted.listen);
         assert_eq!((found.state, found.slow), (wanted.state, wanted.slow));
-        assert_eq!(
-            (found.ebpf, found.interfaces),
-            (wanted.ebpf, wanted.interfaces)
-        );
+        assert_eq!((found.ebpf, found.interfaces), (wanted.ebpf, wanted.interfaces));
     }
 
     #[test]
     fn settings_reach_the_agent() {
-        let config = load(&[
-            "--host=::1",
-            "--port=0",
-            "--interfaces=eth0, eth1,",
-            "--ebpf=false",
-        ]);
+        let config = load(&["--host=::1", "--port=0", "--interfaces=eth0, eth1,", "--ebpf=false"]);
         let options = config.unwrap().options;
         assert_eq!(options.listen, "[::1]:0".parse().unwrap());
         assert_eq!(options.interfaces, ["eth0", "eth1"]);
@@ -166,12 +159,7 @@ mod tests {
 
     #[test]
     fn addresses_that_are_none_and_unknown_flags_are_refused() {
-        assert!(
-            load(&["--host=here"])
-                .unwrap_err()
-                .to_string()
-                .contains("`here`")
-        );
+        assert!(load(&["--host=here"]).unwrap_err().to_string().contains("`here`"));
         assert!(load(&["--prot=1"]).is_err());
         assert!(load(&["--port=70000"]).is_err());
     }

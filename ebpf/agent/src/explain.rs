@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 pub struct SourceState {
     /// Short name.
     pub name: String,
-    /// `on`, `ready` (when somebody looks), `partly` or `off`.
+    /// `on`, `ready` (attached when the agent is read), `partly` or `off`.
     pub state: String,
     /// What it shows.
     pub shows: String,
@@ -41,7 +41,7 @@ impl SourceState {
         self
     }
 
-    fn troubled(self, trouble: &Trouble) -> Self {
+    fn troubled(self, trouble: &ProbeLimit) -> Self {
         let mut row = self.off(&trouble.reason, trouble.remedy);
         if !trouble.is_total {
             "partly".clone_into(&mut row.state);
@@ -52,7 +52,7 @@ impl SourceState {
 
 /// What keeps a probe that works from seeing everything.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Trouble {
+pub(crate) struct ProbeLimit {
     pub(crate) reason: String,
     pub(crate) remedy: &'static str,
     /// Whether nothing at all is seen.
@@ -62,10 +62,10 @@ pub(crate) struct Trouble {
 /// The table: sources without privilege first, then the probes.
 pub(crate) fn sources(
     states: &BTreeMap<Feature, FeatureState>,
-    troubles: &BTreeMap<Feature, Trouble>,
+    troubles: &BTreeMap<Feature, ProbeLimit>,
     rdma_ports: usize,
     pages: usize,
-    hidden: Option<&Trouble>,
+    hidden: Option<&ProbeLimit>,
 ) -> Vec<SourceState> {
     let mut table = vec![SourceState::on(
         "interfaces",
@@ -78,10 +78,7 @@ pub(crate) fn sources(
         "/sys/class/infiniband/*/ports/*/counters, hw_counters",
     );
     table.push(match rdma_ports {
-        0 => ports.off(
-            "this host has no RDMA device",
-            "load its driver: see perigee doctor",
-        ),
+        0 => ports.off("this host has no RDMA device", "load its driver: see perigee doctor"),
         _ => ports,
     });
     let activity = SourceState::on(
@@ -113,14 +110,16 @@ pub(crate) fn sources(
         None => of_processes(threads),
     });
     table.extend(
-        states
-            .iter()
-            .map(|(feature, state)| probe_state(*feature, state, troubles.get(feature))),
+        states.iter().map(|(feature, state)| probe_state(*feature, state, troubles.get(feature))),
     );
     table
 }
 
-fn probe_state(feature: Feature, state: &FeatureState, trouble: Option<&Trouble>) -> SourceState {
+fn probe_state(
+    feature: Feature,
+    state: &FeatureState,
+    trouble: Option<&ProbeLimit>,
+) -> SourceState {
     let source = format!("eBPF {}", feature.hook());
     let mut row = SourceState::on(feature.label(), feature.description(), &source);
     match (state, trouble) {
@@ -157,10 +156,7 @@ mod tests {
         assert_eq!(table.len(), 5 + Feature::ALL.len());
         let off: Vec<_> = table.iter().filter(|row| row.state == "off").collect();
         assert_eq!(off.len(), 4 + Feature::ALL.len());
-        assert!(
-            off.iter()
-                .all(|row| !row.reason.is_empty() && !row.remedy.is_empty())
-        );
+        assert!(off.iter().all(|row| !row.reason.is_empty() && !row.remedy.is_empty()));
         let text = explain_text(&table);
         assert!(text.contains("off because This build has no eBPF probes"));
     }
@@ -177,7 +173,7 @@ mod tests {
             (Feature::RoundTrips, FeatureState::On),
             (Feature::Batches, FeatureState::Ready),
         ]);
-        let trouble = |is_total| Trouble {
+        let trouble = |is_total| ProbeLimit {
             reason: "it is hidden".to_owned(),
             remedy: "show it",
             is_total,

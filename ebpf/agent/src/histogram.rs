@@ -18,11 +18,7 @@ pub struct Distribution {
 impl Distribution {
     /// From cells.
     pub(crate) fn new(count: u64, sum_ns: u64, buckets: &[u64]) -> Self {
-        Self {
-            count,
-            sum_ns,
-            buckets: buckets.to_vec(),
-        }
+        Self { count, sum_ns, buckets: buckets.to_vec() }
     }
 
     /// Adds the values of another one.
@@ -58,7 +54,8 @@ impl Distribution {
         }
     }
 
-    /// The value that this share of values lies below, in nanoseconds, evenly spread inside a bucket.
+    /// The value that this share of values lies below, in nanoseconds, evenly spread inside a
+    /// bucket.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -99,10 +96,7 @@ impl Distribution {
             let index = bounds.partition_point(|bound| *bound < upper);
             counts[index] = u64::saturating_add(counts[index], *count);
         }
-        HistogramTotals {
-            counts,
-            sum: self.sum_ns,
-        }
+        HistogramTotals { counts, sum: self.sum_ns }
     }
 }
 

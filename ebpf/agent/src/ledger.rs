@@ -1,11 +1,12 @@
-//! Counters that never fall: what a source has counted since it was read last is added to the total of its series.
-//! Invariant: nothing is counted twice, and a source that starts anew counts from its first event.
+//! Counters that never fall: what a source has counted since it was read last is added to the total
+//! of its series. Invariant: nothing is counted twice, and a source that restarts counts from its
+//! first event.
 //!
-//! Only for sources that live no longer than the agent, such as the maps of probes; what outlives it would be added
-//! to itself by the next agent.
+//! Only for sources that live no longer than the agent, such as the maps of probes; what outlives
+//! it would be added to itself by the next agent.
 
-use crate::keep::Keep;
 use crate::limits::GONE_SERIES_MAX;
+use crate::persisted::StateFolder;
 use std::collections::BTreeMap;
 use std::io;
 
@@ -13,12 +14,13 @@ const FILE: &str = "counters.json";
 /// Between the labels in the name of a series: no label has it, see [`name`].
 const BETWEEN: char = '\u{1f}';
 
-/// Totals by series. A series is a name with its labels; its cells are a counter or the cells of a distribution.
+/// Totals by series. A series is a name with its labels; its cells are a counter or the cells of a
+/// distribution.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     series: BTreeMap<String, Series>,
     /// What each source had counted when it was read last.
-    sources: BTreeMap<Source, Reading>,
+    sources: BTreeMap<CellSource, CellReading>,
     turn: u64,
 }
 
@@ -30,20 +32,21 @@ struct Series {
 }
 
 #[derive(Debug)]
-struct Reading {
+struct CellReading {
     cells: Vec<u64>,
     turn: u64,
 }
 
 /// Where cells come from.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Source {
-    /// A place in the kernel that keeps its count while nobody reads it, under whatever name it was counted: the slot of
-    /// an interface number. There are as many as the maps have room for.
+pub(crate) enum CellSource {
+    /// A place in the kernel that keeps its count between readings, under whatever name it was
+    /// counted: the slot of an interface number. There are as many as the maps have room for.
     Slot(&'static str, u32),
     /// The same for a place that is known by a name.
     Place(String),
-    /// What the kernel forgets when it is no longer watched: a thread or a process. Its number may come back for another.
+    /// What the kernel forgets when it is no longer watched: a thread or a process. Its number may
+    /// come back for another.
     Life(&'static str, u32),
 }
 
@@ -67,16 +70,13 @@ pub(crate) fn labels<'a, const N: usize>(kind: &str, name: &'a str) -> Option<[&
 
 impl Ledger {
     /// Goes on from what was kept.
-    pub(crate) fn open(keep: &Keep) -> Self {
+    pub(crate) fn open(keep: &StateFolder) -> Self {
         let kept: BTreeMap<String, Vec<u64>> = keep.read(FILE);
         let series = kept.into_iter().map(|(name, total)| {
             let series = Series { total, turn: 0 };
             (name, series)
         });
-        Self {
-            series: series.collect(),
-            ..Self::default()
-        }
+        Self { series: series.collect(), ..Self::default() }
     }
 
     /// Begins a reading of all sources.
@@ -84,23 +84,16 @@ impl Ledger {
         self.turn += 1;
     }
 
-    /// Ends the reading: lives that were not read are over, and of series that nobody counts any more only the latest stay.
+    /// Ends the reading: lives that were not read are over, and of series without a source only the
+    /// latest stay.
     pub(crate) fn end(&mut self) {
         let turn = self.turn;
-        let is_over = |source: &Source| matches!(source, Source::Life(..));
-        self.sources
-            .retain(|source, reading| reading.turn == turn || !is_over(source));
+        let is_over = |source: &CellSource| matches!(source, CellSource::Life(..));
+        self.sources.retain(|source, reading| reading.turn == turn || !is_over(source));
         let gone = |series: &&Series| series.turn != turn;
-        let mut turns: Vec<u64> = self
-            .series
-            .values()
-            .filter(gone)
-            .map(|series| series.turn)
-            .collect();
-        let Some(excess) = turns
-            .len()
-            .checked_sub(GONE_SERIES_MAX)
-            .filter(|excess| *excess > 0)
+        let mut turns: Vec<u64> =
+            self.series.values().filter(gone).map(|series| series.turn).collect();
+        let Some(excess) = turns.len().checked_sub(GONE_SERIES_MAX).filter(|excess| *excess > 0)
         else {
             return;
         };
@@ -113,24 +106,19 @@ impl Ledger {
         });
     }
 
-    /// Adds what `source`, which has counted `cells` in its life, has counted since it was read last.
-    pub(crate) fn count(&mut self, series: &str, source: Source, cells: &[u64]) {
+    /// Adds what `source`, which has counted `cells` in its life, has counted since it was read
+    /// last.
+    pub(crate) fn count(&mut self, series: &str, source: CellSource, cells: &[u64]) {
         let turn = self.turn;
-        let last = self
-            .sources
-            .get(&source)
-            .map_or(&[][..], |last| &last.cells);
+        let last = self.sources.get(&source).map_or(&[][..], |last| &last.cells);
         let before = |index: usize| last.get(index).copied().unwrap_or(0);
-        // Counters do not fall: whose do has started anew.
-        let is_new = cells
-            .iter()
-            .enumerate()
-            .any(|(at, cell)| *cell < before(at));
+        // Counters do not fall: a source whose counters do has restarted.
+        let is_new = cells.iter().enumerate().any(|(at, cell)| *cell < before(at));
         let grown = cells.iter().enumerate();
         let grown = grown.map(|(at, cell)| if is_new { *cell } else { cell - before(at) });
         let grown: Vec<u64> = grown.collect();
         let cells = cells.to_vec();
-        self.sources.insert(source, Reading { cells, turn });
+        self.sources.insert(source, CellReading { cells, turn });
         match self.series.get_mut(series) {
             Some(series) => {
                 series.turn = turn;
@@ -159,11 +147,12 @@ impl Ledger {
 
     /// Counts a series with a source of its own; returns its total.
     pub(crate) fn total<const N: usize>(&mut self, series: &str, cells: [u64; N]) -> [u64; N] {
-        self.count(series, Source::Place(series.to_owned()), &cells);
+        self.count(series, CellSource::Place(series.to_owned()), &cells);
         self.numbers(series)
     }
 
-    /// Labels of all series of a kind, also those that only earlier agents counted. Whoever asks shows them, so they stay.
+    /// Labels of all series of a kind, also those that only earlier agents counted. The page shows
+    /// them, so they stay.
     pub(crate) fn of_kind<const N: usize>(&mut self, kind: &str) -> Vec<[String; N]> {
         let turn = self.turn;
         let mut found = Vec::new();
@@ -180,11 +169,8 @@ impl Ledger {
     ///
     /// # Errors
     /// The folder cannot be written.
-    pub(crate) fn save(&self, keep: &Keep) -> io::Result<()> {
-        let totals = self
-            .series
-            .iter()
-            .map(|(name, series)| (name, &series.total));
+    pub(crate) fn save(&self, keep: &StateFolder) -> io::Result<()> {
+        let totals = self.series.iter().map(|(name, series)| (name, &series.total));
         keep.write(FILE, &totals.collect::<BTreeMap<_, _>>())
     }
 }

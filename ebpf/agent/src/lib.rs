@@ -1,29 +1,31 @@
 //! Shows what the NICs, disks and shards of a host do.
 //!
-//! [`Collector`] reads: counters of the kernel and of RDMA ports (no privilege), activity pages of our processes (no
-//! privilege), eBPF probes (where allowed). [`Agent`] serves what it read as metrics, JSON and a page. The invariant: a
-//! number that was served once never falls, whatever is restarted; what is missing is named with its reason.
+//! [`Collector`] reads: counters of the kernel and of RDMA ports (no privilege), activity pages of
+//! our processes (no privilege), eBPF probes (where allowed). [`Agent`] serves what it read as
+//! metrics, JSON and a page. The invariant: a number that was served once never falls, whatever is
+//! restarted; what is missing is named with its reason.
 #![forbid(unsafe_code)]
 
 mod agent;
-mod blame;
+mod board;
 mod collector;
 mod config;
 mod explain;
 mod histogram;
 mod host;
-mod keep;
 mod ledger;
 mod limits;
 mod metrics;
 mod options;
+mod persisted;
+mod slow;
 mod snapshot;
 mod watch;
 mod web;
 
 pub use agent::{Agent, AgentError};
 pub use collector::Collector;
-pub use config::{AGENT, AgentConfig, Format, Start};
+pub use config::{AGENT, AgentConfig, AgentStart, OutputFormat};
 pub use explain::{SourceState, explain_text};
 pub use histogram::Distribution;
 pub use options::AgentOptions;

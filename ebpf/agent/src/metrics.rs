@@ -1,28 +1,18 @@
-//! A snapshot as metrics. The catalogue decides names, labels and buckets; a test checks that nothing here is refused.
+//! A snapshot as metrics. The catalogue decides names, labels and buckets; a test checks that
+//! nothing here is refused.
 
 use crate::histogram::Distribution;
 use crate::snapshot::{NicSeries, Snapshot};
-use perigee_metrics::{Samples, Source};
+use perigee_metrics::{MetricSource, Samples};
 use std::collections::BTreeMap;
 
 /// All samples of a snapshot.
 pub(crate) fn samples(snapshot: &Snapshot) -> Samples {
-    let mut samples = Samples::new(Source::Agent);
-    samples.value(
-        "perigee_agent_info",
-        &[&snapshot.version, &snapshot.host],
-        1,
-    );
+    let mut samples = Samples::new(MetricSource::Agent);
+    samples.value("perigee_agent_info", &[&snapshot.version, &snapshot.host], 1);
     samples.value("perigee_agent_processes", &[], snapshot.processes.len());
-    samples.value(
-        "perigee_agent_collect_seconds",
-        &[],
-        seconds(snapshot.collect_ns),
-    );
-    snapshot
-        .nics
-        .iter()
-        .for_each(|nic| add_nic(&mut samples, nic));
+    samples.value("perigee_agent_collect_seconds", &[], seconds(snapshot.collect_ns));
+    snapshot.nics.iter().for_each(|nic| add_nic(&mut samples, nic));
     add_flows(&mut samples, snapshot);
     add_tcp(&mut samples, snapshot);
     add_links(&mut samples, snapshot);
@@ -33,31 +23,12 @@ pub(crate) fn samples(snapshot: &Snapshot) -> Samples {
 }
 
 fn add_nic(samples: &mut Samples, nic: &NicSeries) {
-    let (port, numa) = (
-        nic.port.to_string(),
-        nic.numa.map_or_else(String::new, |n| n.to_string()),
-    );
+    let (port, numa) = (nic.port.to_string(), nic.numa.map_or_else(String::new, |n| n.to_string()));
     let labels = [nic.device.as_str(), &port, &numa, &nic.kind];
-    samples.value(
-        "perigee_nic_receive_bytes_total",
-        &labels,
-        nic.receive_bytes,
-    );
-    samples.value(
-        "perigee_nic_transmit_bytes_total",
-        &labels,
-        nic.transmit_bytes,
-    );
-    samples.value(
-        "perigee_nic_receive_packets_total",
-        &labels,
-        nic.receive_packets,
-    );
-    samples.value(
-        "perigee_nic_transmit_packets_total",
-        &labels,
-        nic.transmit_packets,
-    );
+    samples.value("perigee_nic_receive_bytes_total", &labels, nic.receive_bytes);
+    samples.value("perigee_nic_transmit_bytes_total", &labels, nic.transmit_bytes);
+    samples.value("perigee_nic_receive_packets_total", &labels, nic.receive_packets);
+    samples.value("perigee_nic_transmit_packets_total", &labels, nic.transmit_packets);
     samples.value("perigee_nic_errors_total", &labels, nic.errors);
     samples.value("perigee_nic_drops_total", &labels, nic.drops);
     samples.value("perigee_nic_up", &labels, u8::from(nic.up));
@@ -73,16 +44,8 @@ fn add_nic(samples: &mut Samples, nic: &NicSeries) {
         let name = nic.device.as_str();
         samples.value("perigee_probed_bytes_total", &[name, "receive"], receive);
         samples.value("perigee_probed_bytes_total", &[name, "transmit"], transmit);
-        samples.value(
-            "perigee_probed_packets_total",
-            &[name, "receive"],
-            receive_packets,
-        );
-        samples.value(
-            "perigee_probed_packets_total",
-            &[name, "transmit"],
-            transmit_packets,
-        );
+        samples.value("perigee_probed_packets_total", &[name, "receive"], receive_packets);
+        samples.value("perigee_probed_packets_total", &[name, "transmit"], transmit_packets);
     }
     if let Some(drops) = nic.probed_drops {
         samples.value("perigee_probed_drops_total", &[&nic.device], drops);
@@ -95,20 +58,11 @@ fn add_flows(samples: &mut Samples, snapshot: &Snapshot) {
     let mut devices: BTreeMap<[&str; 3], Numbers> = BTreeMap::new();
     let mut shards: BTreeMap<[&str; 3], Numbers> = BTreeMap::new();
     for flow in &snapshot.flows {
-        let cells = [
-            flow.operations,
-            flow.bytes,
-            flow.errors,
-            flow.retries,
-            flow.queue_ns,
-            flow.depth,
-        ];
+        let cells =
+            [flow.operations, flow.bytes, flow.errors, flow.retries, flow.queue_ns, flow.depth];
         let device = [flow.device.as_str(), &flow.route, &flow.direction];
         let shard = [flow.program.as_str(), &flow.shard, &flow.direction];
-        for sum in [
-            devices.entry(device).or_default(),
-            shards.entry(shard).or_default(),
-        ] {
+        for sum in [devices.entry(device).or_default(), shards.entry(shard).or_default()] {
             sum.0
                 .iter_mut()
                 .zip(cells)
@@ -122,11 +76,7 @@ fn add_flows(samples: &mut Samples, snapshot: &Snapshot) {
         samples.value("perigee_flow_bytes_total", &labels, bytes);
         samples.value("perigee_flow_errors_total", &labels, errors);
         samples.value("perigee_flow_retries_total", &labels, retries);
-        samples.value(
-            "perigee_flow_queue_seconds_total",
-            &labels,
-            seconds(queue_ns),
-        );
+        samples.value("perigee_flow_queue_seconds_total", &labels, seconds(queue_ns));
         samples.value("perigee_flow_depth", &labels, depth);
         samples.histogram("perigee_flow_latency_seconds", &labels, &latency.totals());
     }
@@ -152,11 +102,7 @@ fn add_links(samples: &mut Samples, snapshot: &Snapshot) {
             &labels,
             link.delivery_bytes_per_second,
         );
-        samples.value(
-            "perigee_link_peer_seconds_total",
-            &labels,
-            seconds(link.peer_ns),
-        );
+        samples.value("perigee_link_peer_seconds_total", &labels, seconds(link.peer_ns));
     }
     for suspect in &snapshot.suspects {
         let labels = [suspect.kind.label(), &suspect.name];
@@ -167,18 +113,10 @@ fn add_links(samples: &mut Samples, snapshot: &Snapshot) {
 fn add_tcp(samples: &mut Samples, snapshot: &Snapshot) {
     for tcp in &snapshot.tcp {
         let device = tcp.device.as_str();
-        samples.histogram(
-            "perigee_tcp_round_trip_seconds",
-            &[device],
-            &tcp.round_trip.totals(),
-        );
+        samples.histogram("perigee_tcp_round_trip_seconds", &[device], &tcp.round_trip.totals());
         samples.value("perigee_tcp_retransmits_total", &[device], tcp.retransmits);
         samples.value("perigee_tcp_resets_total", &[device, "sent"], tcp.resets[0]);
-        samples.value(
-            "perigee_tcp_resets_total",
-            &[device, "received"],
-            tcp.resets[1],
-        );
+        samples.value("perigee_tcp_resets_total", &[device, "received"], tcp.resets[1]);
     }
     for drop in &snapshot.drops {
         samples.value("perigee_packet_drops_total", &[&drop.reason], drop.packets);
@@ -188,16 +126,8 @@ fn add_tcp(samples: &mut Samples, snapshot: &Snapshot) {
 fn add_host(samples: &mut Samples, snapshot: &Snapshot) {
     for block in &snapshot.blocks {
         let labels = [block.device.as_str(), &block.direction];
-        samples.histogram(
-            "perigee_block_queue_seconds",
-            &labels,
-            &block.queue.totals(),
-        );
-        samples.histogram(
-            "perigee_block_device_seconds",
-            &labels,
-            &block.device_time.totals(),
-        );
+        samples.histogram("perigee_block_queue_seconds", &labels, &block.queue.totals());
+        samples.histogram("perigee_block_device_seconds", &labels, &block.device_time.totals());
         samples.value("perigee_block_bytes_total", &labels, block.bytes);
         samples.value("perigee_block_depth", &labels, block.depth);
     }
@@ -207,34 +137,17 @@ fn add_host(samples: &mut Samples, snapshot: &Snapshot) {
     }
     for task in &snapshot.tasks {
         let labels = [task.program.as_str(), &task.thread];
-        samples.histogram(
-            "perigee_task_run_queue_seconds",
-            &labels,
-            &task.run_queue.totals(),
-        );
-        samples.histogram(
-            "perigee_task_off_cpu_seconds",
-            &labels,
-            &task.off_cpu.totals(),
-        );
+        samples.histogram("perigee_task_run_queue_seconds", &labels, &task.run_queue.totals());
+        samples.histogram("perigee_task_off_cpu_seconds", &labels, &task.off_cpu.totals());
         samples.value("perigee_task_threads", &labels, task.threads);
     }
 }
 
 fn add_batches(samples: &mut Samples, snapshot: &Snapshot) {
     for batch in &snapshot.batches {
-        let labels = [
-            batch.device.as_str(),
-            &batch.peer,
-            &batch.tenant,
-            &batch.route,
-            &batch.direction,
-        ];
-        samples.histogram(
-            "perigee_batch_latency_seconds",
-            &labels,
-            &batch.latency.totals(),
-        );
+        let labels =
+            [batch.device.as_str(), &batch.peer, &batch.tenant, &batch.route, &batch.direction];
+        samples.histogram("perigee_batch_latency_seconds", &labels, &batch.latency.totals());
         samples.value("perigee_batch_bytes_total", &labels, batch.bytes);
     }
 }
@@ -247,21 +160,14 @@ fn add_probes(samples: &mut Samples, snapshot: &Snapshot) {
     for probe in &snapshot.probes {
         let labels = [probe.probe.as_str(), &probe.program];
         samples.value("perigee_probe_runs_total", &labels, probe.runs);
-        samples.value(
-            "perigee_probe_run_seconds_total",
-            &labels,
-            seconds(probe.run_ns),
-        );
+        samples.value("perigee_probe_run_seconds_total", &labels, seconds(probe.run_ns));
     }
     for (reason, count) in &snapshot.lost {
         samples.value("perigee_probe_lost_total", &[reason], count);
     }
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a shown time needs no more than 53 bits"
-)]
+#[expect(clippy::cast_precision_loss, reason = "a shown time needs no more than 53 bits")]
 fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
 }

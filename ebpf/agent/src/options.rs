@@ -1,6 +1,6 @@
-//! What an agent is told.
+//! Options of an agent.
 
-use perigee_activity::Directory;
+use perigee_activity::PageDirectory;
 use perigee_topology::Roots;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ pub struct AgentOptions {
     /// Where `/sys` and `/proc` of the host are.
     pub roots: Roots,
     /// Where processes of this host leave their activity pages.
-    pub activity: Directory,
+    pub activity: PageDirectory,
     /// Folder that keeps counters over a restart; `None` starts from zero each time.
     pub state: Option<PathBuf>,
     /// Whether eBPF is used where it is allowed.
@@ -36,11 +36,11 @@ impl AgentOptions {
 
 impl Default for AgentOptions {
     fn default() -> Self {
-        let activity = Directory::from_environment();
+        let activity = PageDirectory::from_environment();
         Self {
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), Self::PORT),
             roots: Roots::system(),
-            activity: activity.unwrap_or_else(|| Directory::new("/dev/shm/perigee")),
+            activity: activity.unwrap_or_else(|| PageDirectory::new("/dev/shm/perigee")),
             state: Some(PathBuf::from(Self::STATE)),
             ebpf: true,
             slow: Duration::from_millis(10),

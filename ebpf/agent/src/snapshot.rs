@@ -1,4 +1,5 @@
-//! What the agent knows of a host at one moment: plain data, served as JSON and turned into metrics.
+//! What the agent knows of a host at one moment: plain data, served as JSON and turned into
+//! metrics.
 
 use crate::explain::SourceState;
 use crate::histogram::Distribution;
@@ -36,7 +37,7 @@ pub struct Snapshot {
     pub urings: Vec<UringSeries>,
     /// Threads of our programs.
     pub tasks: Vec<TaskSeries>,
-    /// Batches by NIC, peer and tenant, while somebody looks.
+    /// Batches by NIC, peer and tenant, while the agent is read.
     pub batches: Vec<BatchSeries>,
     /// Batches that took long, the newest first.
     pub slow: Vec<SlowBatchEntry>,
@@ -61,7 +62,8 @@ pub struct NicSeries {
     pub port: u8,
     /// NUMA node, if known.
     pub numa: Option<u32>,
-    /// `ethernet`, `roce`, `ib`; `virtual`, `loopback`; and `bond`, `ipoib`, `soft_roce`, whose bytes others count too.
+    /// `ethernet`, `roce`, `ib`; `virtual`, `loopback`; and `bond`, `ipoib`, `soft_roce`, whose
+    /// bytes others count too.
     pub kind: String,
     /// Whether it carries data.
     pub up: bool,
@@ -150,7 +152,8 @@ pub struct LinkSeries {
     pub connections: u64,
     /// The best smoothed round trip time of them; `None` if none moved anything lately.
     pub round_trip_ns: Option<u64>,
-    /// The same of those on which we ask; those on which we only answer also show the pauses of the peer.
+    /// The same of those on which we ask; those on which we only answer also show the pauses of the
+    /// peer.
     #[serde(default)]
     pub asked_round_trip_ns: Option<u64>,
     /// The shortest round trip of the last minutes.
@@ -198,7 +201,7 @@ impl SuspectKind {
     }
 }
 
-/// Somebody who is slower than others of his kind and than he usually is.
+/// A subject that is slower than others of its kind and than its baseline.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Suspect {
     /// What it is.

@@ -1,6 +1,6 @@
 //! The routes: metrics, JSON, health and the page. Everything the page needs is in this program.
 
-use crate::agent::Board;
+use crate::board::SnapshotBoard;
 use crate::explain::explain_text;
 use crate::limits::STALLED;
 use crate::metrics::samples;
@@ -23,11 +23,11 @@ const SCRIPTS: [(&str, &str); 3] = [
     ("/charts.js", include_str!("web/charts.js")),
     ("/numbers.js", include_str!("web/numbers.js")),
 ];
-/// The page loads nothing from elsewhere, and a browser is told to see to it.
+/// The page loads nothing from elsewhere, and a browser is asked to enforce that.
 const POLICY: &str =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:";
 
-pub(crate) fn router(board: Arc<Board>) -> Router {
+pub(crate) fn router(board: Arc<SnapshotBoard>) -> Router {
     let mut router = Router::new();
     for (path, script) in SCRIPTS {
         let kind = "text/javascript; charset=utf-8";
@@ -55,7 +55,7 @@ async fn file(content_type: &'static str, body: &'static str) -> Response {
 }
 
 /// The last snapshot, without holding up the server while the first one is made.
-async fn last(board: Arc<Board>) -> Result<Arc<Snapshot>, Response> {
+async fn last(board: Arc<SnapshotBoard>) -> Result<Arc<Snapshot>, Response> {
     let asked = tokio::task::spawn_blocking(move || board.last()).await;
     asked.ok().flatten().ok_or_else(|| {
         let text = "The host has not been read yet";
@@ -63,7 +63,7 @@ async fn last(board: Arc<Board>) -> Result<Arc<Snapshot>, Response> {
     })
 }
 
-async fn metrics(State(board): State<Arc<Board>>, headers: HeaderMap) -> Response {
+async fn metrics(State(board): State<Arc<SnapshotBoard>>, headers: HeaderMap) -> Response {
     let snapshot = match last(board).await {
         Ok(snapshot) => snapshot,
         Err(response) => return response,
@@ -77,8 +77,8 @@ async fn metrics(State(board): State<Arc<Board>>, headers: HeaderMap) -> Respons
     ([(CONTENT_TYPE, exposition::CONTENT_TYPE)], samples.render()).into_response()
 }
 
-/// Whoever asks for this looks, so batches are watched for a while.
-async fn snapshot(State(board): State<Arc<Board>>) -> Response {
+/// A request for this reads the agent, so batches are watched for a while.
+async fn snapshot(State(board): State<Arc<SnapshotBoard>>) -> Response {
     board.watch.look();
     match last(board).await {
         Ok(snapshot) => axum::Json(&*snapshot).into_response(),
@@ -86,7 +86,7 @@ async fn snapshot(State(board): State<Arc<Board>>) -> Response {
     }
 }
 
-async fn explain(State(board): State<Arc<Board>>) -> Response {
+async fn explain(State(board): State<Arc<SnapshotBoard>>) -> Response {
     match last(board).await {
         Ok(snapshot) => explain_text(&snapshot.sources).into_response(),
         Err(response) => response,
@@ -94,7 +94,7 @@ async fn explain(State(board): State<Arc<Board>>) -> Response {
 }
 
 /// Served by another thread than the one that reads, so it can tell when that one is gone.
-async fn live(State(board): State<Arc<Board>>) -> Response {
+async fn live(State(board): State<Arc<SnapshotBoard>>) -> Response {
     match stalled(board.age()) {
         None => "ok".into_response(),
         Some(text) => (StatusCode::SERVICE_UNAVAILABLE, text).into_response(),
@@ -107,7 +107,7 @@ fn stalled(age: Duration) -> Option<String> {
 }
 
 /// Ready as soon as the host was read and while it is; the table says what is missing.
-async fn ready(State(board): State<Arc<Board>>) -> Response {
+async fn ready(State(board): State<Arc<SnapshotBoard>>) -> Response {
     if let Some(text) = stalled(board.age()) {
         return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
     }

@@ -36,7 +36,7 @@ for step in itertools.count():
 
 
 def free_port():
-    """A port that nobody listens on now."""
+    """A port without a listener."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

@@ -57,13 +57,13 @@ def attached_elsewhere(programs):
     return programs & seen
 
 
-@pytest.mark.parametrize("kill", [True, False], ids=["killed", "told to stop"])
+@pytest.mark.parametrize("kill", [True, False], ids=["killed", "asked to stop"])
 def test_an_agent_that_is_gone_leaves_nothing_attached(cluster, kill):
     pinned = sorted(Path("/sys/fs/bpf").rglob("*")) if Path("/sys/fs/bpf").is_dir() else []
     cluster.start_agent()
 
     def holds_all():
-        cluster.snapshot()  # somebody looks, so batches are watched
+        cluster.snapshot()  # reads the agent, so batches are watched
         ours = held(cluster.processes["agent"].pid)
         on = {source["name"] for source in cluster.snapshot()["sources"] if source["state"] == "on"}
         watched = {"nics", "round_trips", "tcp_events", "drops", "blocks", "urings", "tasks"} <= on
@@ -100,7 +100,7 @@ def counters(cluster):
     return found
 
 
-@pytest.mark.parametrize("kill", [True, False], ids=["killed", "told to stop"])
+@pytest.mark.parametrize("kill", [True, False], ids=["killed", "asked to stop"])
 def test_no_counter_falls_when_the_agent_starts_again(cluster, kill):
     cluster.start_agent("--measure_costs=true")
     rail = cluster.rails[0].name
@@ -149,9 +149,9 @@ def test_a_program_that_is_started_again_is_counted_on_at_once(cluster):
         assert last == re.search(rf"^{family}_count\{{{re.escape(labels)}\}} (\d+)$", text, re.M)[1]
 
 
-def test_nics_that_are_made_anew_go_on_and_those_that_are_gone_are_forgotten_in_time(cluster):
+def test_nics_that_are_made_again_go_on_and_those_that_are_gone_are_forgotten_in_time(cluster):
     cluster.start_agent()
-    name = f"anew{cluster.rpc % 10000}"
+    name = f"again{cluster.rpc % 10000}"
 
     def life(first):
         rail = cluster.add_rail(name)

@@ -135,7 +135,7 @@ def attached(live):
 
 
 @pytest.mark.parametrize("how", ["paused", "hidden"])
-def test_a_page_that_nobody_looks_at_lets_go_of_the_probes_for_batches(page, live, how):
+def test_a_hidden_page_lets_go_of_the_probes_for_batches(page, live, how):
     until(lambda: asked(page), "questions of the page")
     watching = until(lambda: attached(live), "links")
     shown = page.script("return document.hidden")
@@ -269,7 +269,7 @@ def test_nothing_comes_from_elsewhere_and_nothing_is_complained_about(page, live
     assert any("Content Security Policy" in line for line in page.complaints())
 
 
-def test_an_agent_that_is_gone_is_told_and_one_that_is_back_is_shown(browser, tmp_path):
+def test_an_agent_that_is_gone_is_reported_and_one_that_is_back_is_shown(browser, tmp_path):
     with Cluster(tmp_path) as alone:
         alone.web = free_port()
         alone.start_agent("--ebpf=false")
@@ -286,7 +286,7 @@ def test_an_agent_that_is_gone_is_told_and_one_that_is_back_is_shown(browser, tm
         assert float(browser.script(faded)) == 1
 
 
-def test_an_agent_that_answers_with_the_same_reading_for_ever_is_told(page):
+def test_an_agent_that_answers_with_the_same_reading_for_ever_is_reported(page):
     page.script(
         "const real = window.fetch; let held = null;"
         "window.fetch = async (...all) => { held ??= await (await real(...all)).text(); return new Response(held); }"

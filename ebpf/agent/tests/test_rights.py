@@ -14,7 +14,7 @@ from cluster import PROGRAM, ROOT, Cluster, fetch, until
 
 UNIT = ROOT / "tools/deploy/systemd/perigee-agent.service"
 POD = ROOT / "tools/deploy/kubernetes/perigee-agent.yaml"
-NOBODY = 65534
+UNPRIVILEGED = 65534
 #: What each part needs, as the kernel sees it.
 NEEDS = {
     "nics": {"bpf", "net_admin"},
@@ -32,28 +32,29 @@ USUAL = {"bpf", "perfmon", "net_admin"}
 
 @pytest.fixture
 def cluster(root, tmp_path_factory):
-    """A node and a client of another user, and room for an agent of nobody."""
+    """A node and a client of another user, and room for an unprivileged agent."""
     with Cluster(tmp_path_factory.mktemp("rights")) as made:
-        # Nobody must get to the pages and to its state; pytest's folders are root's alone.
+        # The unprivileged user must get to the pages and to its state; pytest's folders are root's
+        # alone.
         folder = Path(made.folder)
         for parent in (folder, folder.parent, folder.parent.parent):
             parent.chmod(parent.stat().st_mode | 0o011)
         (folder / "state").mkdir()
-        os.chown(folder / "state", NOBODY, NOBODY)
+        os.chown(folder / "state", UNPRIVILEGED, UNPRIVILEGED)
         made.start_master()
         made.start_node(made.add_rail(f"rights{made.rpc % 10000}"))
         made.start_load()
         yield made
 
 
-def start_as_nobody(cluster, capabilities, *flags):
+def start_unprivileged(cluster, capabilities, *flags):
     """An agent as the unit starts it: another user, these capabilities and no way to more."""
-    # The program may lie where nobody cannot go; an open file can be run all the same.
+    # The program may lie where that user cannot go; an open file can be run all the same.
     program = os.open(PROGRAM, os.O_RDONLY)
     try:
         caps = ",".join(["-all", *(f"+{name}" for name in sorted(capabilities))])
         cluster.start(
-            "agent", "setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
+            "agent", "setpriv", f"--reuid={UNPRIVILEGED}", f"--regid={UNPRIVILEGED}", "--clear-groups",
             f"--inh-caps={caps}", f"--ambient-caps={caps}", f"--bounding-set={caps}", "--no-new-privs",
             f"/proc/self/fd/{program}", "agent", f"--port={cluster.web}",
             f"--state_dir={cluster.folder / 'state'}", *flags, pass_fds=[program],
@@ -99,7 +100,7 @@ def check_reasons(cluster, held):
 
 
 def test_without_any_right_everything_that_needs_none_is_complete(cluster):
-    start_as_nobody(cluster, set())
+    start_unprivileged(cluster, set())
     rail = cluster.rails[0].name
     until(lambda: any(flow["device"] == rail for flow in cluster.snapshot()["flows"]), "flows")
     found = states(cluster)
@@ -119,7 +120,7 @@ def test_without_any_right_everything_that_needs_none_is_complete(cluster):
 @pytest.mark.parametrize("missing", sorted(USUAL))
 def test_each_capability_that_is_missing_is_named_where_it_matters(cluster, missing):
     held = USUAL - {missing}
-    start_as_nobody(cluster, held)
+    start_unprivileged(cluster, held)
     check_reasons(cluster, held)
 
 
@@ -159,7 +160,7 @@ def test_the_pod_is_complete_and_its_arguments_are_the_agents():
 
 
 def test_with_the_units_capabilities_every_usual_probe_is_attached_and_counts(cluster):
-    start_as_nobody(cluster, granted(UNIT.read_text(), r"^AmbientCapabilities=(.*)$"))
+    start_unprivileged(cluster, granted(UNIT.read_text(), r"^AmbientCapabilities=(.*)$"))
     check_reasons(cluster, USUAL)
     rail = cluster.rails[0].name
 
@@ -174,10 +175,10 @@ def test_with_the_units_capabilities_every_usual_probe_is_attached_and_counts(cl
 
 def test_with_the_administrators_capability_batches_are_listed_as_well(cluster):
     held = USUAL | {"sys_admin", "sys_ptrace"}
-    start_as_nobody(cluster, held, "--slow_ms=0")
+    start_unprivileged(cluster, held, "--slow_ms=0")
     check_reasons(cluster, held)
     assert states(cluster)["batches"]["state"] == "ready"
-    # Each reading is one of somebody who looks.
+    # Each reading counts as a look.
     batch = until(lambda: cluster.snapshot()["slow"], "batch")[0]
     assert batch["bytes"] > 0 and batch["operations"] > 0
     until(lambda: cluster.metric("perigee_batch_bytes_total"), "batches by NIC and peer")
@@ -185,7 +186,7 @@ def test_with_the_administrators_capability_batches_are_listed_as_well(cluster):
 
 def test_without_leave_to_trace_the_list_of_batches_is_off_and_says_so(cluster):
     held = USUAL | {"sys_admin"}
-    start_as_nobody(cluster, held, "--slow_ms=0")
+    start_unprivileged(cluster, held, "--slow_ms=0")
     check_reasons(cluster, held)
 
 
@@ -219,7 +220,7 @@ def round_trips(cluster):
     return sum(cluster.metric("perigee_tcp_round_trip_seconds_count").values())
 
 
-def test_in_a_namespace_of_groups_of_its_own_round_trips_are_counted_and_what_is_hidden_is_told(cluster, pod):
+def test_in_a_namespace_of_groups_of_its_own_round_trips_are_counted_and_what_is_hidden_is_listed(cluster, pod):
     enter = f'echo $$ > {pod}/agent/cgroup.procs && exec unshare --cgroup "$@"'
     cluster.start_agent(prefix=["sh", "-c", enter, "sh"])
     pid = cluster.processes["agent"].pid
@@ -251,7 +252,7 @@ def test_systemd_accepts_the_unit_and_finds_it_hardened(tmp_path):
     if shutil.which("systemd-analyze") is None:
         pytest.skip("no systemd-analyze on this host")
     copy = tmp_path / UNIT.name
-    copy.write_text(UNIT.read_text().replace("/usr/local/bin/perigee", PROGRAM))
+    copy.write_text(UNIT.read_text().replace("ExecStart=perigee ", f"ExecStart={PROGRAM} "))
     verified = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", copy], capture_output=True, text=True, timeout=120
     )

@@ -11,7 +11,7 @@ import pytest
 from cluster import PROGRAM, Cluster, free_port, until
 from terminal import Terminal
 
-#: Exit code of everything that asks somebody who does not answer.
+#: Exit code of every program whose server does not answer.
 NOT_REACHED = 69
 BYTES = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}
 
@@ -109,7 +109,7 @@ def test_however_it_ends_the_terminal_is_as_before(live, way):
         until(terminal.is_restored, "terminal as it was")
 
 
-def test_a_window_too_small_is_told_and_one_that_grows_is_used(live):
+def test_a_window_too_small_is_reported_and_one_that_grows_is_used(live):
     with top(live, columns=30, lines=5) as terminal:
         terminal.wait_for("perigee top needs 40x6")
         terminal.resize(80, 24)
@@ -133,7 +133,7 @@ def test_without_the_agent_it_says_so_and_ends_with_an_error():
         assert terminal.is_restored()
 
 
-def test_an_agent_that_dies_is_told_and_one_that_is_back_is_shown_again(tmp_path):
+def test_an_agent_that_dies_is_reported_and_one_that_is_back_is_shown_again(tmp_path):
     with Cluster(tmp_path) as alone:
         alone.start_agent("--ebpf=false")
         with top(alone) as terminal:

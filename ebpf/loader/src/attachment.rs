@@ -1,4 +1,5 @@
-//! Attachments to what comes and goes: interfaces, control groups, program files. Each is a link of this process.
+//! Attachments to what comes and goes: interfaces, control groups, program files. Each is a link of
+//! this process.
 
 use crate::error::ProbeError;
 use crate::mark::find_mark;
@@ -20,8 +21,8 @@ pub(crate) type Interface = (u32, String);
 pub(crate) struct Attachments {
     interfaces: BTreeMap<Interface, [SchedClassifierLink; 2]>,
     groups: BTreeMap<PathBuf, SockOpsLink>,
-    /// By file, whatever its path: many processes run one program, and its batches must be counted once. `None` has no
-    /// mark.
+    /// By file, whatever its path: many processes run one program, and its batches must be counted
+    /// once. `None` has no mark.
     marks: BTreeMap<FileIdentity, Option<UProbeLink>>,
 }
 
@@ -29,14 +30,14 @@ pub(crate) struct Attachments {
 type FileIdentity = (u64, u64);
 
 impl Attachments {
-    /// Attaches to new interfaces and forgets those that are gone; returns what could not be attached.
+    /// Attaches to new interfaces and forgets those that are gone; returns what could not be
+    /// attached.
     pub(crate) fn sync_interfaces(
         &mut self,
         ebpf: &mut Ebpf,
         wanted: &BTreeSet<Interface>,
     ) -> Vec<(String, ProbeError)> {
-        self.interfaces
-            .retain(|interface, _| wanted.contains(interface));
+        self.interfaces.retain(|interface, _| wanted.contains(interface));
         let mut failed = Vec::new();
         for interface in wanted {
             if !self.interfaces.contains_key(interface) {
@@ -103,19 +104,14 @@ impl Attachments {
 }
 
 fn identity(path: &PathBuf) -> Result<FileIdentity, ProbeError> {
-    let facts = std::fs::metadata(path).map_err(|error| ProbeError::File {
-        path: path.display().to_string(),
-        error,
-    })?;
+    let facts = std::fs::metadata(path)
+        .map_err(|error| ProbeError::File { path: path.display().to_string(), error })?;
     Ok((facts.dev(), facts.ino()))
 }
 
 /// Names the program in an error.
 pub(crate) fn of(program: &'static str) -> impl Fn(ProgramError) -> ProbeError {
-    move |error| ProbeError::Program {
-        program,
-        error: Box::new(error),
-    }
+    move |error| ProbeError::Program { program, error: Box::new(error) }
 }
 
 /// A loaded program of a type.
@@ -128,27 +124,19 @@ macro_rules! program {
 
 fn attach_interface(ebpf: &mut Ebpf, name: &str) -> Result<[SchedClassifierLink; 2], ProbeError> {
     let ingress = program!(ebpf, "nic_ingress", SchedClassifier);
-    let link = ingress
-        .attach(name, TcAttachType::Ingress)
-        .map_err(of("nic_ingress"))?;
+    let link = ingress.attach(name, TcAttachType::Ingress).map_err(of("nic_ingress"))?;
     let ingress = ingress.take_link(link).map_err(of("nic_ingress"))?;
     let egress = program!(ebpf, "nic_egress", SchedClassifier);
-    let link = egress
-        .attach(name, TcAttachType::Egress)
-        .map_err(of("nic_egress"))?;
+    let link = egress.attach(name, TcAttachType::Egress).map_err(of("nic_egress"))?;
     let egress = egress.take_link(link).map_err(of("nic_egress"))?;
     Ok([ingress, egress])
 }
 
 fn attach_group(ebpf: &mut Ebpf, path: &PathBuf) -> Result<SockOpsLink, ProbeError> {
-    let group = File::open(path).map_err(|error| ProbeError::File {
-        path: path.display().to_string(),
-        error,
-    })?;
+    let group = File::open(path)
+        .map_err(|error| ProbeError::File { path: path.display().to_string(), error })?;
     let program = program!(ebpf, "tcp_round_trip", SockOps);
-    let link = program
-        .attach(group, CgroupAttachMode::Single)
-        .map_err(of("tcp_round_trip"))?;
+    let link = program.attach(group, CgroupAttachMode::Single).map_err(of("tcp_round_trip"))?;
     program.take_link(link).map_err(of("tcp_round_trip"))
 }
 

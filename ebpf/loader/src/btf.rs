@@ -1,4 +1,5 @@
-//! The running kernel's own description of its structures: offsets of members and names of enumerators.
+//! The running kernel's own description of its structures: offsets of members and names of
+//! enumerators.
 
 use crate::error::ProbeError;
 use crate::feature::Feature;
@@ -10,83 +11,35 @@ use std::io::Read;
 const PATH: &str = "/sys/kernel/btf/vmlinux";
 const MAGIC: u32 = 0xeb9f;
 
-/// The offset globals of the probes, the members they stand for, and the features that are off without them.
+/// The offset globals of the probes, the members they stand for, and the features that are off
+/// without them.
 const OFFSETS: [(&str, &str, &str, &[Feature]); 21] = [
-    (
-        "SOCK_RX_INTERFACE",
-        "sock",
-        "sk_rx_dst_ifindex",
-        &[Feature::RoundTrips, Feature::TcpEvents],
-    ),
-    (
-        "SOCK_NETWORK",
-        "sock_common",
-        "skc_net",
-        &[Feature::RoundTrips, Feature::TcpEvents],
-    ),
+    ("SOCK_RX_INTERFACE", "sock", "sk_rx_dst_ifindex", &[Feature::RoundTrips, Feature::TcpEvents]),
+    ("SOCK_NETWORK", "sock_common", "skc_net", &[Feature::RoundTrips, Feature::TcpEvents]),
     ("DEVICE_NETWORK", "net_device", "nd_net", &[Feature::Drops]),
     ("NETWORK_COMMON", "net", "ns", NETWORKED),
     ("COMMON_NUMBER", "ns_common", "inum", NETWORKED),
-    (
-        "TASK_NAMESPACES",
-        "task_struct",
-        "nsproxy",
-        &[Feature::Batches],
-    ),
-    (
-        "NAMESPACES_NETWORK",
-        "nsproxy",
-        "net_ns",
-        &[Feature::Batches],
-    ),
+    ("TASK_NAMESPACES", "task_struct", "nsproxy", &[Feature::Batches]),
+    ("NAMESPACES_NETWORK", "nsproxy", "net_ns", &[Feature::Batches]),
     ("SKB_DEVICE", "sk_buff", "dev", &[Feature::Drops]),
     ("DEVICE_INDEX", "net_device", "ifindex", &[Feature::Drops]),
     ("REQUEST_QUEUE", "request", "q", &[Feature::Blocks]),
-    (
-        "REQUEST_START_NS",
-        "request",
-        "start_time_ns",
-        &[Feature::Blocks],
-    ),
+    ("REQUEST_START_NS", "request", "start_time_ns", &[Feature::Blocks]),
     ("REQUEST_FLAGS", "request", "cmd_flags", &[Feature::Blocks]),
     ("QUEUE_DISK", "request_queue", "disk", &[Feature::Blocks]),
     ("DISK_MAJOR", "gendisk", "major", &[Feature::Blocks]),
     ("DISK_MINOR", "gendisk", "first_minor", &[Feature::Blocks]),
     ("TASK_PID", "task_struct", "pid", &[Feature::Tasks]),
-    (
-        "TASK_SCHEDULING",
-        "task_struct",
-        "sched_info",
-        &[Feature::Tasks],
-    ),
+    ("TASK_SCHEDULING", "task_struct", "sched_info", &[Feature::Tasks]),
     ("TASK_ENTITY", "task_struct", "se", &[Feature::Tasks]),
-    (
-        "SCHEDULING_DELAY",
-        "sched_info",
-        "run_delay",
-        &[Feature::Tasks],
-    ),
-    (
-        "SCHEDULING_ARRIVAL",
-        "sched_info",
-        "last_arrival",
-        &[Feature::Tasks],
-    ),
-    (
-        "ENTITY_RAN",
-        "sched_entity",
-        "sum_exec_runtime",
-        &[Feature::Tasks],
-    ),
+    ("SCHEDULING_DELAY", "sched_info", "run_delay", &[Feature::Tasks]),
+    ("SCHEDULING_ARRIVAL", "sched_info", "last_arrival", &[Feature::Tasks]),
+    ("ENTITY_RAN", "sched_entity", "sum_exec_runtime", &[Feature::Tasks]),
 ];
 
 /// Those that tell network namespaces apart.
-const NETWORKED: &[Feature] = &[
-    Feature::RoundTrips,
-    Feature::TcpEvents,
-    Feature::Drops,
-    Feature::Batches,
-];
+const NETWORKED: &[Feature] =
+    &[Feature::RoundTrips, Feature::TcpEvents, Feature::Drops, Feature::Batches];
 
 /// What a kernel lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,11 +73,7 @@ impl KernelTypes {
     }
 
     fn parse(bytes: Vec<u8>) -> Result<Self, ProbeError> {
-        let mut table = Self {
-            bytes,
-            strings: 0,
-            types: Vec::new(),
-        };
+        let mut table = Self { bytes, strings: 0, types: Vec::new() };
         if table.word(0)? & 0xffff != MAGIC {
             return Err(ProbeError::Malformed("it does not begin as it should"));
         }
@@ -148,10 +97,8 @@ impl KernelTypes {
             let kinds = by_name.get(structure).map_or(&[][..], Vec::as_slice);
             match kinds.iter().find_map(|at| self.member(*at, member, 0)) {
                 Some(offset) => found.push((global, offset)),
-                None => missing.push(MissingMember {
-                    member: format!("{structure}.{member}"),
-                    features,
-                }),
+                None => missing
+                    .push(MissingMember { member: format!("{structure}.{member}"), features }),
             }
         }
         (found, missing)
@@ -195,11 +142,7 @@ impl KernelTypes {
             let entry = at + 12 + 12 * index;
             let position = self.word(entry + 8).ok()?;
             // With bit fields, the upper byte is the field's width.
-            let bits = if info >> 31 == 1 {
-                position & 0xff_ffff
-            } else {
-                position
-            };
+            let bits = if info >> 31 == 1 { position & 0xff_ffff } else { position };
             let name = self.name_at(entry);
             if name == wanted.as_bytes() {
                 return Some(bits / 8);
@@ -230,10 +173,7 @@ impl KernelTypes {
     }
 
     fn word(&self, at: usize) -> Result<u32, ProbeError> {
-        let bytes = self
-            .bytes
-            .get(at..at + 4)
-            .and_then(|bytes| bytes.try_into().ok());
+        let bytes = self.bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
         let bytes = bytes.ok_or(ProbeError::Malformed("it ends in the middle of a type"))?;
         Ok(u32::from_ne_bytes(bytes))
     }
@@ -249,9 +189,7 @@ fn trailing_bytes(info: u32) -> Result<usize, ProbeError> {
         6 | 13 => 8 * count,
         2 | 7..=12 | 16 | 18 => 0,
         _ => {
-            return Err(ProbeError::Malformed(
-                "it has a kind of type that is not known",
-            ));
+            return Err(ProbeError::Malformed("it has a kind of type that is not known"));
         }
     })
 }
@@ -260,7 +198,8 @@ fn trailing_bytes(info: u32) -> Result<usize, ProbeError> {
 mod tests {
     use super::*;
 
-    /// `struct inner { ..; int deep; }` without a name inside `struct outer { int first; <inner>; }`, and an enumeration.
+    /// `struct inner { ..; int deep; }` without a name inside `struct outer { int first; <inner>;
+    /// }`, and an enumeration.
     fn small() -> Vec<u8> {
         let strings = b"\0outer\0first\0deep\0colour\0RED\0GREEN\0";
         let at = |name: &str| {
@@ -269,34 +208,13 @@ mod tests {
         };
         let types: Vec<u32> = [
             vec![0, UNION << 24 | 1, 8, at("deep"), 3, 32],
-            vec![
-                at("outer"),
-                STRUCT << 24 | 2,
-                16,
-                at("first"),
-                3,
-                0,
-                0,
-                1,
-                64,
-            ],
-            vec![
-                at("colour"),
-                ENUM << 24 | 2,
-                4,
-                at("RED"),
-                5,
-                at("GREEN"),
-                7,
-            ],
+            vec![at("outer"), STRUCT << 24 | 2, 16, at("first"), 3, 0, 0, 1, 64],
+            vec![at("colour"), ENUM << 24 | 2, 4, at("RED"), 5, at("GREEN"), 7],
         ]
         .concat();
         let length = (types.len() * 4) as u32;
         let header = [MAGIC | 1 << 16, 24, 0, length, length, strings.len() as u32];
-        let words = header
-            .iter()
-            .chain(&types)
-            .flat_map(|word| word.to_ne_bytes());
+        let words = header.iter().chain(&types).flat_map(|word| word.to_ne_bytes());
         words.chain(strings.iter().copied()).collect()
     }
 
@@ -330,9 +248,7 @@ mod tests {
     fn what_a_kernel_lacks_is_named_with_what_it_turns_off() {
         let (found, missing) = KernelTypes::parse(small()).unwrap().offsets();
         assert!(found.is_empty());
-        let arrival = missing
-            .iter()
-            .find(|missing| missing.member == "sched_info.last_arrival");
+        let arrival = missing.iter().find(|missing| missing.member == "sched_info.last_arrival");
         assert_eq!(arrival.unwrap().features, [Feature::Tasks]);
     }
 

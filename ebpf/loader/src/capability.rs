@@ -19,13 +19,8 @@ pub enum Capability {
 
 impl Capability {
     /// All that matter here.
-    pub const ALL: [Self; 5] = [
-        Self::Bpf,
-        Self::Perfmon,
-        Self::NetAdmin,
-        Self::SysAdmin,
-        Self::SysPtrace,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::Bpf, Self::Perfmon, Self::NetAdmin, Self::SysAdmin, Self::SysPtrace];
 
     /// The kernel's number.
     fn bit(self) -> u32 {
@@ -51,7 +46,8 @@ impl fmt::Display for Capability {
     }
 }
 
-/// Which of them this process has. The administrator's capability includes the finer ones, as the kernel sees it.
+/// Which of them this process has. The administrator's capability includes the finer ones, as the
+/// kernel sees it.
 pub fn held_capabilities() -> Vec<Capability> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     effective(&status)

@@ -55,17 +55,13 @@ pub enum ProbeError {
 }
 
 impl ProbeError {
-    /// What each feature is when no probe could be loaded for this reason: off, with what it lacks if that is the cause.
+    /// What each feature is when no probe could be loaded for this reason: off, with what it lacks
+    /// if that is the cause.
     pub fn states(&self) -> BTreeMap<Feature, FeatureState> {
         let held = held_capabilities();
-        let off = FeatureState::Off {
-            reason: self.to_string(),
-            remedy: self.remedy().to_owned(),
-        };
-        let is_of_kernel = matches!(
-            self,
-            Self::Object(_) | Self::Program { .. } | Self::Map { .. }
-        );
+        let off = FeatureState::Off { reason: self.to_string(), remedy: self.remedy().to_owned() };
+        let is_of_kernel =
+            matches!(self, Self::Object(_) | Self::Program { .. } | Self::Map { .. });
         let state = |feature: Feature| {
             let lacking = feature.lacking(&held).filter(|_| is_of_kernel);
             (feature, lacking.unwrap_or_else(|| off.clone()))
@@ -105,7 +101,8 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// A message without the steps of the kernel's verifier behind it: thousands of lines on old kernels.
+/// A message without the steps of the kernel's verifier behind it: thousands of lines on old
+/// kernels.
 fn without_verifier_log(message: &str) -> String {
     let line = message.lines().next().unwrap_or_default();
     let end = line.find(" Verifier output:").unwrap_or(line.len());

@@ -28,7 +28,7 @@ pub enum Feature {
 pub enum FeatureState {
     /// Attached and counting.
     On,
-    /// Can be attached when somebody looks.
+    /// Can be attached when the agent is read.
     Ready,
     /// Does not work here.
     Off {
@@ -86,7 +86,7 @@ impl Feature {
             Self::Blocks => "queue and device latency per disk",
             Self::Urings => "io_uring latency of our processes",
             Self::Tasks => "waits for a core and sleeps of our shards",
-            Self::Batches => "slow batches by NIC, peer and tenant, while somebody looks",
+            Self::Batches => "slow batches by NIC, peer and tenant, while the agent is read",
         }
     }
 
@@ -104,7 +104,8 @@ impl Feature {
         }
     }
 
-    /// Programs and the tracepoints they sit on; the others are attached to something that comes and goes.
+    /// Programs and the tracepoints they sit on; the others are attached to something that comes
+    /// and goes.
     pub(crate) fn tracepoints(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::TcpEvents => &[
@@ -113,14 +114,12 @@ impl Feature {
                 ("tcp_reset_received", "tcp_receive_reset"),
             ],
             Self::Drops => &[("packet_drop", "kfree_skb")],
-            Self::Blocks => &[
-                ("block_issue", "block_rq_issue"),
-                ("block_complete", "block_rq_complete"),
-            ],
-            Self::Urings => &[
-                ("uring_submit", "io_uring_submit_req"),
-                ("uring_complete", "io_uring_complete"),
-            ],
+            Self::Blocks => {
+                &[("block_issue", "block_rq_issue"), ("block_complete", "block_rq_complete")]
+            }
+            Self::Urings => {
+                &[("uring_submit", "io_uring_submit_req"), ("uring_complete", "io_uring_complete")]
+            }
             Self::Tasks => &[("task_switch", "sched_switch")],
             Self::Nics | Self::RoundTrips | Self::Batches => &[],
         }
@@ -132,11 +131,7 @@ impl Feature {
             Self::Nics => vec!["nic_ingress", "nic_egress"],
             Self::RoundTrips => vec!["tcp_round_trip"],
             Self::Batches => vec!["batch_done"],
-            traced => traced
-                .tracepoints()
-                .iter()
-                .map(|(program, _)| *program)
-                .collect(),
+            traced => traced.tracepoints().iter().map(|(program, _)| *program).collect(),
         }
     }
 
@@ -146,13 +141,11 @@ impl Feature {
             Self::Nics => &[Capability::Bpf, Capability::NetAdmin],
             // The kernel shows the fields of a socket to those only who may trace.
             Self::RoundTrips => &[Capability::Bpf, Capability::Perfmon, Capability::NetAdmin],
-            // Which files a process of another user runs is told to those only who may trace it.
-            Self::Batches => &[
-                Capability::Bpf,
-                Capability::Perfmon,
-                Capability::SysAdmin,
-                Capability::SysPtrace,
-            ],
+            // Which files a process of another user runs is visible only with the right to trace
+            // it.
+            Self::Batches => {
+                &[Capability::Bpf, Capability::Perfmon, Capability::SysAdmin, Capability::SysPtrace]
+            }
             _ => &[Capability::Bpf, Capability::Perfmon],
         }
     }

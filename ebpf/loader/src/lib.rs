@@ -1,7 +1,8 @@
 //! Loads the eBPF probes, attaches what this host allows, and reads what they counted.
 //!
-//! [`Probes::load`] never fails as a whole: each [`Feature`] is on, or off with a reason and a remedy. The invariant: every
-//! attachment is a link of this process, so when it dies, however it dies, nothing stays attached.
+//! [`Probes::load`] never fails as a whole: each [`Feature`] is on, or off with a reason and a
+//! remedy. The invariant: every attachment is a link of this process, so when it dies, however it
+//! dies, nothing stays attached.
 #![deny(unsafe_code)]
 
 mod attachment;

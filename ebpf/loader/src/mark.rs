@@ -1,4 +1,5 @@
-//! Where in a program file the data plane's mark lies: found by its note, so that stripped files work too.
+//! Where in a program file the data plane's mark lies: found by its note, so that stripped files
+//! work too.
 
 use crate::error::ProbeError;
 use crate::limits::MARK_FILE_BYTES_MAX;
@@ -24,10 +25,7 @@ pub struct MarkSite {
 /// # Errors
 /// The file cannot be read.
 pub fn find_mark(path: &Path) -> Result<Option<MarkSite>, ProbeError> {
-    let failed = |error| ProbeError::File {
-        path: path.display().to_string(),
-        error,
-    };
+    let failed = |error| ProbeError::File { path: path.display().to_string(), error };
     let file = File::open(path).map_err(failed)?;
     if file.metadata().map_err(failed)?.len() > MARK_FILE_BYTES_MAX {
         return Ok(None);
@@ -87,9 +85,7 @@ mod tests {
     fn the_mark_is_found_in_a_program_that_has_it() {
         let marked = perigee_activity::batch_done_address();
         let own = std::env::current_exe().unwrap();
-        let site = find_mark(&own)
-            .unwrap()
-            .expect("this test links the data plane's mark");
+        let site = find_mark(&own).unwrap().expect("this test links the data plane's mark");
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         let mapping = maps.lines().find_map(|line| {
             let (range, rest) = line.split_once(' ')?;

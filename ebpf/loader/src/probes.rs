@@ -10,10 +10,10 @@ use crate::feature::{Feature, FeatureState};
 use crate::limits::MARK_FILES_MAX;
 use crate::object;
 use crate::slow::SlowBatches;
-use crate::value::TaskTotals;
 use aya::maps::{HashMap as KernelMap, PerCpuHashMap, PerCpuValues};
 use aya::programs::{BtfTracePoint, Program};
 use aya::{Btf, Ebpf, EbpfLoader};
+use perigee_probe_types::TaskTotals;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -30,10 +30,12 @@ pub struct Probes {
 }
 
 impl Probes {
-    /// Loads what can be loaded; batches slower than `slow` go to the ring. [`Probes::states`] tells what works.
+    /// Loads what can be loaded; batches slower than `slow` go to the ring. [`Probes::states`]
+    /// tells what works.
     ///
     /// # Errors
-    /// Nothing works: the build has no probes, the kernel does not describe itself, or maps are not allowed.
+    /// Nothing works: the build has no probes, the kernel does not describe itself, or maps are not
+    /// allowed.
     pub fn load(slow: Duration) -> Result<Self, ProbeError> {
         if !object::is_built() {
             return Err(ProbeError::NotBuilt);
@@ -46,10 +48,11 @@ impl Probes {
         let own_network = own_network.map_or(0, |space| space.ino() as u32);
         let btf = Btf::from_sys_fs().map_err(aya::EbpfError::from)?;
         let mut loader = EbpfLoader::new();
-        loader
-            .btf(Some(&btf))
-            .override_global("SLOW_BATCH_NS", &slow_ns, true)
-            .override_global("OWN_NETWORK", &own_network, true);
+        loader.btf(Some(&btf)).override_global("SLOW_BATCH_NS", &slow_ns, true).override_global(
+            "OWN_NETWORK",
+            &own_network,
+            true,
+        );
         for (global, offset) in &offsets {
             loader.override_global(global, offset, false);
         }
@@ -106,30 +109,21 @@ impl Probes {
             Ok(()) => FeatureState::On,
             Err(error) => {
                 tracing::warn!(feature = feature.label(), %error, "A probe stays off");
-                FeatureState::Off {
-                    reason: error.to_string(),
-                    remedy: error.remedy().to_owned(),
-                }
+                FeatureState::Off { reason: error.to_string(), remedy: error.remedy().to_owned() }
             }
         }
     }
 
     fn try_start(&mut self, feature: Feature, btf: &Btf) -> Result<(), ProbeError> {
         for (name, tracepoint) in feature.tracepoints() {
-            let program = self
-                .ebpf
-                .program_mut(name)
-                .ok_or(ProbeError::Absent(name))?;
+            let program = self.ebpf.program_mut(name).ok_or(ProbeError::Absent(name))?;
             let program = <&mut BtfTracePoint>::try_from(program).map_err(of(name))?;
             program.load(tracepoint, btf).map_err(of(name))?;
             program.attach().map_err(of(name))?;
         }
         if feature.tracepoints().is_empty() {
             for name in feature.programs() {
-                let program = self
-                    .ebpf
-                    .program_mut(name)
-                    .ok_or(ProbeError::Absent(name))?;
+                let program = self.ebpf.program_mut(name).ok_or(ProbeError::Absent(name))?;
                 load(program).map_err(of(name))?;
             }
         }
@@ -172,21 +166,16 @@ impl Probes {
         if !self.works(Feature::Tasks) {
             return Ok(());
         }
-        let failed = |error| ProbeError::Map {
-            map: "TASKS",
-            error,
-        };
-        let map = self
-            .ebpf
-            .map_mut("TASKS")
-            .ok_or(ProbeError::Absent("TASKS"))?;
+        let failed = |error| ProbeError::Map { map: "TASKS", error };
+        let map = self.ebpf.map_mut("TASKS").ok_or(ProbeError::Absent("TASKS"))?;
         let mut map = KernelMap::<_, u32, TaskTotals>::try_from(map).map_err(failed)?;
         for gone in self.threads.difference(threads) {
             let _ = map.remove(gone);
         }
         self.threads.retain(|thread| threads.contains(thread));
         for new in threads {
-            // Those that are watched already keep what they have, also when the map has no room for the rest.
+            // Those that are watched already keep what they have, also when the map has no room for
+            // the rest.
             if !self.threads.contains(new) {
                 map.insert(new, TaskTotals::default(), 0).map_err(failed)?;
                 self.threads.insert(*new);
@@ -203,18 +192,12 @@ impl Probes {
         if !self.works(Feature::Urings) {
             return Ok(());
         }
-        let failed = |error| ProbeError::Map {
-            map: "URINGS",
-            error,
-        };
+        let failed = |error| ProbeError::Map { map: "URINGS", error };
         let cpus = aya::util::nr_cpus().map_err(|(_, error)| ProbeError::File {
             path: "/sys/devices/system/cpu/possible".to_owned(),
             error,
         })?;
-        let map = self
-            .ebpf
-            .map_mut("URINGS")
-            .ok_or(ProbeError::Absent("URINGS"))?;
+        let map = self.ebpf.map_mut("URINGS").ok_or(ProbeError::Absent("URINGS"))?;
         let mut map = PerCpuHashMap::<_, u32, _>::try_from(map).map_err(failed)?;
         for gone in self.processes.difference(processes) {
             let _ = map.remove(gone);
@@ -224,7 +207,7 @@ impl Probes {
             if self.processes.contains(new) {
                 continue;
             }
-            let empty = vec![crate::value::UringTotals::default(); cpus];
+            let empty = vec![perigee_probe_types::UringTotals::default(); cpus];
             let empty = PerCpuValues::try_from(empty).map_err(|error| ProbeError::File {
                 path: "/sys/devices/system/cpu/possible".to_owned(),
                 error,
@@ -240,11 +223,7 @@ impl Probes {
     /// # Errors
     /// It has been taken already.
     pub fn take_slow_batches(&mut self) -> Result<SlowBatches, ProbeError> {
-        SlowBatches::new(
-            self.ebpf
-                .take_map("SLOW")
-                .ok_or(ProbeError::Absent("SLOW"))?,
-        )
+        SlowBatches::new(self.ebpf.take_map("SLOW").ok_or(ProbeError::Absent("SLOW"))?)
     }
 }
 

@@ -1,7 +1,8 @@
 //! What was counted, summed over CPUs.
 
-use crate::value::{
-    BatchKey, BatchTotals, BlockKey, BlockTotals, Histogram, INTERFACES_MAX, NicTotals, TcpTotals,
+use perigee_probe_types::{
+    BatchKey, BatchTotals, BlockKey, BlockTotals, DurationHistogram, INTERFACES_MAX, NicTotals,
+    TcpTotals,
 };
 
 /// An interface's packets.
@@ -105,8 +106,10 @@ pub(crate) fn sum_batches(values: &[BatchTotals]) -> BatchTotals {
     sum
 }
 
-pub(crate) fn sum_histograms<'a>(values: impl Iterator<Item = &'a Histogram>) -> Histogram {
-    let mut sum = Histogram::EMPTY;
+pub(crate) fn sum_histograms<'a>(
+    values: impl Iterator<Item = &'a DurationHistogram>,
+) -> DurationHistogram {
+    let mut sum = DurationHistogram::EMPTY;
     values.for_each(|value| sum.merge(value));
     sum
 }

@@ -2,8 +2,8 @@
 #![expect(unsafe_code, reason = "it reads what a probe wrote")]
 
 use crate::error::ProbeError;
-use crate::value::SlowBatch;
 use aya::maps::{MapData, RingBuf};
+use perigee_probe_types::SlowBatch;
 
 /// The ring of slow batches; who reads takes.
 pub struct SlowBatches(RingBuf<MapData>);
@@ -11,8 +11,7 @@ pub struct SlowBatches(RingBuf<MapData>);
 impl SlowBatches {
     pub(crate) fn new(map: aya::maps::Map) -> Result<Self, ProbeError> {
         let ring = RingBuf::try_from(map);
-        ring.map(Self)
-            .map_err(|error| ProbeError::Map { map: "SLOW", error })
+        ring.map(Self).map_err(|error| ProbeError::Map { map: "SLOW", error })
     }
 
     /// The next slow batch, if there is one.
@@ -21,7 +20,8 @@ impl SlowBatches {
         if item.len() < size_of::<SlowBatch>() {
             return None;
         }
-        // SAFETY: the probe wrote a whole value, which is made of integers; the copy does not ask for alignment.
+        // SAFETY: the probe wrote a whole value, which is made of integers; the copy does not ask
+        // for alignment.
         Some(unsafe { std::ptr::read_unaligned(item.as_ptr().cast()) })
     }
 }

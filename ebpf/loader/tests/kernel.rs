@@ -1,7 +1,7 @@
-//! The probes in the running kernel, under real load. Needs root; says SKIP loudly where it is not allowed.
+//! The probes in the running kernel, under real load. Needs root; says SKIP loudly where it is not
+//! allowed.
 
-/// Shared with the program that attaches a thousand times.
-#[path = "../examples/level1_cost/remains.rs"]
+#[path = "kernel/remains.rs"]
 mod remains;
 
 use perigee_activity::{BatchMark, Direction, Route, batch_done};
@@ -28,10 +28,7 @@ fn alone() -> MutexGuard<'static, ()> {
 
 /// The probes, or `None` with a loud word where this build or this user cannot have them.
 #[allow(clippy::unwrap_used, reason = "a test's own steps")]
-#[allow(
-    clippy::panic,
-    reason = "root can have probes, so this is a failed test"
-)]
+#[allow(clippy::panic, reason = "root can have probes, so this is a failed test")]
 fn probes(wanted: &[Feature]) -> Option<Probes> {
     if !is_built() {
         eprintln!("SKIP: this build has no eBPF probes");
@@ -40,15 +37,8 @@ fn probes(wanted: &[Feature]) -> Option<Probes> {
     let is_root = nix::unistd::geteuid().is_root();
     match Probes::load(Duration::from_millis(1)) {
         Ok(probes) => {
-            let off: Vec<_> = wanted
-                .iter()
-                .filter(|feature| !probes.works(**feature))
-                .collect();
-            assert!(
-                off.is_empty() || !is_root,
-                "off although root: {:?}",
-                probes.states()
-            );
+            let off: Vec<_> = wanted.iter().filter(|feature| !probes.works(**feature)).collect();
+            assert!(off.is_empty() || !is_root, "off although root: {:?}", probes.states());
             off.is_empty().then_some(probes)
         }
         Err(error) if is_root => panic!("root cannot load the probes: {error}"),
@@ -63,10 +53,7 @@ fn probes(wanted: &[Feature]) -> Option<Probes> {
 #[allow(clippy::unwrap_used, reason = "a test's own steps")]
 fn loopback_counters() -> (u64, u64) {
     let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
-    let line = table
-        .lines()
-        .find_map(|line| line.trim().strip_prefix("lo:"))
-        .unwrap();
+    let line = table.lines().find_map(|line| line.trim().strip_prefix("lo:")).unwrap();
     let mut numbers = line.split_whitespace().map(|word| word.parse().unwrap());
     (numbers.next().unwrap(), numbers.next().unwrap())
 }
@@ -87,10 +74,7 @@ fn send_over_loopback(bytes: usize) {
     stream.shutdown(std::net::Shutdown::Write).unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
-    assert_eq!(
-        (server.join().unwrap(), answer.as_slice()),
-        (bytes, &b"done"[..])
-    );
+    assert_eq!((server.join().unwrap(), answer.as_slice()), (bytes, &b"done"[..]));
 }
 
 fn loopback() -> (u32, String) {
@@ -113,24 +97,18 @@ fn bytes_of_a_nic_are_those_the_kernel_counts() {
     let Some(mut probes) = probes(&[Feature::Nics]) else {
         return;
     };
-    // A network of its own: nobody else's packets.
+    // A network of its own: no other packets.
     nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
-    let up = Command::new("ip")
-        .args(["link", "set", "lo", "up"])
-        .status()
-        .unwrap();
+    let up = Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap();
     assert!(up.success());
     let interface = loopback();
-    assert!(
-        probes
-            .watch_interfaces(&BTreeSet::from([interface.clone()]))
-            .is_empty()
-    );
+    assert!(probes.watch_interfaces(&BTreeSet::from([interface.clone()])).is_empty());
     let before = loopback_counters();
     send_over_loopback(16 << 20);
     let after = loopback_counters();
     let counted = probes.nic(interface.0).unwrap().unwrap().totals;
-    // On the way out a large segment counts with the headers of every packet it becomes: 66 bytes each.
+    // On the way out a large segment counts with the headers of every packet it becomes: 66 bytes
+    // each.
     let more = counted.transmit_bytes - counted.receive_bytes;
     assert!(more.is_multiple_of(66), "{counted:?}");
     assert!(counted.receive_bytes >= 16 << 20);
@@ -153,10 +131,7 @@ fn round_trips_are_counted_for_connections_of_a_watched_group() {
     assert!(failed.is_empty(), "{failed:?}");
     let samples = |probes: &Probes| {
         let slots = [0, loopback().0].map(|slot| probes.tcp(slot).unwrap().unwrap());
-        slots
-            .iter()
-            .map(|slot| slot.totals.round_trip.count)
-            .sum::<u64>()
+        slots.iter().map(|slot| slot.totals.round_trip.count).sum::<u64>()
     };
     let before = samples(&probes);
     send_over_loopback(4 << 20);
@@ -183,10 +158,7 @@ fn connections_of_another_network_namespace_are_not_those_of_the_nic_that_bears_
     let before = [0, loopback().0].map(samples);
     // Only this thread goes there; the probes stay with the process's namespace.
     nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
-    let up = Command::new("ip")
-        .args(["link", "set", "lo", "up"])
-        .status()
-        .unwrap();
+    let up = Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap();
     assert!(up.success());
     send_over_loopback(4 << 20);
     let after = [0, loopback().0].map(samples);
@@ -229,10 +201,7 @@ fn every_direct_write_is_one_request_of_a_disk() {
     };
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut options = File::options();
-    let options = options
-        .write(true)
-        .create(true)
-        .custom_flags(nix::libc::O_DIRECT);
+    let options = options.write(true).create(true).custom_flags(nix::libc::O_DIRECT);
     let Ok(mut file) = options.open(folder.path().join("blocks")) else {
         eprintln!("SKIP: no direct I/O in the target folder");
         return;
@@ -242,11 +211,7 @@ fn every_direct_write_is_one_request_of_a_disk() {
         let writes = blocks.iter().filter(|block| block.key.operation == 1);
         writes.fold((0, 0, 0), |sum, block| {
             let totals = &block.totals;
-            (
-                sum.0 + totals.device.count,
-                sum.1 + totals.bytes,
-                sum.2 + totals.device.sum,
-            )
+            (sum.0 + totals.device.count, sum.1 + totals.bytes, sum.2 + totals.device.sum)
         })
     };
     let before = totals(&probes);
@@ -307,13 +272,7 @@ fn every_marked_batch_is_counted_while_watched_and_none_after() {
     let own = BTreeSet::from([path, through_root]);
     assert!(probes.watch_batches(&own).is_empty());
     assert_eq!(probes.watched().2, 1);
-    let mut mark = BatchMark::new(
-        Route::Rdma,
-        Direction::Write,
-        "mlx5_3",
-        "10.0.0.9:1",
-        "blue",
-    );
+    let mut mark = BatchMark::new(Route::Rdma, Direction::Write, "mlx5_3", "10.0.0.9:1", "blue");
     (mark.operations, mark.bytes, mark.queue_ns, mark.wire_ns) = (4, 1 << 20, 1_000, 90_000);
     for _ in 0..1000 {
         batch_done(&mark);
@@ -327,10 +286,7 @@ fn every_marked_batch_is_counted_while_watched_and_none_after() {
     assert_eq!(totals.bytes, 1001 << 20);
     assert_eq!(&batches[0].key.nic[..7], b"mlx5_3\0");
     let found = slow.take().expect("one batch was slow");
-    assert_eq!(
-        (found.pid, found.mark.wire_ns),
-        (std::process::id(), 5_000_000)
-    );
+    assert_eq!((found.pid, found.mark.wire_ns), (std::process::id(), 5_000_000));
     assert!(slow.take().is_none());
     assert!(probes.watch_batches(&BTreeSet::new()).is_empty());
     batch_done(&mark);
@@ -338,7 +294,8 @@ fn every_marked_batch_is_counted_while_watched_and_none_after() {
     assert!(probes.losses().unwrap().iter().all(|(_, lost)| *lost == 0));
 }
 
-/// A fork copies the patched page, but on Linux 6.18 not the mapping that a probe on a no-op of five bytes calls.
+/// A fork copies the patched page, but on Linux 6.18 not the mapping that a probe on a no-op of
+/// five bytes calls.
 #[test]
 fn a_child_that_is_forked_while_batches_are_watched_moves_its_own() {
     let _alone = alone();
@@ -392,8 +349,11 @@ fn nothing_stays_attached_when_probes_are_dropped() {
 }
 
 #[test]
-fn twenty_attachments_under_load_lose_nothing_and_leave_nothing() {
+fn attachments_under_load_lose_nothing_and_leave_nothing() {
     let _alone = alone();
+    // A longer run: PERIGEE_TEST_ATTACHMENTS=1000, some ten minutes.
+    let wanted = std::env::var("PERIGEE_TEST_ATTACHMENTS").ok();
+    let wanted: usize = wanted.map_or(20, |text| text.parse().unwrap());
     if probes(&[Feature::Nics]).is_none() || !has_bpftool() {
         return;
     }
@@ -413,7 +373,7 @@ fn twenty_attachments_under_load_lose_nothing_and_leave_nothing() {
             bytes
         });
         let receiver = scope.spawn(|| std::io::copy(&mut other, &mut std::io::sink()).unwrap());
-        for _ in 0..20 {
+        for _ in 0..wanted {
             let mut probes = probes(&[Feature::Nics]).unwrap();
             let failed = probes.watch_interfaces(&BTreeSet::from([loopback()]));
             assert!(failed.is_empty(), "{failed:?}");
@@ -423,6 +383,6 @@ fn twenty_attachments_under_load_lose_nothing_and_leave_nothing() {
         (sender.join().unwrap(), receiver.join().unwrap())
     });
     assert_eq!(sent, received);
-    assert!(remains.made() > 20 * 4, "{} things", remains.made());
+    assert!(remains.made() > wanted * 4, "{} things", remains.made());
     assert_eq!(remains.left(LONG).unwrap(), Vec::<String>::new());
 }

@@ -1,4 +1,4 @@
-//! Batches as the data plane marks them. Attached only while somebody looks.
+//! Batches as the data plane marks them. Attached only while the agent is read.
 
 use crate::kernel::{self, NAMESPACES_NETWORK, TASK_NAMESPACES, offset};
 use crate::loss;
@@ -62,10 +62,7 @@ pub fn batch_done(context: ProbeContext) -> u32 {
     scratch.key.route = mark.route;
     scratch.key.direction = mark.direction;
     scratch.key.is_foreign = u32::from(is_foreign());
-    let latency = mark
-        .queue_ns
-        .wrapping_add(mark.wire_ns)
-        .wrapping_add(mark.disk_ns);
+    let latency = mark.queue_ns.wrapping_add(mark.wire_ns).wrapping_add(mark.disk_ns);
     match totals(&scratch.key) {
         // SAFETY: the value belongs to this CPU.
         Some(totals) => unsafe {
@@ -109,17 +106,8 @@ fn report(mark: &BatchMark, is_foreign: u32) {
         return loss::count(Loss::SlowRing);
     };
     // SAFETY: the helpers have no requirements.
-    let (ended_ns, process) = unsafe {
-        (
-            bpf_ktime_get_boot_ns(),
-            (bpf_get_current_pid_tgid() >> 32) as u32,
-        )
-    };
-    entry.write(SlowBatch {
-        ended_ns,
-        pid: process,
-        is_foreign,
-        mark: *mark,
-    });
+    let (ended_ns, process) =
+        unsafe { (bpf_ktime_get_boot_ns(), (bpf_get_current_pid_tgid() >> 32) as u32) };
+    entry.write(SlowBatch { ended_ns, pid: process, is_foreign, mark: *mark });
     entry.submit(0);
 }

@@ -58,9 +58,7 @@ pub fn block_complete(context: BtfTracePointContext) -> i32 {
     let allocated = kernel::member::<u64>(request, offset(&REQUEST_START_NS)).unwrap_or(0);
     // SAFETY: the helper has no requirements; the value belongs to this CPU.
     unsafe {
-        (*totals)
-            .device
-            .add(bpf_ktime_get_ns().wrapping_sub(issued));
+        (*totals).device.add(bpf_ktime_get_ns().wrapping_sub(issued));
         // Zero when the queue keeps no statistics.
         if allocated != 0 && issued >= allocated {
             (*totals).queue.add(issued - allocated);

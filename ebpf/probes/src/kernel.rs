@@ -7,7 +7,8 @@ macro_rules! offsets {
 }
 
 offsets! {
-    /// `sock.__sk_common.skc_bound_dev_if` is rarely set, so the interface of received packets is taken.
+    /// `sock.__sk_common.skc_bound_dev_if` is rarely set, so the interface of received packets is
+    /// taken.
     SOCK_RX_INTERFACE,
     /// Every socket begins with a `sock_common`.
     SOCK_NETWORK,
@@ -36,7 +37,8 @@ offsets! {
 #[unsafe(no_mangle)]
 static OWN_NETWORK: u32 = 0;
 
-/// Whether a `struct net` is another network namespace than the loader's. Each numbers and names its NICs for itself.
+/// Whether a `struct net` is another network namespace than the loader's. Each numbers and names
+/// its NICs for itself.
 #[inline(always)]
 pub fn is_foreign(network: Option<*const u8>) -> bool {
     // SAFETY: a static is valid for reads.
@@ -53,14 +55,15 @@ pub fn offset(name: &'static u32) -> usize {
     unsafe { core::ptr::read_volatile(name) as usize }
 }
 
-/// Reads a member of what the verifier knows the type of: an argument of a tracepoint, or what one points to.
-/// A plain load costs a tenth of the helper's price. It needs an offset that cannot change, as the loader's are, and
-/// reads 0 from a bad address.
+/// Reads a member of what the verifier knows the type of: an argument of a tracepoint, or what one
+/// points to. A plain load costs a tenth of the helper's price. It needs an offset that cannot
+/// change, as the loader's are, and reads 0 from a bad address.
 #[inline(always)]
 pub fn member<T: Copy>(base: *const u8, offset: usize) -> Option<T> {
     if base.is_null() {
         return None;
     }
-    // SAFETY: the verifier checks that the type has a member of this size there, and the kernel catches faults.
+    // SAFETY: the verifier checks that the type has a member of this size there, and the kernel
+    // catches faults.
     Some(unsafe { core::ptr::read_volatile(base.wrapping_add(offset).cast::<T>()) })
 }

@@ -1,7 +1,8 @@
 //! The eBPF programs. Each file is one part of the host that they look at.
 //!
-//! Nothing about a kernel is compiled in: the loader reads offsets from the running kernel's BTF and sets them in
-//! [`kernel`]. The invariant: a probe only counts; it never changes a packet, a request or a thread.
+//! Nothing about a kernel is compiled in: the loader reads offsets from the running kernel's BTF
+//! and sets them in [`kernel`]. The invariant: a probe only counts; it never changes a packet, a
+//! request or a thread.
 #![no_std]
 #![no_main]
 

@@ -16,12 +16,13 @@ use perigee_probe_types::{
 static NICS: PerCpuArray<NicTotals> = PerCpuArray::with_max_entries(INTERFACES_MAX, 0);
 #[map]
 static TCP: PerCpuArray<TcpTotals> = PerCpuArray::with_max_entries(INTERFACES_MAX, 0);
-/// The shortest round trip since user space looked last, in nanoseconds; 0 for none. Buckets are too coarse for small
-/// changes.
+/// The shortest round trip since user space looked last, in nanoseconds; 0 for none. Buckets are
+/// too coarse for small changes.
 #[map]
 static SHORTEST: PerCpuArray<u64> = PerCpuArray::with_max_entries(INTERFACES_MAX, 0);
-/// Connections that peers opened, by their cookie, and the bytes that the peer had acknowledged last. What answers a
-/// question is small as a rule, and acknowledged with the next question: its round trip holds the pause between.
+/// Connections that peers opened, by their cookie, and the bytes that the peer had acknowledged
+/// last. What answers a question is small as a rule, and acknowledged with the next question: its
+/// round trip holds the pause between.
 #[map]
 static ANSWERING: LruHashMap<u64, u64> = LruHashMap::with_max_entries(ANSWERING_MAX, 0);
 #[map]
@@ -35,17 +36,14 @@ const ROUND_TRIP: u32 = 12;
 /// Slot of an interface; 0 for what has none.
 #[inline(always)]
 fn slot(interface: u32) -> u32 {
-    if interface < INTERFACES_MAX {
-        interface
-    } else {
-        0
-    }
+    if interface < INTERFACES_MAX { interface } else { 0 }
 }
 
 #[classifier]
 pub fn nic_ingress(context: TcContext) -> i32 {
     let skb = context.skb.skb;
-    // SAFETY: the context is valid for the length of the program. On the way in, `wire_len` lacks the link header.
+    // SAFETY: the context is valid for the length of the program. On the way in, `wire_len` lacks
+    // the link header.
     let (interface, bytes, segments) = unsafe { ((*skb).ifindex, (*skb).len, (*skb).gso_segs) };
     if let Some(totals) = NICS.get_ptr_mut(slot(interface)) {
         // SAFETY: the slot belongs to this CPU.
@@ -60,7 +58,8 @@ pub fn nic_ingress(context: TcContext) -> i32 {
 #[classifier]
 pub fn nic_egress(context: TcContext) -> i32 {
     let skb = context.skb.skb;
-    // SAFETY: as above. On the way out a buffer may become many packets; `wire_len` counts the headers of each.
+    // SAFETY: as above. On the way out a buffer may become many packets; `wire_len` counts the
+    // headers of each.
     let (interface, bytes, segments) =
         unsafe { ((*skb).ifindex, (*skb).wire_len, (*skb).gso_segs) };
     if let Some(totals) = NICS.get_ptr_mut(slot(interface)) {
@@ -96,14 +95,15 @@ fn cookie(operations: *mut bpf_sock_ops) -> u64 {
     unsafe { bpf_get_socket_cookie(operations.cast()) }
 }
 
-/// Whether an answer of at most one segment was acknowledged: the peer may have waited with that. More he
-/// acknowledges at once.
+/// Whether an answer of at most one segment was acknowledged: the peer may have waited with that.
+/// It acknowledges more at once.
 #[inline(always)]
 fn may_be_delayed(operations: *mut bpf_sock_ops) -> bool {
     let Some(before) = ANSWERING.get_ptr_mut(&cookie(operations)) else {
         return false;
     };
-    // SAFETY: the context is valid for the length of the program, and the kernel calls it with the socket locked.
+    // SAFETY: the context is valid for the length of the program, and the kernel calls it with the
+    // socket locked.
     unsafe {
         let acknowledged = (*operations).bytes_acked;
         let more = acknowledged.wrapping_sub(*before);
@@ -121,11 +121,7 @@ fn count_round_trip(operations: *mut bpf_sock_ops) {
         (measured, operations.srtt_us, operations.__bindgen_anon_2.sk)
     };
     // Kernels before 6.9 tell the smoothed time only, in eighths.
-    let round_trip_us = if measured_us > 0 {
-        measured_us
-    } else {
-        smoothed >> 3
-    };
+    let round_trip_us = if measured_us > 0 { measured_us } else { smoothed >> 3 };
     if socket.is_null() {
         return;
     }
@@ -141,7 +137,8 @@ fn count_round_trip(operations: *mut bpf_sock_ops) {
         unsafe { (*totals).round_trip.add(round_trip_ns) };
     }
     if let Some(shortest) = SHORTEST.get_ptr_mut(slot(interface)) {
-        // SAFETY: the slot belongs to this CPU; user space only sets it to 0, which may lose one value.
+        // SAFETY: the slot belongs to this CPU; user space only sets it to 0, which may lose one
+        // value.
         unsafe {
             if *shortest == 0 || round_trip_ns < *shortest {
                 *shortest = round_trip_ns;
@@ -150,7 +147,8 @@ fn count_round_trip(operations: *mut bpf_sock_ops) {
     }
 }
 
-/// The interface that a socket last received on; 0 for one of another network namespace, which numbers its own.
+/// The interface that a socket last received on; 0 for one of another network namespace, which
+/// numbers its own.
 #[inline(always)]
 fn interface_of(socket: *const u8) -> u32 {
     if kernel::is_foreign(kernel::member(socket, offset(&SOCK_NETWORK))) {

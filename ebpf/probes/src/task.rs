@@ -1,7 +1,8 @@
 //! Threads of our processes: waiting for a core, and asleep.
 //!
-//! The scheduler keeps books of its own: when a thread got its core, how long it ran, how long it has waited in all.
-//! They are read when a thread leaves its core, so one hook and no clock are enough.
+//! The scheduler keeps books of its own: when a thread got its core, how long it ran, how long it
+//! has waited in all. They are read when a thread leaves its core, so one hook and no clock are
+//! enough.
 
 use crate::kernel::{
     self, ENTITY_RAN, SCHEDULING_ARRIVAL, SCHEDULING_DELAY, TASK_ENTITY, TASK_PID, TASK_SCHEDULING,
@@ -14,8 +15,8 @@ use perigee_probe_types::{TaskBooks, TaskTotals};
 
 const THREADS: u32 = 4096;
 
-/// Our threads, put here by user space. A thread leaves one CPU at a time, so its value has one writer. The hook sees every
-/// thread of the host: one lookup is all that foreign ones cost.
+/// Our threads, put here by user space. A thread leaves one CPU at a time, so its value has one
+/// writer. The hook sees every thread of the host: one lookup is all that foreign ones cost.
 #[map]
 static TASKS: HashMap<u32, TaskTotals> = HashMap::with_max_entries(THREADS, 0);
 

@@ -28,12 +28,8 @@ struct UringStart {
 #[btf_tracepoint(function = "io_uring_submit_req")]
 pub fn uring_submit(context: BtfTracePointContext) -> i32 {
     // SAFETY: the helpers have no requirements.
-    let (random, process) = unsafe {
-        (
-            bpf_get_prandom_u32(),
-            (bpf_get_current_pid_tgid() >> 32) as u32,
-        )
-    };
+    let (random, process) =
+        unsafe { (bpf_get_prandom_u32(), (bpf_get_current_pid_tgid() >> 32) as u32) };
     if random & ((1 << UringTotals::SAMPLE_SHIFT) - 1) != 0 || URINGS.get_ptr(&process).is_none() {
         return 0;
     }
@@ -61,11 +57,7 @@ pub fn uring_complete(context: BtfTracePointContext) -> i32 {
     let _ = URING_STARTS.remove(&key);
     if let Some(totals) = URINGS.get_ptr_mut(&(start.process as u32)) {
         // SAFETY: the helper has no requirements; the value belongs to this CPU.
-        unsafe {
-            (*totals)
-                .latency
-                .add(bpf_ktime_get_ns().wrapping_sub(start.started_ns))
-        };
+        unsafe { (*totals).latency.add(bpf_ktime_get_ns().wrapping_sub(start.started_ns)) };
     }
     0
 }

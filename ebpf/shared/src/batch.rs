@@ -1,6 +1,6 @@
 //! Batches as the data plane marks them.
 
-use crate::Histogram;
+use crate::histogram::DurationHistogram;
 
 /// Bytes of a NIC's name, zero-filled.
 pub const NIC_BYTES: usize = 32;
@@ -41,7 +41,7 @@ pub struct BatchMark {
     pub tenant: [u8; TENANT_BYTES],
 }
 
-/// What latencies are told apart by.
+/// The labels of latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct BatchKey {
@@ -66,7 +66,7 @@ pub struct BatchKey {
 #[repr(C)]
 pub struct BatchTotals {
     /// Queue, wire and disk together.
-    pub latency: Histogram,
+    pub latency: DurationHistogram,
     /// Operations.
     pub operations: u64,
     /// Payload bytes.

@@ -1,6 +1,6 @@
 //! Block devices.
 
-use crate::Histogram;
+use crate::histogram::DurationHistogram;
 
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,9 +45,9 @@ pub struct BlockKey {
 #[repr(C)]
 pub struct BlockTotals {
     /// From allocation of the request to its way to the device.
-    pub queue: Histogram,
+    pub queue: DurationHistogram,
     /// From there to completion.
-    pub device: Histogram,
+    pub device: DurationHistogram,
     /// Bytes moved.
     pub bytes: u64,
     /// Requests sent to the device; those not in `device` yet are under way.

@@ -6,7 +6,7 @@ pub const BUCKETS: usize = 40;
 /// Durations in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub struct Histogram {
+pub struct DurationHistogram {
     /// Values counted.
     pub count: u64,
     /// Their sum.
@@ -15,13 +15,9 @@ pub struct Histogram {
     pub buckets: [u64; BUCKETS],
 }
 
-impl Histogram {
+impl DurationHistogram {
     /// Nothing counted.
-    pub const EMPTY: Self = Self {
-        count: 0,
-        sum: 0,
-        buckets: [0; BUCKETS],
-    };
+    pub const EMPTY: Self = Self { count: 0, sum: 0, buckets: [0; BUCKETS] };
 
     /// Counts a value.
     #[inline(always)]
@@ -44,7 +40,7 @@ impl Histogram {
     }
 }
 
-impl Default for Histogram {
+impl Default for DurationHistogram {
     fn default() -> Self {
         Self::EMPTY
     }
@@ -97,7 +93,7 @@ mod tests {
 
     #[test]
     fn merging_keeps_every_value() {
-        let (mut one, mut two) = (Histogram::EMPTY, Histogram::EMPTY);
+        let (mut one, mut two) = (DurationHistogram::EMPTY, DurationHistogram::EMPTY);
         one.add(100);
         two.add(100);
         two.add(1 << 50);

@@ -1,4 +1,5 @@
-//! What the probes write and user space reads: plain values without padding that both compilers lay out alike.
+//! What the probes write and user space reads: plain values without padding that both compilers lay
+//! out alike.
 #![deny(unsafe_code)]
 #![no_std]
 
@@ -12,24 +13,21 @@ mod user;
 
 pub use batch::{BatchKey, BatchMark, BatchTotals, NIC_BYTES, PEER_BYTES, SlowBatch, TENANT_BYTES};
 pub use block::{BlockKey, BlockOperation, BlockTotals};
-pub use histogram::{BUCKETS, Histogram, bucket};
+pub use histogram::{BUCKETS, DurationHistogram, bucket};
 pub use network::{ANSWERING_MAX, INTERFACES_MAX, NicTotals, TcpTotals};
 pub use task::{TaskBooks, TaskTotals, UringTotals};
 
-/// Drop reasons that are told apart; the kernel has about 130. The last slot is for all others, see [`drop_slot`].
+/// Drop reasons with a slot of their own; the kernel has about 130. The last slot is for all
+/// others, see [`drop_slot`].
 pub const DROP_REASONS_MAX: u32 = 512;
-/// Slot of the reasons that have none of their own: subsystems such as mac80211 and Open vSwitch number theirs from
-/// 1 << 16.
+/// Slot of the reasons that have none of their own: subsystems such as mac80211 and Open vSwitch
+/// number theirs from 1 << 16.
 pub const DROP_OTHER: u32 = DROP_REASONS_MAX - 1;
 
 /// Where drops of a reason are counted.
 #[inline(always)]
 pub const fn drop_slot(reason: u32) -> u32 {
-    if reason < DROP_OTHER {
-        reason
-    } else {
-        DROP_OTHER
-    }
+    if reason < DROP_OTHER { reason } else { DROP_OTHER }
 }
 
 /// Why a probe could not count something. The index into the probes' `LOST` array.
@@ -50,13 +48,8 @@ pub enum Loss {
 
 impl Loss {
     /// All of them.
-    pub const ALL: [Self; 5] = [
-        Self::BlockStart,
-        Self::UringStart,
-        Self::SlowRing,
-        Self::BatchMap,
-        Self::BatchRead,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::BlockStart, Self::UringStart, Self::SlowRing, Self::BatchMap, Self::BatchRead];
 
     /// Value of the `reason` label.
     pub fn label(self) -> &'static str {

@@ -1,11 +1,11 @@
 //! Network interfaces and TCP connections.
 
-use crate::Histogram;
+use crate::histogram::DurationHistogram;
 
 /// Interfaces are array slots, so that counting a packet costs no hash: index 0 is "unknown".
 pub const INTERFACES_MAX: u32 = 4096;
 
-/// Connections that peers opened and that are told apart; those idle for longest give way.
+/// Connections opened by peers that are tracked one by one; those idle for longest give way.
 pub const ANSWERING_MAX: u32 = 4096;
 
 /// What passed an interface.
@@ -26,8 +26,9 @@ pub struct NicTotals {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct TcpTotals {
-    /// Round trip times of our connections, one value per sample the kernel takes; smoothed by kernels before 6.9.
-    pub round_trip: Histogram,
+    /// Round trip times of our connections, one value per sample the kernel takes; smoothed by
+    /// kernels before 6.9.
+    pub round_trip: DurationHistogram,
     /// Segments sent again.
     pub retransmits: u64,
     /// Resets sent.

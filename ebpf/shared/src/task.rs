@@ -1,6 +1,6 @@
 //! Threads and io_uring requests of our processes.
 
-use crate::Histogram;
+use crate::histogram::DurationHistogram;
 
 /// What the kernel's scheduler has noted of a thread that leaves its core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -8,7 +8,8 @@ use crate::Histogram;
 pub struct TaskBooks {
     /// When it got the core, on the scheduler's clock.
     pub arrived_ns: u64,
-    /// How long it has waited for cores in all its life. Waits that a control group's quota imposes are not in it.
+    /// How long it has waited for cores in all its life. Waits that a control group's quota imposes
+    /// are not in it.
     pub waited_ns: u64,
     /// How long it has run in all its life.
     pub ran_ns: u64,
@@ -25,9 +26,9 @@ pub struct TaskTotals {
     /// What the scheduler had noted then.
     books: TaskBooks,
     /// Ready to run but without a core: what a starved shard shows.
-    pub run_queue: Histogram,
+    pub run_queue: DurationHistogram,
     /// Asleep until something woke it.
-    pub off_cpu: Histogram,
+    pub off_cpu: DurationHistogram,
 }
 
 impl TaskTotals {
@@ -37,7 +38,8 @@ impl TaskTotals {
         let waited = books.waited_ns.wrapping_sub(self.books.waited_ns);
         let away = books.arrived_ns.wrapping_sub(self.left_ns);
         let ran = books.ran_ns.wrapping_sub(self.books.ran_ns);
-        // The scheduler's clocks of two cores may differ by a little: nobody was away for a negative time.
+        // The scheduler's clocks of two cores may differ by a little: no task was off its core for
+        // a negative time.
         let is_sane = books.arrived_ns >= self.left_ns;
         if self.left_ns != 0 && is_sane && self.was_runnable != 0 {
             self.run_queue.add(away);
@@ -60,7 +62,7 @@ impl TaskTotals {
 #[repr(C)]
 pub struct UringTotals {
     /// From submission to completion; a sample of one in `1 << UringTotals::SAMPLE_SHIFT`.
-    pub latency: Histogram,
+    pub latency: DurationHistogram,
 }
 
 impl UringTotals {
@@ -73,11 +75,7 @@ mod tests {
     use super::*;
 
     fn books(arrived_ns: u64, waited_ns: u64, ran_ns: u64) -> TaskBooks {
-        TaskBooks {
-            arrived_ns,
-            waited_ns,
-            ran_ns,
-        }
+        TaskBooks { arrived_ns, waited_ns, ran_ns }
     }
 
     /// A thread that was seen to leave its core at 2,100 after it had run for 100.
@@ -90,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleep_is_told_from_the_wait_after_it() {
+    fn a_sleep_is_distinguished_from_the_wait_after_it() {
         let mut totals = seen(false);
         totals.leave(&books(3_000, 90, 150), false);
         assert_eq!((totals.run_queue.count, totals.run_queue.sum), (1, 30));
@@ -98,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn who_lost_his_core_waited_all_the_time_also_for_his_quota() {
+    fn a_task_that_lost_its_core_waited_all_the_time_also_for_its_quota() {
         let mut totals = seen(true);
         // The scheduler's own sum knows nothing of a throttled group.
         totals.leave(&books(90_000, 60, 120), true);

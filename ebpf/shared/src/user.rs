@@ -1,8 +1,5 @@
 //! Leave to read the types from maps.
-#![expect(
-    unsafe_code,
-    reason = "it vouches that messages of probes are plain bytes"
-)]
+#![expect(unsafe_code, reason = "it vouches that messages of probes are plain bytes")]
 
 use crate::{
     BatchKey, BatchMark, BatchTotals, BlockKey, BlockTotals, NicTotals, SlowBatch, TaskTotals,

@@ -1,11 +1,12 @@
-//! The mailbox of a shard that falls asleep while others post: each job is taken, and nobody sleeps on one.
+//! The mailbox of a shard that falls asleep while others post: each job is taken, and no shard
+//! sleeps on one.
 
 use loom::sync::atomic::{self, AtomicBool, AtomicUsize, Ordering};
 use loom::sync::{Arc, Notify};
 use loom::thread;
 
-#[path = "../../../dataplane/shard/src/mailbox/doze.rs"]
-mod doze;
+#[path = "../../../dataplane/shard/src/mailbox/sleep_flag.rs"]
+mod sleep_flag;
 
 /// Whether the shard sleeps.
 trait Sleep: Default + 'static {
@@ -14,17 +15,17 @@ trait Sleep: Default + 'static {
     fn must_ring(&self) -> bool;
 }
 
-impl Sleep for doze::Doze {
+impl Sleep for sleep_flag::SleepFlag {
     fn begin(&self) {
-        doze::Doze::begin(self);
+        sleep_flag::SleepFlag::begin(self);
     }
 
     fn end(&self) {
-        doze::Doze::end(self);
+        sleep_flag::SleepFlag::end(self);
     }
 
     fn must_ring(&self) -> bool {
-        doze::Doze::must_ring(self)
+        sleep_flag::SleepFlag::must_ring(self)
     }
 }
 
@@ -51,14 +52,16 @@ const JOBS: usize = 2;
 /// Times that a thread loses its core within one play: with all of them the plays take minutes.
 const PREEMPTIONS: usize = 4;
 
-/// A thread posts jobs; the shard sleeps as long as it sees too few. A wake-up that is lost is a deadlock.
+/// A thread posts jobs; the shard sleeps as long as it sees too few. A wake-up that is lost is a
+/// deadlock.
 fn play<S: Sleep + Send + Sync>() {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(PREEMPTIONS);
     builder.check(|| {
         let sleep = Arc::new(S::default());
         let bell = Arc::new(Notify::new());
-        // The weakest queue there could be: nothing but its own order helps the two sides to see each other.
+        // The weakest queue there could be: nothing but its own order helps the two sides to see
+        // each other.
         let posted = Arc::new(AtomicUsize::new(0));
         let poster = {
             let (sleep, bell, posted) = (sleep.clone(), bell.clone(), posted.clone());
@@ -84,7 +87,7 @@ fn play<S: Sleep + Send + Sync>() {
 
 #[test]
 fn no_wake_up_is_lost() {
-    play::<doze::Doze>();
+    play::<sleep_flag::SleepFlag>();
 }
 
 #[test]

@@ -1,14 +1,12 @@
-//! The page between the owner of memory and a guest that copies: after the owner has revoked the memory and has seen no copy
-//! under way, no byte changes any more, and all that were copied are seen.
+//! The page between the owner of memory and a guest that copies: after the owner has revoked the
+//! memory and has seen no copy under way, no byte changes any more, and all that were copied are
+//! seen.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{self, AtomicU64, Ordering};
 use loom::thread;
 
-#[expect(
-    unreachable_pub,
-    reason = "the crate of this file shows its type to others"
-)]
+#[expect(unreachable_pub, reason = "the crate of this file shows its type to others")]
 #[path = "../../../dataplane/memory/src/shared/revocation/words.rs"]
 mod words;
 

@@ -1,4 +1,4 @@
-"""`vllm serve` of the manifests: takes their arguments, and makes the calls of vLLM's connectors when told to."""
+"""`vllm serve` of the manifests: takes their arguments, and makes the calls of vLLM's connectors on command."""
 
 import argparse
 import json

@@ -2,7 +2,7 @@
 # Breaks and mends one rail of a guest (one guest, not two).
 #   rail.sh down N    the own link goes down: the device says so, queue pairs on it fail
 #   rail.sh up N      and comes back, with its routes
-#   rail.sh cut N     the far end leaves the switch: nobody says anything, nothing arrives
+#   rail.sh cut N     the far end leaves the switch without a word: nothing arrives
 #   rail.sh join N    and returns
 #   rail.sh loss N P  P percent of the packets are lost (also: 1%)
 #   rail.sh delay N T packets take T longer, as 10ms

@@ -1,6 +1,7 @@
 //! The seam of the data plane over a simulated world.
-//! Invariant: an operation on memory that its caller keeps is never given up before the simulated kernel is done with it; a
-//! caller who does so has broken the promise that production relies on, and the run says so.
+//! Invariant: an operation on memory that its caller keeps is never given up before the simulated
+//! kernel is done with it; a caller who does so has broken the promise that production relies on,
+//! and the run says so.
 
 use crate::mailbox::{SimulatedMailbox, mailbox};
 use crate::network::{EndId, HostId, PortId, Received, Wanted};
@@ -27,20 +28,13 @@ pub struct SimulatedEnvironment {
     life: u64,
     address: IpAddr,
     locals: Rc<Locals>,
-    /// Made when somebody asks for it.
+    /// Made when it is asked for.
     mailbox: Rc<OnceCell<SimulatedMailbox>>,
 }
 
 impl SimulatedEnvironment {
     pub(crate) fn new(world: Rc<World>, host: HostId, life: u64, address: IpAddr) -> Self {
-        Self {
-            world,
-            host,
-            life,
-            address,
-            locals: Rc::default(),
-            mailbox: Rc::default(),
-        }
+        Self { world, host, life, address, locals: Rc::default(), mailbox: Rc::default() }
     }
 
     /// Address of the host.
@@ -54,10 +48,7 @@ impl SimulatedEnvironment {
     }
 
     fn stream(&self, end: EndId) -> SimulatedStream {
-        SimulatedStream(Rc::new(End {
-            world: self.world.clone(),
-            end,
-        }))
+        SimulatedStream(Rc::new(End { world: self.world.clone(), end }))
     }
 }
 
@@ -88,21 +79,14 @@ impl Environment for SimulatedEnvironment {
 
     async fn connect(&self, address: SocketAddr) -> io::Result<SimulatedStream> {
         let (number, slot) = self.world.core().connect(self.host, address);
-        let connecting = Connecting {
-            world: self.world.clone(),
-            number,
-            slot,
-        };
+        let connecting = Connecting { world: self.world.clone(), number, slot };
         Ok(self.stream((connecting.await?, 0)))
     }
 
     fn listen(&self, address: SocketAddr, shared: bool) -> Result<SimulatedListener, SocketError> {
         let listening = self.world.core().listen(self.host, address, shared);
         match listening {
-            Ok(port) => Ok(SimulatedListener {
-                environment: self.clone(),
-                port,
-            }),
+            Ok(port) => Ok(SimulatedListener { environment: self.clone(), port }),
             Err(source) => Err(SocketError::Listen { address, source }),
         }
     }
@@ -137,9 +121,7 @@ impl Future for Connecting {
 
 impl Drop for Connecting {
     fn drop(&mut self) {
-        self.world
-            .core()
-            .give_up_connecting(self.number, &self.slot);
+        self.world.core().give_up_connecting(self.number, &self.slot);
     }
 }
 
@@ -165,23 +147,14 @@ impl Stream for SimulatedStream {
 
     async fn receive_message(&self, message: Message) -> io::Result<()> {
         let must_end = !message.keeps_its_memory();
-        self.operation(Wanted::All(message), must_end)
-            .await
-            .0
-            .map(drop)
+        self.operation(Wanted::All(message), must_end).await.0.map(drop)
     }
 
     async fn send_message(&self, message: Message) -> io::Result<()> {
         let must_end = !message.keeps_its_memory();
         let slot = self.0.world.core().send(self.0.end, message);
         let world = self.0.world.clone();
-        Operation {
-            world,
-            slot,
-            must_end,
-            what: "send",
-        }
-        .await
+        Operation { world, slot, must_end, what: "send" }.await
     }
 
     fn shutdown(&self) {
@@ -198,12 +171,7 @@ impl SimulatedStream {
     fn operation(&self, wanted: Wanted, must_end: bool) -> Operation<Received> {
         let slot = self.0.world.core().receive(self.0.end, wanted);
         let world = self.0.world.clone();
-        Operation {
-            world,
-            slot,
-            must_end,
-            what: "receive",
-        }
+        Operation { world, slot, must_end, what: "receive" }
     }
 }
 
@@ -231,9 +199,7 @@ impl<T> Drop for Operation<T> {
         let is_under_way = self.slot.is_shared() && self.slot.take().is_none();
         if self.must_end && is_under_way && !self.world.is_killing() {
             let what = self.what;
-            self.world.violate(format!(
-                "A {what} was given up while it used its caller's memory"
-            ));
+            self.world.violate(format!("A {what} was given up while it used its caller's memory"));
         }
     }
 }
@@ -249,10 +215,7 @@ impl Listener for SimulatedListener {
 
     async fn accept(&self) -> io::Result<SimulatedStream> {
         let slot = self.environment.world.core().accept(self.port);
-        let accepting = Accepting {
-            world: self.environment.world.clone(),
-            slot,
-        };
+        let accepting = Accepting { world: self.environment.world.clone(), slot };
         Ok(self.environment.stream((accepting.await?, 1)))
     }
 

@@ -1,4 +1,5 @@
-//! What will happen, in the order of time. Invariant: events of one moment happen in the order they were planned.
+//! What will happen, in the order of time. Invariant: events of one moment happen in the order they
+//! were planned.
 
 use crate::network::Arrival;
 use std::collections::BTreeMap;
@@ -49,11 +50,8 @@ impl Events {
         std::mem::take(&mut self.queue)
     }
 
-    /// Sleeps that nobody has ended.
+    /// Sleeps that have not ended.
     pub(crate) fn sleeps(&self) -> usize {
-        self.queue
-            .values()
-            .filter(|event| matches!(event, Event::Wake(_)))
-            .count()
+        self.queue.values().filter(|event| matches!(event, Event::Wake(_))).count()
     }
 }

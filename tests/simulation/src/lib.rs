@@ -1,8 +1,8 @@
 //! The data plane and the master under a seed: the second implementation of `Environment`.
 //!
-//! A [`World`] has virtual time, tasks on simulated hosts and a network that delays, cuts and breaks what they send. The
-//! code under test is the production code, generic over `Environment`. Invariant: a run is a function of its seed alone, so
-//! a seed that fails once fails again.
+//! A [`World`] has virtual time, tasks on simulated hosts and a network that delays, cuts and
+//! breaks what they send. The code under test is the production code, generic over `Environment`.
+//! Invariant: a run is a function of its seed alone, so a seed that fails once fails again.
 
 mod environment;
 mod events;

@@ -6,6 +6,8 @@ use std::time::Duration;
 pub(crate) const TRACE_NOTES_MAX: usize = 60;
 /// Steps after which a run is taken for one that goes round in circles.
 pub(crate) const STEPS_MAX: u64 = 20_000_000;
+/// Steps between two looks at the records of the code under test.
+pub(crate) const STEPS_PER_INSPECTION: u64 = 32;
 /// Longest that a task computes between two waits, in the run's time.
 pub(crate) const POLL_COST_NS_MAX: u64 = 2_000;
 /// Connections that wait for a listener's process.

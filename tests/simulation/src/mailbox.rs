@@ -1,6 +1,7 @@
-//! The mailboxes of shards. Now and then a shard stands still for a moment, as a thread does that lost its core.
-//! Invariant: jobs run in the order in which they were posted, one at a turn, so that any task may run between two of them;
-//! the jobs and values of a process end with it.
+//! The mailboxes of shards. Now and then a shard stands still for a moment, as a thread does that
+//! lost its core.
+//! Invariant: jobs run in the order in which they were posted, one at a turn, so that any task may
+//! run between two of them; the jobs and values of a process end with it.
 
 use crate::environment::SimulatedEnvironment;
 use futures_lite::future::yield_now;
@@ -39,10 +40,7 @@ pub(crate) struct Inbox {
 /// A mailbox and its inbox, for a shard with these values.
 pub(crate) fn mailbox(locals: &Rc<Locals>) -> (SimulatedMailbox, Inbox) {
     let mailbox = SimulatedMailbox(Arc::default());
-    let inbox = Inbox {
-        mailbox: mailbox.clone(),
-        locals: locals.clone(),
-    };
+    let inbox = Inbox { mailbox: mailbox.clone(), locals: locals.clone() };
     (mailbox, inbox)
 }
 
@@ -73,7 +71,7 @@ impl fmt::Debug for SimulatedMailbox {
 }
 
 impl Inbox {
-    /// Runs a job a turn, for ever.
+    /// Runs a job a turn, forever.
     pub(crate) async fn serve(self, environment: SimulatedEnvironment) {
         let random = environment.world().fork_random();
         loop {

@@ -1,4 +1,5 @@
-//! Plays scenarios from many seeds, or one seed again. Invariant: the exit code tells whether every promise was kept.
+//! Plays scenarios from many seeds, or one seed again. Invariant: the exit code tells whether every
+//! promise was kept.
 #![expect(clippy::print_stdout, reason = "a command line tool reports on stdout")]
 
 use clap::Parser;
@@ -46,11 +47,7 @@ fn main() -> ExitCode {
             break;
         }
     }
-    if failures == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Plays a scenario from each seed; returns how many failed.
@@ -61,12 +58,7 @@ fn play(scenario: Scenario, seeds: std::ops::Range<u64>, until_failure: bool) ->
     for seed in seeds {
         match scenario.play(seed) {
             Ok(report) => {
-                let Report {
-                    time: run,
-                    steps: made,
-                    calls: tally,
-                    hash,
-                } = report;
+                let Report { time: run, steps: made, calls: tally, hash } = report;
                 time += run;
                 steps += made;
                 calls.add(tally);
@@ -84,11 +76,7 @@ fn play(scenario: Scenario, seeds: std::ops::Range<u64>, until_failure: bool) ->
             }
         }
     }
-    let Tally {
-        done,
-        failed,
-        faults,
-    } = calls;
+    let Tally { done, failed, faults } = calls;
     println!(
         "{}: {count} seeds, {failures} failed; {:.0} s of virtual time in {:.1} s, {steps} steps, {faults} faults, {done} \
          calls done, {failed} failed with an error",

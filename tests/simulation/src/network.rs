@@ -1,6 +1,8 @@
-//! Hosts and what lies between them: a TCP as the kernel shows it, on links that delay, lose and break.
+//! Hosts and what lies between them: a TCP as the kernel shows it, on links that delay, lose and
+//! break.
 //!
-//! Invariant: bytes of one direction arrive in order and at most once; whatever else a network may do to them, it does.
+//! Invariant: bytes of one direction arrive in order and at most once; whatever else a network may
+//! do to them, it does.
 
 mod attempt;
 mod connection;
@@ -75,12 +77,7 @@ impl Core {
 
     pub(crate) fn note(&mut self, what: &'static str, subject: u64, detail: u64) {
         let at = self.now;
-        self.trace.note(Note {
-            at,
-            what,
-            subject,
-            detail,
-        });
+        self.trace.note(Note { at, what, subject, detail });
     }
 
     pub(crate) fn arrive(&mut self, arrival: Arrival) {

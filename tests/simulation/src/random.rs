@@ -1,4 +1,5 @@
-//! The only source of chance in a run. Invariant: the same seed and the same questions give the same answers.
+//! The only source of chance in a run. Invariant: the same seed and the same questions give the
+//! same answers.
 
 use std::cell::Cell;
 use std::time::Duration;

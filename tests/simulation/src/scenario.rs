@@ -1,5 +1,5 @@
-//! What is played in a world, and how a run is told.
-//! Invariant: a failure names its seed, and the seed is all that is needed to see it again.
+//! What is played in a world, and how a run is reported. Invariant: a failure names its seed, and
+//! the seed is all that is needed to see it again.
 
 mod engine;
 mod faults;
@@ -72,12 +72,7 @@ pub struct Failure {
 
 impl Display for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Failure {
-            scenario,
-            seed,
-            what,
-            steps,
-        } = self;
+        let Failure { scenario, seed, what, steps } = self;
         let name = scenario.name();
         write!(
             formatter,
@@ -102,9 +97,7 @@ impl Scenario {
 
     /// The one with a name.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|scenario| scenario.name() == name)
+        Self::ALL.into_iter().find(|scenario| scenario.name() == name)
     }
 
     /// Plays it once.
@@ -119,18 +112,8 @@ impl Scenario {
         let (time, last_steps) = (world.now(), world.last_steps());
         world.end();
         match played {
-            Ok(calls) => Ok(Report {
-                hash,
-                steps,
-                time,
-                calls,
-            }),
-            Err(what) => Err(Box::new(Failure {
-                scenario: self,
-                seed,
-                what,
-                steps: last_steps,
-            })),
+            Ok(calls) => Ok(Report { hash, steps, time, calls }),
+            Err(what) => Err(Box::new(Failure { scenario: self, seed, what, steps: last_steps })),
         }
     }
 
@@ -145,6 +128,5 @@ impl Scenario {
 
 fn said(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("without words")
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without words")
 }

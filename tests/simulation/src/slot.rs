@@ -1,4 +1,5 @@
-//! Where the simulated kernel leaves the result of an operation. Invariant: a result is given once and taken once.
+//! Where the simulated kernel leaves the result of an operation. Invariant: a result is given once
+//! and taken once.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -20,15 +21,12 @@ impl<T> Clone for Slot<T> {
 
 impl<T> Default for Slot<T> {
     fn default() -> Self {
-        Self(Rc::new(RefCell::new(State {
-            result: None,
-            waker: None,
-        })))
+        Self(Rc::new(RefCell::new(State { result: None, waker: None })))
     }
 }
 
 impl<T> Slot<T> {
-    /// Gives the result; whoever waits is woken.
+    /// Gives the result and wakes the waiting task.
     pub(crate) fn give(&self, result: T) {
         let mut state = self.0.borrow_mut();
         state.result = Some(result);

@@ -1,5 +1,5 @@
-//! The tasks of all hosts on one thread. Invariant: which of the ready ones runs next is drawn from the seed, never from the
-//! order in which they were woken.
+//! The tasks of all hosts on one thread. Invariant: which of the ready ones runs next is drawn from
+//! the seed, never from the order in which they were woken.
 
 use crate::network::HostId;
 use crate::random::Random;
@@ -12,7 +12,8 @@ use std::task::{Context, Wake, Waker};
 
 type Work = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Numbers of tasks that want to run. Wakers must be sendable, hence the lock; only one thread ever takes it.
+/// Numbers of tasks that want to run. Wakers must be sendable, hence the lock; only one thread ever
+/// takes it.
 #[derive(Default)]
 struct Ready(Mutex<BTreeSet<u64>>);
 
@@ -59,16 +60,9 @@ impl Tasks {
     ) {
         let number = self.spawned.get();
         self.spawned.set(number + 1);
-        let alarm = Alarm {
-            task: number,
-            ready: self.ready.clone(),
-        };
-        let task = Task {
-            host,
-            ends,
-            work: Some(Box::pin(work)),
-            waker: Waker::from(Arc::new(alarm)),
-        };
+        let alarm = Alarm { task: number, ready: self.ready.clone() };
+        let task =
+            Task { host, ends, work: Some(Box::pin(work)), waker: Waker::from(Arc::new(alarm)) };
         self.tasks.borrow_mut().insert(number, task);
         self.ready.lock().insert(number);
     }
@@ -86,11 +80,7 @@ impl Tasks {
         if count == 0 {
             return None;
         }
-        let drawn = ready
-            .iter()
-            .filter(can_run)
-            .nth(random.below(count) as usize)
-            .copied();
+        let drawn = ready.iter().filter(can_run).nth(random.below(count) as usize).copied();
         drawn.inspect(|number| {
             ready.remove(number);
         })
@@ -106,10 +96,7 @@ impl Tasks {
         let Some((mut work, waker)) = taken else {
             return;
         };
-        let ended = work
-            .as_mut()
-            .poll(&mut Context::from_waker(&waker))
-            .is_ready();
+        let ended = work.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
         let mut tasks = self.tasks.borrow_mut();
         if ended {
             tasks.remove(&number);
@@ -126,25 +113,15 @@ impl Tasks {
     pub(crate) fn kill(&self, host: Option<HostId>) {
         let dies = |task: &Task| host.is_none() || task.host == host;
         let mut tasks = self.tasks.borrow_mut();
-        let numbers: Vec<u64> = tasks
-            .iter()
-            .filter(|(_, task)| dies(task))
-            .map(|(number, _)| *number)
-            .collect();
-        let dead: Vec<_> = numbers
-            .iter()
-            .filter_map(|number| tasks.remove(number))
-            .collect();
+        let numbers: Vec<u64> =
+            tasks.iter().filter(|(_, task)| dies(task)).map(|(number, _)| *number).collect();
+        let dead: Vec<_> = numbers.iter().filter_map(|number| tasks.remove(number)).collect();
         drop(tasks);
         drop(dead);
     }
 
     /// How many tasks hosts have, without those that run for as long as their process.
     pub(crate) fn on_hosts(&self) -> usize {
-        self.tasks
-            .borrow()
-            .values()
-            .filter(|task| task.host.is_some() && task.ends)
-            .count()
+        self.tasks.borrow().values().filter(|task| task.host.is_some() && task.ends).count()
     }
 }

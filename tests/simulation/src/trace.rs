@@ -14,7 +14,7 @@ pub(crate) struct Note {
     pub(crate) at: Duration,
     /// What happened.
     pub(crate) what: &'static str,
-    /// To whom or what: a host, task or connection.
+    /// The object: a host, task or connection.
     pub(crate) subject: u64,
     /// How much, or with which result.
     pub(crate) detail: u64,
@@ -58,12 +58,7 @@ impl Trace {
 impl Display for Trace {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for note in &self.recent {
-            let Note {
-                at,
-                what,
-                subject,
-                detail,
-            } = note;
+            let Note { at, what, subject, detail } = note;
             let at_ms = at.as_secs_f64() * 1e3;
             writeln!(formatter, "{at_ms:>14.6} ms  {what} {subject} {detail}")?;
         }

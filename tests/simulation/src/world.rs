@@ -1,11 +1,12 @@
 //! A run: virtual time, the tasks of all hosts, and the machine below them.
 //!
-//! Time jumps to the next event as soon as no task can run; each turn of a task costs a little, so that what happens at one
-//! moment can happen in any order. Invariant: the whole run is a function of its seed and of what its director does.
+//! Time jumps to the next event as soon as no task can run; each turn of a task costs a little, so
+//! that what happens at one moment can happen in any order. Invariant: the whole run is a function
+//! of its seed and of what its director does.
 
 use crate::environment::SimulatedEnvironment;
 use crate::events::{Event, EventKey};
-use crate::limits::{POLL_COST_NS_MAX, STEPS_MAX};
+use crate::limits::{POLL_COST_NS_MAX, STEPS_MAX, STEPS_PER_INSPECTION};
 use crate::network::{Core, Host, HostId, Weather};
 use crate::random::Random;
 use crate::tasks::Tasks;
@@ -31,6 +32,7 @@ pub struct Leftovers {
 }
 
 type Condition = Rc<dyn Fn() -> bool>;
+type Inspection = Rc<dyn Fn()>;
 
 /// A simulated world.
 pub struct World {
@@ -38,6 +40,8 @@ pub struct World {
     tasks: Tasks,
     /// Conditions that tasks wait for.
     watched: RefCell<Vec<(Condition, Waker)>>,
+    /// What is looked at between two steps.
+    inspection: RefCell<Option<Inspection>>,
     violation: RefCell<Option<String>>,
     /// Whether tasks are being dropped, not ended.
     is_killing: Cell<bool>,
@@ -51,6 +55,7 @@ impl World {
             core: RefCell::new(Core::new(seed)),
             tasks: Tasks::default(),
             watched: RefCell::default(),
+            inspection: RefCell::default(),
             violation: RefCell::default(),
             is_killing: Cell::new(false),
             steps: Cell::new(0),
@@ -80,7 +85,8 @@ impl World {
         let mut core = self.core();
         let number = core.hosts.len();
         core.hosts.push(Host {
-            // Addresses that are set aside for tests of networks, so that no real interface has one.
+            // Addresses that are set aside for tests of networks, so that no real interface has
+            // one.
             address: IpAddr::V4(Ipv4Addr::new(198, 18, 0, number as u8 + 1)),
             life: 0,
             is_up: true,
@@ -123,7 +129,8 @@ impl World {
         }
     }
 
-    /// Ends a host's process in the middle of whatever it does. Without power its peers are told nothing.
+    /// Ends a host's process in the middle of whatever it does. Without power its peers see
+    /// nothing.
     pub fn kill(&self, host: HostId, power_stays: bool) {
         self.core().end_process(host, power_stays);
         self.is_killing.set(true);
@@ -145,11 +152,7 @@ impl World {
     pub fn frozen_time(&self, host: HostId) -> Duration {
         let core = self.core();
         let host = &core.hosts[host];
-        let present = if host.is_frozen {
-            core.now - host.frozen_at
-        } else {
-            Duration::ZERO
-        };
+        let present = if host.is_frozen { core.now - host.frozen_at } else { Duration::ZERO };
         host.frozen_time + present
     }
 
@@ -186,9 +189,7 @@ impl World {
 
     /// A promise was broken: the run ends here. Only the first one counts.
     pub fn violate(&self, what: impl Into<String>) {
-        self.violation
-            .borrow_mut()
-            .get_or_insert_with(|| what.into());
+        self.violation.borrow_mut().get_or_insert_with(|| what.into());
     }
 
     /// Ends the run unless the condition holds.
@@ -201,27 +202,24 @@ impl World {
     /// Ends the run unless everything is closed.
     pub fn check_nothing_left(&self) {
         let left = self.leftovers();
-        self.check(left == Leftovers::default(), || {
-            format!("Left behind: {left:?}")
-        });
+        self.check(left == Leftovers::default(), || format!("Left behind: {left:?}"));
+    }
+
+    /// Calls `look` now and then, between two steps. It panics, or ends the run, if records of the
+    /// code under test disagree.
+    pub fn inspect(&self, look: impl Fn() + 'static) {
+        *self.inspection.borrow_mut() = Some(Rc::new(look));
     }
 
     /// Resolves after a length of the run's time.
     pub fn sleep(self: &Rc<Self>, length: Duration) -> Sleep {
         let due = self.now() + length;
-        Sleep {
-            world: self.clone(),
-            due,
-            key: None,
-        }
+        Sleep { world: self.clone(), due, key: None }
     }
 
     /// Resolves as soon as a condition holds.
     pub fn until(self: &Rc<Self>, condition: impl Fn() -> bool + 'static) -> Until {
-        Until {
-            world: self.clone(),
-            condition: Rc::new(condition),
-        }
+        Until { world: self.clone(), condition: Rc::new(condition) }
     }
 
     /// Resolves as soon as a condition holds, or after a length of the run's time.
@@ -243,6 +241,9 @@ impl World {
     pub fn run(&self, limit: Duration, done: impl Fn() -> bool) -> Result<(), String> {
         while !done() {
             let progressed = self.step();
+            if self.steps.get().is_multiple_of(STEPS_PER_INSPECTION) {
+                self.look();
+            }
             if let Some(violation) = self.violation.take() {
                 return Err(violation);
             }
@@ -260,16 +261,13 @@ impl World {
         Ok(())
     }
 
-    /// What hosts have left open. What no host can notice, such as the peer of a host without power, counts too.
+    /// What hosts have left open. What no host can notice, such as the peer of a host without
+    /// power, counts too.
     pub fn leftovers(&self) -> Leftovers {
         let core = self.core();
         Leftovers {
             tasks: self.tasks.on_hosts(),
-            connections: core
-                .connections
-                .values()
-                .map(|found| found.open_ends())
-                .sum(),
+            connections: core.connections.values().map(|found| found.open_ends()).sum(),
             listeners: core.listeners.len(),
             sleeps: core.events.sleeps(),
         }
@@ -280,6 +278,7 @@ impl World {
         self.is_killing.set(true);
         self.tasks.kill(None);
         self.watched.take();
+        self.inspection.take();
         let (events, connections) = {
             let mut core = self.core();
             (core.events.clear(), std::mem::take(&mut core.connections))
@@ -304,11 +303,7 @@ impl World {
             let core = self.core();
             core.events.next_at().is_some_and(|at| at <= core.now)
         };
-        let drawn = if due && self.core().random.one_in(2) {
-            None
-        } else {
-            self.draw()
-        };
+        let drawn = if due && self.core().random.one_in(2) { None } else { self.draw() };
         if let Some(task) = drawn {
             {
                 let mut core = self.core();
@@ -326,8 +321,7 @@ impl World {
 
     fn draw(&self) -> Option<u64> {
         let core = self.core();
-        self.tasks
-            .draw(&core.random, |host| core.hosts[host].is_frozen)
+        self.tasks.draw(&core.random, |host| core.hosts[host].is_frozen)
     }
 
     /// The next event happens, at its time or now if that has passed.
@@ -346,6 +340,13 @@ impl World {
             None => {}
         }
         true
+    }
+
+    fn look(&self) {
+        let inspection = self.inspection.borrow().clone();
+        if let Some(look) = inspection {
+            look();
+        }
     }
 
     fn wake_watchers(&self) {
@@ -382,11 +383,7 @@ impl Future for Sleep {
             self.key = Some(core.events.plan(self.due, wake));
         }
         drop((core, earlier));
-        if self.key.is_some() {
-            Poll::Pending
-        } else {
-            Poll::Ready(())
-        }
+        if self.key.is_some() { Poll::Pending } else { Poll::Ready(()) }
     }
 }
 

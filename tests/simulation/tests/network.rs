@@ -1,8 +1,5 @@
 //! What the simulated network promises to the code above it, which is what a kernel promises.
-#![expect(
-    clippy::unwrap_used,
-    reason = "the functions that tests share fail their test"
-)]
+#![expect(clippy::unwrap_used, reason = "the functions that tests share fail their test")]
 
 use perigee_shard::{Environment, Listener, Message, Stream};
 use perigee_simulation::{HostId, Leftovers, SimulatedStream, Weather, World};
@@ -36,9 +33,7 @@ fn connected(seed: u64) -> (Rc<World>, [HostId; 2], [SimulatedStream; 2]) {
         dialled.borrow_mut().push(stream);
     });
     let all = ends.clone();
-    world
-        .run(LONG, || all.iter().all(|end| !end.borrow().is_empty()))
-        .unwrap();
+    world.run(LONG, || all.iter().all(|end| !end.borrow().is_empty())).unwrap();
     let streams = ends.map(|end| end.take().remove(0));
     (world, hosts, streams)
 }
@@ -50,14 +45,12 @@ fn outcome<T: 'static>(
     task: impl Future<Output = T> + 'static,
 ) -> T {
     let result = Rc::new(RefCell::new(None));
-    let told = result.clone();
+    let outcome_slot = result.clone();
     world.environment(host).spawn(async move {
         let found = task.await;
-        *told.borrow_mut() = Some(found);
+        *outcome_slot.borrow_mut() = Some(found);
     });
-    world
-        .run(world.now() + LONG, || result.borrow().is_some())
-        .unwrap();
+    world.run(world.now() + LONG, || result.borrow().is_some()).unwrap();
     result.take().unwrap()
 }
 
@@ -96,10 +89,10 @@ fn a_peer_that_dies_is_heard_of_unless_its_power_failed() {
     for power_stays in [true, false] {
         let (world, [near, far], [stream, _other]) = connected(3);
         let received = Rc::new(RefCell::new(None));
-        let told = received.clone();
+        let outcome_slot = received.clone();
         world.environment(near).spawn(async move {
             let (result, _) = stream.receive(Vec::with_capacity(10)).await;
-            *told.borrow_mut() = Some(result);
+            *outcome_slot.borrow_mut() = Some(result);
         });
         world.kill(far, power_stays);
         let end = world.now() + Duration::from_secs(60);
@@ -112,7 +105,7 @@ fn a_peer_that_dies_is_heard_of_unless_its_power_failed() {
 }
 
 #[test]
-fn whoever_sends_to_a_host_that_has_forgotten_the_connection_is_told() {
+fn a_sender_to_a_host_that_has_forgotten_the_connection_gets_an_error() {
     let (world, [near, far], [stream, _other]) = connected(4);
     world.kill(far, false);
     world.revive(far);
@@ -138,27 +131,22 @@ fn what_is_sent_into_a_cut_arrives_after_it() {
         healing.set_blocked(near, far, false);
     });
     let begun = world.now();
-    let (count, bytes) = outcome(&world, far, async move {
-        receiver.receive(Vec::with_capacity(10)).await
-    });
+    let (count, bytes) =
+        outcome(&world, far, async move { receiver.receive(Vec::with_capacity(10)).await });
     assert!(count.unwrap() > 0 && bytes[0] == 7);
     assert!(world.now() - begun >= Duration::from_secs(30));
     world.end();
 }
 
 #[test]
-fn a_port_that_nobody_listens_on_refuses() {
+fn a_port_without_a_listener_refuses() {
     let world = World::new(1);
     let hosts = [world.add_host(), world.add_host()];
     let target = SocketAddr::new(world.environment(hosts[1]).address(), PORT);
     let environment = world.environment(hosts[0]);
-    let refused = outcome(&world, hosts[0], async move {
-        environment.connect(target).await.map(drop)
-    });
-    assert_eq!(
-        refused.unwrap_err().kind(),
-        io::ErrorKind::ConnectionRefused
-    );
+    let refused =
+        outcome(&world, hosts[0], async move { environment.connect(target).await.map(drop) });
+    assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
     world.end();
 }
 
@@ -171,11 +159,7 @@ fn a_process_that_stands_still_does_nothing_while_its_kernel_accepts() {
     let listening = world.environment(far);
     let listener = listening.listen(address, false).unwrap();
     let environment = world.environment(near);
-    let connected = outcome(
-        &world,
-        near,
-        async move { environment.connect(address).await },
-    );
+    let connected = outcome(&world, near, async move { environment.connect(address).await });
     assert!(connected.is_ok());
     world.set_frozen(far, false);
     assert!(world.frozen_time(far) > Duration::ZERO);

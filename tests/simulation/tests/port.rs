@@ -1,15 +1,13 @@
-//! What a port promises whatever its peers do: frames and greetings end, places are shared, a stop is an end.
-#![expect(
-    clippy::unwrap_used,
-    reason = "the functions that tests share fail their test"
-)]
+//! What a port promises whatever its peers do: frames and greetings end, places are shared, a stop
+//! is an end.
+#![expect(clippy::unwrap_used, reason = "the functions that tests share fail their test")]
 
 use perigee_port::{
     Connection, FRAME_DEADLINE, FrameBudget, Frames, GREETING_DEADLINE, Port, PortOptions, Service,
     connect, greet,
 };
 use perigee_schemas::Identity;
-use perigee_schemas::frame::{HEADER_BYTES, Header, Kind};
+use perigee_schemas::frame::{FrameHeader, HEADER_BYTES, MessageKind};
 use perigee_schemas::session::{Hello, Role};
 use perigee_shard::{Environment, Message, Stream};
 use perigee_simulation::{HostId, Leftovers, SimulatedEnvironment, SimulatedStream, World};
@@ -70,12 +68,7 @@ fn scene(seed: u64, options: PortOptions, budget_bytes: usize) -> Scene {
     let port = Port::listen(&environment, (address, false), options, service).unwrap();
     let served = port.clone();
     environment.spawn(async move { served.serve().await });
-    Scene {
-        world,
-        near,
-        port,
-        budget,
-    }
+    Scene { world, near, port, budget }
 }
 
 impl Scene {
@@ -85,16 +78,14 @@ impl Scene {
         task: impl FnOnce(SimulatedEnvironment, SocketAddr) -> F,
     ) -> T {
         let result = Rc::new(RefCell::new(None));
-        let told = result.clone();
+        let outcome_slot = result.clone();
         let environment = self.world.environment(self.near);
         let task = task(environment.clone(), self.port.address());
         environment.spawn(async move {
             let found = task.await;
-            *told.borrow_mut() = Some(found);
+            *outcome_slot.borrow_mut() = Some(found);
         });
-        self.world
-            .run(self.world.now() + LONG, || result.borrow().is_some())
-            .unwrap();
+        self.world.run(self.world.now() + LONG, || result.borrow().is_some()).unwrap();
         result.take().unwrap()
     }
 
@@ -104,9 +95,7 @@ impl Scene {
         let end = self.world.now() + 3 * SECOND;
         let (clock, port) = (self.world.clone(), self.port);
         self.world.direct(self.world.sleep(4 * SECOND));
-        self.world
-            .run(LONG * 10, move || clock.now() > end)
-            .unwrap();
+        self.world.run(LONG * 10, move || clock.now() > end).unwrap();
         assert_eq!(port.connection_count(), 0);
         assert_eq!(self.budget.held_bytes(), 0);
         drop(port);
@@ -116,7 +105,7 @@ impl Scene {
 }
 
 fn framed(request: u64, body: &[u8]) -> Vec<u8> {
-    [&Header::encode(Kind::Exist, request, body)[..], body].concat()
+    [&FrameHeader::encode(MessageKind::Exist, request, body)[..], body].concat()
 }
 
 fn hello() -> Hello {
@@ -158,9 +147,7 @@ type Greeted = Frames<SimulatedEnvironment>;
 async fn greeted(environment: &SimulatedEnvironment, address: SocketAddr) -> io::Result<Greeted> {
     let own = FrameBudget::new(1 << 30);
     let limits = (&own, BODY_BYTES_MAX);
-    Ok(connect(environment, address, &hello(), limits, SECOND * 5)
-        .await?
-        .0)
+    Ok(connect(environment, address, &hello(), limits, SECOND * 5).await?.0)
 }
 
 async fn echo(frames: &mut Greeted, body: &[u8]) -> io::Result<()> {
@@ -233,10 +220,7 @@ fn unfinished_frames_never_hold_more_than_the_budget_and_small_ones_are_served_b
             held_most
         });
         assert!(held_most >= HEADER_BYTES + (3 << 20), "seed {seed}");
-        assert!(
-            held_most <= BUDGET / 2 + (64 << 10),
-            "seed {seed}: {held_most}"
-        );
+        assert!(held_most <= BUDGET / 2 + (64 << 10), "seed {seed}: {held_most}");
         scene.end();
     }
 }
@@ -274,10 +258,7 @@ fn at_the_bound_the_longest_silent_stranger_goes_and_members_stay() {
 
 #[test]
 fn silent_strangers_are_closed_and_silent_members_stay() {
-    let options = PortOptions {
-        stranger_idle: Some(60 * SECOND),
-        ..PortOptions::new(10)
-    };
+    let options = PortOptions { stranger_idle: Some(60 * SECOND), ..PortOptions::new(10) };
     let scene = scene(1, options, 1 << 20);
     scene.outcome(|environment, address| async move {
         let mut member = greeted(&environment, address).await.unwrap();
@@ -303,9 +284,7 @@ fn a_stop_ends_every_connection_whatever_it_waits_for() {
             let greeting = environment.connect(address).await.unwrap();
             let silent = greeted(&environment, address).await.unwrap();
             let half = greeted(&environment, address).await.unwrap();
-            send(half.stream(), &framed(1, &[0; 100])[..50])
-                .await
-                .unwrap();
+            send(half.stream(), &framed(1, &[0; 100])[..50]).await.unwrap();
             port.stop();
             for stream in [&greeting, silent.stream(), half.stream()] {
                 let (count, _) = stream.receive(Vec::with_capacity(10)).await;

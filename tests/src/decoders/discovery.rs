@@ -1,7 +1,7 @@
 //! Decoders of what peers and metadata servers send: handshake frames and documents.
 //! Invariant: what is taken comes out of the encoder again as the same value.
 
-use perigee_discovery::handshake::frame::{Frame, Kind, LENGTH_BYTES, decode_length};
+use perigee_discovery::handshake::frame::{Frame, HandshakeKind, LENGTH_BYTES, decode_length};
 use perigee_discovery::limits::FRAME_BYTES_DEFAULT;
 use perigee_discovery::{ConnectionMessage, NotifyMessage, RpcMeta, SegmentDocument};
 
@@ -20,16 +20,12 @@ pub(super) fn handshake(bytes: &[u8]) -> bool {
     let Ok(frame) = Frame::decode(body.to_vec()) else {
         return false;
     };
-    assert_eq!(
-        frame.encode(),
-        bytes[..LENGTH_BYTES + length],
-        "encoding is stable"
-    );
+    assert_eq!(frame.encode(), bytes[..LENGTH_BYTES + length], "encoding is stable");
     match frame.kind {
-        Kind::Connection => connection(&frame.json),
-        Kind::Metadata => segment(&frame.json),
-        Kind::Notify => notify(&frame.json),
-        Kind::Probe => true,
+        HandshakeKind::Connection => connection(&frame.json),
+        HandshakeKind::Metadata => segment(&frame.json),
+        HandshakeKind::Notify => notify(&frame.json),
+        HandshakeKind::Probe => true,
     }
 }
 

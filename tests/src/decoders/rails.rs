@@ -1,41 +1,57 @@
-//! What engines tell each other about rails, queue pairs and registered memory: JSON in documents and in handshakes.
-//! Invariant: what is taken comes out of the encoder again as the same value, and keys reach nothing outside of their
-//! region.
+//! What processes tell each other about rails, queue pairs and lent memory, on data connections.
+//! Invariant: what is taken survives encoding, and keys reach nothing outside of their region.
 
 use std::time::Duration;
 
-use perigee_rails::{
-    EndpointAnswer, EndpointOffer, PeerDescriptor, RAILS_MAX, RegionDescriptor, RemoteKeys,
+use perigee_rails::{RAILS_MAX, RegionDescriptor, RemoteKeys};
+use perigee_rdma::wire::{
+    decode_answer, decode_offer, decode_reply, decode_request, encode_answer, encode_offer,
+    encode_reply, encode_request,
 };
+use perigee_schemas::frame::HEADER_BYTES;
 
-/// JSON as each of the messages.
-pub(super) fn rails(bytes: &[u8]) -> bool {
-    offer(bytes) | answer(bytes) | peer(bytes) | region(bytes)
+/// The body of a frame as each of the messages.
+pub(super) fn rails(body: &[u8]) -> bool {
+    request(body) | reply(body) | offer(body) | answer(body)
 }
 
-macro_rules! survives {
-    ($name:ident, $message:ty, $judge:expr) => {
-        fn $name(json: &[u8]) -> bool {
-            let Ok(message) = serde_json::from_slice::<$message>(json) else {
-                return false;
-            };
-            let text = serde_json::to_vec(&message).expect("messages have names as keys only");
-            let again: Result<$message, _> = serde_json::from_slice(&text);
-            assert_eq!(
-                again.ok().as_ref(),
-                Some(&message),
-                "what was taken survives encoding"
-            );
-            $judge(&message);
-            true
-        }
+fn request(body: &[u8]) -> bool {
+    let Ok(request) = decode_request(body) else {
+        return false;
     };
+    let again = decode_request(&encode_request(request)[HEADER_BYTES..]);
+    assert_eq!(again.ok(), Some(request));
+    true
 }
 
-survives!(offer, EndpointOffer, |_: &EndpointOffer| {});
-survives!(answer, EndpointAnswer, |_: &EndpointAnswer| {});
-survives!(peer, PeerDescriptor, |_: &PeerDescriptor| {});
-survives!(region, RegionDescriptor, judge_keys);
+fn reply(body: &[u8]) -> bool {
+    let Ok(reply) = decode_reply(body) else {
+        return false;
+    };
+    reply.regions.iter().for_each(|(_, region)| judge_keys(region));
+    let again = decode_reply(&encode_reply(&reply)[HEADER_BYTES..]);
+    let again = again.expect("what was decoded can be encoded");
+    assert_eq!((again.peer, again.version), (reply.peer, reply.version));
+    true
+}
+
+fn offer(body: &[u8]) -> bool {
+    let Ok(offer) = decode_offer(body) else {
+        return false;
+    };
+    let again = decode_offer(&encode_offer(&offer)[HEADER_BYTES..]);
+    assert_eq!(again.ok(), Some(offer));
+    true
+}
+
+fn answer(body: &[u8]) -> bool {
+    let Ok(answer) = decode_answer(body) else {
+        return false;
+    };
+    let again = decode_answer(&encode_answer(&Ok(answer.clone()))[HEADER_BYTES..]);
+    assert_eq!(again.ok(), Some(answer));
+    true
+}
 
 /// A region is refused, or used as it was described.
 fn judge_keys(region: &RegionDescriptor) {

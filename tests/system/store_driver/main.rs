@@ -5,8 +5,8 @@
 //!
 //!        store-driver hold BYTES
 //!
-//! The last one has so much memory until it is ended. The batches hold all keys, go over TCP, and are framed by the
-//! lines `begin` and `end`.
+//! The last one has so much memory until it is ended. The batches hold all keys, go over TCP, and
+//! are framed by the lines `begin` and `end`.
 
 #![expect(clippy::print_stdout, reason = "its lines are what the tests read")]
 
@@ -59,10 +59,7 @@ fn main() -> ExitCode {
 
 fn hold(bytes: usize) -> ExitCode {
     let memory = vec![1u8; bytes];
-    println!(
-        "holding {}",
-        memory.iter().filter(|byte| **byte == 1).count()
-    );
+    println!("holding {}", memory.iter().filter(|byte| **byte == 1).count());
     loop {
         std::thread::park();
         std::hint::black_box(&memory);
@@ -92,9 +89,7 @@ fn get_batch(objects: &Objects, keys: &[u64], bytes: usize) -> Result<(), Wrong>
     println!("begin");
     let results = objects.get_objects(keys, bytes);
     println!("end");
-    keys.iter()
-        .zip(results)
-        .try_for_each(|(key, result)| tell(*key, result))
+    keys.iter().zip(results).try_for_each(|(key, result)| tell(*key, result))
 }
 
 fn tell(key: u64, read: Result<Option<u64>, Status>) -> Result<(), Wrong> {

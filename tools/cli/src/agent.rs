@@ -1,19 +1,22 @@
-//! `perigee agent`: what this host can show, or shows. Invariant: it starts on any host; what cannot
-//! be seen is named with its reason.
+//! `perigee agent`: what this host can show, or shows. Invariant: it starts on any host; what
+//! cannot be seen is named with its reason.
 
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 use crate::{daemon, output};
-use perigee_agent::{Agent, AgentConfig, Collector, Format, Start, Watch, explain_text};
-use perigee_flags::Environment;
+use perigee_agent::{Agent, AgentConfig, AgentStart, Collector, OutputFormat, Watch, explain_text};
+use perigee_flags::ProcessEnvironment;
 use std::io;
 use std::sync::Arc;
 
-/// Serves until it is told to stop, or prints the table of sources.
-pub(crate) fn run(invocation: &Invocation, environment: &Environment) -> Result<(), Failure> {
+/// Serves until it is stopped, or prints the table of sources.
+pub(crate) fn run(
+    invocation: &Invocation,
+    environment: &ProcessEnvironment,
+) -> Result<(), Failure> {
     let config = match AgentConfig::load(&invocation.arguments, environment)? {
-        Start::Print(text) => return Ok(output::print(&text)?),
-        Start::Serve(config) => config,
+        AgentStart::Print(text) => return Ok(output::print(&text)?),
+        AgentStart::Serve(config) => config,
     };
     if let Some(format) = config.explain {
         return explain(*config, format);
@@ -34,13 +37,15 @@ pub(crate) fn run(invocation: &Invocation, environment: &Environment) -> Result<
     })
 }
 
-fn explain(config: AgentConfig, format: Format) -> Result<(), Failure> {
+fn explain(config: AgentConfig, format: OutputFormat) -> Result<(), Failure> {
     let mut options = config.options;
     options.state = None;
     let snapshot = Collector::new(options, Arc::new(Watch::default())).collect();
     let text = match format {
-        Format::Text => explain_text(&snapshot.sources),
-        Format::Json => serde_json::to_string_pretty(&snapshot.sources).unwrap_or_default() + "\n",
+        OutputFormat::Text => explain_text(&snapshot.sources),
+        OutputFormat::Json => {
+            serde_json::to_string_pretty(&snapshot.sources).unwrap_or_default() + "\n"
+        }
     };
     Ok(output::print(&text)?)
 }

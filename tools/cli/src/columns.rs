@@ -1,5 +1,5 @@
-//! Tables for people. Invariant: columns are as wide as their widest cell, so long names never break
-//! a table, and no line ends with blanks.
+//! Tables for people. Invariant: columns are as wide as their widest cell, so long names never
+//! break a table, and no line ends with blanks.
 
 /// Lines with aligned columns, each after `indent` blanks.
 pub(crate) fn aligned<const N: usize>(indent: usize, rows: &[[String; N]]) -> String {
@@ -8,9 +8,7 @@ pub(crate) fn aligned<const N: usize>(indent: usize, rows: &[[String; N]]) -> St
     let mut text = String::new();
     for row in rows {
         let cells = row.iter().zip(widths);
-        let cells: Vec<String> = cells
-            .map(|(cell, width)| format!("{cell:<width$}"))
-            .collect();
+        let cells: Vec<String> = cells.map(|(cell, width)| format!("{cell:<width$}")).collect();
         text.push_str(&" ".repeat(indent));
         text.push_str(cells.join("  ").trim_end());
         text.push('\n');

@@ -2,10 +2,10 @@
 //! this table.
 
 use crate::failure::Failure;
-use crate::invocation::{Invocation, Task};
-use crate::{agent, bench, daemon, doctor, inspect, output, status, top, topology};
+use crate::invocation::{Action, Invocation};
+use crate::{agent, bench, daemon, doctor, drain, inspect, output, status, top, topology};
 use perigee_agent::has_probes;
-use perigee_flags::{Environment, nearest};
+use perigee_flags::{ProcessEnvironment, nearest};
 use std::fmt::Write as _;
 
 /// One command of the program.
@@ -17,15 +17,16 @@ pub(crate) struct Command {
     pub(crate) personality: Option<&'static str>,
     /// What it does, for the overview.
     summary: &'static str,
-    kind: Kind,
+    kind: CommandKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum CommandKind {
     Master,
     Node,
     Metadata,
     Status,
+    Drain,
     Inspect,
     Topology,
     Agent,
@@ -40,63 +41,72 @@ pub(crate) const COMMANDS: &[Command] = &[
         name: "master",
         personality: Some("mooncake_master"),
         summary: "Serve metadata, placement, leases and eviction of a cluster",
-        kind: Kind::Master,
+        kind: CommandKind::Master,
     },
     Command {
         name: "node",
         personality: Some("mooncake_client"),
         summary: "Donate memory of this host to a cluster",
-        kind: Kind::Node,
+        kind: CommandKind::Node,
     },
     Command {
         name: "metadata",
         personality: Some("mooncake_http_metadata_server"),
         summary: "Serve records of transfer engines over HTTP",
-        kind: Kind::Metadata,
+        kind: CommandKind::Metadata,
     },
     Command {
         name: "status",
         personality: None,
         summary: "Show the segments of a cluster and how full they are",
-        kind: Kind::Status,
+        kind: CommandKind::Status,
+    },
+    Command {
+        name: "drain",
+        personality: None,
+        summary: "Move all objects out of this host's or pod's segments before it stops",
+        kind: CommandKind::Drain,
     },
     Command {
         name: "inspect",
         personality: None,
         summary: "Show built-in numbers and metrics: perigee inspect limits, perigee inspect metrics",
-        kind: Kind::Inspect,
+        kind: CommandKind::Inspect,
     },
     Command {
         name: "topology",
         personality: Some(topology::DUMP_NAME),
         summary: "Show NICs, GPUs and who serves which memory",
-        kind: Kind::Topology,
+        kind: CommandKind::Topology,
     },
     Command {
         name: "agent",
         personality: None,
         summary: "Show NICs, disks and shards of this host: metrics and a page",
-        kind: Kind::Agent,
+        kind: CommandKind::Agent,
     },
     Command {
         name: "top",
         personality: None,
         summary: "Watch NICs, flows, disks and shards of this host in a terminal",
-        kind: Kind::Top,
+        kind: CommandKind::Top,
     },
     Command {
         name: "doctor",
         personality: None,
         summary: "Find what is misconfigured on this host and say what to do",
-        kind: Kind::Doctor,
+        kind: CommandKind::Doctor,
     },
     Command {
         name: "bench",
         personality: Some(bench::TRANSFER_ENGINE_BENCH),
         summary: "Measure network cards, stores and masters",
-        kind: Kind::Bench,
+        kind: CommandKind::Bench,
     },
 ];
+
+/// The version of Mooncake whose programs, flags, routes and Python calls these are.
+const MOONCAKE_VERSION: &str = "0.3.13";
 
 const VARIABLES: &str = "\
 PERIGEE_LOG=perigee_store=debug,info filters logs; PERIGEE_LOG_FORMAT=json writes JSON.
@@ -118,13 +128,16 @@ Exit codes:
 ";
 
 /// Does what was asked for.
-pub(crate) fn execute(invocation: &Invocation, environment: &Environment) -> Result<(), Failure> {
+pub(crate) fn execute(
+    invocation: &Invocation,
+    environment: &ProcessEnvironment,
+) -> Result<(), Failure> {
     match &invocation.task {
-        Task::Help => Ok(output::print(&overview())?),
-        Task::Version => Ok(output::print(&version(&invocation.program))?),
-        Task::Nothing => Err(Failure::NoCommand),
-        Task::Unknown(word) => Err(unknown(word)),
-        Task::Run(command) => run(command, invocation, environment),
+        Action::Help => Ok(output::print(&overview())?),
+        Action::Version => Ok(output::print(&version(&invocation.program))?),
+        Action::Nothing => Err(Failure::NoCommand),
+        Action::Unknown(word) => Err(unknown(word)),
+        Action::Run(command) => run(command, invocation, environment),
     }
 }
 
@@ -132,25 +145,28 @@ pub(crate) fn execute(invocation: &Invocation, environment: &Environment) -> Res
 fn version(program: &str) -> String {
     let probes = if has_probes() { "with" } else { "without" };
     let version = env!("CARGO_PKG_VERSION");
-    format!("{program} {version} ({probes} eBPF probes)\n")
+    format!(
+        "{program} {version} (compatible with Mooncake {MOONCAKE_VERSION}, {probes} eBPF probes)\n"
+    )
 }
 
 fn run(
     command: &Command,
     invocation: &Invocation,
-    environment: &Environment,
+    environment: &ProcessEnvironment,
 ) -> Result<(), Failure> {
     match command.kind {
-        Kind::Master => daemon::master(invocation, environment),
-        Kind::Node => daemon::node(invocation, environment),
-        Kind::Metadata => daemon::metadata(invocation, environment),
-        Kind::Status => status::run(invocation, environment),
-        Kind::Inspect => inspect::run(invocation, environment),
-        Kind::Bench => bench::run(invocation, environment),
-        Kind::Topology => topology::run(invocation, environment),
-        Kind::Agent => agent::run(invocation, environment),
-        Kind::Top => top::run(invocation, environment),
-        Kind::Doctor => doctor::run(invocation, environment),
+        CommandKind::Master => daemon::master(invocation, environment),
+        CommandKind::Node => daemon::node(invocation, environment),
+        CommandKind::Metadata => daemon::metadata(invocation, environment),
+        CommandKind::Status => status::run(invocation, environment),
+        CommandKind::Drain => drain::run(invocation, environment),
+        CommandKind::Inspect => inspect::run(invocation, environment),
+        CommandKind::Bench => bench::run(invocation, environment),
+        CommandKind::Topology => topology::run(invocation, environment),
+        CommandKind::Agent => agent::run(invocation, environment),
+        CommandKind::Top => top::run(invocation, environment),
+        CommandKind::Doctor => doctor::run(invocation, environment),
     }
 }
 
@@ -170,9 +186,8 @@ fn overview() -> String {
         env!("CARGO_PKG_VERSION")
     );
     for command in COMMANDS {
-        let also = command
-            .personality
-            .map_or_else(String::new, |name| format!(" (also as {name})"));
+        let also =
+            command.personality.map_or_else(String::new, |name| format!(" (also as {name})"));
         let _ = writeln!(text, "  {:<10}{}{also}", command.name, command.summary);
     }
     text.push_str("  help      Show this text, or the settings of one command\n");

@@ -7,40 +7,49 @@ use crate::logging::{self, LogGuard};
 use crate::output;
 use crate::signals::block_stop_signals;
 use nix::sys::signal::SigSet;
-use perigee_flags::{Environment, LogSettings};
+use perigee_flags::{LogSettings, ProcessEnvironment};
 use perigee_metadata::MetadataServer;
-use perigee_metadata::config::{METADATA_SERVER, MetadataServerConfig, Start as MetadataStart};
-use perigee_node::{NodeConfig, Start as NodeStart, config::table::NODE};
-use perigee_service::config::{Listen, MasterConfig, Start as MasterStart, table::MASTER};
+use perigee_metadata::config::{METADATA_SERVER, MetadataServerConfig, MetadataStart};
+use perigee_node::{NodeConfig, NodeStart, config::table::NODE};
+use perigee_service::config::{Listen, MasterConfig, MasterStart, table::MASTER};
 use std::io;
 
-/// Runs a master until it is told to stop.
-pub(crate) fn master(invocation: &Invocation, environment: &Environment) -> Result<(), Failure> {
+/// Runs a master until it is stopped.
+pub(crate) fn master(
+    invocation: &Invocation,
+    environment: &ProcessEnvironment,
+) -> Result<(), Failure> {
     match MasterConfig::load(&invocation.arguments, environment)? {
         MasterStart::Print(text) => print(invocation, MASTER.name, &text),
-        MasterStart::Serve(config) => serve(invocation, environment, &config.log, |_| {
-            Ok(perigee_service::run(&config)?)
-        }),
+        MasterStart::Serve(config) => {
+            serve(invocation, environment, &config.log, |_| Ok(perigee_service::run(&config)?))
+        }
     }
 }
 
-/// Runs a node until it is told to stop.
-pub(crate) fn node(invocation: &Invocation, environment: &Environment) -> Result<(), Failure> {
+/// Runs a node until it is stopped.
+pub(crate) fn node(
+    invocation: &Invocation,
+    environment: &ProcessEnvironment,
+) -> Result<(), Failure> {
     match NodeConfig::load(&invocation.arguments, environment)? {
         NodeStart::Print(text) => print(invocation, NODE.name, &text),
-        NodeStart::Serve(config) => serve(invocation, environment, &config.log, |_| {
-            Ok(perigee_node::run(&config)?)
-        }),
+        NodeStart::Serve(config) => {
+            serve(invocation, environment, &config.log, |_| Ok(perigee_node::run(&config)?))
+        }
     }
 }
 
-/// Runs a metadata service until it is told to stop.
-pub(crate) fn metadata(invocation: &Invocation, environment: &Environment) -> Result<(), Failure> {
+/// Runs a metadata service until it is stopped.
+pub(crate) fn metadata(
+    invocation: &Invocation,
+    environment: &ProcessEnvironment,
+) -> Result<(), Failure> {
     match MetadataServerConfig::load(&invocation.arguments, environment)? {
         MetadataStart::Print(text) => print(invocation, METADATA_SERVER.name, &text),
-        MetadataStart::Serve(config) => serve(invocation, environment, &config.log, |signals| {
-            serve_metadata(&config, signals)
-        }),
+        MetadataStart::Serve(config) => {
+            serve(invocation, environment, &config.log, |signals| serve_metadata(&config, signals))
+        }
     }
 }
 
@@ -48,10 +57,7 @@ fn serve_metadata(config: &MetadataServerConfig, signals: SigSet) -> Result<(), 
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
-    let listen = Listen {
-        host: config.host.clone(),
-        port: config.port,
-    };
+    let listen = Listen { host: config.host.clone(), port: config.port };
     let service = MetadataServer::start(listen.socket_addr()?)?;
     tracing::info!(http = %service.local_addr(), "Ready");
     let signal = signals.wait().map_err(io::Error::from)?;
@@ -63,7 +69,7 @@ fn serve_metadata(config: &MetadataServerConfig, signals: SigSet) -> Result<(), 
 /// Starts the log, serves, and leaves nothing unwritten behind.
 pub(crate) fn serve(
     invocation: &Invocation,
-    environment: &Environment,
+    environment: &ProcessEnvironment,
     log: &LogSettings,
     work: impl FnOnce(SigSet) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
@@ -72,7 +78,7 @@ pub(crate) fn serve(
     let guard: LogGuard = logging::start(log, &file_name, environment)?;
     let ended = work(signals);
     if let (Err(failure), Some(_)) = (&ended, &log.directory) {
-        // Standard error gets it anyway; whoever reads the file should find it there too.
+        // Standard error gets it anyway; the file should have it too.
         tracing::error!("{failure}");
     }
     drop(guard);

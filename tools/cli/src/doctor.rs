@@ -9,6 +9,7 @@ mod finding;
 mod host;
 mod memory;
 mod network;
+mod packages;
 mod pcie;
 mod peers;
 mod placement;
@@ -25,12 +26,14 @@ use crate::topology::roots;
 use checks::{CHECKS, Check};
 use disk::DiskState;
 use finding::Severity;
-use host::{Host, Process};
-use peers::Peer;
-use perigee_flags::{Environment, Flag, FlagError, Kind, Outcome, Program, Settings, nearest};
+use host::{HostFacts, Process};
+use peers::PeerHost;
+use perigee_flags::{
+    Flag, FlagError, ProcessEnvironment, Program, ProgramStart, Settings, ValueKind, nearest,
+};
 use perigee_topology::{Topology, cpu_list};
-use report::Report;
-use segments::Cluster;
+use report::DoctorReport;
+use segments::ClusterSegments;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -44,78 +47,38 @@ const CLUSTER_DEADLINE: Duration = Duration::from_secs(10);
 const LIVE_SYSFS: &str = "/sys";
 
 const FLAGS: &[Flag] = &[
-    Flag::new(
-        "format",
-        Kind::Text,
-        "text",
-        "text for people, json for programs",
-    )
-    .one_of(&["text", "json"]),
+    Flag::new("format", ValueKind::Text, "text", "text for people, json for programs")
+        .one_of(&["text", "json"]),
     Flag::new(
         "verbose",
-        Kind::Bool,
+        ValueKind::Bool,
         "false",
         "Show what is right and what was not looked at, too",
     ),
-    Flag::new(
-        "only",
-        Kind::Text,
-        "",
-        "Names of checks to run, with commas between them",
-    ),
-    Flag::new("skip", Kind::Text, "", "Names of checks not to run"),
-    Flag::new(
-        "segment_size",
-        Kind::SizeBytes,
-        "0",
-        "Memory this host is to donate",
-    )
-    .aliases(&["global_segment_size"]),
-    Flag::new(
-        "cores",
-        Kind::Text,
-        "",
-        "Processors of the shards, such as 0-7,32-39",
-    ),
-    Flag::new(
-        "disk",
-        Kind::Text,
-        "",
-        "Folders for files; each is tested with 32 MiB",
-    )
-    .aliases(&["disks"]),
+    Flag::new("only", ValueKind::Text, "", "Names of checks to run, with commas between them"),
+    Flag::new("skip", ValueKind::Text, "", "Names of checks not to run"),
+    Flag::new("segment_size", ValueKind::SizeBytes, "0", "Memory this host is to donate")
+        .aliases(&["global_segment_size"]),
+    Flag::new("cores", ValueKind::Text, "", "Processors of the shards, such as 0-7,32-39"),
+    Flag::new("disk", ValueKind::Text, "", "Folders for files; each is tested with 32 MiB")
+        .aliases(&["disks"]),
     Flag::new(
         "peers",
-        Kind::Text,
+        ValueKind::Text,
         "",
         "Files with the JSON reports of other hosts to compare with",
     ),
     Flag::new(
         "master_server_address",
-        Kind::Text,
+        ValueKind::Text,
         "",
         "HOST:PORT of a master whose segments are to be reached from here",
     )
     .aliases(&["master"])
     .variables(&["MOONCAKE_MASTER"]),
-    Flag::new(
-        "sysfs",
-        Kind::Text,
-        LIVE_SYSFS,
-        "Folder to read instead of /sys",
-    ),
-    Flag::new(
-        "procfs",
-        Kind::Text,
-        "/proc",
-        "Folder to read instead of /proc",
-    ),
-    Flag::new(
-        "devfs",
-        Kind::Text,
-        "/dev",
-        "Folder to read instead of /dev",
-    ),
+    Flag::new("sysfs", ValueKind::Text, LIVE_SYSFS, "Folder to read instead of /sys"),
+    Flag::new("procfs", ValueKind::Text, "/proc", "Folder to read instead of /proc"),
+    Flag::new("devfs", ValueKind::Text, "/dev", "Folder to read instead of /dev"),
 ];
 
 /// The command as its settings see it.
@@ -129,10 +92,13 @@ const DOCTOR: Program = Program {
 };
 
 /// Examines this host.
-pub(crate) fn run(invocation: &Invocation, environment: &Environment) -> Result<(), Failure> {
+pub(crate) fn run(
+    invocation: &Invocation,
+    environment: &ProcessEnvironment,
+) -> Result<(), Failure> {
     let settings = match DOCTOR.load(&invocation.arguments, environment)? {
-        Outcome::Print(text) => return Ok(output::print(&text)?),
-        Outcome::Run(settings) => settings,
+        ProgramStart::Print(text) => return Ok(output::print(&text)?),
+        ProgramStart::Run(settings) => settings,
     };
     let chosen = chosen(&settings)?;
     let host = host_of(&settings)?;
@@ -149,31 +115,31 @@ pub(crate) fn run(invocation: &Invocation, environment: &Environment) -> Result<
     }
 }
 
-fn examine(host: &Host, chosen: &[&'static Check]) -> Report {
+fn examine(host: &HostFacts, chosen: &[&'static Check]) -> DoctorReport {
     let outcomes = chosen.iter().map(|check| (*check, (check.run)(host)));
-    Report {
-        outcomes: outcomes.collect(),
-    }
+    DoctorReport { outcomes: outcomes.collect() }
 }
 
-fn host_of(settings: &Settings) -> Result<Host, Failure> {
+fn host_of(settings: &Settings) -> Result<HostFacts, Failure> {
     let roots = roots(settings)?;
     let is_live = settings.text("sysfs") == LIVE_SYSFS;
     let disks = words(settings.text("disk")).map(|folder| DiskState::measure(Path::new(folder)));
-    Ok(Host {
+    Ok(HostFacts {
         topology: Topology::discover(&roots),
         process: Process::read(&roots),
         has_probes: perigee_agent::has_probes(),
         clock: is_live.then(perigee_shard::clock_discipline).flatten(),
         io_uring: is_live.then(perigee_shard::probe),
+        packages: match is_live {
+            true => packages::folders(std::env::current_exe().ok(), |name| std::env::var_os(name)),
+            false => Vec::new(),
+        },
         dev: PathBuf::from(settings.text("devfs")),
         segment_bytes: settings.integer("segment_size"),
         cores: cores(settings.text("cores"))?,
         disks: disks.collect(),
-        peers: words(settings.text("peers"))
-            .map(Peer::read)
-            .collect::<Result<_, _>>()?,
-        cluster: Cluster::look(
+        peers: words(settings.text("peers")).map(PeerHost::read).collect::<Result<_, _>>()?,
+        cluster: ClusterSegments::look(
             settings.text("master_server_address").trim(),
             CLUSTER_DEADLINE,
         )?,
@@ -184,10 +150,8 @@ fn host_of(settings: &Settings) -> Result<Host, Failure> {
 fn cores(text: &str) -> Result<Vec<u32>, FlagError> {
     let cores = cpu_list(text);
     if cores.is_empty() && !text.trim().is_empty() {
-        let message = format!(
-            "`{}` is no list of processors such as 0-7,32-39",
-            text.escape_debug()
-        );
+        let message =
+            format!("`{}` is no list of processors such as 0-7,32-39", text.escape_debug());
         return Err(FlagError::Conflict(message));
     }
     Ok(cores)
@@ -196,9 +160,7 @@ fn cores(text: &str) -> Result<Vec<u32>, FlagError> {
 /// Checks by `--only` and `--skip`.
 fn chosen(settings: &Settings) -> Result<Vec<&'static Check>, FlagError> {
     let names = |flag: &str| -> Result<Vec<String>, FlagError> {
-        words(settings.text(flag))
-            .map(|name| known(name).map(str::to_owned))
-            .collect()
+        words(settings.text(flag)).map(|name| known(name).map(str::to_owned)).collect()
     };
     let (only, skip) = (names("only")?, names("skip")?);
     let is_in = |list: &[String], check: &Check| list.iter().any(|name| name == check.name);
@@ -225,9 +187,7 @@ fn known(name: &str) -> Result<&str, FlagError> {
 
 /// Words between commas.
 fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split(',')
-        .map(str::trim)
-        .filter(|word| !word.is_empty())
+    text.split(',').map(str::trim).filter(|word| !word.is_empty())
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! Why the program ends without success. Invariant: every failure has one exit code, and the same
 //! status has the same code wherever it comes from.
 
+use crate::drain::DrainError;
 use perigee_agent::AgentError;
+use perigee_bench::BenchError;
 use perigee_flags::FlagError;
-use perigee_http::StartError;
+use perigee_http::HttpStartError;
 use perigee_node::NodeError;
 use perigee_rpc::CallError;
-use perigee_runner::BenchError;
 use perigee_schemas::Status;
 use perigee_service::DaemonError;
 use perigee_topology::TopologyError;
@@ -50,10 +51,13 @@ pub(crate) enum Failure {
     Node(#[from] NodeError),
     /// An HTTP service could not start.
     #[error(transparent)]
-    Http(#[from] StartError),
+    Http(#[from] HttpStartError),
     /// The master was asked and did not answer.
     #[error(transparent)]
     Call(#[from] CallError),
+    /// Segments could not be emptied.
+    #[error(transparent)]
+    Drain(#[from] DrainError),
     /// Devices, or a document about them, are not what they should be.
     #[error(transparent)]
     Topology(#[from] TopologyError),
@@ -78,6 +82,7 @@ impl Failure {
             Self::Node(error) => error.exit_code(),
             Self::Agent(_) | Self::NoAgent { .. } | Self::Http(_) => Status::RpcFail.exit(),
             Self::Call(error) => error.status().exit(),
+            Self::Drain(error) => error.status().exit(),
             Self::Topology(_) => perigee_flags::USAGE_EXIT_CODE,
             Self::Bench(error) => error.exit_code(),
             Self::Reported(code) => *code,
@@ -87,8 +92,5 @@ impl Failure {
 }
 
 fn hint(suggestion: &Option<&'static str>) -> String {
-    suggestion.map_or_else(
-        || ";".to_owned(),
-        |name| format!("; did you mean `{name}`?"),
-    )
+    suggestion.map_or_else(|| ";".to_owned(), |name| format!("; did you mean `{name}`?"))
 }

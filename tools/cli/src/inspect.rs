@@ -1,24 +1,22 @@
-//! `perigee inspect`: built-in numbers and metrics of this program. Invariant: every number is read from the
-//! constant that is enforced, never written down a second time.
+//! `perigee inspect`: built-in numbers and metrics of this program. Invariant: every number is read
+//! from the constant that is enforced, never written down a second time.
 
 mod metrics;
 
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 use crate::output;
-use perigee_flags::{Environment, Flag, FlagError, Kind, Outcome, Program, nearest};
+use perigee_flags::{
+    Flag, FlagError, ProcessEnvironment, Program, ProgramStart, ValueKind, nearest,
+};
 use serde_json::{Map, Value};
 use std::time::Duration;
 
 const TOPICS: [&str; 2] = ["limits", "metrics"];
 
-const FLAGS: &[Flag] = &[Flag::new(
-    "format",
-    Kind::Text,
-    "text",
-    "text for people, json for programs",
-)
-.one_of(&["text", "json"])];
+const FLAGS: &[Flag] =
+    &[Flag::new("format", ValueKind::Text, "text", "text for people, json for programs")
+        .one_of(&["text", "json"])];
 
 /// The command as its settings see it.
 const INSPECT: Program = Program {
@@ -31,11 +29,14 @@ const INSPECT: Program = Program {
 };
 
 /// Prints the numbers of one topic.
-pub(crate) fn run(invocation: &Invocation, environment: &Environment) -> Result<(), Failure> {
+pub(crate) fn run(
+    invocation: &Invocation,
+    environment: &ProcessEnvironment,
+) -> Result<(), Failure> {
     let (topic, flags) = split_topic(&invocation.arguments);
     let settings = match INSPECT.load(flags, environment)? {
-        Outcome::Print(text) => return Ok(output::print(&text)?),
-        Outcome::Run(settings) => settings,
+        ProgramStart::Print(text) => return Ok(output::print(&text)?),
+        ProgramStart::Run(settings) => settings,
     };
     let topic = check_topic(topic)?;
     let text = match (topic, settings.text("format")) {
@@ -83,62 +84,22 @@ fn object_limits() -> Vec<(&'static str, u128, &'static str)> {
     use perigee_schemas::limits as wire;
     vec![
         ("key_bytes_max", wire::KEY_BYTES_MAX as u128, "longest key"),
-        (
-            "object_bytes_max",
-            wire::OBJECT_BYTES_MAX.into(),
-            "largest object",
-        ),
-        (
-            "replicas_max",
-            wire::REPLICAS_MAX as u128,
-            "most copies of one object",
-        ),
-        (
-            "batch_keys_max",
-            wire::BATCH_KEYS_MAX as u128,
-            "most keys of one batch call",
-        ),
-        (
-            "pattern_bytes_max",
-            wire::PATTERN_BYTES_MAX as u128,
-            "longest regular expression",
-        ),
+        ("object_bytes_max", wire::OBJECT_BYTES_MAX.into(), "largest object"),
+        ("replicas_max", wire::REPLICAS_MAX as u128, "most copies of one object"),
+        ("batch_keys_max", wire::BATCH_KEYS_MAX as u128, "most keys of one batch call"),
+        ("pattern_bytes_max", wire::PATTERN_BYTES_MAX as u128, "longest regular expression"),
     ]
 }
 
 fn message_limits() -> Vec<(&'static str, u128, &'static str)> {
     use perigee_schemas::limits as wire;
     vec![
-        (
-            "protocol_min",
-            wire::PROTOCOL_MIN.into(),
-            "oldest protocol version spoken",
-        ),
-        (
-            "protocol_max",
-            wire::PROTOCOL_MAX.into(),
-            "newest protocol version spoken",
-        ),
-        (
-            "frame_body_bytes_max",
-            wire::FRAME_BODY_BYTES_MAX as u128,
-            "largest message",
-        ),
-        (
-            "slice_payload_bytes_max",
-            wire::SLICE_PAYLOAD_BYTES_MAX.into(),
-            "largest data request",
-        ),
-        (
-            "slice_pieces_max",
-            wire::SLICE_PIECES_MAX as u128,
-            "most pieces of a data request",
-        ),
-        (
-            "call_deadline_ms",
-            ms(perigee_rpc::CALL_DEADLINE),
-            "longest call to the master",
-        ),
+        ("protocol_min", wire::PROTOCOL_MIN.into(), "oldest protocol version spoken"),
+        ("protocol_max", wire::PROTOCOL_MAX.into(), "newest protocol version spoken"),
+        ("frame_body_bytes_max", wire::FRAME_BODY_BYTES_MAX as u128, "largest message"),
+        ("slice_payload_bytes_max", wire::SLICE_PAYLOAD_BYTES_MAX.into(), "largest data request"),
+        ("slice_pieces_max", wire::SLICE_PIECES_MAX as u128, "most pieces of a data request"),
+        ("call_deadline_ms", ms(perigee_rpc::CALL_DEADLINE), "longest call to the master"),
     ]
 }
 
@@ -147,27 +108,11 @@ fn cluster_limits() -> Vec<(&'static str, u128, &'static str)> {
     let segment = perigee_node::limits::SEGMENT_BYTES_MAX.unsigned_abs();
     let memlock = u128::from(perigee_shard::MEMLOCK_BYTES_MIN);
     vec![
-        (
-            "segments_max",
-            perigee_master::limits::SEGMENTS_MAX as u128,
-            "most mounted segments",
-        ),
-        (
-            "clients_max",
-            perigee_master::limits::CLIENTS_MAX as u128,
-            "most clients of a master",
-        ),
+        ("segments_max", perigee_master::limits::SEGMENTS_MAX as u128, "most mounted segments"),
+        ("clients_max", perigee_master::limits::CLIENTS_MAX as u128, "most clients of a master"),
         ("rpc_shards_max", shards, "most executors of a master"),
-        (
-            "node_segment_bytes_max",
-            segment,
-            "most memory one node donates",
-        ),
-        (
-            "memlock_bytes_min",
-            memlock,
-            "least locked memory (ulimit -l) an executor needs",
-        ),
+        ("node_segment_bytes_max", segment, "most memory one node donates"),
+        ("memlock_bytes_min", memlock, "least locked memory (ulimit -l) an executor needs"),
     ]
 }
 
@@ -175,31 +120,11 @@ fn http_limits() -> Vec<(&'static str, u128, &'static str)> {
     use perigee_http::limits as http;
     use perigee_metadata::limits as metadata;
     vec![
-        (
-            "http_connections_max",
-            http::CONNECTIONS_MAX as u128,
-            "open HTTP connections",
-        ),
-        (
-            "http_body_bytes_max",
-            http::BODY_BYTES_MAX as u128,
-            "largest HTTP request body",
-        ),
-        (
-            "http_request_timeout_ms",
-            ms(http::REQUEST_TIMEOUT),
-            "longest HTTP request",
-        ),
-        (
-            "metadata_records_max",
-            metadata::RECORDS_MAX as u128,
-            "records of a metadata service",
-        ),
-        (
-            "metadata_bytes_max",
-            metadata::TOTAL_BYTES_MAX as u128,
-            "bytes of all those records",
-        ),
+        ("http_connections_max", http::CONNECTIONS_MAX as u128, "open HTTP connections"),
+        ("http_body_bytes_max", http::BODY_BYTES_MAX as u128, "largest HTTP request body"),
+        ("http_request_timeout_ms", ms(http::REQUEST_TIMEOUT), "longest HTTP request"),
+        ("metadata_records_max", metadata::RECORDS_MAX as u128, "records of a metadata service"),
+        ("metadata_bytes_max", metadata::TOTAL_BYTES_MAX as u128, "bytes of all those records"),
     ]
 }
 
@@ -236,10 +161,7 @@ mod tests {
     #[test]
     fn text_and_json_show_the_enforced_number() {
         let document: Value = json_text().parse().unwrap();
-        assert_eq!(
-            document["key_bytes_max"],
-            perigee_schemas::limits::KEY_BYTES_MAX
-        );
+        assert_eq!(document["key_bytes_max"], perigee_schemas::limits::KEY_BYTES_MAX);
         assert!(plain_text().contains("key_bytes_max"));
     }
 
@@ -248,12 +170,7 @@ mod tests {
         for topic in TOPICS {
             assert_eq!(check_topic(Some(topic)), Ok(topic));
         }
-        assert!(
-            check_topic(Some("limit"))
-                .unwrap_err()
-                .to_string()
-                .contains("inspect limits")
-        );
+        assert!(check_topic(Some("limit")).unwrap_err().to_string().contains("inspect limits"));
         assert!(check_topic(None).is_err());
     }
 }

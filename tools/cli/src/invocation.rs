@@ -12,14 +12,14 @@ pub(crate) struct Invocation {
     /// How the program calls itself in messages: `mooncake_master`, `perigee status`.
     pub(crate) program: String,
     /// What it is to do.
-    pub(crate) task: Task,
+    pub(crate) task: Action,
     /// Words after the name or command.
     pub(crate) arguments: Vec<String>,
 }
 
 /// What the program is to do.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Task {
+pub(crate) enum Action {
     /// One of the commands.
     Run(&'static Command),
     /// Show the overview.
@@ -38,13 +38,11 @@ impl Invocation {
         let mut words = words.into_iter();
         let path = words.next().unwrap_or_default();
         let name = path.rsplit('/').next().unwrap_or_default();
-        let personality = COMMANDS
-            .iter()
-            .find(|command| command.personality == Some(name));
+        let personality = COMMANDS.iter().find(|command| command.personality == Some(name));
         if let Some(command) = personality {
             return Self {
                 program: name.to_owned(),
-                task: Task::Run(command),
+                task: Action::Run(command),
                 arguments: words.collect(),
             };
         }
@@ -52,25 +50,21 @@ impl Invocation {
     }
 
     fn of_command(word: Option<String>, mut arguments: Vec<String>) -> Self {
-        let mut task = word.map_or(Task::Nothing, Task::of_word);
+        let mut task = word.map_or(Action::Nothing, Action::of_word);
         // `perigee help master` is `perigee master --help`.
-        if task == Task::Help && !arguments.is_empty() {
-            task = Task::of_word(arguments.remove(0));
+        if task == Action::Help && !arguments.is_empty() {
+            task = Action::of_word(arguments.remove(0));
             arguments = vec!["--help".to_owned()];
         }
         let program = match &task {
-            Task::Run(command) => format!("{OWN_NAME} {}", command.name),
+            Action::Run(command) => format!("{OWN_NAME} {}", command.name),
             _ => OWN_NAME.to_owned(),
         };
-        Self {
-            program,
-            task,
-            arguments,
-        }
+        Self { program, task, arguments }
     }
 }
 
-impl Task {
+impl Action {
     fn of_word(word: String) -> Self {
         match word.as_str() {
             "help" | "--help" | "-help" | "-h" => Self::Help,
@@ -90,7 +84,7 @@ mod tests {
     fn read(words: &[&str]) -> (String, String, Vec<String>) {
         let invocation = Invocation::read(words.iter().map(|word| (*word).to_owned()).collect());
         let task = match invocation.task {
-            Task::Run(command) => command.name.to_owned(),
+            Action::Run(command) => command.name.to_owned(),
             other => format!("{other:?}"),
         };
         (invocation.program, task, invocation.arguments)
@@ -122,10 +116,7 @@ mod tests {
     #[test]
     fn help_for_a_command_is_the_commands_own_help() {
         let (_, task, arguments) = read(&["perigee", "help", "status"]);
-        assert_eq!(
-            (task.as_str(), arguments),
-            ("status", vec!["--help".to_owned()])
-        );
+        assert_eq!((task.as_str(), arguments), ("status", vec!["--help".to_owned()]));
         assert_eq!(read(&["perigee", "--help"]).1, "Help");
     }
 
@@ -133,6 +124,6 @@ mod tests {
     fn words_that_are_no_commands_are_kept_for_the_message() {
         assert_eq!(read(&["perigee", "mastr"]).1, "Unknown(\"mastr\")");
         assert_eq!(read(&["perigee"]).1, "Nothing");
-        assert_eq!(Invocation::read(Vec::new()).task, Task::Nothing);
+        assert_eq!(Invocation::read(Vec::new()).task, Action::Nothing);
     }
 }

@@ -5,8 +5,8 @@ mod file;
 mod filter;
 mod queue;
 
-use crate::logging::queue::{Destinations, Queue, Severity};
-use perigee_flags::{Environment, FlagError, LogSettings, Origin};
+use crate::logging::queue::{Destinations, LogQueue, LogSeverity};
+use perigee_flags::{FlagError, LogSettings, Origin, ProcessEnvironment};
 use std::io::{self, IsTerminal as _};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -25,7 +25,7 @@ const FORMAT_VARIABLE: &str = "PERIGEE_LOG_FORMAT";
 pub(crate) fn start(
     settings: &LogSettings,
     program: &str,
-    environment: &Environment,
+    environment: &ProcessEnvironment,
 ) -> Result<LogGuard, FlagError> {
     let filter = filter::of(settings, environment)?;
     let json = wants_json(environment)?;
@@ -34,11 +34,11 @@ pub(crate) fn start(
     let destinations = Destinations {
         file: file.is_some(),
         all_to_stderr: file.is_none() || settings.also_stderr,
-        stderr_from: Severity::of_number(settings.stderr_threshold),
+        stderr_from: LogSeverity::of_number(settings.stderr_threshold),
     };
     let colours =
         file.is_none() && io::stderr().is_terminal() && environment.get("NO_COLOR").is_none();
-    let (queue, guard) = Queue::start(file, destinations);
+    let (queue, guard) = LogQueue::start(file, destinations);
     let lines = tracing_subscriber::fmt::layer().with_writer(queue);
     let lines: Box<dyn Layer<Registry> + Send + Sync> = if json {
         lines.json().with_ansi(false).with_filter(filter).boxed()
@@ -50,7 +50,7 @@ pub(crate) fn start(
     Ok(guard)
 }
 
-fn wants_json(environment: &Environment) -> Result<bool, FlagError> {
+fn wants_json(environment: &ProcessEnvironment) -> Result<bool, FlagError> {
     match environment.get(FORMAT_VARIABLE) {
         None | Some("text") => Ok(false),
         Some("json") => Ok(true),
@@ -69,15 +69,10 @@ mod tests {
 
     #[test]
     fn the_format_is_text_unless_json_is_asked_for() {
-        let wants = |value| wants_json(&Environment::of(&[(FORMAT_VARIABLE, value)]));
+        let wants = |value| wants_json(&ProcessEnvironment::of(&[(FORMAT_VARIABLE, value)]));
         assert_eq!(wants(""), Ok(false));
         assert_eq!(wants("text"), Ok(false));
         assert_eq!(wants("json"), Ok(true));
-        assert!(
-            wants("xml")
-                .unwrap_err()
-                .to_string()
-                .contains(FORMAT_VARIABLE)
-        );
+        assert!(wants("xml").unwrap_err().to_string().contains(FORMAT_VARIABLE));
     }
 }

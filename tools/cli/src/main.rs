@@ -8,6 +8,7 @@ mod columns;
 mod commands;
 mod daemon;
 mod doctor;
+mod drain;
 mod failure;
 mod inspect;
 mod invocation;
@@ -23,13 +24,13 @@ mod topology;
 
 use failure::Failure;
 use invocation::Invocation;
-use perigee_flags::Environment;
+use perigee_flags::ProcessEnvironment;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     let invocation = Invocation::read(words.collect());
-    match commands::execute(&invocation, &Environment::of_process()) {
+    match commands::execute(&invocation, &ProcessEnvironment::of_process()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Reported(code)) => ExitCode::from(code),
         Err(failure) => {

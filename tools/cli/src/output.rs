@@ -6,9 +6,7 @@ use std::io::{self, Write as _};
 /// Writes a result to standard output. A reader that has gone away is no error.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut output = io::stdout().lock();
-    let written = output
-        .write_all(text.as_bytes())
-        .and_then(|()| output.flush());
+    let written = output.write_all(text.as_bytes()).and_then(|()| output.flush());
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,

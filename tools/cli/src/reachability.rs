@@ -1,5 +1,5 @@
-//! Whether the data ports of segments can be reached from here. Invariant: bounded threads, and all tries end soon after
-//! the given deadline; nothing is sent to a port.
+//! Whether the data ports of segments can be reached from here. Invariant: bounded threads, and all
+//! tries end soon after the given deadline; nothing is sent to a port.
 
 use crate::limits::{REACH_DEADLINE, REACH_THREADS_MAX};
 use perigee_rpc::SegmentUse;
@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// Tries the endpoint of each segment; `None` for one that answers, else why it does not, in words. Tries begin before
-/// `until`.
+/// Tries the endpoint of each segment; `None` for one that answers, else why it does not, in words.
+/// Tries begin before `until`.
 pub(crate) fn try_all(segments: &[SegmentUse], until: Instant) -> Vec<Option<String>> {
     let untried = Some("there was no time to try it; give a longer --timeout".to_owned());
     let answers = Mutex::new(vec![untried; segments.len()]);
@@ -58,11 +58,7 @@ mod tests {
         assert_eq!(obstacle(&address), None);
         drop(listener);
         assert!(obstacle(&address).unwrap().contains("refused"));
-        assert!(
-            obstacle("no-such-host.invalid:1")
-                .unwrap()
-                .contains("resolved")
-        );
+        assert!(obstacle("no-such-host.invalid:1").unwrap().contains("resolved"));
         assert!(obstacle("no port").is_some());
     }
 
@@ -75,11 +71,6 @@ mod tests {
         let answers = try_all(&segments, Instant::now() + Duration::from_secs(600));
         assert!(answers[0].is_some() && answers[1].is_none(), "{answers:?}");
         let late = try_all(&segments, Instant::now());
-        assert!(
-            late.iter()
-                .flatten()
-                .all(|reason| reason.contains("--timeout")),
-            "{late:?}"
-        );
+        assert!(late.iter().flatten().all(|reason| reason.contains("--timeout")), "{late:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! `perigee status`: what a master knows of its segments, and which of them this host reaches. Invariant: one call and one
-//! try per segment, within the given time; nothing is changed.
+//! `perigee status`: what a master knows of its segments, and which of them this host reaches.
+//! Invariant: one call and one try per segment, within the given time; nothing is changed.
 
 mod table;
 
@@ -8,7 +8,7 @@ use crate::invocation::Invocation;
 use crate::limits::STATUS_TIMEOUT_MS_MAX;
 use crate::output;
 use crate::reachability::try_all;
-use perigee_flags::{Environment, Flag, Kind, Outcome, Program};
+use perigee_flags::{Flag, ProcessEnvironment, Program, ProgramStart, ValueKind};
 use perigee_rpc::{ClientOptions, MasterClient, SegmentUse};
 use perigee_schemas::Identity;
 use perigee_schemas::session::Role;
@@ -21,21 +21,16 @@ pub(crate) use table::samples;
 const FLAGS: &[Flag] = &[
     Flag::new(
         "master_server_address",
-        Kind::Text,
+        ValueKind::Text,
         "127.0.0.1:50051",
         "HOST:PORT of the master; also the first word without dashes",
     )
     .aliases(&["master"]),
-    Flag::new(
-        "format",
-        Kind::Text,
-        "text",
-        "text for people, json for programs",
-    )
-    .one_of(&["text", "json"]),
+    Flag::new("format", ValueKind::Text, "text", "text for people, json for programs")
+        .one_of(&["text", "json"]),
     Flag::new(
         "timeout",
-        Kind::DurationMs,
+        ValueKind::DurationMs,
         "5s",
         "Longest wait for the master's answer, and again for the data ports of the segments",
     )
@@ -53,11 +48,14 @@ const STATUS: Program = Program {
 };
 
 /// Asks a master and prints its segments.
-pub(crate) fn run(invocation: &Invocation, environment: &Environment) -> Result<(), Failure> {
+pub(crate) fn run(
+    invocation: &Invocation,
+    environment: &ProcessEnvironment,
+) -> Result<(), Failure> {
     let arguments = with_flag_for_address(&invocation.arguments);
     let settings = match STATUS.load(&arguments, environment)? {
-        Outcome::Print(text) => return Ok(output::print(&text)?),
-        Outcome::Run(settings) => settings,
+        ProgramStart::Print(text) => return Ok(output::print(&text)?),
+        ProgramStart::Run(settings) => settings,
     };
     let master = settings.text("master_server_address");
     let deadline = Duration::from_millis(settings.integer("timeout"));
@@ -130,27 +128,19 @@ mod tests {
 
     #[test]
     fn the_first_word_may_be_the_address() {
-        let words = |list: &[&str]| {
-            list.iter()
-                .map(|word| (*word).to_owned())
-                .collect::<Vec<_>>()
-        };
+        let words = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         assert_eq!(
             with_flag_for_address(&words(&["a:1", "--format=json"])),
             ["--master_server_address=a:1", "--format=json"]
         );
-        assert_eq!(
-            with_flag_for_address(&words(&["--master=a:1"])),
-            ["--master=a:1"]
-        );
+        assert_eq!(with_flag_for_address(&words(&["--master=a:1"])), ["--master=a:1"]);
     }
 
     #[test]
     fn json_has_the_sums() {
         let obstacles = [None, Some("refused".to_owned())];
-        let document: serde_json::Value = json_text("m:1", &table::samples(), &obstacles)
-            .parse()
-            .expect("the text is JSON");
+        let document: serde_json::Value =
+            json_text("m:1", &table::samples(), &obstacles).parse().expect("the text is JSON");
         assert_eq!(document["used_bytes"], 3 << 20);
         assert_eq!(document["capacity_bytes"], 6_u64 << 30);
         assert_eq!(document["segments"][0]["state"], "ok");

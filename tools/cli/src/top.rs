@@ -1,5 +1,5 @@
-//! `perigee top`: NICs, flows, disks and shards of this host in a terminal. Invariant: it costs only
-//! while it is open, and leaves the terminal as it was however it ends.
+//! `perigee top`: NICs, flows, disks and shards of this host in a terminal. Invariant: it costs
+//! only while it is open, and leaves the terminal as it was however it ends.
 
 mod board;
 mod rates;
@@ -12,12 +12,12 @@ use crate::failure::Failure;
 use crate::invocation::Invocation;
 use crate::output;
 use crate::signals::block_stop_signals;
-use board::{Board, Step};
+use board::{AfterKey, TopState};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use perigee_flags::{Environment, Flag, Kind, Outcome, Program};
+use perigee_flags::{Flag, ProcessEnvironment, Program, ProgramStart, ValueKind};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use reader::Reader;
-use source::Source;
+use source::SnapshotSource;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
@@ -28,11 +28,11 @@ const KEY_WAIT: Duration = Duration::from_millis(100);
 
 #[rustfmt::skip]
 const FLAGS: &[Flag] = &[
-    Flag::new("agent", Kind::Text, "",
+    Flag::new("agent", ValueKind::Text, "",
         "HOST or HOST:PORT of an agent; empty asks the one on this host, and reads the host itself if there is none"),
-    Flag::new("delay_ms", Kind::Int64, "1000", "Pause between two readings").aliases(&["d"])
+    Flag::new("delay_ms", ValueKind::Int64, "1000", "Pause between two readings").aliases(&["d"])
         .within(100, DELAY_MS_MAX),
-    Flag::new("once", Kind::Bool, "false", "Print all tables once, after one delay, and end"),
+    Flag::new("once", ValueKind::Bool, "false", "Print all tables once, after one delay, and end"),
 ];
 
 /// The command as its settings see it.
@@ -46,14 +46,17 @@ const TOP: Program = Program {
 };
 
 /// Shows the tables until `q` is pressed, or prints them once.
-pub(crate) fn run(invocation: &Invocation, environment: &Environment) -> Result<(), Failure> {
+pub(crate) fn run(
+    invocation: &Invocation,
+    environment: &ProcessEnvironment,
+) -> Result<(), Failure> {
     let settings = match TOP.load(&invocation.arguments, environment)? {
-        Outcome::Print(text) => return Ok(output::print(&text)?),
-        Outcome::Run(settings) => settings,
+        ProgramStart::Print(text) => return Ok(output::print(&text)?),
+        ProgramStart::Run(settings) => settings,
     };
     let delay = Duration::from_millis(settings.integer("delay_ms"));
-    let mut source = Source::open(settings.optional_text("agent"))?;
-    let mut board = Board::new(delay, source.name());
+    let mut source = SnapshotSource::open(settings.optional_text("agent"))?;
+    let mut board = TopState::new(delay, source.name());
     board.accept(source.read());
     if settings.bool("once") || !std::io::stdout().is_terminal() {
         std::thread::sleep(delay);
@@ -72,7 +75,7 @@ pub(crate) fn run(invocation: &Invocation, environment: &Environment) -> Result<
 }
 
 fn watch(
-    board: &mut Board,
+    board: &mut TopState,
     reader: &Reader,
     stop: &SignalFd,
     terminal: &mut ratatui::DefaultTerminal,
@@ -84,7 +87,7 @@ fn watch(
         if event::poll(left.min(KEY_WAIT))?
             && let Event::Key(key) = event::read()?
             && key.kind == KeyEventKind::Press
-            && board.press(key) == Step::End
+            && board.press(key) == AfterKey::End
         {
             return Ok(());
         }

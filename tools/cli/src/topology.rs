@@ -9,7 +9,9 @@ mod inventory;
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 use crate::output;
-use perigee_flags::{Environment, Flag, FlagError, Kind, Outcome, Program, Settings};
+use perigee_flags::{
+    Flag, FlagError, ProcessEnvironment, Program, ProgramStart, Settings, ValueKind,
+};
 use perigee_topology::{CUSTOM_MATRIX_VARIABLE, Matrix, Roots, Selection, Topology};
 use std::path::Path;
 
@@ -20,51 +22,31 @@ pub(crate) const DUMP_NAME: &str = "transfer_engine_topology_dump";
 const RANK_MAX: i128 = 65_535;
 
 const FLAGS: &[Flag] = &[
-    Flag::new(
-        "format",
-        Kind::Text,
-        "text",
-        "text for people, json for programs",
-    )
-    .one_of(&["text", "json"]),
+    Flag::new("format", ValueKind::Text, "text", "text for people, json for programs")
+        .one_of(&["text", "json"]),
     Flag::new(
         "explain",
-        Kind::Bool,
+        ValueKind::Bool,
         "false",
         "Say why each NIC is ranked as it is, and which GID is used",
     ),
     Flag::new(
         "device",
-        Kind::Text,
+        ValueKind::Text,
         "",
         "NICs to use: a list, a JSON map of lists per rank, or a .json file with such a map",
     )
     .aliases(&["device_name", "devices"]),
     Flag::new(
         "rank",
-        Kind::Int64,
+        ValueKind::Int64,
         "-1",
         "Rank of the process in such a map; -1 asks LOCAL_RANK",
     )
     .within(-1, RANK_MAX),
-    Flag::new(
-        "all",
-        Kind::Bool,
-        "false",
-        "Show virtual network interfaces too",
-    ),
-    Flag::new(
-        "sysfs",
-        Kind::Text,
-        "/sys",
-        "Folder to read instead of /sys",
-    ),
-    Flag::new(
-        "procfs",
-        Kind::Text,
-        "/proc",
-        "Folder to read instead of /proc",
-    ),
+    Flag::new("all", ValueKind::Bool, "false", "Show virtual network interfaces too"),
+    Flag::new("sysfs", ValueKind::Text, "/sys", "Folder to read instead of /sys"),
+    Flag::new("procfs", ValueKind::Text, "/proc", "Folder to read instead of /proc"),
 ];
 
 /// The command as its settings see it.
@@ -78,7 +60,7 @@ const TOPOLOGY: Program = Program {
 };
 
 /// What one run shows.
-struct View {
+struct TopologyView {
     topology: Topology,
     selection: Selection,
     matrix: Matrix,
@@ -88,13 +70,16 @@ struct View {
 }
 
 /// Prints the topology of a host.
-pub(crate) fn run(invocation: &Invocation, environment: &Environment) -> Result<(), Failure> {
+pub(crate) fn run(
+    invocation: &Invocation,
+    environment: &ProcessEnvironment,
+) -> Result<(), Failure> {
     if invocation.program == DUMP_NAME {
         return dump::run(invocation, environment);
     }
     let settings = match TOPOLOGY.load(&invocation.arguments, environment)? {
-        Outcome::Print(text) => return Ok(output::print(&text)?),
-        Outcome::Run(settings) => settings,
+        ProgramStart::Print(text) => return Ok(output::print(&text)?),
+        ProgramStart::Run(settings) => settings,
     };
     let view = view(&settings, environment)?;
     let text = match (settings.text("format"), settings.bool("explain")) {
@@ -112,20 +97,18 @@ pub(crate) fn roots(settings: &Settings) -> Result<Roots, FlagError> {
         let path = settings.text(flag);
         if settings.is_given(flag) && !Path::new(path).is_dir() {
             let shown = path.escape_debug();
-            return Err(FlagError::Conflict(format!(
-                "`{flag}` is `{shown}`, which is no folder"
-            )));
+            return Err(FlagError::Conflict(format!("`{flag}` is `{shown}`, which is no folder")));
         }
     }
     Ok(Roots::new(settings.text("sysfs"), settings.text("procfs")))
 }
 
-fn view(settings: &Settings, environment: &Environment) -> Result<View, Failure> {
+fn view(settings: &Settings, environment: &ProcessEnvironment) -> Result<TopologyView, Failure> {
     let roots = roots(settings)?;
     let variables = |name: &str| environment.get(name).map(str::to_owned);
     let device = settings.text("device");
     let rank = u32::try_from(settings.integer::<i64>("rank")).ok();
-    Ok(View {
+    Ok(TopologyView {
         topology: Topology::discover(&roots),
         selection: Selection::new(device, rank, &variables)?,
         matrix: Matrix::local(&roots, device, rank, &variables)?,

@@ -26,7 +26,7 @@ def test_a_panel_shows_something(watched, query):
         query = query.replace(variable, value)
 
     def shown():
-        # Somebody looks at batches, as the page would.
+        # Reads batches, as the page would.
         watched.snapshot()
         return watched.ask(query)
 

@@ -1,6 +1,7 @@
 //! The packages of `Cargo.lock` against a dated snapshot of the RustSec advisories about them.
-//! Invariant: a package that the snapshot does not know is a finding, so no package goes unchecked. Advisories that we live
-//! with are in `deny.toml`, each with its reason; one that concerns nothing any more is a finding, too.
+//! Invariant: a package that the snapshot does not know is a finding, so no package goes unchecked.
+//! Advisories that we live with are in `deny.toml`, each with its reason; one that concerns nothing
+//! any more is a finding, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +16,7 @@ const ACCEPTED: &str = "deny.toml";
 
 /// Advisories about a list of packages, as of a day. `tools/advisories/refresh.py` writes it.
 #[derive(Debug, Deserialize)]
-struct Snapshot {
+struct AdvisorySnapshot {
     date: String,
     packages: BTreeSet<String>,
     advisories: Vec<Advisory>,
@@ -30,7 +31,7 @@ struct Advisory {
 }
 
 /// What came of the check.
-pub(crate) struct Report {
+pub(crate) struct AdvisoryReport {
     /// Day of the snapshot.
     pub(crate) date: String,
     pub(crate) packages: usize,
@@ -38,27 +39,22 @@ pub(crate) struct Report {
 }
 
 /// Checks the packages that come from a registry.
-pub(crate) fn run(repository: &Repository) -> Result<Report, RepositoryError> {
+pub(crate) fn run(repository: &Repository) -> Result<AdvisoryReport, RepositoryError> {
     let read = |file: &str| Ok(repository.text(file)?.unwrap_or_default());
     let (lock, snapshot, accepted): (String, String, String) =
         (read(LOCK)?, read(SNAPSHOT)?, read(ACCEPTED)?);
     check(&lock, &snapshot, &accepted)
 }
 
-fn check(lock: &str, snapshot: &str, accepted: &str) -> Result<Report, RepositoryError> {
-    let snapshot: Snapshot =
+fn check(lock: &str, snapshot: &str, accepted: &str) -> Result<AdvisoryReport, RepositoryError> {
+    let snapshot: AdvisorySnapshot =
         serde_json::from_str(snapshot).map_err(|error| wrong(SNAPSHOT, &error))?;
     let locked = packages(lock)?;
     let accepted = accepted_ids(accepted);
     let mut findings: Vec<String> = locked
         .keys()
         .filter(|name| !snapshot.packages.contains(**name))
-        .map(|name| {
-            format!(
-                "{name} is not in the snapshot of {}: refresh it",
-                snapshot.date
-            )
-        })
+        .map(|name| format!("{name} is not in the snapshot of {}: refresh it", snapshot.date))
         .collect();
     let mut open = BTreeSet::new();
     for advisory in &snapshot.advisories {
@@ -70,20 +66,14 @@ fn check(lock: &str, snapshot: &str, accepted: &str) -> Result<Report, Repositor
             open.insert(advisory.id.as_str());
             if !accepted.contains(advisory.id.as_str()) {
                 let Advisory { id, package, .. } = advisory;
-                findings.push(format!(
-                    "{package} {version}: https://rustsec.org/advisories/{id}"
-                ));
+                findings.push(format!("{package} {version}: https://rustsec.org/advisories/{id}"));
             }
         }
     }
     let stale = accepted.iter().filter(|id| !open.contains(**id));
     findings
         .extend(stale.map(|id| format!("{id} concerns nothing here: take it out of {ACCEPTED}")));
-    Ok(Report {
-        date: snapshot.date,
-        packages: locked.len(),
-        findings,
-    })
+    Ok(AdvisoryReport { date: snapshot.date, packages: locked.len(), findings })
 }
 
 /// Versions by name of the packages that come from a registry.
@@ -92,11 +82,7 @@ fn packages(lock: &str) -> Result<BTreeMap<&str, Vec<Version>>, RepositoryError>
     for entry in lock.split("[[package]]").skip(1) {
         let field = |name: &str| {
             let mut lines = entry.lines();
-            lines.find_map(|line| {
-                line.strip_prefix(name)?
-                    .strip_prefix(" = \"")?
-                    .strip_suffix('"')
-            })
+            lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(" = \"")?.strip_suffix('"'))
         };
         if let (Some(name), Some(version), Some(_)) =
             (field("name"), field("version"), field("source"))
@@ -114,18 +100,15 @@ fn packages(lock: &str) -> Result<BTreeMap<&str, Vec<Version>>, RepositoryError>
     }
 }
 
-/// Identities in the list of what is accepted, one per line: `{ id = "RUSTSEC-...", reason = "..." }`.
+/// Identities in the list of what is accepted, one per line: `{ id = "RUSTSEC-...", reason = "..."
+/// }`.
 fn accepted_ids(text: &str) -> BTreeSet<&str> {
     let id = |line: &'_ str| -> Option<(usize, usize)> {
         let start = line.find("id = \"RUSTSEC-")? + "id = \"".len();
         Some((start, start + line[start..].find('"')?))
     };
-    let lines = text
-        .lines()
-        .filter(|line| !line.trim_start().starts_with('#'));
-    lines
-        .filter_map(|line| id(line).map(|(start, end)| &line[start..end]))
-        .collect()
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+    lines.filter_map(|line| id(line).map(|(start, end)| &line[start..end])).collect()
 }
 
 fn requirements(advisory: &Advisory) -> Result<Vec<VersionReq>, RepositoryError> {
@@ -135,10 +118,7 @@ fn requirements(advisory: &Advisory) -> Result<Vec<VersionReq>, RepositoryError>
 }
 
 fn wrong(file: &str, error: &dyn std::error::Error) -> RepositoryError {
-    RepositoryError::Output {
-        program: file.into(),
-        detail: error.to_string(),
-    }
+    RepositoryError::Output { program: file.into(), detail: error.to_string() }
 }
 
 #[cfg(test)]

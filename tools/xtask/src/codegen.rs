@@ -1,5 +1,6 @@
 //! Rust code for the schemas, made by flatc, and the page of all metrics, made from the catalogue.
-//! Invariant: what is committed equals what the pinned compiler makes of the committed schemas, and what programs serve.
+//! Invariant: what is committed equals what the pinned compiler makes of the committed schemas, and
+//! what programs serve.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,11 +33,7 @@ pub(crate) fn run(
     }
     let changed = changed.into_iter();
     let changed = changed.map(|name| format!("{GENERATED}/{name}"));
-    Ok(page
-        .then(|| METRICS_PAGE.to_owned())
-        .into_iter()
-        .chain(changed)
-        .collect())
+    Ok(page.then(|| METRICS_PAGE.to_owned()).into_iter().chain(changed).collect())
 }
 
 /// Whether the page differs from the catalogue.
@@ -76,10 +73,7 @@ fn compiler(repository: &Repository) -> Result<String, RepositoryError> {
     }
     Err(RepositoryError::Output {
         program: flatc,
-        detail: format!(
-            "version {FLATC_VERSION} is required, this is `{}`",
-            version.trim()
-        ),
+        detail: format!("version {FLATC_VERSION} is required, this is `{}`", version.trim()),
     })
 }
 
@@ -114,12 +108,7 @@ fn differences(
         .filter(|(name, text)| committed.get(*name) != Some(text))
         .map(|(name, _)| name.clone())
         .collect();
-    names.extend(
-        committed
-            .keys()
-            .filter(|name| !fresh.contains_key(*name))
-            .cloned(),
-    );
+    names.extend(committed.keys().filter(|name| !fresh.contains_key(*name)).cloned());
     names.sort();
     names
 }
@@ -133,10 +122,7 @@ fn write_tree(
         let path = folder.join(name);
         std::fs::remove_file(&path).map_err(|e| write_error(&path, e))?;
     }
-    for (name, text) in fresh
-        .iter()
-        .filter(|(name, text)| committed.get(*name) != Some(text))
-    {
+    for (name, text) in fresh.iter().filter(|(name, text)| committed.get(*name) != Some(text)) {
         let path = folder.join(name);
         let parent = path.parent().unwrap_or(folder);
         std::fs::create_dir_all(parent).map_err(|e| write_error(parent, e))?;
@@ -146,17 +132,11 @@ fn write_tree(
 }
 
 fn read_error(path: &Path, source: std::io::Error) -> RepositoryError {
-    RepositoryError::Read {
-        path: path.display().to_string(),
-        source,
-    }
+    RepositoryError::Read { path: path.display().to_string(), source }
 }
 
 fn write_error(path: &Path, source: std::io::Error) -> RepositoryError {
-    RepositoryError::Write {
-        path: path.display().to_string(),
-        source,
-    }
+    RepositoryError::Write { path: path.display().to_string(), source }
 }
 
 #[cfg(test)]
@@ -164,20 +144,14 @@ mod tests {
     use super::*;
 
     fn tree(files: &[(&str, &str)]) -> BTreeMap<String, String> {
-        files
-            .iter()
-            .map(|(name, text)| ((*name).into(), (*text).into()))
-            .collect()
+        files.iter().map(|(name, text)| ((*name).into(), (*text).into())).collect()
     }
 
     #[test]
     fn changed_missing_and_left_over_files_are_differences() {
         let fresh = tree(&[("same.rs", "1"), ("changed.rs", "2"), ("a/new.rs", "3")]);
         let committed = tree(&[("same.rs", "1"), ("changed.rs", "0"), ("old.rs", "4")]);
-        assert_eq!(
-            differences(&fresh, &committed),
-            ["a/new.rs", "changed.rs", "old.rs"]
-        );
+        assert_eq!(differences(&fresh, &committed), ["a/new.rs", "changed.rs", "old.rs"]);
     }
 
     #[test]
@@ -203,10 +177,6 @@ mod tests {
 
     #[test]
     fn a_folder_that_does_not_exist_has_no_files() {
-        assert!(
-            read_tree(Path::new("/nonexistent/generated"))
-                .unwrap()
-                .is_empty()
-        );
+        assert!(read_tree(Path::new("/nonexistent/generated")).unwrap().is_empty());
     }
 }

@@ -1,4 +1,5 @@
-//! Grafana dashboards from their short form, and the check that queries only use catalogued names and keep hosts apart.
+//! Grafana dashboards from their short form, and the check that queries only use catalogued names
+//! and keep hosts apart.
 //! Invariant: what is committed under `grafana/` is what this chore writes.
 
 mod grafana;
@@ -22,12 +23,12 @@ struct Dashboard {
     /// Labels to choose from at the top.
     #[serde(default)]
     variables: Vec<String>,
-    rows: Vec<Row>,
+    rows: Vec<DashboardRow>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Row {
+struct DashboardRow {
     title: String,
     panels: Vec<Panel>,
 }
@@ -39,7 +40,7 @@ struct Panel {
     #[serde(default)]
     kind: PanelKind,
     #[serde(default)]
-    scope: Scope,
+    scope: PanelScope,
     unit: String,
     queries: Vec<Query>,
     /// Where the numbers come from; shown to the reader.
@@ -58,7 +59,7 @@ enum PanelKind {
 /// Whose numbers one line of a panel shows.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Scope {
+enum PanelScope {
     /// Those of one host, which its name tells.
     #[default]
     Host,
@@ -74,7 +75,7 @@ struct Query {
 }
 
 /// What one run found.
-pub(crate) struct Report {
+pub(crate) struct DashboardReport {
     /// Files that were written, or are stale.
     pub(crate) changed: Vec<String>,
     /// Queries that use what the catalogue does not have.
@@ -82,18 +83,16 @@ pub(crate) struct Report {
 }
 
 /// Writes the dashboards, or only compares.
-pub(crate) fn run(repository: &Repository, check_only: bool) -> Result<Report, RepositoryError> {
-    let mut report = Report {
-        changed: Vec::new(),
-        unknown: Vec::new(),
-    };
+pub(crate) fn run(
+    repository: &Repository,
+    check_only: bool,
+) -> Result<DashboardReport, RepositoryError> {
+    let mut report = DashboardReport { changed: Vec::new(), unknown: Vec::new() };
     let recorded = recorded_names(repository)?;
     let files = repository.files()?;
     let prefix = format!("{FOLDER}/");
     for file in &files {
-        let name = file
-            .strip_prefix(&prefix)
-            .and_then(|name| name.strip_suffix(".yaml"));
+        let name = file.strip_prefix(&prefix).and_then(|name| name.strip_suffix(".yaml"));
         let Some(name) = name.filter(|name| !name.contains('/') && *name != "compose") else {
             continue;
         };
@@ -101,13 +100,11 @@ pub(crate) fn run(repository: &Repository, check_only: bool) -> Result<Report, R
         for panel in dashboard.rows.iter().flat_map(|row| &row.panels) {
             for query in &panel.queries {
                 let mut findings = query::check(&query.expr, &recorded);
-                if panel.scope == Scope::Host {
+                if panel.scope == PanelScope::Host {
                     findings.extend(host::check(&query.expr, Some(&query.name), &recorded));
                 }
                 let place = format!("{file}: {}", panel.title);
-                report
-                    .unknown
-                    .extend(findings.iter().map(|finding| format!("{place}: {finding}")));
+                report.unknown.extend(findings.iter().map(|finding| format!("{place}: {finding}")));
             }
         }
         let target = format!("{FOLDER}/grafana/{name}.json");
@@ -124,11 +121,9 @@ pub(crate) fn run(repository: &Repository, check_only: bool) -> Result<Report, R
         for (name, expr) in rule_queries(&file, &read(repository, &file)?)? {
             let mut findings = query::check(&expr, &recorded);
             findings.extend(host::check(&expr, None, &recorded));
-            report.unknown.extend(
-                findings
-                    .iter()
-                    .map(|finding| format!("{file}: {name}: {finding}")),
-            );
+            report
+                .unknown
+                .extend(findings.iter().map(|finding| format!("{file}: {name}: {finding}")));
         }
     }
     Ok(report)
@@ -141,11 +136,11 @@ struct RuleFile {
 
 #[derive(Debug, Deserialize)]
 struct RuleGroup {
-    rules: Vec<Rule>,
+    rules: Vec<PrometheusRule>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Rule {
+struct PrometheusRule {
     record: Option<String>,
     alert: Option<String>,
     expr: String,
@@ -154,7 +149,7 @@ struct Rule {
 fn rule_queries(file: &str, text: &str) -> Result<Vec<(String, String)>, RepositoryError> {
     let rules: RuleFile = parse(file, text)?;
     let rules = rules.groups.into_iter().flat_map(|group| group.rules);
-    let named = |rule: Rule| (rule.record.or(rule.alert).unwrap_or_default(), rule.expr);
+    let named = |rule: PrometheusRule| (rule.record.or(rule.alert).unwrap_or_default(), rule.expr);
     Ok(rules.map(named).collect())
 }
 
@@ -172,19 +167,14 @@ fn parse<T: for<'a> Deserialize<'a>>(file: &str, text: &str) -> Result<T, Reposi
 }
 
 fn read(repository: &Repository, file: &str) -> Result<String, RepositoryError> {
-    repository
-        .text(file)?
-        .ok_or_else(|| RepositoryError::Output {
-            program: file.into(),
-            detail: "it is no text".into(),
-        })
+    repository.text(file)?.ok_or_else(|| RepositoryError::Output {
+        program: file.into(),
+        detail: "it is no text".into(),
+    })
 }
 
 fn write(repository: &Repository, file: &str, text: &str) -> Result<(), RepositoryError> {
-    let failed = |source| RepositoryError::Write {
-        path: file.into(),
-        source,
-    };
+    let failed = |source| RepositoryError::Write { path: file.into(), source };
     let path = repository.path(file);
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(failed)?;

@@ -20,6 +20,7 @@ const USAGE: &str = "\
 usage: cargo xtask CHORE
 
   tidy               house rules over all files of the repository
+  circles            files inside a crate that import each other
   codegen [--check]  regenerate schemas/src/generated and the page of metrics, or only compare
   dashboards [--check]  write Grafana's files from tools/dashboards, or only compare and check
   advisories         packages of Cargo.lock against the snapshot of known vulnerabilities
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
         ["tidy"] => run_tidy(),
+        ["circles"] => run_circles(),
         ["codegen"] => run_codegen(false),
         ["codegen", "--check"] => run_codegen(true),
         ["dashboards"] => run_dashboards(false),
@@ -61,12 +63,18 @@ fn run_tidy() -> Result<bool, String> {
     for finding in &report.findings {
         println!("{finding}");
     }
-    println!(
-        "tidy: {} files, {} findings",
-        report.files,
-        report.findings.len()
-    );
+    println!("tidy: {} files, {} findings", report.files, report.findings.len());
     Ok(report.findings.is_empty())
+}
+
+fn run_circles() -> Result<bool, String> {
+    let repository = Repository::here().map_err(|e| e.to_string())?;
+    let circles = tidy::circles(&repository).map_err(|e| e.to_string())?;
+    for circle in &circles {
+        println!("circles: {circle}");
+    }
+    println!("circles: {}", circles.len());
+    Ok(true)
 }
 
 fn run_codegen(check_only: bool) -> Result<bool, String> {

@@ -1,5 +1,6 @@
 //! What a built program or Python module asks the loader for.
-//! Invariant: only the C library and the compiler's own runtime may be needed, and no glibc newer than [`GLIBC_MAX`].
+//! Invariant: only the C library and the compiler's own runtime may be needed, and no glibc newer
+//! than [`GLIBC_MAX`].
 
 use std::fmt;
 use std::path::Path;
@@ -7,24 +8,19 @@ use std::process::Command;
 
 use crate::repository::RepositoryError;
 
-/// Names, without version suffix, that every glibc system has; before 2.34 threads and dlopen had libraries of their own.
-const ALLOWED: [&str; 6] = [
-    "libc.so",
-    "libm.so",
-    "libpthread.so",
-    "libdl.so",
-    "libgcc_s.so",
-    "ld-linux",
-];
+/// Names, without version suffix, that every glibc system has; before 2.34 threads and dlopen had
+/// libraries of their own.
+const ALLOWED: [&str; 6] =
+    ["libc.so", "libm.so", "libpthread.so", "libdl.so", "libgcc_s.so", "ld-linux"];
 
 /// The glibc of Debian 11; Ubuntu 20.04 has the same. The Makefile builds for it.
-pub(crate) const GLIBC_MAX: Version = Version(2, 31);
+pub(crate) const GLIBC_MAX: GlibcVersion = GlibcVersion(2, 31);
 
 /// A version of glibc: major and minor number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Version(u32, u32);
+pub(crate) struct GlibcVersion(u32, u32);
 
-impl fmt::Display for Version {
+impl fmt::Display for GlibcVersion {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}.{}", self.0, self.1)
     }
@@ -36,13 +32,13 @@ pub(crate) fn libraries(file: &Path) -> Result<Vec<String>, RepositoryError> {
 }
 
 /// The newest glibc that a symbol of `file` asks for.
-pub(crate) fn glibc(file: &Path) -> Result<Option<Version>, RepositoryError> {
+pub(crate) fn glibc(file: &Path) -> Result<Option<GlibcVersion>, RepositoryError> {
     let sections = readelf("-V", file, "Version needs section")?;
     Ok(newest_glibc(&sections))
 }
 
-/// What readelf says of `file`. It must hold `section`: some versions of readelf end with 0 also for a file that they cannot
-/// read.
+/// What readelf says of `file`. It must hold `section`: some versions of readelf end with 0 also
+/// for a file that they cannot read.
 fn readelf(option: &str, file: &Path, section: &str) -> Result<String, RepositoryError> {
     let output = Command::new("readelf")
         .args([option, "-W"])
@@ -63,13 +59,13 @@ fn readelf(option: &str, file: &Path, section: &str) -> Result<String, Repositor
     Ok(text)
 }
 
-fn newest_glibc(version_needs: &str) -> Option<Version> {
+fn newest_glibc(version_needs: &str) -> Option<GlibcVersion> {
     version_needs
         .split_whitespace()
         .filter_map(|word| word.strip_prefix("GLIBC_"))
         .filter_map(|version| {
             let mut numbers = version.split('.').map(str::parse);
-            Some(Version(numbers.next()?.ok()?, numbers.next()?.ok()?))
+            Some(GlibcVersion(numbers.next()?.ok()?, numbers.next()?.ok()?))
         })
         .max()
 }
@@ -128,7 +124,7 @@ Version needs section '.gnu.version_r' contains 2 entries:
     #[test]
     fn the_newest_glibc_is_found_by_number_and_not_by_letter() {
         let found = newest_glibc(VERSION_NEEDS);
-        assert_eq!(found, Some(Version(2, 31)));
+        assert_eq!(found, Some(GlibcVersion(2, 31)));
         assert!(found <= Some(GLIBC_MAX));
         let newer = VERSION_NEEDS.replace("2.31", "2.34");
         assert!(newest_glibc(&newer) > Some(GLIBC_MAX));
@@ -138,17 +134,14 @@ Version needs section '.gnu.version_r' contains 2 entries:
     #[test]
     fn this_test_program_asks_for_some_glibc() {
         let own = std::env::current_exe().unwrap();
-        assert!(glibc(&own).unwrap() > Some(Version(2, 2)));
+        assert!(glibc(&own).unwrap() > Some(GlibcVersion(2, 2)));
     }
 
     #[test]
     fn this_test_program_needs_only_allowed_libraries() {
         let own = std::env::current_exe().unwrap();
         let found = libraries(&own).unwrap();
-        assert!(
-            found.iter().any(|name| name.starts_with("libc.so")),
-            "{found:?}"
-        );
+        assert!(found.iter().any(|name| name.starts_with("libc.so")), "{found:?}");
         assert!(strangers(&found).is_empty(), "{found:?}");
     }
 

@@ -8,22 +8,13 @@ use std::process::Command;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RepositoryError {
     #[error("Cannot start {program}: {source}")]
-    Start {
-        program: String,
-        source: std::io::Error,
-    },
+    Start { program: String, source: std::io::Error },
     #[error("{program} failed: {output}")]
     Failed { program: String, output: String },
     #[error("Cannot read {path}: {source}")]
-    Read {
-        path: String,
-        source: std::io::Error,
-    },
+    Read { path: String, source: std::io::Error },
     #[error("Cannot write {path}: {source}")]
-    Write {
-        path: String,
-        source: std::io::Error,
-    },
+    Write { path: String, source: std::io::Error },
     #[error("Unexpected output of {program}: {detail}")]
     Output { program: String, detail: String },
     #[error("No {what}; {remedy}")]
@@ -41,9 +32,7 @@ impl Repository {
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
         let root = manifest.ancestors().nth(2).unwrap_or(manifest);
         if root.join("Cargo.toml").is_file() {
-            return Ok(Self {
-                root: root.to_path_buf(),
-            });
+            return Ok(Self { root: root.to_path_buf() });
         }
         Err(RepositoryError::Missing {
             what: format!("Cargo.toml in {}", root.display()),
@@ -53,9 +42,7 @@ impl Repository {
 
     #[cfg(test)]
     pub(crate) fn at(root: &Path) -> Self {
-        Self {
-            root: root.to_path_buf(),
-        }
+        Self { root: root.to_path_buf() }
     }
 
     /// Absolute path of a file named relative to the root.
@@ -65,16 +52,8 @@ impl Repository {
 
     /// Tracked and not ignored files that exist, relative to the root, sorted.
     pub(crate) fn files(&self) -> Result<Vec<String>, RepositoryError> {
-        let listing = self.run(
-            "git",
-            &[
-                "ls-files",
-                "--cached",
-                "--others",
-                "--exclude-standard",
-                "-z",
-            ],
-        )?;
+        let listing =
+            self.run("git", &["ls-files", "--cached", "--others", "--exclude-standard", "-z"])?;
         let mut files: Vec<String> = listing
             .split('\0')
             .filter(|name| !name.is_empty() && self.path(name).is_file())
@@ -89,10 +68,7 @@ impl Repository {
     pub(crate) fn text(&self, relative: &str) -> Result<Option<String>, RepositoryError> {
         match std::fs::read(self.path(relative)) {
             Ok(bytes) => Ok(String::from_utf8(bytes).ok()),
-            Err(source) => Err(RepositoryError::Read {
-                path: relative.into(),
-                source,
-            }),
+            Err(source) => Err(RepositoryError::Read { path: relative.into(), source }),
         }
     }
 
@@ -102,10 +78,7 @@ impl Repository {
             .args(arguments)
             .current_dir(&self.root)
             .output()
-            .map_err(|source| RepositoryError::Start {
-                program: program.into(),
-                source,
-            })?;
+            .map_err(|source| RepositoryError::Start { program: program.into(), source })?;
         if !output.status.success() {
             let text = String::from_utf8_lossy(&output.stderr);
             return Err(RepositoryError::Failed {

@@ -2,13 +2,19 @@
 //! compared whole, as strict clients do.
 
 use super::*;
-use crate::plane::{
-    DrainInfo, DrainRequest, KeyCursor, KeyPage, KeyPlaces, Refusal, ReplicaPlace, SegmentInfo,
+use crate::master_view::ControlPlane;
+use crate::master_view::{
+    DrainInfo, DrainRefusal, DrainRequest, KeyCursor, KeyPage, KeyPlaces, ReplicaPlace, SegmentInfo,
 };
+use crate::summary::Rates;
 use axum::body::Body;
 use axum::http::Request;
 use http_body_util::BodyExt;
+use perigee_metrics::BuildInfo;
 use perigee_metrics::{MasterCells, MasterNumbers, SegmentNumbers};
+use perigee_schemas::Status;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 use tower::ServiceExt;
 
 const JSON: &str = "application/json; charset=utf-8";
@@ -28,11 +34,7 @@ struct Fake {
 
 impl ControlPlane for Fake {
     fn readiness(&self) -> Result<(), String> {
-        if self.down {
-            Err("shards are starting".to_owned())
-        } else {
-            Ok(())
-        }
+        if self.down { Err("shards are starting".to_owned()) } else { Ok(()) }
     }
 
     fn locate(&self, keys: &[String]) -> Result<Vec<KeyPlaces>, Status> {
@@ -55,10 +57,7 @@ impl ControlPlane for Fake {
     /// Each page has one key.
     fn list_keys(&self, from: Option<KeyCursor>, limit: usize) -> Result<KeyPage, Status> {
         let at = from.map_or(0, |from| from[0]);
-        let keys = ["k2", "k1"]
-            .into_iter()
-            .skip(at as usize)
-            .take(limit.min(1));
+        let keys = ["k2", "k1"].into_iter().skip(at as usize).take(limit.min(1));
         Ok(KeyPage {
             keys: keys.map(str::to_owned).collect(),
             next: (at < 1).then_some([at + 1, 0, 0]),
@@ -73,7 +72,7 @@ impl ControlPlane for Fake {
         Ok(if force { 3 } else { 1 })
     }
 
-    fn create_drain(&self, request: DrainRequest) -> Result<u128, Refusal> {
+    fn create_drain(&self, request: DrainRequest) -> Result<u128, DrainRefusal> {
         match request.segments[0].as_str() {
             "127.0.0.1:17001" if request.max_concurrency == 4 => Ok(JOB),
             "busy" => Err(Status::UnavailableInCurrentStatus.into()),
@@ -116,11 +115,7 @@ impl ControlPlane for Fake {
             largest_free_bytes: 1,
         };
         let segments = self.segments.iter().map(segment).collect();
-        Ok(MasterNumbers {
-            segments,
-            keys: 2,
-            ..Default::default()
-        })
+        Ok(MasterNumbers { segments, keys: 2, ..Default::default() })
     }
 
     fn cells(&self) -> Vec<Arc<MasterCells>> {
@@ -150,67 +145,35 @@ struct Answer {
 
 fn ask_of(fake: Fake, method: &str, target: &str, body: &str) -> Answer {
     let now = Instant::now();
-    let shared = Shared {
+    let shared = RouteContext {
         plane: Arc::new(fake),
-        build: BuildInfo {
-            version: "1.2.3",
-            commit: "c",
-            reactor: "epoll",
-        },
+        build: BuildInfo { version: "1.2.3", commit: "c", reactor: "epoll" },
         started: now,
         rates: Arc::new(Mutex::new(Rates::new(now))),
     };
     let request = Request::builder().method(method).uri(target);
     let request = request.body(Body::from(body.to_owned())).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         let response = router(shared).oneshot(request).await.unwrap();
         let content_type = response.headers().get("content-type");
-        let content_type = content_type
-            .map_or("", |value| value.to_str().unwrap())
-            .to_owned();
+        let content_type = content_type.map_or("", |value| value.to_str().unwrap()).to_owned();
         let status = response.status().as_u16();
         let body = response.into_body().collect().await.unwrap().to_bytes();
-        Answer {
-            status,
-            content_type,
-            body: String::from_utf8(body.to_vec()).unwrap(),
-        }
+        Answer { status, content_type, body: String::from_utf8(body.to_vec()).unwrap() }
     })
 }
 
 fn live(method: &str, target: &str) -> Answer {
-    ask_of(
-        Fake {
-            segments: vec![segment()],
-            down: false,
-        },
-        method,
-        target,
-        "",
-    )
+    ask_of(Fake { segments: vec![segment()], down: false }, method, target, "")
 }
 
 fn empty(target: &str) -> Answer {
-    ask_of(
-        Fake {
-            segments: Vec::new(),
-            down: false,
-        },
-        "GET",
-        target,
-        "",
-    )
+    ask_of(Fake { segments: Vec::new(), down: false }, "GET", target, "")
 }
 
 fn assert_answer(answer: &Answer, status: u16, content_type: &str, body: &str) {
-    let seen = (
-        answer.status,
-        answer.content_type.as_str(),
-        answer.body.as_str(),
-    );
+    let seen = (answer.status, answer.content_type.as_str(), answer.body.as_str());
     assert_eq!(seen, (status, content_type, body));
 }
 
@@ -243,10 +206,7 @@ fn several_keys_are_shown_in_the_order_asked() {
     let body = format!(
         r#"{{"success":true,"data":{{"nope":{{"ok":false,"error":"OBJECT_NOT_FOUND","values":null,{places}}},"k1":{{"ok":true,"error":null,"values":[{place}],{places}}}}}}}"#
     );
-    for target in [
-        "/batch_query_keys?keys=nope,k1",
-        "/batch_query_keys?keys=nope%2Ck1,,nope",
-    ] {
+    for target in ["/batch_query_keys?keys=nope,k1", "/batch_query_keys?keys=nope%2Ck1,,nope"] {
         assert_answer(&live("GET", target), 200, JSON, &body);
     }
     let none = r#"{"success":false,"error":"No keys provided. Use ?keys=key1,key2,..."}"#;
@@ -264,30 +224,15 @@ fn keys_are_listed_one_per_line_and_bounded() {
 #[test]
 fn segments_are_shown_like_in_mooncake() {
     assert_answer(&empty("/get_all_segments"), 200, METRICS, "");
-    assert_answer(
-        &live("GET", "/get_all_segments"),
-        200,
-        METRICS,
-        "127.0.0.1:17001\n",
-    );
+    assert_answer(&live("GET", "/get_all_segments"), 200, METRICS, "127.0.0.1:17001\n");
     let none = r#"{"total_segments":0,"segments":[]}"#;
     assert_answer(&empty("/get_segments_detail"), 200, JSON, none);
     let detail = r#"{"total_segments":1,"segments":[{"segment_name":"127.0.0.1:17001","segment_id":"7-8","client_id":"9-10","base_address":"0x7f8f27000000","size_bytes":67108864,"size_human":"0.0625 GiB","te_endpoint":"127.0.0.1:17001","protocol":"tcp","status":"OK","allocator_used_bytes":9216,"allocator_capacity_bytes":67108864,"allocator_usage_percent":0.01373291015625}]}"#;
     assert_answer(&live("GET", "/get_segments_detail"), 200, JSON, detail);
     let text = "127.0.0.1:17001\nUsed(bytes): 9216\nCapacity(bytes) : 67108864\n";
-    assert_answer(
-        &live("GET", "/query_segment?segment=127.0.0.1:17001"),
-        200,
-        METRICS,
-        text,
-    );
+    assert_answer(&live("GET", "/query_segment?segment=127.0.0.1:17001"), 200, METRICS, text);
     for target in ["/query_segment", "/query_segment?segment=nope"] {
-        assert_answer(
-            &live("GET", target),
-            500,
-            METRICS,
-            "Failed to query segment",
-        );
+        assert_answer(&live("GET", target), 500, METRICS, "Failed to query segment");
     }
 }
 
@@ -306,12 +251,7 @@ fn segment_status_is_shown_like_in_mooncake() {
 #[test]
 fn removing_all_needs_a_post_and_takes_force() {
     let target = "/api/v1/remove_all";
-    assert_answer(
-        &live("POST", target),
-        200,
-        JSON,
-        r#"{"success":true,"removed_count":1}"#,
-    );
+    assert_answer(&live("POST", target), 200, JSON, r#"{"success":true,"removed_count":1}"#);
     let forced = live("POST", "/api/v1/remove_all?force=true");
     assert_answer(&forced, 200, JSON, r#"{"success":true,"removed_count":3}"#);
     assert_eq!(live("GET", target).status, 405);
@@ -320,27 +260,14 @@ fn removing_all_needs_a_post_and_takes_force() {
 #[test]
 fn features_that_are_off_answer_like_in_mooncake() {
     assert_answer(&live("GET", "/api/v1/tenant_quotas"), 409, JSON, OFF);
-    assert_answer(
-        &live("DELETE", "/api/v1/tenant_quotas?tenant_id=t1"),
-        409,
-        JSON,
-        OFF,
-    );
+    assert_answer(&live("DELETE", "/api/v1/tenant_quotas?tenant_id=t1"), 409, JSON, OFF);
     let quota = r#"{"success":false,"error_code":-600,"error_message":"Tenant quota must be in [1, 2^63 - 1] bytes"}"#;
-    assert_answer(
-        &live("PUT", "/api/v1/tenant_quotas?tenant_id=t1"),
-        400,
-        JSON,
-        quota,
-    );
+    assert_answer(&live("PUT", "/api/v1/tenant_quotas?tenant_id=t1"), 400, JSON, quota);
 }
 
 #[test]
 fn drain_jobs_are_created_queried_and_canceled() {
-    let fake = || Fake {
-        segments: Vec::new(),
-        down: false,
-    };
+    let fake = || Fake { segments: Vec::new(), down: false };
     let create = |body: &str| ask_of(fake(), "POST", "/api/v1/drain_jobs", body);
     let created =
         r#"{"success":true,"job_id":"5-9","status":"CREATED","error_code":0,"error_message":""}"#;
@@ -357,10 +284,7 @@ fn drain_jobs_are_created_queried_and_canceled() {
 
 #[test]
 fn refused_drain_jobs_have_mooncakes_codes() {
-    let fake = || Fake {
-        segments: Vec::new(),
-        down: false,
-    };
+    let fake = || Fake { segments: Vec::new(), down: false };
     let create = |body: &str| ask_of(fake(), "POST", "/api/v1/drain_jobs", body);
     let unknown = r#"{"success":false,"error_code":-101,"error_message":"SEGMENT_NOT_FOUND"}"#;
     assert_answer(&create(r#"{"segments":["x"]}"#), 404, JSON, unknown);
@@ -375,25 +299,14 @@ fn refused_drain_jobs_have_mooncakes_codes() {
     let wrong =
         r#"{"success":false,"error_code":-600,"error_message":"Missing or invalid job_id"}"#;
     let gone = r#"{"success":false,"error_code":-1402,"error_message":"JOB_NOT_FOUND"}"#;
-    for (method, path) in [
-        ("GET", "/api/v1/drain_jobs/query"),
-        ("POST", "/api/v1/drain_jobs/cancel"),
-    ] {
-        for query in [
-            "",
-            "?job_id=",
-            "?job_id=zz",
-            "?job_id=1-",
-            "?job_id=1-99999999999999999999",
-        ] {
+    for (method, path) in
+        [("GET", "/api/v1/drain_jobs/query"), ("POST", "/api/v1/drain_jobs/cancel")]
+    {
+        for query in ["", "?job_id=", "?job_id=zz", "?job_id=1-", "?job_id=1-99999999999999999999"]
+        {
             assert_answer(&live(method, &format!("{path}{query}")), 400, JSON, wrong);
         }
-        assert_answer(
-            &live(method, &format!("{path}?job_id=1-2")),
-            404,
-            JSON,
-            gone,
-        );
+        assert_answer(&live(method, &format!("{path}?job_id=1-2")), 404, JSON, gone);
     }
     let moving = live("POST", "/api/v1/drain_jobs/cancel?job_id=0-7");
     assert_answer(&moving, 409, JSON, busy);
@@ -410,10 +323,7 @@ fn unknown_routes_are_not_found_and_the_root_is_a_page() {
 #[test]
 fn metrics_and_summary_have_mooncakes_content_type() {
     let metrics = live("GET", "/metrics");
-    assert_eq!(
-        (metrics.status, metrics.content_type.as_str()),
-        (200, METRICS)
-    );
+    assert_eq!((metrics.status, metrics.content_type.as_str()), (200, METRICS));
     for line in [
         "segment_allocated_bytes{segment=\"127.0.0.1:17001\"} 9216",
         "master_key_count 2",
@@ -422,32 +332,15 @@ fn metrics_and_summary_have_mooncakes_content_type() {
         assert!(metrics.body.contains(&format!("\n{line}\n")), "{line}");
     }
     let summary = live("GET", "/metrics/summary");
-    assert_eq!(
-        (summary.status, summary.content_type.as_str()),
-        (200, METRICS)
-    );
+    assert_eq!((summary.status, summary.content_type.as_str()), (200, METRICS));
     assert!(summary.body.starts_with("role=leader, state=serving"));
 }
 
 #[test]
 fn a_master_that_is_not_ready_is_alive_but_says_so() {
-    let ask = |target| {
-        ask_of(
-            Fake {
-                segments: Vec::new(),
-                down: true,
-            },
-            "GET",
-            target,
-            "",
-        )
-    };
+    let ask = |target| ask_of(Fake { segments: Vec::new(), down: true }, "GET", target, "");
     assert_eq!(
-        (
-            ask("/livez").status,
-            ask("/health").status,
-            ask("/metrics").status
-        ),
+        (ask("/livez").status, ask("/health").status, ask("/metrics").status),
         (200, 200, 200)
     );
     assert!(ask("/health").body.contains("\"service_ready\":false"));

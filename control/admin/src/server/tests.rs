@@ -1,7 +1,9 @@
 //! The server with a master that misbehaves. Invariant: every read has a deadline.
 
 use super::*;
-use crate::plane::{DrainInfo, DrainRequest, KeyCursor, KeyPage, KeyPlaces, Refusal, SegmentInfo};
+use crate::master_view::{
+    DrainInfo, DrainRefusal, DrainRequest, KeyCursor, KeyPage, KeyPlaces, SegmentInfo,
+};
 use perigee_metrics::{MasterCells, MasterNumbers};
 use perigee_schemas::Status;
 use std::io::{Read, Write};
@@ -32,7 +34,7 @@ impl ControlPlane for Stuck {
         Ok(0)
     }
 
-    fn create_drain(&self, _: DrainRequest) -> Result<u128, Refusal> {
+    fn create_drain(&self, _: DrainRequest) -> Result<u128, DrainRefusal> {
         Err(Status::UnavailableInCurrentMode.into())
     }
 
@@ -54,41 +56,20 @@ impl ControlPlane for Stuck {
 }
 
 fn start() -> AdminHandle {
-    let build = BuildInfo {
-        version: "1",
-        commit: "c",
-        reactor: "epoll",
-    };
-    let options = AdminOptions {
-        build,
-        report: true,
-    };
-    AdminServer::start(
-        SocketAddr::from(([127, 0, 0, 1], 0)),
-        Arc::new(Stuck),
-        options,
-    )
-    .expect("a loopback port is free")
+    let build = BuildInfo { version: "1", commit: "c", reactor: "epoll" };
+    let options = AdminOptions { build, report: true };
+    AdminServer::start(SocketAddr::from(([127, 0, 0, 1], 0)), Arc::new(Stuck), options)
+        .expect("a loopback port is free")
 }
 
 fn status_of(handle: &AdminHandle, target: &str) -> String {
     let mut stream = TcpStream::connect(handle.local_addr()).expect("the server listens");
-    stream
-        .set_read_timeout(Some(Duration::from_secs(30)))
-        .expect("a timeout can be set");
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout can be set");
     let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-    stream
-        .write_all(request.as_bytes())
-        .expect("the server reads");
+    stream.write_all(request.as_bytes()).expect("the server reads");
     let mut answer = String::new();
-    stream
-        .read_to_string(&mut answer)
-        .expect("the answer is text");
-    answer
-        .split(' ')
-        .nth(1)
-        .expect("the answer has a status")
-        .to_owned()
+    stream.read_to_string(&mut answer).expect("the answer is text");
+    answer.split(' ').nth(1).expect("the answer has a status").to_owned()
 }
 
 #[test]

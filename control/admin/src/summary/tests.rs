@@ -11,12 +11,7 @@ fn numbers() -> MasterNumbers {
         capacity_bytes: 128 << 20,
         largest_free_bytes: 0,
     };
-    MasterNumbers {
-        segments: vec![segment],
-        keys: 4,
-        active_clients: 2,
-        ..Default::default()
-    }
+    MasterNumbers { segments: vec![segment], keys: 4, active_clients: 2, ..Default::default() }
 }
 
 #[test]
@@ -49,10 +44,7 @@ fn rates_are_taken_between_two_readings() {
     cells[0].record_batch(RpcKind::BatchExistKey, 4, 1, 1);
     let text = rates.admin_text(start + Duration::from_secs(2), &cells, &numbers(), true);
     assert!(text.contains("PutStart=0.50/1.00,"), "{text}");
-    assert!(
-        text.contains("ExistKey:(Req=0.00/0.50/0.50, Item=1.50/2.00)"),
-        "{text}"
-    );
+    assert!(text.contains("ExistKey:(Req=0.00/0.50/0.50, Item=1.50/2.00)"), "{text}");
     let text = rates.admin_text(start + Duration::from_secs(4), &cells, &numbers(), true);
     assert!(text.contains("PutStart=0.00/0.00,"), "{text}");
 }
@@ -61,10 +53,7 @@ fn rates_are_taken_between_two_readings() {
 fn sizes_and_shares_are_shown_as_in_mooncake() {
     let now = Instant::now();
     let text = Rates::new(now).admin_text(now, &[], &numbers(), true);
-    assert!(
-        text.contains("Mem Storage: 1.01 MB / 128.00 MB (0.8%) |"),
-        "{text}"
-    );
+    assert!(text.contains("Mem Storage: 1.01 MB / 128.00 MB (0.8%) |"), "{text}");
     assert_eq!(bytes_text(1023), "1023 B");
     assert_eq!(bytes_text(3 << 40), "3.00 TB");
 }

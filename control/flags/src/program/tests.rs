@@ -5,15 +5,16 @@ use super::*;
 use crate::{LOG_FLAGS, LogSettings};
 
 const FLAGS: &[Flag] = &[
-    Flag::new("config_path", Kind::Text, "", "File"),
-    Flag::new("port", Kind::Int32, "50051", "Port").within(0, 65535),
-    Flag::new("client_ttl", Kind::Int64, "10", "Seconds").aliases(&["client_live_ttl_sec"]),
-    Flag::new("verify", Kind::Bool, "true", "Check bytes"),
-    Flag::new("cluster", Kind::Text, "mine", "Name").variables(&["OLD_CLUSTER", "OLDER_CLUSTER"]),
-    Flag::new("lease", Kind::DurationMs, "10000", "Lease"),
-    Flag::new("enable_warp", Kind::Bool, "false", "Warp").not_built("warp drive"),
-    Flag::new("warp_factor", Kind::Double, "1", "Warp").not_built("warp drive"),
-    Flag::new("old_name", Kind::Text, "", "Old").deprecated("use cluster"),
+    Flag::new("config_path", ValueKind::Text, "", "File"),
+    Flag::new("port", ValueKind::Int32, "50051", "Port").within(0, 65535),
+    Flag::new("client_ttl", ValueKind::Int64, "10", "Seconds").aliases(&["client_live_ttl_sec"]),
+    Flag::new("verify", ValueKind::Bool, "true", "Check bytes"),
+    Flag::new("cluster", ValueKind::Text, "mine", "Name")
+        .variables(&["OLD_CLUSTER", "OLDER_CLUSTER"]),
+    Flag::new("lease", ValueKind::DurationMs, "10000", "Lease"),
+    Flag::new("enable_warp", ValueKind::Bool, "false", "Warp").not_built("warp drive"),
+    Flag::new("warp_factor", ValueKind::Double, "1", "Warp").not_built("warp drive"),
+    Flag::new("old_name", ValueKind::Text, "", "Old").deprecated("use cluster"),
 ];
 
 const PROGRAM: Program = Program {
@@ -26,20 +27,15 @@ const PROGRAM: Program = Program {
 };
 
 fn load(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Settings, FlagError> {
-    let arguments: Vec<String> = arguments
-        .iter()
-        .map(|argument| (*argument).to_owned())
-        .collect();
-    match PROGRAM.load(&arguments, &Environment::of(variables))? {
-        Outcome::Run(settings) => Ok(settings),
-        Outcome::Print(text) => panic!("printed {text}"),
+    let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+    match PROGRAM.load(&arguments, &ProcessEnvironment::of(variables))? {
+        ProgramStart::Run(settings) => Ok(settings),
+        ProgramStart::Print(text) => panic!("printed {text}"),
     }
 }
 
 fn port_of(arguments: &[&str]) -> Result<u16, String> {
-    load(arguments, &[])
-        .map(|settings| settings.integer("port"))
-        .map_err(|error| error.to_string())
+    load(arguments, &[]).map(|settings| settings.integer("port")).map_err(|error| error.to_string())
 }
 
 fn file_with(name: &str, text: &str) -> (tempfile::TempDir, String) {
@@ -56,12 +52,7 @@ fn table_of_the_tests_is_sound() {
 
 #[test]
 fn all_gflags_spellings_are_read() {
-    for arguments in [
-        &["--port=7"][..],
-        &["--port", "7"],
-        &["-port=7"],
-        &["-port", "7"],
-    ] {
+    for arguments in [&["--port=7"][..], &["--port", "7"], &["-port=7"], &["-port", "7"]] {
         assert_eq!(port_of(arguments), Ok(7), "{arguments:?}");
     }
     let settings = load(&["--client-live-ttl-sec=5"], &[]).unwrap();
@@ -78,11 +69,7 @@ fn yes_no_flags_take_all_their_forms() {
         (&["--verify", "false"], false),
         (&["--verify", "--port=1"], true),
     ] {
-        assert_eq!(
-            load(arguments, &[]).unwrap().bool("verify"),
-            expected,
-            "{arguments:?}"
-        );
+        assert_eq!(load(arguments, &[]).unwrap().bool("verify"), expected, "{arguments:?}");
     }
 }
 
@@ -95,44 +82,28 @@ fn last_value_of_a_repeated_flag_wins() {
 fn unknown_flag_is_refused_with_a_suggestion_and_exit_code_two() {
     let error = load(&["--prot=1"], &[]).unwrap_err();
     assert_eq!(error.exit_code(), 2);
-    assert!(
-        error.to_string().contains("did you mean `port`?"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("did you mean `port`?"), "{error}");
     for argument in ["--noport", "--zzzzzz", "--noverify=true"] {
-        assert!(
-            matches!(load(&[argument], &[]), Err(FlagError::Unknown { .. })),
-            "{argument}"
-        );
+        assert!(matches!(load(&[argument], &[]), Err(FlagError::Unknown { .. })), "{argument}");
     }
 }
 
 #[test]
 fn stray_arguments_and_missing_values_are_refused() {
-    assert!(matches!(
-        load(&["50051"], &[]),
-        Err(FlagError::UnexpectedArgument { .. })
-    ));
-    assert!(matches!(
-        load(&["--"], &[]),
-        Err(FlagError::UnexpectedArgument { .. })
-    ));
-    assert_eq!(
-        load(&["--port"], &[]).unwrap_err(),
-        FlagError::MissingValue { name: "port" }
-    );
+    assert!(matches!(load(&["50051"], &[]), Err(FlagError::UnexpectedArgument { .. })));
+    assert!(matches!(load(&["--"], &[]), Err(FlagError::UnexpectedArgument { .. })));
+    assert_eq!(load(&["--port"], &[]).unwrap_err(), FlagError::MissingValue { name: "port" });
 }
 
-const COMPARE: Program = Program {
-    words: &["BEFORE", "AFTER"],
-    ..PROGRAM
-};
+const COMPARE: Program = Program { words: &["BEFORE", "AFTER"], ..PROGRAM };
 
 fn words_of(arguments: &[&str]) -> Result<(u16, Vec<String>), String> {
     let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
-    match COMPARE.load(&arguments, &Environment::of(&[])) {
-        Ok(Outcome::Run(settings)) => Ok((settings.integer("port"), settings.words().to_vec())),
-        Ok(Outcome::Print(text)) => Ok((0, vec![text])),
+    match COMPARE.load(&arguments, &ProcessEnvironment::of(&[])) {
+        Ok(ProgramStart::Run(settings)) => {
+            Ok((settings.integer("port"), settings.words().to_vec()))
+        }
+        Ok(ProgramStart::Print(text)) => Ok((0, vec![text])),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -159,16 +130,10 @@ fn too_few_and_too_many_words_are_refused_with_the_call() {
         let error = words_of(arguments).unwrap_err();
         let start = format!("{count} words given");
         assert!(error.starts_with(&start), "{error}");
-        assert!(
-            error.ends_with("write perigee_test BEFORE AFTER"),
-            "{error}"
-        );
+        assert!(error.ends_with("write perigee_test BEFORE AFTER"), "{error}");
     }
     let (_, help) = words_of(&["--help"]).unwrap();
-    assert!(
-        help[0].contains("Usage: perigee_test BEFORE AFTER."),
-        "{help:?}"
-    );
+    assert!(help[0].contains("Usage: perigee_test BEFORE AFTER."), "{help:?}");
 }
 
 #[test]
@@ -191,11 +156,7 @@ fn flag_equal_to_its_default_still_beats_the_file() {
 
 #[test]
 fn own_variable_beats_the_older_ones() {
-    let variables = [
-        ("OLDER_CLUSTER", "c"),
-        ("OLD_CLUSTER", "b"),
-        ("PERIGEE_TEST_CLUSTER", "a"),
-    ];
+    let variables = [("OLDER_CLUSTER", "c"), ("OLD_CLUSTER", "b"), ("PERIGEE_TEST_CLUSTER", "a")];
     assert_eq!(load(&[], &variables).unwrap().text("cluster"), "a");
     assert_eq!(load(&[], &variables[..2]).unwrap().text("cluster"), "b");
 }
@@ -215,11 +176,7 @@ fn kubernetes_service_links_are_not_taken_for_settings() {
 #[test]
 fn unknown_variable_with_the_prefix_is_warned_about() {
     let settings = load(&[], &[("PERIGEE_TEST_CLUSTR", "x")]).unwrap();
-    assert!(
-        settings.warnings()[0].contains("PERIGEE_TEST_CLUSTER"),
-        "{:?}",
-        settings.warnings()
-    );
+    assert!(settings.warnings()[0].contains("PERIGEE_TEST_CLUSTER"), "{:?}", settings.warnings());
 }
 
 #[test]
@@ -228,25 +185,13 @@ fn file_faults_name_the_file_and_the_key() {
         ("a.json", "{", "refused"),
         ("a.json", "[1]", "one map"),
         ("a.json", r#"{"prot": 1}"#, "did you mean `port`?"),
-        (
-            "a.json",
-            r#"{"port": {"a": 1}}"#,
-            "`port` must hold one value",
-        ),
+        ("a.json", r#"{"port": {"a": 1}}"#, "`port` must hold one value"),
         ("a.yaml", "port:\n", "`port` has no value"),
         ("a.yaml", "port: [", "refused"),
         ("a.toml", "port=1", "name it .json"),
         ("a.json", r#"{"port": 70000}"#, "from 0 to 65535"),
-        (
-            "a.json",
-            r#"{"config_path": "b.json"}"#,
-            "Unknown setting `config_path` (file",
-        ),
-        (
-            "a.json",
-            r#"{"port": 1, "port": 2}"#,
-            "`port` is there twice",
-        ),
+        ("a.json", r#"{"config_path": "b.json"}"#, "Unknown setting `config_path` (file"),
+        ("a.json", r#"{"port": 1, "port": 2}"#, "`port` is there twice"),
         ("a.yaml", "port: 1\nport: 2\n", "`port` is there twice"),
     ] {
         let (_folder, path) = file_with(name, text);
@@ -261,10 +206,7 @@ fn file_faults_name_the_file_and_the_key() {
 #[test]
 fn oversized_file_is_refused() {
     let (_folder, path) = file_with("a.yaml", &"#".repeat((1 << 20) + 1));
-    assert!(matches!(
-        load(&[&path], &[]),
-        Err(FlagError::FileMalformed { .. })
-    ));
+    assert!(matches!(load(&[&path], &[]), Err(FlagError::FileMalformed { .. })));
 }
 
 #[test]
@@ -272,10 +214,7 @@ fn features_not_built_give_one_warning_that_names_them() {
     let settings = load(&["--enable_warp", "--warp_factor=9"], &[]).unwrap();
     assert_eq!(settings.warnings().len(), 1);
     let warning = &settings.warnings()[0];
-    assert!(
-        warning.contains("enable_warp, warp_factor (warp drive)"),
-        "{warning}"
-    );
+    assert!(warning.contains("enable_warp, warp_factor (warp drive)"), "{warning}");
 }
 
 #[test]
@@ -286,33 +225,25 @@ fn a_flag_set_to_its_default_gives_no_warning() {
 
 #[test]
 fn help_names_a_configuration_file_only_where_there_is_one() {
-    let usage = |program: Program| match program.load(&["-h".to_owned()], &Environment::default()) {
-        Ok(Outcome::Print(text)) => text.split_whitespace().collect::<Vec<_>>().join(" "),
-        other => panic!("{other:?}"),
-    };
-    let without = Program {
-        tables: &[],
-        ..PROGRAM
-    };
+    let usage =
+        |program: Program| match program.load(&["-h".to_owned()], &ProcessEnvironment::default()) {
+            Ok(ProgramStart::Print(text)) => text.split_whitespace().collect::<Vec<_>>().join(" "),
+            other => panic!("{other:?}"),
+        };
+    let without = Program { tables: &[], ..PROGRAM };
     assert!(usage(PROGRAM).contains("of the file given by --config_path."));
     assert!(!usage(without).contains("file"), "{}", usage(without));
 }
 
 #[test]
 fn help_lists_every_flag_once_and_version_is_one_line() {
-    let print = |argument: &str| match PROGRAM.load(&[argument.to_owned()], &Environment::default())
+    let print = |argument: &str| match PROGRAM
+        .load(&[argument.to_owned()], &ProcessEnvironment::default())
     {
-        Ok(Outcome::Print(text)) => text,
+        Ok(ProgramStart::Print(text)) => text,
         other => panic!("{other:?}"),
     };
-    let arguments = [
-        "--help",
-        "-help",
-        "--helpfull",
-        "--helpshort",
-        "--helppackage",
-        "-h",
-    ];
+    let arguments = ["--help", "-help", "--helpfull", "--helpshort", "--helppackage", "-h"];
     for argument in arguments {
         let text = print(argument);
         assert!(text.contains("    -help (") && text.contains("    -version ("));
@@ -327,16 +258,8 @@ fn help_lists_every_flag_once_and_version_is_one_line() {
 
 #[test]
 fn log_switches_become_values() {
-    let settings = load(
-        &[
-            "-v=1",
-            "--log_dir=logs",
-            "--max_log_size=0",
-            "--vmodule=a=2,b,c=x",
-        ],
-        &[],
-    )
-    .unwrap();
+    let settings =
+        load(&["-v=1", "--log_dir=logs", "--max_log_size=0", "--vmodule=a=2,b,c=x"], &[]).unwrap();
     let log = LogSettings::from_settings(&settings);
     assert_eq!(log.verbosity, 1);
     assert_eq!(log.directory, Some(PathBuf::from("logs")));
@@ -348,8 +271,5 @@ fn log_switches_become_values() {
 
 #[test]
 fn changed_settings_are_listed_for_the_log() {
-    assert_eq!(
-        load(&["--port=1", "--verify"], &[]).unwrap().changed(),
-        ["port=1"]
-    );
+    assert_eq!(load(&["--port=1", "--verify"], &[]).unwrap().changed(), ["port=1"]);
 }

@@ -13,9 +13,7 @@ fn start(router: Router) -> HttpHandle {
 
 fn connect(handle: &HttpHandle) -> TcpStream {
     let stream = TcpStream::connect(handle.local_addr()).expect("the server listens");
-    stream
-        .set_read_timeout(Some(Duration::from_secs(30)))
-        .expect("a timeout can be set");
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout can be set");
     stream
 }
 
@@ -36,14 +34,8 @@ fn hello() -> Router {
 fn serves_a_route_and_stops() {
     let handle = start(hello());
     let address = handle.local_addr();
-    let answer = talk(
-        &handle,
-        b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
-    );
-    assert!(
-        answer.starts_with("HTTP/1.1 200") && answer.ends_with("hello"),
-        "{answer}"
-    );
+    let answer = talk(&handle, b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("hello"), "{answer}");
     handle.stop();
     assert!(TcpStream::connect(address).is_err());
 }
@@ -52,27 +44,17 @@ fn serves_a_route_and_stops() {
 fn port_in_use_is_an_error_that_names_the_address() {
     let first = start(hello());
     let error = HttpServer::start("second", first.local_addr(), hello()).unwrap_err();
-    assert!(
-        error.to_string().contains(&first.local_addr().to_string()),
-        "{error}"
-    );
+    assert!(error.to_string().contains(&first.local_addr().to_string()), "{error}");
 }
 
 #[test]
 fn random_bytes_are_answered_or_closed_and_the_server_lives_on() {
     let handle = start(hello());
-    for bytes in [
-        &b"\x00\xff\x13\x37\r\n\r\n"[..],
-        b"GET\r\n\r\n",
-        b"GET / HTTP/9.9\r\n\r\n",
-    ] {
+    for bytes in [&b"\x00\xff\x13\x37\r\n\r\n"[..], b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"] {
         let answer = talk(&handle, bytes);
         assert!(!answer.contains("hello"), "{answer}");
     }
-    let answer = talk(
-        &handle,
-        b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
-    );
+    let answer = talk(&handle, b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     assert!(answer.ends_with("hello"));
 }
 
@@ -90,10 +72,7 @@ fn oversized_body_is_refused_without_reading_it() {
 fn idle_connections_do_not_hold_up_a_stop() {
     let handle = start(hello());
     let idle: Vec<TcpStream> = (0..50).map(|_| connect(&handle)).collect();
-    let answer = talk(
-        &handle,
-        b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
-    );
+    let answer = talk(&handle, b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     assert!(answer.ends_with("hello"));
     handle.stop();
     for mut stream in idle {
@@ -104,10 +83,7 @@ fn idle_connections_do_not_hold_up_a_stop() {
 fn start_impatient(router: Router) -> HttpHandle {
     let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
     let soon = Duration::from_millis(100);
-    let deadlines = Deadlines {
-        head: soon,
-        request: soon,
-    };
+    let deadlines = Deadlines { head: soon, request: soon };
     HttpServer::start_with("http-test", any_port, router, deadlines).expect("a port is free")
 }
 
@@ -115,14 +91,9 @@ fn start_impatient(router: Router) -> HttpHandle {
 fn half_sent_head_ends_by_its_deadline() {
     let handle = start_impatient(hello());
     let mut stream = connect(&handle);
-    stream
-        .write_all(b"GET / HTTP/1.1\r\nHo")
-        .expect("the server reads");
+    stream.write_all(b"GET / HTTP/1.1\r\nHo").expect("the server reads");
     let ended = stream.read_to_end(&mut Vec::new());
-    assert!(
-        ended.is_ok(),
-        "the connection outlived its deadline: {ended:?}"
-    );
+    assert!(ended.is_ok(), "the connection outlived its deadline: {ended:?}");
 }
 
 #[test]
@@ -135,10 +106,7 @@ fn body_that_never_comes_is_answered_by_its_deadline() {
 #[test]
 fn handler_that_never_answers_is_given_up() {
     let handle = start_impatient(Router::new().route("/", get(std::future::pending::<()>)));
-    let answer = talk(
-        &handle,
-        b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
-    );
+    let answer = talk(&handle, b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
 }
 
@@ -155,20 +123,16 @@ fn ask_without_reading(handle: &HttpHandle, path: &str) -> (TcpStream, String) {
     let mut stream = connect(handle);
     let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     let mut head = [0; 12];
-    stream
-        .write_all(request.as_bytes())
-        .expect("the server reads");
+    stream.write_all(request.as_bytes()).expect("the server reads");
     stream.read_exact(&mut head).expect("an answer begins");
     (stream, String::from_utf8_lossy(&head).into_owned())
 }
 
 #[test]
-fn answers_that_nobody_reads_have_one_budget_and_small_ones_are_given_beside_them() {
+fn unread_answers_have_one_budget_and_small_ones_are_given_beside_them() {
     let handle = start(large_and_small());
     let admitted = crate::limits::ANSWER_BYTES_MAX as usize / LARGE;
-    let unread: Vec<_> = (0..admitted)
-        .map(|_| ask_without_reading(&handle, "/large"))
-        .collect();
+    let unread: Vec<_> = (0..admitted).map(|_| ask_without_reading(&handle, "/large")).collect();
     assert!(unread.iter().all(|(_, head)| head == "HTTP/1.1 200"));
     assert_eq!(ask_without_reading(&handle, "/large").1, "HTTP/1.1 503");
     assert_eq!(ask_without_reading(&handle, "/").1, "HTTP/1.1 200");
@@ -176,10 +140,7 @@ fn answers_that_nobody_reads_have_one_budget_and_small_ones_are_given_beside_the
     // The server hears of the departures before or after the next request.
     let mut whole = String::new();
     while !whole.starts_with("HTTP/1.1 200") {
-        whole = talk(
-            &handle,
-            b"GET /large HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
-        );
+        whole = talk(&handle, b"GET /large HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     }
     assert!(whole.len() > LARGE, "{} bytes", whole.len());
 }

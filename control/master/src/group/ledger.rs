@@ -1,8 +1,10 @@
-//! What the parts of a group on several shards have in common: leases, pins, and the decision that the group goes.
-//! Invariant: leases are granted and the group is given up under one lock, so that no part goes while a lease of any runs.
+//! What the parts of a group on several shards have in common: leases, pins, and the decision that
+//! the group goes.
+//! Invariant: leases are granted and the group is given up under one lock, so that no part goes
+//! while a lease of any runs.
 //!
-//! This is the only state that shards share. A lock is held for a few assignments, and no other is taken under it but a
-//! group's under the directory's.
+//! This is the only state that shards share. A lock is held for a few assignments, and no other is
+//! taken under it but a group's under the directory's.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,37 +12,38 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The groups of all shards of one master.
 #[derive(Debug, Clone)]
-pub struct GroupLedger(Arc<Directory>);
+pub struct GroupLedger(Arc<GroupDirectory>);
 
 #[derive(Debug)]
-struct Directory {
-    bonds: Mutex<BTreeMap<Box<str>, Bond>>,
+struct GroupDirectory {
+    bonds: Mutex<BTreeMap<Box<str>, GroupHandle>>,
     /// One per shard.
-    post: Vec<Post>,
+    post: Vec<DropNotices>,
 }
 
 /// Names of groups whose parts a shard has to drop.
 #[derive(Debug, Default)]
-struct Post {
+struct DropNotices {
     waiting: AtomicBool,
     names: Mutex<Vec<Box<str>>>,
 }
 
 /// What holds for all members of a group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct GroupState {
     pub(crate) read_end_ms: u64,
     pub(crate) probe_end_ms: u64,
-    pub(crate) counts: Counts,
+    pub(crate) counts: MemberCounts,
     /// A member was read.
     pub(crate) hit: bool,
-    /// Readers of members that have not given the lease back, and perhaps some whose lease has run out.
+    /// Readers of members that have not given the lease back, and perhaps some whose lease has run
+    /// out.
     pub(crate) readers: u32,
 }
 
 /// How many members keep their group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct MemberCounts {
     /// Unfinished or hard-pinned ones: the group stays while there is one.
     pub(crate) blockers: u32,
     /// Soft-pinned ones: the group goes last while there is one.
@@ -49,18 +52,18 @@ pub(crate) struct Counts {
 
 /// One group's record.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Bond(Arc<Mutex<Record>>);
+pub(crate) struct GroupHandle(Arc<Mutex<GroupRecord>>);
 
 #[derive(Debug, Default)]
-struct Record {
-    standing: Standing,
+struct GroupRecord {
+    standing: GroupState,
     /// Shards with members.
     shards: Vec<usize>,
     /// The group was evicted: parts that are left are about to be dropped.
     retired: bool,
 }
 
-impl Standing {
+impl GroupState {
     pub(super) fn may_go(&self, now_ms: u64) -> bool {
         self.counts.blockers == 0 && self.read_end_ms <= now_ms
     }
@@ -91,9 +94,9 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl GroupLedger {
     /// No groups; for a master with so many shards.
     pub fn new(shards: usize) -> Self {
-        Self(Arc::new(Directory {
+        Self(Arc::new(GroupDirectory {
             bonds: Mutex::default(),
-            post: (0..shards).map(|_| Post::default()).collect(),
+            post: (0..shards).map(|_| DropNotices::default()).collect(),
         }))
     }
 
@@ -102,18 +105,18 @@ impl GroupLedger {
         self.0.post.len()
     }
 
-    pub(super) fn join(&self, name: &str, shard: usize) -> Bond {
+    pub(super) fn join(&self, name: &str, shard: usize) -> GroupHandle {
         let mut bonds = locked(&self.0.bonds);
         if let Some(known) = bonds.get(name).filter(|bond| bond.admits(shard)) {
             return known.clone();
         }
-        let bond = Bond::default();
+        let bond = GroupHandle::default();
         bond.admits(shard);
         bonds.insert(name.into(), bond.clone());
         bond
     }
 
-    pub(super) fn leave(&self, name: &str, bond: &Bond, shard: usize) {
+    pub(super) fn leave(&self, name: &str, bond: &GroupHandle, shard: usize) {
         let mut bonds = locked(&self.0.bonds);
         let mut record = locked(&bond.0);
         record.shards.retain(|other| *other != shard);
@@ -124,7 +127,7 @@ impl GroupLedger {
         }
     }
 
-    pub(super) fn retire(&self, name: &str, bond: &Bond, shard: usize, now_ms: u64) -> bool {
+    pub(super) fn retire(&self, name: &str, bond: &GroupHandle, shard: usize, now_ms: u64) -> bool {
         let mut record = locked(&bond.0);
         if record.retired || !record.standing.may_go(now_ms) {
             return false;
@@ -153,18 +156,19 @@ impl GroupLedger {
     }
 }
 
-impl Bond {
-    pub(super) fn standing(&self) -> Standing {
+impl GroupHandle {
+    pub(super) fn standing(&self) -> GroupState {
         locked(&self.0).standing
     }
 
-    pub(super) fn update(&self, change: impl FnOnce(&mut Standing)) -> Standing {
+    pub(super) fn update(&self, change: impl FnOnce(&mut GroupState)) -> GroupState {
         let mut record = locked(&self.0);
         change(&mut record.standing);
         record.standing
     }
 
-    /// Enters a shard, unless the group was evicted: whoever is entered hears of that, and nobody is afterwards.
+    /// Enters a shard, unless the group was evicted. Every entered shard is notified of the
+    /// eviction, so none may enter after it.
     fn admits(&self, shard: usize) -> bool {
         let mut record = locked(&self.0);
         if !record.retired {
@@ -195,7 +199,7 @@ mod tests {
         let ledger = GroupLedger::new(2);
         let first = ledger.join("g", 0);
         assert!(ledger.retire("g", &first, 0, 0));
-        assert!(!first.admits(1), "nobody would tell it to drop its part");
+        assert!(!first.admits(1), "no notice would make it drop its part");
         let second = ledger.join("g", 1);
         assert!(!Arc::ptr_eq(&first.0, &second.0) && !second.is_retired());
         assert!(ledger.retire("g", &second, 0, 0));

@@ -1,12 +1,14 @@
 //! The replicas of a group's part in one segment.
-//! Invariant: one of them, the leader, is in the segment's lists; the others follow it and are in none.
+//! Invariant: one of them, the leader, is in the segment's lists; the others follow it and are in
+//! none.
 
-use crate::recency::{ListName, Recency};
+use crate::list_name::ListName;
+use crate::recency::Recency;
 use crate::replica::Replica;
 use crate::slab::{NONE, Slab};
 
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct GroupReplica {
     leader: u32,
     /// First of the chain of the others, or `NONE`.
     followers: u32,
@@ -14,14 +16,10 @@ pub(crate) struct Place {
     bytes: u64,
 }
 
-impl Place {
+impl GroupReplica {
     /// A place with one replica, which is in a list of the segment.
     pub(crate) fn new(replicas: &Slab<Replica>, leader: u32) -> Self {
-        Self {
-            leader,
-            followers: NONE,
-            bytes: replicas[leader].extent().bytes,
-        }
+        Self { leader, followers: NONE, bytes: replicas[leader].extent().bytes }
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -40,7 +38,8 @@ impl Place {
         recency.follow(replicas, id, &mut self.followers);
     }
 
-    /// Takes a replica out of this place and of the segment's lists; returns whether it was the last one.
+    /// Takes a replica out of this place and of the segment's lists; returns whether it was the
+    /// last one.
     pub(crate) fn remove(
         &mut self,
         recency: &mut Recency,

@@ -1,5 +1,5 @@
-//! The records of the registry against each other. Tests call it after each step; a running master never does, because it
-//! looks at everything.
+//! The records of the registry against each other. Tests call it after each step; a running master
+//! never does, because it looks at everything.
 //! Invariant: clients, segments, jobs and tasks name only each other, and each other's true state.
 
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use crate::limits::{CLIENTS_MAX, SEGMENTS_MAX};
 
 use super::Registry;
-use super::mounted::Occupancy;
+use super::segment_state::Occupancy;
 
 impl Registry {
     /// Panics if any two records disagree.

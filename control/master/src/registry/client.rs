@@ -1,28 +1,8 @@
-//! Clients: heartbeats and leaving.
-//! Invariant: a client that the registry does not know is told to mount again; only mounting makes it known.
-
-use std::net::IpAddr;
+//! Clients: heartbeats and leaving. Invariant: the registry asks a client it does not know to mount
+//! again; only mounting makes it known.
 
 use super::Registry;
-
-#[derive(Debug, Default)]
-pub(super) struct Client {
-    /// When its last sign of life came, in the time that [`Registry::heard_ms`] counts.
-    pub(super) heard_ms: u64,
-    /// Numbers of its mounted segments.
-    pub(super) segments: Vec<u32>,
-    /// Where it mounts from, if that is known.
-    pub(super) address: Option<IpAddr>,
-}
-
-/// What a heartbeat is answered with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClientState {
-    /// Known.
-    Ok,
-    /// It, or one of its segments, is not known (any more): mount all segments again, or none if there are none.
-    NeedRemount,
-}
+use super::client_state::ClientState;
 
 impl Registry {
     /// A heartbeat.

@@ -1,6 +1,7 @@
-//! Which owners have said at the endpoints of their segments that they have them, and how many segments a client may have.
-//! Invariant: where owners are asked, a segment takes objects only after its owner has answered for it, and a client at an
-//! endpoint makes way only for one that has answered there.
+//! Which owners have said at the endpoints of their segments that they have them, and how many
+//! segments a client may have.
+//! Invariant: where owners are asked, a segment takes objects only after its owner has answered for
+//! it, and a client at an endpoint makes way only for one that has answered there.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use crate::limits::{
 use crate::segment::{SegmentEvent, SegmentSpec};
 
 use super::Registry;
-use super::mounted::{Mounted, Occupancy};
+use super::segment_state::{Mounted, Occupancy};
 
 impl Registry {
     /// A client is about to mount, from this address.
@@ -29,8 +30,9 @@ impl Registry {
         Ok(())
     }
 
-    /// A segment of a client that its owner has not answered for and is to be asked about now; the same one again only
-    /// after a pause.
+    /// A segment of a client that its owner has not answered for and is to be asked about now: the
+    /// one that has not been asked about for longest, so that those without an answer keep no other
+    /// one waiting. The same again only after a pause.
     pub fn segment_to_ask(&mut self, now_ms: u64, client: u128) -> Option<Arc<SegmentSpec>> {
         self.advance(now_ms);
         let now_ms = self.now_ms;
@@ -38,15 +40,19 @@ impl Registry {
         let is_due =
             |mounted: &Mounted| !mounted.is_confirmed && !mounted.asked_ms.is_some_and(was_asked);
         let known = self.clients.get(&client)?;
-        let due = |index: &&u32| self.segments.get(index).is_some_and(is_due);
-        let index = *known.segments.iter().find(due)?;
+        let due = |index: &u32| {
+            let mounted = self.segments.get(index).filter(|mounted| is_due(mounted))?;
+            Some((mounted.asked_ms, *index))
+        };
+        let (_, index) =
+            known.segments.iter().filter_map(due).min_by_key(|(asked_ms, _)| *asked_ms)?;
         let mounted = self.segments.get_mut(&index)?;
         mounted.asked_ms = Some(now_ms);
         Some(mounted.spec.clone())
     }
 
-    /// The owner of a segment has said at its endpoint that it is there: the segment takes objects, and other clients that
-    /// claim the endpoint are gone.
+    /// The owner of a segment has said at its endpoint that it is there: the segment takes objects,
+    /// and other clients that claim the endpoint are gone.
     pub fn confirm(&mut self, now_ms: u64, client: u128, id: u128) {
         self.advance(now_ms);
         let Ok(index) = self.own_segment(client, id) else {
@@ -82,13 +88,10 @@ impl Registry {
                 || !known.address.is_some_and(is_crowded))
     }
 
-    /// Unmounts the segment that has waited longest for its owner's answer, if there are too many of them.
+    /// Unmounts the segment that has waited longest for its owner's answer, if there are too many
+    /// of them.
     pub(super) fn make_room_for_unconfirmed(&mut self) {
-        let waiting = || {
-            self.segments
-                .iter()
-                .filter(|(_, mounted)| !mounted.is_confirmed)
-        };
+        let waiting = || self.segments.iter().filter(|(_, mounted)| !mounted.is_confirmed);
         if waiting().count() < SEGMENTS_UNCONFIRMED_MAX {
             return;
         }

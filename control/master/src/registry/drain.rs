@@ -12,32 +12,24 @@ use crate::refusal::JobRefusal;
 use crate::segment::SegmentEvent;
 
 use super::Registry;
+use super::drain_request::DrainJobRequest;
 use super::jobs::{DrainJob, JobState};
-use super::mounted::{Occupancy, SegmentState, SegmentView};
-
-/// What an operator asks for.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct DrainRequest {
-    /// Names of the segments to be emptied, or their identities as two decimal halves (`high-low`).
-    pub segments: Vec<String>,
-    /// Names of the segments that may take their objects; all others if empty.
-    pub target_segments: Vec<String>,
-    /// Moves under way at the same time, at least 1.
-    pub max_concurrency: u32,
-}
+use super::segment_state::{Occupancy, SegmentState, SegmentView};
 
 impl Registry {
-    /// Creates a drain job under a random identity. Its segments take no new objects from now on. `wall_ms` is only shown.
+    /// Creates a drain job under a random identity. Its segments take no new objects from now on.
+    /// `wall_ms` is only shown.
     ///
     /// # Errors
-    /// `InvalidParams`: no segment, one that is also a target, or a concurrency out of bounds; `SegmentNotFound`: a name
-    /// that no mounted segment has; `UnavailableInCurrentStatus`: a source or target is being emptied or unmounted, or
-    /// is empty on purpose, or several clients have segments of a source's name; `TaskPendingLimitExceeded`: too many jobs.
+    /// `InvalidParams`: no segment, one that is also a target, or a concurrency out of bounds;
+    /// `SegmentNotFound`: a name that no mounted segment has; `UnavailableInCurrentStatus`: a
+    /// source or target is being emptied or unmounted, or is empty on purpose, or several clients
+    /// have segments of a source's name; `TaskPendingLimitExceeded`: too many jobs.
     pub fn create_drain(
         &mut self,
         wall_ms: u64,
         id: u128,
-        request: DrainRequest,
+        request: DrainJobRequest,
     ) -> Result<(), JobRefusal> {
         if request.segments.is_empty()
             || !(1..=JOB_CONCURRENCY_MAX).contains(&request.max_concurrency)
@@ -83,7 +75,8 @@ impl Registry {
         self.jobs.active()
     }
 
-    /// Whether objects in segments of a client are being moved or copied, so that it has to ask for moves.
+    /// Whether objects in segments of a client are being moved or copied, so that it has to ask for
+    /// moves.
     pub fn has_moves(&self, client: u128) -> bool {
         if self.tasks.concern(client) {
             return true;
@@ -93,7 +86,8 @@ impl Registry {
         jobs.any(|job| job.owners.contains(&client))
     }
 
-    /// What all shards together are to do next for a job; its `allowance` is to be shared between them.
+    /// What all shards together are to do next for a job; its `allowance` is to be shared between
+    /// them.
     pub fn drain_order(&mut self, id: u128) -> Option<DrainOrder> {
         let job = self.jobs.get_mut(id).filter(|job| !job.state.is_ended())?;
         if job.state == JobState::Created {
@@ -107,8 +101,8 @@ impl Registry {
         })
     }
 
-    /// Takes in what all shards together say of a job after a turn, and ends the job if nothing is left to do. Returns
-    /// whether it has ended.
+    /// Takes in what all shards together say of a job after a turn, and ends the job if nothing is
+    /// left to do. Returns whether it has ended.
     pub fn note_drain(&mut self, wall_ms: u64, id: u128, report: DrainReport) -> bool {
         let Some(job) = self.jobs.get_mut(id).filter(|job| !job.state.is_ended()) else {
             return true;
@@ -131,8 +125,8 @@ impl Registry {
         true
     }
 
-    /// Ends a job of which no move is under way on any shard, which the caller has made sure of by a last turn without
-    /// allowance. Its segments take objects again.
+    /// Ends a job of which no move is under way on any shard, which the caller has made sure of by
+    /// a last turn without allowance. Its segments take objects again.
     ///
     /// # Errors
     /// `JobNotFound`, or `UnavailableInCurrentStatus` if it has ended or moves are under way.
@@ -142,14 +136,7 @@ impl Registry {
             return Err(Status::UnavailableInCurrentStatus);
         }
         let message = String::new();
-        self.end_drain(
-            wall_ms,
-            id,
-            &job,
-            JobState::Canceled,
-            Occupancy::Open,
-            message,
-        );
+        self.end_drain(wall_ms, id, &job, JobState::Canceled, Occupancy::Open, message);
         Ok(())
     }
 
@@ -168,15 +155,12 @@ impl Registry {
         self.jobs.end(id, state, message, wall_ms);
     }
 
-    /// What to tell the operator of a job that is done but has not reached its aim; empty if it has.
+    /// What to tell the operator of a job that is done but has not reached its aim; empty if it
+    /// has.
     fn why_failed(&self, job: &DrainJob) -> String {
         let gone = |index: &&u32| !self.segments.contains_key(index);
         let gone = job.sources.iter().filter(gone).count();
-        let DrainReport {
-            failed,
-            last_failure,
-            ..
-        } = &job.report;
+        let DrainReport { failed, last_failure, .. } = &job.report;
         if *failed > 0 {
             let reason = last_failure.unwrap_or(Status::InternalError);
             return format!(

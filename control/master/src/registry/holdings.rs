@@ -1,25 +1,17 @@
-//! Agreeing with a client on what it lends. Calls overtake each other and answers are lost, so the two lists may differ.
-//! Invariant: the client's list decides, except about what it asked to mount after it had made the list.
+//! Agreeing with a client on what it lends. Calls overtake each other and answers are lost, so the
+//! two lists may differ.
+//! Invariant: the client's list decides, except about what it asked to mount after it had made the
+//! list.
 
 use std::collections::BTreeSet;
 
+use super::held_segments::ListedSegments;
 use super::{ClientState, Registry};
 use crate::segment::SegmentEvent;
 
-/// What a client lends, by its own list.
-#[derive(Debug, Clone, Copy)]
-pub struct Holdings<'a> {
-    /// All its segments, those with a running grace aside.
-    pub segments: &'a [u128],
-    /// For each of them the bytes that its owner has memory for, or nothing if all have all.
-    pub usable_bytes: &'a [u64],
-    /// Number of the last mount request that it had begun when it made the list.
-    pub mounts: u64,
-}
-
 impl Registry {
-    /// Notes that a client's mount request of this number named segments; without a number none of them is ever
-    /// unmounted for being missing from a list.
+    /// Notes that a client's mount request of this number named segments; without a number none of
+    /// them is ever unmounted for being missing from a list.
     pub fn number_mounts(&mut self, client: u128, segments: &[u128], number: u64) {
         for id in segments {
             let index = self.index_by_id.get(id);
@@ -31,7 +23,7 @@ impl Registry {
     }
 
     /// Tells the shards how much of each segment its owner has memory for, where that has changed.
-    fn note_usable(&mut self, client: u128, holdings: &Holdings<'_>) {
+    fn note_usable(&mut self, client: u128, holdings: &ListedSegments<'_>) {
         for (at, id) in holdings.segments.iter().enumerate() {
             let index = self.index_by_id.get(id).copied();
             let Some(index) = index else {
@@ -42,10 +34,7 @@ impl Registry {
                 continue;
             };
             let whole = mounted.spec.bytes;
-            let bytes = holdings
-                .usable_bytes
-                .get(at)
-                .map_or(whole, |it| whole.min(*it));
+            let bytes = holdings.usable_bytes.get(at).map_or(whole, |it| whole.min(*it));
             if bytes != mounted.usable_bytes {
                 mounted.usable_bytes = bytes;
                 self.events.push(SegmentEvent::Usable { index, bytes });
@@ -53,8 +42,9 @@ impl Registry {
         }
     }
 
-    /// Unmounts what a known client does not lend any more. It must mount again if it lends what is not mounted.
-    pub fn agree(&mut self, client: u128, holdings: &Holdings<'_>) -> ClientState {
+    /// Unmounts what a known client does not lend any more. It must mount again if it lends what is
+    /// not mounted.
+    pub fn agree(&mut self, client: u128, holdings: &ListedSegments<'_>) -> ClientState {
         let Some(known) = self.clients.get(&client) else {
             return ClientState::NeedRemount;
         };

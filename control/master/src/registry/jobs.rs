@@ -100,10 +100,9 @@ impl Jobs {
     pub(super) fn check(&self) {
         assert!(self.ended.len() <= JOBS_ENDED_MAX);
         assert_eq!(self.active.len() + self.ended.len(), self.by_id.len());
-        for (ids, is_ended) in [
-            (self.active.iter().collect::<Vec<_>>(), false),
-            (self.ended.iter().collect(), true),
-        ] {
+        for (ids, is_ended) in
+            [(self.active.iter().collect::<Vec<_>>(), false), (self.ended.iter().collect(), true)]
+        {
             for id in ids {
                 let state = self.by_id.get(id).map(|job| job.state.is_ended());
                 assert_eq!(state, Some(is_ended), "job {id}");

@@ -1,17 +1,17 @@
-//! Tasks as calls see them: created, asked about, led to their end by what shards tell.
-//! Invariant: so many tasks wait, are under way and are remembered as the settings say, and none waits for ever unless
-//! they say so.
+//! Tasks as calls see them: created, asked about, led to their end by what shards tell. Invariant:
+//! so many tasks wait, are under way and are remembered as the settings say, and none waits forever
+//! unless they say so.
 
 use perigee_schemas::Status;
 
-use crate::errand::TaskNews;
+use crate::shard_task::TaskUpdate;
 
 use super::Registry;
-use super::tasks::{Task, TaskKind, TaskState};
+use super::tasks::{TaskKind, TaskRecord, TaskState};
 
 impl Registry {
-    /// Notes a task under an identity that whoever asks for it has drawn; `client` is to copy first. `wall_ms` is only
-    /// shown. Whether it is new: asking again for a known one is fine.
+    /// Notes a task under an identity drawn by the requester; `client` is to copy first. `wall_ms`
+    /// is only shown. Returns whether it is new: asking again for a known one is fine.
     ///
     /// # Errors
     /// `TaskPendingLimitExceeded`.
@@ -31,13 +31,13 @@ impl Registry {
             return Err(Status::TaskPendingLimitExceeded);
         }
         let deadline_ms = self.after(self.settings.tasks.pending_timeout_ms);
-        let task = Task::pending(kind, client, wall_ms, deadline_ms);
+        let task = TaskRecord::pending(kind, client, wall_ms, deadline_ms);
         self.tasks.insert(id, task);
         Ok(true)
     }
 
     /// A task, also one that ended not too long ago.
-    pub fn task(&self, id: u128) -> Option<&Task> {
+    pub fn task(&self, id: u128) -> Option<&TaskRecord> {
         self.tasks.get(id)
     }
 
@@ -52,16 +52,16 @@ impl Registry {
     }
 
     /// Takes in what a shard says of a task.
-    pub fn note_task(&mut self, now_ms: u64, wall_ms: u64, id: u128, news: TaskNews) {
+    pub fn note_task(&mut self, now_ms: u64, wall_ms: u64, id: u128, news: TaskUpdate) {
         self.advance(now_ms);
         let deadline_ms = self.after(self.settings.tasks.processing_timeout_ms);
         self.tasks.change(id, |task| {
             match news {
-                TaskNews::Assigned(client) if task.client == client => return,
-                TaskNews::Assigned(client) => task.client = client,
-                TaskNews::Taken if task.state == TaskState::Processing => return,
-                TaskNews::Taken => task.take(deadline_ms),
-                TaskNews::Ended(outcome) => task.end(outcome),
+                TaskUpdate::Assigned(client) if task.client == client => return,
+                TaskUpdate::Assigned(client) => task.client = client,
+                TaskUpdate::Taken if task.state == TaskState::Processing => return,
+                TaskUpdate::Taken => task.take(deadline_ms),
+                TaskUpdate::Ended(outcome) => task.end(outcome),
             }
             task.updated_ms = wall_ms;
         });
@@ -73,7 +73,7 @@ impl Registry {
         self.advance(now_ms);
         let mut overdue = Vec::new();
         while let Some(id) = self.tasks.overdue(self.now_ms) {
-            let late = TaskNews::Ended(Err(Status::RpcTimeout));
+            let late = TaskUpdate::Ended(Err(Status::RpcTimeout));
             self.note_task(now_ms, wall_ms, id, late);
             overdue.push(id);
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use perigee_schemas::Status;
 
-use crate::errand::TaskWish;
+use crate::shard_task::TaskAction;
 
 /// What a task does, with Mooncake's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,11 +17,11 @@ pub enum TaskKind {
     Move = 1,
 }
 
-impl From<&TaskWish> for TaskKind {
-    fn from(wish: &TaskWish) -> Self {
-        match wish {
-            TaskWish::Copy { .. } => Self::Copy,
-            TaskWish::Move { .. } => Self::Move,
+impl From<&TaskAction> for TaskKind {
+    fn from(action: &TaskAction) -> Self {
+        match action {
+            TaskAction::Copy { .. } => Self::Copy,
+            TaskAction::Move { .. } => Self::Move,
         }
     }
 }
@@ -47,9 +47,9 @@ impl TaskState {
     }
 }
 
-/// A copy or a move that somebody asked for.
+/// A copy or a move that a client asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Task {
+pub struct TaskRecord {
     /// What it does.
     pub kind: TaskKind,
     /// How far it is.
@@ -75,9 +75,9 @@ pub struct TaskSettings {
     pub processing_max: usize,
     /// Tasks that have ended and can still be asked about.
     pub finished_max: usize,
-    /// Longest a task may wait for a client, in milliseconds; `None` for ever.
+    /// Longest a task may wait for a client, in milliseconds; `None` forever.
     pub pending_timeout_ms: Option<u64>,
-    /// Longest a task may go on after a client has taken it, in milliseconds; `None` for ever.
+    /// Longest a task may go on after a client has taken it, in milliseconds; `None` forever.
     pub processing_timeout_ms: Option<u64>,
 }
 
@@ -95,8 +95,8 @@ impl Default for TaskSettings {
 
 /// All tasks that are remembered.
 #[derive(Debug, Default)]
-pub(super) struct Tasks {
-    by_id: BTreeMap<u128, Task>,
+pub(super) struct TaskTable {
+    by_id: BTreeMap<u128, TaskRecord>,
     by_deadline: BTreeSet<(u64, u128)>,
     /// Tasks that have not ended, by client.
     of_client: BTreeMap<u128, usize>,
@@ -105,8 +105,8 @@ pub(super) struct Tasks {
     ended: VecDeque<u128>,
 }
 
-impl Tasks {
-    pub(super) fn get(&self, id: u128) -> Option<&Task> {
+impl TaskTable {
+    pub(super) fn get(&self, id: u128) -> Option<&TaskRecord> {
         self.by_id.get(&id)
     }
 
@@ -124,13 +124,14 @@ impl Tasks {
         self.of_client.contains_key(&client)
     }
 
-    pub(super) fn insert(&mut self, id: u128, task: Task) {
+    pub(super) fn insert(&mut self, id: u128, task: TaskRecord) {
         self.enter(id, &task);
         let before = self.by_id.insert(id, task);
         debug_assert!(before.is_none(), "an identity names one task");
     }
 
-    /// Panics unless the counts agree with the states, and no more than so many ended tasks are remembered.
+    /// Panics unless the counts agree with the states, and no more than so many ended tasks are
+    /// remembered.
     pub(super) fn check(&self, finished_max: usize) {
         let (mut pending, mut processing, mut ended, mut deadlines) = (0, 0, 0, 0);
         let mut of_client: BTreeMap<u128, usize> = BTreeMap::new();
@@ -152,16 +153,13 @@ impl Tasks {
             }
         }
         assert_eq!((self.pending, self.processing), (pending, processing));
-        assert_eq!(
-            (self.ended.len(), self.by_deadline.len()),
-            (ended, deadlines)
-        );
+        assert_eq!((self.ended.len(), self.by_deadline.len()), (ended, deadlines));
         assert!(ended <= finished_max, "{ended} ended tasks are remembered");
         assert_eq!(self.of_client, of_client);
     }
 
     /// Changes a task that has not ended.
-    pub(super) fn change(&mut self, id: u128, change: impl FnOnce(&mut Task)) {
+    pub(super) fn change(&mut self, id: u128, change: impl FnOnce(&mut TaskRecord)) {
         let Some(mut task) = self.by_id.remove(&id) else {
             return;
         };
@@ -188,7 +186,7 @@ impl Tasks {
         }
     }
 
-    fn enter(&mut self, id: u128, task: &Task) {
+    fn enter(&mut self, id: u128, task: &TaskRecord) {
         match task.state {
             TaskState::Pending => self.pending += 1,
             TaskState::Processing => self.processing += 1,
@@ -200,7 +198,7 @@ impl Tasks {
         *self.of_client.entry(task.client).or_default() += 1;
     }
 
-    fn depart(&mut self, id: u128, task: &Task) {
+    fn depart(&mut self, id: u128, task: &TaskRecord) {
         match task.state {
             TaskState::Pending => self.pending -= 1,
             TaskState::Processing => self.processing -= 1,
@@ -219,7 +217,7 @@ impl Tasks {
     }
 }
 
-impl Task {
+impl TaskRecord {
     /// A task that waits for a client.
     pub(super) fn pending(
         kind: TaskKind,
@@ -247,16 +245,13 @@ impl Task {
     /// Nothing follows.
     pub(super) fn end(&mut self, outcome: Result<(), Status>) {
         (self.state, self.message) = match outcome {
-            Ok(()) => (
-                TaskState::Succeeded,
-                "Task completed successfully".to_owned(),
-            ),
+            Ok(()) => (TaskState::Succeeded, "Task completed successfully".to_owned()),
             Err(status) => (TaskState::Failed, why(status)),
         };
     }
 }
 
-/// What to tell whoever asks about a task that failed.
+/// The reason shown for a failed task.
 fn why(status: Status) -> String {
     let reason = match status {
         Status::ObjectNotFound => "the object was removed or evicted",
@@ -265,7 +260,9 @@ fn why(status: Status) -> String {
         Status::NoAvailableHandle => "the target segment has no room; free some or add segments",
         Status::UnavailableInCurrentStatus => "the target segment is being emptied",
         Status::InvalidParams => "the object has as many replicas as it may have",
-        Status::RpcTimeout => "nobody carried it out in time; see that the source's owner is alive",
+        Status::RpcTimeout => {
+            "no client carried it out in time; check that the source's owner is alive"
+        }
         _ => "the copy failed each time it was tried",
     };
     format!("Task failed with {status}: {reason}")

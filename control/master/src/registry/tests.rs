@@ -56,10 +56,7 @@ impl Drop for Checked {
 }
 
 fn registry() -> Checked {
-    registry_with(RegistrySettings {
-        client_ttl_ms: 100,
-        ..RegistrySettings::default()
-    })
+    registry_with(RegistrySettings { client_ttl_ms: 100, ..RegistrySettings::default() })
 }
 
 fn registry_with(settings: RegistrySettings) -> Checked {
@@ -81,18 +78,12 @@ fn mounting_the_same_segment_again_changes_nothing() {
     assert_eq!(registry.mount(0, spec(1, 7)), Ok(0));
     assert_eq!(registry.mount(0, spec(1, 7)), Ok(0));
     assert_eq!(registry.take_events().len(), 1);
-    assert_eq!(
-        registry.mount(0, spec(1, 8)),
-        Err(Status::UnavailableInCurrentStatus)
-    );
+    assert_eq!(registry.mount(0, spec(1, 8)), Err(Status::UnavailableInCurrentStatus));
 }
 
 #[test]
 fn a_segment_without_bytes_is_refused() {
-    let empty = SegmentSpec {
-        bytes: 0,
-        ..spec(1, 7)
-    };
+    let empty = SegmentSpec { bytes: 0, ..spec(1, 7) };
     assert_eq!(registry().mount(0, empty), Err(Status::InvalidParams));
 }
 
@@ -139,7 +130,8 @@ fn a_silent_client_expires_with_its_segments_and_must_mount_again() {
     assert_eq!(registry.ping(204, 7), ClientState::Ok);
 }
 
-/// A registry whose only client, 7, was heard at the time 0, and which was stopped from then on until `HOUR_MS`.
+/// A registry whose only client, 7, was heard at the time 0, and which was stopped from then on
+/// until `HOUR_MS`.
 fn paused_registry() -> Checked {
     let mut registry = registry_with(RegistrySettings {
         client_ttl_ms: 2 * ATTENTION_MS,
@@ -205,10 +197,7 @@ fn a_client_without_segments_becomes_known_by_remounting_none() {
 #[test]
 fn a_client_cannot_remount_or_unmount_for_another() {
     let mut registry = registry();
-    assert_eq!(
-        registry.remount(0, 9, [spec(1, 7)]),
-        Ok(vec![Err(Status::IllegalClient)])
-    );
+    assert_eq!(registry.remount(0, 9, [spec(1, 7)]), Ok(vec![Err(Status::IllegalClient)]));
     registry.mount(0, spec(1, 7)).unwrap();
     assert_eq!(registry.unmount(0, 9, 1), Err(Status::IllegalClient));
     assert_eq!(registry.unmount(0, 7, 2), Err(Status::SegmentNotFound));
@@ -222,16 +211,10 @@ fn a_graceful_unmount_ends_at_its_deadline() {
     registry.mount(0, spec(1, 7)).unwrap();
     registry.take_events();
     assert_eq!(registry.drain(0, 7, 1, 50), Ok(()));
-    assert_eq!(
-        registry.take_events(),
-        [SegmentEvent::Draining { index: 0 }]
-    );
+    assert_eq!(registry.take_events(), [SegmentEvent::Draining { index: 0 }]);
     let state = registry.segment(0).map(|view| view.state);
     assert_eq!(state, Some(SegmentState::GracefullyUnmounting));
-    assert_eq!(
-        registry.mount(10, spec(1, 7)),
-        Err(Status::UnavailableInCurrentStatus)
-    );
+    assert_eq!(registry.mount(10, spec(1, 7)), Err(Status::UnavailableInCurrentStatus));
     assert_eq!(registry.drain(10, 7, 1, 1000), Ok(()));
     registry.tick(49);
     assert!(registry.take_events().is_empty());

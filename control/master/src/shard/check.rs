@@ -1,29 +1,29 @@
-//! The records of a shard against each other. Tests and models call it after each step; a running master never does,
-//! because it looks at everything.
-//! Invariant: live and parked extents are disjoint and are exactly what the allocators gave out.
+//! The records of a shard against each other. Tests and models call it after each step; a running
+//! master never does, because it looks at everything.
+//! Invariant: live and quarantined extents are disjoint and are exactly what the allocators gave
+//! out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use perigee_allocator::{Extent, OffsetAllocator};
 
+use crate::list_name::ListName;
 use crate::object::Flags;
-use crate::recency::ListName;
-use crate::share::ShareState;
 use crate::slab::NONE;
 
-use super::Shard;
+use super::KeyShard;
 
-impl Shard {
+impl KeyShard {
     /// Panics if any two records disagree.
     pub fn check(&self) {
         self.objects.check();
         self.replicas.check();
         self.index.check(&self.objects);
-        self.parking.check();
+        self.quarantine.check();
         self.pending.check();
         self.soft_pins.check();
         self.moves.check();
-        self.errands.check();
+        self.tasks.check();
         self.ages.check();
         self.groups.check(&self.objects);
         self.check_segments();
@@ -34,23 +34,14 @@ impl Shard {
     }
 
     fn check_segments(&self) {
-        assert!(self.live.is_sorted_by(|a, b| a < b), "each once, in order");
-        for (segment, share) in (0..).zip(&self.shares) {
-            let state = share.as_ref().map(|share| share.state);
-            let is_live = state == Some(ShareState::Live);
-            assert_eq!(self.live.contains(&segment), is_live, "{segment}");
-            let is_gone = state == Some(ShareState::Gone);
-            assert_eq!(self.gone.contains(&segment), is_gone, "{segment}");
-            if let Some(share) = share {
-                share.allocator.check();
-                assert!(share.segment_usable_bytes <= share.spec.bytes, "{segment}");
-                self.check_lists(segment);
-            }
+        self.shares.check();
+        for (segment, _) in self.shares.iter() {
+            self.check_lists(segment);
         }
     }
 
     fn check_lists(&self, segment: u32) {
-        let Some(share) = self.share(segment) else {
+        let Some(share) = self.shares.get(segment) else {
             return;
         };
         let here = self.replicas.iter().filter(|(_, it)| it.segment == segment);
@@ -62,21 +53,20 @@ impl Shard {
         assert_eq!(listed + followers, all, "each is listed or follows");
     }
 
-    /// Every byte of a readable segment that the shard holds is live, parked or free, and only one of them.
+    /// Every byte of a readable segment that the shard holds is live, quarantined or free, and only
+    /// one of them.
     fn check_space(&self) {
         let mut extents: BTreeMap<u32, Vec<Extent>> = BTreeMap::new();
         for (_, replica) in self.replicas.iter() {
             let taken = extents.entry(replica.segment).or_default();
             taken.push(replica.extent());
         }
-        for parked in self.parking.iter() {
-            let taken = extents.entry(parked.segment).or_default();
-            taken.push(parked.extent);
+        for quarantined in self.quarantine.iter() {
+            let taken = extents.entry(quarantined.segment).or_default();
+            taken.push(quarantined.extent);
         }
-        for (segment, share) in (0..).zip(&self.shares) {
-            let Some(share) = share.as_ref().filter(|share| share.is_readable()) else {
-                continue;
-            };
+        let readable = self.shares.iter().filter(|(_, share)| share.is_readable());
+        for (segment, share) in readable {
             let taken = extents.remove(&segment).unwrap_or_default();
             let taken_bytes: u64 = taken.iter().map(|extent| extent.bytes).sum();
             assert_eq!(share.allocator.used(), taken_bytes, "{segment}");
@@ -95,7 +85,7 @@ impl Shard {
         for (id, object) in self.objects.iter() {
             let list = self.list_of(id);
             let mut segments = BTreeSet::new();
-            for replica in self.chain(object.first) {
+            for replica in self.replicas.chain(object.first) {
                 in_chains += 1;
                 let record = &self.replicas[replica];
                 assert_eq!(record.object, id, "object of replica {replica}");
@@ -109,31 +99,27 @@ impl Shard {
             assert_eq!(object.flags.has(Flags::PENDING), !firsts.is_empty());
             let has_something = object.first != NONE || !firsts.is_empty();
             assert!(has_something, "object {id} has something");
-            for replica in firsts.into_iter().flat_map(|first| self.chain(first)) {
+            for replica in firsts.into_iter().flat_map(|first| self.replicas.chain(first)) {
                 in_chains += 1;
                 let record = &self.replicas[replica];
                 assert_eq!((record.object, record.list), (id, ListName::Held));
             }
             let overtaken = self.pending.overtaken_pin(id);
             assert_eq!(object.flags.has(Flags::OVERTAKEN_PIN), overtaken.is_some());
-            assert!(overtaken.is_none_or(|put| self.parking.has_put(put)));
+            assert!(overtaken.is_none_or(|put| self.quarantine.has_put(put)));
             assert_eq!(object.readers == 0, object.read_end_ms == 0);
             let is_pinned = self.soft_pins.end_ms(id).is_some();
             assert_eq!(object.flags.has(Flags::SOFT_PIN), is_pinned);
             self.check_group(id);
         }
         let elsewhere = self.replicas.len() - in_chains;
-        assert_eq!(
-            elsewhere,
-            self.moves.len(),
-            "the others are targets of moves"
-        );
+        assert_eq!(elsewhere, self.moves.len(), "the others are targets of moves");
     }
 
     fn check_moves(&self) {
         for (object, under_way) in self.moves.iter() {
             let first = self.objects[object].first;
-            let mut complete = self.chain(first);
+            let mut complete = self.replicas.chain(first);
             let has_source = complete.any(|id| id == under_way.source);
             assert!(has_source, "the source of a move is complete");
             let target = &self.replicas[under_way.target];
@@ -166,11 +152,8 @@ impl Shard {
         assert_eq!(group.counts.soft_pinned, count(Flags::SOFT_PIN));
         let reading = members.clone().filter(|it| it.read_end_ms > self.now_ms);
         let readers: u32 = reading.map(|it| u32::from(it.readers)).sum();
-        assert!(
-            group.seen.readers >= readers,
-            "every reader keeps the group"
-        );
-        for replica in self.chain(object.first) {
+        assert!(group.seen.readers >= readers, "every reader keeps the group");
+        for replica in self.replicas.chain(object.first) {
             let place = &group.places[&self.replicas[replica].segment];
             assert!(place.all(&self.replicas).any(|id| id == replica));
         }
@@ -184,7 +167,7 @@ impl Shard {
             assert_eq!(followers.count(), ids.len() - 1, "one stands for all");
             replicas += ids.len();
         }
-        let complete: usize = members.map(|it| self.chain(it.first).count()).sum();
+        let complete: usize = members.map(|it| self.replicas.chain(it.first).count()).sum();
         assert_eq!(replicas, complete, "the group's places have all replicas");
     }
 }

@@ -1,5 +1,6 @@
 //! Emptying segments: a walk over the replicas that begins moves, a few at a time.
-//! Invariant: one turn looks at a bounded number of replicas, and no more moves are under way than were allowed.
+//! Invariant: one turn looks at a bounded number of replicas, and no more moves are under way than
+//! were allowed.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -11,14 +12,14 @@ use crate::draining::{Drain, DrainOrder, DrainReport};
 use crate::limits::{
     DRAIN_STEP_REPLICAS, DRAIN_WALK_PAUSE_MS, MOVE_BYTES_PER_MS, MOVE_DEADLINE_MS,
 };
-use crate::moving::{Move, Purpose};
+use crate::moving::{Purpose, ReplicaMove};
 
-use super::Shard;
-use super::lend::Need;
+use super::KeyShard;
+use crate::loan::Need;
 
 /// What came of one replica that the walk met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Met {
+enum DrainStep {
     /// A move of it is under way.
     Moving,
     /// All targets hold the object, so the replica was dropped.
@@ -38,7 +39,7 @@ enum Destination {
     Full,
 }
 
-impl Shard {
+impl KeyShard {
     /// Goes on with a drain job; to be called again and again until the job has ended.
     pub fn drain_turn(&mut self, now_ms: u64, order: &DrainOrder) -> DrainReport {
         self.begin(now_ms);
@@ -60,8 +61,9 @@ impl Shard {
     }
 
     fn report(&self, drain: &Drain, job: u128) -> DrainReport {
-        let replicas = |segment: &u32| self.share(*segment).map_or(0, |share| share.recency.len());
-        let leased = |segment: &u32| self.parking.leased_of(*segment);
+        let replicas =
+            |segment: &u32| self.shares.get(*segment).map_or(0, |share| share.recency.len());
+        let leased = |segment: &u32| self.quarantine.leased_of(*segment);
         let replicas: usize = drain.sources.iter().map(replicas).sum();
         let leased: u64 = drain.sources.iter().map(leased).sum();
         let active = self.moves.count_of(job);
@@ -91,14 +93,14 @@ impl Shard {
             let met = self.meet(drain, order, drain.cursor);
             drain.cursor += 1;
             match met {
-                Some(Met::Left) => drain.left += 1,
-                Some(Met::NoRoom(bytes)) => {
+                Some(DrainStep::Left) => drain.left += 1,
+                Some(DrainStep::NoRoom(bytes)) => {
                     drain.left += 1;
                     let (waiting, longest) = short_bytes.unwrap_or((0u64, 0u64));
                     short_bytes = Some((waiting.saturating_add(bytes), longest.max(bytes)));
                 }
-                Some(Met::Redundant) => drain.succeeded += 1,
-                Some(Met::Moving | Met::GivenUp) | None => {}
+                Some(DrainStep::Redundant) => drain.succeeded += 1,
+                Some(DrainStep::Moving | DrainStep::GivenUp) | None => {}
             }
         }
         if drain.cursor >= bound {
@@ -110,42 +112,38 @@ impl Shard {
     }
 
     /// Begins to move a replica if it lies in a source; nothing if it does not.
-    fn meet(&mut self, drain: &mut Drain, order: &DrainOrder, id: u32) -> Option<Met> {
+    fn meet(&mut self, drain: &mut Drain, order: &DrainOrder, id: u32) -> Option<DrainStep> {
         let replica = self.replicas.get(id)?;
-        if !order.sources.contains(&replica.segment) || !self.is_readable(replica.segment) {
+        if !order.sources.contains(&replica.segment) || !self.shares.is_readable(replica.segment) {
             return None;
         }
         let (object, generation) = (replica.object, replica.generation);
-        if self
-            .moves
-            .get(object)
-            .is_some_and(|under_way| under_way.source == id)
-        {
-            return Some(Met::Moving);
+        if self.moves.get(object).is_some_and(|under_way| under_way.source == id) {
+            return Some(DrainStep::Moving);
         }
         if drain.has_given_up(generation) {
-            return Some(Met::GivenUp);
+            return Some(DrainStep::GivenUp);
         }
         let first = self.objects[object].first;
-        let complete = self.chain(first).any(|other| other == id);
+        let complete = self.replicas.chain(first).any(|other| other == id);
         let free = complete && self.moves.get(object).is_none();
         if !free || !drain.may_try(generation, self.now_ms) {
-            return Some(Met::Left);
+            return Some(DrainStep::Left);
         }
         let bytes = extent_bytes(self.replicas[id].payload_bytes);
         match self.destination(drain, &order.targets, object, bytes) {
             Destination::At(segment, extent) => {
                 self.begin_move(order.job, Purpose::Drain, id, segment, extent);
-                Some(Met::Moving)
+                Some(DrainStep::Moving)
             }
             Destination::NotNeeded => {
                 drain.forget(generation);
                 self.drop_complete(id);
-                Some(Met::Redundant)
+                Some(DrainStep::Redundant)
             }
             Destination::Full => {
                 drain.note_no_room(generation, self.now_ms);
-                Some(Met::NoRoom(bytes))
+                Some(DrainStep::NoRoom(bytes))
             }
         }
     }
@@ -164,8 +162,7 @@ impl Shard {
         }
         let complete = self.objects[object].first;
         let held = |segment: &u32| {
-            self.chain(complete)
-                .any(|id| self.replicas[id].segment == *segment)
+            self.replicas.chain(complete).any(|id| self.replicas[id].segment == *segment)
         };
         if open.iter().all(held) {
             return Destination::NotNeeded;
@@ -175,30 +172,15 @@ impl Shard {
             let taken = held(segment) || self.is_written_in(object, *segment);
             !taken && drain.may_use(*segment, now_ms)
         });
-        match self.alloc_least_used(&open, bytes) {
+        match self.shares.alloc_least_used(&open, bytes) {
             Some((segment, extent)) => Destination::At(segment, extent),
             None => Destination::Full,
         }
     }
 
-    /// Space in the least used of some segments that has room.
-    pub(super) fn alloc_least_used(
-        &mut self,
-        segments: &[u32],
-        bytes: u64,
-    ) -> Option<(u32, Extent)> {
-        let mut segments = segments.to_vec();
-        let used_ratio = |segment: &u32| self.share(*segment).map_or(1.0, |it| it.used_ratio());
-        segments.sort_by(|a, b| used_ratio(a).total_cmp(&used_ratio(b)));
-        segments.into_iter().find_map(|segment| {
-            let extent = self.share_mut(segment)?.alloc(bytes)?;
-            Some((segment, extent))
-        })
-    }
-
     fn open_targets(&self, targets: &[u32]) -> Vec<u32> {
         let wanted = |segment: &u32| targets.is_empty() || targets.contains(segment);
-        self.live.iter().copied().filter(wanted).collect()
+        self.shares.live().iter().copied().filter(wanted).collect()
     }
 
     /// Notes a move for the owner of the source's segment to take; returns who that is.
@@ -218,7 +200,7 @@ impl Shard {
         let client = self.carrier_of(source);
         let target = self.make_replica(segment, extent, payload_bytes);
         self.replicas[target].object = object;
-        let under_way = Move {
+        let under_way = ReplicaMove {
             job,
             purpose,
             client,
@@ -234,11 +216,10 @@ impl Shard {
 
     /// Who copies a replica: the owner of its segment.
     pub(super) fn carrier_of(&self, replica: u32) -> u128 {
-        self.share(self.replicas[replica].segment)
-            .map_or(0, |share| share.spec.client)
+        self.shares.get(self.replicas[replica].segment).map_or(0, |share| share.spec.client)
     }
 
-    /// When a move that is given to somebody now must have ended.
+    /// When a move that is handed out now must have ended.
     pub(super) fn move_deadline_ms(&self, payload_bytes: u64) -> u64 {
         let span_ms = MOVE_DEADLINE_MS + payload_bytes / MOVE_BYTES_PER_MS;
         self.now_ms.saturating_add(span_ms)

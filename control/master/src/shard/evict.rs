@@ -7,10 +7,10 @@ use crate::limits::{EVICTION_WASTE_BYTES, EVICTION_WASTE_FACTOR};
 use crate::object::Flags;
 use crate::slab::NONE;
 
-use super::Shard;
-use super::victim::Need;
+use super::KeyShard;
+use super::victim::EvictionReason;
 
-impl Shard {
+impl KeyShard {
     /// Evicts a replica, or its object's whole group.
     pub(super) fn evict(&mut self, replica: u32) {
         let object = &self.objects[self.replicas[replica].object];
@@ -33,7 +33,8 @@ impl Shard {
         }
     }
 
-    /// Evicts the members of a group that are here, but those that were pinned while another shard decided.
+    /// Evicts the members of a group that are here, but those that were pinned while another shard
+    /// decided.
     fn drop_part(&mut self, group: u32) {
         let Some(part) = self.groups.get(group) else {
             return;
@@ -46,14 +47,12 @@ impl Shard {
                 self.evict_replica(replica);
             }
         }
-        self.groups.found_anew(group);
+        self.groups.found_again(group);
     }
 
     fn evict_replica(&mut self, replica: u32) {
-        let (object, payload_bytes) = (
-            self.replicas[replica].object,
-            self.replicas[replica].payload_bytes,
-        );
+        let (object, payload_bytes) =
+            (self.replicas[replica].object, self.replicas[replica].payload_bytes);
         let hash = self.objects[object].hash;
         let last = self.objects[object].first == replica && self.replicas[replica].sibling == NONE;
         if last {
@@ -65,27 +64,26 @@ impl Shard {
         self.drop_complete(replica);
     }
 
-    /// Evicts from a segment until `bytes` bytes can be allocated there. Evicts nothing if all that may go is too
-    /// little; gives up after some multiple of `bytes` if no hole becomes large enough, and what went is lost then.
+    /// Evicts from a segment until `bytes` bytes can be allocated there. Evicts nothing if all that
+    /// may go is too little; gives up after some multiple of `bytes` if no hole becomes large
+    /// enough, and what went is lost then.
     pub(super) fn evict_until_fits(&mut self, segment: u32, bytes: u64) -> Option<Extent> {
         self.counters.evictions_attempted += 1;
         if self.room_bytes(segment, bytes) < bytes {
             return None;
         }
-        let waste_bytes = bytes
-            .saturating_mul(EVICTION_WASTE_FACTOR)
-            .max(EVICTION_WASTE_BYTES);
+        let waste_bytes = bytes.saturating_mul(EVICTION_WASTE_FACTOR).max(EVICTION_WASTE_BYTES);
         let evicted_before = self.counters.evicted_bytes;
-        let steps = self.share(segment)?.recency.len();
+        let steps = self.shares.get(segment)?.recency.len();
         let mut evicted = false;
         for _ in 0..steps {
-            let Some(victim) = self.victim(segment, Need::Put) else {
+            let Some(victim) = self.victim(segment, EvictionReason::Put) else {
                 break;
             };
             self.evict(victim.replica);
             self.counters.evictions_successful += u64::from(!evicted);
             evicted = true;
-            let extent = self.share_mut(segment)?.alloc(bytes);
+            let extent = self.shares.get_mut(segment)?.alloc(bytes);
             debug_assert!(extent.is_none_or(|extent| extent.bytes == bytes));
             if extent.is_some() {
                 return extent;
@@ -98,8 +96,8 @@ impl Shard {
     }
 
     /// Evicts about `bytes` bytes from a segment, or as much as may go.
-    pub(super) fn evict_bytes(&mut self, segment: u32, bytes: u64, need: Need) {
-        let steps = self.share(segment).map_or(0, |share| share.recency.len());
+    pub(super) fn evict_bytes(&mut self, segment: u32, bytes: u64, need: EvictionReason) {
+        let steps = self.shares.get(segment).map_or(0, |share| share.recency.len());
         self.counters.evictions_attempted += 1;
         let before = self.counters.evicted_bytes;
         for _ in 0..steps {
@@ -114,10 +112,10 @@ impl Shard {
         self.counters.evictions_successful += u64::from(self.counters.evicted_bytes > before);
     }
 
-    /// Evicts in every segment above the watermark, unless other shards may have room there; returns what is left of
-    /// the budget.
+    /// Evicts in every segment above the watermark, unless other shards may have room there;
+    /// returns what is left of the budget.
     pub(super) fn evict_to_watermark(&mut self, mut budget: usize) -> usize {
-        for segment in 0..self.shares.len() as u32 {
+        for segment in 0..self.shares.bound() {
             if self.is_above_watermark(segment) && !self.may_borrow_in(segment) {
                 budget = self.relieve(segment, budget);
             }
@@ -127,8 +125,8 @@ impl Shard {
 
     pub(super) fn is_above_watermark(&self, segment: u32) -> bool {
         // Parked space comes back by itself; evicting more does not bring it back sooner.
-        let parked_bytes = self.parking.bytes_of(segment);
-        self.share(segment).is_some_and(|share| {
+        let parked_bytes = self.quarantine.bytes_of(segment);
+        self.shares.get(segment).is_some_and(|share| {
             let pressure_bytes = share.allocator.used().saturating_sub(parked_bytes);
             // A segment that takes nothing new gets no emptier for it.
             share.is_live()
@@ -137,9 +135,10 @@ impl Shard {
         })
     }
 
-    /// Evicts from one segment to just below the watermark, at most `eviction_ratio` of what the shard holds.
+    /// Evicts from one segment to just below the watermark, at most `eviction_ratio` of what the
+    /// shard holds.
     fn relieve(&mut self, segment: u32, mut budget: usize) -> usize {
-        let Some(share) = self.share(segment) else {
+        let Some(share) = self.shares.get(segment) else {
             return budget;
         };
         let step_bytes = (share.usable_bytes() as f64 * self.settings.eviction_ratio) as u64;
@@ -150,7 +149,7 @@ impl Shard {
             && self.is_above_watermark(segment)
             && self.counters.evicted_bytes - evicted_before <= step_bytes
         {
-            let Some(victim) = self.victim(segment, Need::Watermark) else {
+            let Some(victim) = self.victim(segment, EvictionReason::Watermark) else {
                 break;
             };
             self.evict(victim.replica);

@@ -1,43 +1,15 @@
 //! Read leases that end before their time, because their readers have finished.
-//! Invariant: a lease ends early only when every reader that it was granted to has given it back; a group's, when every
-//! reader of every member has.
+//! Invariant: a lease ends early only when every reader that it was granted to has given it back; a
+//! group's, when every reader of every member has.
 
-use crate::parking::ReadLease;
+use crate::quarantine::ReadHold;
 use crate::slab::NONE;
 
-use super::Shard;
+use super::KeyShard;
+use super::given_back::GivenBack;
+use super::given_back::{SHARD_BIT, TERM_BIT};
 
-/// A lease that a reader gives back: its name in the answer to the lookup, and the generation of the first location there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GivenBack {
-    /// Name of the lease.
-    pub lease: u64,
-    /// Generation of the first location.
-    pub generation: u64,
-}
-
-impl GivenBack {
-    /// The shard that granted the lease, if the name is one.
-    pub fn shard(&self) -> Option<usize> {
-        (self.lease >> SHARD_BIT)
-            .checked_sub(1)
-            .map(|index| index as usize)
-    }
-
-    fn object(&self) -> u32 {
-        self.lease as u32
-    }
-
-    fn term(&self) -> u8 {
-        (self.lease >> TERM_BIT) as u8
-    }
-}
-
-/// A name of a lease is the object in the lowest bits, the term of its lease above, and one more than the shard on top.
-const TERM_BIT: u32 = 32;
-const SHARD_BIT: u32 = TERM_BIT + u8::BITS;
-
-impl Shard {
+impl KeyShard {
     /// Name of the running lease on an object.
     pub(super) fn lease_name(&self, object: u32) -> u64 {
         let shard = self.settings.index as u64 + 1;
@@ -45,8 +17,9 @@ impl Shard {
         shard << SHARD_BIT | term << TERM_BIT | u64::from(object)
     }
 
-    /// Takes leases back, each from one reader that will not read under it any more. Bytes that were replaced or removed
-    /// meanwhile are free when the last reader has. Unknown leases are ignored.
+    /// Takes leases back, each from one reader that will not read under it any more. Bytes that
+    /// were replaced or removed since then become free with the last lease. Unknown leases are
+    /// ignored.
     pub fn give_back(&mut self, now_ms: u64, leases: &[GivenBack]) {
         self.begin(now_ms);
         let index = self.settings.index;
@@ -54,8 +27,8 @@ impl Shard {
             if self.has_replica(lease.object(), lease.generation) {
                 self.end_read(lease.object(), lease.term());
             } else {
-                for parked in self.parking.give_back(lease.generation, lease.term()) {
-                    self.free_extent(parked.segment, parked.extent);
+                for quarantined in self.quarantine.give_back(lease.generation, lease.term()) {
+                    self.shares.free(quarantined.segment, quarantined.extent);
                 }
             }
         }
@@ -65,12 +38,11 @@ impl Shard {
         let Some(record) = self.objects.get(object) else {
             return false;
         };
-        self.chain(record.first)
-            .any(|id| self.replicas[id].generation == generation)
+        self.replicas.chain(record.first).any(|id| self.replicas[id].generation == generation)
     }
 
-    /// One reader of an object less. After the last one it counts as touched, so that it goes no sooner than if its lease
-    /// had run out.
+    /// One reader of an object less. After the last one it counts as touched, so that it goes no
+    /// sooner than if its lease had run out.
     fn end_read(&mut self, object: u32, term: u8) {
         let (clock, now_ms) = (self.clock + 1, self.now_ms);
         let record = &mut self.objects[object];
@@ -101,17 +73,14 @@ impl Shard {
     }
 
     /// The running read lease on an object's replicas.
-    pub(super) fn read_lease(&self, object: u32) -> ReadLease {
+    pub(super) fn read_lease(&self, object: u32) -> ReadHold {
         let record = &self.objects[object];
-        ReadLease {
-            end_ms: record.read_end_ms,
-            readers: record.readers,
-            term: record.term,
-        }
+        ReadHold { end_ms: record.read_end_ms, readers: record.readers, term: record.term }
     }
 
-    /// As `read_lease`, when all replicas are about to go: the lease goes with them and keeps the object's group no longer.
-    pub(super) fn take_read_lease(&mut self, object: u32) -> ReadLease {
+    /// As `read_lease`, when all replicas are about to go: the lease goes with them and keeps the
+    /// object's group no longer.
+    pub(super) fn take_read_lease(&mut self, object: u32) -> ReadHold {
         let lease = self.read_lease(object);
         let record = &mut self.objects[object];
         record.readers = 0;

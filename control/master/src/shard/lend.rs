@@ -1,61 +1,38 @@
-//! Space moves between shards: free bytes go to the shard that runs out of them, before anything is evicted; later the
-//! space of the oldest objects does.
-//! Invariant: only free bytes move, and each byte of a segment is held by one shard or is on its way to one.
+//! Space moves between shards: free bytes go to the shard that runs out of them, before anything is
+//! evicted; later the space of the oldest objects does.
+//! Invariant: only free bytes move, and each byte of a segment is held by one shard or is on its
+//! way to one.
 
 use perigee_allocator::Extent;
 
 use crate::limits::{
     DRY_MS, FAIR_IDLE_FACTOR, FAIR_IDLE_MS, LOAN_PART, NEEDS_MAX, SHARE_ALIGNMENT_BYTES,
 };
-use crate::share::Share;
+use crate::share::SegmentShare;
 
-use super::Shard;
-use super::victim::Need as Urgency;
+use super::KeyShard;
+use super::victim::EvictionReason as Urgency;
+use crate::loan::{Need, SpaceLoan};
 
-/// What a shard short of room tells the others about one segment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Need {
-    /// The segment's number.
-    pub segment: u32,
-    /// Allocated bytes of the shard, with those of the puts that wait.
-    pub used_bytes: u64,
-    /// Bytes that it holds.
-    pub held_bytes: u64,
-    /// Bytes of the puts that wait; 0 if nobody waits.
-    pub waiting_bytes: u64,
-    /// Longest extent that they take.
-    pub longest_bytes: u64,
-    /// For how long the object that the shard would evict has been idle.
-    pub victim_idle_ms: u64,
-}
-
-/// Free bytes of a segment that go from one shard to another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Loan {
-    /// The segment's number.
-    pub segment: u32,
-    /// The bytes, counted from the start of the segment.
-    pub extent: Extent,
-}
-
-impl Shard {
+impl KeyShard {
     /// Whether other shards may have room for this one, as far as it knows.
     pub fn may_borrow(&mut self, now_ms: u64) -> bool {
         self.now_ms = self.now_ms.max(now_ms);
-        self.live.iter().any(|segment| self.may_borrow_in(*segment))
+        self.shares.live().iter().any(|segment| self.may_borrow_in(*segment))
     }
 
     pub(super) fn may_borrow_in(&self, segment: u32) -> bool {
-        let share = self.share(segment);
+        let share = self.shares.get(segment);
         self.settings.count > 1
             && share.is_some_and(|share| share.is_live() && share.dry_until_ms <= self.now_ms)
     }
 
-    /// What to ask the others for so that waiting puts of `waiting_bytes` in all find room without eviction.
+    /// What to ask the others for so that waiting puts of `waiting_bytes` in all find room without
+    /// eviction.
     pub fn needs_of_puts(&mut self, waiting_bytes: u64, longest_bytes: u64) -> Vec<Need> {
-        let fits = |share: &Share| share.spec.bytes >= longest_bytes;
-        let open = self.live.iter().copied().filter(|segment| {
-            self.may_borrow_in(*segment) && self.share(*segment).is_some_and(fits)
+        let fits = |share: &SegmentShare| share.spec.bytes >= longest_bytes;
+        let open = self.shares.live().iter().copied().filter(|segment| {
+            self.may_borrow_in(*segment) && self.shares.get(*segment).is_some_and(fits)
         });
         let open: Vec<u32> = open.take(NEEDS_MAX).collect();
         open.into_iter()
@@ -66,19 +43,16 @@ impl Shard {
     /// What to ask the others for so that segments above the watermark need no eviction.
     pub fn needs_of_watermark(&mut self) -> Vec<Need> {
         let pressed =
-            self.live.iter().copied().filter(|segment| {
+            self.shares.live().iter().copied().filter(|segment| {
                 self.may_borrow_in(*segment) && self.is_above_watermark(*segment)
             });
         let pressed: Vec<u32> = pressed.take(NEEDS_MAX).collect();
-        pressed
-            .into_iter()
-            .filter_map(|segment| self.need(segment, 0, 0))
-            .collect()
+        pressed.into_iter().filter_map(|segment| self.need(segment, 0, 0)).collect()
     }
 
     fn need(&mut self, segment: u32, waiting_bytes: u64, longest_bytes: u64) -> Option<Need> {
         let victim_idle_ms = self.victim_idle_ms(segment, urgency(waiting_bytes));
-        let allocator = &self.share(segment)?.allocator;
+        let allocator = &self.shares.get(segment)?.allocator;
         Some(Need {
             segment,
             used_bytes: allocator.used().saturating_add(waiting_bytes),
@@ -89,24 +63,22 @@ impl Shard {
         })
     }
 
-    /// Gives free bytes away in up to `segments` of the named segments: as many as make both shards equally full, and
-    /// what the waiting puts take if a free extent is long enough for each of them. Evicts for it what has been idle for
-    /// much longer than what the other shard would evict.
-    pub fn lend(&mut self, now_ms: u64, needs: &[Need], segments: usize) -> Vec<Loan> {
+    /// Gives free bytes away in up to `segments` of the named segments: as many as make both shards
+    /// equally full, and what the waiting puts take if a free extent is long enough for each of
+    /// them. Evicts for it what has been idle for much longer than what the other shard would
+    /// evict.
+    pub fn lend(&mut self, now_ms: u64, needs: &[Need], segments: usize) -> Vec<SpaceLoan> {
         self.begin(now_ms);
         let loans = needs.iter().filter_map(|need| {
             let extent = self.lend_free(need).or_else(|| self.lend_by_age(need))?;
-            Some(Loan {
-                segment: need.segment,
-                extent,
-            })
+            Some(SpaceLoan { segment: need.segment, extent })
         });
         loans.take(segments).collect()
     }
 
     fn lend_free(&mut self, need: &Need) -> Option<Extent> {
         let lenders = self.lenders();
-        let share = self.share_mut(need.segment).filter(|it| it.is_live())?;
+        let share = self.shares.get_mut(need.segment).filter(|it| it.is_live())?;
         let allocator = &mut share.allocator;
         if allocator.largest_free() < need.longest_bytes {
             return None;
@@ -120,10 +92,11 @@ impl Shard {
         allocator.cede(bytes, SHARE_ALIGNMENT_BYTES)
     }
 
-    /// Makes a loan of old objects' space, so that eviction takes the oldest of all shards, roughly.
+    /// Makes a loan of old objects' space, so that eviction takes the oldest of all shards,
+    /// roughly.
     fn lend_by_age(&mut self, need: &Need) -> Option<Extent> {
         let segment = need.segment;
-        let share = self.share(segment).filter(|it| it.is_live())?;
+        let share = self.shares.get(segment).filter(|it| it.is_live())?;
         let bytes = (share.spec.bytes / LOAN_PART).max(need.least_bytes(self.lenders()));
         let idle_ms = self.victim_idle_ms(segment, urgency(need.waiting_bytes));
         let theirs_ms = need.victim_idle_ms.saturating_mul(FAIR_IDLE_FACTOR);
@@ -131,7 +104,7 @@ impl Shard {
             return None;
         }
         self.evict_bytes(segment, bytes, urgency(need.waiting_bytes));
-        let allocator = &mut self.share_mut(segment)?.allocator;
+        let allocator = &mut self.shares.get_mut(segment)?.allocator;
         if allocator.largest_free() < need.longest_bytes {
             return None;
         }
@@ -142,18 +115,10 @@ impl Shard {
         self.settings.count.saturating_sub(1).max(1) as u64
     }
 
-    /// Takes over free bytes of other shards.
-    pub fn receive(&mut self, now_ms: u64, loans: &[Loan]) {
+    /// Takes over free bytes of other shards, also of a segment that this shard hears of later.
+    pub fn receive(&mut self, now_ms: u64, loans: &[SpaceLoan]) {
         self.now_ms = self.now_ms.max(now_ms);
-        for loan in loans {
-            let share = self.share_mut(loan.segment);
-            let Some(share) = share.filter(|share| share.is_readable()) else {
-                continue;
-            };
-            share.dry_until_ms = 0;
-            let received = share.allocator.receive(loan.extent);
-            debug_assert_eq!(received, Ok(()), "a byte is held by one shard");
-        }
+        loans.iter().for_each(|loan| self.shares.receive(*loan));
     }
 
     /// The other shards had nothing to spare in these segments.
@@ -161,17 +126,10 @@ impl Shard {
         self.now_ms = self.now_ms.max(now_ms);
         let until_ms = self.now_ms.saturating_add(DRY_MS);
         for segment in segments {
-            if let Some(share) = self.share_mut(segment) {
+            if let Some(share) = self.shares.get_mut(segment) {
                 share.dry_until_ms = until_ms;
             }
         }
-    }
-}
-
-impl Need {
-    /// One lender's part of what waits, and room for the longest of it; 0 if nothing waits.
-    fn least_bytes(&self, lenders: u64) -> u64 {
-        self.longest_bytes.max(self.waiting_bytes / lenders)
     }
 }
 
@@ -182,7 +140,8 @@ fn urgency(waiting_bytes: u64) -> Urgency {
     }
 }
 
-/// Bytes that a lender with `used` of `held` bytes gives so that both shards are equally full afterwards.
+/// Bytes that a lender with `used` of `held` bytes gives so that both shards are equally full
+/// afterwards.
 fn evening(need: &Need, used_bytes: u64, held_bytes: u64) -> u64 {
     let (theirs, own) = (u128::from(need.used_bytes), u128::from(used_bytes));
     let surplus =

@@ -1,6 +1,7 @@
 //! Looking up all keys of a batch.
-//! Invariant: each step runs over the whole batch before the next one, so that the cache misses of different
-//! keys overlap instead of adding up; with a million keys this halves the time of a batch.
+//! Invariant: each step runs over the whole batch before the next one, so that the cache misses of
+//! different keys overlap instead of adding up; with a million keys this halves the time of a
+//! batch.
 
 use std::hint::black_box;
 
@@ -8,17 +9,14 @@ use crate::key::hash_key;
 use crate::object::Object;
 use crate::slab::NONE;
 
-use super::Shard;
+use super::KeyShard;
 
-impl Shard {
+impl KeyShard {
     /// Puts the object of each key into `found`, or `NONE`, and loads what touching it will need.
     pub(super) fn locate(&mut self, keys: &[&[u8]]) {
         self.hashes.clear();
         self.hashes.extend(keys.iter().map(|key| hash_key(key)));
-        let guesses = self
-            .hashes
-            .iter()
-            .map(|hash| self.index.guess(*hash).unwrap_or(NONE));
+        let guesses = self.hashes.iter().map(|hash| self.index.guess(*hash).unwrap_or(NONE));
         self.found.clear();
         self.found.extend(guesses);
         self.load_objects();
@@ -41,10 +39,7 @@ impl Shard {
         }
         for object in self.found.iter().filter_map(|id| self.objects.get(*id)) {
             seen ^= u32::from(object.key.first().copied().unwrap_or_default());
-            seen ^= self
-                .replicas
-                .get(object.first)
-                .map_or(NONE, |replica| replica.segment);
+            seen ^= self.replicas.get(object.first).map_or(NONE, |replica| replica.segment);
         }
         black_box(seen);
     }
@@ -54,14 +49,8 @@ impl Shard {
         let mut seen = 0;
         for object in self.found.iter().filter_map(|id| self.objects.get(*id)) {
             if let Some(replica) = self.replicas.get(object.first) {
-                seen ^= self
-                    .replicas
-                    .get(replica.newer)
-                    .map_or(NONE, |newer| newer.object);
-                seen ^= self
-                    .replicas
-                    .get(replica.older)
-                    .map_or(NONE, |older| older.object);
+                seen ^= self.replicas.get(replica.newer).map_or(NONE, |newer| newer.object);
+                seen ^= self.replicas.get(replica.older).map_or(NONE, |older| older.object);
             }
         }
         black_box(seen);

@@ -1,14 +1,16 @@
-//! What an object's state means for its group, and where objects and groups stand in the lists of their segments.
-//! Invariant: a group's counts agree with its members' flags, and what was seen of the whole group with its list.
+//! What an object's state means for its group, and where objects and groups stand in the lists of
+//! their segments.
+//! Invariant: a group's counts agree with its members' flags, and what was seen of the whole group
+//! with its list.
 
-use crate::group::{Counts, Place};
+use crate::group::{GroupReplica, MemberCounts};
+use crate::list_name::{Class, LeasePhase, ListName};
 use crate::object::Flags;
-use crate::recency::{Class, ListName, Phase};
 use crate::slab::NONE;
 
-use super::Shard;
+use super::KeyShard;
 
-impl Shard {
+impl KeyShard {
     /// Sets or clears an object's soft pin.
     pub(super) fn set_soft_pin(&mut self, object: u32, end_ms: Option<u64>) {
         let record = &mut self.objects[object];
@@ -50,9 +52,13 @@ impl Shard {
         });
     }
 
-    /// Changes the counts of a group, here and for all shards; if the group belongs into another list then, it becomes
-    /// the newest there.
-    fn change_group(&mut self, group: u32, change: impl FnOnce(&mut Counts, &mut Counts)) {
+    /// Changes the counts of a group, here and for all shards; if the group belongs into another
+    /// list then, it becomes the newest there.
+    fn change_group(
+        &mut self,
+        group: u32,
+        change: impl FnOnce(&mut MemberCounts, &mut MemberCounts),
+    ) {
         let before = self.list_of_group(group);
         let Some(part) = self.groups.get_mut(group) else {
             return;
@@ -72,15 +78,13 @@ impl Shard {
         if record.flags.has(Flags::PINNED) {
             return ListName::Held;
         }
-        let class = Class::of(
-            record.flags.has(Flags::SOFT_PIN),
-            record.flags.has(Flags::HIT),
-        );
+        let class = Class::of(record.flags.has(Flags::SOFT_PIN), record.flags.has(Flags::HIT));
         ListName::Evictable(class, self.phase(record.read_end_ms, record.probe_end_ms))
     }
 
-    /// The list where a group belongs, if there is one. What members on other shards hold is not held here, because
-    /// nobody would say when that ends: it is found when the group's turn comes.
+    /// The list where a group belongs, if there is one. Holds of members on other shards are not
+    /// tracked here, because their end is not announced: they are checked when the group's turn
+    /// comes.
     fn list_of_group(&self, group: u32) -> Option<ListName> {
         let group = self.groups.get(group)?;
         if group.counts.blockers > 0 {
@@ -92,17 +96,18 @@ impl Shard {
         Some(ListName::Evictable(class, phase))
     }
 
-    fn phase(&self, read_end_ms: u64, probe_end_ms: u64) -> Phase {
+    fn phase(&self, read_end_ms: u64, probe_end_ms: u64) -> LeasePhase {
         if read_end_ms > self.now_ms {
-            Phase::Read
+            LeasePhase::Read
         } else if probe_end_ms > self.now_ms {
-            Phase::Probed
+            LeasePhase::Probed
         } else {
-            Phase::Free
+            LeasePhase::Free
         }
     }
 
-    /// Makes an object's complete replicas the newest of a list in their segments, and with them those of its group.
+    /// Makes an object's complete replicas the newest of a list in their segments, and with them
+    /// those of its group.
     pub(super) fn relink(&mut self, object: u32, list: ListName) {
         let mut id = self.objects[object].first;
         while id != NONE {
@@ -120,7 +125,7 @@ impl Shard {
         {
             group.stamp = self.clock;
             for (segment, place) in &group.places {
-                if let Some(share) = self.shares[*segment as usize].as_deref_mut() {
+                if let Some(share) = self.shares.get_mut(*segment) {
                     place.relink(&mut share.recency, &mut self.replicas, list);
                 }
             }
@@ -130,7 +135,7 @@ impl Shard {
     /// Makes one complete replica the newest of a list, or a follower of its group's.
     pub(super) fn enlist(&mut self, id: u32, list: ListName) {
         let (segment, object) = (self.replicas[id].segment, self.replicas[id].object);
-        let Some(share) = self.shares[segment as usize].as_deref_mut() else {
+        let Some(share) = self.shares.get_mut(segment) else {
             return;
         };
         let (recency, replicas) = (&mut share.recency, &mut self.replicas);
@@ -144,7 +149,7 @@ impl Shard {
             Some(place) => place.add(recency, replicas, id),
             None => {
                 recency.relink(replicas, id, list);
-                group.places.insert(segment, Place::new(replicas, id));
+                group.places.insert(segment, GroupReplica::new(replicas, id));
             }
         }
     }
@@ -152,7 +157,7 @@ impl Shard {
     /// Takes a replica out of the lists of its segment.
     pub(super) fn unlist(&mut self, id: u32) {
         let (segment, object) = (self.replicas[id].segment, self.replicas[id].object);
-        let Some(share) = self.shares[segment as usize].as_deref_mut() else {
+        let Some(share) = self.shares.get_mut(segment) else {
             return;
         };
         let (recency, replicas) = (&mut share.recency, &mut self.replicas);

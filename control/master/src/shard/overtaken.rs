@@ -1,23 +1,25 @@
 //! Hard pins of upserts that a later one has overtaken.
-//! Invariant: the pin of an upsert that is acknowledged stays on what is readable, as if each had begun after the end of
-//! the one before; that of one that is revoked or given up goes with it.
+//! Invariant: the pin of an upsert that is acknowledged stays on what is readable, as if each had
+//! begun after the end of the one before; that of one that is revoked or given up goes with it.
 
 use crate::object::Flags;
-use crate::parking::Parked;
 use crate::pending::PutName;
+use crate::quarantine::Quarantined;
 
-use super::Shard;
+use super::KeyShard;
 
-impl Shard {
-    /// A later put was published before a hard-pinned one: the object is not evicted until that one is over.
+impl KeyShard {
+    /// A later put was published before a hard-pinned one: the object is not evicted until that one
+    /// is over.
     pub(super) fn note_overtaken_pin(&mut self, object: u32, put: PutName) {
         self.pending.note_overtaken_pin(object, put);
         self.refresh_pins(object);
     }
 
-    /// Parked space of a put is free, so the put is over. Returns the object that it pinned until now, if it did.
-    pub(super) fn end_overtaken_pin(&mut self, parked: &Parked) -> Option<u32> {
-        let (object, put) = (parked.superseded?, parked.put?);
+    /// Parked space of a put is free, so the put is over. Returns the object that it pinned until
+    /// now, if it did.
+    pub(super) fn end_overtaken_pin(&mut self, quarantined: &Quarantined) -> Option<u32> {
+        let (object, put) = (quarantined.superseded?, quarantined.put?);
         if !self.pending.take_overtaken_pin(object, put) {
             return None;
         }

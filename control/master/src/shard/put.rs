@@ -8,51 +8,21 @@ use crate::key::{check_key, hash_key};
 use crate::limits::OBJECT_BYTES_MAX;
 use crate::object::{Flags, Object};
 use crate::pending::{Pending, Pins, PutName};
-use crate::placement::PutConfig;
 
-use super::Shard;
-use super::place::{Placed, Request};
+use super::KeyShard;
+use super::place::{PlaceRequest, Placed};
+use super::put_start::{Effort, PutStart};
 use super::space::Reuse;
 
-/// A batch of puts to start; all keys must belong to the shard.
-#[derive(Debug, Clone, Copy)]
-pub struct PutStart<'a> {
-    /// The writer.
-    pub client: u128,
-    /// The keys.
-    pub keys: &'a [&'a [u8]],
-    /// Payload length in bytes, one per key.
-    pub payload_bytes: &'a [u64],
-    /// Empty, or one group name per key; an empty name is no group.
-    pub groups: &'a [&'a str],
-    /// Placement and pins of all keys.
-    pub config: &'a PutConfig<'a>,
-    /// Replace existing objects instead of refusing with `ObjectAlreadyExists`.
-    pub upsert: bool,
-    /// How far to go for space.
-    pub effort: Effort,
-}
-
-/// How far a put goes for space. A master with several shards goes up in steps, so that nothing is evicted while
-/// another shard has room.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effort {
-    /// What is free here.
-    Free,
-    /// Evict here if need be.
-    Evict,
-    /// As `Evict`; nothing comes after it, so that a failure counts as one.
-    Last,
-}
-
-impl Shard {
+impl KeyShard {
     /// Starts puts, each on its own: one failing key does not touch the others.
     ///
-    /// Status -600: bad argument; -400: key too long; -705: exists or is being written; -200: no space even after eviction.
+    /// Status -600: bad argument; -400: key too long; -705: exists or is being written; -200: no
+    /// space even after eviction.
     pub fn put_start(&mut self, now_ms: u64, batch: &PutStart<'_>, out: &mut PlacementColumns) {
         self.begin(now_ms);
         out.clear();
-        let refused = batch.check(self).err();
+        let refused = batch.check(&self.settings).err();
         let mut same_node = None;
         for at in 0..batch.keys.len() {
             let first_location = out.locations.len();
@@ -86,23 +56,21 @@ impl Shard {
             Some(object) => self.make_way(object, group, batch.upsert)?,
             None => Pins::default(),
         };
-        let request = Request {
+        let request = PlaceRequest {
             hash,
             payload_bytes,
             config: batch.config,
             same_node,
             effort: batch.effort,
         };
-        let placed = self
-            .place_counted(&request)
-            .ok_or(Status::NoAvailableHandle)?;
+        let placed = self.place_counted(&request).ok_or(Status::NoAvailableHandle)?;
         // Eviction may have taken the object that is being replaced, so it is looked up again.
         let object = match self.index.find(&self.objects, hash, key) {
             Some(object) => object,
             None => self.insert_object(key, hash, group),
         };
         self.open_put(object, batch, placed, replaces);
-        for id in self.chain(placed.first) {
+        for id in self.replicas.chain(placed.first) {
             let location = self.replicas[id].location(ReplicaState::Processing);
             out.locations.push(location);
         }
@@ -120,15 +88,14 @@ impl Shard {
         if complete && other_group {
             return Err(Status::InvalidParams);
         }
-        let until_ms = self
-            .now_ms
-            .checked_sub(self.settings.put_discard_timeout_ms);
+        let until_ms = self.now_ms.checked_sub(self.settings.put_discard_timeout_ms);
         let is_young = |put: &Pending| until_ms.is_none_or(|until_ms| put.started_ms > until_ms);
         if !upsert && self.pending.of(object).any(is_young) {
             return Err(Status::ObjectAlreadyExists);
         }
         let pins = self.pins(object, complete);
-        // An upsert leaves those that began before it alone: each of them publishes its bytes unless a later one has.
+        // An upsert leaves those that began before it alone: each of them publishes its bytes
+        // unless a later one has.
         if !upsert || (!complete && other_group) {
             self.discard_all_pending(object);
         }
@@ -154,7 +121,8 @@ impl Shard {
         }
     }
 
-    /// Abandons an unfinished put; its space is parked, because its writer may still be writing.
+    /// Abandons an unfinished put; its space is quarantined, because its writer may still be
+    /// writing.
     pub(super) fn discard_pending(&mut self, object: u32, generation: u64) {
         self.discard_for(object, generation, Reuse::At);
     }
@@ -168,9 +136,7 @@ impl Shard {
         let Some(pending) = self.pending.get(object, generation) else {
             return;
         };
-        let release_ms = pending
-            .started_ms
-            .saturating_add(self.settings.put_release_timeout_ms);
+        let release_ms = pending.started_ms.saturating_add(self.settings.put_release_timeout_ms);
         let reuse = reuse(release_ms, pending.name);
         self.counters.discarded_puts += 1;
         self.drop_pending(object, generation, reuse);
@@ -194,7 +160,7 @@ impl Shard {
         Some(pending)
     }
 
-    fn place_counted(&mut self, request: &Request<'_>) -> Option<Placed> {
+    fn place_counted(&mut self, request: &PlaceRequest<'_>) -> Option<Placed> {
         let too_large = request.payload_bytes > OBJECT_BYTES_MAX;
         let placed = if too_large { None } else { self.place(request) };
         match placed {
@@ -238,23 +204,7 @@ impl Shard {
 
     /// Whether an unfinished put of an object has a replica in a segment.
     pub(super) fn is_written_in(&self, object: u32, segment: u32) -> bool {
-        let mut replicas = self
-            .pending
-            .of(object)
-            .flat_map(|put| self.chain(put.first));
+        let mut replicas = self.pending.of(object).flat_map(|put| self.replicas.chain(put.first));
         replicas.any(|id| self.replicas[id].segment == segment)
-    }
-}
-
-impl PutStart<'_> {
-    fn check(&self, shard: &Shard) -> Result<(), Status> {
-        let keys = self.keys.len();
-        let columns_ok = self.payload_bytes.len() == keys;
-        let groups_ok = self.groups.is_empty() || self.groups.len() == keys;
-        if columns_ok && groups_ok {
-            self.config.check(&shard.settings)
-        } else {
-            Err(Status::InvalidParams)
-        }
     }
 }

@@ -1,5 +1,6 @@
 //! Lookups: existence, replicas, size.
-//! Invariant: within a batch keys are touched last to first, so a prompt's root is newer than its leaves.
+//! Invariant: within a batch keys are touched last to first, so a prompt's root is newer than its
+//! leaves.
 
 use perigee_schemas::Status;
 
@@ -7,12 +8,12 @@ use crate::columns::{ReplicaColumns, ReplicaState};
 use crate::object::Flags;
 use crate::slab::NONE;
 
-use super::Shard;
+use super::KeyShard;
 use super::touch::Touch;
 
-impl Shard {
-    /// Whether each key has a readable replica: 1 or 0, one entry of `out` per key; 0 also for what cannot be a key.
-    /// Grants the probe lease.
+impl KeyShard {
+    /// Whether each key has a readable replica: 1 or 0, one entry of `out` per key; 0 also for what
+    /// cannot be a key. Grants the probe lease.
     pub fn exist(&mut self, now_ms: u64, keys: &[&[u8]], out: &mut Vec<i32>) {
         self.begin(now_ms);
         out.clear();
@@ -21,12 +22,7 @@ impl Shard {
         let exists = |object: &u32| i32::from(*object != NONE && self.is_complete(*object));
         out.extend(found.iter().map(exists));
         debug_assert_eq!(out.len(), keys.len(), "one answer per key");
-        for (object, _) in found
-            .iter()
-            .zip(&*out)
-            .rev()
-            .filter(|(_, status)| **status == 1)
-        {
+        for (object, _) in found.iter().zip(&*out).rev().filter(|(_, status)| **status == 1) {
             self.touch(*object, Touch::Probe);
         }
         self.found = found;
@@ -67,8 +63,8 @@ impl Shard {
     /// `ObjectNotFound` or `ReplicaIsNotReady`.
     pub fn size(&self, key: &[u8]) -> Result<u64, Status> {
         let object = self.find(key).ok_or(Status::ObjectNotFound)?;
-        let mut replicas = self.chain(self.objects[object].first);
-        match replicas.find(|id| self.is_readable(self.replicas[*id].segment)) {
+        let mut replicas = self.replicas.chain(self.objects[object].first);
+        match replicas.find(|id| self.shares.is_readable(self.replicas[*id].segment)) {
             Some(id) => Ok(self.replicas[id].payload_bytes),
             None => Err(self.why_unreadable(object)),
         }
@@ -84,9 +80,9 @@ impl Shard {
     fn describe(&self, object: u32, out: &mut ReplicaColumns) {
         let first_location = out.locations.len();
         let first = self.objects.get(object).map_or(NONE, |record| record.first);
-        for id in self.chain(first) {
+        for id in self.replicas.chain(first) {
             let replica = &self.replicas[id];
-            if self.is_readable(replica.segment) {
+            if self.shares.is_readable(replica.segment) {
                 out.locations.push(replica.location(ReplicaState::Complete));
             }
         }
@@ -98,11 +94,7 @@ impl Shard {
     }
 
     fn count_gets(&mut self, out: &ReplicaColumns) {
-        let hits = out
-            .status
-            .iter()
-            .filter(|status| **status == Status::Ok.code())
-            .count() as u64;
+        let hits = out.status.iter().filter(|status| **status == Status::Ok.code()).count() as u64;
         self.counters.total_gets += out.status.len() as u64;
         self.counters.valid_gets += hits;
         self.counters.cache_hits += hits;

@@ -1,47 +1,20 @@
-//! Moves in the hands of those who carry them out: given, ended, given up.
-//! Invariant: a replica takes another's place only while that one is still the object's, so that an object that was
-//! removed or written anew meanwhile never comes back.
+//! Moves that clients carry out: handed out, ended, given up. Invariant: a replica takes another's
+//! place only while that one is still the object's, so that an object that was removed or rewritten
+//! in between never comes back.
 
 use perigee_schemas::Status;
 
-use crate::columns::{Location, ReplicaState};
-use crate::moving::{Move, Purpose};
+use crate::columns::ReplicaState;
+use crate::list_name::ListName;
+use crate::moving::{Purpose, ReplicaMove};
 use crate::pending::PutName;
-use crate::recency::ListName;
 
-use super::Shard;
-use super::finish::code;
+use super::KeyShard;
+use super::move_task::{EndedMoves, MoveTask};
+use super::put_end::code;
 use super::space::Reuse;
 
-/// One object that the owner of its segment is to copy.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MoveTask {
-    /// The key.
-    pub key: Box<[u8]>,
-    /// CRC-32C of the payload.
-    pub checksum: u32,
-    /// Where it lies, in a segment of who carries the move out.
-    pub source: Location,
-    /// Where the copy goes; its generation names the move.
-    pub target: Location,
-}
-
-/// Moves that have ended one way or the other; all keys must belong to the shard.
-#[derive(Debug, Clone, Copy)]
-pub struct EndedMoves<'a> {
-    /// Who carried them out.
-    pub client: u128,
-    /// The keys.
-    pub keys: &'a [&'a [u8]],
-    /// Generation of each target.
-    pub generations: &'a [u64],
-    /// `Ok`, or why there is no copy, as codes.
-    pub status: &'a [i32],
-    /// Whether bytes may still arrive at the target.
-    pub in_flight: &'a [bool],
-}
-
-impl Shard {
+impl KeyShard {
     /// Gives a client up to `limit` moves of objects in its segments.
     pub fn take_moves(&mut self, now_ms: u64, client: u128, limit: usize) -> Vec<MoveTask> {
         self.begin(now_ms);
@@ -63,37 +36,26 @@ impl Shard {
         let deadline_ms = self.move_deadline_ms(source.payload_bytes);
         self.moves.take(object, self.now_ms, deadline_ms);
         let record = &self.objects[object];
-        Some(MoveTask {
-            key: record.key.clone(),
-            checksum: record.checksum,
-            source,
-            target,
-        })
+        Some(MoveTask { key: record.key.clone(), checksum: record.checksum, source, target })
     }
 
-    /// Ends moves: a good copy takes the place of the replica it was made of, whose space is kept until its readers'
-    /// leases end, or joins it if a task wants one more replica. One status per key.
+    /// Ends moves: a good copy takes the place of the replica it was made of, whose space is kept
+    /// until its readers' leases end, or joins it if a task wants one more replica. One status per
+    /// key.
     ///
-    /// Status -1400: the move is not under way (any more), so the copy is of no use; -601: another client's move; -600: a
-    /// column has the wrong length.
+    /// Status -1400: the move is not under way (any more), so the copy is of no use; -601: another
+    /// client's move; -600: a column has the wrong length.
     pub fn end_moves(&mut self, now_ms: u64, ended: &EndedMoves<'_>, out: &mut Vec<i32>) {
         self.begin(now_ms);
         let keys = ended.keys.len();
         out.clear();
         out.resize(keys, Status::InvalidParams.code());
-        let lengths = [
-            ended.generations.len(),
-            ended.status.len(),
-            ended.in_flight.len(),
-        ];
+        let lengths = [ended.generations.len(), ended.status.len(), ended.in_flight.len()];
         if lengths.iter().any(|length| *length != keys) {
             return;
         }
         for (at, out) in out.iter_mut().enumerate() {
-            let name = PutName {
-                client: ended.client,
-                generation: ended.generations[at],
-            };
+            let name = PutName { client: ended.client, generation: ended.generations[at] };
             let status = Status::from_peer(ended.status[at]);
             let result = self.end_move(name, ended.keys[at], status, ended.in_flight[at]);
             *out = code(result);
@@ -119,7 +81,7 @@ impl Shard {
         if under_way.client != name.client {
             return Err(Status::IllegalClient);
         }
-        let readable = self.is_readable(self.replicas[under_way.target].segment);
+        let readable = self.shares.is_readable(self.replicas[under_way.target].segment);
         match status {
             Status::Ok if readable => self.settle_move(object, &under_way),
             Status::Ok => self.fail_move(object, in_flight, Status::SegmentNotFound),
@@ -129,7 +91,7 @@ impl Shard {
     }
 
     /// Puts the copy in the place of its source, or behind it.
-    fn settle_move(&mut self, object: u32, done: &Move) {
+    fn settle_move(&mut self, object: u32, done: &ReplicaMove) {
         self.moves.remove(object);
         let (source, target) = (&self.replicas[done.source], &self.replicas[done.target]);
         debug_assert_eq!((source.object, target.object), (object, object));
@@ -150,15 +112,15 @@ impl Shard {
             drain.succeeded += 1;
             drain.migrated_bytes += payload_bytes;
         }
-        if let Some(errand) = self.errands.get_mut(done.job) {
-            errand.note_done();
+        if let Some(task) = self.tasks.get_mut(done.job) {
+            task.note_done();
         }
     }
 
     /// Makes a copy the first complete replica of an object instead of the one it was made of.
     fn replace_by(&mut self, object: u32, source: u32, target: u32) {
         let lease = self.read_lease(object);
-        let others = self.unchain(self.objects[object].first, source);
+        let others = self.replicas.unchain(self.objects[object].first, source);
         self.replicas[target].sibling = others;
         self.objects[object].first = target;
         self.drop_replica(source, Reuse::AfterReads(lease));
@@ -180,12 +142,13 @@ impl Shard {
             }
             drain.note_failure(generation, now_ms, status);
         }
-        if let Some(errand) = self.errands.get_mut(failed.job) {
-            errand.note_failure(now_ms, status);
+        if let Some(task) = self.tasks.get_mut(failed.job) {
+            task.note_failure(now_ms, status);
         }
     }
 
-    /// Drops the target of a move. If bytes may still arrive there, its space is parked like that of a discarded put.
+    /// Drops the target of a move. If bytes may still arrive there, its space is quarantined like
+    /// that of a discarded put.
     pub(super) fn cancel_move(&mut self, object: u32, in_flight: bool) {
         let Some(ended) = self.moves.remove(object) else {
             return;
@@ -218,7 +181,7 @@ impl Shard {
             return;
         }
         let (object, generation) = (self.replicas[id].object, self.replicas[id].generation);
-        let is_source = |under_way: &Move| under_way.source == id;
+        let is_source = |under_way: &ReplicaMove| under_way.source == id;
         if self.moves.get(object).is_some_and(is_source) {
             self.cancel_move(object, true);
         }

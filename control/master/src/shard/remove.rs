@@ -1,14 +1,14 @@
 //! Removal by key and of single replicas.
-//! Invariant: space under a running read lease is parked, even when the removal is forced.
+//! Invariant: space under a running read lease is quarantined, even when the removal is forced.
 
 use perigee_schemas::Status;
 
 use crate::object::{Flags, Object};
 
-use super::Shard;
-use super::finish::code;
+use super::KeyShard;
+use super::put_end::code;
 
-impl Shard {
+impl KeyShard {
     /// Removes keys; `force` ignores leases. One status per key.
     ///
     /// Status -704: unknown key; -706: a lease is running; -703: it is being written.
@@ -25,8 +25,9 @@ impl Shard {
         debug_assert_eq!(out.len(), keys.len(), "one answer per key");
     }
 
-    /// Drops the client's own replicas of keys on the segments of a name, or on all segments for an empty name.
-    /// One status per key, 0 for cleared ones; leased, unfinished and foreign objects stay.
+    /// Drops the client's own replicas of keys on the segments of a name, or on all segments for an
+    /// empty name. One status per key, 0 for cleared ones; leased, unfinished and foreign objects
+    /// stay.
     pub fn replica_clear(
         &mut self,
         now_ms: u64,
@@ -56,11 +57,7 @@ impl Shard {
         }
         self.drop_all_complete(object);
         debug_assert!(self.objects.get(object).is_none(), "nothing of it is left");
-        if complete {
-            Ok(())
-        } else {
-            Err(Status::ObjectNotFound)
-        }
+        if complete { Ok(()) } else { Err(Status::ObjectNotFound) }
     }
 
     fn clear_one(&mut self, client: u128, key: &[u8], segment_name: &str) -> Result<(), Status> {
@@ -76,10 +73,10 @@ impl Shard {
             return Err(Status::ObjectHasLease);
         }
         let named = |id: &u32| {
-            let share = self.share(self.replicas[*id].segment);
+            let share = self.shares.get(self.replicas[*id].segment);
             segment_name.is_empty() || share.is_some_and(|share| share.spec.name == segment_name)
         };
-        let replicas: Vec<u32> = self.chain(record.first).filter(named).collect();
+        let replicas: Vec<u32> = self.replicas.chain(record.first).filter(named).collect();
         if replicas.is_empty() {
             return Err(Status::ReplicaNotFound);
         }

@@ -1,17 +1,18 @@
-//! Replicas and their space: made, linked into chains, given back or parked.
-//! Invariant: an extent is allocated in its share from `make_replica` until it is freed or its parking ends.
+//! Replicas and their space: made, linked into chains, given back or quarantined.
+//! Invariant: an extent is allocated in its share from `make_replica` until it is freed or its
+//! parking ends.
 
 use perigee_allocator::Extent;
 use perigee_schemas::Status;
 
+use crate::list_name::ListName;
 use crate::object::{Flags, Object};
-use crate::parking::{Parked, ReadLease, Readers};
 use crate::pending::PutName;
-use crate::recency::ListName;
+use crate::quarantine::{Quarantined, ReadHold, Readers};
 use crate::replica::Replica;
 use crate::slab::NONE;
 
-use super::Shard;
+use super::KeyShard;
 
 /// When the space of a dropped replica may be used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,17 +20,18 @@ pub(super) enum Reuse {
     /// At once.
     Now,
     /// When the object's read lease ends.
-    AfterReads(ReadLease),
-    /// At this time, or when the writer of this put says that it has stopped: it may still be at work.
+    AfterReads(ReadHold),
+    /// At this time, or when the writer of this put says that it has stopped: it may still be at
+    /// work.
     At(u64, PutName),
     /// As `At`, and the put is discarded because one that began later has published its bytes.
     Superseded(u64, PutName),
 }
 
-impl Shard {
+impl KeyShard {
     /// Records a new replica of an object, not part of any chain yet.
     pub(super) fn make_replica(&mut self, segment: u32, extent: Extent, payload_bytes: u64) -> u32 {
-        let generation = self.next_generation();
+        let generation = self.generations.next();
         self.insert_replica(segment, extent.offset, payload_bytes, generation)
     }
 
@@ -53,18 +55,11 @@ impl Shard {
             list: ListName::Held,
             follows: false,
         });
-        debug_assert!(self.is_readable(segment), "it lies in a mounted segment");
-        if let Some(share) = self.shares[segment as usize].as_deref_mut() {
+        debug_assert!(self.shares.is_readable(segment), "it lies in a mounted segment");
+        if let Some(share) = self.shares.get_mut(segment) {
             share.recency.link(&mut self.replicas, id, ListName::Held);
         }
         id
-    }
-
-    /// Unique over all shards: shard i of n gives the numbers base + i, base + i + n, base + i + 2n and so on.
-    fn next_generation(&mut self) -> u64 {
-        let step = self.allocations * self.settings.count as u64 + self.settings.index as u64;
-        self.allocations += 1;
-        self.settings.generation_base.wrapping_add(step)
     }
 
     /// Gives a replica to an object; the caller puts it into a chain.
@@ -79,10 +74,7 @@ impl Shard {
 
     /// Drops all replicas of a chain that is linked nowhere any more.
     pub(super) fn drop_chain(&mut self, first: u32, reuse: Reuse) {
-        let version = self
-            .replicas
-            .get(first)
-            .map_or(0, |replica| replica.generation);
+        let version = self.replicas.get(first).map_or(0, |replica| replica.generation);
         let mut id = first;
         while id != NONE {
             let sibling = self.replicas[id].sibling;
@@ -97,11 +89,10 @@ impl Shard {
         self.drop_of_version(id, version, reuse);
     }
 
-    /// Drops one replica of a put whose replicas are dropped together under the generation of the first.
+    /// Drops one replica of a put whose replicas are dropped together under the generation of the
+    /// first.
     fn drop_of_version(&mut self, id: u32, version: u64, reuse: Reuse) {
-        let Replica {
-            generation, object, ..
-        } = self.replicas[id];
+        let Replica { generation, object, .. } = self.replicas[id];
         self.before_drop(id);
         let (segment, extent) = (self.replicas[id].segment, self.replicas[id].extent());
         self.unlist(id);
@@ -116,9 +107,9 @@ impl Shard {
         };
         let counted = lease.filter(|lease| lease.readers > 0 && lease.readers < u16::MAX);
         if release_ms > self.now_ms {
-            self.parking.park(
+            self.quarantine.hold(
                 release_ms,
-                Parked {
+                Quarantined {
                     segment,
                     extent,
                     put,
@@ -132,38 +123,14 @@ impl Shard {
                 },
             );
         } else {
-            self.free_extent(segment, extent);
+            self.shares.free(segment, extent);
         }
-    }
-
-    pub(super) fn free_extent(&mut self, segment: u32, extent: Extent) {
-        let Some(share) = self.share_mut(segment).filter(|share| share.is_readable()) else {
-            return;
-        };
-        let freed = share.allocator.free(extent);
-        debug_assert_eq!(freed, Ok(()), "a live extent is allocated");
-    }
-
-    /// Takes a replica out of the chain that starts at `first`; returns the new start.
-    pub(super) fn unchain(&mut self, first: u32, id: u32) -> u32 {
-        let after = self.replicas[id].sibling;
-        if first == id {
-            return after;
-        }
-        let before = self
-            .chain(first)
-            .find(|other| self.replicas[*other].sibling == id);
-        debug_assert!(before.is_some(), "{id} is in the chain of {first}");
-        if let Some(before) = before {
-            self.replicas[before].sibling = after;
-        }
-        first
     }
 
     /// Drops one complete replica of an object, and the object with its last one.
     pub(super) fn drop_complete(&mut self, id: u32) {
         let object = self.replicas[id].object;
-        let first = self.unchain(self.objects[object].first, id);
+        let first = self.replicas.unchain(self.objects[object].first, id);
         let lease = match first {
             NONE => self.take_read_lease(object),
             _ => self.read_lease(object),
@@ -195,13 +162,14 @@ impl Shard {
             return;
         }
         let mut unfinished = self.pending.of(object).map(|pending| pending.first);
-        let Some(before) = unfinished.find(|first| self.chain(*first).any(|other| other == id))
+        let Some(before) =
+            unfinished.find(|first| self.replicas.chain(*first).any(|other| other == id))
         else {
             drop(unfinished);
             return self.drop_complete(id);
         };
         drop(unfinished);
-        let after = self.unchain(before, id);
+        let after = self.replicas.unchain(before, id);
         if let Some(put) = self.pending.of_mut(object).find(|put| put.first == before) {
             put.first = after;
         }
@@ -210,13 +178,7 @@ impl Shard {
 
     /// Forgets an object that has neither complete replicas nor an unfinished put.
     pub(super) fn settle(&mut self, object: u32) {
-        let Object {
-            first,
-            flags,
-            hash,
-            group,
-            ..
-        } = self.objects[object];
+        let Object { first, flags, hash, group, .. } = self.objects[object];
         if first != NONE {
             return;
         }

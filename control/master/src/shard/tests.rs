@@ -23,13 +23,14 @@ use perigee_schemas::Status;
 use perigee_schemas::extent::extent_bytes;
 
 use super::*;
-use crate::columns::{Location, PlacementColumns, ReplicaColumns};
+use crate::columns::{PlacementColumns, ReplicaColumns, ReplicaLocation};
 use crate::draining::{DrainOrder, DrainReport};
-use crate::errand::{TaskNews, TaskRequest, TaskWish};
 use crate::limits::FRESH_MS;
-use crate::placement::{PutConfig, SoftPin, Strategy};
+use crate::placement::{PutConfig, SoftPin};
 use crate::refusal::JobRefusal;
 use crate::segment::{SegmentEvent, SegmentSpec};
+use crate::shard_task::{TaskAction, TaskRequest, TaskUpdate};
+use crate::strategy::Strategy;
 
 /// The client that writes if a test does not say otherwise.
 const WRITER: u128 = 7;
@@ -69,7 +70,7 @@ fn spec(index: u32, bytes: u64) -> SegmentSpec {
 
 /// A shard, the time, and the columns of the last answers.
 struct Stage {
-    shard: Shard,
+    shard: KeyShard,
     now_ms: u64,
     placements: PlacementColumns,
     replicas: ReplicaColumns,
@@ -85,10 +86,10 @@ impl Stage {
     }
 
     fn with(settings: ShardSettings, objects: &[u64]) -> Self {
-        Self::of(Shard::new(settings), objects)
+        Self::of(KeyShard::new(settings), objects)
     }
 
-    fn of(shard: Shard, objects: &[u64]) -> Self {
+    fn of(shard: KeyShard, objects: &[u64]) -> Self {
         let mut stage = Self {
             shard,
             now_ms: 10_000,
@@ -104,10 +105,7 @@ impl Stage {
     }
 
     fn mount(&mut self, spec: SegmentSpec, index: u32) {
-        let event = SegmentEvent::Mounted {
-            index,
-            spec: Arc::new(spec),
-        };
+        let event = SegmentEvent::Mounted { index, spec: Arc::new(spec) };
         self.shard.apply(self.now_ms, &event);
         self.shard.check();
     }
@@ -149,8 +147,7 @@ impl Stage {
             upsert,
             effort: Effort::Last,
         };
-        self.shard
-            .put_start(self.now_ms, &batch, &mut self.placements);
+        self.shard.put_start(self.now_ms, &batch, &mut self.placements);
         self.shard.check();
         if let Some(location) = self.placements.locations.first() {
             self.generations.insert(key.to_owned(), location.generation);
@@ -172,13 +169,8 @@ impl Stage {
     }
 
     fn end_of(&mut self, client: u128, key: &str, generation: u64, checksum: u32) -> i32 {
-        let puts = StartedPuts {
-            client,
-            keys: &[key.as_bytes()],
-            generations: &[generation],
-        };
-        self.shard
-            .put_end(self.now_ms, &puts, &[checksum], &mut self.status);
+        let puts = StartedPuts { client, keys: &[key.as_bytes()], generations: &[generation] };
+        self.shard.put_end(self.now_ms, &puts, &[checksum], &mut self.status);
         self.shard.check();
         self.status[0]
     }
@@ -189,13 +181,8 @@ impl Stage {
     }
 
     fn revoke_of(&mut self, client: u128, key: &str, generation: u64, in_flight: bool) -> i32 {
-        let puts = StartedPuts {
-            client,
-            keys: &[key.as_bytes()],
-            generations: &[generation],
-        };
-        self.shard
-            .put_revoke(self.now_ms, &puts, in_flight, &mut self.status);
+        let puts = StartedPuts { client, keys: &[key.as_bytes()], generations: &[generation] };
+        self.shard.put_revoke(self.now_ms, &puts, in_flight, &mut self.status);
         self.shard.check();
         self.status[0]
     }
@@ -225,15 +212,13 @@ impl Stage {
     }
 
     fn exist(&mut self, key: &str) -> i32 {
-        self.shard
-            .exist(self.now_ms, &[key.as_bytes()], &mut self.status);
+        self.shard.exist(self.now_ms, &[key.as_bytes()], &mut self.status);
         self.shard.check();
         self.status[0]
     }
 
     fn get(&mut self, key: &str) -> i32 {
-        self.shard
-            .get_replicas(self.now_ms, &[key.as_bytes()], &mut self.replicas);
+        self.shard.get_replicas(self.now_ms, &[key.as_bytes()], &mut self.replicas);
         self.shard.check();
         self.replicas.status[0]
     }
@@ -258,7 +243,7 @@ impl Stage {
     }
 
     /// Where a key lies, without a lease; empty if it cannot be read.
-    fn peek(&self, key: &str) -> Vec<Location> {
+    fn peek(&self, key: &str) -> Vec<ReplicaLocation> {
         let mut replicas = ReplicaColumns::default();
         self.shard.peek(&[key.as_bytes()], &mut replicas);
         replicas.locations
@@ -272,9 +257,7 @@ impl Stage {
         let mut scan = self.shard.scan();
         let mut removed = 0;
         while !scan.has_ended() {
-            let step = self
-                .shard
-                .remove_step(self.now_ms, &mut scan, pattern, force);
+            let step = self.shard.remove_step(self.now_ms, &mut scan, pattern, force);
             removed += step;
             self.shard.check();
         }
@@ -282,8 +265,7 @@ impl Stage {
     }
 
     fn remove(&mut self, key: &str, force: bool) -> i32 {
-        self.shard
-            .remove(self.now_ms, &[key.as_bytes()], force, &mut self.status);
+        self.shard.remove(self.now_ms, &[key.as_bytes()], force, &mut self.status);
         self.shard.check();
         self.status[0]
     }

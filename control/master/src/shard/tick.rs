@@ -1,11 +1,12 @@
-//! Work that time brings: parked space, abandoned puts, ended pins, unmounted segments, the watermark.
+//! Work that time brings: quarantined space, abandoned puts, ended pins, unmounted segments, the
+//! watermark.
 //! Invariant: one tick does at most `budget` steps, so calls between ticks never wait long.
 
-use super::Shard;
+use super::KeyShard;
 
-impl Shard {
-    /// Does what is due; to be called about every 10 ms. Returns whether the budget was used up, which means
-    /// that another tick soon has more to do.
+impl KeyShard {
+    /// Does what is due; to be called about every 10 ms. Returns whether the budget was used up,
+    /// which means that another tick soon has more to do.
     pub fn tick(&mut self, now_ms: u64, budget: usize) -> bool {
         self.begin(now_ms);
         self.ages.note(self.clock, self.now_ms);
@@ -19,21 +20,18 @@ impl Shard {
 
     fn release_parked(&mut self, mut budget: usize) -> usize {
         while budget > 0
-            && let Some(parked) = self.parking.pop_due(self.now_ms)
+            && let Some(quarantined) = self.quarantine.pop_due(self.now_ms)
         {
-            self.free_extent(parked.segment, parked.extent);
-            self.counters.discard_released += u64::from(parked.put.is_some());
-            self.end_overtaken_pin(&parked);
+            self.shares.free(quarantined.segment, quarantined.extent);
+            self.counters.discard_released += u64::from(quarantined.put.is_some());
+            self.end_overtaken_pin(&quarantined);
             budget -= 1;
         }
         budget
     }
 
     fn discard_abandoned(&mut self, mut budget: usize) -> usize {
-        let Some(until_ms) = self
-            .now_ms
-            .checked_sub(self.settings.put_discard_timeout_ms)
-        else {
+        let Some(until_ms) = self.now_ms.checked_sub(self.settings.put_discard_timeout_ms) else {
             return budget;
         };
         while budget > 0

@@ -1,25 +1,25 @@
 //! Leases and recency: what a probe or a read of an object changes.
 //! Invariant: only its readers shorten a lease, and all members of a group get the lease together.
 
-use crate::recency::ListName;
+use crate::list_name::ListName;
 
 use crate::object::Flags;
 use crate::slab::NONE;
 
-use super::Shard;
+use super::KeyShard;
 
 /// Why an object is touched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Touch {
-    /// Somebody asked whether it exists.
+    /// A client asked whether it exists.
     Probe,
-    /// Somebody got its descriptors.
+    /// A client got its descriptors.
     Read,
 }
 
-impl Shard {
-    /// Grants the lease to an object, or to its whole group, and makes it the newest. Returns the name by which a reader
-    /// gives its lease back.
+impl KeyShard {
+    /// Grants the lease to an object, or to its whole group, and makes it the newest. Returns the
+    /// name by which a reader gives its lease back.
     pub(super) fn touch(&mut self, object: u32, touch: Touch) -> u64 {
         match self.objects[object].group {
             NONE => self.touch_one(object, touch),
@@ -70,7 +70,8 @@ impl Shard {
             Touch::Probe => {
                 record.probe_end_ms = record.probe_end_ms.max(end_ms);
                 if record.read_end_ms > now_ms {
-                    // It stays where the read put it, so that the lists of readers stay in order of lease ends.
+                    // It stays where the read put it, so that the lists of readers stay in order of
+                    // lease ends.
                     return;
                 }
             }

@@ -1,14 +1,15 @@
 //! Who is evicted next in a segment.
-//! Invariant: a victim's read lease has ended, and it is neither pinned hard nor unfinished; for the watermark alone nothing
-//! goes that is newer than what readers hold, because that would have gone first.
+//! Invariant: a victim's read lease has ended, and it is neither pinned hard nor unfinished; for
+//! the watermark alone nothing goes that is newer than what readers hold, because that would have
+//! gone first.
 
 use std::cmp::Reverse;
 
 use crate::limits::{FRESH_MS, GROUP_STEPS_MAX, HOT_AGE_FACTOR, VICTIM_STEPS_MAX};
-use crate::recency::{Class, ListName, Phase};
+use crate::list_name::{Class, LeasePhase, ListName};
 use crate::slab::NONE;
 
-use super::Shard;
+use super::KeyShard;
 
 /// A replica that may be evicted. Smaller is evicted sooner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,23 +24,23 @@ pub(super) struct Victim {
 
 /// How badly space is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Need {
+pub(super) enum EvictionReason {
     /// The watermark is exceeded: no lease is broken and nothing fresh goes.
     Watermark,
     /// A put fails otherwise: probe leases may be broken.
     Put,
 }
 
-impl Shard {
+impl KeyShard {
     /// The replica of a segment to evict next, if any may be evicted.
-    pub(super) fn victim(&mut self, segment: u32, need: Need) -> Option<Victim> {
+    pub(super) fn victim(&mut self, segment: u32, need: EvictionReason) -> Option<Victim> {
         self.sort_out_groups(segment);
         self.sort_out_readers(segment, Class::Cold);
         self.sort_out_readers(segment, Class::Hot);
         let due = self.due(segment, need);
         self.unpinned_victim(segment, due, false)
             .or_else(|| {
-                (need == Need::Put)
+                (need == EvictionReason::Put)
                     .then(|| self.unpinned_victim(segment, due, true))
                     .flatten()
             })
@@ -47,22 +48,21 @@ impl Shard {
     }
 
     /// Stamp that a victim's must be below.
-    fn due(&self, segment: u32, need: Need) -> u64 {
+    fn due(&self, segment: u32, need: EvictionReason) -> u64 {
         match need {
-            Need::Put => u64::MAX,
-            Need::Watermark => {
+            EvictionReason::Put => u64::MAX,
+            EvictionReason::Watermark => {
                 let settled = self.ages.stamp_before(self.now_ms.saturating_sub(FRESH_MS));
-                self.oldest_read(segment)
-                    .map_or(settled, |held| settled.min(held))
+                self.oldest_read(segment).map_or(settled, |held| settled.min(held))
             }
         }
     }
 
     /// Stamp of the oldest object that a reader holds, as far as the ends of the lists tell.
     fn oldest_read(&self, segment: u32) -> Option<u64> {
-        let recency = &self.share(segment)?.recency;
+        let recency = &self.shares.get(segment)?.recency;
         let held = [Class::Cold, Class::Hot].into_iter().filter_map(|class| {
-            let replica = recency.oldest(ListName::Evictable(class, Phase::Read));
+            let replica = recency.oldest(ListName::Evictable(class, LeasePhase::Read));
             let object = self.objects.get(self.replicas.get(replica)?.object)?;
             let touched = self.groups.touched(object);
             (touched.read_end_ms > self.now_ms).then_some(touched.stamp)
@@ -76,22 +76,21 @@ impl Shard {
         cold.into_iter().chain(hot).min()
     }
 
-    fn pinned_victim(&mut self, segment: u32, due: u64, need: Need) -> Option<Victim> {
+    fn pinned_victim(&mut self, segment: u32, due: u64, need: EvictionReason) -> Option<Victim> {
         if !self.settings.evict_soft_pinned {
             return None;
         }
         self.sort_out_readers(segment, Class::Pinned);
-        self.oldest_of(segment, Class::Pinned, due, false)
-            .or_else(|| {
-                (need == Need::Put)
-                    .then(|| self.oldest_of(segment, Class::Pinned, due, true))
-                    .flatten()
-            })
+        self.oldest_of(segment, Class::Pinned, due, false).or_else(|| {
+            (need == EvictionReason::Put)
+                .then(|| self.oldest_of(segment, Class::Pinned, due, true))
+                .flatten()
+        })
     }
 
-    /// How long the next victim of a segment has been idle, weighted by its class as in the order of eviction; 0 if
-    /// nothing may be evicted.
-    pub(super) fn victim_idle_ms(&mut self, segment: u32, need: Need) -> u64 {
+    /// How long the next victim of a segment has been idle, weighted by its class as in the order
+    /// of eviction; 0 if nothing may be evicted.
+    pub(super) fn victim_idle_ms(&mut self, segment: u32, need: EvictionReason) -> u64 {
         let Some(victim) = self.victim(segment, need) else {
             return 0;
         };
@@ -101,7 +100,8 @@ impl Shard {
         idle_ms.saturating_mul(weight(victim.class))
     }
 
-    /// The oldest of a class that was touched before `due` and whose leases have ended, or whose read lease has.
+    /// The oldest of a class that was touched before `due` and whose leases have ended, or whose
+    /// read lease has.
     fn oldest_of(
         &self,
         segment: u32,
@@ -109,8 +109,8 @@ impl Shard {
         due: u64,
         break_probes: bool,
     ) -> Option<Victim> {
-        let recency = &self.share(segment)?.recency;
-        let oldest = [Phase::Free, Phase::Probed, Phase::Read]
+        let recency = &self.shares.get(segment)?.recency;
+        let oldest = [LeasePhase::Free, LeasePhase::Probed, LeasePhase::Read]
             .into_iter()
             .filter_map(|phase| {
                 let replica = recency.oldest(ListName::Evictable(class, phase));
@@ -127,26 +127,21 @@ impl Shard {
                 debug_assert!(touched.stamp <= self.clock, "no touch is to come");
                 let rank = u8::from(probed) + 2 * u8::from(class == Class::Pinned);
                 let age = Reverse((self.clock - touched.stamp).saturating_mul(weight(class)));
-                Some(Victim {
-                    rank,
-                    age,
-                    class,
-                    replica,
-                })
+                Some(Victim { rank, age, class, replica })
             });
         oldest.min()
     }
 
-    /// Free and evictable bytes of a segment, as far as they are needed for `bytes`: looks only at as many replicas as
-    /// that takes.
+    /// Free and evictable bytes of a segment, as far as they are needed for `bytes`: looks only at
+    /// as many replicas as that takes.
     pub(super) fn room_bytes(&self, segment: u32, bytes: u64) -> u64 {
-        let Some(share) = self.share(segment) else {
+        let Some(share) = self.shares.get(segment) else {
             return 0;
         };
         let mut room_bytes = share.free_bytes();
         let pinned = self.settings.evict_soft_pinned.then_some(Class::Pinned);
         for class in [Class::Cold, Class::Hot].into_iter().chain(pinned) {
-            for phase in [Phase::Free, Phase::Probed, Phase::Read] {
+            for phase in [LeasePhase::Free, LeasePhase::Probed, LeasePhase::Read] {
                 let mut id = share.recency.oldest(ListName::Evictable(class, phase));
                 while room_bytes < bytes && id != NONE {
                     let replica = &self.replicas[id];
@@ -162,7 +157,8 @@ impl Shard {
         room_bytes
     }
 
-    /// Bytes that go with a replica: its own, or all of its group's in the segment unless a shard keeps the group.
+    /// Bytes that go with a replica: its own, or all of its group's in the segment unless a shard
+    /// keeps the group.
     fn bytes_behind(&self, id: u32) -> u64 {
         let replica = &self.replicas[id];
         let Some(group) = self.groups.get(self.objects[replica.object].group) else {
@@ -179,14 +175,15 @@ impl Shard {
         group.is_some_and(|group| group.is_held_elsewhere())
     }
 
-    /// Moves groups out of the way that other shards have touched, pinned or begun to write since they were linked here.
+    /// Moves groups out of the way that other shards have touched, pinned or begun to write since
+    /// they were linked here.
     fn sort_out_groups(&mut self, segment: u32) {
         if self.settings.count == 1 {
             return;
         }
         for list in ListName::evictable() {
             for _ in 0..GROUP_STEPS_MAX {
-                let oldest = self.share(segment).map(|share| share.recency.oldest(list));
+                let oldest = self.shares.get(segment).map(|share| share.recency.oldest(list));
                 let replica = oldest.and_then(|id| self.replicas.get(id));
                 let object = replica.and_then(|it| self.objects.get(it.object));
                 let group = object.map_or(NONE, |it| it.group);
@@ -199,7 +196,8 @@ impl Shard {
         }
     }
 
-    /// Notes what other shards have changed about a group. That was a touch, so the group becomes the newest.
+    /// Notes what other shards have changed about a group. That was a touch, so the group becomes
+    /// the newest.
     pub(super) fn look_again(&mut self, group: u32) {
         if let Some(part) = self.groups.get_mut(group) {
             part.update(|_| ());
@@ -208,16 +206,15 @@ impl Shard {
         }
     }
 
-    /// Moves replicas whose read lease has ended but whose probe lease runs out of the way of those behind them.
+    /// Moves replicas whose read lease has ended but whose probe lease runs out of the way of those
+    /// behind them.
     fn sort_out_readers(&mut self, segment: u32, class: Class) {
-        let (now_ms, slot) = (self.now_ms, segment as usize);
-        let Some(share) = self.shares.get_mut(slot).and_then(Option::as_deref_mut) else {
+        let now_ms = self.now_ms;
+        let Some(share) = self.shares.get_mut(segment) else {
             return;
         };
         for _ in 0..VICTIM_STEPS_MAX {
-            let id = share
-                .recency
-                .oldest(ListName::Evictable(class, Phase::Read));
+            let id = share.recency.oldest(ListName::Evictable(class, LeasePhase::Read));
             if id == NONE {
                 return;
             }
@@ -226,7 +223,7 @@ impl Shard {
             if touched.read_end_ms > now_ms || touched.probe_end_ms <= now_ms {
                 return;
             }
-            let probed = ListName::Evictable(class, Phase::Probed);
+            let probed = ListName::Evictable(class, LeasePhase::Probed);
             share.recency.relink(&mut self.replicas, id, probed);
         }
     }

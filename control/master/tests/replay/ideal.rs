@@ -9,10 +9,7 @@ pub(crate) fn lru_hits(requests: &[Vec<u64>], capacity: usize) -> usize {
     let mut order: BTreeMap<u64, u64> = BTreeMap::new();
     let (mut hits, mut clock) = (0, 0);
     for request in requests {
-        hits += request
-            .iter()
-            .take_while(|block| touched.contains_key(block))
-            .count();
+        hits += request.iter().take_while(|block| touched.contains_key(block)).count();
         for block in request.iter().rev() {
             clock += 1;
             if let Some(before) = touched.insert(*block, clock) {

@@ -1,8 +1,10 @@
 //! Multi-turn prompts as lists of block numbers: made up with a seed, or read from a trace.
-//! Invariant: a block number stands for one content, and a turn begins with all blocks of the turn before.
+//! Invariant: a block number stands for one content, and a turn begins with all blocks of the turn
+//! before.
 
-/// Requests of many conversations at a time. All share a system prompt and each turn adds a few blocks. More
-/// than half of the conversations have one turn only, the others three to ten, with pauses that vary widely.
+/// Requests of many conversations at a time. All share a system prompt and each turn adds a few
+/// blocks. More than half of the conversations have one turn only, the others three to ten, with
+/// pauses that vary widely.
 pub(crate) fn conversations(requests: usize, seed: u64) -> Vec<Vec<u64>> {
     let mut random = Xorshift(seed);
     let mut next_block = 8;
@@ -11,9 +13,7 @@ pub(crate) fn conversations(requests: usize, seed: u64) -> Vec<Vec<u64>> {
     while made.len() < requests {
         let mut conversation = if open.len() > 200 && random.below(100) < 55 {
             // Recent conversations go on more often than old ones.
-            let back = random
-                .below(open.len() as u64)
-                .min(random.below(open.len() as u64));
+            let back = random.below(open.len() as u64).min(random.below(open.len() as u64));
             open.remove(open.len() - 1 - back as usize)
         } else {
             Conversation::start(&mut random)
@@ -38,15 +38,8 @@ struct Conversation {
 
 impl Conversation {
     fn start(random: &mut Xorshift) -> Self {
-        let turns_left = if random.below(100) < 60 {
-            1
-        } else {
-            3 + random.below(8)
-        };
-        Self {
-            blocks: (0..1 + random.below(3)).collect(),
-            turns_left,
-        }
+        let turns_left = if random.below(100) < 60 { 1 } else { 3 + random.below(8) };
+        Self { blocks: (0..1 + random.below(3)).collect(), turns_left }
     }
 }
 
@@ -59,12 +52,8 @@ pub(crate) fn trace_file() -> Option<Vec<Vec<u64>>> {
 
 fn hash_ids(line: &str) -> Vec<u64> {
     let request: serde_json::Value = serde_json::from_str(line).expect("each line is JSON");
-    let ids = request["hash_ids"]
-        .as_array()
-        .expect("each request has hash_ids");
-    ids.iter()
-        .map(|id| id.as_u64().expect("hash ids are numbers"))
-        .collect()
+    let ids = request["hash_ids"].as_array().expect("each request has hash_ids");
+    ids.iter().map(|id| id.as_u64().expect("hash ids are numbers")).collect()
 }
 
 struct Xorshift(u64);

@@ -1,4 +1,5 @@
-//! Families of the agent, along the path of a byte: NIC, flow, connection, disk, thread, batch, probe.
+//! Families of the agent, along the path of a byte: NIC, flow, connection, disk, thread, batch,
+//! probe.
 //! Invariant: base units only; every label is bounded by what a host has.
 
 use super::buckets::LOG2_DURATIONS;
@@ -23,9 +24,7 @@ const fn gauge(name: &'static str, unit: &'static str, help: &'static str) -> Fa
 }
 
 const fn duration(name: &'static str, help: &'static str) -> Family {
-    Family::histogram(name, "seconds", &LOG2_DURATIONS, help)
-        .ours()
-        .of_agent()
+    Family::histogram(name, "seconds", &LOG2_DURATIONS, help).ours().of_agent()
 }
 
 #[rustfmt::skip]
@@ -35,7 +34,7 @@ pub(super) const FAMILIES: &[Family] = &[
     gauge("perigee_agent_processes", "processes", "Processes of ours that are seen on the host"),
     gauge("perigee_agent_collect_seconds", "seconds", "Time of the last reading of the host"),
     gauge("perigee_agent_suspect", "none",
-        "1 for who is slower than others of his kind and than usual: nic, shard, disk or peer")
+        "1 for a NIC, shard, disk or peer that is slower than its peers and than its own baseline")
         .labelled(&["kind", "name"]),
     counter("perigee_nic_receive_bytes_total", "bytes",
         "Bytes received; source: interface statistics, port counters of RDMA devices").labelled(PORT),
@@ -123,9 +122,9 @@ pub(super) const FAMILIES: &[Family] = &[
         "Our threads asleep; source: eBPF sched_switch").labelled(THREAD),
     gauge("perigee_task_threads", "threads", "Threads of ours that are watched").labelled(THREAD),
     duration("perigee_batch_latency_seconds",
-        "Batches by NIC, peer and tenant while somebody looks; source: eBPF uprobe").labelled(BATCH),
+        "Batches by NIC, peer and tenant while the agent is read; source: eBPF uprobe").labelled(BATCH),
     counter("perigee_batch_bytes_total", "bytes",
-        "Payload bytes of batches while somebody looks; source: eBPF uprobe").labelled(BATCH),
+        "Payload bytes of batches while the agent is read; source: eBPF uprobe").labelled(BATCH),
     gauge("perigee_probe_on", "none",
         "1 if a source of numbers works on this host, also if it shows a part only").labelled(&["probe"]),
     counter("perigee_probe_runs_total", "runs",

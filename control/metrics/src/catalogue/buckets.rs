@@ -4,15 +4,7 @@ use crate::family::Buckets;
 
 /// Object sizes in bytes, Mooncake's bounds.
 pub static VALUE_SIZES: Buckets = Buckets {
-    bounds: &[
-        4 << 10,
-        64 << 10,
-        256 << 10,
-        1 << 20,
-        4 << 20,
-        16 << 20,
-        64 << 20,
-    ],
+    bounds: &[4 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20],
     divisor: 1.0,
     le_digits: Some(6),
 };

@@ -1,5 +1,6 @@
 //! Mooncake's families about calls, made from the list of calls. Invariant: a call that this master
-//! does not answer yet is in the `zero` list, so nobody alerts on a number nothing feeds.
+//! does not answer yet is in the `zero` list, so that no alert rests on a number that nothing
+//! feeds.
 
 use crate::family::Family;
 

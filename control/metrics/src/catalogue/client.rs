@@ -11,20 +11,12 @@ const ROUTE: &[&str] = &["route"];
 const ROUTE_DIRECTION: &[&str] = &["route", "direction"];
 
 pub(super) const MOONCAKE: &[Family] = &[
-    Family::counter(
-        "mooncake_transfer_read_bytes",
-        "bytes",
-        "Payload bytes read",
-    )
-    .labelled(MODE)
-    .of_client(),
-    Family::counter(
-        "mooncake_transfer_write_bytes",
-        "bytes",
-        "Payload bytes written",
-    )
-    .labelled(MODE)
-    .of_client(),
+    Family::counter("mooncake_transfer_read_bytes", "bytes", "Payload bytes read")
+        .labelled(MODE)
+        .of_client(),
+    Family::counter("mooncake_transfer_write_bytes", "bytes", "Payload bytes written")
+        .labelled(MODE)
+        .of_client(),
     Family::histogram(
         "mooncake_transfer_get_latency",
         "microseconds",
@@ -57,13 +49,9 @@ pub(super) const MOONCAKE: &[Family] = &[
     )
     .labelled(MODE)
     .of_client(),
-    Family::counter(
-        "mooncake_client_rpc_count",
-        "requests",
-        "Calls made to the master",
-    )
-    .labelled(MODE_RPC)
-    .of_client(),
+    Family::counter("mooncake_client_rpc_count", "requests", "Calls made to the master")
+        .labelled(MODE_RPC)
+        .of_client(),
     Family::histogram(
         "mooncake_client_rpc_latency",
         "microseconds",
@@ -116,40 +104,20 @@ pub(super) const MOONCAKE: &[Family] = &[
     )
     .labelled(MODE_OPERATION)
     .of_client(),
-    Family::counter("mooncake_ssd_read_ops_total", "requests", "SSD reads")
+    Family::counter("mooncake_ssd_read_ops_total", "requests", "SSD reads").of_client().zero(),
+    Family::counter("mooncake_ssd_write_ops_total", "requests", "SSD writes").of_client().zero(),
+    Family::counter("mooncake_ssd_total_ops_total", "requests", "SSD reads and writes")
         .of_client()
         .zero(),
-    Family::counter("mooncake_ssd_write_ops_total", "requests", "SSD writes")
+    Family::counter("mooncake_ssd_read_bytes_total", "bytes", "Bytes read from SSD")
         .of_client()
         .zero(),
-    Family::counter(
-        "mooncake_ssd_total_ops_total",
-        "requests",
-        "SSD reads and writes",
-    )
-    .of_client()
-    .zero(),
-    Family::counter(
-        "mooncake_ssd_read_bytes_total",
-        "bytes",
-        "Bytes read from SSD",
-    )
-    .of_client()
-    .zero(),
-    Family::counter(
-        "mooncake_ssd_write_bytes_total",
-        "bytes",
-        "Bytes written to SSD",
-    )
-    .of_client()
-    .zero(),
-    Family::counter(
-        "mooncake_ssd_total_bytes_total",
-        "bytes",
-        "Bytes moved to and from SSD",
-    )
-    .of_client()
-    .zero(),
+    Family::counter("mooncake_ssd_write_bytes_total", "bytes", "Bytes written to SSD")
+        .of_client()
+        .zero(),
+    Family::counter("mooncake_ssd_total_bytes_total", "bytes", "Bytes moved to and from SSD")
+        .of_client()
+        .zero(),
     Family::histogram(
         "mooncake_ssd_read_latency_us",
         "microseconds",
@@ -185,31 +153,18 @@ pub(super) const OWN: &[Family] = &[
     .labelled(&["version", "commit", "reactor"])
     .ours()
     .of_client(),
-    Family::counter(
-        "perigee_transfer_bytes_total",
-        "bytes",
-        "Payload bytes moved",
-    )
-    .labelled(ROUTE_DIRECTION)
-    .ours()
-    .of_client(),
-    Family::histogram(
-        "perigee_transfer_seconds",
-        "seconds",
-        &DURATIONS,
-        "Time of one transfer",
-    )
-    .labelled(ROUTE_DIRECTION)
-    .ours()
-    .of_client(),
-    Family::counter(
-        "perigee_transfer_failures_total",
-        "transfers",
-        "Transfers that failed",
-    )
-    .labelled(ROUTE_DIRECTION)
-    .ours()
-    .of_client(),
+    Family::counter("perigee_transfer_bytes_total", "bytes", "Payload bytes moved")
+        .labelled(ROUTE_DIRECTION)
+        .ours()
+        .of_client(),
+    Family::histogram("perigee_transfer_seconds", "seconds", &DURATIONS, "Time of one transfer")
+        .labelled(ROUTE_DIRECTION)
+        .ours()
+        .of_client(),
+    Family::counter("perigee_transfer_failures_total", "transfers", "Transfers that failed")
+        .labelled(ROUTE_DIRECTION)
+        .ours()
+        .of_client(),
     Family::counter(
         "perigee_checksum_failures_total",
         "objects",

@@ -30,40 +30,12 @@ pub(super) const PROMOTION: &[Family] = promotion! {
 };
 
 pub(super) const HIGH_AVAILABILITY: &[Family] = &[
-    Family::gauge(
-        "ha_oplog_last_sequence_id",
-        "entries",
-        "Newest operation written",
-    )
-    .zero(),
-    Family::gauge(
-        "ha_oplog_applied_sequence_id",
-        "entries",
-        "Newest operation applied",
-    )
-    .zero(),
-    Family::gauge(
-        "ha_oplog_standby_lag",
-        "entries",
-        "Operations a standby is behind",
-    )
-    .zero(),
-    Family::gauge(
-        "ha_oplog_pending_entries",
-        "entries",
-        "Operations waiting for earlier ones",
-    )
-    .zero(),
-    Family::gauge(
-        "ha_pending_mutation_queue_size",
-        "entries",
-        "Operations waiting to be written",
-    )
-    .zero(),
-    Family::gauge(
-        "ha_standby_state",
-        "state",
-        "State of the standby, 0 for stopped",
-    )
-    .zero(),
+    Family::gauge("ha_oplog_last_sequence_id", "entries", "Newest operation written").zero(),
+    Family::gauge("ha_oplog_applied_sequence_id", "entries", "Newest operation applied").zero(),
+    Family::gauge("ha_oplog_standby_lag", "entries", "Operations a standby is behind").zero(),
+    Family::gauge("ha_oplog_pending_entries", "entries", "Operations waiting for earlier ones")
+        .zero(),
+    Family::gauge("ha_pending_mutation_queue_size", "entries", "Operations waiting to be written")
+        .zero(),
+    Family::gauge("ha_standby_state", "state", "State of the standby, 0 for stopped").zero(),
 ];

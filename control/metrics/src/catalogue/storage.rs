@@ -7,61 +7,22 @@ use crate::family::Family;
 const SEGMENT: &[&str] = &["segment"];
 
 pub(super) const CAPACITY: &[Family] = &[
-    Family::gauge(
-        "master_allocated_bytes",
-        "bytes",
-        "Memory allocated in all segments",
-    ),
-    Family::gauge(
-        "master_total_capacity_bytes",
-        "bytes",
-        "Memory of all mounted segments",
-    ),
-    Family::gauge(
-        "segment_allocated_bytes",
-        "bytes",
-        "Memory allocated in a segment",
-    )
-    .labelled(SEGMENT),
-    Family::gauge(
-        "segment_total_capacity_bytes",
-        "bytes",
-        "Memory of a mounted segment",
-    )
-    .labelled(SEGMENT),
-    Family::gauge(
-        "master_nof_allocated_bytes",
-        "bytes",
-        "Bytes allocated in NVMe-oF segments",
-    )
-    .zero(),
-    Family::gauge(
-        "master_total_nof_capacity_bytes",
-        "bytes",
-        "Bytes of all NVMe-oF segments",
-    )
-    .zero(),
-    Family::gauge(
-        "master_allocated_file_size_bytes",
-        "bytes",
-        "Bytes of file replicas",
-    )
-    .zero(),
-    Family::gauge(
-        "master_total_file_capacity_bytes",
-        "bytes",
-        "Capacity for file replicas",
-    )
-    .zero(),
+    Family::gauge("master_allocated_bytes", "bytes", "Memory allocated in all segments"),
+    Family::gauge("master_total_capacity_bytes", "bytes", "Memory of all mounted segments"),
+    Family::gauge("segment_allocated_bytes", "bytes", "Memory allocated in a segment")
+        .labelled(SEGMENT),
+    Family::gauge("segment_total_capacity_bytes", "bytes", "Memory of a mounted segment")
+        .labelled(SEGMENT),
+    Family::gauge("master_nof_allocated_bytes", "bytes", "Bytes allocated in NVMe-oF segments")
+        .zero(),
+    Family::gauge("master_total_nof_capacity_bytes", "bytes", "Bytes of all NVMe-oF segments")
+        .zero(),
+    Family::gauge("master_allocated_file_size_bytes", "bytes", "Bytes of file replicas").zero(),
+    Family::gauge("master_total_file_capacity_bytes", "bytes", "Capacity for file replicas").zero(),
     Family::gauge("master_key_count", "keys", "Keys known to the master"),
     Family::gauge("master_soft_pin_key_count", "keys", "Keys under a soft pin"),
     Family::gauge("master_active_clients", "clients", "Clients that are alive"),
-    Family::histogram(
-        "master_value_size_bytes",
-        "bytes",
-        &VALUE_SIZES,
-        "Sizes of objects written",
-    ),
+    Family::histogram("master_value_size_bytes", "bytes", &VALUE_SIZES, "Sizes of objects written"),
     Family::counter(
         "master_put_start_alloc_failures_total",
         "requests",
@@ -75,28 +36,11 @@ pub(super) const CAPACITY: &[Family] = &[
 ];
 
 pub(super) const CACHE: &[Family] = &[
-    Family::counter(
-        "mem_cache_hit_nums_",
-        "reads",
-        "GetReplicaList answers from memory",
-    ),
-    Family::counter(
-        "file_cache_hit_nums_",
-        "reads",
-        "GetReplicaList answers from SSD",
-    )
-    .zero(),
-    Family::counter(
-        "mem_cache_hit_bytes_total",
-        "bytes",
-        "Payload bytes of answers from memory",
-    ),
-    Family::counter(
-        "file_cache_hit_bytes_total",
-        "bytes",
-        "Payload bytes of answers from SSD",
-    )
-    .zero(),
+    Family::counter("mem_cache_hit_nums_", "reads", "GetReplicaList answers from memory"),
+    Family::counter("file_cache_hit_nums_", "reads", "GetReplicaList answers from SSD").zero(),
+    Family::counter("mem_cache_hit_bytes_total", "bytes", "Payload bytes of answers from memory"),
+    Family::counter("file_cache_hit_bytes_total", "bytes", "Payload bytes of answers from SSD")
+        .zero(),
     Family::gauge("mem_cache_nums_", "replicas", "Complete replicas in memory"),
     Family::gauge("file_cache_nums_", "replicas", "Complete replicas on SSD").zero(),
     Family::counter(
@@ -113,42 +57,18 @@ pub(super) const EVICTION: &[Family] = &[
         "rounds",
         "Eviction rounds that freed space",
     ),
-    Family::counter(
-        "master_attempted_evictions_total",
-        "rounds",
-        "Eviction rounds",
-    ),
+    Family::counter("master_attempted_evictions_total", "rounds", "Eviction rounds"),
     Family::counter("master_evicted_key_count", "keys", "Keys evicted"),
-    Family::counter(
-        "master_evicted_size_bytes",
-        "bytes",
-        "Bytes freed by eviction",
-    ),
+    Family::counter("master_evicted_size_bytes", "bytes", "Bytes freed by eviction"),
     Family::counter(
         "master_successful_evictions_mem",
         "rounds",
         "Eviction rounds that freed memory",
     ),
-    Family::counter(
-        "master_attempted_evictions_mem",
-        "rounds",
-        "Eviction rounds in memory",
-    ),
-    Family::counter(
-        "master_evicted_key_count_mem",
-        "keys",
-        "Keys evicted from memory",
-    ),
-    Family::counter(
-        "master_evicted_size_bytes_mem",
-        "bytes",
-        "Bytes of memory freed by eviction",
-    ),
-    Family::counter(
-        "master_put_start_discard_cnt",
-        "writes",
-        "Unfinished writes discarded",
-    ),
+    Family::counter("master_attempted_evictions_mem", "rounds", "Eviction rounds in memory"),
+    Family::counter("master_evicted_key_count_mem", "keys", "Keys evicted from memory"),
+    Family::counter("master_evicted_size_bytes_mem", "bytes", "Bytes of memory freed by eviction"),
+    Family::counter("master_put_start_discard_cnt", "writes", "Unfinished writes discarded"),
     Family::counter(
         "master_put_start_release_cnt",
         "writes",

@@ -9,23 +9,17 @@ pub(crate) fn sample_names(text: &str) -> BTreeSet<String> {
         let (series, value) = line.rsplit_once(' ').expect("a sample has a value");
         assert!(value.parse::<f64>().is_ok(), "{line}");
         let name = series.split('{').next().expect("a series has a name");
-        if let Some(labels) = series
-            .strip_prefix(name)
-            .filter(|labels| !labels.is_empty())
-        {
+        if let Some(labels) = series.strip_prefix(name).filter(|labels| !labels.is_empty()) {
             assert!(labels.starts_with('{') && labels.ends_with("\"}"), "{line}");
         }
         name.to_owned()
     };
-    text.lines()
-        .filter(|line| !line.starts_with("# "))
-        .map(sample)
-        .collect()
+    text.lines().filter(|line| !line.starts_with("# ")).map(sample).collect()
 }
 
 #[test]
 fn families_without_samples_are_served_as_zero() {
-    let text = Samples::new(Source::Master).render();
+    let text = Samples::new(MetricSource::Master).render();
     assert!(text.contains("\nmaster_key_count 0\n"));
     assert!(text.contains("\nha_standby_state 0\n"));
     assert!(text.contains("\nmaster_value_size_bytes_bucket{le=\"4096.000000\"} 0\n"));
@@ -34,7 +28,7 @@ fn families_without_samples_are_served_as_zero() {
 
 #[test]
 fn every_family_of_the_source_has_one_type_line() {
-    for source in [Source::Master, Source::Client] {
+    for source in [MetricSource::Master, MetricSource::Client] {
         let text = Samples::new(source).render();
         for family in catalogue::families().filter(|family| family.source == source) {
             let line = format!("# TYPE {} {}\n", family.name, family.kind.word());
@@ -46,11 +40,8 @@ fn every_family_of_the_source_has_one_type_line() {
 
 #[test]
 fn histograms_are_cumulated() {
-    let mut samples = Samples::new(Source::Master);
-    let totals = HistogramTotals {
-        counts: vec![1, 0, 2, 0, 0, 0, 0, 4],
-        sum: 99,
-    };
+    let mut samples = Samples::new(MetricSource::Master);
+    let totals = HistogramTotals { counts: vec![1, 0, 2, 0, 0, 0, 0, 4], sum: 99 };
     samples.histogram("master_value_size_bytes", &[], &totals);
     let text = samples.render();
     for line in [
@@ -66,20 +57,17 @@ fn histograms_are_cumulated() {
 
 #[test]
 fn label_values_are_escaped_and_cut() {
-    let mut samples = Samples::new(Source::Master);
+    let mut samples = Samples::new(MetricSource::Master);
     samples.value("segment_allocated_bytes", &["a\"b\\c\nd"], 1);
     samples.value("segment_allocated_bytes", &[&"x".repeat(10_000)], 2);
     let text = samples.render();
-    assert!(
-        text.contains(r#"segment_allocated_bytes{segment="a\"b\\c\nd"} 1"#),
-        "{text}"
-    );
+    assert!(text.contains(r#"segment_allocated_bytes{segment="a\"b\\c\nd"} 1"#), "{text}");
     assert!(text.lines().all(|line| line.len() < 600));
 }
 
 #[test]
 fn names_outside_the_catalogue_are_refused() {
-    let mut samples = Samples::new(Source::Master);
+    let mut samples = Samples::new(MetricSource::Master);
     samples.value("master_no_such_thing", &[], 1);
     samples.value("segment_allocated_bytes", &[], 1);
     samples.value("mooncake_transfer_read_bytes", &["real"], 1);
@@ -90,13 +78,10 @@ fn names_outside_the_catalogue_are_refused() {
 
 #[test]
 fn number_of_label_sets_is_bounded() {
-    let mut samples = Samples::new(Source::Master);
+    let mut samples = Samples::new(MetricSource::Master);
     for index in 0..LABEL_SETS_MAX + 10 {
         samples.value("segment_allocated_bytes", &[&index.to_string()], 1);
     }
     let text = samples.render();
-    assert_eq!(
-        text.matches("\nsegment_allocated_bytes{").count(),
-        LABEL_SETS_MAX
-    );
+    assert_eq!(text.matches("\nsegment_allocated_bytes{").count(), LABEL_SETS_MAX);
 }

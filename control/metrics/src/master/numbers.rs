@@ -87,11 +87,7 @@ impl MasterNumbers {
     /// their largest free extent is the larger of the two.
     pub fn merge(&mut self, other: Self) {
         for segment in other.segments {
-            match self
-                .segments
-                .iter_mut()
-                .find(|known| known.name == segment.name)
-            {
+            match self.segments.iter_mut().find(|known| known.name == segment.name) {
                 Some(known) => {
                     known.allocated_bytes += segment.allocated_bytes;
                     known.capacity_bytes += segment.capacity_bytes;
@@ -135,25 +131,18 @@ impl MasterNumbers {
     /// Bytes allocated in all segments.
     #[must_use]
     pub fn allocated_bytes(&self) -> u64 {
-        self.segments
-            .iter()
-            .map(|segment| segment.allocated_bytes)
-            .sum()
+        self.segments.iter().map(|segment| segment.allocated_bytes).sum()
     }
 
     /// Bytes of all segments.
     #[must_use]
     pub fn capacity_bytes(&self) -> u64 {
-        self.segments
-            .iter()
-            .map(|segment| segment.capacity_bytes)
-            .sum()
+        self.segments.iter().map(|segment| segment.capacity_bytes).sum()
     }
 }
 
 fn merge_histogram(into: &mut HistogramTotals, from: &HistogramTotals) {
-    into.counts
-        .resize(into.counts.len().max(from.counts.len()), 0);
+    into.counts.resize(into.counts.len().max(from.counts.len()), 0);
     for (total, count) in into.counts.iter_mut().zip(&from.counts) {
         *total += count;
     }

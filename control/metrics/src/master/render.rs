@@ -1,21 +1,12 @@
 //! The master's cells and numbers as samples of the catalogue. Invariant: a name used here is in
 //! the catalogue; a test checks that none is refused.
 
-use super::{CallTotals, MasterCells, MasterNumbers};
+use super::build::BuildInfo;
+use super::numbers::MasterNumbers;
+use super::{CallTotals, MasterCells};
 use crate::exposition::Samples;
-use crate::family::Source;
+use crate::family::MetricSource;
 use crate::rpc_kind::RpcKind;
-
-/// What runs, for `perigee_build_info`.
-#[derive(Debug, Clone, Copy)]
-pub struct BuildInfo {
-    /// Version text.
-    pub version: &'static str,
-    /// Source revision, or `unknown`.
-    pub commit: &'static str,
-    /// What shards of the process run on: `io_uring` or `epoll`.
-    pub reactor: &'static str,
-}
 
 impl Samples {
     /// Samples of a master: cells of its shards and numbers of its state.
@@ -26,7 +17,7 @@ impl Samples {
         build: BuildInfo,
     ) -> Self {
         let shards: Vec<&MasterCells> = shards.into_iter().collect();
-        let mut samples = Self::new(Source::Master);
+        let mut samples = Self::new(MetricSource::Master);
         let labels = [build.version, build.commit, build.reactor];
         samples.value("perigee_build_info", &labels, 1);
         add_space(&mut samples, numbers);
@@ -42,22 +33,12 @@ impl Samples {
     }
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a shown ratio needs no more than 53 bits"
-)]
+#[expect(clippy::cast_precision_loss, reason = "a shown ratio needs no more than 53 bits")]
 fn ratio(part: u64, whole: u64) -> f64 {
-    if whole == 0 {
-        0.0
-    } else {
-        part as f64 / whole as f64
-    }
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a shown duration needs no more than 53 bits"
-)]
+#[expect(clippy::cast_precision_loss, reason = "a shown duration needs no more than 53 bits")]
 fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
@@ -71,17 +52,9 @@ fn add_space(samples: &mut Samples, numbers: &MasterNumbers) {
         let label = [segment.name.as_str()];
         let used = ratio(segment.allocated_bytes, segment.capacity_bytes);
         samples.value("segment_allocated_bytes", &label, segment.allocated_bytes);
-        samples.value(
-            "segment_total_capacity_bytes",
-            &label,
-            segment.capacity_bytes,
-        );
+        samples.value("segment_total_capacity_bytes", &label, segment.capacity_bytes);
         samples.value("perigee_segment_used_ratio", &label, used);
-        samples.value(
-            "perigee_segment_largest_free_bytes",
-            &label,
-            segment.largest_free_bytes,
-        );
+        samples.value("perigee_segment_largest_free_bytes", &label, segment.largest_free_bytes);
     }
 }
 
@@ -90,14 +63,8 @@ fn add_objects(samples: &mut Samples, numbers: &MasterNumbers) {
         ("master_key_count", numbers.keys),
         ("master_soft_pin_key_count", numbers.soft_pinned_keys),
         ("master_active_clients", numbers.active_clients),
-        (
-            "master_put_start_alloc_failures_total",
-            numbers.allocation_failures,
-        ),
-        (
-            "master_put_start_partial_allocations_total",
-            numbers.partial_allocations,
-        ),
+        ("master_put_start_alloc_failures_total", numbers.allocation_failures),
+        ("master_put_start_partial_allocations_total", numbers.partial_allocations),
         ("mem_cache_hit_nums_", numbers.memory_hits),
         ("mem_cache_hit_bytes_total", numbers.memory_hit_bytes),
         ("mem_cache_nums_", numbers.memory_replicas),
@@ -106,10 +73,7 @@ fn add_objects(samples: &mut Samples, numbers: &MasterNumbers) {
         ("perigee_clients_expired_total", numbers.clients_expired),
         ("perigee_moves_active", numbers.moves),
         ("perigee_moved_bytes_total", numbers.moved_bytes),
-        (
-            "perigee_lease_probe_breaks_total",
-            numbers.probe_leases_broken,
-        ),
+        ("perigee_lease_probe_breaks_total", numbers.probe_leases_broken),
     ] {
         samples.value(name, &[], value);
     }
@@ -118,11 +82,7 @@ fn add_objects(samples: &mut Samples, numbers: &MasterNumbers) {
     samples.value(moves, &["failed"], numbers.failed_moves);
     samples.histogram("master_value_size_bytes", &[], &numbers.value_sizes);
     samples.value("perigee_lease_grants_total", &["read"], numbers.read_leases);
-    samples.value(
-        "perigee_lease_grants_total",
-        &["probe"],
-        numbers.probe_leases,
-    );
+    samples.value("perigee_lease_grants_total", &["probe"], numbers.probe_leases);
 }
 
 fn add_eviction(samples: &mut Samples, numbers: &MasterNumbers) {
@@ -138,16 +98,8 @@ fn add_eviction(samples: &mut Samples, numbers: &MasterNumbers) {
             "master_attempted_evictions_mem",
             numbers.evictions_attempted,
         ),
-        (
-            "master_evicted_key_count",
-            "master_evicted_key_count_mem",
-            numbers.evicted_keys,
-        ),
-        (
-            "master_evicted_size_bytes",
-            "master_evicted_size_bytes_mem",
-            numbers.evicted_bytes,
-        ),
+        ("master_evicted_key_count", "master_evicted_key_count_mem", numbers.evicted_keys),
+        ("master_evicted_size_bytes", "master_evicted_size_bytes_mem", numbers.evicted_bytes),
     ] {
         samples.value(all, &[], value);
         samples.value(of_memory, &[], value);
@@ -155,10 +107,7 @@ fn add_eviction(samples: &mut Samples, numbers: &MasterNumbers) {
     for (name, value) in [
         ("master_put_start_discard_cnt", numbers.discarded_writes),
         ("master_put_start_release_cnt", numbers.released_writes),
-        (
-            "master_put_start_discarded_staging_size",
-            numbers.staging_bytes,
-        ),
+        ("master_put_start_discarded_staging_size", numbers.staging_bytes),
     ] {
         samples.value(name, &[], value);
     }
@@ -174,11 +123,7 @@ fn add_calls(samples: &mut Samples, shards: &[&MasterCells], kind: RpcKind) {
     samples.value("perigee_rpc_requests_total", &label, totals.requests);
     samples.value("perigee_rpc_failures_total", &label, totals.failures);
     samples.value("perigee_rpc_items_total", &label, totals.items);
-    samples.value(
-        "perigee_rpc_failed_items_total",
-        &label,
-        totals.failed_items,
-    );
+    samples.value("perigee_rpc_failed_items_total", &label, totals.failed_items);
     samples.histogram("perigee_rpc_duration_seconds", &label, &durations);
     let Some(family) = kind.family() else { return };
     let totals = match kind {
@@ -213,34 +158,10 @@ fn add_shard(samples: &mut Samples, index: &str, shard: &MasterCells) {
     samples.value("perigee_connections_total", &label, opened);
     let refused = shard.connections_refused.get();
     samples.value("perigee_connections_refused_total", &label, refused);
-    samples.value(
-        "perigee_protocol_errors_total",
-        &label,
-        shard.protocol_errors.get(),
-    );
-    samples.value(
-        "perigee_log_lines_left_out_total",
-        &label,
-        shard.log_lines_left_out.get(),
-    );
-    samples.value(
-        "perigee_rpc_received_bytes_total",
-        &label,
-        shard.received_bytes.get(),
-    );
-    samples.value(
-        "perigee_rpc_sent_bytes_total",
-        &label,
-        shard.sent_bytes.get(),
-    );
-    samples.value(
-        "perigee_shard_busy_seconds_total",
-        &label,
-        seconds(shard.busy_ns.get()),
-    );
-    samples.value(
-        "perigee_shard_poll_seconds_total",
-        &label,
-        seconds(shard.poll_ns.get()),
-    );
+    samples.value("perigee_protocol_errors_total", &label, shard.protocol_errors.get());
+    samples.value("perigee_log_lines_left_out_total", &label, shard.log_lines_left_out.get());
+    samples.value("perigee_rpc_received_bytes_total", &label, shard.received_bytes.get());
+    samples.value("perigee_rpc_sent_bytes_total", &label, shard.sent_bytes.get());
+    samples.value("perigee_shard_busy_seconds_total", &label, seconds(shard.busy_ns.get()));
+    samples.value("perigee_shard_poll_seconds_total", &label, seconds(shard.poll_ns.get()));
 }

@@ -3,11 +3,7 @@
 use super::*;
 use crate::Samples;
 
-const BUILD: BuildInfo = BuildInfo {
-    version: "1.2.3",
-    commit: "abc",
-    reactor: "epoll",
-};
+const BUILD: BuildInfo = BuildInfo { version: "1.2.3", commit: "abc", reactor: "epoll" };
 
 fn segment(name: &str, allocated_bytes: u64) -> SegmentNumbers {
     SegmentNumbers {
@@ -26,13 +22,8 @@ fn batch_is_a_failure_only_when_every_item_failed() {
     }
     cells.record_batch(RpcKind::BatchExistKey, 0, 0, 10);
     let totals = MasterCells::call_totals([&cells], RpcKind::BatchExistKey);
-    let expected = CallTotals {
-        requests: 4,
-        failures: 1,
-        partial_successes: 1,
-        items: 9,
-        failed_items: 4,
-    };
+    let expected =
+        CallTotals { requests: 4, failures: 1, partial_successes: 1, items: 9, failed_items: 4 };
     assert_eq!(totals, expected);
     assert_eq!((totals.successes(), totals.good_items()), (2, 5));
 }
@@ -59,39 +50,23 @@ fn shards_are_summed_when_read() {
 
 #[test]
 fn every_name_the_master_writes_is_in_the_catalogue() {
-    let numbers = MasterNumbers {
-        segments: vec![segment("a", 1)],
-        ..Default::default()
-    };
+    let numbers = MasterNumbers { segments: vec![segment("a", 1)], ..Default::default() };
     let samples = Samples::of_master([&MasterCells::default()], &numbers, BUILD);
     assert_eq!(samples.refused(), Vec::<String>::new());
 }
 
 #[test]
 fn parts_of_one_segment_are_added_up() {
-    let mut numbers = MasterNumbers {
-        segments: vec![segment("a", 10)],
-        keys: 2,
-        ..Default::default()
-    };
+    let mut numbers =
+        MasterNumbers { segments: vec![segment("a", 10)], keys: 2, ..Default::default() };
     let other = MasterNumbers {
         segments: vec![segment("a", 5), segment("b", 1)],
         keys: 3,
-        value_sizes: HistogramTotals {
-            counts: vec![1; 8],
-            sum: 7,
-        },
+        value_sizes: HistogramTotals { counts: vec![1; 8], sum: 7 },
         ..Default::default()
     };
     numbers.merge(other);
-    assert_eq!(
-        (
-            numbers.keys,
-            numbers.allocated_bytes(),
-            numbers.capacity_bytes()
-        ),
-        (5, 16, 300)
-    );
+    assert_eq!((numbers.keys, numbers.allocated_bytes(), numbers.capacity_bytes()), (5, 16, 300));
     let text = Samples::of_master([], &numbers, BUILD).render();
     assert!(text.contains("\nsegment_allocated_bytes{segment=\"a\"} 15\n"));
     assert!(text.contains("\nperigee_segment_used_ratio{segment=\"b\"} 0.01\n"));
@@ -126,15 +101,9 @@ fn upserts_are_in_no_family_of_puts() {
 
 #[test]
 fn all_evictions_are_from_memory() {
-    let numbers = MasterNumbers {
-        evicted_keys: 7,
-        ..MasterNumbers::default()
-    };
+    let numbers = MasterNumbers { evicted_keys: 7, ..MasterNumbers::default() };
     let text = Samples::of_master([&MasterCells::default()], &numbers, BUILD).render();
-    for line in [
-        "master_evicted_key_count 7",
-        "master_evicted_key_count_mem 7",
-    ] {
+    for line in ["master_evicted_key_count 7", "master_evicted_key_count_mem 7"] {
         assert!(text.lines().any(|served| served == line), "{line}");
     }
 }

@@ -5,15 +5,16 @@ use super::{Builder, MasterClient, status_reply};
 use crate::error::CallError;
 use crate::limits::{LEAVE_DEADLINE, PING_DEADLINE};
 use crate::reply::{SegmentUse, segment_uses};
-use crate::request::{Holdings, SegmentOffer, identities, mount, strings};
-use perigee_schemas::frame::Kind;
+use crate::request::{LentSegments, SegmentOffer, identities, mount, strings};
+use perigee_schemas::frame::MessageKind;
 use perigee_schemas::message::decode;
 use perigee_schemas::{Identity, Status, master};
 
 /// Answer to a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pong {
-    /// The master does not know this client or one of its segments: it must mount all of them again.
+    /// The master does not know this client or one of its segments: it must mount all of them
+    /// again.
     pub must_mount: bool,
     /// Objects in this client's segments are to be moved or copied: fetch moves.
     pub has_moves: bool,
@@ -22,7 +23,8 @@ pub struct Pong {
 }
 
 impl MasterClient {
-    /// Mounts segments by a request of this number, see [`Holdings::mounts`]; one verdict per segment.
+    /// Mounts segments by a request of this number, see [`LentSegments::mounts`]; one verdict per
+    /// segment.
     ///
     /// # Errors
     /// No answer in time.
@@ -34,9 +36,7 @@ impl MasterClient {
     ) -> Result<Vec<Status>, CallError> {
         let client = self.options.client;
         let encode = |builder: &mut Builder| mount(builder, client, segments, remount, number);
-        self.call(Kind::Mount, true, encode, |body| {
-            status_reply(body, segments.len())
-        })
+        self.call(MessageKind::Mount, true, encode, |body| status_reply(body, segments.len()))
     }
 
     /// Unmounts segments after `grace_ms`; one verdict per segment.
@@ -57,16 +57,14 @@ impl MasterClient {
             let root = master::UnmountRequest::create(builder, &args);
             builder.finish_minimal(root);
         };
-        self.call(Kind::Unmount, true, encode, |body| {
-            status_reply(body, segments.len())
-        })
+        self.call(MessageKind::Unmount, true, encode, |body| status_reply(body, segments.len()))
     }
 
     /// Heartbeat, with what this client lends. Waits at most [`PING_DEADLINE`].
     ///
     /// # Errors
     /// No answer in time.
-    pub fn ping(&self, holdings: &Holdings) -> Result<Pong, CallError> {
+    pub fn ping(&self, holdings: &LentSegments) -> Result<Pong, CallError> {
         let client = self.options.client;
         let encode = |builder: &mut Builder| {
             let (high, low) = identities(builder, &holdings.segments);
@@ -82,7 +80,7 @@ impl MasterClient {
             let root = master::PingRequest::create(builder, &args);
             builder.finish_minimal(root);
         };
-        self.call_within(PING_DEADLINE, Kind::Ping, true, encode, |body| {
+        self.call_within(PING_DEADLINE, MessageKind::Ping, true, encode, |body| {
             let reply = decode::<master::PingReply<'_>>(body)?;
             Ok(Pong {
                 must_mount: reply.state() != 0,
@@ -100,14 +98,12 @@ impl MasterClient {
     pub fn leave(&self) -> Result<(), CallError> {
         let client = self.options.client;
         let encode = |builder: &mut Builder| {
-            let args = master::LeaveRequestArgs {
-                client_high: client.high(),
-                client_low: client.low(),
-            };
+            let args =
+                master::LeaveRequestArgs { client_high: client.high(), client_low: client.low() };
             let root = master::LeaveRequest::create(builder, &args);
             builder.finish_minimal(root);
         };
-        self.call_within(LEAVE_DEADLINE, Kind::Leave, true, encode, |_| Ok(()))
+        self.call_within(LEAVE_DEADLINE, MessageKind::Leave, true, encode, |_| Ok(()))
     }
 
     /// Segments by name, or all of them.
@@ -123,6 +119,6 @@ impl MasterClient {
             );
             builder.finish_minimal(root);
         };
-        self.call(Kind::QuerySegments, true, encode, segment_uses)
+        self.call(MessageKind::QuerySegments, true, encode, segment_uses)
     }
 }

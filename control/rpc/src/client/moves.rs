@@ -5,7 +5,7 @@ use super::{Builder, MasterClient, status_reply};
 use crate::error::CallError;
 use crate::reply::Moves;
 use crate::request::strings;
-use perigee_schemas::frame::Kind;
+use perigee_schemas::frame::MessageKind;
 use perigee_schemas::{Status, master};
 
 /// How one move went.
@@ -37,10 +37,11 @@ impl MasterClient {
             let root = master::FetchMovesRequest::create(builder, &args);
             builder.finish_minimal(root);
         };
-        self.call(Kind::FetchMoves, false, encode, Moves::decode)
+        self.call(MessageKind::FetchMoves, false, encode, Moves::decode)
     }
 
-    /// Tells how moves went; one verdict per move, `TaskNotFound` if the copy is of no use any more. May be repeated.
+    /// Tells how moves went; one verdict per move, `TaskNotFound` if the copy is of no use any
+    /// more. May be repeated.
     ///
     /// # Errors
     /// No answer in time.
@@ -62,8 +63,6 @@ impl MasterClient {
             let root = master::EndMovesRequest::create(builder, &args);
             builder.finish_minimal(root);
         };
-        self.call(Kind::EndMoves, true, encode, |body| {
-            status_reply(body, ended.len())
-        })
+        self.call(MessageKind::EndMoves, true, encode, |body| status_reply(body, ended.len()))
     }
 }

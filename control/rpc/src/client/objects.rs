@@ -2,19 +2,19 @@
 //! Invariant: a call that changes something is repeated only if doing it twice does no harm.
 
 use super::{Builder, MasterClient, status_reply};
-use crate::connection::Connection;
+use crate::connection::MasterConnection;
 use crate::error::CallError;
-use crate::reply::{Counted, Located, Started, codes, counted};
-use crate::request::{Placement, WriteForm, placement, strings};
-use perigee_schemas::frame::Kind;
+use crate::reply::{Counted, LocatedBatch, StartedBatch, codes, counted};
+use crate::request::{WirePlacement, WriteForm, placement, strings};
+use perigee_schemas::frame::MessageKind;
 use perigee_schemas::message::decode;
 use perigee_schemas::{Status, master};
 use std::time::Instant;
 
-/// A lookup that was sent and whose answer nobody has taken yet.
+/// A lookup that was sent and whose answer has not been taken yet.
 #[derive(Debug)]
 pub struct AskedReplicas {
-    connection: Connection,
+    connection: MasterConnection,
     keys: usize,
 }
 
@@ -30,7 +30,7 @@ impl MasterClient {
                 master::ExistRequest::create(builder, &master::ExistRequestArgs { keys, single });
             builder.finish_minimal(root);
         };
-        self.call(Kind::Exist, true, encode, |body| {
+        self.call(MessageKind::Exist, true, encode, |body| {
             codes(decode::<master::ExistReply<'_>>(body)?.status(), keys.len())
         })
     }
@@ -44,23 +44,22 @@ impl MasterClient {
         keys: &[S],
         single: bool,
         peek: bool,
-    ) -> Result<Located, CallError> {
+    ) -> Result<LocatedBatch, CallError> {
         let encode = |builder: &mut Builder| lookup(builder, keys, single, peek);
-        self.call(Kind::GetReplicas, true, encode, |body| {
-            Located::decode(body, keys.len())
+        self.call(MessageKind::GetReplicas, true, encode, |body| {
+            LocatedBatch::decode(body, keys.len())
         })
     }
 
-    /// Asks what [`MasterClient::get_replicas`] asks and does not wait, so that the caller can work meanwhile. Nothing if
-    /// no connection is at hand; the plain call opens one.
+    /// Sends the request of [`MasterClient::get_replicas`] without waiting, so that the caller can
+    /// work until the answer is there. Nothing if no connection is at hand; the plain call opens
+    /// one.
     pub fn ask_replicas<S: AsRef<str>>(&self, keys: &[S]) -> Option<AskedReplicas> {
-        let mut connection = self.pooled().filter(Connection::is_usable)?;
+        let mut connection = self.pooled().filter(MasterConnection::is_usable)?;
         lookup(&mut connection.builder, keys, false, false);
         let deadline = Instant::now() + self.deadline();
         let given_back = self.returns.take();
-        connection
-            .ask(Kind::GetReplicas, &given_back, deadline)
-            .ok()?;
+        connection.ask(MessageKind::GetReplicas, &given_back, deadline).ok()?;
         let keys = keys.len();
         Some(AskedReplicas { connection, keys })
     }
@@ -69,26 +68,25 @@ impl MasterClient {
     ///
     /// # Errors
     /// No answer in time, counted from now.
-    pub fn take_replicas(&self, asked: AskedReplicas) -> Result<Located, CallError> {
+    pub fn take_replicas(&self, asked: AskedReplicas) -> Result<LocatedBatch, CallError> {
         let AskedReplicas { connection, keys } = asked;
-        let decode = |body: &[u8]| Located::decode(body, keys);
-        self.settle(self.deadline(), |deadline| {
-            self.finish(connection, deadline, decode)
-        })
+        let decode = |body: &[u8]| LocatedBatch::decode(body, keys);
+        self.settle(self.deadline(), |deadline| self.finish(connection, deadline, decode))
     }
 
     /// Reserves space for each key. `groups` is empty or has one entry per key.
     ///
     /// # Errors
-    /// No answer in time; whether space was reserved is then unknown, and the master discards it later.
+    /// No answer in time; whether space was reserved is then unknown, and the master discards it
+    /// later.
     pub fn put_start<S: AsRef<str>>(
         &self,
         keys: &[S],
         payload_bytes: &[u64],
         groups: &[&str],
-        wanted: &Placement<'_>,
+        wanted: &WirePlacement<'_>,
         form: WriteForm,
-    ) -> Result<Started, CallError> {
+    ) -> Result<StartedBatch, CallError> {
         let client = self.options.client;
         let encode = |builder: &mut Builder| {
             let key_strings = Some(strings(builder, keys));
@@ -108,12 +106,13 @@ impl MasterClient {
             let root = master::PutStartRequest::create(builder, &args);
             builder.finish_minimal(root);
         };
-        self.call(Kind::PutStart, false, encode, |body| {
-            Started::decode(body, keys.len())
+        self.call(MessageKind::PutStart, false, encode, |body| {
+            StartedBatch::decode(body, keys.len())
         })
     }
 
-    /// Commits written keys with the CRC-32C of each. `generations` has that of the first location of each.
+    /// Commits written keys with the CRC-32C of each. `generations` has that of the first location
+    /// of each.
     ///
     /// # Errors
     /// No answer in time.
@@ -141,12 +140,11 @@ impl MasterClient {
             let root = master::PutEndRequest::create(builder, &args);
             builder.finish_minimal(root);
         };
-        self.call(Kind::PutEnd, true, encode, |body| {
-            status_reply(body, keys.len())
-        })
+        self.call(MessageKind::PutEnd, true, encode, |body| status_reply(body, keys.len()))
     }
 
-    /// Gives up started puts, named as in `put_end`. With `in_flight`, bytes may still arrive at their places.
+    /// Gives up started puts, named as in `put_end`. With `in_flight`, bytes may still arrive at
+    /// their places.
     ///
     /// # Errors
     /// No answer in time.
@@ -173,9 +171,7 @@ impl MasterClient {
             let root = master::PutRevokeRequest::create(builder, &args);
             builder.finish_minimal(root);
         };
-        self.call(Kind::PutRevoke, true, encode, |body| {
-            status_reply(body, keys.len())
-        })
+        self.call(MessageKind::PutRevoke, true, encode, |body| status_reply(body, keys.len()))
     }
 
     /// Removes keys; `force` ignores leases.
@@ -185,17 +181,12 @@ impl MasterClient {
     pub fn remove<S: AsRef<str>>(&self, keys: &[S], force: bool) -> Result<Vec<Status>, CallError> {
         let encode = |builder: &mut Builder| {
             let key_strings = Some(strings(builder, keys));
-            let args = master::RemoveRequestArgs {
-                keys: key_strings,
-                force,
-                single: keys.len() == 1,
-            };
+            let args =
+                master::RemoveRequestArgs { keys: key_strings, force, single: keys.len() == 1 };
             let root = master::RemoveRequest::create(builder, &args);
             builder.finish_minimal(root);
         };
-        self.call(Kind::Remove, false, encode, |body| {
-            status_reply(body, keys.len())
-        })
+        self.call(MessageKind::Remove, false, encode, |body| status_reply(body, keys.len()))
     }
 
     /// Removes the keys a regular expression finds; returns how many.
@@ -209,7 +200,7 @@ impl MasterClient {
             let root = master::RemoveByRegexRequest::create(builder, &args);
             builder.finish_minimal(root);
         };
-        self.call(Kind::RemoveByRegex, false, encode, counted)
+        self.call(MessageKind::RemoveByRegex, false, encode, counted)
     }
 
     /// Removes everything; returns how many objects.
@@ -222,7 +213,7 @@ impl MasterClient {
                 master::RemoveAllRequest::create(builder, &master::RemoveAllRequestArgs { force });
             builder.finish_minimal(root);
         };
-        self.call(Kind::RemoveAll, false, encode, counted)
+        self.call(MessageKind::RemoveAll, false, encode, counted)
     }
 
     /// Drops the replicas of keys that lie on a segment (all segments if the name is empty).
@@ -247,9 +238,7 @@ impl MasterClient {
             let root = master::ReplicaClearRequest::create(builder, &args);
             builder.finish_minimal(root);
         };
-        self.call(Kind::ReplicaClear, false, encode, |body| {
-            status_reply(body, keys.len())
-        })
+        self.call(MessageKind::ReplicaClear, false, encode, |body| status_reply(body, keys.len()))
     }
 }
 

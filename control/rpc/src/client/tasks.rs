@@ -4,13 +4,13 @@
 use super::{Builder, MasterClient};
 use crate::error::CallError;
 use crate::request::strings;
-use perigee_schemas::frame::Kind;
+use perigee_schemas::frame::MessageKind;
 use perigee_schemas::message::decode;
 use perigee_schemas::{Identity, Status, master};
 
 /// What is to be done with the replicas of an object; segments go by their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TaskWish<'a> {
+pub enum TaskSpec<'a> {
     /// One more replica in each of these segments that holds none.
     Copy {
         /// The segments.
@@ -82,16 +82,14 @@ impl MasterClient {
         &self,
         id: Identity,
         key: &str,
-        wish: &TaskWish<'_>,
+        spec: &TaskSpec<'_>,
     ) -> Result<Result<(), TaskRefusal>, CallError> {
         let encode = |builder: &mut Builder| {
-            let (kind, source, targets) = match wish {
-                TaskWish::Copy { targets } => (master::TaskKind::Copy, "", *targets),
-                TaskWish::Move { source, target } => (
-                    master::TaskKind::Move,
-                    *source,
-                    std::slice::from_ref(target),
-                ),
+            let (kind, source, targets) = match spec {
+                TaskSpec::Copy { targets } => (master::TaskKind::Copy, "", *targets),
+                TaskSpec::Move { source, target } => {
+                    (master::TaskKind::Move, *source, std::slice::from_ref(target))
+                }
             };
             let args = master::CreateTaskRequestArgs {
                 task_high: id.high(),
@@ -104,7 +102,7 @@ impl MasterClient {
             let root = master::CreateTaskRequest::create(builder, &args);
             builder.finish_minimal(root);
         };
-        self.call(Kind::CreateTask, true, encode, |body| {
+        self.call(MessageKind::CreateTask, true, encode, |body| {
             let reply = decode::<master::CreateTaskReply<'_>>(body)?;
             Ok(match Status::from_peer(reply.status()) {
                 Status::Ok => Ok(()),
@@ -122,14 +120,11 @@ impl MasterClient {
     /// No answer in time.
     pub fn query_task(&self, id: Identity) -> Result<Option<Task>, CallError> {
         let encode = |builder: &mut Builder| {
-            let args = master::QueryTaskRequestArgs {
-                task_high: id.high(),
-                task_low: id.low(),
-            };
+            let args = master::QueryTaskRequestArgs { task_high: id.high(), task_low: id.low() };
             let root = master::QueryTaskRequest::create(builder, &args);
             builder.finish_minimal(root);
         };
-        self.call(Kind::QueryTask, true, encode, |body| {
+        self.call(MessageKind::QueryTask, true, encode, |body| {
             let reply = decode::<master::QueryTaskReply<'_>>(body)?;
             let is_known = reply.status() == Status::Ok.code();
             Ok(is_known.then(|| Task {

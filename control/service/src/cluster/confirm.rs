@@ -1,12 +1,13 @@
-//! Asking the owner of a new segment whether it is there. The greeting of a data port tells whose it is; a read of the
-//! segment's last byte is answered according to whether it has that segment, and so much of it.
-//! Invariant: an answer takes bounded time, and nobody but the client whose segment it is waits for it.
+//! Asking the owner of a new segment whether it is there. The greeting of a data port tells whose
+//! it is; a read of the segment's last byte is answered according to whether it has that segment,
+//! and so much of it. Invariant: an answer takes bounded time, and only the client that owns the
+//! segment waits for it.
 
 use super::control_shard::ControlShard;
 use flatbuffers::FlatBufferBuilder;
 use perigee_master::{Registry, SegmentSpec};
 use perigee_port::{FrameBudget, Frames, connect};
-use perigee_schemas::frame::{Header, Kind};
+use perigee_schemas::frame::{FrameHeader, MessageKind};
 use perigee_schemas::limits::HELLO_BODY_BYTES_MAX;
 use perigee_schemas::message::decode;
 use perigee_schemas::session::{Hello, Role};
@@ -20,8 +21,10 @@ use std::time::Duration;
 
 /// Longest wait for an owner's greeting, and again for its answer.
 const OWNER_DEADLINE: Duration = Duration::from_millis(500);
-/// Longest time in which one call of a client asks about one segment after the other.
-const CALL_DEADLINE: Duration = Duration::from_secs(1);
+/// Longest time in which one call of a client begins to ask about one segment after the other...
+const QUESTIONS_DEADLINE: Duration = Duration::from_secs(1);
+/// ... and has its last answer. The call itself has two seconds.
+const CALL_DEADLINE: Duration = Duration::from_millis(1500);
 /// Longest wait for the address of a name.
 const NAME_DEADLINE: Duration = Duration::from_millis(500);
 /// Pause between two looks for it.
@@ -32,19 +35,20 @@ const LOOKUPS_MAX: usize = 8;
 /// Names that are being looked up.
 static LOOKUPS: AtomicUsize = AtomicUsize::new(0);
 
-type Lookup = Arc<Mutex<Option<io::Result<SocketAddr>>>>;
+type NameLookup = Arc<Mutex<Option<io::Result<SocketAddr>>>>;
 
 impl<E: Environment> ControlShard<E> {
-    /// Asks a client at their endpoints about segments that take no objects yet, one after the other while that is due, and
-    /// lets those take some that it has. One that it does not answer for ends the questions until its next call.
+    /// Asks a client at their endpoints about segments that take no objects yet, one after the
+    /// other while that is due, and lets those take some that it has. One that it does not answer
+    /// for ends the questions until its next call.
     pub(super) async fn confirm_segments(&self, client: Identity) {
-        let until = self.environment.now() + CALL_DEADLINE;
-        while self.environment.now() < until {
+        let begun = self.environment.now();
+        while self.environment.now() < begun + QUESTIONS_DEADLINE {
             let due = move |registry: &mut Registry, now| registry.segment_to_ask(now, client.0);
             let Some(spec) = self.change_registry(due).await.flatten() else {
                 return;
             };
-            if let Err(error) = self.ask_about(&spec).await {
+            if let Err(error) = self.ask_about(&spec, begun + CALL_DEADLINE).await {
                 self.report_unconfirmed(&spec, &error);
                 return;
             }
@@ -67,18 +71,22 @@ impl<E: Environment> ControlShard<E> {
         }
     }
 
-    async fn ask_about(&self, spec: &SegmentSpec) -> io::Result<()> {
-        let address = resolve(&self.environment, &spec.endpoint).await?;
+    async fn ask_about(&self, spec: &SegmentSpec, end: Duration) -> io::Result<()> {
+        let within_call = |limit: Duration| limit.min(end.saturating_sub(self.environment.now()));
+        let limit = within_call(NAME_DEADLINE);
+        let address = resolve(&self.environment, &spec.endpoint, limit).await?;
         let hello = Hello::new(Role::Operator, Identity(u128::from(self.epoch)));
         let budget = FrameBudget::new(HELLO_BODY_BYTES_MAX * 4);
         let limits = (&budget, HELLO_BODY_BYTES_MAX);
-        let greeted = connect(&self.environment, address, &hello, limits, OWNER_DEADLINE).await;
+        let limit = within_call(OWNER_DEADLINE);
+        let greeted = connect(&self.environment, address, &hello, limits, limit).await;
         let (mut frames, welcome) = greeted?;
         let stream = frames.stream().clone();
         let answer = match welcome.epoch == Identity(spec.client).low() {
             true => {
                 let asked = ask(&mut frames, spec);
-                within(&self.environment, OWNER_DEADLINE, &stream, asked).await
+                let limit = within_call(OWNER_DEADLINE);
+                within(&self.environment, limit, &stream, asked).await
             }
             false => Err(io::Error::other("Another process answers there")),
         };
@@ -87,13 +95,14 @@ impl<E: Environment> ControlShard<E> {
     }
 }
 
-/// Asks for the last byte of a segment. An owner that has never written there refuses to send it, which is an answer too.
+/// Asks for the last byte of a segment. An owner that has never written there refuses to send it,
+/// which is an answer too.
 async fn ask<E: Environment>(frames: &mut Frames<E>, spec: &SegmentSpec) -> io::Result<()> {
     frames.send_bytes(question(spec)).await?;
     frames.whole().await?;
     let (header, body) = frames.frame()?;
     let status = match header.kind {
-        Kind::Reply => {
+        MessageKind::Reply => {
             let reply = decode::<mover::MoveReply<'_>>(body).map_err(io::Error::other)?;
             let status = reply.status().filter(|status| status.len() == 1);
             status.map(|status| Status::from_peer(status.get(0)))
@@ -125,40 +134,40 @@ fn question(spec: &SegmentSpec) -> Vec<u8> {
     let root = mover::MoveRequest::create(&mut builder, &args);
     builder.finish_minimal(root);
     let body = builder.finished_data();
-    let mut frame = Header::encode(Kind::Move, 1, body).to_vec();
+    let mut frame = FrameHeader::encode(MessageKind::Move, 1, body).to_vec();
     frame.extend_from_slice(body);
     frame
 }
 
-/// The first address of an endpoint. Names are looked up on a thread, because the system has no other way.
-async fn resolve(environment: &impl Environment, endpoint: &str) -> io::Result<SocketAddr> {
+/// The first address of an endpoint. Names are looked up on a thread, because the system has no
+/// other way.
+async fn resolve(
+    environment: &impl Environment,
+    endpoint: &str,
+    limit: Duration,
+) -> io::Result<SocketAddr> {
     if let Ok(address) = endpoint.parse() {
         return Ok(address);
     }
     let take = |running: usize| (running < LOOKUPS_MAX).then_some(running + 1);
-    if LOOKUPS
-        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
-        .is_err()
-    {
+    if LOOKUPS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
         return Err(io::ErrorKind::WouldBlock.into());
     }
-    let found = Lookup::default();
-    let (told, name) = (found.clone(), endpoint.to_owned());
-    let started = std::thread::Builder::new()
-        .name("perigee-names".to_owned())
-        .spawn(move || {
-            let first = |mut all: std::vec::IntoIter<SocketAddr>| {
-                all.next().ok_or_else(|| io::ErrorKind::NotFound.into())
-            };
-            let address = name.to_socket_addrs().and_then(first);
-            *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
-            LOOKUPS.fetch_sub(1, Ordering::Relaxed);
-        });
+    let found = NameLookup::default();
+    let (answer, name) = (found.clone(), endpoint.to_owned());
+    let started = std::thread::Builder::new().name("perigee-names".to_owned()).spawn(move || {
+        let first = |mut all: std::vec::IntoIter<SocketAddr>| {
+            all.next().ok_or_else(|| io::ErrorKind::NotFound.into())
+        };
+        let address = name.to_socket_addrs().and_then(first);
+        *answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
+        LOOKUPS.fetch_sub(1, Ordering::Relaxed);
+    });
     if let Err(error) = started {
         LOOKUPS.fetch_sub(1, Ordering::Relaxed);
         return Err(error);
     }
-    let deadline = environment.now() + NAME_DEADLINE;
+    let deadline = environment.now() + limit;
     while environment.now() < deadline {
         if let Some(address) = found.lock().unwrap_or_else(PoisonError::into_inner).take() {
             return address;

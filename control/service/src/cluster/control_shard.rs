@@ -1,15 +1,17 @@
-//! One shard of the master on its thread: its keys, and on the first shard the registry of clients and segments.
+//! One shard of the master on its thread: its keys, and on the first shard the registry of clients
+//! and segments.
 
-use super::drains::Drains;
-use super::gather::Turn;
+use super::drain_turns::DrainTurns;
+use super::gather_turn::GatherTurn;
 use super::listings::Listings;
 use super::log_budget::LogBudget;
-use super::shortage::Shortage;
-use perigee_master::{Registry, SegmentEvent, Shard as KeyShard};
+use super::shortage::ShortageLog;
+use perigee_master::{KeyShard, Registry, SegmentEvent};
 use perigee_metrics::MasterCells;
 use perigee_shard::{Environment, Local, ShardEnvironment};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::task::{Poll, Waker};
@@ -29,20 +31,13 @@ pub struct Member<E: Environment = ShardEnvironment> {
 
 impl<E: Environment> Clone for Member<E> {
     fn clone(&self) -> Self {
-        Self {
-            mailbox: self.mailbox.clone(),
-            name: self.name,
-            cells: self.cells.clone(),
-        }
+        Self { mailbox: self.mailbox.clone(), name: self.name, cells: self.cells.clone() }
     }
 }
 
 impl<E: Environment> std::fmt::Debug for Member<E> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Member")
-            .field("mailbox", &self.mailbox)
-            .finish_non_exhaustive()
+        formatter.debug_struct("Member").field("mailbox", &self.mailbox).finish_non_exhaustive()
     }
 }
 
@@ -56,12 +51,12 @@ pub(crate) struct ControlShard<E: Environment = ShardEnvironment> {
     pub(crate) epoch: u64,
     pub(crate) expired: Cell<u64>,
     /// Whose turn it is to gather the space of all shards; used on the first shard.
-    pub(super) gathering: Cell<Turn>,
-    pub(super) drains: Drains,
-    pub(super) shortage: Shortage,
+    pub(super) gathering: RefCell<GatherTurn>,
+    pub(super) drains: DrainTurns,
+    pub(super) shortage: ShortageLog,
     /// Copies for tasks on each shard when it was asked last; used on the first shard.
     pub(super) task_copies: RefCell<Vec<u32>>,
-    /// Told names of segments of expired clients that no mounted segment has.
+    /// Gets names of segments of expired clients that no mounted segment has.
     pub(crate) expiry_listener: Option<Sender<Vec<String>>>,
     /// The right to walk over keys for a listing.
     pub(crate) listings: Listings,
@@ -91,9 +86,9 @@ impl<E: Environment> ControlShard<E> {
             cells,
             epoch,
             expired: Cell::new(0),
-            gathering: Cell::default(),
-            drains: Drains::default(),
-            shortage: Shortage::default(),
+            gathering: RefCell::default(),
+            drains: DrainTurns::default(),
+            shortage: ShortageLog::default(),
             task_copies: RefCell::default(),
             expiry_listener,
             listings,
@@ -139,12 +134,14 @@ impl<E: Environment> ControlShard<E> {
         self.stopping.set(true);
     }
 
-    /// Advances the state machines until the shard stops, with a pause of `pace` where nothing is left to do.
+    /// Advances the state machines until the shard stops, with a pause of `pace` where nothing is
+    /// left to do.
     pub(crate) async fn tick(&self, pace: Duration) {
         while !self.stopping.get() {
             let more = self.keys.borrow_mut().tick(self.now_ms(), TICK_BUDGET);
             self.borrow_for_watermark().await;
-            self.report_shortage();
+            let now_ms = self.now_ms();
+            self.shortage.report(self.index, &self.keys.borrow(), now_ms);
             let mut pause = pace;
             if self.registry.is_some() {
                 self.expire_clients();
@@ -160,6 +157,13 @@ impl<E: Environment> ControlShard<E> {
         }
     }
 
+    /// Whether a line about a peer may be written now; if so, how many were left out before it.
+    pub(crate) fn log_line(&self, peer: Option<IpAddr>) -> Option<u64> {
+        let line = self.log_budget.line(self.now_ms(), peer);
+        self.cells.log_lines_left_out.add(u64::from(line.is_none()));
+        line
+    }
+
     /// Applies segment events in order.
     pub(crate) fn apply(&self, events: &[SegmentEvent]) {
         let now = self.now_ms();
@@ -170,9 +174,6 @@ impl<E: Environment> ControlShard<E> {
 
 impl<E: Environment> std::fmt::Debug for ControlShard<E> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("ControlShard")
-            .field("index", &self.index)
-            .finish_non_exhaustive()
+        formatter.debug_struct("ControlShard").field("index", &self.index).finish_non_exhaustive()
     }
 }

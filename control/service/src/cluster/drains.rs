@@ -1,41 +1,31 @@
 //! Drain jobs as the first shard drives them: turn by turn, every shard does its part.
-//! Invariant: one turn is made at a time, and all shards together have no more moves of a job under way than it allows.
+//! Invariant: one turn is made at a time, and all shards together have no more moves of a job under
+//! way than it allows.
 
 use super::control_shard::ControlShard;
-use perigee_master::{DrainOrder, DrainReport, DrainRequest, JobRefusal, MoveTask, Registry};
+use perigee_master::{DrainJobRequest, DrainOrder, DrainReport, JobRefusal, MoveTask, Registry};
 use perigee_schemas::{Identity, Status};
 use perigee_shard::Environment;
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Pause between two looks whether a turn has ended.
 const TURN_PAUSE: Duration = Duration::from_millis(1);
-/// Looks before an operator is told to come back: seconds.
+/// Looks before the operator gets \"try again\": seconds.
 const TURN_LOOKS_MAX: u32 = 3_000;
-
-/// What the first shard remembers between turns.
-#[derive(Debug, Default)]
-pub(super) struct Drains {
-    /// Whether a turn is being made.
-    turning: Cell<bool>,
-    /// Moves of each job that were under way on each shard when it was asked last.
-    active: RefCell<BTreeMap<u128, Vec<u32>>>,
-}
 
 impl<E: Environment> ControlShard<E> {
     /// Makes a turn of every job; returns whether moves are under way. Runs on the first shard.
     pub(super) async fn turn_drains(&self) -> bool {
         let jobs = self.ask_registry(|registry| registry.active_drains().to_vec());
         let jobs = jobs.unwrap_or_default();
-        if jobs.is_empty() || self.drains.turning.replace(true) {
+        if jobs.is_empty() || !self.drains.begin() {
             return false;
         }
         let mut moving = false;
         for job in jobs {
             moving |= self.turn_drain(job, None).await;
         }
-        self.drains.turning.set(false);
+        self.drains.end();
         moving
     }
 
@@ -46,7 +36,7 @@ impl<E: Environment> ControlShard<E> {
     pub(crate) async fn create_drain(
         &self,
         id: u128,
-        request: DrainRequest,
+        request: DrainJobRequest,
     ) -> Result<(), JobRefusal> {
         let wall_ms = self.environment.wall_ms();
         let create = |registry: &mut Registry| registry.create_drain(wall_ms, id, request);
@@ -62,7 +52,7 @@ impl<E: Environment> ControlShard<E> {
     /// As `Registry::cancel_drain`; `RpcTimeout` if the shards are too busy.
     pub(crate) async fn cancel_drain(&self, id: u128) -> Result<(), Status> {
         for _ in 0..TURN_LOOKS_MAX {
-            if !self.drains.turning.replace(true) {
+            if self.drains.begin() {
                 // A last turn that begins nothing tells what is under way.
                 self.turn_drain(id, Some(0)).await;
                 let wall_ms = self.environment.wall_ms();
@@ -72,7 +62,7 @@ impl<E: Environment> ControlShard<E> {
                 if canceled.is_ok() {
                     self.end_drain(id).await;
                 }
-                self.drains.turning.set(false);
+                self.drains.end();
                 return canceled;
             }
             self.environment.sleep(TURN_PAUSE).await;
@@ -87,10 +77,7 @@ impl<E: Environment> ControlShard<E> {
             return false;
         };
         order.allowance = allowance.unwrap_or(order.allowance);
-        let mut whole = DrainReport {
-            is_done: true,
-            ..DrainReport::default()
-        };
+        let mut whole = DrainReport { is_done: true, ..DrainReport::default() };
         for index in 0..self.members().len() {
             let Some(report) = self.turn_on(index, &order).await else {
                 // The shard is gone, so the master is ending.
@@ -109,39 +96,26 @@ impl<E: Environment> ControlShard<E> {
 
     /// A shard's part of a turn.
     async fn turn_on(&self, index: usize, order: &DrainOrder) -> Option<DrainReport> {
+        let shards = self.members().len();
         let order = DrainOrder {
-            allowance: self.allowance_of(index, order),
+            allowance: self.drains.allowance(order.job, index, shards, order.allowance),
             ..order.clone()
         };
         let job = order.job;
         let turn = move |shard: &Self| shard.keys.borrow_mut().drain_turn(shard.now_ms(), &order);
         let mut report = self.on(index, turn).await.flatten()?;
-        if let Some(shards) = self.drains.active.borrow_mut().get_mut(&job) {
-            shards[index] = report.active;
-        }
+        self.drains.note(job, index, report.active);
         let needs = std::mem::take(&mut report.needs);
         let segments = needs.len();
         self.borrow_room(index, needs, segments).await;
         Some(report)
     }
 
-    /// What the other shards leave of a job's concurrency. Between turns their moves only become fewer.
-    fn allowance_of(&self, index: usize, order: &DrainOrder) -> u32 {
-        let mut jobs = self.drains.active.borrow_mut();
-        let shards = jobs
-            .entry(order.job)
-            .or_insert_with(|| vec![0; self.members().len()]);
-        let others = shards.iter().enumerate().filter(|(at, _)| *at != index);
-        let theirs: u32 = others.map(|(_, active)| *active).sum();
-        order.allowance.saturating_sub(theirs)
-    }
-
     async fn end_drain(&self, id: u128) {
-        self.drains.active.borrow_mut().remove(&id);
+        self.drains.forget(id);
         self.publish_events();
         for index in 0..self.members().len() {
-            self.on(index, move |shard| shard.keys.borrow_mut().end_drain(id))
-                .await;
+            self.on(index, move |shard| shard.keys.borrow_mut().end_drain(id)).await;
         }
         let job = self.ask_registry(|registry| registry.drain_job(id).cloned());
         if let Some(job) = job.flatten() {

@@ -1,6 +1,7 @@
-//! The room of all shards for one object that none has room for alone: all hand over what is free, evict a step, and so
-//! on until it fits; what is left over is shared out again.
-//! Invariant: one gathers at a time, so that two large objects do not take the room from each other.
+//! The room of all shards for one object that none has room for alone: all hand over what is free,
+//! evict a step, and so on until it fits; what is left over is shared out again.
+//! Invariant: one gathers at a time, so that two large objects do not take the room from each
+//! other.
 
 use super::control_shard::ControlShard;
 use super::lending::Startable;
@@ -14,19 +15,10 @@ use std::time::Duration;
 
 /// Segments tried for one object.
 const SEGMENTS_TRIED_MAX: usize = 2;
-/// Longest that one put gathers, after which the next may.
-const TURN_MS: u64 = 1_000;
 /// Pause between two looks whether it is one's turn.
 const TURN_PAUSE: Duration = Duration::from_micros(500);
 /// Looks before a put goes without: several turns.
 const TURN_LOOKS_MAX: u32 = 8_000;
-
-/// Who gathers, and until when at most.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Turn {
-    number: u64,
-    end_ms: u64,
-}
 
 /// One object that needs the room of all shards.
 struct Large<'a, S> {
@@ -64,9 +56,7 @@ impl<E: Environment> ControlShard<E> {
                     None => hopeless_bytes = payload_bytes,
                 }
             }
-            let last = self
-                .try_start(keys, &[position], puts, |_, _| Effort::Last)
-                .await;
+            let last = self.try_start(keys, &[position], puts, |_, _| Effort::Last).await;
             started = started.replaced(&[position], last);
         }
         started
@@ -85,16 +75,16 @@ impl<E: Environment> ControlShard<E> {
                 break;
             }
         }
-        self.on(0, move |first| first.end_turn(turn)).await;
+        self.on(0, move |first| first.gathering.borrow_mut().end(turn)).await;
         placed
     }
 
-    /// Segments in which what is free and what may be evicted is enough on all shards together, the roomiest first.
+    /// Segments in which what is free and what may be evicted is enough on all shards together, the
+    /// roomiest first.
     async fn segments_with_room<S>(&self, large: &Large<'_, S>) -> Vec<u32> {
         let payload_bytes = large.payload_bytes;
-        let candidates = self.on(large.owner, move |owner| {
-            owner.keys.borrow().large_enough(payload_bytes)
-        });
+        let candidates =
+            self.on(large.owner, move |owner| owner.keys.borrow().large_enough(payload_bytes));
         let candidates: Arc<[u32]> = candidates.await.flatten().unwrap_or_default().into();
         let asked: Vec<_> = (0..self.members().len())
             .map(|index| {
@@ -118,10 +108,7 @@ impl<E: Environment> ControlShard<E> {
     fn rooms(&self, segments: &[u32], payload_bytes: u64) -> Vec<u64> {
         let mut keys = self.keys.borrow_mut();
         let mut room = |segment: &u32| keys.room(self.now_ms(), *segment, payload_bytes);
-        segments
-            .iter()
-            .map(|segment| room(segment).unwrap_or_default())
-            .collect()
+        segments.iter().map(|segment| room(segment).unwrap_or_default()).collect()
     }
 
     async fn gather_in<S: Startable>(
@@ -141,7 +128,8 @@ impl<E: Environment> ControlShard<E> {
         placed
     }
 
-    /// All shards evict their part of what the object needs, if so wanted, and give the owner what is free.
+    /// All shards evict their part of what the object needs, if so wanted, and give the owner what
+    /// is free.
     async fn gather_round<S: Startable>(
         &self,
         segment: u32,
@@ -165,14 +153,12 @@ impl<E: Environment> ControlShard<E> {
         for answer in asked {
             answer.await;
         }
-        let place = move |owner: &mut perigee_master::Shard, now_ms| {
+        let place = move |owner: &mut perigee_master::KeyShard, now_ms| {
             owner.evict_from(now_ms, segment, evict_bytes);
             Effort::Free
         };
         let positions = [large.position];
-        let placed = self
-            .try_start(large.keys, &positions, large.puts, place)
-            .await;
+        let placed = self.try_start(large.keys, &positions, large.puts, place).await;
         placed.short().is_empty().then_some(placed)
     }
 
@@ -194,34 +180,16 @@ impl<E: Environment> ControlShard<E> {
         }
     }
 
-    /// Waits for the turn to gather, which the first shard gives; `None` if it does not come in time.
+    /// Waits for the turn to gather, which the first shard gives; `None` if it does not come in
+    /// time.
     async fn take_turn(&self) -> Option<u64> {
         for _ in 0..TURN_LOOKS_MAX {
-            let turn = self.on(0, |first| first.begin_turn(first.now_ms()));
+            let turn = self.on(0, |first| first.gathering.borrow_mut().begin(first.now_ms()));
             match turn.await.flatten()? {
                 Some(number) => return Some(number),
                 None => self.environment.sleep(TURN_PAUSE).await,
             }
         }
         None
-    }
-
-    fn begin_turn(&self, now_ms: u64) -> Option<u64> {
-        let Turn { number, end_ms } = self.gathering.get();
-        if now_ms < end_ms {
-            return None;
-        }
-        self.gathering.set(Turn {
-            number: number + 1,
-            end_ms: now_ms + TURN_MS,
-        });
-        Some(number + 1)
-    }
-
-    fn end_turn(&self, ended: u64) {
-        let Turn { number, .. } = self.gathering.get();
-        if number == ended {
-            self.gathering.set(Turn { number, end_ms: 0 });
-        }
     }
 }

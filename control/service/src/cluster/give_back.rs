@@ -1,4 +1,5 @@
-//! Read leases that clients give back: each goes to the shard that granted it, and nobody waits for that.
+//! Read leases that clients give back: each goes to the shard that granted it, and no caller waits
+//! for that.
 
 use super::control_shard::ControlShard;
 use perigee_master::GivenBack;

@@ -1,11 +1,12 @@
-//! Puts that find no room on their shard: room of the other shards comes before eviction, the room of all shards last.
-//! Invariant: loans go from the shard that gives them straight to the one that takes them, so that none is lost with the
-//! connection that asked.
+//! Puts that find no room on their shard: room of the other shards comes before eviction, the room
+//! of all shards last.
+//! Invariant: loans go from the shard that gives them straight to the one that takes them, so that
+//! none is lost with the connection that asked.
 
 use super::control_shard::ControlShard;
 use super::merge::Placements;
-use super::scatter::Share;
-use perigee_master::{Effort, Loan, Need, Shard as KeyShard, shard_of};
+use super::scatter::KeySubset;
+use perigee_master::{Effort, KeyShard, Need, SpaceLoan, shard_of};
 use perigee_schemas::extent::extent_bytes;
 use perigee_shard::{Call, Environment, Post};
 use std::sync::Arc;
@@ -23,15 +24,15 @@ pub(crate) trait Startable: Send + Sync + 'static {
         &self,
         owner: &mut KeyShard,
         now_ms: u64,
-        share: &Share<'_>,
+        share: &KeySubset<'_>,
         out: &mut Placements,
         effort: Effort,
     );
 }
 
 impl<E: Environment> ControlShard<E> {
-    /// Starts a batch of puts. With one shard that is one call of the state machine; with several, keys without room
-    /// are tried again when other shards have given what they can spare.
+    /// Starts a batch of puts. With one shard that is one call of the state machine; with several,
+    /// keys without room are tried again when other shards have given what they can spare.
     pub(crate) async fn start_puts(&self, keys: &[&[u8]], puts: Arc<impl Startable>) -> Placements {
         let all: Vec<usize> = (0..keys.len()).collect();
         if self.members().len() <= 1 {
@@ -64,10 +65,11 @@ impl<E: Environment> ControlShard<E> {
         effort: impl Fn(&mut KeyShard, u64) -> Effort + Clone + Send + 'static,
     ) -> Placements {
         let puts = puts.clone();
-        let start = move |owner: &mut KeyShard, now_ms, share: &Share<'_>, out: &mut Placements| {
-            let effort = effort(owner, now_ms);
-            puts.start(owner, now_ms, share, out, effort);
-        };
+        let start =
+            move |owner: &mut KeyShard, now_ms, share: &KeySubset<'_>, out: &mut Placements| {
+                let effort = effort(owner, now_ms);
+                puts.start(owner, now_ms, share, out, effort);
+            };
         self.scatter_some(keys, positions, start).await
     }
 
@@ -83,9 +85,8 @@ impl<E: Environment> ControlShard<E> {
         }
         for (owner, (bytes, longest)) in waiting.into_iter().enumerate() {
             if bytes > 0 {
-                let needs = self.on(owner, move |owner| {
-                    owner.keys.borrow_mut().needs_of_puts(bytes, longest)
-                });
+                let needs = self
+                    .on(owner, move |owner| owner.keys.borrow_mut().needs_of_puts(bytes, longest));
                 let needs = needs.await.flatten().unwrap_or_default();
                 self.borrow_room(owner, needs, puts.replicas()).await;
             }
@@ -99,7 +100,8 @@ impl<E: Environment> ControlShard<E> {
         self.borrow_room(self.index, needs, segments).await;
     }
 
-    /// Asks all shards but the borrower to lend in up to `segments` segments each. Where none does, the borrower is told.
+    /// Asks all shards but the borrower to lend in up to `segments` segments each. If none does,
+    /// the borrower gets an empty answer.
     pub(super) async fn borrow_room(&self, borrower: usize, needs: Vec<Need>, segments: usize) {
         if needs.is_empty() {
             return;
@@ -110,9 +112,7 @@ impl<E: Environment> ControlShard<E> {
             .filter(|lender| *lender != borrower)
             .map(|lender| {
                 let needs = needs.clone();
-                self.on(lender, move |lender| {
-                    lender.lend_to(borrower, &needs, segments)
-                })
+                self.on(lender, move |lender| lender.lend_to(borrower, &needs, segments))
             })
             .collect();
         for answer in asked {
@@ -135,8 +135,9 @@ impl<E: Environment> ControlShard<E> {
         lent
     }
 
-    /// Sends free bytes to another shard. They arrive before anything that is sent there after this call's answer.
-    pub(super) fn send_loans(&self, to: usize, loans: Vec<Loan>) {
+    /// Sends free bytes to another shard. They arrive before anything that is sent there after this
+    /// call's answer.
+    pub(super) fn send_loans(&self, to: usize, loans: Vec<SpaceLoan>) {
         if loans.is_empty() {
             return;
         }
@@ -157,8 +158,7 @@ impl<E: Environment> ControlShard<E> {
     ) -> Call<E, Option<R>> {
         let member = &self.members()[index];
         let name = member.name;
-        self.environment.call(&member.mailbox, move |theirs| {
-            theirs.local(name).map(|shard| work(&shard))
-        })
+        self.environment
+            .call(&member.mailbox, move |theirs| theirs.local(name).map(|shard| work(&shard)))
     }
 }

@@ -1,5 +1,5 @@
-//! Listings of keys, page by page. Invariant: a page is bounded in keys, in bytes and in steps, and other calls get their
-//! turn between two steps.
+//! Listings of keys, page by page. Invariant: a page is bounded in keys, in bytes and in steps, and
+//! other calls get their turn between two steps.
 
 use super::control_shard::ControlShard;
 use perigee_master::{Pattern, Scan};
@@ -27,39 +27,37 @@ impl Cursor {
     /// The cursor in such numbers, which may be any.
     pub(crate) fn from_numbers(numbers: [u64; 3]) -> Self {
         let [shard, next, end] = numbers.map(|number| u32::try_from(number).unwrap_or(u32::MAX));
-        Self {
-            shard: shard as usize,
-            position: (next, end),
-        }
+        Self { shard: shard as usize, position: (next, end) }
     }
 }
 
 /// Some keys of a listing; without `next` the last ones.
 #[derive(Debug, Default)]
-pub(crate) struct KeyPage {
+pub(crate) struct ListPage {
     pub(crate) keys: Vec<String>,
     pub(crate) next: Option<Cursor>,
 }
 
 /// What one step met, and where it stopped.
-struct Step {
+struct ScanStep {
     keys: Vec<String>,
     scan: Scan,
 }
 
 impl<E: Environment> ControlShard<E> {
-    /// The page of a listing that begins at a cursor. A step takes at most so many keys that the page keeps its bounds.
+    /// The page of a listing that begins at a cursor. A step takes at most so many keys that the
+    /// page keeps its bounds.
     pub(crate) async fn list_page(
         &self,
         pattern: &Pattern,
         limit: usize,
         from: Option<Cursor>,
-    ) -> Result<KeyPage, Status> {
+    ) -> Result<ListPage, Status> {
         if limit == 0 {
-            return Ok(KeyPage::default());
+            return Ok(ListPage::default());
         }
         let _turn = self.listings.turn(&self.environment).await?;
-        let mut page = KeyPage::default();
+        let mut page = ListPage::default();
         let mut bytes = 0;
         let mut shard = from.map_or(0, |from| from.shard);
         let mut position = from.map(|from| from.position);
@@ -67,13 +65,8 @@ impl<E: Environment> ControlShard<E> {
             if shard >= self.members().len() {
                 return Ok(page);
             }
-            let room = (
-                limit - page.keys.len(),
-                LISTING_PAGE_BYTES.saturating_sub(bytes),
-            );
-            let step = self
-                .list_step(shard, position, pattern.clone(), room)
-                .await?;
+            let room = (limit - page.keys.len(), LISTING_PAGE_BYTES.saturating_sub(bytes));
+            let step = self.list_step(shard, position, pattern.clone(), room).await?;
             bytes += step.keys.iter().map(String::len).sum::<usize>();
             page.keys.extend(step.keys);
             (shard, position) = match step.scan.has_ended() {
@@ -92,15 +85,15 @@ impl<E: Environment> ControlShard<E> {
         Ok(page)
     }
 
-    /// One step on the shard that owns the keys. It is posted to this shard too: calls that wait in its mailbox come
-    /// first.
+    /// One step on the shard that owns the keys. It is posted to this shard too: calls that wait in
+    /// its mailbox come first.
     async fn list_step(
         &self,
         owner: usize,
         position: Option<(u32, u32)>,
         pattern: Pattern,
         (keys_max, bytes_max): (usize, usize),
-    ) -> Result<Step, Status> {
+    ) -> Result<ScanStep, Status> {
         let member = &self.members()[owner];
         let name = member.name;
         let step = self.environment.call(&member.mailbox, move |theirs| {
@@ -114,7 +107,7 @@ impl<E: Environment> ControlShard<E> {
                 keys.len() < keys_max && bytes < bytes_max
             };
             state.list_step(&mut scan, &pattern, take);
-            Some(Step { keys, scan })
+            Some(ScanStep { keys, scan })
         });
         step.await.flatten().ok_or(Status::InternalError)
     }

@@ -1,4 +1,4 @@
-//! How many listings walk over keys at a time. Invariant: whoever waits has a deadline.
+//! How many listings walk over keys at a time. Invariant: every wait has a deadline.
 
 use perigee_schemas::Status;
 use perigee_shard::Environment;
@@ -25,9 +25,7 @@ impl Listings {
     /// A turn, if there is one now.
     pub(crate) fn try_turn(&self) -> Option<ListingTurn> {
         let take = |taken: usize| (taken < AT_A_TIME_MAX).then_some(taken + 1);
-        let taken = self
-            .0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
         taken.is_ok().then(|| ListingTurn(self.0.clone()))
     }
 

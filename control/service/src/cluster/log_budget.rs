@@ -1,9 +1,7 @@
-//! How much is written about segments and clients that come and go: a peer that mounts and unmounts in a loop must neither
-//! fill the disk nor silence what is said about others.
-//! Invariant: what was left out is counted, and told with the next line about the same peer.
+//! How much is written about segments and clients that come and go: a peer that mounts and unmounts
+//! in a loop must neither fill the disk nor silence what is said about others. Invariant: lines
+//! that were left out are counted, and the next line about the same peer gives their number.
 
-use super::control_shard::ControlShard;
-use perigee_shard::Environment;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -12,21 +10,22 @@ use std::net::IpAddr;
 const BURST: u64 = 1024;
 /// ... and each further one after so many milliseconds.
 const LINE_MS: u64 = 50;
-/// Peers that are told apart; further ones share one budget until some of these have been quiet for long enough.
+/// Peers with a budget of their own; further ones share one until some of these have been quiet for
+/// long enough.
 const PEERS_MAX: usize = 1024;
 
 /// The budgets of one shard: of each address, and of all whose address is not known.
 #[derive(Debug, Default)]
-pub(crate) struct LogBudget(RefCell<BTreeMap<Option<IpAddr>, Budget>>);
+pub(crate) struct LogBudget(RefCell<BTreeMap<Option<IpAddr>, HostBudget>>);
 
 #[derive(Debug, Default)]
-struct Budget {
+struct HostBudget {
     /// Until when the lines of now are paid for.
     paid_until_ms: u64,
     left_out: u64,
 }
 
-impl Budget {
+impl HostBudget {
     fn line(&mut self, now_ms: u64) -> Option<u64> {
         let paid_ms = self.paid_until_ms.max(now_ms) + LINE_MS;
         if paid_ms > now_ms + BURST * LINE_MS {
@@ -46,7 +45,7 @@ impl Budget {
 
 impl LogBudget {
     /// Whether a line about a peer may be written now; if so, how many were left out before it.
-    fn line(&self, now_ms: u64, peer: Option<IpAddr>) -> Option<u64> {
+    pub(super) fn line(&self, now_ms: u64, peer: Option<IpAddr>) -> Option<u64> {
         let mut budgets = self.0.borrow_mut();
         if budgets.len() >= PEERS_MAX && !budgets.contains_key(&peer) {
             budgets.retain(|_, budget| budget.is_spent(now_ms));
@@ -54,15 +53,6 @@ impl LogBudget {
         let is_full = budgets.len() >= PEERS_MAX && !budgets.contains_key(&peer);
         let peer = if is_full { None } else { peer };
         budgets.entry(peer).or_default().line(now_ms)
-    }
-}
-
-impl<E: Environment> ControlShard<E> {
-    /// Whether a line about a peer may be written now; if so, how many were left out before it.
-    pub(crate) fn log_line(&self, peer: Option<IpAddr>) -> Option<u64> {
-        let line = self.log_budget.line(self.now_ms(), peer);
-        self.cells.log_lines_left_out.add(u64::from(line.is_none()));
-        line
     }
 }
 

@@ -1,4 +1,5 @@
-//! One shard of the master that serves: its state machines, its RPC port and its ticks, in any environment.
+//! One shard of the master that serves: its state machines, its RPC port and its ticks, in any
+//! environment.
 //! Invariant: a shard that could not listen leaves nothing behind.
 
 use super::control_shard::{ControlShard, Member};
@@ -7,8 +8,8 @@ use super::settings::{key_settings, registry_settings};
 use crate::config::MasterConfig;
 use crate::rpc::{RpcPort, RpcService, frame_budget, port_options};
 use perigee_master::{
-    DrainJob, DrainRequest, GroupLedger, JobRefusal, Registry, SegmentGauges, SegmentSpec,
-    Shard as KeyShard, ShardCounters, ShardGauges,
+    DrainJob, DrainJobRequest, GroupLedger, JobRefusal, KeyShard, Registry, SegmentGauges,
+    SegmentSpec, ShardCounters, ShardGauges,
 };
 use perigee_metrics::MasterCells;
 use perigee_port::{FrameBudget, Port};
@@ -38,7 +39,8 @@ pub struct ShardStart {
     pace: Duration,
 }
 
-/// A shard of the master. Each process has one or several, which are introduced to each other by [`MasterShard::meet`].
+/// A shard of the master. Each process has one or several, which are introduced to each other by
+/// [`MasterShard::meet`].
 pub struct MasterShard<E: Environment = ShardEnvironment> {
     port: Rc<RpcPort<E>>,
     state: Rc<ControlShard<E>>,
@@ -46,8 +48,9 @@ pub struct MasterShard<E: Environment = ShardEnvironment> {
 }
 
 impl ShardStart {
-    /// The shards of a master. `epoch` is the random number of its life; where nothing is left to do, a shard looks for
-    /// work every `pace`. `expiry_listener` is told names of segments of expired clients that no mounted segment has.
+    /// The shards of a master. `epoch` is the random number of its life; where nothing is left to
+    /// do, a shard looks for work every `pace`. `expiry_listener` gets names of segments of expired
+    /// clients that no mounted segment has.
     pub fn all(
         config: &MasterConfig,
         epoch: u64,
@@ -73,8 +76,8 @@ impl ShardStart {
 }
 
 impl<E: Environment> MasterShard<E> {
-    /// Listens on `address`, which all shards of a master share, and begins to tick. Nothing is served before
-    /// [`MasterShard::serve`].
+    /// Listens on `address`, which all shards of a master share, and begins to tick. Nothing is
+    /// served before [`MasterShard::serve`].
     ///
     /// # Errors
     /// The port is taken or the address is not of this host.
@@ -83,13 +86,7 @@ impl<E: Environment> MasterShard<E> {
         start: ShardStart,
         address: SocketAddr,
     ) -> Result<Rc<Self>, SocketError> {
-        let ShardStart {
-            epoch,
-            idle,
-            pace,
-            budget,
-            ..
-        } = start;
+        let ShardStart { epoch, idle, pace, budget, .. } = start;
         let is_shared = start.keys.settings().count > 1;
         let state = Rc::new(ControlShard::new(
             environment.clone(),
@@ -133,8 +130,8 @@ impl<E: Environment> MasterShard<E> {
         self.state.meet(members);
     }
 
-    /// Serves from [`MasterShard::meet`] until [`MasterShard::stop`] and the end of the last connection. Until then
-    /// connections wait in the listener's backlog.
+    /// Serves from [`MasterShard::meet`] until [`MasterShard::stop`] and the end of the last
+    /// connection. Until then connections wait in the listener's backlog.
     pub async fn serve(&self) {
         self.state.has_met().await;
         self.port.serve().await;
@@ -145,6 +142,15 @@ impl<E: Environment> MasterShard<E> {
     /// Breaks the listener and every connection.
     pub fn stop(&self) {
         self.port.stop();
+    }
+
+    /// Panics if two of its records disagree: for tests and the simulation, because it looks at
+    /// everything.
+    pub fn check(&self) {
+        self.state.keys.borrow().check();
+        if let Some(registry) = &self.state.registry {
+            registry.borrow().check();
+        }
     }
 
     /// How full it is.
@@ -172,7 +178,7 @@ impl<E: Environment> MasterShard<E> {
     ///
     /// # Errors
     /// As `Registry::create_drain`.
-    pub async fn create_drain(&self, id: u128, request: DrainRequest) -> Result<(), JobRefusal> {
+    pub async fn create_drain(&self, id: u128, request: DrainJobRequest) -> Result<(), JobRefusal> {
         self.state.create_drain(id, request).await
     }
 
@@ -183,8 +189,8 @@ impl<E: Environment> MasterShard<E> {
     }
 }
 
-/// The kernel frees the port of a killed master a moment after the process is gone: a supervisor that restarts at once
-/// must not fail for that.
+/// The kernel frees the port of a killed master a moment after the process is gone: a supervisor
+/// that restarts at once must not fail for that.
 async fn listen<E: Environment>(
     environment: &E,
     place: (SocketAddr, bool),

@@ -1,6 +1,6 @@
 //! Putting the columns of several shards back into the order of the request.
 
-use perigee_master::{Location, PlacementColumns, ReplicaColumns};
+use perigee_master::{PlacementColumns, ReplicaColumns, ReplicaLocation};
 use perigee_schemas::Status;
 
 /// Status, checksum, payload bytes, locations and lease of a key whose shard is gone.
@@ -8,7 +8,8 @@ const LOST_KEY: (i32, u32, u64, u8, u64) = (Status::InternalError.code(), 0, 0, 
 
 /// Columns that can be split by key and joined again.
 pub(crate) trait Columns: Default + Send + 'static {
-    /// Takes over entry `from` of `part` as the next entry; `None` if the shard that owns the key is gone.
+    /// Takes over entry `from` of `part` as the next entry; `None` if the shard that owns the key
+    /// is gone.
     fn push(&mut self, part: Option<(&Self, usize)>);
 
     /// Makes it ready to be taken over entry by entry.
@@ -17,34 +18,35 @@ pub(crate) trait Columns: Default + Send + 'static {
 
 /// One code per key.
 #[derive(Debug, Default)]
-pub(crate) struct Codes(pub(crate) Vec<i32>);
+pub(crate) struct StatusCodes(pub(crate) Vec<i32>);
 
 /// Columns whose keys have any number of locations each, and where those of each key begin.
 #[derive(Debug, Default)]
-pub(crate) struct Spread<C> {
+pub(crate) struct MergedColumns<C> {
     pub(crate) columns: C,
     starts: Vec<usize>,
 }
 
 /// Looked-up replicas.
-pub(crate) type Replicas = Spread<ReplicaColumns>;
+pub(crate) type Replicas = MergedColumns<ReplicaColumns>;
 
 /// Started puts.
-pub(crate) type Placements = Spread<PlacementColumns>;
+pub(crate) type Placements = MergedColumns<PlacementColumns>;
 
 /// Columns with locations.
-pub(crate) trait Located: Default + Send + 'static {
-    /// Takes over everything but the locations of entry `from` of `part`; `None` if the shard that owns the key is gone.
+pub(crate) trait HasLocations: Default + Send + 'static {
+    /// Takes over everything but the locations of entry `from` of `part`; `None` if the shard that
+    /// owns the key is gone.
     fn push_key(&mut self, part: Option<(&Self, usize)>);
 
     /// Number of locations of each key.
     fn counts(&self) -> &[u8];
 
     /// Locations of all keys in order.
-    fn locations(&self) -> &[Location];
+    fn locations(&self) -> &[ReplicaLocation];
 
     /// The same, to append to.
-    fn locations_mut(&mut self) -> &mut Vec<Location>;
+    fn locations_mut(&mut self) -> &mut Vec<ReplicaLocation>;
 }
 
 impl Placements {
@@ -69,20 +71,17 @@ impl Placements {
     pub(crate) fn short(&self) -> Vec<usize> {
         let full = Status::NoAvailableHandle.code();
         let status = self.columns.status.iter().enumerate();
-        status
-            .filter_map(|(position, status)| (*status == full).then_some(position))
-            .collect()
+        status.filter_map(|(position, status)| (*status == full).then_some(position)).collect()
     }
 }
 
-impl Columns for Codes {
+impl Columns for StatusCodes {
     fn push(&mut self, part: Option<(&Self, usize)>) {
-        self.0
-            .push(part.map_or(Status::InternalError.code(), |(part, from)| part.0[from]));
+        self.0.push(part.map_or(Status::InternalError.code(), |(part, from)| part.0[from]));
     }
 }
 
-impl<C: Located> Columns for Spread<C> {
+impl<C: HasLocations> Columns for MergedColumns<C> {
     fn seal(&mut self) {
         self.starts = starts(self.columns.counts());
     }
@@ -99,7 +98,7 @@ impl<C: Located> Columns for Spread<C> {
     }
 }
 
-impl Located for ReplicaColumns {
+impl HasLocations for ReplicaColumns {
     fn push_key(&mut self, part: Option<(&Self, usize)>) {
         let (status, checksum, bytes, count, lease) = part.map_or(LOST_KEY, |(part, from)| {
             let (status, checksum) = (part.status[from], part.checksum[from]);
@@ -122,16 +121,16 @@ impl Located for ReplicaColumns {
         &self.location_count
     }
 
-    fn locations(&self) -> &[Location] {
+    fn locations(&self) -> &[ReplicaLocation] {
         &self.locations
     }
 
-    fn locations_mut(&mut self) -> &mut Vec<Location> {
+    fn locations_mut(&mut self) -> &mut Vec<ReplicaLocation> {
         &mut self.locations
     }
 }
 
-impl Located for PlacementColumns {
+impl HasLocations for PlacementColumns {
     fn push_key(&mut self, part: Option<(&Self, usize)>) {
         let (status, _, _, count, _) = part.map_or(LOST_KEY, |(part, from)| {
             (part.status[from], 0, 0, part.location_count[from], 0)
@@ -144,11 +143,11 @@ impl Located for PlacementColumns {
         &self.location_count
     }
 
-    fn locations(&self) -> &[Location] {
+    fn locations(&self) -> &[ReplicaLocation] {
         &self.locations
     }
 
-    fn locations_mut(&mut self) -> &mut Vec<Location> {
+    fn locations_mut(&mut self) -> &mut Vec<ReplicaLocation> {
         &mut self.locations
     }
 }
@@ -176,16 +175,13 @@ mod tests {
             replicas.columns.payload_bytes.push(10);
             replicas.columns.lease.push(offsets.len() as u64);
             replicas.columns.location_count.push(offsets.len() as u8);
-            replicas
-                .columns
-                .locations
-                .extend(offsets.iter().map(|offset| Location {
-                    segment: 0,
-                    state: ReplicaState::Complete,
-                    offset: *offset,
-                    payload_bytes: 10,
-                    generation: 1,
-                }));
+            replicas.columns.locations.extend(offsets.iter().map(|offset| ReplicaLocation {
+                segment: 0,
+                state: ReplicaState::Complete,
+                offset: *offset,
+                payload_bytes: 10,
+                generation: 1,
+            }));
         }
         replicas.seal();
         replicas
@@ -207,36 +203,22 @@ mod tests {
         assert_eq!(first.short(), [0, 2]);
         let whole = first.replaced(&[0, 2], placements(&[(0, &[7]), (full, &[])]));
         assert_eq!(whole.columns.status, [0, 0, full, -705]);
-        let offsets = whole
-            .columns
-            .locations
-            .iter()
-            .map(|location| location.offset);
+        let offsets = whole.columns.locations.iter().map(|location| location.offset);
         assert_eq!(offsets.collect::<Vec<_>>(), [7, 1, 2]);
         assert_eq!(whole.columns.location_count, [1, 2, 0, 0]);
     }
 
     #[test]
     fn entries_keep_their_locations_when_shards_are_joined() {
-        let (left, right) = (
-            replicas(&[(0, &[1, 2]), (-704, &[])]),
-            replicas(&[(0, &[3])]),
-        );
+        let (left, right) = (replicas(&[(0, &[1, 2]), (-704, &[])]), replicas(&[(0, &[3])]));
         let mut whole = Replicas::default();
         whole.push(Some((&right, 0)));
         whole.push(None);
         whole.push(Some((&left, 1)));
         whole.push(Some((&left, 0)));
-        assert_eq!(
-            whole.columns.status,
-            [0, Status::InternalError.code(), -704, 0]
-        );
-        let offsets: Vec<u64> = whole
-            .columns
-            .locations
-            .iter()
-            .map(|location| location.offset)
-            .collect();
+        assert_eq!(whole.columns.status, [0, Status::InternalError.code(), -704, 0]);
+        let offsets: Vec<u64> =
+            whole.columns.locations.iter().map(|location| location.offset).collect();
         assert_eq!(offsets, [3, 1, 2]);
         assert_eq!(whole.columns.lease, [1, 0, 0, 2]);
         assert_eq!(whole.columns.location_count, [1, 0, 0, 2]);

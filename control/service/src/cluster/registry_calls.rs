@@ -1,16 +1,16 @@
-//! Calls about clients and segments: they change the registry on the first shard, and every shard applies the events
-//! before the caller hears of it.
+//! Calls about clients and segments: they change the registry on the first shard, and every shard
+//! applies the events before the caller hears of it.
 
 use super::control_shard::ControlShard;
-use perigee_master::{ClientState, Holdings, Registry, SegmentEvent, SegmentSpec};
+use perigee_master::{ClientState, ListedSegments, Registry, SegmentEvent, SegmentSpec};
 use perigee_schemas::{Identity, Status};
 use perigee_shard::{Environment, Post};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-/// What a sign of life is answered with.
+/// What a heartbeat is answered with.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pong {
+pub(crate) struct PingAnswer {
     /// The client must mount again.
     pub(crate) must_mount: bool,
     /// The client is to ask for moves.
@@ -18,8 +18,8 @@ pub(crate) struct Pong {
 }
 
 impl<E: Environment> ControlShard<E> {
-    /// Mounts segments of a client by its mount request of this number, from this address; one code per segment. Then
-    /// the client is asked at its endpoint whether it is there.
+    /// Mounts segments of a client by its mount request of this number, from this address; one code
+    /// per segment. Then the client is asked at its endpoint whether it is there.
     pub(crate) async fn mount(
         &self,
         client: Identity,
@@ -67,35 +67,30 @@ impl<E: Environment> ControlShard<E> {
                 grace_ms => registry.drain(now, client.0, id.0, grace_ms),
             };
             let results = segments.into_iter().map(one);
-            results
-                .map(|result| result.map_or_else(Status::code, |()| 0))
-                .collect::<Vec<_>>()
+            results.map(|result| result.map_or_else(Status::code, |()| 0)).collect::<Vec<_>>()
         };
         self.change_registry(change)
             .await
             .unwrap_or_else(|| vec![Status::InternalError.code(); count])
     }
 
-    /// A sign of life, with what the client lends: segments, what it has memory for, and how many mount requests are in
-    /// the list. An older client says 0 and tells nothing.
+    /// A heartbeat, with what the client lends: segments, what it has memory for, and how many
+    /// mount requests are in the list. An older client says 0 and tells nothing.
     pub(crate) async fn ping(
         &self,
         client: Identity,
         segments: Vec<u128>,
         usable_bytes: Vec<u64>,
         mounts: u64,
-    ) -> Option<Pong> {
+    ) -> Option<PingAnswer> {
         let change = move |registry: &mut Registry, now: u64| {
             let mut state = registry.ping(now, client.0);
             if state == ClientState::Ok && mounts > 0 {
-                let holdings = Holdings {
-                    segments: &segments,
-                    usable_bytes: &usable_bytes,
-                    mounts,
-                };
+                let holdings =
+                    ListedSegments { segments: &segments, usable_bytes: &usable_bytes, mounts };
                 state = registry.agree(client.0, &holdings);
             }
-            Pong {
+            PingAnswer {
                 must_mount: state != ClientState::Ok,
                 has_moves: registry.has_moves(client.0),
             }
@@ -107,8 +102,7 @@ impl<E: Environment> ControlShard<E> {
 
     /// A client leaves: all its segments go at once.
     pub(crate) async fn leave(&self, client: Identity) {
-        self.change_registry(move |registry, now| registry.leave(now, client.0))
-            .await;
+        self.change_registry(move |registry, now| registry.leave(now, client.0)).await;
     }
 
     /// Ends clients that were silent for too long. Runs on the first shard.
@@ -125,8 +119,9 @@ impl<E: Environment> ControlShard<E> {
         self.apply_everywhere(events);
     }
 
-    /// Names the segments that go with each expired client, before the shards forget them. Whoever cleans up after them
-    /// is told the names that no mounted segment has: a client that was started again at once has its predecessor's.
+    /// Names the segments that go with each expired client, before the shards forget them. The
+    /// cleanup gets only names that no mounted segment has: a client that was restarted at once
+    /// reuses its predecessor's.
     fn report_expired(&self, clients: &[u128], events: &[SegmentEvent]) {
         let keys = self.keys.borrow();
         let mut gone: BTreeMap<u128, Vec<&str>> = clients.iter().map(|it| (*it, vec![])).collect();
@@ -174,7 +169,8 @@ impl<E: Environment> ControlShard<E> {
         }
     }
 
-    /// Runs `change` on the first shard's registry; when it returns, every shard has applied the events.
+    /// Runs `change` on the first shard's registry; when it returns, every shard has applied the
+    /// events.
     pub(super) async fn change_registry<R: Send + 'static>(
         &self,
         change: impl FnOnce(&mut Registry, u64) -> R + Send + 'static,
@@ -193,8 +189,9 @@ impl<E: Environment> ControlShard<E> {
         Some(result)
     }
 
-    /// Has every shard apply what the registry decided; whether that was anything. Runs on the first shard, which alone
-    /// posts events: so every shard gets them in the order in which they happened.
+    /// Has every shard apply what the registry decided; whether that was anything. Runs on the
+    /// first shard, which alone posts events: so every shard gets them in the order in which they
+    /// happened.
     pub(super) fn publish_events(&self) -> bool {
         let events = self
             .registry

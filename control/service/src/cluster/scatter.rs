@@ -1,11 +1,11 @@
 //! Splitting a batch by the shard that owns each key, and joining the answers.
 //!
-//! With one shard a batch is answered in place; with several, each gets one job per batch and all work at once. A large
-//! batch is cut, and other calls get their turn in between.
+//! With one shard a batch is answered in place; with several, each gets one job per batch and all
+//! work at once. A large batch is cut, and other calls get their turn in between.
 
 use super::control_shard::ControlShard;
 use super::merge::Columns;
-use perigee_master::{Shard as KeyShard, shard_of};
+use perigee_master::{KeyShard, shard_of};
 use perigee_shard::{Call, Environment};
 use std::time::Duration;
 
@@ -15,18 +15,15 @@ const TURN_KEYS: usize = 1024;
 const TURN_KEY_BYTES: usize = 256 << 10;
 
 /// Some keys of a batch, with their positions in it.
-pub(crate) struct Share<'a> {
+pub(crate) struct KeySubset<'a> {
     pub(crate) keys: &'a [&'a [u8]],
     pub(crate) positions: &'a [usize],
 }
 
-impl Share<'_> {
+impl KeySubset<'_> {
     /// The entries of another column of the batch that belong to this share.
     pub(crate) fn pick<T: Clone>(&self, column: &[T]) -> Vec<T> {
-        self.positions
-            .iter()
-            .map(|position| column[*position].clone())
-            .collect()
+        self.positions.iter().map(|position| column[*position].clone()).collect()
     }
 }
 
@@ -35,7 +32,7 @@ impl<E: Environment> ControlShard<E> {
     pub(crate) async fn scatter<C: Columns>(
         &self,
         keys: &[&[u8]],
-        work: impl Fn(&mut KeyShard, u64, &Share<'_>, &mut C) + Clone + Send + 'static,
+        work: impl Fn(&mut KeyShard, u64, &KeySubset<'_>, &mut C) + Clone + Send + 'static,
     ) -> C {
         let all: Vec<usize> = (0..keys.len()).collect();
         self.scatter_some(keys, &all, work).await
@@ -46,7 +43,7 @@ impl<E: Environment> ControlShard<E> {
         &self,
         keys: &[&[u8]],
         wanted: &[usize],
-        work: impl Fn(&mut KeyShard, u64, &Share<'_>, &mut C) + Clone + Send + 'static,
+        work: impl Fn(&mut KeyShard, u64, &KeySubset<'_>, &mut C) + Clone + Send + 'static,
     ) -> C {
         let mut whole = C::default();
         let mut left = wanted;
@@ -69,7 +66,7 @@ impl<E: Environment> ControlShard<E> {
         &self,
         keys: &[&[u8]],
         wanted: &[usize],
-        work: impl Fn(&mut KeyShard, u64, &Share<'_>, &mut C) + Clone + Send + 'static,
+        work: impl Fn(&mut KeyShard, u64, &KeySubset<'_>, &mut C) + Clone + Send + 'static,
     ) -> C {
         let count = self.members().len();
         if count <= 1 {
@@ -85,20 +82,14 @@ impl<E: Environment> ControlShard<E> {
         }
         let mut parts: Vec<Option<C>> = (0..count).map(|_| None).collect();
         let mut asked = Vec::new();
-        for (owner, positions) in shares
-            .iter()
-            .enumerate()
-            .filter(|(_, share)| !share.is_empty())
-        {
+        for (owner, positions) in shares.iter().enumerate().filter(|(_, share)| !share.is_empty()) {
             if owner != self.index {
                 asked.push((owner, self.ask_owner(owner, keys, positions, work.clone())));
             }
         }
         if !shares[self.index].is_empty() {
-            let own: Vec<&[u8]> = shares[self.index]
-                .iter()
-                .map(|position| keys[*position])
-                .collect();
+            let own: Vec<&[u8]> =
+                shares[self.index].iter().map(|position| keys[*position]).collect();
             parts[self.index] = Some(self.answer(&own, &shares[self.index], &work));
         }
         for (owner, answer) in asked {
@@ -111,13 +102,13 @@ impl<E: Environment> ControlShard<E> {
         &self,
         keys: &[&[u8]],
         positions: &[usize],
-        work: &impl Fn(&mut KeyShard, u64, &Share<'_>, &mut C),
+        work: &impl Fn(&mut KeyShard, u64, &KeySubset<'_>, &mut C),
     ) -> C {
         let mut columns = C::default();
         work(
             &mut self.keys.borrow_mut(),
             self.now_ms(),
-            &Share { keys, positions },
+            &KeySubset { keys, positions },
             &mut columns,
         );
         columns
@@ -128,13 +119,11 @@ impl<E: Environment> ControlShard<E> {
         owner: usize,
         keys: &[&[u8]],
         positions: &[usize],
-        work: impl Fn(&mut KeyShard, u64, &Share<'_>, &mut C) + Send + 'static,
+        work: impl Fn(&mut KeyShard, u64, &KeySubset<'_>, &mut C) + Send + 'static,
     ) -> Call<E, Option<C>> {
         let member = self.members()[owner].clone();
-        let keys: Vec<Box<[u8]>> = positions
-            .iter()
-            .map(|position| keys[*position].into())
-            .collect();
+        let keys: Vec<Box<[u8]>> =
+            positions.iter().map(|position| keys[*position].into()).collect();
         let positions = positions.to_vec();
         let name = member.name;
         self.environment.call(&member.mailbox, move |theirs| {

@@ -47,8 +47,9 @@ pub(super) fn key_settings(
             AllocationStrategy::FreeRatioFirst => Strategy::FreeRatioFirst,
         },
         seed: epoch,
-        // The high bits are random and the low 40 count, so generations of two lives of the master meet only by a
-        // chance of one in 2^23; the bit that is always set keeps every generation from being 0.
+        // The high bits are random and the low 40 count, so generations of two lives of the master
+        // meet only by a chance of one in 2^23; the bit that is always set keeps every generation
+        // from being 0.
         generation_base: epoch & !0xff_ffff_ffff | 1 << 40,
     }
 }

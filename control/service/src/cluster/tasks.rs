@@ -1,10 +1,10 @@
 //! Tasks: judged and led by the shard that owns the key, recorded by the registry on the first one.
-//! Invariant: all shards together have no more copies for tasks under way than the settings allow, and every task that is
-//! on a shard is known to the registry.
+//! Invariant: all shards together have no more copies for tasks under way than the settings allow,
+//! and every task that is on a shard is known to the registry.
 
 use super::control_shard::ControlShard;
 use perigee_master::{
-    JobRefusal, Registry, Task, TaskKind, TaskNews, TaskRequest, TaskTurn, shard_of,
+    JobRefusal, Registry, TaskKind, TaskRecord, TaskRequest, TaskTurn, TaskUpdate, shard_of,
 };
 use perigee_schemas::{Identity, Status};
 use perigee_shard::Environment;
@@ -24,7 +24,7 @@ impl<E: Environment> ControlShard<E> {
         let asked = request.clone();
         let judged = self.on(owner, move |shard| shard.keys.borrow().check_task(&asked));
         let client = judged.await.flatten().ok_or_else(ending)??;
-        let kind = TaskKind::from(&request.wish);
+        let kind = TaskKind::from(&request.action);
         let wall_ms = self.environment.wall_ms();
         let create = move |registry: &mut Registry, now: u64| {
             registry.create_task(now, wall_ms, id.0, kind, client)
@@ -45,12 +45,13 @@ impl<E: Environment> ControlShard<E> {
     }
 
     /// A task, also one that ended not too long ago.
-    pub(crate) async fn task(&self, id: Identity) -> Option<Task> {
+    pub(crate) async fn task(&self, id: Identity) -> Option<TaskRecord> {
         let ask = move |registry: &mut Registry, _| registry.task(id.0).cloned();
         self.change_registry(ask).await.flatten()
     }
 
-    /// Makes a turn of all tasks; returns whether copies for them are under way. Runs on the first shard.
+    /// Makes a turn of all tasks; returns whether copies for them are under way. Runs on the first
+    /// shard.
     pub(super) async fn turn_tasks(&self) -> bool {
         if self.ask_registry(|registry| registry.has_tasks()) != Some(true) {
             return false;
@@ -112,16 +113,13 @@ impl<E: Environment> ControlShard<E> {
     }
 }
 
-fn report_end(registry: &Registry, id: u128, news: TaskNews) {
-    if let (TaskNews::Ended(Err(status)), Some(_)) = (news, registry.task(id)) {
+fn report_end(registry: &Registry, id: u128, news: TaskUpdate) {
+    if let (TaskUpdate::Ended(Err(status)), Some(_)) = (news, registry.task(id)) {
         tracing::warn!(task = %Identity(id), %status, "A task failed");
     }
 }
 
 /// The refusal of a master whose shards are ending.
 fn ending() -> JobRefusal {
-    JobRefusal {
-        status: Status::InternalError,
-        reason: "The master is stopping".to_owned(),
-    }
+    JobRefusal { status: Status::InternalError, reason: "The master is stopping".to_owned() }
 }

@@ -7,7 +7,7 @@ use super::{
     AllocationStrategy, EvictionConfig, LeaseConfig, Listen, MasterConfig, MetadataCleanup,
     RpcConfig, TaskConfig, WriteConfig,
 };
-use perigee_flags::{FlagError, LogSettings, Origin, Settings};
+use perigee_flags::{ALLOW_UNBUILT, FlagError, LogSettings, Origin, Settings};
 
 /// Cores behind one shard when the number of shards is left to the program.
 const CORES_PER_SHARD: usize = 4;
@@ -15,6 +15,7 @@ const CORES_PER_SHARD: usize = 4;
 const SAFE_RELEASE_TIMEOUT_MS: u64 = 20_000;
 
 pub(super) fn master_config(settings: &Settings) -> Result<MasterConfig, FlagError> {
+    check_replication(settings)?;
     let mut warnings = settings.warnings().to_vec();
     let metadata = metadata(settings);
     Ok(MasterConfig {
@@ -41,8 +42,21 @@ pub(super) fn master_config(settings: &Settings) -> Result<MasterConfig, FlagErr
     })
 }
 
-/// Where the metadata service listens: it runs if it is switched on, or if the command line gives its host or port and does
-/// not switch it off. Files often list both beside a service that is off.
+/// To observe without effect is harmless, replicas that never come are not.
+fn check_replication(settings: &Settings) -> Result<(), FlagError> {
+    const MODE: &str = "dynamic_replication_mode";
+    if settings.text(MODE) != "enforce" || settings.bool(ALLOW_UNBUILT.name) {
+        return Ok(());
+    }
+    Err(FlagError::NotBuilt {
+        name: MODE,
+        value: settings.text(MODE).to_owned(),
+        feature: "dynamic replication",
+    })
+}
+
+/// Where the metadata service listens: it runs if it is switched on, or if the command line gives
+/// its host or port and does not switch it off. Files often list both beside a service that is off.
 fn metadata(settings: &Settings) -> Option<Listen> {
     const SWITCH: &str = "enable_http_metadata_server";
     const HOST: &str = "http_metadata_server_host";
@@ -86,10 +100,7 @@ fn seconds_as_ms(settings: &Settings, name: &str) -> u64 {
 }
 
 fn listen(settings: &Settings, host: &str, port: &str) -> Listen {
-    Listen {
-        host: settings.text(host).to_owned(),
-        port: settings.integer(port),
-    }
+    Listen { host: settings.text(host).to_owned(), port: settings.integer(port) }
 }
 
 fn rpc_config(settings: &Settings, warnings: &mut Vec<String>) -> Result<RpcConfig, FlagError> {
@@ -111,7 +122,8 @@ fn rpc_config(settings: &Settings, warnings: &mut Vec<String>) -> Result<RpcConf
     })
 }
 
-/// Shards: our own flag, else Mooncake's thread number but at most the cores, else a quarter of the cores.
+/// Shards: our own flag, else Mooncake's thread number but at most the cores, else a quarter of the
+/// cores.
 fn rpc_shards(settings: &Settings, warnings: &mut Vec<String>) -> usize {
     let max = usize::try_from(RPC_SHARDS_MAX).unwrap_or(1);
     let own: usize = settings.integer("rpc_shards");
@@ -127,11 +139,7 @@ fn rpc_shards(settings: &Settings, warnings: &mut Vec<String>) -> usize {
     }
     let threads_max: usize = settings.integer("max_threads");
     let automatic = (cores / CORES_PER_SHARD).min(threads_max);
-    [own, threads, automatic]
-        .into_iter()
-        .find(|shards| *shards > 0)
-        .unwrap_or(1)
-        .min(max)
+    [own, threads, automatic].into_iter().find(|shards| *shards > 0).unwrap_or(1).min(max)
 }
 
 fn lease_config(settings: &Settings) -> Result<LeaseConfig, FlagError> {

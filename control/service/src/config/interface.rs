@@ -10,10 +10,8 @@ pub(super) fn ipv4_of_interface(name: &str) -> Result<Ipv4Addr, FlagError> {
     let known = interfaces_with_ipv4()?;
     let found = known.iter().find(|(interface, _)| interface == name);
     found.map(|(_, address)| *address).ok_or_else(|| {
-        let list: Vec<String> = known
-            .iter()
-            .map(|(name, address)| format!("{name} ({address})"))
-            .collect();
+        let list: Vec<String> =
+            known.iter().map(|(name, address)| format!("{name} ({address})")).collect();
         FlagError::Conflict(format!(
             "Setting `rpc_interface`: network interface `{name}` has no IPv4 address; interfaces \
              with one: {}",
@@ -38,10 +36,7 @@ fn interfaces_with_ipv4() -> Result<Vec<(String, Ipv4Addr)>, FlagError> {
 
 /// Socket address of a host (literal, bracketed literal or name) and port.
 pub(super) fn resolve(host: &str, port: u16) -> Result<SocketAddr, FlagError> {
-    let bare = host
-        .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'))
-        .unwrap_or(host);
+    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
     if let Ok(address) = bare.parse::<IpAddr>() {
         return Ok(SocketAddr::new(address, port));
     }
@@ -51,12 +46,9 @@ pub(super) fn resolve(host: &str, port: u16) -> Result<SocketAddr, FlagError> {
              or 0.0.0.0"
         ))
     };
-    let mut found = (host, port)
-        .to_socket_addrs()
-        .map_err(|error| unresolved(error.to_string()))?;
-    found
-        .next()
-        .ok_or_else(|| unresolved("no address".to_owned()))
+    let mut found =
+        (host, port).to_socket_addrs().map_err(|error| unresolved(error.to_string()))?;
+    found.next().ok_or_else(|| unresolved("no address".to_owned()))
 }
 
 #[cfg(test)]

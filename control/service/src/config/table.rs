@@ -36,10 +36,7 @@ pub const MASTER: Program = Program {
         ("SSD and file tiers", disk::FLAGS),
         ("Dynamic replication", replication::FLAGS),
         ("KV events", events::FLAGS),
-        (
-            "High availability, operation log, snapshots",
-            availability::FLAGS,
-        ),
+        ("High availability, operation log, snapshots", availability::FLAGS),
         ("Tenants and background tasks", tenants::FLAGS),
         ("Logs", LOG_FLAGS),
     ],

@@ -2,19 +2,16 @@
 
 use super::table::MASTER;
 use super::*;
-use perigee_flags::Kind;
+use perigee_flags::ValueKind;
 
 /// Mooncake's 97 master flags with their types, one per line.
 const MOONCAKE_FLAGS: &str = include_str!("mooncake_flags.txt");
 
 fn load_with(arguments: &[&str], variables: &[(&str, &str)]) -> Result<MasterConfig, FlagError> {
-    let arguments: Vec<String> = arguments
-        .iter()
-        .map(|argument| (*argument).to_owned())
-        .collect();
-    match MasterConfig::load(&arguments, &Environment::of(variables))? {
-        Start::Serve(config) => Ok(*config),
-        Start::Print(text) => panic!("printed {text}"),
+    let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+    match MasterConfig::load(&arguments, &ProcessEnvironment::of(variables))? {
+        MasterStart::Serve(config) => Ok(*config),
+        MasterStart::Print(text) => panic!("printed {text}"),
     }
 }
 
@@ -36,9 +33,7 @@ fn every_mooncake_flag_is_known_with_its_type() {
     assert_eq!(MOONCAKE_FLAGS.lines().count(), 97);
     for line in MOONCAKE_FLAGS.lines() {
         let (name, kind) = line.split_once(' ').unwrap();
-        let flag = MASTER
-            .find(name)
-            .unwrap_or_else(|| panic!("{name} is missing"));
+        let flag = MASTER.find(name).unwrap_or_else(|| panic!("{name} is missing"));
         assert_eq!(flag.kind.label(), kind, "{name}");
     }
 }
@@ -46,20 +41,8 @@ fn every_mooncake_flag_is_known_with_its_type() {
 #[test]
 fn defaults_are_those_of_mooncake() {
     let config = load(&[]).unwrap();
-    assert_eq!(
-        config.rpc.listen,
-        Listen {
-            host: "0.0.0.0".to_owned(),
-            port: 50051
-        }
-    );
-    assert_eq!(
-        config.http,
-        Listen {
-            host: "0.0.0.0".to_owned(),
-            port: 9003
-        }
-    );
+    assert_eq!(config.rpc.listen, Listen { host: "0.0.0.0".to_owned(), port: 50051 });
+    assert_eq!(config.http, Listen { host: "0.0.0.0".to_owned(), port: 9003 });
     assert_eq!(config.metadata, None);
     assert_eq!(config.leases.read_ttl_ms, 10_000);
     assert_eq!(config.leases.soft_pin_ttl_ms, 1_800_000);
@@ -89,27 +72,15 @@ fn command_line_of_the_sglang_guide_is_read() {
     ])
     .unwrap();
     assert_eq!(config.eviction.high_watermark_ratio, 0.95);
-    assert_eq!(
-        config.metadata,
-        Some(Listen {
-            host: "127.0.0.1".to_owned(),
-            port: 8081
-        })
-    );
+    assert_eq!(config.metadata, Some(Listen { host: "127.0.0.1".to_owned(), port: 8081 }));
     assert_eq!(config.leases.read_ttl_ms, 2000);
     assert_eq!(config.log.verbosity, 1);
 }
 
 #[test]
 fn rpc_port_replaces_port_only_when_not_zero() {
-    assert_eq!(
-        load(&["--port=1", "--rpc_port=2"]).unwrap().rpc.listen.port,
-        2
-    );
-    assert_eq!(
-        load(&["--port=1", "--rpc_port=0"]).unwrap().rpc.listen.port,
-        1
-    );
+    assert_eq!(load(&["--port=1", "--rpc_port=2"]).unwrap().rpc.listen.port, 2);
+    assert_eq!(load(&["--port=1", "--rpc_port=0"]).unwrap().rpc.listen.port, 1);
     assert_eq!(load(&["--port=0"]).unwrap().rpc.listen.port, 0);
 }
 
@@ -132,10 +103,7 @@ fn shards_come_from_the_own_flag_then_threads_then_cores() {
         let warnings = load(&["--rpc_thread_num=256"]).unwrap().warnings;
         assert!(warnings[0].contains("rpc_thread_num"), "{warnings:?}");
     }
-    assert_eq!(
-        load(&["--rpc_thread_num=1"]).unwrap().warnings,
-        Vec::<String>::new()
-    );
+    assert_eq!(load(&["--rpc_thread_num=1"]).unwrap().warnings, Vec::<String>::new());
 }
 
 #[test]
@@ -145,10 +113,7 @@ fn the_metadata_service_runs_when_the_command_line_gives_its_place() {
         listen.map(|listen| format!("{}:{}", listen.host, listen.port))
     };
     let on = |text: &str| Some(text.to_owned());
-    assert_eq!(
-        place(&["--http_metadata_server_port=8088"]),
-        on("0.0.0.0:8088")
-    );
+    assert_eq!(place(&["--http_metadata_server_port=8088"]), on("0.0.0.0:8088"));
     assert_eq!(place(&["--http_metadata_server_host=::"]), on(":::8080"));
     assert_eq!(place(&[]), None);
     let off = "--enable_http_metadata_server=false";
@@ -175,31 +140,44 @@ fn values_out_of_range_are_refused_with_the_range() {
         ("--allocation_strategy=cxl", "CXL memory is not built yet"),
         ("--max_kv_soft_pin_ttl=1s", "is above"),
     ] {
-        assert!(
-            refusal(argument).contains(part),
-            "{argument}: {}",
-            refusal(argument)
-        );
+        assert!(refusal(argument).contains(part), "{argument}: {}", refusal(argument));
     }
 }
 
 #[test]
 fn features_not_built_are_accepted_with_one_warning_that_names_them() {
-    let config = load(&[
-        "--enable_ha=true",
-        "--etcd_endpoints=a:1",
-        "--enable_offload",
-    ])
-    .unwrap();
+    let config =
+        load(&["--enable_ha=true", "--etcd_endpoints=a:1", "--enable_offload", "--allow_unbuilt"])
+            .unwrap();
     assert_eq!(config.warnings.len(), 1);
-    for part in [
-        "enable_ha",
-        "etcd_endpoints",
-        "high availability",
-        "enable_offload",
-    ] {
+    for part in ["enable_ha", "etcd_endpoints", "high availability", "enable_offload"] {
         assert!(config.warnings[0].contains(part), "{part}");
     }
+}
+
+#[test]
+fn guarantees_about_data_that_are_not_built_are_refused_unless_that_is_allowed() {
+    for argument in [
+        "--enable_ha",
+        "--enable_oplog",
+        "--enable_snapshot",
+        "--enable_snapshot_restore",
+        "--enable_multi_tenants",
+        "--enable_offload",
+        "--root_fs_dir=/data",
+        "--enable_kv_events",
+        "--dynamic_replication_mode=enforce",
+    ] {
+        let text = refusal(argument);
+        assert!(text.contains("not built yet") && text.contains("--allow_unbuilt"), "{text}");
+        let name = argument.trim_start_matches("--").split('=').next().unwrap();
+        assert!(text.contains(name), "{text}");
+        let allowed = load(&[argument, "--allow_unbuilt"]).unwrap();
+        assert!(allowed.warnings[0].contains(name), "{:?}", allowed.warnings);
+    }
+    let observed = load(&["--dynamic_replication_mode=observe"]).unwrap();
+    assert_eq!(observed.warnings.len(), 1);
+    assert!(load(&["--enable_ha=false", "--root_fs_dir="]).is_ok());
 }
 
 #[test]
@@ -216,26 +194,17 @@ fn metadata_cleanup_prefers_the_embedded_service() {
     let embedded = load_with(&[cleanup, "--enable_http_metadata_server"], &variables).unwrap();
     assert_eq!(embedded.metadata_cleanup, MetadataCleanup::Embedded);
     let remote = load_with(&[cleanup], &variables).unwrap();
-    assert_eq!(
-        remote.metadata_cleanup,
-        MetadataCleanup::Remote(url.to_owned())
-    );
+    assert_eq!(remote.metadata_cleanup, MetadataCleanup::Remote(url.to_owned()));
     let none = load(&[cleanup]).unwrap();
-    assert_eq!(
-        (none.metadata_cleanup, none.warnings.len()),
-        (MetadataCleanup::Off, 1)
-    );
+    assert_eq!((none.metadata_cleanup, none.warnings.len()), (MetadataCleanup::Off, 1));
 }
 
 #[test]
 fn file_key_of_the_client_ttl_differs_from_its_flag() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("master.yaml");
-    std::fs::write(
-        &path,
-        "client_live_ttl_sec: 60\neviction_ratio: 0.1\nenable_ha: false\n",
-    )
-    .unwrap();
+    std::fs::write(&path, "client_live_ttl_sec: 60\neviction_ratio: 0.1\nenable_ha: false\n")
+        .unwrap();
     let config = load(&[&format!("--config_path={}", path.display())]).unwrap();
     assert_eq!(config.client_ttl_ms, 60_000);
     assert_eq!(config.eviction.ratio, 0.1);
@@ -251,22 +220,14 @@ fn a_client_file_named_by_the_environment_is_left_alone() {
 fn environment_names_follow_the_flag_names() {
     let config = load_with(&[], &[("PERIGEE_MASTER_RPC_PORT", "6000")]).unwrap();
     assert_eq!(config.rpc.listen.port, 6000);
-    let text = load_with(&[], &[("PERIGEE_MASTER_RPC_PORT", "x")])
-        .unwrap_err()
-        .to_string();
-    assert!(
-        text.contains("environment variable PERIGEE_MASTER_RPC_PORT"),
-        "{text}"
-    );
+    let text = load_with(&[], &[("PERIGEE_MASTER_RPC_PORT", "x")]).unwrap_err().to_string();
+    assert!(text.contains("environment variable PERIGEE_MASTER_RPC_PORT"), "{text}");
 }
 
 #[test]
 fn durations_and_sizes_are_shown_as_strings_like_in_mooncake() {
     let lease = MASTER.find("default_kv_lease_ttl").unwrap();
-    assert_eq!(
-        (lease.kind, lease.kind.label()),
-        (Kind::DurationMs, "string")
-    );
+    assert_eq!((lease.kind, lease.kind.label()), (ValueKind::DurationMs, "string"));
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Between wire messages and the state machine's columns.
 
-use super::dispatch::{Builder, Refusal};
+use super::call::{CallRefusal, ReplyBuilder};
 use crate::cluster::ControlShard;
 use flatbuffers::{ForwardsUOffset, Vector, WIPOffset};
-use perigee_master::{Location, SegmentSpec};
+use perigee_master::{ReplicaLocation, SegmentSpec};
 use perigee_schemas::limits::{BATCH_KEYS_MAX, BATCH_SHARED_KEY_BYTES_MAX};
 use perigee_schemas::{Identity, Status, master, object};
 use perigee_shard::Environment;
@@ -14,30 +14,26 @@ use std::sync::Arc;
 type Strings<'a> = Vector<'a, ForwardsUOffset<&'a str>>;
 type SegmentList = WIPOffset<Vector<'static, ForwardsUOffset<object::Segment<'static>>>>;
 
-/// The keys of a batch, borrowed from the request of so many bytes. A batch may name one key many times, but not so that
-/// its keys are far longer than the request.
+/// The keys of a batch, borrowed from the request of so many bytes. A batch may name one key many
+/// times, but not so that its keys are far longer than the request.
 pub(super) fn keys<'a>(
     list: Option<Strings<'a>>,
     request_bytes: usize,
-) -> Result<Vec<&'a [u8]>, Refusal> {
+) -> Result<Vec<&'a [u8]>, CallRefusal> {
     let count = list.as_ref().map_or(0, Vector::len);
     if count > BATCH_KEYS_MAX {
         let message = format!(
             "A batch of {count} keys is over the limit of {BATCH_KEYS_MAX}: send smaller batches"
         );
-        return Err(Refusal::new(Status::InvalidParams, message));
+        return Err(CallRefusal::new(Status::InvalidParams, message));
     }
-    let keys: Vec<&[u8]> = list
-        .iter()
-        .flat_map(Vector::iter)
-        .map(str::as_bytes)
-        .collect();
+    let keys: Vec<&[u8]> = list.iter().flat_map(Vector::iter).map(str::as_bytes).collect();
     let key_bytes: usize = keys.iter().map(|key| key.len()).sum();
     if key_bytes > request_bytes.max(BATCH_SHARED_KEY_BYTES_MAX) {
         let message = format!(
             "{count} keys of {key_bytes} bytes in a request of {request_bytes} bytes: send each key once"
         );
-        return Err(Refusal::new(Status::InvalidParams, message));
+        return Err(CallRefusal::new(Status::InvalidParams, message));
     }
     Ok(keys)
 }
@@ -47,24 +43,24 @@ pub(super) fn column<T: Copy>(
     list: Option<impl IntoIterator<Item = T>>,
     keys: usize,
     name: &str,
-) -> Result<Vec<T>, Refusal> {
+) -> Result<Vec<T>, CallRefusal> {
     let column: Vec<T> = list.into_iter().flatten().collect();
     if column.len() != keys {
         let message = format!("Column {name} has {} entries for {keys} keys", column.len());
-        return Err(Refusal::new(Status::InvalidParams, message));
+        return Err(CallRefusal::new(Status::InvalidParams, message));
     }
     Ok(column)
 }
 
 /// Writes a reply of one status per key.
-pub(super) fn finish_status(builder: &mut Builder, codes: &[i32]) {
+pub(super) fn finish_status(builder: &mut ReplyBuilder, codes: &[i32]) {
     let status = Some(builder.create_vector(codes));
     let root = master::StatusReply::create(builder, &master::StatusReplyArgs { status });
     builder.finish_minimal(root);
 }
 
 /// Writes a reply of a count or a negative status.
-pub(super) fn finish_count(builder: &mut Builder, count: Result<u64, Status>) {
+pub(super) fn finish_count(builder: &mut ReplyBuilder, count: Result<u64, Status>) {
     let count = count.map_or_else(
         |status| i64::from(status.code()),
         |count| i64::try_from(count).unwrap_or(i64::MAX),
@@ -74,16 +70,16 @@ pub(super) fn finish_count(builder: &mut Builder, count: Result<u64, Status>) {
 }
 
 /// Locations in wire form with a dense list of the segments they lie on.
-pub(super) struct Places {
+pub(super) struct LocationColumns {
     pub(super) locations: WIPOffset<Vector<'static, object::Location>>,
     pub(super) segments: SegmentList,
 }
 
 pub(super) fn places(
-    builder: &mut Builder,
+    builder: &mut ReplyBuilder,
     shard: &ControlShard<impl Environment>,
-    locations: &[Location],
-) -> Places {
+    locations: &[ReplicaLocation],
+) -> LocationColumns {
     let mut used: Vec<u32> = Vec::new();
     let mut places: HashMap<u32, usize> = HashMap::new();
     let wire: Vec<object::Location> = locations
@@ -103,23 +99,19 @@ pub(super) fn places(
         })
         .collect();
     let keys = shard.keys.borrow();
-    let specs: Vec<Option<Arc<SegmentSpec>>> = used
-        .iter()
-        .map(|index| keys.segment(*index).cloned())
-        .collect();
-    let segments: Vec<_> = specs
-        .iter()
-        .map(|spec| segment(builder, spec.as_deref()))
-        .collect();
-    Places {
+    let specs: Vec<Option<Arc<SegmentSpec>>> =
+        used.iter().map(|index| keys.segment(*index).cloned()).collect();
+    let segments: Vec<_> = specs.iter().map(|spec| segment(builder, spec.as_deref())).collect();
+    LocationColumns {
         locations: builder.create_vector(&wire),
         segments: builder.create_vector(&segments),
     }
 }
 
-/// A segment in wire form; one that was unmounted this moment is named by nothing and cannot be reached.
+/// A segment in wire form; one that was unmounted this moment is named by nothing and cannot be
+/// reached.
 pub(super) fn segment(
-    builder: &mut Builder,
+    builder: &mut ReplyBuilder,
     spec: Option<&SegmentSpec>,
 ) -> WIPOffset<object::Segment<'static>> {
     let Some(spec) = spec else {
@@ -179,10 +171,7 @@ mod tests {
         let mut builder = FlatBufferBuilder::new();
         let key = builder.create_string(&"k".repeat(bytes));
         let keys = Some(builder.create_vector(&vec![key; count]));
-        let args = master::ExistRequestArgs {
-            keys,
-            single: false,
-        };
+        let args = master::ExistRequestArgs { keys, single: false };
         let root = master::ExistRequest::create(&mut builder, &args);
         builder.finish_minimal(root);
         builder.finished_data().to_vec()

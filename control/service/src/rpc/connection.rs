@@ -1,14 +1,14 @@
 //! One connection: greeting, then calls in order. Several calls may arrive in one read.
-//! Invariant: each call is answered before the next is looked at, and an answer has a deadline. Only leases that are
-//! given back are not answered.
+//! Invariant: each call is answered before the next is looked at, and an answer has a deadline.
+//! Only leases that are given back are not answered.
 
 use super::limits::AHEAD_BYTES;
-use super::{Caller, dispatch, key_calls};
+use super::{RpcConnection, dispatch, key_calls};
 use crate::cluster::ControlShard;
 use flatbuffers::FlatBufferBuilder;
 use perigee_port::{FrameBudget, Frames, greet};
 use perigee_schemas::Status;
-use perigee_schemas::frame::{HEADER_BYTES, Header, Kind};
+use perigee_schemas::frame::{FrameHeader, HEADER_BYTES, MessageKind};
 use perigee_schemas::limits::FRAME_BODY_BYTES_MAX;
 use perigee_schemas::session::encode_failure;
 use perigee_shard::Environment;
@@ -16,7 +16,7 @@ use std::io;
 
 /// Serves until the peer leaves, misbehaves, or is idle for too long.
 pub(super) async fn serve<E: Environment>(
-    caller: &Caller<E>,
+    caller: &RpcConnection<E>,
     shard: &ControlShard<E>,
     budget: &FrameBudget,
 ) -> io::Result<()> {
@@ -42,11 +42,8 @@ pub(super) async fn serve<E: Environment>(
             Ok(frame) => frame,
             Err(error) => return refuse(shard, &frames, error).await,
         };
-        shard
-            .cells
-            .received_bytes
-            .add((HEADER_BYTES + body.len()) as u64);
-        if header.kind == Kind::GiveBack {
+        shard.cells.received_bytes.add((HEADER_BYTES + body.len()) as u64);
+        if header.kind == MessageKind::GiveBack {
             key_calls::give_back(shard, body);
             frames.consume();
             continue;
@@ -65,7 +62,8 @@ pub(super) async fn serve<E: Environment>(
     }
 }
 
-/// The frame of an answer. One that no frame can hold is an error instead: the peer would have to refuse it.
+/// The frame of an answer. One that no frame can hold is an error instead: the peer would have to
+/// refuse it.
 fn reply(request: u64, body: &[u8]) -> Vec<u8> {
     if body.len() > FRAME_BODY_BYTES_MAX {
         let text = format!(
@@ -75,7 +73,7 @@ fn reply(request: u64, body: &[u8]) -> Vec<u8> {
         return encode_failure(request, Status::InvalidParams, &text);
     }
     let mut frame = Vec::with_capacity(HEADER_BYTES + body.len());
-    frame.extend_from_slice(&Header::encode(Kind::Reply, request, body));
+    frame.extend_from_slice(&FrameHeader::encode(MessageKind::Reply, request, body));
     frame.extend_from_slice(body);
     frame
 }
@@ -95,9 +93,10 @@ mod tests {
     use super::*;
     use perigee_schemas::session::decode_failure;
 
-    fn kind_of(frame: &[u8]) -> Kind {
+    fn kind_of(frame: &[u8]) -> MessageKind {
         let head = frame.first_chunk().expect("a whole header");
-        let header = Header::decode(head, FRAME_BODY_BYTES_MAX).expect("a frame that peers take");
+        let header =
+            FrameHeader::decode(head, FRAME_BODY_BYTES_MAX).expect("a frame that peers take");
         assert!(header.check(&frame[HEADER_BYTES..]).is_ok());
         header.kind
     }
@@ -105,9 +104,9 @@ mod tests {
     #[test]
     fn an_answer_that_no_frame_can_hold_is_an_error_that_says_so() {
         let largest = vec![0; FRAME_BODY_BYTES_MAX];
-        assert_eq!(kind_of(&reply(1, &largest)), Kind::Reply);
+        assert_eq!(kind_of(&reply(1, &largest)), MessageKind::Reply);
         let larger = reply(1, &[&largest[..], b"."].concat());
-        assert_eq!(kind_of(&larger), Kind::Failure);
+        assert_eq!(kind_of(&larger), MessageKind::Failure);
         let (status, text) = decode_failure(&larger[HEADER_BYTES..]).expect("a failure");
         assert_eq!(status, Status::InvalidParams);
         assert!(text.contains("ask for less"), "{text}");

@@ -1,10 +1,10 @@
 //! Calls about keys. Each splits its batch by shard and answers in the order of the request.
 
+use super::call::{CallCounts, CallRefusal, ReplyBuilder};
 use super::codec::{column, finish_status, keys, places};
-use super::dispatch::{Builder, Refusal, Tally};
-use super::wanted::Wanted;
-use crate::cluster::{Codes, ControlShard, Replicas, Share};
-use perigee_master::{GivenBack, Shard as KeyShard, StartedPuts};
+use super::put_requests::PutRequests;
+use crate::cluster::{ControlShard, KeySubset, Replicas, StatusCodes};
+use perigee_master::{GivenBack, KeyShard, StartedPuts};
 use perigee_metrics::RpcKind;
 use perigee_schemas::limits::BATCH_KEYS_MAX;
 use perigee_schemas::message::decode;
@@ -15,26 +15,26 @@ use std::sync::Arc;
 pub(super) async fn exist(
     shard: &ControlShard<impl Environment>,
     body: &[u8],
-    builder: &mut Builder,
-) -> Result<Tally, Refusal> {
+    builder: &mut ReplyBuilder,
+) -> Result<CallCounts, CallRefusal> {
     let request = decode::<master::ExistRequest<'_>>(body)?;
     let keys = keys(request.keys(), body.len())?;
-    let codes: Codes = shard
-        .scatter(&keys, |owner, now, share, codes: &mut Codes| {
+    let codes: StatusCodes = shard
+        .scatter(&keys, |owner, now, share, codes: &mut StatusCodes| {
             owner.exist(now, share.keys, &mut codes.0);
         })
         .await;
     let status = Some(builder.create_vector(&codes.0));
     let root = master::ExistReply::create(builder, &master::ExistReplyArgs { status });
     builder.finish_minimal(root);
-    Ok(Tally::keys(RpcKind::ExistKey, request.single(), &codes.0))
+    Ok(CallCounts::keys(RpcKind::ExistKey, request.single(), &codes.0))
 }
 
 pub(super) async fn get_replicas(
     shard: &ControlShard<impl Environment>,
     body: &[u8],
-    builder: &mut Builder,
-) -> Result<Tally, Refusal> {
+    builder: &mut ReplyBuilder,
+) -> Result<CallCounts, CallRefusal> {
     let request = decode::<master::GetReplicasRequest<'_>>(body)?;
     let keys = keys(request.keys(), body.len())?;
     let peek = request.peek();
@@ -61,11 +61,7 @@ pub(super) async fn get_replicas(
     };
     let root = master::GetReplicasReply::create(builder, &args);
     builder.finish_minimal(root);
-    Ok(Tally::keys(
-        RpcKind::GetReplicaList,
-        request.single(),
-        &columns.status,
-    ))
+    Ok(CallCounts::keys(RpcKind::GetReplicaList, request.single(), &columns.status))
 }
 
 /// Takes read leases back. What cannot be understood is counted and left to end by time.
@@ -84,11 +80,11 @@ pub(super) fn give_back(shard: &ControlShard<impl Environment>, body: &[u8]) {
 pub(super) async fn put_start(
     shard: &ControlShard<impl Environment>,
     body: &[u8],
-    builder: &mut Builder,
-) -> Result<Tally, Refusal> {
+    builder: &mut ReplyBuilder,
+) -> Result<CallCounts, CallRefusal> {
     let request = decode::<master::PutStartRequest<'_>>(body)?;
     let keys = keys(request.keys(), body.len())?;
-    let wanted = Arc::new(Wanted::decode(&request, keys.len())?);
+    let wanted = Arc::new(PutRequests::decode(&request, keys.len())?);
     let started = shard.start_puts(&keys, wanted).await;
     let columns = &started.columns;
     let places = places(builder, shard, &columns.locations);
@@ -101,50 +97,51 @@ pub(super) async fn put_start(
     let root = master::PutStartReply::create(builder, &args);
     builder.finish_minimal(root);
     let kind = write_kind(RpcKind::PutStart, request.upsert());
-    Ok(Tally::keys(kind, request.single(), &columns.status))
+    Ok(CallCounts::keys(kind, request.single(), &columns.status))
 }
 
 pub(super) async fn put_end(
     shard: &ControlShard<impl Environment>,
     body: &[u8],
-    builder: &mut Builder,
-) -> Result<Tally, Refusal> {
+    builder: &mut ReplyBuilder,
+) -> Result<CallCounts, CallRefusal> {
     let request = decode::<master::PutEndRequest<'_>>(body)?;
     let keys = keys(request.keys(), body.len())?;
     let client = Identity::from_halves(request.client_high(), request.client_low());
     let checksums: Arc<[u32]> = column(request.checksum(), keys.len(), "checksum")?.into();
-    let puts = Finished::new(client, request.generation(), keys.len())?;
-    let end = move |owner: &mut KeyShard, now, share: &Share<'_>, codes: &mut Codes| {
+    let puts = EndedPuts::new(client, request.generation(), keys.len())?;
+    let end = move |owner: &mut KeyShard, now, share: &KeySubset<'_>, codes: &mut StatusCodes| {
         let picked = share.pick(&checksums);
         puts.of(share, |puts| {
             owner.put_end(now, puts, &picked, &mut codes.0);
         });
     };
-    let codes: Codes = shard.scatter(&keys, end).await;
+    let codes: StatusCodes = shard.scatter(&keys, end).await;
     finish_status(builder, &codes.0);
     let kind = write_kind(RpcKind::PutEnd, request.upsert());
-    Ok(Tally::keys(kind, request.single(), &codes.0))
+    Ok(CallCounts::keys(kind, request.single(), &codes.0))
 }
 
 pub(super) async fn put_revoke(
     shard: &ControlShard<impl Environment>,
     body: &[u8],
-    builder: &mut Builder,
-) -> Result<Tally, Refusal> {
+    builder: &mut ReplyBuilder,
+) -> Result<CallCounts, CallRefusal> {
     let request = decode::<master::PutRevokeRequest<'_>>(body)?;
     let keys = keys(request.keys(), body.len())?;
     let client = Identity::from_halves(request.client_high(), request.client_low());
     let in_flight = request.in_flight();
-    let puts = Finished::new(client, request.generation(), keys.len())?;
-    let revoke = move |owner: &mut KeyShard, now, share: &Share<'_>, codes: &mut Codes| {
-        puts.of(share, |puts| {
-            owner.put_revoke(now, puts, in_flight, &mut codes.0);
-        });
-    };
-    let codes: Codes = shard.scatter(&keys, revoke).await;
+    let puts = EndedPuts::new(client, request.generation(), keys.len())?;
+    let revoke =
+        move |owner: &mut KeyShard, now, share: &KeySubset<'_>, codes: &mut StatusCodes| {
+            puts.of(share, |puts| {
+                owner.put_revoke(now, puts, in_flight, &mut codes.0);
+            });
+        };
+    let codes: StatusCodes = shard.scatter(&keys, revoke).await;
     finish_status(builder, &codes.0);
     let kind = write_kind(RpcKind::PutRevoke, request.upsert());
-    Ok(Tally::keys(kind, request.single(), &codes.0))
+    Ok(CallCounts::keys(kind, request.single(), &codes.0))
 }
 
 fn write_kind(kind: RpcKind, upsert: bool) -> RpcKind {
@@ -153,25 +150,22 @@ fn write_kind(kind: RpcKind, upsert: bool) -> RpcKind {
 
 /// Started puts that their writer ends, owned so that they can go to other shards.
 #[derive(Clone)]
-struct Finished {
+struct EndedPuts {
     client: Identity,
     generations: Arc<[u64]>,
 }
 
-impl Finished {
+impl EndedPuts {
     fn new(
         client: Identity,
         generations: Option<flatbuffers::Vector<'_, u64>>,
         keys: usize,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, CallRefusal> {
         let generations = column(generations, keys, "generation")?.into();
-        Ok(Self {
-            client,
-            generations,
-        })
+        Ok(Self { client, generations })
     }
 
-    fn of(&self, share: &Share<'_>, end: impl FnOnce(&StartedPuts<'_>)) {
+    fn of(&self, share: &KeySubset<'_>, end: impl FnOnce(&StartedPuts<'_>)) {
         end(&StartedPuts {
             client: self.client.0,
             keys: share.keys,
@@ -183,34 +177,34 @@ impl Finished {
 pub(super) async fn remove(
     shard: &ControlShard<impl Environment>,
     body: &[u8],
-    builder: &mut Builder,
-) -> Result<Tally, Refusal> {
+    builder: &mut ReplyBuilder,
+) -> Result<CallCounts, CallRefusal> {
     let request = decode::<master::RemoveRequest<'_>>(body)?;
     let keys = keys(request.keys(), body.len())?;
     let force = request.force();
-    let codes: Codes = shard
-        .scatter(&keys, move |owner, now, share, codes: &mut Codes| {
+    let codes: StatusCodes = shard
+        .scatter(&keys, move |owner, now, share, codes: &mut StatusCodes| {
             owner.remove(now, share.keys, force, &mut codes.0);
         })
         .await;
     finish_status(builder, &codes.0);
-    Ok(Tally::keys(RpcKind::Remove, request.single(), &codes.0))
+    Ok(CallCounts::keys(RpcKind::Remove, request.single(), &codes.0))
 }
 
 pub(super) async fn replica_clear(
     shard: &ControlShard<impl Environment>,
     body: &[u8],
-    builder: &mut Builder,
-) -> Result<Tally, Refusal> {
+    builder: &mut ReplyBuilder,
+) -> Result<CallCounts, CallRefusal> {
     let request = decode::<master::ReplicaClearRequest<'_>>(body)?;
     let keys = keys(request.keys(), body.len())?;
     let client = Identity::from_halves(request.client_high(), request.client_low());
     let segment: Arc<str> = request.segment_name().unwrap_or_default().into();
-    let codes: Codes = shard
-        .scatter(&keys, move |owner, now, share, codes: &mut Codes| {
+    let codes: StatusCodes = shard
+        .scatter(&keys, move |owner, now, share, codes: &mut StatusCodes| {
             owner.replica_clear(now, client.0, share.keys, &segment, &mut codes.0);
         })
         .await;
     finish_status(builder, &codes.0);
-    Ok(Tally::keys(RpcKind::BatchReplicaClear, false, &codes.0))
+    Ok(CallCounts::keys(RpcKind::BatchReplicaClear, false, &codes.0))
 }

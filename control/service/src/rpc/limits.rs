@@ -6,9 +6,11 @@ use std::time::Duration;
 pub(super) const MOVES_PER_FETCH_MAX: usize = 64;
 /// Connections that one shard serves at once.
 pub(super) const CONNECTIONS_PER_SHARD_MAX: usize = 65_536;
-/// Bytes that a connection may receive behind a short frame: the next calls of a client that does not wait for answers.
+/// Bytes that a connection may receive behind a short frame: the next calls of a client that does
+/// not wait for answers.
 pub(super) const AHEAD_BYTES: usize = 4096;
 /// Bytes that unfinished frames of all connections hold at most.
 pub(super) const UNFINISHED_FRAME_BYTES_MAX: usize = 256 << 20;
-/// How long a connection may be silent on which nobody has mounted or pinged. Clients open theirs again unseen.
+/// How long a connection may be silent on which no client has mounted or pinged. Clients reopen
+/// theirs without an error.
 pub(super) const STRANGER_IDLE: Duration = Duration::from_secs(120);

@@ -1,10 +1,10 @@
 //! Calls of clients that carry out moves: taking some, telling how they went.
 
+use super::call::{CallCounts, CallRefusal, ReplyBuilder};
 use super::codec::{column, finish_status, keys, places};
-use super::dispatch::{Builder, Refusal, Tally};
 use super::limits::MOVES_PER_FETCH_MAX;
-use crate::cluster::{Codes, ControlShard, Share};
-use perigee_master::{EndedMoves, Location, Shard as KeyShard};
+use crate::cluster::{ControlShard, KeySubset, StatusCodes};
+use perigee_master::{EndedMoves, KeyShard, ReplicaLocation};
 use perigee_metrics::RpcKind;
 use perigee_schemas::message::decode;
 use perigee_schemas::{Identity, master};
@@ -14,16 +14,14 @@ use std::sync::Arc;
 pub(super) async fn fetch(
     shard: &ControlShard<impl Environment>,
     body: &[u8],
-    builder: &mut Builder,
-) -> Result<Tally, Refusal> {
+    builder: &mut ReplyBuilder,
+) -> Result<CallCounts, CallRefusal> {
     let request = decode::<master::FetchMovesRequest<'_>>(body)?;
     let client = Identity::from_halves(request.client_high(), request.client_low());
     let limit = MOVES_PER_FETCH_MAX.min(request.limit() as usize);
     let tasks = shard.take_moves(client, limit).await;
-    let locations: Vec<Location> = tasks
-        .iter()
-        .flat_map(|task| [task.source, task.target])
-        .collect();
+    let locations: Vec<ReplicaLocation> =
+        tasks.iter().flat_map(|task| [task.source, task.target]).collect();
     // Keys came in as strings, so that they are strings.
     let keys: Vec<_> = tasks
         .iter()
@@ -39,21 +37,21 @@ pub(super) async fn fetch(
     };
     let root = master::FetchMovesReply::create(builder, &args);
     builder.finish_minimal(root);
-    Ok(Tally::one(RpcKind::FetchTasks, true))
+    Ok(CallCounts::one(RpcKind::FetchTasks, true))
 }
 
 pub(super) async fn end(
     shard: &ControlShard<impl Environment>,
     body: &[u8],
-    builder: &mut Builder,
-) -> Result<Tally, Refusal> {
+    builder: &mut ReplyBuilder,
+) -> Result<CallCounts, CallRefusal> {
     let request = decode::<master::EndMovesRequest<'_>>(body)?;
     let keys = keys(request.keys(), body.len())?;
     let client = Identity::from_halves(request.client_high(), request.client_low());
     let generations: Arc<[u64]> = column(request.generation(), keys.len(), "generation")?.into();
     let status: Arc<[i32]> = column(request.status(), keys.len(), "status")?.into();
     let in_flight: Arc<[bool]> = column(request.in_flight(), keys.len(), "in_flight")?.into();
-    let end = move |owner: &mut KeyShard, now, share: &Share<'_>, codes: &mut Codes| {
+    let end = move |owner: &mut KeyShard, now, share: &KeySubset<'_>, codes: &mut StatusCodes| {
         let ended = EndedMoves {
             client: client.0,
             keys: share.keys,
@@ -63,8 +61,8 @@ pub(super) async fn end(
         };
         owner.end_moves(now, &ended, &mut codes.0);
     };
-    let codes: Codes = shard.scatter(&keys, end).await;
+    let codes: StatusCodes = shard.scatter(&keys, end).await;
     finish_status(builder, &codes.0);
     let ended = codes.0.iter().all(|code| *code == 0);
-    Ok(Tally::one(RpcKind::UpdateTask, ended))
+    Ok(CallCounts::one(RpcKind::UpdateTask, ended))
 }

@@ -1,8 +1,8 @@
 //! Calls about clients and segments: every shard takes part.
 
-use super::Caller;
+use super::RpcConnection;
+use super::call::{CallCounts, CallRefusal, ReplyBuilder};
 use super::codec::{finish_status, offered, segment};
-use super::dispatch::{Builder, Refusal, Tally};
 use crate::cluster::ControlShard;
 use perigee_master::SegmentSpec;
 use perigee_metrics::RpcKind;
@@ -12,14 +12,14 @@ use perigee_schemas::{Identity, Status, master};
 use perigee_shard::Environment;
 use std::sync::Arc;
 
-type Halves<'a> = flatbuffers::Vector<'a, u64>;
+type IdentityWords<'a> = flatbuffers::Vector<'a, u64>;
 
 pub(super) async fn mount<E: Environment>(
     shard: &ControlShard<E>,
-    caller: &Caller<E>,
+    caller: &RpcConnection<E>,
     body: &[u8],
-    builder: &mut Builder,
-) -> Result<Tally, Refusal> {
+    builder: &mut ReplyBuilder,
+) -> Result<CallCounts, CallRefusal> {
     let request = decode::<master::MountRequest<'_>>(body)?;
     let client = Identity::from_halves(request.client_high(), request.client_low());
     let segments = request.segments();
@@ -45,44 +45,35 @@ pub(super) async fn mount<E: Environment>(
         );
     }
     let (remount, number) = (request.remount(), request.number());
-    let codes = shard
-        .mount(client, caller.address(), specs, remount, number)
-        .await;
+    let codes = shard.mount(client, caller.address(), specs, remount, number).await;
     let all_mounted = codes.iter().all(|code| *code == 0);
     if all_mounted {
         caller.recognize();
     }
     finish_status(builder, &codes);
-    let kind = if request.remount() {
-        RpcKind::ReMountSegment
-    } else {
-        RpcKind::MountSegment
-    };
-    Ok(Tally::one(kind, all_mounted))
+    let kind = if request.remount() { RpcKind::ReMountSegment } else { RpcKind::MountSegment };
+    Ok(CallCounts::one(kind, all_mounted))
 }
 
 pub(super) async fn unmount(
     shard: &ControlShard<impl Environment>,
     body: &[u8],
-    builder: &mut Builder,
-) -> Result<Tally, Refusal> {
+    builder: &mut ReplyBuilder,
+) -> Result<CallCounts, CallRefusal> {
     let request = decode::<master::UnmountRequest<'_>>(body)?;
     let client = Identity::from_halves(request.client_high(), request.client_low());
     let ids = identities(request.segment_high(), request.segment_low())?;
     let codes = shard.unmount(client, ids, request.grace_ms()).await;
     finish_status(builder, &codes);
-    Ok(Tally::one(
-        RpcKind::UnmountSegment,
-        codes.iter().all(|code| *code == 0),
-    ))
+    Ok(CallCounts::one(RpcKind::UnmountSegment, codes.iter().all(|code| *code == 0)))
 }
 
 pub(super) async fn ping<E: Environment>(
     shard: &ControlShard<E>,
-    caller: &Caller<E>,
+    caller: &RpcConnection<E>,
     body: &[u8],
-    builder: &mut Builder,
-) -> Result<Tally, Refusal> {
+    builder: &mut ReplyBuilder,
+) -> Result<CallCounts, CallRefusal> {
     let request = decode::<master::PingRequest<'_>>(body)?;
     let client = Identity::from_halves(request.client_high(), request.client_low());
     let held = identities(request.segment_high(), request.segment_low())?;
@@ -103,43 +94,31 @@ pub(super) async fn ping<E: Environment>(
         },
     );
     builder.finish_minimal(root);
-    Ok(Tally::one(RpcKind::Ping, pong.is_some()))
+    Ok(CallCounts::one(RpcKind::Ping, pong.is_some()))
 }
 
 pub(super) async fn leave(
     shard: &ControlShard<impl Environment>,
     body: &[u8],
-    builder: &mut Builder,
-) -> Result<Tally, Refusal> {
+    builder: &mut ReplyBuilder,
+) -> Result<CallCounts, CallRefusal> {
     let request = decode::<master::LeaveRequest<'_>>(body)?;
-    shard
-        .leave(Identity::from_halves(
-            request.client_high(),
-            request.client_low(),
-        ))
-        .await;
+    shard.leave(Identity::from_halves(request.client_high(), request.client_low())).await;
     finish_status(builder, &[]);
-    Ok(Tally::one(RpcKind::Leave, true))
+    Ok(CallCounts::one(RpcKind::Leave, true))
 }
 
 pub(super) async fn query_segments(
     shard: &ControlShard<impl Environment>,
     body: &[u8],
-    builder: &mut Builder,
-) -> Result<Tally, Refusal> {
+    builder: &mut ReplyBuilder,
+) -> Result<CallCounts, CallRefusal> {
     let request = decode::<master::QuerySegmentsRequest<'_>>(body)?;
-    let names: Arc<[String]> = request
-        .names()
-        .iter()
-        .flat_map(flatbuffers::Vector::iter)
-        .map(str::to_owned)
-        .collect();
+    let names: Arc<[String]> =
+        request.names().iter().flat_map(flatbuffers::Vector::iter).map(str::to_owned).collect();
     within_limit(names.len(), "segment names")?;
     let uses = shard.segment_uses(names).await;
-    let segments: Vec<_> = uses
-        .iter()
-        .map(|used| segment(builder, Some(&used.spec)))
-        .collect();
+    let segments: Vec<_> = uses.iter().map(|used| segment(builder, Some(&used.spec))).collect();
     let used_bytes: Vec<u64> = uses.iter().map(|used| used.allocated_bytes).collect();
     let state: Vec<u8> = uses.iter().map(|used| used.state).collect();
     let args = master::QuerySegmentsReplyArgs {
@@ -149,29 +128,31 @@ pub(super) async fn query_segments(
     };
     let root = master::QuerySegmentsReply::create(builder, &args);
     builder.finish_minimal(root);
-    Ok(Tally::one(RpcKind::QuerySegments, true))
+    Ok(CallCounts::one(RpcKind::QuerySegments, true))
 }
 
 /// Segments that two columns name.
-fn identities(high: Option<Halves<'_>>, low: Option<Halves<'_>>) -> Result<Vec<Identity>, Refusal> {
-    let count = |halves: &Option<Halves<'_>>| halves.as_ref().map_or(0, flatbuffers::Vector::len);
+fn identities(
+    high: Option<IdentityWords<'_>>,
+    low: Option<IdentityWords<'_>>,
+) -> Result<Vec<Identity>, CallRefusal> {
+    let count =
+        |halves: &Option<IdentityWords<'_>>| halves.as_ref().map_or(0, flatbuffers::Vector::len);
     within_limit(count(&high), "segments")?;
     if count(&high) != count(&low) {
-        return Err(Refusal::new(
+        return Err(CallRefusal::new(
             Status::InvalidParams,
             "The columns of segment identities differ in length",
         ));
     }
     let halves = high.iter().flatten().zip(low.iter().flatten());
-    Ok(halves
-        .map(|(high, low)| Identity::from_halves(high, low))
-        .collect())
+    Ok(halves.map(|(high, low)| Identity::from_halves(high, low)).collect())
 }
 
-fn within_limit(count: usize, what: &str) -> Result<(), Refusal> {
+fn within_limit(count: usize, what: &str) -> Result<(), CallRefusal> {
     if count > SEGMENTS_MAX {
         let message = format!("{count} {what} are over the limit of {SEGMENTS_MAX}");
-        return Err(Refusal::new(Status::InvalidParams, message));
+        return Err(CallRefusal::new(Status::InvalidParams, message));
     }
     Ok(())
 }

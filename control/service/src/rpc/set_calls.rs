@@ -1,11 +1,11 @@
 //! Calls about whole sets of keys: every shard walks over its keys.
 //! Invariant: a walk is cut into bounded steps, and other calls get their turn between two steps.
 
+use super::call::{CallCounts, CallRefusal, ReplyBuilder};
 use super::codec::finish_count;
-use super::dispatch::{Builder, Refusal, Tally};
 use crate::cluster::{ControlShard, Cursor};
 use flatbuffers::Vector;
-use perigee_master::{Pattern, Scan, Shard as KeyShard};
+use perigee_master::{KeyShard, Pattern, Scan};
 use perigee_metrics::RpcKind;
 use perigee_schemas::message::decode;
 use perigee_schemas::{Status, master};
@@ -14,26 +14,26 @@ use perigee_shard::{Call, Environment};
 pub(super) async fn remove_by_regex(
     shard: &ControlShard<impl Environment>,
     body: &[u8],
-    builder: &mut Builder,
-) -> Result<Tally, Refusal> {
+    builder: &mut ReplyBuilder,
+) -> Result<CallCounts, CallRefusal> {
     let request = decode::<master::RemoveByRegexRequest<'_>>(body)?;
     let count = match Pattern::compile(request.pattern().unwrap_or_default()) {
         Ok(pattern) => remove(shard, pattern, request.force()).await,
         Err(status) => Err(status),
     };
     finish_count(builder, count);
-    Ok(Tally::one(RpcKind::RemoveByRegex, count.is_ok()))
+    Ok(CallCounts::one(RpcKind::RemoveByRegex, count.is_ok()))
 }
 
 pub(super) async fn remove_all(
     shard: &ControlShard<impl Environment>,
     body: &[u8],
-    builder: &mut Builder,
-) -> Result<Tally, Refusal> {
+    builder: &mut ReplyBuilder,
+) -> Result<CallCounts, CallRefusal> {
     let force = decode::<master::RemoveAllRequest<'_>>(body)?.force();
     let count = remove(shard, Pattern::any(), force).await;
     finish_count(builder, count);
-    Ok(Tally::one(RpcKind::RemoveAll, count.is_ok()))
+    Ok(CallCounts::one(RpcKind::RemoveAll, count.is_ok()))
 }
 
 async fn remove(
@@ -56,8 +56,8 @@ async fn remove(
 pub(super) async fn list_by_regex(
     shard: &ControlShard<impl Environment>,
     body: &[u8],
-    builder: &mut Builder,
-) -> Result<Tally, Refusal> {
+    builder: &mut ReplyBuilder,
+) -> Result<CallCounts, CallRefusal> {
     let request = decode::<master::ListByRegexRequest<'_>>(body)?;
     let limit = request.limit() as usize;
     let from = cursor(request.cursor())?;
@@ -67,39 +67,28 @@ pub(super) async fn list_by_regex(
     };
     let status = found.as_ref().err().map_or(0, |status| status.code());
     let page = found.unwrap_or_default();
-    let offsets: Vec<_> = page
-        .keys
-        .iter()
-        .map(|key| builder.create_string(key))
-        .collect();
+    let offsets: Vec<_> = page.keys.iter().map(|key| builder.create_string(key)).collect();
     let keys = Some(builder.create_vector(&offsets));
     let cursor = page.next.map(|next| builder.create_vector(&next.numbers()));
-    let args = master::ListReplyArgs {
-        status,
-        keys,
-        cursor,
-    };
+    let args = master::ListReplyArgs { status, keys, cursor };
     let root = master::ListReply::create(builder, &args);
     builder.finish_minimal(root);
-    Ok(Tally::one(RpcKind::ListByRegex, status == 0))
+    Ok(CallCounts::one(RpcKind::ListByRegex, status == 0))
 }
 
 /// Where a listing is to go on; the beginning if the request does not say.
-fn cursor(numbers: Option<Vector<'_, u64>>) -> Result<Option<Cursor>, Refusal> {
+fn cursor(numbers: Option<Vector<'_, u64>>) -> Result<Option<Cursor>, CallRefusal> {
     let numbers: Vec<u64> = numbers.iter().flat_map(Vector::iter).collect();
     match <[u64; 3]>::try_from(numbers) {
         Ok(numbers) => Ok(Some(Cursor::from_numbers(numbers))),
         Err(none) if none.is_empty() => Ok(None),
-        Err(_) => Err(Refusal::new(
-            Status::InvalidParams,
-            "This is no cursor of a listing",
-        )),
+        Err(_) => Err(CallRefusal::new(Status::InvalidParams, "This is no cursor of a listing")),
     }
 }
 
 impl<E: Environment> ControlShard<E> {
-    /// Walks over the keys of every shard, all shards at once. `take` gets the result of each step and ends the walk by
-    /// returning false.
+    /// Walks over the keys of every shard, all shards at once. `take` gets the result of each step
+    /// and ends the walk by returning false.
     ///
     /// # Errors
     /// A shard is gone.
@@ -108,9 +97,8 @@ impl<E: Environment> ControlShard<E> {
         step: impl Fn(&mut KeyShard, u64, &mut Scan) -> R + Clone + Send + 'static,
         mut take: impl FnMut(R) -> bool,
     ) -> Result<(), Status> {
-        let mut walking: Vec<(usize, Option<Scan>)> = (0..self.members().len())
-            .map(|owner| (owner, None))
-            .collect();
+        let mut walking: Vec<(usize, Option<Scan>)> =
+            (0..self.members().len()).map(|owner| (owner, None)).collect();
         while !walking.is_empty() {
             // A step is posted to this shard too: calls that wait in its mailbox come first.
             let asked: Vec<_> = walking
@@ -154,8 +142,8 @@ impl<E: Environment> ControlShard<E> {
 mod tests {
     use super::*;
     use crate::cluster::Cluster;
-    use crate::config::{MasterConfig, Start};
-    use perigee_flags::Environment as Variables;
+    use crate::config::{MasterConfig, MasterStart};
+    use perigee_flags::ProcessEnvironment as Variables;
     use perigee_master::limits::SCAN_STEP_OBJECTS;
     use perigee_master::{Effort, PlacementColumns, PutConfig, PutStart, SegmentSpec, StartedPuts};
     use perigee_schemas::limits::LISTING_PAGE_BYTES;
@@ -170,7 +158,7 @@ mod tests {
     fn cluster() -> Cluster {
         let arguments = ["--rpc_shards=1".to_owned()];
         let loaded = MasterConfig::load(&arguments, &Variables::of(&[]));
-        let Start::Serve(config) = loaded.expect("the flags are known") else {
+        let MasterStart::Serve(config) = loaded.expect("the flags are known") else {
             unreachable!("no text was asked for")
         };
         let address = "127.0.0.1:0".parse().expect("an address");
@@ -192,11 +180,7 @@ mod tests {
         };
         keys.put_start(monotonic_ms(), &batch, &mut placed);
         let generations: Vec<u64> = placed.locations.iter().map(|at| at.generation).collect();
-        let puts = StartedPuts {
-            client: 1,
-            keys: &names,
-            generations: &generations,
-        };
+        let puts = StartedPuts { client: 1, keys: &names, generations: &generations };
         let checksums = vec![0; names.len()];
         keys.put_end(monotonic_ms(), &puts, &checksums, &mut Vec::new());
         assert_eq!(keys.gauges().keys, KEYS);
@@ -282,9 +266,7 @@ mod tests {
         });
         for limit in [1000, usize::MAX] {
             let pages = pages(&cluster, limit);
-            let largest = pages
-                .iter()
-                .map(|page| page.iter().map(String::len).sum::<usize>());
+            let largest = pages.iter().map(|page| page.iter().map(String::len).sum::<usize>());
             // The last key of a page may be the one that ends it.
             assert!(largest.max() <= Some(LISTING_PAGE_BYTES + 16));
             assert!(pages.iter().all(|page| page.len() <= limit));

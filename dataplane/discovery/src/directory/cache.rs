@@ -3,7 +3,7 @@
 
 use crate::document::SegmentDocument;
 use crate::limits::CACHED_DOCUMENTS_MAX;
-use crate::settings::Settings;
+use crate::settings::DiscoverySettings;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,22 +13,18 @@ pub(super) struct Cache {
     enabled: bool,
     /// Age at which a document is asked for again; none = never.
     refresh: Option<Duration>,
-    known: Mutex<HashMap<String, Known>>,
+    known: Mutex<HashMap<String, CachedDocument>>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct CachedDocument {
     document: Arc<SegmentDocument>,
     since: Instant,
 }
 
 impl Cache {
-    pub(super) fn new(settings: &Settings) -> Self {
-        Self {
-            enabled: settings.cache,
-            refresh: settings.refresh,
-            known: Mutex::default(),
-        }
+    pub(super) fn new(settings: &DiscoverySettings) -> Self {
+        Self { enabled: settings.cache, refresh: settings.refresh, known: Mutex::default() }
     }
 
     /// A document that need not be asked for.
@@ -41,9 +37,7 @@ impl Cache {
 
     /// A document of any age.
     pub(super) fn any(&self, name: &str) -> Option<Arc<SegmentDocument>> {
-        self.lock()
-            .get(name)
-            .map(|known| Arc::clone(&known.document))
+        self.lock().get(name).map(|known| Arc::clone(&known.document))
     }
 
     pub(super) fn keep(&self, name: &str, document: &Arc<SegmentDocument>) {
@@ -57,10 +51,7 @@ impl Cache {
                 known.remove(&oldest);
             }
         }
-        let entry = Known {
-            document: Arc::clone(document),
-            since: Instant::now(),
-        };
+        let entry = CachedDocument { document: Arc::clone(document), since: Instant::now() };
         known.insert(name.to_owned(), entry);
     }
 
@@ -68,7 +59,7 @@ impl Cache {
         self.lock().remove(name);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, CachedDocument>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -77,8 +68,8 @@ impl Cache {
 mod tests {
     use super::*;
 
-    fn cache(change: impl Fn(&mut Settings)) -> Cache {
-        let mut settings = Settings::default();
+    fn cache(change: impl Fn(&mut DiscoverySettings)) -> Cache {
+        let mut settings = DiscoverySettings::default();
         change(&mut settings);
         Cache::new(&settings)
     }

@@ -3,10 +3,10 @@
 //! Invariant: entries are compared and replaced in transactions; another process's entry under
 //! the same key is never removed or refreshed.
 
-use super::backend::{Backend, Entry, Held};
-use super::gateway::{Gateway, Refusal};
+use super::backend::{EntryState, MetadataBackend, PublishedEntry};
+use super::gateway::{Gateway, GatewayError};
 use crate::error::DiscoveryError;
-use crate::settings::Settings;
+use crate::settings::DiscoverySettings;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
@@ -22,14 +22,17 @@ pub(super) struct Etcd {
 }
 
 /// A stored value and the lease it hangs on.
-struct Stored {
+struct EtcdRecord {
     value: Vec<u8>,
     lease: String,
 }
 
 impl Etcd {
     /// The cluster of a list of endpoints. `None` = it is no such list.
-    pub(super) fn new(list: &str, settings: &Settings) -> Result<Option<Self>, DiscoveryError> {
+    pub(super) fn new(
+        list: &str,
+        settings: &DiscoverySettings,
+    ) -> Result<Option<Self>, DiscoveryError> {
         let gateway = Gateway::new(list, settings)?;
         Ok(gateway.map(|gateway| Self {
             gateway,
@@ -43,16 +46,15 @@ impl Etcd {
     }
 
     /// The lease; a new one if there is none.
-    fn lease(&self, until: Instant) -> Result<String, Refusal> {
+    fn lease(&self, until: Instant) -> Result<String, GatewayError> {
         let mut slot = self.slot();
         if let Some(lease) = &*slot {
             return Ok(lease.clone());
         }
         let granted =
-            self.gateway
-                .call("lease/grant", &json!({"TTL": self.life.as_secs()}), until)?;
+            self.gateway.call("lease/grant", &json!({"TTL": self.life.as_secs()}), until)?;
         let lease = granted["ID"].as_str().map(str::to_owned);
-        let lease = lease.ok_or_else(|| Refusal::Other("it granted no lease".to_owned()))?;
+        let lease = lease.ok_or_else(|| GatewayError::Other("it granted no lease".to_owned()))?;
         *slot = Some(lease.clone());
         Ok(lease)
     }
@@ -61,16 +63,16 @@ impl Etcd {
     fn leased(
         &self,
         until: Instant,
-        call: impl Fn(&str) -> Result<Value, Refusal>,
+        call: impl Fn(&str) -> Result<Value, GatewayError>,
     ) -> Result<Value, String> {
-        let lease = self.lease(until).map_err(Refusal::words)?;
+        let lease = self.lease(until).map_err(GatewayError::words)?;
         match call(&lease) {
-            Err(Refusal::Missing) => {
+            Err(GatewayError::Missing) => {
                 self.drop_lease(&lease);
-                let lease = self.lease(until).map_err(Refusal::words)?;
-                call(&lease).map_err(Refusal::words)
+                let lease = self.lease(until).map_err(GatewayError::words)?;
+                call(&lease).map_err(GatewayError::words)
             }
-            other => other.map_err(Refusal::words),
+            other => other.map_err(GatewayError::words),
         }
     }
 
@@ -82,11 +84,11 @@ impl Etcd {
         }
     }
 
-    fn stored(&self, key: &str, until: Instant) -> Result<Option<Stored>, String> {
+    fn stored(&self, key: &str, until: Instant) -> Result<Option<EtcdRecord>, String> {
         let found = self
             .gateway
             .call("kv/range", &json!({"key": encoded(key)}), until)
-            .map_err(Refusal::words)?;
+            .map_err(GatewayError::words)?;
         let Some(first) = found["kvs"].get(0) else {
             return Ok(None);
         };
@@ -94,7 +96,7 @@ impl Etcd {
             .decode(first["value"].as_str().unwrap_or_default())
             .map_err(|error| format!("it sent a broken value: {error}"))?;
         let lease = first["lease"].as_str().unwrap_or_default().to_owned();
-        Ok(Some(Stored { value, lease }))
+        Ok(Some(EtcdRecord { value, lease }))
     }
 
     /// Writes a value if the condition still holds; false = it does not.
@@ -115,14 +117,19 @@ impl Etcd {
         Ok(done["succeeded"].as_bool().unwrap_or(false))
     }
 
-    /// Writes an entry anew, unless the condition does not hold any more.
-    fn restore(&self, condition: &Value, entry: &Entry, until: Instant) -> Result<Held, String> {
+    /// Writes an entry again if the condition still holds.
+    fn restore(
+        &self,
+        condition: &Value,
+        entry: &PublishedEntry,
+        until: Instant,
+    ) -> Result<EntryState, String> {
         let restored = self.put_if(condition, (&entry.key, &entry.value), until)?;
-        Ok(if restored { Held::Restored } else { Held::Lost })
+        Ok(if restored { EntryState::Restored } else { EntryState::Lost })
     }
 }
 
-impl Backend for Etcd {
+impl MetadataBackend for Etcd {
     fn get(&self, key: &str, until: Instant) -> Result<Option<Vec<u8>>, String> {
         Ok(self.stored(key, until)?.map(|stored| stored.value))
     }
@@ -156,38 +163,30 @@ impl Backend for Etcd {
         let kept = self
             .gateway
             .call("lease/keepalive", &json!({"ID": lease}), until)
-            .map_err(Refusal::words)?;
+            .map_err(GatewayError::words)?;
         // An expired lease is answered with no time left, which JSON leaves out.
-        if kept["result"]["TTL"]
-            .as_str()
-            .is_none_or(|left| left == "0")
-        {
+        if kept["result"]["TTL"].as_str().is_none_or(|left| left == "0") {
             self.drop_lease(&lease);
         }
         Ok(())
     }
 
-    fn refresh(&self, entry: &Entry, until: Instant) -> Result<Held, String> {
+    fn refresh(&self, entry: &PublishedEntry, until: Instant) -> Result<EntryState, String> {
         match self.stored(&entry.key, until)? {
             None => self.restore(&is_absent(&entry.key), entry, until),
-            Some(stored) if !entry.wrote(&stored.value) => Ok(Held::Lost),
-            Some(stored) if Some(&stored.lease) == self.slot().as_ref() => Ok(Held::Kept),
+            Some(stored) if !entry.wrote(&stored.value) => Ok(EntryState::Lost),
+            Some(stored) if Some(&stored.lease) == self.slot().as_ref() => Ok(EntryState::Kept),
             Some(stored) => self.restore(&has_value(&entry.key, &stored.value), entry, until),
         }
     }
 
-    fn remove(&self, entry: &Entry, until: Instant) -> Result<(), String> {
-        for value in [Some(&entry.value), entry.tried.as_ref()]
-            .into_iter()
-            .flatten()
-        {
+    fn remove(&self, entry: &PublishedEntry, until: Instant) -> Result<(), String> {
+        for value in [Some(&entry.value), entry.tried.as_ref()].into_iter().flatten() {
             let transaction = json!({
                 "compare": [has_value(&entry.key, value.as_bytes())],
                 "success": [{"requestDeleteRange": {"key": encoded(&entry.key)}}],
             });
-            self.gateway
-                .call("kv/txn", &transaction, until)
-                .map_err(Refusal::words)?;
+            self.gateway.call("kv/txn", &transaction, until).map_err(GatewayError::words)?;
         }
         Ok(())
     }
@@ -196,9 +195,7 @@ impl Backend for Etcd {
         let Some(lease) = self.slot().take() else {
             return;
         };
-        let revoked = self
-            .gateway
-            .call("lease/revoke", &json!({"ID": lease}), until);
+        let revoked = self.gateway.call("lease/revoke", &json!({"ID": lease}), until);
         if let Err(refusal) = revoked {
             tracing::debug!(reason = refusal.words(), "A lease was left to expire");
         }

@@ -6,11 +6,11 @@
 //! Invariant: an endpoint that does not answer or has no leader costs its share of the deadline,
 //! then the next one is asked; an answer of the cluster is final.
 
-use super::web::{Answer, Web};
+use super::web::{HttpAnswer, Web};
 use crate::address::{share, split};
 use crate::error::DiscoveryError;
 use crate::limits::ENDPOINTS_MAX;
-use crate::settings::{Secret, Settings};
+use crate::settings::{DiscoverySettings, Secret};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,12 +23,12 @@ const PORT: u16 = 2379;
 const CODE_NOT_FOUND: u64 = 5;
 /// gRPC's number for a token that is not known.
 const CODE_UNAUTHENTICATED: u64 = 16;
-/// What etcd says to somebody without a token, under a number that stands for much else.
+/// etcd's answer to a request without a token; its number stands for other errors, too.
 const NO_USER: &str = "user name is empty";
 
 /// Why the cluster did not do as asked.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum GatewayError {
     /// The lease (or what else was named) does not exist.
     Missing,
     /// The cluster wants to know who asks, or does not know the token any more.
@@ -37,7 +37,7 @@ pub(super) enum Refusal {
     Other(String),
 }
 
-impl Refusal {
+impl GatewayError {
     pub(super) fn words(self) -> String {
         match self {
             Self::Missing => "the lease has expired".to_owned(),
@@ -64,7 +64,10 @@ pub(super) struct Gateway {
 
 impl Gateway {
     /// Endpoints of a list with commas or semicolons. `None` = it is no such list.
-    pub(super) fn new(list: &str, settings: &Settings) -> Result<Option<Self>, DiscoveryError> {
+    pub(super) fn new(
+        list: &str,
+        settings: &DiscoverySettings,
+    ) -> Result<Option<Self>, DiscoveryError> {
         let endpoints: Option<Vec<String>> = list.split([',', ';']).map(endpoint).collect();
         let fits = |endpoints: &Vec<String>| endpoints.len() <= ENDPOINTS_MAX;
         let Some(endpoints) = endpoints.filter(fits) else {
@@ -87,11 +90,11 @@ impl Gateway {
         path: &str,
         body: &Value,
         deadline: Instant,
-    ) -> Result<Value, Refusal> {
+    ) -> Result<Value, GatewayError> {
         self.log_in(deadline)?;
         match self.ask(path, body, deadline) {
             // Tokens end by themselves after a while, and with the member that gave them.
-            Err(Refusal::Stranger(_)) if self.login.is_some() => {
+            Err(GatewayError::Stranger(_)) if self.login.is_some() => {
                 *self.token_slot() = None;
                 self.log_in(deadline)?;
                 self.ask(path, body, deadline)
@@ -101,7 +104,7 @@ impl Gateway {
     }
 
     /// Asks for a token if there is a user and no token yet.
-    fn log_in(&self, deadline: Instant) -> Result<(), Refusal> {
+    fn log_in(&self, deadline: Instant) -> Result<(), GatewayError> {
         let Some((user, password)) = &self.login else {
             return Ok(());
         };
@@ -114,9 +117,11 @@ impl Gateway {
                 *self.token_slot() = answer["token"].as_str().map(Secret::new);
                 Ok(())
             }
-            // A cluster that asks nobody who he is has no tokens to give.
-            Err(Refusal::Other(words)) if words.contains("authentication is not enabled") => Ok(()),
-            Err(refusal) => Err(Refusal::Other(format!(
+            // A cluster without authentication issues no tokens.
+            Err(GatewayError::Other(words)) if words.contains("authentication is not enabled") => {
+                Ok(())
+            }
+            Err(refusal) => Err(GatewayError::Other(format!(
                 "{}; check PERIGEE_ETCD_USERNAME and PERIGEE_ETCD_PASSWORD",
                 refusal.words()
             ))),
@@ -128,7 +133,7 @@ impl Gateway {
     }
 
     /// Asks one endpoint after the other.
-    fn ask(&self, path: &str, body: &Value, deadline: Instant) -> Result<Value, Refusal> {
+    fn ask(&self, path: &str, body: &Value, deadline: Instant) -> Result<Value, GatewayError> {
         let count = self.endpoints.len();
         let first = self.preferred.load(Relaxed);
         let mut failures = Vec::new();
@@ -137,17 +142,17 @@ impl Gateway {
             let index = (first + step) % count;
             let endpoint = &self.endpoints[index];
             match self.attempt(endpoint, path, body, turn(deadline, count - step)) {
-                Attempt::Answered(verdict) => {
+                GatewayReply::Answered(verdict) => {
                     self.preferred.store(index, Relaxed);
                     return verdict;
                 }
-                Attempt::Failed(reason) => failures.push(format!("{endpoint}: {reason}")),
+                GatewayReply::Failed(reason) => failures.push(format!("{endpoint}: {reason}")),
             }
         }
-        Err(Refusal::Other(failures.join("; ")))
+        Err(GatewayError::Other(failures.join("; ")))
     }
 
-    fn attempt(&self, endpoint: &str, path: &str, body: &Value, until: Instant) -> Attempt {
+    fn attempt(&self, endpoint: &str, path: &str, body: &Value, until: Instant) -> GatewayReply {
         let mut request = Request::builder()
             .method(Method::POST)
             .uri(format!("{endpoint}/v3/{path}"))
@@ -156,40 +161,40 @@ impl Gateway {
             request = request.header("authorization", token.reveal());
         }
         match self.web.call(request, body.to_string().into_bytes(), until) {
-            Ok(answer) if answer.status >= 500 => Attempt::Failed(refusal_words(&answer)),
-            Ok(answer) => Attempt::Answered(judge(&answer)),
-            Err(reason) => Attempt::Failed(reason),
+            Ok(answer) if answer.status >= 500 => GatewayReply::Failed(refusal_words(&answer)),
+            Ok(answer) => GatewayReply::Answered(judge(&answer)),
+            Err(reason) => GatewayReply::Failed(reason),
         }
     }
 }
 
-enum Attempt {
-    Answered(Result<Value, Refusal>),
+enum GatewayReply {
+    Answered(Result<Value, GatewayError>),
     Failed(String),
 }
 
-fn judge(answer: &Answer) -> Result<Value, Refusal> {
+fn judge(answer: &HttpAnswer) -> Result<Value, GatewayError> {
     let json: Option<Value> = serde_json::from_slice(&answer.body).ok();
     match json {
         Some(json) if answer.status == 200 && json.get("error").is_none() => Ok(json),
         Some(json)
             if json["code"] == CODE_NOT_FOUND || json["error"]["grpc_code"] == CODE_NOT_FOUND =>
         {
-            Err(Refusal::Missing)
+            Err(GatewayError::Missing)
         }
         Some(json)
             if json["code"] == CODE_UNAUTHENTICATED || refusal_words(answer).contains(NO_USER) =>
         {
-            Err(Refusal::Stranger(refusal_words(answer)))
+            Err(GatewayError::Stranger(refusal_words(answer)))
         }
-        None if answer.status == 404 => Err(Refusal::Other(
+        None if answer.status == 404 => Err(GatewayError::Other(
             "it has no JSON gateway under /v3; etcd 3.4 or newer is needed".to_owned(),
         )),
-        _ => Err(Refusal::Other(refusal_words(answer))),
+        _ => Err(GatewayError::Other(refusal_words(answer))),
     }
 }
 
-fn refusal_words(answer: &Answer) -> String {
+fn refusal_words(answer: &HttpAnswer) -> String {
     format!("it answered {} ({})", answer.status, answer.words())
 }
 
@@ -213,12 +218,8 @@ mod tests {
     use super::*;
     use ureq::http::HeaderMap;
 
-    fn answer(status: u16, body: &str) -> Answer {
-        Answer {
-            status,
-            headers: HeaderMap::new(),
-            body: body.as_bytes().to_vec(),
-        }
+    fn answer(status: u16, body: &str) -> HttpAnswer {
+        HttpAnswer { status, headers: HeaderMap::new(), body: body.as_bytes().to_vec() }
     }
 
     #[test]
@@ -238,23 +239,14 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_lease_is_told_from_other_refusals() {
+    fn a_missing_lease_is_distinguished_from_other_refusals() {
         let gone = r#"{"error":"etcdserver: requested lease not found","code":5}"#;
-        assert_eq!(judge(&answer(404, gone)), Err(Refusal::Missing));
-        assert!(matches!(
-            judge(&answer(400, r#"{"code":3}"#)),
-            Err(Refusal::Other(_))
-        ));
-        assert!(matches!(
-            judge(&answer(404, "404 page not found")),
-            Err(Refusal::Other(_))
-        ));
-        let nobody = r#"{"error":"etcdserver: user name is empty","code":3}"#;
-        for text in [nobody, r#"{"code":16}"#] {
-            assert!(matches!(
-                judge(&answer(400, text)),
-                Err(Refusal::Stranger(_))
-            ));
+        assert_eq!(judge(&answer(404, gone)), Err(GatewayError::Missing));
+        assert!(matches!(judge(&answer(400, r#"{"code":3}"#)), Err(GatewayError::Other(_))));
+        assert!(matches!(judge(&answer(404, "404 page not found")), Err(GatewayError::Other(_))));
+        let anonymous = r#"{"error":"etcdserver: user name is empty","code":3}"#;
+        for text in [anonymous, r#"{"code":16}"#] {
+            assert!(matches!(judge(&answer(400, text)), Err(GatewayError::Stranger(_))));
         }
         assert!(judge(&answer(200, "{}")).is_ok());
     }

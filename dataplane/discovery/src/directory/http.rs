@@ -2,13 +2,14 @@
 //!
 //! Invariant: a record that the service refuses to replace is deleted first, so that an engine
 //! that came back takes its name back; between the two another may write, so only our own service,
-//! which knows conditions, gives a dead engine's name to exactly one of several. Only our own service lets records
-//! expire; what a crash leaves behind in another is replaced by the next engine of that name.
+//! which knows conditions, gives a dead engine's name to exactly one of several. Only our own
+//! service lets records expire; what a crash leaves behind in another is replaced by the next
+//! engine of that name.
 
-use super::backend::{Backend, Entry, Held};
-use super::web::{Answer, Web};
+use super::backend::{EntryState, MetadataBackend, PublishedEntry};
+use super::web::{HttpAnswer, Web};
 use crate::error::DiscoveryError;
-use crate::settings::{Secret, Settings};
+use crate::settings::{DiscoverySettings, Secret};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -17,11 +18,7 @@ use ureq::http::request::Builder;
 use ureq::http::{HeaderValue, Method, Request};
 
 /// What an escape is needed for in a query value.
-const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 #[derive(Debug)]
 pub(super) struct Http {
@@ -36,7 +33,7 @@ pub(super) struct Http {
 }
 
 /// A record as it was read.
-struct Stored {
+struct HttpRecord {
     value: Vec<u8>,
     /// What tells this value from others; only our own service has tags.
     tag: Option<HeaderValue>,
@@ -50,11 +47,11 @@ enum Only {
     IfTagged(HeaderValue),
 }
 
-/// Header with the life of a record in seconds; a service that knows it repeats it.
+/// Header with the lifetime of a record in seconds; a service that knows it repeats it.
 const LIFE: &str = "perigee-life-seconds";
 
 impl Http {
-    pub(super) fn new(url: &str, settings: &Settings) -> Result<Self, DiscoveryError> {
+    pub(super) fn new(url: &str, settings: &DiscoverySettings) -> Result<Self, DiscoveryError> {
         Ok(Self {
             url: url.to_owned(),
             token: settings.http_token.clone(),
@@ -78,20 +75,18 @@ impl Http {
     }
 
     /// The record, and its tag if the service has tags.
-    fn read(&self, key: &str, until: Instant) -> Result<Option<Stored>, String> {
+    fn read(&self, key: &str, until: Instant) -> Result<Option<HttpRecord>, String> {
         let request = self.request(Method::GET, key);
         let mut answer = self.web.call(request, Vec::new(), until)?;
         match answer.status {
-            200 => Ok(Some(Stored {
-                tag: answer.headers.remove(ETAG),
-                value: answer.body,
-            })),
+            200 => Ok(Some(HttpRecord { tag: answer.headers.remove(ETAG), value: answer.body })),
             404 => Ok(None),
             _ => Err(unexpected(&answer)),
         }
     }
 
-    /// Writes a record; false = the condition does not hold, or the service does not replace such records.
+    /// Writes a record; false = the condition does not hold, or the service does not replace such
+    /// records.
     fn write(&self, key: &str, value: &str, only: &Only, until: Instant) -> Result<bool, String> {
         let request = self.request(Method::PUT, key);
         let request = match only {
@@ -112,14 +107,12 @@ impl Http {
         }
     }
 
-    /// Writes a record that nobody else has; false = somebody was faster. A service that neither knows conditions nor
-    /// refuses second records is asked which one it kept.
+    /// Writes a record if there is none; false = another process was faster. A service that neither
+    /// knows conditions nor refuses second records is asked which one it kept.
     fn write_absent(&self, key: &str, value: &str, until: Instant) -> Result<bool, String> {
         Ok(self.write(key, value, &Only::IfAbsent, until)?
             && (self.expires()
-                || self
-                    .read(key, until)?
-                    .is_some_and(|stored| stored.value == value.as_bytes())))
+                || self.read(key, until)?.is_some_and(|stored| stored.value == value.as_bytes())))
     }
 
     fn delete(&self, key: &str, until: Instant) -> Result<(), String> {
@@ -132,7 +125,7 @@ impl Http {
     }
 }
 
-impl Backend for Http {
+impl MetadataBackend for Http {
     fn expires(&self) -> bool {
         self.expires.load(Relaxed)
     }
@@ -172,24 +165,24 @@ impl Backend for Http {
         }
     }
 
-    fn refresh(&self, entry: &Entry, until: Instant) -> Result<Held, String> {
-        let held = |kept, held| if kept { held } else { Held::Lost };
+    fn refresh(&self, entry: &PublishedEntry, until: Instant) -> Result<EntryState, String> {
+        let held = |kept, held| if kept { held } else { EntryState::Lost };
         match self.read(&entry.key, until)? {
-            Some(stored) if !entry.wrote(&stored.value) => Ok(Held::Lost),
+            Some(stored) if !entry.wrote(&stored.value) => Ok(EntryState::Lost),
             Some(stored) if self.expires() => {
                 let only = stored.tag.map_or(Only::Always, Only::IfTagged);
                 let kept = self.write(&entry.key, &entry.value, &only, until)?;
-                Ok(held(kept, Held::Kept))
+                Ok(held(kept, EntryState::Kept))
             }
-            Some(_) => Ok(Held::Kept),
+            Some(_) => Ok(EntryState::Kept),
             None => {
                 let written = self.write_absent(&entry.key, &entry.value, until)?;
-                Ok(held(written, Held::Restored))
+                Ok(held(written, EntryState::Restored))
             }
         }
     }
 
-    fn remove(&self, entry: &Entry, until: Instant) -> Result<(), String> {
+    fn remove(&self, entry: &PublishedEntry, until: Instant) -> Result<(), String> {
         match self.read(&entry.key, until)? {
             Some(stored) if entry.wrote(&stored.value) => self.delete(&entry.key, until),
             _ => Ok(()),
@@ -197,12 +190,9 @@ impl Backend for Http {
     }
 }
 
-fn unexpected(answer: &Answer) -> String {
+fn unexpected(answer: &HttpAnswer) -> String {
     match answer.status {
-        404 | 405 => format!(
-            "it answered {}; the address should end in /metadata",
-            answer.status
-        ),
+        404 | 405 => format!("it answered {}; the address should end in /metadata", answer.status),
         401 | 403 => format!(
             "it answered {} ({}); set MC_METADATA_HTTP_TOKEN",
             answer.status,

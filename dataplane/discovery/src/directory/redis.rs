@@ -1,9 +1,9 @@
-//! Redis: each entry is a string with an expiry that signs of life push out.
-//! Invariant: a connection is used by one call at a time and given up after any failure on it; no call waits for another.
+//! Redis: each entry is a string with an expiry that renewals extend. Invariant: a connection is
+//! used by one call at a time and given up after any failure on it; no call waits for another.
 
-use super::backend::{Backend, Entry, Held};
+use super::backend::{EntryState, MetadataBackend, PublishedEntry};
 use crate::address::{resolve, share};
-use crate::settings::Settings;
+use crate::settings::DiscoverySettings;
 use redis::{Client, Connection, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _};
 use redis::{ErrorKind, FromRedisValue, RedisConnectionInfo, RedisError, cmd};
 use std::fmt;
@@ -32,7 +32,7 @@ impl fmt::Debug for Redis {
 
 impl Redis {
     /// The server of a `redis://` URL. `None` = it is no such URL.
-    pub(super) fn new(url: &str, settings: &Settings) -> Option<Self> {
+    pub(super) fn new(url: &str, settings: &DiscoverySettings) -> Option<Self> {
         let info: ConnectionInfo = url.into_connection_info().ok()?;
         let ConnectionAddr::Tcp(host, port) = info.addr() else {
             return None;
@@ -83,9 +83,8 @@ impl Redis {
             }
         }
         let mut connection = self.connect(until)?;
-        let answer = self
-            .query(&mut connection, command, until)
-            .map_err(|error| self.words(&error))?;
+        let answer =
+            self.query(&mut connection, command, until).map_err(|error| self.words(&error))?;
         *self.slot() = Some(connection);
         Ok(answer)
     }
@@ -100,7 +99,7 @@ impl Redis {
         command: &redis::Cmd,
         deadline: Instant,
     ) -> Result<T, RedisError> {
-        // A time of zero would mean to wait for ever.
+        // A time of zero would mean to wait forever.
         let left = share(deadline, 1).max(Duration::from_millis(1));
         connection.set_read_timeout(Some(left))?;
         connection.set_write_timeout(Some(left))?;
@@ -136,7 +135,7 @@ impl Redis {
     }
 }
 
-impl Backend for Redis {
+impl MetadataBackend for Redis {
     fn get(&self, key: &str, until: Instant) -> Result<Option<Vec<u8>>, String> {
         self.ask(cmd("GET").arg(key), until)
     }
@@ -163,22 +162,22 @@ impl Backend for Redis {
         self.ask(&command, until)
     }
 
-    fn refresh(&self, entry: &Entry, until: Instant) -> Result<Held, String> {
+    fn refresh(&self, entry: &PublishedEntry, until: Instant) -> Result<EntryState, String> {
         if let Some(stored) = self.get(&entry.key, until)? {
             if !entry.wrote(&stored) {
-                return Ok(Held::Lost);
+                return Ok(EntryState::Lost);
             }
             let mut command = cmd("PEXPIRE");
             command.arg(&entry.key).arg(self.life_ms());
             if self.ask(&command, until)? {
-                return Ok(Held::Kept);
+                return Ok(EntryState::Kept);
             }
         }
         let written = self.put_absent(&entry.key, &entry.value, until)?;
-        Ok(if written { Held::Restored } else { Held::Lost })
+        Ok(if written { EntryState::Restored } else { EntryState::Lost })
     }
 
-    fn remove(&self, entry: &Entry, until: Instant) -> Result<(), String> {
+    fn remove(&self, entry: &PublishedEntry, until: Instant) -> Result<(), String> {
         match self.get(&entry.key, until)? {
             Some(stored) if entry.wrote(&stored) => self.ask(cmd("DEL").arg(&entry.key), until),
             _ => Ok(()),
@@ -187,7 +186,7 @@ impl Backend for Redis {
 }
 
 /// What the URL says, and the settings where it says nothing.
-fn login(url: &RedisConnectionInfo, settings: &Settings) -> RedisConnectionInfo {
+fn login(url: &RedisConnectionInfo, settings: &DiscoverySettings) -> RedisConnectionInfo {
     let mut login = RedisConnectionInfo::default().set_skip_set_lib_name();
     let username = url.username().unwrap_or(&settings.redis_username);
     if !username.is_empty() {

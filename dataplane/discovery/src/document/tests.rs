@@ -17,10 +17,7 @@ fn read(json: &str) -> Result<SegmentDocument, DocumentError> {
 fn real_tcp_document_is_read_and_written_with_the_same_fields() {
     let document = read(REAL_P2P).unwrap();
     assert!(document.is_upstream());
-    assert_eq!(
-        (document.tcp_data_port, document.tcp_proto_version),
-        (16_233, 2)
-    );
+    assert_eq!((document.tcp_data_port, document.tcp_proto_version), (16_233, 2));
     let written: Value = serde_json::from_str(&document.encode()).unwrap();
     let original: Value = serde_json::from_str(REAL_P2P).unwrap();
     assert_eq!(written, original);
@@ -45,17 +42,9 @@ fn buffer_is_found_only_for_ranges_inside_it() {
     let document = read(RDMA).unwrap();
     assert!(document.buffer_holding(4096, 8192).is_some());
     assert!(document.buffer_holding(12_287, 1).is_some());
-    for (address, bytes) in [
-        (4095, 2),
-        (4096, 8193),
-        (12_288, 1),
-        (u64::MAX, 1),
-        (4097, u64::MAX),
-    ] {
-        assert!(
-            document.buffer_holding(address, bytes).is_none(),
-            "{address} {bytes}"
-        );
+    for (address, bytes) in [(4095, 2), (4096, 8193), (12_288, 1), (u64::MAX, 1), (4097, u64::MAX)]
+    {
+        assert!(document.buffer_holding(address, bytes).is_none(), "{address} {bytes}");
     }
 }
 

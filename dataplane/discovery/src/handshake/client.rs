@@ -1,13 +1,13 @@
 //! Questions to a peer: one connection each, on the caller's thread.
 //! Invariant: connecting and answering have deadlines; no answer is taken unchecked.
 
-use super::frame::{Frame, Kind, LENGTH_BYTES, decode_length};
+use super::frame::{Frame, HandshakeKind, LENGTH_BYTES, decode_length};
 use crate::address::{resolve, share};
 use crate::document::{SegmentDocument, decode};
 use crate::error::{DocumentError, HandshakeError};
 use crate::limits::{ANSWER_BYTES, EXCHANGE_DEADLINE, FREE_REQUEST_BYTES, PROBE_DEADLINE};
-use crate::message::{ConnectionMessage, NotifyMessage, ProbeAnswer, RpcMeta, SUCCESS};
-use crate::settings::Settings;
+use crate::message::{NotifyMessage, ProbeAnswer, RpcMeta, SUCCESS};
+use crate::settings::DiscoverySettings;
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ pub struct HandshakeClient {
 
 /// Times of one question.
 #[derive(Clone, Copy)]
-struct Patience {
+struct HandshakeTimeouts {
     connect: Duration,
     answer: Duration,
     /// Both together.
@@ -29,29 +29,12 @@ struct Patience {
 }
 
 impl HandshakeClient {
-    /// A client; connects anew for each question.
-    pub fn new(settings: &Settings) -> Self {
+    /// A client; opens a connection for each question.
+    pub fn new(settings: &DiscoverySettings) -> Self {
         Self {
             connect_deadline: settings.connect_deadline,
             frame_bytes_max: settings.frame_bytes_max,
         }
-    }
-
-    /// Exchanges queue pairs.
-    ///
-    /// # Errors
-    /// The peer does not answer, refuses, or answers nonsense.
-    pub fn connection(
-        &self,
-        peer: &RpcMeta,
-        message: &ConnectionMessage,
-    ) -> Result<ConnectionMessage, HandshakeError> {
-        let json = self.ask(peer, Kind::Connection, message.encode(), self.patience())?;
-        let answer = ConnectionMessage::decode(&json).map_err(|error| unusable(peer, error))?;
-        if answer.reply_msg.is_empty() {
-            return Ok(answer);
-        }
-        Err(refused(peer, answer.reply_msg))
     }
 
     /// Asks for the peer's document, showing it one's own.
@@ -73,22 +56,15 @@ impl HandshakeClient {
         own: &SegmentDocument,
         limit: Duration,
     ) -> Result<SegmentDocument, HandshakeError> {
-        let patience = Patience {
-            whole: limit,
-            ..self.patience()
-        };
-        let json = self.ask(peer, Kind::Metadata, own.encode(), patience)?;
+        let timeouts = HandshakeTimeouts { whole: limit, ..self.timeouts() };
+        let json = self.ask(peer, HandshakeKind::Metadata, own.encode(), timeouts)?;
         SegmentDocument::decode(&json).map_err(|error| unusable(peer, error))
     }
 
     /// Asks for the peer's document without showing anything, and soon gives up.
     pub(crate) fn identify(&self, peer: &RpcMeta) -> Result<SegmentDocument, HandshakeError> {
-        let json = self.ask(
-            peer,
-            Kind::Metadata,
-            "{}".to_owned(),
-            self.little_patience(),
-        )?;
+        let json =
+            self.ask(peer, HandshakeKind::Metadata, "{}".to_owned(), self.little_patience())?;
         SegmentDocument::decode(&json).map_err(|error| unusable(peer, error))
     }
 
@@ -97,7 +73,7 @@ impl HandshakeClient {
     /// # Errors
     /// The peer does not answer, or does not take it.
     pub fn notify(&self, peer: &RpcMeta, message: &NotifyMessage) -> Result<(), HandshakeError> {
-        let json = self.ask(peer, Kind::Notify, message.encode(), self.patience())?;
+        let json = self.ask(peer, HandshakeKind::Notify, message.encode(), self.timeouts())?;
         let answer = NotifyMessage::decode(&json).map_err(|error| unusable(peer, error))?;
         if answer.message == SUCCESS {
             return Ok(());
@@ -111,7 +87,7 @@ impl HandshakeClient {
     /// # Errors
     /// It does not answer, or says no.
     pub fn probe(&self, peer: &RpcMeta) -> Result<(), HandshakeError> {
-        let json = self.ask(peer, Kind::Probe, "{}".to_owned(), self.little_patience())?;
+        let json = self.ask(peer, HandshakeKind::Probe, "{}".to_owned(), self.little_patience())?;
         let answer: ProbeAnswer =
             decode("probe answer", &json).map_err(|error| unusable(peer, error))?;
         if answer.status == SUCCESS {
@@ -120,16 +96,16 @@ impl HandshakeClient {
         Err(refused(peer, answer.status))
     }
 
-    fn patience(&self) -> Patience {
-        Patience {
+    fn timeouts(&self) -> HandshakeTimeouts {
+        HandshakeTimeouts {
             connect: self.connect_deadline,
             answer: EXCHANGE_DEADLINE,
             whole: Duration::MAX,
         }
     }
 
-    fn little_patience(&self) -> Patience {
-        Patience {
+    fn little_patience(&self) -> HandshakeTimeouts {
+        HandshakeTimeouts {
             connect: self.connect_deadline.min(PROBE_DEADLINE),
             answer: PROBE_DEADLINE,
             whole: Duration::MAX,
@@ -139,30 +115,24 @@ impl HandshakeClient {
     fn ask(
         &self,
         peer: &RpcMeta,
-        kind: Kind,
+        kind: HandshakeKind,
         json: String,
-        patience: Patience,
+        timeouts: HandshakeTimeouts,
     ) -> Result<Vec<u8>, HandshakeError> {
         let question = Frame::new(kind, json).encode();
         let limit = self.frame_bytes_max;
-        decode_length(
-            ((question.len() - LENGTH_BYTES) as u64).to_le_bytes(),
-            limit,
-        )?;
+        decode_length(((question.len() - LENGTH_BYTES) as u64).to_le_bytes(), limit)?;
         let begun = Instant::now();
-        let stream = connect(peer, patience.connect.min(patience.whole))?;
-        let left = patience.whole.saturating_sub(begun.elapsed());
-        let deadline = Instant::now() + patience.answer.min(left);
-        let mut exchange = Exchange { stream, deadline };
+        let stream = connect(peer, timeouts.connect.min(timeouts.whole))?;
+        let left = timeouts.whole.saturating_sub(begun.elapsed());
+        let deadline = Instant::now() + timeouts.answer.min(left);
+        let mut exchange = HandshakeCall { stream, deadline };
         let broken = |error: io::Error| match error.kind() {
             ErrorKind::TimedOut | ErrorKind::WouldBlock => HandshakeError::Deadline {
                 peer: peer.to_string(),
-                deadline: patience.answer.min(patience.whole),
+                deadline: timeouts.answer.min(timeouts.whole),
             },
-            _ => HandshakeError::Broken {
-                peer: peer.to_string(),
-                reason: error.to_string(),
-            },
+            _ => HandshakeError::Broken { peer: peer.to_string(), reason: error.to_string() },
         };
         exchange.send(&question).map_err(broken)?;
         let mut length = [0; LENGTH_BYTES];
@@ -179,10 +149,7 @@ impl HandshakeClient {
 
 fn connect(peer: &RpcMeta, limit: Duration) -> Result<TcpStream, HandshakeError> {
     let deadline = Instant::now() + limit;
-    let unresolved = |reason| HandshakeError::Unresolved {
-        peer: peer.to_string(),
-        reason,
-    };
+    let unresolved = |reason| HandshakeError::Unresolved { peer: peer.to_string(), reason };
     let addresses = resolve(&peer.ip_or_host_name, peer.rpc_port, deadline).map_err(unresolved)?;
     let mut failure = io::Error::new(ErrorKind::AddrNotAvailable, "it has no address");
     for (index, address) in addresses.iter().enumerate() {
@@ -203,12 +170,12 @@ fn connect(peer: &RpcMeta, limit: Duration) -> Result<TcpStream, HandshakeError>
 }
 
 /// A connection whose every call ends by one deadline.
-struct Exchange {
+struct HandshakeCall {
     stream: TcpStream,
     deadline: Instant,
 }
 
-impl Exchange {
+impl HandshakeCall {
     fn left(&self) -> io::Result<Option<Duration>> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -257,15 +224,9 @@ impl Exchange {
 }
 
 fn refused(peer: &RpcMeta, reason: String) -> HandshakeError {
-    HandshakeError::Refused {
-        peer: peer.to_string(),
-        reason,
-    }
+    HandshakeError::Refused { peer: peer.to_string(), reason }
 }
 
 fn unusable(peer: &RpcMeta, error: DocumentError) -> HandshakeError {
-    HandshakeError::Answer {
-        peer: peer.to_string(),
-        error,
-    }
+    HandshakeError::Answer { peer: peer.to_string(), error }
 }

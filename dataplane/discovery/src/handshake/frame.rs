@@ -3,32 +3,32 @@
 //! Invariant: the oldest peers, which send no type byte, are understood: their JSON
 //! begins with `{`, which is no type. What they send is a connection message.
 
-pub use crate::error::FrameError;
+pub use crate::error::HandshakeFrameError;
 
 /// Bytes of the length.
 pub const LENGTH_BYTES: usize = 8;
 
 /// What a frame is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum HandshakeKind {
     /// Exchange of queue pairs.
     Connection = 0,
     /// Exchange of segment documents.
     Metadata = 1,
     /// Message of an application.
     Notify = 2,
-    /// Sign of life.
+    /// Liveness probe.
     Probe = 3,
 }
 
-impl Kind {
-    fn of(byte: u8) -> Result<Self, FrameError> {
+impl HandshakeKind {
+    fn of(byte: u8) -> Result<Self, HandshakeFrameError> {
         match byte {
             0 => Ok(Self::Connection),
             1 => Ok(Self::Metadata),
             2 => Ok(Self::Notify),
             3 => Ok(Self::Probe),
-            other => Err(FrameError::UnknownKind(other)),
+            other => Err(HandshakeFrameError::UnknownKind(other)),
         }
     }
 }
@@ -37,7 +37,7 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// What it is about.
-    pub kind: Kind,
+    pub kind: HandshakeKind,
     /// The sender knows type bytes.
     pub typed: bool,
     /// Its content.
@@ -46,12 +46,8 @@ pub struct Frame {
 
 impl Frame {
     /// A frame with a type byte.
-    pub fn new(kind: Kind, json: String) -> Self {
-        Self {
-            kind,
-            typed: true,
-            json: json.into_bytes(),
-        }
+    pub fn new(kind: HandshakeKind, json: String) -> Self {
+        Self { kind, typed: true, json: json.into_bytes() }
     }
 
     /// The frame as bytes, with its length.
@@ -70,22 +66,14 @@ impl Frame {
     ///
     /// # Errors
     /// There is nothing, or the type byte is unknown.
-    pub fn decode(mut bytes: Vec<u8>) -> Result<Self, FrameError> {
-        let first = *bytes.first().ok_or(FrameError::Empty)?;
+    pub fn decode(mut bytes: Vec<u8>) -> Result<Self, HandshakeFrameError> {
+        let first = *bytes.first().ok_or(HandshakeFrameError::Empty)?;
         if first == b'{' {
-            return Ok(Self {
-                kind: Kind::Connection,
-                typed: false,
-                json: bytes,
-            });
+            return Ok(Self { kind: HandshakeKind::Connection, typed: false, json: bytes });
         }
-        let kind = Kind::of(first)?;
+        let kind = HandshakeKind::of(first)?;
         bytes.remove(0);
-        Ok(Self {
-            kind,
-            typed: true,
-            json: bytes,
-        })
+        Ok(Self { kind, typed: true, json: bytes })
     }
 }
 
@@ -93,12 +81,15 @@ impl Frame {
 ///
 /// # Errors
 /// The frame would be empty or longer than `limit`.
-pub fn decode_length(bytes: [u8; LENGTH_BYTES], limit: usize) -> Result<usize, FrameError> {
+pub fn decode_length(
+    bytes: [u8; LENGTH_BYTES],
+    limit: usize,
+) -> Result<usize, HandshakeFrameError> {
     let bytes = u64::from_le_bytes(bytes);
     match usize::try_from(bytes) {
-        Ok(0) => Err(FrameError::Empty),
+        Ok(0) => Err(HandshakeFrameError::Empty),
         Ok(length) if length <= limit => Ok(length),
-        _ => Err(FrameError::TooLong { bytes, limit }),
+        _ => Err(HandshakeFrameError::TooLong { bytes, limit }),
     }
 }
 
@@ -109,38 +100,32 @@ mod tests {
 
     #[test]
     fn real_probe_is_written_byte_for_byte() {
-        let frame = Frame::new(Kind::Probe, "{}\n".to_owned());
+        let frame = Frame::new(HandshakeKind::Probe, "{}\n".to_owned());
         assert_eq!(frame.encode(), b"\x04\0\0\0\0\0\0\0\x03{}\n");
     }
 
     #[test]
     fn frames_of_the_oldest_peers_are_connections() {
         let frame = Frame::decode(b"{}".to_vec()).unwrap();
-        assert_eq!((frame.kind, frame.typed), (Kind::Connection, false));
+        assert_eq!((frame.kind, frame.typed), (HandshakeKind::Connection, false));
         assert_eq!(frame.json, b"{}");
     }
 
     #[test]
     fn impossible_lengths_and_types_are_refused() {
         let huge = u64::MAX.to_le_bytes();
-        assert!(matches!(
-            decode_length(huge, 9),
-            Err(FrameError::TooLong { .. })
-        ));
-        assert_eq!(decode_length([0; 8], 9), Err(FrameError::Empty));
+        assert!(matches!(decode_length(huge, 9), Err(HandshakeFrameError::TooLong { .. })));
+        assert_eq!(decode_length([0; 8], 9), Err(HandshakeFrameError::Empty));
         assert_eq!(decode_length(9u64.to_le_bytes(), 9), Ok(9));
         assert!(decode_length(10u64.to_le_bytes(), 9).is_err());
-        assert_eq!(
-            Frame::decode(vec![4, b'{']),
-            Err(FrameError::UnknownKind(4))
-        );
-        assert_eq!(Frame::decode(Vec::new()), Err(FrameError::Empty));
+        assert_eq!(Frame::decode(vec![4, b'{']), Err(HandshakeFrameError::UnknownKind(4)));
+        assert_eq!(Frame::decode(Vec::new()), Err(HandshakeFrameError::Empty));
     }
 
     proptest! {
         #[test]
         fn frames_survive_the_way(kind in 0u8..4, body in any::<Vec<u8>>()) {
-            let frame = Frame { kind: Kind::of(kind).unwrap(), typed: true, json: body };
+            let frame = Frame { kind: HandshakeKind::of(kind).unwrap(), typed: true, json: body };
             let bytes = frame.encode();
             let (length, rest) = bytes.split_first_chunk().unwrap();
             prop_assert_eq!(decode_length(*length, 1000), Ok(rest.len()));

@@ -1,14 +1,11 @@
 //! The port of the handshake server. Invariant: it is bound before the engine says its name,
-//! because the port is part of the name; nobody is served before the engine is ready.
+//! because the port is part of the name; no request is served before the engine is ready.
 
-use super::Handler;
-use super::server::HandshakeServer;
 use crate::error::DiscoveryError;
 use crate::limits::HANDLERS_MAX;
-use crate::settings::Settings;
+use crate::settings::DiscoverySettings;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Builder, Runtime};
 
@@ -22,7 +19,10 @@ pub struct BoundServer {
 }
 
 impl BoundServer {
-    pub(super) fn bind(port: Option<u16>, settings: &Settings) -> Result<Self, DiscoveryError> {
+    pub(super) fn bind(
+        port: Option<u16>,
+        settings: &DiscoverySettings,
+    ) -> Result<Self, DiscoveryError> {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(HANDLERS_MAX)
@@ -45,30 +45,20 @@ impl BoundServer {
         };
         drop(entered);
         let port = listener.local_addr().map_or(0, |address| address.port());
-        Ok(Self {
-            runtime,
-            listener,
-            port,
-            frame_bytes_max: settings.frame_bytes_max,
-        })
+        Ok(Self { runtime, listener, port, frame_bytes_max: settings.frame_bytes_max })
     }
 
     /// The port peers connect to.
     pub fn port(&self) -> u16 {
         self.port
     }
-
-    /// Begins to answer.
-    ///
-    /// # Errors
-    /// The system has no thread to give.
-    pub fn serve(self, handler: Arc<dyn Handler>) -> Result<HandshakeServer, DiscoveryError> {
-        HandshakeServer::start(self, handler)
-    }
 }
 
 /// The first free port of the range, from a random one on.
-fn listen_anywhere(host: IpAddr, settings: &Settings) -> Result<TcpListener, DiscoveryError> {
+fn listen_anywhere(
+    host: IpAddr,
+    settings: &DiscoverySettings,
+) -> Result<TcpListener, DiscoveryError> {
     let (first, last) = (*settings.ports.start(), *settings.ports.end());
     let count = u32::from(last - first) + 1;
     // Without random numbers all engines begin at the same port, which only costs more attempts.
@@ -86,19 +76,11 @@ fn listen_anywhere(host: IpAddr, settings: &Settings) -> Result<TcpListener, Dis
             }
         }
     }
-    Err(DiscoveryError::NoFreePort {
-        address: host.to_string(),
-        first,
-        last,
-    })
+    Err(DiscoveryError::NoFreePort { address: host.to_string(), first, last })
 }
 
 fn listen(host: IpAddr, port: u16, backlog: u32) -> io::Result<TcpListener> {
-    let socket = if host.is_ipv6() {
-        TcpSocket::new_v6()?
-    } else {
-        TcpSocket::new_v4()?
-    };
+    let socket = if host.is_ipv6() { TcpSocket::new_v6()? } else { TcpSocket::new_v4()? };
     // A restarted engine must get its port back while old connections linger.
     socket.set_reuseaddr(true)?;
     socket.bind(SocketAddr::new(host, port))?;

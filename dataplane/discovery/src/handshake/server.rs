@@ -6,14 +6,14 @@
 //! Invariant: at most `CONNECTIONS_MAX` peers are connected. When one more comes, the one goes
 //! that has been waited for longest, so slow peers never keep others out.
 
-use super::Handler;
+use super::handler::Handler;
 use super::listener::BoundServer;
-use super::session::{Session, Shared};
+use super::session::{HandshakeSession, SessionContext};
 use crate::error::DiscoveryError;
 use crate::limits::{
     ACCEPT_PAUSE, CONNECTIONS_MAX, REQUEST_BUDGET_BYTES_MIN, SERVER_CLOSE_DEADLINE,
 };
-use crate::settings::Settings;
+use crate::settings::DiscoverySettings;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,23 +30,33 @@ pub struct HandshakeServer {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
+impl BoundServer {
+    /// Begins to answer.
+    ///
+    /// # Errors
+    /// The system has no thread to give.
+    pub fn serve(self, handler: Arc<dyn Handler>) -> Result<HandshakeServer, DiscoveryError> {
+        HandshakeServer::start(self, handler)
+    }
+}
+
 impl HandshakeServer {
     /// Takes a port: the one given, or a random free one of `MC_MIN_RPC_PORT` to
     /// `MC_MAX_RPC_PORT`.
     ///
     /// # Errors
     /// The port, or every port of the range, is taken or forbidden.
-    pub fn bind(port: Option<u16>, settings: &Settings) -> Result<BoundServer, DiscoveryError> {
+    pub fn bind(
+        port: Option<u16>,
+        settings: &DiscoverySettings,
+    ) -> Result<BoundServer, DiscoveryError> {
         BoundServer::bind(port, settings)
     }
 
-    pub(super) fn start(
-        bound: BoundServer,
-        handler: Arc<dyn Handler>,
-    ) -> Result<Self, DiscoveryError> {
+    fn start(bound: BoundServer, handler: Arc<dyn Handler>) -> Result<Self, DiscoveryError> {
         let (stop, stopped) = watch::channel(false);
         let budget = REQUEST_BUDGET_BYTES_MIN.max(4 * bound.frame_bytes_max);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SessionContext {
             handler,
             frame_bytes_max: bound.frame_bytes_max,
             budget: Arc::new(Semaphore::new(budget)),
@@ -56,18 +66,14 @@ impl HandshakeServer {
             runtime.block_on(accept(listener, shared, stopped));
             runtime.shutdown_timeout(SERVER_CLOSE_DEADLINE);
         };
-        let thread = Builder::new()
-            .name("perigee-greet".to_owned())
-            .spawn(serve)
-            .map_err(|error| DiscoveryError::System {
-                what: "starting the thread of the handshake server",
-                reason: error.to_string(),
+        let thread =
+            Builder::new().name("perigee-greet".to_owned()).spawn(serve).map_err(|error| {
+                DiscoveryError::System {
+                    what: "starting the thread of the handshake server",
+                    reason: error.to_string(),
+                }
             })?;
-        Ok(Self {
-            port,
-            stop,
-            thread: Mutex::new(Some(thread)),
-        })
+        Ok(Self { port, stop, thread: Mutex::new(Some(thread)) })
     }
 
     /// The port peers connect to.
@@ -79,11 +85,7 @@ impl HandshakeServer {
     /// [`SERVER_CLOSE_DEADLINE`] after the last answer that is being given.
     pub fn close(&self) {
         let _ = self.stop.send(true);
-        let thread = self
-            .thread
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             // A panic of the thread has been reported by the panic hook.
             let _ = thread.join();
@@ -97,13 +99,17 @@ impl Drop for HandshakeServer {
     }
 }
 
-struct Open {
+struct OpenSession {
     /// It waits for this engine's answer; otherwise this engine waits for the peer.
     answering: Arc<AtomicBool>,
     abort: AbortHandle,
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
+async fn accept(
+    listener: TcpListener,
+    shared: Arc<SessionContext>,
+    mut stopped: watch::Receiver<bool>,
+) {
     let mut open = VecDeque::new();
     loop {
         let accepted = tokio::select! {
@@ -121,7 +127,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, mut stopped: watch::
 }
 
 /// Serves a connection, sending away the peer that was waited for longest at the limit.
-fn admit(open: &mut VecDeque<Open>, stream: TcpStream, shared: &Arc<Shared>) {
+fn admit(open: &mut VecDeque<OpenSession>, stream: TcpStream, shared: &Arc<SessionContext>) {
     if open.len() >= CONNECTIONS_MAX {
         open.retain(|one| !one.abort.is_finished());
     }
@@ -133,7 +139,7 @@ fn admit(open: &mut VecDeque<Open>, stream: TcpStream, shared: &Arc<Shared>) {
         }
     }
     let answering = Arc::new(AtomicBool::new(false));
-    let session = Session::new(stream, Arc::clone(shared), Arc::clone(&answering));
+    let session = HandshakeSession::new(stream, Arc::clone(shared), Arc::clone(&answering));
     let abort = tokio::spawn(session.run()).abort_handle();
-    open.push_back(Open { answering, abort });
+    open.push_back(OpenSession { answering, abort });
 }

@@ -2,8 +2,8 @@
 //! Invariant: each of the three steps has its own deadline, and memory for a large request is
 //! taken from the server's budget as the bytes arrive, never because a length was announced.
 
-use super::Handler;
-use super::frame::{Frame, Kind, LENGTH_BYTES, decode_length};
+use super::frame::{Frame, HandshakeKind, LENGTH_BYTES, decode_length};
+use super::handler::Handler;
 use crate::document::{SegmentDocument, encode};
 use crate::limits::{ANSWER_DEADLINE, FREE_REQUEST_BYTES, REPLY_DEADLINE, REQUEST_DEADLINE};
 use crate::message::{ConnectionMessage, NotifyMessage, ProbeAnswer, SUCCESS};
@@ -17,32 +17,32 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 /// What all connections share.
-pub(super) struct Shared {
+pub(super) struct SessionContext {
     pub(super) handler: Arc<dyn Handler>,
     pub(super) frame_bytes_max: usize,
     /// One permit per byte of large requests.
     pub(super) budget: Arc<Semaphore>,
 }
 
-pub(super) struct Session {
+pub(super) struct HandshakeSession {
     stream: TcpStream,
-    shared: Arc<Shared>,
+    shared: Arc<SessionContext>,
     answering: Arc<AtomicBool>,
 }
 
 /// A request, and its share of the budget for as long as it is held.
-struct Request {
+struct HeldRequest {
     frame: Frame,
     _budget: Option<OwnedSemaphorePermit>,
 }
 
-impl Session {
-    pub(super) fn new(stream: TcpStream, shared: Arc<Shared>, answering: Arc<AtomicBool>) -> Self {
-        Self {
-            stream,
-            shared,
-            answering,
-        }
+impl HandshakeSession {
+    pub(super) fn new(
+        stream: TcpStream,
+        shared: Arc<SessionContext>,
+        answering: Arc<AtomicBool>,
+    ) -> Self {
+        Self { stream, shared, answering }
     }
 
     pub(super) async fn run(mut self) {
@@ -65,7 +65,7 @@ impl Session {
         within(REPLY_DEADLINE, self.reply(&frame)).await
     }
 
-    async fn request(&mut self) -> io::Result<Request> {
+    async fn request(&mut self) -> io::Result<HeldRequest> {
         let mut length = [0; LENGTH_BYTES];
         self.stream.read_exact(&mut length).await?;
         let length =
@@ -81,19 +81,13 @@ impl Session {
                     None => budget = Some(more),
                 }
             }
-            let part = (&mut self.stream)
-                .take(step as u64)
-                .read_to_end(&mut bytes)
-                .await?;
+            let part = (&mut self.stream).take(step as u64).read_to_end(&mut bytes).await?;
             if part < step {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
         let frame = Frame::decode(bytes).map_err(io::Error::other)?;
-        Ok(Request {
-            frame,
-            _budget: budget,
-        })
+        Ok(HeldRequest { frame, _budget: budget })
     }
 
     fn take(&self, bytes: usize) -> io::Result<OwnedSemaphorePermit> {
@@ -115,27 +109,22 @@ async fn within<T>(limit: Duration, step: impl Future<Output = io::Result<T>>) -
 }
 
 /// The answer to one request; `None` ends the connection without one.
-fn answer(handler: &dyn Handler, request: Request) -> Option<Frame> {
+fn answer(handler: &dyn Handler, request: HeldRequest) -> Option<Frame> {
     let frame = &request.frame;
     let json = match frame.kind {
-        Kind::Connection => connection(handler, &frame.json).encode(),
-        Kind::Metadata => {
-            // Whoever only asks sends an empty object.
+        HandshakeKind::Connection => connection(handler, &frame.json).encode(),
+        HandshakeKind::Metadata => {
+            // A peer that only asks sends an empty object.
             let peer = SegmentDocument::decode(&frame.json).ok();
             handler.metadata(peer)?.encode()
         }
-        Kind::Notify => notify(handler, &frame.json).encode(),
-        Kind::Probe => {
+        HandshakeKind::Notify => notify(handler, &frame.json).encode(),
+        HandshakeKind::Probe => {
             let status = if handler.probe() { SUCCESS } else { "closing" };
-            encode(&ProbeAnswer {
-                status: status.to_owned(),
-            })
+            encode(&ProbeAnswer { status: status.to_owned() })
         }
     };
-    Some(Frame {
-        typed: frame.typed,
-        ..Frame::new(frame.kind, json)
-    })
+    Some(Frame { typed: frame.typed, ..Frame::new(frame.kind, json) })
 }
 
 fn connection(handler: &dyn Handler, json: &[u8]) -> ConnectionMessage {
@@ -146,8 +135,8 @@ fn connection(handler: &dyn Handler, json: &[u8]) -> ConnectionMessage {
 }
 
 fn notify(handler: &dyn Handler, json: &[u8]) -> NotifyMessage {
-    let told = NotifyMessage::decode(json).map_err(|error| error.to_string());
-    let verdict = told.and_then(|message| handler.notify(message));
+    let message = NotifyMessage::decode(json).map_err(|error| error.to_string());
+    let verdict = message.and_then(|message| handler.notify(message));
     NotifyMessage {
         name: String::new(),
         message: verdict.map_or_else(|reason| reason, |()| SUCCESS.to_owned()),

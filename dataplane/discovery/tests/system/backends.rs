@@ -2,7 +2,7 @@
 
 use crate::engine::{Engine, directory, settings};
 use crate::server::Server;
-use perigee_discovery::{Directory, DiscoveryError, Settings};
+use perigee_discovery::{Directory, DiscoveryError, DiscoverySettings};
 use std::net::TcpListener;
 use std::time::Duration;
 
@@ -12,41 +12,19 @@ fn entries_are_found_changed_and_gone_after_close() {
         let address = server.address();
         let mut engine = Engine::start(&address, "host:17001").unwrap();
         let other = directory(&address);
-        assert_eq!(
-            *other.segment("host:17001").unwrap(),
-            engine.document,
-            "{address}"
-        );
-        assert_eq!(
-            other.rpc_meta("host:17001").unwrap(),
-            engine.place(),
-            "{address}"
-        );
+        assert_eq!(*other.segment("host:17001").unwrap(), engine.document, "{address}");
+        assert_eq!(other.rpc_meta("host:17001").unwrap(), engine.place(), "{address}");
 
         engine.document.tcp_data_port = 99;
         engine.directory.publish(&engine.document).unwrap();
-        assert_eq!(
-            other.segment("host:17001").unwrap().tcp_data_port,
-            0,
-            "from the cache"
-        );
-        assert_eq!(
-            other.reload("host:17001").unwrap().tcp_data_port,
-            99,
-            "{address}"
-        );
+        assert_eq!(other.segment("host:17001").unwrap().tcp_data_port, 0, "from the cache");
+        assert_eq!(other.reload("host:17001").unwrap().tcp_data_port, 99, "{address}");
 
         engine.directory.close();
         let gone = other.reload("host:17001").unwrap_err();
-        assert!(
-            matches!(gone, DiscoveryError::NotFound { .. }),
-            "{address}: {gone}"
-        );
+        assert!(matches!(gone, DiscoveryError::NotFound { .. }), "{address}: {gone}");
         let gone = other.rpc_meta("host:17001").unwrap_err();
-        assert!(
-            matches!(gone, DiscoveryError::NotFound { .. }),
-            "{address}: {gone}"
-        );
+        assert!(matches!(gone, DiscoveryError::NotFound { .. }), "{address}: {gone}");
         let closed = engine.directory.publish(&engine.document).unwrap_err();
         assert_eq!(closed, DiscoveryError::Closed, "{address}");
     }
@@ -57,10 +35,7 @@ fn clusters_do_not_see_each_other() {
     for server in Server::all() {
         let address = server.address();
         let _engine = Engine::start(&address, "a:1").unwrap();
-        let settings = Settings {
-            cluster: "blue".to_owned(),
-            ..settings()
-        };
+        let settings = DiscoverySettings { cluster: "blue".to_owned(), ..settings() };
         let other = Directory::open(&address, settings).unwrap();
         assert!(other.segment("a:1").is_err(), "{address}");
     }
@@ -70,20 +45,11 @@ fn clusters_do_not_see_each_other() {
 fn names_with_any_characters_are_kept_apart() {
     for server in Server::all() {
         let address = server.address();
-        let names = [
-            "a b/c?d&e=f%41:1",
-            "a b/c?d&e=f:1",
-            "K\u{f6}ln:1",
-            "[fe80::1]:17001",
-        ];
+        let names = ["a b/c?d&e=f%41:1", "a b/c?d&e=f:1", "K\u{f6}ln:1", "[fe80::1]:17001"];
         let engines = names.map(|name| Engine::start(&address, name).unwrap());
         let other = directory(&address);
         for (name, engine) in names.iter().zip(&engines) {
-            assert_eq!(
-                *other.segment(name).unwrap(),
-                engine.document,
-                "{address} {name}"
-            );
+            assert_eq!(*other.segment(name).unwrap(), engine.document, "{address} {name}");
         }
     }
 }
@@ -92,10 +58,7 @@ fn names_with_any_characters_are_kept_apart() {
 fn a_server_that_never_answers_ends_in_an_error() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = silent.local_addr().unwrap().port();
-    let settings = Settings {
-        call_deadline: Duration::from_millis(200),
-        ..settings()
-    };
+    let settings = DiscoverySettings { call_deadline: Duration::from_millis(200), ..settings() };
     for address in [
         format!("http://127.0.0.1:{port}/metadata"),
         format!("etcd://127.0.0.1:{port}"),
@@ -103,10 +66,7 @@ fn a_server_that_never_answers_ends_in_an_error() {
     ] {
         let directory = Directory::open(&address, settings.clone()).unwrap();
         let text = directory.segment("a:1").unwrap_err().to_string();
-        assert!(
-            text.contains("did not answer") && text.contains(&address),
-            "{text}"
-        );
+        assert!(text.contains("did not answer") && text.contains(&address), "{text}");
     }
 }
 
@@ -121,10 +81,7 @@ fn a_server_that_is_none_ends_in_an_error() {
         format!("redis://127.0.0.1:{}", port(&etcd.address())),
     ] {
         let error = directory(&address).segment("a:1").unwrap_err();
-        assert!(
-            matches!(error, DiscoveryError::Backend { .. }),
-            "{address}: {error}"
-        );
+        assert!(matches!(error, DiscoveryError::Backend { .. }), "{address}: {error}");
     }
 }
 
@@ -133,10 +90,7 @@ fn cached_documents_serve_while_the_server_is_away() {
     let mut server = Server::http();
     let address = server.address();
     let _engine = Engine::start(&address, "a:1").unwrap();
-    let settings = Settings {
-        refresh: Some(Duration::ZERO),
-        ..settings()
-    };
+    let settings = DiscoverySettings { refresh: Some(Duration::ZERO), ..settings() };
     let other = Directory::open(&address, settings).unwrap();
     other.segment("a:1").unwrap();
     server.stop();
@@ -150,10 +104,7 @@ fn cached_documents_serve_while_the_server_is_away() {
 fn without_the_cache_every_change_is_seen_at_once() {
     let server = Server::http();
     let mut engine = Engine::start(&server.address(), "a:1").unwrap();
-    let settings = Settings {
-        cache: false,
-        ..settings()
-    };
+    let settings = DiscoverySettings { cache: false, ..settings() };
     let other = Directory::open(&server.address(), settings).unwrap();
     other.segment("a:1").unwrap();
     engine.document.tcp_data_port = 7;

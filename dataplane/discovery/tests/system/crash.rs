@@ -21,9 +21,7 @@ pub(crate) fn engine_process(address: &str, name: &str) -> Process {
             .stdout(Stdio::null()),
     );
     let other = directory(address);
-    until("the engine's entries are there", || {
-        other.reload(name).is_ok()
-    });
+    until("the engine's entries are there", || other.reload(name).is_ok());
     process
 }
 
@@ -64,14 +62,8 @@ fn entries_of_a_living_process_outlast_their_life() {
         // Whose entries vanish shows when a life has passed.
         let mut witness = engine_process(&address, "witness:1");
         witness.kill();
-        until("the witness has vanished", || {
-            other.reload("witness:1").is_err()
-        });
-        assert_eq!(
-            *other.reload("alive:1").unwrap(),
-            engine.document,
-            "{address}"
-        );
+        until("the witness has vanished", || other.reload("witness:1").is_err());
+        assert_eq!(*other.reload("alive:1").unwrap(), engine.document, "{address}");
     }
 }
 
@@ -82,15 +74,7 @@ fn a_restarted_engine_takes_its_name_back_at_once() {
         engine_process(&address, "same:17001").kill();
         let engine = Engine::start(&address, "same:17001").unwrap();
         let other = directory(&address);
-        assert_eq!(
-            *other.segment("same:17001").unwrap(),
-            engine.document,
-            "{address}"
-        );
-        assert_eq!(
-            other.rpc_meta("same:17001").unwrap(),
-            engine.place(),
-            "{address}"
-        );
+        assert_eq!(*other.segment("same:17001").unwrap(), engine.document, "{address}");
+        assert_eq!(other.rpc_meta("same:17001").unwrap(), engine.place(), "{address}");
     }
 }

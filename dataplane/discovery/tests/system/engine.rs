@@ -2,18 +2,18 @@
 //! Invariant: it answers the handshake with the document it published.
 
 use perigee_discovery::{
-    ConnectionMessage, Directory, DiscoveryError, Extra, Handler, HandshakeServer, NotifyMessage,
-    RpcMeta, SegmentDocument, Settings, new_epoch,
+    ConnectionMessage, Directory, DiscoveryError, DiscoverySettings, Extra, Handler,
+    HandshakeServer, NotifyMessage, RpcMeta, SegmentDocument, new_epoch,
 };
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Settings with a short life of entries, on loopback only.
-pub(crate) fn settings() -> Settings {
-    Settings {
+pub(crate) fn settings() -> DiscoverySettings {
+    DiscoverySettings {
         entry_life: Duration::from_secs(3),
         bind_address: Some([127, 0, 0, 1].into()),
-        ..Settings::default()
+        ..DiscoverySettings::default()
     }
 }
 
@@ -32,11 +32,7 @@ pub(crate) struct Answers {
 
 impl Answers {
     pub(crate) fn new(directory: Directory) -> Self {
-        Self {
-            directory,
-            notifies: Mutex::default(),
-            peers: Mutex::default(),
-        }
+        Self { directory, notifies: Mutex::default(), peers: Mutex::default() }
     }
 }
 
@@ -85,7 +81,7 @@ impl Engine {
     pub(crate) fn start_with(
         address: &str,
         name: &str,
-        settings: Settings,
+        settings: DiscoverySettings,
     ) -> Result<Self, DiscoveryError> {
         let directory = Directory::open(address, settings.clone())?;
         let bound = HandshakeServer::bind(None, &settings)?;
@@ -97,12 +93,7 @@ impl Engine {
         document.perigee = Some(Extra::new(&new_epoch().unwrap()));
         let answers = Arc::new(Answers::new(directory.clone()));
         let server = bound.serve(Arc::clone(&answers) as _)?;
-        let engine = Self {
-            directory,
-            server,
-            document,
-            answers,
-        };
+        let engine = Self { directory, server, document, answers };
         engine.directory.publish_rpc(&name, &engine.place())?;
         engine.directory.publish(&engine.document)?;
         Ok(engine)

@@ -34,9 +34,7 @@ fn entries_outlive_the_loss_of_any_one_member() {
             etcd_member(names[index], port, peer, &cluster, folders[index].path())
         })
         .collect();
-    until("the cluster is whole", || {
-        ports.iter().all(|(port, _)| etcd_is_healthy(*port))
-    });
+    until("the cluster is whole", || ports.iter().all(|(port, _)| etcd_is_healthy(*port)));
     let list = ports.map(|(port, _)| format!("127.0.0.1:{port}")).join(",");
     let address = format!("etcd://{list}");
     let mut engine = Engine::start(&address, "a:1").unwrap();
@@ -44,9 +42,7 @@ fn entries_outlive_the_loss_of_any_one_member() {
     // The first endpoint is the one in use.
     members.remove(0).kill();
     engine.document.tcp_data_port = 5;
-    until("the change went through", || {
-        engine.directory.publish(&engine.document).is_ok()
-    });
+    until("the change went through", || engine.directory.publish(&engine.document).is_ok());
     let other = directory(&address);
     assert_eq!(other.segment("a:1").unwrap().tcp_data_port, 5);
 }

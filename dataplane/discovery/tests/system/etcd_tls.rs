@@ -1,10 +1,11 @@
-//! etcd behind TLS with certificates on both sides and a user with a password, as large clusters run it.
+//! etcd behind TLS with certificates on both sides and a user with a password, as large clusters
+//! run it.
 
 use crate::engine::Engine;
 use crate::server::{Process, free_port};
 use crate::wait::until;
 use perigee_discovery::settings::Secret;
-use perigee_discovery::{Directory, Settings};
+use perigee_discovery::{Directory, DiscoverySettings};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair,
@@ -25,9 +26,7 @@ struct Papers {
 
 impl Papers {
     fn issue() -> Self {
-        let papers = Self {
-            folder: TempDir::new().unwrap(),
-        };
+        let papers = Self { folder: TempDir::new().unwrap() };
         let mut authority = CertificateParams::new(Vec::<String>::new()).unwrap();
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let authority_key = KeyPair::generate().unwrap();
@@ -79,37 +78,23 @@ struct Etcd {
 }
 
 fn start(papers: &Papers, data: &Path) -> Etcd {
-    let (url, peer) = (
-        format!("https://127.0.0.1:{}", free_port()),
-        format!("http://127.0.0.1:{}", free_port()),
-    );
+    let (url, peer) =
+        (format!("https://127.0.0.1:{}", free_port()), format!("http://127.0.0.1:{}", free_port()));
     let process = Process::start(
         Command::new("etcd")
             .args(["--name", "one", "--data-dir"])
             .arg(data)
-            .args([
-                "--listen-client-urls",
-                &url,
-                "--advertise-client-urls",
-                &url,
-            ])
+            .args(["--listen-client-urls", &url, "--advertise-client-urls", &url])
             .args(["--listen-peer-urls", &peer])
             .args(["--initial-advertise-peer-urls", &peer])
             .args(["--initial-cluster", &format!("one={peer}")])
-            .args([
-                "--client-cert-auth",
-                "--trusted-ca-file",
-                &papers.text("ca.pem"),
-            ])
+            .args(["--client-cert-auth", "--trusted-ca-file", &papers.text("ca.pem")])
             .args(["--cert-file", &papers.text("cert.pem")])
             .args(["--key-file", &papers.text("key.pem")])
             .stdout(Stdio::null())
             .stderr(Stdio::null()),
     );
-    Etcd {
-        _process: process,
-        url,
-    }
+    Etcd { _process: process, url }
 }
 
 /// Makes etcd ask for a user: from then on only root with the password is let in.
@@ -119,17 +104,15 @@ fn lock(operator: &Agent, url: &str) {
         sent.map(|answer| answer.status().as_u16())
     };
     let user = format!(r#"{{"name":"root","password":"{PASSWORD}"}}"#);
-    until("etcd serves", || {
-        call("auth/user/add", user.clone()).is_ok_and(|status| status == 200)
-    });
+    until("etcd serves", || call("auth/user/add", user.clone()).is_ok_and(|status| status == 200));
     let role = r#"{"user":"root","role":"root"}"#.to_owned();
     call("auth/role/add", r#"{"name":"root"}"#.to_owned()).unwrap();
     call("auth/user/grant", role).unwrap();
     call("auth/enable", "{}".to_owned()).unwrap();
 }
 
-fn settings(papers: &Papers, password: &str) -> Settings {
-    Settings {
+fn settings(papers: &Papers, password: &str) -> DiscoverySettings {
+    DiscoverySettings {
         ca_file: Some(papers.text("ca.pem")),
         cert_file: Some(papers.text("cert.pem")),
         key_file: Some(papers.text("key.pem")),
@@ -140,33 +123,24 @@ fn settings(papers: &Papers, password: &str) -> Settings {
 }
 
 #[test]
-fn a_locked_etcd_lets_in_who_has_certificate_and_password_and_nobody_else() {
+fn a_locked_etcd_lets_in_only_clients_with_certificate_and_password() {
     let (papers, data) = (Papers::issue(), TempDir::new().unwrap());
     let etcd = start(&papers, &data.path().join("data"));
     lock(&papers.operator(), &etcd.url);
     let address = format!("etcd://{}", etcd.url);
-    let open = |settings: Settings| Directory::open(&address, settings).unwrap();
+    let open = |settings: DiscoverySettings| Directory::open(&address, settings).unwrap();
     let good = settings(&papers, PASSWORD);
     let engine = Engine::start_with(&address, "a:1", good.clone()).unwrap();
     assert_eq!(*open(good.clone()).segment("a:1").unwrap(), engine.document);
 
-    let refusal = |settings: Settings| open(settings).segment("a:1").unwrap_err().to_string();
+    let refusal =
+        |settings: DiscoverySettings| open(settings).segment("a:1").unwrap_err().to_string();
     let wrong = refusal(settings(&papers, "open barley"));
     assert!(wrong.contains("PERIGEE_ETCD_PASSWORD"), "{wrong}");
     assert!(!wrong.contains("barley"), "{wrong}");
-    let nobody = refusal(Settings {
-        etcd_username: String::new(),
-        ..good.clone()
-    });
-    assert!(nobody.contains("PERIGEE_ETCD_USERNAME"), "{nobody}");
-    let untrusting = refusal(Settings {
-        ca_file: None,
-        ..good.clone()
-    });
+    let anonymous = refusal(DiscoverySettings { etcd_username: String::new(), ..good.clone() });
+    assert!(anonymous.contains("PERIGEE_ETCD_USERNAME"), "{anonymous}");
+    let untrusting = refusal(DiscoverySettings { ca_file: None, ..good.clone() });
     assert!(untrusting.contains("certificate"), "{untrusting}");
-    refusal(Settings {
-        cert_file: None,
-        key_file: None,
-        ..good
-    });
+    refusal(DiscoverySettings { cert_file: None, key_file: None, ..good });
 }

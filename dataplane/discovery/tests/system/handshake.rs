@@ -1,9 +1,10 @@
 //! Two well-behaved peers, and one of the oldest kind.
 
 use crate::engine::{Engine, directory, settings};
+use perigee_discovery::handshake::frame::{Frame, HandshakeKind, LENGTH_BYTES};
 use perigee_discovery::{
-    BufferEntry, ConnectionMessage, DiscoveryError, HandshakeClient, HandshakeError,
-    HandshakeServer, NotifyMessage, RpcMeta, SegmentDocument, Settings,
+    BufferEntry, ConnectionMessage, DiscoveryError, DiscoverySettings, HandshakeClient,
+    HandshakeError, HandshakeServer, NotifyMessage, RpcMeta, SegmentDocument,
 };
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -36,9 +37,9 @@ fn engines_with_very_many_buffers_find_each_other() {
         };
         engine.document.buffers = (0..30_000).map(buffer).collect();
         // As rails tell of each buffer once more.
-        let told = vec![serde_json::Value::from("x".repeat(100)); 15_000];
+        let regions = vec![serde_json::Value::from("x".repeat(100)); 15_000];
         let extra = engine.document.perigee.as_mut().unwrap();
-        extra.unknown.insert("regions".to_owned(), told.into());
+        extra.unknown.insert("regions".to_owned(), regions.into());
         engine.directory.publish(&engine.document).unwrap();
         assert!(engine.document.encode().len() > settings().frame_bytes_max);
     }
@@ -58,31 +59,32 @@ fn queue_pairs_are_exchanged_and_refusals_carry_their_reason() {
         qp_num: vec![1, 2],
         ..ConnectionMessage::default()
     };
-    let answer = client().connection(&engine.place(), &question).unwrap();
-    assert_eq!(
-        (answer.peer_nic_path.as_str(), answer.qp_num),
-        ("a@mlx5_0", vec![2, 3])
-    );
-    let refused = client().connection(&engine.place(), &ConnectionMessage::default());
-    assert!(refused.unwrap_err().to_string().contains("no queue pairs"));
+    let answer = connect_pairs(&engine, &question);
+    assert_eq!((answer.peer_nic_path.as_str(), answer.qp_num), ("a@mlx5_0", vec![2, 3]));
+    let refused = connect_pairs(&engine, &ConnectionMessage::default());
+    assert!(refused.reply_msg.contains("no queue pairs"), "{refused:?}");
+}
+
+/// Asks as an engine of Mooncake does that has RDMA.
+fn connect_pairs(engine: &Engine, question: &ConnectionMessage) -> ConnectionMessage {
+    let mut stream = TcpStream::connect(("127.0.0.1", engine.server.port())).unwrap();
+    let frame = Frame::new(HandshakeKind::Connection, question.encode());
+    stream.write_all(&frame.encode()).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let answer = Frame::decode(answer.split_off(LENGTH_BYTES)).unwrap();
+    assert_eq!(answer.kind, HandshakeKind::Connection);
+    ConnectionMessage::decode(&answer.json).unwrap()
 }
 
 #[test]
 fn notifications_arrive_or_are_refused() {
     let engine = engine();
-    let notify = |name: &str| NotifyMessage {
-        name: name.to_owned(),
-        message: "text".to_owned(),
-    };
+    let notify = |name: &str| NotifyMessage { name: name.to_owned(), message: "text".to_owned() };
     client().notify(&engine.place(), &notify("one")).unwrap();
     assert_eq!(*engine.answers.notifies.lock().unwrap(), [notify("one")]);
-    let refused = client()
-        .notify(&engine.place(), &notify("full"))
-        .unwrap_err();
-    assert!(
-        matches!(refused, HandshakeError::Refused { .. }),
-        "{refused}"
-    );
+    let refused = client().notify(&engine.place(), &notify("full")).unwrap_err();
+    assert!(matches!(refused, HandshakeError::Refused { .. }), "{refused}");
 }
 
 #[test]
@@ -98,9 +100,7 @@ fn frames_without_type_byte_are_answered_without_one() {
     let engine = engine();
     let mut stream = TcpStream::connect(("127.0.0.1", engine.server.port())).unwrap();
     let json = br#"{"local_nic_path":"a@b","peer_nic_path":"c@d","qp_num":[5]}"#;
-    stream
-        .write_all(&(json.len() as u64).to_le_bytes())
-        .unwrap();
+    stream.write_all(&(json.len() as u64).to_le_bytes()).unwrap();
     stream.write_all(json).unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
@@ -113,26 +113,13 @@ fn frames_without_type_byte_are_answered_without_one() {
 fn large_documents_pass_up_to_the_limit_and_no_further() {
     let server = engine();
     let limit = settings().frame_bytes_max;
-    let question = |bytes: usize| ConnectionMessage {
-        qp_num: vec![1],
-        payload: "x".repeat(bytes),
-        ..ConnectionMessage::default()
-    };
-    client()
-        .connection(&server.place(), &question(limit - 1000))
-        .unwrap();
-    let refused = client()
-        .connection(&server.place(), &question(limit))
-        .unwrap_err();
-    assert!(
-        refused.to_string().contains("MC_HANDSHAKE_MAX_LENGTH"),
-        "{refused}"
-    );
-    let larger = Settings {
-        frame_bytes_max: 2 * limit,
-        ..settings()
-    };
-    let cut = HandshakeClient::new(&larger).connection(&server.place(), &question(limit));
+    let large =
+        |bytes: usize| NotifyMessage { name: "large".to_owned(), message: "x".repeat(bytes) };
+    client().notify(&server.place(), &large(limit - 1000)).unwrap();
+    let refused = client().notify(&server.place(), &large(limit)).unwrap_err();
+    assert!(refused.to_string().contains("MC_HANDSHAKE_MAX_LENGTH"), "{refused}");
+    let larger = DiscoverySettings { frame_bytes_max: 2 * limit, ..settings() };
+    let cut = HandshakeClient::new(&larger).notify(&server.place(), &large(limit));
     assert!(matches!(cut, Err(HandshakeError::Broken { .. })), "{cut:?}");
 }
 
@@ -144,10 +131,7 @@ fn a_port_in_use_is_named() {
     assert!(matches!(taken, DiscoveryError::Port { .. }), "{taken}");
     assert!(taken.to_string().contains(&port.to_string()), "{taken}");
 
-    let narrow = Settings {
-        ports: port..=port,
-        ..settings()
-    };
+    let narrow = DiscoverySettings { ports: port..=port, ..settings() };
     let none = HandshakeServer::bind(None, &narrow).unwrap_err();
     assert!(none.to_string().contains("MC_MAX_RPC_PORT"), "{none}");
 }
@@ -157,12 +141,7 @@ fn a_closed_server_frees_its_port() {
     let engine = engine();
     let port = engine.server.port();
     engine.server.close();
-    assert_eq!(
-        HandshakeServer::bind(Some(port), &settings())
-            .unwrap()
-            .port(),
-        port
-    );
+    assert_eq!(HandshakeServer::bind(Some(port), &settings()).unwrap().port(), port);
 }
 
 #[test]
@@ -174,15 +153,9 @@ fn ports_come_from_the_range() {
 
 #[test]
 fn ipv6_is_served_when_asked_for() {
-    let both = Settings {
-        use_ipv6: true,
-        bind_address: None,
-        ..settings()
-    };
+    let both = DiscoverySettings { use_ipv6: true, bind_address: None, ..settings() };
     let answers = crate::engine::Answers::new(directory("P2PHANDSHAKE"));
-    let server = HandshakeServer::bind(None, &both)
-        .unwrap()
-        .serve(std::sync::Arc::new(answers));
+    let server = HandshakeServer::bind(None, &both).unwrap().serve(std::sync::Arc::new(answers));
     let port = server.as_ref().unwrap().port();
     for host in ["::1", "127.0.0.1", "localhost"] {
         client().probe(&RpcMeta::new(host, port)).unwrap();
@@ -193,11 +166,6 @@ fn ipv6_is_served_when_asked_for() {
 fn a_peer_that_is_not_there_is_named() {
     let error = client().probe(&RpcMeta::new("127.0.0.1", 1)).unwrap_err();
     assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
-    let error = client()
-        .probe(&RpcMeta::new("no-such-host.invalid", 1))
-        .unwrap_err();
-    assert!(
-        matches!(error, HandshakeError::Unresolved { .. }),
-        "{error}"
-    );
+    let error = client().probe(&RpcMeta::new("no-such-host.invalid", 1)).unwrap_err();
+    assert!(matches!(error, HandshakeError::Unresolved { .. }), "{error}");
 }

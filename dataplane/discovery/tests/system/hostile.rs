@@ -4,7 +4,7 @@
 use crate::engine::{Engine, settings};
 use perigee_discovery::limits::CONNECTIONS_MAX;
 use perigee_discovery::{
-    ConnectionMessage, HandshakeClient, HandshakeError, RpcMeta, SegmentDocument, Settings,
+    DiscoverySettings, HandshakeClient, HandshakeError, NotifyMessage, RpcMeta, SegmentDocument,
 };
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -19,9 +19,7 @@ fn connect(engine: &Engine) -> TcpStream {
 }
 
 fn probe(engine: &Engine) {
-    HandshakeClient::new(&settings())
-        .probe(&engine.place())
-        .unwrap();
+    HandshakeClient::new(&settings()).probe(&engine.place()).unwrap();
 }
 
 /// Reads until the server closes; whether it said anything.
@@ -67,12 +65,8 @@ fn well_formed_frames_of_nonsense_are_refused() {
         (9, "{}", false),
     ] {
         let mut stream = connect(&engine);
-        stream
-            .write_all(&(body.len() as u64 + 1).to_le_bytes())
-            .unwrap();
-        stream
-            .write_all(&[&[kind], body.as_bytes()].concat())
-            .unwrap();
+        stream.write_all(&(body.len() as u64 + 1).to_le_bytes()).unwrap();
+        stream.write_all(&[&[kind], body.as_bytes()].concat()).unwrap();
         assert_eq!(is_answered(stream), answered, "{kind} {body}");
     }
     assert!(engine.answers.notifies.lock().unwrap().is_empty());
@@ -103,10 +97,7 @@ fn silent_peers_do_not_keep_others_out() {
     }
     probe(&engine);
     let other = self::engine();
-    assert_eq!(
-        *other.directory.segment(&engine.document.name).unwrap(),
-        engine.document
-    );
+    assert_eq!(*other.directory.segment(&engine.document.name).unwrap(), engine.document);
     drop(silent);
 }
 
@@ -121,13 +112,9 @@ fn peers_that_send_much_and_never_finish_do_not_keep_others_out() {
         let _ = stream.write_all(&part);
         unfinished.push(stream);
     }
-    let question = ConnectionMessage {
-        qp_num: vec![1],
-        payload: "x".repeat(length - 1000),
-        ..ConnectionMessage::default()
-    };
+    let large = NotifyMessage { name: "large".to_owned(), message: "x".repeat(length - 1000) };
     let client = HandshakeClient::new(&settings());
-    client.connection(&engine.place(), &question).unwrap();
+    client.notify(&engine.place(), &large).unwrap();
     drop(unfinished);
 }
 
@@ -186,7 +173,7 @@ fn a_client_survives_every_kind_of_answer() {
 
 #[test]
 fn a_client_does_not_wait_for_an_answer_for_ever() {
-    let client = HandshakeClient::new(&Settings::default());
+    let client = HandshakeClient::new(&DiscoverySettings::default());
     for answer in [Vec::new(), vec![9], 9u64.to_le_bytes().to_vec()] {
         let (place, thread) = false_server(answer);
         let error = client.probe(&place).unwrap_err();

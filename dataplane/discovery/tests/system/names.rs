@@ -15,16 +15,9 @@ fn a_living_engine_keeps_its_name() {
         let first = Engine::start(&address, "one:1").unwrap();
         let refused = Engine::start(&address, "one:1").unwrap_err();
         let text = refused.to_string();
-        assert!(
-            matches!(refused, DiscoveryError::NameTaken { .. }),
-            "{address}: {text}"
-        );
+        assert!(matches!(refused, DiscoveryError::NameTaken { .. }), "{address}: {text}");
         assert!(text.contains(&first.place().to_string()), "{text}");
-        assert_eq!(
-            *directory(&address).segment("one:1").unwrap(),
-            first.document,
-            "{address}"
-        );
+        assert_eq!(*directory(&address).segment("one:1").unwrap(), first.document, "{address}");
 
         first.directory.close();
         assert!(Engine::start(&address, "one:1").is_ok(), "{address}");
@@ -36,21 +29,11 @@ fn a_living_mooncake_engine_keeps_its_name() {
     let server = Server::http();
     let upstream = directory(&server.address());
     let answers = Arc::new(Answers::new(upstream.clone()));
-    let greeter = HandshakeServer::bind(None, &settings())
-        .unwrap()
-        .serve(answers)
-        .unwrap();
-    upstream
-        .publish_rpc("m:1", &RpcMeta::new("127.0.0.1", greeter.port()))
-        .unwrap();
-    upstream
-        .publish(&SegmentDocument::new("m:1", "tcp"))
-        .unwrap();
+    let greeter = HandshakeServer::bind(None, &settings()).unwrap().serve(answers).unwrap();
+    upstream.publish_rpc("m:1", &RpcMeta::new("127.0.0.1", greeter.port())).unwrap();
+    upstream.publish(&SegmentDocument::new("m:1", "tcp")).unwrap();
     let refused = Engine::start(&server.address(), "m:1").unwrap_err();
-    assert!(
-        matches!(refused, DiscoveryError::NameTaken { .. }),
-        "{refused}"
-    );
+    assert!(matches!(refused, DiscoveryError::NameTaken { .. }), "{refused}");
 }
 
 #[test]
@@ -65,11 +48,7 @@ fn another_engine_behind_the_old_port_does_not_hold_a_name() {
 
         let engine = Engine::start(&address, "old:1").unwrap();
         let other = directory(&address);
-        assert_eq!(
-            other.rpc_meta("old:1").unwrap(),
-            engine.place(),
-            "{address}"
-        );
+        assert_eq!(other.rpc_meta("old:1").unwrap(), engine.place(), "{address}");
     }
 }
 
@@ -81,10 +60,7 @@ fn an_engine_whose_address_cannot_be_found_keeps_its_name() {
         let place = RpcMeta::new("no-such-host.invalid", 1).of_life("1");
         elsewhere.publish_rpc("far:1", &place).unwrap();
         let refused = Engine::start(&address, "far:1").unwrap_err();
-        assert!(
-            matches!(refused, DiscoveryError::NameUnclear { .. }),
-            "{address}: {refused}"
-        );
+        assert!(matches!(refused, DiscoveryError::NameUnclear { .. }), "{address}: {refused}");
         assert_eq!(elsewhere.rpc_meta("far:1").unwrap(), place, "{address}");
     }
 }
@@ -136,20 +112,13 @@ fn an_entry_that_was_taken_over_is_neither_fought_over_nor_removed() {
         let address = server.address();
         // Entries without anything behind their port: their owner counts as dead.
         let frozen = directory(&address);
-        frozen
-            .publish_rpc("x:1", &RpcMeta::new("127.0.0.1", 1))
-            .unwrap();
-        frozen
-            .publish(&SegmentDocument::new("x:1", "rdma"))
-            .unwrap();
+        frozen.publish_rpc("x:1", &RpcMeta::new("127.0.0.1", 1)).unwrap();
+        frozen.publish(&SegmentDocument::new("x:1", "rdma")).unwrap();
         let engine = Engine::start(&address, "x:1").unwrap();
         let other = directory(&address);
         let late = frozen.publish(&SegmentDocument::new("x:1", "late"));
-        assert!(
-            matches!(late, Err(DiscoveryError::Lost { .. })),
-            "{address}"
-        );
-        // A while in which both give several signs of life.
+        assert!(matches!(late, Err(DiscoveryError::Lost { .. })), "{address}");
+        // A while in which both give several renewals.
         let mut rounds = 0;
         until("the while is over", || {
             rounds += 1;
@@ -157,10 +126,7 @@ fn an_entry_that_was_taken_over_is_neither_fought_over_nor_removed() {
             rounds > 100
         });
         let late = frozen.publish(&SegmentDocument::new("x:1", "late"));
-        assert!(
-            matches!(late, Err(DiscoveryError::Lost { .. })),
-            "{address}"
-        );
+        assert!(matches!(late, Err(DiscoveryError::Lost { .. })), "{address}");
         frozen.close();
         assert_eq!(*other.reload("x:1").unwrap(), engine.document, "{address}");
         assert_eq!(other.rpc_meta("x:1").unwrap(), engine.place(), "{address}");

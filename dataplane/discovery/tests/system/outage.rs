@@ -3,7 +3,7 @@
 use crate::engine::{Engine, directory, settings};
 use crate::server::Server;
 use crate::wait::until;
-use perigee_discovery::{DiscoveryError, Settings};
+use perigee_discovery::{DiscoveryError, DiscoverySettings};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -14,19 +14,12 @@ fn entries_come_back_after_the_server_forgot_everything() {
         let engine = Engine::start(&address, "a:1").unwrap();
         server.stop();
         let away = directory(&address).segment("a:1").unwrap_err();
-        assert!(
-            matches!(away, DiscoveryError::Backend { .. }),
-            "{address}: {away}"
-        );
+        assert!(matches!(away, DiscoveryError::Backend { .. }), "{address}: {away}");
         server.start();
         let other = directory(&address);
         until("the entries are back", || {
-            other
-                .reload("a:1")
-                .is_ok_and(|found| *found == engine.document)
-                && other
-                    .rpc_meta("a:1")
-                    .is_ok_and(|place| place == engine.place())
+            other.reload("a:1").is_ok_and(|found| *found == engine.document)
+                && other.rpc_meta("a:1").is_ok_and(|place| place == engine.place())
         });
     }
 }
@@ -35,17 +28,12 @@ fn entries_come_back_after_the_server_forgot_everything() {
 fn a_server_that_forgot_everything_has_all_entries_again_with_the_next_publication() {
     for mut server in [Server::http(), Server::etcd(), Server::redis()] {
         let address = server.address();
-        // No sign of life comes while the test runs.
-        let settings = Settings {
-            entry_life: Duration::from_secs(3600),
-            ..settings()
-        };
+        // No renewal comes while the test runs.
+        let settings = DiscoverySettings { entry_life: Duration::from_secs(3600), ..settings() };
         let engine = Engine::start_with(&address, "a:1", settings).unwrap();
         server.stop();
         server.start();
-        until("the server takes documents", || {
-            engine.directory.publish(&engine.document).is_ok()
-        });
+        until("the server takes documents", || engine.directory.publish(&engine.document).is_ok());
         assert_eq!(directory(&address).rpc_meta("a:1"), Ok(engine.place()));
     }
 }
@@ -54,10 +42,7 @@ fn a_server_that_forgot_everything_has_all_entries_again_with_the_next_publicati
 fn what_changed_while_the_server_was_silent_is_written_when_it_answers() {
     for server in [Server::etcd(), Server::redis()] {
         let address = server.address();
-        let settings = Settings {
-            call_deadline: Duration::from_secs(1),
-            ..settings()
-        };
+        let settings = DiscoverySettings { call_deadline: Duration::from_secs(1), ..settings() };
         let engine = Engine::start_with(&address, "a:1", settings).unwrap();
         let document = Arc::new(Mutex::new(engine.document.clone()));
         let newest = document.clone();
@@ -74,9 +59,7 @@ fn what_changed_while_the_server_was_silent_is_written_when_it_answers() {
         server.signal("CONT");
         let other = directory(&address);
         until("the newest document is there", || {
-            other
-                .reload("a:1")
-                .is_ok_and(|found| found.tcp_data_port == 7)
+            other.reload("a:1").is_ok_and(|found| found.tcp_data_port == 7)
         });
         assert_eq!(engine.directory.own().unwrap().tcp_data_port, 7);
     }
@@ -113,10 +96,7 @@ fn calls_on_a_frozen_server_do_not_wait_for_each_other() {
     let limit = Duration::from_secs(1);
     for server in [Server::etcd(), Server::redis()] {
         let address = server.address();
-        let settings = Settings {
-            call_deadline: limit,
-            ..settings()
-        };
+        let settings = DiscoverySettings { call_deadline: limit, ..settings() };
         let engine = Engine::start_with(&address, "a:1", settings).unwrap();
         server.signal("STOP");
         let begun = Instant::now();

@@ -33,9 +33,7 @@ fn metadata_server() -> (Process, String) {
             .args(["--port", &port.to_string()])
             .stdout(Stdio::null()),
     );
-    until("it listens", || {
-        TcpStream::connect(("127.0.0.1", port)).is_ok()
-    });
+    until("it listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
     (process, format!("http://127.0.0.1:{port}/metadata"))
 }
 
@@ -52,14 +50,12 @@ fn embedded_metadata_server() -> (Process, String) {
             .arg(format!("--http_metadata_server_port={http}"))
             .stdout(Stdio::null()),
     );
-    until("it listens", || {
-        TcpStream::connect(("127.0.0.1", http)).is_ok()
-    });
+    until("it listens", || TcpStream::connect(("127.0.0.1", http)).is_ok());
     (process, format!("http://127.0.0.1:{http}/metadata"))
 }
 
 #[test]
-#[ignore = "needs the real Mooncake"]
+#[ignore = "needs Mooncake's servers; make test-mooncake runs it"]
 fn its_metadata_servers_take_our_entries_and_a_restart() {
     for (server, address) in [metadata_server(), embedded_metadata_server()] {
         entries_and_a_restart(&address);
@@ -78,7 +74,7 @@ fn entries_and_a_restart(address: &str) {
 }
 
 #[test]
-#[ignore = "needs the real Mooncake"]
+#[ignore = "needs Mooncake's servers; make test-mooncake runs it"]
 fn its_engine_is_found_at_its_metadata_server() {
     let (_server, address) = metadata_server();
     let port = free_port();
@@ -88,23 +84,16 @@ fn its_engine_is_found_at_its_metadata_server() {
     ));
     let name = format!("127.0.0.1:{port}");
     let other = directory(&address);
-    until("it is registered", || {
-        other
-            .reload(&name)
-            .is_ok_and(|found| found.tcp_data_port > 0)
-    });
+    until("it is registered", || other.reload(&name).is_ok_and(|found| found.tcp_data_port > 0));
     assert!(other.segment(&name).unwrap().is_upstream());
     let place = other.rpc_meta(&name).unwrap();
     HandshakeClient::new(&settings()).probe(&place).unwrap();
     let refused = Engine::start(&address, &name).unwrap_err();
-    assert!(
-        refused.to_string().contains("taken by a running engine"),
-        "{refused}"
-    );
+    assert!(refused.to_string().contains("taken by a running engine"), "{refused}");
 }
 
 #[test]
-#[ignore = "needs the real Mooncake"]
+#[ignore = "needs Mooncake's servers; make test-mooncake runs it"]
 fn its_peers_and_ours_understand_each_other() {
     let engine = Engine::start("P2PHANDSHAKE", "").unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -133,9 +122,6 @@ fn its_peers_and_ours_understand_each_other() {
     client.probe(&place).unwrap();
     let found = engine.directory.segment(&name).unwrap();
     assert!(found.is_upstream() && found.tcp_proto_version == 2 && !found.buffers.is_empty());
-    let message = NotifyMessage {
-        name: "a".to_owned(),
-        message: "b".to_owned(),
-    };
+    let message = NotifyMessage { name: "a".to_owned(), message: "b".to_owned() };
     client.notify(&place, &message).unwrap();
 }

@@ -3,9 +3,9 @@
 use crate::engine::{Engine, directory, settings};
 use crate::server::Redis;
 use perigee_discovery::settings::Secret;
-use perigee_discovery::{Directory, Settings};
+use perigee_discovery::{Directory, DiscoverySettings};
 
-fn with_login(redis: &Redis, change: impl Fn(&mut Settings)) -> Directory {
+fn with_login(redis: &Redis, change: impl Fn(&mut DiscoverySettings)) -> Directory {
     let mut settings = settings();
     change(&mut settings);
     Directory::open(&format!("redis://127.0.0.1:{}", redis.port), settings).unwrap()
@@ -42,13 +42,7 @@ fn users_of_the_access_list_can_log_in() {
         settings.redis_username = "engine".to_owned();
         settings.redis_password = Secret::new("pass");
     });
-    assert!(
-        other
-            .segment("a:1")
-            .unwrap_err()
-            .to_string()
-            .contains("not registered")
-    );
+    assert!(other.segment("a:1").unwrap_err().to_string().contains("not registered"));
 }
 
 #[test]

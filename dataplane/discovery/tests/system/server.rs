@@ -12,7 +12,7 @@ use tempfile::TempDir;
 /// Attempts to start a server whose port may be taken between its choice and its use.
 const STARTS_MAX: usize = 5;
 
-/// A port nobody listens on at the moment.
+/// A port without a listener at the moment.
 pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()
@@ -31,7 +31,7 @@ impl Process {
         }))
     }
 
-    /// Waits until it serves; false = it ended, for example because its port was taken meanwhile.
+    /// Waits until it serves; false = it ended, for example because its port was taken.
     fn comes_up(&mut self, mut serves: impl FnMut() -> bool) -> bool {
         let mut up = false;
         until("the server serves or ends", || {
@@ -189,18 +189,8 @@ pub(crate) fn etcd_member(
         Command::new("etcd")
             .args(["--name", name, "--data-dir"])
             .arg(folder.join("data"))
-            .args([
-                "--listen-client-urls",
-                &client,
-                "--advertise-client-urls",
-                &client,
-            ])
-            .args([
-                "--listen-peer-urls",
-                &peer,
-                "--initial-advertise-peer-urls",
-                &peer,
-            ])
+            .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+            .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
             .args(["--initial-cluster", cluster])
             .stdout(Stdio::null())
             .stderr(log),
@@ -237,11 +227,7 @@ impl Redis {
                 .stdout(Stdio::null()),
         );
         let serves = || TcpStream::connect(("127.0.0.1", port)).is_ok();
-        process.comes_up(serves).then_some(Self {
-            process,
-            port,
-            _folder: folder,
-        })
+        process.comes_up(serves).then_some(Self { process, port, _folder: folder })
     }
 }
 

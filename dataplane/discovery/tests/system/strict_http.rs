@@ -30,11 +30,7 @@ impl StrictHttp {
                 let _ = serve(&mut records, stream.unwrap());
             }
         });
-        Self {
-            port,
-            ended,
-            thread: Some(thread),
-        }
+        Self { port, ended, thread: Some(thread) }
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -60,10 +56,7 @@ pub(crate) fn serve(
     reader.read_line(&mut line)?;
     let mut words = line.split(' ');
     let (method, target) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
-    let key = target
-        .split_once("?key=")
-        .map_or("", |(_, key)| key)
-        .to_owned();
+    let key = target.split_once("?key=").map_or("", |(_, key)| key).to_owned();
     let mut length = 0;
     loop {
         let mut header = String::new();
@@ -83,9 +76,7 @@ pub(crate) fn serve(
         "HTTP/1.1 {status} x\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
         answer.len()
     );
-    reader
-        .get_mut()
-        .write_all(&[head.as_bytes(), &answer].concat())?;
+    reader.get_mut().write_all(&[head.as_bytes(), &answer].concat())?;
     reader.get_mut().flush()
 }
 

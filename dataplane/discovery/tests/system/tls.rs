@@ -69,8 +69,6 @@ fn trusted_servers_are_used_and_others_are_not() {
         .env("SSL_CERT_FILE", &trusted)
         .spawn()
         .unwrap();
-    until("the client has ended", || {
-        client.try_wait().unwrap().is_some()
-    });
+    until("the client has ended", || client.try_wait().unwrap().is_some());
     assert!(client.wait().unwrap().success());
 }

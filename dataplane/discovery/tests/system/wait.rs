@@ -11,7 +11,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !condition() {
-        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        assert!(Instant::now() < deadline, "timed out: {what}");
         sleep(PAUSE);
     }
 }

@@ -1,11 +1,12 @@
-//! An asynchronous batch as its caller sees it: one attempt, and a second one if the peer was not where it was.
+//! An asynchronous batch as its caller sees it: one attempt, and a second one if the peer was not
+//! where it was.
 //!
-//! The invariant: what a second attempt may still move is not final, there are two attempts at most and never two at a
-//! time, and whoever waits hears the end of the last one.
+//! The invariant: what a second attempt may still move is not final, there are two attempts at most
+//! and never two at a time, and a waiting caller gets the end of the last one.
 
 use super::Batch;
 use crate::error::EngineError;
-use crate::request::{RequestStatus, State};
+use crate::request::{RequestStatus, TransferState};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,17 +14,17 @@ use std::time::{Duration, Instant};
 /// Attempts at one batch.
 #[derive(Debug)]
 pub(crate) struct Submission {
-    stage: Mutex<Stage>,
-    /// Whether the caller has heard how it ended.
+    stage: Mutex<AttemptStage>,
+    /// Whether the caller has got its end.
     heard: AtomicBool,
     changed: Condvar,
 }
 
 #[derive(Clone, Debug)]
-enum Stage {
+enum AttemptStage {
     /// The first attempt is under way.
     First(Arc<Batch>),
-    /// It has failed, and the peer is being looked up again. Nobody touches the caller's memory.
+    /// It has failed, and the peer is being looked up again. The caller's memory is not touched.
     Between(Arc<Batch>),
     /// The second attempt is being prepared; it may be taken back already.
     Resuming(Arc<Batch>),
@@ -31,19 +32,19 @@ enum Stage {
     Last(Arc<Batch>),
 }
 
-impl Stage {
+impl AttemptStage {
     fn batch(&self) -> &Arc<Batch> {
         match self {
-            Stage::First(batch)
-            | Stage::Between(batch)
-            | Stage::Resuming(batch)
-            | Stage::Last(batch) => batch,
+            AttemptStage::First(batch)
+            | AttemptStage::Between(batch)
+            | AttemptStage::Resuming(batch)
+            | AttemptStage::Last(batch) => batch,
         }
     }
 
     /// Whether the batch is not the last word on requests that have failed.
     fn is_open(&self) -> bool {
-        let may_follow = !matches!(self, Stage::Last(_));
+        let may_follow = !matches!(self, AttemptStage::Last(_));
         may_follow && self.batch().has_moved_nothing()
     }
 }
@@ -51,29 +52,25 @@ impl Stage {
 impl Submission {
     /// A submission whose first attempt is this batch.
     pub(crate) fn new(first: Arc<Batch>) -> Self {
-        // A batch of nothing was over before anybody could be told.
+        // An empty batch was over before its end could be reported.
         let stage = match first.is_over() {
-            true => Stage::Last(first),
-            false => Stage::First(first),
+            true => AttemptStage::Last(first),
+            false => AttemptStage::First(first),
         };
-        Self {
-            stage: Mutex::new(stage),
-            heard: AtomicBool::new(false),
-            changed: Condvar::new(),
-        }
+        Self { stage: Mutex::new(stage), heard: AtomicBool::new(false), changed: Condvar::new() }
     }
 
-    /// The first attempt is over, and another one is worth it: true if there will be one. Then it must be told by
-    /// [`Submission::give_up`] or [`Submission::go_on`].
+    /// The first attempt is over, and another one is worth it: true if there will be one. In that
+    /// case [`Submission::give_up`] or [`Submission::go_on`] must follow.
     pub(crate) fn pause(&self) -> bool {
         let mut stage = self.lock();
-        let Stage::First(first) = &*stage else {
+        let AttemptStage::First(first) = &*stage else {
             return false;
         };
         if first.is_canceled() {
             return false;
         }
-        *stage = Stage::Between(first.clone());
+        *stage = AttemptStage::Between(first.clone());
         self.changed.notify_all();
         true
     }
@@ -81,19 +78,20 @@ impl Submission {
     /// The first attempt is over, and was the only one.
     pub(crate) fn settle(&self) {
         let mut stage = self.lock();
-        if let Stage::First(first) = &*stage {
-            *stage = Stage::Last(first.clone());
+        if let AttemptStage::First(first) = &*stage {
+            *stage = AttemptStage::Last(first.clone());
             self.changed.notify_all();
         }
     }
 
-    /// The peer was found: whether a second attempt is still wanted. From now on the caller's memory may be touched.
+    /// The peer was found: whether a second attempt is still wanted. From now on the caller's
+    /// memory may be touched.
     pub(crate) fn resume(&self) -> bool {
         let mut stage = self.lock();
-        let Stage::Between(first) = &*stage else {
+        let AttemptStage::Between(first) = &*stage else {
             return false;
         };
-        *stage = Stage::Resuming(first.clone());
+        *stage = AttemptStage::Resuming(first.clone());
         true
     }
 
@@ -103,35 +101,35 @@ impl Submission {
         if stage.batch().is_canceled() {
             second.cancel();
         }
-        *stage = Stage::Last(second.clone());
+        *stage = AttemptStage::Last(second.clone());
         self.changed.notify_all();
     }
 
     /// There is no second attempt, for this reason. What has its end already keeps it.
     pub(crate) fn give_up(&self, reason: &EngineError) {
         let stage = self.lock();
-        if matches!(*stage, Stage::Between(_) | Stage::Resuming(_)) {
+        if matches!(*stage, AttemptStage::Between(_) | AttemptStage::Resuming(_)) {
             self.end(stage, reason);
         }
     }
 
     /// Whether it waits for its peer to be looked up.
     pub(crate) fn is_waiting(&self) -> bool {
-        matches!(*self.lock(), Stage::Between(_))
+        matches!(*self.lock(), AttemptStage::Between(_))
     }
 
-    /// Ends it if it waits for its peer to be looked up: then nobody touches the caller's memory.
+    /// Ends it if it waits for its peer to be looked up: then the caller's memory is not touched.
     pub(crate) fn give_up_waiting(&self, reason: &EngineError) {
         let stage = self.lock();
-        if matches!(*stage, Stage::Between(_)) {
+        if matches!(*stage, AttemptStage::Between(_)) {
             self.end(stage, reason);
         }
     }
 
-    fn end(&self, mut stage: MutexGuard<'_, Stage>, reason: &EngineError) {
+    fn end(&self, mut stage: MutexGuard<'_, AttemptStage>, reason: &EngineError) {
         let first = stage.batch().clone();
         first.overrule(reason);
-        *stage = Stage::Last(first);
+        *stage = AttemptStage::Last(first);
         self.changed.notify_all();
     }
 
@@ -141,7 +139,7 @@ impl Submission {
         let batch = stage.batch().clone();
         // An attempt that is made later sees it here.
         batch.cancel();
-        if matches!(*stage, Stage::Between(_)) {
+        if matches!(*stage, AttemptStage::Between(_)) {
             self.end(stage, &EngineError::Canceled);
         }
         batch
@@ -174,7 +172,7 @@ impl Submission {
         }
     }
 
-    /// The first error of a batch that is over, the first time that the caller is told.
+    /// The first error of a finished batch; only the first call returns it.
     pub(crate) fn news(&self) -> Option<EngineError> {
         if self.heard.load(Ordering::Relaxed) || !self.is_over() {
             return None;
@@ -190,14 +188,14 @@ impl Submission {
         loop {
             let stage = self.lock().clone();
             match stage {
-                Stage::Last(batch) => return batch.wait(left()),
-                // The end of an attempt says what follows before anybody wakes.
-                Stage::First(batch) => {
+                AttemptStage::Last(batch) => return batch.wait(left()),
+                // The end of an attempt says what follows before any waiter wakes.
+                AttemptStage::First(batch) => {
                     if !batch.wait(left()) {
                         return false;
                     }
                 }
-                Stage::Between(_) | Stage::Resuming(_) => {
+                AttemptStage::Between(_) | AttemptStage::Resuming(_) => {
                     if !self.sleep(left()) {
                         return false;
                     }
@@ -208,26 +206,25 @@ impl Submission {
 
     /// Sleeps while the peer is looked up; false if that takes longer than `limit`.
     fn sleep(&self, limit: Duration) -> bool {
-        let between = |stage: &mut Stage| matches!(stage, Stage::Between(_) | Stage::Resuming(_));
+        let between = |stage: &mut AttemptStage| {
+            matches!(stage, AttemptStage::Between(_) | AttemptStage::Resuming(_))
+        };
         let waited = self.changed.wait_timeout_while(self.lock(), limit, between);
         let (stage, result) = waited.unwrap_or_else(PoisonError::into_inner);
         drop(stage);
         !result.timed_out()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Stage> {
+    fn lock(&self) -> MutexGuard<'_, AttemptStage> {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A failure is told only when no other attempt can make it good.
-fn so_far(stage: &Stage, status: RequestStatus) -> RequestStatus {
-    let is_failure = status.state.is_final() && status.state != State::Completed;
+/// A failure is reported only when no other attempt can make it good.
+fn so_far(stage: &AttemptStage, status: RequestStatus) -> RequestStatus {
+    let is_failure = status.state.is_final() && status.state != TransferState::Completed;
     match is_failure && stage.is_open() {
-        true => RequestStatus {
-            state: State::Pending,
-            ..status
-        },
+        true => RequestStatus { state: TransferState::Pending, ..status },
         false => status,
     }
 }

@@ -19,12 +19,12 @@ pub(crate) struct BatchTable {
 
 #[derive(Debug, Default)]
 struct Slots {
-    all: Vec<Slot>,
+    all: Vec<BatchSlot>,
     free: Vec<u32>,
 }
 
 #[derive(Debug)]
-struct Slot {
+struct BatchSlot {
     uses: u64,
     batch: Option<Arc<Submission>>,
 }
@@ -36,10 +36,7 @@ impl BatchTable {
         let number = match slots.free.pop() {
             Some(number) => number,
             None if slots.all.len() < BATCHES_MAX => {
-                slots.all.push(Slot {
-                    uses: 0,
-                    batch: None,
-                });
+                slots.all.push(BatchSlot { uses: 0, batch: None });
                 slots.all.len() as u32 - 1
             }
             None => {
@@ -72,10 +69,7 @@ impl BatchTable {
             return Err(EngineError::BatchBusy { batch: id.0 });
         }
         let mut slots = self.write();
-        let slot = slots
-            .all
-            .get_mut(slot_of(id))
-            .filter(|slot| slot.uses == id.0 >> SLOT_BITS);
+        let slot = slots.all.get_mut(slot_of(id)).filter(|slot| slot.uses == id.0 >> SLOT_BITS);
         let taken = slot.and_then(|slot| slot.batch.take());
         taken.ok_or(unknown(id))?;
         slots.free.push(slot_of(id) as u32);
@@ -103,10 +97,7 @@ fn slot_of(id: BatchId) -> usize {
 }
 
 fn unknown(id: BatchId) -> EngineError {
-    EngineError::UnknownBatch {
-        batch: id.0,
-        index: 0,
-    }
+    EngineError::UnknownBatch { batch: id.0, index: 0 }
 }
 
 #[cfg(test)]
@@ -131,10 +122,7 @@ mod tests {
         let table = BatchTable::default();
         let (submission, open) = begun(1);
         let id = table.insert(submission.clone()).unwrap();
-        assert_eq!(
-            table.release(id),
-            Err(EngineError::BatchBusy { batch: id.0 })
-        );
+        assert_eq!(table.release(id), Err(EngineError::BatchBusy { batch: id.0 }));
         open.failed(0, &EngineError::Canceled);
         submission.settle();
         table.release(id).unwrap();
@@ -145,13 +133,8 @@ mod tests {
     fn the_table_is_bounded() {
         let table = BatchTable::default();
         let done = batch(0);
-        let ids: Vec<_> = (0..BATCHES_MAX)
-            .map(|_| table.insert(done.clone()).unwrap())
-            .collect();
-        assert!(matches!(
-            table.insert(done.clone()),
-            Err(EngineError::TooMany { .. })
-        ));
+        let ids: Vec<_> = (0..BATCHES_MAX).map(|_| table.insert(done.clone()).unwrap()).collect();
+        assert!(matches!(table.insert(done.clone()), Err(EngineError::TooMany { .. })));
         table.release(ids[7]).unwrap();
         table.insert(done).unwrap();
     }

@@ -1,16 +1,17 @@
 //! Registering memory with a running engine.
-//! Invariant: a buffer is published only after it is in the registry, and gone from the document before it leaves it.
+//! Invariant: a buffer is published only after it is in the registry, and gone from the document
+//! before it leaves it.
 
-use super::{Inner, TransferEngine};
+use super::{EngineState, TransferEngine};
 use crate::arena::Arena;
 use crate::error::EngineError;
 use crate::limits::{UNREGISTER_DEADLINE, UNREGISTER_GRACE};
-use crate::registry::{Location, Region, check_mapped};
+use crate::registry::{MemoryLocation, RegisteredRegion, check_mapped};
 use perigee_memory::Segment;
 use perigee_memory::shared::Owner;
 use perigee_rails::{Preference, Registration};
 use perigee_rdma::Rdma;
-use perigee_verbs::Access;
+use perigee_verbs::RegionAccess;
 use std::collections::HashSet;
 use std::os::fd::AsFd;
 use std::sync::{Arc, PoisonError};
@@ -20,7 +21,8 @@ impl TransferEngine {
     /// Lets peers read and write a buffer.
     ///
     /// # Safety
-    /// The memory must stay valid until [`TransferEngine::unregister`] has returned success, or the engine was closed.
+    /// The memory must stay valid until [`TransferEngine::unregister`] has returned success, or the
+    /// engine was closed.
     ///
     /// # Errors
     /// It overlaps a registered buffer, has no bytes, or is not memory of this process.
@@ -47,20 +49,20 @@ impl TransferEngine {
         location: &str,
     ) -> Result<(), EngineError> {
         let inner = &self.inner;
-        let location = Location::parse(location)?;
+        let location = MemoryLocation::parse(location)?;
         let region = |(address, bytes): &(u64, u64)| {
             let on_device = inner.is_on_device(*address);
             if !on_device {
                 check_mapped(*address, *bytes)?;
             }
-            Ok(Region::new(*address, *bytes, location).on_device(on_device))
+            Ok(RegisteredRegion::new(*address, *bytes, location).on_device(on_device))
         };
         // SAFETY: the caller keeps the memory until it is unregistered.
         unsafe { inner.enroll(ranges.iter().map(region)) }
     }
 
-    /// Lets peers read and write a whole segment, which the engine keeps until it is unregistered by its first address.
-    /// Peers on this host may map it and copy directly.
+    /// Lets peers read and write a whole segment, which the engine keeps until it is unregistered
+    /// by its first address. Peers on this host may map it and copy directly.
     ///
     /// # Errors
     /// It overlaps a registered buffer.
@@ -69,8 +71,9 @@ impl TransferEngine {
         segment: &Arc<Segment>,
         location: &str,
     ) -> Result<(), EngineError> {
-        let region = Region::of_segment(segment.clone(), Location::parse(location)?);
-        // SAFETY: the region keeps the segment, and is kept as long as anybody uses it.
+        let region =
+            RegisteredRegion::of_segment(segment.clone(), MemoryLocation::parse(location)?);
+        // SAFETY: the region keeps the segment, and is kept as long as it is used.
         unsafe { self.inner.enroll(std::iter::once(Ok(region))) }?;
         self.inner.owner.iter().for_each(Owner::extend);
         Ok(())
@@ -79,7 +82,8 @@ impl TransferEngine {
     /// Takes a buffer back: waits for operations that use it, at most [`UNREGISTER_DEADLINE`].
     ///
     /// # Errors
-    /// No buffer begins there, or a managed one, or it is still in use: then its memory must be kept and the call repeated.
+    /// No buffer begins there, or a managed one, or it is still in use: then its memory must be
+    /// kept and the call repeated.
     pub fn unregister(&self, address: u64) -> Result<(), EngineError> {
         self.unregister_all(&[address])
     }
@@ -87,7 +91,8 @@ impl TransferEngine {
     /// Takes several buffers back with one publication. All are tried; the first error is returned.
     ///
     /// # Errors
-    /// As [`TransferEngine::unregister`]; an address that is named again is not registered any more.
+    /// As [`TransferEngine::unregister`]; an address that is named again is not registered any
+    /// more.
     pub fn unregister_all(&self, addresses: &[u64]) -> Result<(), EngineError> {
         let inner = &self.inner;
         let mut named = HashSet::new();
@@ -115,16 +120,13 @@ impl TransferEngine {
         first
     }
 
-    /// A buffer of at least this many bytes in memory of the engine, already registered: it must not be registered again.
+    /// A buffer of at least this many bytes in memory of the engine, already registered: it must
+    /// not be registered again.
     ///
     /// # Errors
     /// It is too large, or there is no memory left.
     pub fn allocate_managed(&self, bytes: u64) -> Result<u64, EngineError> {
-        let mut arena = self
-            .inner
-            .arena
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut arena = self.inner.arena.lock().unwrap_or_else(PoisonError::into_inner);
         self.inner.check_open()?;
         if arena.is_none() {
             let made = Arena::create()?;
@@ -137,16 +139,13 @@ impl TransferEngine {
         }
     }
 
-    /// Gives a managed buffer back; its space is used again. The length is not needed: the engine knows it.
+    /// Gives a managed buffer back; its space is used again. The length is not needed: the engine
+    /// knows it.
     ///
     /// # Errors
     /// No managed buffer begins there.
     pub fn free_managed(&self, address: u64, _bytes: u64) -> Result<(), EngineError> {
-        let mut arena = self
-            .inner
-            .arena
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut arena = self.inner.arena.lock().unwrap_or_else(PoisonError::into_inner);
         let freed = arena.as_mut().map(|arena| arena.free(address));
         freed.unwrap_or(Err(EngineError::NotRegistered { address }))
     }
@@ -160,7 +159,8 @@ impl TransferEngine {
         Ok(address)
     }
 
-    /// Address and length of the first buffer that a segment has registered, for a caller who waits no longer than `limit`.
+    /// Address and length of the first buffer that a segment has registered, for a caller who waits
+    /// no longer than `limit`.
     ///
     /// # Errors
     /// As [`TransferEngine::first_buffer`], or the time is over.
@@ -178,13 +178,11 @@ impl TransferEngine {
     }
 }
 
-impl Inner {
+impl EngineState {
     /// Whether the memory of managed buffers begins there, which only the engine takes back.
     fn is_arena(&self, address: u64) -> bool {
         let arena = self.arena.lock().unwrap_or_else(PoisonError::into_inner);
-        arena
-            .as_ref()
-            .is_some_and(|arena| arena.memory().base() as u64 == address)
+        arena.as_ref().is_some_and(|arena| arena.memory().base() as u64 == address)
     }
 
     /// Takes buffers into the registry, all or none, with one publication.
@@ -193,14 +191,15 @@ impl Inner {
     /// Their memory must stay valid until they are unregistered, or the engine was closed.
     unsafe fn enroll(
         &self,
-        mut regions: impl Iterator<Item = Result<Region, EngineError>>,
+        mut regions: impl Iterator<Item = Result<RegisteredRegion, EngineError>>,
     ) -> Result<(), EngineError> {
         self.check_open()?;
         let mut made = Vec::new();
         let enrolled = regions.try_for_each(|region| {
             let region = self.registry.insert(region?)?;
             made.push(region.clone());
-            // SAFETY: the caller keeps the memory until it is unregistered, which revokes the registration first.
+            // SAFETY: the caller keeps the memory until it is unregistered, which revokes the
+            // registration first.
             unsafe { self.tell_rails(&region) }
         });
         let enrolled = enrolled.and_then(|()| self.publish());
@@ -209,26 +208,27 @@ impl Inner {
                 region.close();
                 self.hide(region);
             });
-            let unused = |region: &Arc<Region>| self.leave(region).is_ok();
+            let unused = |region: &Arc<RegisteredRegion>| self.leave(region).is_ok();
             if !made.iter().all(unused) {
                 tracing::warn!("A buffer whose registration failed is in use by a peer already");
             }
-            // Somebody may have composed the document with them meanwhile.
+            // Another thread may have composed the document with them in between.
             self.directory.publish_later();
         }
         enrolled
     }
 
-    /// Registers a buffer with the rails. Without them, or with TCP beside them, it is reached over TCP.
+    /// Registers a buffer with the rails. Without them, or with TCP beside them, it is reached over
+    /// TCP.
     ///
     /// # Safety
     /// The memory must stay mapped until the registration was revoked.
-    unsafe fn tell_rails(&self, region: &Arc<Region>) -> Result<(), EngineError> {
+    unsafe fn tell_rails(&self, region: &Arc<RegisteredRegion>) -> Result<(), EngineError> {
         let Some(rdma) = &self.rdma else {
             return Ok(());
         };
         let (address, bytes) = (region.address(), region.bytes());
-        let preference = self.nearness.of(region, self.devices.as_ref());
+        let preference = self.affinity.of(region, self.devices.as_ref());
         if region.is_on_device() {
             // SAFETY: the caller's promise is the same.
             unsafe { self.tell_rails_of_device(rdma, region, &preference) };
@@ -237,7 +237,7 @@ impl Inner {
         // SAFETY: the caller's promise is the same.
         let made = unsafe {
             let rails = rdma.engine();
-            rails.register(address, bytes, Access::ALL, &preference)
+            rails.register(address, bytes, RegionAccess::ALL, &preference)
         };
         match made {
             Ok(registration) => lend(rdma, region, registration),
@@ -245,24 +245,21 @@ impl Inner {
                 tracing::warn!(%error, address, bytes, "The buffer is reached over TCP only");
             }
             Err(error) => {
-                return Err(EngineError::Buffer {
-                    address,
-                    bytes,
-                    reason: error.to_string(),
-                });
+                return Err(EngineError::Buffer { address, bytes, reason: error.to_string() });
             }
         }
         Ok(())
     }
 
-    /// Lets the rails reach a device's memory where driver and devices can. Otherwise its bytes are staged.
+    /// Lets the rails reach a device's memory where driver and devices can. Otherwise its bytes are
+    /// staged.
     ///
     /// # Safety
-    /// As [`Inner::tell_rails`].
+    /// As [`EngineState::tell_rails`].
     unsafe fn tell_rails_of_device(
         &self,
         rdma: &Rdma,
-        region: &Arc<Region>,
+        region: &Arc<RegisteredRegion>,
         preference: &Preference,
     ) {
         let (address, bytes) = (region.address(), region.bytes());
@@ -272,10 +269,17 @@ impl Inner {
         };
         let registered = exported.and_then(|buffer| {
             let (file, range) = (buffer.file.as_fd(), (address, bytes));
-            // SAFETY: the range is what the device has at this address, as the driver that exported it knows.
+            // SAFETY: the range is what the device has at this address, as the driver that exported
+            // it knows.
             let made = unsafe {
                 let rails = rdma.engine();
-                rails.register_dmabuf(file, buffer.offset_bytes, range, Access::ALL, preference)
+                rails.register_dmabuf(
+                    file,
+                    buffer.offset_bytes,
+                    range,
+                    RegionAccess::ALL,
+                    preference,
+                )
             };
             made.map_err(|error| error.to_string())
         });
@@ -293,14 +297,12 @@ impl Inner {
     }
 
     /// Peers get no new lease on a buffer.
-    fn hide(&self, region: &Region) {
-        self.rdma
-            .iter()
-            .for_each(|rdma| rdma.hide(region.lease_id()));
+    fn hide(&self, region: &RegisteredRegion) {
+        self.rdma.iter().for_each(|rdma| rdma.hide(region.lease_id()));
     }
 
     /// Takes the keys of an unused buffer back.
-    fn revoke_keys(region: &Region) -> Result<(), EngineError> {
+    fn revoke_keys(region: &RegisteredRegion) -> Result<(), EngineError> {
         let Some(registration) = region.registration() else {
             return Ok(());
         };
@@ -310,9 +312,9 @@ impl Inner {
         })
     }
 
-    /// Waits until a closed buffer is unused: first patiently, then after breaking the connections that use it. Then its
-    /// keys are revoked and it is forgotten.
-    fn leave(&self, region: &Arc<Region>) -> Result<(), EngineError> {
+    /// Waits until a closed buffer is unused: first patiently, then after breaking the connections
+    /// that use it. Then its keys are revoked and it is forgotten.
+    fn leave(&self, region: &Arc<RegisteredRegion>) -> Result<(), EngineError> {
         let is_shared = region.segment().is_some();
         if is_shared
             && let Some(owner) = &self.owner
@@ -337,7 +339,7 @@ impl Inner {
 }
 
 /// Peers reach a buffer over rails from now on.
-fn lend(rdma: &Rdma, region: &Region, registration: Arc<Registration>) {
+fn lend(rdma: &Rdma, region: &RegisteredRegion, registration: Arc<Registration>) {
     rdma.lend(region.lease_id(), &registration);
     region.set_registration(registration);
     if region.is_closed() {
@@ -346,9 +348,6 @@ fn lend(rdma: &Rdma, region: &Region, registration: Arc<Registration>) {
     }
 }
 
-fn in_use(region: &Region) -> EngineError {
-    EngineError::InUse {
-        address: region.address(),
-        waited: UNREGISTER_DEADLINE,
-    }
+fn in_use(region: &RegisteredRegion) -> EngineError {
+    EngineError::InUse { address: region.address(), waited: UNREGISTER_DEADLINE }
 }

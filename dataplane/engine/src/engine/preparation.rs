@@ -1,19 +1,21 @@
-//! From what a caller asks to a batch that is ready to go: its deadline, its peer, its route, its slices.
-//! Invariant: a batch takes the nearest route that reaches all of it, or exactly the one that was asked for.
+//! From what a caller asks to a batch that is ready to go: its deadline, its peer, its route, its
+//! slices.
+//! Invariant: a batch takes the nearest route that reaches all of it, or exactly the one that was
+//! asked for.
 
-use super::Inner;
+use super::EngineState;
 use crate::batch::{AtEnd, Batch};
+use crate::batch_counting::BatchCounting;
 use crate::error::EngineError;
 use crate::limits::{CALLER_READ_BYTES_MAX, DEADLINE_MAX, SLOWEST_PER_BYTE_NS};
-use crate::plan::Plan;
+use crate::plan::BatchPlan;
 use crate::registry::RegionUse;
-use crate::request::{Direction, Request, SubmitOptions};
+use crate::request::{Direction, SubmitOptions, TransferRequest};
 use crate::shared_memory::CopyRoute;
-use crate::slice::{Piece, RequestSlice};
-use crate::tally::Tally;
-use crate::target::Target;
+use crate::slice::{RequestPiece, RequestSlice};
+use crate::target::PeerSegment;
 use perigee_device::GivenDevices;
-use perigee_mover::{Counters, Dialect, Route, Terms};
+use perigee_mover::{Dialect, RemoteRoute, RouteCounters, Terms};
 use perigee_rails::RailRequest;
 use perigee_rdma::PeerRails;
 use perigee_settings::Protocols;
@@ -24,7 +26,7 @@ use std::time::{Duration, Instant};
 /// One of at most two tries to move a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Attempt {
-    /// Life of the peer that an earlier try met.
+    /// Run of the peer that an earlier try met.
     pub(super) met: Option<u64>,
     /// Whether the batch's notify is sent at its end; callers that wait send it themselves.
     pub(super) notifies: bool,
@@ -38,10 +40,10 @@ pub(super) struct RailPlan {
 }
 
 /// A batch that is ready to go.
-pub(super) struct Flight {
-    pub(super) target: Arc<Target>,
+pub(super) struct PreparedBatch {
+    pub(super) target: Arc<PeerSegment>,
     pub(super) batch: Arc<Batch>,
-    pub(super) slices: Vec<(Direction, Vec<Piece>)>,
+    pub(super) slices: Vec<(Direction, Vec<RequestPiece>)>,
     pub(super) terms: Terms,
     /// The route through memory of this host, if it reaches all.
     pub(super) copy_route: Option<Arc<CopyRoute>>,
@@ -49,18 +51,12 @@ pub(super) struct Flight {
     pub(super) rails: Option<RailPlan>,
 }
 
-impl Flight {
-    /// Whether the calling thread moves it best. Large reads go to the shards: several connections filled by the ring are
-    /// faster and steadier than one that is drained piece by piece.
+impl PreparedBatch {
+    /// Whether the calling thread moves it best. Large reads go to the shards: several connections
+    /// filled by the ring are faster and steadier than one that is drained piece by piece.
     pub(super) fn suits_the_caller(&self) -> bool {
-        let reads = self
-            .slices
-            .iter()
-            .filter(|(direction, _)| *direction == Direction::Read);
-        let bytes: u64 = reads
-            .flat_map(|(_, pieces)| pieces)
-            .map(|piece| piece.bytes)
-            .sum();
+        let reads = self.slices.iter().filter(|(direction, _)| *direction == Direction::Read);
+        let bytes: u64 = reads.flat_map(|(_, pieces)| pieces).map(|piece| piece.bytes).sum();
         let own = matches!(self.target.tcp.dialect(), Dialect::Own { .. });
         // Large ones are spread over several NICs, if there are several.
         let is_small = match self.target.tcp.addresses().len() {
@@ -70,7 +66,7 @@ impl Flight {
         self.rails.is_none() && own && is_small
     }
 
-    /// The life in which the peer was met, if it says.
+    /// The run in which the peer was met, if it says.
     pub(super) fn met(&self) -> Option<u64> {
         match self.target.tcp.dialect() {
             Dialect::Own { epoch } => epoch,
@@ -90,20 +86,17 @@ impl Flight {
     }
 }
 
-impl Inner {
-    fn wish(&self, options: &SubmitOptions) -> Result<Wish, EngineError> {
-        let only_memory = Protocols {
-            shm: true,
-            ..Protocols::default()
-        };
+impl EngineState {
+    fn hint(&self, options: &SubmitOptions) -> Result<RouteHint, EngineError> {
+        let only_memory = Protocols { shm: true, ..Protocols::default() };
         match options.hint.as_deref() {
             None | Some("") if Protocols::parse(&self.options.protocol)? == only_memory => {
-                Ok(Wish::Shm)
+                Ok(RouteHint::Shm)
             }
-            None | Some("") => Ok(Wish::Nearest),
-            Some("tcp") => Ok(Wish::Tcp),
-            Some("rdma") => Ok(Wish::Rdma),
-            Some("shm") => Ok(Wish::Shm),
+            None | Some("") => Ok(RouteHint::Nearest),
+            Some("tcp") => Ok(RouteHint::Tcp),
+            Some("rdma") => Ok(RouteHint::Rdma),
+            Some("shm") => Ok(RouteHint::Shm),
             Some(other) => Err(EngineError::Unsupported(format!(
                 "there is no route {other:?}; write tcp, rdma or shm, or leave the hint out"
             ))),
@@ -113,53 +106,36 @@ impl Inner {
     pub(super) fn prepare(
         &self,
         segment: &str,
-        requests: &[Request],
+        requests: &[TransferRequest],
         options: &SubmitOptions,
         terms: Terms,
         attempt: Attempt,
-    ) -> Result<Flight, EngineError> {
-        let wish = self.wish(options)?;
-        let plan = Plan::new(requests)?;
-        let target = self
-            .segments
-            .open(segment, due(terms), requests, attempt.met)?;
-        let copy_route = wish
-            .allows(Wish::Shm)
-            .then(|| self.copy_route(&target, &plan, wish, terms));
+    ) -> Result<PreparedBatch, EngineError> {
+        let hint = self.hint(options)?;
+        let plan = BatchPlan::new(requests)?;
+        let target = self.segments.open(segment, due(terms), requests, attempt.met)?;
+        let copy_route =
+            hint.allows(RouteHint::Shm).then(|| self.copy_route(&target, &plan, hint, terms));
         let copy_route = copy_route.flatten();
-        let rails = (copy_route.is_none() && wish.allows(Wish::Rdma))
+        let rails = (copy_route.is_none() && hint.allows(RouteHint::Rdma))
             .then(|| self.rail_requests(&target, &plan.slices, due(terms)))
             .flatten();
         let route = match (&copy_route, &rails) {
-            (Some(_), _) => Route::SharedMemory,
-            (None, Some(_)) => Route::Rdma,
-            (None, None) => Route::Tcp,
+            (Some(_), _) => RemoteRoute::SharedMemory,
+            (None, Some(_)) => RemoteRoute::Rdma,
+            (None, None) => RemoteRoute::Tcp,
         };
-        wish.check(route, segment)?;
+        hint.check(route, segment)?;
         let at_end = self.at_end(route, &target, requests, options, attempt);
         let uses = self.local_uses(requests);
         let pieces = plan.pieces.into_iter();
-        let batch = Arc::new(Batch::new(
-            pieces,
-            uses,
-            self.devices_of(requests),
-            Some(at_end),
-        ));
-        Ok(Flight {
-            target,
-            batch,
-            slices: plan.slices,
-            terms,
-            copy_route,
-            rails,
-        })
+        let batch = Arc::new(Batch::new(pieces, uses, self.devices_of(requests), Some(at_end)));
+        Ok(PreparedBatch { target, batch, slices: plan.slices, terms, copy_route, rails })
     }
 
     /// When a batch must be over.
-    pub(super) fn terms(&self, requests: &[Request], options: &SubmitOptions) -> Terms {
-        let bytes = requests
-            .iter()
-            .fold(0u64, |sum, request| sum.saturating_add(request.bytes));
+    pub(super) fn terms(&self, requests: &[TransferRequest], options: &SubmitOptions) -> Terms {
+        let bytes = requests.iter().fold(0u64, |sum, request| sum.saturating_add(request.bytes));
         let given = options.deadline.unwrap_or(self.options.deadline);
         let for_bytes = Duration::from_nanos(bytes.saturating_mul(SLOWEST_PER_BYTE_NS));
         let length = given.saturating_add(for_bytes).min(DEADLINE_MAX);
@@ -175,24 +151,25 @@ impl Inner {
     /// What follows the last byte of a batch.
     fn at_end(
         &self,
-        route: Route,
-        target: &Arc<Target>,
-        requests: &[Request],
+        route: RemoteRoute,
+        target: &Arc<PeerSegment>,
+        requests: &[TransferRequest],
         options: &SubmitOptions,
         attempt: Attempt,
     ) -> AtEnd {
         let counters = match route {
-            Route::SharedMemory => Some(self.ledger.copies()),
-            Route::Tcp => first_counters(target),
-            Route::Rdma => None,
+            RemoteRoute::SharedMemory => Some(self.ledger.copies()),
+            RemoteRoute::Tcp => first_counters(target),
+            RemoteRoute::Rdma => None,
         };
-        let tally = Tally::begin(counters, &self.options.observer, route, requests);
+        let counting = BatchCounting::begin(counters, &self.options.observer, route, requests);
         let notify = options.notify.clone().filter(|_| attempt.notifies);
-        let (segments, herald, peer) = (self.segments.clone(), self.herald.clone(), target.clone());
+        let (segments, notify_sender, peer) =
+            (self.segments.clone(), self.notify_sender.clone(), target.clone());
         Box::new(move |batch| {
-            tally.end(batch);
+            counting.end(batch);
             match (batch.outcome(), notify) {
-                (Ok(()), Some(notify)) => herald.post(peer.name(), notify),
+                (Ok(()), Some(notify)) => notify_sender.post(peer.name(), notify),
                 (Err(error), _) if error.is_peer_fault() => segments.forget(&peer),
                 _ => {}
             }
@@ -202,9 +179,9 @@ impl Inner {
     /// The route through memory of this host, if it reaches all of a batch.
     fn copy_route(
         &self,
-        target: &Arc<Target>,
-        plan: &Plan,
-        wish: Wish,
+        target: &Arc<PeerSegment>,
+        plan: &BatchPlan,
+        hint: RouteHint,
         terms: Terms,
     ) -> Option<Arc<CopyRoute>> {
         let peer = target.local.as_ref()?;
@@ -213,14 +190,14 @@ impl Inner {
         let ranges = pieces.clone().map(|(_, piece)| (piece.remote, piece.bytes));
         let left = terms.due.saturating_sub(monotonic());
         let memory = peer.reach(ranges, left)?;
-        let is_touchable = |(way, piece): (Direction, &Piece)| {
+        let is_touchable = |(way, piece): (Direction, &RequestPiece)| {
             let region = self.registry.region(piece.local, piece.bytes);
             region.is_some_and(|region| region.is_touchable(way == Direction::Read))
         };
         Some(Arc::new(CopyRoute {
             memory,
             is_careful: !pieces.clone().all(is_touchable),
-            may_divert: wish != Wish::Shm,
+            may_divert: hint != RouteHint::Shm,
             counters: self.ledger.copies(),
             fallback: self.fallback(target, terms),
         }))
@@ -229,17 +206,16 @@ impl Inner {
     /// The batch as the rails take it, if they reach all of it.
     fn rail_requests(
         &self,
-        target: &Target,
-        slices: &[(Direction, Vec<Piece>)],
+        target: &PeerSegment,
+        slices: &[(Direction, Vec<RequestPiece>)],
         due: Instant,
     ) -> Option<RailPlan> {
         let (rdma, endpoint) = (self.rdma.as_ref()?, target.rails.as_ref()?);
         let remote = rdma.await_rails_of(endpoint, due);
         let mut remote = remote.filter(|remote| target.is_of_life(remote.life()))?;
         let mut requests = Vec::new();
-        for (direction, piece) in slices
-            .iter()
-            .flat_map(|(d, pieces)| pieces.iter().map(move |p| (*d, p)))
+        for (direction, piece) in
+            slices.iter().flat_map(|(d, pieces)| pieces.iter().map(move |p| (*d, p)))
         {
             let region = self.registry.region(piece.local, piece.bytes)?;
             let local = region.registration()?.clone();
@@ -271,14 +247,14 @@ impl Inner {
     }
 
     /// The accelerators, if some local memory is theirs.
-    fn devices_of(&self, requests: &[Request]) -> Option<GivenDevices> {
+    fn devices_of(&self, requests: &[TransferRequest]) -> Option<GivenDevices> {
         let mut requests = requests.iter().filter(|request| request.bytes > 0);
         let on_device = requests.any(|request| self.is_on_device(request.local));
         self.devices.clone().filter(|_| on_device)
     }
 
     /// Keeps registered local buffers from being unregistered under the batch.
-    fn local_uses(&self, requests: &[Request]) -> Vec<Arc<RegionUse>> {
+    fn local_uses(&self, requests: &[TransferRequest]) -> Vec<Arc<RegionUse>> {
         let mut uses: Vec<Arc<RegionUse>> = Vec::new();
         for request in requests.iter().filter(|request| request.bytes > 0) {
             let covers = |used: &Arc<RegionUse>| {
@@ -286,11 +262,7 @@ impl Inner {
                 region.address() <= request.local && request.local < region.end()
             };
             if !uses.last().is_some_and(covers) {
-                uses.extend(
-                    self.registry
-                        .use_range(request.local, request.bytes)
-                        .map(Arc::new),
-                );
+                uses.extend(self.registry.use_range(request.local, request.bytes).map(Arc::new));
             }
         }
         uses
@@ -299,39 +271,37 @@ impl Inner {
 
 /// The route that a hint asks for; one that does not exist is an error rather than a surprise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
+enum RouteHint {
     Nearest,
     Tcp,
     Rdma,
     Shm,
 }
 
-impl Wish {
+impl RouteHint {
     /// Whether a route may be tried.
-    fn allows(self, route: Wish) -> bool {
-        self == Wish::Nearest || self == route
+    fn allows(self, route: RouteHint) -> bool {
+        self == RouteHint::Nearest || self == route
     }
 
     /// Refuses another route than was asked for.
-    fn check(self, route: Route, segment: &str) -> Result<(), EngineError> {
+    fn check(self, route: RemoteRoute, segment: &str) -> Result<(), EngineError> {
         let reason = match self {
-            Wish::Rdma if route != Route::Rdma => {
+            RouteHint::Rdma if route != RemoteRoute::Rdma => {
                 "over RDMA; register the local memory, or leave the hint out"
             }
-            Wish::Shm if route != Route::SharedMemory => {
+            RouteHint::Shm if route != RemoteRoute::SharedMemory => {
                 "through shared memory: that takes managed buffers or segments of a process of the same user on this host, and \
                  PERIGEE_SHARED_MEMORY must not be 0; use those, or leave the hint out"
             }
             _ => return Ok(()),
         };
-        Err(EngineError::Unsupported(format!(
-            "not all of the batch can go to {segment} {reason}"
-        )))
+        Err(EngineError::Unsupported(format!("not all of the batch can go to {segment} {reason}")))
     }
 }
 
 /// Counts of the NIC that small transfers with a target go over.
-fn first_counters(target: &Target) -> Option<Arc<Counters>> {
+fn first_counters(target: &PeerSegment) -> Option<Arc<RouteCounters>> {
     let first = target.tcp.addresses().first();
     first.map(|address| address.counters.clone())
 }

@@ -1,19 +1,19 @@
 //! Moving bytes: one batch from submission to its end.
 //!
-//! Blocking transfers run on the caller's own connection; asynchronous ones go to the shards. Both report to the same kind
-//! of batch, which ends exactly once.
+//! Blocking transfers run on the caller's own connection; asynchronous ones go to the shards. Both
+//! report to the same kind of batch, which ends exactly once.
 
-use super::preparation::{Attempt, Flight, RailPlan};
-use super::{Inner, TransferEngine};
+use super::preparation::{Attempt, PreparedBatch, RailPlan};
+use super::{EngineState, TransferEngine};
 use crate::batch::Batch;
 use crate::batch::submission::Submission;
 use crate::error::EngineError;
 use crate::fallback::Fallback;
 use crate::limits::SUBMITTER_COPY_BYTES_MAX;
 use crate::rdma::RailBatch;
-use crate::request::{BatchId, Request, RequestStatus, State, SubmitOptions};
-use crate::target::Target;
-use perigee_mover::{BatchWait, Call, Terms};
+use crate::request::{BatchId, RequestStatus, SubmitOptions, TransferRequest, TransferState};
+use crate::target::PeerSegment;
+use perigee_mover::{BatchWait, BlockingCall, Terms};
 use perigee_rails::Sink;
 use perigee_rdma::Rdma;
 use perigee_shard::{monotonic, poll_interruption};
@@ -21,48 +21,47 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 impl TransferEngine {
-    /// Submits a batch and returns at once. Shards move it; ask with [`TransferEngine::status`] or wait.
+    /// Submits a batch and returns at once. Shards move it; ask with [`TransferEngine::status`] or
+    /// wait.
     ///
     /// # Safety
-    /// The local ranges must be valid, and written by nobody else, until the state of every request is final; that holds
-    /// for canceled batches too.
+    /// The local ranges must be valid, and not written by others, until the state of every request
+    /// is final; that holds for canceled batches too.
     ///
     /// # Errors
-    /// The segment cannot be found, a request cannot be carried out by anybody, or too many batches are kept.
+    /// The segment cannot be found, a request cannot be carried out by any route, or too many
+    /// batches are kept.
     pub unsafe fn submit(
         &self,
         segment: &str,
-        requests: &[Request],
+        requests: &[TransferRequest],
         options: &SubmitOptions,
     ) -> Result<BatchId, EngineError> {
         let inner = &self.inner;
         let _pass = inner.enter()?;
         let terms = inner.terms(requests, options);
-        let attempt = Attempt {
-            met: None,
-            notifies: true,
-        };
-        let flight = inner.prepare(segment, requests, options, terms, attempt);
-        let flight = flight.inspect_err(|error| inner.segments.told(error))?;
-        let submission = Arc::new(Submission::new(flight.batch.clone()));
-        inner.give_second_chance(&flight, &submission, requests, options);
+        let attempt = Attempt { met: None, notifies: true };
+        let prepared = inner.prepare(segment, requests, options, terms, attempt);
+        let prepared = prepared.inspect_err(|error| inner.segments.note_reported(error))?;
+        let submission = Arc::new(Submission::new(prepared.batch.clone()));
+        inner.give_second_chance(&prepared, &submission, requests, options);
         let id = inner.batches.insert(submission)?;
         // SAFETY: the caller keeps the local ranges until every request is final.
-        unsafe { inner.depart(flight) };
+        unsafe { inner.depart(prepared) };
         Ok(id)
     }
 
     /// Moves a batch and waits for its end.
     ///
     /// # Safety
-    /// The local ranges must be valid, and written by nobody else, until the call returns.
+    /// The local ranges must be valid, and not written by others, until the call returns.
     ///
     /// # Errors
     /// What went wrong with the first request that failed.
     pub unsafe fn transfer(
         &self,
         segment: &str,
-        requests: &[Request],
+        requests: &[TransferRequest],
         options: &SubmitOptions,
     ) -> Result<(), EngineError> {
         let inner = &self.inner;
@@ -70,9 +69,9 @@ impl TransferEngine {
         let terms = inner.terms(requests, options);
         // SAFETY: the caller keeps the local ranges until the call returns.
         let moved = unsafe { inner.carry_out_twice(segment, requests, options, terms) };
-        moved.inspect_err(|error| inner.segments.told(error))?;
+        moved.inspect_err(|error| inner.segments.note_reported(error))?;
         match &options.notify {
-            Some(notify) => inner.herald.deliver(segment, notify.clone()),
+            Some(notify) => inner.notify_sender.deliver(segment, notify.clone()),
             None => Ok(()),
         }
     }
@@ -84,15 +83,13 @@ impl TransferEngine {
     pub fn status(&self, batch: BatchId, index: usize) -> Result<RequestStatus, EngineError> {
         let submission = self.inner.batches.get(batch)?;
         let status = submission.request(index);
-        let status = status.ok_or(EngineError::UnknownBatch {
-            batch: batch.0,
-            index,
-        })?;
+        let status = status.ok_or(EngineError::UnknownBatch { batch: batch.0, index })?;
         self.inner.tell(&submission, status.state);
         Ok(status)
     }
 
-    /// How far a batch is: pending until every request is final, then the worst of their states; bytes are summed.
+    /// How far a batch is: pending until every request is final, then the worst of their states;
+    /// bytes are summed.
     ///
     /// # Errors
     /// No such batch.
@@ -113,8 +110,8 @@ impl TransferEngine {
         submission.outcome()
     }
 
-    /// Waits for the end of a batch, at most `limit`, and tells how far it is then. If this thread's caller breaks off, the
-    /// batch is taken back and ends soon.
+    /// Waits for the end of a batch, at most `limit`, and tells how far it is then. If this
+    /// thread's caller breaks off, the batch is taken back and ends soon.
     ///
     /// # Errors
     /// No such batch.
@@ -130,7 +127,8 @@ impl TransferEngine {
         self.batch_status(batch)
     }
 
-    /// Takes a batch back. What has not moved is not moved any more; the batch is over when its status says so.
+    /// Takes a batch back. What has not moved is not moved any more; the batch is over when its
+    /// status says so.
     ///
     /// # Errors
     /// No such batch.
@@ -149,30 +147,30 @@ impl TransferEngine {
     }
 }
 
-impl Inner {
-    /// Sets a batch going that nobody waits for.
+impl EngineState {
+    /// Starts a batch that no caller waits for.
     ///
     /// # Safety
     /// The local ranges must stay valid until the batch is over.
-    pub(super) unsafe fn depart(&self, flight: Flight) {
-        match flight.copy_route.clone() {
-            Some(route) if flight.bytes() <= SUBMITTER_COPY_BYTES_MAX => {
-                flight.into_slices().for_each(|slice| route.run(slice));
+    pub(super) unsafe fn depart(&self, prepared: PreparedBatch) {
+        match prepared.copy_route.clone() {
+            Some(route) if prepared.bytes() <= SUBMITTER_COPY_BYTES_MAX => {
+                prepared.into_slices().for_each(|slice| route.run(slice));
             }
-            Some(route) => self.copiers.submit(&route, flight.into_slices()),
+            Some(route) => self.copiers.submit(&route, prepared.into_slices()),
             // SAFETY: the caller's promise is the same.
-            None => unsafe { self.hand_over(flight) },
+            None => unsafe { self.hand_over(prepared) },
         }
     }
 
     /// Moves a batch and waits for its end, with a second try if the peer was not where it was.
     ///
     /// # Safety
-    /// The local ranges must be valid, and written by nobody else, until the call returns.
+    /// The local ranges must be valid, and not written by others, until the call returns.
     unsafe fn carry_out_twice(
         &self,
         segment: &str,
-        requests: &[Request],
+        requests: &[TransferRequest],
         options: &SubmitOptions,
         terms: Terms,
     ) -> Result<(), EngineError> {
@@ -187,34 +185,32 @@ impl Inner {
     }
 
     /// The caller is about to hear of a state that a batch, or a request of it, has.
-    fn tell(&self, submission: &Submission, state: State) {
+    fn tell(&self, submission: &Submission, state: TransferState) {
         if state.is_final()
             && let Some(error) = submission.news()
         {
-            self.segments.told(&error);
+            self.segments.note_reported(&error);
         }
     }
 
-    /// Moves a batch and waits for its end; also tells in which life the peer was met. `met` is that of an earlier try.
+    /// Moves a batch and waits for its end; also tells in which run the peer was met. `met` is that
+    /// of an earlier try.
     ///
     /// # Safety
-    /// The local ranges must be valid, and written by nobody else, until the call returns.
+    /// The local ranges must be valid, and not written by others, until the call returns.
     unsafe fn carry_out(
         &self,
         segment: &str,
-        requests: &[Request],
+        requests: &[TransferRequest],
         options: &SubmitOptions,
         terms: Terms,
         met: Option<u64>,
     ) -> Result<(Arc<Batch>, Option<u64>), EngineError> {
-        let attempt = Attempt {
-            met,
-            notifies: false,
-        };
-        let flight = self.prepare(segment, requests, options, terms, attempt)?;
-        let (batch, met) = (flight.batch.clone(), flight.met());
-        if let Some(route) = flight.copy_route.clone() {
-            flight.into_slices().for_each(|slice| {
+        let attempt = Attempt { met, notifies: false };
+        let prepared = self.prepare(segment, requests, options, terms, attempt)?;
+        let (batch, met) = (prepared.batch.clone(), prepared.met());
+        if let Some(route) = prepared.copy_route.clone() {
+            prepared.into_slices().for_each(|slice| {
                 if self.is_closed() {
                     slice.give_up(&EngineError::Closed);
                 } else if poll_interruption() {
@@ -223,11 +219,11 @@ impl Inner {
                     route.run(slice);
                 }
             });
-        } else if flight.suits_the_caller() {
-            self.move_here(flight);
+        } else if prepared.suits_the_caller() {
+            self.move_here(prepared);
         } else {
             // SAFETY: the caller's promise is the same.
-            unsafe { self.hand_over(flight) };
+            unsafe { self.hand_over(prepared) };
         }
         // Shards and rails end everything by its deadline; only then may the memory be given up.
         let mut wait = BatchWait::default();
@@ -239,59 +235,51 @@ impl Inner {
     }
 
     /// Moves a batch on the calling thread.
-    fn move_here(&self, flight: Flight) {
-        let left = flight.terms.due.saturating_sub(monotonic());
-        let call = Call {
-            target: &flight.target.tcp.clone(),
+    fn move_here(&self, prepared: PreparedBatch) {
+        let left = prepared.terms.due.saturating_sub(monotonic());
+        let call = BlockingCall {
+            target: &prepared.target.tcp.clone(),
             identity: self.identity,
             congestion: &self.options.congestion,
             with_checksum: self.options.with_checksum,
             deadline: Instant::now() + left,
-            length: flight.terms.length,
+            length: prepared.terms.length,
             is_closed: &|| self.is_closed(),
         };
-        call.run(flight.into_slices());
+        call.run(prepared.into_slices());
     }
 
     /// Gives a batch to the rails, or to the shards.
     ///
     /// # Safety
     /// The local ranges must stay valid until the batch is over.
-    unsafe fn hand_over(&self, mut flight: Flight) {
-        if let (Some(rdma), Some(plan)) = (&self.rdma, flight.rails.take()) {
+    unsafe fn hand_over(&self, mut prepared: PreparedBatch) {
+        if let (Some(rdma), Some(plan)) = (&self.rdma, prepared.rails.take()) {
             // SAFETY: the caller's promise is the same.
-            return unsafe { self.hand_to_rails(rdma, flight, &plan) };
+            return unsafe { self.hand_to_rails(rdma, prepared, &plan) };
         }
-        self.fallback(&flight.target, flight.terms)
-            .divert_all(flight.into_slices());
+        self.fallback(&prepared.target, prepared.terms).divert_all(prepared.into_slices());
     }
 
     /// # Safety
-    /// As [`Inner::hand_over`].
-    unsafe fn hand_to_rails(&self, rdma: &Arc<Rdma>, flight: Flight, plan: &RailPlan) {
-        let terms = flight.terms;
-        let pieces = flight.slices.into_iter();
+    /// As [`EngineState::hand_over`].
+    unsafe fn hand_to_rails(&self, rdma: &Arc<Rdma>, prepared: PreparedBatch, plan: &RailPlan) {
+        let terms = prepared.terms;
+        let pieces = prepared.slices.into_iter();
         let pieces = pieces.flat_map(|(d, pieces)| pieces.into_iter().map(move |piece| (d, piece)));
-        let rails = Arc::new(RailBatch {
-            batch: flight.batch.clone(),
-            pieces: pieces.collect(),
-            fallback: self.fallback(&flight.target, terms),
-            rdma: rdma.clone(),
-            endpoint: plan.endpoint.clone(),
-            _lease: plan.rails.clone(),
-        });
+        let fallback = self.fallback(&prepared.target, terms);
+        let lease = (&plan.endpoint, &plan.rails);
+        let rails = RailBatch::new(&prepared.batch, pieces.collect(), fallback, rdma, lease);
+        let rails = Arc::new(rails);
         // The rails get half of the time: what they cannot do goes over TCP in the other half.
         let now = monotonic();
         let deadline = now + terms.due.saturating_sub(now) / 2;
         let sink: Arc<dyn Sink> = rails.clone();
         // SAFETY: the caller's promise is the same, and the sink ends the batch.
-        match unsafe {
-            rdma.engine()
-                .submit(plan.rails.peer(), &plan.requests, deadline, &sink)
-        } {
+        match unsafe { rdma.engine().submit(plan.rails.peer(), &plan.requests, deadline, &sink) } {
             Ok(ticket) => {
-                flight.batch.set_ticket(ticket);
-                if flight.batch.is_canceled() {
+                prepared.batch.set_ticket(ticket);
+                if prepared.batch.is_canceled() {
                     rdma.engine().cancel(ticket);
                 }
             }
@@ -303,12 +291,8 @@ impl Inner {
     }
 
     /// The way over TCP to a target.
-    pub(super) fn fallback(&self, target: &Arc<Target>, terms: Terms) -> Fallback {
-        Fallback {
-            shards: self.shards.clone(),
-            target: target.clone(),
-            terms,
-        }
+    pub(super) fn fallback(&self, target: &Arc<PeerSegment>, terms: Terms) -> Fallback {
+        Fallback { shards: self.shards.clone(), target: target.clone(), terms }
     }
 
     /// Takes a batch back: breaks off what is under way.
@@ -318,5 +302,6 @@ impl Inner {
             rdma.engine().cancel(ticket);
         }
         self.shards.cancel(batch);
+        batch.taken_back();
     }
 }

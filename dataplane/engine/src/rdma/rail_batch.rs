@@ -1,38 +1,55 @@
-//! A batch on the rails: what completes is noted in the batch, what the rails cannot do goes over TCP while there is time.
-//! Invariant: each piece ends once, by the rails or by TCP; a write goes over TCP only when nothing of it can land any more
-//! over rails.
+//! A batch on the rails: what completes is noted in the batch, what the rails cannot do goes over
+//! TCP while there is time.
+//! Invariant: each piece ends once, by the rails or by TCP; a write goes over TCP only when nothing
+//! of it can land any more over rails.
 
+use super::loose_pieces::LoosePieces;
 use crate::batch::Batch;
 use crate::error::EngineError;
 use crate::fallback::Fallback;
 use crate::request::Direction;
-use crate::slice::{Piece, RequestSlice};
+use crate::slice::RequestPiece;
 use perigee_rails::{RailError, Sink};
-use perigee_rdma::{Done, PeerRails, Rdma, peer_error};
-use perigee_shard::monotonic;
+use perigee_rdma::{PeerRails, Rdma, peer_error};
 use std::sync::Arc;
 
 /// The pieces of a batch on the rails; a piece's tag is its place in the list.
 #[derive(Debug)]
 pub(crate) struct RailBatch {
-    pub(crate) batch: Arc<Batch>,
-    pub(crate) pieces: Vec<(Direction, Piece)>,
-    pub(crate) fallback: Fallback,
-    pub(crate) rdma: Arc<Rdma>,
-    /// Where the peer's leases are asked for.
-    pub(crate) endpoint: Arc<str>,
+    batch: Arc<Batch>,
+    pieces: Vec<(Direction, RequestPiece)>,
+    fallback: Fallback,
+    loose: Arc<LoosePieces>,
     /// Held so that the leases are renewed as long as the batch lasts.
-    pub(crate) _lease: Arc<PeerRails>,
+    _lease: Arc<PeerRails>,
 }
 
 impl RailBatch {
+    /// Pieces for a peer, whose leases are asked for at `endpoint`.
+    pub(crate) fn new(
+        batch: &Arc<Batch>,
+        pieces: Vec<(Direction, RequestPiece)>,
+        fallback: Fallback,
+        rdma: &Arc<Rdma>,
+        (endpoint, lease): (&Arc<str>, &Arc<PeerRails>),
+    ) -> Self {
+        Self {
+            loose: LoosePieces::new(batch, &fallback, rdma, endpoint.clone()),
+            batch: batch.clone(),
+            pieces,
+            fallback,
+            _lease: lease.clone(),
+        }
+    }
+
     /// All pieces go over TCP.
     pub(crate) fn divert_all(&self) {
-        let slices = self
-            .pieces
-            .iter()
-            .map(|(direction, piece)| slice(&self.batch, *direction, *piece));
-        self.fallback.divert_all(slices);
+        self.divert(&self.pieces);
+    }
+
+    fn divert(&self, pieces: &[(Direction, RequestPiece)]) {
+        let pieces = pieces.iter().copied();
+        self.fallback.divert_pieces(&self.batch, pieces);
     }
 
     fn may_divert(&self, error: &RailError) -> bool {
@@ -40,31 +57,18 @@ impl RailBatch {
             error,
             RailError::Canceled | RailError::Closed | RailError::PeerRestarted { .. }
         );
-        !lasting && has_time(&self.batch, &self.fallback)
+        !lasting && self.fallback.has_time(&self.batch)
     }
 
     fn convert(&self, error: &RailError) -> EngineError {
         let peer = self.fallback.target.name();
         peer_error(error, peer, self.fallback.terms.length).into()
     }
-
-    /// Something of a write may still land: the queue pairs at the peer are taken down first. Their end is confirmed, or is
-    /// not, after the orders that wait before this one; each has its own bound, which may be later than the batch's.
-    fn fence(&self, direction: Direction, piece: Piece, error: EngineError) {
-        let (batch, fallback) = (self.batch.clone(), self.fallback.clone());
-        let done = Done::new(move |is_fenced| match is_fenced {
-            true if has_time(&batch, &fallback) => {
-                fallback.divert(slice(&batch, direction, piece));
-            }
-            _ => batch.failed(piece.request, &error),
-        });
-        self.rdma.fence(&self.endpoint, done);
-    }
 }
 
 impl Sink for RailBatch {
     fn finished(&self, tag: u64, outcome: Result<(), RailError>) {
-        let Some((direction, piece)) = self.pieces.get(tag as usize) else {
+        let Some(asked @ (direction, piece)) = self.pieces.get(tag as usize) else {
             return;
         };
         match outcome {
@@ -73,20 +77,13 @@ impl Sink for RailBatch {
                 tracing::debug!(%error, "A piece goes over TCP instead of RDMA");
                 match error {
                     RailError::Unfenced { .. } => {
-                        self.fence(*direction, *piece, self.convert(&error));
+                        let error = self.convert(&error);
+                        self.loose.add(*direction, *piece, error);
                     }
-                    _ => self.fallback.divert(slice(&self.batch, *direction, *piece)),
+                    _ => self.divert(std::slice::from_ref(asked)),
                 }
             }
             Err(error) => self.batch.failed(piece.request, &self.convert(&error)),
         }
     }
-}
-
-fn slice(batch: &Arc<Batch>, direction: Direction, piece: Piece) -> RequestSlice {
-    RequestSlice::new(direction, vec![piece], batch.clone())
-}
-
-fn has_time(batch: &Batch, fallback: &Fallback) -> bool {
-    !batch.is_canceled() && monotonic() < fallback.terms.due
 }

@@ -6,7 +6,7 @@ use std::fmt;
 
 /// Where registered memory lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub enum Location {
+pub enum MemoryLocation {
     /// Not said.
     #[default]
     Anywhere,
@@ -16,7 +16,7 @@ pub enum Location {
     Cuda(u32),
 }
 
-impl Location {
+impl MemoryLocation {
     /// Reads a location as callers write it; the empty text is `*`.
     ///
     /// # Errors
@@ -24,12 +24,12 @@ impl Location {
     pub fn parse(text: &str) -> Result<Self, EngineError> {
         let number = |prefix: &str| text.strip_prefix(prefix).and_then(|rest| rest.parse().ok());
         match text {
-            "" | "*" => Ok(Location::Anywhere),
-            "cpu" => Ok(Location::Cpu(0)),
-            "cuda" => Ok(Location::Cuda(0)),
+            "" | "*" => Ok(MemoryLocation::Anywhere),
+            "cpu" => Ok(MemoryLocation::Cpu(0)),
+            "cuda" => Ok(MemoryLocation::Cuda(0)),
             _ => number("cpu:")
-                .map(Location::Cpu)
-                .or_else(|| number("cuda:").map(Location::Cuda))
+                .map(MemoryLocation::Cpu)
+                .or_else(|| number("cuda:").map(MemoryLocation::Cuda))
                 .ok_or_else(|| EngineError::Setting {
                     name: "location",
                     value: text.to_owned(),
@@ -39,12 +39,12 @@ impl Location {
     }
 }
 
-impl fmt::Display for Location {
+impl fmt::Display for MemoryLocation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Location::Anywhere => formatter.write_str("*"),
-            Location::Cpu(node) => write!(formatter, "cpu:{node}"),
-            Location::Cuda(device) => write!(formatter, "cuda:{device}"),
+            MemoryLocation::Anywhere => formatter.write_str("*"),
+            MemoryLocation::Cpu(node) => write!(formatter, "cpu:{node}"),
+            MemoryLocation::Cuda(device) => write!(formatter, "cuda:{device}"),
         }
     }
 }
@@ -56,11 +56,11 @@ mod tests {
     #[test]
     fn locations_show_as_they_were_written() {
         for text in ["*", "cpu:0", "cpu:7", "cuda:3"] {
-            assert_eq!(Location::parse(text).unwrap().to_string(), text);
+            assert_eq!(MemoryLocation::parse(text).unwrap().to_string(), text);
         }
-        assert_eq!(Location::parse("").unwrap(), Location::Anywhere);
+        assert_eq!(MemoryLocation::parse("").unwrap(), MemoryLocation::Anywhere);
         for text in ["cpu:", "gpu:1", "cuda:-1", "cpu:x"] {
-            assert!(Location::parse(text).is_err(), "{text}");
+            assert!(MemoryLocation::parse(text).is_err(), "{text}");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Whether a range is memory of this process at all. A buffer that is not would turn a peer's request into a fault of ours.
+//! Whether a range is memory of this process at all. A buffer that is not would turn a peer's
+//! request into a fault of ours.
 
 use crate::error::EngineError;
 use std::sync::OnceLock;
@@ -16,15 +17,16 @@ pub(crate) fn check_mapped(address: u64, bytes: u64) -> Result<(), EngineError> 
     })
 }
 
-/// Whether every byte of a range may be written, as far as the list of mappings tells; `None` if it cannot be read.
+/// Whether every byte of a range may be written, as far as the list of mappings tells; `None` if it
+/// cannot be read.
 pub(super) fn is_writable(address: u64, bytes: u64) -> Option<bool> {
     let list = std::fs::read_to_string("/proc/self/maps").ok()?;
     let end = address.saturating_add(bytes);
     Some(covers(list.lines(), address, end))
 }
 
-/// Whether the kernel finds nothing against writing to a range now; it is asked for the pages that the bytes need anyway. A
-/// kernel that does not know the question (before 5.14) finds nothing.
+/// Whether the kernel finds nothing against writing to a range now; it is asked for the pages that
+/// the bytes need anyway. A kernel that does not know the question (before 5.14) finds nothing.
 pub(super) fn takes_writes(address: u64, bytes: u64) -> bool {
     static IS_ANSWERED: OnceLock<bool> = OnceLock::new();
     let is_answered = || {
@@ -44,7 +46,8 @@ fn populates(address: u64, bytes: u64) -> bool {
     unsafe { libc::madvise(first as *mut libc::c_void, length, advice) == 0 }
 }
 
-/// Whether writable mappings follow each other from `next` to `end`; the kernel lists them in order.
+/// Whether writable mappings follow each other from `next` to `end`; the kernel lists them in
+/// order.
 fn covers<'a>(lines: impl Iterator<Item = &'a str>, mut next: u64, end: u64) -> bool {
     for line in lines {
         let mut words = line.split_ascii_whitespace();
@@ -78,11 +81,7 @@ fn is_mapped(address: u64, bytes: u64) -> bool {
 /// First page of a range, and the bytes from there to its end.
 fn pages(address: u64, bytes: u64) -> Option<(u64, usize)> {
     let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE);
-    let page = page
-        .ok()
-        .flatten()
-        .and_then(|page| u64::try_from(page).ok())
-        .unwrap_or(4096);
+    let page = page.ok().flatten().and_then(|page| u64::try_from(page).ok()).unwrap_or(4096);
     let first = address - address % page;
     let length = address.checked_add(bytes)? - first;
     Some((first, length as usize))
@@ -106,18 +105,16 @@ mod tests {
         }
         let bytes = vec![0u8; 100_000];
         let code = covers as fn(std::str::Lines<'static>, u64, u64) -> bool as usize as u64;
-        for (address, bytes, expected) in [
-            (bytes.as_ptr() as u64, 100_000, true),
-            (code, 1, false),
-            (64, 4096, false),
-        ] {
+        for (address, bytes, expected) in
+            [(bytes.as_ptr() as u64, 100_000, true), (code, 1, false), (64, 4096, false)]
+        {
             assert_eq!(is_writable(address, bytes), Some(expected));
             assert_eq!(takes_writes(address, bytes), expected);
         }
     }
 
     #[test]
-    fn memory_of_this_process_is_told_from_the_rest() {
+    fn memory_of_this_process_is_distinguished_from_the_rest() {
         let bytes = vec![0u8; 100_000];
         let address = bytes.as_ptr() as u64;
         check_mapped(address, bytes.len() as u64).unwrap();

@@ -1,7 +1,8 @@
 //! One registered buffer and the rights to use it.
-//! Invariant: while a [`RegionUse`] lives, `unregister` of its buffer does not return success.
+//! Invariant: while a [`RegionUse`] restarts, `unregister` of its buffer does not return success.
 
-use super::{Location, mapped};
+use super::location::MemoryLocation;
+use super::mapped;
 use perigee_memory::Segment;
 use perigee_rails::Registration;
 use perigee_schemas::Identity;
@@ -9,15 +10,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The generation of the next buffer. An address may be registered again, a generation is not given out twice.
+/// The generation of the next buffer. An address may be registered again, a generation is not given
+/// out twice.
 static GENERATIONS: AtomicU64 = AtomicU64::new(1);
 
 /// A registered buffer.
 #[derive(Debug)]
-pub(crate) struct Region {
+pub(crate) struct RegisteredRegion {
     address: u64,
     bytes: u64,
-    location: Location,
+    location: MemoryLocation,
     generation: u64,
     uses: AtomicUsize,
     closed: AtomicBool,
@@ -31,8 +33,8 @@ pub(crate) struct Region {
     writable: OnceLock<bool>,
 }
 
-impl Region {
-    pub(crate) fn new(address: u64, bytes: u64, location: Location) -> Self {
+impl RegisteredRegion {
+    pub(crate) fn new(address: u64, bytes: u64, location: MemoryLocation) -> Self {
         Self {
             address,
             bytes,
@@ -50,12 +52,9 @@ impl Region {
     }
 
     /// A buffer that is the whole of a segment.
-    pub(crate) fn of_segment(segment: Arc<Segment>, location: Location) -> Self {
+    pub(crate) fn of_segment(segment: Arc<Segment>, location: MemoryLocation) -> Self {
         let (address, bytes) = (segment.base() as u64, segment.len() as u64);
-        Self {
-            segment: Some(segment),
-            ..Self::new(address, bytes, location)
-        }
+        Self { segment: Some(segment), ..Self::new(address, bytes, location) }
     }
 
     /// The segment that it is the whole of.
@@ -68,7 +67,8 @@ impl Region {
         !self.on_device && (!written || self.is_writable())
     }
 
-    /// Whether a range of it may be written: registered memory may be a file that is mapped for reading, in part or whole.
+    /// Whether a range of it may be written: registered memory may be a file that is mapped for
+    /// reading, in part or whole.
     pub(crate) fn takes_writes(&self, address: u64, bytes: u64) -> bool {
         self.on_device || self.is_writable() || mapped::takes_writes(address, bytes)
     }
@@ -103,7 +103,8 @@ impl Region {
         self.bytes
     }
 
-    /// One past the last byte; cannot overflow, because a table only takes buffers whose end exists.
+    /// One past the last byte; cannot overflow, because a table only takes buffers whose end
+    /// exists.
     pub(crate) fn end(&self) -> u64 {
         self.address.saturating_add(self.bytes)
     }
@@ -113,7 +114,7 @@ impl Region {
         Identity::from_halves(0, self.generation)
     }
 
-    pub(crate) fn location(&self) -> Location {
+    pub(crate) fn location(&self) -> MemoryLocation {
         self.location
     }
 
@@ -125,7 +126,7 @@ impl Region {
     pub(crate) fn acquire(self: &Arc<Self>) -> Option<RegionUse> {
         self.uses.fetch_add(1, Ordering::SeqCst);
         let used = RegionUse(self.clone());
-        // Counted first, looked at second: whoever closes sees either the count or makes us see the closing.
+        // Increment before checking `closed`: either `close()` sees this use, or we see the close.
         (!self.is_closed()).then_some(used)
     }
 
@@ -139,12 +140,12 @@ impl Region {
         let _ = self.registration.set(registration);
     }
 
-    /// From now on nobody gets the right to use it.
+    /// From now on no use may begin.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
     }
 
-    /// Waits until nobody has the right to use it; false if somebody still has after `limit`.
+    /// Waits until no use is left; false if one is left after `limit`.
     pub(crate) fn wait_unused(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         let mut guard = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
@@ -162,11 +163,11 @@ impl Region {
 
 /// The right to use one registered buffer.
 #[derive(Debug)]
-pub(crate) struct RegionUse(Arc<Region>);
+pub(crate) struct RegionUse(Arc<RegisteredRegion>);
 
 impl RegionUse {
     /// The buffer.
-    pub(crate) fn region(&self) -> &Arc<Region> {
+    pub(crate) fn region(&self) -> &Arc<RegisteredRegion> {
         &self.0
     }
 }

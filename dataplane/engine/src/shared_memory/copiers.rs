@@ -1,7 +1,7 @@
 //! Threads that copy for batches that no call waits for. Started with the first one.
 //! Invariant: after [`Copiers::close`] none of them touches memory of a batch.
 
-use super::CopyRoute;
+use super::copy_route::CopyRoute;
 use crate::limits::{COPIER_QUEUE_MAX, COPIERS_MAX};
 use crate::slice::RequestSlice;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,20 +10,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// A slice and its route.
-type Job = (Arc<CopyRoute>, RequestSlice);
+type CopyJob = (Arc<CopyRoute>, RequestSlice);
 
 /// The threads and their queue.
 #[derive(Debug, Default)]
 pub(crate) struct Copiers {
-    state: Mutex<State>,
+    state: Mutex<CopierThreads>,
     closing: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
-enum State {
+enum CopierThreads {
     #[default]
     Unused,
-    Running(SyncSender<Job>, Vec<JoinHandle<()>>),
+    Running(SyncSender<CopyJob>, Vec<JoinHandle<()>>),
     Closed,
 }
 
@@ -51,9 +51,9 @@ impl Copiers {
         self.closing.store(true, Ordering::Release);
         let state = std::mem::replace(
             &mut *self.state.lock().unwrap_or_else(PoisonError::into_inner),
-            State::Closed,
+            CopierThreads::Closed,
         );
-        if let State::Running(queue, threads) = state {
+        if let CopierThreads::Running(queue, threads) = state {
             drop(queue);
             for thread in threads {
                 let _ = thread.join();
@@ -61,18 +61,18 @@ impl Copiers {
         }
     }
 
-    fn queue(&self) -> Option<SyncSender<Job>> {
+    fn queue(&self) -> Option<SyncSender<CopyJob>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(*state, State::Unused) {
+        if matches!(*state, CopierThreads::Unused) {
             *state = self.start();
         }
         match &*state {
-            State::Running(queue, _) => Some(queue.clone()),
-            State::Unused | State::Closed => None,
+            CopierThreads::Running(queue, _) => Some(queue.clone()),
+            CopierThreads::Unused | CopierThreads::Closed => None,
         }
     }
 
-    fn start(&self) -> State {
+    fn start(&self) -> CopierThreads {
         let (send, receive) = sync_channel(COPIER_QUEUE_MAX);
         let receive = Arc::new(Mutex::new(receive));
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -84,13 +84,13 @@ impl Copiers {
         let threads: Vec<JoinHandle<()>> = threads.collect();
         if threads.is_empty() {
             tracing::warn!("No thread for copies is to be had");
-            return State::Unused;
+            return CopierThreads::Unused;
         }
-        State::Running(send, threads)
+        CopierThreads::Running(send, threads)
     }
 }
 
-fn work(jobs: &Mutex<Receiver<Job>>, closing: &AtomicBool) {
+fn work(jobs: &Mutex<Receiver<CopyJob>>, closing: &AtomicBool) {
     loop {
         let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((route, slice)) = next else { return };

@@ -1,4 +1,5 @@
-//! Asynchronous batches whose peer is killed, restarted or silent: they go on within their deadline, or end by it.
+//! Asynchronous batches whose peer is killed, restarted or silent: they go on within their
+//! deadline, or end by it.
 
 use super::*;
 
@@ -6,9 +7,9 @@ use super::*;
 fn submit_and_wait(
     here: &TransferEngine,
     name: &str,
-    request: Request,
+    request: TransferRequest,
     limit: Duration,
-) -> Result<(State, Result<(), EngineError>), EngineError> {
+) -> Result<(TransferState, Result<(), EngineError>), EngineError> {
     // SAFETY: the tests keep the memory until the batch is over.
     let batch = unsafe { here.submit(name, &[request], &within(limit)) }?;
     let state = here.wait(batch, LONG)?.state;
@@ -25,26 +26,17 @@ fn an_asynchronous_batch_goes_on_to_a_peer_that_was_restarted() {
     let send = |peer: &Peer, address| {
         submit_and_wait(&here, &peer.name, write(&memory, address, BYTES), LONG)
     };
-    assert_eq!(send(&first, first.address), Ok((State::Completed, Ok(()))));
+    assert_eq!(send(&first, first.address), Ok((TransferState::Completed, Ok(()))));
     first.kill();
     let second = Peer::start_with(&first.name, ELSEWHERE);
     assert_eq!(first.name, second.name, "it takes its port back");
-    assert_eq!(
-        send(&second, second.address),
-        Ok((State::Completed, Ok(())))
-    );
+    assert_eq!(send(&second, second.address), Ok((TransferState::Completed, Ok(()))));
     let stale = send(&second, first.address);
+    assert!(matches!(stale, Err(EngineError::Peer(PeerError::Restarted { .. }))), "{stale:?}");
+    let sent = send(&second, first.address).unwrap();
     assert!(
-        matches!(stale, Err(EngineError::Peer(PeerError::Restarted { .. }))),
-        "{stale:?}"
-    );
-    let told = send(&second, first.address).unwrap();
-    assert!(
-        matches!(
-            told,
-            (State::Invalid, Err(EngineError::RemoteAddress { .. }))
-        ),
-        "{told:?}"
+        matches!(sent, (TransferState::Invalid, Err(EngineError::RemoteAddress { .. }))),
+        "{sent:?}"
     );
     here.close();
 }
@@ -58,19 +50,16 @@ fn asynchronous_batches_for_addresses_of_an_earlier_life_are_refused_once() {
         let request = write(&memory, peer.address, 4096);
         // Who is not known when the batch is submitted is looked up at once.
         submit_and_wait(&here, &peer.name, request, LONG)
-            .unwrap_or_else(|e| (State::Failed, Err(e)))
+            .unwrap_or_else(|e| (TransferState::Failed, Err(e)))
     };
-    assert_eq!(send(&first), (State::Completed, Ok(())));
+    assert_eq!(send(&first), (TransferState::Completed, Ok(())));
     first.kill();
     let mut second = Peer::start(&first.name);
     let refused = send(&second);
     assert!(
         matches!(
             refused,
-            (
-                State::Failed,
-                Err(EngineError::Peer(PeerError::Restarted { .. }))
-            )
+            (TransferState::Failed, Err(EngineError::Peer(PeerError::Restarted { .. })))
         ),
         "{refused:?}"
     );
@@ -80,14 +69,11 @@ fn asynchronous_batches_for_addresses_of_an_earlier_life_are_refused_once() {
     assert!(
         matches!(
             refused,
-            (
-                State::Failed,
-                Err(EngineError::Peer(PeerError::Restarted { .. }))
-            )
+            (TransferState::Failed, Err(EngineError::Peer(PeerError::Restarted { .. })))
         ),
         "{refused:?}"
     );
-    assert_eq!(send(&third), (State::Completed, Ok(())), "now it is meant");
+    assert_eq!(send(&third), (TransferState::Completed, Ok(())), "now it is meant");
     here.close();
 }
 
@@ -98,11 +84,11 @@ fn batches_submitted_before_the_caller_could_hear_of_a_restart_never_reach_the_n
     let memory = vec![1u8; 4096];
     let request = write(&memory, first.address, 4096);
     let moved = submit_and_wait(&here, &first.name, request, LONG);
-    assert_eq!(moved, Ok((State::Completed, Ok(()))));
+    assert_eq!(moved, Ok((TransferState::Completed, Ok(()))));
     first.kill();
     let mut second = Peer::start(&first.name);
     let mut batches = Vec::new();
-    let told = (0..1000).find_map(|_| {
+    let sent = (0..1000).find_map(|_| {
         // SAFETY: `memory` outlives the engine.
         match unsafe { here.submit(&first.name, &[request], &within(LONG)) } {
             Ok(batch) => batches.push(batch),
@@ -111,19 +97,13 @@ fn batches_submitted_before_the_caller_could_hear_of_a_restart_never_reach_the_n
         None
     });
     assert!(
-        matches!(
-            told,
-            None | Some(EngineError::Peer(PeerError::Restarted { .. }))
-        ),
-        "{told:?}"
+        matches!(sent, None | Some(EngineError::Peer(PeerError::Restarted { .. }))),
+        "{sent:?}"
     );
     for batch in batches {
-        assert_eq!(here.wait(batch, LONG).unwrap().state, State::Failed);
+        assert_eq!(here.wait(batch, LONG).unwrap().state, TransferState::Failed);
         let error = here.batch_outcome(batch).unwrap_err();
-        assert!(
-            matches!(error, EngineError::Peer(PeerError::Restarted { .. })),
-            "{error}"
-        );
+        assert!(matches!(error, EngineError::Peer(PeerError::Restarted { .. })), "{error}");
     }
     assert!(second.end(), "its memory is untouched");
     here.close();
@@ -136,24 +116,24 @@ fn an_asynchronous_batch_to_a_peer_that_stays_away_fails_and_names_it() {
     let memory = vec![1u8; 4096];
     let request = write(&memory, peer.address, 4096);
     let send = || submit_and_wait(&here, &peer.name, request, LONG);
-    assert_eq!(send(), Ok((State::Completed, Ok(()))));
+    assert_eq!(send(), Ok((TransferState::Completed, Ok(()))));
     peer.kill();
     let gone = submit_and_wait(&here, &peer.name, request, LONG);
-    let (State::Failed, Err(error)) = gone.unwrap() else {
-        panic!("nobody is there");
+    let (TransferState::Failed, Err(error)) = gone.unwrap() else {
+        panic!("nothing is there");
     };
     assert!(error.to_string().contains(&peer.name), "{error}");
     here.close();
 }
 
-/// An engine whose peer was killed, with somebody in the peer's place who accepts and never answers.
+/// An engine whose peer was killed and replaced by a listener that accepts and never answers.
 fn silenced() -> (TransferEngine, String, u64, std::net::TcpListener) {
     let mut peer = Peer::start("127.0.0.1");
     let here = engine("127.0.0.1");
     let memory = vec![1u8; 4096];
     let request = write(&memory, peer.address, 4096);
     let moved = submit_and_wait(&here, &peer.name, request, LONG);
-    assert_eq!(moved, Ok((State::Completed, Ok(()))));
+    assert_eq!(moved, Ok((TransferState::Completed, Ok(()))));
     peer.kill();
     let silent = std::net::TcpListener::bind(&peer.name).unwrap();
     (here, peer.name.clone(), peer.address, silent)
@@ -165,7 +145,7 @@ fn a_batch_whose_peer_is_looked_up_in_vain_ends_by_its_deadline() {
     let memory = vec![1u8; 4096];
     let request = write(&memory, address, 4096);
     let late = submit_and_wait(&here, &name, request, Duration::from_millis(300));
-    let (State::Timeout, Err(EngineError::Peer(PeerError::Deadline { peer, .. }))) =
+    let (TransferState::Timeout, Err(EngineError::Peer(PeerError::Deadline { peer, .. }))) =
         late.clone().unwrap()
     else {
         panic!("{late:?}");
@@ -186,14 +166,13 @@ fn of_batches_that_wait_for_the_same_silent_peer_each_ends_by_its_own_deadline()
     // The look-up goes on for the other one.
     let _asking = silent.accept().unwrap();
     match short {
-        Ok(short) => assert_eq!(here.wait(short, LONG).unwrap().state, State::Timeout),
+        Ok(short) => assert_eq!(here.wait(short, LONG).unwrap().state, TransferState::Timeout),
         // The peer was known to be away by then, so the call itself asked for it.
-        Err(error) => assert!(
-            matches!(error, EngineError::Peer(PeerError::Deadline { .. })),
-            "{error}"
-        ),
+        Err(error) => {
+            assert!(matches!(error, EngineError::Peer(PeerError::Deadline { .. })), "{error}");
+        }
     }
-    assert_eq!(here.batch_status(long).unwrap().state, State::Pending);
+    assert_eq!(here.batch_status(long).unwrap().state, TransferState::Pending);
     here.close();
 }
 
@@ -206,11 +185,11 @@ fn a_batch_whose_peer_is_looked_up_again_is_over_when_it_is_taken_back() {
     let batch = unsafe { here.submit(&name, &[request], &within(LONG)) }.unwrap();
     // The peer is being asked who it is.
     let _asking = silent.accept().unwrap();
-    assert_eq!(here.batch_status(batch).unwrap().state, State::Pending);
-    assert_eq!(here.status(batch, 0).unwrap().state, State::Pending);
+    assert_eq!(here.batch_status(batch).unwrap().state, TransferState::Pending);
+    assert_eq!(here.status(batch, 0).unwrap().state, TransferState::Pending);
     assert!(here.release(batch).is_err(), "it is under way");
     here.cancel(batch).unwrap();
-    assert_eq!(here.batch_status(batch).unwrap().state, State::Canceled);
+    assert_eq!(here.batch_status(batch).unwrap().state, TransferState::Canceled);
     here.release(batch).unwrap();
     here.close();
 }
@@ -226,7 +205,7 @@ fn closing_an_engine_ends_a_batch_whose_peer_is_looked_up_again() {
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| here.wait(batch, LONG));
         here.close();
-        assert_eq!(waiting.join().unwrap().unwrap().state, State::Failed);
+        assert_eq!(waiting.join().unwrap().unwrap().state, TransferState::Failed);
     });
     assert_eq!(here.batch_outcome(batch), Err(EngineError::Closed));
 }

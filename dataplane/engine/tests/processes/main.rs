@@ -1,12 +1,11 @@
-//! Two engines in two processes: the peer is killed, stopped and restarted under load, and every call ends.
+//! Two engines in two processes: the peer is killed, stopped and restarted under load, and every
+//! call ends.
 #![allow(clippy::unwrap_used, reason = "tests")]
-#![allow(
-    clippy::print_stdout,
-    reason = "a peer process says where its memory is"
-)]
+#![allow(clippy::print_stdout, reason = "a peer process says where its memory is")]
 
 use perigee_engine::{
-    Direction, EngineError, EngineOptions, PeerError, Request, State, SubmitOptions, TransferEngine,
+    Direction, EngineError, EngineOptions, Notify, PeerError, SubmitOptions, TransferEngine,
+    TransferRequest, TransferState,
 };
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -17,7 +16,8 @@ mod asynchronous;
 const LONG: Duration = Duration::from_secs(60);
 const BYTES: usize = 8 << 20;
 const NAME_VARIABLE: &str = "PERIGEE_TEST_PEER_NAME";
-/// Where the peer's memory shall be: addresses in hex with commas between them, or `segment` for memory that it hands out.
+/// Where the peer's memory shall be: addresses in hex with commas between them, or `segment` for
+/// memory that it hands out.
 const MEMORY_VARIABLE: &str = "PERIGEE_TEST_PEER_MEMORY";
 /// Two places where no process has anything by itself.
 const HERE: &str = "5a0000000000";
@@ -41,7 +41,7 @@ fn peer_process() {
     let segment = std::sync::Arc::new(segment);
     let memories = place.split(',').map(|place| {
         let memory = u64::from_str_radix(place, 16).map_or(segment.base(), map_at);
-        // SAFETY: either memory has this length, and nobody else has it yet.
+        // SAFETY: either memory has this length, and it is not shared yet.
         unsafe { memory.write_bytes(7, BYTES) };
         if memory == segment.base() {
             engine.register_segment(&segment, "*").unwrap();
@@ -57,7 +57,7 @@ fn peer_process() {
     let _ = std::io::stdin().lines().last();
     // SAFETY: the engine writes to it only what peers ask for, and none does any more.
     let bytes = unsafe { std::slice::from_raw_parts(memories[0], BYTES) };
-    assert!(bytes.iter().all(|byte| *byte == 7), "nobody wrote here");
+    assert!(bytes.iter().all(|byte| *byte == 7), "it was not written");
     engine.close();
 }
 
@@ -102,12 +102,7 @@ impl Peer {
             Some((name.to_owned(), address.parse().ok()?))
         });
         let (name, address) = said.next().unwrap();
-        Self {
-            child,
-            name,
-            address,
-            output,
-        }
+        Self { child, name, address, output }
     }
 
     /// Sends a signal. A process that is to stop has stopped then.
@@ -140,8 +135,8 @@ impl Drop for Peer {
     }
 }
 
-fn write(memory: &[u8], remote: u64, bytes: usize) -> Request {
-    Request {
+fn write(memory: &[u8], remote: u64, bytes: usize) -> TransferRequest {
+    TransferRequest {
         direction: Direction::Write,
         local: memory.as_ptr() as u64,
         remote,
@@ -150,10 +145,7 @@ fn write(memory: &[u8], remote: u64, bytes: usize) -> Request {
 }
 
 fn within(limit: Duration) -> SubmitOptions {
-    SubmitOptions {
-        deadline: Some(limit),
-        ..SubmitOptions::default()
-    }
+    SubmitOptions { deadline: Some(limit), ..SubmitOptions::default() }
 }
 
 #[test]
@@ -172,11 +164,10 @@ fn a_killed_peer_fails_everything_in_flight_and_the_error_names_it() {
                         // SAFETY: `memory` outlives the scope.
                         let moved = unsafe {
                             if worker == 0 {
-                                here.submit(&name, requests, &within(LONG))
-                                    .and_then(|batch| {
-                                        here.wait(batch, LONG)?;
-                                        here.batch_outcome(batch)
-                                    })
+                                here.submit(&name, requests, &within(LONG)).and_then(|batch| {
+                                    here.wait(batch, LONG)?;
+                                    here.batch_outcome(batch)
+                                })
                             } else {
                                 here.transfer(&name, requests, &within(LONG))
                             }
@@ -254,12 +245,9 @@ fn a_restarted_peer_with_other_addresses_is_served_at_once() {
     assert_eq!(first.name, second.name, "it takes its port back");
     send(&second.name, second.address).unwrap();
     let stale = send(&second.name, first.address).unwrap_err();
-    assert!(
-        matches!(stale, EngineError::Peer(PeerError::Restarted { .. })),
-        "{stale}"
-    );
-    let told = send(&second.name, first.address).unwrap_err();
-    assert!(matches!(told, EngineError::RemoteAddress { .. }), "{told}");
+    assert!(matches!(stale, EngineError::Peer(PeerError::Restarted { .. })), "{stale}");
+    let sent = send(&second.name, first.address).unwrap_err();
+    assert!(matches!(sent, EngineError::RemoteAddress { .. }), "{sent}");
     here.close();
 }
 
@@ -278,10 +266,7 @@ fn an_address_of_an_earlier_life_is_refused_also_after_one_of_the_new_life_was_s
     let new = u64::from_str_radix(ELSEWHERE, 16).unwrap();
     send(&second.name, new).unwrap();
     let stale = send(&second.name, first.address).unwrap_err();
-    assert!(
-        matches!(stale, EngineError::Peer(PeerError::Restarted { .. })),
-        "{stale}"
-    );
+    assert!(matches!(stale, EngineError::Peer(PeerError::Restarted { .. })), "{stale}");
     send(&second.name, new).unwrap();
     assert!(second.end(), "what the earlier life had is untouched");
     here.close();
@@ -305,10 +290,7 @@ fn a_peer_that_shares_memory_and_is_killed_is_missed_and_its_successor_is_reache
     let here = engine("127.0.0.1");
     let memory = vec![1u8; BYTES];
     let requests = [write(&memory, peer.address, BYTES)];
-    let hint = SubmitOptions {
-        hint: Some("shm".to_owned()),
-        ..within(LONG)
-    };
+    let hint = SubmitOptions { hint: Some("shm".to_owned()), ..within(LONG) };
     // SAFETY: `memory` outlives every call.
     unsafe { here.transfer(&peer.name, &requests, &hint) }.unwrap();
     peer.signal(nix::sys::signal::Signal::SIGSTOP);
@@ -317,9 +299,8 @@ fn a_peer_that_shares_memory_and_is_killed_is_missed_and_its_successor_is_reache
     peer.signal(nix::sys::signal::Signal::SIGCONT);
     let name = peer.name.clone();
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..3)
-            .map(|_| scope.spawn(|| write_until_it_fails(&here, &peer, &memory)))
-            .collect();
+        let workers: Vec<_> =
+            (0..3).map(|_| scope.spawn(|| write_until_it_fails(&here, &peer, &memory))).collect();
         let process = nix::unistd::Pid::from_raw(peer.child.id() as i32);
         nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGKILL).unwrap();
         for worker in workers {
@@ -344,7 +325,7 @@ fn a_peer_that_shares_memory_and_is_killed_is_missed_and_its_successor_is_reache
 
 #[test]
 fn the_first_contact_with_a_silent_peer_ends_by_the_deadline_of_the_batch() {
-    // Accepts in the kernel, and nobody ever answers.
+    // The kernel accepts, and no answer ever comes.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let name = silent.local_addr().unwrap().to_string();
     let here = engine("127.0.0.1");
@@ -362,6 +343,26 @@ fn the_first_contact_with_a_silent_peer_ends_by_the_deadline_of_the_batch() {
 }
 
 #[test]
+fn a_caller_who_breaks_off_waits_for_no_silent_peer() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let name = silent.local_addr().unwrap().to_string();
+    let here = engine("127.0.0.1");
+    let memory = vec![1u8; 4096];
+    let notify = || Notify { name: "name".to_owned(), message: "message".to_owned() };
+    // SAFETY: `memory` outlives the call.
+    let transfer = || unsafe { here.transfer(&name, &[write(&memory, 4096, 4096)], &within(LONG)) };
+    let find = || here.first_buffer(&name).map(drop);
+    let notifies = || here.notify(&name, notify());
+    let waits: [&dyn Fn() -> Result<(), EngineError>; 3] = [&transfer, &find, &notifies];
+    for (number, wait) in waits.into_iter().enumerate() {
+        let breaks_off = perigee_shard::interruptible(|| true);
+        assert_eq!(wait(), Err(EngineError::Canceled), "wait {number}");
+        drop(breaks_off);
+    }
+    here.close();
+}
+
+#[test]
 fn a_stopped_peer_ends_calls_by_their_deadline_and_serves_again_when_it_goes_on() {
     let peer = Peer::start("127.0.0.1");
     let here = engine("127.0.0.1");
@@ -372,15 +373,12 @@ fn a_stopped_peer_ends_calls_by_their_deadline_and_serves_again_when_it_goes_on(
     send(LONG).unwrap();
     peer.signal(nix::sys::signal::Signal::SIGSTOP);
     let late = send(Duration::from_millis(300)).unwrap_err();
-    assert!(
-        matches!(late, EngineError::Peer(PeerError::Deadline { .. })),
-        "{late}"
-    );
+    assert!(matches!(late, EngineError::Peer(PeerError::Deadline { .. })), "{late}");
     // SAFETY: as above.
     let batch = unsafe { here.submit(&peer.name, &requests, &within(Duration::from_millis(300))) };
     if let Ok(batch) = batch {
         let ended = here.wait(batch, LONG).unwrap().state;
-        assert!(matches!(ended, State::Timeout | State::Failed), "{ended:?}");
+        assert!(matches!(ended, TransferState::Timeout | TransferState::Failed), "{ended:?}");
     }
     peer.signal(nix::sys::signal::Signal::SIGCONT);
     let end = Instant::now() + LONG;
@@ -395,18 +393,16 @@ fn a_canceled_batch_lets_go_of_its_memory_although_the_peer_is_silent() {
     let peer = Peer::start("127.0.0.1");
     let here = engine("127.0.0.1");
     let memory = vec![1u8; 64 << 20];
-    let requests: Vec<Request> = (0..64)
-        .map(|i| write(&memory[i << 20..], peer.address, 1 << 20))
-        .collect();
+    let requests: Vec<TransferRequest> =
+        (0..64).map(|i| write(&memory[i << 20..], peer.address, 1 << 20)).collect();
     // SAFETY: `memory` outlives the engine.
     unsafe {
-        here.transfer(&peer.name, &requests[..1], &within(LONG))
-            .unwrap();
+        here.transfer(&peer.name, &requests[..1], &within(LONG)).unwrap();
         peer.signal(nix::sys::signal::Signal::SIGSTOP);
         let batch = here.submit(&peer.name, &requests, &within(LONG)).unwrap();
         assert!(here.release(batch).is_err(), "it is under way");
         here.cancel(batch).unwrap();
-        assert_eq!(here.wait(batch, LONG).unwrap().state, State::Canceled);
+        assert_eq!(here.wait(batch, LONG).unwrap().state, TransferState::Canceled);
         here.release(batch).unwrap();
     }
     peer.signal(nix::sys::signal::Signal::SIGCONT);

@@ -1,6 +1,7 @@
-//! Arithmetic on polynomials over GF(2) modulo the Castagnoli polynomial, bit-reflected: bit 31 is x^0.
-//! Invariant: every function is `const`, so the operators used by the kernels are computed at build time
-//! from the polynomial alone and no magic number is typed in.
+//! Arithmetic on polynomials over GF(2) modulo the Castagnoli polynomial, bit-reflected: bit 31 is
+//! x^0.
+//! Invariant: every function is `const`, so the operators used by the kernels are computed at build
+//! time from the polynomial alone and no magic number is typed in.
 
 /// The Castagnoli polynomial, reflected, without its x^32 term.
 pub(crate) const POLYNOMIAL: u32 = 0x82F6_3B78;

@@ -1,19 +1,20 @@
 //! `ChecksumCopier`: one object copied by any number of calls, summed per block and as a whole.
-//! Invariant: `filled_bytes` is less than a block between calls; streaming stores are fenced when the
-//! copier is dropped, finished or not.
+//! Invariant: `filled_bytes` is less than a block between calls; streaming stores are fenced when
+//! the copier is dropped, finished or not.
 
 use std::num::NonZeroUsize;
 
-use crate::checksum::{BlockAppender, RawState, crc32c_combine};
-use crate::kernel::{self, Kernel, Start, Work};
+use crate::checksum::raw_state::RawState;
+use crate::checksum::{BlockAppender, crc32c_combine};
+use crate::kernel::{self, Kernel, KernelWork, RunStart};
 
-use super::work_for;
+use super::work::work_for;
 
 /// Copies one object piece by piece, whatever the borders of pieces, and sums it by blocks.
 #[derive(Debug)]
 pub struct ChecksumCopier<'blocks> {
     kernel: Kernel,
-    work: Work,
+    work: KernelWork,
     block_bytes: usize,
     appender: BlockAppender,
     /// State of the block being filled.
@@ -26,8 +27,8 @@ pub struct ChecksumCopier<'blocks> {
 }
 
 impl<'blocks> ChecksumCopier<'blocks> {
-    /// A copier for one object of about `total_bytes` (it only decides the kind of stores and the room
-    /// taken). `blocks` is emptied and then receives a checksum for each `block_bytes`.
+    /// A copier for one object of about `total_bytes` (it only decides the kind of stores and the
+    /// room taken). `blocks` is emptied and then receives a checksum for each `block_bytes`.
     #[must_use]
     pub fn new(
         total_bytes: usize,
@@ -48,7 +49,8 @@ impl<'blocks> ChecksumCopier<'blocks> {
         }
     }
 
-    /// The same with a given kernel, for tests and measurements; the best one if it is not available.
+    /// The same with a given kernel, for tests and measurements; the best one if it is not
+    /// available.
     #[must_use]
     pub fn with_kernel(mut self, kernel: Kernel) -> Self {
         if kernel.is_available() {
@@ -71,16 +73,13 @@ impl<'blocks> ChecksumCopier<'blocks> {
     /// # Safety
     /// `src` must be readable for `len` bytes.
     pub unsafe fn checksum(&mut self, src: *const u8, len: usize) {
-        // SAFETY: the caller's promise; `Work::Sum` ignores the destination.
-        unsafe { self.advance(Work::Sum, std::ptr::null_mut(), src, len) };
+        // SAFETY: the caller's promise; `KernelWork::Sum` ignores the destination.
+        unsafe { self.advance(KernelWork::Sum, std::ptr::null_mut(), src, len) };
     }
 
     /// Closes the last block and returns the checksum of the whole object.
     pub fn finish(mut self) -> u32 {
-        debug_assert!(
-            self.filled_bytes < self.block_bytes,
-            "full blocks are closed"
-        );
+        debug_assert!(self.filled_bytes < self.block_bytes, "full blocks are closed");
         if self.filled_bytes > 0 {
             let block = self.state.finish();
             self.blocks.push(block);
@@ -91,22 +90,15 @@ impl<'blocks> ChecksumCopier<'blocks> {
 
     /// # Safety
     /// As [`Kernel::run`].
-    unsafe fn advance(&mut self, work: Work, dst: *mut u8, src: *const u8, len: usize) {
+    unsafe fn advance(&mut self, work: KernelWork, dst: *mut u8, src: *const u8, len: usize) {
         let mut at = 0;
         while at < len {
             let step = (self.block_bytes - self.filled_bytes).min(len - at);
             debug_assert!(step > 0, "a full block was closed");
             let to = dst.wrapping_add(at);
-            let start = if at == 0 {
-                Start::Cold
-            } else {
-                Start::Continued
-            };
+            let start = if at == 0 { RunStart::Cold } else { RunStart::Continued };
             // SAFETY: `at + step <= len`; the kernel is available by construction.
-            self.state = unsafe {
-                self.kernel
-                    .run(work, to, src.add(at), step, start, self.state)
-            };
+            self.state = unsafe { self.kernel.run(work, to, src.add(at), step, start, self.state) };
             self.filled_bytes += step;
             at += step;
             if self.filled_bytes == self.block_bytes {
@@ -127,7 +119,7 @@ impl<'blocks> ChecksumCopier<'blocks> {
 
 impl Drop for ChecksumCopier<'_> {
     fn drop(&mut self) {
-        if self.work == Work::Stream {
+        if self.work == KernelWork::Stream {
             kernel::fence();
         }
     }

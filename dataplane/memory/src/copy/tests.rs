@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::kernel::tests::{bytewise, noise};
+use crate::limits::STREAM_MIN_BYTES;
 
 fn block_sums(bytes: &[u8], block_bytes: usize) -> Vec<u32> {
     bytes.chunks(block_bytes).map(bytewise).collect()
@@ -25,10 +26,7 @@ fn copying_nothing_gives_the_checksum_of_nothing() {
     let mut blocks = vec![1, 2, 3];
     // SAFETY: zero bytes are copied.
     unsafe {
-        assert_eq!(
-            copy_with_checksum(std::ptr::dangling_mut(), std::ptr::dangling(), 0),
-            0
-        );
+        assert_eq!(copy_with_checksum(std::ptr::dangling_mut(), std::ptr::dangling(), 0), 0);
         let (dst, src) = (std::ptr::dangling_mut(), std::ptr::dangling());
         assert_eq!(copy_blocks(dst, src, 0, BLOCK_BYTES, &mut blocks), 0);
     }
@@ -45,12 +43,7 @@ fn an_object_of_whole_blocks_has_no_empty_last_block() {
 
 #[test]
 fn short_and_long_copies_agree_on_both_sides_of_the_threshold() {
-    for len in [
-        STREAM_MIN_BYTES - 1,
-        STREAM_MIN_BYTES,
-        STREAM_MIN_BYTES + 1,
-        300_001,
-    ] {
+    for len in [STREAM_MIN_BYTES - 1, STREAM_MIN_BYTES, STREAM_MIN_BYTES + 1, 300_001] {
         let source = noise(len, 1);
         let mut copied = vec![0; len];
         // SAFETY: both have `len` bytes.
@@ -71,9 +64,7 @@ fn a_flipped_bit_changes_its_block_and_the_whole_only() {
     let whole = checksum_slice_blocks(&bytes, &mut before);
     bytes[70_000] ^= 0x10;
     assert_ne!(checksum_slice_blocks(&bytes, &mut after), whole);
-    let changed: Vec<usize> = (0..before.len())
-        .filter(|&i| before[i] != after[i])
-        .collect();
+    let changed: Vec<usize> = (0..before.len()).filter(|&i| before[i] != after[i]).collect();
     assert_eq!(changed, [1]);
 }
 
@@ -106,7 +97,7 @@ proptest! {
         let mut pieces = Vec::new();
         for piece_len in lengths(len, &cuts) {
             let (piece, behind) = rest.split_at(piece_len);
-            pieces.push(Piece::from(piece));
+            pieces.push(ByteRange::from(piece));
             rest = behind;
         }
         let mut copied = vec![0; len];
@@ -141,8 +132,8 @@ proptest! {
                 at += part.len();
             }
             let whole = copier.finish();
-            let pieces = parts.iter_mut().map(|p| PieceMut::from(&mut p[..]));
-            let pieces: Vec<PieceMut> = pieces.collect();
+            let pieces = parts.iter_mut().map(|p| ByteRangeMut::from(&mut p[..]));
+            let pieces: Vec<ByteRangeMut> = pieces.collect();
             let mut again = Vec::new();
             // SAFETY: as above.
             let same = unsafe {
@@ -156,7 +147,8 @@ proptest! {
     }
 }
 
-/// Proof that the sanitizer looks at what the kernels write: `tests/sanitizer.sh` sees to it that this test fails.
+/// Proof that the sanitizer looks at what the kernels write: `tests/sanitizer.sh` sees to it that
+/// this test fails.
 #[test]
 #[ignore = "must fail, and only under AddressSanitizer: make asan"]
 fn a_copy_past_the_end_of_its_target() {

@@ -8,7 +8,7 @@ use std::arch::x86_64::{
 };
 
 use super::lane::{fold_lane, reduce_lane};
-use super::{COPY, Mode, STREAM, bytes_to_line, prefetch, words};
+use super::{COPY, KernelMode, STREAM, bytes_to_line, prefetch, words};
 use crate::checksum::polynomial::fold_factors;
 
 const LINE_BYTES: usize = 64;
@@ -27,25 +27,21 @@ const BY_LANE: (i64, i64) = fold_factors(128);
 /// # Safety
 /// As `Kernel::run`; AVX2, PCLMULQDQ and SSE4.2 must be present.
 #[target_feature(enable = "avx2,pclmulqdq,sse4.2")]
-pub(super) unsafe fn run<const MODE: Mode>(
+pub(super) unsafe fn run<const MODE: KernelMode>(
     dst: *mut u8,
     src: *const u8,
     len: usize,
     state: u32,
 ) -> u32 {
-    let head = if MODE == STREAM {
-        bytes_to_line(dst, LINE_BYTES, len)
-    } else {
-        0
-    };
+    let head = if MODE == STREAM { bytes_to_line(dst, LINE_BYTES, len) } else { 0 };
     let steps = (len - head) / STEP_BYTES * STEP_BYTES;
     if steps == 0 {
         // SAFETY: the caller's promises.
         return unsafe { words::run::<MODE>(dst, src, len, state) };
     }
     let body = head + steps;
-    // SAFETY: the three runs lie side by side within `len`; the destination of the second is aligned
-    // when streaming.
+    // SAFETY: the three runs lie side by side within `len`; the destination of the second is
+    // aligned when streaming.
     unsafe {
         let state = words::run::<MODE>(dst, src, head, state);
         let state = fold_steps::<MODE>(dst.wrapping_add(head), src.add(head), steps, state);
@@ -71,8 +67,7 @@ pub(super) unsafe fn copy_only(dst: *mut u8, src: *const u8, len: usize) {
             _mm256_stream_si256(dst.add(at).cast(), vector);
             at += VECTOR_BYTES;
         }
-        dst.add(body)
-            .copy_from_nonoverlapping(src.add(body), len - body);
+        dst.add(body).copy_from_nonoverlapping(src.add(body), len - body);
     }
 }
 
@@ -80,7 +75,7 @@ pub(super) unsafe fn copy_only(dst: *mut u8, src: *const u8, len: usize) {
 /// `steps` is a multiple of the step and not zero; `dst` is line-aligned when streaming.
 #[target_feature(enable = "avx2,pclmulqdq,sse4.2")]
 #[inline]
-unsafe fn fold_steps<const MODE: Mode>(
+unsafe fn fold_steps<const MODE: KernelMode>(
     dst: *mut u8,
     src: *const u8,
     steps: usize,
@@ -124,7 +119,11 @@ fn reduce(lanes: [__m128i; LANES]) -> u32 {
 /// One step at `at` must lie within both runs; `dst + at` is line-aligned when streaming.
 #[target_feature(enable = "avx2")]
 #[inline]
-unsafe fn take_step<const MODE: Mode>(dst: *mut u8, src: *const u8, at: usize) -> [__m128i; LANES] {
+unsafe fn take_step<const MODE: KernelMode>(
+    dst: *mut u8,
+    src: *const u8,
+    at: usize,
+) -> [__m128i; LANES] {
     // SAFETY: the caller's promises.
     unsafe {
         let a = take::<MODE>(dst, src, at);
@@ -138,7 +137,7 @@ unsafe fn take_step<const MODE: Mode>(dst: *mut u8, src: *const u8, at: usize) -
 /// As [`take_step`], for 32 bytes.
 #[target_feature(enable = "avx2")]
 #[inline]
-unsafe fn take<const MODE: Mode>(dst: *mut u8, src: *const u8, at: usize) -> __m256i {
+unsafe fn take<const MODE: KernelMode>(dst: *mut u8, src: *const u8, at: usize) -> __m256i {
     // SAFETY: the caller's promises.
     unsafe {
         let vector = _mm256_loadu_si256(src.add(at).cast());
@@ -154,8 +153,5 @@ unsafe fn take<const MODE: Mode>(dst: *mut u8, src: *const u8, at: usize) -> __m
 #[target_feature(enable = "avx2")]
 #[inline]
 fn halves(vector: __m256i) -> (__m128i, __m128i) {
-    (
-        _mm256_castsi256_si128(vector),
-        _mm256_extracti128_si256::<1>(vector),
-    )
+    (_mm256_castsi256_si128(vector), _mm256_extracti128_si256::<1>(vector))
 }

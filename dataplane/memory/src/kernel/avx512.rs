@@ -1,6 +1,6 @@
 //! 64 bytes a step: load, stream out, fold into one of four 512-bit remainders by VPCLMULQDQ.
-//! Invariant: the four remainders, read in order as the last 256 bytes of the message, are congruent
-//! to everything summed so far.
+//! Invariant: the four remainders, read in order as the last 256 bytes of the message, are
+//! congruent to everything summed so far.
 
 use std::arch::x86_64::{
     __m512i, _MM_HINT_T0, _mm_cvtsi32_si128, _mm_prefetch, _mm_set_epi64x,
@@ -10,7 +10,7 @@ use std::arch::x86_64::{
 };
 
 use super::lane::{fold_lane, reduce_lane};
-use super::{COPY, Mode, STREAM, Start, bytes_to_line, words};
+use super::{COPY, KernelMode, RunStart, STREAM, bytes_to_line, words};
 use crate::checksum::polynomial::fold_factors;
 
 const LINE_BYTES: usize = 64;
@@ -31,26 +31,22 @@ const BY_LANE: (i64, i64) = fold_factors(128);
 /// # Safety
 /// As `Kernel::run`; AVX-512F, VPCLMULQDQ, PCLMULQDQ and SSE4.2 must be present.
 #[target_feature(enable = "avx512f,vpclmulqdq,pclmulqdq,sse4.2")]
-pub(super) unsafe fn run<const MODE: Mode>(
+pub(super) unsafe fn run<const MODE: KernelMode>(
     dst: *mut u8,
     src: *const u8,
     len: usize,
-    start: Start,
+    start: RunStart,
     state: u32,
 ) -> u32 {
-    let head = if MODE == STREAM {
-        bytes_to_line(dst, LINE_BYTES, len)
-    } else {
-        0
-    };
+    let head = if MODE == STREAM { bytes_to_line(dst, LINE_BYTES, len) } else { 0 };
     let lines = (len - head) / LINE_BYTES * LINE_BYTES;
     if lines < STEP_BYTES {
         // SAFETY: the caller's promises.
         return unsafe { words::run::<MODE>(dst, src, len, state) };
     }
     let body = head + lines;
-    // SAFETY: the three runs lie side by side within `len`; the destination of the second is aligned
-    // when streaming.
+    // SAFETY: the three runs lie side by side within `len`; the destination of the second is
+    // aligned when streaming.
     unsafe {
         let state = words::run::<MODE>(dst, src, head, state);
         let state = fold_lines::<MODE>(dst.wrapping_add(head), src.add(head), lines, start, state);
@@ -71,8 +67,7 @@ pub(super) unsafe fn copy_only(dst: *mut u8, src: *const u8, len: usize) {
     unsafe {
         dst.copy_from_nonoverlapping(src, head);
         copy_lines(dst.add(head), src.add(head), lines);
-        dst.add(body)
-            .copy_from_nonoverlapping(src.add(body), len - body);
+        dst.add(body).copy_from_nonoverlapping(src.add(body), len - body);
     }
 }
 
@@ -84,7 +79,7 @@ unsafe fn copy_lines(dst: *mut u8, src: *const u8, lines: usize) {
     debug_assert!(lines.is_multiple_of(LINE_BYTES));
     debug_assert!(dst.addr().is_multiple_of(LINE_BYTES) || lines == 0);
     let mut at = 0;
-    let ramp_end = ramp_end(lines, Start::Cold);
+    let ramp_end = ramp_end(lines, RunStart::Cold);
     // SAFETY: every offset below is less than `lines`.
     unsafe {
         while at < ramp_end {
@@ -107,11 +102,11 @@ unsafe fn copy_lines(dst: *mut u8, src: *const u8, lines: usize) {
 /// `lines` is a multiple of the line and at least one step; `dst` is line-aligned when streaming.
 #[target_feature(enable = "avx512f,vpclmulqdq,pclmulqdq,sse4.2")]
 #[inline]
-unsafe fn fold_lines<const MODE: Mode>(
+unsafe fn fold_lines<const MODE: KernelMode>(
     dst: *mut u8,
     src: *const u8,
     lines: usize,
-    start: Start,
+    start: RunStart,
     state: u32,
 ) -> u32 {
     debug_assert!(lines.is_multiple_of(LINE_BYTES) && lines >= STEP_BYTES);
@@ -145,10 +140,10 @@ unsafe fn fold_lines<const MODE: Mode>(
     }
 }
 
-/// How far into `lines` prefetching pays: until the hardware has seen the pattern, and only for bytes
-/// that will be wanted.
-fn ramp_end(lines: usize, start: Start) -> usize {
-    if start == Start::Continued {
+/// How far into `lines` prefetching pays: until the hardware has seen the pattern, and only for
+/// bytes that will be wanted.
+fn ramp_end(lines: usize, start: RunStart) -> usize {
+    if start == RunStart::Continued {
         return 0;
     }
     RAMP_BYTES.min(lines.saturating_sub(LEAD_BYTES)) / STEP_BYTES * STEP_BYTES
@@ -169,7 +164,11 @@ unsafe fn prefetch_step(src: *const u8) {
 /// As [`take`], for one step.
 #[target_feature(enable = "avx512f")]
 #[inline]
-unsafe fn take_step<const MODE: Mode>(dst: *mut u8, src: *const u8, at: usize) -> [__m512i; 4] {
+unsafe fn take_step<const MODE: KernelMode>(
+    dst: *mut u8,
+    src: *const u8,
+    at: usize,
+) -> [__m512i; 4] {
     // SAFETY: the caller's promises.
     unsafe {
         [
@@ -200,7 +199,7 @@ fn fold_step([a, b, c, d]: [__m512i; 4], next: [__m512i; 4]) -> [__m512i; 4] {
 /// The line must lie within both runs; `dst + at` is line-aligned when streaming.
 #[target_feature(enable = "avx512f")]
 #[inline]
-unsafe fn take<const MODE: Mode>(dst: *mut u8, src: *const u8, at: usize) -> __m512i {
+unsafe fn take<const MODE: KernelMode>(dst: *mut u8, src: *const u8, at: usize) -> __m512i {
     // SAFETY: the caller's promises.
     unsafe {
         let line = _mm512_loadu_si512(src.add(at).cast());

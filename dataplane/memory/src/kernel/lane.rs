@@ -1,5 +1,6 @@
 //! One 128-bit remainder: moving it along the message and reducing it to a checksum state.
-//! Invariant: low quadword first, as memory has it; a lane's bytes are the end of the message so far.
+//! Invariant: low quadword first, as memory has it; a lane's bytes are the end of the message so
+//! far.
 
 use std::arch::x86_64::{
     __m128i, _mm_clmulepi64_si128, _mm_crc32_u64, _mm_cvtsi128_si64, _mm_unpackhi_epi64,

@@ -1,7 +1,8 @@
 //! Any machine: a memory copy in small steps, each summed by look-ups while it is in the cache.
-//! Invariant: when copying, the sum is taken of the destination, so it covers what was really stored.
+//! Invariant: when copying, the sum is taken of the destination, so it covers what was really
+//! stored.
 
-use super::{Mode, SUM};
+use super::{KernelMode, SUM};
 use crate::checksum::polynomial::POLYNOMIAL;
 
 /// Bytes copied before they are summed: stays in the first-level cache.
@@ -38,7 +39,7 @@ static TABLES: [[u32; 256]; 8] = {
 ///
 /// # Safety
 /// As `Kernel::run`.
-pub(super) unsafe fn run<const MODE: Mode>(
+pub(super) unsafe fn run<const MODE: KernelMode>(
     dst: *mut u8,
     src: *const u8,
     len: usize,

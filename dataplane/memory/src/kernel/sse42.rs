@@ -3,7 +3,7 @@
 
 use std::arch::x86_64::{_mm_crc32_u64, _mm_stream_si64};
 
-use super::{COPY, Mode, STREAM, bytes_to_line, prefetch, words};
+use super::{COPY, KernelMode, STREAM, bytes_to_line, prefetch, words};
 use crate::checksum::polynomial::ShiftTable;
 
 const LINE_BYTES: usize = 64;
@@ -19,17 +19,13 @@ static STRIPE_SHIFT: ShiftTable = ShiftTable::for_bytes(STRIPE_BYTES as u64);
 /// # Safety
 /// As `Kernel::run`; SSE4.2 must be present.
 #[target_feature(enable = "sse4.2")]
-pub(super) unsafe fn run<const MODE: Mode>(
+pub(super) unsafe fn run<const MODE: KernelMode>(
     dst: *mut u8,
     src: *const u8,
     len: usize,
     state: u32,
 ) -> u32 {
-    let head = if MODE == STREAM {
-        bytes_to_line(dst, LINE_BYTES, len)
-    } else {
-        0
-    };
+    let head = if MODE == STREAM { bytes_to_line(dst, LINE_BYTES, len) } else { 0 };
     // SAFETY: all runs lie side by side within `len`; groups start line-aligned when streaming.
     unsafe {
         let mut state = words::run::<MODE>(dst, src, head, state);
@@ -48,12 +44,13 @@ pub(super) unsafe fn run<const MODE: Mode>(
 /// [`GROUP_BYTES`] must lie within both runs; `dst` is 8-aligned when streaming.
 #[target_feature(enable = "sse4.2")]
 #[inline]
-unsafe fn group<const MODE: Mode>(dst: *mut u8, src: *const u8, state: u32) -> u32 {
+unsafe fn group<const MODE: KernelMode>(dst: *mut u8, src: *const u8, state: u32) -> u32 {
     debug_assert!(MODE != STREAM || dst.addr().is_multiple_of(8));
     let (mut first, mut second, mut third) = (u64::from(state), 0, 0);
     let mut at = 0;
     while at < STRIPE_BYTES {
-        // The next group, or what follows the run: three streams are more than the hardware foresees.
+        // The next group, or what follows the run: three streams are more than the hardware
+        // foresees.
         if at.is_multiple_of(LINE_BYTES) {
             for stripe in 0..3 {
                 prefetch(src.wrapping_add(at + stripe * STRIPE_BYTES + GROUP_BYTES));
@@ -76,7 +73,7 @@ unsafe fn group<const MODE: Mode>(dst: *mut u8, src: *const u8, state: u32) -> u
 /// # Safety
 /// The word must lie within both runs; `dst + at` is 8-aligned when streaming.
 #[inline]
-unsafe fn take<const MODE: Mode>(dst: *mut u8, src: *const u8, at: usize) -> u64 {
+unsafe fn take<const MODE: KernelMode>(dst: *mut u8, src: *const u8, at: usize) -> u64 {
     // SAFETY: the caller's promises.
     unsafe {
         let word = src.add(at).cast::<u64>().read_unaligned();

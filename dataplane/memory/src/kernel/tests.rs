@@ -3,25 +3,20 @@
 
 use proptest::prelude::*;
 
-use super::{Kernel, Start, Work, fence};
-use crate::checksum::RawState;
+use super::{Kernel, KernelWork, RunStart, fence};
+use crate::checksum::raw_state::RawState;
 
 /// CRC-32C by a bytewise table built here, independent of the code under test.
 pub(crate) fn bytewise(bytes: &[u8]) -> u32 {
-    static TABLE: std::sync::LazyLock<[u32; 256]> = std::sync::LazyLock::new(|| {
-        std::array::from_fn(|byte| {
-            (0..8).fold(byte as u32, |crc, _| {
-                if crc & 1 == 1 {
-                    (crc >> 1) ^ 0x82F6_3B78
-                } else {
-                    crc >> 1
-                }
+    static TABLE: std::sync::LazyLock<[u32; 256]> =
+        std::sync::LazyLock::new(|| {
+            std::array::from_fn(|byte| {
+                (0..8).fold(byte as u32, |crc, _| {
+                    if crc & 1 == 1 { (crc >> 1) ^ 0x82F6_3B78 } else { crc >> 1 }
+                })
             })
-        })
-    });
-    !bytes.iter().fold(u32::MAX, |crc, byte| {
-        TABLE[((crc as u8) ^ byte) as usize] ^ (crc >> 8)
-    })
+        });
+    !bytes.iter().fold(u32::MAX, |crc, byte| TABLE[((crc as u8) ^ byte) as usize] ^ (crc >> 8))
 }
 
 pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
@@ -39,36 +34,30 @@ const MARK: u8 = 0xA5;
 const MARGIN: usize = 160;
 
 /// Copies `len` bytes between the given misalignments and checks sum, copy and both margins.
-fn check(kernel: Kernel, work: Work, src_at: usize, dst_at: usize, len: usize) {
+fn check(kernel: Kernel, work: KernelWork, src_at: usize, dst_at: usize, len: usize) {
     let source = noise(src_at + len, len as u64 + 17);
     let source = &source[src_at..];
     let mut room = vec![MARK; MARGIN + 64 + len + MARGIN];
     let from = MARGIN + (room.as_ptr().addr() + MARGIN).wrapping_neg() % 64 + dst_at;
     assert!(from + len <= room.len());
     let dst = room[from..].as_mut_ptr();
-    let start = if len.is_multiple_of(2) {
-        Start::Cold
-    } else {
-        Start::Continued
-    };
+    let start = if len.is_multiple_of(2) { RunStart::Cold } else { RunStart::Continued };
     // SAFETY: both runs were sized for `len` bytes; the kernel was checked to be available.
     let state = unsafe { kernel.run(work, dst, source.as_ptr(), len, start, RawState::START) };
     fence();
     let what = format!("{kernel:?} {work:?} src+{src_at} dst+{dst_at} len {len}");
     assert_eq!(state.finish(), bytewise(source), "{what}");
-    let written = if work == Work::Sum { 0 } else { len };
+    let written = if work == KernelWork::Sum { 0 } else { len };
     assert_eq!(&room[from..from + written], &source[..written], "{what}");
     let untouched = |bytes: &[u8]| bytes.iter().all(|&byte| byte == MARK);
     assert!(untouched(&room[..from]), "before {what}");
     assert!(untouched(&room[from + written..]), "after {what}");
 }
 
-const WORKS: [Work; 3] = [Work::Sum, Work::Copy, Work::Stream];
+const WORKS: [KernelWork; 3] = [KernelWork::Sum, KernelWork::Copy, KernelWork::Stream];
 
 fn available() -> impl Iterator<Item = Kernel> {
-    Kernel::ALL
-        .into_iter()
-        .filter(|kernel| kernel.is_available())
+    Kernel::ALL.into_iter().filter(|kernel| kernel.is_available())
 }
 
 #[test]
@@ -105,21 +94,14 @@ fn a_run_may_be_continued_at_any_point() {
             // SAFETY: slices are readable, `Sum` ignores the destination.
             let state = unsafe {
                 let state = kernel.run(
-                    Work::Sum,
+                    KernelWork::Sum,
                     null,
                     a.as_ptr(),
                     a.len(),
-                    Start::Cold,
+                    RunStart::Cold,
                     RawState::START,
                 );
-                kernel.run(
-                    Work::Sum,
-                    null,
-                    b.as_ptr(),
-                    b.len(),
-                    Start::Continued,
-                    state,
-                )
+                kernel.run(KernelWork::Sum, null, b.as_ptr(), b.len(), RunStart::Continued, state)
             };
             assert_eq!(state.finish(), bytewise(&bytes), "{kernel:?} cut at {cut}");
         }
@@ -137,12 +119,7 @@ fn copy_without_sum_moves_exactly_the_bytes() {
             unsafe { kernel.copy_only(room[at..].as_mut_ptr(), source.as_ptr(), len) };
             fence();
             assert_eq!(&room[at..at + len], &source[..], "{kernel:?} {len}");
-            assert!(
-                room[..at]
-                    .iter()
-                    .chain(&room[at + len..])
-                    .all(|&byte| byte == MARK)
-            );
+            assert!(room[..at].iter().chain(&room[at + len..]).all(|&byte| byte == MARK));
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u64};
 
-use super::{Mode, SUM};
+use super::{KernelMode, SUM};
 
 /// Sums and (unless `MODE` is `SUM`) copies `len` bytes.
 ///
@@ -11,7 +11,7 @@ use super::{Mode, SUM};
 /// As `Kernel::run`.
 #[target_feature(enable = "sse4.2")]
 #[inline]
-pub(super) unsafe fn run<const MODE: Mode>(
+pub(super) unsafe fn run<const MODE: KernelMode>(
     dst: *mut u8,
     src: *const u8,
     len: usize,

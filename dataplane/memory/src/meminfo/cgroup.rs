@@ -37,8 +37,9 @@ fn ancestors(root: &'static str, path: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Limit and what is left of it; cached file pages that the kernel gives back first do not count as used. A group that is
-/// above `memory.high` is slowed down until it stands still, so that is a limit as well.
+/// Limit and what is left of it; cached file pages that the kernel gives back first do not count as
+/// used. A group that is above `memory.high` is slowed down until it stands still, so that is a
+/// limit as well.
 fn room(group: &Path) -> Option<Room> {
     let number = |name: &str| -> Option<u64> {
         let text = fs::read_to_string(group.join(name)).ok()?;
@@ -52,10 +53,7 @@ fn room(group: &Path) -> Option<Room> {
         .lines()
         .find_map(|line| line.strip_prefix("inactive_file ")?.trim().parse().ok())
         .unwrap_or(0);
-    Some(Room {
-        limit_bytes,
-        left_bytes: limit_bytes.saturating_sub(used.saturating_sub(cached)),
-    })
+    Some(Room { limit_bytes, left_bytes: limit_bytes.saturating_sub(used.saturating_sub(cached)) })
 }
 
 #[cfg(test)]

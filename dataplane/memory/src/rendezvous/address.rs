@@ -1,5 +1,5 @@
 //! Sockets in the abstract namespace: named, but without a file that could be left behind.
-//! Invariant: anybody may take such a name, so it proves nothing; both ends call `verify_peer`.
+//! Invariant: any process may take such a name, so it proves nothing; both ends call `verify_peer`.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, socket};
 
-use super::RendezvousError;
+use super::error::RendezvousError;
 use crate::limits::{ABSTRACT_NAME_BYTES_MAX, CONNECT_RETRY_MS};
 
 /// Listens under `name`.
@@ -40,7 +40,7 @@ pub fn connect(name: &str, deadline: Instant) -> Result<UnixStream, RendezvousEr
     }
     let stream = UnixStream::from(socket);
     stream.set_nonblocking(false)?;
-    super::verify_peer(&stream)?;
+    super::identity::verify_peer(&stream)?;
     Ok(stream)
 }
 
@@ -48,7 +48,5 @@ fn check_name(name: &str) -> Result<(), RendezvousError> {
     if (1..=ABSTRACT_NAME_BYTES_MAX).contains(&name.len()) {
         return Ok(());
     }
-    Err(RendezvousError::Name {
-        name: name.to_owned(),
-    })
+    Err(RendezvousError::Name { name: name.to_owned() })
 }

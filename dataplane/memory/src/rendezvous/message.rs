@@ -2,7 +2,8 @@
 //! little-endian; the descriptors travel beside it in the same order.
 //! Invariant: the layout is fixed; another layout gets another magic number.
 
-use super::{OfferedSegment, RendezvousError};
+use super::OfferedSegment;
+use super::error::RendezvousError;
 use crate::limits::RENDEZVOUS_SEGMENTS_MAX;
 
 /// `PERIGEE1` as the peer sees it in memory.
@@ -48,8 +49,5 @@ pub(super) fn decode_entries(body: &[u8]) -> impl Iterator<Item = (u128, u64)> {
 
 /// The number in 8 bytes.
 fn read_u64(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .rev()
-        .fold(0, |number, &byte| number << 8 | u64::from(byte))
+    bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }

@@ -4,10 +4,10 @@
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use super::verify_peer;
+use super::identity::verify_peer;
 
-/// Names the peer's process; `poll` finds it readable when the process has ended, even while a child still holds the
-/// socket. `None` on kernels that have no such handles.
+/// Names the peer's process; `poll` finds it readable when the process has ended, even while a
+/// child still holds the socket. `None` on kernels that have no such handles.
 pub(crate) fn peer_process(stream: &UnixStream) -> Option<OwnedFd> {
     by_socket(stream).or_else(|| by_number(stream))
 }
@@ -30,8 +30,8 @@ fn by_socket(stream: &UnixStream) -> Option<OwnedFd> {
     (status == 0 && raw >= 0).then(|| unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
-/// The process could have ended and its number been given away since it connected; then its socket has ended, too, which
-/// is looked at by whoever holds it.
+/// The process could have ended and its number been given away since it connected; then its socket
+/// has ended, too, which the holder of the socket checks.
 fn by_number(stream: &UnixStream) -> Option<OwnedFd> {
     let peer = verify_peer(stream).ok().filter(|peer| peer.pid > 0)?;
     // SAFETY: the call takes two integers and touches no memory.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 
 use super::*;
+use crate::rendezvous::identity::require_user;
 use crate::segment::{Access, MappedSegment, Segment, SegmentOptions};
 
 fn soon() -> Instant {
@@ -17,20 +18,13 @@ fn soon() -> Instant {
 fn segment(bytes: u64) -> Segment {
     Segment::create(
         bytes,
-        &SegmentOptions {
-            populate: crate::segment::Populate::OnRequest,
-            ..Default::default()
-        },
+        &SegmentOptions { populate: crate::segment::Populate::OnRequest, ..Default::default() },
     )
     .unwrap()
 }
 
 fn offer(id: u128, segment: &Segment) -> OfferedSegment<'_> {
-    OfferedSegment {
-        id,
-        segment_bytes: segment.len() as u64,
-        fd: segment.fd(),
-    }
+    OfferedSegment { id, segment_bytes: segment.len() as u64, fd: segment.fd() }
 }
 
 /// What a receiver makes of `bytes` followed by the end of the stream.
@@ -54,15 +48,10 @@ fn segments_arrive_in_order_with_their_memory() {
         first.base().write(1);
         second.base().write(2);
     }
-    send_segments(
-        &node,
-        &[offer(u128::MAX - 1, &first), offer(7, &second)],
-        soon(),
-    )
-    .unwrap();
+    send_segments(&node, &[offer(u128::MAX - 1, &first), offer(7, &second)], soon()).unwrap();
     let got = recv_segments(&client, soon()).unwrap();
-    let told: Vec<_> = got.iter().map(|s| (s.id, s.segment_bytes)).collect();
-    assert_eq!(told, [(u128::MAX - 1, 5000), (7, 70_000)]);
+    let received: Vec<_> = got.iter().map(|s| (s.id, s.segment_bytes)).collect();
+    assert_eq!(received, [(u128::MAX - 1, 5000), (7, 70_000)]);
     for (mark, received) in [1, 2].into_iter().zip(got) {
         let mapped =
             MappedSegment::map(received.fd, received.segment_bytes, Access::ReadOnly).unwrap();
@@ -87,16 +76,10 @@ fn the_largest_message_passes_and_one_more_is_refused() {
     let one = segment(4096);
     let mut offers = vec![offer(1, &one); RENDEZVOUS_SEGMENTS_MAX];
     send_segments(&node, &offers, soon()).unwrap();
-    assert_eq!(
-        recv_segments(&client, soon()).unwrap().len(),
-        RENDEZVOUS_SEGMENTS_MAX
-    );
+    assert_eq!(recv_segments(&client, soon()).unwrap().len(), RENDEZVOUS_SEGMENTS_MAX);
     offers.push(offer(2, &one));
     let refused = send_segments(&node, &offers, soon());
-    assert!(matches!(
-        refused,
-        Err(RendezvousError::Count { count: 129 })
-    ));
+    assert!(matches!(refused, Err(RendezvousError::Count { count: 129 })));
 }
 
 #[test]
@@ -108,32 +91,17 @@ fn a_silent_peer_ends_at_the_deadline() {
 
 #[test]
 fn a_lying_header_is_refused_before_memory_is_taken() {
-    assert!(matches!(
-        receive_raw(b"GET / HTTP/1.1\r\n\r\n"),
-        Err(RendezvousError::Magic { .. })
-    ));
+    assert!(matches!(receive_raw(b"GET / HTTP/1.1\r\n\r\n"), Err(RendezvousError::Magic { .. })));
     let huge = receive_raw(&header(u64::MAX));
-    assert!(matches!(
-        huge,
-        Err(RendezvousError::Count { count: u64::MAX })
-    ));
-    assert!(matches!(
-        receive_raw(&header(1)),
-        Err(RendezvousError::Closed { received_bytes: 0 })
-    ));
+    assert!(matches!(huge, Err(RendezvousError::Count { count: u64::MAX })));
+    assert!(matches!(receive_raw(&header(1)), Err(RendezvousError::Closed { received_bytes: 0 })));
 }
 
 #[test]
 fn an_entry_without_descriptor_is_refused() {
     let message = [header(1), vec![1; 24]].concat();
     let result = receive_raw(&message);
-    assert!(matches!(
-        result,
-        Err(RendezvousError::Descriptors {
-            count: 1,
-            descriptors: 0
-        })
-    ));
+    assert!(matches!(result, Err(RendezvousError::Descriptors { count: 1, descriptors: 0 })));
 }
 
 #[test]
@@ -141,22 +109,13 @@ fn lengths_that_no_segment_has_are_refused_by_both_ends() {
     let (node, client) = UnixStream::pair().unwrap();
     let one = segment(4096);
     for segment_bytes in [0, SEGMENT_BYTES_MAX + 1, u64::MAX] {
-        let offer = OfferedSegment {
-            segment_bytes,
-            ..offer(3, &one)
-        };
+        let offer = OfferedSegment { segment_bytes, ..offer(3, &one) };
         let refused = send_segments(&node, &[offer], soon());
-        assert!(matches!(
-            refused,
-            Err(RendezvousError::Length { id: 3, .. })
-        ));
+        assert!(matches!(refused, Err(RendezvousError::Length { id: 3, .. })));
         let body = message::encode(&[offer]);
         transport::send(&node, &body, &[offer], soon()).unwrap();
         let refused = recv_segments(&client, soon());
-        assert!(matches!(
-            refused,
-            Err(RendezvousError::Length { id: 3, .. })
-        ));
+        assert!(matches!(refused, Err(RendezvousError::Length { id: 3, .. })));
     }
 }
 
@@ -166,14 +125,8 @@ fn a_named_listener_is_found_and_its_user_verified() {
     let listener = listen(&name).unwrap();
     let client = connect(&name, soon()).unwrap();
     let (node, _) = listener.accept().unwrap();
-    assert_eq!(
-        verify_peer(&node).unwrap().pid,
-        std::process::id().cast_signed()
-    );
-    assert_eq!(
-        verify_peer(&client).unwrap().uid,
-        nix::unistd::geteuid().as_raw()
-    );
+    assert_eq!(verify_peer(&node).unwrap().pid, std::process::id().cast_signed());
+    assert_eq!(verify_peer(&client).unwrap().uid, nix::unistd::geteuid().as_raw());
     let one = segment(100);
     send_segments(&node, &[offer(9, &one)], soon()).unwrap();
     assert_eq!(recv_segments(&client, soon()).unwrap()[0].id, 9);
@@ -185,26 +138,16 @@ fn another_users_process_is_refused_even_by_root() {
     let peer = PeerIdentity { pid: 5, uid: 1000 };
     assert_eq!(require_user(peer, 1000).unwrap(), peer);
     let refused = require_user(peer, 0).unwrap_err();
-    assert!(matches!(
-        refused,
-        RendezvousError::ForeignUser {
-            pid: 5,
-            theirs: 1000,
-            ours: 0
-        }
-    ));
+    assert!(matches!(refused, RendezvousError::ForeignUser { pid: 5, theirs: 1000, ours: 0 }));
 }
 
 #[test]
 fn names_that_do_not_fit_and_listeners_that_are_not_there_are_errors() {
     for name in [String::new(), "x".repeat(108)] {
         assert!(matches!(listen(&name), Err(RendezvousError::Name { .. })));
-        assert!(matches!(
-            connect(&name, soon()),
-            Err(RendezvousError::Name { .. })
-        ));
+        assert!(matches!(connect(&name, soon()), Err(RendezvousError::Name { .. })));
     }
-    let absent = connect("perigee-nobody-listens-here", soon());
+    let absent = connect("perigee-no-listener-here", soon());
     assert!(matches!(absent, Err(RendezvousError::Socket(_))));
 }
 
@@ -212,20 +155,10 @@ fn names_that_do_not_fit_and_listeners_that_are_not_there_are_errors() {
 fn descriptors_of_a_refused_message_are_closed() {
     let (node, client) = UnixStream::pair().unwrap();
     let (watched, ours) = UnixStream::pair().unwrap();
-    let stray = OfferedSegment {
-        id: 1,
-        segment_bytes: 1,
-        fd: ours.as_fd(),
-    };
+    let stray = OfferedSegment { id: 1, segment_bytes: 1, fd: ours.as_fd() };
     transport::send(&node, &header(0).repeat(1), &[stray], soon()).unwrap();
     let refused = recv_segments(&client, soon());
-    assert!(matches!(
-        refused,
-        Err(RendezvousError::Descriptors {
-            count: 0,
-            descriptors: 1
-        })
-    ));
+    assert!(matches!(refused, Err(RendezvousError::Descriptors { count: 0, descriptors: 1 })));
     drop((refused, ours));
     // All copies of the other end are closed, so reading reports the end of the stream.
     assert_eq!(std::io::Read::read(&mut &watched, &mut [0; 1]).unwrap(), 0);

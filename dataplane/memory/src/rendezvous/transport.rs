@@ -10,7 +10,8 @@ use nix::errno::Errno;
 use nix::poll::PollFlags;
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 
-use super::{OfferedSegment, RendezvousError, wait};
+use super::error::RendezvousError;
+use super::{OfferedSegment, wait};
 use crate::limits::RENDEZVOUS_SEGMENTS_MAX;
 
 /// Control area for the 253 descriptors that the kernel sends at most, in aligned words.
@@ -24,18 +25,12 @@ pub(super) fn send(
     segments: &[OfferedSegment<'_>],
     deadline: Instant,
 ) -> Result<(), RendezvousError> {
-    let raw: Vec<RawFd> = segments
-        .iter()
-        .map(|segment| segment.fd.as_raw_fd())
-        .collect();
+    let raw: Vec<RawFd> = segments.iter().map(|segment| segment.fd.as_raw_fd()).collect();
     let mut sent_bytes = 0;
     while sent_bytes < body.len() {
         let rights = [ControlMessage::ScmRights(&raw)];
-        let beside: &[ControlMessage<'_>] = if sent_bytes == 0 && !raw.is_empty() {
-            &rights
-        } else {
-            &[]
-        };
+        let beside: &[ControlMessage<'_>] =
+            if sent_bytes == 0 && !raw.is_empty() { &rights } else { &[] };
         let part = [IoSlice::new(&body[sent_bytes..])];
         let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
         match sendmsg::<()>(stream.as_raw_fd(), &part, beside, flags, None) {
@@ -65,9 +60,7 @@ pub(super) fn recv(
             Err(errno) => return Err(errno.into()),
         }
         if descriptors.len() > RENDEZVOUS_SEGMENTS_MAX {
-            return Err(RendezvousError::Count {
-                count: descriptors.len() as u64,
-            });
+            return Err(RendezvousError::Count { count: descriptors.len() as u64 });
         }
     }
     Ok(())
@@ -79,10 +72,7 @@ fn recv_some(
     buffer: &mut [u8],
     descriptors: &mut Vec<OwnedFd>,
 ) -> Result<usize, Errno> {
-    let mut part = libc::iovec {
-        iov_base: buffer.as_mut_ptr().cast(),
-        iov_len: buffer.len(),
-    };
+    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let mut control = [0u64; CONTROL_WORDS];
     // SAFETY: all-zero is a valid header: null pointers of length zero.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };

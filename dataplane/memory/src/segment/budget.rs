@@ -1,5 +1,5 @@
-//! How many pages may still be made. Invariant: what the container and the host have left is looked at often enough that
-//! the reserve stays, and rarely enough that a page costs no look.
+//! How many pages may still be made. Invariant: what the container and the host have left is looked
+//! at often enough that the reserve stays, and rarely enough that a page costs no look.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -17,12 +17,12 @@ pub struct Exhausted;
 
 /// What may be taken without looking again.
 #[derive(Debug, Default)]
-pub(super) struct Budget {
+pub(super) struct MemoryBudget {
     credit_bytes: u64,
     looked: Option<Instant>,
 }
 
-impl Budget {
+impl MemoryBudget {
     /// What could be populated now.
     pub(super) fn headroom_bytes() -> u64 {
         meminfo::headroom().map_or(u64::MAX, |room| room.spare_bytes())
@@ -37,11 +37,8 @@ impl Budget {
         if old(CREDIT_MS) || (is_short && (self.credit_bytes > 0 || old(REFUSAL_MS))) {
             let spare_bytes = Self::headroom_bytes();
             let is_enough = spare_bytes >= bytes;
-            self.credit_bytes = if is_enough {
-                spare_bytes.min(CREDIT_BYTES.max(bytes))
-            } else {
-                0
-            };
+            self.credit_bytes =
+                if is_enough { spare_bytes.min(CREDIT_BYTES.max(bytes)) } else { 0 };
             self.looked = Some(Instant::now());
         }
         self.credit_bytes = self.credit_bytes.checked_sub(bytes).ok_or(Exhausted)?;

@@ -1,12 +1,13 @@
 //! Making the memfd and its mapping, with the fallbacks that cost speed only.
-//! Invariant: what is returned is sealed against shrinking, mapped whole, and bound before first touch.
+//! Invariant: what is returned is sealed against shrinking, mapped whole, and bound before first
+//! touch.
 
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use super::budget::Promise;
-use super::{Pages, SegmentError, SegmentOptions, SegmentWarning, Shortage};
+use super::{Pages, SegmentError, SegmentOptions, SegmentWarning, ShortagePolicy};
 use crate::limits::{PART_BYTES, SEGMENT_BYTES_MAX, SEGMENT_CUT_BYTES_MIN};
 use crate::mapping::{Access, Mapping, page_bytes};
 use crate::{meminfo, numa};
@@ -46,19 +47,14 @@ pub(super) fn create(bytes: u64, options: &SegmentOptions) -> Result<Created, Se
     }
     // No offset that is checked against `bytes` may lie beyond the mapping.
     assert!(bytes > 0 && bytes <= mapping.mapped_bytes() as u64);
-    Ok(Created {
-        file,
-        mapping,
-        bytes,
-        reserved,
-        warnings,
-    })
+    Ok(Created { file, mapping, bytes, reserved, warnings })
 }
 
-/// Bytes of a segment for which `asked_bytes` were asked: all of them, or what the container and the host can give.
+/// Bytes of a segment for which `asked_bytes` were asked: all of them, or what the container and
+/// the host can give.
 fn what_is_there(
     asked_bytes: u64,
-    shortage: Shortage,
+    shortage: ShortagePolicy,
     warnings: &mut Vec<SegmentWarning>,
 ) -> Result<u64, SegmentError> {
     let Some(room) = meminfo::headroom() else {
@@ -66,21 +62,15 @@ fn what_is_there(
     };
     let spare_bytes = room.spare_bytes().saturating_sub(Promise::all_bytes());
     let cut_bytes = spare_bytes / PART_BYTES as u64 * PART_BYTES as u64;
-    let refused = Err(SegmentError::NotAvailable {
-        asked_bytes,
-        available_bytes: room.left_bytes,
-    });
+    let refused = Err(SegmentError::NotAvailable { asked_bytes, available_bytes: room.left_bytes });
     match shortage {
         // The kernel would promise the memory and end the process when the segment fills.
-        Shortage::Refuse if asked_bytes > room.left_bytes => refused,
-        Shortage::Refuse => Ok(asked_bytes),
-        Shortage::Cut if asked_bytes <= spare_bytes => Ok(asked_bytes),
-        Shortage::Cut if cut_bytes < SEGMENT_CUT_BYTES_MIN => refused,
-        Shortage::Cut => {
-            warnings.push(SegmentWarning::Cut {
-                asked_bytes,
-                bytes: cut_bytes,
-            });
+        ShortagePolicy::Refuse if asked_bytes > room.left_bytes => refused,
+        ShortagePolicy::Refuse => Ok(asked_bytes),
+        ShortagePolicy::Cut if asked_bytes <= spare_bytes => Ok(asked_bytes),
+        ShortagePolicy::Cut if cut_bytes < SEGMENT_CUT_BYTES_MIN => refused,
+        ShortagePolicy::Cut => {
+            warnings.push(SegmentWarning::Cut { asked_bytes, bytes: cut_bytes });
             Ok(cut_bytes)
         }
     }
@@ -133,7 +123,7 @@ fn sealed_mapping(
     if raw < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor was just made and belongs to nobody else.
+    // SAFETY: the descriptor was just made and has no other owner.
     let file = unsafe { OwnedFd::from_raw_fd(raw) };
     nix::unistd::ftruncate(&file, libc::off_t::try_from(rounded).map_err(too_large)?)?;
     let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
@@ -154,10 +144,7 @@ fn bind(
         return Ok(());
     };
     if source.raw_os_error() == Some(libc::EINVAL) {
-        return Err(SegmentError::NumaNode {
-            node,
-            online: numa::online_nodes(),
-        });
+        return Err(SegmentError::NumaNode { node, online: numa::online_nodes() });
     }
     // Kernels without NUMA and containers that forbid the call still have usable memory.
     warnings.push(SegmentWarning::NotBound { node, source });

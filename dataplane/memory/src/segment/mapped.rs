@@ -4,8 +4,8 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use super::MapError;
-use super::touched::Touched;
+use super::error::MapError;
+use super::touched::TouchedParts;
 use crate::limits::SEGMENT_BYTES_MAX;
 use crate::mapping::{Access, Mapping, page_bytes, place};
 
@@ -15,38 +15,31 @@ pub struct MappedSegment {
     mapping: Mapping,
     bytes: usize,
     access: Access,
-    touched: Touched,
-    /// Pages of the hugetlb pool are set aside for the segment: nobody is charged for making one.
+    touched: TouchedParts,
+    /// Pages of the hugetlb pool are set aside for the segment: no cgroup is charged for making
+    /// one.
     from_pool: bool,
 }
 
 impl MappedSegment {
-    /// Maps `file`, of which the peer says that it holds `announced_bytes`. The descriptor is closed in
-    /// any case: the mapping does not need it.
+    /// Maps `file`, of which the peer says that it holds `announced_bytes`. The descriptor is
+    /// closed in any case: the mapping does not need it.
     pub fn map(
         file: OwnedFd,
         announced_bytes: u64,
         access: Access,
     ) -> Result<MappedSegment, MapError> {
-        let kernel = |source| MapError::Kernel {
-            announced_bytes,
-            source,
-        };
+        let kernel = |source| MapError::Kernel { announced_bytes, source };
         if !is_sealed(&file) {
             return Err(MapError::NotSealed);
         }
         let stat = nix::sys::stat::fstat(&file).map_err(|errno| kernel(errno.into()))?;
         let file_bytes = u64::try_from(stat.st_size).unwrap_or(0);
-        let unit_bytes = u64::try_from(stat.st_blksize)
-            .unwrap_or(0)
-            .max(page_bytes() as u64);
+        let unit_bytes = u64::try_from(stat.st_blksize).unwrap_or(0).max(page_bytes() as u64);
         let spare_bytes = file_bytes.checked_sub(announced_bytes);
         let fits = spare_bytes.is_some_and(|spare_bytes| spare_bytes < unit_bytes);
         if !fits || announced_bytes == 0 || announced_bytes > SEGMENT_BYTES_MAX {
-            return Err(MapError::Length {
-                announced_bytes,
-                file_bytes,
-            });
+            return Err(MapError::Length { announced_bytes, file_bytes });
         }
         let too_large = |_| kernel(io::Error::from_raw_os_error(libc::ENOMEM));
         let mapped_bytes = usize::try_from(file_bytes).map_err(too_large)?;
@@ -60,7 +53,7 @@ impl MappedSegment {
             mapping,
             bytes,
             access,
-            touched: Touched::nothing(mapped_bytes),
+            touched: TouchedParts::nothing(mapped_bytes),
             from_pool: is_from_pool(&file),
         })
     }
@@ -89,8 +82,9 @@ impl MappedSegment {
         self.access
     }
 
-    /// Whether the owner has made the pages of `len` bytes at `offset`. Elsewhere nothing may be read or written here: the
-    /// page would be charged to this process, for as long as the owner keeps it.
+    /// Whether the owner has made the pages of `len` bytes at `offset`. Elsewhere nothing may be
+    /// read or written here: the page would be charged to this process, for as long as the owner
+    /// keeps it.
     #[must_use]
     pub fn is_populated(&self, offset: u64, len: u64) -> bool {
         let inside = place(self.bytes, offset, len);
@@ -106,7 +100,8 @@ impl MappedSegment {
         Some(self.base().wrapping_add(offset))
     }
 
-    /// Address to write `len` bytes at `offset` to, if they lie within the segment and it is writable.
+    /// Address to write `len` bytes at `offset` to, if they lie within the segment and it is
+    /// writable.
     #[must_use]
     pub fn range_mut(&self, offset: u64, len: u64) -> Option<*mut u8> {
         if self.access == Access::ReadOnly {

@@ -7,13 +7,13 @@ use crate::limits::PART_BYTES;
 
 /// One bit per part of a mapping, and the bytes of all whose bit is set.
 #[derive(Debug)]
-pub(super) struct Parts {
+pub(super) struct PartBitmap {
     bits: Box<[AtomicU64]>,
     mapped_bytes: usize,
     bytes: AtomicUsize,
 }
 
-impl Parts {
+impl PartBitmap {
     /// No part of `mapped_bytes`.
     pub(super) fn none(mapped_bytes: usize) -> Self {
         let words = mapped_bytes.div_ceil(PART_BYTES).div_ceil(64);
@@ -61,7 +61,7 @@ impl Parts {
         is_new
     }
 
-    /// Panics unless the bytes are those of the parts. Nobody may add one at the same time.
+    /// Panics unless the bytes are those of the parts. No part may be added at the same time.
     #[cfg(test)]
     pub(super) fn check(&self) {
         let there = (0..self.count()).filter(|part| self.has(*part));
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn parts_cover_a_mapping_and_are_added_once() {
-        let parts = Parts::none(70 * PART_BYTES + 4096);
+        let parts = PartBitmap::none(70 * PART_BYTES + 4096);
         assert_eq!(parts.count(), 71);
         assert_eq!(parts.of(PART_BYTES - 1, 2), 0..2);
         assert_eq!(parts.of(PART_BYTES, PART_BYTES), 1..2);

@@ -1,11 +1,12 @@
-//! Making the pages of a segment in the process that owns it, so that its control group is charged and never a writer's.
-//! A part is populated before anybody is let write to it, and a thread does so ahead of that.
-//! Invariant: contents never change and what is populated stays so, so it may run beside any reader or writer. No page is
-//! made that would leave the control group, or the host, less than a reserve.
+//! Making the pages of a segment in the process that owns it, so that its control group is charged
+//! and never a writer's. A part is populated before any writer gets access, and a thread does so
+//! ahead of that. Invariant: contents never change and what is populated stays so, so it may run
+//! beside any reader or writer. No page is made that would leave the control group, or the host,
+//! less than a reserve.
 //!
-//! Pages are touched one by one rather than populated by one call of the kernel's: that call holds the lock of the
-//! process's address space, and on a busy machine a thread may lose its core in the middle of it for long. A shard whose
-//! heap grows would wait for that lock.
+//! Pages are touched one by one rather than populated by one call of the kernel's: that call holds
+//! the lock of the process's address space, and on a busy machine a thread may lose its core in the
+//! middle of it for long. A shard whose heap grows would wait for that lock.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -13,8 +14,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use super::budget::{Budget, Exhausted, Promise};
-use super::parts::Parts;
+use super::budget::{Exhausted, MemoryBudget, Promise};
+use super::parts::PartBitmap;
 use crate::limits::{AHEAD_BYTES, AHEAD_PART, PART_BYTES, POPULATE_REQUESTS};
 use crate::mapping::{Mapping, page_bytes};
 
@@ -33,38 +34,35 @@ pub enum Populate {
 /// The pages of one segment; dropping it stops and joins the thread.
 #[derive(Debug)]
 pub(super) struct Population {
-    shared: Arc<Shared>,
+    shared: Arc<PopulationState>,
     /// Parts that the thread is to continue from; closed to end it.
     requested: Option<SyncSender<usize>>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct PopulationState {
     mapping: Arc<Mapping>,
-    parts: Parts,
+    parts: PartBitmap,
     /// What may still be taken; `None` where pages are reserved already.
-    budget: Option<Mutex<Budget>>,
+    budget: Option<Mutex<MemoryBudget>>,
     promise: Promise,
     stop: AtomicBool,
 }
 
 impl Population {
-    /// Pages of `mapping`, none of them made yet. Pages of the hugetlb pool are `reserved` since it was mapped.
+    /// Pages of `mapping`, none of them made yet. Pages of the hugetlb pool are `reserved` since it
+    /// was mapped.
     pub(super) fn new(mapping: &Arc<Mapping>, reserved: bool) -> Self {
         let bytes = if reserved { 0 } else { mapping.mapped_bytes() };
-        let shared = Shared {
+        let shared = PopulationState {
             mapping: Arc::clone(mapping),
-            parts: Parts::none(mapping.mapped_bytes()),
+            parts: PartBitmap::none(mapping.mapped_bytes()),
             budget: (!reserved).then(Mutex::default),
             promise: Promise::of(bytes as u64),
             stop: AtomicBool::new(false),
         };
-        Self {
-            shared: Arc::new(shared),
-            requested: None,
-            thread: None,
-        }
+        Self { shared: Arc::new(shared), requested: None, thread: None }
     }
 
     /// Starts the thread.
@@ -111,7 +109,7 @@ impl Population {
     pub(super) fn usable_bytes(&self) -> u64 {
         let total = self.shared.mapping.mapped_bytes() as u64;
         let left = match &self.shared.budget {
-            Some(_) => Budget::headroom_bytes(),
+            Some(_) => MemoryBudget::headroom_bytes(),
             None => total,
         };
         total.min(left.saturating_add(self.populated_bytes() as u64))
@@ -129,7 +127,7 @@ impl Drop for Population {
     }
 }
 
-impl Shared {
+impl PopulationState {
     fn populate(&self, part: usize) -> Result<(), Exhausted> {
         let (start, bytes) = self.parts.range(part);
         debug_assert!(bytes > 0 && start.is_multiple_of(PART_BYTES));
@@ -144,7 +142,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Goes on behind each request: for as long as a segment is small a fixed way, then for a part of what is in use.
+    /// Goes on behind each request: for as long as a segment is small a fixed way, then for a part
+    /// of what is in use.
     fn run_ahead(&self, requests: &Receiver<usize>, populate: Populate) {
         step_back();
         while let Ok(first) = requests.recv() {
@@ -167,22 +166,21 @@ impl Shared {
 
 /// Gives this thread the lowest priority: pages are made ahead of need, never instead of serving.
 fn step_back() {
-    // SAFETY: no memory is involved; 0 is the calling thread. Failing leaves the priority as it was.
+    // SAFETY: no memory is involved; 0 is the calling thread. Failing leaves the priority as it
+    // was.
     let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
 }
 
-/// Writes to each page of `len` bytes at `offset` without changing it: a compare-and-swap of a byte by itself.
+/// Writes to each page of `len` bytes at `offset` without changing it: a compare-and-swap of a byte
+/// by itself.
 fn touch(mapping: &Mapping, offset: usize, len: usize) {
-    debug_assert!(
-        offset + len <= mapping.mapped_bytes(),
-        "the range is mapped"
-    );
+    debug_assert!(offset + len <= mapping.mapped_bytes(), "the range is mapped");
     for at in (offset..offset + len).step_by(page_bytes()) {
-        // SAFETY: the caller keeps within the mapping; a byte is always aligned, and all that touch it here
-        // are atomic.
+        // SAFETY: the caller keeps within the mapping; a byte is always aligned, and all that touch
+        // it here are atomic.
         let byte = unsafe { AtomicU8::from_ptr(mapping.base().add(at)) };
         let seen = byte.load(Ordering::Relaxed);
-        // Losing the race means that somebody else has just written to the page.
+        // Losing the race means that another thread has just written to the page.
         let _ = byte.compare_exchange(seen, seen, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
@@ -195,7 +193,7 @@ mod tests {
     fn touching_keeps_the_contents() {
         let len = 16 * page_bytes();
         let mapping = Mapping::anonymous(len).unwrap();
-        // SAFETY: the mapping is this long, and nobody else has it.
+        // SAFETY: the mapping is this long, and nothing else uses it.
         let bytes = unsafe { std::slice::from_raw_parts_mut(mapping.base(), len) };
         bytes[page_bytes()] = 9;
         touch(&mapping, 0, len);

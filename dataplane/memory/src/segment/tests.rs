@@ -8,20 +8,14 @@ use crate::limits::{AHEAD_BYTES, PART_BYTES};
 use crate::mapping::page_bytes;
 
 fn quiet() -> SegmentOptions {
-    SegmentOptions {
-        populate: Populate::OnRequest,
-        ..SegmentOptions::default()
-    }
+    SegmentOptions { populate: Populate::OnRequest, ..SegmentOptions::default() }
 }
 
 #[test]
 fn usable_bytes_are_exactly_those_asked_for() {
     let segment = Segment::create(3_000_001, &quiet()).unwrap();
     assert_eq!(segment.len(), 3_000_001);
-    assert_eq!(
-        segment.mapped_bytes(),
-        3_000_001usize.next_multiple_of(page_bytes())
-    );
+    assert_eq!(segment.mapped_bytes(), 3_000_001usize.next_multiple_of(page_bytes()));
     assert!(segment.range(3_000_000, 1).is_some());
     assert_eq!(segment.range(3_000_000, 2), None);
     assert_eq!(segment.range(u64::MAX, 1), None);
@@ -33,10 +27,7 @@ fn impossible_sizes_are_refused_with_what_to_do() {
     let error = Segment::create(0, &quiet()).unwrap_err();
     assert!(matches!(error, SegmentError::Size { asked_bytes: 0 }));
     assert!(error.to_string().contains("at least 1 byte"), "{error}");
-    assert!(matches!(
-        Segment::create(u64::MAX, &quiet()),
-        Err(SegmentError::Size { .. })
-    ));
+    assert!(matches!(Segment::create(u64::MAX, &quiet()), Err(SegmentError::Size { .. })));
 }
 
 #[test]
@@ -45,21 +36,13 @@ fn a_segment_beyond_the_available_memory_names_need_and_remedy() {
     assert!(
         matches!(error, SegmentError::NotAvailable { asked_bytes, .. } if asked_bytes == 1 << 48)
     );
-    assert!(
-        error
-            .to_string()
-            .contains("Cannot donate 256 TiB of memory: only"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("Cannot donate 256 TiB of memory: only"), "{error}");
     assert!(error.to_string().contains("global_segment_size"), "{error}");
 }
 
 #[test]
 fn a_segment_beyond_the_available_memory_is_cut_where_that_is_wanted() {
-    let options = SegmentOptions {
-        shortage: Shortage::Cut,
-        ..quiet()
-    };
+    let options = SegmentOptions { shortage: ShortagePolicy::Cut, ..quiet() };
     let segment = Segment::create(1 << 46, &options).unwrap();
     assert!(segment.len() >= PART_BYTES && segment.len() < 1 << 46);
     let cut = |warning: &SegmentWarning| {
@@ -67,11 +50,7 @@ fn a_segment_beyond_the_available_memory_is_cut_where_that_is_wanted() {
         matches!(warning, SegmentWarning::Cut { asked_bytes, bytes }
             if *asked_bytes == 1 << 46 && *bytes == segment.len() as u64 && text.contains("64 TiB"))
     };
-    assert!(
-        segment.warnings().iter().any(cut),
-        "{:?}",
-        segment.warnings()
-    );
+    assert!(segment.warnings().iter().any(cut), "{:?}", segment.warnings());
 }
 
 #[test]
@@ -127,38 +106,23 @@ fn wait_for(segment: &Segment, bytes: usize) {
 
 #[test]
 fn dropping_a_segment_while_its_pages_are_made_ends_the_thread() {
-    let options = SegmentOptions {
-        populate: Populate::Whole,
-        ..SegmentOptions::default()
-    };
+    let options = SegmentOptions { populate: Populate::Whole, ..SegmentOptions::default() };
     let segment = Segment::create(1 << 30, &options).unwrap();
     let mapping = Arc::downgrade(&segment.mapping);
     drop(segment);
-    assert!(
-        mapping.upgrade().is_none(),
-        "somebody still holds the pages"
-    );
+    assert!(mapping.upgrade().is_none(), "the pages are still held");
 }
 
 #[test]
 fn a_missing_numa_node_is_named_together_with_those_there_are() {
-    let options = SegmentOptions {
-        numa_node: Some(5000),
-        ..quiet()
-    };
+    let options = SegmentOptions { numa_node: Some(5000), ..quiet() };
     let error = Segment::create(1 << 20, &options).unwrap_err();
-    assert!(
-        matches!(error, SegmentError::NumaNode { node: 5000, .. }),
-        "{error}"
-    );
+    assert!(matches!(error, SegmentError::NumaNode { node: 5000, .. }), "{error}");
 }
 
 #[test]
 fn the_first_numa_node_is_bound_or_warned_about() {
-    let options = SegmentOptions {
-        numa_node: Some(0),
-        ..quiet()
-    };
+    let options = SegmentOptions { numa_node: Some(0), ..quiet() };
     let segment = Segment::create(1 << 20, &options).unwrap();
     let refused = |w: &SegmentWarning| matches!(w, SegmentWarning::NotBound { node: 0, .. });
     let bound = policy_of(segment.base()) == Some(MPOL_BIND);
@@ -189,15 +153,9 @@ fn policy_of(address: *mut u8) -> Option<libc::c_int> {
 
 #[test]
 fn hugetlb_is_used_or_its_absence_is_a_warning() {
-    let options = SegmentOptions {
-        pages: Pages::Hugetlb,
-        ..quiet()
-    };
+    let options = SegmentOptions { pages: Pages::Hugetlb, ..quiet() };
     let segment = Segment::create(3 << 20, &options).unwrap();
-    let lacking = segment
-        .warnings()
-        .iter()
-        .any(|w| matches!(w, SegmentWarning::NoHugetlb { .. }));
+    let lacking = segment.warnings().iter().any(|w| matches!(w, SegmentWarning::NoHugetlb { .. }));
     assert_eq!(segment.mapped_bytes() == 3 << 20, lacking);
     assert_eq!(segment.len(), 3 << 20);
     // SAFETY: the byte is within the segment.
@@ -261,16 +219,7 @@ fn a_length_that_the_file_does_not_have_is_refused() {
         let segment = Segment::create(8192, &quiet()).unwrap();
         let file = segment.fd().try_clone_to_owned().unwrap();
         let error = MappedSegment::map(file, announced_bytes, Access::ReadOnly).unwrap_err();
-        assert!(
-            matches!(
-                error,
-                MapError::Length {
-                    file_bytes: 8192,
-                    ..
-                }
-            ),
-            "{error}"
-        );
+        assert!(matches!(error, MapError::Length { file_bytes: 8192, .. }), "{error}");
     }
 }
 

@@ -1,11 +1,12 @@
 //! The thread of an owner that accepts guests and keeps their connections open.
-//! Invariant: a guest stays listed as long as its process lives and neither side has ended the connection, so asking all
-//! listed guests asks every process that may still have a mapping.
+//! Invariant: a guest stays listed as long as its process lives and neither side has ended the
+//! connection, so asking all listed guests asks every process that may still have a mapping.
 
 use super::connection::GuestConnection;
-use super::owner::SegmentSource;
+use super::source::SegmentSource;
 use crate::limits::{ACCEPT_PAUSE_MS, GUESTS_MAX};
-use crate::rendezvous::{RendezvousError, listen};
+use crate::rendezvous::error::RendezvousError;
+use crate::rendezvous::listen;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::net::Shutdown;
 use std::os::fd::AsFd;
@@ -17,14 +18,14 @@ use std::time::Duration;
 /// A listening socket and the guests that have come.
 #[derive(Debug)]
 pub(super) struct Acceptor {
-    shared: Arc<Shared>,
+    shared: Arc<AcceptorState>,
     /// Its end wakes the thread.
     stop: UnixStream,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct AcceptorState {
     source: Arc<dyn SegmentSource>,
     guests: Mutex<Vec<GuestConnection>>,
 }
@@ -42,19 +43,12 @@ impl Acceptor {
         listener.set_nonblocking(true)?;
         let (stop, stopped) = UnixStream::pair()?;
         stopped.set_nonblocking(true)?;
-        let shared = Arc::new(Shared {
-            source,
-            guests: Mutex::default(),
-        });
+        let shared = Arc::new(AcceptorState { source, guests: Mutex::default() });
         let theirs = shared.clone();
         let thread = std::thread::Builder::new()
             .name("perigee-owner".to_owned())
             .spawn(move || theirs.serve(&listener, &stopped))?;
-        Ok(Self {
-            shared,
-            stop,
-            thread: Some(thread),
-        })
+        Ok(Self { shared, stop, thread: Some(thread) })
     }
 
     /// Takes the segments back from all guests, and returns those.
@@ -64,26 +58,33 @@ impl Acceptor {
         guests
     }
 
+    /// Lets no guest in any more, takes the segments back from all, and returns those.
+    pub(super) fn stop(mut self) -> Vec<GuestConnection> {
+        self.end_thread();
+        self.revoke_all()
+    }
+
+    fn end_thread(&mut self) {
+        let _ = self.stop.shutdown(Shutdown::Both);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+
     /// Tells all guests that there is more to be handed out.
     pub(super) fn announce(&self) {
-        self.shared
-            .lock()
-            .iter()
-            .for_each(GuestConnection::announce);
+        self.shared.lock().iter().for_each(GuestConnection::announce);
     }
 }
 
 impl Drop for Acceptor {
     fn drop(&mut self) {
-        let _ = self.stop.shutdown(Shutdown::Both);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.end_thread();
         self.revoke_all();
     }
 }
 
-impl Shared {
+impl AcceptorState {
     fn lock(&self) -> MutexGuard<'_, Vec<GuestConnection>> {
         self.guests.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -103,7 +104,8 @@ impl Shared {
         }
     }
 
-    /// The list is locked until the guest is on it: a revocation either finds it there, or has changed what it is handed.
+    /// The list is locked until the guest is on it: a revocation either finds it there, or has
+    /// changed what it is handed.
     fn admit(&self, stream: UnixStream) {
         let mut guests = self.lock();
         if guests.len() < GUESTS_MAX {

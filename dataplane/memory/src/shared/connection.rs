@@ -1,13 +1,14 @@
-//! An owner's connection to one guest. Invariant: it lasts as long as the guest may have a mapping, unless one side ends it.
+//! An owner's connection to one guest. Invariant: it lasts as long as the guest may have a mapping,
+//! unless one side ends it.
 
-use super::PAGE_ID;
-use super::owner::SegmentSource;
 use super::revocation::OwnPage;
+use super::revocation::PAGE_ID;
+use super::source::SegmentSource;
 use crate::Segment;
 use crate::limits::{HANDOVER_DEADLINE, SHARED_SEGMENTS_MAX};
-use crate::rendezvous::{
-    OfferedSegment, RendezvousError, peer_process, send_segments, verify_peer,
-};
+use crate::rendezvous::error::RendezvousError;
+use crate::rendezvous::identity::verify_peer;
+use crate::rendezvous::{OfferedSegment, peer_process, send_segments};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -25,7 +26,8 @@ pub(super) struct GuestConnection {
 }
 
 impl GuestConnection {
-    /// Hands what there is to a process of our own user; `None` if it is another's, or takes nothing.
+    /// Hands what there is to a process of our own user; `None` if it is another's, or takes
+    /// nothing.
     pub(super) fn admit(stream: UnixStream, source: &dyn SegmentSource) -> Option<Self> {
         verify_peer(&stream).ok()?;
         let page = OwnPage::create();
@@ -36,11 +38,7 @@ impl GuestConnection {
             return None;
         }
         stream.set_nonblocking(true).ok()?;
-        Some(Self {
-            process: peer_process(&stream),
-            page,
-            stream: Arc::new(stream),
-        })
+        Some(Self { process: peer_process(&stream), page, stream: Arc::new(stream) })
     }
 
     /// The socket, to be watched.
@@ -48,12 +46,14 @@ impl GuestConnection {
         &self.stream
     }
 
-    /// Tells the guest that there is more to be handed out. One that does not read has been told already.
+    /// Signals the guest that there are more segments. A guest that does not read has been
+    /// signalled already.
     pub(super) fn announce(&self) {
         let _ = (&*self.stream).write(&[1]);
     }
 
-    /// Takes the segments back: the guest begins no copy any more, and drops its mappings when it notices.
+    /// Takes the segments back: the guest begins no copy any more, and drops its mappings when it
+    /// notices.
     pub(super) fn revoke(&self) {
         self.page.revoke();
         let _ = self.stream.shutdown(Shutdown::Write);
@@ -94,16 +94,11 @@ fn hand_out(
     }
     let others = segments.iter().take(SHARED_SEGMENTS_MAX);
     let others = others.map(|(id, segment)| offer(*id, segment));
-    let offers: Vec<OfferedSegment<'_>> = std::iter::once(offer(PAGE_ID, page.segment()))
-        .chain(others)
-        .collect();
+    let offers: Vec<OfferedSegment<'_>> =
+        std::iter::once(offer(PAGE_ID, page.segment())).chain(others).collect();
     send_segments(stream, &offers, Instant::now() + HANDOVER_DEADLINE)
 }
 
 fn offer(id: u128, segment: &Segment) -> OfferedSegment<'_> {
-    OfferedSegment {
-        id,
-        segment_bytes: segment.len() as u64,
-        fd: segment.fd(),
-    }
+    OfferedSegment { id, segment_bytes: segment.len() as u64, fd: segment.fd() }
 }

@@ -1,5 +1,6 @@
 //! This process as the guest of owners on its host: their segments, mapped on first use.
-//! Invariant: an owner is asked by one thread at a time, and one that did not answer is left alone for a while.
+//! Invariant: an owner is asked by one thread at a time, and one that did not answer is left alone
+//! for a while.
 
 use super::owner_memory::OwnerMemory;
 use crate::limits::{HANDOVER_DEADLINE, OWNER_CHECK, OWNER_RETRY};
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Memory of owners by the socket they listen on.
 #[derive(Debug)]
 pub struct Guest {
-    owners: RwLock<HashMap<Box<str>, Entry>>,
+    owners: RwLock<HashMap<Box<str>, KnownOwner>>,
     /// Owners that are being asked.
     asking: Mutex<HashSet<Box<str>>>,
     answered: Condvar,
@@ -23,7 +24,7 @@ pub struct Guest {
 }
 
 #[derive(Clone, Debug)]
-enum Entry {
+enum KnownOwner {
     Open(Arc<OwnerMemory>),
     Refused { until: Instant },
 }
@@ -41,15 +42,16 @@ impl Default for Guest {
 }
 
 impl Guest {
-    /// The memory of the owner that listens under `socket`, if all that is wanted is in it. The owner is asked if that was
-    /// not done, for at most `limit`.
+    /// The memory of the owner that listens under `socket`, if all that is wanted is in it. The
+    /// owner is asked if that was not done, for at most `limit`.
     pub fn find(
         &self,
         socket: &str,
         limit: Duration,
         has_all: impl Fn(&OwnerMemory) -> bool,
     ) -> Option<Arc<OwnerMemory>> {
-        // Twice: what was handed out before may have been taken back, or more may be handed out now.
+        // Twice: what was handed out before may have been taken back, or more may be handed out
+        // now.
         for _ in 0..2 {
             let memory = self.memory(socket, limit)?;
             if memory.is_open() && has_all(&memory) {
@@ -72,9 +74,9 @@ impl Guest {
     /// Drops the memory of owners that have gone or taken it back.
     pub fn sweep(&self) {
         let now = Instant::now();
-        let is_over = |entry: &Entry| match entry {
-            Entry::Open(memory) => !memory.is_alive() || !memory.is_open(),
-            Entry::Refused { until } => now >= *until,
+        let is_over = |entry: &KnownOwner| match entry {
+            KnownOwner::Open(memory) => !memory.is_alive() || !memory.is_open(),
+            KnownOwner::Refused { until } => now >= *until,
         };
         if self.read().values().any(is_over) {
             // Unmapped when the table is free again: that takes long.
@@ -83,19 +85,15 @@ impl Guest {
         }
     }
 
-    /// As [`Guest::sweep`], unless that was done a moment ago. A mapping outlives its owner, so it says nothing of whether
-    /// the bytes are still kept: who uses mappings without asking for each copy asks often.
+    /// As [`Guest::sweep`], unless that was done a moment ago. A mapping outlives its owner, so it
+    /// says nothing of whether the bytes are still kept: who uses mappings without asking for each
+    /// copy asks often.
     pub fn sweep_if_due(&self) {
         let now = self.since.elapsed().as_millis() as u64;
         let swept = self.swept_ms.load(Ordering::Relaxed);
         let order = Ordering::Relaxed;
         let is_due = now >= swept + OWNER_CHECK.as_millis() as u64;
-        if is_due
-            && self
-                .swept_ms
-                .compare_exchange(swept, now, order, order)
-                .is_ok()
-        {
+        if is_due && self.swept_ms.compare_exchange(swept, now, order, order).is_ok() {
             self.sweep();
         }
     }
@@ -108,9 +106,11 @@ impl Guest {
     }
 
     /// What is known of an owner; nothing if it is to be asked.
-    fn known(&self, socket: &str) -> Option<Entry> {
-        let is_over =
-            |entry: &&Entry| matches!(entry, Entry::Refused { until } if Instant::now() >= *until);
+    fn known(&self, socket: &str) -> Option<KnownOwner> {
+        let is_over = |entry: &&KnownOwner| match entry {
+            KnownOwner::Refused { until } => Instant::now() >= *until,
+            KnownOwner::Open(_) => false,
+        };
         let owners = self.read();
         owners.get(socket).filter(|entry| !is_over(entry)).cloned()
     }
@@ -120,9 +120,7 @@ impl Guest {
         let limit = limit.min(HANDOVER_DEADLINE);
         let due = Instant::now() + limit;
         let is_asked = |asking: &mut HashSet<Box<str>>| asking.contains(socket);
-        let waited = self
-            .answered
-            .wait_timeout_while(self.asking(), limit, is_asked);
+        let waited = self.answered.wait_timeout_while(self.asking(), limit, is_asked);
         let (mut asking, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
             return None;
@@ -133,11 +131,11 @@ impl Guest {
         asking.insert(socket.into());
         drop(asking);
         let entry = match OwnerMemory::ask(socket, due) {
-            Ok(memory) => Entry::Open(Arc::new(memory)),
+            Ok(memory) => KnownOwner::Open(Arc::new(memory)),
             Err(error) => {
                 tracing::debug!(%error, "No shared memory with this peer, another route is used");
                 let until = Instant::now() + OWNER_RETRY;
-                Entry::Refused { until }
+                KnownOwner::Refused { until }
             }
         };
         self.write().insert(socket.into(), entry.clone());
@@ -148,18 +146,20 @@ impl Guest {
 
     fn forget(&self, socket: &str, memory: &Arc<OwnerMemory>) {
         let mut owners = self.write();
-        let is_same =
-            |entry: &Entry| matches!(entry, Entry::Open(known) if Arc::ptr_eq(known, memory));
+        let is_same = |entry: &KnownOwner| match entry {
+            KnownOwner::Open(known) => Arc::ptr_eq(known, memory),
+            KnownOwner::Refused { .. } => false,
+        };
         if owners.get(socket).is_some_and(is_same) {
             owners.remove(socket);
         }
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, HashMap<Box<str>, Entry>> {
+    fn read(&self) -> RwLockReadGuard<'_, HashMap<Box<str>, KnownOwner>> {
         self.owners.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, HashMap<Box<str>, Entry>> {
+    fn write(&self) -> RwLockWriteGuard<'_, HashMap<Box<str>, KnownOwner>> {
         self.owners.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -168,11 +168,11 @@ impl Guest {
     }
 }
 
-impl Entry {
+impl KnownOwner {
     fn memory(self) -> Option<Arc<OwnerMemory>> {
         match self {
-            Entry::Open(memory) => Some(memory),
-            Entry::Refused { .. } => None,
+            KnownOwner::Open(memory) => Some(memory),
+            KnownOwner::Refused { .. } => None,
         }
     }
 }

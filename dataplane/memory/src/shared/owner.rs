@@ -3,28 +3,22 @@
 
 use super::acceptor::Acceptor;
 use super::connection::GuestConnection;
-use crate::Segment;
+use super::source::SegmentSource;
 use crate::limits::COPY_LOOK;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-/// What has segments to hand out.
-pub trait SegmentSource: Send + Sync + Debug + 'static {
-    /// Number and memory of each segment; no number is 0.
-    fn segments(&self) -> Vec<(u128, Arc<Segment>)>;
-}
 
 /// Hands the segments of this process to its guests.
 #[derive(Debug)]
 pub struct Owner {
     socket: String,
     source: Arc<dyn SegmentSource>,
-    state: Mutex<State>,
+    state: Mutex<OwnerState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct OwnerState {
     /// From the first segment on.
     acceptor: Option<Acceptor>,
     /// Guests that were revoked while they were copying.
@@ -32,13 +26,10 @@ struct State {
 }
 
 impl Owner {
-    /// An owner that will listen under `socket` in the abstract namespace, a name that no other process ever had.
+    /// An owner that will listen under `socket` in the abstract namespace, a name that no other
+    /// process ever had.
     pub fn new(socket: String, source: Arc<dyn SegmentSource>) -> Self {
-        Self {
-            socket,
-            source,
-            state: Mutex::default(),
-        }
+        Self { socket, source, state: Mutex::default() }
     }
 
     /// The name under which it listens.
@@ -47,8 +38,8 @@ impl Owner {
         &self.socket
     }
 
-    /// The source has a new segment: begins to listen if that was not done, and tells the guests. Without a socket or a
-    /// thread peers on this host use TCP, and the next call tries again.
+    /// The source has a new segment: begins to listen if that was not done, and tells the guests.
+    /// Without a socket or a thread peers on this host use TCP, and the next call tries again.
     pub fn extend(&self) {
         let mut state = self.lock();
         if let Some(acceptor) = &state.acceptor {
@@ -60,7 +51,8 @@ impl Owner {
         }
     }
 
-    /// Takes the segments back from all guests; what the source lists then can be asked for again. Copies under way go on.
+    /// Takes the segments back from all guests; what the source lists then can be asked for again.
+    /// Copies under way go on.
     pub fn withdraw(&self) {
         let mut state = self.lock();
         let revoked = state.acceptor.as_ref().map(Acceptor::revoke_all);
@@ -68,10 +60,26 @@ impl Owner {
         state.leaving.retain(GuestConnection::may_copy);
     }
 
-    /// As [`Owner::withdraw`], and waits until no copy is under way; false if one still is after `limit`.
+    /// As [`Owner::withdraw`], and waits until no copy is under way; false if one still is after
+    /// `limit`.
     #[must_use]
     pub fn revoke(&self, limit: Duration) -> bool {
         self.withdraw();
+        self.await_copies(limit)
+    }
+
+    /// Ends the socket, and waits for copies as [`Owner::revoke`]: also for those of guests that
+    /// came a moment ago.
+    pub fn close(&self, limit: Duration) {
+        let acceptor = self.lock().acceptor.take();
+        let revoked = acceptor.map(Acceptor::stop);
+        self.lock().leaving.extend(revoked.into_iter().flatten());
+        if !self.await_copies(limit) {
+            tracing::warn!("A peer on this host still copies from or to memory that was closed");
+        }
+    }
+
+    fn await_copies(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         loop {
             if self.has_no_copies() {
@@ -84,22 +92,13 @@ impl Owner {
         }
     }
 
-    /// Ends the socket. Waits for copies as [`Owner::revoke`].
-    pub fn close(&self, limit: Duration) {
-        if !self.revoke(limit) {
-            tracing::warn!("A peer on this host still copies from or to memory that was closed");
-        }
-        let acceptor = self.lock().acceptor.take();
-        drop(acceptor);
-    }
-
     fn has_no_copies(&self) -> bool {
         let leaving = &mut self.lock().leaving;
         leaving.retain(GuestConnection::may_copy);
         leaving.is_empty()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, OwnerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

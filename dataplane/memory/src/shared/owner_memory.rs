@@ -1,10 +1,12 @@
 //! What one owner has handed to this process, mapped.
-//! Invariant: the mappings belong to one connection; once that has ended or was revoked, [`OwnerMemory::is_open`] says so.
+//! Invariant: the mappings belong to one connection; once that has ended or was revoked,
+//! [`OwnerMemory::is_open`] says so.
 
-use super::PAGE_ID;
+use super::revocation::PAGE_ID;
 use super::revocation::{CopyPermit, GuestPage};
 use crate::limits::NEWS_READS_MAX;
-use crate::rendezvous::{ReceivedSegment, RendezvousError, connect, peer_process, recv_segments};
+use crate::rendezvous::error::RendezvousError;
+use crate::rendezvous::{ReceivedSegment, connect, peer_process, recv_segments};
 use crate::segment::{Access, MappedSegment};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{ErrorKind, Read};
@@ -56,13 +58,14 @@ impl OwnerMemory {
         self.segments.iter().map(|(id, mapping)| (*id, mapping))
     }
 
-    /// The right to copy, unless the owner has taken its segments back. The owner waits for its end before it gives the
-    /// memory to another use.
+    /// The right to copy, unless the owner has taken its segments back. The owner waits for its end
+    /// before it gives the memory to another use.
     pub fn begin_copy(&self) -> Option<CopyPermit<'_>> {
         self.page.begin()
     }
 
-    /// Whether the owner has not taken its segments back, and was alive when it was last looked at. Costs two loads.
+    /// Whether the owner has not taken its segments back, and was alive when it was last looked at.
+    /// Costs two loads.
     #[must_use]
     pub fn is_open(&self) -> bool {
         !self.page.is_revoked() && !self.has_ended.load(Ordering::Relaxed)
@@ -86,12 +89,13 @@ impl OwnerMemory {
         is_alive
     }
 
-    /// Whether the owner was heard to have more segments.
+    /// Whether the owner has announced more segments.
     pub(super) fn has_news(&self) -> bool {
         self.has_news.load(Ordering::Relaxed)
     }
 
-    /// Takes what the owner says; false if that is the end. An owner that never stops is heard again the next time.
+    /// Takes what the owner says; false if that is the end. An owner that never stops is heard
+    /// again the next time.
     fn listen(&self) -> bool {
         let mut said = [0; 16];
         for _ in 0..NEWS_READS_MAX {

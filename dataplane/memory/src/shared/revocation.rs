@@ -1,19 +1,24 @@
-//! One page between an owner and one guest: whether the guest may still copy, and how many copies it has under way.
+//! One page between an owner and one guest: whether the guest may still copy, and how many copies
+//! it has under way.
 //!
-//! Each guest has a page of its own, so that one that dies in the middle of a copy spoils no other's count. The invariant: a
-//! guest counts itself before it looks whether it was revoked, and an owner revokes before it looks at the count; so either
-//! the guest turns back or the owner waits for it.
+//! Each guest has a page of its own, so that one that dies in the middle of a copy spoils no
+//! other's count. The invariant: a guest counts itself before it looks whether it was revoked, and
+//! an owner revokes before it looks at the count; so either the guest turns back or the owner waits
+//! for it.
 
+mod atomic;
 mod words;
 
 use crate::segment::{
     Access, MapError, MappedSegment, Populate, Segment, SegmentError, SegmentOptions,
 };
 use std::os::fd::OwnedFd;
-use std::sync::atomic;
 use words::Words;
 
 pub use words::CopyPermit;
+
+/// Number of the revocation page among the segments of a message; no segment has it.
+pub(crate) const PAGE_ID: u128 = 0;
 
 /// Bytes of a page.
 const PAGE_BYTES: u64 = 4096;
@@ -25,10 +30,7 @@ pub(super) struct OwnPage(Segment);
 
 impl OwnPage {
     pub(super) fn create() -> Result<Self, SegmentError> {
-        let options = SegmentOptions {
-            populate: Populate::OnRequest,
-            ..SegmentOptions::default()
-        };
+        let options = SegmentOptions { populate: Populate::OnRequest, ..SegmentOptions::default() };
         Segment::create(PAGE_BYTES, &options).map(Self)
     }
 
@@ -48,7 +50,8 @@ impl OwnPage {
     }
 
     fn words(&self) -> &Words {
-        // SAFETY: the segment is larger than the words, aligned to a page, zeroed at first, and touched as atomics only.
+        // SAFETY: the segment is larger than the words, aligned to a page, zeroed at first, and
+        // touched as atomics only.
         unsafe { &*self.0.base().cast::<Words>() }
     }
 }
@@ -61,10 +64,7 @@ impl GuestPage {
     /// Maps a page that an owner has handed out.
     pub(super) fn map(file: OwnedFd, announced_bytes: u64) -> Result<Self, MapError> {
         if announced_bytes != PAGE_BYTES {
-            return Err(MapError::Length {
-                announced_bytes,
-                file_bytes: PAGE_BYTES,
-            });
+            return Err(MapError::Length { announced_bytes, file_bytes: PAGE_BYTES });
         }
         MappedSegment::map(file, announced_bytes, Access::ReadWrite).map(Self)
     }
@@ -80,7 +80,8 @@ impl GuestPage {
     }
 
     fn words(&self) -> &Words {
-        // SAFETY: the mapping has exactly the length of a page, is aligned to one, and both sides use atomics.
+        // SAFETY: the mapping has exactly the length of a page, is aligned to one, and both sides
+        // use atomics.
         unsafe { &*self.0.base().cast::<Words>() }
     }
 }

@@ -1,4 +1,5 @@
-//! An owner and its guests in one process. Invariant: the owner is asked through its socket, as by another process.
+//! An owner and its guests in one process. Invariant: the owner is asked through its socket, as by
+//! another process.
 
 use super::*;
 use crate::Segment;
@@ -25,10 +26,7 @@ impl SegmentSource for Table {
 
 impl Table {
     fn add(&self, id: u128) -> Arc<Segment> {
-        let options = SegmentOptions {
-            populate: Populate::OnRequest,
-            ..SegmentOptions::default()
-        };
+        let options = SegmentOptions { populate: Populate::OnRequest, ..SegmentOptions::default() };
         let segment = Arc::new(Segment::create(BYTES, &options).unwrap());
         self.0.lock().unwrap().push((id, segment.clone()));
         segment
@@ -66,17 +64,13 @@ fn a_guest_writes_what_the_owner_reads() {
     let guest = Guest::default();
     let shared = find(&guest, &owner, 1).unwrap();
     let byte = shared.mapping().range_mut(BYTES - 1, 1).unwrap();
-    // SAFETY: the byte lies within both mappings, and nobody else uses it.
+    // SAFETY: the byte lies within both mappings, and no other test uses it.
     unsafe {
         byte.write(7);
         assert_eq!(segment.range(BYTES - 1, 1).unwrap().read(), 7);
     }
     let again = find(&guest, &owner, 1).unwrap();
-    assert_eq!(
-        again.mapping().base(),
-        shared.mapping().base(),
-        "mapped once"
-    );
+    assert_eq!(again.mapping().base(), shared.mapping().base(), "mapped once");
     assert!(find(&guest, &owner, 2).is_none());
 }
 
@@ -120,10 +114,37 @@ fn an_owner_waits_for_copies_and_for_no_guest_that_has_left() {
     assert!(!owner.revoke(Duration::ZERO));
     drop((first, second));
     guest.leave(owner.socket());
-    assert!(
-        owner.revoke(LONG),
-        "the guest has left in the middle of a copy"
-    );
+    assert!(owner.revoke(LONG), "the guest has left in the middle of a copy");
+}
+
+#[test]
+fn an_owner_that_has_ended_is_copied_by_no_guest_any_more() {
+    let copying = AtomicU32::new(0);
+    for _ in 0..50 {
+        let (owner, _table, _segment) = owner();
+        let copied = AtomicU32::new(0);
+        let copy = || {
+            while let Some(memory) = Guest::default().find(owner.socket(), LONG, |_| true) {
+                let Some(_permit) = memory.begin_copy() else {
+                    continue;
+                };
+                copying.fetch_add(1, Ordering::SeqCst);
+                copied.fetch_add(1, Ordering::SeqCst);
+                std::thread::yield_now();
+                copying.fetch_sub(1, Ordering::SeqCst);
+            }
+        };
+        std::thread::scope(|scope| {
+            let guests = [(); 2].map(|()| scope.spawn(copy));
+            while copied.load(Ordering::SeqCst) < 2 {
+                std::thread::yield_now();
+            }
+            owner.close(LONG);
+            let late = copying.load(Ordering::SeqCst);
+            guests.into_iter().for_each(|guest| guest.join().unwrap());
+            assert_eq!(late, 0);
+        });
+    }
 }
 
 #[test]
@@ -149,20 +170,14 @@ fn an_owner_that_is_silent_costs_one_wait() {
     let begun = Instant::now();
     std::thread::scope(|scope| {
         let asked = [(); 4].map(|()| scope.spawn(find));
-        assert!(
-            asked
-                .into_iter()
-                .all(|asked| asked.join().unwrap().is_none())
-        );
+        assert!(asked.into_iter().all(|asked| asked.join().unwrap().is_none()));
     });
     assert!(find().is_none());
     listener.set_nonblocking(true).unwrap();
     let asked = std::iter::from_fn(|| listener.accept().ok()).count();
-    // Only one of them has asked, unless they were so slow that the owner was not left alone any more.
-    assert!(
-        asked == 1 || begun.elapsed() > OWNER_RETRY,
-        "asked {asked} times"
-    );
+    // Only one of them has asked, unless they were so slow that the owner was not left alone any
+    // more.
+    assert!(asked == 1 || begun.elapsed() > OWNER_RETRY, "asked {asked} times");
 }
 
 #[test]

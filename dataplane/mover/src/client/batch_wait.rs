@@ -1,6 +1,6 @@
-//! How a calling thread waits for a batch that shards or devices move: in steps, between which it looks after them and lets
-//! its own caller break off. Invariant: the batch is taken back at most once, and the wait goes on until it has ended, for
-//! its memory is in use until then.
+//! How a calling thread waits for a batch that shards or devices move: in steps, between which it
+//! looks after them and lets its own caller break off. Invariant: the batch is taken back at most
+//! once, and the wait goes on until it has ended, for its memory is in use until then.
 
 use crate::limits::STALL_CHECK;
 use perigee_shard::{poll_interruption, wait_step};
@@ -19,8 +19,8 @@ impl BatchWait {
         wait_step(STALL_CHECK)
     }
 
-    /// To be called after each step that did not bring the end. `complain` is to log it if a shard is stalled; `take_back`
-    /// has what is under way broken off.
+    /// To be called after each step that did not bring the end. `complain` is to log it if a shard
+    /// is stalled; `take_back` has what is under way broken off.
     pub fn look(&mut self, complain: impl FnOnce(), take_back: impl FnOnce()) {
         if !self.is_taken_back && poll_interruption() {
             self.is_taken_back = true;

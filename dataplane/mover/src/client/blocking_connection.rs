@@ -1,7 +1,9 @@
-//! A connection used by one calling thread at a time: slices go out one behind the other, answers come back in order.
+//! A connection used by one calling thread at a time: slices go out one behind the other, answers
+//! come back in order.
 //!
-//! Handing a small transfer to a shard would cost a sleep and a wake-up, which is more than its round trip. The invariant:
-//! memory of a slice is touched only between the call's beginning and its end, by the calling thread.
+//! Handing a small transfer to a shard would cost a sleep and a wake-up, which is more than its
+//! round trip. The invariant: memory of a slice is touched only between the call's beginning and
+//! its end, by the calling thread.
 #![expect(unsafe_code, reason = "it lends memory of a slice to the kernel")]
 
 use super::exchange::{Exchange, incoming, outgoing};
@@ -9,18 +11,20 @@ use super::scatter::Scatter;
 use crate::error::PeerError;
 use crate::greeting::take_welcome;
 use crate::limits::{BODY_BYTES_MAX, CONNECT_DEADLINE, PIPELINED_SLICES_MAX, SPIN};
+use crate::peer_address::{Dialect, PeerAddress};
+use crate::reply::Reply;
 use crate::slice::{Memory, Slice};
-use crate::stats::{Counters, Exchange as Counted, Exchanged, record_unreachable};
-use crate::target::{Dialect, PeerAddress, Target};
-use crate::wire::{REPLY_BYTES_MIN, Reply, invalid, invalid_text};
+use crate::stats::{CountedExchange as Counted, Exchanged, RouteCounters, record_unreachable};
+use crate::target::Target;
+use crate::wire::{REPLY_BYTES_MIN, invalid, invalid_text};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, recv};
-use perigee_activity::{Key, Link, LinkRole};
+use perigee_activity::{Link, LinkRole, SlotKey};
 use perigee_schemas::Identity;
 use perigee_schemas::frame_buffer::FrameBuffer;
 use perigee_schemas::session::{Hello, Role, Welcome};
-use perigee_shard::{Congestion, Patience, connect_blocking, monotonic, poll_interruption};
+use perigee_shard::{Congestion, SpinWait, connect_blocking, monotonic, poll_interruption};
 use std::collections::VecDeque;
 use std::io;
 use std::net::TcpStream;
@@ -32,7 +36,7 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(50);
 
 /// One blocking transfer: where its slices go and when it must be over.
-pub struct Call<'a> {
+pub struct BlockingCall<'a> {
     /// The peer.
     pub target: &'a Target,
     /// Of this process.
@@ -54,7 +58,7 @@ pub struct Call<'a> {
 pub(crate) struct BlockingConnection {
     stream: TcpStream,
     /// Of the NIC that it goes through.
-    counters: Arc<Counters>,
+    counters: Arc<RouteCounters>,
     exchange: Exchange,
     arriving: FrameBuffer,
     frame: Vec<u8>,
@@ -63,7 +67,8 @@ pub(crate) struct BlockingConnection {
     reply: Option<Reply>,
     receiving: Scatter,
     link: Link,
-    /// When the exchange that is answered next began: with its request, or with the answer before it.
+    /// When the exchange that is answered next began: with its request, or with the answer before
+    /// it.
     since: Instant,
 }
 
@@ -98,27 +103,16 @@ impl<S: Slice> Unsettled<S> {
     }
 }
 
-impl Call<'_> {
+impl BlockingCall<'_> {
     /// Moves slices over a connection of the target; each slice reports by itself.
     pub fn run<S: Slice>(&self, slices: impl Iterator<Item = S>) {
-        let mut slices = Unsettled {
-            todo: slices.collect(),
-            under_way: VecDeque::new(),
-        };
+        let mut slices = Unsettled { todo: slices.collect(), under_way: VecDeque::new() };
         if slices.is_empty() {
             return;
         }
-        let breaker = self.target.breaker();
-        let outcome = match breaker.refusal(monotonic) {
-            Some(error) => Err(error),
-            None => {
-                let outcome = self.try_connections(&mut slices);
-                outcome.inspect_err(|error| breaker.note(error, monotonic()))
-            }
-        };
-        if let Err(error) = outcome {
+        if let Err(error) = self.try_connections(&mut slices) {
             let first = slices.first().filter(|_| is_unreachable(&error));
-            first.inspect(|slice| record_unreachable(slice.direction(), Key::CALLER));
+            first.inspect(|slice| record_unreachable(slice.direction(), SlotKey::CALLER));
             slices.fail(&error);
         }
     }
@@ -138,10 +132,20 @@ impl Call<'_> {
                 Err(error) => return Err(error),
             }
         }
-        let mut connection = BlockingConnection::open(self)?;
+        let mut connection = self.connect()?;
         connection.run(self, slices)?;
         self.target.keep_connection(connection);
         Ok(())
+    }
+
+    /// A new connection, unless one could not be made a moment ago.
+    fn connect(&self) -> Result<BlockingConnection, PeerError> {
+        let breaker = self.target.breaker();
+        if let Some(error) = breaker.refusal(monotonic) {
+            return Err(error);
+        }
+        let opened = BlockingConnection::open(self);
+        opened.inspect_err(|error| breaker.note(error, monotonic()))
     }
 
     fn left(&self) -> Result<Duration, PeerError> {
@@ -161,8 +165,9 @@ impl Call<'_> {
         PeerError::of_connection(error, self.target.name(), self.length)
     }
 
-    fn unreachable(&self, error: &io::Error) -> PeerError {
-        PeerError::of_connecting(error, self.target.name())
+    /// What an error of a connection that was to be there after `limit` means.
+    fn unreachable(&self, error: &io::Error, limit: Duration) -> PeerError {
+        PeerError::of_connecting(error, self.target.name(), (limit, self.length))
     }
 
     /// Why the call must end although its peer may still answer.
@@ -176,10 +181,10 @@ impl Call<'_> {
 
 impl BlockingConnection {
     /// Connects and greets; refuses a peer in another run than the target's.
-    fn open(call: &Call<'_>) -> Result<Self, PeerError> {
+    fn open(call: &BlockingCall<'_>) -> Result<Self, PeerError> {
         let Dialect::Own { epoch } = call.target.dialect() else {
             let error = invalid_text("Mooncake's protocol is spoken on shards only");
-            return Err(call.unreachable(&error));
+            return Err(call.unreachable(&error, CONNECT_DEADLINE));
         };
         let mut failure = Err(PeerError::Closed);
         for address in call.target.addresses() {
@@ -192,18 +197,22 @@ impl BlockingConnection {
         failure
     }
 
-    /// An address that another host has, too, may lead to another process: the next one is tried then.
+    /// An address that another host has, too, may lead to another process: the next one is tried
+    /// then.
     fn open_at(
-        call: &Call<'_>,
+        call: &BlockingCall<'_>,
         address: &PeerAddress,
         epoch: Option<u64>,
     ) -> Result<Self, PeerError> {
-        let wait = CONNECT_DEADLINE.min(call.left()?);
-        let end = Instant::now() + wait;
+        let limit = CONNECT_DEADLINE.min(call.left()?);
+        let end = Instant::now() + limit;
+        let failed = |error: io::Error| {
+            let ends = call.ends();
+            ends.unwrap_or_else(|| call.unreachable(&error, limit))
+        };
         let is_given_up = || call.ends().is_some();
-        let stream = connect_blocking(address.address, wait, call.congestion, is_given_up);
-        let stream =
-            stream.map_err(|error| call.ends().unwrap_or_else(|| call.unreachable(&error)))?;
+        let stream = connect_blocking(address.address, limit, call.congestion, is_given_up);
+        let stream = stream.map_err(failed)?;
         let mut connection = Self {
             link: Link::of(Some(stream.as_fd()), LinkRole::Asks),
             since: Instant::now(),
@@ -216,33 +225,27 @@ impl BlockingConnection {
             reply: None,
             receiving: Scatter::default(),
         };
-        let greeting = Call {
-            deadline: call.deadline.min(end),
-            ..*call
-        };
+        let greeting = BlockingCall { deadline: call.deadline.min(end), ..*call };
         debug_assert!(greeting.deadline <= call.deadline);
         let welcome = connection.greet(&greeting).map_err(|error| match error {
-            // Only the greeting took too long.
-            PeerError::Deadline { .. } if call.left().is_ok() => {
-                call.unreachable(&io::ErrorKind::TimedOut.into())
-            }
+            PeerError::Deadline { .. } => failed(io::ErrorKind::TimedOut.into()),
             error => error,
         })?;
         match epoch {
-            Some(epoch) if epoch != welcome.epoch => Err(PeerError::Restarted {
-                peer: call.target.name().to_string(),
-            }),
+            Some(epoch) if epoch != welcome.epoch => {
+                Err(PeerError::Restarted { peer: call.target.name().to_string() })
+            }
             _ => Ok(connection),
         }
     }
 
-    fn greet(&mut self, call: &Call<'_>) -> Result<Welcome, PeerError> {
+    fn greet(&mut self, call: &BlockingCall<'_>) -> Result<Welcome, PeerError> {
         self.frame = Hello::new(Role::Client, call.identity).encode();
         self.send_frame(std::iter::empty());
-        let mut patience = Patience::new(SPIN);
+        let mut patience = SpinWait::new(SPIN);
         loop {
             let step = self.greet_step();
-            match step.map_err(|error| call.unreachable(&error))? {
+            match step.map_err(|error| call.unreachable(&error, CONNECT_DEADLINE))? {
                 Some(welcome) => {
                     self.arriving.expect_least(REPLY_BYTES_MIN);
                     return Ok(welcome);
@@ -264,19 +267,19 @@ impl BlockingConnection {
     /// Moves all slices; those of an error are still in `slices`.
     fn run<S: Slice>(
         &mut self,
-        call: &Call<'_>,
+        call: &BlockingCall<'_>,
         slices: &mut Unsettled<S>,
     ) -> Result<(), PeerError> {
-        let mut patience = Patience::new(SPIN);
+        let mut patience = SpinWait::new(SPIN);
         while !slices.is_empty() {
             let answered = self.exchange.answered();
             match self.step(call, slices) {
                 // A long batch may never have to wait.
                 Ok(true) if self.exchange.answered() > answered && !slices.is_empty() => {
                     call.left()?;
-                    patience = Patience::new(SPIN);
+                    patience = SpinWait::new(SPIN);
                 }
-                Ok(true) => patience = Patience::new(SPIN),
+                Ok(true) => patience = SpinWait::new(SPIN),
                 Ok(false) => self.wait(call, &mut patience)?,
                 Err(error) => {
                     let failed = slices.under_way.front();
@@ -290,7 +293,11 @@ impl BlockingConnection {
     }
 
     /// Sends and receives what is possible at once; true if anything moved.
-    fn step<S: Slice>(&mut self, call: &Call<'_>, slices: &mut Unsettled<S>) -> io::Result<bool> {
+    fn step<S: Slice>(
+        &mut self,
+        call: &BlockingCall<'_>,
+        slices: &mut Unsettled<S>,
+    ) -> io::Result<bool> {
         if self.sending.is_done()
             && slices.under_way.len() < PIPELINED_SLICES_MAX
             && let Some(mut slice) = slices.todo.pop_front()
@@ -303,8 +310,7 @@ impl BlockingConnection {
                 self.since = Instant::now();
             }
             self.frame.clear();
-            self.exchange
-                .request(&mut self.frame, &slice, call.with_checksum);
+            self.exchange.request(&mut self.frame, &slice, call.with_checksum);
             self.send_frame(outgoing(&slice));
             slices.under_way.push_back(slice);
             debug_assert!(slices.under_way.len() <= PIPELINED_SLICES_MAX);
@@ -329,10 +335,8 @@ impl BlockingConnection {
     fn send_frame(&mut self, payload: impl Iterator<Item = Memory>) {
         debug_assert!(self.sending.is_done(), "one frame after the other");
         self.sending.clear();
-        self.sending.push(Memory {
-            address: self.frame.as_ptr() as u64,
-            bytes: self.frame.len() as u64,
-        });
+        self.sending
+            .push(Memory { address: self.frame.as_ptr() as u64, bytes: self.frame.len() as u64 });
         payload.for_each(|memory| self.sending.push(memory));
     }
 
@@ -340,7 +344,8 @@ impl BlockingConnection {
         if self.sending.is_done() {
             return Ok(false);
         }
-        // SAFETY: `frame` is not touched before the list is done; the slice under way keeps its memory.
+        // SAFETY: `frame` is not touched before the list is done; the slice under way keeps its
+        // memory.
         some(unsafe { self.sending.send(self.stream.as_fd()) })
     }
 
@@ -351,11 +356,16 @@ impl BlockingConnection {
     }
 
     /// Takes a whole reply off the connection, and settles its slice once its payload is in place.
-    fn settle<S: Slice>(&mut self, call: &Call<'_>, slices: &mut Unsettled<S>) -> io::Result<()> {
+    fn settle<S: Slice>(
+        &mut self,
+        call: &BlockingCall<'_>,
+        slices: &mut Unsettled<S>,
+    ) -> io::Result<()> {
         if self.reply.is_none() && self.arriving.missing().map_err(invalid)? == 0 {
             let oldest = slices.under_way.front();
             let oldest = oldest.ok_or_else(|| invalid_text("An answer without a question"))?;
-            // The newest slice is not answered before all of it was sent: the peer would not have seen its end.
+            // The newest slice is not answered before all of it was sent: the peer would not have
+            // seen its end.
             if slices.under_way.len() == 1 && !self.sending.is_done() {
                 return Err(invalid_text("An answer before the end of the question"));
             }
@@ -374,22 +384,20 @@ impl BlockingConnection {
             let counted = self.counted(&slice, call);
             Counted { on_wire, ..counted }.record();
             self.link.look(Some(self.stream.as_fd()));
-            let exchanged = Exchanged {
-                peer: call.target.name(),
-                counters: &self.counters,
-            };
+            let exchanged = Exchanged { peer: call.target.name(), counters: &self.counters };
             slice.settle(&reply, &exchanged);
         }
         Ok(())
     }
 
     /// An exchange as it is counted.
-    fn counted<'a, S: Slice>(&'a self, slice: &S, call: &'a Call<'_>) -> Counted<'a> {
-        Counted::of(slice, call.target.name(), &self.link, Key::CALLER)
+    fn counted<'a, S: Slice>(&'a self, slice: &S, call: &'a BlockingCall<'_>) -> Counted<'a> {
+        Counted::of(slice, call.target.name(), &self.link, SlotKey::CALLER)
     }
 
-    /// Watches the socket for a while, then sleeps until it is ready, or looks whether the call must end.
-    fn wait(&self, call: &Call<'_>, patience: &mut Patience) -> Result<(), PeerError> {
+    /// Watches the socket for a while, then sleeps until it is ready, or looks whether the call
+    /// must end.
+    fn wait(&self, call: &BlockingCall<'_>, patience: &mut SpinWait) -> Result<(), PeerError> {
         if patience.watch_on() {
             return Ok(());
         }
@@ -450,8 +458,5 @@ fn is_unreachable(error: &PeerError) -> bool {
 }
 
 fn is_not_yet(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-    )
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

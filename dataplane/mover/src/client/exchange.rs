@@ -1,13 +1,16 @@
-//! One side's part of a conversation, without sockets: requests as frames, replies judged against the slices they answer.
-//! Both kinds of connections speak through it.
-//! Invariant: a reply is taken only for the oldest request that has none, and only with the payload that was asked for.
+//! One side's part of a conversation, without sockets: requests as frames, replies judged against
+//! the slices they answer. Both kinds of connections speak through it.
+//! Invariant: a reply is taken only for the oldest request that has none, and only with the payload
+//! that was asked for.
 
+use crate::direction::Direction;
 use crate::greeting::refusal;
 use crate::limits::PIECES_MAX;
-use crate::slice::{Direction, Memory, Slice};
-use crate::wire::{Encoder, Reply, decode_reply, invalid, invalid_text};
+use crate::reply::Reply;
+use crate::slice::{Memory, Slice};
+use crate::wire::{Encoder, decode_reply, invalid, invalid_text};
 use perigee_schemas::Status;
-use perigee_schemas::frame::Kind;
+use perigee_schemas::frame::MessageKind;
 use perigee_schemas::frame_buffer::FrameBuffer;
 use std::io;
 
@@ -24,12 +27,7 @@ pub(super) struct Exchange {
 impl Exchange {
     /// With a peer whose addresses belong to this run.
     pub(super) fn new(epoch: u64) -> Self {
-        Self {
-            encoder: Encoder::new(),
-            epoch,
-            sent: 0,
-            answered: 0,
-        }
+        Self { encoder: Encoder::new(), epoch, sent: 0, answered: 0 }
     }
 
     /// How many requests have been answered.
@@ -48,8 +46,7 @@ impl Exchange {
         debug_assert!((1..=PIECES_MAX).contains(&slice.pieces().len()));
         debug_assert!([0, slice.pieces().len()].contains(&slice.guards().len()));
         self.sent += 1;
-        self.encoder
-            .request(frame, self.sent, self.epoch, slice, summed);
+        self.encoder.request(frame, self.sent, self.epoch, slice, summed);
     }
 
     /// Takes a whole frame as the reply to the oldest request. The payload of a read follows it.
@@ -66,8 +63,8 @@ impl Exchange {
         let frame = arriving.frame().map_err(invalid)?;
         let (header, body) = frame.ok_or(io::ErrorKind::UnexpectedEof)?;
         let reply = match header.kind {
-            Kind::Reply if header.request == expected => decode_reply(body, pieces)?,
-            Kind::Reply => return Err(invalid_text("An answer to another question")),
+            MessageKind::Reply if header.request == expected => decode_reply(body, pieces)?,
+            MessageKind::Reply => return Err(invalid_text("An answer to another question")),
             kind => return Err(refusal(kind, body)),
         };
         arriving.consume();
@@ -97,7 +94,5 @@ fn readable<S: Slice>(slice: &S, reply: &Reply) -> impl Iterator<Item = (usize, 
     let reads = slice.direction() == Direction::Read;
     let pieces = slice.pieces().map(|piece| piece.bytes()).enumerate();
     let granted = pieces.zip(&reply.status);
-    granted
-        .filter(move |(_, status)| reads && **status == Status::Ok)
-        .map(|(piece, _)| piece)
+    granted.filter(move |(_, status)| reads && **status == Status::Ok).map(|(piece, _)| piece)
 }

@@ -1,11 +1,15 @@
-//! Mooncake's data protocol, on the side that asks: one header per piece, then bytes, then a status.
+//! Mooncake's data protocol, on the side that asks: one header per piece, then bytes, then a
+//! status.
 //!
-//! Its requests carry no identity of the peer's life, so addresses of a peer that restarted are not noticed here.
+//! Its requests carry no identity of the peer's run, so addresses of a peer that restarted are not
+//! noticed here.
 
-use super::shard_connection::borrow;
+use super::borrowed::borrow;
+use crate::direction::Direction;
 use crate::mooncake::{self, HEADER_BYTES, Opcode, STATUS_BYTES};
-use crate::slice::{Direction, Slice};
-use crate::wire::{Piece, Reply, invalid_text};
+use crate::reply::Reply;
+use crate::slice::Slice;
+use crate::wire::{Piece, invalid_text};
 use perigee_schemas::Status;
 use perigee_shard::{Message, Stream};
 use std::io;
@@ -64,7 +68,7 @@ async fn read<T: Stream>(
 
 fn header(opcode: Opcode, piece: Piece, with_status: bool) -> Message {
     let mut message = Message::new();
-    let header = mooncake::Header {
+    let header = mooncake::MooncakeHeader {
         opcode,
         with_status,
         address: piece.offset(),
@@ -85,10 +89,6 @@ async fn status<S: Stream>(stream: &S) -> io::Result<Status> {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
-    let word = bytes
-        .first_chunk()
-        .copied()
-        .map(u64::from_le_bytes)
-        .unwrap_or_default();
+    let word = bytes.first_chunk().copied().map(u64::from_le_bytes).unwrap_or_default();
     mooncake::decode_status(word).ok_or_else(|| invalid_text("The peer answered without a status"))
 }

@@ -1,29 +1,32 @@
-//! One shard's connections: a queue of slices per target and a few workers that each own a connection.
+//! One shard's connections: a queue of slices per target and a few workers that each own a
+//! connection.
 //!
-//! A peer that cannot be reached fails its own slices at once for a short while; others are not touched. Every slice ends
-//! by its deadline: then its connection is broken, and it reports when the kernel has let go of its memory.
+//! A peer that cannot be reached fails its own slices at once for a short while; others are not
+//! touched. Every slice ends by its deadline: then its connection is broken, and it reports when
+//! the kernel has let go of its memory.
 
 use super::shard_connection::ShardConnection;
+use super::terms::Terms;
 use crate::error::PeerError;
 use crate::limits::{CONNECTIONS_PER_PEER, FRAME_BUDGET_BYTES, IDLE_CONNECTION};
+use crate::reply::Reply;
 use crate::slice::Slice;
-use crate::stats::{Counters, Exchanged, record_unreachable};
+use crate::stats::{Exchanged, RouteCounters, record_unreachable};
 use crate::target::Target;
-use crate::wire::Reply;
 use perigee_port::FrameBudget;
 use perigee_schemas::Identity;
 use perigee_shard::{Environment, Stream, at_most};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
-use std::time::Duration;
 
 /// A slice for a shard: where it goes and when it must be over.
 #[derive(Debug)]
-pub struct Order<S> {
+pub struct SliceOrder<S> {
     /// The peer.
     pub target: Arc<Target>,
     /// What moves.
@@ -32,50 +35,37 @@ pub struct Order<S> {
     pub terms: Terms,
 }
 
-/// What holds for all slices of a batch.
-#[derive(Clone, Copy, Debug)]
-pub struct Terms {
-    /// When it was submitted, on the monotonic clock of its environment.
-    pub submitted: Duration,
-    /// When it must be over, on the same clock.
-    pub due: Duration,
-    /// The time it has in all, for messages.
-    pub length: Duration,
-    /// Whether both sides sum the bytes of each piece.
-    pub with_checksum: bool,
-}
-
 /// All peers of one shard.
-pub struct Peers<E: Environment, S: Slice> {
+pub struct PeerQueues<E: Environment, S: Slice> {
     environment: E,
     identity: Identity,
     /// Of frames that have begun to arrive.
     budget: FrameBudget,
     /// Number of the shard.
     lane: u16,
-    peers: RefCell<HashMap<usize, Rc<Peer<E, S>>>>,
+    peers: RefCell<HashMap<usize, Rc<PeerQueue<E, S>>>>,
     known: Cell<usize>,
     stopping: Cell<bool>,
     waiting: RefCell<Option<Waker>>,
 }
 
-struct Peer<E: Environment, S: Slice> {
+struct PeerQueue<E: Environment, S: Slice> {
     /// Counts the peers of the shard.
     number: usize,
     target: Arc<Target>,
-    queue: RefCell<VecDeque<Order<S>>>,
+    queue: RefCell<VecDeque<SliceOrder<S>>>,
     workers: Cell<usize>,
     /// Workers without work, and how to wake them.
     idle: RefCell<Vec<(usize, Waker)>>,
-    /// Slices of workers that connect; nothing of them is under way.
-    connecting: RefCell<BTreeMap<usize, Order<S>>>,
+    /// Slices of workers that connect, and how to wake those; nothing of them is under way.
+    connecting: RefCell<BTreeMap<usize, (SliceOrder<S>, Waker)>>,
     /// The connection of each worker and the batch it works for, so that both can be broken off.
     busy: RefCell<BTreeMap<usize, (E::Stream, usize)>>,
     hired: Cell<usize>,
     stopping: Cell<bool>,
 }
 
-impl<E: Environment, S: Slice> Peers<E, S> {
+impl<E: Environment, S: Slice> PeerQueues<E, S> {
     /// No connections yet; `lane` is the number of the shard.
     pub fn new(environment: E, identity: Identity, lane: u16) -> Self {
         Self {
@@ -91,7 +81,7 @@ impl<E: Environment, S: Slice> Peers<E, S> {
     }
 
     /// Queues slices with their peers.
-    pub fn enqueue(self: &Rc<Self>, orders: Vec<Order<S>>) {
+    pub fn enqueue(self: &Rc<Self>, orders: Vec<SliceOrder<S>>) {
         for order in orders {
             if self.stopping.get() {
                 return;
@@ -113,10 +103,7 @@ impl<E: Environment, S: Slice> Peers<E, S> {
         let peers = self.peers.borrow();
         for (address, peer) in peers.iter() {
             assert_eq!(*address, Arc::as_ptr(&peer.target) as usize);
-            assert!(
-                peer.number <= self.known.get(),
-                "it was counted when it came"
-            );
+            assert!(peer.number <= self.known.get(), "it was counted when it came");
             peer.check();
         }
         let mut numbers: Vec<usize> = peers.values().map(|peer| peer.number).collect();
@@ -127,15 +114,18 @@ impl<E: Environment, S: Slice> Peers<E, S> {
     /// Breaks off what a canceled batch has under way and drops what it has queued.
     pub fn cancel(&self, batch: usize) {
         for peer in self.in_order() {
-            let is_canceled = |order: &Order<S>| order.slice.batch() == batch;
-            let (mut canceled, kept): (VecDeque<_>, VecDeque<_>) =
+            let is_canceled = |order: &SliceOrder<S>| order.slice.batch() == batch;
+            let (canceled, kept): (VecDeque<_>, VecDeque<_>) =
                 peer.queue.take().into_iter().partition(is_canceled);
             *peer.queue.borrow_mut() = kept;
             let mut connecting = peer.connecting.borrow_mut();
-            let waiting = connecting.extract_if(.., |_, order| is_canceled(order));
-            canceled.extend(waiting.map(|(_, order)| order));
+            let waiting = connecting.extract_if(.., |_, (order, _)| is_canceled(order));
+            let (taken, connectors): (Vec<_>, Vec<Waker>) =
+                waiting.map(|(_, waiting)| waiting).unzip();
             drop(connecting);
-            let canceled = canceled.into_iter();
+            // Their workers connect for no slice now, while others may wait for a worker.
+            connectors.into_iter().for_each(Waker::wake);
+            let canceled = canceled.into_iter().chain(taken);
             canceled.for_each(|order| order.slice.fail(&PeerError::Canceled));
             let busy = peer.busy.borrow();
             busy.values()
@@ -150,19 +140,19 @@ impl<E: Environment, S: Slice> Peers<E, S> {
         for peer in self.in_order() {
             peer.stopping.set(true);
             let queued = peer.queue.take().into_iter();
-            let unsent = queued.chain(peer.connecting.take().into_values());
+            let (taken, connectors): (Vec<_>, Vec<Waker>) =
+                peer.connecting.take().into_values().unzip();
+            connectors.into_iter().for_each(Waker::wake);
+            let unsent = queued.chain(taken);
             unsent.for_each(|order| order.slice.fail(&PeerError::Closed));
-            peer.busy
-                .borrow()
-                .values()
-                .for_each(|(stream, _)| stream.shutdown());
+            peer.busy.borrow().values().for_each(|(stream, _)| stream.shutdown());
             let sleepers = peer.idle.take();
             sleepers.into_iter().for_each(|(_, waker)| waker.wake());
         }
         self.wake_if_ended();
     }
 
-    /// Resolves when [`Peers::stop`] was called and every worker has ended.
+    /// Resolves when [`PeerQueues::stop`] was called and every worker has ended.
     pub async fn ended(&self) {
         poll_fn(|context| {
             if self.has_ended() {
@@ -175,7 +165,7 @@ impl<E: Environment, S: Slice> Peers<E, S> {
     }
 
     /// All peers, in the order they came: the same calls do the same in the same order.
-    fn in_order(&self) -> Vec<Rc<Peer<E, S>>> {
+    fn in_order(&self) -> Vec<Rc<PeerQueue<E, S>>> {
         let mut peers: Vec<_> = self.peers.borrow().values().cloned().collect();
         peers.sort_by_key(|peer| peer.number);
         peers
@@ -194,20 +184,17 @@ impl<E: Environment, S: Slice> Peers<E, S> {
         }
     }
 
-    fn peer(&self, target: &Arc<Target>) -> Rc<Peer<E, S>> {
+    fn peer(&self, target: &Arc<Target>) -> Rc<PeerQueue<E, S>> {
         let mut peers = self.peers.borrow_mut();
         let make = || {
             self.known.set(self.known.get() + 1);
-            Rc::new(Peer::new(self.known.get(), target.clone()))
+            Rc::new(PeerQueue::new(self.known.get(), target.clone()))
         };
         // The target is kept by its entry, so its address names no other one.
-        peers
-            .entry(Arc::as_ptr(target) as usize)
-            .or_insert_with(make)
-            .clone()
+        peers.entry(Arc::as_ptr(target) as usize).or_insert_with(make).clone()
     }
 
-    fn hire(self: &Rc<Self>, peer: &Rc<Peer<E, S>>) {
+    fn hire(self: &Rc<Self>, peer: &Rc<PeerQueue<E, S>>) {
         peer.workers.set(peer.workers.get() + 1);
         let worker = peer.hired.replace(peer.hired.get() + 1);
         let (peers, peer) = (self.clone(), peer.clone());
@@ -221,23 +208,21 @@ impl<E: Environment, S: Slice> Peers<E, S> {
         });
     }
 
-    /// Peers come and go; one that nobody works for leaves nothing behind.
-    fn forget_unused(&self, peer: &Rc<Peer<E, S>>) {
+    /// Peers come and go; one without workers leaves nothing behind.
+    fn forget_unused(&self, peer: &Rc<PeerQueue<E, S>>) {
         if peer.workers.get() == 0 && peer.queue.borrow().is_empty() {
-            self.peers
-                .borrow_mut()
-                .remove(&(Arc::as_ptr(&peer.target) as usize));
+            self.peers.borrow_mut().remove(&(Arc::as_ptr(&peer.target) as usize));
         }
     }
 
-    async fn work(&self, peer: &Peer<E, S>, worker: usize) {
+    async fn work(&self, peer: &PeerQueue<E, S>, worker: usize) {
         let target = peer.target.clone();
         let mut connection = {
             let this_side = (self.identity, self.budget.clone());
             ShardConnection::new(target, this_side, self.lane, worker)
         };
         while let Some(order) = self.next(peer, worker).await {
-            if let Some(error) = self.refusal(peer, &order.slice) {
+            if let Some(error) = self.refusal(peer, &order.slice, connection.is_open()) {
                 self.fail(order.slice, &error);
                 continue;
             }
@@ -246,7 +231,7 @@ impl<E: Environment, S: Slice> Peers<E, S> {
                 continue;
             };
             let ready = connected.and_then(|reused| order.slice.prepare().map(|()| reused));
-            let Order { slice, terms, .. } = order;
+            let SliceOrder { slice, terms, .. } = order;
             let outcome = match ready {
                 Err(error) => Err(error),
                 Ok(reused) => {
@@ -257,10 +242,7 @@ impl<E: Environment, S: Slice> Peers<E, S> {
             };
             match outcome {
                 Ok((reply, counters)) => {
-                    let exchanged = Exchanged {
-                        peer: peer.target.name(),
-                        counters: &counters,
-                    };
+                    let exchanged = Exchanged { peer: peer.target.name(), counters: &counters };
                     slice.settle(&reply, &exchanged);
                 }
                 Err(error) => {
@@ -278,30 +260,39 @@ impl<E: Environment, S: Slice> Peers<E, S> {
         slice.fail(error);
     }
 
-    /// Why a slice need not be tried.
-    fn refusal(&self, peer: &Peer<E, S>, slice: &S) -> Option<PeerError> {
+    /// Why a slice need not be tried. A connection that is open is not worse for one that could not
+    /// be made.
+    fn refusal(&self, peer: &PeerQueue<E, S>, slice: &S, is_open: bool) -> Option<PeerError> {
         if slice.is_canceled() {
             return Some(PeerError::Canceled);
         }
-        peer.target.breaker().refusal(|| self.environment.now())
+        let breaker = peer.target.breaker();
+        (!is_open).then(|| breaker.refusal(|| self.environment.now()))?
     }
 
-    /// Sees to an open connection for a slice, which can be taken back until there is one: then nothing is returned. Whether
-    /// the connection was used before.
+    /// Sees to an open connection for a slice, which can be taken back until there is one: then
+    /// nothing is returned. Whether the connection was used before.
     async fn connect(
         &self,
-        peer: &Peer<E, S>,
+        peer: &PeerQueue<E, S>,
         worker: usize,
         connection: &mut ShardConnection<E>,
-        order: Order<S>,
-    ) -> Option<(Order<S>, Result<bool, PeerError>)> {
+        order: SliceOrder<S>,
+    ) -> Option<(SliceOrder<S>, Result<bool, PeerError>)> {
         if connection.is_open() {
             return Some((order, Ok(true)));
         }
         let terms = order.terms;
-        peer.connecting.borrow_mut().insert(worker, order);
-        let opened = connection.open(&self.environment, terms).await;
-        let order = peer.connecting.borrow_mut().remove(&worker)?;
+        let mut waiting = Some(order);
+        let mut opening = pin!(connection.open(&self.environment, terms));
+        let opened = poll_fn(|context| {
+            if !peer.is_connecting(worker, waiting.take(), context.waker()) {
+                return Poll::Ready(None);
+            }
+            opening.as_mut().poll(context).map(Some)
+        })
+        .await?;
+        let (order, _) = peer.connecting.borrow_mut().remove(&worker)?;
         let opened = match opened {
             Err(_) if order.slice.is_canceled() => Err(PeerError::Canceled),
             opened => opened.map(|()| false),
@@ -309,22 +300,20 @@ impl<E: Environment, S: Slice> Peers<E, S> {
         Some((order, opened))
     }
 
-    /// One exchange. An idle connection may have died with a peer that is back: then it is made once more, for every slice
-    /// can be moved twice.
+    /// One exchange. An idle connection may have died with a peer that is back: then it is made
+    /// once more, for every slice can be moved twice.
     async fn exchange(
         &self,
-        peer: &Peer<E, S>,
+        peer: &PeerQueue<E, S>,
         worker: usize,
         (connection, reused): (&mut ShardConnection<E>, bool),
         slice: &S,
         terms: Terms,
-    ) -> Result<(Reply, Arc<Counters>), PeerError> {
+    ) -> Result<(Reply, Arc<RouteCounters>), PeerError> {
         let batch = slice.batch();
         let may_begin = |stream: &E::Stream| {
             debug_assert!(!peer.is_idle(worker), "who works does not wait for work");
-            peer.busy
-                .borrow_mut()
-                .insert(worker, (stream.clone(), batch));
+            peer.busy.borrow_mut().insert(worker, (stream.clone(), batch));
             !peer.stopping.get() && !slice.is_canceled()
         };
         let environment = &self.environment;
@@ -345,14 +334,28 @@ impl<E: Environment, S: Slice> Peers<E, S> {
     }
 
     /// The next slice for a worker, or `None` when it has been idle for long or the shard stops.
-    async fn next(&self, peer: &Peer<E, S>, worker: usize) -> Option<Order<S>> {
+    async fn next(&self, peer: &PeerQueue<E, S>, worker: usize) -> Option<SliceOrder<S>> {
         let next = peer.next_order(worker);
         let found = at_most(&self.environment, IDLE_CONNECTION, next).await;
         found.unwrap_or_else(|| peer.retire(worker))
     }
 }
 
-impl<E: Environment, S: Slice> Peer<E, S> {
+impl<E: Environment, S: Slice> PeerQueue<E, S> {
+    /// Whether a worker's slice still waits for its connection; `begun` is one whose wait begins.
+    fn is_connecting(&self, worker: usize, begun: Option<SliceOrder<S>>, waker: &Waker) -> bool {
+        let mut connecting = self.connecting.borrow_mut();
+        if let Some(order) = begun {
+            connecting.insert(worker, (order, waker.clone()));
+            return true;
+        }
+        let Some((_, known)) = connecting.get_mut(&worker) else {
+            return false;
+        };
+        known.clone_from(waker);
+        true
+    }
+
     fn new(number: usize, target: Arc<Target>) -> Self {
         Self {
             number,
@@ -373,17 +376,14 @@ impl<E: Environment, S: Slice> Peer<E, S> {
         let workers = self.workers.get();
         assert!(workers <= self.workers_max(), "workers are bounded");
         assert!(workers <= self.hired.get(), "each worker was hired");
-        assert!(
-            idle.len() + busy.len() <= workers,
-            "a worker is idle or busy"
-        );
+        assert!(idle.len() + busy.len() <= workers, "a worker is idle or busy");
         let is_busy = |(worker, _): &(usize, Waker)| busy.contains_key(worker);
         assert!(!idle.iter().any(is_busy), "a worker is not both");
         let is_served = self.queue.borrow().is_empty() || workers > idle.len();
         assert!(is_served, "no slice waits while all workers sleep");
     }
 
-    /// [`Peer::check`], in builds with debug assertions.
+    /// [`PeerQueue::check`], in builds with debug assertions.
     fn debug_check(&self) {
         if cfg!(debug_assertions) {
             self.check();
@@ -398,15 +398,15 @@ impl<E: Environment, S: Slice> Peer<E, S> {
         CONNECTIONS_PER_PEER.max(self.target.addresses().len())
     }
 
-    /// Nobody wakes this worker any more; a slice that came at the last moment is still its own.
-    fn retire(&self, worker: usize) -> Option<Order<S>> {
+    /// This worker is not woken any more; it still owns a slice that came at the last moment.
+    fn retire(&self, worker: usize) -> Option<SliceOrder<S>> {
         self.idle.borrow_mut().retain(|(idle, _)| *idle != worker);
         self.debug_check();
         self.queue.borrow_mut().pop_front()
     }
 
     /// The next slice, or `None` when the shard stops.
-    async fn next_order(&self, worker: usize) -> Option<Order<S>> {
+    async fn next_order(&self, worker: usize) -> Option<SliceOrder<S>> {
         poll_fn(|context| {
             self.idle.borrow_mut().retain(|(idle, _)| *idle != worker);
             if self.stopping.get() {
@@ -415,9 +415,7 @@ impl<E: Environment, S: Slice> Peer<E, S> {
             if let Some(order) = self.queue.borrow_mut().pop_front() {
                 return Poll::Ready(Some(order));
             }
-            self.idle
-                .borrow_mut()
-                .push((worker, context.waker().clone()));
+            self.idle.borrow_mut().push((worker, context.waker().clone()));
             Poll::Pending
         })
         .await

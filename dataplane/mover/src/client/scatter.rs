@@ -16,7 +16,8 @@ pub(crate) struct Scatter {
     next: usize,
 }
 
-// SAFETY: the addresses are used only by the methods, whose callers vouch for the memory on whatever thread they are.
+// SAFETY: the addresses are used only by the methods, whose callers vouch for the memory on
+// whatever thread they are.
 unsafe impl Send for Scatter {}
 
 impl Scatter {
@@ -49,7 +50,8 @@ impl Scatter {
     /// Sends what the socket takes at once; the number of bytes.
     ///
     /// # Safety
-    /// The ranges that are left must be readable; memory that is not mapped is an error, not a fault.
+    /// The ranges that are left must be readable; memory that is not mapped is an error, not a
+    /// fault.
     pub(crate) unsafe fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         let header = self.header();
@@ -61,7 +63,7 @@ impl Scatter {
     /// Fills what has arrived; the number of bytes, 0 when the peer has finished.
     ///
     /// # Safety
-    /// The ranges that are left must be writable and used by nobody else.
+    /// The ranges that are left must be writable and not used elsewhere.
     pub(crate) unsafe fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         let mut header = self.header();
         // SAFETY: as in `send`.
@@ -75,10 +77,7 @@ impl Scatter {
         let mut header = unsafe { std::mem::zeroed::<libc::msghdr>() };
         debug_assert!(self.next <= self.ranges.len());
         let left = &mut self.ranges[self.next..];
-        debug_assert!(
-            left.iter().all(|range| range.iov_len > 0),
-            "no range is empty"
-        );
+        debug_assert!(left.iter().all(|range| range.iov_len > 0), "no range is empty");
         header.msg_iov = left.as_mut_ptr();
         header.msg_iovlen = left.len().min(RANGES_MAX);
         header
@@ -120,10 +119,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     fn memory(bytes: &[u8]) -> Memory {
-        Memory {
-            address: bytes.as_ptr() as u64,
-            bytes: bytes.len() as u64,
-        }
+        Memory { address: bytes.as_ptr() as u64, bytes: bytes.len() as u64 }
     }
 
     #[test]
@@ -139,13 +135,9 @@ mod tests {
             into.push(memory(piece));
         }
         while !into.is_done() {
-            // SAFETY: both vectors outlive the loop and nobody else touches them.
+            // SAFETY: both vectors outlive the loop and nothing else touches them.
             let steps = unsafe {
-                let sent = if out.is_done() {
-                    Ok(0)
-                } else {
-                    out.send(ours.as_fd())
-                };
+                let sent = if out.is_done() { Ok(0) } else { out.send(ours.as_fd()) };
                 [sent, into.receive(theirs.as_fd())]
             };
             for step in steps {
@@ -159,10 +151,7 @@ mod tests {
     fn memory_that_is_not_mapped_is_an_error() {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let mut out = Scatter::default();
-        out.push(Memory {
-            address: 4096,
-            bytes: 10,
-        });
+        out.push(Memory { address: 4096, bytes: 10 });
         // SAFETY: the kernel checks the range; nothing is mapped at the first pages.
         let sent = unsafe { out.send(ours.as_fd()) };
         assert_eq!(sent.unwrap_err().raw_os_error(), Some(libc::EFAULT));

@@ -1,16 +1,18 @@
 //! A shard's connection to one target: connects when needed, then one exchange at a time.
 //! Invariant: a connection on which anything went wrong is broken and never used again.
-#![expect(unsafe_code, reason = "it lends memory of a slice to the kernel")]
 
+use super::borrowed::borrow;
 use super::exchange::{Exchange, incoming, outgoing};
 use super::mooncake;
-use super::peers::Terms;
+use super::terms::Terms;
 use crate::error::PeerError;
 use crate::limits::{BODY_BYTES_MAX, CONNECT_DEADLINE};
-use crate::slice::{Memory, Slice};
-use crate::stats::{Counters, Exchange as Counted};
-use crate::target::{Dialect, PeerAddress, Target};
-use crate::wire::{REPLY_BYTES_MIN, Reply};
+use crate::peer_address::{Dialect, PeerAddress};
+use crate::reply::Reply;
+use crate::slice::Slice;
+use crate::stats::{CountedExchange as Counted, RouteCounters};
+use crate::target::Target;
+use crate::wire::REPLY_BYTES_MIN;
 use perigee_activity::{Link, LinkRole};
 use perigee_port::{FrameBudget, Frames, connect};
 use perigee_schemas::Identity;
@@ -29,14 +31,14 @@ pub(super) struct ShardConnection<E: Environment> {
     lane: u16,
     /// Which of the target's addresses comes first.
     turn: usize,
-    open: Option<Open<E>>,
+    open: Option<GreetedConnection<E>>,
 }
 
 /// A greeted connection.
-struct Open<E: Environment> {
+struct GreetedConnection<E: Environment> {
     frames: Frames<E>,
     /// Of the NIC that it goes through.
-    counters: Arc<Counters>,
+    counters: Arc<RouteCounters>,
     exchange: Exchange,
     link: Link,
 }
@@ -48,14 +50,7 @@ impl<E: Environment> ShardConnection<E> {
         lane: u16,
         turn: usize,
     ) -> Self {
-        Self {
-            target,
-            identity,
-            budget,
-            lane,
-            turn,
-            open: None,
-        }
+        Self { target, identity, budget, lane, turn, open: None }
     }
 
     /// Whether an exchange would use a connection that was used before.
@@ -71,14 +66,14 @@ impl<E: Environment> ShardConnection<E> {
         Ok(())
     }
 
-    /// Moves one slice. `may_begin` is told the connection before anything is sent, and may refuse.
+    /// Moves one slice. `may_begin` gets the connection before anything is sent, and may refuse.
     pub(super) async fn exchange<S: Slice>(
         &mut self,
         environment: &E,
         slice: &S,
         terms: Terms,
         may_begin: impl Fn(&E::Stream) -> bool,
-    ) -> Result<(Reply, Arc<Counters>), PeerError> {
+    ) -> Result<(Reply, Arc<RouteCounters>), PeerError> {
         debug_assert!(slice.pieces().len() > 0, "a slice moves something");
         let mut open = match self.open.take() {
             Some(open) => open,
@@ -123,7 +118,11 @@ impl<E: Environment> ShardConnection<E> {
     }
 
     /// Takes the first address that leads to the peer.
-    async fn connect(&self, environment: &E, terms: Terms) -> Result<Open<E>, PeerError> {
+    async fn connect(
+        &self,
+        environment: &E,
+        terms: Terms,
+    ) -> Result<GreetedConnection<E>, PeerError> {
         let mut failure = Err(PeerError::Closed);
         for address in self.target.addresses_from(self.turn) {
             failure = self.connect_at(address, environment, terms).await;
@@ -140,9 +139,10 @@ impl<E: Environment> ShardConnection<E> {
         address: &PeerAddress,
         environment: &E,
         terms: Terms,
-    ) -> Result<Open<E>, PeerError> {
+    ) -> Result<GreetedConnection<E>, PeerError> {
         let limit = self.left(environment, terms)?.min(CONNECT_DEADLINE);
-        let unreachable = |error| PeerError::of_connecting(&error, self.target.name());
+        let unreachable =
+            |error| PeerError::of_connecting(&error, self.target.name(), (limit, terms.length));
         let (frames, epoch) = match self.target.dialect() {
             Dialect::Own { epoch } => {
                 let hello = Hello::new(Role::Client, self.identity);
@@ -162,7 +162,7 @@ impl<E: Environment> ShardConnection<E> {
                 (Frames::new(environment, &stream, &self.budget), None)
             }
         };
-        Ok(Open {
+        Ok(GreetedConnection {
             counters: address.counters.clone(),
             exchange: Exchange::new(epoch.unwrap_or(0)),
             link: Link::of(frames.stream().socket(), LinkRole::Asks),
@@ -172,15 +172,13 @@ impl<E: Environment> ShardConnection<E> {
 
     fn left(&self, environment: &E, terms: Terms) -> Result<Duration, PeerError> {
         let left = terms.due.checked_sub(environment.now());
-        let late = || PeerError::Deadline {
-            peer: self.target.name().to_string(),
-            deadline: terms.length,
-        };
+        let late =
+            || PeerError::Deadline { peer: self.target.name().to_string(), deadline: terms.length };
         left.filter(|left| !left.is_zero()).ok_or_else(late)
     }
 }
 
-impl<E: Environment> Open<E> {
+impl<E: Environment> GreetedConnection<E> {
     async fn exchange<S: Slice>(&mut self, slice: &S, with_checksum: bool) -> io::Result<Reply> {
         let mut frame = Vec::with_capacity(192);
         self.exchange.request(&mut frame, slice, with_checksum);
@@ -197,13 +195,5 @@ impl<E: Environment> Open<E> {
             self.frames.stream().receive_message(payload).await?;
         }
         Ok(reply)
-    }
-}
-
-/// Appends local memory of a slice to a message.
-pub(super) fn borrow(memory: impl Iterator<Item = Memory>, message: &mut Message) {
-    for Memory { address, bytes } in memory {
-        // SAFETY: a slice keeps its memory until it has reported, which it does after the operations on it have completed.
-        unsafe { message.push_borrowed(address as *mut u8, bytes as usize) };
     }
 }

@@ -1,12 +1,13 @@
 //! Shards that move slices, each its share of a batch, and that servers may listen on.
 //! Invariant: after [`Shards::stop`] no shard touches memory of a slice.
 
-use super::peers::{Order, Peers};
+use super::peers::{PeerQueues, SliceOrder};
 use crate::limits::{STOP_DEADLINE, TIMER_LOOK};
 use crate::slice::Slice;
 use perigee_schemas::Identity;
 use perigee_shard::{
-    Congestion, Environment, Mailbox, ShardEnvironment, ShardOf, ShardOptions, StartError, Watchdog,
+    Congestion, Environment, Mailbox, ShardEnvironment, ShardOf, ShardOptions, ShardStartError,
+    Watchdog,
 };
 use std::convert::Infallible;
 use std::rc::Rc;
@@ -34,12 +35,12 @@ pub struct ShardsOptions {
 /// Running shards.
 #[derive(Debug)]
 pub struct Shards<S: Slice> {
-    lanes: RwLock<Vec<Lane<S>>>,
+    lanes: RwLock<Vec<ShardQueues<S>>>,
     next: AtomicUsize,
     watchdog: Mutex<Option<Watchdog>>,
 }
 
-type Lane<S> = ShardOf<Peers<ShardEnvironment, S>>;
+type ShardQueues<S> = ShardOf<PeerQueues<ShardEnvironment, S>>;
 
 /// Why shards could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +48,7 @@ type Lane<S> = ShardOf<Peers<ShardEnvironment, S>>;
 pub enum ShardsError {
     /// A shard could not be had.
     #[error(transparent)]
-    Shard(#[from] StartError<Infallible>),
+    Shard(#[from] ShardStartError<Infallible>),
     /// No thread that watches them is to be had.
     #[error("The watchdog of data shards cannot start: {0}")]
     Watchdog(#[from] std::io::Error),
@@ -60,10 +61,10 @@ impl<S: Slice> Shards<S> {
     /// No executor or thread is to be had; the message says what to change.
     pub fn start(options: &ShardsOptions) -> Result<Self, ShardsError> {
         let lanes = (0..options.count.max(1)).map(|lane| start_shard(options, lane));
-        let lanes: Vec<Lane<S>> = lanes.collect::<Result<_, _>>()?;
+        let lanes: Vec<ShardQueues<S>> = lanes.collect::<Result<_, _>>()?;
         let mailboxes = lanes.iter().map(|lane| lane.mailbox()).collect();
         let watchdog = Watchdog::start(options.name, mailboxes)?;
-        assert!(!lanes.is_empty(), "somebody has to move slices");
+        assert!(!lanes.is_empty(), "slices need a shard");
         Ok(Self {
             lanes: RwLock::new(lanes),
             next: AtomicUsize::new(0),
@@ -77,8 +78,8 @@ impl<S: Slice> Shards<S> {
         lanes.iter().map(|lane| lane.mailbox()).collect()
     }
 
-    /// Has something done at a moment of the monotonic clock; dropped if the shards are stopped before, or if it is not
-    /// wanted any more.
+    /// Has something done at a moment of the monotonic clock; dropped if the shards are stopped
+    /// before, or if it is not wanted any more.
     pub fn at(
         &self,
         due: Duration,
@@ -102,12 +103,12 @@ impl<S: Slice> Shards<S> {
     }
 
     /// Hands slices to the shards in turn; their batches learn the outcome.
-    pub fn submit(&self, orders: impl Iterator<Item = Order<S>>) {
+    pub fn submit(&self, orders: impl Iterator<Item = SliceOrder<S>>) {
         let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);
         if lanes.is_empty() {
             return;
         }
-        let mut shares: Vec<Vec<Order<S>>> = lanes.iter().map(|_| Vec::new()).collect();
+        let mut shares: Vec<Vec<SliceOrder<S>>> = lanes.iter().map(|_| Vec::new()).collect();
         let first = self.next.fetch_add(1, Ordering::Relaxed);
         for (index, order) in orders.enumerate() {
             shares[(first + index) % lanes.len()].push(order);
@@ -119,7 +120,8 @@ impl<S: Slice> Shards<S> {
         }
     }
 
-    /// Breaks off what a canceled batch has under way; `batch` keeps its number from being another one's.
+    /// Breaks off what a canceled batch has under way; `batch` keeps its number from being another
+    /// one's.
     pub fn cancel<B: Send + Sync + 'static>(&self, batch: &Arc<B>) {
         let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);
         for lane in lanes.iter() {
@@ -162,7 +164,7 @@ impl<S: Slice> Drop for Shards<S> {
 fn start_shard<S: Slice>(
     options: &ShardsOptions,
     lane: usize,
-) -> Result<Lane<S>, StartError<Infallible>> {
+) -> Result<ShardQueues<S>, ShardStartError<Infallible>> {
     let (identity, congestion) = (options.identity, options.congestion.clone());
     let placement = ShardOptions {
         name: options.name.to_owned(),
@@ -172,10 +174,10 @@ fn start_shard<S: Slice>(
     let number = u16::try_from(lane).unwrap_or(u16::MAX);
     let make = async move |environment: &ShardEnvironment| {
         environment.set_congestion(congestion);
-        let peers = Peers::new(environment.clone(), identity, number);
+        let peers = PeerQueues::new(environment.clone(), identity, number);
         Ok((Rc::new(peers), ()))
     };
-    let run = async |peers: Rc<Peers<ShardEnvironment, S>>| peers.ended().await;
+    let run = async |peers: Rc<PeerQueues<ShardEnvironment, S>>| peers.ended().await;
     let started = ShardOf::start(placement, STOP_DEADLINE, make, run);
     started.map(|(shard, ())| shard)
 }

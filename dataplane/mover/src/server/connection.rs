@@ -1,25 +1,27 @@
-//! One data connection: greeting, then requests until the peer leaves. Every request is checked against the registered
-//! buffers before a byte moves.
+//! One data connection: greeting, then requests until the peer leaves. Every request is checked
+//! against the registered buffers before a byte moves.
 //!
-//! Whatever the peer sends, the task ends or waits for the next frame; a peer that stops in the middle of one is cut off.
+//! Whatever the peer sends, the task ends or waits for the next frame; a peer that stops in the
+//! middle of one is cut off.
 
-use super::owner::{Owner, Range, Session};
-use super::service::{MoveService, Serving};
-use super::verdict::{Verdict, checksum, codes, judge, lend_last, place_early, settle};
+use super::owner::{ConnectionState, MemoryOwner, Range};
+use super::service::MoveService;
+use super::serving::Serving;
+use super::verdict::{Checked, checksum, codes, judge, lend_last, place_early, settle};
+use crate::direction::Direction;
 use crate::limits::{
     BODY_BYTES_MAX, DISCARD_BYTES, EARLY_BYTES_MAX, PAYLOAD_DEADLINE, PIECES_MAX, REQUEST_BYTES_MAX,
 };
-use crate::slice::Direction;
 use crate::stats::Served;
 use crate::wire::{Encoder, MoveRequest, REQUEST_BYTES_MIN, decode_request, invalid_text};
 use perigee_activity::{Link, LinkRole};
 use perigee_port::{Connection, Frames, greet};
 use perigee_schemas::Status;
-use perigee_schemas::frame::Kind;
+use perigee_schemas::frame::MessageKind;
 use perigee_shard::{Environment, Message, Stream, within};
 use std::io;
 
-struct Conversation<'a, E: Environment, O: Owner> {
+struct Conversation<'a, E: Environment, O: MemoryOwner> {
     connection: &'a Connection<E, Serving>,
     owner: &'a O,
     session: O::Session,
@@ -29,7 +31,7 @@ struct Conversation<'a, E: Environment, O: Owner> {
 }
 
 /// Serves until the peer leaves or misbehaves.
-pub(super) async fn serve<E: Environment, O: Owner>(
+pub(super) async fn serve<E: Environment, O: MemoryOwner>(
     service: &MoveService<O>,
     connection: &Connection<E, Serving>,
 ) -> io::Result<()> {
@@ -56,8 +58,9 @@ pub(super) async fn serve<E: Environment, O: Owner>(
     Ok(())
 }
 
-impl<E: Environment, O: Owner> Conversation<'_, E, O> {
-    /// Waits for the first bytes of a frame, as long as the session allows; false when the peer has left instead.
+impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
+    /// Waits for the first bytes of a frame, as long as the session allows; false when the peer has
+    /// left instead.
     async fn has_begun(&mut self) -> io::Result<bool> {
         let (environment, stream) = (self.connection.environment(), self.connection.stream());
         match self.session.silence() {
@@ -75,7 +78,7 @@ impl<E: Environment, O: Owner> Conversation<'_, E, O> {
             Err(error) => return self.refuse(0, Status::DeserializeFail, error).await,
         };
         let number = header.request;
-        if header.kind == Kind::Move {
+        if header.kind == MessageKind::Move {
             let request = decode_request(body).and_then(within_limits);
             self.frames.consume();
             return match request {
@@ -101,11 +104,7 @@ impl<E: Environment, O: Owner> Conversation<'_, E, O> {
     async fn serve_move(&mut self, number: u64, request: &MoveRequest) -> io::Result<()> {
         let begun = self.connection.environment().now();
         let mut verdicts = judge(self.owner, request);
-        debug_assert_eq!(
-            verdicts.len(),
-            request.pieces.len(),
-            "one verdict per piece"
-        );
+        debug_assert_eq!(verdicts.len(), request.pieces.len(), "one verdict per piece");
         let memory = verdicts.iter().flatten().map(Range::memory);
         self.connection.state.uses(memory);
         let refused = verdicts.iter().filter(|verdict| verdict.is_err()).count();
@@ -129,13 +128,13 @@ impl<E: Environment, O: Owner> Conversation<'_, E, O> {
         &mut self,
         number: u64,
         request: &MoveRequest,
-        verdicts: &[Verdict<O::Range>],
+        verdicts: &[Checked<O::Range>],
     ) -> io::Result<()> {
         let mut payload = Message::new();
         for range in verdicts.iter().flatten() {
             lend_last(range, range.bytes(), &mut payload);
         }
-        let sum = |verdict: &Verdict<O::Range>| verdict.as_ref().map_or(0, checksum);
+        let sum = |verdict: &Checked<O::Range>| verdict.as_ref().map_or(0, checksum);
         let sums: Vec<u32> = match request.with_checksum {
             true => verdicts.iter().map(sum).collect(),
             false => Vec::new(),
@@ -144,8 +143,7 @@ impl<E: Environment, O: Owner> Conversation<'_, E, O> {
         let bytes = payload.bytes() as u64;
         let granted = verdicts.iter().flatten().map(Range::bytes);
         debug_assert_eq!(bytes, granted.sum::<u64>(), "what was granted");
-        self.encoder
-            .reply(&mut frame, number, &codes(verdicts), &sums, bytes);
+        self.encoder.reply(&mut frame, number, &codes(verdicts), &sums, bytes);
         self.send(frame, payload).await
     }
 
@@ -153,7 +151,7 @@ impl<E: Environment, O: Owner> Conversation<'_, E, O> {
         &mut self,
         number: u64,
         request: &MoveRequest,
-        verdicts: &mut [Verdict<O::Range>],
+        verdicts: &mut [Checked<O::Range>],
     ) -> io::Result<()> {
         self.receive_payload(request, verdicts).await?;
         for (verdict, sum) in verdicts.iter_mut().zip(&request.checksum) {
@@ -161,26 +159,20 @@ impl<E: Environment, O: Owner> Conversation<'_, E, O> {
                 *verdict = Err(Status::ChecksumMismatch);
             }
         }
-        verdicts
-            .iter_mut()
-            .for_each(|verdict| settle(verdict, Range::store));
+        verdicts.iter_mut().for_each(|verdict| settle(verdict, Range::store));
         let mut frame = Vec::with_capacity(128);
-        self.encoder
-            .reply(&mut frame, number, &codes(verdicts), &[], 0);
+        self.encoder.reply(&mut frame, number, &codes(verdicts), &[], 0);
         self.send(frame, Message::new()).await
     }
 
-    /// Receives good pieces into place, as many at once as lie side by side, and throws the bytes of the others away.
+    /// Receives good pieces into place, as many at once as lie side by side, and throws the bytes
+    /// of the others away.
     async fn receive_payload(
         &mut self,
         request: &MoveRequest,
-        verdicts: &mut [Verdict<O::Range>],
+        verdicts: &mut [Checked<O::Range>],
     ) -> io::Result<()> {
-        let total: usize = request
-            .pieces
-            .iter()
-            .map(|piece| piece.bytes() as usize)
-            .sum();
+        let total: usize = request.pieces.iter().map(|piece| piece.bytes() as usize).sum();
         let arriving = self.frames.buffer();
         let early = arriving.take_ahead(total);
         let small = total <= EARLY_BYTES_MAX;
@@ -205,7 +197,8 @@ impl<E: Environment, O: Owner> Conversation<'_, E, O> {
         Ok(())
     }
 
-    /// Takes bytes off the connection that the peer had sent before it could learn that they are refused.
+    /// Takes bytes off the connection that the peer had sent before it could learn that they are
+    /// refused.
     async fn discard(&self, bytes: usize) -> io::Result<()> {
         let mut left = bytes;
         while left > 0 {
@@ -243,9 +236,5 @@ fn within_limits(request: MoveRequest) -> io::Result<MoveRequest> {
         && request.pieces.iter().all(|piece| piece.bytes() > 0)
         && [0, pieces].contains(&request.checksum.len())
         && [0, pieces].contains(&request.guards.len());
-    if fits {
-        Ok(request)
-    } else {
-        Err(invalid_text("Request over its limits"))
-    }
+    if fits { Ok(request) } else { Err(invalid_text("Request over its limits")) }
 }

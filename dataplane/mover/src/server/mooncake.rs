@@ -1,22 +1,24 @@
-//! One connection in Mooncake's data protocol, served only when that was asked for: its requests do not say which life of
-//! this process their addresses belong to.
+//! One connection in Mooncake's data protocol, served only when that was asked for: its requests do
+//! not say which run of this process their addresses belong to.
 //!
-//! Bounds are checked as in our own dialect, and a peer that stops in the middle of a request is cut off.
+//! Bounds are checked as in our own dialect, and a peer that stops in the middle of a request is
+//! cut off.
 
-use super::owner::{Owner, Range};
-use super::service::Serving;
+use super::owner::{MemoryOwner, Range};
+use super::serving::Serving;
 use super::verdict::lend_last;
+use crate::direction::Direction;
 use crate::limits::{PAYLOAD_DEADLINE, REQUEST_BYTES_MAX};
-use crate::mooncake::{HEADER_BYTES, Header, Opcode, encode_status};
-use crate::slice::Direction;
-use crate::wire::{Piece, Scope, invalid_text};
+use crate::mooncake::{HEADER_BYTES, MooncakeHeader, Opcode, encode_status};
+use crate::scope::Scope;
+use crate::wire::{Piece, invalid_text};
 use perigee_port::Connection;
 use perigee_schemas::Status;
 use perigee_shard::{Environment, Message, Stream, within};
 use std::io;
 
 /// Serves until the peer leaves or misbehaves.
-pub(super) async fn serve<E: Environment, O: Owner>(
+pub(super) async fn serve<E: Environment, O: MemoryOwner>(
     owner: &O,
     connection: &Connection<E, Serving>,
 ) -> io::Result<()> {
@@ -40,9 +42,9 @@ pub(super) async fn serve<E: Environment, O: Owner>(
 }
 
 /// Checks a range in the way of our own protocol.
-fn find<O: Owner>(
+fn find<O: MemoryOwner>(
     owner: &O,
-    header: &Header,
+    header: &MooncakeHeader,
     address: u64,
     bytes: u64,
 ) -> Result<O::Range, Status> {
@@ -54,14 +56,14 @@ fn find<O: Owner>(
     owner.find(Scope::Registered, direction, &piece, None)
 }
 
-/// The next request, or `None` when the peer has left. Only its first byte may take as long as it likes.
+/// The next request, or `None` when the peer has left. Only its first byte may take as long as it
+/// likes.
 async fn receive_header<E: Environment>(
     environment: &E,
     stream: &E::Stream,
-) -> io::Result<Option<Header>> {
-    let (received, bytes) = stream
-        .receive_up_to(Vec::with_capacity(HEADER_BYTES), HEADER_BYTES)
-        .await;
+) -> io::Result<Option<MooncakeHeader>> {
+    let (received, bytes) =
+        stream.receive_up_to(Vec::with_capacity(HEADER_BYTES), HEADER_BYTES).await;
     if received? == 0 {
         return Ok(None);
     }
@@ -78,20 +80,16 @@ async fn receive_header<E: Environment>(
         Ok(bytes)
     };
     let bytes = within(environment, PAYLOAD_DEADLINE, stream, rest).await?;
-    let header = bytes
-        .first_chunk()
-        .and_then(Header::decode)
-        .filter(|header| header.bytes > 0);
-    header
-        .map(Some)
-        .ok_or_else(|| invalid_text("An opcode that does not exist, or no bytes"))
+    let header =
+        bytes.first_chunk().and_then(MooncakeHeader::decode).filter(|header| header.bytes > 0);
+    header.map(Some).ok_or_else(|| invalid_text("An opcode that does not exist, or no bytes"))
 }
 
-async fn serve_read<E: Environment, O: Owner>(
+async fn serve_read<E: Environment, O: MemoryOwner>(
     environment: &E,
     stream: &E::Stream,
     owner: &O,
-    header: &Header,
+    header: &MooncakeHeader,
 ) -> io::Result<()> {
     let mut message = status(header, Status::Ok);
     for (address, bytes) in steps(header) {
@@ -105,11 +103,11 @@ async fn serve_read<E: Environment, O: Owner>(
     Ok(())
 }
 
-async fn serve_write<E: Environment, O: Owner>(
+async fn serve_write<E: Environment, O: MemoryOwner>(
     environment: &E,
     stream: &E::Stream,
     owner: &O,
-    header: &Header,
+    header: &MooncakeHeader,
 ) -> io::Result<()> {
     for (address, bytes) in steps(header) {
         let mut range = find(owner, header, address, bytes).map_err(io::Error::other)?;
@@ -124,37 +122,26 @@ async fn serve_write<E: Environment, O: Owner>(
     if answer.bytes() == 0 {
         return Ok(());
     }
-    within(
-        environment,
-        PAYLOAD_DEADLINE,
-        stream,
-        stream.send_message(answer),
-    )
-    .await
+    within(environment, PAYLOAD_DEADLINE, stream, stream.send_message(answer)).await
 }
 
-/// A peer that is refused is told so, if it can be told, and its connection ends: it may have sent bytes already.
+/// A refused peer gets the reason if the dialect has one, and its connection ends: it may have sent
+/// bytes already.
 async fn refuse<E: Environment>(
     environment: &E,
     stream: &E::Stream,
-    header: &Header,
+    header: &MooncakeHeader,
 ) -> io::Result<()> {
     let answer = status(header, Status::InvalidParams);
     if answer.bytes() > 0 {
-        within(
-            environment,
-            PAYLOAD_DEADLINE,
-            stream,
-            stream.send_message(answer),
-        )
-        .await?;
+        within(environment, PAYLOAD_DEADLINE, stream, stream.send_message(answer)).await?;
     }
     Err(invalid_text(
         "A range outside of registered memory, or a write to memory that cannot be written",
     ))
 }
 
-fn status(header: &Header, status: Status) -> Message {
+fn status(header: &MooncakeHeader, status: Status) -> Message {
     let mut message = Message::new();
     if header.with_status {
         message.push_owned(encode_status(status).to_le_bytes());
@@ -163,12 +150,9 @@ fn status(header: &Header, status: Status) -> Message {
 }
 
 /// The range in steps, each of which has a deadline of its own.
-fn steps(header: &Header) -> impl Iterator<Item = (u64, u64)> + use<> {
+fn steps(header: &MooncakeHeader) -> impl Iterator<Item = (u64, u64)> + use<> {
     let (address, bytes) = (header.address, header.bytes);
-    debug_assert!(
-        address.checked_add(bytes).is_some(),
-        "the range was checked"
-    );
+    debug_assert!(address.checked_add(bytes).is_some(), "the range was checked");
     let step = REQUEST_BYTES_MAX;
     (0..bytes.div_ceil(step)).map(move |index| {
         let done = index * step;

@@ -1,11 +1,13 @@
-//! What a server asks of the owner of memory: which ranges a request may use, and what else its port answers.
+//! What a server asks of the owner of memory: which ranges a request may use, and what else its
+//! port answers.
 //! Invariant: a [`Range`] exists only with the right to use its memory.
 #![expect(unsafe_code, reason = "an owner vouches for its memory")]
 
-use crate::slice::Direction;
-use crate::stats::Counters;
-use crate::wire::{Guard, Piece, Scope};
-use perigee_schemas::frame::Kind;
+use crate::direction::Direction;
+use crate::scope::Scope;
+use crate::stats::RouteCounters;
+use crate::wire::{Guard, Piece};
+use perigee_schemas::frame::MessageKind;
 use perigee_schemas::{Identity, Status};
 use perigee_shard::{Environment, Guard as KeptMemory};
 use std::future::Future;
@@ -15,11 +17,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Memory of this process that peers may read and write.
-pub trait Owner: Send + Sync + 'static {
+pub trait MemoryOwner: Send + Sync + 'static {
     /// A piece that was checked.
     type Range: Range;
     /// What one connection has beside its moves.
-    type Session: Session;
+    type Session: ConnectionState;
 
     /// Random identity of this run of the process.
     fn identity(&self) -> Identity;
@@ -40,14 +42,16 @@ pub trait Owner: Send + Sync + 'static {
     fn session(&self) -> Self::Session;
 
     /// Counts of the NIC that a connection came through.
-    fn counters(&self, socket: Option<BorrowedFd<'_>>) -> Arc<Counters>;
+    fn counters(&self, socket: Option<BorrowedFd<'_>>) -> Arc<RouteCounters>;
 }
 
-/// A checked range and the right to use it. If its bytes are not where sockets reach them, they are staged.
+/// A checked range and the right to use it. If its bytes are not where sockets reach them, they are
+/// staged.
 ///
 /// # Safety
-/// The bytes at [`Range::host`] must be valid for the kernel's access as long as [`Range::keep`] is kept. Memory that
-/// cannot be read or written must be an error there, which only the kernel's own copies meet.
+/// The bytes at [`Range::host`] must be valid for the kernel's access as long as [`Range::keep`] is
+/// kept. Memory that cannot be read or written must be an error there, which only the kernel's own
+/// copies meet.
 pub unsafe trait Range: 'static {
     /// First byte, in place or where it was staged.
     fn host(&self) -> *mut u8;
@@ -61,7 +65,8 @@ pub unsafe trait Range: 'static {
     /// Number of the memory that it is a range of, by which it can be revoked.
     fn memory(&self) -> usize;
 
-    /// Before its bytes move: gives them a place that sockets reach, and brings them there if they are to be sent.
+    /// Before its bytes move: gives them a place that sockets reach, and brings them there if they
+    /// are to be sent.
     ///
     /// # Errors
     /// They cannot be staged.
@@ -80,7 +85,7 @@ pub unsafe trait Range: 'static {
 }
 
 /// What one connection has beside its moves. Dropped when the connection ends.
-pub trait Session: 'static {
+pub trait ConnectionState: 'static {
     /// Longest that the peer may be silent between two frames; `None` for as long as it likes.
     fn silence(&self) -> Option<Duration> {
         None
@@ -93,17 +98,19 @@ pub trait Session: 'static {
     fn answer<E: Environment>(
         &mut self,
         environment: &E,
-        kind: Kind,
+        kind: MessageKind,
         body: &[u8],
     ) -> impl Future<Output = io::Result<Vec<u8>>>;
 }
 
 /// A port on which only moves are served.
-impl Session for () {
-    async fn answer<E: Environment>(&mut self, _: &E, _: Kind, _: &[u8]) -> io::Result<Vec<u8>> {
-        Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "Only moves are served on this port",
-        ))
+impl ConnectionState for () {
+    async fn answer<E: Environment>(
+        &mut self,
+        _: &E,
+        _: MessageKind,
+        _: &[u8],
+    ) -> io::Result<Vec<u8>> {
+        Err(io::Error::new(io::ErrorKind::InvalidData, "Only moves are served on this port"))
     }
 }

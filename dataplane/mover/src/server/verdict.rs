@@ -1,12 +1,10 @@
-//! The pieces of a request after they were judged, and their bytes on the way between sockets and memory.
+//! The pieces of a request after they were judged, and their bytes on the way between sockets and
+//! memory.
 //! Invariant: a piece that was refused is never touched, and a message that names a range keeps it.
-#![expect(
-    unsafe_code,
-    reason = "it reads and writes memory that an owner vouches for"
-)]
+#![expect(unsafe_code, reason = "it reads and writes memory that an owner vouches for")]
 
-use super::owner::{Owner, Range};
-use crate::slice::Direction;
+use super::owner::{MemoryOwner, Range};
+use crate::direction::Direction;
 use crate::wire::MoveRequest;
 use nix::errno::Errno;
 use nix::sys::uio::{RemoteIoVec, process_vm_writev};
@@ -17,17 +15,13 @@ use perigee_shard::Message;
 use std::io::{IoSlice, Read, Write};
 
 /// A piece that may be used, or why not.
-pub(super) type Verdict<R> = Result<R, Status>;
+pub(super) type Checked<R> = Result<R, Status>;
 
 /// Judges every piece of a request.
-pub(super) fn judge<O: Owner>(owner: &O, request: &MoveRequest) -> Vec<Verdict<O::Range>> {
-    let registered = request.scope == crate::wire::Scope::Registered;
+pub(super) fn judge<O: MemoryOwner>(owner: &O, request: &MoveRequest) -> Vec<Checked<O::Range>> {
+    let registered = request.scope == crate::scope::Scope::Registered;
     if registered && request.epoch != owner.identity().low() {
-        return request
-            .pieces
-            .iter()
-            .map(|_| Err(Status::InvalidReplica))
-            .collect();
+        return request.pieces.iter().map(|_| Err(Status::InvalidReplica)).collect();
     }
     let find = |(index, piece)| {
         let guard = request.guards.get(index);
@@ -40,13 +34,13 @@ pub(super) fn judge<O: Owner>(owner: &O, request: &MoveRequest) -> Vec<Verdict<O
 }
 
 /// The status of each piece as it is written.
-pub(super) fn codes<R>(verdicts: &[Verdict<R>]) -> Vec<i32> {
-    let code = |verdict: &Verdict<R>| verdict.as_ref().map_or_else(|status| status.code(), |_| 0);
+pub(super) fn codes<R>(verdicts: &[Checked<R>]) -> Vec<i32> {
+    let code = |verdict: &Checked<R>| verdict.as_ref().map_or_else(|status| status.code(), |_| 0);
     verdicts.iter().map(code).collect()
 }
 
 /// A piece whose staging fails is refused after all.
-pub(super) fn settle<R>(verdict: &mut Verdict<R>, step: impl Fn(&R) -> Result<(), Status>) {
+pub(super) fn settle<R>(verdict: &mut Checked<R>, step: impl Fn(&R) -> Result<(), Status>) {
     if let Ok(range) = verdict
         && let Err(status) = step(range)
     {
@@ -69,10 +63,11 @@ pub(super) fn checksum<R: Range>(range: &R) -> u32 {
     unsafe { crc32c_raw(range.host(), range.bytes() as usize) }
 }
 
-/// Puts payload that came with its frame into place. Returns how many bytes of each piece are still to come.
+/// Puts payload that came with its frame into place. Returns how many bytes of each piece are still
+/// to come.
 pub(super) fn place_early<R: Range>(
     request: &MoveRequest,
-    verdicts: &mut [Verdict<R>],
+    verdicts: &mut [Checked<R>],
     early: &[u8],
 ) -> Vec<u64> {
     debug_assert_eq!(request.direction, Direction::Write);
@@ -90,18 +85,13 @@ pub(super) fn place_early<R: Range>(
     left
 }
 
-/// Puts the first bytes of a range into place. The kernel does it, because memory that cannot be written must be an error
-/// and not a fault.
+/// Puts the first bytes of a range into place. The kernel does it, because memory that cannot be
+/// written must be an error and not a fault.
 fn place<R: Range>(range: &R, bytes: &[u8]) -> Result<(), Status> {
-    debug_assert!(
-        bytes.len() as u64 <= range.bytes(),
-        "it ends within the range"
-    );
+    debug_assert!(bytes.len() as u64 <= range.bytes(), "it ends within the range");
     let from = [IoSlice::new(bytes)];
-    let into = [RemoteIoVec {
-        base: range.host() as usize,
-        len: bytes.len().min(range.bytes() as usize),
-    }];
+    let into =
+        [RemoteIoVec { base: range.host() as usize, len: bytes.len().min(range.bytes() as usize) }];
     match process_vm_writev(Pid::this(), &from, &into) {
         Ok(count) if count == bytes.len() => Ok(()),
         Ok(_) | Err(Errno::EFAULT) => Err(Status::InvalidParams),
@@ -120,10 +110,7 @@ fn place_by_pipe<R: Range>(range: &R, bytes: &[u8]) -> Result<(), Status> {
         tracing::warn!(%error, "A small write has no pipe to go through");
         Status::TransferFail
     })?;
-    debug_assert!(
-        bytes.len() as u64 <= range.bytes(),
-        "it ends within the range"
-    );
+    debug_assert!(bytes.len() as u64 <= range.bytes(), "it ends within the range");
     // SAFETY: the range was checked; the kernel refuses what cannot be written.
     let target = unsafe { std::slice::from_raw_parts_mut(range.host(), bytes.len()) };
     reader.read_exact(target).map_err(|_| Status::InvalidParams)

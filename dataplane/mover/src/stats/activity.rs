@@ -1,27 +1,18 @@
 //! The activity page of this process, written for each exchange and copy.
 //! Invariant: what is recorded here is recorded nowhere else.
 
-use super::counters::{Counters, Route};
-use crate::slice::{Direction, Slice};
-use perigee_activity::{BatchMark, Key, Link, batch_done};
-use std::sync::Arc;
+use super::counters::RemoteRoute;
+use crate::direction::Direction;
+use crate::slice::Slice;
+use perigee_activity::{BatchMark, Link, SlotKey, batch_done};
 use std::time::Duration;
 
-/// What a slice is told about the exchange that moved it.
-#[derive(Clone, Copy, Debug)]
-pub struct Exchanged<'a> {
-    /// Name of the peer.
-    pub peer: &'a str,
-    /// Of the NIC that it went over.
-    pub counters: &'a Arc<Counters>,
-}
-
 /// An exchange that this side asked for, as it is counted.
-pub(crate) struct Exchange<'a> {
+pub(crate) struct CountedExchange<'a> {
     pub(crate) peer: &'a str,
     pub(crate) link: &'a Link,
     pub(crate) direction: Direction,
-    /// Number of the shard, or [`Key::CALLER`].
+    /// Number of the shard, or [`SlotKey::CALLER`].
     pub(crate) lane: u16,
     pub(crate) operations: u64,
     pub(crate) bytes: u64,
@@ -29,7 +20,7 @@ pub(crate) struct Exchange<'a> {
     pub(crate) on_wire: Duration,
 }
 
-impl<'a> Exchange<'a> {
+impl<'a> CountedExchange<'a> {
     /// The exchange of a slice over a connection.
     pub(crate) fn of<S: Slice>(slice: &S, peer: &'a str, link: &'a Link, lane: u16) -> Self {
         Self {
@@ -49,7 +40,7 @@ impl<'a> Exchange<'a> {
         let (queue_ns, wire_ns) = (nanoseconds(self.queued), nanoseconds(self.on_wire));
         let direction = of_page(self.direction);
         let tcp = perigee_activity::Route::Tcp;
-        let key = Key::new(self.link.device(), tcp, direction, self.lane);
+        let key = SlotKey::new(self.link.device(), tcp, direction, self.lane);
         perigee_activity::record(key, self.bytes, wire_ns, queue_ns);
         let mut mark = BatchMark::new(tcp, direction, self.link.device(), self.peer, "");
         mark.operations = self.operations;
@@ -64,12 +55,13 @@ impl<'a> Exchange<'a> {
     pub(crate) fn record_failure(&self) {
         let tcp = perigee_activity::Route::Tcp;
         let direction = of_page(self.direction);
-        let key = Key::new(self.link.device(), tcp, direction, self.lane);
+        let key = SlotKey::new(self.link.device(), tcp, direction, self.lane);
         perigee_activity::record_failure(key);
     }
 }
 
-/// A request of a peer, as it is counted: what it writes comes towards this process, what it reads leaves it.
+/// A request of a peer, as it is counted: what it writes comes towards this process, what it reads
+/// leaves it.
 pub(crate) struct Served<'a> {
     pub(crate) link: &'a Link,
     pub(crate) direction: Direction,
@@ -84,7 +76,7 @@ impl Served<'_> {
             Direction::Read => perigee_activity::Direction::Write,
         };
         let tcp = perigee_activity::Route::Tcp;
-        let key = Key::new(self.link.device(), tcp, direction, Key::CALLER);
+        let key = SlotKey::new(self.link.device(), tcp, direction, SlotKey::CALLER);
         if went_well {
             perigee_activity::record(key, self.bytes, nanoseconds(self.on_wire), 0);
         } else {
@@ -96,14 +88,20 @@ impl Served<'_> {
 /// Counts a slice that found no connection to leave over, so that no NIC is named.
 pub(crate) fn record_unreachable(direction: Direction, lane: u16) {
     let tcp = perigee_activity::Route::Tcp;
-    perigee_activity::record_failure(Key::new("", tcp, of_page(direction), lane));
+    perigee_activity::record_failure(SlotKey::new("", tcp, of_page(direction), lane));
 }
 
-/// Counts bytes that the caller's thread copied through memory of another process, towards or from `peer`.
-pub fn record_copy(peer: &str, direction: Direction, moved: super::Moved, took: Duration) {
-    let route = Route::SharedMemory.of_page();
+/// Counts bytes that the caller's thread copied through memory of another process, towards or from
+/// `peer`.
+pub fn record_copy(
+    peer: &str,
+    direction: Direction,
+    moved: super::counters::Moved,
+    took: Duration,
+) {
+    let route = RemoteRoute::SharedMemory.of_page();
     let (direction, took_ns) = (of_page(direction), nanoseconds(took));
-    let key = Key::new("", route, direction, Key::CALLER);
+    let key = SlotKey::new("", route, direction, SlotKey::CALLER);
     perigee_activity::record(key, moved.bytes, took_ns, 0);
     let mut mark = BatchMark::new(route, direction, "", peer, "");
     // A slice that carries the later part of a request only has worked for it, too.

@@ -1,13 +1,14 @@
 //! What went over a route so far: cells that any thread adds to.
-//! Invariant: a cell only grows, but for operations under way, which are counted until their mark is dropped.
+//! Invariant: a cell only grows, but for operations under way, which are counted until their mark
+//! is dropped.
 
-use crate::slice::Direction;
+use crate::direction::Direction;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The ways bytes can go to another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Route {
+pub enum RemoteRoute {
     /// Through memory that both processes have mapped.
     SharedMemory,
     /// Over a socket.
@@ -16,22 +17,22 @@ pub enum Route {
     Rdma,
 }
 
-impl Route {
+impl RemoteRoute {
     /// The word for it in reports and hints.
     pub fn name(self) -> &'static str {
         match self {
-            Route::SharedMemory => "shm",
-            Route::Tcp => "tcp",
-            Route::Rdma => "rdma",
+            RemoteRoute::SharedMemory => "shm",
+            RemoteRoute::Tcp => "tcp",
+            RemoteRoute::Rdma => "rdma",
         }
     }
 
     /// The number of it in the activity page.
     pub(super) fn of_page(self) -> perigee_activity::Route {
         match self {
-            Route::SharedMemory => perigee_activity::Route::SharedMemory,
-            Route::Tcp => perigee_activity::Route::Tcp,
-            Route::Rdma => perigee_activity::Route::Rdma,
+            RemoteRoute::SharedMemory => perigee_activity::Route::SharedMemory,
+            RemoteRoute::Tcp => perigee_activity::Route::Tcp,
+            RemoteRoute::Rdma => perigee_activity::Route::Rdma,
         }
     }
 }
@@ -47,7 +48,7 @@ pub struct Moved {
 
 /// Counts of one route over a NIC.
 #[derive(Debug, Default)]
-pub struct Counters {
+pub struct RouteCounters {
     /// Payload bytes read from others.
     pub bytes_read: AtomicU64,
     /// Payload bytes written to others.
@@ -64,7 +65,7 @@ pub struct Counters {
     pub refused: AtomicU64,
 }
 
-impl Counters {
+impl RouteCounters {
     /// A peer's request, as it was judged: its bytes, and how many of its pieces were refused.
     pub(crate) fn served(&self, bytes: u64, refused: usize) {
         if refused == 0 {
@@ -87,14 +88,13 @@ impl Counters {
             Direction::Write => &self.bytes_written,
         };
         cell.fetch_add(moved.bytes, Ordering::Relaxed);
-        self.operations
-            .fetch_add(moved.operations, Ordering::Relaxed);
+        self.operations.fetch_add(moved.operations, Ordering::Relaxed);
     }
 }
 
 /// Operations of this side that are under way, or about to be; dropped, they are not any more.
 #[derive(Debug)]
-pub struct UnderWay(Arc<Counters>, u64);
+pub struct UnderWay(Arc<RouteCounters>, u64);
 
 impl UnderWay {
     /// One of them has failed.
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn operations_are_under_way_until_their_batch_is_over_or_was_never_begun() {
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::new(RouteCounters::default());
         let seen = || [&counters.in_flight, &counters.errors].map(|it| it.load(Ordering::Relaxed));
         let (begun, refused) = (counters.begin(3), counters.begin(2));
         assert_eq!(seen(), [5, 0]);

@@ -3,7 +3,7 @@
 
 use super::{Metadata, NodeConfig, NodeName};
 use crate::limits::CPU_NUMBER_MAX;
-use perigee_flags::{Environment, FlagError, LogSettings, Settings};
+use perigee_flags::{FlagError, LogSettings, ProcessEnvironment, Settings};
 use perigee_settings::congestion;
 use perigee_store::StoreEnvironment;
 use std::net::{IpAddr, SocketAddr};
@@ -14,7 +14,7 @@ const ANY_HOST: [&str; 4] = ["0.0.0.0", "::", "[::]", ""];
 
 pub(super) fn node_config(
     settings: &Settings,
-    environment: &Environment,
+    environment: &ProcessEnvironment,
 ) -> Result<NodeConfig, FlagError> {
     let mut warnings = settings.warnings().to_vec();
     if settings.integer::<u64>("global_segment_size") == 0 {
@@ -61,10 +61,7 @@ fn name(settings: &Settings, warnings: &mut Vec<String>) -> Result<NodeName, Fla
         return Ok(NodeName::Given(with_port(host, port)));
     }
     if host.ends_with(']') {
-        return Ok(NodeName::Given(with_port(
-            host.trim_matches(['[', ']']),
-            port,
-        )));
+        return Ok(NodeName::Given(with_port(host.trim_matches(['[', ']']), port)));
     }
     if !is_host_and_port(host) {
         return Err(refuse(settings, "host", "HOST or HOST:PORT"));
@@ -120,19 +117,15 @@ fn http(settings: &Settings) -> Result<Option<SocketAddr>, FlagError> {
         return Ok(None);
     }
     let host = settings.text("http_host").trim_matches(['[', ']']);
-    let address = host
-        .parse()
-        .map_err(|_| refuse(settings, "http_host", "an IP address such as 0.0.0.0"))?;
-    Ok(Some(SocketAddr::new(
-        address,
-        settings.integer("http_port"),
-    )))
+    let address =
+        host.parse().map_err(|_| refuse(settings, "http_host", "an IP address such as 0.0.0.0"))?;
+    Ok(Some(SocketAddr::new(address, settings.integer("http_port"))))
 }
 
 /// The environment's settings with those of the flags on top.
 fn data_path(
     settings: &Settings,
-    environment: &Environment,
+    environment: &ProcessEnvironment,
 ) -> Result<StoreEnvironment, FlagError> {
     let variable = |name: &str| environment.get(name).map(str::to_owned);
     let mut path = StoreEnvironment::from_variables(variable)

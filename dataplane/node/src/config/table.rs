@@ -5,7 +5,7 @@ use crate::limits::{
     CPU_NUMBER_MAX, DATA_SHARDS_MAX, POLL_US_MAX, PORT_MAX, SEGMENT_BYTES_MAX, THREADS_MAX,
     WAIT_MS_MAX,
 };
-use perigee_flags::{Flag, Kind, LOG_FLAGS, Program};
+use perigee_flags::{ALLOW_UNBUILT, Flag, LOG_FLAGS, Program, ValueKind};
 
 const DUMMY_CLIENTS: &str = "RPC service for dummy clients";
 const SSD: &str = "SSD tier";
@@ -28,22 +28,17 @@ pub const NODE: Program = Program {
 };
 
 const CLUSTER: &[Flag] = &[
-    Flag::new(
-        "config_path",
-        Kind::Text,
-        "",
-        "JSON or YAML file with settings of these names",
-    ),
+    Flag::new("config_path", ValueKind::Text, "", "JSON or YAML file with settings of these names"),
     Flag::new(
         "host",
-        Kind::Text,
+        ValueKind::Text,
         "0.0.0.0",
         "Address or name by which other hosts reach this one; 0.0.0.0 listens on all addresses and \
          announces the one towards the master; HOST:PORT is taken whole",
     ),
     Flag::new(
         "port",
-        Kind::Int32,
+        ValueKind::Int32,
         "50052",
         "Port of the segment's name and of its data; data goes over one that the system chooses \
          if another program has it; 0 chooses a free one; without it the next port is taken if \
@@ -52,14 +47,14 @@ const CLUSTER: &[Flag] = &[
     .within(0, PORT_MAX),
     Flag::new(
         "master_server_address",
-        Kind::Text,
+        ValueKind::Text,
         "127.0.0.1:50051",
         "HOST:PORT of the master",
     )
     .aliases(&["master_server_addr"]),
     Flag::new(
         "metadata_server",
-        Kind::Text,
+        ValueKind::Text,
         "http://127.0.0.1:8080/metadata",
         "P2PHANDSHAKE, or a metadata service to register with: http://HOST:PORT/metadata, \
          etcd://HOST:PORT or redis://HOST:PORT; the default is used only when a service answers \
@@ -67,90 +62,64 @@ const CLUSTER: &[Flag] = &[
     ),
     Flag::new(
         "max_wait_time",
-        Kind::DurationMs,
+        ValueKind::DurationMs,
         "60s",
         "Time to wait at the start for the master and a given metadata service; 0 tries once",
     )
     .within(0, WAIT_MS_MAX),
     Flag::new(
         "protocol",
-        Kind::Text,
+        ValueKind::Text,
         "tcp",
         "tcp or rdma; with rdma, clients that ask for it reach the memory by RDMA, all others by TCP",
     ),
     Flag::new(
         "device_names",
-        Kind::Text,
+        ValueKind::Text,
         "",
         "RDMA devices, separated by commas; empty takes all with an active port",
     )
     .aliases(&["device_name", "rdma_devices"]),
-    Flag::new("tenant_id", Kind::Text, "default", "Tenant of this node"),
-    Flag::new(
-        "threads",
-        Kind::Int32,
-        "1",
-        "Threads that serve dummy clients",
-    )
-    .within(0, THREADS_MAX)
-    .not_built(DUMMY_CLIENTS),
+    Flag::new("tenant_id", ValueKind::Text, "default", "Tenant of this node"),
+    Flag::new("threads", ValueKind::Int32, "1", "Threads that serve dummy clients")
+        .within(0, THREADS_MAX)
+        .not_built(DUMMY_CLIENTS),
 ];
 
 const MEMORY: &[Flag] = &[
-    Flag::new(
-        "global_segment_size",
-        Kind::SizeBytes,
-        "4 GB",
-        "Memory to donate",
-    )
-    .within(0, SEGMENT_BYTES_MAX),
-    Flag::new(
-        "local_buffer_size",
-        Kind::SizeBytes,
-        "0",
-        "Buffer for dummy clients",
-    )
-    .within(0, SEGMENT_BYTES_MAX)
-    .not_built(DUMMY_CLIENTS),
+    Flag::new("global_segment_size", ValueKind::SizeBytes, "4 GB", "Memory to donate")
+        .within(0, SEGMENT_BYTES_MAX),
+    Flag::new("local_buffer_size", ValueKind::SizeBytes, "0", "Buffer for dummy clients")
+        .within(0, SEGMENT_BYTES_MAX)
+        .not_built(DUMMY_CLIENTS),
     Flag::new(
         "huge_pages",
-        Kind::Bool,
+        ValueKind::Bool,
         "false",
         "Donate memory in huge pages of the system's default size; also switched on by \
          MC_STORE_USE_HUGEPAGE",
     ),
     Flag::new(
         "numa_node",
-        Kind::Int32,
+        ValueKind::Int32,
         "-1",
         "NUMA node of the donated memory; -1 lets the system choose",
     )
     .within(-1, CPU_NUMBER_MAX)
     .variables(&["MC_STORE_NUMA_SOCKET_ID"]),
-    Flag::new(
-        "use_mmap_arena_allocator",
-        Kind::Bool,
-        "false",
-        "Arena for mapped buffers",
-    )
-    .ignored(ARENA),
+    Flag::new("use_mmap_arena_allocator", ValueKind::Bool, "false", "Arena for mapped buffers")
+        .ignored(ARENA),
     Flag::new(
         "mmap_arena_pool_size",
-        Kind::Uint64,
+        ValueKind::Uint64,
         "8589934592",
         "Bytes of the arena for mapped buffers",
     )
     .ignored(ARENA),
-    Flag::new(
-        "enable_offload",
-        Kind::Bool,
-        "false",
-        "Move objects to an SSD",
-    )
-    .not_built(SSD),
+    Flag::new("enable_offload", ValueKind::Bool, "false", "Move objects to an SSD").guarantee(SSD),
     Flag::new(
         "start_offload_rpc_server",
-        Kind::Bool,
+        ValueKind::Bool,
         "true",
         "Serve reads of objects on the SSD",
     )
@@ -160,36 +129,32 @@ const MEMORY: &[Flag] = &[
 const HTTP: &[Flag] = &[
     Flag::new(
         "enable_http_server",
-        Kind::Bool,
+        ValueKind::Bool,
         "false",
         "Serve /health, /metrics, /metrics/summary, /livez and /readyz",
     ),
     Flag::new(
         "http_port",
-        Kind::Int32,
+        ValueKind::Int32,
         "9300",
         "Port of the HTTP server; 0 lets the system choose",
     )
     .within(0, PORT_MAX),
-    Flag::new(
-        "http_host",
-        Kind::Text,
-        "0.0.0.0",
-        "IP address the HTTP server listens on",
-    ),
+    Flag::new("http_host", ValueKind::Text, "0.0.0.0", "IP address the HTTP server listens on"),
 ];
 
 const DATA_PATH: &[Flag] = &[
+    ALLOW_UNBUILT,
     Flag::new(
         "shared_memory",
-        Kind::Bool,
+        ValueKind::Bool,
         "true",
         "Let clients of this host map the donated memory",
     )
     .variables(&["PERIGEE_SHARED_MEMORY"]),
     Flag::new(
         "data_shards",
-        Kind::Int32,
+        ValueKind::Int32,
         "0",
         "Executors that serve donated memory over TCP; 0 means one for each 8 cores, 1 to 4",
     )
@@ -197,21 +162,21 @@ const DATA_PATH: &[Flag] = &[
     .variables(&["PERIGEE_DATA_SHARDS"]),
     Flag::new(
         "data_cpus",
-        Kind::Text,
+        ValueKind::Text,
         "",
         "CPU numbers to bind the data shards to, separated by commas; empty binds none",
     )
     .variables(&["PERIGEE_DATA_CPUS"]),
     Flag::new(
         "bind_address",
-        Kind::Text,
+        ValueKind::Text,
         "",
         "IP address of the data port; empty takes the address of the node's name",
     )
     .variables(&["MC_TCP_BIND_ADDRESS"]),
     Flag::new(
         "tcp_congestion",
-        Kind::Text,
+        ValueKind::Text,
         "auto",
         "Congestion control of data connections: a name the kernel knows, host for the system's \
          setting, or auto",
@@ -219,7 +184,7 @@ const DATA_PATH: &[Flag] = &[
     .variables(&["PERIGEE_TCP_CONGESTION"]),
     Flag::new(
         "poll_us",
-        Kind::Int32,
+        ValueKind::Int32,
         "-1",
         "Microseconds a data shard polls after its last work before it sleeps; -1 takes the \
          built-in value",

@@ -6,9 +6,9 @@ use perigee_shard::Congestion;
 
 fn load_with(arguments: &[&str], variables: &[(&str, &str)]) -> Result<NodeConfig, FlagError> {
     let arguments: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
-    match NodeConfig::load(&arguments, &Environment::of(variables))? {
-        Start::Serve(config) => Ok(*config),
-        Start::Print(text) => panic!("printed {text}"),
+    match NodeConfig::load(&arguments, &ProcessEnvironment::of(variables))? {
+        NodeStart::Serve(config) => Ok(*config),
+        NodeStart::Print(text) => panic!("printed {text}"),
     }
 }
 
@@ -31,10 +31,7 @@ fn defaults_are_those_of_mooncake() {
     assert_eq!(config.name, NodeName::OfRoute(50052));
     assert_eq!(config.master, "127.0.0.1:50051");
     assert_eq!(config.segment_bytes, 4 << 30);
-    assert_eq!(
-        (config.protocol.as_str(), config.tenant.as_str()),
-        ("tcp", "default")
-    );
+    assert_eq!((config.protocol.as_str(), config.tenant.as_str()), ("tcp", "default"));
     assert_eq!((config.http, config.max_wait.as_secs()), (None, 60));
     let url = "http://127.0.0.1:8080/metadata".to_owned();
     assert_eq!(config.metadata, Metadata::IfThere(url));
@@ -56,10 +53,7 @@ fn command_line_of_the_mooncake_guide_is_read() {
     .unwrap();
     assert_eq!(config.name, NodeName::Given("10.0.0.2:50052".to_owned()));
     assert_eq!(config.master, "10.0.0.1:50051");
-    assert_eq!(
-        config.metadata,
-        Metadata::Required("P2PHANDSHAKE".to_owned())
-    );
+    assert_eq!(config.metadata, Metadata::Required("P2PHANDSHAKE".to_owned()));
     assert_eq!(config.http, Some("0.0.0.0:9301".parse().unwrap()));
 }
 
@@ -72,23 +66,11 @@ fn a_default_metadata_server_that_is_written_out_is_required() {
 
 #[test]
 fn hosts_get_the_port_unless_they_have_one() {
-    assert_eq!(
-        name(&["--host=node-7"]),
-        NodeName::Given("node-7:50052".to_owned())
-    );
-    assert_eq!(
-        name(&["--host=fe80::1"]),
-        NodeName::Given("[fe80::1]:50052".to_owned())
-    );
-    assert_eq!(
-        name(&["--host=[fe80::1]"]),
-        NodeName::Given("[fe80::1]:50052".to_owned())
-    );
+    assert_eq!(name(&["--host=node-7"]), NodeName::Given("node-7:50052".to_owned()));
+    assert_eq!(name(&["--host=fe80::1"]), NodeName::Given("[fe80::1]:50052".to_owned()));
+    assert_eq!(name(&["--host=[fe80::1]"]), NodeName::Given("[fe80::1]:50052".to_owned()));
     assert_eq!(name(&["--host=a:9"]), NodeName::Given("a:9".to_owned()));
-    assert_eq!(
-        name(&["--host=a", "--port=0"]),
-        NodeName::Given("a".to_owned())
-    );
+    assert_eq!(name(&["--host=a", "--port=0"]), NodeName::Given("a".to_owned()));
     assert_eq!(name(&["--host=::", "--port=7"]), NodeName::OfRoute(7));
     assert!(load(&["--host=a:9", "--port=8"]).unwrap().warnings[0].contains("port of its own"));
 }
@@ -110,32 +92,24 @@ fn values_that_cannot_be_used_are_refused_by_name() {
         let text = load(&[argument]).unwrap_err().to_string();
         assert!(text.contains(part), "{argument}: {text}");
     }
-    let text = load(&["--enable_http_server", "--http_host=x"])
-        .unwrap_err()
-        .to_string();
+    let text = load(&["--enable_http_server", "--http_host=x"]).unwrap_err().to_string();
     assert!(text.contains("http_host"), "{text}");
 }
 
 #[test]
 fn features_not_built_are_named_in_one_warning() {
-    let config = load(&["--threads=8", "--local_buffer_size=1GB", "--enable_offload"]).unwrap();
+    let text = load(&["--enable_offload"]).unwrap_err().to_string();
+    assert!(text.contains("SSD tier") && text.contains("--allow_unbuilt"), "{text}");
+    let unbuilt = ["--threads=8", "--local_buffer_size=1GB", "--enable_offload"];
+    let config = load(&[&unbuilt[..], &["--allow_unbuilt"]].concat()).unwrap();
     assert_eq!(config.warnings.len(), 1);
-    for part in [
-        "threads",
-        "local_buffer_size",
-        "dummy clients",
-        "enable_offload",
-    ] {
-        assert!(
-            config.warnings[0].contains(part),
-            "{part}: {}",
-            config.warnings[0]
-        );
+    for part in ["threads", "local_buffer_size", "dummy clients", "enable_offload"] {
+        assert!(config.warnings[0].contains(part), "{part}: {}", config.warnings[0]);
     }
 }
 
 #[test]
-fn a_node_without_memory_is_told_that_it_is_of_little_use() {
+fn a_node_without_memory_warns_that_it_is_of_little_use() {
     let config = load(&["--global_segment_size=0"]).unwrap();
     assert!(config.warnings[0].contains("donates nothing"));
 }
@@ -158,10 +132,7 @@ fn data_path_settings_reach_the_store() {
     assert_eq!((path.data_shards, path.data_cpus), (3, vec![1, 2]));
     assert_eq!((path.numa_node, path.poll.as_micros()), (Some(0), 7));
     assert_eq!(path.congestion, Congestion::Named("bbr".into()));
-    assert_eq!(
-        path.discovery.bind_address,
-        Some("127.0.0.1".parse().unwrap())
-    );
+    assert_eq!(path.discovery.bind_address, Some("127.0.0.1".parse().unwrap()));
 }
 
 #[test]

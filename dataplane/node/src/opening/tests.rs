@@ -1,15 +1,15 @@
 //! Waiting for a master that is not there. Invariant: the ports used here were free a moment ago.
 
 use super::*;
-use crate::config::Start;
-use perigee_flags::Environment;
+use crate::config::NodeStart;
+use perigee_flags::ProcessEnvironment;
 use std::net::TcpListener;
 
 fn config(arguments: &[&str]) -> NodeConfig {
     let arguments: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
-    match NodeConfig::load(&arguments, &Environment::default()).unwrap() {
-        Start::Serve(config) => *config,
-        Start::Print(text) => panic!("printed {text}"),
+    match NodeConfig::load(&arguments, &ProcessEnvironment::default()).unwrap() {
+        NodeStart::Serve(config) => *config,
+        NodeStart::Print(text) => panic!("printed {text}"),
     }
 }
 
@@ -22,7 +22,7 @@ fn unused_address() -> String {
 fn a_start_without_patience_gives_up_and_names_the_master() {
     let address = unused_address();
     let master = format!("--master_server_address={address}");
-    let error = open(&config(&[&master, "--max_wait_time=0"]), &Phase::default()).unwrap_err();
+    let error = open(&config(&[&master, "--max_wait_time=0"]), &NodePhase::default()).unwrap_err();
     assert!(matches!(error, NodeError::GaveUp { .. }), "{error}");
     assert!(error.to_string().contains(&address), "{error}");
     assert_eq!(error.exit_code(), Status::RpcFail.exit());
@@ -36,7 +36,7 @@ fn a_metadata_service_is_asked_only_when_it_is_a_url() {
     assert!(probe_metadata(&url).is_ok());
     drop(listener);
     assert!(
-        matches!(probe_metadata(&url), Err(Refusal::Metadata(reason)) if reason.contains(&url))
+        matches!(probe_metadata(&url), Err(OpeningError::Metadata(reason)) if reason.contains(&url))
     );
 }
 
@@ -46,15 +46,9 @@ fn a_given_metadata_service_is_waited_for_like_the_master() {
     let master = format!("--master_server_address={}", listener.local_addr().unwrap());
     let url = format!("http://{}/metadata", unused_address());
     let metadata = format!("--metadata_server={url}");
-    let error = open(
-        &config(&[&master, &metadata, "--max_wait_time=0"]),
-        &Phase::default(),
-    )
-    .unwrap_err();
-    assert!(
-        matches!(&error, NodeError::GaveUp { reason, .. } if reason.contains(&url)),
-        "{error}"
-    );
+    let error = open(&config(&[&master, &metadata, "--max_wait_time=0"]), &NodePhase::default())
+        .unwrap_err();
+    assert!(matches!(&error, NodeError::GaveUp { reason, .. } if reason.contains(&url)), "{error}");
 }
 
 #[test]
@@ -68,7 +62,7 @@ fn an_obstacle_is_reported_once_until_it_changes() {
 #[test]
 fn a_refused_segment_is_final() {
     let refused = refusal(StoreError::Mount(Status::InvalidParams));
-    assert!(matches!(refused, Refusal::Final(_)));
+    assert!(matches!(refused, OpeningError::Final(_)));
 }
 
 #[test]
@@ -78,7 +72,7 @@ fn a_host_that_is_not_ours_is_refused_by_the_name_of_the_flag() {
         value: "elsewhere:1".to_owned(),
         reason: "it does not resolve".to_owned(),
     });
-    let Refusal::Final(error) = refused else {
+    let OpeningError::Final(error) = refused else {
         panic!("a wrong host never becomes right by waiting");
     };
     assert!(error.to_string().contains("`host`"), "{error}");

@@ -4,10 +4,7 @@
 use super::*;
 
 fn get_with(handle: &HttpHandle, path: &str) -> (u16, String) {
-    let agent = ureq::Agent::config_builder()
-        .http_status_as_error(false)
-        .build()
-        .new_agent();
+    let agent = ureq::Agent::config_builder().http_status_as_error(false).build().new_agent();
     let url = format!("http://{}{path}", handle.local_addr());
     let mut answer = agent.get(&url).call().unwrap();
     let status = answer.status().as_u16();

@@ -3,12 +3,13 @@
 
 use super::transfer::{options, request, requests};
 use super::{EngineClient, FAILED};
-use crate::arguments::{Count, Counts};
+use crate::arguments::{Count, IntegerList};
 use crate::enumeration::TransferOpcode;
 use crate::limits::MAX_BATCH_WAIT;
 use crate::warning;
 use perigee_engine::{
-    BatchId, Direction, EngineError, Request, RequestStatus, State, SubmitOptions, TransferEngine,
+    BatchId, Direction, EngineError, RequestStatus, SubmitOptions, TransferEngine, TransferRequest,
+    TransferState,
 };
 use pyo3::prelude::*;
 
@@ -37,8 +38,8 @@ fn poll(engine: &TransferEngine, batch: BatchId) -> Result<Option<Ended>, Engine
     let error = engine.batch_outcome(batch).err();
     engine.release(batch)?;
     let answer = match state {
-        State::Completed => DONE,
-        State::Timeout => TIMED_OUT,
+        TransferState::Completed => DONE,
+        TransferState::Timeout => TIMED_OUT,
         _ => FAILED,
     };
     Ok(Some(Ended { answer, error }))
@@ -58,7 +59,7 @@ impl EngineClient {
         &self,
         py: Python<'_>,
         target_hostname: &str,
-        requests: &[Request],
+        requests: &[TransferRequest],
         options: &SubmitOptions,
     ) -> u64 {
         let submitted = self.call(py, "Submitting a batch", |engine| {
@@ -74,7 +75,7 @@ impl EngineClient {
         py: Python<'_>,
         target_hostname: &str,
         direction: Direction,
-        lists: [&Counts; 3],
+        lists: [&IntegerList; 3],
         transport_hint: &str,
     ) -> u64 {
         let requests = requests(py, direction, lists);
@@ -112,9 +113,9 @@ impl EngineClient {
         &self,
         py: Python<'_>,
         target_hostname: &str,
-        buffers: Counts,
-        peer_buffer_addresses: Counts,
-        lengths: Counts,
+        buffers: IntegerList,
+        peer_buffer_addresses: IntegerList,
+        lengths: IntegerList,
         transport_hint: &str,
     ) -> u64 {
         let lists = [&buffers, &peer_buffer_addresses, &lengths];
@@ -128,9 +129,9 @@ impl EngineClient {
         &self,
         py: Python<'_>,
         target_hostname: &str,
-        buffers: Counts,
-        peer_buffer_addresses: Counts,
-        lengths: Counts,
+        buffers: IntegerList,
+        peer_buffer_addresses: IntegerList,
+        lengths: IntegerList,
         transport_hint: &str,
     ) -> u64 {
         let lists = [&buffers, &peer_buffer_addresses, &lengths];
@@ -146,9 +147,9 @@ impl EngineClient {
         &self,
         py: Python<'_>,
         target_hostname: &str,
-        buffers: Counts,
-        peer_buffer_addresses: Counts,
-        lengths: Counts,
+        buffers: IntegerList,
+        peer_buffer_addresses: IntegerList,
+        lengths: IntegerList,
         opcode: TransferOpcode,
         transport_hint: &str,
     ) -> u64 {
@@ -177,7 +178,7 @@ impl EngineClient {
 
     /// Wait for batches. Returns 0 when every byte of all of them is there, else -1. Their numbers
     /// are free then.
-    fn get_batch_transfer_status(&self, py: Python<'_>, batch_ids: Counts) -> i32 {
+    fn get_batch_transfer_status(&self, py: Python<'_>, batch_ids: IntegerList) -> i32 {
         let mut batches = batch_ids.0;
         batches.sort_unstable();
         batches.dedup();

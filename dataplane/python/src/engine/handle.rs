@@ -8,12 +8,7 @@ use std::sync::Arc;
 /// The running engine behind a `TransferEngine`, for `MooncakeDistributedStore.setup(engine=...)`.
 ///
 /// It has no methods. It keeps the engine running after the `TransferEngine` is gone.
-#[pyclass(
-    frozen,
-    weakref,
-    name = "InnerTransferEngine",
-    module = "mooncake.engine"
-)]
+#[pyclass(frozen, weakref, name = "InnerTransferEngine", module = "mooncake.engine")]
 pub(crate) struct EngineHandle(Option<Arc<EngineSession>>);
 
 impl EngineHandle {

@@ -2,11 +2,11 @@
 //! registrations is done as a whole or not at all.
 
 use super::{EngineClient, FAILED, own_memory};
-use crate::arguments::{Count, Counts};
+use crate::arguments::{Count, IntegerList};
 use crate::limits::MAX_COPY_BYTES;
-use crate::value::Value;
+use crate::value::ValueBuffer;
 use crate::warning;
-use perigee_store::api::Piece;
+use perigee_store::api::CallerRange;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
@@ -15,8 +15,8 @@ impl EngineClient {
     /// Let peers read and write `capacity` bytes at `buffer_addr`, and this engine use them without
     /// a copy. location: "cpu:N", "cuda:N", or "*" to find it out.
     ///
-    /// The memory must stay valid until `unregister_memory`. Returns 0, -7 when the range overlaps a
-    /// registered one, or another negative code.
+    /// The memory must stay valid until `unregister_memory`. Returns 0, -7 when the range overlaps
+    /// a registered one, or another negative code.
     #[pyo3(signature = (buffer_addr, capacity, location = "*"))]
     fn register_memory(
         &self,
@@ -35,9 +35,7 @@ impl EngineClient {
     /// Undo `register_memory` of the range that starts at `buffer_addr`. Returns 0, or -3 if none
     /// does.
     fn unregister_memory(&self, py: Python<'_>, buffer_addr: Count) -> i32 {
-        self.call_code(py, "unregister_memory()", |engine| {
-            engine.unregister(buffer_addr.0)
-        })
+        self.call_code(py, "unregister_memory()", |engine| engine.unregister(buffer_addr.0))
     }
 
     /// `register_memory` of all ranges, or of none if one fails. Returns 0 or its code.
@@ -45,8 +43,8 @@ impl EngineClient {
     fn batch_register_memory(
         &self,
         py: Python<'_>,
-        buffer_addresses: Counts,
-        capacities: Counts,
+        buffer_addresses: IntegerList,
+        capacities: IntegerList,
         location: &str,
     ) -> i32 {
         let (addresses, capacities) = (buffer_addresses.0, capacities.0);
@@ -62,9 +60,10 @@ impl EngineClient {
         })
     }
 
-    /// `unregister_memory` of all ranges that start at these addresses. Returns 0, or the first code
-    /// of a failure, as for an address that is named twice; the others are unregistered all the same.
-    fn batch_unregister_memory(&self, py: Python<'_>, buffer_addresses: Counts) -> i32 {
+    /// `unregister_memory` of all ranges that start at these addresses. Returns 0, or the first
+    /// code of a failure, as for an address that is named twice; the others are unregistered all
+    /// the same.
+    fn batch_unregister_memory(&self, py: Python<'_>, buffer_addresses: IntegerList) -> i32 {
         self.call_code(py, "batch_unregister_memory()", |engine| {
             engine.unregister_all(&buffer_addresses.0)
         })
@@ -72,14 +71,13 @@ impl EngineClient {
 
     /// Returns the address of `length` bytes of registered memory of the engine; 0 on failure.
     fn allocate_managed_buffer(&self, py: Python<'_>, length: Count) -> u64 {
-        let address = self.call(py, "allocate_managed_buffer()", |engine| {
-            engine.allocate_managed(length.0)
-        });
+        let address =
+            self.call(py, "allocate_managed_buffer()", |engine| engine.allocate_managed(length.0));
         address.unwrap_or(0)
     }
 
-    /// Give memory of `allocate_managed_buffer` back, with the length it was asked for. Returns 0 or
-    /// a negative code.
+    /// Give memory of `allocate_managed_buffer` back, with the length it was asked for. Returns 0
+    /// or a negative code.
     fn free_managed_buffer(&self, py: Python<'_>, buffer_addr: Count, length: Count) -> i32 {
         self.call_code(py, "free_managed_buffer()", |engine| {
             engine.free_managed(buffer_addr.0, length.0)
@@ -98,9 +96,9 @@ impl EngineClient {
         let lent;
         let whole = if let Ok(text) = buffer.cast::<PyString>() {
             let text = text.to_str()?;
-            Piece::owned(text.as_ptr().addr(), text.len())
+            CallerRange::owned(text.as_ptr().addr(), text.len())
         } else {
-            lent = buffer.extract::<Value>()?;
+            lent = buffer.extract::<ValueBuffer>()?;
             lent.piece()
         };
         if length.0 > MAX_COPY_BYTES.min(whole.bytes as u64) {
@@ -112,7 +110,7 @@ impl EngineClient {
             warning::engine_error(py, &text);
             return Ok(FAILED);
         }
-        let source = Piece::owned(whole.address, length.get());
+        let source = CallerRange::owned(whole.address, length.get());
         Ok(match own_memory::write(dest_address.0, source) {
             Ok(()) => 0,
             Err(error) => {

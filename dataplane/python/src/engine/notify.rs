@@ -4,8 +4,8 @@
 use perigee_engine::Notify;
 use pyo3::prelude::*;
 
-/// A message to a peer: `name` says what it is about, `msg` is its text. Given to `transfer_sync` it
-/// arrives once the bytes have; the peer reads it with `get_notifies`.
+/// A message to a peer: `name` says what it is about, `msg` is its text. Given to `transfer_sync`
+/// it arrives once the bytes have; the peer reads it with `get_notifies`.
 #[pyclass(module = "mooncake.engine")]
 #[derive(Debug)]
 pub(crate) struct TransferNotify {
@@ -17,19 +17,13 @@ pub(crate) struct TransferNotify {
 
 impl From<Notify> for TransferNotify {
     fn from(notify: Notify) -> Self {
-        Self {
-            name: notify.name,
-            msg: notify.message,
-        }
+        Self { name: notify.name, msg: notify.message }
     }
 }
 
 impl From<&TransferNotify> for Notify {
     fn from(notify: &TransferNotify) -> Self {
-        Self {
-            name: notify.name.clone(),
-            message: notify.msg.clone(),
-        }
+        Self { name: notify.name.clone(), message: notify.msg.clone() }
     }
 }
 

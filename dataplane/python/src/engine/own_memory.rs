@@ -1,17 +1,17 @@
 //! Copies between bytes and addresses of this process that a caller names. Invariant: an address
 //! that is not there is an error, never a fault: the kernel checks each page.
 
-use perigee_store::api::Piece;
+use perigee_store::api::CallerRange;
 use std::ffi::c_void;
 use std::io;
 
 /// Copies `source` to `address`.
-pub(super) fn write(address: u64, source: Piece) -> io::Result<()> {
+pub(super) fn write(address: u64, source: CallerRange) -> io::Result<()> {
     let local = vector(source.address as u64, source.bytes);
     let remote = vector(address, source.bytes);
     // SAFETY: both vectors live across the call; the first is only read; the kernel refuses either
-    // if it is not such memory of this process. That nobody else uses the target meanwhile is the
-    // caller's promise, as for every address given to the engine.
+    // if it is not such memory of this process. The caller promises that the target is not used
+    // elsewhere during the call, as for every address given to the engine.
     let moved = unsafe { libc::process_vm_writev(libc::getpid(), &local, 1, &remote, 1, 0) };
     complete(moved, source.bytes)
 }
@@ -26,10 +26,7 @@ pub(super) fn read(address: u64, bytes: &mut [u8]) -> io::Result<()> {
 }
 
 fn vector(address: u64, bytes: usize) -> libc::iovec {
-    libc::iovec {
-        iov_base: address as *mut c_void,
-        iov_len: bytes,
-    }
+    libc::iovec { iov_base: address as *mut c_void, iov_len: bytes }
 }
 
 /// A call that moved less than everything met memory that is not there.

@@ -2,8 +2,8 @@
 //! inside is touched only by the process that started it. After a fork the child's copy is left
 //! alone, because the threads behind it live in the parent.
 
-use crate::absence;
-use crate::session::lock;
+use crate::lock::lock;
+use crate::without_gil;
 use perigee_engine::TransferEngine;
 use pyo3::prelude::*;
 use std::mem::ManuallyDrop;
@@ -23,10 +23,7 @@ pub(crate) struct EngineSession {
 impl EngineSession {
     /// Takes a running engine and lists it for the interpreter's exit.
     pub(crate) fn start(engine: TransferEngine) -> Arc<Self> {
-        let session = Arc::new(Self {
-            engine: ManuallyDrop::new(engine),
-            process: process::id(),
-        });
+        let session = Arc::new(Self { engine: ManuallyDrop::new(engine), process: process::id() });
         let mut live = lock(&LIVE);
         live.retain(|session| session.strong_count() > 0);
         live.push(Arc::downgrade(&session));
@@ -56,8 +53,8 @@ impl Drop for EngineSession {
     }
 }
 
-/// Lets go of a share of a session. Closing waits for threads, so the interpreter is let go if it is
-/// still there to be let go.
+/// Lets go of a share of a session. Closing waits for threads, so the interpreter is let go if it
+/// is still there to be let go.
 pub(crate) fn release(session: Arc<EngineSession>) {
     let mut holder = Some(session);
     let released = Python::try_attach(|py| {
@@ -73,10 +70,8 @@ pub(crate) fn release(session: Arc<EngineSession>) {
 #[pyfunction]
 #[pyo3(name = "_close_all_engines")]
 pub(crate) fn close_all(py: Python<'_>) {
-    let sessions: Vec<Arc<EngineSession>> = lock(&LIVE)
-        .drain(..)
-        .filter_map(|it| it.upgrade())
-        .collect();
+    let sessions: Vec<Arc<EngineSession>> =
+        lock(&LIVE).drain(..).filter_map(|it| it.upgrade()).collect();
     py.detach(move || {
         for session in sessions.iter().filter(|session| session.is_ours()) {
             session.engine.close();
@@ -84,5 +79,5 @@ pub(crate) fn close_all(py: Python<'_>) {
         drop(sessions);
     });
     // The last of the exit handlers: stores were closed before.
-    absence::end(py);
+    without_gil::end(py);
 }

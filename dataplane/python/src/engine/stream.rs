@@ -2,7 +2,7 @@
 //! so in the log and in its code, and moves nothing.
 
 use super::EngineClient;
-use crate::arguments::{Count, Counts};
+use crate::arguments::{Count, IntegerList};
 use crate::warning;
 use pyo3::prelude::*;
 
@@ -13,8 +13,7 @@ fn without_stream(py: Python<'_>, what: &str) -> i32 {
     let text = format!(
         "{what} failed: this build does not order transfers by CUDA streams; synchronize the \
          stream and call {} instead",
-        what.replace("_on_cuda", "")
-            .replace("transfer_", "transfer_sync_")
+        what.replace("_on_cuda", "").replace("transfer_", "transfer_sync_")
     );
     warning::engine_error(py, &text);
     NOT_IMPLEMENTED
@@ -62,9 +61,9 @@ impl EngineClient {
         &self,
         py: Python<'_>,
         target_hostname: &str,
-        buffers: Counts,
-        peer_buffer_addresses: Counts,
-        lengths: Counts,
+        buffers: IntegerList,
+        peer_buffer_addresses: IntegerList,
+        lengths: IntegerList,
         stream_ptr: Count,
     ) -> i32 {
         without_stream(py, "batch_transfer_write_on_cuda")
@@ -78,9 +77,9 @@ impl EngineClient {
         &self,
         py: Python<'_>,
         target_hostname: &str,
-        buffers: Counts,
-        peer_buffer_addresses: Counts,
-        lengths: Counts,
+        buffers: IntegerList,
+        peer_buffer_addresses: IntegerList,
+        lengths: IntegerList,
         stream_ptr: Count,
     ) -> i32 {
         without_stream(py, "batch_transfer_read_on_cuda")

@@ -1,5 +1,5 @@
-//! The topology of this host without an engine. Invariant: it is read anew at each call, and names
-//! of NICs that are not there are left out, as Mooncake does.
+//! The topology of this host without an engine. Invariant: it is read at each call, and names of
+//! NICs that are not there are left out, as Mooncake does.
 
 use perigee_topology::{Matrix, Roots, TopologyError};
 use std::env;

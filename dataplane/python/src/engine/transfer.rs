@@ -1,39 +1,30 @@
 //! Transfers that end before the call does. Invariant: lists of different lengths move nothing.
 
 use super::{EngineClient, FAILED, TransferNotify};
-use crate::arguments::{Count, Counts};
+use crate::arguments::{Count, IntegerList};
 use crate::enumeration::TransferOpcode;
 use crate::warning;
-use perigee_engine::{Direction, Notify, Request, SubmitOptions};
+use perigee_engine::{Direction, Notify, SubmitOptions, TransferRequest};
 use pyo3::prelude::*;
 
 impl From<TransferOpcode> for Direction {
     fn from(opcode: TransferOpcode) -> Self {
-        if opcode == TransferOpcode::Read {
-            Self::Read
-        } else {
-            Self::Write
-        }
+        if opcode == TransferOpcode::Read { Self::Read } else { Self::Write }
     }
 }
 
 /// One request of a call: local address, address at the peer, length.
-pub(super) fn request(direction: Direction, [local, remote, bytes]: [Count; 3]) -> Request {
-    Request {
-        direction,
-        local: local.0,
-        remote: remote.0,
-        bytes: bytes.0,
-    }
+pub(super) fn request(direction: Direction, [local, remote, bytes]: [Count; 3]) -> TransferRequest {
+    TransferRequest { direction, local: local.0, remote: remote.0, bytes: bytes.0 }
 }
 
-/// The requests of a batch, from lists of what one request has; None, and a line in the log, if the lists differ in
-/// length.
+/// The requests of a batch, from lists of what one request has; None, and a line in the log, if the
+/// lists differ in length.
 pub(super) fn requests(
     py: Python<'_>,
     direction: Direction,
-    [local, remote, bytes]: [&Counts; 3],
-) -> Option<Vec<Request>> {
+    [local, remote, bytes]: [&IntegerList; 3],
+) -> Option<Vec<TransferRequest>> {
     let (local, remote, bytes) = (&local.0, &remote.0, &bytes.0);
     if local.len() != remote.len() || local.len() != bytes.len() {
         let text = format!(
@@ -65,7 +56,7 @@ impl EngineClient {
         &self,
         py: Python<'_>,
         target_hostname: &str,
-        requests: &[Request],
+        requests: &[TransferRequest],
         options: &SubmitOptions,
     ) -> i32 {
         let moved = self.call(py, "A transfer", |engine| {
@@ -82,13 +73,11 @@ impl EngineClient {
         py: Python<'_>,
         target_hostname: &str,
         direction: Direction,
-        lists: [&Counts; 3],
+        lists: [&IntegerList; 3],
         options: &SubmitOptions,
     ) -> i32 {
         let requests = requests(py, direction, lists);
-        requests.map_or(FAILED, |requests| {
-            self.transfer(py, target_hostname, &requests, options)
-        })
+        requests.map_or(FAILED, |requests| self.transfer(py, target_hostname, &requests, options))
     }
 }
 
@@ -153,16 +142,17 @@ impl EngineClient {
         self.transfer(py, target_hostname, &[request], &options)
     }
 
-    /// `transfer_sync_write` of several buffers at once. Returns 0 when all bytes are there, else -1.
+    /// `transfer_sync_write` of several buffers at once. Returns 0 when all bytes are there, else
+    /// -1.
     #[pyo3(signature = (target_hostname, buffers, peer_buffer_addresses, lengths,
         transport_hint = ""))]
     fn batch_transfer_sync_write(
         &self,
         py: Python<'_>,
         target_hostname: &str,
-        buffers: Counts,
-        peer_buffer_addresses: Counts,
-        lengths: Counts,
+        buffers: IntegerList,
+        peer_buffer_addresses: IntegerList,
+        lengths: IntegerList,
         transport_hint: &str,
     ) -> i32 {
         let lists = [&buffers, &peer_buffer_addresses, &lengths];
@@ -170,16 +160,17 @@ impl EngineClient {
         self.transfer_lists(py, target_hostname, Direction::Write, lists, &options)
     }
 
-    /// `transfer_sync_read` of several buffers at once. Returns 0 when all bytes are there, else -1.
+    /// `transfer_sync_read` of several buffers at once. Returns 0 when all bytes are there, else
+    /// -1.
     #[pyo3(signature = (target_hostname, buffers, peer_buffer_addresses, lengths,
         transport_hint = ""))]
     fn batch_transfer_sync_read(
         &self,
         py: Python<'_>,
         target_hostname: &str,
-        buffers: Counts,
-        peer_buffer_addresses: Counts,
-        lengths: Counts,
+        buffers: IntegerList,
+        peer_buffer_addresses: IntegerList,
+        lengths: IntegerList,
         transport_hint: &str,
     ) -> i32 {
         let lists = [&buffers, &peer_buffer_addresses, &lengths];
@@ -195,9 +186,9 @@ impl EngineClient {
         &self,
         py: Python<'_>,
         target_hostname: &str,
-        buffers: Counts,
-        peer_buffer_addresses: Counts,
-        lengths: Counts,
+        buffers: IntegerList,
+        peer_buffer_addresses: IntegerList,
+        lengths: IntegerList,
         opcode: TransferOpcode,
         notify: Option<PyRef<'_, TransferNotify>>,
         transport_hint: &str,

@@ -1,7 +1,10 @@
-//! `setup` with one dict; all values may be texts. Invariant: a key nobody knows is told by name, because a misspelt
-//! setting must not pass for the default in silence; it is no error, because clients hand on whatever they were given.
+//! `setup` with one dict; all values may be texts. Invariant: an unknown key is logged by name,
+//! because a misspelt setting must not silently mean the default; it is no error, because clients
+//! hand on whatever they were given.
 
-use super::{DEFAULT_MASTER, DEFAULT_PROTOCOL, DEFAULT_TENANT, Refusal, Request, invalid, notices};
+use super::{
+    DEFAULT_MASTER, DEFAULT_PROTOCOL, DEFAULT_TENANT, ParsedSetup, SetupError, invalid, notices,
+};
 use crate::limits::{DEFAULT_HTTP_PORT, DEFAULT_SETUP_BYTES};
 use perigee_memory::size::parse_bytes;
 use perigee_store::api::StoreConfig;
@@ -32,11 +35,8 @@ struct Texts {
 }
 
 impl Texts {
-    fn read(config: &Bound<'_, PyDict>) -> Result<Self, Refusal> {
-        let mut texts = Self {
-            known: BTreeMap::new(),
-            notices: Vec::new(),
-        };
+    fn read(config: &Bound<'_, PyDict>) -> Result<Self, SetupError> {
+        let mut texts = Self { known: BTreeMap::new(), notices: Vec::new() };
         for (key, value) in config.iter() {
             let key = key.str()?.to_str()?.to_owned();
             let Some(row) = KEYS.iter().find(|row| row.contains(&key.as_str())) else {
@@ -56,19 +56,16 @@ impl Texts {
     }
 
     fn text(&self, key: &str, default: &str) -> String {
-        self.known
-            .get(key)
-            .map_or(default, String::as_str)
-            .to_owned()
+        self.known.get(key).map_or(default, String::as_str).to_owned()
     }
 
-    fn required(&self, key: &str) -> Result<String, Refusal> {
+    fn required(&self, key: &str) -> Result<String, SetupError> {
         Some(self.text(key, ""))
             .filter(|text| !text.is_empty())
             .ok_or_else(|| invalid(format!("setup(): the dict must have {key}")))
     }
 
-    fn bytes(&self, key: &str) -> Result<u64, Refusal> {
+    fn bytes(&self, key: &str) -> Result<u64, SetupError> {
         match self.known.get(key) {
             None => Ok(DEFAULT_SETUP_BYTES),
             Some(text) => {
@@ -77,38 +74,34 @@ impl Texts {
         }
     }
 
-    fn flag(&self, key: &str) -> Result<bool, Refusal> {
+    fn flag(&self, key: &str) -> Result<bool, SetupError> {
         match self.text(key, "").to_ascii_lowercase().as_str() {
             "true" | "1" | "yes" | "on" | "enable" => Ok(true),
             "" | "false" | "0" | "no" | "off" | "disable" => Ok(false),
-            other => Err(invalid(format!(
-                "setup(): {key} is {other:?}; write true or false"
-            ))),
+            other => Err(invalid(format!("setup(): {key} is {other:?}; write true or false"))),
         }
     }
 
-    fn port(&self, key: &str) -> Result<u16, Refusal> {
+    fn port(&self, key: &str) -> Result<u16, SetupError> {
         match self.known.get(key) {
             None => Ok(DEFAULT_HTTP_PORT),
             Some(text) => text.parse().map_err(|_| {
-                invalid(format!(
-                    "setup(): {key} is {text:?}; write a port up to 65535"
-                ))
+                invalid(format!("setup(): {key} is {text:?}; write a port up to 65535"))
             }),
         }
     }
 }
 
 /// Reads the form.
-pub(super) fn parse(config: &Bound<'_, PyDict>) -> Result<Request, Refusal> {
+pub(super) fn parse(config: &Bound<'_, PyDict>) -> Result<ParsedSetup, SetupError> {
     let mut texts = Texts::read(config)?;
-    let mut told = std::mem::take(&mut texts.notices);
-    told.extend(notices(texts.flag("enable_ssd_offload")?));
+    let mut logged = std::mem::take(&mut texts.notices);
+    logged.extend(notices(texts.flag("enable_ssd_offload")?));
     let http_port = texts.port("client_http_port")?;
     let serve_http = texts.flag("enable_client_http_server")?;
-    Ok(Request {
+    Ok(ParsedSetup {
         engine: None,
-        notices: told,
+        notices: logged,
         config: StoreConfig {
             local_hostname: texts.required("local_hostname")?,
             metadata_server: texts.required("metadata_server")?,

@@ -1,7 +1,7 @@
 //! `setup` with seven positions and optional extras, any of them by keyword. Invariant: unknown
 //! keywords are reported before anything else, all at once and nothing beside them.
 
-use super::{DEFAULT_TENANT, Refusal, Request, mismatch, notices};
+use super::{DEFAULT_TENANT, ParsedSetup, SetupError, mismatch, notices};
 use crate::arguments::{Count, type_name};
 use crate::engine::{EngineClient, EngineHandle, EngineSession};
 use crate::limits::DEFAULT_HTTP_PORT;
@@ -34,7 +34,7 @@ impl<'py> Bindings<'py> {
     fn bind(
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, SetupError> {
         if let Some(unknown) = unknown_keywords(kwargs)? {
             return Err(mismatch(&format!("kwargs: {unknown}")).into());
         }
@@ -70,7 +70,7 @@ impl<'py> Bindings<'py> {
         self.0[index].as_ref().filter(|value| !value.is_none())
     }
 
-    fn text(&self, name: &str, default: &str) -> Result<String, Refusal> {
+    fn text(&self, name: &str, default: &str) -> Result<String, SetupError> {
         match self.get(name) {
             None => Ok(default.to_owned()),
             Some(value) => match value.cast::<PyString>() {
@@ -80,17 +80,15 @@ impl<'py> Bindings<'py> {
         }
     }
 
-    fn count(&self, name: &str) -> Result<u64, Refusal> {
-        let value = self
-            .get(name)
-            .ok_or_else(|| mismatch(&format!("no value for {name}")))?;
+    fn count(&self, name: &str) -> Result<u64, SetupError> {
+        let value = self.get(name).ok_or_else(|| mismatch(&format!("no value for {name}")))?;
         match value.extract::<Count>() {
             Ok(count) => Ok(count.0),
             Err(_) => Err(wrong(name, "an int that is not negative", value)),
         }
     }
 
-    fn flag(&self, name: &str) -> Result<bool, Refusal> {
+    fn flag(&self, name: &str) -> Result<bool, SetupError> {
         match self.get(name) {
             None => Ok(false),
             Some(value) => match value.cast::<PyBool>() {
@@ -102,7 +100,7 @@ impl<'py> Bindings<'py> {
 
     /// The running engine of `TransferEngine.get_engine()`, or of the `TransferEngine` itself. The
     /// store moves bytes over its own connections; it only sees to it that the engine goes on.
-    fn engine(&self) -> Result<Option<Arc<EngineSession>>, Refusal> {
+    fn engine(&self) -> Result<Option<Arc<EngineSession>>, SetupError> {
         let Some(value) = self.get("engine") else {
             return Ok(None);
         };
@@ -111,33 +109,25 @@ impl<'py> Bindings<'py> {
         }
         match value.cast::<EngineClient>() {
             Ok(client) => Ok(client.get().session(value.py())),
-            Err(_) => Err(wrong(
-                "engine",
-                "a TransferEngine.get_engine() or None",
-                value,
-            )),
+            Err(_) => Err(wrong("engine", "a TransferEngine.get_engine() or None", value)),
         }
     }
 
-    fn port(&self, name: &str) -> Result<u16, Refusal> {
+    fn port(&self, name: &str) -> Result<u16, SetupError> {
         match self.get(name) {
             None => Ok(DEFAULT_HTTP_PORT),
-            Some(value) => value
-                .extract::<u16>()
-                .map_err(|_| wrong(name, "a port from 0 to 65535", value)),
+            Some(value) => {
+                value.extract::<u16>().map_err(|_| wrong(name, "a port from 0 to 65535", value))
+            }
         }
     }
 }
 
-fn wrong(name: &str, wanted: &str, value: &Bound<'_, PyAny>) -> Refusal {
-    mismatch(&format!(
-        "{name} must be {wanted}, not {}",
-        type_name(value)
-    ))
-    .into()
+fn wrong(name: &str, wanted: &str, value: &Bound<'_, PyAny>) -> SetupError {
+    mismatch(&format!("{name} must be {wanted}, not {}", type_name(value))).into()
 }
 
-/// The keywords nobody knows as `name=value`, or None.
+/// The unknown keywords as `name=value`, or None.
 fn unknown_keywords(kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<Option<String>> {
     let mut unknown = Vec::new();
     for (name, value) in kwargs.into_iter().flat_map(|kwargs| kwargs.iter()) {
@@ -153,13 +143,13 @@ fn unknown_keywords(kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<Option<Strin
 pub(super) fn parse(
     args: &Bound<'_, PyTuple>,
     kwargs: Option<&Bound<'_, PyDict>>,
-) -> Result<Request, Refusal> {
+) -> Result<ParsedSetup, SetupError> {
     let values = Bindings::bind(args, kwargs)?;
     let http_port = values.port("client_http_port")?;
     let serve_http = values.flag("enable_client_http_server")?;
     // Asked for its type only: the tier it belongs to is not there.
     values.text("ssd_offload_path", "")?;
-    Ok(Request {
+    Ok(ParsedSetup {
         engine: values.engine()?,
         notices: notices(values.flag("enable_ssd_offload")?),
         config: StoreConfig {

@@ -9,8 +9,8 @@ use pyo3::types::PyBytes;
 
 #[pymethods]
 impl StoreClient {
-    /// Returns the number of the accelerator that has `size` bytes at an address; None for memory of this host; -1 if the
-    /// store is not open, because then no driver says whose the memory is.
+    /// Returns the number of the accelerator that has `size` bytes at an address; None for memory
+    /// of this host; -1 if the store is not open, because then no driver says whose the memory is.
     fn _device_of(&self, py: Python<'_>, buffer_ptr: Count, size: Count) -> Option<i64> {
         self.call(
             py,
@@ -22,7 +22,8 @@ impl StoreClient {
         )
     }
 
-    /// Returns the bytes at an address of this host or of an accelerator; None if they cannot be read.
+    /// Returns the bytes at an address of this host or of an accelerator; None if they cannot be
+    /// read.
     fn _load(&self, py: Python<'_>, buffer_ptr: Count, size: Count) -> Option<Py<PyBytes>> {
         let read = self.call(
             py,
@@ -32,7 +33,7 @@ impl StoreClient {
                 let mut bytes = Vec::new();
                 bytes.try_reserve_exact(piece.bytes).ok()?;
                 bytes.resize(piece.bytes, 0);
-                // SAFETY: the buffer has room for the piece, and nobody else knows it.
+                // SAFETY: the buffer has room for the piece, and its address is known here only.
                 let loaded = unsafe { session.store().load(&piece, bytes.as_mut_ptr()) };
                 loaded.ok().map(|()| bytes)
             },
@@ -44,7 +45,8 @@ impl StoreClient {
     fn _save(&self, py: Python<'_>, buffer_ptr: Count, data: &[u8]) -> i32 {
         self.call_status(py, |session| {
             let piece = piece(buffer_ptr, Count(data.len() as u64))?;
-            // SAFETY: the caller keeps the data, and lets nobody else use the memory meanwhile.
+            // SAFETY: the caller keeps the data, and does not use the memory elsewhere during the
+            // call.
             unsafe { session.store().save(&piece, data.as_ptr()) }?;
             Ok(Status::Ok)
         })

@@ -5,7 +5,7 @@ use crate::arguments::{Count, Keys, Switch, borrow_keys, filled_pieces, piece};
 use crate::replicate_config::{ReplicateConfig, placement};
 use crate::transfer::{self, Write};
 use perigee_schemas::Status;
-use perigee_store::api::Piece;
+use perigee_store::api::CallerRange;
 use pyo3::prelude::*;
 
 /// One piece per key; every entry is an error when the lists differ in length.
@@ -13,7 +13,7 @@ fn single_pieces(
     keys: &Keys,
     addresses: &[Count],
     sizes: &[Count],
-) -> Vec<Result<[Piece; 1], Status>> {
+) -> Vec<Result<[CallerRange; 1], Status>> {
     if keys.len() != addresses.len() || keys.len() != sizes.len() {
         return vec![Err(Status::InvalidParams); keys.len()];
     }
@@ -29,19 +29,15 @@ fn piece_lists(
     keys: &Keys,
     addresses: &[Vec<Count>],
     sizes: &[Vec<Count>],
-) -> Vec<Result<Vec<Piece>, Status>> {
+) -> Vec<Result<Vec<CallerRange>, Status>> {
     if keys.len() != addresses.len() || keys.len() != sizes.len() {
         return vec![Err(Status::InvalidParams); keys.len()];
     }
-    addresses
-        .iter()
-        .zip(sizes)
-        .map(|(addresses, sizes)| filled_pieces(addresses, sizes))
-        .collect()
+    addresses.iter().zip(sizes).map(|(addresses, sizes)| filled_pieces(addresses, sizes)).collect()
 }
 
 impl StoreClient {
-    fn batch_put<P: AsRef<[Piece]> + Sync>(
+    fn batch_put<P: AsRef<[CallerRange]> + Sync>(
         &self,
         py: Python<'_>,
         keys: &Keys,
@@ -61,7 +57,7 @@ impl StoreClient {
         )
     }
 
-    fn batch_get<P: AsRef<[Piece]> + Sync>(
+    fn batch_get<P: AsRef<[CallerRange]> + Sync>(
         &self,
         py: Python<'_>,
         keys: &Keys,

@@ -2,15 +2,15 @@
 //! Invariant: a miss is `b""` or `None`, and Python bytes are filled in place, never copied twice.
 
 use super::{NOT_OPEN, StoreClient};
-use crate::absence::away;
 use crate::arguments::{Count, Key, Keys, Switch, borrow_keys, codes, count_or_code, piece};
 use crate::buffer_handle::{BufferHandle, OwnedBytes};
-use crate::replicate_config::{Placement, ReplicateConfig, placement};
-use crate::session::Session;
+use crate::replicate_config::{OwnedConfig, ReplicateConfig, placement};
+use crate::session::StoreSession;
 use crate::transfer::{self, Write};
-use crate::value::Value;
+use crate::value::ValueBuffer;
+use crate::without_gil::without_gil;
 use perigee_schemas::Status;
-use perigee_store::api::{Piece, WriteForm};
+use perigee_store::api::{CallerRange, WriteForm};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
@@ -18,9 +18,8 @@ use pyo3::types::PyBytes;
 use std::ptr;
 use std::slice;
 
-/// A bytes object of undefined content and where to write it. Nobody else sees it until it is
-/// returned.
-fn blank_bytes(py: Python<'_>, bytes: u64) -> PyResult<(Bound<'_, PyBytes>, Piece)> {
+/// A bytes object of undefined content and where to write it. It is private until it is returned.
+fn blank_bytes(py: Python<'_>, bytes: u64) -> PyResult<(Bound<'_, PyBytes>, CallerRange)> {
     let length = ffi::Py_ssize_t::try_from(bytes)?;
     // SAFETY: the interpreter is held; a null source asks for uninitialised content, and a null
     // result is turned into the pending MemoryError.
@@ -31,21 +30,14 @@ fn blank_bytes(py: Python<'_>, bytes: u64) -> PyResult<(Bound<'_, PyBytes>, Piec
     // SAFETY: `value` is a live bytes object.
     let address = unsafe { ffi::PyBytes_AsString(value.as_ptr()) } as usize;
     let bytes = bytes as usize;
-    Ok((value, Piece::owned(address, bytes)))
+    Ok((value, CallerRange::owned(address, bytes)))
 }
 
 /// Pieces of the parts that are not empty; refused when nothing is left.
-fn value_pieces(parts: &[Value]) -> Result<Vec<Piece>, Status> {
-    let pieces: Vec<Piece> = parts
-        .iter()
-        .map(Value::piece)
-        .filter(|piece| piece.bytes > 0)
-        .collect();
-    if pieces.is_empty() {
-        Err(Status::InvalidParams)
-    } else {
-        Ok(pieces)
-    }
+fn value_pieces(parts: &[ValueBuffer]) -> Result<Vec<CallerRange>, Status> {
+    let pieces: Vec<CallerRange> =
+        parts.iter().map(ValueBuffer::piece).filter(|piece| piece.bytes > 0).collect();
+    if pieces.is_empty() { Err(Status::InvalidParams) } else { Ok(pieces) }
 }
 
 impl StoreClient {
@@ -54,8 +46,8 @@ impl StoreClient {
         &self,
         py: Python<'_>,
         keys: &[&str],
-        objects: &[Result<Vec<Piece>, Status>],
-        placement: Result<Placement, Status>,
+        objects: &[Result<Vec<CallerRange>, Status>],
+        placement: Result<OwnedConfig, Status>,
         form: WriteForm,
     ) -> Vec<i32> {
         let placement = match placement {
@@ -79,8 +71,8 @@ impl StoreClient {
         &self,
         py: Python<'_>,
         key: &str,
-        object: Result<Vec<Piece>, Status>,
-        placement: Result<Placement, Status>,
+        object: Result<Vec<CallerRange>, Status>,
+        placement: Result<OwnedConfig, Status>,
         write: Write,
     ) -> i32 {
         first_failure(self.put_values(py, &[key], &[object], placement, write.of_one()))
@@ -90,14 +82,12 @@ impl StoreClient {
         &self,
         py: Python<'_>,
         keys: &Keys,
-        values: &[Value],
+        values: &[ValueBuffer],
         config: Option<&ReplicateConfig>,
         write: Write,
     ) -> i32 {
-        let objects: Vec<_> = values
-            .iter()
-            .map(|value| value_pieces(slice::from_ref(value)))
-            .collect();
+        let objects: Vec<_> =
+            values.iter().map(|value| value_pieces(slice::from_ref(value))).collect();
         let form = write.of_batch();
         let codes = self.put_values(py, &borrow_keys(keys), &objects, placement(config), form);
         first_failure(codes)
@@ -108,7 +98,7 @@ impl StoreClient {
         &self,
         py: Python<'_>,
         key: &str,
-        object: Result<Vec<Piece>, Status>,
+        object: Result<Vec<CallerRange>, Status>,
         config: Option<&ReplicateConfig>,
         write: Write,
     ) -> i32 {
@@ -117,7 +107,8 @@ impl StoreClient {
             Err(status) => return status.code(),
         };
         let form = write.of_one();
-        let put = |session: &Session| transfer::put(session, &[key], &[object], &placement, form);
+        let put =
+            |session: &StoreSession| transfer::put(session, &[key], &[object], &placement, form);
         first_failure(self.call(py, || vec![NOT_OPEN], put))
     }
 
@@ -132,7 +123,7 @@ impl StoreClient {
             return Ok(values);
         };
         let session = &*session;
-        let lookup = away(py, || session.store().locate(keys));
+        let lookup = without_gil(py, || session.store().locate(keys));
         let mut targets = Vec::with_capacity(keys.len());
         for (index, value) in values.iter_mut().enumerate() {
             if let Ok(bytes @ 1..) = lookup.object(index) {
@@ -141,7 +132,7 @@ impl StoreClient {
                 targets.push((index, target));
             }
         }
-        let results = away(py, || transfer::read_located(session, &lookup, &targets));
+        let results = without_gil(py, || transfer::read_located(session, &lookup, &targets));
         for ((index, target), result) in targets.iter().zip(results) {
             if result != Ok(target.bytes as u64) {
                 values[*index] = None;
@@ -163,19 +154,16 @@ impl StoreClient {
                 }
             },
         );
-        handles
-            .into_iter()
-            .map(|bytes: Option<OwnedBytes>| bytes.map(BufferHandle::new))
-            .collect()
+        handles.into_iter().map(|bytes: Option<OwnedBytes>| bytes.map(BufferHandle::new)).collect()
     }
 }
 
-fn read_owned(session: &Session, keys: &[&str]) -> Vec<Option<OwnedBytes>> {
+fn read_owned(session: &StoreSession, keys: &[&str]) -> Vec<Option<OwnedBytes>> {
     let lookup = session.store().locate(keys);
     let mut owned: Vec<Option<OwnedBytes>> = (0..keys.len())
         .map(|index| lookup.object(index).ok().and_then(OwnedBytes::for_read))
         .collect();
-    let targets: Vec<(usize, Piece)> = owned
+    let targets: Vec<(usize, CallerRange)> = owned
         .iter()
         .enumerate()
         .filter_map(|(index, bytes)| Some((index, bytes.as_ref()?.piece())))
@@ -190,10 +178,7 @@ fn read_owned(session: &Session, keys: &[&str]) -> Vec<Option<OwnedBytes>> {
 }
 
 fn first_failure(codes: Vec<i32>) -> i32 {
-    codes
-        .into_iter()
-        .find(|&code| code != Status::Ok.code())
-        .unwrap_or(Status::Ok.code())
+    codes.into_iter().find(|&code| code != Status::Ok.code()).unwrap_or(Status::Ok.code())
 }
 
 #[pymethods]
@@ -207,7 +192,7 @@ impl StoreClient {
         &self,
         py: Python<'_>,
         key: Key,
-        value: Value,
+        value: ValueBuffer,
         config: Option<PyRef<'_, ReplicateConfig>>,
     ) -> i32 {
         let placement = placement(config.as_deref()).and_then(|placement| {
@@ -228,7 +213,7 @@ impl StoreClient {
         &self,
         py: Python<'_>,
         key: Key,
-        args: Vec<Value>,
+        args: Vec<ValueBuffer>,
         config: Option<PyRef<'_, ReplicateConfig>>,
     ) -> i32 {
         if args.is_empty() && self.session(py).is_some() {
@@ -245,7 +230,7 @@ impl StoreClient {
         &self,
         py: Python<'_>,
         keys: Keys,
-        values: Vec<Value>,
+        values: Vec<ValueBuffer>,
         config: Option<PyRef<'_, ReplicateConfig>>,
     ) -> i32 {
         self.put_many(py, &keys, &values, config.as_deref(), Write::Create)
@@ -258,17 +243,11 @@ impl StoreClient {
         &self,
         py: Python<'_>,
         key: Key,
-        value: Value,
+        value: ValueBuffer,
         config: Option<PyRef<'_, ReplicateConfig>>,
     ) -> i32 {
         let object = value_pieces(slice::from_ref(&value));
-        self.put_one(
-            py,
-            &key,
-            object,
-            placement(config.as_deref()),
-            Write::Replace,
-        )
+        self.put_one(py, &key, object, placement(config.as_deref()), Write::Replace)
     }
 
     /// As `put_parts`, but replaces.
@@ -277,7 +256,7 @@ impl StoreClient {
         &self,
         py: Python<'_>,
         key: Key,
-        args: Vec<Value>,
+        args: Vec<ValueBuffer>,
         config: Option<PyRef<'_, ReplicateConfig>>,
     ) -> i32 {
         if args.is_empty() && self.session(py).is_some() {
@@ -293,7 +272,7 @@ impl StoreClient {
         &self,
         py: Python<'_>,
         keys: Keys,
-        values: Vec<Value>,
+        values: Vec<ValueBuffer>,
         config: Option<PyRef<'_, ReplicateConfig>>,
     ) -> i32 {
         self.put_many(py, &keys, &values, config.as_deref(), Write::Replace)
@@ -358,10 +337,7 @@ impl StoreClient {
     fn get_batch<'py>(&self, py: Python<'py>, keys: Keys) -> PyResult<Vec<Bound<'py, PyBytes>>> {
         let values = self.read_bytes(py, &borrow_keys(&keys))?;
         let empty = || PyBytes::new(py, b"");
-        Ok(values
-            .into_iter()
-            .map(|it| it.unwrap_or_else(empty))
-            .collect())
+        Ok(values.into_iter().map(|it| it.unwrap_or_else(empty)).collect())
     }
 
     /// Returns a `BufferHandle` with the object's bytes; None for a miss or any failure.
@@ -379,14 +355,14 @@ impl StoreClient {
     /// Returns the bytes read, -704 for a miss, -600 when the object is larger than `size`.
     fn get_into(&self, py: Python<'_>, key: Key, buffer_ptr: Count, size: Count) -> i64 {
         let target = piece(buffer_ptr, size).map(|piece| [piece]);
-        let read = |session: &Session| transfer::get(session, &[&*key], &[target]);
+        let read = |session: &StoreSession| transfer::get(session, &[&*key], &[target]);
         let results = self.call(py, || vec![i64::from(NOT_OPEN)], read);
         results.first().copied().unwrap_or(i64::from(NOT_OPEN))
     }
 
     /// Returns 1 the object exists, 0 it does not, or a negative code.
     fn is_exist(&self, py: Python<'_>, key: Key) -> i32 {
-        let exist = |session: &Session| {
+        let exist = |session: &StoreSession| {
             let exists = session.store().exists(&key);
             exists.map_or_else(Status::code, i32::from)
         };
@@ -396,11 +372,7 @@ impl StoreClient {
     /// Returns a list of 1, 0 or a negative code per key.
     fn batch_is_exist(&self, py: Python<'_>, keys: Keys) -> Vec<i32> {
         let keys = borrow_keys(&keys);
-        self.call(
-            py,
-            || vec![NOT_OPEN; keys.len()],
-            |session| transfer::exist(session, &keys),
-        )
+        self.call(py, || vec![NOT_OPEN; keys.len()], |session| transfer::exist(session, &keys))
     }
 
     /// Returns the object's size in bytes, or a negative code (-704 for a miss).
@@ -418,7 +390,7 @@ impl StoreClient {
     /// Remove an object. Returns 0, -704 unknown, -706 while a lease runs unless `force`.
     #[pyo3(signature = (key, force = Switch(false)))]
     fn remove(&self, py: Python<'_>, key: Key, force: Switch) -> i32 {
-        let remove = |session: &Session| codes(session.store().remove(&[&*key], force.0));
+        let remove = |session: &StoreSession| codes(session.store().remove(&[&*key], force.0));
         first_or_not_open(self.call(py, || vec![NOT_OPEN], remove))
     }
 

@@ -3,8 +3,9 @@
 
 use super::{NOT_OPEN, StoreClient};
 use crate::arguments::{Count, Keys, borrow_keys, count_or_code, piece, pieces};
-use crate::replicate_config::{Placement, ReplicateConfig, placement};
-use crate::session::{Session, lock};
+use crate::lock::lock;
+use crate::replicate_config::{OwnedConfig, ReplicateConfig, placement};
+use crate::session::StoreSession;
 use crate::staging::Draft;
 use perigee_schemas::Status;
 use perigee_store::api::{PutRequest, RangeRequest};
@@ -13,18 +14,18 @@ use std::sync::Arc;
 
 /// Range reads of a nested call with the place of each result.
 #[derive(Default)]
-struct Ranges<'a, Place> {
+struct RangeBatch<'a, Place> {
     requests: Vec<RangeRequest<'a>>,
     places: Vec<Place>,
 }
 
-impl<'a, Place: Copy> Ranges<'a, Place> {
+impl<'a, Place: Copy> RangeBatch<'a, Place> {
     fn push(&mut self, place: Place, request: RangeRequest<'a>) {
         self.requests.push(request);
         self.places.push(place);
     }
 
-    fn read(&self, session: &Session) -> Vec<(Place, Result<u64, Status>)> {
+    fn read(&self, session: &StoreSession) -> Vec<(Place, Result<u64, Status>)> {
         if self.requests.is_empty() {
             return Vec::new();
         }
@@ -40,14 +41,10 @@ fn range<'a>(
     bytes: Count,
 ) -> Result<RangeRequest<'a>, Status> {
     let target = piece(Count(address.ok_or(Status::InvalidParams)?), bytes)?;
-    Ok(RangeRequest {
-        key,
-        source_offset: source_offset.0,
-        target,
-    })
+    Ok(RangeRequest { key, source_offset: source_offset.0, target })
 }
 
-type Codes = Vec<Vec<Vec<i64>>>;
+type RangeCodes = Vec<Vec<Vec<i64>>>;
 
 /// Arguments of `get_into_ranges`: for buffer i and key j, one list entry per range.
 struct NestedRanges {
@@ -60,15 +57,13 @@ struct NestedRanges {
 
 impl NestedRanges {
     /// A refusal for every range of every key; one for a key that has no list of sizes.
-    fn refused(&self) -> Codes {
+    fn refused(&self) -> RangeCodes {
         let ranges = |i: usize, j: usize| {
             let sizes = self.sizes.get(i).and_then(|keys| keys.get(j));
             vec![i64::from(NOT_OPEN); sizes.map_or(1, Vec::len)]
         };
         let buffers = self.keys.iter().enumerate();
-        buffers
-            .map(|(i, keys)| (0..keys.len()).map(|j| ranges(i, j)).collect())
-            .collect()
+        buffers.map(|(i, keys)| (0..keys.len()).map(|j| ranges(i, j)).collect()).collect()
     }
 
     /// Whether all five lists have one shape.
@@ -80,21 +75,17 @@ impl NestedRanges {
         let sizes = shape(&self.sizes);
         self.buffers.len() == sizes.len()
             && self.keys.len() == sizes.len()
-            && self
-                .keys
-                .iter()
-                .zip(&sizes)
-                .all(|(keys, row)| keys.len() == row.len())
+            && self.keys.iter().zip(&sizes).all(|(keys, row)| keys.len() == row.len())
             && shape(&self.targets) == sizes
             && shape(&self.sources) == sizes
     }
 
-    fn read(&self, session: &Session) -> Codes {
+    fn read(&self, session: &StoreSession) -> RangeCodes {
         let mut results = self.refused();
         if !self.is_regular() {
             return results;
         }
-        let mut ranges = Ranges::default();
+        let mut ranges = RangeBatch::default();
         for (i, keys) in self.keys.iter().enumerate() {
             for (j, key) in keys.iter().enumerate() {
                 for (k, &bytes) in self.sizes[i][j].iter().enumerate() {
@@ -119,20 +110,20 @@ impl NestedRanges {
 
 /// Reads the ranges of each key whose read session is open; bytes read or the first failure per
 /// key.
-fn read_session_ranges(session: &Session, keys: &[&str], lists: [&[Vec<Count>]; 3]) -> Vec<i64> {
+fn read_session_ranges(
+    session: &StoreSession,
+    keys: &[&str],
+    lists: [&[Vec<Count>]; 3],
+) -> Vec<i64> {
     let [addresses, sizes, offsets] = lists;
     let mut results = vec![0_i64; keys.len()];
-    let mut ranges = Ranges::default();
+    let mut ranges = RangeBatch::default();
     for (index, &key) in keys.iter().enumerate() {
         let targets = pieces(&addresses[index], &sizes[index]);
         match targets {
             Ok(targets) if targets.len() == offsets[index].len() && session.reads(key) => {
                 for (&target, offset) in targets.iter().zip(&offsets[index]) {
-                    let request = RangeRequest {
-                        key,
-                        source_offset: offset.0,
-                        target,
-                    };
+                    let request = RangeRequest { key, source_offset: offset.0, target };
                     ranges.push(index, request);
                 }
             }
@@ -151,23 +142,22 @@ fn read_session_ranges(session: &Session, keys: &[&str], lists: [&[Vec<Count>]; 
 }
 
 /// Copies the ranges into the drafts of each key; bytes copied or a code per key.
-fn write_session_ranges(session: &Session, keys: &[&str], lists: [&[Vec<Count>]; 3]) -> Vec<i64> {
+fn write_session_ranges(
+    session: &StoreSession,
+    keys: &[&str],
+    lists: [&[Vec<Count>]; 3],
+) -> Vec<i64> {
     let [addresses, sizes, offsets] = lists;
     let copy = |(index, key): (usize, &&str)| {
         let pieces = pieces(&addresses[index], &sizes[index])?;
         let draft = lock(&session.staging).find(key);
-        draft
-            .ok_or(Status::InvalidParams)?
-            .write(session.store(), &pieces, &offsets[index])
+        draft.ok_or(Status::InvalidParams)?.write(session.store(), &pieces, &offsets[index])
     };
-    keys.iter()
-        .enumerate()
-        .map(|entry| count_or_code(copy(entry)))
-        .collect()
+    keys.iter().enumerate().map(|entry| count_or_code(copy(entry))).collect()
 }
 
 /// Stores the drafts of the keys; keys without a session answer -600.
-fn store_drafts(session: &Session, keys: &[&str]) -> Vec<i32> {
+fn store_drafts(session: &StoreSession, keys: &[&str]) -> Vec<i32> {
     let drafts: Vec<Option<Arc<Draft>>> = {
         let mut staging = lock(&session.staging);
         keys.iter().map(|key| staging.take(key)).collect()
@@ -185,11 +175,8 @@ fn store_drafts(session: &Session, keys: &[&str]) -> Vec<i32> {
             draft.is_some_and(|draft| Arc::ptr_eq(&draft.placement, &first.placement))
         };
         let count = drafts[next..].iter().take_while(shared).count();
-        let batch: Vec<&Draft> = drafts[next..next + count]
-            .iter()
-            .flatten()
-            .map(|it| &**it)
-            .collect();
+        let batch: Vec<&Draft> =
+            drafts[next..next + count].iter().flatten().map(|it| &**it).collect();
         let pieces: Vec<_> = batch.iter().map(|draft| [draft.piece()]).collect();
         let requests: Vec<_> = batch
             .iter()
@@ -211,10 +198,10 @@ fn store_drafts(session: &Session, keys: &[&str]) -> Vec<i32> {
 }
 
 fn begin_writes(
-    session: &Session,
+    session: &StoreSession,
     keys: &[&str],
     sizes: &[Count],
-    placement: &Arc<Placement>,
+    placement: &Arc<OwnedConfig>,
 ) -> Vec<i32> {
     let groups = match placement.groups(keys.len()) {
         Ok(groups) if keys.len() == sizes.len() => groups,
@@ -229,9 +216,7 @@ fn begin_writes(
             Err(status) => Err(status),
         };
     let wishes = keys.iter().zip(sizes).zip(groups).zip(existing);
-    wishes
-        .map(|wish| begin(wish).map_or_else(Status::code, |()| Status::Ok.code()))
-        .collect()
+    wishes.map(|wish| begin(wish).map_or_else(Status::code, |()| Status::Ok.code())).collect()
 }
 
 #[pymethods]
@@ -264,11 +249,7 @@ impl StoreClient {
     /// Returns 0 or a negative code per key (-704 for a miss). Sessions of one key nest.
     fn batch_get_session_start(&self, py: Python<'_>, keys: Keys) -> Vec<i32> {
         let keys = borrow_keys(&keys);
-        self.call(
-            py,
-            || vec![NOT_OPEN; keys.len()],
-            |session| session.begin_reads(&keys),
-        )
+        self.call(py, || vec![NOT_OPEN; keys.len()], |session| session.begin_reads(&keys))
     }
 
     /// Read ranges of keys in a read session: piece k of key i is `all_sizes[i][k]` bytes from
@@ -289,15 +270,13 @@ impl StoreClient {
         if lists.iter().any(|list| list.len() != keys.len()) {
             return refused();
         }
-        self.call(py, refused, |session| {
-            read_session_ranges(session, &keys, lists)
-        })
+        self.call(py, refused, |session| read_session_ranges(session, &keys, lists))
     }
 
     /// Close one read session of each key. Returns 0.
     fn batch_get_session_end(&self, py: Python<'_>, keys: Keys) -> i32 {
         let keys = borrow_keys(&keys);
-        let end = |session: &Session| {
+        let end = |session: &StoreSession| {
             session.end_reads(&keys);
             Status::Ok.code()
         };
@@ -307,7 +286,8 @@ impl StoreClient {
     /// Open a write session of each key for an object of `sizes[i]` bytes, filled by ranges.
     ///
     /// Bytes never written are zero. Returns 0 or a negative code per key; -705 for a key that
-    /// exists, -600 when this store has a session of the key, -200 when the sessions of this store hold too much memory.
+    /// exists, -600 when this store has a session of the key, -200 when the sessions of this store
+    /// hold too much memory.
     #[pyo3(signature = (keys, sizes, config = None))]
     fn batch_put_session_start(
         &self,
@@ -344,30 +324,22 @@ impl StoreClient {
         if lists.iter().any(|list| list.len() != keys.len()) {
             return refused();
         }
-        self.call(py, refused, |session| {
-            write_session_ranges(session, &keys, lists)
-        })
+        self.call(py, refused, |session| write_session_ranges(session, &keys, lists))
     }
 
     /// Store the objects of write sessions and close them. Returns a code per key as `put_from`.
     fn batch_put_session_end(&self, py: Python<'_>, keys: Keys) -> Vec<i32> {
         let keys = borrow_keys(&keys);
-        self.call(
-            py,
-            || vec![NOT_OPEN; keys.len()],
-            |session| store_drafts(session, &keys),
-        )
+        self.call(py, || vec![NOT_OPEN; keys.len()], |session| store_drafts(session, &keys))
     }
 
     /// Close write sessions without storing anything. Returns 0, or -600 without a session.
     fn batch_put_session_revoke(&self, py: Python<'_>, keys: Keys) -> Vec<i32> {
         let keys = borrow_keys(&keys);
-        let revoke = |session: &Session| {
+        let revoke = |session: &StoreSession| {
             let mut staging = lock(&session.staging);
             let taken = keys.iter().map(|key| staging.take(key));
-            taken
-                .map(|draft| draft.map_or(Status::InvalidParams, |_| Status::Ok).code())
-                .collect()
+            taken.map(|draft| draft.map_or(Status::InvalidParams, |_| Status::Ok).code()).collect()
         };
         self.call(py, || vec![NOT_OPEN; keys.len()], revoke)
     }

@@ -6,7 +6,7 @@ use super::{NOT_OPEN, StoreClient};
 use crate::arguments::{Count, Key, Keys, borrow_keys};
 use crate::descriptor::ReplicaDescriptor;
 use crate::limits::MAX_GRACE_S;
-use crate::session::Session;
+use crate::session::StoreSession;
 use crate::warning;
 use perigee_schemas::{Identity, Status};
 use perigee_store::api;
@@ -44,7 +44,7 @@ fn mounted(
     Ok(answer)
 }
 
-fn replicas(session: &Session, keys: &[&str]) -> Vec<Vec<ReplicaDescriptor>> {
+fn replicas(session: &StoreSession, keys: &[&str]) -> Vec<Vec<ReplicaDescriptor>> {
     let found = session.store().replicas(keys).into_iter();
     found
         .map(|result| {
@@ -103,9 +103,7 @@ impl StoreClient {
     #[pyo3(signature = (keys, segment_name = ""))]
     fn batch_replica_clear(&self, py: Python<'_>, keys: Keys, segment_name: &str) -> Vec<String> {
         let keys = borrow_keys(&keys);
-        self.call(py, Vec::new, |session| {
-            session.store().replica_clear(&keys, segment_name)
-        })
+        self.call(py, Vec::new, |session| session.store().replica_clear(&keys, segment_name))
     }
 
     /// Lend `size` more bytes of memory of this process.
@@ -120,7 +118,7 @@ impl StoreClient {
         location: &str,
     ) -> PyResult<Bound<'py, PyDict>> {
         report_placement(py, protocol, location);
-        let mount = |session: &Session| session.store().mount_segment(size.0);
+        let mount = |session: &StoreSession| session.store().mount_segment(size.0);
         let result = self.call(py, || Err(Status::InvalidParams), mount);
         mounted(py, result)
     }
@@ -140,7 +138,7 @@ impl StoreClient {
         location: &str,
     ) -> PyResult<Bound<'py, PyDict>> {
         report_placement(py, protocol, location);
-        let mount = |session: &Session| session.store().mount_file(path, offset.0, size.0);
+        let mount = |session: &StoreSession| session.store().mount_file(path, offset.0, size.0);
         let result = self.call(py, || Err(Status::InvalidParams), mount);
         mounted(py, result)
     }

@@ -5,17 +5,17 @@ use super::{NOT_OPEN, StoreClient};
 use crate::arguments::{Key, Keys, borrow_keys};
 use crate::task::{Halves, QueryTaskResponse, TaskId, halves};
 use perigee_schemas::Status;
-use perigee_store::TaskWish;
+use perigee_store::TaskSpec;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 
 impl StoreClient {
     /// A task's identity and 0, or zeros and a code.
-    fn create_task(&self, py: Python<'_>, key: &str, wish: &TaskWish<'_>) -> (Halves, i32) {
+    fn create_task(&self, py: Python<'_>, key: &str, spec: &TaskSpec<'_>) -> (Halves, i32) {
         self.call(
             py,
             || ((0, 0), NOT_OPEN),
-            |session| match session.store().create_task(key, wish) {
+            |session| match session.store().create_task(key, spec) {
                 Ok(id) => (halves(id), Status::Ok.code()),
                 Err(status) => ((0, 0), status.code()),
             },
@@ -32,8 +32,8 @@ impl StoreClient {
     /// emptied, -1401 too many tasks wait. A target that holds the object already is served.
     fn create_copy_task(&self, py: Python<'_>, key: Key, targets: Keys) -> (Halves, i32) {
         let targets = borrow_keys(&targets);
-        let wish = TaskWish::Copy { targets: &targets };
-        self.create_task(py, &key, &wish)
+        let spec = TaskSpec::Copy { targets: &targets };
+        self.create_task(py, &key, &spec)
     }
 
     /// Have the replica of an object on segment `source` moved to segment `target`.
@@ -46,11 +46,8 @@ impl StoreClient {
         source: PyBackedStr,
         target: PyBackedStr,
     ) -> (Halves, i32) {
-        let wish = TaskWish::Move {
-            source: &source,
-            target: &target,
-        };
-        self.create_task(py, &key, &wish)
+        let spec = TaskSpec::Move { source: &source, target: &target };
+        self.create_task(py, &key, &spec)
     }
 
     /// Ask how a task is.

@@ -1,7 +1,7 @@
 //! Completion events as what wakes a sleeping shard: its ring watches the channels of its queues.
 //!
-//! The invariant: a queue that is armed is watched, as long as its channel works, and one whose events were taken is armed
-//! anew before the next sleep.
+//! The invariant: a queue that is armed is watched, as long as its channel works, and one whose
+//! events were taken is armed again before the next sleep.
 
 use perigee_shard::ShardEnvironment;
 use perigee_verbs::CompletionQueue;
@@ -21,10 +21,7 @@ struct WatchedQueue {
 
 impl WatchedQueues {
     pub(super) fn new(queues: impl Iterator<Item = Arc<dyn CompletionQueue>>) -> Self {
-        let unarmed = |queue| WatchedQueue {
-            queue,
-            armed: Cell::new(false),
-        };
+        let unarmed = |queue| WatchedQueue { queue, armed: Cell::new(false) };
         Self(queues.map(unarmed).collect())
     }
 
@@ -52,7 +49,7 @@ impl WatchedQueues {
 }
 
 impl WatchedQueue {
-    /// Takes events as they come. Ends with a channel that is broken: it would be readable for ever.
+    /// Takes events as they come. Ends with a channel that is broken: it would be readable forever.
     async fn watch(&self, environment: &ShardEnvironment) {
         loop {
             if let Err(error) = environment.readable(self.queue.event_fd()).await {

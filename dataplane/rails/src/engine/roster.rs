@@ -1,5 +1,5 @@
-//! The peers of an engine by name, and whether anybody still holds them.
-//! Invariant: a name has one record at a time, and a record that a handle holds is not dropped for want of room.
+//! The peers of an engine by name, and whether they are still held. Invariant: a name has one
+//! record at a time, and a record that a handle holds is not dropped for want of room.
 
 use crate::descriptor::PeerDescriptor;
 use crate::error::RailError;
@@ -39,17 +39,14 @@ impl PeerHandle {
 }
 
 #[derive(Debug)]
-struct Place {
+struct RosterEntry {
     record: Arc<PeerRecord>,
     held: Arc<()>,
 }
 
-impl Place {
+impl RosterEntry {
     fn handle(&self) -> PeerHandle {
-        PeerHandle {
-            record: self.record.clone(),
-            _held: self.held.clone(),
-        }
+        PeerHandle { record: self.record.clone(), _held: self.held.clone() }
     }
 
     fn is_held(&self) -> bool {
@@ -60,32 +57,33 @@ impl Place {
 /// Peers by name.
 #[derive(Debug, Default)]
 pub(super) struct Roster {
-    places: Mutex<HashMap<String, Place>>,
+    places: Mutex<HashMap<String, RosterEntry>>,
     numbers: AtomicU64,
 }
 
 /// A peer that was opened, and those that had to go for it.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct OpenedPeer {
     pub(super) peer: PeerHandle,
     pub(super) gone: Vec<Arc<PeerRecord>>,
 }
 
 impl Roster {
-    /// The peer of a name and descriptor. Another epoch under the name is another peer; other rails of the same epoch are
-    /// the same one's, whose addresses changed. If there is no room, those that nobody holds make it.
+    /// The peer of a name and descriptor. Another epoch under the name is another peer; other rails
+    /// of the same epoch are the same one's, whose addresses changed. If there is no room, peers
+    /// without holders are dropped.
     pub(super) fn open(
         &self,
         name: &str,
         descriptor: &PeerDescriptor,
-    ) -> Result<Opened, RailError> {
+    ) -> Result<OpenedPeer, RailError> {
         let mut places = self.places();
         let mut gone = Vec::new();
         if let Some(known) = places.get(name) {
             if known.record.epoch == descriptor.epoch && !known.record.is_gone() {
                 known.record.describe(&descriptor.rails);
                 let peer = known.handle();
-                return Ok(Opened { peer, gone });
+                return Ok(OpenedPeer { peer, gone });
             }
             known.record.replaced.store(true, Ordering::Release);
             gone.push(known.record.clone());
@@ -93,13 +91,10 @@ impl Roster {
             let unheld = places.extract_if(|_, place| !place.is_held());
             gone.extend(unheld.map(|(_, place)| place.record));
             if gone.is_empty() {
-                return Err(RailError::Full {
-                    waiting: places.len(),
-                    limit: PEERS_MAX,
-                });
+                return Err(RailError::Full { waiting: places.len(), limit: PEERS_MAX });
             }
         }
-        let place = Place {
+        let place = RosterEntry {
             record: Arc::new(PeerRecord::new(
                 self.numbers.fetch_add(1, Ordering::Relaxed),
                 name,
@@ -109,7 +104,7 @@ impl Roster {
         };
         let peer = place.handle();
         places.insert(name.to_owned(), place);
-        Ok(Opened { peer, gone })
+        Ok(OpenedPeer { peer, gone })
     }
 
     /// Takes a peer out, if its name still stands for it.
@@ -121,7 +116,7 @@ impl Roster {
         }
     }
 
-    fn places(&self) -> MutexGuard<'_, HashMap<String, Place>> {
+    fn places(&self) -> MutexGuard<'_, HashMap<String, RosterEntry>> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -131,10 +126,7 @@ mod tests {
     use super::*;
 
     fn descriptor(epoch: u64) -> PeerDescriptor {
-        PeerDescriptor {
-            epoch,
-            rails: Vec::new(),
-        }
+        PeerDescriptor { epoch, rails: Vec::new() }
     }
 
     #[test]
@@ -167,26 +159,18 @@ mod tests {
     }
 
     #[test]
-    fn peers_that_nobody_holds_make_room_and_the_others_stay() {
+    fn peers_without_a_holder_make_room_and_the_others_stay() {
         let roster = Roster::default();
         let held: Vec<_> = (0..10)
-            .map(|number| {
-                roster
-                    .open(&format!("held-{number}"), &descriptor(1))
-                    .unwrap()
-            })
+            .map(|number| roster.open(&format!("held-{number}"), &descriptor(1)).unwrap())
             .collect();
         for number in 0..3 * PEERS_MAX {
-            let opened = roster
-                .open(&format!("gone-{number}"), &descriptor(1))
-                .unwrap();
+            let opened = roster.open(&format!("gone-{number}"), &descriptor(1)).unwrap();
             let names = opened.gone.iter().map(|record| &record.name);
             assert!(names.into_iter().all(|name| name.starts_with("gone")));
         }
         for (number, opened) in held.iter().enumerate() {
-            let again = roster
-                .open(&format!("held-{number}"), &descriptor(1))
-                .unwrap();
+            let again = roster.open(&format!("held-{number}"), &descriptor(1)).unwrap();
             assert!(Arc::ptr_eq(again.peer.record(), opened.peer.record()));
         }
         let all: Vec<_> = (0..2 * PEERS_MAX)

@@ -1,7 +1,9 @@
-//! One shard of rails on an executor: jobs from callers, the poll loop, and waking on completion events.
+//! One shard of rails on an executor: jobs from callers, the poll loop, and waking on completion
+//! events.
 
 use super::events::WatchedQueues;
-use super::{Exchange, shard_error};
+
+use super::exchange::OfferExchange;
 use crate::error::RailError;
 use crate::limits::SHARD_ANSWER;
 use crate::rail::Rail;
@@ -21,27 +23,23 @@ use std::time::Duration;
 
 /// The handle of one shard.
 #[derive(Debug)]
-pub(super) struct Worker {
+pub(super) struct RailWorker {
     mailbox: Mailbox,
     rails: Local<RailPoller>,
     shard: Mutex<Option<Shard>>,
     cells: Vec<Arc<RailCells>>,
 }
 
-impl Worker {
+impl RailWorker {
     pub(super) fn start(
         setup: ShardSetup,
         (cpu, poll): (Option<usize>, Duration),
         rails: &[Arc<Rail>],
-        exchange: &Arc<dyn Exchange>,
+        exchange: &Arc<dyn OfferExchange>,
     ) -> Result<Self, RailError> {
         let cells: Vec<Arc<RailCells>> = rails.iter().map(|_| Arc::default()).collect();
-        let options = ShardOptions {
-            cpu,
-            poll,
-            ..ShardOptions::named("perigee-rails")
-        };
-        let (ready, started) = sync_channel::<Started>(1);
+        let options = ShardOptions { cpu, poll, ..ShardOptions::named("perigee-rails") };
+        let (ready, started) = sync_channel::<WorkerStart>(1);
         let (rails, exchange) = (rails.to_vec(), exchange.clone());
         let theirs = cells.clone();
         let shard = Shard::start(options, move |environment| async move {
@@ -55,12 +53,7 @@ impl Worker {
             Ok(started) => started?,
             Err(_) => return Err(silent()),
         };
-        Ok(Self {
-            mailbox: shard.mailbox(),
-            rails,
-            shard: Mutex::new(Some(shard)),
-            cells,
-        })
+        Ok(Self { mailbox: shard.mailbox(), rails, shard: Mutex::new(Some(shard)), cells })
     }
 
     pub(super) fn mailbox(&self) -> Mailbox {
@@ -71,7 +64,8 @@ impl Worker {
         &self.cells
     }
 
-    /// Has the shard do something. A shard that is gone drops the job, and a submission that is dropped tells its sink.
+    /// Has the shard do something. A shard that is gone drops the job, and a submission that is
+    /// dropped tells its sink.
     pub(super) fn tell(&self, job: impl FnOnce(&mut RailShard, Duration) + Send + 'static) {
         let name = self.rails;
         self.mailbox.post(Box::new(move |environment| {
@@ -91,12 +85,10 @@ impl Worker {
             // A failure means that the caller has stopped waiting.
             let _ = reply.send(job(shard, now));
         });
-        answer
-            .recv_timeout(SHARD_ANSWER)
-            .map_err(|error| match error {
-                std::sync::mpsc::RecvTimeoutError::Timeout => silent(),
-                std::sync::mpsc::RecvTimeoutError::Disconnected => RailError::Closed,
-            })
+        answer.recv_timeout(SHARD_ANSWER).map_err(|error| match error {
+            std::sync::mpsc::RecvTimeoutError::Timeout => silent(),
+            std::sync::mpsc::RecvTimeoutError::Disconnected => RailError::Closed,
+        })
     }
 
     /// Has the shard drop everything and end.
@@ -113,11 +105,7 @@ impl Worker {
 
     /// Waits until it has ended.
     pub(super) fn finish_stop(&self) {
-        let shard = self
-            .shard
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let shard = self.shard.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(Err(error)) = shard.map(|shard| shard.join(SHARD_ANSWER)) {
             tracing::error!(%error, "A shard of rails does not end; its memory stays registered");
         }
@@ -125,19 +113,17 @@ impl Worker {
 }
 
 /// What a shard says when it runs, or why it does not.
-type Started = Result<Local<RailPoller>, RailError>;
+type WorkerStart = Result<Local<RailPoller>, RailError>;
 
 fn silent() -> RailError {
-    RailError::Shard {
-        reason: format!("a shard did not answer within {SHARD_ANSWER:?}"),
-    }
+    RailError::Shard { reason: format!("a shard did not answer within {SHARD_ANSWER:?}") }
 }
 
 /// A shard of rails as the driver of its executor sees it.
 pub(super) struct RailPoller {
     shard: RefCell<RailShard>,
     queues: WatchedQueues,
-    exchange: Arc<dyn Exchange>,
+    exchange: Arc<dyn OfferExchange>,
     mailbox: Mailbox,
     name: Cell<Option<Local<RailPoller>>>,
     stopped: Cell<bool>,
@@ -147,8 +133,8 @@ pub(super) struct RailPoller {
 async fn run(
     environment: ShardEnvironment,
     shard: RailShard,
-    exchange: Arc<dyn Exchange>,
-    ready: SyncSender<Started>,
+    exchange: Arc<dyn OfferExchange>,
+    ready: SyncSender<WorkerStart>,
 ) {
     let poller = Rc::new(RailPoller {
         queues: WatchedQueues::new(shard.queues().cloned()),
@@ -181,11 +167,7 @@ impl RailPoller {
     fn until_stopped(&self) -> impl Future<Output = ()> {
         poll_fn(|context| {
             self.waker.set(Some(context.waker().clone()));
-            if self.stopped.get() {
-                Poll::Ready(())
-            } else {
-                Poll::Pending
-            }
+            if self.stopped.get() { Poll::Ready(()) } else { Poll::Pending }
         })
     }
 
@@ -195,15 +177,11 @@ impl RailPoller {
         let done = Box::new(move |answer| {
             mailbox.post(Box::new(move |environment: &ShardEnvironment| {
                 if let Some(rails) = name.and_then(|name| environment.local(name)) {
-                    rails
-                        .shard
-                        .borrow_mut()
-                        .answer(peer, serial, answer, monotonic);
+                    rails.shard.borrow_mut().answer(peer, serial, answer, monotonic);
                 }
             }));
         });
-        self.exchange
-            .exchange(&outgoing.peer_name, outgoing.offer, done);
+        self.exchange.exchange(&outgoing.peer_name, outgoing.offer, done);
     }
 }
 
@@ -226,4 +204,8 @@ impl Poller for RailPoller {
         self.queues.arm();
         Some(self.shard.borrow().next_wake())
     }
+}
+
+pub(crate) fn shard_error(error: &dyn std::fmt::Display) -> RailError {
+    RailError::Shard { reason: error.to_string() }
 }

@@ -3,7 +3,8 @@
 use super::*;
 use crate::descriptor::{EndpointDescriptor, ProofDescriptor};
 use perigee_verbs::{
-    ConnectOptions, Endpoint, PostError, QueuePairCapacity, QueuePairState, VerbsError, WorkRequest,
+    ConnectOptions, EndpointAddress, PostError, QueuePairCapacity, QueuePairState, VerbsError,
+    WorkRequest,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 struct Kernel {
     now_ms: AtomicU64,
     asked: AtomicUsize,
-    /// Whether it also takes real time, until it is told to go on.
+    /// Whether it also takes real time, until the test lets it go on.
     holds: AtomicBool,
 }
 
@@ -35,7 +36,7 @@ impl Kernel {
 #[derive(Debug)]
 struct Pair {
     kernel: Arc<Kernel>,
-    endpoint: Endpoint,
+    endpoint: EndpointAddress,
 }
 
 impl QueuePair for Pair {
@@ -43,15 +44,15 @@ impl QueuePair for Pair {
         1
     }
 
-    fn endpoint(&self) -> &Endpoint {
+    fn endpoint(&self) -> &EndpointAddress {
         &self.endpoint
     }
 
     fn capacity(&self) -> QueuePairCapacity {
-        unreachable!("nobody asks before it is joined")
+        unreachable!("it is not asked before it is joined")
     }
 
-    fn connect(&mut self, remote: &Endpoint, _: &ConnectOptions) -> Result<(), VerbsError> {
+    fn connect(&mut self, remote: &EndpointAddress, _: &ConnectOptions) -> Result<(), VerbsError> {
         self.kernel.asked.fetch_add(1, Ordering::SeqCst);
         while self.kernel.holds.load(Ordering::SeqCst) {
             std::thread::yield_now();
@@ -60,10 +61,7 @@ impl QueuePair for Pair {
             return Ok(());
         }
         self.kernel.pass(Duration::from_secs(1));
-        Err(VerbsError::Deadline {
-            what: "looking for the address",
-            waited_ms: 1000,
-        })
+        Err(VerbsError::Deadline { what: "looking for the address", waited_ms: 1000 })
     }
 
     fn post(&mut self, _: &[WorkRequest<'_>]) -> Result<(), PostError> {
@@ -95,10 +93,7 @@ fn offer(addresses: &[[u8; 2]]) -> EndpointOffer {
                 sequence: 0,
                 mtu_bytes: 1024,
             },
-            proof: ProofDescriptor {
-                address: 0,
-                remote_key: 0,
-            },
+            proof: ProofDescriptor { address: 0, remote_key: 0 },
         }
     };
     EndpointOffer {
@@ -117,18 +112,10 @@ fn join_answered(
     kernel: &Arc<Kernel>,
     addresses: &[[u8; 2]],
 ) -> Vec<Result<(), String>> {
-    let route = Route {
-        local: 0,
-        remote: 0,
-        local_gid: 1,
-        remote_gid: 1,
-    };
+    let route = AddressPair { local: 0, remote: 0, local_gid: 1, remote_gid: 1 };
     let mut is_late = false;
     let join = |pair: PairOffer| {
-        let mut own = Pair {
-            kernel: kernel.clone(),
-            endpoint: (&pair.endpoint).into(),
-        };
+        let mut own = Pair { kernel: kernel.clone(), endpoint: (&pair.endpoint).into() };
         let remote = (route, &pair.endpoint);
         joiner.join_answered(&mut own, remote, &mut is_late, || kernel.now())
     };
@@ -137,11 +124,8 @@ fn join_answered(
 
 fn join(joiner: &Joiner, kernel: &Arc<Kernel>, addresses: &[[u8; 2]]) -> Vec<Result<(), String>> {
     let offer = offer(addresses);
-    let made = |pair: &PairOffer| -> Made {
-        Ok(Box::new(Pair {
-            kernel: kernel.clone(),
-            endpoint: (&pair.endpoint).into(),
-        }))
+    let made = |pair: &PairOffer| -> MadePair {
+        Ok(Box::new(Pair { kernel: kernel.clone(), endpoint: (&pair.endpoint).into() }))
     };
     let made = offer.pairs.iter().map(made).collect();
     let joined = joiner.join(&offer, made, || kernel.now());
@@ -173,11 +157,7 @@ fn a_silent_address_costs_the_next_offers_nothing_until_it_is_tried_again() {
     let (joiner, kernel) = (Joiner::default(), Arc::new(Kernel::default()));
     join(&joiner, &kernel, &[[1, 0]]);
     let before = kernel.asked();
-    assert!(
-        join(&joiner, &kernel, &[[1, 0]; 8])
-            .iter()
-            .all(Result::is_err)
-    );
+    assert!(join(&joiner, &kernel, &[[1, 0]; 8]).iter().all(Result::is_err));
     assert_eq!(kernel.asked(), before);
     kernel.pass(SILENT_PAUSE);
     join(&joiner, &kernel, &[[1, 0]]);
@@ -190,12 +170,8 @@ fn addresses_that_are_remembered_are_bounded() {
     for number in 0..2 * ADDRESSES_MAX {
         let mut address = [0; 16];
         address[..8].copy_from_slice(&(number as u64).to_le_bytes());
-        let address = Address {
-            rail: 0,
-            own_gid: 0,
-            gid: address,
-        };
-        let silent = Standing::SilentUntil(kernel.now() + SILENT_PAUSE);
+        let address = GidPath { rail: 0, own_gid: 0, gid: address };
+        let silent = AddressState::SilentUntil(kernel.now() + SILENT_PAUSE);
         joiner.note(address, silent, kernel.now());
         assert!(joiner.lock().known.len() <= ADDRESSES_MAX);
     }
@@ -250,25 +226,21 @@ fn an_answer_keeps_its_shard_for_one_silent_address_and_those_known_are_joined()
         assert_eq!(outcome[32], Ok(()));
         assert!(kernel.now() - before <= Duration::from_secs(1));
     }
-    assert_eq!(
-        kernel.now(),
-        Duration::from_secs(2),
-        "one address for each answer"
-    );
+    assert_eq!(kernel.now(), Duration::from_secs(2), "one address for each answer");
 }
 
 #[test]
-fn who_waited_for_a_seat_does_not_ask_for_an_address_that_was_found_silent_meanwhile() {
+fn a_waiter_does_not_ask_for_an_address_that_was_found_silent_while_it_waited() {
     let (joiner, kernel) = (Joiner::default(), Arc::new(Kernel::default()));
     joiner.lock().strangers = STRANGERS_MAX;
     std::thread::scope(|scope| {
         let late = scope.spawn(|| join(&joiner, &kernel, &[[1, 0]]));
-        // The lock is free again only when the stranger has seen its address unknown and waits for a seat, or has not
-        // begun; either way it learns what is noted here.
-        let address = Address::from(&offer(&[[1, 0]]).pairs[0]);
-        let silent = Standing::SilentUntil(kernel.now() + SILENT_PAUSE);
+        // The lock is free again only when the stranger has seen its address unknown and waits for
+        // a seat, or has not begun; either way it learns what is noted here.
+        let address = GidPath::from(&offer(&[[1, 0]]).pairs[0]);
+        let silent = AddressState::SilentUntil(kernel.now() + SILENT_PAUSE);
         joiner.note(address, silent, kernel.now());
-        drop(Seat(&joiner));
+        drop(WaitPermit(&joiner));
         assert_eq!(late.join().unwrap(), [Err(super::silent())]);
     });
     assert_eq!(kernel.asked(), 0);

@@ -1,24 +1,25 @@
-//! Queue pairs that peers offer: joined, kept while the peer lives, and taken down when it does not.
+//! Queue pairs that peers offer: joined, kept while the peer lives, and taken down when it does
+//! not.
 
 use super::RailShard;
 use crate::accepted::{Accepted, AcceptedKey};
 use crate::bandwidth::Bandwidth;
 use crate::descriptor::{EndpointAnswer, EndpointOffer, PairAnswer, PairOffer};
-use crate::endpoint::{Endpoint, Role};
+use crate::endpoint::{Endpoint, EndpointRole};
 use crate::error::RailError;
-use crate::joining::Made;
+use crate::joining::MadePair;
 use crate::limits::{ACCEPTED_ENTRIES, PAIRS_PER_PEER_MAX};
-use crate::slab::Key;
-use perigee_verbs::{Access, QueuePairOptions};
+use crate::slab::SlabKey;
+use perigee_verbs::{QueuePairOptions, RegionAccess};
 use std::time::Duration;
 
 impl RailShard {
-    /// Makes a queue pair for each offered one. They are joined by [`crate::joining::Joiner`] and come
-    /// back with [`RailShard::adopt`].
+    /// Makes a queue pair for each offered one. They are joined by [`crate::joining::Joiner`] and
+    /// come back with [`RailShard::adopt`].
     ///
     /// # Errors
     /// The offer makes no sense, or the shard is closed.
-    pub(crate) fn make(&self, offer: &EndpointOffer) -> Result<Vec<Made>, RailError> {
+    pub(crate) fn make(&self, offer: &EndpointOffer) -> Result<Vec<MadePair>, RailError> {
         if self.closed {
             return Err(RailError::Closed);
         }
@@ -35,15 +36,15 @@ impl RailShard {
         Ok(offer.pairs.iter().map(|pair| self.make_one(pair)).collect())
     }
 
-    /// Takes joined queue pairs in and answers the offer. An offer for an engine that ran here before gets our epoch and no
-    /// pairs, which tells the peer to look us up again.
+    /// Takes joined queue pairs in and answers the offer. An offer for an engine that ran here
+    /// before gets our epoch and no pairs, which tells the peer to look us up again.
     ///
     /// # Errors
     /// The shard is closed.
     pub(crate) fn adopt(
         &mut self,
         offer: &EndpointOffer,
-        made: Vec<Made>,
+        made: Vec<MadePair>,
         now: Duration,
     ) -> Result<EndpointAnswer, RailError> {
         if self.closed {
@@ -60,11 +61,7 @@ impl RailShard {
                 pairs.push(answer.unwrap_or_else(|reason| PairAnswer::Refused { reason }));
             }
         }
-        Ok(EndpointAnswer {
-            epoch: self.setup.epoch,
-            pairs,
-            fenced,
-        })
+        Ok(EndpointAnswer { epoch: self.setup.epoch, pairs, fenced })
     }
 
     /// Takes down every queue pair that the engine of this epoch could reach our memory through.
@@ -80,12 +77,9 @@ impl RailShard {
         }
     }
 
-    fn make_one(&self, pair: &PairOffer) -> Made {
+    fn make_one(&self, pair: &PairOffer) -> MadePair {
         let index = pair.peer_rail as usize;
-        let rail = self
-            .rails
-            .get(index)
-            .ok_or_else(|| format!("there is no rail {index}"))?;
+        let rail = self.rails.get(index).ok_or_else(|| format!("there is no rail {index}"))?;
         if !rail.rail.is_active() {
             return Err(format!("port of {} is down", rail.rail.name()));
         }
@@ -97,12 +91,10 @@ impl RailShard {
         let options = QueuePairOptions {
             gid_index,
             send_entries: ACCEPTED_ENTRIES,
-            access: Access::ALL,
+            access: RegionAccess::ALL,
             ..QueuePairOptions::default()
         };
-        rail.queue
-            .queue_pair(&options)
-            .map_err(|error| error.to_string())
+        rail.queue.queue_pair(&options).map_err(|error| error.to_string())
     }
 
     /// The index of our address that an offered queue pair is spoken to from.
@@ -116,25 +108,18 @@ impl RailShard {
         &mut self,
         offer: &EndpointOffer,
         pair: &PairOffer,
-        made: Made,
+        made: MadePair,
         now: Duration,
     ) -> Result<PairAnswer, String> {
-        let key = AcceptedKey {
-            epoch: offer.epoch,
-            shard: offer.shard,
-            lane: pair.lane,
-        };
+        let key = AcceptedKey { epoch: offer.epoch, shard: offer.shard, lane: pair.lane };
         self.drop_accepted(key, now);
         let queue_pair = made?;
         if self.accepted_pool.is_full() {
             if self.accepted.has_any(offer.epoch, offer.shard) {
                 return Err("no room for another queue pair beside those it has".to_owned());
             }
-            let victim = self
-                .accepted_pool
-                .evict()
-                .ok_or("all queue pairs are in use")?;
-            self.close_endpoint(Key::from_bits(victim as u32), now);
+            let victim = self.accepted_pool.evict().ok_or("all queue pairs are in use")?;
+            self.close_endpoint(SlabKey::from_bits(victim as u32), now);
         }
         let index = pair.peer_rail as usize;
         let descriptor = queue_pair.endpoint().into();
@@ -145,8 +130,9 @@ impl RailShard {
             let addresses = &self.rails[index].addresses;
             addresses.at(*gid_index) == Some(queue_pair.endpoint().gid)
         });
-        let place = (index, place.ok_or("the address changed meanwhile")?);
-        let endpoint = Endpoint::new(queue_pair, place, slot, bandwidth, Role::Accepted(key));
+        let place = (index, place.ok_or("the address has changed since the offer")?);
+        let endpoint =
+            Endpoint::new(queue_pair, place, slot, bandwidth, EndpointRole::Accepted(key));
         let Ok(endpoint) = self.endpoints.insert(endpoint) else {
             self.proof.give_back(slot);
             return Err("no slot for another queue pair is left".to_owned());
@@ -161,9 +147,6 @@ impl RailShard {
         };
         self.accepted.insert(key, accepted);
         self.accepted_pool.insert(u64::from(endpoint.bits()), now);
-        Ok(PairAnswer::Joined {
-            endpoint: descriptor,
-            proof,
-        })
+        Ok(PairAnswer::Joined { endpoint: descriptor, proof })
     }
 }

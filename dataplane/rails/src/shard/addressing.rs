@@ -1,11 +1,11 @@
-//! What a change of a rail's addresses, or of a peer's, means for its queue pairs: those from an address that is gone go,
-//! and lanes are planned anew.
+//! What a change of a rail's addresses, or of a peer's, means for its queue pairs: those from an
+//! address that is gone go, and lanes are planned again.
 
 use super::RailShard;
-use super::reap::Break;
+use super::reap::Disconnect;
 use crate::descriptor::RailDescriptor;
-use crate::pairing::{LanePlan, Wanted, lanes};
-use crate::slab::Key;
+use crate::pairing::{LaneCount, LanePlan, lanes};
+use crate::slab::SlabKey;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ impl RailShard {
             ..own.rail.descriptor()
         });
         let ours: Vec<RailDescriptor> = ours.collect();
-        let per_peer = Wanted::PerPeer(self.setup.queue_pairs_per_peer);
-        let per_rail = self.setup.queue_pairs_per_rail.map(Wanted::PerRail);
+        let per_peer = LaneCount::PerPeer(self.setup.queue_pairs_per_peer);
+        let per_rail = self.setup.queue_pairs_per_rail.map(LaneCount::PerRail);
         let wanted = per_rail.unwrap_or(per_peer);
         lanes(&ours, theirs, wanted)
     }
@@ -36,7 +36,7 @@ impl RailShard {
         }
         if is_changed {
             for number in self.peers.keys().copied().collect::<Vec<_>>() {
-                self.plan_anew(number, now);
+                self.plan_again(number, now);
             }
         }
     }
@@ -46,26 +46,26 @@ impl RailShard {
         let addresses = &self.rails[rail].addresses;
         let on_rail = self.endpoints.iter().filter(|(_, own)| own.rail == rail);
         let old = on_rail.filter(|(_, own)| addresses.at(own.gid_index) != Some(own.address()));
-        let old: Vec<Key> = old.map(|(key, _)| key).collect();
+        let old: Vec<SlabKey> = old.map(|(key, _)| key).collect();
         if !old.is_empty() {
             let (name, count) = (self.rails[rail].rail.name(), old.len());
             tracing::warn!(rail = name, count, "Queue pairs go: their address is gone");
         }
-        let cause = Break::harmless("its address is gone");
+        let cause = Disconnect::harmless("its address is gone");
         for key in old {
             self.break_endpoint(key, &cause, now);
         }
     }
 
-    /// Goes over to the lanes that the addresses allow now. Queue pairs over routes that there still are stay, unless
-    /// there is a better one now.
-    pub(super) fn plan_anew(&mut self, number: u64, now: Duration) {
+    /// Goes over to the lanes that the addresses allow now. Queue pairs over routes that there
+    /// still are stay, unless there is a better one now.
+    pub(super) fn plan_again(&mut self, number: u64, now: Duration) {
         let Some(peer) = self.peers.get(&number) else {
             return;
         };
         let theirs = peer.record.rails();
         let plans = self.plan(&theirs);
-        let cause = Break::harmless("other addresses are used now");
+        let cause = Disconnect::harmless("other addresses are used now");
         for key in peer.endpoints_beyond(&plans) {
             self.break_endpoint(key, &cause, now);
         }

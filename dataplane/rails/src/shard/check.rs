@@ -1,11 +1,11 @@
 //! The records of a shard against each other, after each step of its tests.
-//! Invariant checked: every request, slice and queue pair is where the others say it is, and each byte of a request is
-//! uncut, waiting, on its way or moved.
+//! Invariant checked: every request, slice and queue pair is where the others say it is, and each
+//! byte of a request is uncut, waiting, on its way or moved.
 
 use super::RailShard;
-use crate::endpoint::{Role, Work};
-use crate::peer::Peer;
-use crate::slab::Key;
+use crate::endpoint::{EndpointRole, WorkPurpose};
+use crate::peer::RailPeer;
+use crate::slab::SlabKey;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 impl RailShard {
@@ -27,11 +27,8 @@ impl RailShard {
         for (key, endpoint) in self.endpoints.iter() {
             endpoint.check();
             in_flight[endpoint.rail] += endpoint.bandwidth.in_flight();
-            assert!(
-                slots.insert(format!("{:?}", endpoint.slot)),
-                "one proof each"
-            );
-            if let Role::Accepted(name) = &endpoint.role {
+            assert!(slots.insert(format!("{:?}", endpoint.slot)), "one proof each");
+            if let EndpointRole::Accepted(name) = &endpoint.role {
                 let entry = self.accepted.get(*name);
                 assert_eq!(entry.map(|entry| entry.endpoint), Some(key));
                 accepted += 1;
@@ -42,7 +39,7 @@ impl RailShard {
             assert_eq!(rail.bandwidth.in_flight(), in_flight, "bytes of a rail");
         }
         let has_endpoint = |key: u64| {
-            let endpoint = self.endpoints.get(Key::from_bits(key as u32));
+            let endpoint = self.endpoints.get(SlabKey::from_bits(key as u32));
             assert!(endpoint.is_some(), "a pool has queue pairs that are there");
         };
         self.pool.check(has_endpoint);
@@ -51,10 +48,10 @@ impl RailShard {
 
     /// A slice is posted on one queue pair, or waits at one peer, and its request is there.
     fn check_slices(&self) {
-        let mut places: HashMap<Key, usize> = HashMap::new();
+        let mut places: HashMap<SlabKey, usize> = HashMap::new();
         for (_, endpoint) in self.endpoints.iter() {
             for posted in endpoint.posted() {
-                if let Work::Slice(key) = posted.work
+                if let WorkPurpose::Slice(key) = posted.work
                     && let Some(slice) = self.slices.get(key)
                 {
                     assert!(!slice.is_waiting(), "what is posted does not wait");
@@ -62,16 +59,9 @@ impl RailShard {
                 }
             }
         }
-        for key in self
-            .peers
-            .values()
-            .flat_map(|peer| peer.waiting.all_slices())
-        {
+        for key in self.peers.values().flat_map(|peer| peer.waiting.all_slices()) {
             let slice = self.slices.get(key);
-            assert!(
-                slice.is_some_and(|slice| slice.is_waiting()),
-                "{key:?} waits"
-            );
+            assert!(slice.is_some_and(|slice| slice.is_waiting()), "{key:?} waits");
             *places.entry(key).or_default() += 1;
         }
         for (key, slice) in self.slices.iter() {
@@ -81,12 +71,12 @@ impl RailShard {
     }
 
     fn check_requests(&self) {
-        for (key, flight) in self.requests.iter() {
+        for (key, active) in self.requests.iter() {
             let slices = self.slices.iter();
             let slices = slices.filter(|(_, slice)| slice.request == key).count();
-            let peer = self.peers.get(&flight.peer);
+            let peer = self.peers.get(&active.peer);
             let fences = peer.map_or(0, |peer| peer.fences.count_of(key));
-            flight.progress.check(slices, fences);
+            active.progress.check(slices, fences);
             assert!(peer.is_some(), "a request has its peer");
         }
     }
@@ -96,41 +86,28 @@ impl RailShard {
         assert_eq!(listed.len(), self.listed.len(), "a peer is listed once");
         for (number, peer) in &self.peers {
             let of_peer = || self.requests.iter().filter(|(_, it)| it.peer == *number);
-            assert_eq!(
-                peer.requests,
-                of_peer().count(),
-                "requests of peer {number}"
-            );
+            assert_eq!(peer.requests, of_peer().count(), "requests of peer {number}");
             let uncut: u64 = of_peer().map(|(_, it)| it.progress.uncut()).sum();
             let waiting = peer.waiting.all_slices().into_iter();
             let waiting = waiting.filter_map(|key| self.slices.get(key));
             let waiting: u64 = waiting.map(|slice| slice.bytes).sum();
-            assert_eq!(
-                peer.waiting.bytes,
-                uncut + waiting,
-                "bytes of peer {number}"
-            );
-            assert!(
-                !peer.listed || listed.contains(number),
-                "{number} is served"
-            );
+            assert_eq!(peer.waiting.bytes, uncut + waiting, "bytes of peer {number}");
+            assert!(!peer.listed || listed.contains(number), "{number} is served");
             self.check_lanes(*number, peer);
         }
     }
 
-    /// A lane may name a queue pair that made room for another one; one that is there is the lane's.
-    fn check_lanes(&self, number: u64, peer: &Peer) {
+    /// A lane may name a queue pair that made room for another one; one that is there is the
+    /// lane's.
+    fn check_lanes(&self, number: u64, peer: &RailPeer) {
         for (index, lane) in peer.lanes.iter().enumerate() {
             let endpoint = lane.endpoint.and_then(|key| self.endpoints.get(key));
             if let Some(endpoint) = endpoint {
                 let is_own = matches!(
                     endpoint.role,
-                    Role::Lane { peer, lane, .. } if (peer, lane) == (number, index)
+                    EndpointRole::Lane { peer, lane, .. } if (peer, lane) == (number, index)
                 );
-                assert!(
-                    is_own,
-                    "lane {index} of peer {number} has its own queue pair"
-                );
+                assert!(is_own, "lane {index} of peer {number} has its own queue pair");
                 assert_eq!(endpoint.rail, lane.route().local, "over its rail");
             }
         }

@@ -1,35 +1,24 @@
 //! Queue pairs to peers: offered when work needs them, joined when the peer has answered.
 
-use super::reap::Break;
+use super::reap::Disconnect;
 use super::{Outgoing, RailShard};
 use crate::descriptor::{EndpointAnswer, EndpointOffer, PairAnswer, PairOffer, ProofDescriptor};
-use crate::endpoint::{Endpoint, Role};
-use crate::health::Standing;
+use crate::endpoint::{Endpoint, EndpointRole};
+use crate::health::HealthState;
 use crate::limits::{
-    ACK_TIMEOUT, BESIDE_PAUSE, COOL_DOWN_MAX, COOL_DOWN_MIN, EXCHANGE_DEADLINE, INLINE_BYTES,
-    READS_IN_FLIGHT, RETRY_COUNT, RNR_RETRY_COUNT, SEND_QUEUE_ENTRIES, WINDOW_BYTES_MIN,
+    BESIDE_PAUSE, COOL_DOWN_MAX, COOL_DOWN_MIN, EXCHANGE_DEADLINE, INLINE_BYTES,
+    SEND_QUEUE_ENTRIES, WINDOW_BYTES_MIN,
 };
-use crate::pairing::Route;
-use crate::peer::{Lane, LaneState, Peer};
-use crate::slab::Key;
-use perigee_verbs::{Access, ConnectOptions, QueuePairOptions};
+use crate::pairing::AddressPair;
+use crate::peer::{Lane, LaneState, RailPeer};
+use crate::slab::SlabKey;
+use perigee_verbs::{QueuePairOptions, RegionAccess};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How connections behave, on both ends.
-pub(crate) fn connect_options() -> ConnectOptions {
-    ConnectOptions {
-        timeout_exponent: ACK_TIMEOUT,
-        retries: RETRY_COUNT,
-        rnr_retries: RNR_RETRY_COUNT,
-        reads_outstanding: READS_IN_FLIGHT,
-        ..ConnectOptions::default()
-    }
-}
-
 impl RailShard {
     /// Offers the peer a queue pair for each lane that is down and due.
-    pub(super) fn connect(&mut self, peer: &mut Peer, now: Duration) {
+    pub(super) fn connect(&mut self, peer: &mut RailPeer, now: Duration) {
         self.forget_evicted(peer);
         if peer.offered.is_some() || now < peer.next_offer || peer.record.is_gone() {
             return;
@@ -49,7 +38,7 @@ impl RailShard {
             if let Some(first) = peer.lanes[index].beside {
                 peer.lanes[index].tried = peer.lanes[first].tried;
             }
-            let role = Role::Lane {
+            let role = EndpointRole::Lane {
                 peer: peer.record.number,
                 lane: index,
                 remote: peer.lanes[index].route().remote,
@@ -59,10 +48,7 @@ impl RailShard {
                 Ok((key, offer)) => {
                     lane.endpoint = Some(key);
                     lane.state = LaneState::Offered;
-                    pairs.push(PairOffer {
-                        lane: index as u32,
-                        ..offer
-                    });
+                    pairs.push(PairOffer { lane: index as u32, ..offer });
                 }
                 Err(reason) if lane.beside.is_some() => {
                     lane.reason = reason;
@@ -80,8 +66,9 @@ impl RailShard {
         }
     }
 
-    /// Whether a lane beside this one is worth its queue pair: more waits than this one takes, and nobody has to make room.
-    fn is_wanted_beside(&self, peer: &Peer, first: usize, now: Duration) -> bool {
+    /// Whether a lane beside this one is worth its queue pair: more waits than this one takes, and
+    /// no other endpoint has to make room.
+    fn is_wanted_beside(&self, peer: &RailPeer, first: usize, now: Duration) -> bool {
         now >= peer.next_beside
             && peer.waiting.bytes >= WINDOW_BYTES_MIN
             && peer.lanes[first].is_up()
@@ -89,12 +76,9 @@ impl RailShard {
     }
 
     /// Lanes whose queue pair made room for another one are down.
-    fn forget_evicted(&self, peer: &mut Peer) {
+    fn forget_evicted(&self, peer: &mut RailPeer) {
         for lane in &mut peer.lanes {
-            if lane
-                .endpoint
-                .is_some_and(|key| self.endpoints.get(key).is_none())
-            {
+            if lane.endpoint.is_some_and(|key| self.endpoints.get(key).is_none()) {
                 if lane.is_up() {
                     let cells = &self.rails[lane.route().local].cells;
                     cells.pairs_up.set(cells.pairs_up.get().saturating_sub(1));
@@ -105,7 +89,7 @@ impl RailShard {
         }
     }
 
-    fn send_offer(&mut self, peer: &mut Peer, pairs: Vec<PairOffer>, now: Duration) {
+    fn send_offer(&mut self, peer: &mut RailPeer, pairs: Vec<PairOffer>, now: Duration) {
         self.serial += 1;
         peer.offered = Some((self.serial, now + EXCHANGE_DEADLINE));
         self.outbox.push(Outgoing {
@@ -133,23 +117,23 @@ impl RailShard {
             return false;
         }
         match lane.health.standing() {
-            Standing::Healthy | Standing::Probing => true,
-            Standing::Cooling { .. } => lane.health.begin_probe(now),
+            HealthState::Healthy | HealthState::Probing => true,
+            HealthState::Cooling { .. } => lane.health.begin_probe(now),
         }
     }
 
-    /// Makes sure that the pool takes another queue pair. If all are busy and this peer has none, the one that is missed
-    /// least takes no more work and makes room when it has drained.
+    /// Makes sure that the pool takes another queue pair. If all are busy and this peer has none,
+    /// the one that is missed least takes no more work and makes room when it has drained.
     fn make_room(&mut self, lanes_open: usize, now: Duration) -> bool {
         if !self.pool.is_full() {
             return true;
         }
         if let Some(victim) = self.pool.evict() {
-            self.close_endpoint(Key::from_bits(victim as u32), now);
+            self.close_endpoint(SlabKey::from_bits(victim as u32), now);
             return true;
         }
         if lanes_open == 0 {
-            let victim = self.pool.oldest().map(|key| Key::from_bits(key as u32));
+            let victim = self.pool.oldest().map(|key| SlabKey::from_bits(key as u32));
             if let Some(endpoint) = victim.and_then(|key| self.endpoints.get_mut(key)) {
                 endpoint.retiring = true;
             }
@@ -160,22 +144,19 @@ impl RailShard {
     /// Makes an unconnected queue pair for a route.
     fn open(
         &mut self,
-        route: Route,
-        role: Role,
+        route: AddressPair,
+        role: EndpointRole,
         now: Duration,
-    ) -> Result<(Key, PairOffer), String> {
+    ) -> Result<(SlabKey, PairOffer), String> {
         let rail = &self.rails[route.local];
         let options = QueuePairOptions {
             gid_index: route.local_gid,
             send_entries: SEND_QUEUE_ENTRIES.min(rail.rail.device().info().limits.send_entries),
             inline_bytes: INLINE_BYTES,
-            access: Access::ALL,
+            access: RegionAccess::ALL,
             ..QueuePairOptions::default()
         };
-        let queue_pair = rail
-            .queue
-            .queue_pair(&options)
-            .map_err(|error| error.to_string())?;
+        let queue_pair = rail.queue.queue_pair(&options).map_err(|error| error.to_string())?;
         let bandwidth = rail.bandwidth.successor(now);
         let slot = self.proof.take().ok_or("no proving memory is left")?;
         let offer = PairOffer {
@@ -185,13 +166,8 @@ impl RailShard {
             endpoint: queue_pair.endpoint().into(),
             proof: self.proof.descriptor(slot, route.local),
         };
-        let endpoint = Endpoint::new(
-            queue_pair,
-            (route.local, route.local_gid),
-            slot,
-            bandwidth,
-            role,
-        );
+        let endpoint =
+            Endpoint::new(queue_pair, (route.local, route.local_gid), slot, bandwidth, role);
         match self.endpoints.insert(endpoint) {
             Ok(key) => {
                 self.name_endpoint(key);
@@ -208,13 +184,14 @@ impl RailShard {
         }
     }
 
-    pub(super) fn name_endpoint(&mut self, key: Key) {
+    pub(super) fn name_endpoint(&mut self, key: SlabKey) {
         if let Some(endpoint) = self.endpoints.get_mut(key) {
             endpoint.set_name(key);
         }
     }
 
-    /// The answer to an offer, or why there is none. Answers to offers that were given up are ignored.
+    /// The answer to an offer, or why there is none. Answers to offers that were given up are
+    /// ignored.
     pub(crate) fn answer(
         &mut self,
         number: u64,
@@ -235,9 +212,8 @@ impl RailShard {
         peer.offered = None;
         let offered = |(_, lane): &(usize, &Lane)| lane.state == LaneState::Offered;
         let lanes = peer.lanes.iter().enumerate().filter(offered);
-        let lanes: Vec<(usize, Key)> = lanes
-            .filter_map(|(index, lane)| Some((index, lane.endpoint?)))
-            .collect();
+        let lanes: Vec<(usize, SlabKey)> =
+            lanes.filter_map(|(index, lane)| Some((index, lane.endpoint?))).collect();
         match answer {
             Ok(answer) if answer.epoch != peer.record.epoch => {
                 self.peer_was_replaced(number, now);
@@ -251,8 +227,8 @@ impl RailShard {
                 }
             }
             Ok(answer) => {
-                let (told, asked) = (answer.pairs.len(), lanes.len());
-                let reason = format!("it answered {told} of {asked} queue pairs");
+                let (reported, asked) = (answer.pairs.len(), lanes.len());
+                let reason = format!("it answered {reported} of {asked} queue pairs");
                 self.offer_failed(number, &lanes, reason, now);
             }
             Err(reason) => self.offer_failed(number, &lanes, reason, now),
@@ -270,12 +246,12 @@ impl RailShard {
     pub(super) fn offer_failed(
         &mut self,
         number: u64,
-        lanes: &[(usize, Key)],
+        lanes: &[(usize, SlabKey)],
         reason: String,
         now: Duration,
     ) {
         for (_, endpoint) in lanes {
-            self.break_endpoint(*endpoint, &Break::harmless(&reason), now);
+            self.break_endpoint(*endpoint, &Disconnect::harmless(&reason), now);
         }
         if let Some(peer) = self.peers.get_mut(&number) {
             let pause = COOL_DOWN_MIN * (1 << peer.offers_failed.min(10));
@@ -285,11 +261,12 @@ impl RailShard {
         }
     }
 
-    /// Joins an offered queue pair to the peer's end of it; where the peer may be proven, or why it is not joined.
+    /// Joins an offered queue pair to the peer's end of it; where the peer may be proven, or why it
+    /// is not joined.
     fn join(
         &mut self,
         number: u64,
-        (lane, key): (usize, Key),
+        (lane, key): (usize, SlabKey),
         pair: &PairAnswer,
         is_late: &mut bool,
         clock: &impl Fn() -> Duration,
@@ -300,21 +277,17 @@ impl RailShard {
         };
         let peer = self.peers.get(&number).ok_or("the peer is gone")?;
         let route = peer.lanes[lane].route();
-        let own = self
-            .endpoints
-            .get_mut(key)
-            .ok_or("its queue pair is gone")?;
+        let own = self.endpoints.get_mut(key).ok_or("its queue pair is gone")?;
         own.joined_to = Some(remote.queue_pair);
         let (queue_pair, remote) = (own.queue_pair(), (route, remote));
-        self.joiner
-            .join_answered(queue_pair, remote, is_late, clock)?;
+        self.joiner.join_answered(queue_pair, remote, is_late, clock)?;
         Ok(proof)
     }
 
     fn joined(
         &mut self,
         number: u64,
-        (lane, key): (usize, Key),
+        (lane, key): (usize, SlabKey),
         result: Result<ProofDescriptor, String>,
         now: Duration,
     ) {
@@ -327,15 +300,22 @@ impl RailShard {
         }
     }
 
-    /// A lane beside another one says nothing about the rails, which work: the peer may have no room.
-    fn why_not_joined(&mut self, number: u64, lane: usize, reason: String, now: Duration) -> Break {
+    /// A lane beside another one says nothing about the rails, which work: the peer may have no
+    /// room.
+    fn why_not_joined(
+        &mut self,
+        number: u64,
+        lane: usize,
+        reason: String,
+        now: Duration,
+    ) -> Disconnect {
         let peer = self.peers.get_mut(&number);
         match peer.filter(|peer| peer.lanes[lane].beside.is_some()) {
             Some(peer) => {
                 peer.next_beside = now + BESIDE_PAUSE;
-                Break::harmless(&reason)
+                Disconnect::harmless(&reason)
             }
-            None => Break::blamed(reason),
+            None => Disconnect::blamed(reason),
         }
     }
 }

@@ -1,37 +1,37 @@
 //! What a shard knows about each pair of rails, in words.
 
 use super::RailShard;
-use crate::health::Standing;
-use crate::peer::{Lane, LaneState, Peer};
-use perigee_verbs::gid::{Gid, GidKind};
+use crate::health::HealthState;
+use crate::peer::{Lane, LaneState, RailPeer};
+use perigee_verbs::gid::{GidKind, PortGid};
 use std::time::Duration;
 
 impl RailShard {
     /// One line for each lane to each peer, and one for what is accepted.
     pub(crate) fn explain(&self, now: Duration) -> Vec<String> {
         let mut lines = Vec::new();
-        let mut peers: Vec<&Peer> = self.peers.values().collect();
+        let mut peers: Vec<&RailPeer> = self.peers.values().collect();
         peers.sort_by_key(|peer| peer.record.number);
         for peer in peers {
             for (number, lane) in peer.lanes.iter().enumerate() {
                 lines.push(self.explain_lane(peer, (number, lane), now));
             }
             if peer.offers_failed > 0 {
-                lines.push(format!(
-                    "{}: handshake failed: {}",
-                    peer.record.name, peer.reason
-                ));
+                lines.push(format!("{}: handshake failed: {}", peer.record.name, peer.reason));
             }
         }
         let (lanes, accepted) = self.queue_pairs();
         let shard = self.setup.number;
-        lines.push(format!(
-            "shard {shard}: {lanes} queue pairs to peers, {accepted} accepted"
-        ));
+        lines.push(format!("shard {shard}: {lanes} queue pairs to peers, {accepted} accepted"));
         lines
     }
 
-    fn explain_lane(&self, peer: &Peer, (number, lane): (usize, &Lane), now: Duration) -> String {
+    fn explain_lane(
+        &self,
+        peer: &RailPeer,
+        (number, lane): (usize, &Lane),
+        now: Duration,
+    ) -> String {
         let route = lane.route();
         let local = &self.rails[route.local];
         let remote = &peer.theirs[route.remote];
@@ -41,7 +41,7 @@ impl RailShard {
             (LaneState::Up, _) => "proven".to_owned(),
             (LaneState::Offered, _) => "offered to the peer".to_owned(),
             (LaneState::Proving { .. }, _) => "being proven".to_owned(),
-            (LaneState::Down, Standing::Cooling { until }) => {
+            (LaneState::Down, HealthState::Cooling { until }) => {
                 format!("cooling down for {:?}", until.saturating_sub(now))
             }
             (LaneState::Down, _) => "not connected".to_owned(),
@@ -51,12 +51,10 @@ impl RailShard {
             reason => format!(" ({reason})"),
         };
         let speed = lane.endpoint.and_then(|key| self.endpoint(key));
-        let speed = speed
-            .filter(|_| lane.is_up())
-            .map_or_else(String::new, |endpoint| {
-                let megabytes = endpoint.bandwidth.bytes_per_second(now) / 1e6;
-                format!(", {megabytes:.0} MB/s")
-            });
+        let speed = speed.filter(|_| lane.is_up()).map_or_else(String::new, |endpoint| {
+            let megabytes = endpoint.bandwidth.bytes_per_second(now) / 1e6;
+            format!(", {megabytes:.0} MB/s")
+        });
         format!(
             "{} shard {} lane {number}: {} {from} -> {} {to}: {state}{reason}{speed}",
             peer.record.name,
@@ -70,12 +68,6 @@ impl RailShard {
 fn gid_text(gids: &[crate::descriptor::GidDescriptor], index: u32) -> String {
     let found = gids.iter().find(|gid| gid.index == index);
     found.map_or_else(String::new, |gid| {
-        Gid {
-            index,
-            address: gid.address,
-            kind: GidKind::RoceV2,
-            interface: None,
-        }
-        .text()
+        PortGid { index, address: gid.address, kind: GidKind::RoceV2, interface: None }.text()
     })
 }

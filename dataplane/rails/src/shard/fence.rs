@@ -1,22 +1,24 @@
-//! Broken queue pairs whose other ends have to be taken down before requests that wrote through them are told as done.
+//! Broken queue pairs: the peer must take its ends down before requests that wrote through them are
+//! reported as done.
 //!
-//! Our end goes first: from then on no packet is sent. The peer destroys its end and answers: from then on none is taken.
+//! Our end goes first: from then on no packet is sent. The peer destroys its end and answers: from
+//! then on none is taken.
 
 use super::{Outgoing, RailShard};
 use crate::accepted::AcceptedKey;
+use crate::active_request::{ActiveRequest, Direction};
 use crate::descriptor::{EndpointAnswer, EndpointOffer, FencedPair};
-use crate::endpoint::{Endpoint, Role, Work};
+use crate::endpoint::{Endpoint, EndpointRole, WorkPurpose};
 use crate::error::RailError;
-use crate::flight::{Direction, Flight};
 use crate::limits::FENCE_LINGER;
-use crate::peer::Peer;
-use crate::slab::Key;
+use crate::peer::RailPeer;
+use crate::slab::SlabKey;
 use std::time::Duration;
 
 impl RailShard {
     /// Holds the requests that have writes on their way on a queue pair that breaks now.
     pub(super) fn hold_writers(&mut self, endpoint: &Endpoint) {
-        let (Role::Lane { peer, lane, .. }, Some(queue_pair)) =
+        let (EndpointRole::Lane { peer, lane, .. }, Some(queue_pair)) =
             (&endpoint.role, endpoint.joined_to)
         else {
             return;
@@ -25,19 +27,19 @@ impl RailShard {
         let Some(peer) = peer.filter(|peer| !self.closed && !peer.record.is_replaced()) else {
             return;
         };
-        let mut holds: Vec<Key> = Vec::new();
+        let mut holds: Vec<SlabKey> = Vec::new();
         for posted in endpoint.posted() {
-            let Work::Slice(slice) = posted.work else {
+            let WorkPurpose::Slice(slice) = posted.work else {
                 continue;
             };
             let request = self.slices.get(slice).map(|slice| slice.request);
             let Some(request) = request.filter(|request| !holds.contains(request)) else {
                 continue;
             };
-            let flight = self.requests.get_mut(request);
-            let writes = |flight: &&mut Flight| flight.request.direction == Direction::Write;
-            if let Some(flight) = flight.filter(writes) {
-                flight.progress.hold();
+            let active = self.requests.get_mut(request);
+            let writes = |active: &&mut ActiveRequest| active.request.direction == Direction::Write;
+            if let Some(active) = active.filter(writes) {
+                active.progress.hold();
                 holds.push(request);
             }
         }
@@ -97,10 +99,10 @@ impl RailShard {
     }
 
     /// Requests go on whose broken queue pairs cannot harm any more.
-    pub(super) fn unhold(&mut self, requests: Vec<Key>) {
+    pub(super) fn unhold(&mut self, requests: Vec<SlabKey>) {
         for key in requests {
-            if let Some(flight) = self.requests.get_mut(key) {
-                flight.progress.unhold();
+            if let Some(active) = self.requests.get_mut(key) {
+                active.progress.unhold();
             }
             self.settle(key);
         }
@@ -108,49 +110,45 @@ impl RailShard {
 
     /// Ends requests that were given up a while ago and wait for nothing but a confirmation.
     pub(super) fn end_unfenced(&mut self, now: Duration) {
-        let is_over = |flight: &Flight| {
-            let given_up = flight.given_up;
+        let is_over = |active: &ActiveRequest| {
+            let given_up = active.given_up;
             let waited = given_up.map(|given_up| now.saturating_sub(given_up));
-            flight.progress.is_held() && waited.is_some_and(|waited| waited >= FENCE_LINGER)
+            active.progress.is_held() && waited.is_some_and(|waited| waited >= FENCE_LINGER)
         };
-        let over = self.requests.iter().filter(|(_, flight)| is_over(flight));
+        let over = self.requests.iter().filter(|(_, active)| is_over(active));
         for key in over.map(|(key, _)| key).collect::<Vec<_>>() {
             self.end_without_fence(key);
         }
     }
 
-    fn end_without_fence(&mut self, key: Key) {
-        let Some(flight) = self.requests.get_mut(key) else {
+    fn end_without_fence(&mut self, key: SlabKey) {
+        let Some(active) = self.requests.get_mut(key) else {
             return;
         };
         let mut name = String::new();
-        if let Some(peer) = self.peers.get_mut(&flight.peer) {
+        if let Some(peer) = self.peers.get_mut(&active.peer) {
             peer.fences.let_go(key);
             name.clone_from(&peer.record.name);
         }
-        flight.progress.let_go(RailError::Unfenced {
-            peer: name,
-            last_fault: flight.last_fault.clone(),
-        });
+        active
+            .progress
+            .let_go(RailError::Unfenced { peer: name, last_fault: active.last_fault.clone() });
         self.settle(key);
     }
 
     /// Lets all requests end: the shard is closing.
     pub(super) fn end_all_holds(&mut self) {
         let held = self.peers.values_mut();
-        let held = held.flat_map(|peer: &mut Peer| peer.fences.all_gone());
-        let held: Vec<Key> = held.collect();
+        let held = held.flat_map(|peer: &mut RailPeer| peer.fences.all_gone());
+        let held: Vec<SlabKey> = held.collect();
         self.unhold(held);
     }
 
-    /// The other side: takes down our ends of queue pairs that broke at the peer. Returns how many are gone now.
+    /// The other side: takes down our ends of queue pairs that broke at the peer. Returns how many
+    /// are gone now.
     pub(super) fn take_fenced_down(&mut self, offer: &EndpointOffer, now: Duration) -> u32 {
         for fenced in &offer.fenced {
-            let key = AcceptedKey {
-                epoch: offer.epoch,
-                shard: offer.shard,
-                lane: fenced.lane,
-            };
+            let key = AcceptedKey { epoch: offer.epoch, shard: offer.shard, lane: fenced.lane };
             let endpoint = self.accepted.get(key).map(|accepted| accepted.endpoint);
             let endpoint = endpoint.and_then(|key| self.endpoints.get(key));
             // A newer queue pair of the same lane stays; the one that is meant has gone before it.

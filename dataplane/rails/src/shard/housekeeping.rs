@@ -1,15 +1,16 @@
-//! What time does: deadlines, stalls, cool-downs that end, idle queue pairs, peers that fell silent.
+//! What time does: deadlines, stalls, cool-downs that end, idle queue pairs, peers that fell
+//! silent.
 
 use super::RailShard;
-use super::reap::{Break, late};
-use crate::endpoint::{Role, Work};
-use crate::health::Standing;
+use super::reap::{Disconnect, late};
+use crate::endpoint::{EndpointRole, WorkPurpose};
+use crate::health::HealthState;
 use crate::limits::{
     ACCEPTED_ASKED_PER_ROUND, HOUSEKEEPING, HOUSEKEEPING_IDLE, IDLE_MAX, KEEP_ALIVE, LINGER,
     PROOF_DEADLINE, STALL,
 };
-use crate::peer::{LaneState, Peer};
-use crate::slab::Key;
+use crate::peer::{LaneState, RailPeer};
+use crate::slab::SlabKey;
 use perigee_verbs::VerbsError;
 use std::time::Duration;
 
@@ -32,11 +33,7 @@ impl RailShard {
         self.drop_idle_peers(now);
         self.show(now);
         let resting = self.requests.len() == 0 && !self.peers.values().any(is_connecting);
-        let pause = if resting {
-            HOUSEKEEPING_IDLE
-        } else {
-            HOUSEKEEPING
-        };
+        let pause = if resting { HOUSEKEEPING_IDLE } else { HOUSEKEEPING };
         self.next_housekeeping = now + pause;
         debug_assert!(self.next_wake() > now, "it does not ask for itself at once");
     }
@@ -65,11 +62,8 @@ impl RailShard {
     }
 
     fn break_rail(&mut self, rail: usize, reason: &str, now: Duration) {
-        let cause = Break::blamed(reason.to_owned());
-        let on_rail = self
-            .endpoints
-            .iter()
-            .filter(|(_, endpoint)| endpoint.rail == rail);
+        let cause = Disconnect::blamed(reason.to_owned());
+        let on_rail = self.endpoints.iter().filter(|(_, endpoint)| endpoint.rail == rail);
         for key in on_rail.map(|(key, _)| key).collect::<Vec<_>>() {
             self.break_endpoint(key, &cause, now);
         }
@@ -79,21 +73,15 @@ impl RailShard {
         if now < self.next_deadline {
             return;
         }
-        let names: std::collections::HashMap<u64, String> = self
-            .peers
-            .iter()
-            .map(|(number, peer)| (*number, peer.record.name.clone()))
-            .collect();
+        let names: std::collections::HashMap<u64, String> =
+            self.peers.iter().map(|(number, peer)| (*number, peer.record.name.clone())).collect();
         self.give_up_all(
-            |flight| flight.deadline <= now && flight.given_up.is_none(),
-            |flight| late(flight, names.get(&flight.peer).cloned().unwrap_or_default()),
+            |active| active.deadline <= now && active.given_up.is_none(),
+            |active| late(active, names.get(&active.peer).cloned().unwrap_or_default()),
             now,
         );
-        let waiting = self
-            .requests
-            .iter()
-            .filter(|(_, flight)| flight.given_up.is_none());
-        let next = waiting.map(|(_, flight)| flight.deadline).min();
+        let waiting = self.requests.iter().filter(|(_, active)| active.given_up.is_none());
+        let next = waiting.map(|(_, active)| active.deadline).min();
         self.next_deadline = next.unwrap_or(Duration::MAX);
     }
 
@@ -106,35 +94,28 @@ impl RailShard {
         }
     }
 
-    /// Work of requests that were given up a while ago and is still on the wire: only without its queue pair is it certain
-    /// that the caller's memory is not touched any more.
+    /// Work of requests that were given up a while ago and is still on the wire: only without its
+    /// queue pair is it certain that the caller's memory is not touched any more.
     fn break_lingering(&mut self, now: Duration) {
-        let is_over = |key: Key| {
+        let is_over = |key: SlabKey| {
             let slice = self.slices.get(key);
-            let flight = slice.and_then(|slice| self.requests.get(slice.request));
-            flight
-                .and_then(|flight| flight.given_up)
+            let active = slice.and_then(|slice| self.requests.get(slice.request));
+            active
+                .and_then(|active| active.given_up)
                 .is_some_and(|given_up| now.saturating_sub(given_up) >= LINGER)
         };
-        if !self
-            .requests
-            .iter()
-            .any(|(_, flight)| flight.given_up.is_some())
-        {
+        if !self.requests.iter().any(|(_, active)| active.given_up.is_some()) {
             return;
         }
         let holds_such = |endpoint: &crate::endpoint::Endpoint| {
             endpoint.posted().iter().any(|posted| match posted.work {
-                Work::Slice(slice) => is_over(slice),
-                Work::Proof => false,
+                WorkPurpose::Slice(slice) => is_over(slice),
+                WorkPurpose::Proof => false,
             })
         };
-        let holding = self
-            .endpoints
-            .iter()
-            .filter(|(_, endpoint)| holds_such(endpoint));
-        let keys: Vec<Key> = holding.map(|(key, _)| key).collect();
-        let cause = Break::harmless("a request that was given up did not end by itself");
+        let holding = self.endpoints.iter().filter(|(_, endpoint)| holds_such(endpoint));
+        let keys: Vec<SlabKey> = holding.map(|(key, _)| key).collect();
+        let cause = Disconnect::harmless("a request that was given up did not end by itself");
         for key in keys {
             self.break_endpoint(key, &cause, now);
         }
@@ -145,12 +126,9 @@ impl RailShard {
             let due = STALL + endpoint.bandwidth.time_in_flight();
             !endpoint.posted().is_empty() && now.saturating_sub(endpoint.moved_at) > due
         };
-        let stalled = self
-            .endpoints
-            .iter()
-            .filter(|(_, endpoint)| is_stalled(endpoint));
+        let stalled = self.endpoints.iter().filter(|(_, endpoint)| is_stalled(endpoint));
         for key in stalled.map(|(key, _)| key).collect::<Vec<_>>() {
-            let cause = Break::blamed(format!("no completion for {STALL:?}"));
+            let cause = Disconnect::blamed(format!("no completion for {STALL:?}"));
             self.break_endpoint(key, &cause, now);
         }
     }
@@ -168,9 +146,7 @@ impl RailShard {
                 let offered = with_endpoint.filter(|(_, lane, _)| lane.state == LaneState::Offered);
                 offers.push((
                     *number,
-                    offered
-                        .map(|(index, _, key)| (index, key))
-                        .collect::<Vec<_>>(),
+                    offered.map(|(index, _, key)| (index, key)).collect::<Vec<_>>(),
                 ));
             } else {
                 let late = with_endpoint.filter(|(_, lane, _)| lane.is_late(now));
@@ -182,11 +158,12 @@ impl RailShard {
         }
         for key in proofs {
             let reason = format!("the proving write was not over within {PROOF_DEADLINE:?}");
-            self.break_endpoint(key, &Break::blamed(reason), now);
+            self.break_endpoint(key, &Disconnect::blamed(reason), now);
         }
     }
 
-    /// Queue pairs with nothing on their way are idle once nothing waits for them; one that has to make room does so now.
+    /// Queue pairs with nothing on their way are idle once nothing waits for them; one that has to
+    /// make room does so now.
     fn release_drained(&mut self, now: Duration) {
         let mut retired = Vec::new();
         for peer in self.peers.values() {
@@ -208,18 +185,15 @@ impl RailShard {
 
     fn reclaim(&mut self, now: Duration) {
         while let Some(key) = self.pool.expire(now, IDLE_MAX) {
-            let cause = Break::harmless("closed because it was idle");
-            self.break_endpoint(Key::from_bits(key as u32), &cause, now);
+            let cause = Disconnect::harmless("closed because it was idle");
+            self.break_endpoint(SlabKey::from_bits(key as u32), &cause, now);
         }
     }
 
     fn watch_accepted(&mut self, now: Duration) {
         let gone = self.accepted.unanswered(now, PROOF_DEADLINE);
         for key in gone {
-            tracing::debug!(
-                epoch = key.epoch,
-                "A peer fell silent; its queue pair is taken down"
-            );
+            tracing::debug!(epoch = key.epoch, "A peer fell silent; its queue pair is taken down");
             self.drop_accepted(key, now);
         }
         let silent = self.accepted.silent(now, KEEP_ALIVE);
@@ -233,14 +207,13 @@ impl RailShard {
         }
     }
 
-    /// Lanes that cooled down are proven again, so that a rail comes back without waiting for work to need it.
+    /// Lanes that cooled down are proven again, so that a rail comes back without waiting for work
+    /// to need it.
     fn try_again(&mut self, now: Duration) {
-        let wants = |peer: &Peer| {
+        let wants = |peer: &RailPeer| {
             let recently = now.saturating_sub(peer.wanted_at) < IDLE_MAX || peer.requests > 0;
-            let cooling = peer
-                .lanes
-                .iter()
-                .any(|lane| lane.health.standing() != Standing::Healthy);
+            let cooling =
+                peer.lanes.iter().any(|lane| lane.health.standing() != HealthState::Healthy);
             recently && (cooling || peer.offers_failed > 0) && peer.offered.is_none()
         };
         let due = self.peers.iter().filter(|(_, peer)| wants(peer));
@@ -265,9 +238,7 @@ impl RailShard {
     fn show(&mut self, now: Duration) {
         for rail in &self.rails {
             rail.cells.in_flight_bytes.set(rail.bandwidth.in_flight());
-            rail.cells
-                .bytes_per_second
-                .set(rail.bandwidth.bytes_per_second(now) as u64);
+            rail.cells.bytes_per_second.set(rail.bandwidth.bytes_per_second(now) as u64);
         }
     }
 
@@ -279,20 +250,17 @@ impl RailShard {
 
     /// Endpoints of lanes, for tests and reports.
     pub(crate) fn queue_pairs(&self) -> (usize, usize) {
-        let of_lanes = |role: &Role| matches!(role, Role::Lane { .. });
-        let lanes = self
-            .endpoints
-            .iter()
-            .filter(|(_, endpoint)| of_lanes(&endpoint.role));
+        let of_lanes = |role: &EndpointRole| matches!(role, EndpointRole::Lane { .. });
+        let lanes = self.endpoints.iter().filter(|(_, endpoint)| of_lanes(&endpoint.role));
         (lanes.count(), self.accepted.len())
     }
 }
 
 /// Whether a lane is on its way up.
-fn is_connecting(peer: &Peer) -> bool {
+fn is_connecting(peer: &RailPeer) -> bool {
     peer.offered.is_some()
         || peer.lanes.iter().any(|lane| {
             matches!(lane.state, LaneState::Proving { .. } | LaneState::Offered)
-                || lane.health.standing() != Standing::Healthy
+                || lane.health.standing() != HealthState::Healthy
         })
 }

@@ -3,12 +3,12 @@
 //! Load goes over proven pairs only.
 
 use super::RailShard;
-use super::reap::Break;
+use super::reap::Disconnect;
 use crate::descriptor::ProofDescriptor;
-use crate::endpoint::{Order, Work};
+use crate::endpoint::{PostOrder, WorkPurpose};
 use crate::limits::PROOF_DEADLINE;
 use crate::peer::LaneState;
-use crate::slab::Key;
+use crate::slab::SlabKey;
 use std::time::Duration;
 
 impl RailShard {
@@ -17,7 +17,7 @@ impl RailShard {
         &mut self,
         number: u64,
         lane: usize,
-        key: Key,
+        key: SlabKey,
         proof: ProofDescriptor,
         now: Duration,
     ) {
@@ -26,8 +26,8 @@ impl RailShard {
             return;
         };
         let (source, back) = self.proof.prepare(endpoint.slot, endpoint.rail, word);
-        let order = |write, piece| Order {
-            work: Work::Proof,
+        let order = |write, piece| PostOrder {
+            work: WorkPurpose::Proof,
             write,
             inline: false,
             piece,
@@ -35,23 +35,16 @@ impl RailShard {
             remote_key: proof.remote_key,
         };
         let posted = endpoint.post(&[order(true, source), order(false, back)], now, |_, _| {});
-        if let Some(lane) = self
-            .peers
-            .get_mut(&number)
-            .and_then(|peer| peer.lanes.get_mut(lane))
-        {
-            lane.state = LaneState::Proving {
-                until: now + PROOF_DEADLINE,
-                word,
-            };
+        if let Some(lane) = self.peers.get_mut(&number).and_then(|peer| peer.lanes.get_mut(lane)) {
+            lane.state = LaneState::Proving { until: now + PROOF_DEADLINE, word };
         }
         if let Err(error) = posted {
-            self.break_endpoint(key, &Break::blamed(error.to_string()), now);
+            self.break_endpoint(key, &Disconnect::blamed(error.to_string()), now);
         }
     }
 
     /// The proving work has completed: the pair carries load if the right word came back.
-    pub(super) fn judge_proof(&mut self, key: Key, number: u64, lane: usize, now: Duration) {
+    pub(super) fn judge_proof(&mut self, key: SlabKey, number: u64, lane: usize, now: Duration) {
         let Some(slot) = self.endpoint(key).map(|endpoint| endpoint.slot) else {
             return;
         };
@@ -67,7 +60,7 @@ impl RailShard {
         };
         if back != word {
             let reason = "the proving write came back with other bytes".to_owned();
-            return self.break_endpoint(key, &Break::blamed(reason), now);
+            return self.break_endpoint(key, &Disconnect::blamed(reason), now);
         }
         let local = lane.route().local;
         lane.state = LaneState::Up;
@@ -78,15 +71,16 @@ impl RailShard {
         self.rails[local].cells.pairs_up.add(1);
     }
 
-    /// Writes a sign of life to the other end of an accepted queue pair: an answer shows that it is there.
-    pub(super) fn ask_for_life(&mut self, key: Key, proof: ProofDescriptor, now: Duration) {
+    /// Writes a liveness write to the other end of an accepted queue pair: an answer shows that it
+    /// is there.
+    pub(super) fn ask_for_life(&mut self, key: SlabKey, proof: ProofDescriptor, now: Duration) {
         let word = self.next_word();
         let Some(endpoint) = self.endpoints.get_mut(key) else {
             return;
         };
         let (source, _) = self.proof.prepare(endpoint.slot, endpoint.rail, word);
-        let order = Order {
-            work: Work::Proof,
+        let order = PostOrder {
+            work: WorkPurpose::Proof,
             write: true,
             inline: false,
             piece: source,
@@ -95,7 +89,7 @@ impl RailShard {
         };
         self.accepted_pool.hold(u64::from(key.bits()), now);
         if let Err(error) = endpoint.post(&[order], now, |_, _| {}) {
-            self.break_endpoint(key, &Break::blamed(error.to_string()), now);
+            self.break_endpoint(key, &Disconnect::blamed(error.to_string()), now);
         }
     }
 }

@@ -1,31 +1,31 @@
 //! Waiting work onto rails: cut the next slice, choose its lane, post with one doorbell per chain.
 
 use super::RailShard;
-use crate::endpoint::{Endpoint, Order, Work};
+use crate::active_request::{ActiveRequest, Direction};
+use crate::endpoint::{Endpoint, PostOrder, WorkPurpose};
 use crate::error::RailError;
-use crate::flight::{Direction, Flight};
 use crate::limits::{
     ASIDE_PER_TURN, DOORBELL_BATCH, FAR_WEIGHT, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_TIME,
 };
-use crate::pairing::Route;
-use crate::peer::{Lane, NO_ADDRESSES, Peer};
+use crate::pairing::AddressPair;
+use crate::peer::{Lane, NO_ADDRESSES, RailPeer};
 use crate::placement::Placement;
-use crate::slab::Key;
-use crate::slice::{Slice, Way};
+use crate::slab::SlabKey;
+use crate::slice::{LanePath, RailSlice};
 use crate::slicing::cut;
-use crate::spray::{Choice, Lane as SprayLane, choose, window_bytes};
+use crate::spray::{SprayChoice, SprayLane, choose, window_bytes};
 use crate::waiting::Candidate;
-use perigee_verbs::Piece;
+use perigee_verbs::Sge;
 use std::time::Duration;
 
 /// A slice before it has a lane.
 #[derive(Clone, Copy, Debug)]
-struct Need {
+struct UnplacedSlice {
     candidate: Candidate,
-    request: Key,
+    request: SlabKey,
     offset: u64,
     bytes: u64,
-    avoids: Option<Way>,
+    avoids: Option<LanePath>,
 }
 
 impl RailShard {
@@ -58,25 +58,23 @@ impl RailShard {
         worked
     }
 
-    /// Posts what can be posted for one peer; true if anything was. A queue pair that refuses gets no more in this turn, so
-    /// that what it gives back is not bound to it again and again.
-    fn serve(&mut self, peer: &mut Peer, now: Duration) -> bool {
+    /// Posts what can be posted for one peer; true if anything was. A queue pair that refuses gets
+    /// no more in this turn, so that what it gives back is not bound to it again and again.
+    fn serve(&mut self, peer: &mut RailPeer, now: Duration) -> bool {
         self.connect(peer, now);
-        self.scratch
-            .orders
-            .resize_with(peer.lanes.len(), || Vec::with_capacity(DOORBELL_BATCH));
+        self.scratch.orders.resize_with(peer.lanes.len(), || Vec::with_capacity(DOORBELL_BATCH));
         let (mut worked, mut aside) = (false, 0);
         while let Some(need) = self.next_need(peer, now) {
             self.fill_choice(peer, &need, now);
             let lane = match choose(&self.scratch.choice, need.bytes, peer.waiting.bytes) {
-                Choice::Take(choice) => self.scratch.ways[choice].lane,
-                Choice::Nowhere if aside < ASIDE_PER_TURN && self.is_any_open(peer) => {
+                SprayChoice::Take(choice) => self.scratch.ways[choice].lane,
+                SprayChoice::Nowhere if aside < ASIDE_PER_TURN && self.is_any_open(peer) => {
                     // Other memory may be known to the lanes that are up.
                     peer.waiting.set_aside(need.candidate);
                     (worked, aside) = (true, aside + 1);
                     continue;
                 }
-                Choice::Nowhere | Choice::Hold => break,
+                SprayChoice::Nowhere | SprayChoice::Hold => break,
             };
             let Some(order) = self.bind(peer, lane, need, now) else {
                 break;
@@ -89,19 +87,16 @@ impl RailShard {
         for lane in 0..peer.lanes.len() {
             worked |= self.ring(peer, lane, now);
         }
-        debug_assert!(
-            self.scratch.orders.iter().all(Vec::is_empty),
-            "all was posted"
-        );
+        debug_assert!(self.scratch.orders.iter().all(Vec::is_empty), "all was posted");
         worked
     }
 
-    /// The next slice to send, unbound; queues lose what has ended meanwhile.
-    fn next_need(&mut self, peer: &mut Peer, now: Duration) -> Option<Need> {
+    /// The next slice to send, unbound; requests that have ended leave their queues here.
+    fn next_need(&mut self, peer: &mut RailPeer, now: Duration) -> Option<UnplacedSlice> {
         if let Some(key) = peer.waiting.slices.front().copied() {
             let slice = self.slices.get(key)?;
-            let flight = self.requests.get(slice.request)?;
-            return is_usable(flight, now).then_some(Need {
+            let active = self.requests.get(slice.request)?;
+            return is_usable(active, now).then_some(UnplacedSlice {
                 candidate: Candidate::Again(key),
                 request: slice.request,
                 offset: slice.offset,
@@ -115,32 +110,33 @@ impl RailShard {
         loop {
             let queue = peer.waiting.next_queue()?;
             let key = *queue.front()?;
-            let flight = self.requests.get(key);
-            let Some(flight) = flight.filter(|flight| flight.progress.uncut() > 0) else {
+            let active = self.requests.get(key);
+            let Some(active) = active.filter(|active| active.progress.uncut() > 0) else {
                 queue.pop_front();
                 continue;
             };
-            let offset = flight.progress.cursor();
-            let remote = flight.request.remote_address + offset;
-            let uncut = flight.progress.uncut();
-            return is_usable(flight, now).then(|| Need {
+            let offset = active.progress.cursor();
+            let remote = active.request.remote_address + offset;
+            let uncut = active.progress.uncut();
+            return is_usable(active, now).then(|| UnplacedSlice {
                 candidate: Candidate::Fresh(key),
                 request: key,
                 offset,
-                bytes: cut(flight.slice_bytes, remote, uncut, flight.room()),
+                bytes: cut(active.slice_bytes, remote, uncut, active.room()),
                 avoids: None,
             });
         }
     }
 
-    /// Lanes that could carry the slice, as the choice sees them. Those it failed on last are left out if there are others.
-    fn fill_choice(&mut self, peer: &Peer, need: &Need, now: Duration) {
+    /// Lanes that could carry the slice, as the choice sees them. Those it failed on last are left
+    /// out if there are others.
+    fn fill_choice(&mut self, peer: &RailPeer, need: &UnplacedSlice, now: Duration) {
         self.scratch.choice.clear();
         self.scratch.ways.clear();
-        let Some(flight) = self.requests.get(need.request) else {
+        let Some(active) = self.requests.get(need.request) else {
             return;
         };
-        let request = &flight.request;
+        let request = &active.request;
         let local = request.local_address + need.offset;
         let remote = request.remote_address + need.offset;
         for (index, lane) in peer.lanes.iter().enumerate() {
@@ -149,10 +145,9 @@ impl RailShard {
                 && request.local.local_key(route.local, local).is_some()
                 && request.keys.key(route.remote, remote).is_some()
             {
-                self.scratch.ways.push(Way {
-                    lane: index,
-                    rails: (route.local, route.remote),
-                });
+                self.scratch
+                    .ways
+                    .push(LanePath { lane: index, rails: (route.local, route.remote) });
             }
         }
         if let Some(failed) = need.avoids {
@@ -173,7 +168,7 @@ impl RailShard {
     }
 
     /// Whether a lane takes work in this turn.
-    fn is_open(&self, peer: &Peer, lane: &Lane) -> bool {
+    fn is_open(&self, peer: &RailPeer, lane: &Lane) -> bool {
         let endpoint = lane.endpoint.and_then(|key| self.endpoints.get(key));
         let mut refused = self.scratch.refused.iter();
         peer.carries_load(lane)
@@ -181,22 +176,28 @@ impl RailShard {
             && !refused.any(|(key, _)| lane.endpoint == Some(*key))
     }
 
-    fn is_any_open(&self, peer: &Peer) -> bool {
+    fn is_any_open(&self, peer: &RailPeer) -> bool {
         peer.lanes.iter().any(|lane| self.is_open(peer, lane))
     }
 
     /// Binds a slice to a lane: it leaves the queue, its bytes count as in flight.
-    fn bind(&mut self, peer: &mut Peer, lane: usize, need: Need, now: Duration) -> Option<Order> {
+    fn bind(
+        &mut self,
+        peer: &mut RailPeer,
+        lane: usize,
+        need: UnplacedSlice,
+        now: Duration,
+    ) -> Option<PostOrder> {
         let route = peer.lanes[lane].route();
-        let flight = self.requests.get_mut(need.request)?;
-        let request = &flight.request;
+        let active = self.requests.get_mut(need.request)?;
+        let request = &active.request;
         let local = request.local_address + need.offset;
         let remote = request.remote_address + need.offset;
-        let order = Order {
-            work: Work::Proof,
+        let order = PostOrder {
+            work: WorkPurpose::Proof,
             write: request.direction == Direction::Write,
             inline: request.local.is_readable(),
-            piece: Piece {
+            piece: Sge {
                 address: local,
                 bytes: need.bytes as u32,
                 local_key: request.local.local_key(route.local, local)?,
@@ -211,11 +212,9 @@ impl RailShard {
                 key
             }
             Candidate::Fresh(key) => {
-                flight
-                    .progress
-                    .next_slice(flight.slice_bytes, remote, flight.room())?;
-                let done = flight.progress.uncut() == 0;
-                let slice = Slice::new(key, need.offset, need.bytes);
+                active.progress.next_slice(active.slice_bytes, remote, active.room())?;
+                let done = active.progress.uncut() == 0;
+                let slice = RailSlice::new(key, need.offset, need.bytes);
                 let slice = self.slices.insert(slice).ok();
                 debug_assert!(slice.is_some(), "there was room for another slice");
                 let slice = slice?;
@@ -227,21 +226,16 @@ impl RailShard {
         };
         debug_assert!(need.bytes > 0 && peer.waiting.bytes >= need.bytes);
         peer.waiting.bytes = peer.waiting.bytes.saturating_sub(need.bytes);
-        let endpoint = peer.lanes[lane]
-            .endpoint
-            .and_then(|key| self.endpoints.get_mut(key));
+        let endpoint = peer.lanes[lane].endpoint.and_then(|key| self.endpoints.get_mut(key));
         debug_assert!(endpoint.is_some(), "a lane that was chosen is open");
         let endpoint = endpoint?;
         endpoint.bandwidth.posted(now, need.bytes);
         self.rails[route.local].bandwidth.posted(now, need.bytes);
-        Some(Order {
-            work: Work::Slice(slice),
-            ..order
-        })
+        Some(PostOrder { work: WorkPurpose::Slice(slice), ..order })
     }
 
     /// Hands the staged work requests of a lane to its device; true if it took any.
-    fn ring(&mut self, peer: &mut Peer, lane: usize, now: Duration) -> bool {
+    fn ring(&mut self, peer: &mut RailPeer, lane: usize, now: Duration) -> bool {
         let key = peer.lanes[lane].endpoint;
         let endpoint = key.and_then(|key| Some((key, self.endpoints.get_mut(key)?)));
         let Some((key, endpoint)) = endpoint.filter(|_| !self.scratch.orders[lane].is_empty())
@@ -256,7 +250,7 @@ impl RailShard {
         let orders = &mut self.scratch.orders[lane];
         let result = endpoint.post(orders, now, |order, ticket| {
             accepted += 1;
-            if let Work::Slice(slice) = order.work
+            if let WorkPurpose::Slice(slice) = order.work
                 && let Some(slice) = slices.get_mut(slice)
             {
                 let was_waiting = slice.posted(ticket);
@@ -268,7 +262,7 @@ impl RailShard {
             let bytes = u64::from(order.piece.bytes);
             endpoint.bandwidth.failed(now, bytes);
             self.rails[endpoint.rail].bandwidth.failed(now, bytes);
-            if let Work::Slice(slice) = order.work {
+            if let WorkPurpose::Slice(slice) = order.work {
                 peer.waiting.slices.push_front(slice);
                 peer.waiting.bytes += bytes;
             }
@@ -279,7 +273,8 @@ impl RailShard {
         accepted > 0
     }
 
-    /// Looks at the requests at the head of a peer's queues, and ends all of it that cannot go on if one of these cannot.
+    /// Looks at the requests at the head of a peer's queues, and ends all of it that cannot go on
+    /// if one of these cannot.
     fn end_what_has_no_hope(&mut self, number: u64, now: Duration) {
         let peer = self.peers.get(&number);
         let Some(peer) = peer.filter(|peer| !peer.waiting.is_empty()) else {
@@ -288,14 +283,14 @@ impl RailShard {
         let is_active = |rail: usize| self.rails[rail].rail.is_active();
         if peer.is_hopeless(is_active) {
             let reason = hopeless(peer);
-            return self.give_up_all(|flight| flight.peer == number, |_| reason.clone(), now);
+            return self.give_up_all(|active| active.peer == number, |_| reason.clone(), now);
         }
         let mut fronts = peer.waiting.fronts(&self.slices);
         let has_hope = fronts.all(|key| {
-            let flight = self.requests.get(key);
-            let flight = flight.filter(|flight| flight.progress.failure().is_none());
-            flight.is_none_or(|flight| {
-                has_way(flight, peer.routes(is_active)) && flight.request.keys.is_valid(now)
+            let active = self.requests.get(key);
+            let active = active.filter(|active| active.progress.failure().is_none());
+            active.is_none_or(|active| {
+                has_way(active, peer.routes(is_active)) && active.request.keys.is_valid(now)
             })
         });
         if !has_hope {
@@ -309,24 +304,26 @@ impl RailShard {
             return;
         };
         let routes = peer.routes(|rail| self.rails[rail].rail.is_active());
-        let routes: Vec<Route> = routes.collect();
+        let routes: Vec<AddressPair> = routes.collect();
         let (reason, name) = (hopeless(peer), peer.record.name.clone());
-        let stuck =
-            |flight: &Flight| flight.peer == number && !has_way(flight, routes.iter().copied());
+        let stuck = |active: &ActiveRequest| {
+            active.peer == number && !has_way(active, routes.iter().copied())
+        };
         self.give_up_all(stuck, |_| reason.clone(), now);
-        let over = |flight: &Flight| flight.peer == number && !flight.request.keys.is_valid(now);
+        let over =
+            |active: &ActiveRequest| active.peer == number && !active.request.keys.is_valid(now);
         self.give_up_all(over, |_| RailError::Expired { peer: name.clone() }, now);
     }
 }
 
 /// Whether a request's memory is known at both ends of any of these.
-fn has_way(flight: &Flight, mut routes: impl Iterator<Item = Route>) -> bool {
-    routes.any(|route| flight.request.fits(route))
+fn has_way(active: &ActiveRequest, mut routes: impl Iterator<Item = AddressPair>) -> bool {
+    routes.any(|route| active.request.fits(route))
 }
 
 /// Ways over rails that are kept for when nearer ones do not work go if there are others.
-fn leave_reserves(ways: &mut Vec<Way>, ours: &Placement, theirs: &Placement) {
-    let reserve = |way: &Way| ours.reserve(way.rails.0) + theirs.reserve(way.rails.1);
+fn leave_reserves(ways: &mut Vec<LanePath>, ours: &Placement, theirs: &Placement) {
+    let reserve = |way: &LanePath| ours.reserve(way.rails.0) + theirs.reserve(way.rails.1);
     if let Some(least) = ways.iter().map(reserve).min() {
         ways.retain(|way| reserve(way) == least);
         debug_assert!(!ways.is_empty());
@@ -354,18 +351,13 @@ fn as_choice(
 }
 
 /// Why requests to a peer without hope fail.
-fn hopeless(peer: &Peer) -> RailError {
+fn hopeless(peer: &RailPeer) -> RailError {
     let name = peer.record.name.clone();
     if peer.offers_failed > 0 {
-        return RailError::Unreachable {
-            peer: name,
-            reason: peer.reason.clone(),
-        };
+        return RailError::Unreachable { peer: name, reason: peer.reason.clone() };
     }
     let reasons = peer.lanes.iter().map(|lane| &lane.reason);
-    let reason = reasons
-        .filter(|reason| !reason.is_empty())
-        .max_by_key(|reason| reason.len());
+    let reason = reasons.filter(|reason| !reason.is_empty()).max_by_key(|reason| reason.len());
     RailError::NoRoute {
         peer: name,
         reason: reason.map_or(NO_ADDRESSES, String::as_str).to_owned(),
@@ -373,6 +365,6 @@ fn hopeless(peer: &Peer) -> RailError {
 }
 
 /// Whether more of a request may be posted now.
-fn is_usable(flight: &Flight, now: Duration) -> bool {
-    flight.progress.failure().is_none() && flight.request.keys.is_valid(now)
+fn is_usable(active: &ActiveRequest, now: Duration) -> bool {
+    active.progress.failure().is_none() && active.request.keys.is_valid(now)
 }

@@ -1,31 +1,32 @@
 //! Completions come in: slices end, are sent again, or end their request; broken queue pairs go.
 
 use super::RailShard;
-use crate::endpoint::{Endpoint, Posted, Role, Work, endpoint_of};
+use crate::active_request::{ActiveRequest, Direction};
+use crate::endpoint::{Endpoint, EndpointRole, PostedWork, WorkPurpose, endpoint_of};
 use crate::error::RailError;
-use crate::flight::{Direction, Flight};
 use crate::limits::{BESIDE_PAUSE, COMPLETIONS_PER_POLL, COMPLETIONS_PER_TURN};
 use crate::peer::LaneState;
-use crate::retry::{Fault, Verdict};
-use crate::slab::Key;
-use crate::slice::{Slice, Way};
+use crate::retry::{RetryDecision, WorkFault};
+use crate::slab::SlabKey;
+use crate::slice::{LanePath, RailSlice};
 use perigee_activity::{BatchMark, Route, batch_done};
-use perigee_verbs::{Completion, CompletionStatus, VerbsError};
+use perigee_verbs::{CompletionStatus, VerbsError, WorkCompletion};
 use std::time::Duration;
 
 /// Why a queue pair is taken down.
 #[derive(Clone, Debug)]
-pub(super) struct Break {
+pub(super) struct Disconnect {
     /// The work request that failed by itself, if one did.
     pub(super) culprit: Option<u64>,
     pub(super) status: CompletionStatus,
     /// In words.
     pub(super) reason: String,
-    /// Whether the pair of rails is to blame; the lane cools down then, and lanes beside it wait for it.
+    /// Whether the pair of rails is to blame; the lane cools down then, and lanes beside it wait
+    /// for it.
     pub(super) blames_rail: bool,
 }
 
-impl Break {
+impl Disconnect {
     /// Taken down by us, for no fault of the rail.
     pub(super) fn harmless(reason: &str) -> Self {
         Self {
@@ -38,24 +39,23 @@ impl Break {
 
     /// The rail does not do what it should.
     pub(super) fn blamed(reason: String) -> Self {
-        Self {
-            blames_rail: true,
-            reason,
-            ..Self::harmless("")
-        }
+        Self { blames_rail: true, reason, ..Self::harmless("") }
     }
 }
 
 /// What kind of fault a completion reports for the work request that failed first.
-fn fault_of(status: CompletionStatus) -> Fault {
+fn fault_of(status: CompletionStatus) -> WorkFault {
     match status {
-        CompletionStatus::RetryExceeded | CompletionStatus::RnrRetryExceeded => Fault::Unanswered,
-        CompletionStatus::RemoteAccess | CompletionStatus::RemoteInvalidRequest => {
-            Fault::RemoteAccess
+        CompletionStatus::RetryExceeded | CompletionStatus::RnrRetryExceeded => {
+            WorkFault::Unanswered
         }
-        CompletionStatus::LocalProtection => Fault::LocalAccess,
-        // A device may flush the very request that it could not do; as a fault of the rail its tries are few.
-        _ => Fault::Rail,
+        CompletionStatus::RemoteAccess | CompletionStatus::RemoteInvalidRequest => {
+            WorkFault::RemoteAccess
+        }
+        CompletionStatus::LocalProtection => WorkFault::LocalAccess,
+        // A device may flush the very request that it could not do; as a fault of the rail its
+        // tries are few.
+        _ => WorkFault::Rail,
     }
 }
 
@@ -63,7 +63,7 @@ impl RailShard {
     /// Takes completions off every rail; true if there were any.
     pub(super) fn reap(&mut self, now: Duration) -> bool {
         let mut worked = false;
-        let mut batch = [Completion::EMPTY; COMPLETIONS_PER_POLL];
+        let mut batch = [WorkCompletion::EMPTY; COMPLETIONS_PER_POLL];
         for rail in 0..self.rails.len() {
             let mut taken = 0;
             while taken < COMPLETIONS_PER_TURN {
@@ -87,7 +87,7 @@ impl RailShard {
         worked
     }
 
-    fn complete(&mut self, rail: usize, completion: &Completion, now: Duration) {
+    fn complete(&mut self, rail: usize, completion: &WorkCompletion, now: Duration) {
         let key = endpoint_of(completion.id);
         let endpoint = self.endpoints.get_mut(key);
         let Some(endpoint) = endpoint.filter(|endpoint| endpoint.knows(completion.id)) else {
@@ -96,33 +96,27 @@ impl RailShard {
         };
         if !completion.status.is_success() {
             let fault = fault_of(completion.status);
-            let cause = Break {
+            let cause = Disconnect {
                 culprit: Some(completion.id),
                 status: completion.status,
                 reason: completion.status.to_string(),
-                blames_rail: !matches!(fault, Fault::RemoteAccess | Fault::LocalAccess),
+                blames_rail: !matches!(fault, WorkFault::RemoteAccess | WorkFault::LocalAccess),
             };
             return self.break_endpoint(key, &cause, now);
         }
         endpoint.moved_at = now;
-        while let Some(posted) = self
-            .endpoints
-            .get_mut(key)
-            .and_then(|own| own.pop_through(completion.id))
+        while let Some(posted) =
+            self.endpoints.get_mut(key).and_then(|own| own.pop_through(completion.id))
         {
             self.landed(key, posted, now);
         }
-        if self
-            .endpoints
-            .get(key)
-            .is_some_and(|endpoint| endpoint.posted().is_empty())
-        {
+        if self.endpoints.get(key).is_some_and(|endpoint| endpoint.posted().is_empty()) {
             self.became_idle(key, now);
         }
     }
 
-    fn landed(&mut self, key: Key, posted: Posted, now: Duration) {
-        let Work::Slice(slice_key) = posted.work else {
+    fn landed(&mut self, key: SlabKey, posted: PostedWork, now: Duration) {
+        let WorkPurpose::Slice(slice_key) = posted.work else {
             return;
         };
         if let Some(endpoint) = self.endpoints.get_mut(key) {
@@ -140,48 +134,45 @@ impl RailShard {
             return;
         };
         debug_assert_eq!(slice.bytes, posted.bytes, "what was posted arrived");
-        if let Some(flight) = self.requests.get_mut(slice.request) {
+        if let Some(active) = self.requests.get_mut(slice.request) {
             let cells = &self.rails[rail].cells;
-            let (operations, bytes) = match flight.request.direction {
+            let (operations, bytes) = match active.request.direction {
                 Direction::Read => (&cells.reads, &cells.read_bytes),
                 Direction::Write => (&cells.writes, &cells.written_bytes),
             };
             operations.add(1);
             bytes.add(slice.bytes);
             if let Some((reads, writes)) = &self.rails[rail].activity {
-                let (slot, direction) = match flight.request.direction {
+                let (slot, direction) = match active.request.direction {
                     Direction::Read => (reads, perigee_activity::Direction::Read),
                     Direction::Write => (writes, perigee_activity::Direction::Write),
                 };
                 let wire_ns = now.saturating_sub(posted.at).as_nanos() as u64;
                 slot.record(slice.bytes, wire_ns, 0);
-                let peer = self.peers.get(&flight.peer);
+                let peer = self.peers.get(&active.peer);
                 let peer = peer.map_or("", |peer| peer.record.name.as_str());
                 let nic = self.rails[rail].rail.name();
                 let mut mark = BatchMark::new(Route::Rdma, direction, nic, peer, "");
                 (mark.operations, mark.bytes, mark.wire_ns) = (1, slice.bytes, wire_ns);
                 batch_done(&mark);
             }
-            flight.progress.slice_moved(slice.bytes);
-            flight.sink.moved(flight.request.tag, slice.bytes);
+            active.progress.slice_moved(slice.bytes);
+            active.sink.moved(active.request.tag, slice.bytes);
         }
         self.settle(slice.request);
     }
 
     /// Nothing is on its way on a queue pair any more.
-    fn became_idle(&mut self, key: Key, now: Duration) {
+    fn became_idle(&mut self, key: SlabKey, now: Duration) {
         let Some(endpoint) = self.endpoints.get(key) else {
             return;
         };
         let retiring = endpoint.retiring;
         match endpoint.role.clone() {
-            Role::Lane { peer, lane, .. } => {
-                // A queue pair whose peer has work waiting is not idle: it would be evicted before its first use.
-                if self
-                    .peers
-                    .get(&peer)
-                    .is_none_or(|peer| peer.waiting.is_empty())
-                {
+            EndpointRole::Lane { peer, lane, .. } => {
+                // A queue pair whose peer has work waiting is not idle: it would be evicted before
+                // its first use.
+                if self.peers.get(&peer).is_none_or(|peer| peer.waiting.is_empty()) {
                     self.pool.release(u64::from(key.bits()), now);
                 }
                 self.judge_proof(key, peer, lane, now);
@@ -189,7 +180,7 @@ impl RailShard {
                     self.close_endpoint(key, now);
                 }
             }
-            Role::Accepted(accepted) => {
+            EndpointRole::Accepted(accepted) => {
                 self.accepted_pool.release(u64::from(key.bits()), now);
                 if let Some(accepted) = self.accepted.get_mut(accepted) {
                     accepted.asked_at = None;
@@ -200,35 +191,36 @@ impl RailShard {
     }
 
     /// Takes a queue pair down for no fault of its own.
-    pub(super) fn close_endpoint(&mut self, key: Key, now: Duration) {
-        self.break_endpoint(key, &Break::harmless("closed"), now);
+    pub(super) fn close_endpoint(&mut self, key: SlabKey, now: Duration) {
+        self.break_endpoint(key, &Disconnect::harmless("closed"), now);
     }
 
     /// A queue pair refused work.
-    pub(super) fn refused(&mut self, key: Key, error: &VerbsError, now: Duration) {
+    pub(super) fn refused(&mut self, key: SlabKey, error: &VerbsError, now: Duration) {
         let endpoint = self.endpoints.get(key);
         let will_complete = endpoint.is_some_and(Endpoint::awaits_completions);
         if matches!(error, VerbsError::QueueFull { .. }) && will_complete {
-            // The device counts more than we do; what was refused waits for completions. Without any to come it would for
-            // ever.
+            // The device counts more than we do; what was refused waits for completions. Without
+            // any to come it would forever.
             return self.bring_back(key);
         }
-        self.break_endpoint(key, &Break::blamed(error.to_string()), now);
+        self.break_endpoint(key, &Disconnect::blamed(error.to_string()), now);
     }
 
-    /// What no other lane could take meanwhile has its way again.
-    fn bring_back(&mut self, key: Key) {
+    /// Work that was set aside because no open lane could take it goes back to its place in the
+    /// queue.
+    fn bring_back(&mut self, key: SlabKey) {
         let role = self.endpoints.get(key).map(|endpoint| &endpoint.role);
-        if let Some(Role::Lane { peer, .. }) = role
+        if let Some(EndpointRole::Lane { peer, .. }) = role
             && let Some(peer) = self.peers.get_mut(peer)
         {
             peer.waiting.bring_back();
         }
     }
 
-    /// Takes a queue pair down. Afterwards no device touches memory for it; its slices are sent again, or end their
-    /// requests.
-    pub(super) fn break_endpoint(&mut self, key: Key, cause: &Break, now: Duration) {
+    /// Takes a queue pair down. Afterwards no device touches memory for it; its slices are sent
+    /// again, or end their requests.
+    pub(super) fn break_endpoint(&mut self, key: SlabKey, cause: &Disconnect, now: Duration) {
         let Some(endpoint) = self.endpoints.remove(key) else {
             return;
         };
@@ -239,22 +231,22 @@ impl RailShard {
             self.rails[rail].cells.errors.add(1);
         }
         match role {
-            Role::Lane { peer, lane, remote } => {
+            EndpointRole::Lane { peer, lane, remote } => {
                 self.pool.remove(u64::from(key.bits()));
                 self.lane_down(peer, lane, cause, now);
                 let rails = (rail, remote);
-                self.send_again(endpoint, Way { lane, rails }, cause, now);
+                self.send_again(endpoint, LanePath { lane, rails }, cause, now);
             }
-            Role::Accepted(accepted) => {
+            EndpointRole::Accepted(accepted) => {
                 self.accepted_pool.remove(u64::from(key.bits()));
                 self.accepted.remove(accepted);
-                // Only signs of life were on their way.
+                // Only liveness writes were on their way.
                 endpoint.end();
             }
         }
     }
 
-    fn lane_down(&mut self, number: u64, index: usize, cause: &Break, now: Duration) {
+    fn lane_down(&mut self, number: u64, index: usize, cause: &Disconnect, now: Duration) {
         let Some(peer) = self.peers.get_mut(&number) else {
             return;
         };
@@ -274,26 +266,23 @@ impl RailShard {
         } else if cause.blames_rail {
             lane.failures += 1;
             lane.health.failed(now);
-            // A route that worked is tried again first; one that could not be proven makes room for the next.
+            // A route that worked is tried again first; one that could not be proven makes room for
+            // the next.
             lane.tried += usize::from(!was_proven);
         }
     }
 
-    fn send_again(&mut self, endpoint: Endpoint, way: Way, cause: &Break, now: Duration) {
+    fn send_again(&mut self, endpoint: Endpoint, way: LanePath, cause: &Disconnect, now: Duration) {
         self.hold_writers(&endpoint);
         let rail = endpoint.rail;
         let mut peers = Vec::new();
         for posted in endpoint.end() {
-            let Work::Slice(slice) = posted.work else {
+            let WorkPurpose::Slice(slice) = posted.work else {
                 continue;
             };
             self.rails[rail].bandwidth.failed(now, posted.bytes);
             let is_culprit = cause.culprit == Some(posted.ticket);
-            let fault = if is_culprit {
-                fault_of(cause.status)
-            } else {
-                Fault::Flushed
-            };
+            let fault = if is_culprit { fault_of(cause.status) } else { WorkFault::Flushed };
             let peer = self.slice_failed(slice, posted.ticket, way, fault, cause, now);
             peers.extend(peer.filter(|peer| !peers.contains(peer)));
         }
@@ -307,23 +296,23 @@ impl RailShard {
     /// Judges one failed post; returns the peer of the slice.
     fn slice_failed(
         &mut self,
-        key: Key,
+        key: SlabKey,
         ticket: u64,
-        way: Way,
-        fault: Fault,
-        cause: &Break,
+        way: LanePath,
+        fault: WorkFault,
+        cause: &Disconnect,
         now: Duration,
     ) -> Option<u64> {
         let slice = self.slices.get_mut(key)?;
-        let flight = self.requests.get_mut(slice.request)?;
-        let verdict = slice.failed(ticket, way, fault, now, flight.deadline)?;
-        let (request, peer) = (slice.request, flight.peer);
+        let active = self.requests.get_mut(slice.request)?;
+        let verdict = slice.failed(ticket, way, fault, now, active.deadline)?;
+        let (request, peer) = (slice.request, active.peer);
         let rail = way.rails.0;
         let name = self.rails[rail].rail.name();
-        if fault != Fault::Flushed || flight.last_fault.is_empty() {
-            flight.last_fault = format!("{} on {name}", cause.reason);
+        if fault != WorkFault::Flushed || active.last_fault.is_empty() {
+            active.last_fault = format!("{} on {name}", cause.reason);
         }
-        let again = verdict == Verdict::Again && flight.progress.failure().is_none();
+        let again = verdict == RetryDecision::Again && active.progress.failure().is_none();
         if again {
             self.rails[rail].cells.retries.add(1);
             let bytes = slice.bytes;
@@ -335,12 +324,12 @@ impl RailShard {
         let peer_name = self.peers.get(&peer).map(|peer| peer.record.name.clone());
         let peer_name = peer_name.unwrap_or_default();
         let error = match verdict {
-            Verdict::Late => late(flight, peer_name),
-            Verdict::Again | Verdict::GiveUp => {
-                failure(flight, slice, fault, cause, name, peer_name)
+            RetryDecision::Late => late(active, peer_name),
+            RetryDecision::Again | RetryDecision::GiveUp => {
+                failure(active, slice, fault, cause, name, peer_name)
             }
         };
-        flight.progress.slice_dropped();
+        active.progress.slice_dropped();
         let dropped = self.slices.remove(key);
         debug_assert!(dropped.is_some(), "it was a slice of the request");
         self.give_up(request, error, now);
@@ -349,8 +338,8 @@ impl RailShard {
 }
 
 /// The end of a request whose time is up.
-pub(super) fn late(flight: &Flight, peer: String) -> RailError {
-    let last_fault = match flight.last_fault.as_str() {
+pub(super) fn late(active: &ActiveRequest, peer: String) -> RailError {
+    let last_fault = match active.last_fault.as_str() {
         "" => "none".to_owned(),
         fault => fault.to_owned(),
     };
@@ -359,29 +348,31 @@ pub(super) fn late(flight: &Flight, peer: String) -> RailError {
 
 /// The typed end of a request whose slice cannot be sent again.
 fn failure(
-    flight: &Flight,
-    slice: &Slice,
-    fault: Fault,
-    cause: &Break,
+    active: &ActiveRequest,
+    slice: &RailSlice,
+    fault: WorkFault,
+    cause: &Disconnect,
     rail: &str,
     peer: String,
 ) -> RailError {
     let rail = rail.to_owned();
     let (bytes, cause) = (slice.bytes, cause.status);
     match fault {
-        Fault::RemoteAccess => RailError::Refused {
+        WorkFault::RemoteAccess => RailError::Refused {
             peer,
             rail,
-            address: flight.request.remote_address + slice.offset,
+            address: active.request.remote_address + slice.offset,
             bytes,
             cause,
         },
-        Fault::LocalAccess => RailError::LocalMemory {
+        WorkFault::LocalAccess => RailError::LocalMemory {
             rail,
-            address: flight.request.local_address + slice.offset,
+            address: active.request.local_address + slice.offset,
             bytes,
             cause,
         },
-        Fault::Unanswered | Fault::Flushed | Fault::Rail => RailError::Failed { peer, rail, cause },
+        WorkFault::Unanswered | WorkFault::Flushed | WorkFault::Rail => {
+            RailError::Failed { peer, rail, cause }
+        }
     }
 }

@@ -1,39 +1,22 @@
-//! Requests come in, are cancelled, or lose their peer. Whatever happens, each one's sink hears of it exactly once.
+//! Requests come in, are cancelled, or lose their peer. Whatever happens, each one's sink gets its
+//! end exactly once.
 
 use super::RailShard;
+use super::submission::BatchPart;
+use crate::active_request::ActiveRequest;
 use crate::error::RailError;
-use crate::flight::{Flight, RailRequest};
 use crate::limits::{HOUSEKEEPING, PEERS_MAX, SLICE_BYTES_MAX};
-use crate::peer::{NO_ADDRESSES, Peer, PeerRecord};
+use crate::peer::{NO_ADDRESSES, PeerRecord, RailPeer};
 use crate::request::Progress;
-use crate::sink::Sink;
-use crate::slab::Key;
+use crate::slab::SlabKey;
 use crate::slicing::slice_bytes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// A part of a batch for one shard.
-pub(crate) struct Submission {
-    pub(crate) peer: Arc<PeerRecord>,
-    pub(crate) batch: u64,
-    pub(crate) requests: Vec<RailRequest>,
-    pub(crate) deadline: Duration,
-    pub(crate) sink: Arc<dyn Sink>,
-}
-
-impl Drop for Submission {
-    /// A submission that never reached its shard: the shard is gone.
-    fn drop(&mut self) {
-        for request in std::mem::take(&mut self.requests) {
-            self.sink.finished(request.tag, Err(RailError::Closed));
-        }
-    }
-}
-
 impl RailShard {
-    /// Takes requests; what cannot be taken is told to the sink at once.
-    pub(crate) fn submit(&mut self, submission: Submission, now: Duration) {
+    /// Takes requests; a request that cannot be taken fails at its sink at once.
+    pub(crate) fn submit(&mut self, submission: BatchPart, now: Duration) {
         let mut submission = submission;
         let requests = std::mem::take(&mut submission.requests);
         let (record, sink) = (submission.peer.clone(), submission.sink.clone());
@@ -45,7 +28,7 @@ impl RailShard {
             return;
         }
         for request in requests {
-            let flight = Flight {
+            let active = ActiveRequest {
                 peer: record.number,
                 batch,
                 progress: Progress::new(request.bytes),
@@ -56,7 +39,7 @@ impl RailShard {
                 given_up: None,
                 request,
             };
-            self.take_flight(flight);
+            self.take_flight(active);
         }
         self.next_deadline = self.next_deadline.min(deadline);
         self.next_housekeeping = self.next_housekeeping.min(now + HOUSEKEEPING);
@@ -65,12 +48,12 @@ impl RailShard {
 
     /// Gives up all requests of a batch.
     pub(crate) fn cancel(&mut self, batch: u64, now: Duration) {
-        let of_batch = |flight: &Flight| flight.batch == batch;
+        let of_batch = |active: &ActiveRequest| active.batch == batch;
         self.give_up_all(of_batch, |_| RailError::Canceled, now);
     }
 
-    /// Drops a peer with all its queue pairs; its requests fail. What it still has to confirm is waited for, unless it is no
-    /// more.
+    /// Drops a peer with all its queue pairs; its requests fail. What it still has to confirm is
+    /// waited for, unless it is gone.
     pub(crate) fn forget(&mut self, number: u64, now: Duration) {
         let Some(peer) = self.peers.get(&number) else {
             return;
@@ -78,13 +61,9 @@ impl RailShard {
         let record = peer.record.clone();
         record.gone.store(true, Ordering::Release);
         let reason = || record.why_gone();
-        self.give_up_all(|flight| flight.peer == number, |_| reason(), now);
-        let lanes = self
-            .peers
-            .get(&number)
-            .into_iter()
-            .flat_map(|peer| &peer.lanes);
-        let endpoints: Vec<Key> = lanes.filter_map(|lane| lane.endpoint).collect();
+        self.give_up_all(|active| active.peer == number, |_| reason(), now);
+        let lanes = self.peers.get(&number).into_iter().flat_map(|peer| &peer.lanes);
+        let endpoints: Vec<SlabKey> = lanes.filter_map(|lane| lane.endpoint).collect();
         for endpoint in endpoints {
             self.close_endpoint(endpoint, now);
         }
@@ -101,11 +80,11 @@ impl RailShard {
         self.peers.remove(&number);
     }
 
-    /// Ends everything: requests fail, queue pairs go. Afterwards nothing touches anybody's memory.
+    /// Ends everything: requests fail, queue pairs go. Afterwards no memory is touched.
     pub(crate) fn close(&mut self, now: Duration) {
         self.closed = true;
         self.give_up_all(|_| true, |_| RailError::Closed, now);
-        let endpoints: Vec<Key> = self.endpoints.iter().map(|(key, _)| key).collect();
+        let endpoints: Vec<SlabKey> = self.endpoints.iter().map(|(key, _)| key).collect();
         for endpoint in endpoints {
             self.close_endpoint(endpoint, now);
         }
@@ -119,18 +98,18 @@ impl RailShard {
     /// Gives up the requests that `choose` names. What is on the wire still has to end.
     pub(super) fn give_up_all(
         &mut self,
-        choose: impl Fn(&Flight) -> bool,
-        reason: impl Fn(&Flight) -> RailError,
+        choose: impl Fn(&ActiveRequest) -> bool,
+        reason: impl Fn(&ActiveRequest) -> RailError,
         now: Duration,
     ) {
-        let chosen = self.requests.iter().filter(|(_, flight)| choose(flight));
-        let keys: Vec<Key> = chosen.map(|(key, _)| key).collect();
+        let chosen = self.requests.iter().filter(|(_, active)| choose(active));
+        let keys: Vec<SlabKey> = chosen.map(|(key, _)| key).collect();
         let mut peers = Vec::new();
         for key in keys {
-            let Some(flight) = self.requests.get(key) else {
+            let Some(active) = self.requests.get(key) else {
                 continue;
             };
-            let (peer, error) = (flight.peer, reason(flight));
+            let (peer, error) = (active.peer, reason(active));
             if !peers.contains(&peer) {
                 peers.push(peer);
             }
@@ -142,14 +121,14 @@ impl RailShard {
     }
 
     /// Gives one request up, and ends it if nothing of it is under way.
-    pub(super) fn give_up(&mut self, key: Key, reason: RailError, now: Duration) {
-        let Some(flight) = self.requests.get_mut(key) else {
+    pub(super) fn give_up(&mut self, key: SlabKey, reason: RailError, now: Duration) {
+        let Some(active) = self.requests.get_mut(key) else {
             return;
         };
-        let uncut = flight.progress.uncut();
-        flight.give_up(now, reason);
-        let dropped = uncut - flight.progress.uncut();
-        if let Some(peer) = self.peers.get_mut(&flight.peer) {
+        let uncut = active.progress.uncut();
+        active.give_up(now, reason);
+        let dropped = uncut - active.progress.uncut();
+        if let Some(peer) = self.peers.get_mut(&active.peer) {
             debug_assert!(peer.waiting.bytes >= dropped, "uncut bytes wait");
             peer.waiting.bytes = peer.waiting.bytes.saturating_sub(dropped);
         }
@@ -157,19 +136,19 @@ impl RailShard {
     }
 
     /// Ends a request whose outcome is known and of which nothing is under way.
-    pub(super) fn settle(&mut self, key: Key) {
-        let Some(flight) = self.requests.get_mut(key) else {
+    pub(super) fn settle(&mut self, key: SlabKey) {
+        let Some(active) = self.requests.get_mut(key) else {
             return;
         };
-        let Some(outcome) = flight.progress.take_outcome() else {
+        let Some(outcome) = active.progress.take_outcome() else {
             return;
         };
-        if let Some(flight) = self.requests.remove(key) {
-            if let Some(peer) = self.peers.get_mut(&flight.peer) {
+        if let Some(active) = self.requests.remove(key) {
+            if let Some(peer) = self.peers.get_mut(&active.peer) {
                 debug_assert!(peer.requests > 0, "it was counted");
                 peer.requests = peer.requests.saturating_sub(1);
             }
-            flight.sink.finished(flight.request.tag, outcome);
+            active.sink.finished(active.request.tag, outcome);
         }
     }
 
@@ -179,16 +158,16 @@ impl RailShard {
             return;
         };
         let (slices, requests) = (&self.slices, &self.requests);
-        let goes_on = |key: Key| {
-            let flight = requests.get(key);
-            flight.is_some_and(|flight| flight.progress.failure().is_none())
+        let goes_on = |key: SlabKey| {
+            let active = requests.get(key);
+            active.is_some_and(|active| active.progress.failure().is_none())
         };
-        let of_such = |key: Key| slices.get(key).is_some_and(|slice| goes_on(slice.request));
+        let of_such = |key: SlabKey| slices.get(key).is_some_and(|slice| goes_on(slice.request));
         for key in peer.waiting.sweep(of_such, goes_on) {
             if let Some(slice) = self.slices.remove(key) {
                 self.peer_waits_less(number, slice.bytes);
-                if let Some(flight) = self.requests.get_mut(slice.request) {
-                    flight.progress.slice_dropped();
+                if let Some(active) = self.requests.get_mut(slice.request) {
+                    active.progress.slice_dropped();
                 }
                 self.settle(slice.request);
             }
@@ -223,14 +202,11 @@ impl RailShard {
         let theirs = record.rails();
         if let Some(peer) = self.peers.get(&record.number) {
             if !Arc::ptr_eq(&theirs, &peer.theirs) {
-                self.plan_anew(record.number, now);
+                self.plan_again(record.number, now);
             }
         } else {
             if self.peers.len() >= PEERS_MAX {
-                return Err(RailError::Full {
-                    waiting: self.peers.len(),
-                    limit: PEERS_MAX,
-                });
+                return Err(RailError::Full { waiting: self.peers.len(), limit: PEERS_MAX });
             }
             let lanes = self.plan(&theirs);
             if lanes.is_empty() {
@@ -239,8 +215,7 @@ impl RailShard {
                     reason: NO_ADDRESSES.to_owned(),
                 });
             }
-            self.peers
-                .insert(record.number, Peer::new(record.clone(), theirs, lanes));
+            self.peers.insert(record.number, RailPeer::new(record.clone(), theirs, lanes));
         }
         if let Some(peer) = self.peers.get_mut(&record.number) {
             peer.wanted_at = now;
@@ -248,50 +223,42 @@ impl RailShard {
         Ok(())
     }
 
-    fn take_flight(&mut self, mut flight: Flight) {
-        if let Err(error) = flight.request.check() {
-            return flight.sink.finished(flight.request.tag, Err(error));
+    fn take_flight(&mut self, mut active: ActiveRequest) {
+        if let Err(error) = active.request.check() {
+            return active.sink.finished(active.request.tag, Err(error));
         }
-        let Some(peer) = self.peers.get_mut(&flight.peer) else {
+        let Some(peer) = self.peers.get_mut(&active.peer) else {
             return;
         };
         let mut lanes = peer.lanes.iter();
-        if !lanes.any(|lane| flight.request.fits(lane.route())) {
+        if !lanes.any(|lane| active.request.fits(lane.route())) {
             let unknown = RailError::NoRoute {
                 peer: peer.record.name.clone(),
                 reason: "no pair of rails knows the memory at both ends".to_owned(),
             };
-            return flight.sink.finished(flight.request.tag, Err(unknown));
+            return active.sink.finished(active.request.tag, Err(unknown));
         }
-        let (bytes, number) = (flight.request.bytes, flight.peer);
+        let (bytes, number) = (active.request.bytes, active.peer);
         let lanes = peer.lanes_up().max(1);
-        let message_max = self
-            .rails
-            .iter()
-            .map(|rail| rail.rail.message_bytes())
-            .min();
-        flight.slice_bytes = slice_bytes(bytes, lanes, message_max.unwrap_or(SLICE_BYTES_MAX));
-        debug_assert!(flight.slice_bytes > 0, "a slice has bytes");
-        let is_small = bytes <= flight.slice_bytes;
-        match self.requests.insert(flight) {
+        let message_max = self.rails.iter().map(|rail| rail.rail.message_bytes()).min();
+        active.slice_bytes = slice_bytes(bytes, lanes, message_max.unwrap_or(SLICE_BYTES_MAX));
+        debug_assert!(active.slice_bytes > 0, "a slice has bytes");
+        let is_small = bytes <= active.slice_bytes;
+        match self.requests.insert(active) {
             Ok(key) => {
                 let waiting = &mut peer.waiting;
                 waiting.bytes += bytes;
                 peer.requests += 1;
-                let queue = if is_small {
-                    &mut waiting.small
-                } else {
-                    &mut waiting.large
-                };
+                let queue = if is_small { &mut waiting.small } else { &mut waiting.large };
                 queue.push_back(key);
                 self.settle(key);
             }
-            Err(flight) => {
+            Err(active) => {
                 let waiting = self.requests.len();
                 let limit = waiting;
                 tracing::debug!(peer = number, "The shard has no room for another request");
                 let full = RailError::Full { waiting, limit };
-                flight.sink.finished(flight.request.tag, Err(full));
+                active.sink.finished(active.request.tag, Err(full));
             }
         }
     }

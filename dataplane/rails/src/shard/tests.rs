@@ -1,8 +1,9 @@
-//! The shard driver on the software fabric with faults, in simulated time. Every run follows from its seed.
+//! The shard driver on the software fabric with faults, in simulated time. Every run follows from
+//! its seed.
 
 use self::world::{Ends, HALF, Random, World};
+use crate::active_request::{Direction, RailRequest};
 use crate::error::RailError;
-use crate::flight::{Direction, RailRequest};
 use crate::keys::RemoteKeys;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,11 +33,7 @@ fn plans(seed: u64, count: usize) -> Vec<Plan> {
             2 => 1 + random.below(share.min(100_000)),
             _ => share - random.below(share / 4),
         };
-        let direction = if random.below(2) == 0 {
-            Direction::Read
-        } else {
-            Direction::Write
-        };
+        let direction = if random.below(2) == 0 { Direction::Read } else { Direction::Write };
         let source = random.below(HALF - bytes);
         (direction, source, index * share, bytes)
     };
@@ -57,10 +54,7 @@ fn assert_moved(world: &mut World, plans: &[Plan], seed: u64) {
         };
         let expected = world.engine(from).bytes(*source, *bytes);
         let found = world.engine(to).bytes(HALF + target, *bytes);
-        assert!(
-            expected == found,
-            "seed {seed}: {direction:?} of {bytes} bytes at {target}"
-        );
+        assert!(expected == found, "seed {seed}: {direction:?} of {bytes} bytes at {target}");
     }
 }
 
@@ -69,11 +63,8 @@ fn reads_and_writes_of_all_sizes_arrive_over_all_rails() {
     for seed in 1..=6 {
         let rails = 1 + seed as usize % 4;
         let mut world = World::pair(rails);
-        let (peer, keys, ends) = (
-            world.open("b"),
-            world.keys("b", None),
-            Arc::new(Ends::default()),
-        );
+        let (peer, keys, ends) =
+            (world.open("b"), world.keys("b", None), Arc::new(Ends::default()));
         let plans = plans(seed, 40);
         let requests = requests(&world, &keys, &plans);
         world.submit("a", &peer, requests, LONG, &ends);
@@ -82,10 +73,7 @@ fn reads_and_writes_of_all_sizes_arrive_over_all_rails() {
         assert_moved(&mut world, &plans, seed);
         for rail in 0..rails {
             let report = world.engine("a").report(rail);
-            assert!(
-                report.reads + report.writes > 0,
-                "seed {seed}: rail {rail} is used"
-            );
+            assert!(report.reads + report.writes > 0, "seed {seed}: rail {rail} is used");
             assert_eq!((report.errors, report.retries, report.stray), (0, 0, 0));
         }
     }
@@ -95,17 +83,14 @@ fn reads_and_writes_of_all_sizes_arrive_over_all_rails() {
 fn the_same_seed_gives_the_same_run() {
     let run = |seed| {
         let mut world = World::pair(2);
-        let (peer, keys, ends) = (
-            world.open("b"),
-            world.keys("b", None),
-            Arc::new(Ends::default()),
-        );
+        let (peer, keys, ends) =
+            (world.open("b"), world.keys("b", None), Arc::new(Ends::default()));
         world.faults("a", 0).drop_next(2);
         let plans = plans(seed, 30);
         let requests = requests(&world, &keys, &plans);
         world.submit("a", &peer, requests, LONG, &ends);
         world.until(LONG, |_| ends.count() == plans.len());
-        (world.trace, ends.told())
+        (world.trace, ends.reported())
     };
     assert_eq!(run(3), run(3));
     assert_ne!(run(3).0, run(4).0);
@@ -114,24 +99,17 @@ fn the_same_seed_gives_the_same_run() {
 #[test]
 fn a_request_of_no_bytes_ends_at_once_and_ranges_are_checked() {
     let mut world = World::pair(1);
-    let (peer, keys, ends) = (
-        world.open("b"),
-        world.keys("b", None),
-        Arc::new(Ends::default()),
-    );
+    let (peer, keys, ends) = (world.open("b"), world.keys("b", None), Arc::new(Ends::default()));
     let empty = world.request("a", &keys, "b", (Direction::Write, 0, 0, 0), 0);
     let mut outside = world.request("a", &keys, "b", (Direction::Write, 0, 0, 100), 1);
     outside.remote_address += HALF;
     let mut local = world.request("a", &keys, "b", (Direction::Write, 0, 0, 100), 2);
     local.local_address -= 1;
     world.submit("a", &peer, vec![empty, outside, local], LONG, &ends);
-    let told = ends.told();
-    assert_eq!(told[0], (0, Ok(())));
-    for (_, outcome) in &told[1..] {
-        assert!(matches!(
-            outcome,
-            Err(RailError::OutOfBounds { bytes: 100, .. })
-        ));
+    let reported = ends.reported();
+    assert_eq!(reported[0], (0, Ok(())));
+    for (_, outcome) in &reported[1..] {
+        assert!(matches!(outcome, Err(RailError::OutOfBounds { bytes: 100, .. })));
     }
 }
 
@@ -140,9 +118,8 @@ fn a_rail_throttled_to_a_quarter_does_not_pull_the_sum_below_what_the_rails_give
     let mut world = World::pair(2);
     let (peer, keys) = (world.open("b"), world.keys("b", None));
     let ends = Arc::new(Ends::default());
-    let block: Vec<Plan> = (0..8)
-        .map(|index| (Direction::Write, 0, index << 20, 1 << 20))
-        .collect();
+    let block: Vec<Plan> =
+        (0..8).map(|index| (Direction::Write, 0, index << 20, 1 << 20)).collect();
     let run = |world: &mut World, rounds: u64| {
         let start = world.now();
         for _ in 0..rounds {
@@ -158,9 +135,5 @@ fn a_rail_throttled_to_a_quarter_does_not_pull_the_sum_below_what_the_rails_give
     world.faults("a", 1).bits_per_second(2_000_000_000);
     let sum = run(&mut world, 60);
     let alone = 1.25e9;
-    assert!(
-        sum >= 0.85 * alone,
-        "{:.2} of what the rails give alone",
-        sum / alone
-    );
+    assert!(sum >= 0.85 * alone, "{:.2} of what the rails give alone", sum / alone);
 }

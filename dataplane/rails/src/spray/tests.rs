@@ -1,5 +1,5 @@
-//! The choice by itself, and in a simulation of rails whose speed changes while requests run. Invariant of the
-//! simulation: the same seed gives the same run.
+//! The choice by itself, and in a simulation of rails whose speed changes while requests run.
+//! Invariant of the simulation: the same seed gives the same run.
 
 use super::*;
 use crate::bandwidth::Bandwidth;
@@ -8,47 +8,30 @@ use crate::slicing::slice_bytes;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
-fn lane(in_flight: u64, bandwidth: f64) -> Lane {
-    Lane {
-        in_flight,
-        bandwidth,
-        weight: 1.0,
-        has_room: true,
-    }
+fn lane(in_flight: u64, bandwidth: f64) -> SprayLane {
+    SprayLane { in_flight, bandwidth, weight: 1.0, has_room: true }
 }
 
 #[test]
 fn the_lane_that_delivers_first_is_taken() {
-    assert_eq!(
-        choose(&[lane(0, 1e9), lane(0, 4e9)], 1000, 1000),
-        Choice::Take(1)
-    );
+    assert_eq!(choose(&[lane(0, 1e9), lane(0, 4e9)], 1000, 1000), SprayChoice::Take(1));
     let busy = [lane(0, 1e9), lane(1 << 30, 4e9)];
-    assert_eq!(choose(&busy, 1000, 1000), Choice::Take(0));
+    assert_eq!(choose(&busy, 1000, 1000), SprayChoice::Take(0));
 }
 
 #[test]
 fn a_far_lane_is_taken_only_when_the_near_one_is_busy() {
-    let far = Lane {
-        weight: 1.4,
-        ..lane(0, 1e9)
-    };
-    assert_eq!(choose(&[far, lane(0, 1e9)], 1000, 1000), Choice::Take(1));
-    assert_eq!(choose(&[far, lane(5000, 1e9)], 1000, 1000), Choice::Take(0));
+    let far = SprayLane { weight: 1.4, ..lane(0, 1e9) };
+    assert_eq!(choose(&[far, lane(0, 1e9)], 1000, 1000), SprayChoice::Take(1));
+    assert_eq!(choose(&[far, lane(5000, 1e9)], 1000, 1000), SprayChoice::Take(0));
 }
 
 #[test]
 fn the_last_slice_waits_for_the_fast_lane_instead_of_taking_the_slow_one() {
-    let full = Lane {
-        has_room: false,
-        ..lane(1000, 1e9)
-    };
-    assert_eq!(choose(&[full, lane(0, 1e7)], 1000, 1000), Choice::Hold);
-    assert_eq!(
-        choose(&[full, lane(0, 1e7)], 1000, 1 << 30),
-        Choice::Take(1)
-    );
-    assert_eq!(choose(&[], 1, 1), Choice::Nowhere);
+    let full = SprayLane { has_room: false, ..lane(1000, 1e9) };
+    assert_eq!(choose(&[full, lane(0, 1e7)], 1000, 1000), SprayChoice::Hold);
+    assert_eq!(choose(&[full, lane(0, 1e7)], 1000, 1 << 30), SprayChoice::Take(1));
+    assert_eq!(choose(&[], 1, 1), SprayChoice::Nowhere);
 }
 
 proptest! {
@@ -56,14 +39,14 @@ proptest! {
     fn with_room_somewhere_and_a_large_backlog_some_lane_is_always_used(
         lanes in proptest::collection::vec((0u64..1_000_000, 1u32..1000, any::<bool>()), 1..16),
     ) {
-        let lanes: Vec<Lane> = lanes.into_iter().map(|(in_flight, speed, has_room)| Lane {
+        let lanes: Vec<SprayLane> = lanes.into_iter().map(|(in_flight, speed, has_room)| SprayLane {
             in_flight, bandwidth: f64::from(speed) * 1e6, weight: 1.0, has_room,
         }).collect();
         let any_room = lanes.iter().any(|lane| lane.has_room);
         match choose(&lanes, 4096, u64::MAX / 4) {
-            Choice::Take(index) => prop_assert!(lanes[index].has_room),
-            Choice::Hold => prop_assert!(!any_room),
-            Choice::Nowhere => prop_assert!(false, "there are lanes"),
+            SprayChoice::Take(index) => prop_assert!(lanes[index].has_room),
+            SprayChoice::Hold => prop_assert!(!any_room),
+            SprayChoice::Nowhere => prop_assert!(false, "there are lanes"),
         }
     }
 }
@@ -128,11 +111,11 @@ impl Simulation {
         }
     }
 
-    fn lanes(&self) -> Vec<Lane> {
+    fn lanes(&self) -> Vec<SprayLane> {
         let lane = |wire: &Wire| {
             let bandwidth = wire.measured.bytes_per_second(self.now);
             let window = window_bytes(bandwidth, WINDOW_TIME, WINDOW_BYTES_MIN, WINDOW_BYTES_MAX);
-            Lane {
+            SprayLane {
                 in_flight: wire.measured.in_flight(),
                 bandwidth,
                 weight: 1.0,
@@ -142,7 +125,8 @@ impl Simulation {
         self.wires.iter().map(lane).collect()
     }
 
-    /// Moves `total` bytes in requests of `request` bytes, `depth` at a time; returns bytes per second.
+    /// Moves `total` bytes in requests of `request` bytes, `depth` at a time; returns bytes per
+    /// second.
     fn run(&mut self, total: u64, request: u64, depth: u64) -> f64 {
         let began = (self.now, self.moved);
         let slice = slice_bytes(request, self.wires.len(), 1 << 30);
@@ -152,7 +136,7 @@ impl Simulation {
             let opened = ((self.moved - began.1) / request + depth) * request;
             while bound < opened.min(total) {
                 let backlog = opened.min(total) - bound;
-                let Choice::Take(index) = choose(&self.lanes(), slice, backlog) else {
+                let SprayChoice::Take(index) = choose(&self.lanes(), slice, backlog) else {
                     break;
                 };
                 let wire = &mut self.wires[index];
@@ -198,11 +182,7 @@ fn a_rail_that_recovers_is_used_again() {
         both.run(TOTAL / 4, 1 << 20, 16);
         both.wires[1].speed = fast;
         let sum = both.run(TOTAL, 1 << 20, 16);
-        assert!(
-            sum >= 0.85 * 2.0 * fast,
-            "seed {seed}: {:.2}",
-            sum / (2.0 * fast)
-        );
+        assert!(sum >= 0.85 * 2.0 * fast, "seed {seed}: {:.2}", sum / (2.0 * fast));
     }
 }
 

@@ -1,8 +1,5 @@
 //! Whole engines on their own threads, over a software fabric in real time.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a failure in a test is a failure of the test"
-)]
+#![expect(clippy::unwrap_used, reason = "a failure in a test is a failure of the test")]
 
 #[path = "../soft_roce/pair.rs"]
 mod pair;
@@ -12,8 +9,8 @@ use perigee_rails::{
     Direction, ParkSink, Preference, RailError, RailRequest, Registration, RemoteKeys, Sink,
     deadline_in,
 };
-use perigee_verbs::software::{Clock, DevicePlan, Network};
-use perigee_verbs::{Access, VerbsError};
+use perigee_verbs::software::{Clock, DevicePlan, SoftwareNetwork};
+use perigee_verbs::{RegionAccess, VerbsError};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -26,11 +23,11 @@ struct Couple {
     a: Side,
     b: Side,
     meeting: Arc<Meeting>,
-    network: Network,
+    network: SoftwareNetwork,
 }
 
 fn couple(rails: usize, shards: usize) -> Couple {
-    let network = Network::new(Clock::Real).unwrap();
+    let network = SoftwareNetwork::new(Clock::Real).unwrap();
     let meeting = Meeting::new();
     let names: Vec<String> = (0..rails).map(|index| format!("sw{index}")).collect();
     let plans: Vec<DevicePlan> = names.iter().map(|name| DevicePlan::new(name)).collect();
@@ -40,12 +37,7 @@ fn couple(rails: usize, shards: usize) -> Couple {
         Side::start(&meeting, fabric.as_ref(), host, &devices, (shards, BYTES)).unwrap()
     };
     let (a, b) = (side("a"), side("b"));
-    Couple {
-        a,
-        b,
-        meeting,
-        network,
-    }
+    Couple { a, b, meeting, network }
 }
 
 #[test]
@@ -80,23 +72,14 @@ fn many_threads_read_and_write_over_two_rails_and_two_shards() {
     for thread in 0..4u64 {
         let at = thread * (HALF / 4);
         let (from, to) = if thread % 2 == 0 { (&a, &b) } else { (&b, &a) };
-        assert!(
-            from.bytes(at, HALF / 4) == to.bytes(HALF + at, HALF / 4),
-            "thread {thread}"
-        );
+        assert!(from.bytes(at, HALF / 4) == to.bytes(HALF + at, HALF / 4), "thread {thread}");
     }
     let reports = a.engine.reports();
     assert!(
-        reports
-            .iter()
-            .all(|rail| rail.written_bytes > 0 && rail.read_bytes > 0),
+        reports.iter().all(|rail| rail.written_bytes > 0 && rail.read_bytes > 0),
         "{reports:?}"
     );
-    assert!(
-        reports
-            .iter()
-            .all(|rail| rail.errors == 0 && rail.latency.iter().sum::<u64>() > 0)
-    );
+    assert!(reports.iter().all(|rail| rail.errors == 0 && rail.latency.iter().sum::<u64>() > 0));
 }
 
 #[test]
@@ -108,10 +91,7 @@ fn small_writes_one_after_the_other_come_through_whether_the_shard_polls_or_slee
     for round in 0..300u64 {
         if round == 200 {
             // Longer than the shard polls: from here on completion events have to wake it.
-            network
-                .faults("a", "sw0")
-                .unwrap()
-                .delay(Duration::from_millis(2));
+            network.faults("a", "sw0").unwrap().delay(Duration::from_millis(2));
         }
         let bytes = [8, 200, 4096][round as usize % 3];
         let request = a.request(&b, &keys, (Direction::Write, 0, HALF, bytes), round);
@@ -127,10 +107,7 @@ fn small_writes_one_after_the_other_come_through_whether_the_shard_polls_or_slee
     }
     woken.sort();
     // Without events the shard would see them when it keeps house, every 50 ms.
-    assert!(
-        woken[woken.len() / 2] < Duration::from_millis(25),
-        "{woken:?}"
-    );
+    assert!(woken[woken.len() / 2] < Duration::from_millis(25), "{woken:?}");
 }
 
 #[test]
@@ -167,14 +144,11 @@ fn a_peer_that_is_not_there_is_an_error_that_names_it() {
     meeting.engines.lock().unwrap().remove("b");
     let request = a.request(&b, &keys, (Direction::Read, 0, 0, 4096), 0);
     let (_, error) = a.run(&peer, &[request]).unwrap_err();
-    assert!(
-        matches!(&error, RailError::Unreachable { peer, .. } if peer == "b"),
-        "{error}"
-    );
+    assert!(matches!(&error, RailError::Unreachable { peer, .. } if peer == "b"), "{error}");
 }
 
 #[test]
-fn a_peer_under_a_name_that_another_engine_took_is_told_as_restarted() {
+fn a_peer_under_a_name_that_another_engine_took_is_reported_as_restarted() {
     let Couple { a, b, .. } = couple(1, 1);
     let (peer, keys) = a.open(&b, "b");
     let request = a.request(&b, &keys, (Direction::Read, 0, 0, 4096), 0);
@@ -198,27 +172,23 @@ fn cancel_and_close_end_every_request_once() {
     network.faults("a", "sw0").unwrap().drop_all(true);
     for close in [false, true] {
         let sink = Arc::new(ParkSink::new(requests.len()));
-        let told: Arc<dyn Sink> = sink.clone();
+        let shared: Arc<dyn Sink> = sink.clone();
         // SAFETY: the memory lives until `a` is dropped, after the wait.
-        let ticket = unsafe { a.engine.submit(&peer, &requests, deadline_in(LONG), &told) };
+        let ticket = unsafe { a.engine.submit(&peer, &requests, deadline_in(LONG), &shared) };
         if close {
             a.engine.close();
         } else {
             a.engine.cancel(ticket.unwrap());
         }
-        let outcome = sink.wait(LONG).expect("all are told");
+        let outcome = sink.wait(LONG).expect("all are reported");
         let (_, error) = outcome.unwrap_err();
-        assert!(
-            matches!(error, RailError::Canceled | RailError::Closed),
-            "{error}"
-        );
+        assert!(matches!(error, RailError::Canceled | RailError::Closed), "{error}");
         assert_eq!(sink.left(), 0);
     }
     // SAFETY: refused at once.
     let refused = unsafe {
         let sink: Arc<dyn Sink> = Arc::new(ParkSink::new(1));
-        a.engine
-            .submit(&peer, &requests[..1], deadline_in(LONG), &sink)
+        a.engine.submit(&peer, &requests[..1], deadline_in(LONG), &sink)
     };
     assert_eq!(refused.unwrap_err(), RailError::Closed);
 }
@@ -257,14 +227,14 @@ impl DeviceMemory {
     /// Registers its second MiB.
     fn register(&self, side: &Side) -> Result<Arc<Registration>, RailError> {
         let (offset, range) = (1 << 20, (self.address, 1 << 20));
-        // SAFETY: the file's pages are used by nobody else.
+        // SAFETY: the file's pages are used here only.
         unsafe {
             let engine = &side.engine;
             engine.register_dmabuf(
                 self.file.as_fd(),
                 offset,
                 range,
-                Access::ALL,
+                RegionAccess::ALL,
                 &Preference::default(),
             )
         }
@@ -274,10 +244,7 @@ impl DeviceMemory {
 #[test]
 fn bytes_move_between_the_memories_of_two_devices_although_no_processor_can_read_them() {
     let Couple { a, b, .. } = couple(2, 1);
-    let (ours, theirs) = (
-        DeviceMemory::new(0x7000_0000),
-        DeviceMemory::new(0x9000_0000),
-    );
+    let (ours, theirs) = (DeviceMemory::new(0x7000_0000), DeviceMemory::new(0x9000_0000));
     let (local, remote) = (ours.register(&a).unwrap(), theirs.register(&b).unwrap());
     let content: Vec<u8> = (0..1u32 << 20).map(|index| (index / 7) as u8).collect();
     ours.file.write_all_at(&content, 1 << 20).unwrap();
@@ -294,8 +261,7 @@ fn bytes_move_between_the_memories_of_two_devices_although_no_processor_can_read
         tag: at,
     };
     // 16 bytes would travel inside of the work request if the processor could read them.
-    a.run(&peer, &[request(0, 16), request(16, (1 << 20) - 16)])
-        .unwrap();
+    a.run(&peer, &[request(0, 16), request(16, (1 << 20) - 16)]).unwrap();
     let mut found = vec![0; 1 << 20];
     theirs.file.read_exact_at(&mut found, 1 << 20).unwrap();
     assert!(found == content);
@@ -304,16 +270,13 @@ fn bytes_move_between_the_memories_of_two_devices_although_no_processor_can_read
 #[test]
 fn device_memory_is_registered_with_the_rails_that_take_it_and_refused_as_unsupported_if_none_does()
 {
-    let network = Network::new(Clock::Real).unwrap();
+    let network = SoftwareNetwork::new(Clock::Real).unwrap();
     let meeting = Meeting::new();
     let side = |host: &str, plans: &[DevicePlan], devices: &[&str]| {
         let fabric = network.host(host, plans).unwrap();
         Side::start(&meeting, fabric.as_ref(), host, devices, (1, BYTES)).unwrap()
     };
-    let mixed = [
-        DevicePlan::new("sw0").without_dmabuf(),
-        DevicePlan::new("sw1"),
-    ];
+    let mixed = [DevicePlan::new("sw0").without_dmabuf(), DevicePlan::new("sw1")];
     let a = side("a", &mixed, &["sw0", "sw1"]);
     let b = side("b", &mixed[..1], &["sw0"]);
     let memory = DeviceMemory::new(0x7000_0000);
@@ -321,29 +284,21 @@ fn device_memory_is_registered_with_the_rails_that_take_it_and_refused_as_unsupp
     assert_eq!(keys.iter().map(Vec::len).collect::<Vec<_>>(), [0, 1]);
     assert!(a.engine.knows_dmabuf() && !b.engine.knows_dmabuf());
     let error = memory.register(&b).err().unwrap();
-    assert!(
-        matches!(error, RailError::Device(VerbsError::Unsupported { .. })),
-        "{error}"
-    );
+    assert!(matches!(error, RailError::Device(VerbsError::Unsupported { .. })), "{error}");
 }
 
 #[test]
 fn a_request_whose_memory_no_common_rail_knows_fails_at_once_and_holds_up_no_other() {
-    let network = Network::new(Clock::Real).unwrap();
+    let network = SoftwareNetwork::new(Clock::Real).unwrap();
     let meeting = Meeting::new();
     let side = |host: &str, plans: &[DevicePlan]| {
         let fabric = network.host(host, plans).unwrap();
         Side::start(&meeting, fabric.as_ref(), host, &["sw0", "sw1"], (1, BYTES)).unwrap()
     };
-    let (with, without) = (DevicePlan::new, |name| {
-        DevicePlan::new(name).without_dmabuf()
-    });
+    let (with, without) = (DevicePlan::new, |name| DevicePlan::new(name).without_dmabuf());
     let a = side("a", &[with("sw0"), without("sw1")]);
     let b = side("b", &[without("sw0"), with("sw1")]);
-    let (ours, theirs) = (
-        DeviceMemory::new(0x7000_0000),
-        DeviceMemory::new(0x9000_0000),
-    );
+    let (ours, theirs) = (DeviceMemory::new(0x7000_0000), DeviceMemory::new(0x9000_0000));
     let (local, remote) = (ours.register(&a).unwrap(), theirs.register(&b).unwrap());
     let (peer, host_keys) = a.open(&b, "b");
     let keys = RemoteKeys::new(&remote.descriptor(1, None), Duration::ZERO).unwrap();
@@ -358,10 +313,7 @@ fn a_request_whose_memory_no_common_rail_knows_fails_at_once_and_holds_up_no_oth
     };
     let fine = a.request(&b, &host_keys, (Direction::Write, 0, HALF, 1 << 20), 1);
     let (tag, error) = a.run(&peer, &[stuck, fine.clone()]).unwrap_err();
-    assert!(
-        tag == 0 && matches!(error, RailError::NoRoute { .. }),
-        "{tag}: {error}"
-    );
+    assert!(tag == 0 && matches!(error, RailError::NoRoute { .. }), "{tag}: {error}");
     a.run(&peer, &[fine]).unwrap();
 }
 

@@ -1,10 +1,9 @@
-//! Engines over real verbs: Soft-RoCE in the virtual machine of `tests/rdma`, or any host with RDMA devices.
+//! Engines over real verbs: Soft-RoCE in the virtual machine of `tests/rdma`, or any host with RDMA
+//! devices.
 //!
-//! With four devices the first engine has rails 0 and 1, the second 2 and 3. Where there are fewer, tests print SKIP.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a failure in a test is a failure of the test"
-)]
+//! With four devices the first engine has rails 0 and 1, the second 2 and 3. Where there are fewer,
+//! tests print SKIP.
+#![expect(clippy::unwrap_used, reason = "a failure in a test is a failure of the test")]
 #![expect(clippy::print_stderr, reason = "a test that does not run says so")]
 
 mod pair;
@@ -28,10 +27,7 @@ struct Couple {
 fn couple() -> Option<Couple> {
     let names = device_names();
     if names.len() < 4 {
-        eprintln!(
-            "SKIP: rails over real verbs need 4 RDMA devices, there are {}",
-            names.len()
-        );
+        eprintln!("SKIP: rails over real verbs need 4 RDMA devices, there are {}", names.len());
         return None;
     }
     let fabric = HostDevices::load().unwrap();
@@ -40,10 +36,7 @@ fn couple() -> Option<Couple> {
         let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
         Side::start(&meeting, &fabric, name, &devices, (1, 2 * HALF as usize)).unwrap()
     };
-    Some(Couple {
-        a: side("a", &names[..2]),
-        b: side("b", &names[2..4]),
-    })
+    Some(Couple { a: side("a", &names[..2]), b: side("b", &names[2..4]) })
 }
 
 fn device_names() -> Vec<String> {
@@ -51,20 +44,12 @@ fn device_names() -> Vec<String> {
         return Vec::new();
     };
     let infos = fabric.devices().unwrap_or_default();
-    infos
-        .into_iter()
-        .filter(|info| info.active)
-        .map(|info| info.name)
-        .collect()
+    infos.into_iter().filter(|info| info.active).map(|info| info.name).collect()
 }
 
 fn rail(action: &str, number: usize) {
     let script = std::env::var("PERIGEE_VM_RAIL").unwrap();
-    let status = Command::new(script)
-        .arg(action)
-        .arg(number.to_string())
-        .status()
-        .unwrap();
+    let status = Command::new(script).arg(action).arg(number.to_string()).status().unwrap();
     assert!(status.success(), "rail {action} {number}");
 }
 
@@ -75,12 +60,7 @@ fn requests(
 ) -> Vec<perigee_rails::RailRequest> {
     let request = |index: u64| {
         let at = index * piece;
-        couple.a.request(
-            &couple.b,
-            keys,
-            (Direction::Write, at, HALF + at, piece),
-            index,
-        )
+        couple.a.request(&couple.b, keys, (Direction::Write, at, HALF + at, piece), index)
     };
     (0..HALF / piece).map(request).collect()
 }
@@ -95,18 +75,7 @@ fn reads_and_writes_of_many_sizes_arrive_over_both_rails() {
     for (direction, from, to) in [(Direction::Write, a, b), (Direction::Read, b, a)] {
         let mut at = 0;
         let mut batch = Vec::new();
-        for bytes in [
-            1,
-            8,
-            100,
-            256,
-            257,
-            4096,
-            4097,
-            65_536,
-            1 << 20,
-            (3 << 20) + 5,
-        ] {
+        for bytes in [1, 8, 100, 256, 257, 4096, 4097, 65_536, 1 << 20, (3 << 20) + 5] {
             let (local, remote) = match direction {
                 Direction::Write => (at, HALF + at),
                 Direction::Read => (HALF + at, at),
@@ -118,7 +87,8 @@ fn reads_and_writes_of_many_sizes_arrive_over_both_rails() {
             Direction::Write => rail.written_bytes > 0,
             Direction::Read => rail.read_bytes > 0,
         };
-        // A rail that a busy host kept waiting for too long cools down and comes back: not every batch goes over both.
+        // A rail that a busy host kept waiting for too long cools down and comes back: not every
+        // batch goes over both.
         let end = Instant::now() + LONG;
         loop {
             a.run(&peer, &batch).unwrap();
@@ -158,10 +128,7 @@ fn a_rail_cut_during_load_fails_no_request_and_comes_back() {
         });
         eprintln!("{break_it}: 8 MiB took {:?}", started.elapsed());
         let retries: Vec<u64> = a.engine.reports().iter().map(|rail| rail.retries).collect();
-        eprintln!(
-            "{break_it}: slices sent again by rail {retries:?}; {:#?}",
-            a.engine.explain()
-        );
+        eprintln!("{break_it}: slices sent again by rail {retries:?}; {:#?}", a.engine.explain());
         assert!(a.bytes(0, HALF) == b.bytes(HALF, HALF), "{break_it}");
         rail(mend_it, 1);
         let end = Instant::now() + LONG;

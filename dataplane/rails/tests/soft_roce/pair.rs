@@ -1,17 +1,15 @@
-//! Two engines of one process that move bytes between each other's memory, with a handshake that is a function call on a
-//! thread of its own. Used on the software fabric and on real verbs alike.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a failure here is the failure of the test that uses it"
-)]
+//! Two engines of one process that move bytes between each other's memory, with a handshake that is
+//! a function call on a thread of its own. Used on the software fabric and on real verbs alike.
+#![expect(clippy::unwrap_used, reason = "a failure here is the failure of the test that uses it")]
 
 use perigee_memory::HostBuffer;
 use perigee_rails::{
-    Direction, EndpointOffer, Exchange, ExchangeDone, ParkSink, PeerHandle, Preference, RailDevice,
-    RailEngine, RailError, RailOptions, RailRequest, Registration, RemoteKeys, Sink, deadline_in,
+    Direction, EndpointOffer, ExchangeDone, OfferExchange, ParkSink, PeerHandle, Preference,
+    RailDevice, RailEngine, RailError, RailOptions, RailRequest, Registration, RemoteKeys, Sink,
+    deadline_in,
 };
 use perigee_shard::monotonic;
-use perigee_verbs::{Access, Fabric};
+use perigee_verbs::{Fabric, RegionAccess};
 use std::collections::HashMap;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -38,7 +36,7 @@ impl Meeting {
                 let engine = known.lock().unwrap().get(&peer).cloned();
                 done(match engine {
                     Some(engine) => engine.accept(offer).map_err(|error| error.to_string()),
-                    None => Err("nobody of this name".to_owned()),
+                    None => Err("no peer of this name".to_owned()),
                 });
             }
         });
@@ -46,7 +44,7 @@ impl Meeting {
     }
 }
 
-impl Exchange for Meeting {
+impl OfferExchange for Meeting {
     fn exchange(&self, peer: &str, offer: EndpointOffer, done: ExchangeDone) {
         // Without the thread the offer runs into its deadline.
         let _ = self.letters.send((peer.to_owned(), offer, done));
@@ -68,32 +66,22 @@ impl Side {
         devices: &[&str],
         (shards, bytes): (usize, usize),
     ) -> Result<Self, RailError> {
-        let device = |name: &&str| RailDevice {
-            name: (*name).to_owned(),
-            node: None,
-        };
+        let device = |name: &&str| RailDevice { name: (*name).to_owned(), node: None };
         let options = RailOptions {
             devices: devices.iter().map(device).collect(),
             shards,
             ..RailOptions::named(name)
         };
-        let exchange: Arc<dyn Exchange> = meeting.clone();
+        let exchange: Arc<dyn OfferExchange> = meeting.clone();
         let engine = RailEngine::start(fabric, &options, &exchange)?;
-        meeting
-            .engines
-            .lock()
-            .unwrap()
-            .insert(name.to_owned(), engine.clone());
+        meeting.engines.lock().unwrap().insert(name.to_owned(), engine.clone());
         let buffer = Arc::new(HostBuffer::allocate(bytes).unwrap());
         let address = buffer.base() as u64;
         // SAFETY: `Drop` closes the engine and revokes the memory before the buffer goes.
-        let memory =
-            unsafe { engine.register(address, bytes as u64, Access::ALL, &Preference::default()) }?;
-        Ok(Self {
-            engine,
-            memory,
-            buffer,
-        })
+        let memory = unsafe {
+            engine.register(address, bytes as u64, RegionAccess::ALL, &Preference::default())
+        }?;
+        Ok(Self { engine, memory, buffer })
     }
 
     pub(crate) fn base(&self) -> u64 {
@@ -120,15 +108,9 @@ impl Side {
 
     /// Opens the other side as a peer.
     pub(crate) fn open(&self, other: &Side, name: &str) -> (PeerHandle, Arc<RemoteKeys>) {
-        let peer = self
-            .engine
-            .open_peer(name, &other.engine.descriptor())
-            .unwrap();
+        let peer = self.engine.open_peer(name, &other.engine.descriptor()).unwrap();
         let descriptor = other.memory.descriptor(1, None);
-        (
-            peer,
-            Arc::new(RemoteKeys::new(&descriptor, monotonic()).unwrap()),
-        )
+        (peer, Arc::new(RemoteKeys::new(&descriptor, monotonic()).unwrap()))
     }
 
     /// A request between the same offsets of both memories.
@@ -157,9 +139,9 @@ impl Side {
         requests: &[RailRequest],
     ) -> Result<(), (u64, RailError)> {
         let sink = Arc::new(ParkSink::new(requests.len()));
-        let told: Arc<dyn Sink> = sink.clone();
+        let shared: Arc<dyn Sink> = sink.clone();
         // SAFETY: the buffers live longer than the wait, which lasts until all requests are over.
-        unsafe { self.engine.submit(peer, requests, deadline_in(LONG), &told) }
+        unsafe { self.engine.submit(peer, requests, deadline_in(LONG), &shared) }
             .map_err(|error| (u64::MAX, error))?;
         sink.wait(LONG * 2).expect("every request ends")
     }

@@ -3,12 +3,12 @@
 use super::*;
 use perigee_memory::HostBuffer;
 use perigee_rails::{
-    Direction, Exchange, ExchangeDone, ParkSink, Preference, RailError, RailOptions, RailRequest,
-    Registration, RemoteKeys, Sink, deadline_in,
+    Direction, ExchangeDone, OfferExchange, ParkSink, Preference, RailError, RailOptions,
+    RailRequest, Registration, RemoteKeys, Sink, deadline_in,
 };
 use perigee_shard::monotonic;
-use perigee_verbs::Access;
-use perigee_verbs::software::{Clock, DevicePlan, Network};
+use perigee_verbs::RegionAccess;
+use perigee_verbs::software::{Clock, DevicePlan, SoftwareNetwork};
 use std::time::{Duration, Instant};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -18,7 +18,7 @@ const BYTES: u64 = 4096;
 #[derive(Default)]
 struct Line(Mutex<Option<PairLease>>);
 
-impl Exchange for Line {
+impl OfferExchange for Line {
     fn exchange(&self, _peer: &str, offer: EndpointOffer, done: ExchangeDone) {
         match &*self.0.lock().unwrap() {
             Some(lease) => {
@@ -30,7 +30,7 @@ impl Exchange for Line {
     }
 }
 
-fn wait<T>(answer: &Answer<T>) -> T {
+fn wait<T>(answer: &AnswerSlot<T>) -> T {
     let end = Instant::now() + LONG;
     loop {
         if let Some(value) = answer.take() {
@@ -48,27 +48,18 @@ struct Side {
 }
 
 impl Side {
-    fn start(network: &Network, host: &str, line: Arc<Line>) -> Self {
+    fn start(network: &SoftwareNetwork, host: &str, line: Arc<Line>) -> Self {
         let fabric = network.host(host, &[DevicePlan::new("sw0")]).unwrap();
-        let exchange: Arc<dyn Exchange> = line;
+        let exchange: Arc<dyn OfferExchange> = line;
         let options = RailOptions::named(host);
         let engine = RailEngine::start(fabric.as_ref(), &options, &exchange).unwrap();
         let buffer = HostBuffer::allocate(BYTES as usize).unwrap();
         // SAFETY: the engine is closed before the buffer goes.
         let memory = unsafe {
-            engine.register(
-                buffer.base() as u64,
-                BYTES,
-                Access::ALL,
-                &Preference::default(),
-            )
+            engine.register(buffer.base() as u64, BYTES, RegionAccess::ALL, &Preference::default())
         }
         .unwrap();
-        Self {
-            engine,
-            memory,
-            buffer,
-        }
+        Self { engine, memory, buffer }
     }
 
     fn fill(&self, byte: u8) {
@@ -95,14 +86,10 @@ impl Side {
             tag: 0,
         };
         let sink = Arc::new(ParkSink::new(1));
-        let told: Arc<dyn Sink> = sink.clone();
+        let shared: Arc<dyn Sink> = sink.clone();
         let deadline = deadline_in(Duration::from_secs(10));
         // SAFETY: the buffers outlive the engines.
-        unsafe {
-            self.engine
-                .submit(&peer.unwrap(), &[request], deadline, &told)
-        }
-        .unwrap();
+        unsafe { self.engine.submit(&peer.unwrap(), &[request], deadline, &shared) }.unwrap();
         sink
     }
 }
@@ -114,7 +101,7 @@ impl Drop for Side {
 }
 
 struct World {
-    network: Network,
+    network: SoftwareNetwork,
     client: Side,
     owner: Side,
     line: Arc<Line>,
@@ -122,19 +109,13 @@ struct World {
 }
 
 fn world() -> World {
-    let network = Network::new(Clock::Real).unwrap();
+    let network = SoftwareNetwork::new(Clock::Real).unwrap();
     let line = Arc::new(Line::default());
     let owner = Side::start(&network, "owner", Arc::default());
     let client = Side::start(&network, "client", line.clone());
     let joiner = PairJoiner::start(&owner.engine).unwrap();
     *line.0.lock().unwrap() = Some(joiner.lease(client.epoch()));
-    World {
-        network,
-        client,
-        owner,
-        line,
-        joiner,
-    }
+    World { network, client, owner, line, joiner }
 }
 
 impl Side {
@@ -160,7 +141,7 @@ fn a_late_write_of_a_client_whose_connection_is_gone_never_lands() {
     assert_eq!(wait(&next.fence()), Ok(()));
     owner.fill(9);
     let outcome = late.wait(LONG).unwrap();
-    assert!(outcome.is_err(), "nobody took the write");
+    assert!(outcome.is_err(), "the write had no taker");
     assert!(owner.bytes().iter().all(|byte| *byte == 9));
 }
 
@@ -188,7 +169,7 @@ fn an_offer_that_outlived_its_connection_is_refused() {
 }
 
 #[test]
-fn a_client_that_lost_its_connection_connects_anew_and_goes_on() {
+fn a_client_that_lost_its_connection_reconnects_and_goes_on() {
     let world = world();
     let World { client, owner, .. } = &world;
     client.fill(1);

@@ -1,7 +1,7 @@
-//! Offers of queue pairs, and the answers to them. Invariant: what comes from a peer is bounded here, and judged by rails
-//! where it is used.
+//! Offers of queue pairs, and the answers to them. Invariant: what comes from a peer is bounded
+//! here, and judged by rails where it is used.
 
-use super::{Builder, framed, halves, invalid, joined};
+use super::frame::{Builder, framed, halves, invalid, joined};
 use crate::limits::PAIRS_MAX;
 use flatbuffers::FlatBufferBuilder;
 use perigee_rails::{
@@ -9,12 +9,13 @@ use perigee_rails::{
     ProofDescriptor,
 };
 use perigee_schemas::Status;
-use perigee_schemas::frame::Kind;
+use perigee_schemas::frame::MessageKind;
 use perigee_schemas::message::decode;
 use perigee_schemas::rails as wire;
 use std::io;
 
-pub(crate) fn encode_offer(offer: &EndpointOffer) -> Vec<u8> {
+/// The frame of an offer.
+pub fn encode_offer(offer: &EndpointOffer) -> Vec<u8> {
     let mut builder = FlatBufferBuilder::new();
     let name = builder.create_string(&offer.name);
     let pairs: Vec<_> = offer.pairs.iter().map(build_pair).collect();
@@ -35,7 +36,7 @@ pub(crate) fn encode_offer(offer: &EndpointOffer) -> Vec<u8> {
         },
     );
     builder.finish_minimal(root);
-    framed(Kind::Pairs, 0, builder.finished_data())
+    framed(MessageKind::Pairs, 0, builder.finished_data())
 }
 
 fn build_pair(pair: &PairOffer) -> wire::PairOffer {
@@ -48,7 +49,11 @@ fn build_pair(pair: &PairOffer) -> wire::PairOffer {
     )
 }
 
-pub(crate) fn decode_offer(body: &[u8]) -> io::Result<EndpointOffer> {
+/// Reads an offer.
+///
+/// # Errors
+/// It is none.
+pub fn decode_offer(body: &[u8]) -> io::Result<EndpointOffer> {
     let offer = decode::<wire::PairsRequest<'_>>(body).map_err(invalid)?;
     let pairs = offer.pairs().into_iter().flatten();
     let pair = |pair: &wire::PairOffer| PairOffer {
@@ -59,10 +64,8 @@ pub(crate) fn decode_offer(body: &[u8]) -> io::Result<EndpointOffer> {
         proof: read_proof(pair.proof()),
     };
     let fenced = offer.fenced().into_iter().flatten();
-    let gone = |pair: &wire::FencedPair| FencedPair {
-        lane: pair.lane(),
-        queue_pair: pair.queue_pair(),
-    };
+    let gone =
+        |pair: &wire::FencedPair| FencedPair { lane: pair.lane(), queue_pair: pair.queue_pair() };
     Ok(EndpointOffer {
         name: offer.name().unwrap_or_default().to_owned(),
         epoch: offer.epoch(),
@@ -73,7 +76,8 @@ pub(crate) fn decode_offer(body: &[u8]) -> io::Result<EndpointOffer> {
     })
 }
 
-pub(crate) fn encode_answer(answer: &Result<EndpointAnswer, String>) -> Vec<u8> {
+/// The frame of an answer.
+pub fn encode_answer(answer: &Result<EndpointAnswer, String>) -> Vec<u8> {
     let mut builder = FlatBufferBuilder::new();
     let refusal = answer.as_ref().err();
     let reason = refusal.map(|reason| builder.create_string(reason));
@@ -92,7 +96,7 @@ pub(crate) fn encode_answer(answer: &Result<EndpointAnswer, String>) -> Vec<u8> 
         },
     );
     builder.finish_minimal(root);
-    framed(Kind::Reply, 0, builder.finished_data())
+    framed(MessageKind::Reply, 0, builder.finished_data())
 }
 
 fn build_answer<'a>(
@@ -101,10 +105,8 @@ fn build_answer<'a>(
 ) -> flatbuffers::WIPOffset<wire::PairAnswer<'a>> {
     match pair {
         PairAnswer::Joined { endpoint, proof } => {
-            let (endpoint, proof) = (
-                build_endpoint(endpoint),
-                wire::Proof::new(proof.address, proof.remote_key),
-            );
+            let (endpoint, proof) =
+                (build_endpoint(endpoint), wire::Proof::new(proof.address, proof.remote_key));
             let arguments = wire::PairAnswerArgs {
                 endpoint: Some(&endpoint),
                 proof: Some(&proof),
@@ -114,17 +116,14 @@ fn build_answer<'a>(
         }
         PairAnswer::Refused { reason } => {
             let reason = Some(builder.create_string(reason));
-            let arguments = wire::PairAnswerArgs {
-                reason,
-                ..wire::PairAnswerArgs::default()
-            };
+            let arguments = wire::PairAnswerArgs { reason, ..wire::PairAnswerArgs::default() };
             wire::PairAnswer::create(builder, &arguments)
         }
     }
 }
 
 /// Reads the answer to an offer; a refusal of the whole is an error.
-pub(crate) fn decode_answer(body: &[u8]) -> io::Result<EndpointAnswer> {
+pub fn decode_answer(body: &[u8]) -> io::Result<EndpointAnswer> {
     let answer = decode::<wire::PairsReply<'_>>(body).map_err(invalid)?;
     if answer.status() != 0 {
         let reason = answer.reason().unwrap_or("the offer was refused");
@@ -132,13 +131,10 @@ pub(crate) fn decode_answer(body: &[u8]) -> io::Result<EndpointAnswer> {
     }
     let pairs = answer.pairs().into_iter().flatten();
     let pair = |pair: wire::PairAnswer<'_>| match (pair.endpoint(), pair.proof()) {
-        (Some(endpoint), Some(proof)) => PairAnswer::Joined {
-            endpoint: read_endpoint(endpoint),
-            proof: read_proof(proof),
-        },
-        _ => PairAnswer::Refused {
-            reason: pair.reason().unwrap_or_default().to_owned(),
-        },
+        (Some(endpoint), Some(proof)) => {
+            PairAnswer::Joined { endpoint: read_endpoint(endpoint), proof: read_proof(proof) }
+        }
+        _ => PairAnswer::Refused { reason: pair.reason().unwrap_or_default().to_owned() },
     };
     Ok(EndpointAnswer {
         epoch: answer.epoch(),
@@ -170,8 +166,5 @@ fn read_endpoint(endpoint: &wire::Endpoint) -> EndpointDescriptor {
 }
 
 fn read_proof(proof: &wire::Proof) -> ProofDescriptor {
-    ProofDescriptor {
-        address: proof.address(),
-        remote_key: proof.remote_key(),
-    }
+    ProofDescriptor { address: proof.address(), remote_key: proof.remote_key() }
 }

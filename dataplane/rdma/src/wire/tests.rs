@@ -5,6 +5,7 @@ use perigee_rails::{
     EndpointAnswer, EndpointDescriptor, EndpointOffer, FencedPair, PairAnswer, PairOffer,
     ProofDescriptor,
 };
+use perigee_schemas::frame::HEADER_BYTES;
 use proptest::prelude::*;
 
 fn endpoint() -> EndpointDescriptor {
@@ -17,10 +18,7 @@ fn endpoint() -> EndpointDescriptor {
     }
 }
 
-const PROOF: ProofDescriptor = ProofDescriptor {
-    address: 0x1000,
-    remote_key: 5,
-};
+const PROOF: ProofDescriptor = ProofDescriptor { address: 0x1000, remote_key: 5 };
 
 #[test]
 fn rails_and_regions_round_trip() {
@@ -34,22 +32,11 @@ fn rails_and_regions_round_trip() {
         remote_keys: vec![vec![1, 2], Vec::new(), vec![3, 4]],
         placement: Placement::of(vec![1], vec![0, 2], true),
     };
-    let gid = GidDescriptor {
-        index: 3,
-        address: *b"fedcba9876543210",
-        roce_v1: true,
-    };
-    let rail = RailDescriptor {
-        device: "mlx5_0".to_owned(),
-        infiniband: true,
-        lid: 4,
-        gids: vec![gid],
-    };
+    let gid = GidDescriptor { index: 3, address: *b"fedcba9876543210", roce_v1: true };
+    let rail =
+        RailDescriptor { device: "mlx5_0".to_owned(), infiniband: true, lid: 4, gids: vec![gid] };
     let reply = RailsReply {
-        peer: PeerDescriptor {
-            epoch: u64::MAX,
-            rails: vec![rail],
-        },
+        peer: PeerDescriptor { epoch: u64::MAX, rails: vec![rail] },
         regions: vec![(Identity(77), region)],
         version: 6,
         lease_ms: 10_000,
@@ -61,7 +48,7 @@ fn rails_and_regions_round_trip() {
 }
 
 #[test]
-fn regions_that_do_not_fit_are_left_out_rather_than_sent_in_a_frame_nobody_takes() {
+fn regions_that_do_not_fit_are_left_out_rather_than_sent_in_an_oversized_frame() {
     let region = RegionDescriptor {
         epoch: 1,
         generation: 1,
@@ -72,57 +59,32 @@ fn regions_that_do_not_fit_are_left_out_rather_than_sent_in_a_frame_nobody_takes
         remote_keys: vec![vec![1; 40_001]; 2],
         placement: Placement::default(),
     };
-    let peer = PeerDescriptor {
-        epoch: 1,
-        rails: Vec::new(),
-    };
+    let peer = PeerDescriptor { epoch: 1, rails: Vec::new() };
     let regions = (0..100).map(|id| (Identity(id), region.clone()));
-    let reply = RailsReply {
-        peer,
-        regions: regions.collect(),
-        version: 1,
-        lease_ms: 1,
-    };
+    let reply = RailsReply { peer, regions: regions.collect(), version: 1, lease_ms: 1 };
     let frame = encode_reply(&reply);
     assert!(frame.len() <= crate::limits::BODY_BYTES_MAX);
-    let told = decode_reply(&frame[HEADER_BYTES..]).unwrap().regions;
-    assert!((1..100).contains(&told.len()), "{}", told.len());
+    let decoded = decode_reply(&frame[HEADER_BYTES..]).unwrap().regions;
+    assert!((1..100).contains(&decoded.len()), "{}", decoded.len());
 }
 
 #[test]
 fn offers_and_answers_round_trip() {
-    let pair = PairOffer {
-        lane: 1,
-        peer_rail: 2,
-        peer_gid_index: 3,
-        endpoint: endpoint(),
-        proof: PROOF,
-    };
+    let pair =
+        PairOffer { lane: 1, peer_rail: 2, peer_gid_index: 3, endpoint: endpoint(), proof: PROOF };
     let offer = EndpointOffer {
         name: "client".to_owned(),
         epoch: 1,
         peer_epoch: 2,
         shard: 3,
         pairs: vec![pair],
-        fenced: vec![FencedPair {
-            lane: 4,
-            queue_pair: 5,
-        }],
+        fenced: vec![FencedPair { lane: 4, queue_pair: 5 }],
     };
     let frame = encode_offer(&offer);
     assert_eq!(decode_offer(&frame[HEADER_BYTES..]).unwrap(), offer);
-    let joined = PairAnswer::Joined {
-        endpoint: endpoint(),
-        proof: PROOF,
-    };
-    let refused = PairAnswer::Refused {
-        reason: "no".to_owned(),
-    };
-    let answer = EndpointAnswer {
-        epoch: 2,
-        pairs: vec![joined, refused],
-        fenced: 1,
-    };
+    let joined = PairAnswer::Joined { endpoint: endpoint(), proof: PROOF };
+    let refused = PairAnswer::Refused { reason: "no".to_owned() };
+    let answer = EndpointAnswer { epoch: 2, pairs: vec![joined, refused], fenced: 1 };
     let frame = encode_answer(&Ok(answer.clone()));
     assert_eq!(decode_answer(&frame[HEADER_BYTES..]).unwrap(), answer);
     let frame = encode_answer(&Err("closed".to_owned()));

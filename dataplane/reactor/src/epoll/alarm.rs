@@ -17,10 +17,7 @@ pub(super) struct Alarm {
 impl Alarm {
     pub(super) fn new() -> io::Result<Self> {
         let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
-        Ok(Self {
-            timer: TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?,
-            is_set: Cell::new(false),
-        })
+        Ok(Self { timer: TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?, is_set: Cell::new(false) })
     }
 
     /// Sets it to `limit` from now, or off. Setting it also silences it after it went off.

@@ -7,41 +7,42 @@ use std::os::fd::{AsRawFd, RawFd};
 
 /// What a try led to.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Attempt {
+pub(super) enum SyscallOutcome {
     /// It is over, with this result or negative error number.
     Done(i32),
     /// The descriptor is not ready for the rest of it; so many bytes were moved.
     Waiting(usize),
 }
 
-/// Tries `operation` once. No call waits: sockets that listen or connect are non-blocking, all others are asked not to wait.
-pub(super) fn attempt(operation: &mut Operation) -> Attempt {
+/// Tries `operation` once. No call waits: sockets that listen or connect are non-blocking, all
+/// others are asked not to wait.
+pub(super) fn attempt(operation: &mut Operation) -> SyscallOutcome {
     loop {
         let code = call(operation);
         match code {
             Err(Errno::EINTR) => {}
             Err(Errno::EAGAIN | Errno::EINPROGRESS | Errno::EALREADY) => {
-                return Attempt::Waiting(0);
+                return SyscallOutcome::Waiting(0);
             }
-            Err(errno) => return Attempt::Done(-(errno as i32)),
+            Err(errno) => return SyscallOutcome::Done(-(errno as i32)),
             Ok(moved) => return settle(operation, moved),
         }
     }
 }
 
 /// Whether anything of the operation is left after `moved` bytes.
-fn settle(operation: &mut Operation, moved: usize) -> Attempt {
+fn settle(operation: &mut Operation, moved: usize) -> SyscallOutcome {
     let code = i32::try_from(moved).unwrap_or(i32::MAX);
     match operation {
         Operation::SendMessage(_, message) | Operation::ReceiveMessage(_, message) if moved > 0 => {
             message.advance(moved);
             if message.bytes() > 0 {
-                Attempt::Waiting(moved)
+                SyscallOutcome::Waiting(moved)
             } else {
-                Attempt::Done(code)
+                SyscallOutcome::Done(code)
             }
         }
-        _ => Attempt::Done(code),
+        _ => SyscallOutcome::Done(code),
     }
 }
 
@@ -86,11 +87,7 @@ fn call(operation: &mut Operation) -> Result<usize, Errno> {
 }
 
 fn readable(fd: RawFd) -> Result<usize, Errno> {
-    let mut asked = libc::pollfd {
-        fd,
-        events: libc::POLLIN,
-        revents: 0,
-    };
+    let mut asked = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     // SAFETY: one live `pollfd` is passed, and the call does not wait.
     let ready = unsafe { libc::poll(&raw mut asked, 1, 0) };
     match Errno::result(ready)? {

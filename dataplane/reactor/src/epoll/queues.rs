@@ -1,4 +1,5 @@
-//! Who waits for a descriptor: the slots of its operations, by direction, in the order they were submitted.
+//! Who waits for a descriptor: the slots of its operations, by direction, in the order they were
+//! submitted.
 
 use crate::operation::Operation;
 use nix::sys::epoll::EpollFlags;
@@ -7,12 +8,12 @@ use std::os::fd::RawFd;
 
 /// What a descriptor has to be ready for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Direction {
+pub(super) enum Interest {
     In,
     Out,
 }
 
-impl Direction {
+impl Interest {
     pub(super) const BOTH: [Self; 2] = [Self::In, Self::Out];
 
     pub(super) fn of(operation: &Operation) -> Self {
@@ -43,22 +44,23 @@ impl Direction {
 /// Waiting operations by descriptor.
 #[derive(Debug, Default)]
 pub(super) struct Queues {
-    /// By the number of the descriptor: the kernel gives the lowest free one, so there are few gaps.
+    /// By the number of the descriptor: the kernel gives the lowest free one, so there are few
+    /// gaps.
     descriptors: Vec<[VecDeque<u32>; 2]>,
 }
 
 impl Queues {
-    pub(super) fn is_empty(&self, fd: RawFd, direction: Direction) -> bool {
+    pub(super) fn is_empty(&self, fd: RawFd, direction: Interest) -> bool {
         self.head(fd, direction).is_none()
     }
 
     /// The operation that goes on first.
-    pub(super) fn head(&self, fd: RawFd, direction: Direction) -> Option<u32> {
+    pub(super) fn head(&self, fd: RawFd, direction: Interest) -> Option<u32> {
         let queues = self.descriptors.get(fd as usize)?;
         queues[direction as usize].front().copied()
     }
 
-    pub(super) fn push(&mut self, fd: RawFd, direction: Direction, slot: u32) {
+    pub(super) fn push(&mut self, fd: RawFd, direction: Interest, slot: u32) {
         let fd = fd as usize;
         if fd >= self.descriptors.len() {
             self.descriptors.resize_with(fd + 1, Default::default);
@@ -66,16 +68,16 @@ impl Queues {
         self.descriptors[fd][direction as usize].push_back(slot);
     }
 
-    pub(super) fn remove(&mut self, fd: RawFd, direction: Direction, slot: u32) {
+    pub(super) fn remove(&mut self, fd: RawFd, direction: Interest, slot: u32) {
         if let Some(queues) = self.descriptors.get_mut(fd as usize) {
             queues[direction as usize].retain(|waiting| *waiting != slot);
         }
     }
 
-    /// What to ask epoll about a descriptor; nothing if nobody waits for it.
+    /// What to ask epoll about a descriptor; nothing if no operation waits for it.
     pub(super) fn wanted(&self, fd: RawFd) -> EpollFlags {
-        let waits = |direction: &Direction| !self.is_empty(fd, *direction);
-        let waiting = Direction::BOTH.into_iter().filter(waits);
-        waiting.map(Direction::wanted).collect()
+        let waits = |direction: &Interest| !self.is_empty(fd, *direction);
+        let waiting = Interest::BOTH.into_iter().filter(waits);
+        waiting.map(Interest::wanted).collect()
     }
 }

@@ -1,17 +1,18 @@
 //! The epoll set of a shard: submit, look, carry on, wait.
 //!
-//! A descriptor is watched only while operations wait for it, for one event at a time (EPOLLONESHOT): what the kernel
-//! says late about a descriptor that was closed meets an empty queue, or an operation that just tries again. The invariant:
-//! an operation that waits is in the queue of its descriptor, and the descriptor is armed for its direction.
+//! A descriptor is watched only while operations wait for it, for one event at a time
+//! (EPOLLONESHOT): what the kernel says late about a descriptor that was closed meets an empty
+//! queue, or an operation that just tries again. The invariant: an operation that waits is in the
+//! queue of its descriptor, and the descriptor is armed for its direction.
 #![expect(unsafe_code, reason = "it borrows descriptors that operations own")]
 
 use super::alarm::Alarm;
-use super::attempt::{Attempt, attempt};
-use super::queues::{Direction, Queues};
-use crate::completion::Submitted;
+use super::attempt::{SyscallOutcome, attempt};
+use super::queues::{Interest, Queues};
 use crate::limits::{EVENTS_PER_LOOK, TURN_BYTES, TURN_OPERATION_BYTES};
 use crate::operation::{Finished, Operation};
 use crate::slot::SlotTable;
+use crate::submitted::Submitted;
 use nix::errno::Errno;
 use nix::sys::epoll::{self, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::cell::{Cell, RefCell};
@@ -41,7 +42,8 @@ pub(crate) struct Epoll {
 }
 
 impl Epoll {
-    /// A set whose [`Epoll::wait`] also ends when `bell` is readable, an eventfd that must outlive it.
+    /// A set whose [`Epoll::wait`] also ends when `bell` is readable, an eventfd that must outlive
+    /// it.
     pub(crate) fn new(bell: RawFd) -> io::Result<Self> {
         let set = epoll::Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let alarm = Alarm::new()?;
@@ -61,18 +63,19 @@ impl Epoll {
         })
     }
 
-    /// Tries an operation at once; what is left of it goes on when its descriptor is ready. Beyond what a turn may move it
-    /// waits for the next turn, so that a peer that is always ready does not keep others waiting.
+    /// Tries an operation at once; what is left of it goes on when its descriptor is ready. Beyond
+    /// what a turn may move it waits for the next turn, so that a peer that is always ready does
+    /// not keep others waiting.
     pub(crate) fn submit(&self, mut operation: Operation) -> Submitted {
-        let (fd, direction) = (operation.descriptor(), Direction::of(&operation));
+        let (fd, direction) = (operation.descriptor(), Interest::of(&operation));
         let has_turn = self.turn_bytes.get() > 0;
         if has_turn && self.queues.borrow().is_empty(fd, direction) {
             match attempt(&mut operation) {
-                Attempt::Done(code) => {
+                SyscallOutcome::Done(code) => {
                     self.spend(usize::try_from(code).unwrap_or(0));
                     return Submitted::Finished(Finished::new(code, operation));
                 }
-                Attempt::Waiting(moved) => self.spend(moved),
+                SyscallOutcome::Waiting(moved) => self.spend(moved),
             }
         }
         let slot = match self.slots.borrow_mut().insert(operation) {
@@ -89,11 +92,11 @@ impl Epoll {
 
     fn spend(&self, bytes: usize) {
         let cost = bytes.saturating_add(TURN_OPERATION_BYTES);
-        self.turn_bytes
-            .set(self.turn_bytes.get().saturating_sub(cost));
+        self.turn_bytes.set(self.turn_bytes.get().saturating_sub(cost));
     }
 
-    /// Looks which descriptors are ready and carries their operations on; returns how many moved. Begins a new turn.
+    /// Looks which descriptors are ready and carries their operations on; returns how many moved.
+    /// Begins a new turn.
     pub(crate) fn reap(&self) -> usize {
         self.turn_bytes.set(TURN_BYTES);
         if self.in_flight.get() > 0
@@ -124,7 +127,8 @@ impl Epoll {
         self.look(EpollTimeout::NONE)
     }
 
-    /// Whether the bell was rung since this was last asked. It stays rung until its eventfd is read.
+    /// Whether the bell was rung since this was last asked. It stays rung until its eventfd is
+    /// read.
     pub(crate) fn take_bell(&self) -> bool {
         self.bell_rang.take()
     }
@@ -138,8 +142,8 @@ impl Epoll {
         self.slots.borrow_mut().poll(slot, waker)
     }
 
-    /// Nobody waits for an operation any more. What is being sent is sent to its end, as on a ring; everything else is taken
-    /// back at once.
+    /// The future of an operation was dropped. What is being sent is sent to its end, as on a ring;
+    /// everything else is taken back at once.
     pub(crate) fn abandon(&self, slot: u32) {
         let mut slots = self.slots.borrow_mut();
         let Some(operation) = slots.operation(slot) else {
@@ -148,7 +152,7 @@ impl Epoll {
         if matches!(operation, Operation::SendMessage(..)) {
             return slots.abandon(slot);
         }
-        let (fd, direction) = (operation.descriptor(), Direction::of(operation));
+        let (fd, direction) = (operation.descriptor(), Interest::of(operation));
         let operation = slots.cancel(slot);
         drop(slots);
         self.queues.borrow_mut().remove(fd, direction, slot);
@@ -175,10 +179,11 @@ impl Epoll {
         Ok(())
     }
 
-    /// Goes on with the operations that wait for a descriptor, and watches it for those that still wait.
+    /// Goes on with the operations that wait for a descriptor, and watches it for those that still
+    /// wait.
     fn carry_on(&self, fd: RawFd, flags: EpollFlags) -> usize {
         let mut moved = 0;
-        for direction in Direction::BOTH {
+        for direction in Interest::BOTH {
             if direction.is_in(flags) {
                 moved += self.drain(fd, direction);
             }
@@ -187,22 +192,22 @@ impl Epoll {
         moved
     }
 
-    fn drain(&self, fd: RawFd, direction: Direction) -> usize {
+    fn drain(&self, fd: RawFd, direction: Interest) -> usize {
         let mut moved = 0;
         loop {
             let head = self.queues.borrow().head(fd, direction);
             let Some(slot) = head else { return moved };
             let tried = self.slots.borrow_mut().operation(slot).map(attempt);
             match tried {
-                Some(Attempt::Waiting(bytes)) => return moved + usize::from(bytes > 0),
-                Some(Attempt::Done(code)) => self.land(fd, direction, slot, code),
+                Some(SyscallOutcome::Waiting(bytes)) => return moved + usize::from(bytes > 0),
+                Some(SyscallOutcome::Done(code)) => self.land(fd, direction, slot, code),
                 None => self.queues.borrow_mut().remove(fd, direction, slot),
             }
             moved += 1;
         }
     }
 
-    fn land(&self, fd: RawFd, direction: Direction, slot: u32, code: i32) {
+    fn land(&self, fd: RawFd, direction: Interest, slot: u32, code: i32) {
         self.queues.borrow_mut().remove(fd, direction, slot);
         self.in_flight.set(self.in_flight.get() - 1);
         let waker = self.slots.borrow_mut().land(slot, code);
@@ -211,7 +216,8 @@ impl Epoll {
         }
     }
 
-    /// Has the kernel tell once when a descriptor is ready for what waits for it. If it cannot, that ends with its error.
+    /// Has the kernel tell once when a descriptor is ready for what waits for it. If it cannot,
+    /// that ends with its error.
     fn arm(&self, fd: RawFd) {
         let wanted = self.queues.borrow().wanted(fd);
         if wanted.is_empty() {
@@ -230,7 +236,7 @@ impl Epoll {
     }
 
     fn refuse(&self, fd: RawFd, errno: Errno) {
-        for direction in Direction::BOTH {
+        for direction in Interest::BOTH {
             loop {
                 let head = self.queues.borrow().head(fd, direction);
                 let Some(slot) = head else { break };

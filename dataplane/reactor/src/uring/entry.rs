@@ -4,8 +4,8 @@ use crate::operation::Operation;
 use io_uring::{opcode, squeue, types};
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// The kernel's form. Pointers in it stay valid while `operation` is neither moved out of nor dropped: they point into
-/// heap memory that it owns, or that the maker of a message vouched for.
+/// The kernel's form. Pointers in it stay valid while `operation` is neither moved out of nor
+/// dropped: they point into heap memory that it owns, or that the maker of a message vouched for.
 pub(super) fn entry(operation: &mut Operation) -> squeue::Entry {
     let number = |fd: &OwnedFd| types::Fd(fd.as_raw_fd());
     match operation {
@@ -31,9 +31,7 @@ pub(super) fn entry(operation: &mut Operation) -> squeue::Entry {
         }
         Operation::SendMessage(fd, message) => {
             let flags = (libc::MSG_WAITALL | libc::MSG_NOSIGNAL) as u32;
-            opcode::SendMsg::new(number(fd), message.header())
-                .flags(flags)
-                .build()
+            opcode::SendMsg::new(number(fd), message.header()).flags(flags).build()
         }
         Operation::Readable(fd) => {
             opcode::PollAdd::new(types::Fd(*fd), libc::POLLIN as u32).build()

@@ -1,5 +1,5 @@
-//! Whether this process may use io_uring as a shard does, found out by raw calls before an executor is started on it:
-//! glommio panics, or ends the process, where one of them is refused.
+//! Whether this process may use io_uring as a shard does, found out by raw calls before an executor
+//! is started on it: glommio panics, or ends the process, where one of them is refused.
 
 use super::setup::builder;
 use crate::limits::{MEMLOCK_BYTES_MIN, RING_ENTRIES};
@@ -10,7 +10,7 @@ use std::io;
 /// What stands between this process and io_uring.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum UringUnavailable {
     /// A seccomp filter answers for the kernel.
     #[error(
         "a seccomp filter refuses {call} ({error}), as default container profiles do; allow io_uring_setup, \
@@ -52,7 +52,7 @@ pub enum Refusal {
 ///
 /// # Errors
 /// What is refused, and how to change it.
-pub fn probe() -> Result<(), Refusal> {
+pub fn probe() -> Result<(), UringUnavailable> {
     check_memlock()?;
     let ring = builder().build(RING_ENTRIES);
     let ring = ring.map_err(|error| refused("io_uring_setup", &error))?;
@@ -61,10 +61,7 @@ pub fn probe() -> Result<(), Refusal> {
     let mut known = Probe::new();
     let registered = ring.submitter().register_probe(&mut known);
     registered.map_err(|error| refused("io_uring_register", &error))?;
-    if let Some(number) = NEEDED
-        .into_iter()
-        .find(|number| !known.is_supported(*number))
-    {
+    if let Some(number) = NEEDED.into_iter().find(|number| !known.is_supported(*number)) {
         let error = io::Error::other(format!("no operation {number}"));
         return Err(refused("io_uring_register", &error));
     }
@@ -103,35 +100,26 @@ const NEEDED: [u8; 24] = [
     opcode::Recv::CODE,
 ];
 
-fn check_memlock() -> Result<(), Refusal> {
+fn check_memlock() -> Result<(), UringUnavailable> {
     match getrlimit(Resource::RLIMIT_MEMLOCK) {
-        Ok((limit, _)) if limit < MEMLOCK_BYTES_MIN => Err(Refusal::Memlock { limit }),
+        Ok((limit, _)) if limit < MEMLOCK_BYTES_MIN => Err(UringUnavailable::Memlock { limit }),
         _ => Ok(()),
     }
 }
 
-fn refused(call: &'static str, error: &io::Error) -> Refusal {
+fn refused(call: &'static str, error: &io::Error) -> UringUnavailable {
     let switch = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
     let disabled = switch.ok().and_then(|text| text.trim().parse().ok());
     let release =
         nix::sys::utsname::uname().map(|name| name.release().to_string_lossy().into_owned());
-    explain(
-        call,
-        error,
-        disabled,
-        has_filter(),
-        &release.unwrap_or_default(),
-    )
+    explain(call, error, disabled, has_filter(), &release.unwrap_or_default())
 }
 
 /// Whether a seccomp filter sits on this thread.
 fn has_filter() -> bool {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let mut lines = status.lines();
-    lines.any(|line| {
-        line.strip_prefix("Seccomp:")
-            .is_some_and(|mode| mode.trim() == "2")
-    })
+    lines.any(|line| line.strip_prefix("Seccomp:").is_some_and(|mode| mode.trim() == "2"))
 }
 
 fn explain(
@@ -140,19 +128,15 @@ fn explain(
     disabled: Option<u8>,
     filtered: bool,
     release: &str,
-) -> Refusal {
+) -> UringUnavailable {
     let said = error.to_string();
     let number = error.raw_os_error();
     match (number, disabled) {
-        (Some(libc::EPERM), Some(level @ 1..)) => Refusal::Disabled(level),
+        (Some(libc::EPERM), Some(level @ 1..)) => UringUnavailable::Disabled(level),
         (Some(libc::EPERM | libc::EACCES | libc::ENOSYS), _) if filtered => {
-            Refusal::Seccomp { call, error: said }
+            UringUnavailable::Seccomp { call, error: said }
         }
-        _ => Refusal::Kernel {
-            call,
-            release: release.to_owned(),
-            error: said,
-        },
+        _ => UringUnavailable::Kernel { call, release: release.to_owned(), error: said },
     }
 }
 
@@ -166,12 +150,7 @@ mod tests {
             (libc::EPERM, Some(2), true, "io_uring_disabled is 2"),
             (libc::EPERM, Some(0), true, "seccomp"),
             (libc::ENOSYS, None, true, "seccomp"),
-            (
-                libc::EINVAL,
-                None,
-                true,
-                "Linux 5.15.0 refuses io_uring_setup",
-            ),
+            (libc::EINVAL, None, true, "Linux 5.15.0 refuses io_uring_setup"),
             (libc::ENOSYS, None, false, "Linux 6.1 or newer"),
         ];
         for (number, disabled, filtered, words) in cases {

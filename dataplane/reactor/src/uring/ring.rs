@@ -3,11 +3,11 @@
 
 use super::entry::entry;
 use super::setup::builder;
-use crate::completion::Submitted;
 use crate::limits::RING_ENTRIES;
 use crate::message::Message;
 use crate::operation::{Finished, Operation};
 use crate::slot::SlotTable;
+use crate::submitted::Submitted;
 use io_uring::{IoUring, opcode, types};
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -26,7 +26,8 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// A ring whose [`Ring::wait`] also ends when `bell` is readable, an eventfd that must outlive it.
+    /// A ring whose [`Ring::wait`] also ends when `bell` is readable, an eventfd that must outlive
+    /// it.
     pub(crate) fn new(bell: RawFd) -> io::Result<Self> {
         Ok(Self {
             io: RefCell::new(builder().build(RING_ENTRIES)?),
@@ -53,7 +54,8 @@ impl Ring {
         Submitted::Flying(slot)
     }
 
-    /// Hands queued operations to the kernel and lets it post completions. One system call, or none if nothing is due.
+    /// Hands queued operations to the kernel and lets it post completions. One system call, or none
+    /// if nothing is due.
     ///
     /// # Errors
     /// The kernel refused the call for a reason other than a full completion queue or a signal.
@@ -62,19 +64,14 @@ impl Ring {
         let (queued, due) = {
             let mut submission = io.submission();
             submission.sync();
-            (
-                submission.len(),
-                submission.taskrun() || submission.cq_overflow(),
-            )
+            (submission.len(), submission.taskrun() || submission.cq_overflow())
         };
         if queued == 0 && !due {
             return Ok(());
         }
         // SAFETY: no signal mask is passed; queued entries point to memory owned by their slots.
-        let entered = unsafe {
-            io.submitter()
-                .enter::<libc::sigset_t>(queued as u32, 0, GETEVENTS, None)
-        };
+        let entered =
+            unsafe { io.submitter().enter::<libc::sigset_t>(queued as u32, 0, GETEVENTS, None) };
         match entered {
             Ok(_) => Ok(()),
             Err(error) if is_transient(&error) => Ok(()),
@@ -82,14 +79,15 @@ impl Ring {
         }
     }
 
-    /// Sleeps until something completes, the bell is rung or `limit` has passed. The kernel looks for completions before it
-    /// sleeps, so none is missed.
+    /// Sleeps until something completes, the bell is rung or `limit` has passed. The kernel looks
+    /// for completions before it sleeps, so none is missed.
     ///
-    /// A shard sleeps here rather than on an eventfd that the ring signals: some kernels lose such signals, those that
-    /// another eventfd or a device's worker caused.
+    /// A shard sleeps here rather than on an eventfd that the ring signals: some kernels lose such
+    /// signals, those that another eventfd or a device's worker caused.
     ///
     /// # Errors
-    /// The kernel refused the call for a reason other than a full completion queue, a signal or the limit.
+    /// The kernel refused the call for a reason other than a full completion queue, a signal or the
+    /// limit.
     pub(crate) fn wait(&self, limit: Option<Duration>) -> io::Result<()> {
         if !self.bell_watched.get() && !self.watch_bell() {
             return self.flush();
@@ -110,7 +108,8 @@ impl Ring {
         }
     }
 
-    /// Whether the bell was rung since this was last asked. It stays rung until its eventfd is read.
+    /// Whether the bell was rung since this was last asked. It stays rung until its eventfd is
+    /// read.
     pub(crate) fn take_bell(&self) -> bool {
         self.bell_rang.take()
     }
@@ -151,8 +150,8 @@ impl Ring {
         self.slots.borrow_mut().poll(slot, waker)
     }
 
-    /// Nobody waits for an operation any more. A watch on a descriptor would last as long as the descriptor, so it is
-    /// taken back; other operations end by themselves.
+    /// The future of an operation was dropped. A watch on a descriptor would last as long as the
+    /// descriptor, so it is taken back; other operations end by themselves.
     pub(crate) fn abandon(&self, slot: u32) {
         let is_watch = {
             let mut slots = self.slots.borrow_mut();
@@ -183,8 +182,8 @@ impl Ring {
         }
     }
 
-    /// Continues a message that the kernel moved only in part. Returns the outcome, or `None` if the message is under way
-    /// again.
+    /// Continues a message that the kernel moved only in part. Returns the outcome, or `None` if
+    /// the message is under way again.
     fn resume(&self, slot: u32, code: i32) -> Option<i32> {
         let moved = match usize::try_from(code) {
             Ok(moved) if moved > 0 => moved,
@@ -200,14 +199,11 @@ impl Ring {
         message.advance(moved);
         let more = message.bytes() > 0;
         drop(slots);
-        if more {
-            self.push(slot).err()
-        } else {
-            Some(code)
-        }
+        if more { self.push(slot).err() } else { Some(code) }
     }
 
-    /// Queues a slot's operation; the error is the code it lands with, for the kernel has not seen it.
+    /// Queues a slot's operation; the error is the code it lands with, for the kernel has not seen
+    /// it.
     fn push(&self, slot: u32) -> Result<(), i32> {
         let entry = match self.slots.borrow_mut().operation(slot) {
             Some(operation) => entry(operation).user_data(u64::from(slot)),
@@ -215,7 +211,8 @@ impl Ring {
         };
         loop {
             let mut io = self.io.borrow_mut();
-            // SAFETY: the entry points only to memory owned by its slot, which outlives the operation.
+            // SAFETY: the entry points only to memory owned by its slot, which outlives the
+            // operation.
             if unsafe { io.submission().push(&entry) }.is_ok() {
                 break;
             }
@@ -239,14 +236,11 @@ impl std::fmt::Debug for Ring {
 }
 
 const GETEVENTS: u32 = 1;
-/// Marks completions of cancellations, which nobody waits for.
+/// Marks completions of cancellations, which no future waits for.
 const CANCEL: u64 = u64::MAX;
 /// Marks completions of the watch on the bell.
 const BELL: u64 = u64::MAX - 1;
 
 fn is_transient(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::EBUSY | libc::EINTR | libc::EAGAIN)
-    )
+    matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EINTR | libc::EAGAIN))
 }

@@ -1,18 +1,20 @@
 //! The loop of a shard on io_uring: glommio's, whose first task steps our driver.
 
-use super::{ExecutorError, Start};
+use super::ExecutorStart;
+use super::error::ExecutorError;
 use crate::limits::{GLOMMIO_MEMORY_BYTES, GLOMMIO_RING_ENTRIES};
-use crate::tasks::Tasks;
+use crate::tasks::TaskExecutor;
 use glommio::{LocalExecutorBuilder, Placement};
 use perigee_reactor::Backend;
 use std::time::Duration;
 
-/// When glommio's loop takes the tasks' turn away from them. It must not: if its timer has run out before the first task
-/// has run, because the thread lost its core for that long, it parks as if there were no task, and nothing ends that. For
-/// the same reason there are no latency queues. Our driver never ends its turn, and does what the loop would do.
+/// When glommio's loop takes the tasks' turn away from them. It must not: if its timer has run out
+/// before the first task has run, because the thread lost its core for that long, it parks as if
+/// there were no task, and nothing ends that. For the same reason there are no latency queues. Our
+/// driver never ends its turn, and does what the loop would do.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
-pub(super) fn serve(start: Start) {
+pub(super) fn serve(start: ExecutorStart) {
     let cpu = start.options.cpu;
     let placement = cpu.map_or(Placement::Unbound, Placement::Fixed);
     let executor = LocalExecutorBuilder::new(placement)
@@ -30,7 +32,7 @@ pub(super) fn serve(start: Start) {
         }
     };
     executor.run(async move {
-        let Some(mut driver) = start.driver(Backend::IoUring, Tasks::Glommio) else {
+        let Some(mut driver) = start.driver(Backend::IoUring, TaskExecutor::Glommio) else {
             return;
         };
         loop {
@@ -57,18 +59,15 @@ mod tests {
             return;
         }
         let (send, receive) = channel();
-        let shard = Shard::start(
-            ShardOptions::named("test-turn"),
-            move |environment| async move {
-                let begun = environment.now();
-                // Thrice the time after which glommio's own loop would take its turn.
-                while environment.now() - begun < Duration::from_millis(300) {
-                    environment.sleep(Duration::from_millis(1)).await;
-                }
-                // It is counted when the loop takes over from the tasks.
-                let _ = send.send(glommio::executor().executor_stats().total_runtime());
-            },
-        );
+        let shard = Shard::start(ShardOptions::named("test-turn"), move |environment| async move {
+            let begun = environment.now();
+            // Thrice the time after which glommio's own loop would take its turn.
+            while environment.now() - begun < Duration::from_millis(300) {
+                environment.sleep(Duration::from_millis(1)).await;
+            }
+            // It is counted when the loop takes over from the tasks.
+            let _ = send.send(glommio::executor().executor_stats().total_runtime());
+        });
         let out_of_turn = receive.recv_timeout(LONG).unwrap();
         assert_eq!(out_of_turn, Duration::ZERO);
         shard.unwrap().join(LONG).unwrap();

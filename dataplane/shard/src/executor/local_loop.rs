@@ -1,14 +1,15 @@
 //! The loop of a shard on epoll: steps our driver, then runs each task that can run once.
 
-use super::{ExecutorError, Start};
-use crate::tasks::Tasks;
+use super::ExecutorStart;
+use super::error::ExecutorError;
+use crate::tasks::TaskExecutor;
 use async_executor::LocalExecutor;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use perigee_reactor::Backend;
 use std::rc::Rc;
 
-pub(super) fn serve(start: Start) {
+pub(super) fn serve(start: ExecutorStart) {
     if let Some(cpu) = start.options.cpu
         && let Err(error) = pin(cpu)
     {
@@ -16,7 +17,8 @@ pub(super) fn serve(start: Start) {
         return;
     }
     let executor = Rc::new(LocalExecutor::new());
-    let Some(mut driver) = start.driver(Backend::Epoll, Tasks::Local(executor.clone())) else {
+    let Some(mut driver) = start.driver(Backend::Epoll, TaskExecutor::Local(executor.clone()))
+    else {
         return;
     };
     loop {

@@ -1,14 +1,14 @@
-//! Calls about keys that move no bytes. Invariant: a batch of any length is cut into calls of bounded size, and a call
-//! that fails is the verdict on its own keys only.
+//! Calls about keys that move no bytes. Invariant: a batch of any length is cut into calls of
+//! bounded size, and a call that fails is the verdict on its own keys only.
 
-use crate::api::ReplicaDescriptor;
+use crate::api::ReplicaInfo;
 use crate::calls::{ask_sendable, check_key, in_calls};
 use crate::client::{Store, kind_of, refused};
 use crate::lookup::Lookup;
 use perigee_metrics::RpcKind;
 use perigee_rpc::{AskedReplicas, CallError};
 use perigee_schemas::Status;
-use perigee_transfer::Place;
+use perigee_transfer::ReplicaAddress;
 
 impl Store {
     /// Whether each key of a batch can be read.
@@ -31,16 +31,9 @@ impl Store {
             code if code > 0 => Ok(true),
             code => Err(Status::from_peer(code)),
         };
-        let kind = if single {
-            RpcKind::ExistKey
-        } else {
-            RpcKind::BatchExistKey
-        };
+        let kind = if single { RpcKind::ExistKey } else { RpcKind::BatchExistKey };
         let ask = |chunk: &[&str]| self.timed(kind, |master| master.exist(chunk, single));
-        self.in_chunks(keys, ask, Status::code)
-            .into_iter()
-            .map(answer)
-            .collect()
+        self.in_chunks(keys, ask, Status::code).into_iter().map(answer).collect()
     }
 
     /// Payload bytes of each key.
@@ -54,20 +47,21 @@ impl Store {
         self.look_up(keys, false)
     }
 
-    /// Looks keys up without a lease, so that their space is free as soon as they are removed. What goes while it is read is
-    /// noticed and looked up again.
+    /// Looks keys up without a lease, so that their space is free as soon as they are removed. What
+    /// goes while it is read is noticed and looked up again.
     pub fn peek(&self, keys: &[&str]) -> Lookup {
         self.look_up(keys, true)
     }
 
     /// Whether all replicas of a lookup lie on this host; false if there are none.
     pub fn is_near(&self, lookup: &Lookup) -> bool {
-        let is_here = |place: &Place| place.segment.host_id == self.host_id;
+        let is_here = |place: &ReplicaAddress| place.segment.host_id == self.host_id;
         lookup.places().next().is_some() && lookup.places().all(is_here)
     }
 
-    /// Asks about keys and lets the caller work until the answer is taken with [`Store::take_looked_up`]. Nothing if the
-    /// keys need more than one call, one may not be sent, or no connection is at hand.
+    /// Asks about keys and lets the caller work until the answer is taken with
+    /// [`Store::take_looked_up`]. Nothing if the keys need more than one call, one may not be sent,
+    /// or no connection is at hand.
     pub(crate) fn look_up_ahead(&self, keys: &[&str]) -> Option<AskedReplicas> {
         let is_one_call = in_calls(keys, |key| key.len()).nth(1).is_none();
         if !is_one_call || keys.iter().any(|key| check_key(key).is_err()) {
@@ -100,9 +94,8 @@ impl Store {
             let mut lookup = Lookup::default();
             for chunk in in_calls(sent, |key| key.len()) {
                 let kind = kind_of(RpcKind::GetReplicaList, keys.len());
-                let located = self.timed(kind, |master| {
-                    master.get_replicas(chunk, keys.len() == 1, peek)
-                });
+                let located =
+                    self.timed(kind, |master| master.get_replicas(chunk, keys.len() == 1, peek));
                 match located {
                     Ok(located) => {
                         lookup.append(chunk, &located, &self.addresses, &self.master);
@@ -118,7 +111,7 @@ impl Store {
     }
 
     /// Where the replicas of each key lie.
-    pub fn replicas(&self, keys: &[&str]) -> Vec<Result<Vec<ReplicaDescriptor>, Status>> {
+    pub fn replicas(&self, keys: &[&str]) -> Vec<Result<Vec<ReplicaInfo>, Status>> {
         if !self.is_open() {
             return vec![Err(Status::InvalidParams); keys.len()];
         }
@@ -138,11 +131,7 @@ impl Store {
 
     /// Removes keys; with `force` also those under a lease.
     pub fn remove(&self, keys: &[&str], force: bool) -> Vec<Status> {
-        self.in_chunks(
-            keys,
-            |chunk| self.master.remove(chunk, force),
-            |status| status,
-        )
+        self.in_chunks(keys, |chunk| self.master.remove(chunk, force), |status| status)
     }
 
     /// Removes the keys in which a regular expression is found; returns how many.
@@ -151,9 +140,7 @@ impl Store {
     /// The pattern is not a regular expression, or the master did not answer.
     pub fn remove_by_regex(&self, pattern: &str, force: bool) -> Result<u64, Status> {
         self.while_open()?;
-        self.master
-            .remove_by_regex(pattern, force)
-            .map_err(|error| refused(&error))?
+        self.master.remove_by_regex(pattern, force).map_err(|error| refused(&error))?
     }
 
     /// Removes everything; returns how many objects.
@@ -162,23 +149,20 @@ impl Store {
     /// The master did not answer.
     pub fn remove_all(&self, force: bool) -> Result<u64, Status> {
         self.while_open()?;
-        self.master
-            .remove_all(force)
-            .map_err(|error| refused(&error))?
+        self.master.remove_all(force).map_err(|error| refused(&error))?
     }
 
-    /// Drops the replicas of keys on one segment, or on all if the name is empty; returns the keys that were cleared.
+    /// Drops the replicas of keys on one segment, or on all if the name is empty; returns the keys
+    /// that were cleared.
     pub fn replica_clear(&self, keys: &[&str], segment_name: &str) -> Vec<String> {
         let ask = |chunk: &[&str]| self.master.replica_clear(chunk, segment_name);
         let statuses = self.in_chunks(keys, ask, |status| status);
-        let cleared = keys
-            .iter()
-            .zip(statuses)
-            .filter(|(_, status)| *status == Status::Ok);
+        let cleared = keys.iter().zip(statuses).filter(|(_, status)| *status == Status::Ok);
         cleared.map(|(key, _)| (*key).to_owned()).collect()
     }
 
-    /// Asks the master about keys in calls of bounded size; a failed call is the verdict on each of its keys.
+    /// Asks the master about keys in calls of bounded size; a failed call is the verdict on each of
+    /// its keys.
     fn in_chunks<T>(
         &self,
         keys: &[&str],
@@ -188,9 +172,8 @@ impl Store {
         let ask_all = |keys: &[&str]| {
             let mut all = Vec::with_capacity(keys.len());
             for chunk in in_calls(keys, |key| key.len()) {
-                let answer = self
-                    .while_open()
-                    .and_then(|()| ask(chunk).map_err(|error| refused(&error)));
+                let answer =
+                    self.while_open().and_then(|()| ask(chunk).map_err(|error| refused(&error)));
                 match answer {
                     Ok(part) => all.extend(part),
                     Err(status) => all.extend(chunk.iter().map(|_| failed(status))),
@@ -203,13 +186,13 @@ impl Store {
 }
 
 fn descriptors(
-    places: &perigee_rpc::Started,
+    places: &perigee_rpc::StartedBatch,
     index: usize,
-) -> Result<Vec<ReplicaDescriptor>, Status> {
+) -> Result<Vec<ReplicaInfo>, Status> {
     places.status[index].ok()?;
     let describe = |location: &perigee_rpc::Location| {
         let segment = &places.segments[location.segment as usize];
-        ReplicaDescriptor {
+        ReplicaInfo {
             status: location.status,
             bytes: location.payload_bytes,
             // Both are the master's words, and nothing is done with their sum here.

@@ -1,7 +1,8 @@
-//! Memory that a client donates or registers. Invariant: what the master refused to mount is given back at once.
+//! Memory that a client donates or registers. Invariant: what the master refused to mount is given
+//! back at once.
 #![expect(unsafe_code, reason = "it lends memory of callers to the engine")]
 
-use crate::api::{Piece, SegmentId};
+use crate::api::{CallerRange, SegmentId};
 use crate::client::{Store, refused};
 use crate::error::StoreError;
 use perigee_schemas::Status;
@@ -22,7 +23,8 @@ impl Store {
             Err(error) => Err(error.into()),
         };
         if verdict.is_err() {
-            // A request without an answer may still be carried out: the next heartbeat tells that the segment is gone.
+            // A request without an answer may still be carried out: the next heartbeat tells that
+            // the segment is gone.
             self.donation.remove(id);
         }
         verdict.map(|()| id)
@@ -63,7 +65,8 @@ impl Store {
         Err(Status::NotSupported)
     }
 
-    /// Unmounts donated segments; with a grace they stay readable for that long. The first refusal is returned.
+    /// Unmounts donated segments; with a grace they stay readable for that long. The first refusal
+    /// is returned.
     pub fn unmount_segments(&self, ids: &[SegmentId], grace_ms: u64) -> Status {
         if let Err(status) = self.while_open() {
             return status;
@@ -77,7 +80,8 @@ impl Store {
                 self.donation.retire(*id, Duration::from_millis(grace_ms));
                 Status::Ok
             }
-            // A restarted master has not heard of it again yet: nobody reads it, and now it never will hear of it.
+            // A restarted master does not know it yet: it has no readers, and the master will not
+            // learn of it any more.
             Status::SegmentNotFound if self.donation.offers_segment(*id) => {
                 self.donation.remove(*id);
                 Status::Ok
@@ -88,14 +92,11 @@ impl Store {
         if settled.contains(&Status::Ok) {
             self.registration.renew(&self.donation);
         }
-        settled
-            .into_iter()
-            .find(|status| *status != Status::Ok)
-            .unwrap_or(Status::Ok)
+        settled.into_iter().find(|status| *status != Status::Ok).unwrap_or(Status::Ok)
     }
 
-    /// Registers memory of the caller, on this host or on an accelerator. Refuses what overlaps registered memory and what
-    /// this process may not read.
+    /// Registers memory of the caller, on this host or on an accelerator. Refuses what overlaps
+    /// registered memory and what this process may not read.
     pub fn register_buffer(&self, address: usize, bytes: usize) -> Status {
         if let Err(status) = self.while_open() {
             return status;
@@ -111,26 +112,29 @@ impl Store {
         }
     }
 
-    /// Lets devices read and write memory of the caller in place, until it is unregistered or the store is closed. Without
-    /// RDMA there is nothing to do, and memory that devices refuse is moved otherwise.
+    /// Lets devices read and write memory of the caller in place, until it is unregistered or the
+    /// store is closed. Without RDMA there is nothing to do, and memory that devices refuse is
+    /// moved otherwise.
     pub fn register_with_devices(&self, address: usize, bytes: usize) {
         let Some(rdma) = &self.rdma else {
             return;
         };
-        // SAFETY: callers of the store keep registered memory mapped until they unregister it or close the store.
+        // SAFETY: callers of the store keep registered memory mapped until they unregister it or
+        // close the store.
         if let Err(error) = unsafe { rdma.register(address as u64, bytes as u64) } {
             tracing::warn!(%error, bytes, "RDMA devices refuse this memory; it is copied, or goes over TCP");
         }
     }
 
-    /// Copies the bytes of a caller's piece, of this host or of an accelerator, to memory of this process.
+    /// Copies the bytes of a caller's piece, of this host or of an accelerator, to memory of this
+    /// process.
     ///
     /// # Safety
-    /// `host` must be writable for as many bytes and not be used by others meanwhile.
+    /// `host` must be writable for as many bytes and not be used elsewhere during the call.
     ///
     /// # Errors
     /// `InvalidParams`: the piece is no memory that can be read.
-    pub unsafe fn load(&self, piece: &Piece, host: *mut u8) -> Result<(), Status> {
+    pub unsafe fn load(&self, piece: &CallerRange, host: *mut u8) -> Result<(), Status> {
         // SAFETY: the caller's promise.
         unsafe { self.memory.load(piece, host) }
     }
@@ -138,17 +142,19 @@ impl Store {
     /// Copies memory of this process to a caller's piece, on this host or on an accelerator.
     ///
     /// # Safety
-    /// `host` must be readable for as many bytes, and the piece not be used by others meanwhile.
+    /// `host` must be readable for as many bytes, and the piece not be used elsewhere during the
+    /// call.
     ///
     /// # Errors
     /// `InvalidParams`: the piece is no memory that can be written.
-    pub unsafe fn save(&self, piece: &Piece, host: *const u8) -> Result<(), Status> {
+    pub unsafe fn save(&self, piece: &CallerRange, host: *const u8) -> Result<(), Status> {
         // SAFETY: the caller's promise.
         unsafe { self.memory.save(piece, host) }
     }
 
-    /// The accelerator that has a caller's piece, as this process numbers them; `None` for memory of this host.
-    pub fn device_of(&self, piece: &Piece) -> Option<u32> {
+    /// The accelerator that has a caller's piece, as this process numbers them; `None` for memory
+    /// of this host.
+    pub fn device_of(&self, piece: &CallerRange) -> Option<u32> {
         self.memory.device_of(piece)
     }
 

@@ -1,26 +1,29 @@
-//! Copies and moves of single objects between segments. Invariant: this client only asks; whoever owns the source copies.
+//! Copies and moves of single objects between segments. Invariant: this client only asks; the owner
+//! of the source copies.
 
 use crate::client::{Store, refused};
 use crate::host::random_identity;
 use perigee_metrics::RpcKind;
-use perigee_rpc::{Task, TaskWish};
+use perigee_rpc::{Task, TaskSpec};
 use perigee_schemas::{Identity, Status};
 
 impl Store {
-    /// Asks for a copy or a move of an object; returns the identity of the task, which runs by itself.
+    /// Asks for a copy or a move of an object; returns the identity of the task, which runs by
+    /// itself.
     ///
     /// # Errors
-    /// `ObjectNotFound`, `ReplicaIsNotReady`; `InvalidParams`: no target, a target that is the source, a segment that is not
-    /// mounted, or a source without a replica; `UnavailableInCurrentStatus`: a target takes no objects;
-    /// `TaskPendingLimitExceeded`; or no answer.
-    pub fn create_task(&self, key: &str, wish: &TaskWish<'_>) -> Result<Identity, Status> {
+    /// `ObjectNotFound`, `ReplicaIsNotReady`; `InvalidParams`: no target, a target that is the
+    /// source, a segment that is not mounted, or a source without a replica;
+    /// `UnavailableInCurrentStatus`: a target takes no objects; `TaskPendingLimitExceeded`; or no
+    /// answer.
+    pub fn create_task(&self, key: &str, spec: &TaskSpec<'_>) -> Result<Identity, Status> {
         self.while_open()?;
         let id = random_identity().map_err(|_| Status::InternalError)?;
-        let kind = match wish {
-            TaskWish::Copy { .. } => RpcKind::CreateCopyTask,
-            TaskWish::Move { .. } => RpcKind::CreateMoveTask,
+        let kind = match spec {
+            TaskSpec::Copy { .. } => RpcKind::CreateCopyTask,
+            TaskSpec::Move { .. } => RpcKind::CreateMoveTask,
         };
-        let answer = self.timed(kind, |master| master.create_task(id, key, wish));
+        let answer = self.timed(kind, |master| master.create_task(id, key, spec));
         match answer.map_err(|error| refused(&error))? {
             Ok(()) => Ok(id),
             Err(refusal) => {
@@ -31,10 +34,11 @@ impl Store {
         }
     }
 
-    /// How a task is, whoever asked for it.
+    /// The state of a task of any client.
     ///
     /// # Errors
-    /// `TaskNotFound`, also for one that ended long ago or under another life of the master; or no answer.
+    /// `TaskNotFound`, also for one that ended long ago or under another life of the master; or no
+    /// answer.
     pub fn query_task(&self, id: Identity) -> Result<Task, Status> {
         self.while_open()?;
         let answer = self.timed(RpcKind::QueryTask, |master| master.query_task(id));

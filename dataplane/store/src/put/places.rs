@@ -1,11 +1,12 @@
-//! Moving the bytes of a batch to the places that the master gave, step by step where host memory stands in for a device's.
+//! Moving the bytes of a batch to the places that the master gave, step by step where host memory
+//! stands in for a device's.
 #![expect(unsafe_code, reason = "it lends memory of callers to the engine")]
 
 use super::Writing;
 use crate::api::PutRequest;
 use crate::caller_memory::HostPieces;
 use crate::client::Store;
-use perigee_memory::{Piece as Source, PieceMut};
+use perigee_memory::{ByteRange as Source, ByteRangeMut};
 use perigee_transfer::{TransferError, WriteJob};
 use std::collections::VecDeque;
 
@@ -17,7 +18,7 @@ impl Store {
         writings: &[Writing],
     ) -> Vec<Vec<Result<u32, TransferError>>> {
         let pieces = |writing: &Writing| pieces(&requests[writing.request]);
-        let all: Vec<Vec<PieceMut>> = writings.iter().map(pieces).collect();
+        let all: Vec<Vec<ByteRangeMut>> = writings.iter().map(pieces).collect();
         let mut left = writings.iter().zip(all).collect::<VecDeque<_>>();
         let mut outcomes = Vec::with_capacity(writings.len());
         while !left.is_empty() {
@@ -32,7 +33,7 @@ impl Store {
 
     fn write_step(
         &self,
-        step: Vec<(&Writing, Vec<PieceMut>)>,
+        step: Vec<(&Writing, Vec<ByteRangeMut>)>,
     ) -> Vec<Vec<Result<u32, TransferError>>> {
         let load = |(writing, pieces)| (writing, self.memory.sources(pieces));
         let loaded: Vec<(&Writing, Result<HostPieces, TransferError>)> =
@@ -50,9 +51,10 @@ impl Store {
                 places.map(move |place| WriteJob { place, pieces })
             })
             .collect();
-        // SAFETY: callers of the store keep their pieces valid and unchanged for the length of the call.
+        // SAFETY: callers of the store keep their pieces valid and unchanged for the length of the
+        // call.
         let written = unsafe { self.engine.write(&jobs) };
-        // Outcomes are told apart by their order alone.
+        // Outcomes are matched by their order alone.
         assert_eq!(written.len(), jobs.len(), "one outcome per replica");
         let mut written = written.into_iter();
         let outcome = |(writing, host): &(&Writing, Result<HostPieces, TransferError>)| match host {
@@ -63,8 +65,8 @@ impl Store {
     }
 }
 
-fn pieces(request: &PutRequest<'_>) -> Vec<PieceMut> {
-    let piece = |piece: &crate::api::Piece| PieceMut {
+fn pieces(request: &PutRequest<'_>) -> Vec<ByteRangeMut> {
+    let piece = |piece: &crate::api::CallerRange| ByteRangeMut {
         ptr: piece.address as *mut u8,
         len: piece.bytes,
     };

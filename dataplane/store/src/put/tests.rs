@@ -5,14 +5,11 @@ use perigee_transfer::SegmentAddress;
 use std::sync::Arc;
 
 fn broken() -> TransferError {
-    TransferError::Peer(PeerError::Broken {
-        peer: String::new(),
-        reason: String::new(),
-    })
+    TransferError::Peer(PeerError::Broken { peer: String::new(), reason: String::new() })
 }
 
-fn place(id: u128) -> Place {
-    Place {
+fn place(id: u128) -> ReplicaAddress {
+    ReplicaAddress {
         segment: Arc::new(SegmentAddress {
             id: Identity(id),
             bytes: 0,
@@ -28,21 +25,15 @@ fn place(id: u128) -> Place {
 
 #[test]
 fn of_a_repeated_key_only_the_last_request_is_written() {
-    let request = |key| PutRequest {
-        key,
-        pieces: &[],
-        group: None,
-    };
+    let request = |key| PutRequest { key, pieces: &[], group: None };
     let requests = ["a", "b", "a", "c", "b", "a"].map(request);
     assert_eq!(last_of_each_key(&requests), [5, 4, 5, 3, 4, 5]);
 }
 
 #[test]
 fn one_broken_replica_leaves_bytes_in_flight_whatever_failed_first() {
-    let Verdict {
-        checksum,
-        in_flight,
-    } = verdict(vec![Ok(7), Err(TransferError::Stale), Err(broken())]);
+    let PutOutcome { checksum, in_flight } =
+        verdict(vec![Ok(7), Err(TransferError::Stale), Err(broken())]);
     assert_eq!(checksum, Err(TransferError::Stale));
     assert!(in_flight);
     assert!(!verdict(vec![Ok(7), Err(TransferError::Stale)]).in_flight);
@@ -51,10 +42,7 @@ fn one_broken_replica_leaves_bytes_in_flight_whatever_failed_first() {
 }
 
 fn refused() -> TransferError {
-    TransferError::Peer(PeerError::Refused {
-        peer: String::new(),
-        status: Status::SegmentNotFound,
-    })
+    TransferError::Peer(PeerError::Refused { peer: String::new(), status: Status::SegmentNotFound })
 }
 
 #[test]
@@ -70,17 +58,12 @@ fn only_segments_that_are_gone_or_whose_peers_are_are_avoided_and_each_once() {
 
 #[test]
 fn a_put_that_found_no_place_fails_as_one_whose_peer_did_not_answer() {
-    let outside = TransferError::OutOfBounds {
-        offset: 0,
-        bytes: 1,
-    };
+    let outside = TransferError::OutOfBounds { offset: 0, bytes: 1 };
     for error in [refused(), outside, TransferError::Stale, broken()] {
         assert_eq!(status_of(&error), Status::RpcFail, "{error}");
     }
-    let unreachable = TransferError::Peer(PeerError::Unreachable {
-        peer: String::new(),
-        reason: String::new(),
-    });
+    let unreachable =
+        TransferError::Peer(PeerError::Unreachable { peer: String::new(), reason: String::new() });
     assert_eq!(status_of(&unreachable), Status::TransferFail);
     let memory = status_of(&TransferError::Peer(PeerError::LocalMemory));
     assert_eq!(memory, Status::InvalidParams);

@@ -1,18 +1,15 @@
 //! A master, a node and clients in one process: the calls of the store over every route.
 
 use crate::cluster::{ANY, data, get, master, piece, store};
-use perigee_rpc::{ClientOptions, MasterClient, Placement, WriteForm};
+use perigee_rpc::{ClientOptions, MasterClient, WirePlacement, WriteForm};
 use perigee_schemas::{Identity, Status};
 use perigee_service::Cluster;
-use perigee_store::{GetRequest, Piece, PutRequest, RangeRequest, ReplicateConfig, Store};
+use perigee_store::{CallerRange, GetRequest, PutRequest, RangeRequest, ReplicateConfig, Store};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 fn cluster_of(shards: usize) -> Arc<Cluster> {
-    master(&[
-        &format!("--rpc_shards={shards}"),
-        "--default_kv_lease_ttl=200",
-    ])
+    master(&[&format!("--rpc_shards={shards}"), "--default_kv_lease_ttl=200"])
 }
 
 fn put(store: &Store, key: &str, bytes: &[u8]) -> Status {
@@ -23,56 +20,32 @@ fn exercise(shards: usize, shared_memory: bool) {
     let cluster = cluster_of(shards);
     let node = store(&cluster, ANY, 256 << 20, shared_memory);
     let client = store(&cluster, ANY, 0, shared_memory);
-    for (seed, bytes) in [1, 4096, 65_536, 1_000_003, 9_000_001]
-        .into_iter()
-        .enumerate()
-    {
+    for (seed, bytes) in [1, 4096, 65_536, 1_000_003, 9_000_001].into_iter().enumerate() {
         let key = format!("key-{bytes}");
         let value = data(seed, bytes);
         assert_eq!(put(&client, &key, &value), Status::Ok);
         assert!(get(&client, &key).unwrap() == value);
         assert!(get(&node, &key).unwrap() == value);
-        assert_eq!(
-            put(&client, &key, &data(99, bytes)),
-            Status::Ok,
-            "a second put is accepted"
-        );
+        assert_eq!(put(&client, &key, &data(99, bytes)), Status::Ok, "a second put is accepted");
         assert!(get(&client, &key).unwrap() == value, "and changes nothing");
         let mut part = vec![0u8; bytes / 3];
-        let target = Piece::owned(part.as_mut_ptr() as usize, part.len());
-        let request = RangeRequest {
-            key: &key,
-            source_offset: (bytes / 2) as u64,
-            target,
-        };
+        let target = CallerRange::owned(part.as_mut_ptr() as usize, part.len());
+        let request = RangeRequest { key: &key, source_offset: (bytes / 2) as u64, target };
         assert_eq!(client.read_ranges(&[request]), [Ok((bytes / 3) as u64)]);
         assert!(part == value[bytes / 2..bytes / 2 + bytes / 3]);
     }
     assert_eq!(client.exist(&["key-1", "nothing"]), [Ok(true), Ok(false)]);
     assert_eq!(client.remove(&["key-1"], false), [Status::ObjectHasLease]);
-    assert_eq!(
-        client.remove(&["key-1", "nothing"], true),
-        [Status::Ok, Status::ObjectNotFound]
-    );
+    assert_eq!(client.remove(&["key-1", "nothing"], true), [Status::Ok, Status::ObjectNotFound]);
     assert_eq!(get(&client, "key-1"), Err(Status::ObjectNotFound));
     let replacement = data(7, 5000);
     let pieces = [piece(&replacement)];
-    let request = PutRequest {
-        key: "key-4096",
-        pieces: &pieces,
-        group: None,
-    };
-    assert_eq!(
-        client.upsert(&[request], &ReplicateConfig::default()),
-        [Status::Ok]
-    );
+    let request = PutRequest { key: "key-4096", pieces: &pieces, group: None };
+    assert_eq!(client.upsert(&[request], &ReplicateConfig::default()), [Status::Ok]);
     assert!(get(&client, "key-4096").unwrap() == replacement);
     assert_eq!(client.remove_by_regex("^key-4", true), Ok(1));
     assert_eq!(client.remove_all(true), Ok(3));
-    assert_eq!(
-        client.replicas(&["key-65536"]),
-        [Err(Status::ObjectNotFound)]
-    );
+    assert_eq!(client.replicas(&["key-65536"]), [Err(Status::ObjectNotFound)]);
     many_keys(&client);
     client.close();
     assert_eq!(client.exist(&["x"]), [Err(Status::InvalidParams)]);
@@ -83,15 +56,11 @@ fn exercise(shards: usize, shared_memory: bool) {
 fn many_keys(client: &Store) {
     let values: Vec<Vec<u8>> = (0..500).map(|i| data(i, 4096 + i)).collect();
     let keys: Vec<String> = (0..500).map(|i| format!("many/{i}")).collect();
-    let pieces: Vec<[Piece; 1]> = values.iter().map(|value| [piece(value)]).collect();
+    let pieces: Vec<[CallerRange; 1]> = values.iter().map(|value| [piece(value)]).collect();
     let requests: Vec<PutRequest<'_>> = keys
         .iter()
         .zip(&pieces)
-        .map(|(key, pieces)| PutRequest {
-            key,
-            pieces,
-            group: None,
-        })
+        .map(|(key, pieces)| PutRequest { key, pieces, group: None })
         .collect();
     assert!(
         client
@@ -100,15 +69,12 @@ fn many_keys(client: &Store) {
             .all(|status| *status == Status::Ok)
     );
     let mut out: Vec<Vec<u8>> = values.iter().map(|value| vec![0; value.len()]).collect();
-    let targets: Vec<[Piece; 1]> = out
+    let targets: Vec<[CallerRange; 1]> = out
         .iter_mut()
-        .map(|out| [Piece::owned(out.as_mut_ptr() as usize, out.len())])
+        .map(|out| [CallerRange::owned(out.as_mut_ptr() as usize, out.len())])
         .collect();
-    let requests: Vec<GetRequest<'_>> = keys
-        .iter()
-        .zip(&targets)
-        .map(|(key, pieces)| GetRequest { key, pieces })
-        .collect();
+    let requests: Vec<GetRequest<'_>> =
+        keys.iter().zip(&targets).map(|(key, pieces)| GetRequest { key, pieces }).collect();
     let results = client.get(&requests);
     for ((result, value), out) in results.iter().zip(&values).zip(&out) {
         assert_eq!(*result, Ok(value.len() as u64));
@@ -131,13 +97,11 @@ fn large_batch(shared_memory: bool) {
         }
     }
     let mut out: Vec<Vec<u8>> = values.iter().map(|value| vec![0; value.len()]).collect();
-    let targets: Vec<[Piece; 1]> = out.iter_mut().map(|out| [piece(out)]).collect();
-    let requests: Vec<GetRequest<'_>> = keys
-        .iter()
-        .zip(&targets)
-        .map(|(key, pieces)| GetRequest { key, pieces })
-        .collect();
-    // The second time a connection to the master is at hand, so that the other keys are asked for ahead.
+    let targets: Vec<[CallerRange; 1]> = out.iter_mut().map(|out| [piece(out)]).collect();
+    let requests: Vec<GetRequest<'_>> =
+        keys.iter().zip(&targets).map(|(key, pieces)| GetRequest { key, pieces }).collect();
+    // The second time a connection to the master is at hand, so that the other keys are asked for
+    // ahead.
     for _ in 0..2 {
         let results = client.get(&requests);
         for (index, result) in results.into_iter().enumerate() {
@@ -179,7 +143,8 @@ fn three_master_shards_and_tcp() {
     exercise(3, false);
 }
 
-/// Puts `value` again and again until there is space, because leases of earlier reads have to end first.
+/// Puts `value` again and again until there is space, because leases of earlier reads have to end
+/// first.
 fn put_when_leases_end(store: &Store, key: &str, value: &[u8]) -> Status {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
@@ -252,13 +217,10 @@ fn lend_and_borrow(client: &Store, thread: usize) {
 }
 
 /// Starts an upsert of `key`; the generation that names it.
-const UPSERT: WriteForm = WriteForm {
-    upsert: true,
-    single: true,
-};
+const UPSERT: WriteForm = WriteForm { upsert: true, single: true };
 
 fn start_upsert(client: &MasterClient, key: &str) -> u64 {
-    let placement = Placement {
+    let placement = WirePlacement {
         replica_num: 1,
         soft_pin_action: 0,
         soft_pin_ttl_ms: None,
@@ -284,9 +246,7 @@ fn of_two_overlapping_upserts_each_is_seen_at_its_end_unless_the_later_one_was()
         MasterClient::new(ClientOptions::new(&address, Identity(number)))
     });
     let end = |client: &MasterClient, generation, checksum| {
-        client
-            .put_end(&["key"], &[generation], &[checksum], UPSERT)
-            .unwrap()
+        client.put_end(&["key"], &[generation], &[checksum], UPSERT).unwrap()
     };
     let checksum = || {
         let located = first.get_replicas(&["key"], true, true).unwrap();
@@ -307,12 +267,8 @@ fn of_two_overlapping_upserts_each_is_seen_at_its_end_unless_the_later_one_was()
 
 /// Upserts a key with several values in one batch.
 fn upsert_all(store: &Store, key: &str, values: &[Vec<u8>]) -> Vec<Status> {
-    let pieces: Vec<[Piece; 1]> = values.iter().map(|value| [piece(value)]).collect();
-    let request = |pieces| PutRequest {
-        key,
-        pieces,
-        group: None,
-    };
+    let pieces: Vec<[CallerRange; 1]> = values.iter().map(|value| [piece(value)]).collect();
+    let request = |pieces| PutRequest { key, pieces, group: None };
     let requests: Vec<_> = pieces.iter().map(|it| request(it.as_slice())).collect();
     store.upsert(&requests, &ReplicateConfig::default())
 }
@@ -355,11 +311,7 @@ fn a_lease_on_one_key_of_a_group_protects_all_of_them_whichever_shard_they_are_o
     let pieces = [piece(&value)];
     let keys: Vec<String> = (0..16).map(|number| format!("member-{number}")).collect();
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    let request = |key| PutRequest {
-        key,
-        pieces: &pieces,
-        group: Some("group"),
-    };
+    let request = |key| PutRequest { key, pieces: &pieces, group: Some("group") };
     let requests: Vec<_> = keys.iter().copied().map(request).collect();
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -383,11 +335,7 @@ fn keys_over_the_limit_are_refused_by_every_call_and_cost_the_others_nothing() {
     let long = "k".repeat(8193);
     let value = data(1, 1000);
     let pieces = [piece(&value)];
-    let request = |key| PutRequest {
-        key,
-        pieces: &pieces,
-        group: None,
-    };
+    let request = |key| PutRequest { key, pieces: &pieces, group: None };
     let refused = Status::InvalidKey;
     let config = ReplicateConfig::default();
     let written = client.put(&[request("short"), request(&long)], &config);
@@ -398,10 +346,7 @@ fn keys_over_the_limit_are_refused_by_every_call_and_cost_the_others_nothing() {
     assert_eq!(client.size(&["short", &long]), [Ok(1000), Err(refused)]);
     assert_eq!(get(&client, &long), Err(refused));
     assert!(client.replicas(&["short", &long])[1] == Err(refused));
-    assert_eq!(
-        client.remove(&[&long, "short"], true),
-        [refused, Status::Ok]
-    );
+    assert_eq!(client.remove(&[&long, "short"], true), [refused, Status::Ok]);
 }
 
 #[test]
@@ -415,11 +360,7 @@ fn leases_are_given_back_to_the_shards_that_granted_them() {
         for key in &keys {
             let value = data(round, 1 << 20);
             let pieces = [piece(&value)];
-            let request = PutRequest {
-                key,
-                pieces: &pieces,
-                group: None,
-            };
+            let request = PutRequest { key, pieces: &pieces, group: None };
             let written = client.upsert(&[request], &ReplicateConfig::default());
             assert_eq!(written, [Status::Ok], "{key}, round {round}");
             assert!(get(&client, key).unwrap() == value);

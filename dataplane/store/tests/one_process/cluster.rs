@@ -1,12 +1,12 @@
 //! A master, nodes and clients in this process, and the calls that every test needs.
 //! Invariant: all of them speak over real sockets, so that only threads are shared.
 
-use perigee_flags::Environment;
+use perigee_flags::ProcessEnvironment;
 use perigee_schemas::Status;
 use perigee_service::Cluster;
-use perigee_service::config::{MasterConfig, Start};
+use perigee_service::config::{MasterConfig, MasterStart};
 use perigee_store::{
-    GetRequest, Piece, PutRequest, ReplicateConfig, Store, StoreConfig, StoreEnvironment,
+    CallerRange, GetRequest, PutRequest, ReplicateConfig, Store, StoreConfig, StoreEnvironment,
 };
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -28,7 +28,9 @@ pub(crate) fn master_telling(
     listener: Option<Sender<Vec<String>>>,
 ) -> Arc<Cluster> {
     let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
-    let Start::Serve(config) = MasterConfig::load(&flags, &Environment::of(&[])).unwrap() else {
+    let MasterStart::Serve(config) =
+        MasterConfig::load(&flags, &ProcessEnvironment::of(&[])).unwrap()
+    else {
         unreachable!("no text was asked for")
     };
     Arc::new(Cluster::start(&config, "127.0.0.1:0".parse().unwrap(), listener).unwrap())
@@ -77,19 +79,15 @@ pub(crate) fn on(name: &str, pinned: bool) -> ReplicateConfig {
 }
 
 /// Bytes that a call reads or fills.
-pub(crate) fn piece(bytes: &[u8]) -> Piece {
-    Piece::owned(bytes.as_ptr() as usize, bytes.len())
+pub(crate) fn piece(bytes: &[u8]) -> CallerRange {
+    CallerRange::owned(bytes.as_ptr() as usize, bytes.len())
 }
 
 /// Puts an object from two pieces.
 pub(crate) fn put(store: &Store, key: &str, bytes: &[u8], config: &ReplicateConfig) -> Status {
     let (front, back) = bytes.split_at(bytes.len() / 2);
     let pieces = [piece(front), piece(back)];
-    let request = PutRequest {
-        key,
-        pieces: &pieces,
-        group: None,
-    };
+    let request = PutRequest { key, pieces: &pieces, group: None };
     store.put(&[request], config)[0]
 }
 
@@ -98,10 +96,7 @@ pub(crate) fn get(store: &Store, key: &str) -> Result<Vec<u8>, Status> {
     let bytes = store.size(&[key])[0]?;
     let mut out = vec![0u8; bytes as usize + 3];
     let pieces = [piece(&out)];
-    let request = GetRequest {
-        key,
-        pieces: &pieces,
-    };
+    let request = GetRequest { key, pieces: &pieces };
     let read = store.get(&[request])[0]?;
     out.truncate(read as usize);
     Ok(out)

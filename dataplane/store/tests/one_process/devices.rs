@@ -1,9 +1,10 @@
-//! Memory that callers name by address: an accelerator's, which only its driver can touch, and none at all.
+//! Memory that callers name by address: an accelerator's, which only its driver can touch, and none
+//! at all.
 
 use crate::cluster::{ANY, config, data, environment, get, master, piece, put, store};
 use perigee_device::{DeviceMemory, GivenDevices};
 use perigee_schemas::Status;
-use perigee_store::{GetRequest, Piece, PutRequest, RangeRequest, ReplicateConfig, Store};
+use perigee_store::{CallerRange, GetRequest, PutRequest, RangeRequest, ReplicateConfig, Store};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -20,10 +21,7 @@ struct Card {
 
 impl Card {
     fn new() -> Arc<Self> {
-        Arc::new(Self {
-            memory: Mutex::new(vec![0; BYTES]),
-            asked: AtomicUsize::new(0),
-        })
+        Arc::new(Self { memory: Mutex::new(vec![0; BYTES]), asked: AtomicUsize::new(0) })
     }
 
     fn fill(&self, at: usize, bytes: &[u8]) {
@@ -38,8 +36,7 @@ impl Card {
 impl DeviceMemory for Card {
     fn holds(&self, address: u64) -> bool {
         let is_here = (BASE as u64..(BASE + BYTES) as u64).contains(&address);
-        self.asked
-            .fetch_add(usize::from(is_here), Ordering::Relaxed);
+        self.asked.fetch_add(usize::from(is_here), Ordering::Relaxed);
         is_here
     }
 
@@ -63,17 +60,17 @@ impl DeviceMemory for Card {
     }
 }
 
-fn on_card(at: usize, bytes: usize) -> Piece {
-    Piece::named(BASE + at, bytes)
+fn on_card(at: usize, bytes: usize) -> CallerRange {
+    CallerRange::named(BASE + at, bytes)
 }
 
-fn put_pieces(store: &Store, key: &str, pieces: &[Piece]) -> Status {
+fn put_pieces(store: &Store, key: &str, pieces: &[CallerRange]) -> Status {
     let group = None;
     let request = PutRequest { key, pieces, group };
     store.put(&[request], &ReplicateConfig::default())[0]
 }
 
-fn get_pieces(store: &Store, key: &str, pieces: &[Piece]) -> Result<u64, Status> {
+fn get_pieces(store: &Store, key: &str, pieces: &[CallerRange]) -> Result<u64, Status> {
     store.get(&[GetRequest { key, pieces }])[0]
 }
 
@@ -82,11 +79,7 @@ fn moves(client: &Store, card: &Card) {
     let value = data(5, 300_000);
     card.fill(100, &value[..100_000]);
     card.fill(500_000, &value[150_000..]);
-    let mixed = [
-        on_card(100, 100_000),
-        piece(&value[100_000..150_000]),
-        on_card(500_000, 150_000),
-    ];
+    let mixed = [on_card(100, 100_000), piece(&value[100_000..150_000]), on_card(500_000, 150_000)];
     assert_eq!(put_pieces(client, "mixed", &mixed), Status::Ok);
     assert!(get(client, "mixed").unwrap() == value);
     let host = vec![0u8; 100_000];
@@ -94,11 +87,8 @@ fn moves(client: &Store, card: &Card) {
     assert_eq!(get_pieces(client, "mixed", &into), Ok(300_000));
     assert!(card.holds_at(1 << 20, &value[..200_000]));
     assert!(host == value[200_000..]);
-    let range = RangeRequest {
-        key: "mixed",
-        source_offset: 70_000,
-        target: on_card(2 << 20, 90_000),
-    };
+    let range =
+        RangeRequest { key: "mixed", source_offset: 70_000, target: on_card(2 << 20, 90_000) };
     assert_eq!(client.read_ranges(&[range]), [Ok(90_000)]);
     assert!(card.holds_at(2 << 20, &value[70_000..160_000]));
     client.remove(&["mixed"], true);
@@ -140,12 +130,8 @@ fn a_batch_larger_than_what_is_staged_at_a_time_arrives_whole() {
     card.fill(0, &value);
     let keys: Vec<String> = (0..5).map(|key| format!("part-{key}")).collect();
     let part = BYTES / keys.len();
-    let pieces: Vec<[Piece; 1]> = (0..5).map(|at| [on_card(at * part, part)]).collect();
-    let put = keys.iter().zip(&pieces).map(|(key, pieces)| PutRequest {
-        key,
-        pieces,
-        group: None,
-    });
+    let pieces: Vec<[CallerRange; 1]> = (0..5).map(|at| [on_card(at * part, part)]).collect();
+    let put = keys.iter().zip(&pieces).map(|(key, pieces)| PutRequest { key, pieces, group: None });
     let stored = client.put(&put.collect::<Vec<_>>(), &ReplicateConfig::default());
     assert_eq!(stored, [Status::Ok; 5]);
     card.memory.lock().unwrap().fill(0);
@@ -182,21 +168,17 @@ fn addresses_without_memory_are_refused_and_the_process_lives() {
         let text = data(1, whole);
         let good = ReplicateConfig::default();
         assert_eq!(put(&client, "good", &text, &good), Status::Ok);
-        for bad in [Piece::named(0x10, 10), Piece::named(first, whole)] {
+        for bad in [CallerRange::named(0x10, 10), CallerRange::named(first, whole)] {
             let refused = Status::InvalidParams;
             assert_eq!(client.register_buffer(bad.address, bad.bytes), refused);
             assert_eq!(put_pieces(&client, "bad", &[bad]), refused);
-            let target = Piece::named(bad.address, whole);
+            let target = CallerRange::named(bad.address, whole);
             assert_eq!(get_pieces(&client, "good", &[target]), Err(refused));
-            let range = RangeRequest {
-                key: "good",
-                source_offset: 0,
-                target: bad,
-            };
+            let range = RangeRequest { key: "good", source_offset: 0, target: bad };
             assert_eq!(client.read_ranges(&[range]), [Err(refused)]);
         }
         assert_eq!(client.exist(&["bad"]), [Ok(false)]);
-        let readable = [Piece::named(first, half)];
+        let readable = [CallerRange::named(first, half)];
         assert_eq!(put_pieces(&client, "half", &readable), Status::Ok);
         assert!(get(&client, "half").unwrap() == pages[..half]);
         client.remove(&["good", "half"], true);

@@ -3,7 +3,7 @@
 
 use crate::cluster::{ANY, LONG, data, get, master, on, store, until};
 use perigee_admin::ControlPlane;
-use perigee_admin::plane::{DrainInfo, DrainRequest};
+use perigee_admin::master_view::{DrainInfo, DrainRequest};
 use perigee_schemas::Status;
 use perigee_service::Cluster;
 use perigee_store::{ReplicateConfig, Store};
@@ -15,10 +15,7 @@ const OBJECTS: usize = 60;
 const SEGMENT_BYTES: u64 = 64 << 20;
 
 fn cluster_of(shards: usize) -> Arc<Cluster> {
-    master(&[
-        &format!("--rpc_shards={shards}"),
-        "--default_kv_lease_ttl=2000",
-    ])
+    master(&[&format!("--rpc_shards={shards}"), "--default_kv_lease_ttl=2000"])
 }
 
 /// Payloads of all objects: 1 byte to about 1 MiB, different for each.
@@ -43,24 +40,17 @@ fn check(store: &Store, object: usize) {
 }
 
 fn wait_for(cluster: &Cluster, job: u128, wanted: impl Fn(&DrainInfo) -> bool) -> DrainInfo {
-    until("the state of the job", || {
-        Some(cluster.drain_job(job).unwrap()).filter(&wanted)
-    })
+    until("the state of the job", || Some(cluster.drain_job(job).unwrap()).filter(&wanted))
 }
 
 fn state_of(cluster: &Cluster, name: &str) -> (u8, u64) {
     let segments = cluster.segments().unwrap();
     let own = segments.iter().find(|segment| segment.name == name);
-    own.map(|segment| (segment.state, segment.used_bytes))
-        .unwrap()
+    own.map(|segment| (segment.state, segment.used_bytes)).unwrap()
 }
 
 fn request(name: &str, max_concurrency: u32) -> DrainRequest {
-    DrainRequest {
-        segments: vec![name.to_owned()],
-        target_segments: Vec::new(),
-        max_concurrency,
-    }
+    DrainRequest { segments: vec![name.to_owned()], target_segments: Vec::new(), max_concurrency }
 }
 
 /// Tells the reader to end, also when the test fails.
@@ -78,10 +68,7 @@ fn drain_under_load(shards: usize, shared_memory: bool) {
     let _staying = store(&cluster, "127.0.0.1:21002", SEGMENT_BYTES, shared_memory);
     let client = store(&cluster, ANY, 0, shared_memory);
     for object in 0..OBJECTS {
-        assert_eq!(
-            put(&client, object, &on("127.0.0.1:21001", false)),
-            Status::Ok
-        );
+        assert_eq!(put(&client, object, &on("127.0.0.1:21001", false)), Status::Ok);
     }
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -93,10 +80,7 @@ fn drain_under_load(shards: usize, shared_memory: bool) {
         let _done = RaisedAtEnd(&done);
         let job = cluster.create_drain(request("127.0.0.1:21001", 4)).unwrap();
         let ended = wait_for(&cluster, job, |info| info.state >= 3);
-        assert_eq!(
-            (ended.state_name, ended.succeeded_units),
-            ("SUCCEEDED", OBJECTS as u64)
-        );
+        assert_eq!((ended.state_name, ended.succeeded_units), ("SUCCEEDED", OBJECTS as u64));
         let bytes: usize = (0..OBJECTS).map(|object| payload(object).len()).sum();
         assert_eq!(ended.migrated_bytes, bytes as u64);
         assert_eq!(state_of(&cluster, "127.0.0.1:21001"), (3, 0));
@@ -125,15 +109,10 @@ fn a_job_without_room_waits_and_is_canceled() {
     let _small = store(&cluster, "127.0.0.1:21004", 1 << 20, true);
     let client = store(&cluster, ANY, 0, true);
     for object in 40..OBJECTS {
-        assert_eq!(
-            put(&client, object, &on("127.0.0.1:21003", true)),
-            Status::Ok
-        );
+        assert_eq!(put(&client, object, &on("127.0.0.1:21003", true)), Status::Ok);
     }
     let job = cluster.create_drain(request("127.0.0.1:21003", 2)).unwrap();
-    wait_for(&cluster, job, |info| {
-        info.blocked_units > 10 && info.active_units == 0
-    });
+    wait_for(&cluster, job, |info| info.blocked_units > 10 && info.active_units == 0);
     assert_eq!(state_of(&cluster, "127.0.0.1:21003").0, 2);
     assert_eq!(
         cluster.create_drain(request("127.0.0.1:21003", 2)),
@@ -144,10 +123,7 @@ fn a_job_without_room_waits_and_is_canceled() {
         assert!(Instant::now() < deadline, "moves end");
     }
     assert_eq!(cluster.drain_job(job).unwrap().state_name, "CANCELED");
-    assert_eq!(
-        cluster.cancel_drain(job),
-        Err(Status::UnavailableInCurrentStatus)
-    );
+    assert_eq!(cluster.cancel_drain(job), Err(Status::UnavailableInCurrentStatus));
     assert_eq!(cluster.cancel_drain(job ^ 1), Err(Status::JobNotFound));
     assert_eq!(state_of(&cluster, "127.0.0.1:21003").0, 1);
     (40..OBJECTS).for_each(|object| check(&client, object));
@@ -161,20 +137,14 @@ fn a_node_that_leaves_while_it_is_emptied_fails_the_job() {
     let _staying = store(&cluster, "127.0.0.1:21006", SEGMENT_BYTES, false);
     let client = store(&cluster, ANY, 0, false);
     for object in 0..OBJECTS {
-        assert_eq!(
-            put(&client, object, &on("127.0.0.1:21005", false)),
-            Status::Ok
-        );
+        assert_eq!(put(&client, object, &on("127.0.0.1:21005", false)), Status::Ok);
     }
     let job = cluster.create_drain(request("127.0.0.1:21005", 1)).unwrap();
     wait_for(&cluster, job, |info| info.succeeded_units > 0);
     leaving.close();
     let ended = wait_for(&cluster, job, |info| info.state >= 3);
     // A fast machine may have been done before.
-    assert!(
-        ["FAILED", "SUCCEEDED"].contains(&ended.state_name),
-        "{ended:?}"
-    );
+    assert!(["FAILED", "SUCCEEDED"].contains(&ended.state_name), "{ended:?}");
     let there = (0..OBJECTS).filter(|object| {
         let found = client.size(&[&format!("object-{object}")]);
         found[0].is_ok()

@@ -2,9 +2,9 @@
 //! Invariant: the client's view comes true within a heartbeat or two.
 
 use crate::cluster::{ANY, config, environment, master, master_telling, store, until};
-use perigee_discovery::{Directory, Settings};
+use perigee_discovery::{Directory, DiscoverySettings};
 use perigee_metadata::MetadataServer;
-use perigee_rpc::{ClientOptions, Holdings, MasterClient, SegmentOffer};
+use perigee_rpc::{ClientOptions, LentSegments, MasterClient, SegmentOffer};
 use perigee_schemas::{Identity, Status};
 use perigee_service::Cluster;
 use perigee_store::Store;
@@ -53,13 +53,9 @@ fn a_heartbeat_undoes_a_mount_that_was_given_up() {
     let caller = caller(&cluster, Identity(9));
     let offer = offer(5, "127.0.0.1:1");
     assert_eq!(caller.mount(&[offer], false, 1).unwrap(), [Status::Ok]);
-    assert!(!caller.ping(&Holdings::default()).unwrap().must_mount);
-    assert_eq!(mounted(&caller), [Identity(5)], "no list was told");
-    let holdings = Holdings {
-        segments: Vec::new(),
-        usable_bytes: Vec::new(),
-        mounts: 1,
-    };
+    assert!(!caller.ping(&LentSegments::default()).unwrap().must_mount);
+    assert_eq!(mounted(&caller), [Identity(5)], "no list was sent");
+    let holdings = LentSegments { segments: Vec::new(), usable_bytes: Vec::new(), mounts: 1 };
     assert!(!caller.ping(&holdings).unwrap().must_mount);
     assert!(mounted(&caller).is_empty());
     cluster.stop();
@@ -71,9 +67,7 @@ fn a_segment_that_the_master_has_lost_while_it_knows_the_client_is_mounted_again
     let (store, further) = lender(&cluster);
     let caller = in_the_name_of_the_lender(&cluster);
     assert_eq!(caller.unmount(&[further], 0).unwrap(), [Status::Ok]);
-    until("the segment", || {
-        mounted(&caller).contains(&further).then_some(())
-    });
+    until("the segment", || mounted(&caller).contains(&further).then_some(()));
     store.close();
     cluster.stop();
 }
@@ -87,15 +81,11 @@ fn unmounting_what_the_master_has_lost_succeeds_and_is_final() {
     assert_eq!(store.unmount_segments(&[further], 0), Status::Ok);
     // A heartbeat that was under way may have mounted it once more.
     let again = store.unmount_segments(&[further], 0);
-    assert!(
-        matches!(again, Status::SegmentNotFound | Status::Ok),
-        "{again}"
-    );
+    assert!(matches!(again, Status::SegmentNotFound | Status::Ok), "{again}");
     // The master forgets the client, which mounts all it still lends.
     caller.leave().unwrap();
-    let again = until("the client", || {
-        Some(mounted(&caller)).filter(|mounted| !mounted.is_empty())
-    });
+    let again =
+        until("the client", || Some(mounted(&caller)).filter(|mounted| !mounted.is_empty()));
     assert_eq!(again.len(), 1);
     assert!(!again.contains(&further));
     store.close();
@@ -107,18 +97,16 @@ fn names_that_a_client_has_taken_over_are_not_cleaned_up_with_the_predecessor() 
     let (listener, expired) = channel();
     let cluster = master_telling(&["--client_ttl=3"], Some(listener));
     let [predecessor, successor, other] = [1, 2, 3].map(|it| caller(&cluster, Identity(it)));
-    for (client, id, name) in [
-        (&predecessor, 5, "taken-over:1"),
-        (&successor, 6, "taken-over:1"),
-        (&other, 7, "gone:1"),
-    ] {
+    for (client, id, name) in
+        [(&predecessor, 5, "taken-over:1"), (&successor, 6, "taken-over:1"), (&other, 7, "gone:1")]
+    {
         let mounted = client.mount(&[offer(id, name)], false, 1).unwrap();
         assert_eq!(mounted, [Status::Ok]);
     }
     // The other one was heard of last, so the predecessor is expired when it is.
     let mut names = Vec::<String>::new();
     until("the end of the silent ones", || {
-        assert!(!successor.ping(&Holdings::default()).unwrap().must_mount);
+        assert!(!successor.ping(&LentSegments::default()).unwrap().must_mount);
         names.extend(expired.try_iter().flatten());
         names.contains(&"gone:1".to_owned()).then_some(())
     });
@@ -131,7 +119,7 @@ fn the_metadata_service_knows_what_is_mounted_and_unmounted_later() {
     let cluster = master(&[]);
     let service = MetadataServer::start("127.0.0.1:0".parse().unwrap()).unwrap();
     let url = format!("http://{}/metadata", service.local_addr());
-    let directory = Directory::open(&url, Settings::default()).unwrap();
+    let directory = Directory::open(&url, DiscoverySettings::default()).unwrap();
     let mut config = config(&cluster, ANY, 0);
     config.metadata_server = url;
     let store = Store::open_with(config, &environment(true)).unwrap();
@@ -143,9 +131,7 @@ fn the_metadata_service_knows_what_is_mounted_and_unmounted_later() {
     assert!(is_recorded(&[]).is_some());
     let first = store.mount_segment(SEGMENT_BYTES).unwrap();
     let second = store.mount_segment(2 * SEGMENT_BYTES).unwrap();
-    let port = until("the record of both", || {
-        is_recorded(&[SEGMENT_BYTES, 2 * SEGMENT_BYTES])
-    });
+    let port = until("the record of both", || is_recorded(&[SEGMENT_BYTES, 2 * SEGMENT_BYTES]));
     assert_ne!(port, 0, "the data port came with the first one");
     assert_eq!(store.unmount_segments(&first, 0), Status::Ok);
     until("the record of one", || is_recorded(&[2 * SEGMENT_BYTES]));

@@ -57,10 +57,7 @@ fn clients_of_one_host_take_different_ports_of_the_range_until_none_is_left() {
     );
     assert_eq!(refused.status(), Status::InternalError);
     for name in &addresses {
-        assert_eq!(
-            put(&nodes[0], name, &data(1, 100_000), &on(name, false)),
-            Status::Ok
-        );
+        assert_eq!(put(&nodes[0], name, &data(1, 100_000), &on(name, false)), Status::Ok);
         assert!(get(&nodes[1], name) == Ok(data(1, 100_000)));
     }
     let [first, second] = nodes;

@@ -1,5 +1,5 @@
-//! A master, a node and a client whose protocol is `rdma`, on a software fabric in one process: objects go over rails, and
-//! where they cannot, the same calls go well over TCP.
+//! A master, a node and a client whose protocol is `rdma`, on a software fabric in one process:
+//! objects go over rails, and where they cannot, the same calls go well over TCP.
 
 use crate::cluster::{ANY, LONG, config, data, environment, get, master, put};
 use perigee_metrics::{BuildInfo, Samples};
@@ -7,20 +7,17 @@ use perigee_rdma::GivenFabric;
 use perigee_schemas::Status;
 use perigee_service::Cluster;
 use perigee_store::{ReplicateConfig, Store, StoreConfig};
-use perigee_verbs::software::{Clock, DevicePlan, Network};
+use perigee_verbs::software::{Clock, DevicePlan, SoftwareNetwork};
 use std::time::{Duration, Instant};
 
 const DEVICES: [&str; 2] = ["sw0", "sw1"];
 
 /// How a client that asks for RDMA joins.
 fn wishing_rails(cluster: &Cluster, segment_bytes: u64) -> StoreConfig {
-    StoreConfig {
-        protocol: "rdma".to_owned(),
-        ..config(cluster, ANY, segment_bytes)
-    }
+    StoreConfig { protocol: "rdma".to_owned(), ..config(cluster, ANY, segment_bytes) }
 }
 
-fn store(cluster: &Cluster, network: &Network, host: &str, segment_bytes: u64) -> Store {
+fn store(cluster: &Cluster, network: &SoftwareNetwork, host: &str, segment_bytes: u64) -> Store {
     let mut environment = environment(false);
     let plans = DEVICES.map(DevicePlan::new);
     environment.fabric = Some(GivenFabric(network.host(host, &plans).unwrap()));
@@ -34,11 +31,7 @@ fn put_and_get(store: &Store, key: &str, bytes: &[u8]) {
 }
 
 fn moved(store: &Store, route: &str) -> u64 {
-    let build = BuildInfo {
-        version: "",
-        commit: "",
-        reactor: "",
-    };
+    let build = BuildInfo { version: "", commit: "", reactor: "" };
     let text = Samples::of_client([store.cells()], "real", build).render();
     let name = format!("perigee_transfer_bytes_total{{route=\"{route}\"");
     let lines = text.lines().filter(|line| line.starts_with(&name));
@@ -49,11 +42,7 @@ fn moved(store: &Store, route: &str) -> u64 {
 fn until_moved(store: &Store, route: &str) {
     let (before, end) = (moved(store, route), Instant::now() + LONG);
     for round in 0u32.. {
-        put_and_get(
-            store,
-            &format!("{route}-{before}-{round}"),
-            &vec![round as u8; 3000],
-        );
+        put_and_get(store, &format!("{route}-{before}-{round}"), &vec![round as u8; 3000]);
         if moved(store, route) > before {
             return;
         }
@@ -64,7 +53,7 @@ fn until_moved(store: &Store, route: &str) {
 
 #[test]
 fn a_client_and_a_node_that_ask_for_rdma_get_it() {
-    let (cluster, network) = (master(&[]), Network::new(Clock::Real).unwrap());
+    let (cluster, network) = (master(&[]), SoftwareNetwork::new(Clock::Real).unwrap());
     let _node = store(&cluster, &network, "node", 256 << 20);
     let client = store(&cluster, &network, "client", 0);
     until_moved(&client, "rdma");
@@ -73,11 +62,7 @@ fn a_client_and_a_node_that_ask_for_rdma_get_it() {
     let at = large.as_ptr() as usize;
     assert_eq!(client.register_buffer(at, large.len()), Status::Ok);
     for (number, bytes) in [1, 5000, 70_000, 3_000_000].into_iter().enumerate() {
-        put_and_get(
-            &client,
-            &format!("key-{number}"),
-            &large[number..number + bytes],
-        );
+        put_and_get(&client, &format!("key-{number}"), &large[number..number + bytes]);
     }
     assert_eq!(moved(&client, "tcp"), tcp, "all of it goes over rails");
     put_and_get(&client, "large", &large);
@@ -86,12 +71,10 @@ fn a_client_and_a_node_that_ask_for_rdma_get_it() {
 
 #[test]
 fn without_a_usable_device_a_client_that_asks_for_rdma_works_over_tcp() {
-    let (cluster, network) = (master(&[]), Network::new(Clock::Real).unwrap());
+    let (cluster, network) = (master(&[]), SoftwareNetwork::new(Clock::Real).unwrap());
     let _node = store(&cluster, &network, "node", 64 << 20);
-    let config = StoreConfig {
-        device_name: "no_such_device".to_owned(),
-        ..wishing_rails(&cluster, 0)
-    };
+    let config =
+        StoreConfig { device_name: "no_such_device".to_owned(), ..wishing_rails(&cluster, 0) };
     let client = Store::open_with(config, &environment(false)).unwrap();
     put_and_get(&client, "key", &[7; 100_000]);
     assert_eq!(moved(&client, "tcp"), 200_000);

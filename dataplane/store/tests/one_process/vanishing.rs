@@ -50,7 +50,7 @@ fn mount_ghost(cluster: &Cluster, owner: &Store) -> String {
 
 #[test]
 fn a_put_onto_a_segment_that_its_owner_has_not_got_goes_elsewhere() {
-    // A ghost's owner answers for nobody.
+    // The owner of a vanished segment does not answer for it.
     let cluster = master(&["--verify_segments=false"]);
     let node = store(&cluster, ANY, SEGMENT_BYTES, false);
     let ghost = mount_ghost(&cluster, &node);
@@ -63,7 +63,7 @@ fn a_put_onto_a_segment_that_its_owner_has_not_got_goes_elsewhere() {
 
 #[test]
 fn a_put_that_has_no_place_but_vanished_ones_fails_like_one_whose_peer_is_silent() {
-    // A ghost's owner answers for nobody.
+    // The owner of a vanished segment does not answer for it.
     let cluster = master(&["--verify_segments=false"]);
     let node = store(&cluster, ANY, SEGMENT_BYTES, false);
     mount_ghost(&cluster, &node);
@@ -77,7 +77,8 @@ fn a_put_that_has_no_place_but_vanished_ones_fails_like_one_whose_peer_is_silent
     cluster.stop();
 }
 
-/// Passes bytes on to a data port. Between an object's bytes and the answer to them something happens.
+/// Passes bytes on to a data port. Between an object's bytes and the answer to them something
+/// happens.
 fn intercept(upstream: SocketAddr, event: impl Fn() + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap();
@@ -115,19 +116,20 @@ fn pass(
     });
 }
 
-/// Copies until either side ends; `told` hears of bytes before they go on.
-fn pump(mut from: TcpStream, mut to: TcpStream, told: impl Fn(u64)) {
+/// Copies until either side ends; `seen` gets the count of bytes before they go on.
+fn pump(mut from: TcpStream, mut to: TcpStream, seen: impl Fn(u64)) {
     let mut room = vec![0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut room) {
-        told(count as u64);
+        seen(count as u64);
         if to.write_all(&room[..count]).is_err() {
             return;
         }
     }
 }
 
-/// A cluster with a segment whose data port is reached through an interceptor, and a node besides. The owner of the
-/// segment is a member of another cluster, so that only the test speaks of it here.
+/// A cluster with a segment whose data port is reached through an interceptor, and a node besides.
+/// The owner of the segment is a member of another cluster, so that only the test speaks of it
+/// here.
 struct Intercepted {
     cluster: Arc<Cluster>,
     elsewhere: Arc<Cluster>,
@@ -139,10 +141,8 @@ struct Intercepted {
 
 impl Intercepted {
     fn start(event: impl Fn(&MasterClient, &SegmentOffer) + Send + Sync + 'static) -> Self {
-        let (cluster, elsewhere) = (
-            master(&["--client_ttl=3600", "--verify_segments=false"]),
-            master(&[]),
-        );
+        let (cluster, elsewhere) =
+            (master(&["--client_ttl=3600", "--verify_segments=false"]), master(&[]));
         let owner = store(&elsewhere, ANY, SEGMENT_BYTES, false);
         let node = store(&cluster, ANY, SEGMENT_BYTES, false);
         let mut offer = offer_of(&elsewhere, &owner);
@@ -153,13 +153,7 @@ impl Intercepted {
         let name = offer.name.clone();
         let mounted = caller(&cluster, Identity(7)).mount(&[offer], false, 1);
         assert_eq!(mounted.unwrap(), [Status::Ok]);
-        Self {
-            cluster,
-            elsewhere,
-            owner,
-            node,
-            name,
-        }
+        Self { cluster, elsewhere, owner, node, name }
     }
 
     fn stop(self) {
@@ -180,7 +174,7 @@ fn a_put_whose_segment_goes_before_it_ends_is_put_elsewhere() {
     assert_eq!(put(&intercepted.node, "key", &value, &config), Status::Ok);
     assert!(get(&intercepted.node, "key").unwrap() == value);
     let left = caller(&intercepted.cluster, Identity(1)).segments(&[]);
-    assert_eq!(left.unwrap().len(), 1, "the segment went meanwhile");
+    assert_eq!(left.unwrap().len(), 1, "the segment was unmounted");
     intercepted.stop();
 }
 
@@ -204,10 +198,6 @@ fn an_upsert_whose_object_is_removed_by_force_before_it_ends_is_stored_all_the_s
 
 fn upsert(store: &Store, key: &str, bytes: &[u8], config: &ReplicateConfig) -> Status {
     let pieces = [piece(bytes)];
-    let request = PutRequest {
-        key,
-        pieces: &pieces,
-        group: None,
-    };
+    let request = PutRequest { key, pieces: &pieces, group: None };
     store.upsert(&[request], config)[0]
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-use crate::TopologyError;
+use crate::error::TopologyError;
 
 /// A global identifier: an IPv6 address or an IPv4 address mapped into one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,7 +3,8 @@
 
 use std::cmp::Reverse;
 
-use super::{Gid, GidEntry, GidScope, GidType};
+use super::address::{Gid, GidScope};
+use super::entry::{GidEntry, GidType};
 
 /// An entry with its place in the order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,10 +19,8 @@ pub struct RankedGid {
 /// index. Entries without an address are left out.
 #[must_use]
 pub fn rank(entries: &[GidEntry]) -> Vec<RankedGid> {
-    let mut usable: Vec<&GidEntry> = entries
-        .iter()
-        .filter(|entry| entry.gid.scope() != GidScope::Null)
-        .collect();
+    let mut usable: Vec<&GidEntry> =
+        entries.iter().filter(|entry| entry.gid.scope() != GidScope::Null).collect();
     usable.sort_by_key(|entry| {
         let has_netdev = entry.netdev.is_some();
         let scope = entry.gid.scope();
@@ -141,11 +140,7 @@ mod tests {
         assert!(!pairs(GidType::RoceV2, "::ffff:169.254.0.1"));
         assert!(!pairs(GidType::RoceV2, "::"));
         let fabric = entry(0, GidType::InfiniBand, "fe80::1");
-        assert!(can_pair(
-            &fabric,
-            GidType::InfiniBand,
-            &"fec0::1".parse().unwrap()
-        ));
+        assert!(can_pair(&fabric, GidType::InfiniBand, &"fec0::1".parse().unwrap()));
     }
 
     proptest! {

@@ -5,18 +5,12 @@ use proptest::prelude::*;
 
 fn rails(preferred: &[&str], others: &[&str]) -> Rails {
     let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    Rails {
-        preferred: owned(preferred),
-        others: owned(others),
-    }
+    Rails { preferred: owned(preferred), others: owned(others) }
 }
 
 fn sample() -> Matrix {
     Matrix::of([
-        (
-            "cpu:0".to_owned(),
-            rails(&["mlx5_0", "mlx5_1"], &["mlx5_2"]),
-        ),
+        ("cpu:0".to_owned(), rails(&["mlx5_0", "mlx5_1"], &["mlx5_2"])),
         ("cuda:0".to_owned(), rails(&["mlx5_10"], &[])),
     ])
 }
@@ -64,31 +58,16 @@ fn other_shapes_are_refused_and_the_location_is_named() {
         r#"{"cpu:0": [[""], []]}"#,
     ] {
         let message = Matrix::from_json(text).unwrap_err().to_string();
-        assert!(
-            message.contains("cpu:0") && message.contains("preferred"),
-            "{message}"
-        );
+        assert!(message.contains("cpu:0") && message.contains("preferred"), "{message}");
     }
-    for text in [
-        "",
-        "[]",
-        "null",
-        "{",
-        "{\"a\":[[]]",
-        r#"{"priority_matrix": 3}"#,
-    ] {
+    for text in ["", "[]", "null", "{", "{\"a\":[[]]", r#"{"priority_matrix": 3}"#] {
         let message = Matrix::from_json(text).unwrap_err().to_string();
         assert!(message.contains("matrix"), "{message}");
     }
     let deep = format!("{{\"a\":{}", "[".repeat(100_000));
     assert!(Matrix::from_json(&deep).is_err());
     let large = format!("{{\"{}\": [[],[]]}}", "x".repeat(2 << 20));
-    assert!(
-        Matrix::from_json(&large)
-            .unwrap_err()
-            .to_string()
-            .contains("larger")
-    );
+    assert!(Matrix::from_json(&large).unwrap_err().to_string().contains("larger"));
 }
 
 #[test]

@@ -29,21 +29,12 @@ fn filters_of_the_environment_narrow_the_list() {
     let selection = with("", &pairs).unwrap();
     let allowed = |name| selection.allows(name);
     assert!(allowed("a") && !allowed("b") && allowed("c") && !allowed("d"));
-    assert_eq!(
-        selection.objection("b"),
-        Some("in MC_TE_FILTERS_EXCLUDE".to_owned())
-    );
-    assert_eq!(
-        selection.objection("d"),
-        Some("not in MC_TE_FILTERS".to_owned())
-    );
+    assert_eq!(selection.objection("b"), Some("in MC_TE_FILTERS_EXCLUDE".to_owned()));
+    assert_eq!(selection.objection("d"), Some("not in MC_TE_FILTERS".to_owned()));
     assert_eq!(selection.objection("a"), None);
     let narrower = with("c,d", &pairs).unwrap();
     assert!(narrower.allows("c") && !narrower.allows("d") && !narrower.allows("a"));
-    assert_eq!(
-        narrower.objection("a"),
-        Some("not in the list of devices".to_owned())
-    );
+    assert_eq!(narrower.objection("a"), Some("not in the list of devices".to_owned()));
 }
 
 #[test]
@@ -51,10 +42,7 @@ fn the_rank_is_given_or_found_in_the_environment() {
     let map = r#"{"0": "mlx5_0,mlx5_1", "1": ["mlx5_2"], "10": "mlx5_3"}"#;
     let given = Selection::new(map, Some(10), &|_| None).unwrap();
     assert_eq!(given.asked(), ["mlx5_3"]);
-    assert_eq!(
-        with(map, &[("LOCAL_RANK", "1")]).unwrap().asked(),
-        ["mlx5_2"]
-    );
+    assert_eq!(with(map, &[("LOCAL_RANK", "1")]).unwrap().asked(), ["mlx5_2"]);
     let one_gpu = with(map, &[("CUDA_VISIBLE_DEVICES", "0")]).unwrap();
     assert_eq!(one_gpu.asked(), ["mlx5_0", "mlx5_1"]);
     assert_eq!(with(r#"{"7": "only"}"#, &[]).unwrap().asked(), ["only"]);
@@ -65,9 +53,7 @@ fn a_map_without_this_rank_says_which_ranks_it_has() {
     let map = r#"{"0": "a", "10": "b", "2": "c"}"#;
     let message = with(map, &[("LOCAL_RANK", "5")]).unwrap_err().to_string();
     assert_eq!(message, "No devices for rank 5; the map has ranks 0, 2, 10");
-    let message = with(map, &[("CUDA_VISIBLE_DEVICES", "0,1")])
-        .unwrap_err()
-        .to_string();
+    let message = with(map, &[("CUDA_VISIBLE_DEVICES", "0,1")]).unwrap_err().to_string();
     assert!(message.contains("set LOCAL_RANK"), "{message}");
 }
 
@@ -105,7 +91,7 @@ fn gpus(uuids: &[&str]) -> Vec<Gpu> {
     let gpu = |(index, uuid): (usize, &&str)| Gpu {
         index,
         vendor: GpuVendor::Nvidia,
-        place: crate::Place::default(),
+        place: crate::DevicePlace::default(),
         uuid: Some((*uuid).to_owned()),
     };
     numbered.map(gpu).collect()
@@ -117,10 +103,7 @@ fn visible_gpus_are_renumbered_as_the_driver_does() {
     let seen = |text: &str| -> Vec<(usize, usize)> {
         let selection = with("", &[("CUDA_VISIBLE_DEVICES", text)]).unwrap();
         let visible = selection.visible(&gpus);
-        visible
-            .into_iter()
-            .map(|(number, gpu)| (number, gpu.index))
-            .collect()
+        visible.into_iter().map(|(number, gpu)| (number, gpu.index)).collect()
     };
     assert_eq!(seen("2,0"), [(0, 2), (1, 0)]);
     assert_eq!(seen("GPU-b"), [(0, 1)]);

@@ -1,17 +1,17 @@
 //! A batch of jobs in flight: what the caller waits for and the shards report to.
 
-use super::slice::Part;
+use super::part::Part;
 use crate::error::TransferError;
 use perigee_memory::crc32c_combine;
 use perigee_mover::{BatchWait, SPIN};
-use perigee_shard::Patience;
+use perigee_shard::SpinWait;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::Thread;
 
 /// Outcome of the jobs of one call.
 #[derive(Debug)]
-pub(crate) struct Batch {
+pub(crate) struct JobBatch {
     pending: AtomicUsize,
     canceled: AtomicBool,
     jobs: Mutex<Vec<JobOutcome>>,
@@ -24,13 +24,10 @@ struct JobOutcome {
     parts: Vec<(u32, u64)>,
 }
 
-impl Batch {
+impl JobBatch {
     /// A batch of jobs with these numbers of parts, cut into `slices`, awaited by this thread.
     pub(crate) fn new(parts_per_job: &[usize], slices: usize) -> Self {
-        let outcome = |parts: &usize| JobOutcome {
-            error: None,
-            parts: vec![(0, 0); *parts],
-        };
+        let outcome = |parts: &usize| JobOutcome { error: None, parts: vec![(0, 0); *parts] };
         Self {
             pending: AtomicUsize::new(slices),
             canceled: AtomicBool::new(false),
@@ -59,16 +56,16 @@ impl Batch {
         }
     }
 
-    /// Waits for all slices; returns each job's checksum. A running shard ends every slice within its deadline. A stalled
-    /// shard does not, and this wait must last as long as the stall: until a slice has reported, the kernel may write to
-    /// the caller's memory. `complain` is called now and then, to log that; `cancel` if the caller breaks off, to have the
-    /// slices end at once.
+    /// Waits for all slices; returns each job's checksum. A running shard ends every slice within
+    /// its deadline. A stalled shard does not, and this wait must last as long as the stall: until
+    /// a slice has reported, the kernel may write to the caller's memory. `complain` is called now
+    /// and then, to log that; `cancel` if the caller breaks off, to have the slices end at once.
     pub(crate) fn wait(
         &self,
         complain: impl Fn(),
         cancel: impl Fn(),
     ) -> Vec<Result<u32, TransferError>> {
-        let (mut patience, mut wait) = (Patience::new(SPIN), BatchWait::default());
+        let (mut patience, mut wait) = (SpinWait::new(SPIN), BatchWait::default());
         while !self.is_over() {
             if !patience.watch_on() {
                 std::thread::park_timeout(wait.step());
@@ -95,7 +92,7 @@ impl Batch {
         self.pending.load(Ordering::Acquire) == 0
     }
 
-    /// As [`Batch::wait`], but never waits; `None` before all slices have reported.
+    /// As [`JobBatch::wait`], but never waits; `None` before all slices have reported.
     pub(crate) fn outcome(&self) -> Option<Vec<Result<u32, TransferError>>> {
         self.is_over().then(|| self.finish())
     }
@@ -107,13 +104,10 @@ impl Batch {
 }
 
 impl JobOutcome {
-    /// Notes what went wrong with a part. What remains is an error after which bytes may still arrive.
+    /// Notes what went wrong with a part. What remains is an error after which bytes may still
+    /// arrive.
     fn fail(&mut self, error: TransferError) {
-        if !self
-            .error
-            .as_ref()
-            .is_some_and(TransferError::may_still_arrive)
-        {
+        if !self.error.as_ref().is_some_and(TransferError::may_still_arrive) {
             self.error = Some(error);
         }
     }
@@ -132,25 +126,18 @@ impl JobOutcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::slice::Trailer;
+    use crate::client::trailer::Trailer;
     use perigee_mover::PeerError;
     use std::sync::Arc;
     use std::sync::mpsc::channel;
 
     fn part() -> Part {
-        Part {
-            job: 0,
-            number: 0,
-            bytes: 3,
-            memory: 0..0,
-            pieces: 0..0,
-            trailer: Trailer::None,
-        }
+        Part { job: 0, number: 0, bytes: 3, memory: 0..0, pieces: 0..0, trailer: Trailer::None }
     }
 
     #[test]
     fn a_wait_asks_after_stalled_shards_and_ends_only_with_the_last_slice() {
-        let batch = Arc::new(Batch::new(&[1], 1));
+        let batch = Arc::new(JobBatch::new(&[1], 1));
         let (asked, was_asked) = channel();
         let (reporting, waiter) = (batch.clone(), std::thread::current());
         let shard = std::thread::spawn(move || {
@@ -170,16 +157,14 @@ mod tests {
 
     #[test]
     fn a_job_that_a_peer_broke_off_is_not_said_to_have_been_refused() {
-        let broken = TransferError::Peer(PeerError::Broken {
-            peer: String::new(),
-            reason: String::new(),
-        });
+        let broken =
+            TransferError::Peer(PeerError::Broken { peer: String::new(), reason: String::new() });
         let refused = TransferError::Peer(PeerError::Refused {
             peer: String::new(),
             status: perigee_schemas::Status::SegmentNotFound,
         });
         for errors in [[&broken, &refused], [&refused, &broken]] {
-            let batch = Batch::new(&[1], 2);
+            let batch = JobBatch::new(&[1], 2);
             for error in errors {
                 batch.report(std::iter::once((part(), Err(error.clone()))));
             }

@@ -1,9 +1,12 @@
-//! Cutting a batch into slices: large objects are split, small ones share a slice, all sizes known before anything moves.
+//! Cutting a batch into slices: large objects are split, small ones share a slice, all sizes known
+//! before anything moves.
 
-use super::batch::Batch;
-use super::slice::{ObjectSlice, Part, PlannedPiece, Trailer};
+use super::batch::JobBatch;
+use super::part::Part;
+use super::slice::{ObjectSlice, PlannedPiece};
+use super::trailer::Trailer;
 use crate::limits::{SLICE_BYTES_MAX, SLICE_BYTES_MIN, SLICES_PER_BATCH};
-use crate::place::Place;
+use crate::place::ReplicaAddress;
 use perigee_mover::{Direction, Guard, Memory, PIECES_MAX, Piece};
 use perigee_schemas::extent::{
     BLOCK_BYTES, checksum_count, footer_bytes, footer_offset, generation_offset,
@@ -25,7 +28,7 @@ pub(crate) enum Content {
 /// One transfer of a batch.
 #[derive(Clone, Debug)]
 pub(crate) struct FarJob {
-    pub(crate) place: Place,
+    pub(crate) place: ReplicaAddress,
     pub(crate) content: Content,
     pub(crate) memory: Vec<Memory>,
 }
@@ -38,28 +41,23 @@ impl FarJob {
 
 /// A batch and its slices, ready to be submitted.
 #[derive(Debug)]
-pub(crate) struct Plan {
-    pub(crate) batch: Arc<Batch>,
+pub(crate) struct SlicePlan {
+    pub(crate) batch: Arc<JobBatch>,
     pub(crate) slices: Vec<ObjectSlice>,
 }
 
-impl Plan {
+impl SlicePlan {
     /// Cuts jobs into slices. Every job's memory has the length of what it moves.
     pub(crate) fn new(jobs: &[FarJob]) -> Self {
         let total: u64 = jobs.iter().map(FarJob::bytes).sum();
         let target = (total / SLICES_PER_BATCH).clamp(SLICE_BYTES_MIN, SLICE_BYTES_MAX);
-        let mut planner = Planner {
-            target: target.next_multiple_of(BLOCK_BYTES),
-            ..Planner::default()
-        };
-        let parts: Vec<usize> = jobs
-            .iter()
-            .enumerate()
-            .map(|(index, job)| planner.add(index, job))
-            .collect();
+        let mut planner =
+            Planner { target: target.next_multiple_of(BLOCK_BYTES), ..Planner::default() };
+        let parts: Vec<usize> =
+            jobs.iter().enumerate().map(|(index, job)| planner.add(index, job)).collect();
         let mut slices = planner.finished;
         slices.extend(planner.open.into_values());
-        let batch = Arc::new(Batch::new(&parts, slices.len()));
+        let batch = Arc::new(JobBatch::new(&parts, slices.len()));
         for slice in &mut slices {
             slice.join(batch.clone());
         }
@@ -106,10 +104,7 @@ impl Planner {
         let guard = guard(&job.place);
         let write = job.content == Content::Write;
         let key = (job.place.segment.id.0, write);
-        let slice = self
-            .open
-            .entry(key)
-            .or_insert_with(|| new_slice(job, write));
+        let slice = self.open.entry(key).or_insert_with(|| new_slice(job, write));
         let mut bytes_open = self.open_bytes.get(&key).copied().unwrap_or(0);
         // One range of memory is kept free for the frame, and two for the footers of the part.
         let ranges = slice.memory.len() + slice.parts.len() + memory.len() + 3;
@@ -121,10 +116,7 @@ impl Planner {
             self.finished.push(finished);
             bytes_open = 0;
         }
-        let slice = self
-            .open
-            .entry(key)
-            .or_insert_with(|| new_slice(job, write));
+        let slice = self.open.entry(key).or_insert_with(|| new_slice(job, write));
         debug_assert_eq!(memory.iter().map(|memory| memory.bytes).sum::<u64>(), bytes);
         let memory_range = slice.memory.len()..slice.memory.len() + memory.len();
         let piece_range = slice.pieces.len()..slice.pieces.len() + pieces.len();
@@ -134,11 +126,7 @@ impl Planner {
                 0 => memory_range.clone(),
                 _ => slice.trailer_memory(),
             };
-            slice.pieces.push(PlannedPiece {
-                remote,
-                guard,
-                memory,
-            });
+            slice.pieces.push(PlannedPiece { remote, guard, memory });
         }
         slice.parts.push(Part {
             job: job_index,
@@ -153,11 +141,7 @@ impl Planner {
 }
 
 fn new_slice(job: &FarJob, write: bool) -> ObjectSlice {
-    let direction = if write {
-        Direction::Write
-    } else {
-        Direction::Read
-    };
+    let direction = if write { Direction::Write } else { Direction::Read };
     ObjectSlice::new(
         Arc::from(job.place.segment.endpoint.as_str()),
         job.place.segment.id,
@@ -166,7 +150,7 @@ fn new_slice(job: &FarJob, write: bool) -> ObjectSlice {
 }
 
 /// The word that tells whether a place still holds the object.
-fn guard(place: &Place) -> Guard {
+fn guard(place: &ReplicaAddress) -> Guard {
     let word = place.offset + generation_offset(place.payload_bytes);
     Guard::new(word, place.generation)
 }
@@ -178,29 +162,17 @@ fn part_pieces(job: &FarJob, start: u64, bytes: u64) -> (Vec<Piece>, Trailer) {
     let piece = |offset: u64, bytes: u64| Piece::new(place.offset + offset, bytes);
     match job.content {
         Content::Read(first) => (vec![piece(first + start, bytes)], Trailer::None),
-        Content::ReadChecksums => (
-            vec![piece(footer_offset(payload) + start, bytes)],
-            Trailer::None,
-        ),
+        Content::ReadChecksums => {
+            (vec![piece(footer_offset(payload) + start, bytes)], Trailer::None)
+        }
         Content::Write if bytes == payload => {
-            let pieces = vec![
-                piece(0, bytes),
-                piece(footer_offset(payload), footer_bytes(payload)),
-            ];
-            (
-                pieces,
-                Trailer::Footer {
-                    payload_bytes: payload,
-                    generation: place.generation,
-                },
-            )
+            let pieces =
+                vec![piece(0, bytes), piece(footer_offset(payload), footer_bytes(payload))];
+            (pieces, Trailer::Footer { payload_bytes: payload, generation: place.generation })
         }
         Content::Write => {
             let block = start / BLOCK_BYTES;
-            let checksums = piece(
-                footer_offset(payload) + block * 4,
-                checksum_count(bytes) * 4,
-            );
+            let checksums = piece(footer_offset(payload) + block * 4, checksum_count(bytes) * 4);
             let mut pieces = vec![piece(start, bytes), checksums];
             let generation = (start == 0).then_some(place.generation);
             if generation.is_some() {
@@ -230,10 +202,7 @@ impl<'a> MemoryCursor<'a> {
             };
             let length = (first.bytes - self.used).min(bytes);
             if length > 0 {
-                taken.push(Memory {
-                    address: first.address + self.used,
-                    bytes: length,
-                });
+                taken.push(Memory { address: first.address + self.used, bytes: length });
             }
             self.used += length;
             bytes -= length;

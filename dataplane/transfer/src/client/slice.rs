@@ -1,6 +1,8 @@
 //! A slice: pieces of one segment that travel in one exchange. Dropping one fails what it carries.
 
-use super::batch::Batch;
+use super::batch::JobBatch;
+use super::part::Part;
+use super::trailer::Trailer;
 use crate::error::TransferError;
 use crate::extent::footer;
 use perigee_memory::copy::checksum_pieces;
@@ -9,42 +11,6 @@ use perigee_mover::{Direction, Exchanged, Guard, Memory, PeerError, Piece, Reply
 use perigee_schemas::{Identity, Status};
 use std::ops::Range;
 use std::sync::Arc;
-
-/// Part of a job that travels with one slice.
-#[derive(Clone, Debug)]
-pub(crate) struct Part {
-    /// Index of the job in its batch.
-    pub(crate) job: usize,
-    /// Index of the part in its job.
-    pub(crate) number: usize,
-    /// Payload bytes.
-    pub(crate) bytes: u64,
-    /// Which of the slice's memory ranges hold the payload.
-    pub(crate) memory: Range<usize>,
-    /// Which of the slice's pieces belong to it; the first is the payload.
-    pub(crate) pieces: Range<usize>,
-    /// What else is written with the payload.
-    pub(crate) trailer: Trailer,
-}
-
-/// Footer bytes that a part writes behind its payload.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Trailer {
-    /// Reads write nothing.
-    None,
-    /// The whole footer: the part is the whole object.
-    Footer {
-        /// Payload of the object.
-        payload_bytes: u64,
-        /// Its generation.
-        generation: u64,
-    },
-    /// Its own block checksums, and the generation if it is the first part.
-    Checksums {
-        /// The generation, with the first part.
-        generation: Option<u64>,
-    },
-}
 
 /// One range of the segment, and the local memory that belongs to it.
 #[derive(Clone, Debug)]
@@ -68,7 +34,7 @@ pub(crate) struct ObjectSlice {
     /// CRC-32C of each part of a write, and its trailer, once it is prepared.
     sums: Vec<u32>,
     trailers: Vec<Box<[u8]>>,
-    batch: Option<Arc<Batch>>,
+    batch: Option<Arc<JobBatch>>,
 }
 
 impl ObjectSlice {
@@ -87,17 +53,14 @@ impl ObjectSlice {
     }
 
     /// From now on the batch waits for this slice.
-    pub(crate) fn join(&mut self, batch: Arc<Batch>) {
+    pub(crate) fn join(&mut self, batch: Arc<JobBatch>) {
         self.batch = Some(batch);
     }
 
     /// A range of memory for a piece of a trailer, which gets its address when the trailer is made.
     pub(super) fn trailer_memory(&mut self) -> Range<usize> {
         let first = self.memory.len();
-        self.memory.push(Memory {
-            address: 0,
-            bytes: 0,
-        });
+        self.memory.push(Memory { address: 0, bytes: 0 });
         first..first + 1
     }
 
@@ -106,16 +69,16 @@ impl ObjectSlice {
         &self.endpoint
     }
 
-    /// Sums a part of a write and makes its trailer, whose bytes lie behind the payload in the memory of the slice.
+    /// Sums a part of a write and makes its trailer, whose bytes lie behind the payload in the
+    /// memory of the slice.
     fn seal(&mut self, index: usize, blocks: &mut Vec<u32>) {
         let part = &self.parts[index];
         self.sums.push(self.checksum(part, blocks));
         let trailer: Box<[u8]> = match part.trailer {
             Trailer::None => return,
-            Trailer::Footer {
-                payload_bytes,
-                generation,
-            } => footer(payload_bytes, blocks, generation).into(),
+            Trailer::Footer { payload_bytes, generation } => {
+                footer(payload_bytes, blocks, generation).into()
+            }
             Trailer::Checksums { generation } => {
                 let sums = blocks.iter().flat_map(|block| block.to_le_bytes());
                 let generation = generation.iter().flat_map(|word| word.to_le_bytes());
@@ -140,7 +103,8 @@ impl ObjectSlice {
     fn checksum(&self, part: &Part, blocks: &mut Vec<u32>) -> u32 {
         let memory = self.memory[part.memory.clone()].iter();
         let pieces: Vec<_> = memory.map(|memory| in_memory(*memory)).collect();
-        // SAFETY: the caller of the batch keeps its buffers, and nobody else writes them, until every slice has reported.
+        // SAFETY: the caller of the batch keeps its buffers, and nothing else writes them, until
+        // every slice has reported.
         unsafe { checksum_pieces(&pieces, BLOCK_BYTES, blocks) }
     }
 
@@ -171,8 +135,8 @@ impl ObjectSlice {
     }
 }
 
-// SAFETY: the caller of a batch keeps its buffers until every slice has reported; trailers live as long as their slice. The
-// planner gives each piece memory of its length.
+// SAFETY: the caller of a batch keeps its buffers until every slice has reported; trailers live as
+// long as their slice. The planner gives each piece memory of its length.
 unsafe impl Slice for ObjectSlice {
     fn direction(&self) -> Direction {
         self.direction
@@ -215,9 +179,7 @@ unsafe impl Slice for ObjectSlice {
     }
 
     fn batch(&self) -> usize {
-        self.batch
-            .as_ref()
-            .map_or(0, |batch| Arc::as_ptr(batch) as usize)
+        self.batch.as_ref().map_or(0, |batch| Arc::as_ptr(batch) as usize)
     }
 
     fn is_canceled(&self) -> bool {
@@ -226,15 +188,10 @@ unsafe impl Slice for ObjectSlice {
 
     /// What was read is summed while it is still in the cache.
     fn settle(mut self, reply: &Reply, exchanged: &Exchanged<'_>) {
-        assert_eq!(
-            reply.status.len(),
-            self.pieces.len(),
-            "a status for each piece"
-        );
+        assert_eq!(reply.status.len(), self.pieces.len(), "a status for each piece");
         let parts = self.parts.iter().enumerate();
-        let verdicts: Vec<_> = parts
-            .map(|part| self.verdict(part, reply, exchanged.peer))
-            .collect();
+        let verdicts: Vec<_> =
+            parts.map(|part| self.verdict(part, reply, exchanged.peer)).collect();
         let parts = std::mem::take(&mut self.parts);
         if let Some(batch) = self.batch.take() {
             batch.report(parts.into_iter().zip(verdicts));
@@ -248,16 +205,11 @@ unsafe impl Slice for ObjectSlice {
 
 impl Drop for ObjectSlice {
     fn drop(&mut self) {
-        self.fail_in_place(&TransferError::Engine(
-            "it was closed during the transfer".to_owned(),
-        ));
+        self.fail_in_place(&TransferError::Engine("it was closed during the transfer".to_owned()));
     }
 }
 
 /// A range as copies and sums take it.
-pub(crate) fn in_memory(memory: Memory) -> perigee_memory::Piece {
-    perigee_memory::Piece {
-        ptr: memory.address as *const u8,
-        len: memory.bytes as usize,
-    }
+pub(crate) fn in_memory(memory: Memory) -> perigee_memory::ByteRange {
+    perigee_memory::ByteRange { ptr: memory.address as *const u8, len: memory.bytes as usize }
 }

@@ -1,9 +1,11 @@
-//! Owners of segments by endpoint, as connections know them. A name may be given to another host: then its target is
-//! another one.
+//! Owners of segments by endpoint, as connections know them. A name may be given to another host:
+//! then its target is another one.
 //! Invariant: an endpoint has at most one target at a time, and unused targets are bounded.
 
 use crate::limits::TARGETS_MAX;
-use perigee_mover::{CONNECT_DEADLINE, Dialect, Ledger, Names, PeerAddress, PeerError, Target};
+use perigee_mover::{
+    CONNECT_DEADLINE, CounterTable, Dialect, Names, PeerAddress, PeerError, Target,
+};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,7 +14,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 #[derive(Debug)]
 pub(crate) struct Targets {
     names: Arc<Names>,
-    ledger: Ledger,
+    ledger: CounterTable,
     known: RwLock<HashMap<Arc<str>, Arc<Target>>>,
 }
 
@@ -20,7 +22,7 @@ impl Default for Targets {
     fn default() -> Self {
         Self {
             names: Names::new(CONNECT_DEADLINE),
-            ledger: Ledger::default(),
+            ledger: CounterTable::default(),
             known: RwLock::default(),
         }
     }
@@ -36,15 +38,11 @@ impl Targets {
     /// The owner at an endpoint, after a bounded wait for its name.
     ///
     /// # Errors
-    /// The name has no address, or the resolver did not answer in time.
+    /// The name has no address, or the resolver did not answer in time; or the caller of this
+    /// thread breaks off.
     pub(crate) fn resolve(&self, endpoint: &Arc<str>) -> Result<Arc<Target>, PeerError> {
-        match self.names.resolve(endpoint) {
-            Ok(address) => Ok(self.target(endpoint, address)),
-            Err(reason) => Err(PeerError::Unreachable {
-                peer: endpoint.to_string(),
-                reason,
-            }),
-        }
+        let address = self.names.resolve(endpoint)?;
+        Ok(self.target(endpoint, address))
     }
 
     /// Closes idle connections of owners that have gone.
@@ -80,18 +78,12 @@ impl Targets {
 }
 
 /// The owner of segments at an address.
-pub(crate) fn target_at(endpoint: &str, address: SocketAddr, ledger: &Ledger) -> Arc<Target> {
-    let addresses = Box::new([PeerAddress {
-        address,
-        counters: ledger.towards(address),
-    }]);
+pub(crate) fn target_at(endpoint: &str, address: SocketAddr, ledger: &CounterTable) -> Arc<Target> {
+    let addresses = Box::new([PeerAddress { address, counters: ledger.towards(address) }]);
     let dialect = Dialect::Own { epoch: None };
     Arc::new(Target::new(endpoint, addresses, dialect))
 }
 
 fn is_at(target: &Target, address: SocketAddr) -> bool {
-    target
-        .addresses()
-        .iter()
-        .any(|known| known.address == address)
+    target.addresses().iter().any(|known| known.address == address)
 }

@@ -1,53 +1,62 @@
-//! A batch under way over TCP. Invariant: nobody touches the caller's memory any more when it has ended.
+//! A batch under way over TCP. Invariant: when it has ended, the caller's memory is not touched any
+//! more.
 
-use super::TcpClient;
-use super::batch::Batch;
+use super::batch::JobBatch;
+use super::plan::SlicePlan;
 use super::slice::ObjectSlice;
+use super::{TcpClient, suits_the_caller, terms};
 use crate::error::TransferError;
 use perigee_mover::Terms;
+use perigee_shard::monotonic;
 use std::sync::Arc;
 
-type Outcome = Vec<Result<u32, TransferError>>;
+type ChecksumResults = Vec<Result<u32, TransferError>>;
 
 /// Jobs under way. It ends only when the caller's memory is not used any more, be it by a panic.
 #[derive(Default)]
 pub(crate) struct TcpBatch {
-    under_way: Option<(Arc<Batch>, Arc<TcpClient>)>,
+    under_way: Option<(Arc<JobBatch>, Arc<TcpClient>)>,
     /// What the calling thread moves itself.
     to_do: Option<(Vec<ObjectSlice>, Terms)>,
-    refused: Outcome,
+    refused: ChecksumResults,
+}
+
+impl TcpClient {
+    /// Begins a batch. What the calling thread moves best is left to it, until it waits.
+    pub(crate) fn submit(self: &Arc<Self>, plan: SlicePlan) -> TcpBatch {
+        let terms = terms(monotonic(), self.options.deadline, &plan.slices);
+        let SlicePlan { batch, slices } = plan;
+        if suits_the_caller(&slices) {
+            return TcpBatch::of(batch, self.clone(), Some((slices, terms)));
+        }
+        let under_way = TcpBatch::of(batch, self.clone(), None);
+        self.hand_over(slices, terms);
+        under_way
+    }
 }
 
 impl TcpBatch {
     /// A batch that is about to be submitted; its caller moves `to_do` when it waits.
-    pub(super) fn of(
-        batch: Arc<Batch>,
+    fn of(
+        batch: Arc<JobBatch>,
         tcp: Arc<TcpClient>,
         to_do: Option<(Vec<ObjectSlice>, Terms)>,
     ) -> Self {
-        Self {
-            under_way: Some((batch, tcp)),
-            to_do,
-            refused: Vec::new(),
-        }
+        Self { under_way: Some((batch, tcp)), to_do, refused: Vec::new() }
     }
 
     /// One that never began.
     pub(crate) fn refused(error: &TransferError, jobs: usize) -> Self {
-        Self {
-            under_way: None,
-            to_do: None,
-            refused: vec![Err(error.clone()); jobs],
-        }
+        Self { under_way: None, to_do: None, refused: vec![Err(error.clone()); jobs] }
     }
 
     /// The CRC-32C of each job that was moved.
-    pub(crate) fn wait(mut self) -> Outcome {
+    pub(crate) fn wait(mut self) -> ChecksumResults {
         let moved = self.end();
         moved.unwrap_or_else(|| std::mem::take(&mut self.refused))
     }
 
-    fn end(&mut self) -> Option<Outcome> {
+    fn end(&mut self) -> Option<ChecksumResults> {
         let (batch, tcp) = self.under_way.take()?;
         if let Some((slices, terms)) = self.to_do.take() {
             tcp.move_here(slices, terms);
@@ -83,19 +92,19 @@ mod tests {
             congestion: Congestion::Automatic,
         };
         let tcp = TcpClient::start(options).unwrap();
-        let (tcp, batch) = (Arc::new(tcp), Arc::new(Batch::new(&[], 1)));
-        let (tell, told) = channel();
+        let (tcp, batch) = (Arc::new(tcp), Arc::new(JobBatch::new(&[], 1)));
+        let (sender, receiver) = channel();
         let under_way = {
             let (tcp, batch) = (tcp.clone(), batch.clone());
             move || TcpBatch::of(batch, tcp, None)
         };
         let unwinding = std::thread::spawn(move || {
             drop(under_way());
-            tell.send(()).unwrap();
+            sender.send(()).unwrap();
         });
-        assert_eq!(told.try_recv(), Err(TryRecvError::Empty));
+        assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
         batch.report(std::iter::empty());
-        told.recv().unwrap();
+        receiver.recv().unwrap();
         unwinding.join().unwrap();
         tcp.stop();
     }

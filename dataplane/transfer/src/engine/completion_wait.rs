@@ -1,9 +1,9 @@
-//! Where the ends of requests are noted while their caller waits. Invariant: a caller that has waited to the end may touch
-//! the memory of all requests again.
+//! Where the ends of requests are noted while their caller waits. Invariant: a caller that has
+//! waited to the end may touch the memory of all requests again.
 
 use perigee_mover::{BatchWait, STALL_CHECK};
 use perigee_rails::{RailError, Sink};
-use perigee_shard::Patience;
+use perigee_shard::SpinWait;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::Thread;
@@ -27,9 +27,10 @@ impl CompletionWait {
         }
     }
 
-    /// Waits until all requests are over; returns the failures by tag. A running shard ends each soon after its deadline.
-    /// A stalled one does not, and this wait must last as long: until then devices may touch the memory.
-    /// `cancel` is called if the caller breaks off, to have the requests end at once.
+    /// Waits until all requests are over; returns the failures by tag. A running shard ends each
+    /// soon after its deadline. A stalled one does not, and this wait must last as long: until then
+    /// devices may touch the memory. `cancel` is called if the caller breaks off, to have the
+    /// requests end at once.
     pub(super) fn wait(
         &self,
         stalled: impl Fn() -> Option<(usize, Duration)>,
@@ -37,14 +38,10 @@ impl CompletionWait {
     ) -> Vec<(u64, RailError)> {
         let complain = || {
             if let Some((shard, silent)) = stalled() {
-                tracing::error!(
-                    shard,
-                    ?silent,
-                    "A transfer waits for a stalled shard of rails"
-                );
+                tracing::error!(shard, ?silent, "A transfer waits for a stalled shard of rails");
             }
         };
-        let mut patience = Patience::for_device(STALL_CHECK);
+        let mut patience = SpinWait::for_device(STALL_CHECK);
         let mut wait = BatchWait::default();
         while self.left.load(Ordering::Acquire) > 0 {
             if !patience.watch_on() {

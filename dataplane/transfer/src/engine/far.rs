@@ -1,26 +1,28 @@
-//! Jobs whose segments this process cannot touch: over rails where they are proven, over TCP otherwise, and over TCP what
-//! the rails gave back. Invariant: each job has one outcome, and the route that it came by.
+//! Jobs whose segments this process cannot touch: over rails where they are proven, over TCP
+//! otherwise, and over TCP what the rails gave back. Invariant: each job has one outcome, and the
+//! route that it came by.
 
-use super::Engine;
-use super::rail_batch::{Passed, RailBatch};
-use crate::client::{FarJob, TcpBatch};
+use super::ObjectEngine;
+use super::rail_batch::{Passed, RailJobs};
+use crate::client::FarJob;
+use crate::client::tcp_batch::TcpBatch;
 use crate::error::TransferError;
 use crate::route::Route;
 
-type Landed = Vec<(Route, Result<u32, TransferError>)>;
+type RoutedResults = Vec<(Route, Result<u32, TransferError>)>;
 
 /// Jobs on their way.
 pub(super) struct RemoteBatch<'a> {
-    engine: &'a Engine,
+    engine: &'a ObjectEngine,
     jobs: &'a [FarJob],
-    rails: Option<RailBatch>,
+    rails: Option<RailJobs>,
     tcp: TcpBatch,
     /// Which jobs go over TCP.
     over_tcp: Vec<usize>,
 }
 
 impl<'a> RemoteBatch<'a> {
-    pub(super) fn begin(engine: &'a Engine, jobs: &'a [FarJob]) -> Self {
+    pub(super) fn begin(engine: &'a ObjectEngine, jobs: &'a [FarJob]) -> Self {
         let all = || jobs.iter().enumerate();
         let Some(rdma) = engine.options.rdma.as_ref().filter(|_| !jobs.is_empty()) else {
             return Self {
@@ -31,19 +33,13 @@ impl<'a> RemoteBatch<'a> {
                 over_tcp: (0..jobs.len()).collect(),
             };
         };
-        let (batch, over_tcp) = RailBatch::begin(rdma, all(), engine.options.deadline);
+        let (batch, over_tcp) = RailJobs::begin(rdma, all(), engine.options.deadline);
         let tcp = engine.over_tcp(&picked(jobs, &over_tcp));
-        Self {
-            engine,
-            jobs,
-            rails: Some(batch),
-            tcp,
-            over_tcp,
-        }
+        Self { engine, jobs, rails: Some(batch), tcp, over_tcp }
     }
 
-    pub(super) fn wait(self) -> Landed {
-        let passed = self.rails.map(RailBatch::wait).unwrap_or_default();
+    pub(super) fn wait(self) -> RoutedResults {
+        let passed = self.rails.map(RailJobs::wait).unwrap_or_default();
         let landed = self.tcp.wait();
         let mut outcome: Vec<_> = self.jobs.iter().map(|_| None).collect();
         let mut diverted = Vec::new();

@@ -1,39 +1,40 @@
-//! Whole objects to write or to read. Invariant: both are moved by the same code; what differs is here.
+//! Whole objects to write or to read. Invariant: both are moved by the same code; what differs is
+//! here.
 
 use crate::client::{Content, FarJob};
 use crate::error::TransferError;
 use crate::extent::MappedExtent;
-use crate::place::Place;
+use crate::place::ReplicaAddress;
 use crate::route::Flow;
-use perigee_memory::{Piece, PieceMut};
+use perigee_memory::{ByteRange, ByteRangeMut};
 use perigee_mover::Memory;
 
 /// One object to write.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteJob<'a> {
     /// Where it goes.
-    pub place: &'a Place,
+    pub place: &'a ReplicaAddress,
     /// Its payload.
-    pub pieces: &'a [Piece],
+    pub pieces: &'a [ByteRange],
 }
 
 /// One object to read whole.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadJob<'a> {
     /// Where it lies.
-    pub place: &'a Place,
+    pub place: &'a ReplicaAddress,
     /// CRC-32C of the object.
     pub checksum: u32,
     /// Where the payload goes; the pieces have exactly its length.
-    pub pieces: &'a [PieceMut],
+    pub pieces: &'a [ByteRangeMut],
 }
 
 /// One object on its way.
-pub(super) trait Job {
+pub(super) trait ObjectJob {
     const FLOW: Flow;
 
     /// Where it goes or lies.
-    fn place(&self) -> &Place;
+    fn place(&self) -> &ReplicaAddress;
 
     /// Bytes of the caller's pieces.
     fn bytes(&self) -> u64;
@@ -48,10 +49,10 @@ pub(super) trait Job {
     fn judge(&self, found: u32) -> Result<u32, TransferError>;
 }
 
-impl Job for WriteJob<'_> {
+impl ObjectJob for WriteJob<'_> {
     const FLOW: Flow = Flow::Write;
 
-    fn place(&self) -> &Place {
+    fn place(&self) -> &ReplicaAddress {
         self.place
     }
 
@@ -60,15 +61,11 @@ impl Job for WriteJob<'_> {
     }
 
     fn far_job(&self) -> FarJob {
-        let memory = self.pieces.iter().map(|piece| Memory {
-            address: piece.ptr as u64,
-            bytes: piece.len as u64,
-        });
-        FarJob {
-            place: self.place.clone(),
-            content: Content::Write,
-            memory: memory.collect(),
-        }
+        let memory = self
+            .pieces
+            .iter()
+            .map(|piece| Memory { address: piece.ptr as u64, bytes: piece.len as u64 });
+        FarJob { place: self.place.clone(), content: Content::Write, memory: memory.collect() }
     }
 
     fn in_memory(&self, extent: MappedExtent) -> Result<u32, TransferError> {
@@ -80,10 +77,10 @@ impl Job for WriteJob<'_> {
     }
 }
 
-impl Job for ReadJob<'_> {
+impl ObjectJob for ReadJob<'_> {
     const FLOW: Flow = Flow::Read;
 
-    fn place(&self) -> &Place {
+    fn place(&self) -> &ReplicaAddress {
         self.place
     }
 
@@ -92,15 +89,11 @@ impl Job for ReadJob<'_> {
     }
 
     fn far_job(&self) -> FarJob {
-        let memory = self.pieces.iter().map(|piece| Memory {
-            address: piece.ptr as u64,
-            bytes: piece.len as u64,
-        });
-        FarJob {
-            place: self.place.clone(),
-            content: Content::Read(0),
-            memory: memory.collect(),
-        }
+        let memory = self
+            .pieces
+            .iter()
+            .map(|piece| Memory { address: piece.ptr as u64, bytes: piece.len as u64 });
+        FarJob { place: self.place.clone(), content: Content::Read(0), memory: memory.collect() }
     }
 
     fn in_memory(&self, extent: MappedExtent) -> Result<u32, TransferError> {

@@ -1,17 +1,19 @@
-//! A batch of jobs over rails. Invariant: a batch ends only when no device touches the memory of its jobs any more, and a
-//! write that failed goes another way only when nothing of it can still land.
+//! A batch of jobs over rails. Invariant: a batch ends only when no device touches the memory of
+//! its jobs any more, and a write that failed goes another way only when nothing of it can still
+//! land.
 
 use super::completion_wait::CompletionWait;
 use super::rail_job::RailJob;
+use super::rail_route::RailRoute;
 use crate::client::FarJob;
 use crate::error::TransferError;
 use crate::limits::SLOWEST_PER_BYTE_NS;
 use perigee_mover::PeerError;
-use perigee_rails::{RailError, RailRequest, Sink, Ticket, deadline_in};
-use perigee_rdma::{Loan, PeerRails, Rdma, RemoteRegion};
+use perigee_rails::{BatchTicket, RailError, RailRequest, Sink, deadline_in};
+use perigee_rdma::{Rdma, StageLoan};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What became of a job.
 #[derive(Debug)]
@@ -22,57 +24,51 @@ pub(super) enum Passed {
     Divert,
 }
 
-/// The rails that lead to a segment.
-#[derive(Clone, Debug)]
-pub(super) struct RailRoute {
-    pub(super) endpoint: Arc<str>,
-    pub(super) rails: Arc<PeerRails>,
-    pub(super) region: RemoteRegion,
-}
-
 /// Why a job failed.
-struct Fault {
+struct JobFault {
     error: RailError,
-    /// Something of it may still be on its way: the rails could not have the broken queue pair taken down.
+    /// Something of it may still be on its way: the rails could not have the broken queue pair
+    /// taken down.
     is_loose: bool,
 }
 
 /// Jobs on their way.
-pub(super) struct RailBatch {
+pub(super) struct RailJobs {
     rdma: Arc<Rdma>,
     jobs: Vec<RailJob>,
     /// By job: why it failed.
-    faults: HashMap<usize, Fault>,
+    faults: HashMap<usize, JobFault>,
     /// Jobs by the peer that they lead to.
     by_peer: Vec<Vec<usize>>,
-    waits: Vec<(Arc<CompletionWait>, Ticket)>,
+    waits: Vec<(Arc<CompletionWait>, BatchTicket)>,
+    /// For each part of the jobs.
     deadline: Duration,
+    /// Of the whole call.
+    end: Instant,
     /// Given back after the last wait.
-    _loan: Loan,
+    _loan: StageLoan,
 }
 
 /// The two parts of a job.
 #[derive(Clone, Copy)]
-enum Part {
+enum JobHalf {
     First,
     Last,
 }
 
-impl RailBatch {
+impl RailJobs {
     /// Begins those of the jobs that rails can carry, and returns the others.
     pub(super) fn begin<'a>(
         rdma: &Arc<Rdma>,
         far: impl Iterator<Item = (usize, &'a FarJob)>,
         deadline: Duration,
     ) -> (Self, Vec<usize>) {
-        let mut loan = Loan::new(rdma.stages());
+        let mut loan = StageLoan::new(rdma.stages());
         let (mut jobs, mut others) = (Vec::new(), Vec::new());
         let mut endpoints = HashMap::new();
         for (index, job) in far {
             let name = job.place.segment.endpoint.as_str();
-            let endpoint = endpoints
-                .entry(name)
-                .or_insert_with(|| Arc::<str>::from(name));
+            let endpoint = endpoints.entry(name).or_insert_with(|| Arc::<str>::from(name));
             let route = route(rdma, endpoint, job);
             let prepared = route.and_then(|to| RailJob::new(rdma, &mut loan, (index, job), to));
             match prepared {
@@ -81,6 +77,7 @@ impl RailBatch {
             }
         }
         let bytes: u64 = jobs.iter().map(|job| job.bytes).sum();
+        let for_bytes = Duration::from_nanos(SLOWEST_PER_BYTE_NS.saturating_mul(bytes));
         let mut batch = Self {
             rdma: rdma.clone(),
             by_peer: by_peer(&jobs),
@@ -88,12 +85,12 @@ impl RailBatch {
             faults: HashMap::new(),
             waits: Vec::new(),
             // The other half is for TCP.
-            deadline: deadline / 2
-                + Duration::from_nanos(SLOWEST_PER_BYTE_NS.saturating_mul(bytes)),
+            deadline: deadline / 2 + for_bytes,
+            end: Instant::now() + deadline + for_bytes,
             _loan: loan,
         };
         batch.jobs.iter_mut().for_each(RailJob::load);
-        batch.launch(Part::First);
+        batch.launch(JobHalf::First);
         (batch, others)
     }
 
@@ -101,7 +98,7 @@ impl RailBatch {
     pub(super) fn wait(mut self) -> Vec<(usize, Passed)> {
         self.jobs.iter_mut().for_each(RailJob::sum_source);
         self.wait_for_part();
-        self.launch(Part::Last);
+        self.launch(JobHalf::Last);
         let faults = &self.faults;
         let jobs = self.jobs.iter_mut().enumerate();
         let sound = jobs.filter(|(index, _)| !faults.contains_key(index));
@@ -125,12 +122,10 @@ impl RailBatch {
     }
 
     /// Hands the requests of one part to the rails, peer by peer.
-    fn launch(&mut self, part: Part) {
+    fn launch(&mut self, part: JobHalf) {
         let deadline = deadline_in(self.deadline);
         for jobs in &self.by_peer {
-            let sound = jobs
-                .iter()
-                .filter(|index| !self.faults.contains_key(*index));
+            let sound = jobs.iter().filter(|index| !self.faults.contains_key(*index));
             let sound: Vec<usize> = sound.copied().collect();
             let Some(first) = sound.first().map(|index| &self.jobs[*index]) else {
                 continue;
@@ -139,8 +134,8 @@ impl RailBatch {
             let mut requests: Vec<RailRequest> = Vec::new();
             for index in &sound {
                 match part {
-                    Part::First => self.jobs[*index].first(&mut requests, *index as u64),
-                    Part::Last => self.jobs[*index].last(&mut requests, *index as u64),
+                    JobHalf::First => self.jobs[*index].first(&mut requests, *index as u64),
+                    JobHalf::Last => self.jobs[*index].last(&mut requests, *index as u64),
                 }
             }
             if requests.is_empty() {
@@ -149,14 +144,12 @@ impl RailBatch {
             let wait = Arc::new(CompletionWait::new(requests.len()));
             let sink: Arc<dyn Sink> = wait.clone();
             let engine = self.rdma.engine();
-            // SAFETY: the batch waits for all requests before the caller's memory and the stages are given up.
+            // SAFETY: the batch waits for all requests before the caller's memory and the stages
+            // are given up.
             match unsafe { engine.submit(peer, &requests, deadline, &sink) } {
                 Ok(ticket) => self.waits.push((wait, ticket)),
                 Err(error) => {
-                    let fault = || Fault {
-                        error: error.clone(),
-                        is_loose: false,
-                    };
+                    let fault = || JobFault { error: error.clone(), is_loose: false };
                     let faults = sound.into_iter().map(|index| (index, fault()));
                     self.faults.extend(faults);
                 }
@@ -170,19 +163,20 @@ impl RailBatch {
         for (wait, _) in &waits {
             for (tag, error) in wait.wait(|| engine.stalled(), cancel) {
                 let is_loose = matches!(error, RailError::Unfenced { .. });
-                // All requests of a job have its tag: one that may still land counts, whichever failed first.
+                // All requests of a job have its tag: one that may still land counts, whichever
+                // failed first.
                 self.faults
                     .entry(tag as usize)
                     .and_modify(|fault| fault.is_loose |= is_loose)
-                    .or_insert(Fault { error, is_loose });
+                    .or_insert(JobFault { error, is_loose });
             }
         }
     }
 
-    /// After a fault a peer's rails are left for a while. If something of a write may still land, all queue pairs there
-    /// are taken down first.
+    /// After a fault a peer's rails are left for a while. If something of a write may still land,
+    /// all queue pairs there are taken down first.
     fn fence(&self) -> HashMap<Arc<str>, Result<(), TransferError>> {
-        let mut fences = HashMap::new();
+        let mut loose: Vec<Arc<str>> = Vec::new();
         for (index, fault) in &self.faults {
             let job = &self.jobs[*index];
             let endpoint = &job.route.endpoint;
@@ -190,30 +184,28 @@ impl RailBatch {
             if is_of_peer(&fault.error) {
                 self.rdma.suspend(endpoint);
             }
-            if fault.is_loose && job.is_write() && !fences.contains_key(endpoint) {
-                let fenced = self.rdma.fence_and_wait(endpoint);
-                fences.insert(endpoint.clone(), fenced.map_err(TransferError::from));
+            if fault.is_loose && job.is_write() && !loose.contains(endpoint) {
+                loose.push(endpoint.clone());
             }
         }
-        fences
+        let fenced = self.rdma.fence_and_wait(&loose, self.end).into_iter();
+        let fenced = fenced.map(|fenced| fenced.map_err(TransferError::from));
+        loose.into_iter().zip(fenced).collect()
     }
 }
 
-impl Drop for RailBatch {
+impl Drop for RailJobs {
     fn drop(&mut self) {
         self.wait_for_part();
     }
 }
 
-/// The rails to the segment of a job. If nothing is known of its owner, the owner is asked in the background.
+/// The rails to the segment of a job. If nothing is known of its owner, the owner is asked in the
+/// background.
 fn route(rdma: &Rdma, endpoint: &Arc<str>, job: &FarJob) -> Option<RailRoute> {
     let rails = rdma.rails_of(endpoint)?;
     let region = rails.segment(job.place.segment.id)?.clone();
-    Some(RailRoute {
-        endpoint: endpoint.clone(),
-        rails,
-        region,
-    })
+    Some(RailRoute { endpoint: endpoint.clone(), rails, region })
 }
 
 /// Groups jobs by their peers.
@@ -221,9 +213,7 @@ fn by_peer(jobs: &[RailJob]) -> Vec<Vec<usize>> {
     let mut of_endpoint: HashMap<&str, usize> = HashMap::new();
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for (index, job) in jobs.iter().enumerate() {
-        let group = *of_endpoint
-            .entry(&job.route.endpoint)
-            .or_insert(groups.len());
+        let group = *of_endpoint.entry(&job.route.endpoint).or_insert(groups.len());
         if group == groups.len() {
             groups.push(Vec::new());
         }

@@ -1,19 +1,21 @@
-//! One job on its way over rails: what is asked of the devices first, and what after that has arrived.
+//! One job on its way over rails: what is asked of the devices first, and what after that has
+//! arrived.
 //!
-//! A write brings the payload first and the footer when all of that has arrived. A read takes the generation from the
-//! footer after the payload has arrived. Small objects travel in one message with their footer.
+//! A write brings the payload first and the footer when all of that has arrived. A read takes the
+//! generation from the footer after the payload has arrived. Small objects travel in one message
+//! with their footer.
 
-use super::rail_batch::RailRoute;
+use super::rail_route::RailRoute;
 use crate::client::{Content, FarJob, in_memory};
 use crate::error::TransferError;
 use crate::extent::footer;
 use crate::limits::{RAIL_COPIED_BYTES, RAIL_MESSAGE_BYTES};
 use perigee_memory::copy::{checksum_pieces, gather_blocks, scatter_blocks};
 use perigee_memory::limits::BLOCK_BYTES;
-use perigee_memory::{Piece, PieceMut};
+use perigee_memory::{ByteRange, ByteRangeMut};
 use perigee_mover::Memory;
 use perigee_rails::{Direction, RailRequest, Registration};
-use perigee_rdma::{Loan, Rdma, Slot};
+use perigee_rdma::{Rdma, StageLoan, StageSlot};
 use perigee_schemas::extent::{extent_bytes, footer_bytes, footer_offset, generation_offset};
 use std::sync::Arc;
 
@@ -22,7 +24,7 @@ enum JobMemory {
     /// In the caller's registered memory.
     InPlace(Vec<(Arc<Registration>, Memory)>),
     /// Copied to or from a stage.
-    Copied(Slot),
+    Copied(StageSlot),
 }
 
 /// One job on its way.
@@ -40,18 +42,19 @@ pub(super) struct RailJob {
     start: u64,
     memory: Vec<Memory>,
     local: JobMemory,
-    /// Where the footer of a write, or the generation that was read, lies; nothing if all travels in one message.
-    tail: Option<Slot>,
+    /// Where the footer of a write, or the generation that was read, lies; nothing if all travels
+    /// in one message.
+    tail: Option<StageSlot>,
     checksum: u32,
     blocks: Vec<u32>,
 }
 
 impl RailJob {
-    /// Prepares a job. Nothing if it cannot go over rails: its memory is not registered and too large to be copied, or
-    /// no stage is free.
+    /// Prepares a job. Nothing if it cannot go over rails: its memory is not registered and too
+    /// large to be copied, or no stage is free.
     pub(super) fn new(
         rdma: &Rdma,
-        loan: &mut Loan,
+        loan: &mut StageLoan,
         (index, job): (usize, &FarJob),
         route: RailRoute,
     ) -> Option<Self> {
@@ -73,11 +76,7 @@ impl RailJob {
             Some(ranges) => JobMemory::InPlace(ranges),
             None => JobMemory::Copied(loan.slot(engine, if in_one { whole } else { bytes })?),
         };
-        let tail_bytes = if writes {
-            footer_bytes(payload_bytes)
-        } else {
-            GENERATION_BYTES
-        };
+        let tail_bytes = if writes { footer_bytes(payload_bytes) } else { GENERATION_BYTES };
         let tail = match in_one {
             true => None,
             false => Some(loan.slot(engine, tail_bytes)?),
@@ -111,13 +110,15 @@ impl RailJob {
         let target = slot.pointer();
         let pieces = self.pieces();
         let mut blocks = Vec::new();
-        // SAFETY: the slot has room for the payload; the caller of the batch keeps its pieces valid.
+        // SAFETY: the slot has room for the payload; the caller of the batch keeps its pieces
+        // valid.
         self.checksum = unsafe { gather_blocks(target, &pieces, BLOCK_BYTES, &mut blocks) };
         self.blocks = blocks;
         if self.tail.is_none() {
             let (end, at) = (self.payload_bytes, footer_offset(self.payload_bytes));
             let padding = target.wrapping_add(end as usize);
-            // SAFETY: the slot has room for the whole extent. What was there before must not leave this process.
+            // SAFETY: the slot has room for the whole extent. What was there before must not leave
+            // this process.
             unsafe { padding.write_bytes(0, (at - end) as usize) };
             self.write_footer(target.wrapping_add(at as usize));
         }
@@ -159,10 +160,7 @@ impl RailJob {
         };
         let (offset, bytes) = if self.writes {
             self.write_footer(slot.pointer());
-            (
-                footer_offset(self.payload_bytes),
-                footer_bytes(self.payload_bytes),
-            )
+            (footer_offset(self.payload_bytes), footer_bytes(self.payload_bytes))
         } else {
             (generation_offset(self.payload_bytes), GENERATION_BYTES)
         };
@@ -178,14 +176,15 @@ impl RailJob {
         match &self.local {
             JobMemory::InPlace(_) => self.sum_memory(),
             JobMemory::Copied(slot) => {
-                let target = |memory: &Memory| PieceMut {
+                let target = |memory: &Memory| ByteRangeMut {
                     ptr: memory.address as *mut u8,
                     len: memory.bytes as usize,
                 };
                 let pieces: Vec<_> = self.memory.iter().map(target).collect();
                 let source = slot.pointer();
                 let mut blocks = Vec::new();
-                // SAFETY: the slot holds as many bytes as the pieces, which the caller of the batch keeps valid.
+                // SAFETY: the slot holds as many bytes as the pieces, which the caller of the batch
+                // keeps valid.
                 self.checksum =
                     unsafe { scatter_blocks(&pieces, source, BLOCK_BYTES, &mut blocks) };
             }
@@ -231,11 +230,8 @@ impl RailJob {
         self.blocks = blocks;
     }
 
-    fn pieces(&self) -> Vec<Piece> {
-        self.memory
-            .iter()
-            .map(|memory| in_memory(*memory))
-            .collect()
+    fn pieces(&self) -> Vec<ByteRange> {
+        self.memory.iter().map(|memory| in_memory(*memory)).collect()
     }
 
     fn request(
@@ -246,11 +242,7 @@ impl RailJob {
         tag: u64,
     ) -> RailRequest {
         RailRequest {
-            direction: if self.writes {
-                Direction::Write
-            } else {
-                Direction::Read
-            },
+            direction: if self.writes { Direction::Write } else { Direction::Read },
             local: local.clone(),
             local_address,
             keys: self.route.region.keys.clone(),

@@ -1,10 +1,13 @@
-//! What peers may read and write: the segments of this process, under the generations of their objects.
+//! What peers may read and write: the segments of this process, under the generations of their
+//! objects.
 //! Invariant: a range exists only while its segment is kept mapped.
 
 use crate::segments::SegmentTable;
 use perigee_memory::Segment;
 use perigee_memory::segment::Exhausted;
-use perigee_mover::{Counters, Direction, Guard, Ledger, Owner, Piece, Range, Scope};
+use perigee_mover::{
+    CounterTable, Direction, Guard, MemoryOwner, Piece, Range, RouteCounters, Scope,
+};
 use perigee_rdma::{PeerSession, Rdma};
 use perigee_schemas::extent::GENERATION_BYTES;
 use perigee_schemas::{Identity, Status};
@@ -18,7 +21,7 @@ pub(crate) struct SegmentOwner {
     pub(crate) table: Arc<SegmentTable>,
     pub(crate) identity: Identity,
     pub(crate) rdma: Option<Arc<Rdma>>,
-    pub(crate) ledger: Ledger,
+    pub(crate) ledger: CounterTable,
 }
 
 /// A checked range of a segment.
@@ -29,7 +32,7 @@ pub(crate) struct SegmentRange {
     bytes: u64,
 }
 
-impl Owner for SegmentOwner {
+impl MemoryOwner for SegmentOwner {
     type Range = SegmentRange;
     type Session = PeerSession;
 
@@ -52,27 +55,24 @@ impl Owner for SegmentOwner {
         let first = segment.range(offset, bytes);
         let first = first.ok_or(Status::InvalidParams)?;
         match direction {
-            // The pages are made here, so that this process is charged for them and not killed for them.
-            Direction::Write => segment
-                .populate(offset, bytes)
-                .map_err(|Exhausted| Status::NoAvailableHandle)?,
+            // The pages are made here, so that this process is charged for them and not killed for
+            // them.
+            Direction::Write => {
+                segment.populate(offset, bytes).map_err(|Exhausted| Status::NoAvailableHandle)?;
+            }
             Direction::Read if segment.is_populated(offset, bytes) => {}
             // What was never written is no object.
             Direction::Read => return Err(Status::InvalidReplica),
         }
         guard.map_or(Ok(()), |guard| check(&segment, guard))?;
-        Ok(SegmentRange {
-            segment,
-            first,
-            bytes,
-        })
+        Ok(SegmentRange { segment, first, bytes })
     }
 
     fn session(&self) -> PeerSession {
         PeerSession::new(self.rdma.clone())
     }
 
-    fn counters(&self, socket: Option<BorrowedFd<'_>>) -> Arc<Counters> {
+    fn counters(&self, socket: Option<BorrowedFd<'_>>) -> Arc<RouteCounters> {
         self.ledger.arriving_over(socket)
     }
 }
@@ -88,8 +88,8 @@ fn check(segment: &Segment, guard: &Guard) -> Result<(), Status> {
         return Err(Status::InvalidReplica);
     }
     fence(Ordering::SeqCst);
-    // SAFETY: the word was checked against the segment, which is kept meanwhile, begins at a page border, and whose words
-    // are written whole.
+    // SAFETY: the word was checked against the segment; the segment is kept for the read, begins at
+    // a page border, and its words are written whole.
     let found = unsafe { AtomicU64::from_ptr(word.cast()) }.load(Ordering::Acquire);
     match u64::from_le(found) == guard.value() {
         true => Ok(()),
@@ -132,7 +132,7 @@ mod tests {
             table,
             identity: Identity(1),
             rdma: None,
-            ledger: Ledger::default(),
+            ledger: CounterTable::default(),
         };
         (owner, id, segment)
     }
@@ -146,9 +146,7 @@ mod tests {
         let find = |offset, value| {
             let (piece, guard) = (Piece::new(0, 100), Guard::new(offset, value));
             let scope = Scope::Segment(id);
-            owner
-                .find(scope, Direction::Read, &piece, Some(&guard))
-                .map(|range| range.bytes())
+            owner.find(scope, Direction::Read, &piece, Some(&guard)).map(|range| range.bytes())
         };
         assert_eq!(find(4096, 5), Ok(100));
         assert_eq!(find(4096, 6), Err(Status::InvalidReplica));

@@ -1,12 +1,12 @@
-//! One shard of a segment server over any environment: greeting, checks and slices as a [`SegmentServer`] runs them,
-//! without its threads. Simulation drives this under a seed.
+//! One shard of a segment server over any environment: greeting, checks and slices as a
+//! [`SegmentServer`] runs them, without its threads. Simulation drives this under a seed.
 //! Invariant: nothing is decided here; connections are served by the same code as in production.
 //!
 //! [`SegmentServer`]: super::SegmentServer
 
 use super::owner::SegmentOwner;
 use crate::segments::SegmentTable;
-use perigee_mover::{Dialects, Ledger, MoveService};
+use perigee_mover::{CounterTable, Dialects, MoveService};
 use perigee_port::{Port, PortOptions};
 use perigee_schemas::Identity;
 use perigee_shard::{Environment, SocketError};
@@ -18,12 +18,12 @@ use std::sync::Arc;
 const CONNECTIONS_MAX: usize = 1024;
 
 /// A listener and the connections it has accepted.
-pub struct ShardServer<E: Environment> {
+pub struct SegmentShardServer<E: Environment> {
     port: Rc<Port<E, MoveService<SegmentOwner>>>,
 }
 
-impl<E: Environment> ShardServer<E> {
-    /// Listens; port 0 chooses one. Nothing is served before [`ShardServer::serve`].
+impl<E: Environment> SegmentShardServer<E> {
+    /// Listens; port 0 chooses one. Nothing is served before [`SegmentShardServer::serve`].
     ///
     /// # Errors
     /// The port is taken or the address is not of this host.
@@ -33,12 +33,7 @@ impl<E: Environment> ShardServer<E> {
         table: Arc<SegmentTable>,
         identity: Identity,
     ) -> Result<Self, SocketError> {
-        let owner = SegmentOwner {
-            table,
-            identity,
-            rdma: None,
-            ledger: Ledger::default(),
-        };
+        let owner = SegmentOwner { table, identity, rdma: None, ledger: CounterTable::default() };
         let service = MoveService::new(Arc::new(owner), Dialects::Own);
         let options = PortOptions::new(CONNECTIONS_MAX);
         let port = Port::listen(environment, (address, false), options, service)?;
@@ -50,7 +45,7 @@ impl<E: Environment> ShardServer<E> {
         self.port.address()
     }
 
-    /// Serves until [`ShardServer::stop`] and the end of the last connection.
+    /// Serves until [`SegmentShardServer::stop`] and the end of the last connection.
     pub async fn serve(&self) {
         self.port.serve().await;
     }

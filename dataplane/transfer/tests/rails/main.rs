@@ -1,29 +1,30 @@
-//! Objects over rails on a software fabric: right bytes over RDMA where it works, right bytes over TCP where it does not,
-//! wrong bytes never.
+//! Objects over rails on a software fabric: right bytes over RDMA where it works, right bytes over
+//! TCP where it does not, wrong bytes never.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod sides;
 
-use perigee_memory::{PieceMut, crc32c};
+use perigee_memory::{ByteRangeMut, crc32c};
 use perigee_transfer::{PeerError, RangeJob, Route, TransferError};
-use perigee_verbs::software::{Clock, Network};
+use perigee_verbs::software::{Clock, SoftwareNetwork};
 use sides::{Client, LONG, Owner, pattern, start_rails};
 use std::time::Duration;
 
 const DEVICES: [&str; 2] = ["sw0", "sw1"];
 
-fn pair() -> (Network, Owner, Client) {
+fn pair() -> (SoftwareNetwork, Owner, Client) {
     pair_with_deadline(LONG)
 }
 
-fn pair_with_deadline(deadline: Duration) -> (Network, Owner, Client) {
-    let network = Network::new(Clock::Real).unwrap();
+fn pair_with_deadline(deadline: Duration) -> (SoftwareNetwork, Owner, Client) {
+    let network = SoftwareNetwork::new(Clock::Real).unwrap();
     let owner = Owner::start(Some(start_rails(&network, "there", &DEVICES)));
     let client = Client::start(start_rails(&network, "here", &DEVICES), deadline);
     (network, owner, client)
 }
 
-/// Small ones travel in one message, larger ones in two parts, and what no stage holds goes over TCP.
+/// Small ones travel in one message, larger ones in two parts, and what no stage holds goes over
+/// TCP.
 const SIZES: [(usize, bool); 8] = [
     (0, true),
     (1, true),
@@ -48,10 +49,7 @@ fn objects_of_any_size_come_back_byte_for_byte() {
         assert!(back == data, "{bytes}");
         let wanted = if by_rails { Route::Rdma } else { Route::Tcp };
         let routes = client.routes();
-        assert!(
-            routes.iter().all(|route| *route == wanted),
-            "{bytes} {routes:?}"
-        );
+        assert!(routes.iter().all(|route| *route == wanted), "{bytes} {routes:?}");
     }
 }
 
@@ -81,7 +79,7 @@ fn registered_memory_of_any_size_goes_over_rails_without_a_copy() {
 fn what_rails_wrote_is_what_tcp_reads_and_the_other_way_round() {
     let (_network, owner, client) = pair();
     let plain = Client::start(
-        start_rails(&Network::new(Clock::Real).unwrap(), "alone", &DEVICES),
+        start_rails(&SoftwareNetwork::new(Clock::Real).unwrap(), "alone", &DEVICES),
         LONG,
     );
     client.until_rdma(&owner);
@@ -125,20 +123,10 @@ fn ranges_are_read_over_rails_and_checked_block_by_block() {
     let place = owner.place(64, bytes as u64, 5);
     let data = pattern(bytes, 4);
     let checksum = client.write(&place, &data).unwrap();
-    for (from, length) in [
-        (0usize, 1usize),
-        (65_000, 2000),
-        (999_000, 1000),
-        (0, bytes),
-    ] {
+    for (from, length) in [(0usize, 1usize), (65_000, 2000), (999_000, 1000), (0, bytes)] {
         let mut back = vec![0; length];
-        let job = |target| RangeJob {
-            place: &place,
-            checksum,
-            source_offset: from as u64,
-            target,
-        };
-        let target = PieceMut::from(back.as_mut_slice());
+        let job = |target| RangeJob { place: &place, checksum, source_offset: from as u64, target };
+        let target = ByteRangeMut::from(back.as_mut_slice());
         // SAFETY: the target outlives the call.
         let outcome = unsafe { client.engine.read_ranges(&[job(target)]) };
         assert_eq!(outcome, [Ok(())]);
@@ -149,7 +137,7 @@ fn ranges_are_read_over_rails_and_checked_block_by_block() {
 
 #[test]
 fn an_owner_without_rails_is_served_over_tcp() {
-    let network = Network::new(Clock::Real).unwrap();
+    let network = SoftwareNetwork::new(Clock::Real).unwrap();
     let owner = Owner::start(None);
     let client = Client::start(start_rails(&network, "here", &DEVICES), LONG);
     for generation in 1..40 {
@@ -240,14 +228,11 @@ fn revoked_keys_divert_to_tcp_and_a_withdrawn_segment_is_refused() {
     assert_eq!(client.routes(), [Route::Tcp]);
     owner.table.remove(id);
     let outcome = client.read(&place, checksum, &mut back);
-    assert!(
-        matches!(outcome, Err(TransferError::Peer(PeerError::Refused { .. }))),
-        "{outcome:?}"
-    );
+    assert!(matches!(outcome, Err(TransferError::Peer(PeerError::Refused { .. }))), "{outcome:?}");
 }
 
 #[test]
-fn a_restarted_owner_is_met_anew_and_never_read_with_old_keys() {
+fn a_restarted_owner_is_opened_again_and_never_read_with_old_keys() {
     let (network, mut owner, client) = pair();
     client.until_rdma(&owner);
     let data = pattern(100_000, 2);

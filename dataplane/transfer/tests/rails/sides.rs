@@ -1,15 +1,15 @@
 //! An owner of a segment and a client of it, on two hosts of a software fabric in one process.
 
 use perigee_memory::segment::{Segment, SegmentOptions};
-use perigee_memory::{Piece, PieceMut, crc32c};
+use perigee_memory::{ByteRange, ByteRangeMut, crc32c};
 use perigee_rdma::{FirstLoad, Rdma, RdmaOptions};
 use perigee_schemas::Identity;
 use perigee_shard::{Congestion, POLL_DEFAULT};
 use perigee_transfer::{
-    Engine, EngineOptions, Flow, Observer, Place, ReadJob, Route, Routes, SegmentAddress,
-    SegmentServer, SegmentTable, ServerOptions, TransferError, WriteJob,
+    Flow, ObjectEngine, ObjectEngineOptions, Observer, ReadJob, ReplicaAddress, Route, Routes,
+    SegmentAddress, SegmentServer, SegmentTable, ServerOptions, TransferError, WriteJob,
 };
-use perigee_verbs::software::{DevicePlan, Network};
+use perigee_verbs::software::{DevicePlan, SoftwareNetwork};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ pub(crate) fn random() -> Identity {
     Identity(number() << 64 | number())
 }
 
-pub(crate) fn start_rails(network: &Network, host: &str, devices: &[&str]) -> Arc<Rdma> {
+pub(crate) fn start_rails(network: &SoftwareNetwork, host: &str, devices: &[&str]) -> Arc<Rdma> {
     let plans: Vec<DevicePlan> = devices.iter().map(|name| DevicePlan::new(name)).collect();
     let fabric = network.host(host, &plans).unwrap();
     let identity = random();
@@ -77,21 +77,11 @@ impl Owner {
             host_id: "there".to_owned(),
             rendezvous: String::new(),
         };
-        Self {
-            rails,
-            table,
-            address: Arc::new(address),
-            server: Some(server),
-        }
+        Self { rails, table, address: Arc::new(address), server: Some(server) }
     }
 
-    pub(crate) fn place(&self, offset: u64, payload_bytes: u64, generation: u64) -> Place {
-        Place {
-            segment: self.address.clone(),
-            offset,
-            payload_bytes,
-            generation,
-        }
+    pub(crate) fn place(&self, offset: u64, payload_bytes: u64, generation: u64) -> ReplicaAddress {
+        ReplicaAddress { segment: self.address.clone(), offset, payload_bytes, generation }
     }
 
     /// Ends the data port; its devices go on.
@@ -131,14 +121,14 @@ impl Observer for Seen {
 /// Moves objects.
 pub(crate) struct Client {
     pub(crate) rails: Arc<Rdma>,
-    pub(crate) engine: Engine,
+    pub(crate) engine: ObjectEngine,
     seen: Arc<Seen>,
 }
 
 impl Client {
     pub(crate) fn start(rails: Arc<Rdma>, deadline: Duration) -> Self {
         let seen = Arc::<Seen>::default();
-        let options = EngineOptions {
+        let options = ObjectEngineOptions {
             identity: random(),
             host_id: "here".to_owned(),
             routes: Routes::default(),
@@ -148,12 +138,8 @@ impl Client {
             rdma: Some(rails.clone()),
             observer: seen.clone(),
         };
-        let engine = Engine::new(options, Arc::default());
-        Self {
-            rails,
-            engine,
-            seen,
-        }
+        let engine = ObjectEngine::new(options, Arc::default());
+        Self { rails, engine, seen }
     }
 
     /// The routes that were taken since the last call.
@@ -161,28 +147,21 @@ impl Client {
         std::mem::take(&mut *self.seen.0.lock().unwrap())
     }
 
-    pub(crate) fn write(&self, place: &Place, bytes: &[u8]) -> Result<u32, TransferError> {
-        let pieces = [Piece::from(bytes)];
-        let job = WriteJob {
-            place,
-            pieces: &pieces,
-        };
+    pub(crate) fn write(&self, place: &ReplicaAddress, bytes: &[u8]) -> Result<u32, TransferError> {
+        let pieces = [ByteRange::from(bytes)];
+        let job = WriteJob { place, pieces: &pieces };
         // SAFETY: the bytes outlive the call.
         unsafe { self.engine.write(&[job]) }.remove(0)
     }
 
     pub(crate) fn read(
         &self,
-        place: &Place,
+        place: &ReplicaAddress,
         checksum: u32,
         into: &mut [u8],
     ) -> Result<(), TransferError> {
-        let pieces = [PieceMut::from(into)];
-        let job = ReadJob {
-            place,
-            checksum,
-            pieces: &pieces,
-        };
+        let pieces = [ByteRangeMut::from(into)];
+        let job = ReadJob { place, checksum, pieces: &pieces };
         // SAFETY: the bytes outlive the call.
         unsafe { self.engine.read(&[job]) }.remove(0)
     }
@@ -217,7 +196,5 @@ impl Drop for Client {
 }
 
 pub(crate) fn pattern(bytes: usize, seed: usize) -> Vec<u8> {
-    (0..bytes)
-        .map(|index| (index * 31 + index / 251 + seed * 97) as u8)
-        .collect()
+    (0..bytes).map(|index| (index * 31 + index / 251 + seed * 97) as u8).collect()
 }

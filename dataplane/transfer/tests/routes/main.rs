@@ -7,16 +7,17 @@ mod node;
 use node::{
     SEGMENT_BYTES, Seen, engine, node, payload, place, random, read_one, watched_engine, write_all,
 };
-use perigee_memory::{Piece, PieceMut};
+use perigee_memory::{ByteRange, ByteRangeMut};
 use perigee_schemas::Identity;
 use perigee_transfer::{
-    Engine, PeerError, Place, RangeJob, ReadJob, Route, SegmentAddress, TransferError, WriteJob,
+    ObjectEngine, PeerError, RangeJob, ReadJob, ReplicaAddress, Route, SegmentAddress,
+    TransferError, WriteJob,
 };
 use std::sync::Arc;
 
 #[test]
 fn a_process_is_seen_by_the_agent_before_it_has_moved_a_byte() {
-    let folder = perigee_activity::Directory::from_environment().unwrap();
+    let folder = perigee_activity::PageDirectory::from_environment().unwrap();
     let own = std::process::id();
     let is_seen = || {
         let pages = perigee_activity::pages(&folder);
@@ -31,16 +32,7 @@ fn round_trip(route: Route) {
     let node = node();
     let seen = Arc::new(Seen::default());
     let engine = watched_engine(&node, route, &seen);
-    let sizes = [
-        1,
-        100,
-        4096,
-        65_536,
-        65_537,
-        1 << 20,
-        (1 << 20) + 1,
-        5_000_001,
-    ];
+    let sizes = [1, 100, 4096, 65_536, 65_537, 1 << 20, (1 << 20) + 1, 5_000_001];
     let mut offset = 0;
     let mut places = Vec::new();
     let mut data = Vec::new();
@@ -58,57 +50,32 @@ fn round_trip(route: Route) {
             data.len()
         );
         ranges_agree(&engine, place, *checksum, data);
-        let stale = Place {
-            generation: 5,
-            ..place.clone()
-        };
-        assert_eq!(
-            read_one(&engine, &stale, *checksum),
-            Err(TransferError::Stale),
-            "{route:?}"
-        );
+        let stale = ReplicaAddress { generation: 5, ..place.clone() };
+        assert_eq!(read_one(&engine, &stale, *checksum), Err(TransferError::Stale), "{route:?}");
     }
     assert!(seen.0.lock().unwrap().iter().all(|taken| *taken == route));
     let memory = node.table.get(node.address.id).unwrap();
     // SAFETY: the byte lies in the last object, inside the segment.
     unsafe { *memory.base().add(places[7].offset as usize + 3_000_000) ^= 0x40 };
     let damaged = read_one(&engine, &places[7], checksums[7]);
-    assert!(
-        matches!(damaged, Err(TransferError::Checksum { .. })),
-        "{route:?} {damaged:?}"
-    );
+    assert!(matches!(damaged, Err(TransferError::Checksum { .. })), "{route:?} {damaged:?}");
     engine.close();
 }
 
-fn ranges_agree(engine: &Engine, place: &Place, checksum: u32, data: &[u8]) {
+fn ranges_agree(engine: &ObjectEngine, place: &ReplicaAddress, checksum: u32, data: &[u8]) {
     let bytes = data.len();
-    for (from, length) in [
-        (0, bytes),
-        (bytes / 2, bytes / 4),
-        (bytes - 1, 1),
-        (bytes / 3, 0),
-    ] {
+    for (from, length) in [(0, bytes), (bytes / 2, bytes / 4), (bytes - 1, 1), (bytes / 3, 0)] {
         let mut out = vec![0u8; length];
-        let target = PieceMut::from(out.as_mut_slice());
-        let job = RangeJob {
-            place,
-            checksum,
-            source_offset: from as u64,
-            target,
-        };
+        let target = ByteRangeMut::from(out.as_mut_slice());
+        let job = RangeJob { place, checksum, source_offset: from as u64, target };
         // SAFETY: `out` is ours and outlives the call.
         let results = unsafe { engine.read_ranges(&[job]) };
         assert_eq!(results, [Ok(())]);
         assert!(out == data[from..from + length]);
     }
     let mut out = [0u8; 8];
-    let target = PieceMut::from(out.as_mut_slice());
-    let job = RangeJob {
-        place,
-        checksum,
-        source_offset: bytes as u64,
-        target,
-    };
+    let target = ByteRangeMut::from(out.as_mut_slice());
+    let job = RangeJob { place, checksum, source_offset: bytes as u64, target };
     // SAFETY: as above.
     let results = unsafe { engine.read_ranges(&[job]) };
     assert!(matches!(results[0], Err(TransferError::BufferSize { .. })));
@@ -154,16 +121,10 @@ fn a_dead_peer_fails_its_own_keys_and_spares_the_others() {
     let places = vec![place(&alive, 0, 100_000, 1), place(&dead, 0, 100_000, 2)];
     let checksums = write_all(&engine, &places, &data);
     dead.server.take().unwrap().stop();
-    assert_eq!(
-        read_one(&engine, &places[0], checksums[0]).unwrap(),
-        data[0]
-    );
+    assert_eq!(read_one(&engine, &places[0], checksums[0]).unwrap(), data[0]);
     let lost = read_one(&engine, &places[1], checksums[1]).unwrap_err();
     assert!(lost.is_peer_fault(), "{lost:?}");
-    assert_eq!(
-        read_one(&engine, &places[0], checksums[0]).unwrap(),
-        data[0]
-    );
+    assert_eq!(read_one(&engine, &places[0], checksums[0]).unwrap(), data[0]);
     engine.close();
 }
 
@@ -173,10 +134,7 @@ fn a_closed_engine_starts_nothing_again() {
     let engine = engine(&node, Route::Tcp);
     engine.close();
     let outcome = read_one(&engine, &place(&node, 0, 4096, 1), 0);
-    assert!(
-        matches!(outcome, Err(TransferError::Engine(_))),
-        "{outcome:?}"
-    );
+    assert!(matches!(outcome, Err(TransferError::Engine(_))), "{outcome:?}");
 }
 
 #[test]
@@ -187,18 +145,9 @@ fn memory_that_cannot_be_written_is_the_callers_fault() {
     let place = place(&node, 0, CONSTANT.len(), 1);
     let data = payload(1, CONSTANT.len());
     let checksum = write_all(&engine, std::slice::from_ref(&place), &[data])[0];
-    let pieces = [PieceMut {
-        ptr: CONSTANT.as_ptr().cast_mut(),
-        len: CONSTANT.len(),
-    }];
+    let pieces = [ByteRangeMut { ptr: CONSTANT.as_ptr().cast_mut(), len: CONSTANT.len() }];
     // SAFETY: nothing is written there: the kernel refuses to write to constants.
-    let outcome = unsafe {
-        engine.read(&[ReadJob {
-            place: &place,
-            checksum,
-            pieces: &pieces,
-        }])
-    };
+    let outcome = unsafe { engine.read(&[ReadJob { place: &place, checksum, pieces: &pieces }]) };
     assert_eq!(outcome, [Err(TransferError::Peer(PeerError::LocalMemory))]);
     engine.close();
 }
@@ -207,28 +156,16 @@ fn memory_that_cannot_be_written_is_the_callers_fault() {
 fn refused_writes_spare_the_connection_and_their_neighbours() {
     let node = node();
     let engine = engine(&node, Route::Tcp);
-    let withdrawn = Arc::new(SegmentAddress {
-        id: Identity(random()),
-        ..(*node.address).clone()
-    });
-    let lost = Place {
-        segment: withdrawn,
-        ..place(&node, 0, 300_000, 1)
-    };
+    let withdrawn = Arc::new(SegmentAddress { id: Identity(random()), ..(*node.address).clone() });
+    let lost = ReplicaAddress { segment: withdrawn, ..place(&node, 0, 300_000, 1) };
     let kept = place(&node, 0, 300_000, 2);
     let data = payload(1, 300_000);
-    let pieces = [Piece::from(data.as_slice())];
-    let jobs = [&lost, &kept].map(|place| WriteJob {
-        place,
-        pieces: &pieces,
-    });
+    let pieces = [ByteRange::from(data.as_slice())];
+    let jobs = [&lost, &kept].map(|place| WriteJob { place, pieces: &pieces });
     // SAFETY: `data` outlives the call.
     let outcome = unsafe { engine.write(&jobs) };
     assert!(
-        matches!(
-            outcome[0],
-            Err(TransferError::Peer(PeerError::Refused { .. }))
-        ),
+        matches!(outcome[0], Err(TransferError::Peer(PeerError::Refused { .. }))),
         "{outcome:?}"
     );
     let checksum = *outcome[1].as_ref().unwrap();
@@ -247,10 +184,7 @@ fn a_withdrawn_mapping_is_not_used_any_more() {
     drop(node.table.remove(node.address.id));
     node.server.as_ref().unwrap().withdraw_sharing();
     let refused = read_one(&engine, &place, checksum).unwrap_err();
-    assert!(
-        matches!(refused, TransferError::Peer(PeerError::Refused { .. })),
-        "{refused}"
-    );
+    assert!(matches!(refused, TransferError::Peer(PeerError::Refused { .. })), "{refused}");
     engine.close();
 }
 
@@ -260,25 +194,19 @@ fn a_peer_that_accepts_and_says_nothing_fails_only_its_own_objects() {
     let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let engine = engine(&node, Route::Tcp);
     let data = payload(1, 100_000);
-    let pieces = [Piece::from(data.as_slice())];
+    let pieces = [ByteRange::from(data.as_slice())];
     let good = place(&node, 0, data.len(), 5);
     let mut bad = place(&node, 1 << 20, data.len(), 6);
     bad.segment = Arc::new(SegmentAddress {
         endpoint: mute.local_addr().unwrap().to_string(),
         ..(*node.address).clone()
     });
-    let jobs = [&good, &bad].map(|place| WriteJob {
-        place,
-        pieces: &pieces,
-    });
+    let jobs = [&good, &bad].map(|place| WriteJob { place, pieces: &pieces });
     // SAFETY: the pieces outlive the call.
     let outcomes = unsafe { engine.write(&jobs) };
     assert_eq!(outcomes[0], Ok(perigee_memory::crc32c(&data)));
     assert!(
-        matches!(
-            outcomes[1],
-            Err(TransferError::Peer(PeerError::Unreachable { .. }))
-        ),
+        matches!(outcomes[1], Err(TransferError::Peer(PeerError::Unreachable { .. }))),
         "{outcomes:?}"
     );
     engine.close();

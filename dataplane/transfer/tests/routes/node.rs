@@ -1,12 +1,12 @@
 //! A node with one segment, engines that reach it by one route each, and objects in it.
 
 use perigee_memory::segment::{Segment, SegmentOptions};
-use perigee_memory::{Piece, PieceMut};
+use perigee_memory::{ByteRange, ByteRangeMut};
 use perigee_schemas::Identity;
 use perigee_shard::{Congestion, POLL_DEFAULT};
 use perigee_transfer::{
-    Engine, EngineOptions, Flow, Observer, Place, ReadJob, Route, Routes, SegmentAddress,
-    SegmentServer, SegmentTable, ServerOptions, TransferError, WriteJob,
+    Flow, ObjectEngine, ObjectEngineOptions, Observer, ReadJob, ReplicaAddress, Route, Routes,
+    SegmentAddress, SegmentServer, SegmentTable, ServerOptions, TransferError, WriteJob,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,11 +49,7 @@ pub(crate) fn node() -> Node {
         host_id: "here".to_owned(),
         rendezvous,
     };
-    Node {
-        table,
-        server: Some(server),
-        address: Arc::new(address),
-    }
+    Node { table, server: Some(server), address: Arc::new(address) }
 }
 
 impl Drop for Node {
@@ -76,48 +72,43 @@ impl Observer for Seen {
     fn failed(&self, _: Route, _: Flow, _: &TransferError) {}
 }
 
-pub(crate) fn engine(node: &Node, route: Route) -> Engine {
+pub(crate) fn engine(node: &Node, route: Route) -> ObjectEngine {
     watched_engine(node, route, &Arc::default())
 }
 
-pub(crate) fn watched_engine(node: &Node, route: Route, seen: &Arc<Seen>) -> Engine {
+pub(crate) fn watched_engine(node: &Node, route: Route, seen: &Arc<Seen>) -> ObjectEngine {
     started_engine(node, route, Duration::from_secs(5), seen)
 }
 
 /// An engine whose batches may take `deadline`.
-pub(crate) fn engine_within(node: &Node, route: Route, deadline: Duration) -> Engine {
+pub(crate) fn engine_within(node: &Node, route: Route, deadline: Duration) -> ObjectEngine {
     started_engine(node, route, deadline, &Arc::default())
 }
 
-fn started_engine(node: &Node, route: Route, deadline: Duration, seen: &Arc<Seen>) -> Engine {
+fn started_engine(node: &Node, route: Route, deadline: Duration, seen: &Arc<Seen>) -> ObjectEngine {
     let own = match route {
         Route::SameProcess => node.table.clone(),
         _ => Arc::new(SegmentTable::default()),
     };
-    let options = EngineOptions {
+    let options = ObjectEngineOptions {
         identity: Identity(random()),
         host_id: "here".to_owned(),
-        routes: Routes {
-            same_process: true,
-            shared_memory: route == Route::SharedMemory,
-        },
+        routes: Routes { same_process: true, shared_memory: route == Route::SharedMemory },
         shards: 1,
         deadline,
         congestion: Congestion::Automatic,
         rdma: None,
         observer: seen.clone(),
     };
-    Engine::new(options, own)
+    ObjectEngine::new(options, own)
 }
 
 pub(crate) fn payload(seed: usize, bytes: usize) -> Vec<u8> {
-    (0..bytes)
-        .map(|index| ((index * 7 + seed * 13) ^ (index >> 8)) as u8)
-        .collect()
+    (0..bytes).map(|index| ((index * 7 + seed * 13) ^ (index >> 8)) as u8).collect()
 }
 
-pub(crate) fn place(node: &Node, offset: u64, bytes: usize, generation: u64) -> Place {
-    Place {
+pub(crate) fn place(node: &Node, offset: u64, bytes: usize, generation: u64) -> ReplicaAddress {
+    ReplicaAddress {
         segment: node.address.clone(),
         offset,
         payload_bytes: bytes as u64,
@@ -126,38 +117,28 @@ pub(crate) fn place(node: &Node, offset: u64, bytes: usize, generation: u64) -> 
 }
 
 pub(crate) fn read_one(
-    engine: &Engine,
-    place: &Place,
+    engine: &ObjectEngine,
+    place: &ReplicaAddress,
     checksum: u32,
 ) -> Result<Vec<u8>, TransferError> {
     let mut out = vec![0u8; place.payload_bytes as usize];
     let middle = out.len() / 3;
     let (left, right) = out.split_at_mut(middle);
-    let pieces = [PieceMut::from(left), PieceMut::from(right)];
+    let pieces = [ByteRangeMut::from(left), ByteRangeMut::from(right)];
     // SAFETY: `out` is ours and outlives the call.
-    let mut results = unsafe {
-        engine.read(&[ReadJob {
-            place,
-            checksum,
-            pieces: &pieces,
-        }])
-    };
+    let mut results = unsafe { engine.read(&[ReadJob { place, checksum, pieces: &pieces }]) };
     results.pop().unwrap().map(|()| out)
 }
 
-pub(crate) fn write_all(engine: &Engine, places: &[Place], data: &[Vec<u8>]) -> Vec<u32> {
-    let pieces: Vec<[Piece; 1]> = data
-        .iter()
-        .map(|bytes| [Piece::from(bytes.as_slice())])
-        .collect();
-    let jobs: Vec<WriteJob<'_>> = places
-        .iter()
-        .zip(&pieces)
-        .map(|(place, pieces)| WriteJob { place, pieces })
-        .collect();
+pub(crate) fn write_all(
+    engine: &ObjectEngine,
+    places: &[ReplicaAddress],
+    data: &[Vec<u8>],
+) -> Vec<u32> {
+    let pieces: Vec<[ByteRange; 1]> =
+        data.iter().map(|bytes| [ByteRange::from(bytes.as_slice())]).collect();
+    let jobs: Vec<WriteJob<'_>> =
+        places.iter().zip(&pieces).map(|(place, pieces)| WriteJob { place, pieces }).collect();
     // SAFETY: `data` outlives the call.
-    unsafe { engine.write(&jobs) }
-        .into_iter()
-        .map(Result::unwrap)
-        .collect()
+    unsafe { engine.write(&jobs) }.into_iter().map(Result::unwrap).collect()
 }

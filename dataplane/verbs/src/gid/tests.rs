@@ -4,8 +4,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::*;
 
-fn v4(index: u32, kind: GidKind, address: [u8; 4]) -> Gid {
-    Gid {
+fn v4(index: u32, kind: GidKind, address: [u8; 4]) -> PortGid {
+    PortGid {
         index,
         address: Ipv4Addr::from(address).to_ipv6_mapped().octets(),
         kind,
@@ -13,17 +13,12 @@ fn v4(index: u32, kind: GidKind, address: [u8; 4]) -> Gid {
     }
 }
 
-fn v6(index: u32, kind: GidKind, address: &str) -> Gid {
-    Gid {
-        index,
-        address: address.parse::<Ipv6Addr>().unwrap().octets(),
-        kind,
-        interface: None,
-    }
+fn v6(index: u32, kind: GidKind, address: &str) -> PortGid {
+    PortGid { index, address: address.parse::<Ipv6Addr>().unwrap().octets(), kind, interface: None }
 }
 
 /// The usual table of a RoCE port: each address once per version.
-fn mellanox() -> Vec<Gid> {
+fn mellanox() -> Vec<PortGid> {
     vec![
         v6(0, GidKind::RoceV1, "fe80::1"),
         v6(1, GidKind::RoceV2, "fe80::1"),
@@ -32,7 +27,7 @@ fn mellanox() -> Vec<Gid> {
     ]
 }
 
-fn indexes(ranked: &[RankedGid]) -> Vec<u32> {
+fn indexes(ranked: &[RankedPortGid]) -> Vec<u32> {
     ranked.iter().map(|gid| gid.gid.index).collect()
 }
 
@@ -58,10 +53,7 @@ fn routable_ipv6_comes_between_ipv4_and_link_local() {
 
 #[test]
 fn a_host_with_ipv6_only_is_served() {
-    let table = [
-        v6(0, GidKind::RoceV2, "fe80::1"),
-        v6(1, GidKind::RoceV2, "2001:db8::1"),
-    ];
+    let table = [v6(0, GidKind::RoceV2, "fe80::1"), v6(1, GidKind::RoceV2, "2001:db8::1")];
     let ranked = rank("mlx5_0", &table, None).unwrap();
     assert_eq!(indexes(&ranked), [1, 0]);
     let only_link_local = rank("mlx5_0", &table[..1], None).unwrap();
@@ -70,19 +62,14 @@ fn a_host_with_ipv6_only_is_served() {
 
 #[test]
 fn infiniband_keeps_its_own_order() {
-    let table = [
-        v6(0, GidKind::InfiniBand, "fe80::2:c903:0:1"),
-        v6(1, GidKind::InfiniBand, "fec0::1"),
-    ];
+    let table =
+        [v6(0, GidKind::InfiniBand, "fe80::2:c903:0:1"), v6(1, GidKind::InfiniBand, "fec0::1")];
     assert!(rank("mlx5_0", &table, None).unwrap()[0].usable);
 }
 
 #[test]
 fn a_forced_index_leads_and_sets_the_others_aside() {
-    let forced = ForcedIndex {
-        index: 1,
-        variable: "MC_GID_INDEX",
-    };
+    let forced = ForcedIndex { index: 1, variable: "MC_GID_INDEX" };
     let ranked = rank("mlx5_0", &mellanox(), Some(forced)).unwrap();
     assert_eq!(ranked[0].gid.index, 1);
     assert!(ranked[0].explain.ends_with("forced by MC_GID_INDEX"));
@@ -91,28 +78,16 @@ fn a_forced_index_leads_and_sets_the_others_aside() {
 
 #[test]
 fn a_forced_index_outside_the_table_lists_what_there_is() {
-    let forced = ForcedIndex {
-        index: 9,
-        variable: "NCCL_IB_GID_INDEX",
-    };
+    let forced = ForcedIndex { index: 9, variable: "NCCL_IB_GID_INDEX" };
     let error = rank("mlx5_0", &mellanox(), Some(forced)).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "mlx5_0 has no GID 9 (NCCL_IB_GID_INDEX); it has 0, 1, 2, 3"
-    );
+    assert_eq!(error.to_string(), "mlx5_0 has no GID 9 (NCCL_IB_GID_INDEX); it has 0, 1, 2, 3");
 }
 
 #[test]
 fn tables_without_a_usable_address_are_an_error() {
-    let table = [
-        v6(0, GidKind::RoceV2, "::1"),
-        v4(1, GidKind::RoceV2, [127, 0, 0, 1]),
-    ];
+    let table = [v6(0, GidKind::RoceV2, "::1"), v4(1, GidKind::RoceV2, [127, 0, 0, 1])];
     for gids in [&table[..], &[]] {
-        assert!(matches!(
-            rank("mlx5_0", gids, None),
-            Err(VerbsError::NoGid { .. })
-        ));
+        assert!(matches!(rank("mlx5_0", gids, None), Err(VerbsError::NoGid { .. })));
     }
 }
 
@@ -120,11 +95,7 @@ fn tables_without_a_usable_address_are_an_error() {
 fn variables_force_in_their_order_and_automatic_values_do_not() {
     let read = |mooncake: Option<&str>, nccl: Option<&str>| {
         ForcedIndex::read(|name| {
-            let value = if name == "MC_GID_INDEX" {
-                mooncake
-            } else {
-                nccl
-            };
+            let value = if name == "MC_GID_INDEX" { mooncake } else { nccl };
             value.map(str::to_owned)
         })
     };
@@ -148,10 +119,8 @@ fn each_entry_is_explained_with_its_facts() {
 
 #[test]
 fn ipv4_reaches_ipv4_only() {
-    let (four, six) = (
-        v4(0, GidKind::RoceV2, [10, 0, 0, 1]),
-        v6(1, GidKind::RoceV2, "2001:db8::1"),
-    );
+    let (four, six) =
+        (v4(0, GidKind::RoceV2, [10, 0, 0, 1]), v6(1, GidKind::RoceV2, "2001:db8::1"));
     assert!(four.may_reach(&v4(0, GidKind::RoceV2, [10, 0, 0, 2]).address));
     assert!(!four.may_reach(&six.address));
     assert!(!six.may_reach(&four.address));

@@ -2,8 +2,8 @@
 //! Invariant: sizes and offsets are asserted, here against numbers when compiling and in the tests
 //! against rdma-core's own headers. Names are those of the C headers.
 //!
-//! Structures that the library allocates are declared only up to the last field that is read, and are
-//! never made or copied here.
+//! Structures that the library allocates are declared only up to the last field that is read, and
+//! are never made or copied here.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 

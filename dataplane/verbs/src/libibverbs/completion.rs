@@ -1,6 +1,6 @@
 //! Completion queues with their channels.
-//! Invariant: destroyed only when no queue pair reports to it (each holds it), and with all its events
-//! acknowledged, because the library waits for them.
+//! Invariant: destroyed only when no queue pair reports to it (each holds it), and with all its
+//! events acknowledged, because the library waits for them.
 
 use std::ffi::{c_int, c_uint};
 use std::fmt;
@@ -14,7 +14,7 @@ use nix::errno::Errno;
 use crate::error::VerbsError;
 use crate::limits::POLL_MAX;
 use crate::queue::{CompletionQueue, QueuePair, QueuePairOptions};
-use crate::work::{Completion, CompletionStatus};
+use crate::work::{CompletionStatus, WorkCompletion};
 
 use super::abi::{
     IBV_WC_FATAL_ERR, IBV_WC_LOC_ACCESS_ERR, IBV_WC_LOC_LEN_ERR, IBV_WC_LOC_PROT_ERR,
@@ -22,7 +22,7 @@ use super::abi::{
     IBV_WC_RETRY_EXC_ERR, IBV_WC_RNR_RETRY_EXC_ERR, IBV_WC_SUCCESS, IBV_WC_WR_FLUSH_ERR, PollCq,
     ReqNotifyCq, ibv_comp_channel, ibv_cq, ibv_wc,
 };
-use super::context::Context;
+use super::context::DeviceContext;
 use super::events::make_nonblocking;
 use super::failure::returned;
 use super::library::Library;
@@ -36,7 +36,7 @@ pub(super) struct CompletionChannel {
 
 impl CompletionChannel {
     pub(super) fn open_raw(
-        context: &Context,
+        context: &DeviceContext,
         entries: u32,
     ) -> Result<CompletionChannel, VerbsError> {
         let library = &context.library;
@@ -70,7 +70,7 @@ impl CompletionChannel {
 
 /// What the handle and its queue pairs share.
 pub(super) struct QueueInner {
-    pub(super) context: Arc<Context>,
+    pub(super) context: Arc<DeviceContext>,
     pub(super) raw: CompletionChannel,
     poll: PollCq,
     notify: ReqNotifyCq,
@@ -105,7 +105,7 @@ pub(super) struct HostCompletionQueue {
 
 impl HostCompletionQueue {
     pub(super) fn create(
-        context: &Arc<Context>,
+        context: &Arc<DeviceContext>,
         entries: u32,
     ) -> Result<HostCompletionQueue, VerbsError> {
         let limit = context.info.limits.completion_entries;
@@ -132,27 +132,21 @@ impl HostCompletionQueue {
             notify,
             entries: u32::try_from(granted).unwrap_or(entries).max(entries),
         };
-        let queue = HostCompletionQueue {
-            inner: Arc::new(inner),
-        };
+        let queue = HostCompletionQueue { inner: Arc::new(inner) };
         make_nonblocking(&context.info.name, queue.event_fd())?;
         Ok(queue)
     }
 }
 
 impl CompletionQueue for HostCompletionQueue {
-    fn poll(&self, into: &mut [Completion]) -> Result<usize, VerbsError> {
+    fn poll(&self, into: &mut [WorkCompletion]) -> Result<usize, VerbsError> {
         let mut taken = 0;
         while taken < into.len() {
             let mut batch = [const { MaybeUninit::<ibv_wc>::uninit() }; POLL_MAX];
             let room = (into.len() - taken).min(POLL_MAX);
             // SAFETY: the queue is alive and `batch` has room for what is asked.
             let count = unsafe {
-                (self.inner.poll)(
-                    self.inner.raw.queue,
-                    room as c_int,
-                    batch.as_mut_ptr().cast(),
-                )
+                (self.inner.poll)(self.inner.raw.queue, room as c_int, batch.as_mut_ptr().cast())
             };
             let Ok(count) = usize::try_from(count) else {
                 return Err(self.inner.context.failed("ibv_poll_cq", returned(count)));
@@ -174,10 +168,7 @@ impl CompletionQueue for HostCompletionQueue {
         let code = unsafe { (self.inner.notify)(self.inner.raw.queue, 0) };
         match code {
             0 => Ok(()),
-            code => Err(self
-                .inner
-                .context
-                .failed("ibv_req_notify_cq", returned(code))),
+            code => Err(self.inner.context.failed("ibv_req_notify_cq", returned(code))),
         }
     }
 
@@ -221,12 +212,13 @@ impl CompletionQueue for HostCompletionQueue {
     }
 }
 
-fn translate(from: &ibv_wc) -> Completion {
+fn translate(from: &ibv_wc) -> WorkCompletion {
     let status = status_of(from.status);
-    Completion {
+    WorkCompletion {
         id: from.wr_id,
         status,
-        // Only what was read is counted by devices; the rest of the fields of a failure is undefined.
+        // Only what was read is counted by devices; the rest of the fields of a failure is
+        // undefined.
         bytes: if status.is_success() && from.opcode == IBV_WC_RDMA_READ {
             from.byte_len
         } else {

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use nix::errno::Errno;
 
-use crate::device::{Device, DeviceEvent, DeviceInfo, DmaBufRange};
+use crate::device::{Device, DeviceEvent, DmaBufRange};
+use crate::device_info::DeviceInfo;
 use crate::error::VerbsError;
-use crate::gid::Gid;
+use crate::gid::PortGid;
 use crate::limits::INLINE_STEPS_BYTES;
 use crate::ordering;
 use crate::queue::{CompletionQueue, QueuePairOptions};
-use crate::region::{Access, Region};
+use crate::region::{Region, RegionAccess};
 
 use super::abi::{IBV_PORT_ACTIVE, ibv_context, ibv_device, ibv_pd};
 use super::completion::{CompletionChannel, HostCompletionQueue};
@@ -22,7 +23,7 @@ use super::{events, facts, failure, gids, pair, region};
 
 /// The open device.
 #[derive(Debug)]
-pub(super) struct Context {
+pub(super) struct DeviceContext {
     pub(super) library: Arc<Library>,
     pub(super) raw: *mut ibv_context,
     pub(super) domain: *mut ibv_pd,
@@ -32,13 +33,13 @@ pub(super) struct Context {
     pub(super) relaxed: Option<RegMrIova2>,
 }
 
-// SAFETY: the verbs interface is thread-safe by its specification; a context and a domain may be used
-// from all threads at once.
-unsafe impl Send for Context {}
+// SAFETY: the verbs interface is thread-safe by its specification; a context and a domain may be
+// used from all threads at once.
+unsafe impl Send for DeviceContext {}
 // SAFETY: as above.
-unsafe impl Sync for Context {}
+unsafe impl Sync for DeviceContext {}
 
-impl Context {
+impl DeviceContext {
     /// Opens `device`, called `name`, at `port` or the first active one.
     ///
     /// # Safety
@@ -48,14 +49,14 @@ impl Context {
         name: &str,
         device: *mut ibv_device,
         port: Option<u8>,
-    ) -> Result<Context, VerbsError> {
+    ) -> Result<DeviceContext, VerbsError> {
         // SAFETY: promised by the caller.
         let raw = unsafe { (library.ibv_open_device)(device) };
         if raw.is_null() {
             return Err(failure::meaning(name, failure::OPEN, Errno::last()));
         }
         // From here on the device is closed by dropping.
-        let mut context = Context {
+        let mut context = DeviceContext {
             library: Arc::clone(library),
             raw,
             domain: std::ptr::null_mut(),
@@ -85,11 +86,7 @@ impl Context {
         let device = facts::query_device(&self.library, name, self.raw)?;
         let ports = device.phys_port_cnt;
         if let Some(port) = asked.filter(|port| !(1..=ports).contains(port)) {
-            return Err(VerbsError::UnknownPort {
-                device: name.clone(),
-                port,
-                ports,
-            });
+            return Err(VerbsError::UnknownPort { device: name.clone(), port, ports });
         }
         let query = |port| facts::query_port(&self.library, name, self.raw, port);
         let mut chosen = asked.unwrap_or(1);
@@ -140,16 +137,12 @@ fn wants_relaxed() -> bool {
     let asked = ordering::is_relaxed(|name| std::env::var(name).ok());
     asked.unwrap_or_else(|value| {
         let variable = ordering::ORDERING_VARIABLE;
-        tracing::warn!(
-            variable,
-            value,
-            "Neither 0, 1 nor 2; devices write in order"
-        );
+        tracing::warn!(variable, value, "Neither 0, 1 nor 2; devices write in order");
         false
     })
 }
 
-impl Drop for Context {
+impl Drop for DeviceContext {
     fn drop(&mut self) {
         // SAFETY: nothing made through the context or its domain is left: all of it holds `self`.
         // Failures leave the handles to the end of the process; there is nothing better to do.
@@ -165,7 +158,7 @@ impl Drop for Context {
 /// The handle that users of the crate hold.
 #[derive(Debug)]
 pub(super) struct HostDevice {
-    pub(super) context: Arc<Context>,
+    pub(super) context: Arc<DeviceContext>,
 }
 
 impl Device for HostDevice {
@@ -180,7 +173,7 @@ impl Device for HostDevice {
         Ok(at.state == IBV_PORT_ACTIVE)
     }
 
-    fn gids(&self) -> Result<Vec<Gid>, VerbsError> {
+    fn gids(&self) -> Result<Vec<PortGid>, VerbsError> {
         gids::read(&self.context)
     }
 
@@ -188,7 +181,7 @@ impl Device for HostDevice {
         &self,
         address: u64,
         bytes: u64,
-        access: Access,
+        access: RegionAccess,
     ) -> Result<Arc<dyn Region>, VerbsError> {
         // SAFETY: the caller's promise is that of this function.
         let region = unsafe { HostRegion::register(&self.context, address, bytes, access) }?;
@@ -199,7 +192,7 @@ impl Device for HostDevice {
         &self,
         buffer: BorrowedFd<'_>,
         range: DmaBufRange,
-        access: Access,
+        access: RegionAccess,
     ) -> Result<Arc<dyn Region>, VerbsError> {
         // SAFETY: the caller's promise is that of this function.
         let region = unsafe { HostRegion::register_dmabuf(&self.context, buffer, range, access) }?;

@@ -1,6 +1,6 @@
 //! Asynchronous events of a device.
-//! Invariant: an event is acknowledged before its translation is returned, so that no queue pair ever
-//! waits for one while it is destroyed.
+//! Invariant: an event is acknowledged before its translation is returned, so that no queue pair
+//! ever waits for one while it is destroyed.
 
 use std::os::fd::BorrowedFd;
 
@@ -15,7 +15,7 @@ use super::abi::{
     IBV_EVENT_PORT_ERR, IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR, Zeroed,
     ibv_async_event,
 };
-use super::context::Context;
+use super::context::DeviceContext;
 use super::failure::{meaning, returned};
 
 /// The library makes its descriptors blocking.
@@ -29,9 +29,10 @@ pub(super) fn make_nonblocking(device: &str, fd: BorrowedFd<'_>) -> Result<(), V
 }
 
 /// The next event, if there is one.
-pub(super) fn take(context: &Context) -> Result<Option<DeviceEvent>, VerbsError> {
+pub(super) fn take(context: &DeviceContext) -> Result<Option<DeviceEvent>, VerbsError> {
     let mut event = ibv_async_event::zeroed();
-    // SAFETY: the context is open, its descriptor does not block, and the structure is the library's.
+    // SAFETY: the context is open, its descriptor does not block, and the structure is the
+    // library's.
     let code = unsafe { (context.library.ibv_get_async_event)(context.raw, &raw mut event) };
     if code != 0 {
         return match returned(code) {
@@ -58,8 +59,8 @@ fn translate(event: &ibv_async_event) -> DeviceEvent {
         IBV_EVENT_DEVICE_FATAL => DeviceEvent::DeviceFatal,
         IBV_EVENT_QP_FATAL | IBV_EVENT_QP_REQ_ERR | IBV_EVENT_QP_ACCESS_ERR => {
             DeviceEvent::QueuePairFatal {
-                // SAFETY: for events of queue pairs this is the field that was filled in, and the queue
-                // pair cannot be destroyed before the event is acknowledged.
+                // SAFETY: for events of queue pairs this is the field that was filled in, and the
+                // queue pair cannot be destroyed before the event is acknowledged.
                 queue_pair: unsafe { (*event.element.qp).qp_num },
             }
         }

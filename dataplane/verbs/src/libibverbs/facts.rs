@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::device::{DeviceInfo, DeviceLimits, LinkLayer};
+use crate::device_info::{DeviceInfo, DeviceLimits, LinkLayer};
 use crate::error::VerbsError;
 use crate::limits::{DEVICES_MAX, PIECES_MAX};
 
@@ -101,12 +101,7 @@ pub(super) fn describe(
 
 /// A device of which nothing but the name is known yet.
 pub(super) fn describe_none(name: &str) -> DeviceInfo {
-    describe(
-        name,
-        0,
-        &ibv_device_attr::zeroed(),
-        &ibv_port_attr::zeroed(),
-    )
+    describe(name, 0, &ibv_device_attr::zeroed(), &ibv_port_attr::zeroed())
 }
 
 /// What both directions allow: this side may ask as well as answer.
@@ -129,10 +124,7 @@ pub(super) fn mtu_bytes(code: i32) -> u32 {
 
 /// The largest `enum ibv_mtu` that is not above `bytes`.
 pub(super) fn mtu_code(bytes: u32) -> i32 {
-    (2..=5)
-        .rev()
-        .find(|code| mtu_bytes(*code) <= bytes)
-        .unwrap_or(1)
+    (2..=5).rev().find(|code| mtu_bytes(*code) <= bytes).unwrap_or(1)
 }
 
 /// The kernel's own words, `100 Gb/sec (4X EDR)`: right for speeds newer than the library too.

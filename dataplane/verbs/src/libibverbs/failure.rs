@@ -12,32 +12,20 @@ pub(super) const OPEN: &str = "ibv_open_device";
 
 /// Calls of libibverbs return a positive errno, or -1 and set it.
 pub(super) fn returned(code: i32) -> Errno {
-    if code > 0 {
-        Errno::from_raw(code)
-    } else {
-        Errno::last()
-    }
+    if code > 0 { Errno::from_raw(code) } else { Errno::last() }
 }
 
 /// The meaning of a failure of any call.
 pub(super) fn meaning(device: &str, call: &'static str, errno: Errno) -> VerbsError {
     let device = device.to_owned();
     match errno {
-        Errno::ENODEV | Errno::EIO => VerbsError::DeviceLost {
-            device,
-            call,
-            errno,
-        },
+        Errno::ENODEV | Errno::EIO => VerbsError::DeviceLost { device, call, errno },
         Errno::ENOMEM | Errno::ENOSPC => VerbsError::OutOfMemory { device, call },
         Errno::EOPNOTSUPP | Errno::ENOSYS => VerbsError::Unsupported { device, what: call },
         Errno::EPERM | Errno::EACCES | Errno::ENOENT if call == OPEN => {
             VerbsError::Permission { device, errno }
         }
-        errno => VerbsError::Call {
-            device,
-            call,
-            errno,
-        },
+        errno => VerbsError::Call { device, call, errno },
     }
 }
 
@@ -50,18 +38,12 @@ pub(super) fn of_registration(
 ) -> VerbsError {
     match errno {
         Errno::ENOMEM => match check_memlock(pinned_bytes().saturating_add(bytes)) {
-            Err(MemlockError::TooLow { limit_bytes, .. }) => VerbsError::LockedMemory {
-                device: device.to_owned(),
-                bytes,
-                limit_bytes,
-            },
+            Err(MemlockError::TooLow { limit_bytes, .. }) => {
+                VerbsError::LockedMemory { device: device.to_owned(), bytes, limit_bytes }
+            }
             _ => meaning(device, call, errno),
         },
-        Errno::EFAULT => VerbsError::NotPinnable {
-            device: device.to_owned(),
-            address,
-            bytes,
-        },
+        Errno::EFAULT => VerbsError::NotPinnable { device: device.to_owned(), address, bytes },
         errno => meaning(device, call, errno),
     }
 }
@@ -90,22 +72,12 @@ mod tests {
     fn known_errors_become_the_variant_with_the_remedy() {
         let registration = |errno| of_registration("mlx5_0", "ibv_reg_mr", (4096, 64), errno);
         let fault = registration(Errno::EFAULT);
-        assert!(
-            fault.to_string().contains("shared mapping of a disk file"),
-            "{fault}"
-        );
+        assert!(fault.to_string().contains("shared mapping of a disk file"), "{fault}");
         let gone = registration(Errno::ENODEV);
         assert!(matches!(gone, VerbsError::DeviceLost { .. }));
         let refused = meaning("mlx5_0", OPEN, Errno::EACCES);
-        assert!(
-            refused.to_string().contains("/dev/infiniband/uverbs*"),
-            "{refused}"
-        );
+        assert!(refused.to_string().contains("/dev/infiniband/uverbs*"), "{refused}");
         let other = meaning("mlx5_0", "ibv_modify_qp", Errno::EINVAL);
-        assert!(
-            other
-                .to_string()
-                .starts_with("mlx5_0: ibv_modify_qp failed with EINVAL")
-        );
+        assert!(other.to_string().starts_with("mlx5_0: ibv_modify_qp failed with EINVAL"));
     }
 }

@@ -1,19 +1,19 @@
-//! Reading the GID table of a port.
-//! Invariant: an entry whose kind nobody tells is left out, because its packets would be guesses.
+//! Reading the GID table of a port. Invariant: an entry of unknown kind is left out, because its
+//! packets would be guesses.
 
-use crate::device::LinkLayer;
+use crate::device_info::LinkLayer;
 use crate::error::VerbsError;
-use crate::gid::{Gid, GidKind};
+use crate::gid::{GidKind, PortGid};
 use crate::limits::GIDS_MAX;
 
 use super::abi::{
     IBV_GID_TYPE_IB, IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2, Zeroed, ibv_gid_entry,
 };
-use super::context::Context;
+use super::context::DeviceContext;
 use super::facts::sysfs;
 
 /// The table of the context's port.
-pub(super) fn read(context: &Context) -> Result<Vec<Gid>, VerbsError> {
+pub(super) fn read(context: &DeviceContext) -> Result<Vec<PortGid>, VerbsError> {
     match from_table(context) {
         Some(gids) => Ok(gids),
         None => from_sysfs(context),
@@ -21,27 +21,19 @@ pub(super) fn read(context: &Context) -> Result<Vec<Gid>, VerbsError> {
 }
 
 /// All ports' entries in one call; not offered by old libraries.
-fn from_table(context: &Context) -> Option<Vec<Gid>> {
+fn from_table(context: &DeviceContext) -> Option<Vec<PortGid>> {
     let query = context.library.query_gid_table?;
     let ports = u32::from(context.info.ports.max(1));
     let room = context.info.gid_entries.min(GIDS_MAX).saturating_mul(ports);
     let mut entries: Vec<ibv_gid_entry> = (0..room).map(|_| ibv_gid_entry::zeroed()).collect();
     // SAFETY: the library writes at most as many entries as there is room for, of the size given.
     let count = unsafe {
-        query(
-            context.raw,
-            entries.as_mut_ptr(),
-            entries.len(),
-            0,
-            size_of::<ibv_gid_entry>(),
-        )
+        query(context.raw, entries.as_mut_ptr(), entries.len(), 0, size_of::<ibv_gid_entry>())
     };
     entries.truncate(usize::try_from(count).ok()?);
-    let own = entries
-        .iter()
-        .filter(|entry| entry.port_num == u32::from(context.info.port));
+    let own = entries.iter().filter(|entry| entry.port_num == u32::from(context.info.port));
     let gids = own.filter_map(|entry| {
-        Some(Gid {
+        Some(PortGid {
             index: entry.gid_index,
             address: entry.gid,
             kind: kind_of(entry.gid_type)?,
@@ -69,7 +61,7 @@ fn interface_name(index: u32) -> Option<String> {
 }
 
 /// One entry at a time, with the kinds that the kernel shows in files.
-fn from_sysfs(context: &Context) -> Result<Vec<Gid>, VerbsError> {
+fn from_sysfs(context: &DeviceContext) -> Result<Vec<PortGid>, VerbsError> {
     let attributes = sysfs(context.name()).join(format!("ports/{}/gid_attrs", context.info.port));
     let mut gids = Vec::new();
     for index in 0..context.info.gid_entries.min(GIDS_MAX) {
@@ -89,12 +81,7 @@ fn from_sysfs(context: &Context) -> Result<Vec<Gid>, VerbsError> {
         let Some(kind) = kind_in_words(read("types").as_deref(), context.info.link_layer) else {
             continue;
         };
-        gids.push(Gid {
-            index,
-            address,
-            kind,
-            interface: read("ndevs"),
-        });
+        gids.push(PortGid { index, address, kind, interface: read("ndevs") });
     }
     Ok(gids)
 }
@@ -113,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_are_told_by_code_and_by_word_and_never_guessed() {
+    fn kinds_are_given_by_code_and_by_word_and_never_guessed() {
         assert_eq!(kind_of(2), Some(GidKind::RoceV2));
         assert_eq!(kind_of(7), None);
         let word = |word| kind_in_words(word, LinkLayer::Ethernet);

@@ -1,6 +1,6 @@
 //! libibverbs.so.1, loaded at run time.
-//! Invariant: a table with every call that is needed, or none at all; the library stays loaded as long
-//! as anything made with it lives.
+//! Invariant: a table with every call that is needed, or none at all; the library stays loaded as
+//! long as anything made with it lives.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::fmt;
@@ -13,7 +13,8 @@ use super::abi::{
     ibv_gid_entry, ibv_mr, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_attr, ibv_qp_init_attr,
 };
 
-/// The soname: fixed since 2006, with versioned symbols. The loader picks the newest version of each.
+/// The soname: fixed since 2006, with versioned symbols. The loader picks the newest version of
+/// each.
 const LIBRARY: &str = "libibverbs.so.1";
 
 pub(super) type QueryGidTable =
@@ -33,7 +34,8 @@ macro_rules! calls {
             pub(super) query_gid_table: Option<QueryGidTable>,
             /// Absent before rdma-core 34.
             pub(super) reg_dmabuf_mr: Option<RegDmabufMr>,
-            /// Absent before rdma-core 28. Drops the optional access flags that the kernel does not know.
+            /// Absent before rdma-core 28. Drops the optional access flags that the kernel does not
+            /// know.
             pub(super) reg_mr_iova2: Option<RegMrIova2>,
             _loaded: libloading::Library,
         }
@@ -90,9 +92,8 @@ calls! {
 impl Library {
     /// Loads it and looks everything up.
     pub(super) fn load() -> Result<Arc<Library>, VerbsError> {
-        let missing = |error: libloading::Error| VerbsError::LibraryMissing {
-            detail: error.to_string(),
-        };
+        let missing =
+            |error: libloading::Error| VerbsError::LibraryMissing { detail: error.to_string() };
         // SAFETY: the initialisers of libibverbs set up locks of their own and nothing else.
         let loaded = unsafe { libloading::Library::new(LIBRARY) }.map_err(missing)?;
         Library::resolve(loaded).map(Arc::new).map_err(missing)

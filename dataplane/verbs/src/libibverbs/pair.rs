@@ -9,11 +9,10 @@ use std::sync::Arc;
 
 use nix::errno::Errno;
 
+use crate::capacity::QueuePairCapacity;
 use crate::error::{PostError, VerbsError};
 use crate::limits::{CHAIN_MAX, INLINE_STEPS_BYTES, SEQUENCE_MASK};
-use crate::queue::{
-    ConnectOptions, Endpoint, QueuePair, QueuePairCapacity, QueuePairOptions, QueuePairState,
-};
+use crate::queue::{ConnectOptions, EndpointAddress, QueuePair, QueuePairOptions, QueuePairState};
 use crate::work::WorkRequest;
 
 use super::abi::{
@@ -21,7 +20,7 @@ use super::abi::{
     ibv_qp_attr, ibv_qp_cap, ibv_qp_init_attr,
 };
 use super::completion::QueueInner;
-use super::context::Context;
+use super::context::DeviceContext;
 use super::failure::returned;
 
 mod chain;
@@ -34,13 +33,14 @@ pub(super) struct HostQueuePair {
     queue: Arc<QueueInner>,
     raw: *mut ibv_qp,
     post: PostSend,
-    endpoint: Endpoint,
+    endpoint: EndpointAddress,
     capacity: QueuePairCapacity,
     options: QueuePairOptions,
     chain: Chain,
 }
 
-// SAFETY: the queue pair may be used from any thread, and `&mut self` keeps the chain to one at a time.
+// SAFETY: the queue pair may be used from any thread, and `&mut self` keeps the chain to one at a
+// time.
 unsafe impl Send for HostQueuePair {}
 
 impl fmt::Debug for HostQueuePair {
@@ -54,13 +54,13 @@ impl fmt::Debug for HostQueuePair {
 
 /// Whether a queue pair like this can be made; it is destroyed at once.
 pub(super) fn can_create(
-    context: &Context,
+    context: &DeviceContext,
     queue: *mut ibv_cq,
     options: &QueuePairOptions,
 ) -> bool {
     match create_raw(context, queue, options) {
         Ok((raw, _)) => {
-            // SAFETY: made just now, used by nobody.
+            // SAFETY: made just now, not used yet.
             unsafe { (context.library.ibv_destroy_qp)(raw) };
             true
         }
@@ -69,7 +69,7 @@ pub(super) fn can_create(
 }
 
 fn create_raw(
-    context: &Context,
+    context: &DeviceContext,
     queue: *mut ibv_cq,
     options: &QueuePairOptions,
 ) -> Result<(*mut ibv_qp, ibv_qp_cap), Errno> {
@@ -115,7 +115,7 @@ impl HostQueuePair {
             queue: Arc::clone(queue),
             raw,
             post,
-            endpoint: Endpoint {
+            endpoint: EndpointAddress {
                 gid,
                 lid: context.info.lid,
                 queue_pair: number,
@@ -144,8 +144,8 @@ impl HostQueuePair {
     fn post_chain(&mut self, requests: &[WorkRequest<'_>]) -> Result<(), PostError> {
         let first = self.chain.build(requests);
         let mut bad = ptr::null_mut();
-        // SAFETY: the chain's requests and pieces stay in place until the call returns; inline data is
-        // borrowed by `requests`; everything else is named by keys that the device checks.
+        // SAFETY: the chain's requests and pieces stay in place until the call returns; inline data
+        // is borrowed by `requests`; everything else is named by keys that the device checks.
         let code = unsafe { (self.post)(self.raw, first, &raw mut bad) };
         if code == 0 {
             return Ok(());
@@ -165,7 +165,7 @@ impl HostQueuePair {
 
 /// Steps inline data down when it was that which could not be had.
 fn create_stepping(
-    context: &Context,
+    context: &DeviceContext,
     queue: *mut ibv_cq,
     options: &QueuePairOptions,
 ) -> Result<(*mut ibv_qp, ibv_qp_cap), VerbsError> {
@@ -173,10 +173,7 @@ fn create_stepping(
     let smaller = INLINE_STEPS_BYTES.into_iter().filter(|step| *step < wanted);
     let mut last = Errno::EINVAL;
     for inline_bytes in std::iter::once(wanted).chain(smaller) {
-        let attempt = QueuePairOptions {
-            inline_bytes,
-            ..*options
-        };
+        let attempt = QueuePairOptions { inline_bytes, ..*options };
         match create_raw(context, queue, &attempt) {
             Ok(made) => return Ok(made),
             Err(Errno::EINVAL) => last = Errno::EINVAL,
@@ -186,14 +183,10 @@ fn create_stepping(
     Err(context.failed("ibv_create_qp", last))
 }
 
-fn check_options(context: &Context, options: &QueuePairOptions) -> Result<(), VerbsError> {
+fn check_options(context: &DeviceContext, options: &QueuePairOptions) -> Result<(), VerbsError> {
     let limits = context.info.limits;
     for (what, asked, limit) in [
-        (
-            "Entries of a send queue",
-            options.send_entries,
-            limits.send_entries,
-        ),
+        ("Entries of a send queue", options.send_entries, limits.send_entries),
         ("Pieces of a work request", options.pieces, limits.pieces),
         // The field of the address vector has eight bits.
         ("GID index", options.gid_index, u32::from(u8::MAX)),
@@ -205,16 +198,11 @@ fn check_options(context: &Context, options: &QueuePairOptions) -> Result<(), Ve
     Ok(())
 }
 
-fn too_much(context: &Context, what: &'static str, asked: u64, limit: u32) -> VerbsError {
-    VerbsError::TooMuch {
-        device: context.info.name.clone(),
-        what,
-        asked,
-        limit: u64::from(limit),
-    }
+fn too_much(context: &DeviceContext, what: &'static str, asked: u64, limit: u32) -> VerbsError {
+    VerbsError::TooMuch { device: context.info.name.clone(), what, asked, limit: u64::from(limit) }
 }
 
-fn post_call(context: &Context) -> Result<PostSend, VerbsError> {
+fn post_call(context: &DeviceContext) -> Result<PostSend, VerbsError> {
     // SAFETY: an open context has its table filled in.
     let call = unsafe { (*context.raw).ops.post_send };
     call.ok_or_else(|| context.failed("ibv_post_send", Errno::EOPNOTSUPP))
@@ -225,7 +213,7 @@ impl QueuePair for HostQueuePair {
         self.endpoint.queue_pair
     }
 
-    fn endpoint(&self) -> &Endpoint {
+    fn endpoint(&self) -> &EndpointAddress {
         &self.endpoint
     }
 
@@ -233,7 +221,11 @@ impl QueuePair for HostQueuePair {
         self.capacity
     }
 
-    fn connect(&mut self, remote: &Endpoint, options: &ConnectOptions) -> Result<(), VerbsError> {
+    fn connect(
+        &mut self,
+        remote: &EndpointAddress,
+        options: &ConnectOptions,
+    ) -> Result<(), VerbsError> {
         let context = &self.queue.context;
         options.check(context.name())?;
         let state = self.state()?;
@@ -255,10 +247,7 @@ impl QueuePair for HostQueuePair {
         let mut posted = 0;
         for part in requests.chunks(CHAIN_MAX) {
             let fault = part.iter().enumerate().find_map(|(index, work)| {
-                Some((
-                    index,
-                    work.check(&self.queue.context.info, &self.capacity).err()?,
-                ))
+                Some((index, work.check(&self.queue.context.info, &self.capacity).err()?))
             });
             let good = fault.as_ref().map_or(part.len(), |(index, _)| *index);
             if good > 0 {
@@ -269,10 +258,7 @@ impl QueuePair for HostQueuePair {
             }
             posted += good;
             if let Some((_, source)) = fault {
-                return Err(PostError {
-                    accepted: posted,
-                    source,
-                });
+                return Err(PostError { accepted: posted, source });
             }
         }
         Ok(())
@@ -308,7 +294,8 @@ impl QueuePair for HostQueuePair {
 
 impl Drop for HostQueuePair {
     fn drop(&mut self) {
-        // SAFETY: nobody else has the pointer, and events of queue pairs are acknowledged when taken.
+        // SAFETY: the pointer has no other owner, and events of queue pairs are acknowledged when
+        // taken.
         unsafe { (self.queue.context.library.ibv_destroy_qp)(self.raw) };
     }
 }

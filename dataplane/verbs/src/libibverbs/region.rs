@@ -10,42 +10,40 @@ use perigee_memory::HostBuffer;
 
 use crate::device::DmaBufRange;
 use crate::error::VerbsError;
-use crate::region::{Access, Region};
+use crate::region::{Region, RegionAccess};
 
 use super::abi::{
     IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_RELAXED_ORDERING, IBV_ACCESS_REMOTE_READ,
     IBV_ACCESS_REMOTE_WRITE, ibv_mr, ibv_pd,
 };
-use super::context::Context;
+use super::context::DeviceContext;
 use super::failure::{of_registration, returned};
 use super::library::{Library, RegMrIova2};
 
 /// One registration.
 #[derive(Debug)]
 pub(super) struct HostRegion {
-    context: Arc<Context>,
+    context: Arc<DeviceContext>,
     /// Null once revoked. The lock is held while that happens: who comes second waits for the end.
     raw: Mutex<*mut ibv_mr>,
     address: u64,
     bytes: u64,
     local_key: u32,
     remote_key: u32,
-    access: Access,
+    access: RegionAccess,
 }
 
-// SAFETY: the verbs interface is thread-safe by its specification, and the lock keeps the end of the
-// registration to one thread.
+// SAFETY: the verbs interface is thread-safe by its specification, and the lock keeps the end of
+// the registration to one thread.
 unsafe impl Send for HostRegion {}
 // SAFETY: as above.
 unsafe impl Sync for HostRegion {}
 
-pub(super) fn access_flags(access: Access) -> c_uint {
+pub(super) fn access_flags(access: RegionAccess) -> c_uint {
     // A device refuses remote writes without local ones.
     let flag = |on, flag| if on { flag } else { 0 };
-    flag(
-        access.local_write || access.remote_write,
-        IBV_ACCESS_LOCAL_WRITE,
-    ) | flag(access.remote_read, IBV_ACCESS_REMOTE_READ)
+    flag(access.local_write || access.remote_write, IBV_ACCESS_LOCAL_WRITE)
+        | flag(access.remote_read, IBV_ACCESS_REMOTE_READ)
         | flag(access.remote_write, IBV_ACCESS_REMOTE_WRITE)
 }
 
@@ -58,10 +56,10 @@ impl HostRegion {
     /// # Safety
     /// As for [`crate::device::Device::register`].
     pub(super) unsafe fn register(
-        context: &Arc<Context>,
+        context: &Arc<DeviceContext>,
         address: u64,
         bytes: u64,
-        access: Access,
+        access: RegionAccess,
     ) -> Result<HostRegion, VerbsError> {
         check_range(context, address, bytes)?;
         let flags = access_flags(access);
@@ -86,18 +84,18 @@ impl HostRegion {
     /// # Safety
     /// As for [`crate::device::Device::register_dmabuf`].
     pub(super) unsafe fn register_dmabuf(
-        context: &Arc<Context>,
+        context: &Arc<DeviceContext>,
         buffer: BorrowedFd<'_>,
         range: DmaBufRange,
-        access: Access,
+        access: RegionAccess,
     ) -> Result<HostRegion, VerbsError> {
         const CALL: &str = "ibv_reg_dmabuf_mr";
         check_range(context, range.address, range.bytes)?;
         let Some(register) = context.library.reg_dmabuf_mr else {
             return Err(context.failed(CALL, Errno::EOPNOTSUPP));
         };
-        // SAFETY: the domain and the descriptor are alive; the device keeps the buffer's memory alive
-        // by itself.
+        // SAFETY: the domain and the descriptor are alive; the device keeps the buffer's memory
+        // alive by itself.
         let raw = unsafe {
             register(
                 context.domain,
@@ -112,20 +110,15 @@ impl HostRegion {
     }
 
     fn wrap(
-        context: &Arc<Context>,
+        context: &Arc<DeviceContext>,
         call: &'static str,
         raw: *mut ibv_mr,
         (address, bytes): (u64, u64),
-        access: Access,
+        access: RegionAccess,
     ) -> Result<HostRegion, VerbsError> {
         if raw.is_null() {
             let errno = Errno::last();
-            return Err(of_registration(
-                context.name(),
-                call,
-                (address, bytes),
-                errno,
-            ));
+            return Err(of_registration(context.name(), call, (address, bytes), errno));
         }
         // SAFETY: the library returned a registration, whose keys never change.
         let (local_key, remote_key) = unsafe { ((*raw).lkey, (*raw).rkey) };
@@ -141,7 +134,8 @@ impl HostRegion {
     }
 }
 
-/// Asks for a dma-buf that does not exist: who takes any looks at the descriptor first, and finds it bad.
+/// Asks for a dma-buf that does not exist: who takes any looks at the descriptor first, and finds
+/// it bad.
 pub(super) fn takes_dmabuf(library: &Library, domain: *mut ibv_pd) -> bool {
     const PAGE_BYTES: usize = 4096;
     let Some(register) = library.reg_dmabuf_mr else {
@@ -152,7 +146,8 @@ pub(super) fn takes_dmabuf(library: &Library, domain: *mut ibv_pd) -> bool {
     raw.is_null() && Errno::last() == Errno::EBADF
 }
 
-/// The call that registers with relaxed ordering, if library and device take it: found out with one page.
+/// The call that registers with relaxed ordering, if library and device take it: found out with one
+/// page.
 pub(super) fn relaxed_register(library: &Library, domain: *mut ibv_pd) -> Option<RegMrIova2> {
     let register = library.reg_mr_iova2?;
     let page = HostBuffer::allocate(1).ok()?;
@@ -169,14 +164,10 @@ pub(super) fn relaxed_register(library: &Library, domain: *mut ibv_pd) -> Option
     Some(register)
 }
 
-fn check_range(context: &Context, address: u64, bytes: u64) -> Result<(), VerbsError> {
+fn check_range(context: &DeviceContext, address: u64, bytes: u64) -> Result<(), VerbsError> {
     let device = context.name().to_owned();
     if bytes == 0 || address.checked_add(bytes).is_none() {
-        return Err(VerbsError::BadRange {
-            device,
-            address,
-            bytes,
-        });
+        return Err(VerbsError::BadRange { device, address, bytes });
     }
     let limit = context.info.limits.region_bytes;
     if bytes > limit {
@@ -207,7 +198,7 @@ impl Region for HostRegion {
         self.remote_key
     }
 
-    fn access(&self) -> Access {
+    fn access(&self) -> RegionAccess {
         self.access
     }
 

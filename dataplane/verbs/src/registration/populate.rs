@@ -1,6 +1,6 @@
 //! Faults pages in with many threads, so that pinning finds them there.
-//! Invariant: contents never change, and a failure is no error: registration then faults them itself,
-//! or names the reason.
+//! Invariant: contents never change, and a failure is no error: registration then faults them
+//! itself, or names the reason.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,9 +23,8 @@ pub(super) fn page_bytes() -> u64 {
 pub fn populate(address: u64, bytes: u64, writable: bool) -> u64 {
     let page_bytes = page_bytes();
     let from = address - address % page_bytes;
-    let Some(end) = address
-        .checked_add(bytes)
-        .and_then(|end| end.checked_next_multiple_of(page_bytes))
+    let Some(end) =
+        address.checked_add(bytes).and_then(|end| end.checked_next_multiple_of(page_bytes))
     else {
         return 0;
     };
@@ -49,9 +48,8 @@ pub fn populate(address: u64, bytes: u64, writable: bool) -> u64 {
     std::thread::scope(|scope| {
         for _ in 1..threads {
             // One thread fewer is only slower; this one does what is left.
-            let _ = std::thread::Builder::new()
-                .name("populate".to_owned())
-                .spawn_scoped(scope, work);
+            let _ =
+                std::thread::Builder::new().name("populate".to_owned()).spawn_scoped(scope, work);
         }
         work();
     });
@@ -59,11 +57,7 @@ pub fn populate(address: u64, bytes: u64, writable: bool) -> u64 {
 }
 
 fn advise(address: u64, bytes: u64, writable: bool) -> bool {
-    let advice = if writable {
-        libc::MADV_POPULATE_WRITE
-    } else {
-        libc::MADV_POPULATE_READ
-    };
+    let advice = if writable { libc::MADV_POPULATE_WRITE } else { libc::MADV_POPULATE_READ };
     // SAFETY: populating changes no contents, and the kernel checks the range: unmapped or
     // protected pages make it return an error.
     unsafe { libc::madvise(address as *mut libc::c_void, bytes as usize, advice) == 0 }
@@ -79,7 +73,7 @@ mod tests {
     fn memory_is_populated_and_keeps_its_contents() {
         let buffer = HostBuffer::allocate(3 * POPULATE_STEP_BYTES as usize / 2).unwrap();
         let address = buffer.base() as u64;
-        // SAFETY: the byte lies in the buffer, which nobody else uses.
+        // SAFETY: the byte lies in the buffer, which nothing else uses.
         unsafe { *(address as *mut u8) = 7 };
         let bytes = buffer.len() as u64;
         assert_eq!(populate(address, bytes, true), bytes);

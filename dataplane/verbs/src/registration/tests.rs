@@ -6,11 +6,11 @@ use perigee_memory::HostBuffer;
 
 use super::*;
 use crate::device::Fabric;
-use crate::software::{Clock, DevicePlan, Network};
+use crate::software::{Clock, DevicePlan, SoftwareNetwork};
 
 const BYTES: u64 = 1 << 20;
 
-fn host(network: &Network) -> Arc<dyn Fabric> {
+fn host(network: &SoftwareNetwork) -> Arc<dyn Fabric> {
     let plans = ["sw0", "sw1"].map(DevicePlan::new);
     network.host("a", &plans).unwrap()
 }
@@ -23,12 +23,7 @@ fn parts(address: u64, bytes: u64, most: u64, page_bytes: u64) -> Vec<(u64, u64)
 fn borders_fall_on_pages_and_parts_cover_the_range() {
     assert_eq!(
         parts(0x1100, 0x3000, 0x1000, 0x1000),
-        [
-            (0x1100, 0xf00),
-            (0x2000, 0x1000),
-            (0x3000, 0x1000),
-            (0x4000, 0x100)
-        ]
+        [(0x1100, 0xf00), (0x2000, 0x1000), (0x3000, 0x1000), (0x4000, 0x100)]
     );
     assert_eq!(parts(0x1100, 0x10, 0x1000, 0x1000), [(0x1100, 0x10)]);
     let huge = 2 << 20;
@@ -47,14 +42,11 @@ fn a_limit_below_a_page_is_one_page_and_the_end_of_memory_is_no_overflow() {
 
 #[test]
 fn a_range_is_found_in_the_regions_that_it_crosses() {
-    let network = Network::new(Clock::Manual).unwrap();
+    let network = SoftwareNetwork::new(Clock::Manual).unwrap();
     let device = host(&network).open("sw0").unwrap();
     let buffer = HostBuffer::allocate(BYTES as usize).unwrap();
     let address = buffer.base() as u64;
-    let options = RegistrationOptions {
-        region_bytes: BYTES / 4,
-        ..RegistrationOptions::default()
-    };
+    let options = RegistrationOptions { region_bytes: BYTES / 4, ..RegistrationOptions::default() };
     // SAFETY: dropped before the buffer.
     let whole = unsafe { register(device.as_ref(), address, BYTES, &options) }.unwrap();
     assert_eq!(whole.regions().len(), 4);
@@ -62,25 +54,13 @@ fn a_range_is_found_in_the_regions_that_it_crosses() {
     let found: Vec<_> = whole
         .parts(address + quarter - 10, quarter + 20)
         .unwrap()
-        .map(|part| {
-            (
-                part.address - address,
-                part.bytes,
-                part.region.address() - address,
-            )
-        })
+        .map(|part| (part.address - address, part.bytes, part.region.address() - address))
         .collect();
-    let expected = [
-        (quarter - 10, 10, 0),
-        (quarter, quarter, quarter),
-        (2 * quarter, 10, 2 * quarter),
-    ];
+    let expected =
+        [(quarter - 10, 10, 0), (quarter, quarter, quarter), (2 * quarter, 10, 2 * quarter)];
     assert_eq!(found, expected);
     for (offset, bytes) in [(0, BYTES + 1), (BYTES, 1), (1, u64::MAX)] {
-        assert!(
-            whole.parts(address + offset, bytes).is_none(),
-            "{offset} {bytes}"
-        );
+        assert!(whole.parts(address + offset, bytes).is_none(), "{offset} {bytes}");
     }
     assert!(whole.parts(address - 1, 1).is_none());
     whole.revoke().unwrap();
@@ -89,7 +69,7 @@ fn a_range_is_found_in_the_regions_that_it_crosses() {
 
 #[test]
 fn a_failure_half_way_leaves_nothing_registered() {
-    let network = Network::new(Clock::Manual).unwrap();
+    let network = SoftwareNetwork::new(Clock::Manual).unwrap();
     let plan = DevicePlan::new("sw0");
     let mut limits = plan.current_limits();
     limits.regions = 3;
@@ -98,32 +78,24 @@ fn a_failure_half_way_leaves_nothing_registered() {
     let buffer = HostBuffer::allocate(BYTES as usize).unwrap();
     let address = buffer.base() as u64;
     let register_in = |count: u64| {
-        let options = RegistrationOptions {
-            region_bytes: BYTES / count,
-            ..RegistrationOptions::default()
-        };
+        let options =
+            RegistrationOptions { region_bytes: BYTES / count, ..RegistrationOptions::default() };
         // SAFETY: dropped before the buffer.
         unsafe { register(device.as_ref(), address, BYTES, &options) }
     };
-    assert!(matches!(
-        register_in(4),
-        Err(VerbsError::OutOfMemory { .. })
-    ));
+    assert!(matches!(register_in(4), Err(VerbsError::OutOfMemory { .. })));
     // All three places are free again.
     assert_eq!(register_in(2).unwrap().regions().len(), 2);
 }
 
 #[test]
 fn ranges_that_are_none_are_refused() {
-    let network = Network::new(Clock::Manual).unwrap();
+    let network = SoftwareNetwork::new(Clock::Manual).unwrap();
     let device = host(&network).open("sw0").unwrap();
     for (address, bytes) in [(4096, 0), (0, 4096), (u64::MAX - 5, 10)] {
         let options = RegistrationOptions::default();
         // SAFETY: refused.
         let refused = unsafe { register(device.as_ref(), address, bytes, &options) };
-        assert!(
-            matches!(refused, Err(VerbsError::BadRange { .. })),
-            "{address}"
-        );
+        assert!(matches!(refused, Err(VerbsError::BadRange { .. })), "{address}");
     }
 }

@@ -7,32 +7,30 @@ use std::sync::{Arc, MutexGuard};
 
 use nix::errno::Errno;
 
-use crate::device::{Device, DeviceEvent, DeviceInfo, DmaBufRange, Fabric};
+use crate::device::{Device, DeviceEvent, DmaBufRange, Fabric};
+use crate::device_info::DeviceInfo;
 use crate::error::VerbsError;
-use crate::gid::Gid;
+use crate::gid::PortGid;
 use crate::queue::CompletionQueue;
-use crate::region::{Access, Region};
+use crate::region::{Region, RegionAccess};
 
-use super::Network;
+use super::SoftwareNetwork;
 use super::port::Opening;
 use super::queue::SoftwareCompletionQueue;
-use super::region::{MappedBuffer, Registered, SoftwareRegion};
-use super::signal::Signal;
-use super::state::{State, strikes};
+use super::region::{LiveRegion, MappedBuffer, SoftwareRegion};
+use super::signal::EventPipe;
+use super::state::{FabricState, strikes};
 
 /// What one host sees.
 #[derive(Debug)]
 pub(super) struct HostFabric {
-    network: Network,
+    network: SoftwareNetwork,
     host: String,
 }
 
 impl HostFabric {
-    pub(super) fn new(network: Network, host: &str) -> HostFabric {
-        HostFabric {
-            network,
-            host: host.to_owned(),
-        }
+    pub(super) fn new(network: SoftwareNetwork, host: &str) -> HostFabric {
+        HostFabric { network, host: host.to_owned() }
     }
 }
 
@@ -42,10 +40,7 @@ impl Fabric for HostFabric {
         let own = state.ports.iter().filter(|port| port.host == self.host);
         let mut infos: Vec<DeviceInfo> = own
             .filter(|port| !port.lost)
-            .map(|port| DeviceInfo {
-                active: port.up,
-                ..port.info.clone()
-            })
+            .map(|port| DeviceInfo { active: port.up, ..port.info.clone() })
             .collect();
         infos.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(infos)
@@ -70,22 +65,19 @@ impl Fabric for HostFabric {
         if found.lost {
             return Err(lost(device, "ibv_open_device"));
         }
-        let signal = Arc::new(Signal::new(device)?);
+        let signal = Arc::new(EventPipe::new(device)?);
         found.openings.push(Opening {
             number,
             events: VecDeque::new(),
             signal: Arc::clone(&signal),
         });
-        let opened = Arc::new(Opened {
+        let opened = Arc::new(OpenDevice {
             network: self.network.clone(),
             port,
             number,
             epoch: found.epoch,
             takes_dmabuf: found.takes_dmabuf,
-            info: DeviceInfo {
-                active: found.up,
-                ..found.info.clone()
-            },
+            info: DeviceInfo { active: found.up, ..found.info.clone() },
             signal,
         });
         Ok(Arc::new(SoftwareDevice { opened }))
@@ -94,24 +86,27 @@ impl Fabric for HostFabric {
 
 /// One opening of a device, alive as long as anything made through it.
 #[derive(Debug)]
-pub(super) struct Opened {
-    network: Network,
+pub(super) struct OpenDevice {
+    network: SoftwareNetwork,
     pub(super) port: usize,
     /// Also the number of the protection domain.
     pub(super) number: u64,
     epoch: u64,
     takes_dmabuf: bool,
     pub(super) info: DeviceInfo,
-    signal: Arc<Signal>,
+    signal: Arc<EventPipe>,
 }
 
-impl Opened {
-    pub(super) fn network(&self) -> &Network {
+impl OpenDevice {
+    pub(super) fn network(&self) -> &SoftwareNetwork {
         &self.network
     }
 
     /// The network's state, if the device is still the one that was opened.
-    pub(super) fn lock(&self, call: &'static str) -> Result<MutexGuard<'_, State>, VerbsError> {
+    pub(super) fn lock(
+        &self,
+        call: &'static str,
+    ) -> Result<MutexGuard<'_, FabricState>, VerbsError> {
         let state = self.network.shared().lock();
         if state.ports[self.port].epoch != self.epoch {
             return Err(lost(&self.info.name, call));
@@ -119,11 +114,11 @@ impl Opened {
         Ok(state)
     }
 
-    /// As [`Opened::lock`], and the device is not lost either.
+    /// As [`OpenDevice::lock`], and the device is not lost either.
     pub(super) fn lock_live(
         &self,
         call: &'static str,
-    ) -> Result<MutexGuard<'_, State>, VerbsError> {
+    ) -> Result<MutexGuard<'_, FabricState>, VerbsError> {
         let state = self.lock(call)?;
         if state.ports[self.port].lost {
             return Err(lost(&self.info.name, call));
@@ -132,18 +127,11 @@ impl Opened {
     }
 
     pub(super) fn failed(&self, call: &'static str, errno: Errno) -> VerbsError {
-        VerbsError::Call {
-            device: self.info.name.clone(),
-            call,
-            errno,
-        }
+        VerbsError::Call { device: self.info.name.clone(), call, errno }
     }
 
     pub(super) fn out_of_memory(&self, call: &'static str) -> VerbsError {
-        VerbsError::OutOfMemory {
-            device: self.info.name.clone(),
-            call,
-        }
+        VerbsError::OutOfMemory { device: self.info.name.clone(), call }
     }
 
     pub(super) fn check_most(
@@ -155,28 +143,20 @@ impl Opened {
         if asked <= limit {
             return Ok(());
         }
-        Err(VerbsError::TooMuch {
-            device: self.info.name.clone(),
-            what,
-            asked,
-            limit,
-        })
+        Err(VerbsError::TooMuch { device: self.info.name.clone(), what, asked, limit })
     }
 
     fn enter(
-        self: &Arc<Opened>,
+        self: &Arc<OpenDevice>,
         range: DmaBufRange,
         base: usize,
         mapping: Option<MappedBuffer>,
-        access: Access,
+        access: RegionAccess,
     ) -> Result<Arc<dyn Region>, VerbsError> {
         const CALL: &str = "ibv_reg_mr";
         let mut state = self.lock_live(CALL)?;
         let refused = strikes(&mut state.ports[self.port].planned.refuse_registrations);
-        let own = state
-            .regions
-            .values()
-            .filter(|region| region.port == self.port);
+        let own = state.regions.values().filter(|region| region.port == self.port);
         if refused || own.count() >= self.info.limits.regions as usize {
             return Err(self.out_of_memory(CALL));
         }
@@ -184,7 +164,7 @@ impl Opened {
         let local_key = serial.wrapping_shl(1);
         state.regions.insert(
             local_key,
-            Registered {
+            LiveRegion {
                 port: self.port,
                 domain: self.number,
                 address: range.address,
@@ -205,29 +185,23 @@ impl Opened {
 
     fn check_range(&self, address: u64, bytes: u64) -> Result<(), VerbsError> {
         if bytes == 0 || address.checked_add(bytes).is_none() {
-            return Err(VerbsError::BadRange {
-                device: self.info.name.clone(),
-                address,
-                bytes,
-            });
+            return Err(VerbsError::BadRange { device: self.info.name.clone(), address, bytes });
         }
         self.check_most("Bytes of one region", bytes, self.info.limits.region_bytes)
     }
 }
 
-impl Drop for Opened {
+impl Drop for OpenDevice {
     fn drop(&mut self) {
         let mut state = self.network.shared().lock();
         let number = self.number;
-        state.ports[self.port]
-            .openings
-            .retain(|opening| opening.number != number);
+        state.ports[self.port].openings.retain(|opening| opening.number != number);
     }
 }
 
 #[derive(Debug)]
 struct SoftwareDevice {
-    opened: Arc<Opened>,
+    opened: Arc<OpenDevice>,
 }
 
 impl Device for SoftwareDevice {
@@ -240,7 +214,7 @@ impl Device for SoftwareDevice {
         Ok(state.ports[self.opened.port].up)
     }
 
-    fn gids(&self) -> Result<Vec<Gid>, VerbsError> {
+    fn gids(&self) -> Result<Vec<PortGid>, VerbsError> {
         let state = self.opened.lock_live("ibv_query_gid")?;
         Ok(state.ports[self.opened.port].gids.clone())
     }
@@ -249,14 +223,10 @@ impl Device for SoftwareDevice {
         &self,
         address: u64,
         bytes: u64,
-        access: Access,
+        access: RegionAccess,
     ) -> Result<Arc<dyn Region>, VerbsError> {
         self.opened.check_range(address, bytes)?;
-        let range = DmaBufRange {
-            offset_bytes: 0,
-            bytes,
-            address,
-        };
+        let range = DmaBufRange { offset_bytes: 0, bytes, address };
         self.opened.enter(range, address as usize, None, access)
     }
 
@@ -264,7 +234,7 @@ impl Device for SoftwareDevice {
         &self,
         buffer: BorrowedFd<'_>,
         range: DmaBufRange,
-        access: Access,
+        access: RegionAccess,
     ) -> Result<Arc<dyn Region>, VerbsError> {
         self.opened.check_range(range.address, range.bytes)?;
         if !self.opened.takes_dmabuf {
@@ -308,9 +278,5 @@ impl Device for SoftwareDevice {
 }
 
 fn lost(device: &str, call: &'static str) -> VerbsError {
-    VerbsError::DeviceLost {
-        device: device.to_owned(),
-        call,
-        errno: Errno::ENODEV,
-    }
+    VerbsError::DeviceLost { device: device.to_owned(), call, errno: Errno::ENODEV }
 }

@@ -5,22 +5,22 @@ use std::time::Duration;
 
 use crate::device::DeviceEvent;
 
-use super::Network;
-use super::port::{Planned, Port};
+use super::SoftwareNetwork;
+use super::port::{Planned, SoftwarePort};
 
 /// The faults of one device. Those of a work request strike at the device that posted it.
 #[derive(Clone, Debug)]
 pub struct Faults {
-    network: Network,
+    network: SoftwareNetwork,
     port: usize,
 }
 
 impl Faults {
-    pub(super) fn new(network: Network, port: usize) -> Faults {
+    pub(super) fn new(network: SoftwareNetwork, port: usize) -> Faults {
         Faults { network, port }
     }
 
-    fn change(&self, change: impl FnOnce(&mut Port)) {
+    fn change(&self, change: impl FnOnce(&mut SoftwarePort)) {
         let mut state = self.network.shared().lock();
         change(&mut state.ports[self.port]);
         self.network.shared().settle(&mut state);
@@ -35,9 +35,10 @@ impl Faults {
         self.plan(|planned| planned.drop_requests = count);
     }
 
-    /// From now on what is sent is held up in the network: its sender hears nothing, and gives up. Writes arrive `delay`
-    /// after they were posted all the same, even if their sender is gone by then, unless the queue pair that they were
-    /// meant for is. `None` ends it for what is posted later.
+    /// From now on what is sent is held up in the network: its sender hears nothing, and gives up.
+    /// Writes arrive `delay` after they were posted all the same, even if their sender is gone by
+    /// then, unless the queue pair that they were meant for is. `None` ends it for what is posted
+    /// later.
     pub fn strand(&self, delay: Option<Duration>) {
         self.plan(|planned| planned.strand = delay);
     }
@@ -77,12 +78,14 @@ impl Faults {
         self.plan(|planned| planned.refuse_queue_pairs = count);
     }
 
-    /// The next `count` work requests are refused when they are posted, as by a device that is broken.
+    /// The next `count` work requests are refused when they are posted, as by a device that is
+    /// broken.
     pub fn refuse_posts(&self, count: u64) {
         self.plan(|planned| planned.refuse_posts = count);
     }
 
-    /// The next `count` work requests are refused when they are posted: the device says that their queue is full.
+    /// The next `count` work requests are refused when they are posted: the device says that their
+    /// queue is full.
     pub fn report_full(&self, count: u64) {
         self.plan(|planned| planned.report_full = count);
     }
@@ -106,7 +109,7 @@ impl Faults {
     }
 
     /// Gives the device another address and says so.
-    pub fn change_gids(&self, gids: &[crate::gid::Gid]) {
+    pub fn change_gids(&self, gids: &[crate::gid::PortGid]) {
         self.change(|port| {
             port.gids = gids.to_vec();
             port.announce(DeviceEvent::GidChange { port: 1 });

@@ -5,13 +5,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::device::{DeviceEvent, DeviceInfo, DeviceLimits, LinkLayer};
+use crate::device::DeviceEvent;
+use crate::device_info::{DeviceInfo, DeviceLimits, LinkLayer};
 use crate::error::VerbsError;
-use crate::gid::Gid;
+use crate::gid::PortGid;
 use crate::limits::{EVENTS_WAITING_MAX, PIECES_MAX};
 
 use super::default_gid;
-use super::signal::Signal;
+use super::signal::EventPipe;
 
 /// What a software device is to look like.
 #[derive(Clone, Debug)]
@@ -19,7 +20,7 @@ pub struct DevicePlan {
     pub(super) name: String,
     pub(super) bits_per_second: u64,
     pub(super) delay: Duration,
-    pub(super) gids: Vec<Gid>,
+    pub(super) gids: Vec<PortGid>,
     pub(super) limits: DeviceLimits,
     pub(super) mtu_bytes: u32,
     pub(super) takes_dmabuf: bool,
@@ -65,7 +66,7 @@ impl DevicePlan {
 
     /// The GID table.
     #[must_use]
-    pub fn gids(mut self, gids: &[Gid]) -> DevicePlan {
+    pub fn gids(mut self, gids: &[PortGid]) -> DevicePlan {
         self.gids = gids.to_vec();
         self
     }
@@ -107,10 +108,10 @@ pub(super) struct Planned {
 }
 
 #[derive(Debug)]
-pub(super) struct Port {
+pub(super) struct SoftwarePort {
     pub(super) host: String,
     pub(super) info: DeviceInfo,
-    pub(super) gids: Vec<Gid>,
+    pub(super) gids: Vec<PortGid>,
     pub(super) up: bool,
     pub(super) lost: bool,
     pub(super) epoch: u64,
@@ -129,16 +130,16 @@ pub(super) struct Port {
 pub(super) struct Opening {
     pub(super) number: u64,
     pub(super) events: VecDeque<DeviceEvent>,
-    pub(super) signal: Arc<Signal>,
+    pub(super) signal: Arc<EventPipe>,
 }
 
-impl Port {
-    pub(super) fn new(host: &str, plan: &DevicePlan, number: usize) -> Result<Port, VerbsError> {
-        let gids = if plan.gids.is_empty() {
-            vec![default_gid(number)]
-        } else {
-            plan.gids.clone()
-        };
+impl SoftwarePort {
+    pub(super) fn new(
+        host: &str,
+        plan: &DevicePlan,
+        number: usize,
+    ) -> Result<SoftwarePort, VerbsError> {
+        let gids = if plan.gids.is_empty() { vec![default_gid(number)] } else { plan.gids.clone() };
         let info = DeviceInfo {
             name: plan.name.clone(),
             port: 1,
@@ -152,7 +153,7 @@ impl Port {
             guid: number as u64 + 1,
             limits: plan.limits,
         };
-        Ok(Port {
+        Ok(SoftwarePort {
             host: host.to_owned(),
             info,
             gids,

@@ -1,23 +1,25 @@
 //! Completion queues and queue pairs of software devices.
-//! Invariant: a send entry is taken by posting and given back only with a completion that was polled,
-//! exactly as on hardware.
+//! Invariant: a send entry is taken by posting and given back only with a completion that was
+//! polled, exactly as on hardware.
 
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, MutexGuard};
 
 use nix::errno::Errno;
 
+use crate::capacity::QueuePairCapacity;
 use crate::error::{PostError, VerbsError};
 use crate::limits::SEQUENCE_MASK;
 use crate::queue::{
-    CompletionQueue, ConnectOptions, Endpoint, QueuePair, QueuePairCapacity, QueuePairOptions,
-    QueuePairState,
+    CompletionQueue, ConnectOptions, EndpointAddress, QueuePair, QueuePairOptions, QueuePairState,
 };
-use crate::work::{Completion, Operation, WorkRequest};
+use crate::work::{WorkCompletion, WorkOperation, WorkRequest};
 
-use super::device::Opened;
-use super::signal::Signal;
-use super::state::{Local, Pair, Posted, Queue, State, strikes};
+use super::device::OpenDevice;
+use super::signal::EventPipe;
+use super::state::{
+    CompletionQueueState, FabricState, LocalBytes, PairState, PostedRequest, strikes,
+};
 
 /// The handle of a completion queue.
 #[derive(Debug)]
@@ -28,15 +30,15 @@ pub(super) struct SoftwareCompletionQueue {
 /// What the queue and its queue pairs share: the entry in the table lives as long as any of them.
 #[derive(Debug)]
 struct QueueHandle {
-    opened: Arc<Opened>,
+    opened: Arc<OpenDevice>,
     number: u64,
     entries: u32,
-    signal: Arc<Signal>,
+    signal: Arc<EventPipe>,
 }
 
 impl SoftwareCompletionQueue {
     pub(super) fn new(
-        opened: &Arc<Opened>,
+        opened: &Arc<OpenDevice>,
         entries: u32,
     ) -> Result<SoftwareCompletionQueue, VerbsError> {
         let limit = u64::from(opened.info.limits.completion_entries);
@@ -44,12 +46,12 @@ impl SoftwareCompletionQueue {
         if entries == 0 {
             return Err(opened.failed("ibv_create_cq", Errno::EINVAL));
         }
-        let signal = Arc::new(Signal::new(&opened.info.name)?);
+        let signal = Arc::new(EventPipe::new(&opened.info.name)?);
         let mut state = opened.lock_live("ibv_create_cq")?;
         let number = state.next_serial();
         state.queues.insert(
             number,
-            Queue {
+            CompletionQueueState {
                 entries,
                 ready: std::collections::VecDeque::new(),
                 armed: false,
@@ -58,18 +60,13 @@ impl SoftwareCompletionQueue {
             },
         );
         Ok(SoftwareCompletionQueue {
-            inner: Arc::new(QueueHandle {
-                opened: Arc::clone(opened),
-                number,
-                entries,
-                signal,
-            }),
+            inner: Arc::new(QueueHandle { opened: Arc::clone(opened), number, entries, signal }),
         })
     }
 }
 
 impl CompletionQueue for SoftwareCompletionQueue {
-    fn poll(&self, into: &mut [Completion]) -> Result<usize, VerbsError> {
+    fn poll(&self, into: &mut [WorkCompletion]) -> Result<usize, VerbsError> {
         const CALL: &str = "ibv_poll_cq";
         let mut state = self.inner.opened.lock(CALL)?;
         let until = state.now() + state.poll_step;
@@ -117,7 +114,7 @@ impl Drop for QueueHandle {
 struct SoftwareQueuePair {
     queue: Arc<QueueHandle>,
     number: u32,
-    endpoint: Endpoint,
+    endpoint: EndpointAddress,
     capacity: QueuePairCapacity,
 }
 
@@ -130,11 +127,7 @@ impl SoftwareQueuePair {
         let opened = &queue.opened;
         let limits = opened.info.limits;
         for (what, asked, limit) in [
-            (
-                "Entries of a send queue",
-                options.send_entries,
-                limits.send_entries,
-            ),
+            ("Entries of a send queue", options.send_entries, limits.send_entries),
             ("Pieces of a work request", options.pieces, limits.pieces),
         ] {
             opened.check_most(what, u64::from(asked), u64::from(limit))?;
@@ -146,9 +139,7 @@ impl SoftwareQueuePair {
             return Err(opened.out_of_memory(CALL));
         }
         let gid = port.gids.iter().find(|gid| gid.index == options.gid_index);
-        let gid = gid
-            .ok_or_else(|| opened.failed("ibv_query_gid", Errno::EINVAL))?
-            .address;
+        let gid = gid.ok_or_else(|| opened.failed("ibv_query_gid", Errno::EINVAL))?.address;
         port.queue_pairs += 1;
         let mtu_bytes = port.info.mtu_bytes;
         let number = state.next_queue_pair();
@@ -157,12 +148,12 @@ impl SoftwareQueuePair {
             pieces: options.pieces,
             inline_bytes: options.inline_bytes.min(limits.inline_bytes),
         };
-        let pair = Pair::new(opened.port, opened.number, queue.number, *options);
+        let pair = PairState::new(opened.port, opened.number, queue.number, *options);
         state.pairs.insert(number, pair);
         Ok(SoftwareQueuePair {
             queue: Arc::clone(queue),
             number,
-            endpoint: Endpoint {
+            endpoint: EndpointAddress {
                 gid,
                 lid: 0,
                 queue_pair: number,
@@ -183,7 +174,7 @@ impl SoftwareQueuePair {
     }
 
     /// Whether one more request can be taken.
-    fn admit(&self, state: &mut State, work: &WorkRequest<'_>) -> Result<(), VerbsError> {
+    fn admit(&self, state: &mut FabricState, work: &WorkRequest<'_>) -> Result<(), VerbsError> {
         const CALL: &str = "ibv_post_send";
         let opened = &self.queue.opened;
         let Some(pair) = state.pairs.get(&self.number) else {
@@ -213,7 +204,7 @@ impl QueuePair for SoftwareQueuePair {
         self.number
     }
 
-    fn endpoint(&self) -> &Endpoint {
+    fn endpoint(&self) -> &EndpointAddress {
         &self.endpoint
     }
 
@@ -221,7 +212,11 @@ impl QueuePair for SoftwareQueuePair {
         self.capacity
     }
 
-    fn connect(&mut self, remote: &Endpoint, options: &ConnectOptions) -> Result<(), VerbsError> {
+    fn connect(
+        &mut self,
+        remote: &EndpointAddress,
+        options: &ConnectOptions,
+    ) -> Result<(), VerbsError> {
         const CALL: &str = "ibv_modify_qp";
         options.check(&self.queue.opened.info.name)?;
         let mut state = self.queue.opened.lock_live(CALL)?;
@@ -239,24 +234,20 @@ impl QueuePair for SoftwareQueuePair {
     fn post(&mut self, chain: &[WorkRequest<'_>]) -> Result<(), PostError> {
         let refused = |accepted, source| PostError { accepted, source };
         let opened = &self.queue.opened;
-        let mut state: MutexGuard<'_, State> = opened
-            .lock_live("ibv_post_send")
-            .map_err(|source| refused(0, source))?;
+        let mut state: MutexGuard<'_, FabricState> =
+            opened.lock_live("ibv_post_send").map_err(|source| refused(0, source))?;
         for (accepted, work) in chain.iter().enumerate() {
             if let Err(source) = self.admit(&mut state, work) {
                 opened.network().shared().settle(&mut state);
                 return Err(refused(accepted, source));
             }
             let local = match work.operation {
-                Operation::Read(pieces) => Local::Read(pieces.to_vec()),
-                Operation::Write(pieces) => Local::Write(pieces.to_vec()),
-                Operation::WriteInline(data) => Local::Inline(data.to_vec()),
+                WorkOperation::Read(pieces) => LocalBytes::Read(pieces.to_vec()),
+                WorkOperation::Write(pieces) => LocalBytes::Write(pieces.to_vec()),
+                WorkOperation::WriteInline(data) => LocalBytes::Inline(data.to_vec()),
             };
             let remote = (work.remote_address, work.remote_key);
-            state.post(
-                self.number,
-                Posted::new(work.id, local, remote, work.signaled),
-            );
+            state.post(self.number, PostedRequest::new(work.id, local, remote, work.signaled));
         }
         opened.network().shared().settle(&mut state);
         Ok(())

@@ -1,6 +1,5 @@
-//! Regions of software devices.
-//! Invariant: the table of the network holds exactly the live regions; the lock that guards it is held
-//! while bytes are copied, so a revoked region is written by nobody.
+//! Regions of software devices. Invariant: the table of the network holds exactly the live regions;
+//! the lock that guards it is held while bytes are copied, so a revoked region is never written.
 
 use std::num::NonZeroUsize;
 use std::os::fd::BorrowedFd;
@@ -12,13 +11,13 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::device::DmaBufRange;
 use crate::error::VerbsError;
-use crate::region::{Access, Region};
+use crate::region::{Region, RegionAccess};
 
-use super::device::Opened;
+use super::device::OpenDevice;
 
 /// A live region in the network's table, under its local key.
 #[derive(Debug)]
-pub(super) struct Registered {
+pub(super) struct LiveRegion {
     pub(super) port: usize,
     pub(super) domain: u64,
     /// The address that work requests use.
@@ -26,10 +25,10 @@ pub(super) struct Registered {
     /// Where the bytes are in this process.
     pub(super) base: usize,
     pub(super) bytes: u64,
-    pub(super) access: Access,
+    pub(super) access: RegionAccess,
 }
 
-impl Registered {
+impl LiveRegion {
     /// The remote key that goes with a local one: never the same number, so that one taken for the
     /// other is refused.
     pub(super) fn remote_of(local: u32) -> u32 {
@@ -45,11 +44,11 @@ impl Registered {
 /// The handle of a region.
 #[derive(Debug)]
 pub(super) struct SoftwareRegion {
-    pub(super) opened: Arc<Opened>,
+    pub(super) opened: Arc<OpenDevice>,
     pub(super) local_key: u32,
     pub(super) address: u64,
     pub(super) bytes: u64,
-    pub(super) access: Access,
+    pub(super) access: RegionAccess,
     /// Keeps a mapped dma-buf mapped; declared last, so unmapped after the region is gone.
     pub(super) _mapping: Option<MappedBuffer>,
 }
@@ -68,10 +67,10 @@ impl Region for SoftwareRegion {
     }
 
     fn remote_key(&self) -> u32 {
-        Registered::remote_of(self.local_key)
+        LiveRegion::remote_of(self.local_key)
     }
 
-    fn access(&self) -> Access {
+    fn access(&self) -> RegionAccess {
         self.access
     }
 
@@ -111,7 +110,7 @@ impl MappedBuffer {
         device: &str,
         buffer: BorrowedFd<'_>,
         range: DmaBufRange,
-        access: Access,
+        access: RegionAccess,
     ) -> Result<MappedBuffer, VerbsError> {
         let failed = |errno| VerbsError::Call {
             device: device.to_owned(),
@@ -128,21 +127,9 @@ impl MappedBuffer {
         } else {
             ProtFlags::PROT_READ
         };
-        // SAFETY: a new mapping at an address of the kernel's choice disturbs nobody.
-        let base = unsafe {
-            mmap(
-                None,
-                bytes,
-                protection,
-                MapFlags::MAP_SHARED,
-                buffer,
-                offset,
-            )
-        };
-        Ok(MappedBuffer {
-            base: base.map_err(failed)?,
-            bytes: bytes.get(),
-        })
+        // SAFETY: a new mapping at an address of the kernel's choice replaces no other mapping.
+        let base = unsafe { mmap(None, bytes, protection, MapFlags::MAP_SHARED, buffer, offset) };
+        Ok(MappedBuffer { base: base.map_err(failed)?, bytes: bytes.get() })
     }
 
     pub(super) fn base(&self) -> usize {

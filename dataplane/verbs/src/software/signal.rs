@@ -12,20 +12,16 @@ use nix::fcntl::OFlag;
 use crate::error::VerbsError;
 
 #[derive(Debug)]
-pub(super) struct Signal {
+pub(super) struct EventPipe {
     reader: OwnedFd,
     writer: OwnedFd,
 }
 
-impl Signal {
-    pub(super) fn new(device: &str) -> Result<Signal, VerbsError> {
+impl EventPipe {
+    pub(super) fn new(device: &str) -> Result<EventPipe, VerbsError> {
         match nix::unistd::pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK) {
-            Ok((reader, writer)) => Ok(Signal { reader, writer }),
-            Err(errno) => Err(VerbsError::Call {
-                device: device.to_owned(),
-                call: "pipe2",
-                errno,
-            }),
+            Ok((reader, writer)) => Ok(EventPipe { reader, writer }),
+            Err(errno) => Err(VerbsError::Call { device: device.to_owned(), call: "pipe2", errno }),
         }
     }
 

@@ -7,27 +7,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::VerbsError;
-use crate::queue::{ConnectOptions, Endpoint, QueuePairOptions, QueuePairState};
-use crate::work::{Completion, CompletionStatus, Piece};
+use crate::queue::{ConnectOptions, EndpointAddress, QueuePairOptions, QueuePairState};
+use crate::work::{CompletionStatus, Sge, WorkCompletion};
 
-use super::port::Port;
-use super::region::Registered;
-use super::signal::Signal;
+use super::port::SoftwarePort;
+use super::region::LiveRegion;
+use super::signal::EventPipe;
 use super::stray::{Stray, Strays};
-use super::transfer::{self, Outcome};
+use super::transfer::{self, AttemptOutcome};
 
 /// First number of a queue pair; small ones are special on InfiniBand.
 const FIRST_QUEUE_PAIR: u32 = 0x100;
 
 #[derive(Debug, Default)]
-pub(crate) struct State {
+pub(crate) struct FabricState {
     now: Duration,
     pub(super) poll_step: Duration,
     serial: u64,
-    pub(super) ports: Vec<Port>,
-    pub(super) pairs: BTreeMap<u32, Pair>,
-    pub(super) queues: BTreeMap<u64, Queue>,
-    pub(super) regions: BTreeMap<u32, Registered>,
+    pub(super) ports: Vec<SoftwarePort>,
+    pub(super) pairs: BTreeMap<u32, PairState>,
+    pub(super) queues: BTreeMap<u64, CompletionQueueState>,
+    pub(super) regions: BTreeMap<u32, LiveRegion>,
     cut: BTreeSet<(usize, usize)>,
     due: BTreeMap<(Duration, u64), u32>,
     pub(super) strays: Strays,
@@ -35,15 +35,15 @@ pub(crate) struct State {
 
 /// A queue pair.
 #[derive(Debug)]
-pub(super) struct Pair {
+pub(super) struct PairState {
     pub(super) port: usize,
     /// The opening, which is the protection domain.
     pub(super) domain: u64,
     pub(super) queue: u64,
     pub(super) options: QueuePairOptions,
     pub(super) state: QueuePairState,
-    pub(super) peer: Option<(Endpoint, ConnectOptions)>,
-    pub(super) pending: VecDeque<Posted>,
+    pub(super) peer: Option<(EndpointAddress, ConnectOptions)>,
+    pub(super) pending: VecDeque<PostedRequest>,
     /// Entries of the send queue that are taken.
     pub(super) held: u32,
     /// Requests that ended silently since the last completion.
@@ -58,21 +58,21 @@ pub(super) struct Pair {
 
 /// A completion queue.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(super) struct CompletionQueueState {
     pub(super) entries: u32,
     /// Completions with the send entries each one gives back.
-    pub(super) ready: VecDeque<(Completion, u32)>,
+    pub(super) ready: VecDeque<(WorkCompletion, u32)>,
     pub(super) armed: bool,
     pub(super) overrun: bool,
-    pub(super) signal: Arc<Signal>,
+    pub(super) signal: Arc<EventPipe>,
 }
 
 /// A work request under way.
 #[derive(Debug)]
-pub(super) struct Posted {
+pub(super) struct PostedRequest {
     serial: u64,
     pub(super) id: u64,
-    pub(super) local: Local,
+    pub(super) local: LocalBytes,
     pub(super) remote_address: u64,
     pub(super) remote_key: u32,
     pub(super) signaled: bool,
@@ -85,26 +85,31 @@ pub(super) struct Posted {
 
 /// The local side of a work request.
 #[derive(Debug)]
-pub(super) enum Local {
-    Read(Vec<Piece>),
-    Write(Vec<Piece>),
+pub(super) enum LocalBytes {
+    Read(Vec<Sge>),
+    Write(Vec<Sge>),
     Inline(Vec<u8>),
 }
 
-impl Local {
+impl LocalBytes {
     pub(super) fn bytes(&self) -> u64 {
         match self {
-            Local::Read(pieces) | Local::Write(pieces) => {
+            LocalBytes::Read(pieces) | LocalBytes::Write(pieces) => {
                 pieces.iter().map(|piece| u64::from(piece.bytes)).sum()
             }
-            Local::Inline(data) => data.len() as u64,
+            LocalBytes::Inline(data) => data.len() as u64,
         }
     }
 }
 
-impl Pair {
-    pub(super) fn new(port: usize, domain: u64, queue: u64, options: QueuePairOptions) -> Pair {
-        Pair {
+impl PairState {
+    pub(super) fn new(
+        port: usize,
+        domain: u64,
+        queue: u64,
+        options: QueuePairOptions,
+    ) -> PairState {
+        PairState {
             port,
             domain,
             queue,
@@ -129,7 +134,7 @@ impl Pair {
 }
 
 /// Clock and schedule.
-impl State {
+impl FabricState {
     pub(super) fn now(&self) -> Duration {
         self.now
     }
@@ -174,11 +179,7 @@ impl State {
         let Some(pair) = self.pairs.get_mut(&number) else {
             return;
         };
-        if let Some(posted) = pair
-            .pending
-            .iter_mut()
-            .find(|posted| posted.serial == serial)
-        {
+        if let Some(posted) = pair.pending.iter_mut().find(|posted| posted.serial == serial) {
             posted.ready = true;
         }
         while let Some(pair) = self.pairs.get(&number) {
@@ -187,19 +188,19 @@ impl State {
             };
             let lost = strikes(&mut self.ports[pair.port].planned.drop_attempts);
             let outcome = if head.flushes {
-                Outcome::Ended(CompletionStatus::Flushed)
+                AttemptOutcome::Ended(CompletionStatus::Flushed)
             } else if lost {
-                Outcome::NoAnswer
+                AttemptOutcome::NoAnswer
             } else {
                 transfer::attempt(self, pair, number, head)
             };
             match outcome {
-                Outcome::Ended(status) => {
+                AttemptOutcome::Ended(status) => {
                     self.count_received(number, status);
                     self.end_head(number, status);
                 }
-                Outcome::NoAnswer => return self.retry_head(number),
-                Outcome::Refused { peer } => {
+                AttemptOutcome::NoAnswer => return self.retry_head(number),
+                AttemptOutcome::Refused { peer } => {
                     self.end_head(number, CompletionStatus::RemoteAccess);
                     self.fail_queue_pair(peer);
                 }
@@ -212,10 +213,7 @@ impl State {
         let Some((endpoint, _)) = peer.filter(|_| status.is_success()) else {
             return;
         };
-        let order = self
-            .pairs
-            .get(&number)
-            .and_then(|pair| pair.pending.front());
+        let order = self.pairs.get(&number).and_then(|pair| pair.pending.front());
         let next = order.map_or(0, |head| head.order + 1);
         if let Some(peer) = self.pairs.get_mut(&endpoint.queue_pair) {
             peer.received = next;
@@ -243,9 +241,9 @@ impl State {
 }
 
 /// Work.
-impl State {
+impl FabricState {
     /// Puts one request on its way. The caller has checked state and room.
-    pub(super) fn post(&mut self, number: u32, mut posted: Posted) {
+    pub(super) fn post(&mut self, number: u32, mut posted: PostedRequest) {
         let serial = self.next_serial();
         posted.serial = serial;
         let peer_port = self.peer_port(number);
@@ -300,7 +298,7 @@ impl State {
         if head.signaled || !status.is_success() {
             let (queue, port) = (pair.queue, pair.port);
             let releases = std::mem::take(&mut pair.silent);
-            let completion = Completion {
+            let completion = WorkCompletion {
                 id: head.id,
                 status,
                 bytes: read_bytes(&head.local, status),
@@ -316,7 +314,7 @@ impl State {
         }
     }
 
-    fn complete(&mut self, queue: u64, completion: Completion, releases: u32) {
+    fn complete(&mut self, queue: u64, completion: WorkCompletion, releases: u32) {
         let Some(queue) = self.queues.get_mut(&queue) else {
             return;
         };
@@ -334,7 +332,7 @@ impl State {
     pub(super) fn take_completions(
         &mut self,
         queue: u64,
-        into: &mut [Completion],
+        into: &mut [WorkCompletion],
     ) -> Option<usize> {
         let queue = self.queues.get_mut(&queue).filter(|queue| !queue.overrun)?;
         let mut taken = 0;
@@ -357,23 +355,17 @@ impl State {
             return;
         };
         pair.state = QueuePairState::Failed;
-        while self
-            .pairs
-            .get(&number)
-            .is_some_and(|pair| !pair.pending.is_empty())
-        {
+        while self.pairs.get(&number).is_some_and(|pair| !pair.pending.is_empty()) {
             self.end_head(number, CompletionStatus::Flushed);
         }
     }
 }
 
 /// Hosts, devices and wires.
-impl State {
+impl FabricState {
     pub(super) fn find_port(&self, host: &str, device: &str) -> Result<usize, VerbsError> {
-        let found = self
-            .ports
-            .iter()
-            .position(|port| port.host == host && port.info.name == device);
+        let found =
+            self.ports.iter().position(|port| port.host == host && port.info.name == device);
         found.ok_or_else(|| VerbsError::UnknownDevice {
             name: device.to_owned(),
             known: self.device_names(host),
@@ -433,9 +425,14 @@ impl State {
     }
 }
 
-impl Posted {
-    pub(super) fn new(id: u64, local: Local, remote: (u64, u32), signaled: bool) -> Posted {
-        Posted {
+impl PostedRequest {
+    pub(super) fn new(
+        id: u64,
+        local: LocalBytes,
+        remote: (u64, u32),
+        signaled: bool,
+    ) -> PostedRequest {
+        PostedRequest {
             serial: 0,
             id,
             local,
@@ -458,9 +455,11 @@ pub(super) fn strikes(count: &mut u64) -> bool {
     strikes
 }
 
-fn read_bytes(local: &Local, status: CompletionStatus) -> u32 {
+fn read_bytes(local: &LocalBytes, status: CompletionStatus) -> u32 {
     match local {
-        Local::Read(_) if status.is_success() => u32::try_from(local.bytes()).unwrap_or(u32::MAX),
+        LocalBytes::Read(_) if status.is_success() => {
+            u32::try_from(local.bytes()).unwrap_or(u32::MAX)
+        }
         _ => 0,
     }
 }

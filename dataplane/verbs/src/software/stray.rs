@@ -1,12 +1,13 @@
 //! Packets that were held up in the network and arrive after their sender has given up, or is gone.
-//! Invariant: like any packet they count only at the queue pair they were sent to, and only in their turn.
+//! Invariant: like any packet they count only at the queue pair they were sent to, and only in
+//! their turn.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::queue::QueuePairState;
 
-use super::state::{Posted, State};
+use super::state::{FabricState, PostedRequest};
 use super::transfer;
 
 /// A request on its own.
@@ -39,17 +40,14 @@ impl Strays {
     }
 
     pub(super) fn take_due(&mut self, now: Duration) -> Option<Stray> {
-        let due = self
-            .due
-            .first_entry()
-            .filter(|entry| entry.key().0 <= now)?;
+        let due = self.due.first_entry().filter(|entry| entry.key().0 <= now)?;
         Some(due.remove())
     }
 }
 
 impl Stray {
     /// The packets of a request that queue pair `from` has just sent.
-    pub(super) fn of(state: &State, from: u32, work: &Posted) -> Option<Stray> {
+    pub(super) fn of(state: &FabricState, from: u32, work: &PostedRequest) -> Option<Stray> {
         let pair = state.pairs.get(&from)?;
         Some(Stray {
             from,
@@ -60,14 +58,12 @@ impl Stray {
         })
     }
 
-    pub(super) fn arrive(&self, state: &mut State) {
+    pub(super) fn arrive(&self, state: &mut FabricState) {
         let Some(peer) = state.pairs.get(&self.to) else {
             return;
         };
         let joined = peer.state == QueuePairState::Connected
-            && peer
-                .peer
-                .is_some_and(|(back, _)| back.queue_pair == self.from);
+            && peer.peer.is_some_and(|(back, _)| back.queue_pair == self.from);
         // One that comes twice, or before its turn, is dropped.
         let expected = peer.received == self.order;
         if !joined || !expected {

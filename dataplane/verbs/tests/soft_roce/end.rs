@@ -10,8 +10,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use perigee_memory::HostBuffer;
 use perigee_verbs::libibverbs::HostDevices;
 use perigee_verbs::{
-    Access, Completion, CompletionQueue, CompletionStatus, ConnectOptions, Device, Fabric,
-    Operation, Piece, QueuePair, QueuePairOptions, Region, WorkRequest, gid,
+    CompletionQueue, CompletionStatus, ConnectOptions, Device, Fabric, QueuePair, QueuePairOptions,
+    Region, RegionAccess, Sge, WorkCompletion, WorkOperation, WorkRequest, gid,
 };
 
 /// Longer than anything takes on a busy emulated machine.
@@ -34,20 +34,12 @@ pub(crate) fn host() -> Option<Host> {
         Ok(fabric) => fabric,
         Err(error) => return skip(&error.to_string()),
     };
-    let active = fabric
-        .devices()
-        .unwrap()
-        .into_iter()
-        .filter(|info| info.active);
+    let active = fabric.devices().unwrap().into_iter().filter(|info| info.active);
     let names: Vec<String> = active.map(|info| info.name).collect();
     if names.is_empty() {
         return skip("this host has no active RDMA device; `make test-rdma` makes some");
     }
-    Some(Host {
-        fabric,
-        names,
-        _turn: turn,
-    })
+    Some(Host { fabric, names, _turn: turn })
 }
 
 /// As [`host`], in the guest only: for tests that break rails.
@@ -99,17 +91,11 @@ impl Host {
         let gid_index = ranked[0].gid.index;
         let buffer = HostBuffer::allocate(BYTES).unwrap();
         // SAFETY: the region is dropped before the buffer, by the order of the fields.
-        let region = unsafe { device.register(buffer.base() as u64, BYTES as u64, Access::ALL) };
+        let region =
+            unsafe { device.register(buffer.base() as u64, BYTES as u64, RegionAccess::ALL) };
         let queue = device.completion_queue(256).unwrap();
         let pair = queue.queue_pair(&options(gid_index)).unwrap();
-        End {
-            pair,
-            queue,
-            region: region.unwrap(),
-            buffer,
-            device,
-            gid_index,
-        }
+        End { pair, queue, region: region.unwrap(), buffer, device, gid_index }
     }
 }
 
@@ -125,11 +111,7 @@ pub(crate) fn options(gid_index: u32) -> QueuePairOptions {
 
 /// Three retries of 268 ms: what fails, fails soon, and a pause of a busy machine is no failure.
 pub(crate) fn impatient() -> ConnectOptions {
-    ConnectOptions {
-        timeout_exponent: 16,
-        retries: 3,
-        ..ConnectOptions::default()
-    }
+    ConnectOptions { timeout_exponent: 16, retries: 3, ..ConnectOptions::default() }
 }
 
 pub(crate) fn join(a: &mut End, b: &mut End) {
@@ -149,7 +131,8 @@ impl End {
 
     pub(crate) fn fill(&self, with: impl Fn(usize) -> u8) {
         for offset in 0..BYTES {
-            // SAFETY: inside of the buffer; volatile because the device reads behind the compiler's back.
+            // SAFETY: inside of the buffer; volatile because the device reads behind the compiler's
+            // back.
             unsafe { self.buffer.base().add(offset).write_volatile(with(offset)) };
         }
     }
@@ -158,14 +141,13 @@ impl End {
     pub(crate) fn bytes(&self, offset: usize, length: usize) -> Vec<u8> {
         assert!(offset + length <= BYTES);
         let range = offset..offset + length;
-        // SAFETY: inside of the buffer; volatile because the device writes behind the compiler's back.
-        range
-            .map(|at| unsafe { self.buffer.base().add(at).read_volatile() })
-            .collect()
+        // SAFETY: inside of the buffer; volatile because the device writes behind the compiler's
+        // back.
+        range.map(|at| unsafe { self.buffer.base().add(at).read_volatile() }).collect()
     }
 
-    pub(crate) fn piece(&self, offset: usize, bytes: usize) -> Piece {
-        Piece {
+    pub(crate) fn piece(&self, offset: usize, bytes: usize) -> Sge {
+        Sge {
             address: self.region.address() + offset as u64,
             bytes: u32::try_from(bytes).unwrap(),
             local_key: self.region.local_key(),
@@ -173,9 +155,9 @@ impl End {
     }
 
     /// The next completions, at least one.
-    pub(crate) fn wait(&self) -> Vec<Completion> {
+    pub(crate) fn wait(&self) -> Vec<WorkCompletion> {
         let end = Instant::now() + LONG;
-        let mut taken = [Completion::EMPTY; 64];
+        let mut taken = [WorkCompletion::EMPTY; 64];
         while Instant::now() < end {
             let count = self.queue.poll(&mut taken).unwrap();
             if count > 0 {
@@ -198,11 +180,11 @@ impl End {
     /// Writes `bytes` from the start of this buffer to the start of `to`.
     pub(crate) fn write(&mut self, to: &End, bytes: usize) -> CompletionStatus {
         let pieces = [self.piece(0, bytes)];
-        self.run(request(1, Operation::Write(&pieces), to))
+        self.run(request(1, WorkOperation::Write(&pieces), to))
     }
 }
 
-pub(crate) fn request<'a>(id: u64, operation: Operation<'a>, to: &End) -> WorkRequest<'a> {
+pub(crate) fn request<'a>(id: u64, operation: WorkOperation<'a>, to: &End) -> WorkRequest<'a> {
     WorkRequest {
         id,
         operation,

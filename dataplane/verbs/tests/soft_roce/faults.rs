@@ -70,10 +70,7 @@ fn a_peer_whose_queue_pair_is_gone_is_not_waited_for() {
 fn lost_packets_are_sent_again_by_the_device() {
     let Some(host) = guest() else { return };
     let (mut a, mut b) = (host.end(1), host.end(0));
-    let patient = ConnectOptions {
-        timeout_exponent: 16,
-        ..ConnectOptions::default()
-    };
+    let patient = ConnectOptions { timeout_exponent: 16, ..ConnectOptions::default() };
     crate::end::join_with(&mut a, &mut b, &patient);
     a.fill(crate::end::pattern);
     b.fill(|_| 0);

@@ -3,10 +3,7 @@
 //!
 //! `make test-rdma` runs this inside the guest. Tests take turns, since some take a rail down.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "what fails while a test is being set up fails the test"
-)]
+#![expect(clippy::unwrap_used, reason = "what fails while a test is being set up fails the test")]
 
 mod connecting;
 mod end;

@@ -10,12 +10,13 @@ use nix::sys::resource::{Resource, setrlimit};
 use perigee_memory::HostBuffer;
 use perigee_verbs::registration::{RegistrationOptions, register};
 use perigee_verbs::{
-    Access, CompletionStatus, Device, DmaBufRange, Fabric, Operation, VerbsError, WorkRequest,
+    CompletionStatus, Device, DmaBufRange, Fabric, RegionAccess, VerbsError, WorkOperation,
+    WorkRequest,
 };
 
 use crate::end::{guest, host, pattern, request};
 
-const NOBODY: u32 = 65_534;
+const UNPRIVILEGED: u32 = 65_534;
 const CHILD: &str = "memory::what_a_user_without_locked_memory_sees";
 
 #[test]
@@ -25,10 +26,7 @@ fn a_buffer_in_many_regions_is_written_across_their_borders() {
     a.fill(pattern);
     let bytes: u64 = 1 << 20;
     let target = HostBuffer::allocate(bytes as usize).unwrap();
-    let options = RegistrationOptions {
-        region_bytes: 64 << 10,
-        ..RegistrationOptions::default()
-    };
+    let options = RegistrationOptions { region_bytes: 64 << 10, ..RegistrationOptions::default() };
     // SAFETY: dropped before the buffer.
     let whole = unsafe { register(b.device.as_ref(), target.base() as u64, bytes, &options) };
     let whole = whole.unwrap();
@@ -40,7 +38,7 @@ fn a_buffer_in_many_regions_is_written_across_their_borders() {
         let work = WorkRequest {
             remote_address: part.address,
             remote_key: part.region.remote_key(),
-            ..request(1, Operation::Write(&pieces), &b)
+            ..request(1, WorkOperation::Write(&pieces), &b)
         };
         assert_eq!(a.run(work), CompletionStatus::Success);
         done += part.bytes as usize;
@@ -59,10 +57,7 @@ fn registration_goes_on_while_the_same_devices_serve() {
     let (mut a, b) = host.joined();
     let bytes: u64 = 64 << 20;
     let buffer = HostBuffer::allocate(bytes as usize).unwrap();
-    let devices = host
-        .names
-        .iter()
-        .map(|name| host.fabric.open(name).unwrap());
+    let devices = host.names.iter().map(|name| host.fabric.open(name).unwrap());
     let devices: Vec<_> = devices.collect();
     let options = RegistrationOptions::default();
     let address = buffer.base() as u64;
@@ -90,19 +85,16 @@ fn pages_that_may_not_be_written_are_registered_for_reading_only() {
     let page = unsafe { mmap_anonymous(None, length, ProtFlags::PROT_READ, MapFlags::MAP_PRIVATE) };
     let address = page.unwrap().as_ptr() as u64;
     // SAFETY: the page stays mapped to the end of the process.
-    let refused = unsafe { end.device.register(address, 4096, Access::ALL) };
+    let refused = unsafe { end.device.register(address, 4096, RegionAccess::ALL) };
     let error = refused.unwrap_err();
     assert!(matches!(error, VerbsError::NotPinnable { .. }), "{error}");
     // SAFETY: as above.
-    unsafe { end.device.register(address, 4096, Access::REMOTE_READ) }.unwrap();
+    unsafe { end.device.register(address, 4096, RegionAccess::REMOTE_READ) }.unwrap();
     // SAFETY: refused, since nothing is mapped there.
-    let unmapped = unsafe { end.device.register(4096, 4096, Access::ALL) }.unwrap_err();
-    assert!(
-        matches!(unmapped, VerbsError::NotPinnable { .. }),
-        "{unmapped}"
-    );
+    let unmapped = unsafe { end.device.register(4096, 4096, RegionAccess::ALL) }.unwrap_err();
+    assert!(matches!(unmapped, VerbsError::NotPinnable { .. }), "{unmapped}");
     // SAFETY: refused, since it is empty.
-    let empty = unsafe { end.device.register(address, 0, Access::ALL) }.unwrap_err();
+    let empty = unsafe { end.device.register(address, 0, RegionAccess::ALL) }.unwrap_err();
     assert!(matches!(empty, VerbsError::BadRange { .. }), "{empty}");
 }
 
@@ -131,7 +123,7 @@ fn huge_pages_are_registered_with_borders_on_theirs() {
     let work = WorkRequest {
         remote_address: address + 2 * HUGE,
         remote_key: whole.regions()[2].remote_key(),
-        ..request(1, Operation::Write(&pieces), &b)
+        ..request(1, WorkOperation::Write(&pieces), &b)
     };
     assert_eq!(a.run(work), CompletionStatus::Success);
     // SAFETY: inside of the mapping.
@@ -144,13 +136,9 @@ fn a_dma_buf_that_the_driver_refuses_is_a_typed_error() {
     let Some(host) = host() else { return };
     let end = host.end(0);
     let file = std::fs::File::open("/proc/self/exe").unwrap();
-    let range = DmaBufRange {
-        offset_bytes: 0,
-        bytes: 4096,
-        address: 0x1000,
-    };
+    let range = DmaBufRange { offset_bytes: 0, bytes: 4096, address: 0x1000 };
     // SAFETY: refused, since an ordinary file is no dma-buf.
-    let refused = unsafe { end.device.register_dmabuf(file.as_fd(), range, Access::ALL) };
+    let refused = unsafe { end.device.register_dmabuf(file.as_fd(), range, RegionAccess::ALL) };
     let error = refused.unwrap_err();
     if std::env::var_os("PERIGEE_VM").is_some() {
         assert!(!end.device.knows_dmabuf());
@@ -165,9 +153,7 @@ fn without_the_right_to_lock_memory_the_limit_and_the_remedy_are_named() {
         return;
     }
     let mut child = Command::new(std::env::current_exe().unwrap());
-    child
-        .args([CHILD, "--exact", "--ignored", "--nocapture"])
-        .uid(NOBODY);
+    child.args([CHILD, "--exact", "--ignored", "--nocapture"]).uid(UNPRIVILEGED);
     // SAFETY: one system call, which is safe between fork and exec.
     unsafe {
         child.pre_exec(|| {
@@ -176,15 +162,8 @@ fn without_the_right_to_lock_memory_the_limit_and_the_remedy_are_named() {
     }
     let output = child.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success(),
-        "{text}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    assert!(
-        text.contains("cannot pin 1 MiB: the limit of locked memory is 64 KiB"),
-        "{text}"
-    );
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("cannot pin 1 MiB: the limit of locked memory is 64 KiB"), "{text}");
 }
 
 #[test]
@@ -194,7 +173,7 @@ fn what_a_user_without_locked_memory_sees() {
     let device = host.fabric.open(&host.names[0]).unwrap();
     let buffer = HostBuffer::allocate(1 << 20).unwrap();
     // SAFETY: dropped before the buffer.
-    let refused = unsafe { device.register(buffer.base() as u64, 1 << 20, Access::ALL) };
+    let refused = unsafe { device.register(buffer.base() as u64, 1 << 20, RegionAccess::ALL) };
     let error = refused.unwrap_err();
     assert!(matches!(error, VerbsError::LockedMemory { .. }), "{error}");
     println!("{error}");

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Instant;
 
-use perigee_verbs::{CompletionStatus, Endpoint, Operation, Piece, WorkRequest};
+use perigee_verbs::{CompletionStatus, EndpointAddress, Sge, WorkOperation, WorkRequest};
 
 use crate::end::{BYTES, End, LONG, host, impatient, pattern};
 
@@ -12,7 +12,7 @@ const PORT: u16 = 7471;
 
 /// What one host tells the other: its end of the connection, and its memory.
 struct Greeting {
-    endpoint: Endpoint,
+    endpoint: EndpointAddress,
     address: u64,
     key: u32,
 }
@@ -40,13 +40,11 @@ impl Greeting {
     }
 
     fn from_line(line: &str) -> Greeting {
-        let numbers: Vec<u128> = line
-            .split_whitespace()
-            .map(|word| word.parse().unwrap())
-            .collect();
+        let numbers: Vec<u128> =
+            line.split_whitespace().map(|word| word.parse().unwrap()).collect();
         let number = |at: usize| u32::try_from(numbers[at]).unwrap();
         Greeting {
-            endpoint: Endpoint {
+            endpoint: EndpointAddress {
                 gid: numbers[0].to_be_bytes(),
                 lid: 0,
                 queue_pair: number(1),
@@ -67,9 +65,7 @@ struct Line {
 impl Line {
     fn new(stream: TcpStream) -> Line {
         stream.set_read_timeout(Some(LONG)).unwrap();
-        Line {
-            reader: BufReader::new(stream),
-        }
+        Line { reader: BufReader::new(stream) }
     }
 
     fn say(&mut self, line: &str) {
@@ -112,17 +108,18 @@ fn receive(line: &mut Line, end: &End) {
     line.say("seen\n");
 }
 
-fn write<'a>(pieces: &'a [Piece], theirs: &Greeting) -> WorkRequest<'a> {
+fn write<'a>(pieces: &'a [Sge], theirs: &Greeting) -> WorkRequest<'a> {
     WorkRequest {
         id: 1,
-        operation: Operation::Write(pieces),
+        operation: WorkOperation::Write(pieces),
         remote_address: theirs.address,
         remote_key: theirs.key,
         signaled: true,
     }
 }
 
-/// The link-local IPv6 entry: all that a host without any other address has. It comes a moment late.
+/// The link-local IPv6 entry: all that a host without any other address has. It comes a moment
+/// late.
 fn ipv6_index(end: &End) -> u32 {
     let limit = Instant::now() + LONG;
     loop {
@@ -168,11 +165,7 @@ fn two_hosts_meet_over_ipv4_and_ipv6_and_one_survives_the_power_cut_of_the_other
             receive(&mut line, &end);
             continue;
         }
-        assert_eq!(
-            end.run(write(&pieces, &theirs)),
-            CompletionStatus::Success,
-            "{round}"
-        );
+        assert_eq!(end.run(write(&pieces, &theirs)), CompletionStatus::Success, "{round}");
         line.say("written\n");
         assert_eq!(line.hear(), "seen\n");
         if round == "IPv6" {

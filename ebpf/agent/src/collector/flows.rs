@@ -1,12 +1,14 @@
-//! What our processes moved: the slots of their pages, and what processes that are gone had moved before.
-//! Invariant: a page is counted once, also by an agent that was started again while its process lives.
+//! What our processes moved: the slots of their pages, and what processes that are gone had moved
+//! before.
+//! Invariant: a page is counted once, also by an agent that was started again while its process
+//! lives.
 
 use crate::histogram::Distribution;
-use crate::host::{Network, foreign_name};
-use crate::keep::Keep;
+use crate::host::{NetworkNamespace, foreign_name};
 use crate::limits::FLOWS_MAX;
+use crate::persisted::StateFolder;
 use crate::snapshot::FlowSeries;
-use perigee_activity::{Key, PageReader, Route, SlotReading};
+use perigee_activity::{PageReader, Route, SlotKey, SlotReading};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -26,7 +28,7 @@ pub(super) struct Flows {
 
 impl Flows {
     /// Goes on from what was kept.
-    pub(super) fn open(keep: &Keep) -> Self {
+    pub(super) fn open(keep: &StateFolder) -> Self {
         let mut flows: Self = keep.read(FILE);
         let kept = flows.retired.iter().chain(flows.last.values().flatten());
         flows.named = kept.map(owned_label).collect();
@@ -34,18 +36,20 @@ impl Flows {
     }
 
     /// Keeps everything for the next agent.
-    pub(super) fn save(&self, keep: &Keep) -> io::Result<()> {
+    pub(super) fn save(&self, keep: &StateFolder) -> io::Result<()> {
         keep.write(FILE, self)
     }
 
-    pub(super) fn read(&mut self, pages: &[PageReader], network: Network) -> Vec<FlowSeries> {
+    pub(super) fn read(
+        &mut self,
+        pages: &[PageReader],
+        network: NetworkNamespace,
+    ) -> Vec<FlowSeries> {
         for page in pages {
             match page.slots() {
                 Ok(slots) => {
                     let is_foreign = network.is_foreign(page);
-                    let read = slots
-                        .iter()
-                        .map(|slot| series(page.program(), slot, is_foreign));
+                    let read = slots.iter().map(|slot| series(page.program(), slot, is_foreign));
                     let mut read = sum(read.map(|flow| self.admit(flow)));
                     let last = self.last.entry(name(page)).or_default();
                     keep_from_falling(&mut read, last);
@@ -61,8 +65,9 @@ impl Flows {
         sum(all.cloned())
     }
 
-    /// A flow under its own labels while there is room for them. Pages are written by others, who may write any names; first
-    /// come, first served, so that no series ever falls because another one appears.
+    /// A flow under its own labels while there is room for them. Pages are written by others, who
+    /// may write any names; first come, first served, so that no series ever falls because another
+    /// one appears.
     fn admit(&mut self, mut flow: FlowSeries) -> FlowSeries {
         let label = owned_label(&flow);
         if self.named.len() < FLOWS_MAX {
@@ -77,9 +82,8 @@ impl Flows {
 
     fn retire(&mut self, living: &BTreeSet<String>) {
         let is_living = |page: &String| living.contains(page);
-        let (last, gone) = std::mem::take(&mut self.last)
-            .into_iter()
-            .partition(|(page, _)| is_living(page));
+        let (last, gone) =
+            std::mem::take(&mut self.last).into_iter().partition(|(page, _)| is_living(page));
         self.last = last;
         let gone: BTreeMap<String, Vec<FlowSeries>> = gone;
         let ended = gone.into_values().flatten().map(|mut flow| {
@@ -98,13 +102,7 @@ fn name(page: &PageReader) -> String {
 
 /// What tells flows apart.
 fn label(flow: &FlowSeries) -> [&str; 5] {
-    [
-        &flow.program,
-        &flow.device,
-        &flow.route,
-        &flow.direction,
-        &flow.shard,
-    ]
+    [&flow.program, &flow.device, &flow.route, &flow.direction, &flow.shard]
 }
 
 fn owned_label(flow: &FlowSeries) -> [String; 5] {
@@ -165,7 +163,7 @@ fn series(program: &str, slot: &SlotReading, is_foreign: bool) -> FlowSeries {
         direction: key.direction.label().to_owned(),
         program: program.to_owned(),
         shard: match key.shard {
-            Key::CALLER => "caller".to_owned(),
+            SlotKey::CALLER => "caller".to_owned(),
             number => number.to_string(),
         },
         operations: slot.operations,
@@ -181,27 +179,27 @@ fn series(program: &str, slot: &SlotReading, is_foreign: bool) -> FlowSeries {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perigee_activity::{Direction, Directory, Page, pages};
+    use perigee_activity::{Direction, Page, PageDirectory, pages};
     use perigee_topology::Roots;
 
     struct Host {
-        directory: Directory,
-        keep: Keep,
+        directory: PageDirectory,
+        keep: StateFolder,
         _folder: tempfile::TempDir,
     }
 
     /// A host on which one operation of 100 bytes was counted.
     fn host() -> Host {
         let folder = tempfile::tempdir().unwrap();
-        let directory = Directory::new(folder.path().join("pages"));
+        let directory = PageDirectory::new(folder.path().join("pages"));
         let page = Box::leak(Box::new(Page::create(&directory).unwrap()));
-        let key = Key::new("eth0", Route::Tcp, Direction::Write, 0);
+        let key = SlotKey::new("eth0", Route::Tcp, Direction::Write, 0);
         let slot = Box::leak(Box::new(page.claim(key).unwrap()));
         slot.record(100, 1000, 10);
         slot.set_depth(3);
         Host {
             directory,
-            keep: Keep::new(Some(&folder.path().join("state")), "boot"),
+            keep: StateFolder::new(Some(&folder.path().join("state")), "boot"),
             _folder: folder,
         }
     }
@@ -214,41 +212,38 @@ mod tests {
     fn what_a_process_moved_stays_counted_when_it_has_gone() {
         let host = host();
         let mut flows = Flows::default();
-        let first = flows.read(&pages(&host.directory), Network::default());
+        let first = flows.read(&pages(&host.directory), NetworkNamespace::default());
         assert_eq!((first[0].bytes, first[0].depth), (100, 3));
         remove_page(&host);
-        let later = flows.read(&pages(&host.directory), Network::default());
+        let later = flows.read(&pages(&host.directory), NetworkNamespace::default());
         assert_eq!((later[0].bytes, later[0].depth), (100, 0));
         assert_eq!(later[0].latency.count, 1);
     }
 
     #[test]
-    fn an_agent_started_again_counts_living_processes_once_and_keeps_those_that_went_meanwhile() {
+    fn a_restarted_agent_counts_living_processes_once_and_keeps_those_that_ended() {
         let host = host();
         let mut first = Flows::open(&host.keep);
-        first.read(&pages(&host.directory), Network::default());
+        first.read(&pages(&host.directory), NetworkNamespace::default());
         first.save(&host.keep).unwrap();
         let mut second = Flows::open(&host.keep);
-        assert_eq!(
-            second.read(&pages(&host.directory), Network::default())[0].bytes,
-            100
-        );
+        assert_eq!(second.read(&pages(&host.directory), NetworkNamespace::default())[0].bytes, 100);
         second.save(&host.keep).unwrap();
         remove_page(&host);
         let mut third = Flows::open(&host.keep);
-        let left = third.read(&pages(&host.directory), Network::default());
+        let left = third.read(&pages(&host.directory), NetworkNamespace::default());
         assert_eq!((left[0].bytes, left[0].latency.count), (100, 1));
-        assert_eq!(third.read(&[], Network::default())[0].bytes, 100);
+        assert_eq!(third.read(&[], NetworkNamespace::default())[0].bytes, 100);
     }
 
     /// A host with a page of that many NICs.
-    fn crowded(nics: usize, bytes: u64) -> (Directory, tempfile::TempDir) {
+    fn crowded(nics: usize, bytes: u64) -> (PageDirectory, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
-        let directory = Directory::new(folder.path());
+        let directory = PageDirectory::new(folder.path());
         for begin in (0..nics).step_by(500) {
             let page = Box::leak(Box::new(Page::create(&directory).unwrap()));
             for nic in begin..nics.min(begin + 500) {
-                let key = Key::new(&format!("nic{nic}"), Route::Tcp, Direction::Write, 0);
+                let key = SlotKey::new(&format!("nic{nic}"), Route::Tcp, Direction::Write, 0);
                 page.claim(key).unwrap().record(bytes, 1000, 10);
             }
         }
@@ -259,21 +254,21 @@ mod tests {
     fn names_that_others_write_become_no_more_series_than_there_is_room_for() {
         let (directory, _folder) = crowded(FLOWS_MAX + 500, 100);
         let mut flows = Flows::default();
-        let read = flows.read(&pages(&directory), Network::default());
+        let read = flows.read(&pages(&directory), NetworkNamespace::default());
         assert_eq!(read.len(), FLOWS_MAX + 1);
         let others = read.iter().find(|flow| flow.device == "other").unwrap();
         assert_eq!((others.operations, others.bytes), (500, 50_000));
         let operations = |read: Vec<FlowSeries>| read.iter().map(|flow| flow.operations).sum();
-        let again: u64 = operations(flows.read(&pages(&directory), Network::default()));
+        let again: u64 = operations(flows.read(&pages(&directory), NetworkNamespace::default()));
         assert_eq!(again, operations(read));
-        assert_eq!(flows.read(&[], Network::default()).len(), FLOWS_MAX + 1);
+        assert_eq!(flows.read(&[], NetworkNamespace::default()).len(), FLOWS_MAX + 1);
     }
 
     #[test]
     fn numbers_at_their_end_stay_there() {
         let (directory, _folder) = crowded(2, u64::MAX);
         let mut flows = Flows::default();
-        let read = flows.read(&pages(&directory), Network::default());
+        let read = flows.read(&pages(&directory), NetworkNamespace::default());
         let mut all = read[0].clone();
         (all.queue_ns, all.latency.sum_ns) = (u64::MAX, u64::MAX);
         all.latency.buckets.fill(u64::MAX);
@@ -287,17 +282,15 @@ mod tests {
     #[test]
     fn a_nic_of_another_network_namespace_is_not_the_hosts_nic_of_that_name() {
         let host = host();
-        let here = Network::open(&Roots::system());
+        let here = NetworkNamespace::open(&Roots::system());
         // A tree in which the agent's own namespace is some other file.
         let tree = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(tree.path().join("self/ns")).unwrap();
         std::fs::write(tree.path().join("self/ns/net"), "").unwrap();
-        let elsewhere = Network::open(&Roots::new("/sys", tree.path()));
-        for (network, name) in [
-            (here, "eth0"),
-            (Network::default(), "eth0"),
-            (elsewhere, "netns:eth0"),
-        ] {
+        let elsewhere = NetworkNamespace::open(&Roots::new("/sys", tree.path()));
+        for (network, name) in
+            [(here, "eth0"), (NetworkNamespace::default(), "eth0"), (elsewhere, "netns:eth0")]
+        {
             let read = Flows::default().read(&pages(&host.directory), network);
             assert_eq!((read[0].device.as_str(), read[0].bytes), (name, 100));
         }

@@ -1,10 +1,11 @@
-//! Connections of our processes, as their sockets tell: level 0, also for those older than the agent.
-//! Invariant: a page is counted once, also by an agent that was started again while its process lives, and no pair of NIC
-//! and peer that is there loses what it had counted.
+//! Connections of our processes, as their sockets tell: level 0, also for those older than the
+//! agent.
+//! Invariant: a page is counted once, also by an agent that was started again while its process
+//! lives, and no pair of NIC and peer that is there loses what it had counted.
 
-use crate::host::{Network, foreign_name};
-use crate::keep::Keep;
+use crate::host::{NetworkNamespace, foreign_name};
 use crate::limits::{GONE_SERIES_MAX, LINK_FRESH_MS, LINKS_MAX};
+use crate::persisted::StateFolder;
 use crate::snapshot::LinkSeries;
 use perigee_activity::{LinkReading, PageReader};
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,7 @@ type Ends = (String, String);
 #[derive(Debug, Default)]
 pub(super) struct Links {
     /// The last counters of each page.
-    last: BTreeMap<PathBuf, BTreeMap<Ends, Counters>>,
+    last: BTreeMap<PathBuf, BTreeMap<Ends, LinkCounters>>,
     /// What pages that are gone had counted.
     retired: BTreeMap<Ends, Retired>,
     turn: u64,
@@ -28,14 +29,14 @@ pub(super) struct Links {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Retired {
-    counters: Counters,
+    counters: LinkCounters,
     /// The last turn in which a page had a place for this pair.
     seen_turn: u64,
 }
 
 /// What is counted between a NIC and a peer. Kept files of older agents lack the last ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Counters {
+struct LinkCounters {
     operations: u64,
     wire_ns: u64,
     peer_ns: u64,
@@ -45,7 +46,7 @@ struct Counters {
 }
 
 /// Counters of each NIC and peer.
-type KeptCounters = Vec<(Ends, Counters)>;
+type KeptCounters = Vec<(Ends, LinkCounters)>;
 
 /// The same as lists, because JSON has no keys of two parts.
 #[derive(Default, Serialize, Deserialize)]
@@ -56,38 +57,26 @@ struct KeptLinks {
 
 impl Links {
     /// Goes on from what was kept.
-    pub(super) fn open(keep: &Keep) -> Self {
+    pub(super) fn open(keep: &StateFolder) -> Self {
         let kept: KeptLinks = keep.read(FILE);
         let pages = kept.last.into_iter();
         Self {
-            last: pages
-                .map(|(path, links)| (path, links.into_iter().collect()))
-                .collect(),
+            last: pages.map(|(path, links)| (path, links.into_iter().collect())).collect(),
             retired: kept
                 .retired
                 .into_iter()
-                .map(|(ends, counters)| {
-                    (
-                        ends,
-                        Retired {
-                            counters,
-                            seen_turn: 0,
-                        },
-                    )
-                })
+                .map(|(ends, counters)| (ends, Retired { counters, seen_turn: 0 }))
                 .collect(),
             turn: 0,
         }
     }
 
     /// Keeps everything for the next agent.
-    pub(super) fn save(&self, keep: &Keep) -> io::Result<()> {
-        let list = |links: &BTreeMap<Ends, Counters>| links.clone().into_iter().collect();
+    pub(super) fn save(&self, keep: &StateFolder) -> io::Result<()> {
+        let list = |links: &BTreeMap<Ends, LinkCounters>| links.clone().into_iter().collect();
         let pages = self.last.iter();
         let kept = KeptLinks {
-            last: pages
-                .map(|(path, links)| (path.clone(), list(links)))
-                .collect(),
+            last: pages.map(|(path, links)| (path.clone(), list(links))).collect(),
             retired: self
                 .retired
                 .iter()
@@ -101,13 +90,13 @@ impl Links {
     pub(super) fn read(
         &mut self,
         pages: &[PageReader],
-        network: Network,
+        network: NetworkNamespace,
         now_ms: u64,
     ) -> Vec<LinkSeries> {
         let mut found: BTreeMap<Ends, LinkSeries> = BTreeMap::new();
         let mut living = BTreeMap::new();
         for page in pages {
-            let counters: &mut BTreeMap<Ends, Counters> =
+            let counters: &mut BTreeMap<Ends, LinkCounters> =
                 living.entry(page.path().to_owned()).or_default();
             for link in page.links().unwrap_or_default() {
                 let device = match network.is_foreign(page) {
@@ -116,7 +105,7 @@ impl Links {
                 };
                 let ends = (device, link.peer.clone());
                 let counters = counters.entry(ends.clone()).or_default();
-                *counters = counters.with(u64::saturating_add, Counters::of(&link));
+                *counters = counters.with(u64::saturating_add, LinkCounters::of(&link));
                 see(found.entry(ends).or_default(), &link, now_ms);
             }
         }
@@ -138,14 +127,15 @@ impl Links {
         series
     }
 
-    /// Counters of a page that is gone, or of a place in it that other ends took over, stay counted.
-    fn retire(&mut self, living: BTreeMap<PathBuf, BTreeMap<Ends, Counters>>) {
+    /// Counters of a page that is gone, or of a place in it that other ends took over, stay
+    /// counted.
+    fn retire(&mut self, living: BTreeMap<PathBuf, BTreeMap<Ends, LinkCounters>>) {
         for (path, before) in std::mem::replace(&mut self.last, living) {
             for (ends, counters) in before {
                 let now = self.last.get(&path).and_then(|page| page.get(&ends));
                 let now = now.copied().unwrap_or_default();
                 let lost = counters.with(u64::saturating_sub, now);
-                if lost != Counters::default() {
+                if lost != LinkCounters::default() {
                     let retired = self.retired.entry(ends).or_default();
                     retired.counters = retired.counters.with(u64::saturating_add, lost);
                     retired.seen_turn = self.turn;
@@ -155,7 +145,8 @@ impl Links {
         self.forget();
     }
 
-    /// Of pairs that no page has any more, those that were seen last are kept, in case they come back.
+    /// Of pairs that no page has any more, those that were seen last are kept, in case they come
+    /// back.
     fn forget(&mut self) {
         self.turn += 1;
         for ends in self.last.values().flat_map(BTreeMap::keys) {
@@ -165,9 +156,8 @@ impl Links {
         }
         let gone = self.retired.iter();
         let gone = gone.filter(|(_, retired)| retired.seen_turn < self.turn);
-        let mut gone: Vec<_> = gone
-            .map(|(ends, retired)| (retired.seen_turn, ends.clone()))
-            .collect();
+        let mut gone: Vec<_> =
+            gone.map(|(ends, retired)| (retired.seen_turn, ends.clone())).collect();
         let too_many = gone.len().saturating_sub(GONE_SERIES_MAX);
         gone.sort_unstable();
         for (_, ends) in gone.drain(..too_many) {
@@ -176,7 +166,7 @@ impl Links {
     }
 }
 
-impl Counters {
+impl LinkCounters {
     fn of(link: &LinkReading) -> Self {
         Self {
             operations: link.operations,
@@ -214,18 +204,15 @@ fn see(series: &mut LinkSeries, link: &LinkReading, now_ms: u64) {
     let shortest_ns = link.round_trip_min_us.saturating_mul(1000);
     let old = Some(series.round_trip_min_ns).filter(|old| *old > 0);
     series.round_trip_min_ns = best(old, shortest_ns).unwrap_or(0);
-    series.congestion_window = series
-        .congestion_window
-        .saturating_add(link.window_segments);
-    series.delivery_bytes_per_second = series
-        .delivery_bytes_per_second
-        .saturating_add(link.delivery_bytes_per_second);
+    series.congestion_window = series.congestion_window.saturating_add(link.window_segments);
+    series.delivery_bytes_per_second =
+        series.delivery_bytes_per_second.saturating_add(link.delivery_bytes_per_second);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perigee_activity::{Directory, Link, LinkRole, Page, pages};
+    use perigee_activity::{Link, LinkRole, Page, PageDirectory, pages};
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsFd;
@@ -238,7 +225,7 @@ mod tests {
         one.write_all(b"x").unwrap();
         other.read_exact(&mut [0]).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let directory = Directory::new(folder.path().join("pages"));
+        let directory = PageDirectory::new(folder.path().join("pages"));
         let page = Box::leak(Box::new(Page::create(&directory).unwrap()));
         let peer = "10.0.0.7".parse().unwrap();
         let two = [(); 2].map(|()| Link::claim(page, "eth1", peer, LinkRole::Asks));
@@ -248,30 +235,32 @@ mod tests {
         }
         let mut links = Links::default();
         let now_ms = crate::collector::since_1970_ms();
-        let found = links.read(&pages(&directory), Network::default(), now_ms);
+        let found = links.read(&pages(&directory), NetworkNamespace::default(), now_ms);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].connections, found[0].operations), (2, 2));
         assert!(found[0].round_trip_ns.is_some_and(|time| time > 0));
         assert!(found[0].peer_ns > 5_000_000_000);
-        let stale = links.read(&pages(&directory), Network::default(), now_ms + 60_000);
+        let stale = links.read(&pages(&directory), NetworkNamespace::default(), now_ms + 60_000);
         assert_eq!((stale[0].connections, stale[0].round_trip_ns), (0, None));
         std::fs::remove_file(pages(&directory)[0].path()).unwrap();
-        let later = links.read(&pages(&directory), Network::default(), now_ms);
+        let later = links.read(&pages(&directory), NetworkNamespace::default(), now_ms);
         assert_eq!((later[0].connections, later[0].operations), (0, 2));
-        let again = links.read(&pages(&directory), Network::default(), now_ms);
+        let again = links.read(&pages(&directory), NetworkNamespace::default(), now_ms);
         assert_eq!(again[0].operations, 2);
-        let keep = Keep::new(Some(&folder.path().join("state")), "boot");
+        let keep = StateFolder::new(Some(&folder.path().join("state")), "boot");
         links.save(&keep).unwrap();
-        let next = Links::open(&keep).read(&pages(&directory), Network::default(), now_ms);
+        let next = Links::open(&keep).read(&pages(&directory), NetworkNamespace::default(), now_ms);
         assert_eq!(next[0].operations, 2);
     }
 
-    /// A page with a place for each of these peers, each with that many exchanges. It lives as long as the folder.
-    fn page(directory: &Directory, peers: impl Iterator<Item = u16>, exchanges: u64) -> PathBuf {
-        let before: Vec<_> = pages(directory)
-            .iter()
-            .map(|page| page.path().to_owned())
-            .collect();
+    /// A page with a place for each of these peers, each with that many exchanges. It lives as long
+    /// as the folder.
+    fn page(
+        directory: &PageDirectory,
+        peers: impl Iterator<Item = u16>,
+        exchanges: u64,
+    ) -> PathBuf {
+        let before: Vec<_> = pages(directory).iter().map(|page| page.path().to_owned()).collect();
         let page = Box::leak(Box::new(Page::create(directory).unwrap()));
         for peer in peers {
             let [high, low] = peer.to_be_bytes();
@@ -281,18 +270,16 @@ mod tests {
                 link.record(1, 1);
             }
         }
-        let mut after = pages(directory)
-            .into_iter()
-            .map(|page| page.path().to_owned());
+        let mut after = pages(directory).into_iter().map(|page| page.path().to_owned());
         after.find(|path| !before.contains(path)).unwrap()
     }
 
     #[test]
     fn a_peer_that_is_still_there_keeps_its_counters_however_many_others_go() {
         let folder = tempfile::tempdir().unwrap();
-        let directory = Directory::new(folder.path());
+        let directory = PageDirectory::new(folder.path());
         let mut links = Links::default();
-        let mut read = || links.read(&pages(&directory), Network::default(), 0);
+        let mut read = || links.read(&pages(&directory), NetworkNamespace::default(), 0);
         let of_first = |series: &[LinkSeries]| {
             let first = series.iter().find(|link| link.peer == "10.0.0.1");
             first.map(|link| link.operations)
@@ -307,11 +294,7 @@ mod tests {
             let others = page(&directory, first..first + 500, 1);
             read();
             std::fs::remove_file(others).unwrap();
-            assert_eq!(
-                of_first(&read()),
-                Some(107),
-                "after the peers from {first} on"
-            );
+            assert_eq!(of_first(&read()), Some(107), "after the peers from {first} on");
         }
         assert!(links.retired.len() <= GONE_SERIES_MAX + 1);
     }
@@ -319,23 +302,16 @@ mod tests {
     #[test]
     fn of_peers_that_are_gone_those_seen_last_are_kept() {
         let folder = tempfile::tempdir().unwrap();
-        let directory = Directory::new(folder.path());
+        let directory = PageDirectory::new(folder.path());
         let mut links = Links::default();
         for first in [1000, 2000, 0] {
             let ended = page(&directory, first..first + 400, 1);
-            links.read(&pages(&directory), Network::default(), 0);
+            links.read(&pages(&directory), NetworkNamespace::default(), 0);
             std::fs::remove_file(ended).unwrap();
-            links.read(&pages(&directory), Network::default(), 0);
+            links.read(&pages(&directory), NetworkNamespace::default(), 0);
         }
-        let is_kept = |peer: &str| {
-            links
-                .retired
-                .contains_key(&("eth0".to_owned(), peer.to_owned()))
-        };
-        assert!(
-            is_kept("10.0.0.1") && !is_kept("10.0.3.233"),
-            "{:?}",
-            links.retired.len()
-        );
+        let is_kept =
+            |peer: &str| links.retired.contains_key(&("eth0".to_owned(), peer.to_owned()));
+        assert!(is_kept("10.0.0.1") && !is_kept("10.0.3.233"), "{:?}", links.retired.len());
     }
 }

@@ -5,12 +5,12 @@ mod batches;
 use super::Collector;
 use crate::histogram::Distribution;
 use crate::host::OurProcess;
-use crate::ledger::{self, Ledger, Source};
+use crate::ledger::{self, CellSource, Ledger};
 use crate::snapshot::{
     BlockSeries, DropSeries, NicSeries, ProbeSeries, Snapshot, TaskSeries, TcpSeries, UringSeries,
 };
 pub(super) use batches::slow_entry;
-use perigee_probe_loader::value::{BlockOperation, Histogram};
+use perigee_probe_loader::value::{BlockOperation, DurationHistogram};
 use perigee_probe_loader::{BlockReading, Feature, ProbeError, Probes};
 use perigee_topology::Roots;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,7 +43,7 @@ impl Collector {
     }
 }
 
-fn cells(value: &Histogram) -> Vec<u64> {
+fn cells(value: &DurationHistogram) -> Vec<u64> {
     Distribution::new(value.count, value.sum, &value.buckets).cells()
 }
 
@@ -51,8 +51,8 @@ fn cells(value: &Histogram) -> Vec<u64> {
 fn distribution(
     ledger: &mut Ledger,
     series: &str,
-    source: Source,
-    value: &Histogram,
+    source: CellSource,
+    value: &DurationHistogram,
 ) -> Distribution {
     ledger.count(series, source, &cells(value));
     Distribution::of_cells(ledger.read(series))
@@ -64,9 +64,7 @@ fn read_network(
     snapshot: &mut Snapshot,
     interfaces: &BTreeSet<(u32, String)>,
 ) -> Result<(), ProbeError> {
-    let known = interfaces
-        .iter()
-        .map(|(number, name)| (*number, name.as_str()));
+    let known = interfaces.iter().map(|(number, name)| (*number, name.as_str()));
     for (number, device) in known.chain([UNKNOWN]) {
         let nic = snapshot.nics.iter_mut().find(|nic| nic.device == device);
         if let Some(nic) = nic {
@@ -106,13 +104,13 @@ fn read_nic(
             totals.transmit_packets,
         ];
         let series = ledger::name("nic", [&nic.device]);
-        ledger.count(&series, Source::Slot("nic", number), &cells);
+        ledger.count(&series, CellSource::Slot("nic", number), &cells);
         nic.probed = Some(ledger.numbers(&series));
     }
     if probes.works(Feature::Drops) {
         let series = ledger::name("nic_drops", [&nic.device]);
         let cells = [probes.nic_drops(number)?];
-        ledger.count(&series, Source::Slot("nic_drops", number), &cells);
+        ledger.count(&series, CellSource::Slot("nic_drops", number), &cells);
         let [drops] = ledger.numbers(&series);
         nic.probed_drops = Some(drops);
     }
@@ -131,15 +129,11 @@ fn read_tcp(
     };
     let totals = reading.totals;
     let series = ledger::name("tcp", [device]);
-    let cells = [
-        totals.retransmits,
-        totals.resets_sent,
-        totals.resets_received,
-    ];
-    ledger.count(&series, Source::Slot("tcp", number), &cells);
+    let cells = [totals.retransmits, totals.resets_sent, totals.resets_received];
+    ledger.count(&series, CellSource::Slot("tcp", number), &cells);
     let [retransmits, sent, received] = ledger.numbers(&series);
     let series = ledger::name("rtt", [device]);
-    let source = Source::Slot("rtt", number);
+    let source = CellSource::Slot("rtt", number);
     let read = TcpSeries {
         device: device.to_owned(),
         round_trip: distribution(ledger, &series, source, &totals.round_trip),
@@ -202,7 +196,7 @@ fn count_block(ledger: &mut Ledger, reading: &BlockReading, roots: &Roots) -> ([
         ("block_device", cells(&totals.device)),
     ] {
         let place = format!("{kind}/{}:{}/{}", key.major, key.minor, key.operation);
-        ledger.count(&ledger::name(kind, labels), Source::Place(place), &cells);
+        ledger.count(&ledger::name(kind, labels), CellSource::Place(place), &cells);
     }
     let counted = totals.issued.saturating_sub(totals.device.count);
     let in_flight = roots.sys().text(&format!("{folder}/inflight"));
@@ -210,8 +204,9 @@ fn count_block(ledger: &mut Ledger, reading: &BlockReading, roots: &Roots) -> ([
     (labels.map(str::to_owned), depth)
 }
 
-/// Requests under way: what the probes count, but no more than the kernel knows of. A request that was given to the device
-/// twice, or that ended while nobody looked, would stay under way for ever.
+/// Requests under way: what the probes count, but no more than the kernel knows of. A request that
+/// was given to the device twice, or that ended while no probe was attached, would stay under way
+/// forever.
 fn depth(counted: u64, direction: &str, in_flight: Option<&str>) -> u64 {
     let mut known = in_flight
         .unwrap_or_default()
@@ -237,23 +232,18 @@ fn read_tasks(
             if let Some(totals) = probes.task(*thread) {
                 let labels = [process.program.as_str(), name];
                 *tasks.entry(labels).or_default() += 1;
-                for (kind, value) in [
-                    ("run_queue", &totals.run_queue),
-                    ("off_cpu", &totals.off_cpu),
-                ] {
+                for (kind, value) in
+                    [("run_queue", &totals.run_queue), ("off_cpu", &totals.off_cpu)]
+                {
                     let series = ledger::name(kind, labels);
-                    ledger.count(&series, Source::Life(kind, *thread), &cells(value));
+                    ledger.count(&series, CellSource::Life(kind, *thread), &cells(value));
                 }
             }
         }
         if let Some(latency) = probes.uring(process.pid) {
             urings.insert(&process.program);
             let series = ledger::name("uring", [&process.program]);
-            ledger.count(
-                &series,
-                Source::Life("uring", process.pid),
-                &cells(&latency),
-            );
+            ledger.count(&series, CellSource::Life("uring", process.pid), &cells(&latency));
         }
     }
     let total = |name: String| Distribution::of_cells(ledger.read(&name));

@@ -1,5 +1,6 @@
-//! Where control groups of processes lie below a mount of cgroup2. Invariant: the kernel tells groups as this process's
-//! own namespace sees them; in a namespace of its own, as containers have, those of others begin with `..`.
+//! Where control groups of processes lie below a mount of cgroup2. Invariant: the kernel tells
+//! groups as this process's own namespace sees them; in a namespace of its own, as containers have,
+//! those of others begin with `..`.
 
 use crate::limits::GROUPS_SEARCHED_MAX;
 use perigee_topology::Roots;
@@ -21,12 +22,12 @@ pub(crate) enum GroupError {
 
 /// A path of groups relative to this namespace's root: so many steps up, then names down.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Way<'a> {
+struct GroupPath<'a> {
     up: usize,
     down: Vec<&'a str>,
 }
 
-impl<'a> Way<'a> {
+impl<'a> GroupPath<'a> {
     fn of(path: &'a str) -> Self {
         let parts = path.split('/').filter(|part| !part.is_empty());
         let mut way = Self::default();
@@ -43,15 +44,16 @@ impl<'a> Way<'a> {
 
 /// The mount that reaches highest.
 #[derive(Debug, Default)]
-pub(crate) struct Groups {
+pub(crate) struct Cgroups {
     mount: Option<PathBuf>,
     /// The mount's own root, relative to the namespace's.
     root: String,
-    /// Names of the groups from the mount down to the namespace's root, if the mount begins above it.
+    /// Names of the groups from the mount down to the namespace's root, if the mount begins above
+    /// it.
     own: Vec<String>,
 }
 
-impl Groups {
+impl Cgroups {
     /// What is mounted for this process.
     pub(crate) fn open(roots: &Roots) -> Self {
         let mounts = roots.proc().text("self/mountinfo").unwrap_or_default();
@@ -76,8 +78,8 @@ impl Groups {
         let Some((root, point, _)) = groups.min_by_key(|(root, ..)| rank(root)) else {
             return Self::default();
         };
-        let steps = Way::of(root).up;
-        let own_depth = steps + Way::of(own).down.len();
+        let steps = GroupPath::of(root).up;
+        let own_depth = steps + GroupPath::of(own).down.len();
         let found = (steps > 0).then(|| folder_of(Path::new(point), own_depth, pid));
         let own = found.flatten().unwrap_or_default();
         Self {
@@ -87,7 +89,7 @@ impl Groups {
         }
     }
 
-    /// The folder of a group, as the kernel told it without the slash at its begin.
+    /// The folder of a group, as the kernel gives it, without the leading slash.
     pub(crate) fn folder(&self, group: &str) -> Result<PathBuf, GroupError> {
         let mount = self.mount.as_ref().ok_or(GroupError::NotMounted)?;
         let below = self.below(group);
@@ -101,7 +103,7 @@ impl Groups {
 
     /// The group relative to the mount.
     fn below(&self, group: &str) -> Option<String> {
-        let (root, group) = (Way::of(&self.root), Way::of(group));
+        let (root, group) = (GroupPath::of(&self.root), GroupPath::of(group));
         let path: Vec<&str> = match root.up {
             0 if group.up > 0 => return None,
             0 => group.down.strip_prefix(root.down.as_slice())?.to_vec(),
@@ -119,7 +121,7 @@ impl Groups {
 
 /// The mount of all groups comes first, one of a part last.
 fn rank(root: &str) -> (std::cmp::Reverse<usize>, usize) {
-    let way = Way::of(root);
+    let way = GroupPath::of(root);
     (std::cmp::Reverse(way.up), way.down.len())
 }
 
@@ -171,15 +173,12 @@ mod tests {
     }
 
     fn line(root: &str, point: &Path, kind: &str) -> String {
-        format!(
-            "36 30 0:26 {root} {} rw,nosuid shared:9 - {kind} cgroup2 rw\n",
-            point.display()
-        )
+        format!("36 30 0:26 {root} {} rw,nosuid shared:9 - {kind} cgroup2 rw\n", point.display())
     }
 
-    fn groups(root: &str) -> (Groups, tempfile::TempDir) {
+    fn groups(root: &str) -> (Cgroups, tempfile::TempDir) {
         let top = hierarchy();
-        let found = Groups::of(&line(root, top.path(), "cgroup2"), "", 7);
+        let found = Cgroups::of(&line(root, top.path(), "cgroup2"), "", 7);
         (found, top)
     }
 
@@ -196,12 +195,10 @@ mod tests {
     fn in_a_namespace_of_its_own_groups_above_and_beside_it_are_found() {
         let (groups, top) = groups("/../..");
         assert_eq!(groups.own, ["pods", "agent"]);
-        for (told, place) in [
-            ("../node", "pods/node"),
-            ("../../system/store", "system/store"),
-            ("", "pods/agent"),
-        ] {
-            assert_eq!(groups.folder(told), Ok(top.path().join(place)), "{told}");
+        for (shown, place) in
+            [("../node", "pods/node"), ("../../system/store", "system/store"), ("", "pods/agent")]
+        {
+            assert_eq!(groups.folder(shown), Ok(top.path().join(place)), "{shown}");
         }
         let above = groups.folder("../../../x").unwrap_err();
         assert!(matches!(above, GroupError::OutOfReach(_)));
@@ -212,16 +209,13 @@ mod tests {
         let (groups, _top) = groups("/");
         let error = groups.folder("../node").unwrap_err();
         assert_eq!(error, GroupError::OutOfReach("../node".to_owned()));
-        assert_eq!(Groups::default().folder("x"), Err(GroupError::NotMounted));
+        assert_eq!(Cgroups::default().folder("x"), Err(GroupError::NotMounted));
     }
 
     #[test]
     fn a_mount_that_begins_at_a_group_is_stripped_of_its_path() {
         let (groups, top) = groups("/kube");
-        assert_eq!(
-            groups.folder("kube/pods/node"),
-            Ok(top.path().join("pods/node"))
-        );
+        assert_eq!(groups.folder("kube/pods/node"), Ok(top.path().join("pods/node")));
         assert!(groups.folder("system/store").is_err());
     }
 
@@ -236,7 +230,7 @@ mod tests {
             line("/", own.path(), "cgroup2"),
             line("/../..", top.path(), "cgroup2"),
         ];
-        let groups = Groups::of(&mounts.concat(), "", 7);
+        let groups = Cgroups::of(&mounts.concat(), "", 7);
         assert_eq!(groups.folder("../node"), Ok(top.path().join("pods/node")));
     }
 }

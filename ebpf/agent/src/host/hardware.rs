@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 const BYTES_PER_MEGABIT: u64 = 125_000;
 /// Port counters of data count in units of four bytes.
 const DATA_UNIT_BYTES: u64 = 4;
-/// Counters that are shown by name. Drivers have dozens; these tell congestion, loss and broken links.
+/// Counters that are shown by name. Drivers have dozens; these tell congestion, loss and broken
+/// links.
 const SHOWN: [&str; 14] = [
     "np_cnp_sent",
     "np_ecn_marked_roce_packets",
@@ -27,18 +28,15 @@ const SHOWN: [&str; 14] = [
 
 /// The ports of a device.
 pub(super) fn ports(sys: &Folder, device: &RdmaDevice) -> Vec<NicSeries> {
-    device
-        .ports
-        .iter()
-        .map(|port| read_port(sys, device, port))
-        .collect()
+    device.ports.iter().map(|port| read_port(sys, device, port)).collect()
 }
 
 fn read_port(sys: &Folder, device: &RdmaDevice, port: &RdmaPort) -> NicSeries {
     let folder = format!("class/infiniband/{}/ports/{}", device.name, port.number);
     let counter = |name: &str| sys.number::<u64>(&format!("{folder}/counters/{name}"));
     let hardware = |name: &str| sys.number::<u64>(&format!("{folder}/hw_counters/{name}"));
-    // Soft-RoCE has no port counters of data; its packets pass its interface, whose counters stand for it.
+    // Soft-RoCE has no port counters of data; its packets pass its interface, whose counters stand
+    // for it.
     let interface = |name: &str| {
         let netdev = device.netdev.as_ref()?;
         sys.number::<u64>(&format!("class/net/{netdev}/statistics/{name}"))

@@ -17,8 +17,7 @@ pub(crate) fn nics(roots: &Roots, topology: &Topology, wanted: &[String]) -> Vec
     let mut found: Vec<_> = interfaces
         .map(|nic| {
             let count = |name: &str| {
-                sys.number::<u64>(&format!("class/net/{}/statistics/{name}", nic.name))
-                    .unwrap_or(0)
+                sys.number::<u64>(&format!("class/net/{}/statistics/{name}", nic.name)).unwrap_or(0)
             };
             NicSeries {
                 device: nic.name.clone(),
@@ -39,10 +38,7 @@ pub(crate) fn nics(roots: &Roots, topology: &Topology, wanted: &[String]) -> Vec
             }
         })
         .collect();
-    let devices = topology
-        .rdma
-        .iter()
-        .filter(|device| is_wanted(&device.name));
+    let devices = topology.rdma.iter().filter(|device| is_wanted(&device.name));
     found.extend(devices.flat_map(|device| hardware::ports(sys, device)));
     found
 }
@@ -55,15 +51,13 @@ fn is_enabled(flags: Option<String>) -> bool {
     flags.is_none_or(|flags| flags & UP != 0)
 }
 
-/// Kinds of their own for what shows bytes again that another NIC has counted: a bond those of its members, an interface
-/// over InfiniBand those of its port.
+/// Kinds of their own for what shows bytes again that another NIC has counted: a bond those of its
+/// members, an interface over InfiniBand those of its port.
 fn kind(nic: &Nic, topology: &Topology) -> &'static str {
     let is_of_port = |device: &RdmaDevice| {
         let layers = device.ports.iter().map(|port| port.link_layer);
         device.netdev.as_ref() == Some(&nic.name)
-            && layers
-                .into_iter()
-                .any(|layer| layer == LinkLayer::InfiniBand)
+            && layers.into_iter().any(|layer| layer == LinkLayer::InfiniBand)
     };
     match nic.kind {
         NicKind::Physical if topology.rdma.iter().any(is_of_port) => "ipoib",
@@ -81,11 +75,7 @@ pub(crate) fn interfaces(
     wanted: &[String],
 ) -> BTreeSet<(u32, String)> {
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|other| other == name);
-    let nics = topology
-        .nics
-        .iter()
-        .filter(|nic| is_wanted(&nic.name))
-        .take(INTERFACES_MAX);
+    let nics = topology.nics.iter().filter(|nic| is_wanted(&nic.name)).take(INTERFACES_MAX);
     let numbered = |name: &String| {
         let number = roots.sys().number(&format!("class/net/{name}/ifindex"))?;
         Some((number, name.clone()))
@@ -127,10 +117,8 @@ mod tests {
         }
         let roots = Roots::new(folder.path(), "/proc");
         let found = nics(&roots, &Topology::discover(&roots), &[]);
-        let kinds: BTreeMap<_, _> = found
-            .iter()
-            .map(|nic| (nic.device.as_str(), nic.kind.as_str()))
-            .collect();
+        let kinds: BTreeMap<_, _> =
+            found.iter().map(|nic| (nic.device.as_str(), nic.kind.as_str())).collect();
         let expected = [
             ("bond0", "bond"),
             ("eth0", "ethernet"),
@@ -145,13 +133,10 @@ mod tests {
     }
 
     #[test]
-    fn a_nic_that_was_turned_off_is_told_from_one_without_a_cable() {
+    fn a_nic_that_was_turned_off_is_distinguished_from_one_without_a_cable() {
         let flags = |text: &str| is_enabled(Some(text.to_owned()));
         assert!(flags("0x1003\n"), "on, no carrier");
         assert!(!flags("0x1002\n"));
-        assert!(
-            is_enabled(None) && flags("nonsense"),
-            "nobody said that it is off"
-        );
+        assert!(is_enabled(None) && flags("nonsense"), "it is not known to be off");
     }
 }

@@ -1,5 +1,6 @@
-//! Who holds the locks of files, as the kernel lists them: `/proc/locks`. Invariant: its numbers are those of the PID
-//! namespace that this `/proc` was mounted in; holders that the namespace does not see are not listed at all.
+//! Who holds the locks of files, as the kernel lists them: `/proc/locks`. Invariant: its numbers
+//! are those of the PID namespace that this `/proc` was mounted in; holders that the namespace does
+//! not see are not listed at all.
 
 use crate::limits::LOCKS_BYTES_MAX;
 use nix::libc::dev_t;
@@ -12,7 +13,7 @@ use std::io::{BufRead, BufReader, Read};
 /// Device and number of a file.
 pub(super) type FileId = (dev_t, u64);
 
-/// Processes by the file that they hold a lock of, told as `MAJOR:MINOR:NUMBER`.
+/// Processes by the file that they hold a lock of, written as `MAJOR:MINOR:NUMBER`.
 #[derive(Debug, Default)]
 pub(super) struct Holders(HashMap<String, Vec<u32>>);
 
@@ -41,7 +42,8 @@ impl Holders {
     }
 }
 
-/// File and holder of a line such as `1: FLOCK  ADVISORY  READ 16659 fe:00:10380778 0 EOF`; those that wait have `->`.
+/// File and holder of a line such as `1: FLOCK  ADVISORY  READ 16659 fe:00:10380778 0 EOF`; those
+/// that wait have `->`.
 fn held(line: &str) -> Option<(&str, u32)> {
     let mut words = line.split_whitespace().skip(1);
     let kind = words.next()?;
@@ -54,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn holders_are_told_and_those_that_wait_or_lock_ranges_are_not() {
+    fn holders_are_listed_and_those_that_wait_or_lock_ranges_are_not() {
         let line = "1: FLOCK  ADVISORY  READ 16659 fe:00:10380778 0 EOF";
         assert_eq!(held(line), Some(("fe:00:10380778", 16659)));
         assert_eq!(held("2: -> FLOCK  ADVISORY  WRITE 7 fe:00:1 0 EOF"), None);

@@ -1,5 +1,7 @@
-//! Our processes: those that leave an activity page, with their threads, control group and program files.
-//! Invariant: a number that a page tells is never taken for a process of this namespace; who holds its lock is the process.
+//! Our processes: those that leave an activity page, with their threads, control group and program
+//! files.
+//! Invariant: a number that a page tells is never taken for a process of this namespace; who holds
+//! its lock is the process.
 
 use super::group::group_of;
 use super::lock::Holders;
@@ -23,19 +25,20 @@ pub(crate) struct OurProcess {
     pub(crate) program: String,
     /// Our threads in it, with their names.
     pub(crate) threads: BTreeMap<u32, String>,
-    /// Its control group, as this process's namespace of groups sees it: see [`super::Groups`].
+    /// Its control group, as this process's namespace of groups sees it: see [`super::Cgroups`].
     pub(crate) group: Option<String>,
 }
 
 /// What is behind the pages of this host.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct FoundProcesses {
     pub(crate) processes: Vec<OurProcess>,
-    /// Pages that a process holds which is not seen from here: its program, and its number as it tells it itself.
+    /// Pages that a process holds which is not seen from here: its program, and its number as it
+    /// tells it itself.
     pub(crate) hidden: Vec<(String, u32)>,
 }
 
-impl Found {
+impl FoundProcesses {
     /// The processes behind these pages.
     pub(crate) fn of(roots: &Roots, pages: &[PageReader]) -> Self {
         let holders = Holders::read(roots);
@@ -43,7 +46,8 @@ impl Found {
         for page in pages {
             let held_by = page.file_id().map(|file| holders.of(file));
             let held_by = held_by.unwrap_or_default().iter().copied();
-            // Anybody may lock a file that he can read, so the holder also has to be who the page says.
+            // Any process may lock a file that it can read, so the holder also has to be the one
+            // the page names.
             let is_it = |pid: &u32| innermost_pid(roots, *pid) == Some(page.pid());
             match held_by.filter(is_it).min() {
                 Some(pid) if !seen.insert(pid) => {}
@@ -62,9 +66,7 @@ fn innermost_pid(roots: &Roots, pid: u32) -> Option<u32> {
     let status = roots.proc().text(&format!("{pid}/status"))?;
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
     // A kernel without PID namespaces tells none.
-    numbers.map_or(Some(pid), |numbers| {
-        numbers.split_whitespace().next_back()?.parse().ok()
-    })
+    numbers.map_or(Some(pid), |numbers| numbers.split_whitespace().next_back()?.parse().ok())
 }
 
 /// Whether the numbers of processes seen here are the kernel's own, which probes count by.
@@ -85,11 +87,7 @@ fn threads(roots: &Roots, pid: u32) -> BTreeMap<u32, String> {
         let moves_bytes = number == pid || is_worker(&name);
         moves_bytes.then_some((number, name))
     };
-    numbers
-        .into_iter()
-        .filter_map(named)
-        .take(THREADS_MAX)
-        .collect()
+    numbers.into_iter().filter_map(named).take(THREADS_MAX).collect()
 }
 
 fn is_worker(thread: &str) -> bool {
@@ -110,7 +108,7 @@ impl OurProcess {
     /// Its memory map, which shows the files that it runs.
     ///
     /// # Errors
-    /// It belongs to somebody else, or the process has gone.
+    /// It belongs to another user, or the process has gone.
     pub(crate) fn maps(&self, roots: &Roots) -> io::Result<File> {
         File::open(roots.proc().top().join(format!("{}/maps", self.pid)))
     }
@@ -133,9 +131,7 @@ impl OurProcess {
         });
         // Through the process's own root, so that files in containers are found.
         let root = format!("/proc/{}/root", self.pid);
-        Ok(code
-            .map(|path| PathBuf::from(format!("{root}{path}")))
-            .collect())
+        Ok(code.map(|path| PathBuf::from(format!("{root}{path}"))).collect())
     }
 }
 
@@ -143,41 +139,30 @@ impl OurProcess {
 mod tests {
     use super::*;
     use nix::sys::stat::{major, minor};
-    use perigee_activity::{Directory, Page, pages};
+    use perigee_activity::{Page, PageDirectory, pages};
 
     #[test]
-    fn threads_that_work_are_told_by_their_names() {
+    fn threads_that_work_are_recognized_by_their_names() {
         assert!(is_worker("perigee-data") && is_worker("perigee-rails"));
         assert!(!is_worker(WATCHDOG) && !is_worker("python3"));
     }
-    /// A `/proc` where process 1 runs a thread named like ours, and a page whose process calls itself 1 as well.
-    fn pod(holder: &str) -> (Found, tempfile::TempDir) {
+    /// A `/proc` where process 1 runs a thread named like ours, and a page whose process calls
+    /// itself 1 as well.
+    fn pod(holder: &str) -> (FoundProcesses, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
-        let directory = Directory::new(folder.path().join("pages"));
+        let directory = PageDirectory::new(folder.path().join("pages"));
         Box::leak(Box::new(Page::create(&directory).unwrap()));
         let pages = pages(&directory);
         let (device, number) = pages[0].file_id().unwrap();
         let place = format!("{:02x}:{:02x}:{number}", major(device), minor(device));
         let own = std::process::id();
         let files = [
-            (
-                "locks".to_owned(),
-                format!("1: FLOCK  ADVISORY  READ {holder} {place} 0 EOF\n"),
-            ),
+            ("locks".to_owned(), format!("1: FLOCK  ADVISORY  READ {holder} {place} 0 EOF\n")),
             (format!("{own}/status"), format!("NSpid:\t{own}\n")),
-            (
-                format!("{own}/task/{own}/comm"),
-                "perigee-data\n".to_owned(),
-            ),
-            (
-                "9001/status".to_owned(),
-                format!("Name:\tperigee\nNSpid:\t9001\t{own}\n"),
-            ),
+            (format!("{own}/task/{own}/comm"), "perigee-data\n".to_owned()),
+            ("9001/status".to_owned(), format!("Name:\tperigee\nNSpid:\t9001\t{own}\n")),
             ("9001/task/9001/comm".to_owned(), "perigee\n".to_owned()),
-            (
-                "9001/task/9002/comm".to_owned(),
-                "perigee-data\n".to_owned(),
-            ),
+            ("9001/task/9002/comm".to_owned(), "perigee-data\n".to_owned()),
             ("9003/status".to_owned(), "NSpid:\t9003\t7\n".to_owned()),
         ];
         for (name, text) in files {
@@ -186,7 +171,7 @@ mod tests {
             std::fs::write(path, text).unwrap();
         }
         let roots = Roots::new("/sys", folder.path().join("proc"));
-        (Found::of(&roots, &pages), folder)
+        (FoundProcesses::of(&roots, &pages), folder)
     }
 
     #[test]

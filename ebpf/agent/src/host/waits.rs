@@ -1,6 +1,6 @@
 //! How long our threads ran and how long they waited for a core.
 
-use super::OurProcess;
+use super::process::OurProcess;
 use perigee_probe_loader::Probes;
 use perigee_topology::Roots;
 use std::collections::BTreeMap;
@@ -17,8 +17,8 @@ pub(crate) struct Wait {
     pub(crate) run_ns: u64,
 }
 
-/// All threads of our processes. The probe also sees waits of threads that a control group throttles; the kernel's own
-/// statistics need no privilege.
+/// All threads of our processes. The probe also sees waits of threads that a control group
+/// throttles; the kernel's own statistics need no privilege.
 pub(crate) fn waits(roots: &Roots, processes: &[OurProcess], probes: Option<&Probes>) -> Vec<Wait> {
     let mut names: BTreeMap<String, u32> = BTreeMap::new();
     let threads = processes.iter().flat_map(|process| {
@@ -27,24 +27,16 @@ pub(crate) fn waits(roots: &Roots, processes: &[OurProcess], probes: Option<&Pro
     });
     let threads: Vec<_> = threads.collect();
     for (process, _, name) in &threads {
-        *names
-            .entry(format!("{}/{name}", process.program))
-            .or_default() += 1;
+        *names.entry(format!("{}/{name}", process.program)).or_default() += 1;
     }
     let wait = |(process, thread, name): (&OurProcess, u32, String)| {
-        let text = roots
-            .proc()
-            .text(&format!("{}/task/{thread}/schedstat", process.pid))?;
+        let text = roots.proc().text(&format!("{}/task/{thread}/schedstat", process.pid))?;
         let (run_ns, waited_ns) = times(&text)?;
         let probed = probes.and_then(|probes| probes.task(thread));
         let name = format!("{}/{name}", process.program);
         let is_unique = names.get(&name) == Some(&1);
         Some(Wait {
-            thread: if is_unique {
-                name
-            } else {
-                format!("{name}/{thread}")
-            },
+            thread: if is_unique { name } else { format!("{name}/{thread}") },
             waited_ns,
             probed_ns: probed.map_or(0, |totals| totals.run_queue.sum),
             run_ns,
@@ -71,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_of_one_name_are_told_apart() {
+    fn threads_of_one_name_are_kept_apart() {
         let process = |pid, thread| OurProcess {
             pid,
             program: "perigee".to_owned(),

@@ -3,7 +3,7 @@
 use super::*;
 
 /// One reading of these sources, all under one series.
-fn turn(ledger: &mut Ledger, series: &str, sources: &[(Source, &[u64])]) {
+fn turn(ledger: &mut Ledger, series: &str, sources: &[(CellSource, &[u64])]) {
     ledger.begin();
     for (source, cells) in sources {
         ledger.count(series, source.clone(), cells);
@@ -14,7 +14,7 @@ fn turn(ledger: &mut Ledger, series: &str, sources: &[(Source, &[u64])]) {
 #[test]
 fn a_restarted_agent_goes_on_where_the_last_one_was() {
     let folder = tempfile::tempdir().unwrap();
-    let keep = Keep::new(Some(folder.path()), "boot");
+    let keep = StateFolder::new(Some(folder.path()), "boot");
     let mut first = Ledger::open(&keep);
     assert_eq!(first.total("a", [5, 1]), [5, 1]);
     first.total("gone", [3]);
@@ -30,25 +30,18 @@ fn a_restarted_agent_goes_on_where_the_last_one_was() {
 #[test]
 fn a_thread_that_ended_and_one_that_follows_it_are_both_counted_in_full() {
     let mut ledger = Ledger::default();
-    let thread = |number| Source::Life("task", number);
-    turn(
-        &mut ledger,
-        "t",
-        &[(thread(7), &[10, 100]), (thread(8), &[1, 1])],
-    );
+    let thread = |number| CellSource::Life("task", number);
+    turn(&mut ledger, "t", &[(thread(7), &[10, 100]), (thread(8), &[1, 1])]);
     turn(&mut ledger, "t", &[(thread(8), &[2, 2])]);
     assert_eq!(ledger.read("t"), [12, 102], "what it had counted stays");
-    // The same number for another thread, which has counted more already than the first one ever did.
-    turn(
-        &mut ledger,
-        "t",
-        &[(thread(7), &[11, 110]), (thread(8), &[2, 2])],
-    );
+    // The same number for another thread, which has counted more already than the first one ever
+    // did.
+    turn(&mut ledger, "t", &[(thread(7), &[11, 110]), (thread(8), &[2, 2])]);
     assert_eq!(ledger.read("t"), [23, 212]);
 }
 
 #[test]
-fn a_source_that_falls_has_started_anew() {
+fn a_source_that_falls_has_restarted() {
     let mut ledger = Ledger::default();
     assert_eq!(ledger.total("a", [5, 1]), [5, 1]);
     assert_eq!(ledger.total("a", [4, 2]), [9, 3]);
@@ -59,30 +52,23 @@ fn a_source_that_falls_has_started_anew() {
 fn the_cells_of_a_distribution_stay_consistent_over_lives() {
     let mut ledger = Ledger::default();
     // Count, sum and two buckets; the second life has fewer values but a larger bucket.
-    turn(
-        &mut ledger,
-        "d",
-        &[(Source::Life("task", 1), &[10, 50, 8, 2])],
-    );
-    turn(
-        &mut ledger,
-        "d",
-        &[(Source::Life("task", 2), &[6, 90, 1, 5])],
-    );
+    turn(&mut ledger, "d", &[(CellSource::Life("task", 1), &[10, 50, 8, 2])]);
+    turn(&mut ledger, "d", &[(CellSource::Life("task", 2), &[6, 90, 1, 5])]);
     let [count, sum, short, long] = ledger.numbers("d");
     assert_eq!((count, sum), (16, 140));
     assert_eq!(short + long, count);
 }
 
 #[test]
-fn a_nic_made_anew_under_its_name_goes_on_and_a_slot_is_never_counted_twice() {
+fn a_nic_made_again_under_its_name_goes_on_and_a_slot_is_never_counted_twice() {
     let mut ledger = Ledger::default();
-    let slot = |number| Source::Slot("nic", number);
+    let slot = |number| CellSource::Slot("nic", number);
     turn(&mut ledger, "nic", &[(slot(4), &[300])]);
     turn(&mut ledger, "nic", &[]);
     turn(&mut ledger, "nic", &[(slot(9), &[100])]);
     assert_eq!(ledger.read("nic"), [400]);
-    // The first one is back from another namespace with its number, and its slot still has what it had.
+    // The first one is back from another namespace with its number, and its slot still has what it
+    // had.
     turn(&mut ledger, "nic", &[(slot(4), &[310]), (slot(9), &[100])]);
     assert_eq!(ledger.read("nic"), [410]);
     turn(&mut ledger, "renamed", &[(slot(4), &[311])]);
@@ -98,16 +84,12 @@ fn interfaces_that_come_and_go_leave_no_more_series_than_there_is_room_for() {
             let series = name(kind, [&format!("veth{number}")]);
             let slot = u32::try_from(number).unwrap();
             let cells = [u64::from(kind != "tcp")];
-            ledger.count(&series, Source::Slot(kind, slot), &cells);
+            ledger.count(&series, CellSource::Slot(kind, slot), &cells);
         }
-        ledger.count("nic eth0", Source::Slot("nic", u32::MAX), &[1]);
+        ledger.count("nic eth0", CellSource::Slot("nic", u32::MAX), &[1]);
         ledger.end();
     }
-    assert!(
-        ledger.series.len() <= GONE_SERIES_MAX + 3,
-        "{}",
-        ledger.series.len()
-    );
+    assert!(ledger.series.len() <= GONE_SERIES_MAX + 3, "{}", ledger.series.len());
     assert_eq!(ledger.read("nic eth0"), [1], "what is there stays");
     let latest = format!("veth{}", 3 * GONE_SERIES_MAX - 2);
     assert_eq!(ledger.read(&name("nic", [&latest])), [1], "the latest stay");

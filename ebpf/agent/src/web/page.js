@@ -12,7 +12,7 @@ let paused = false, openTile = null, changedAt = performance.now(), timer = null
 
 const byId = (id) => document.getElementById(id);
 
-// Those whom the agent blames, with the numbers behind the verdict.
+// What the agent found slow, with the numbers behind it.
 function drawSuspects(newer) {
   const suspects = newer.suspects ?? [];
   byId("slowness").hidden = suspects.length === 0;
@@ -187,7 +187,7 @@ function draw() {
 }
 
 function take(snapshot) {
-  // A restarted agent counts its own time anew.
+  // A restarted agent counts its own time from 0.
   if (snapshot.monotonic_ns < (history.at(-1)?.monotonic_ns ?? 0)) history.length = 0;
   if (snapshot.monotonic_ns !== history.at(-1)?.monotonic_ns) {
     history.push(snapshot);
@@ -207,7 +207,8 @@ function tell(trouble) {
   document.body.classList.toggle("old", trouble !== "");
 }
 
-// Whoever asks looks, and some probes are attached only then: a page that is paused or hidden asks for nothing.
+// Some probes are attached only while the page asks: a page that is paused or hidden asks for
+// nothing.
 const looks = () => !paused && !document.hidden;
 
 async function poll() {
@@ -224,7 +225,7 @@ async function poll() {
   goOn(INTERVAL_MS);
 }
 
-// Asks again, unless nobody looks or an answer is awaited.
+// Asks again, unless the page is hidden or an answer is awaited.
 function goOn(delay) {
   clearTimeout(timer);
   timer = null;
@@ -232,7 +233,7 @@ function goOn(delay) {
   timer = setTimeout(() => { asking = true; poll(); }, delay);
 }
 
-// Of the time nobody looked nothing is known: an agent is given as long as ever to read its host.
+// Nothing is known of the time the page was hidden: an agent gets as long as ever to read its host.
 function lookAgain() {
   changedAt = performance.now();
   goOn(0);

@@ -1,9 +1,9 @@
 //! The routes over HTTP, of an agent that reads this host.
 
 use super::{STALLED, stalled};
-use crate::agent::Board;
+use crate::board::SnapshotBoard;
 use crate::{Agent, AgentOptions};
-use perigee_activity::{Direction, Directory, Key, Page, Route};
+use perigee_activity::{Direction, Page, PageDirectory, Route, SlotKey};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -14,11 +14,9 @@ struct Fixture {
 
 fn agent() -> Fixture {
     let folder = tempfile::tempdir().unwrap();
-    let directory = Directory::new(folder.path().join("activity"));
+    let directory = PageDirectory::new(folder.path().join("activity"));
     let page = Box::leak(Box::new(Page::create(&directory).unwrap()));
-    let slot = page
-        .claim(Key::new("eth7", Route::Tcp, Direction::Write, 2))
-        .unwrap();
+    let slot = page.claim(SlotKey::new("eth7", Route::Tcp, Direction::Write, 2)).unwrap();
     slot.record(4096, 30_000, 500);
     std::mem::drop(slot);
     let options = AgentOptions {
@@ -28,10 +26,7 @@ fn agent() -> Fixture {
         ebpf: false,
         ..AgentOptions::default()
     };
-    Fixture {
-        agent: Agent::start(options).unwrap(),
-        _folder: folder,
-    }
+    Fixture { agent: Agent::start(options).unwrap(), _folder: folder }
 }
 
 impl Fixture {
@@ -39,10 +34,7 @@ impl Fixture {
         let address = self.agent.address().unwrap();
         let request = ureq::get(format!("http://{address}{path}")).header("accept", accept);
         let mut response = request.call().unwrap();
-        let kind = response.headers()["content-type"]
-            .to_str()
-            .unwrap()
-            .to_owned();
+        let kind = response.headers()["content-type"].to_str().unwrap().to_owned();
         (kind, response.body_mut().read_to_string().unwrap())
     }
 }
@@ -100,10 +92,7 @@ fn nothing_the_agent_serves_is_unknown_to_the_catalogue() {
     let (_, text) = fixture.get("/snapshot.json", "*/*");
     assert!(text.contains("\"flows\""));
     let mut collector = crate::Collector::new(
-        AgentOptions {
-            state: None,
-            ..AgentOptions::default()
-        },
+        AgentOptions { state: None, ..AgentOptions::default() },
         std::sync::Arc::default(),
     );
     let samples = crate::metrics::samples(&collector.collect());
@@ -115,9 +104,6 @@ fn an_agent_that_no_longer_reads_its_host_is_not_alive() {
     assert_eq!(stalled(Duration::from_secs(2)), None);
     let text = stalled(STALLED + Duration::from_secs(1)).unwrap();
     assert!(text.starts_with("The host was read 31 s ago"), "{text}");
-    let board = Board::default();
-    assert!(
-        board.age() < STALLED,
-        "before the first reading it has time"
-    );
+    let board = SnapshotBoard::default();
+    assert!(board.age() < STALLED, "before the first reading it has time");
 }

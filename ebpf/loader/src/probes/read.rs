@@ -8,8 +8,8 @@ use crate::reading::{
     sum_batches, sum_blocks, sum_histograms, sum_nics, sum_tcp,
 };
 use crate::value::{
-    BatchKey, BatchTotals, BlockKey, BlockTotals, DROP_OTHER, DROP_REASONS_MAX, Histogram, Loss,
-    NicTotals, TaskTotals, TcpTotals, UringTotals,
+    BatchKey, BatchTotals, BlockKey, BlockTotals, DROP_OTHER, DROP_REASONS_MAX, DurationHistogram,
+    Loss, NicTotals, TaskTotals, TcpTotals, UringTotals,
 };
 use aya::Pod;
 use aya::maps::{HashMap as KernelMap, Map, PerCpuArray, PerCpuHashMap, PerCpuValues};
@@ -110,14 +110,11 @@ impl Probes {
             let totals = sum_blocks(&values);
             Ok(BlockReading { key, totals })
         };
-        map.iter()
-            .map(read)
-            .collect::<Result<_, _>>()
-            .map_err(failed("BLOCKS"))
+        map.iter().map(read).collect::<Result<_, _>>().map_err(failed("BLOCKS"))
     }
 
     /// io_uring latency of a watched process.
-    pub fn uring(&self, process: u32) -> Option<Histogram> {
+    pub fn uring(&self, process: u32) -> Option<DurationHistogram> {
         let map = self.map("URINGS").ok()?;
         let map = PerCpuHashMap::<_, u32, UringTotals>::try_from(map).ok()?;
         let values = map.get(&process, 0).ok()?;
@@ -144,10 +141,7 @@ impl Probes {
             let totals = sum_batches(&values);
             Ok(BatchReading { key, totals })
         };
-        map.iter()
-            .map(read)
-            .collect::<Result<_, _>>()
-            .map_err(failed("BATCHES"))
+        map.iter().map(read).collect::<Result<_, _>>().map_err(failed("BATCHES"))
     }
 
     /// What could not be counted, by reason.
@@ -165,12 +159,8 @@ impl Probes {
 
     /// Runs and run time of every loaded program. Zero unless statistics are on.
     pub fn costs(&self) -> Vec<(Feature, ProgramCost)> {
-        let of_feature = |feature: Feature| {
-            feature
-                .programs()
-                .into_iter()
-                .map(move |name| (feature, name))
-        };
+        let of_feature =
+            |feature: Feature| feature.programs().into_iter().map(move |name| (feature, name));
         let programs = Feature::ALL.into_iter().flat_map(of_feature);
         let cost = |(feature, program): (Feature, &'static str)| {
             let info = self.ebpf.program(program)?.info().ok()?;
@@ -208,10 +198,7 @@ impl Probes {
     }
 
     fn array_slot<T: Pod>(&self, name: &'static str, index: u32) -> Result<Box<[T]>, ProbeError> {
-        let values = self
-            .array::<T>(name)?
-            .get(&index, 0)
-            .map_err(failed(name))?;
+        let values = self.array::<T>(name)?.get(&index, 0).map_err(failed(name))?;
         Ok(values.iter().copied().collect())
     }
 }

@@ -1,4 +1,4 @@
-"""`python -m sglang.launch_server` of the manifests: takes their arguments, and makes SGLang's calls when told to."""
+"""`python -m sglang.launch_server` of the manifests: takes their arguments, and makes SGLang's calls on command."""
 
 import argparse
 import os

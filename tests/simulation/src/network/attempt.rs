@@ -1,14 +1,16 @@
-//! Connecting: a wish that travels to the target, and its answer. Invariant: an attempt that nobody waits for any more
-//! leaves no connection behind.
+//! Connecting: a request that travels to the target, and its answer. Invariant: an abandoned
+//! attempt leaves no connection behind.
 
-use super::{Arrival, Connection, Core, HostId};
+use super::connection::Connection;
+use super::host::HostId;
+use super::{Arrival, Core};
 use crate::limits::{BACKLOG_MAX, RETRANSMISSIONS_MAX, SYN_RETRANSMIT};
 use crate::slot::Slot;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Somebody who wants to connect.
+/// A task that wants to connect.
 pub(crate) struct Attempt {
     pub(crate) host: HostId,
     from: SocketAddr,
@@ -23,20 +25,14 @@ impl Core {
         let number = self.number();
         let slot = Slot::default();
         let from = self.free_address(host);
-        let attempt = Attempt {
-            host,
-            from,
-            to,
-            tries: 0,
-            slot: slot.clone(),
-        };
+        let attempt = Attempt { host, from, to, tries: 0, slot: slot.clone() };
         self.attempts.insert(number, attempt);
         let latency = self.weather.latency(&self.random);
         self.plan(latency, Arrival::Wish(number));
         (number, slot)
     }
 
-    /// Nobody waits for an attempt any more.
+    /// An attempt is abandoned.
     pub(crate) fn give_up_connecting(&mut self, attempt: u64, slot: &Slot<io::Result<u64>>) {
         self.attempts.remove(&attempt);
         if let Some(Ok(connection)) = slot.take() {

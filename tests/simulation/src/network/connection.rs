@@ -1,8 +1,9 @@
 //! Connections: two ends with their operations, and what is on the way between them.
 //! Invariant: every operation on an end ends once: done, cut short by the peer, or broken.
 
+use super::host::HostId;
 use super::pipe::{Load, Pipe};
-use super::{Arrival, Core, EndId, HostId};
+use super::{Arrival, Core, EndId};
 use crate::limits::SHUTTING_MAX;
 use crate::slot::Slot;
 use perigee_reactor::Message;
@@ -62,11 +63,7 @@ impl Connection {
             is_released: false,
             is_gone: false,
         };
-        Self {
-            ends: [end(0), end(1)],
-            pipes: Default::default(),
-            window_bytes,
-        }
+        Self { ends: [end(0), end(1)], pipes: Default::default(), window_bytes }
     }
 
     /// Ends that tasks or unfinished operations keep.
@@ -88,9 +85,7 @@ impl End {
 
 impl Core {
     pub(crate) fn address_of(&self, (number, side): EndId) -> Option<SocketAddr> {
-        self.connections
-            .get(&number)
-            .map(|connection| connection.ends[side].address)
+        self.connections.get(&number).map(|connection| connection.ends[side].address)
     }
 
     pub(crate) fn send(&mut self, end: EndId, message: Message) -> Slot<io::Result<()>> {
@@ -174,14 +169,7 @@ impl Core {
                 connection.pipes[end.1].loads.clear();
             }
         } else if was_open {
-            self.put(
-                end,
-                if is_clean {
-                    Load::Farewell
-                } else {
-                    Load::Break
-                },
-            );
+            self.put(end, if is_clean { Load::Farewell } else { Load::Break });
         }
         self.forget_if_over(end.0);
     }
@@ -207,17 +195,13 @@ impl Core {
     }
 
     fn end(&mut self, (number, side): EndId) -> Option<&mut End> {
-        self.connections
-            .get_mut(&number)
-            .map(|connection| &mut connection.ends[side])
+        self.connections.get_mut(&number).map(|connection| &mut connection.ends[side])
     }
 
     /// Puts on the way what the window has room for, and ends sends that are through.
     fn go_on_sending(&mut self, (number, side): EndId) {
         while let Some(connection) = self.connections.get_mut(&number) {
-            let room = connection
-                .window_bytes
-                .saturating_sub(connection.pipes[side].unread);
+            let room = connection.window_bytes.saturating_sub(connection.pipes[side].unread);
             let end = &mut connection.ends[side];
             let (fault, is_shut) = (end.fault(), end.is_shut);
             let Some((message, _)) = end.sends.front_mut() else {
@@ -291,11 +275,7 @@ impl Core {
     }
 
     fn forget_if_over(&mut self, number: u64) {
-        if self
-            .connections
-            .get(&number)
-            .is_some_and(|connection| connection.open_ends() == 0)
-        {
+        if self.connections.get(&number).is_some_and(|connection| connection.open_ends() == 0) {
             self.connections.remove(&number);
         }
     }

@@ -25,17 +25,10 @@ pub(crate) struct Host {
 }
 
 impl Core {
-    /// Ends the process of a host. With the power on, its kernel says so to all peers; without, nobody does.
+    /// Ends the process of a host. With the power on, its kernel resets all connections; without,
+    /// peers see nothing.
     pub(crate) fn end_process(&mut self, host: HostId, power_stays: bool) {
-        self.note(
-            if power_stays {
-                "process dies"
-            } else {
-                "power fails"
-            },
-            host as u64,
-            0,
-        );
+        self.note(if power_stays { "process dies" } else { "power fails" }, host as u64, 0);
         self.hosts[host].life += 1;
         self.hosts[host].is_up = power_stays;
         self.set_frozen(host, false);
@@ -71,10 +64,7 @@ impl Core {
     fn ends_of(&self, host: HostId) -> Vec<EndId> {
         let ends = |(number, connection): (&u64, &super::Connection)| {
             let mine = |side: &usize| connection.ends[*side].host == host;
-            (0..2)
-                .filter(mine)
-                .map(|side| (*number, side))
-                .collect::<Vec<_>>()
+            (0..2).filter(mine).map(|side| (*number, side)).collect::<Vec<_>>()
         };
         self.connections.iter().flat_map(ends).collect()
     }

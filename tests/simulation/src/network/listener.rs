@@ -1,6 +1,8 @@
-//! Listening ports and the connections that wait there. Invariant: a kernel accepts, even while its process stands still.
+//! Listening ports and the connections that wait there. Invariant: a kernel accepts, even while its
+//! process stands still.
 
-use super::{Core, HostId};
+use super::Core;
+use super::host::HostId;
 use crate::slot::Slot;
 use std::collections::VecDeque;
 use std::io;
@@ -28,21 +30,13 @@ impl Core {
         if address.ip() != self.hosts[host].address {
             return Err(io::ErrorKind::AddrNotAvailable.into());
         }
-        let address = if address.port() == 0 {
-            self.free_address(host)
-        } else {
-            address
-        };
+        let address = if address.port() == 0 { self.free_address(host) } else { address };
         let may_join = |port: &PortId| is_shared && self.listeners[port].is_shared;
         if !self.ports_of(address).iter().all(may_join) {
             return Err(io::ErrorKind::AddrInUse.into());
         }
-        let listening = Listening {
-            host,
-            is_shared,
-            backlog: VecDeque::new(),
-            waiting: VecDeque::new(),
-        };
+        let listening =
+            Listening { host, is_shared, backlog: VecDeque::new(), waiting: VecDeque::new() };
         let port = (address, self.number());
         self.listeners.insert(port, listening);
         self.note("listens", host as u64, u64::from(address.port()));
@@ -75,7 +69,7 @@ impl Core {
         slot
     }
 
-    /// A connection for whoever accepts.
+    /// A connection to accept.
     pub(super) fn offer(&mut self, port: PortId, connection: u64) {
         let Some(listening) = self.listeners.get_mut(&port) else {
             return;

@@ -1,6 +1,8 @@
-//! One direction of a connection: what is on the way. Invariant: the front arrives first, however often it is lost.
+//! One direction of a connection: what is on the way. Invariant: the front arrives first, however
+//! often it is lost.
 
-use super::{Arrival, Core, EndId, Weather};
+use super::weather::Weather;
+use super::{Arrival, Core, EndId};
 use crate::limits::{RETRANSMISSIONS_MAX, RETRANSMIT, RETRANSMIT_MAX};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -58,10 +60,7 @@ impl Core {
             if !self.passes(hosts[0], hosts[1]) {
                 return self.front_is_lost((number, side));
             }
-            let Some(pipe) = self
-                .connections
-                .get_mut(&number)
-                .map(|found| &mut found.pipes[side])
+            let Some(pipe) = self.connections.get_mut(&number).map(|found| &mut found.pipes[side])
             else {
                 return;
             };

@@ -39,16 +39,9 @@ impl Weather {
     /// Links that also break connections and, if `flips`, change bits.
     pub fn foul(random: &Random, flips: bool) -> Self {
         let odds = |least| {
-            if random.one_in(2) {
-                random.between(least, least * 20)
-            } else {
-                0
-            }
+            if random.one_in(2) { random.between(least, least * 20) } else { 0 }
         };
-        let mut weather = Self {
-            reset_odds: odds(50),
-            ..Self::fair(random)
-        };
+        let mut weather = Self { reset_odds: odds(50), ..Self::fair(random) };
         if flips {
             weather.flip_odds = odds(30);
         }
@@ -78,10 +71,7 @@ impl Weather {
         if random.one_in(50) {
             return 1;
         }
-        random.between(
-            1 + self.chunk_bytes_max as u64 / 2,
-            self.chunk_bytes_max as u64,
-        ) as usize
+        random.between(1 + self.chunk_bytes_max as u64 / 2, self.chunk_bytes_max as u64) as usize
     }
 
     pub(crate) fn happens(odds: u64, random: &Random) -> bool {

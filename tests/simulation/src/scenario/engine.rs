@@ -1,9 +1,10 @@
 //! Registered memory that engines read and write over the production code of `perigee-engine`.
 //!
-//! Promised: a batch is over by its deadline; a request that completed has moved exactly its bytes, and one that reads them
-//! hands out what is there; nothing outside of a registered and addressed range changes; a buffer that was taken out is not
-//! touched any more, nor local memory once a batch is over; an earlier life of a peer is refused; after the trouble
-//! everything works again; when all is closed, nothing is left.
+//! Promised: a batch is over by its deadline; a request that completed has moved exactly its bytes,
+//! and one that reads them hands out what is there; nothing outside of a registered and addressed
+//! range changes; a buffer that was taken out is not touched any more, nor local memory once a
+//! batch is over; an earlier life of a peer is refused; after the trouble everything works again;
+//! when all is closed, nothing is left.
 
 mod caller;
 mod field;
@@ -22,7 +23,7 @@ use std::time::Duration;
 const RUN_LIMIT: Duration = Duration::from_secs(24 * 3600);
 /// Time after the last fault in which kernels find out what was lost.
 const CALM: Duration = Duration::from_secs(50);
-/// Time in which everything that was told to stop has stopped.
+/// Time in which everything that was asked to stop has stopped.
 const STOPPING: Duration = Duration::from_secs(60);
 
 /// Everything on the stage.
@@ -38,12 +39,7 @@ pub(super) fn play(world: &Rc<World>) -> Result<Tally, String> {
     let is_calm = random.one_in(4);
     let with_checksum = random.one_in(2);
     let flips = !is_calm && with_checksum && random.one_in(2);
-    let field = Rc::new(Field::new(
-        world,
-        random.between(1, 3) as usize,
-        is_calm,
-        flips,
-    )?);
+    let field = Rc::new(Field::new(world, random.between(1, 3) as usize, is_calm, flips)?);
     let caller = |_| Rc::new(Caller::new(world, &field, with_checksum));
     let play = Rc::new(Play {
         world: world.clone(),
@@ -51,6 +47,8 @@ pub(super) fn play(world: &Rc<World>) -> Result<Tally, String> {
         field,
         tally: Cell::default(),
     });
+    let callers = play.callers.clone();
+    world.inspect(move || callers.iter().for_each(|caller| caller.check()));
     let is_over = Rc::new(Cell::new(false));
     let (directed, over) = (play.clone(), is_over.clone());
     world.direct(async move {
@@ -69,19 +67,14 @@ impl Play {
         self.callers.iter().for_each(Caller::begin);
         let is_over = Rc::new(Cell::new(false));
         self.take_buffers_out(&is_over);
-        let faults = if self.field.is_calm() {
-            0
-        } else {
-            self.trouble().await
-        };
+        let faults = if self.field.is_calm() { 0 } else { self.trouble().await };
         let working = self.callers.clone();
-        self.world
-            .until(move || working.iter().all(|caller| caller.has_worked()))
-            .await;
+        self.world.until(move || working.iter().all(|caller| caller.has_worked())).await;
         is_over.set(true);
         self.world.sleep(CALM).await;
         self.prove_that_all_works().await;
-        // Connections to engines that have been away are idle now; nobody may notice who knows the new life.
+        // Connections to engines that have been away are idle now; a caller that knows the new run
+        // must not notice.
         for host in self.field.hosts() {
             self.world.kill(host, random.one_in(2));
             self.world.revive(host);
@@ -93,13 +86,8 @@ impl Play {
         self.world.sleep(STOPPING).await;
         self.field.compare_all();
         self.world.check_nothing_left();
-        let mut tally = Tally {
-            faults,
-            ..Tally::default()
-        };
-        self.callers
-            .iter()
-            .for_each(|caller| tally.add(caller.tally()));
+        let mut tally = Tally { faults, ..Tally::default() };
+        self.callers.iter().for_each(|caller| tally.add(caller.tally()));
         self.tally.set(tally);
     }
 
@@ -129,17 +117,12 @@ impl Play {
         let (field, actors) = (self.field.clone(), self.callers.clone());
         let begin = move |host| {
             field.begin_again(host);
-            actors
-                .iter()
-                .filter(|caller| caller.host() == host)
-                .for_each(Caller::begin);
+            actors.iter().filter(|caller| caller.host() == host).for_each(Caller::begin);
         };
         let hosts = self.field.hosts().into_iter();
         let hosts = hosts.chain(self.callers.iter().map(|caller| caller.host()));
         let trouble = Trouble::new(&self.world, hosts.collect(), self.field.flips(), begin);
-        trouble
-            .make(|| self.callers.iter().all(|caller| caller.has_worked()))
-            .await;
+        trouble.make(|| self.callers.iter().all(|caller| caller.has_worked())).await;
         trouble.faults()
     }
 }

@@ -1,5 +1,7 @@
-//! Faults while clients work: hosts that die, stand still or cannot be reached, connections that break, links that change.
-//! Invariant: every fault is undone before the trouble is over, so that what must work afterwards can be asked for.
+//! Faults while clients work: hosts that die, stand still or cannot be reached, connections that
+//! break, links that change.
+//! Invariant: every fault is undone before the trouble is over, so that what must work afterwards
+//! can be asked for.
 
 use crate::network::{HostId, Weather};
 use crate::random::Random;
@@ -48,21 +50,16 @@ impl Trouble {
 
     /// Makes trouble until a condition holds, then leaves everything whole and in fair weather.
     pub(super) async fn make(&self, is_over: impl Fn() -> bool) {
-        self.world
-            .set_weather(Weather::foul(&self.random, self.flips));
+        self.world.set_weather(Weather::foul(&self.random, self.flips));
         while !is_over() {
-            let pause = self
-                .random
-                .length(Duration::from_micros(100), Duration::from_secs(2));
+            let pause = self.random.length(Duration::from_micros(100), Duration::from_secs(2));
             self.world.sleep(pause).await;
             self.faults.set(self.faults.get() + 1);
             match self.random.below(8) {
                 0 | 1 => self.die().await,
                 2 => self.freeze().await,
                 3 | 4 => self.part().await,
-                5 => self
-                    .world
-                    .set_weather(Weather::foul(&self.random, self.flips)),
+                5 => self.world.set_weather(Weather::foul(&self.random, self.flips)),
                 _ => self.world.break_some_connection(),
             }
         }
@@ -75,9 +72,7 @@ impl Trouble {
             return;
         }
         self.world.kill(host, self.random.one_in(2));
-        let pause = self
-            .random
-            .length(Duration::from_millis(1), Duration::from_secs(20));
+        let pause = self.random.length(Duration::from_millis(1), Duration::from_secs(20));
         self.world.sleep(pause).await;
         self.world.revive(host);
         self.dead.borrow_mut().remove(&host);
@@ -93,10 +88,7 @@ impl Trouble {
 
     /// Cuts the way between two hosts, at times in one direction only.
     async fn part(&self) {
-        let (one, other) = (
-            *self.random.pick(&self.hosts),
-            *self.random.pick(&self.hosts),
-        );
+        let (one, other) = (*self.random.pick(&self.hosts), *self.random.pick(&self.hosts));
         let back = self.random.one_in(2);
         let set = |is_blocked| {
             self.world.set_blocked(one, other, is_blocked);
@@ -110,9 +102,7 @@ impl Trouble {
     }
 
     async fn hold(&self) {
-        let length = self
-            .random
-            .length(Duration::from_millis(1), Duration::from_secs(40));
+        let length = self.random.length(Duration::from_millis(1), Duration::from_secs(40));
         self.world.sleep(length).await;
     }
 }

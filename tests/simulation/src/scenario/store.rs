@@ -1,9 +1,12 @@
-//! A whole store: the production service of the master with several shards, segment servers, and clients that put, get,
-//! remove and copy, while an operator empties nodes.
+//! A whole store: the production service of the master with several shards, segment servers, and
+//! clients that put, get, remove and copy, while an operator empties nodes.
 //!
-//! Promised: bytes that are found are the ones that were put; no older ones come after a put that was acknowledged, and none
-//! after a removal; while a lease runs nobody overwrites them; every call ends within its bound; without a fault whatever
-//! began goes well; when every key is removed, no space is lost, and the shards hold each byte of a segment once.
+//! Promised: bytes that are found are the ones that were put; no older ones come after a put that
+//! was acknowledged, and none after a removal; while a lease runs they are not overwritten; every
+//! call ends within its bound; without a fault whatever began goes well; hard-pinned keys stay; a
+//! put replaces only what it may; a lease keeps its key from a removal that is not forced; no two
+//! records of the master disagree at any time; when every key is removed, no space is lost, and the
+//! shards hold each byte of each mounted segment once.
 
 mod client;
 mod contract;
@@ -11,6 +14,7 @@ mod link;
 mod master;
 mod node;
 mod operator;
+mod size;
 mod wire;
 
 use super::Tally;
@@ -22,6 +26,7 @@ use contract::Contract;
 use master::Master;
 use node::Node;
 use operator::Operator;
+use size::Size;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -30,7 +35,7 @@ use std::time::Duration;
 const RUN_LIMIT: Duration = Duration::from_secs(48 * 3600);
 /// Time after which the space of abandoned puts is free again, and a little more.
 const RELEASED: Duration = Duration::from_secs(700);
-/// Time in which everything that was told to stop has stopped.
+/// Time in which everything that was asked to stop has stopped.
 const STOPPING: Duration = Duration::from_secs(60);
 
 /// Everything on the stage.
@@ -47,10 +52,11 @@ struct Play {
 pub(super) fn play(world: &Rc<World>) -> Result<Tally, String> {
     let random = world.fork_random();
     let contract = Rc::new(Contract::new(world, random.one_in(4)));
+    let size = Size::new(&random);
     let master = Rc::new(Master::new(world, &contract)?);
-    let node = |_| Rc::new(Node::new(world, &master, &contract));
+    let node = |_| Rc::new(Node::new(world, &master, &contract, size));
     let nodes: Vec<_> = (0..random.between(1, 3)).map(node).collect();
-    let client = |_| Rc::new(Client::new(world, &master, &contract));
+    let client = |_| Rc::new(Client::new(world, &master, &contract, size));
     let play = Rc::new(Play {
         world: world.clone(),
         clients: (0..random.between(1, 4)).map(client).collect(),
@@ -60,6 +66,8 @@ pub(super) fn play(world: &Rc<World>) -> Result<Tally, String> {
         nodes,
         tally: Cell::default(),
     });
+    let inspected = play.clone();
+    world.inspect(move || inspected.check());
     let is_over = Rc::new(Cell::new(false));
     let (directed, over) = (play.clone(), is_over.clone());
     world.direct(async move {
@@ -74,25 +82,24 @@ pub(super) fn play(world: &Rc<World>) -> Result<Tally, String> {
 }
 
 impl Play {
+    /// Panics, or ends the run, if records disagree.
+    fn check(&self) {
+        self.master.check();
+        self.nodes.iter().for_each(|node| node.check());
+        self.clients.iter().for_each(|client| client.check());
+    }
+
     async fn direct(self: &Rc<Self>) {
         self.master.begin();
         self.nodes.iter().for_each(Node::begin);
         let (master, nodes) = (self.master.clone(), self.nodes.len());
-        self.world
-            .until(move || master.segments().len() == nodes)
-            .await;
+        self.world.until(move || master.segments().len() == nodes).await;
         self.clients.iter().for_each(Client::begin);
         let has_drained = self.begin_operator();
-        let faults = if self.contract.is_calm() {
-            0
-        } else {
-            self.trouble().await
-        };
+        let faults = if self.contract.is_calm() { 0 } else { self.trouble().await };
         self.operator.note_whole();
         let working = self.clients.clone();
-        self.world
-            .until(move || working.iter().all(|client| client.has_worked()))
-            .await;
+        self.world.until(move || working.iter().all(|client| client.has_worked())).await;
         self.world.until(move || has_drained.get()).await;
         self.world.sleep(RELEASED).await;
         for client in &self.clients {
@@ -100,14 +107,8 @@ impl Play {
         }
         self.empty().await;
         self.close().await;
-        let mut tally = Tally {
-            faults,
-            done: self.operator.jobs(),
-            ..Tally::default()
-        };
-        self.clients
-            .iter()
-            .for_each(|client| tally.add(client.tally()));
+        let mut tally = Tally { faults, done: self.operator.jobs(), ..Tally::default() };
+        self.clients.iter().for_each(|client| tally.add(client.tally()));
         self.tally.set(tally);
     }
 
@@ -132,7 +133,7 @@ impl Play {
         }
         self.world.sleep(RELEASED).await;
         self.master.check_nothing_is_used();
-        self.master.check_each_byte_is_held_once();
+        self.master.check_all_is_held();
     }
 
     /// Ends all processes in good order.
@@ -153,9 +154,7 @@ impl Play {
         let clients = self.clients.iter().map(|client| client.host());
         let hosts = nodes.chain(clients).chain([self.master.host()]);
         let trouble = Trouble::new(&self.world, hosts.collect(), false, begin);
-        trouble
-            .make(|| self.clients.iter().all(|client| client.has_worked()))
-            .await;
+        trouble.make(|| self.clients.iter().all(|client| client.has_worked())).await;
         trouble.faults()
     }
 
@@ -163,13 +162,7 @@ impl Play {
         if host == self.master.host() {
             self.master.begin();
         }
-        self.nodes
-            .iter()
-            .filter(|node| node.host() == host)
-            .for_each(Node::begin);
-        self.clients
-            .iter()
-            .filter(|client| client.host() == host)
-            .for_each(Client::begin);
+        self.nodes.iter().filter(|node| node.host() == host).for_each(Node::begin);
+        self.clients.iter().filter(|client| client.host() == host).for_each(Client::begin);
     }
 }

@@ -1,8 +1,8 @@
 //! What the eBPF probes of the agent need. Invariant: warnings only; the agent runs without probes
 //! and says what is off.
 
-use super::finding::{Finding, Outcome};
-use super::host::Host;
+use super::finding::{CheckOutcome, Finding};
+use super::host::HostFacts;
 
 /// Numbers and names of the capabilities the probes need.
 const CAPABILITIES: [(u32, &str); 3] =
@@ -13,11 +13,11 @@ const CAPABILITY_SYS_ADMIN: u32 = 21;
 const CAPABILITY_SYS_PTRACE: u32 = 19;
 
 /// Probes in the program itself.
-pub(super) fn probes(host: &Host) -> Outcome {
+pub(super) fn probes(host: &HostFacts) -> CheckOutcome {
     if host.has_probes {
-        return Outcome::fine();
+        return CheckOutcome::fine();
     }
-    Outcome::of([Finding::warning(
+    CheckOutcome::of([Finding::warning(
         "perigee",
         "was built without eBPF probes: perigee agent shows only what the kernel and our processes count themselves",
         "Install a wheel or program built without PERIGEE_WITHOUT_PROBES=1, by `make wheel` or `make build` on Debian 12",
@@ -25,30 +25,28 @@ pub(super) fn probes(host: &Host) -> Outcome {
 }
 
 /// Rights to load and attach probes.
-pub(super) fn capabilities(host: &Host) -> Outcome {
+pub(super) fn capabilities(host: &HostFacts) -> CheckOutcome {
     if host.process.capabilities.is_none() {
-        return Outcome::Skipped("/proc/self/status cannot be read");
+        return CheckOutcome::Skipped("/proc/self/status cannot be read");
     }
     let has = |number: u32, name: &str| {
         host.process.has_capability(number)
             || (name != "CAP_NET_ADMIN" && host.process.has_capability(CAPABILITY_SYS_ADMIN))
     };
-    let missing = CAPABILITIES
-        .iter()
-        .filter(|(number, name)| !has(*number, name));
+    let missing = CAPABILITIES.iter().filter(|(number, name)| !has(*number, name));
     let missing: Vec<&str> = missing.map(|(_, name)| *name).collect();
     let may_mark = host.process.has_capability(CAPABILITY_SYS_ADMIN);
     if missing.is_empty() && may_mark && !host.process.has_capability(CAPABILITY_SYS_PTRACE) {
-        return Outcome::of([Finding::warning(
+        return CheckOutcome::of([Finding::warning(
             "CAP_SYS_PTRACE",
             "missing in this process: perigee agent would list no slow batches, although it holds CAP_SYS_ADMIN for them",
             "Add CAP_SYS_PTRACE where CAP_SYS_ADMIN is given (unit, pod, setcap), or take CAP_SYS_ADMIN away",
         )]);
     }
     if missing.is_empty() {
-        return Outcome::fine();
+        return CheckOutcome::fine();
     }
-    Outcome::of([Finding::warning(
+    CheckOutcome::of([Finding::warning(
         missing.join(", "),
         "missing in this process: perigee agent would run without probes",
         format!(
@@ -61,11 +59,11 @@ pub(super) fn capabilities(host: &Host) -> Outcome {
 }
 
 /// Type information of the kernel, by which probes find fields.
-pub(super) fn type_information(host: &Host) -> Outcome {
+pub(super) fn type_information(host: &HostFacts) -> CheckOutcome {
     if host.roots.sys().has("kernel/btf/vmlinux") {
-        return Outcome::fine();
+        return CheckOutcome::fine();
     }
-    Outcome::of([Finding::warning(
+    CheckOutcome::of([Finding::warning(
         "/sys/kernel/btf/vmlinux",
         "the kernel has no type information: tracing probes cannot load",
         "Run a kernel with CONFIG_DEBUG_INFO_BTF=y; in a container mount /sys of the host",
@@ -73,17 +71,15 @@ pub(super) fn type_information(host: &Host) -> Outcome {
 }
 
 /// Probes on sockets attach to a group of version 2.
-pub(super) fn control_groups(host: &Host) -> Outcome {
+pub(super) fn control_groups(host: &HostFacts) -> CheckOutcome {
     let Some(mounts) = host.roots.proc().text("self/mounts") else {
-        return Outcome::Skipped("/proc/self/mounts cannot be read");
+        return CheckOutcome::Skipped("/proc/self/mounts cannot be read");
     };
-    let is_mounted = mounts
-        .lines()
-        .any(|line| line.split(' ').nth(2) == Some("cgroup2"));
+    let is_mounted = mounts.lines().any(|line| line.split(' ').nth(2) == Some("cgroup2"));
     if is_mounted {
-        return Outcome::fine();
+        return CheckOutcome::fine();
     }
-    Outcome::of([Finding::warning(
+    CheckOutcome::of([Finding::warning(
         "cgroup2",
         "no control groups of version 2 are mounted: round-trip times of connections are not seen",
         "mount -t cgroup2 none /sys/fs/cgroup, or boot with systemd.unified_cgroup_hierarchy=1",

@@ -1,10 +1,11 @@
 //! The table of checks. Invariant: a check is a name, a question and a pure function; text, JSON,
 //! help and tests all read this table.
 
-use super::finding::Outcome;
-use super::host::Host;
+use super::finding::CheckOutcome;
+use super::host::HostFacts;
 use super::{
-    agent, clock, disk, memory, network, pcie, peers, placement, rdma, reactor, segments, tcp,
+    agent, clock, disk, memory, network, packages, pcie, peers, placement, rdma, reactor, segments,
+    tcp,
 };
 
 /// One thing that is looked at.
@@ -13,10 +14,14 @@ pub(super) struct Check {
     pub(super) name: &'static str,
     /// What it looks at.
     pub(super) about: &'static str,
-    pub(super) run: fn(&Host) -> Outcome,
+    pub(super) run: fn(&HostFacts) -> CheckOutcome,
 }
 
-const fn check(name: &'static str, about: &'static str, run: fn(&Host) -> Outcome) -> Check {
+const fn check(
+    name: &'static str,
+    about: &'static str,
+    run: fn(&HostFacts) -> CheckOutcome,
+) -> Check {
     Check { name, about, run }
 }
 
@@ -25,103 +30,36 @@ pub(super) const CHECKS: &[Check] = &[
     check("memlock", "memory that may be locked", memory::memlock),
     check("reactor", "io_uring for shards", reactor::io_uring),
     check("huge_pages", "reserved huge pages", memory::huge_pages),
-    check(
-        "shmem_huge_pages",
-        "huge pages of shared memory",
-        memory::shmem_huge_pages,
-    ),
+    check("shmem_huge_pages", "huge pages of shared memory", memory::shmem_huge_pages),
     check("memory_limit", "room for the segment", memory::memory_limit),
     check("swap", "swapping of segments", memory::swap),
     check("open_files", "files that may be open", memory::open_files),
-    check(
-        "rdma_modules",
-        "kernel modules of RDMA cards",
-        rdma::modules,
-    ),
-    check(
-        "rdma_files",
-        "device files of RDMA cards",
-        rdma::device_files,
-    ),
+    check("rdma_modules", "kernel modules of RDMA cards", rdma::modules),
+    check("rdma_files", "device files of RDMA cards", rdma::device_files),
     check("gid", "addresses of RoCE ports", rdma::gids),
     check("link_down", "links without a carrier", network::link_down),
-    check(
-        "link_speed",
-        "rails slower than the others",
-        network::link_speed,
-    ),
+    check("link_speed", "rails slower than the others", network::link_speed),
     check("rail_mtu", "frame sizes of the rails", network::rail_mtu),
-    check(
-        "peer_mtu",
-        "frame sizes of the peers' rails",
-        peers::frame_sizes,
-    ),
-    check(
-        "peer_gid",
-        "GID types of the peers' rails",
-        peers::gid_types,
-    ),
-    check(
-        "congestion_control",
-        "congestion control of TCP",
-        tcp::congestion_control,
-    ),
+    check("peer_mtu", "frame sizes of the peers' rails", peers::frame_sizes),
+    check("peer_gid", "GID types of the peers' rails", peers::gid_types),
+    check("congestion_control", "congestion control of TCP", tcp::congestion_control),
     check("socket_buffers", "buffer sizes of TCP", tcp::socket_buffers),
-    check(
-        "segment_reach",
-        "data ports of the cluster's segments",
-        segments::reachable,
-    ),
+    check("segment_reach", "data ports of the cluster's segments", segments::reachable),
     check("pcie_width", "PCIe lanes of cards", pcie::link_width),
     check("iommu", "address translation for cards", pcie::iommu),
-    check(
-        "pcie_acs",
-        "direct way between GPU and NIC",
-        pcie::access_control,
-    ),
-    check(
-        "relaxed_ordering",
-        "order of the cards' writes",
-        pcie::relaxed_ordering,
-    ),
-    check(
-        "irq_affinity",
-        "interrupts near their cards",
-        placement::interrupts,
-    ),
-    check(
-        "shard_cores",
-        "shards near the rails",
-        placement::shard_cores,
-    ),
-    check(
-        "cpu_governor",
-        "frequency of the CPUs",
-        placement::cpu_governor,
-    ),
-    check(
-        "disk_direct",
-        "access past the page cache",
-        disk::direct_access,
-    ),
+    check("pcie_acs", "direct way between GPU and NIC", pcie::access_control),
+    check("relaxed_ordering", "order of the cards' writes", pcie::relaxed_ordering),
+    check("irq_affinity", "interrupts near their cards", placement::interrupts),
+    check("shard_cores", "shards near the rails", placement::shard_cores),
+    check("cpu_governor", "frequency of the CPUs", placement::cpu_governor),
+    check("disk_direct", "access past the page cache", disk::direct_access),
     check("disk_full", "free space", disk::full),
     check("disk_slow", "rate of reading", disk::slow),
     check("clock", "time service", clock::synchronised),
     check("clock_error", "error of the clock", clock::error),
+    check("packages", "Python packages in Perigee's place", packages::compiled_modules),
     check("probes", "eBPF probes in this program", agent::probes),
-    check(
-        "agent_rights",
-        "capabilities for probes and slow batches",
-        agent::capabilities,
-    ),
-    check(
-        "btf",
-        "type information for probes",
-        agent::type_information,
-    ),
-    check(
-        "cgroup2",
-        "control groups for probes",
-        agent::control_groups,
-    ),
+    check("agent_rights", "capabilities for probes and slow batches", agent::capabilities),
+    check("btf", "type information for probes", agent::type_information),
+    check("cgroup2", "control groups for probes", agent::control_groups),
 ];

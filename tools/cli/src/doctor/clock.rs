@@ -1,15 +1,15 @@
 //! The clock. Invariant: only its own word is taken, since other hosts are not asked.
 
-use super::finding::{Finding, Outcome};
-use super::host::Host;
+use super::finding::{CheckOutcome, Finding};
+use super::host::HostFacts;
 use crate::limits::DOCTOR_CLOCK_ERROR_US_MAX;
 
 /// Without time service logs and traces of several hosts do not fit together.
-pub(super) fn synchronised(host: &Host) -> Outcome {
+pub(super) fn synchronised(host: &HostFacts) -> CheckOutcome {
     match host.clock {
-        None => Outcome::Skipped("another host's files are looked at"),
-        Some(clock) if clock.is_synchronised => Outcome::fine(),
-        Some(_) => Outcome::of([Finding::warning(
+        None => CheckOutcome::Skipped("another host's files are looked at"),
+        Some(clock) if clock.is_synchronised => CheckOutcome::fine(),
+        Some(_) => CheckOutcome::of([Finding::warning(
             "clock",
             "nothing keeps the clock right: times of several hosts cannot be compared",
             "systemctl enable --now systemd-timesyncd   # or chronyd, where that is installed",
@@ -18,16 +18,16 @@ pub(super) fn synchronised(host: &Host) -> Outcome {
 }
 
 /// A clock can be kept and still be far off, right after the start of its service.
-pub(super) fn error(host: &Host) -> Outcome {
+pub(super) fn error(host: &HostFacts) -> CheckOutcome {
     match host.clock {
         Some(clock) if clock.is_synchronised && clock.error_us > DOCTOR_CLOCK_ERROR_US_MAX => {
-            Outcome::of([Finding::warning(
+            CheckOutcome::of([Finding::warning(
                 "clock",
                 format!("it may be off by {} ms", clock.error_us / 1000),
                 "chronyc makestep, and check that the time servers answer",
             )])
         }
-        Some(clock) if clock.is_synchronised => Outcome::fine(),
-        _ => Outcome::Skipped("the clock's error is not known"),
+        Some(clock) if clock.is_synchronised => CheckOutcome::fine(),
+        _ => CheckOutcome::Skipped("the clock's error is not known"),
     }
 }

@@ -3,15 +3,15 @@
 
 mod probe;
 
-use super::finding::{Finding, Outcome};
-use super::host::Host;
+use super::finding::{CheckOutcome, Finding};
+use super::host::HostFacts;
 use crate::limits::{DOCTOR_DISK_FREE_PERCENT_MIN, DOCTOR_DISK_RATE_MIN, DOCTOR_DISK_TEST_BYTES};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Why a folder could not be measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum DiskFault {
     /// There is not enough room for the test, or for this user.
     NoSpace,
     /// The system refused an access, with this message.
@@ -25,7 +25,7 @@ pub(super) struct DiskState {
     /// Free and all bytes of its file system.
     pub(super) space: Option<(u64, u64)>,
     /// Bytes per second past the page cache, or why there is no such access.
-    pub(super) direct: Result<u64, Fault>,
+    pub(super) direct: Result<u64, DiskFault>,
 }
 
 impl DiskState {
@@ -41,17 +41,13 @@ impl DiskState {
         let is_tight =
             space.is_some_and(|(free, all)| all > 0 && free < DOCTOR_DISK_TEST_BYTES * 2);
         let direct = match is_tight {
-            true => Err(Fault::NoSpace),
+            true => Err(DiskFault::NoSpace),
             false => probe::direct_rate(folder).map_err(|error| match error.kind() {
-                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Fault::NoSpace,
-                _ => Fault::Refused(error.to_string()),
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => DiskFault::NoSpace,
+                _ => DiskFault::Refused(error.to_string()),
             }),
         };
-        Self {
-            folder: folder.to_owned(),
-            space,
-            direct,
-        }
+        Self { folder: folder.to_owned(), space, direct }
     }
 
     fn shown(&self) -> String {
@@ -60,9 +56,9 @@ impl DiskState {
 }
 
 /// Without direct access each block is in memory twice.
-pub(super) fn direct_access(host: &Host) -> Outcome {
+pub(super) fn direct_access(host: &HostFacts) -> CheckOutcome {
     judge(host, |disk| {
-        let Err(Fault::Refused(cause)) = &disk.direct else {
+        let Err(DiskFault::Refused(cause)) = &disk.direct else {
             return None;
         };
         Some(Finding::failure(
@@ -74,12 +70,12 @@ pub(super) fn direct_access(host: &Host) -> Outcome {
 }
 
 /// A full disk ends offloading.
-pub(super) fn full(host: &Host) -> Outcome {
+pub(super) fn full(host: &HostFacts) -> CheckOutcome {
     judge(host, |disk| {
         let (free, all) = disk.space.unwrap_or_default();
         let percent = free.saturating_mul(100).checked_div(all);
         let is_full = percent.is_some_and(|percent| percent < DOCTOR_DISK_FREE_PERCENT_MIN);
-        (is_full || disk.direct == Err(Fault::NoSpace)).then(|| {
+        (is_full || disk.direct == Err(DiskFault::NoSpace)).then(|| {
             let (free, all) = (free >> 20, all >> 20);
             let percent = percent.unwrap_or(0);
             Finding::failure(
@@ -92,7 +88,7 @@ pub(super) fn full(host: &Host) -> Outcome {
 }
 
 /// A disk slower than the network makes reads from it slower than computing again.
-pub(super) fn slow(host: &Host) -> Outcome {
+pub(super) fn slow(host: &HostFacts) -> CheckOutcome {
     judge(host, |disk| {
         let rate = *disk.direct.as_ref().ok()?;
         (rate < DOCTOR_DISK_RATE_MIN).then(|| {
@@ -109,9 +105,9 @@ pub(super) fn slow(host: &Host) -> Outcome {
     })
 }
 
-fn judge(host: &Host, one: impl Fn(&DiskState) -> Option<Finding>) -> Outcome {
+fn judge(host: &HostFacts, one: impl Fn(&DiskState) -> Option<Finding>) -> CheckOutcome {
     if host.disks.is_empty() {
-        return Outcome::Skipped("no --disk");
+        return CheckOutcome::Skipped("no --disk");
     }
-    Outcome::of(host.disks.iter().filter_map(one))
+    CheckOutcome::of(host.disks.iter().filter_map(one))
 }

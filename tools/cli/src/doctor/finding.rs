@@ -40,23 +40,20 @@ impl Finding {
         message: impl Into<String>,
         fix: impl Into<String>,
     ) -> Self {
-        Self {
-            severity: Severity::Warning,
-            ..Self::failure(subject, message, fix)
-        }
+        Self { severity: Severity::Warning, ..Self::failure(subject, message, fix) }
     }
 }
 
 /// Result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum CheckOutcome {
     /// Looked at; empty means that nothing is wrong.
     Checked(Vec<Finding>),
     /// There is nothing to look at, or it cannot be read.
     Skipped(&'static str),
 }
 
-impl Outcome {
+impl CheckOutcome {
     pub(super) fn fine() -> Self {
         Self::Checked(Vec::new())
     }

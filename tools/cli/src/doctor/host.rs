@@ -2,9 +2,9 @@
 //! pure functions of this value and of files below its roots.
 
 use super::disk::DiskState;
-use super::peers::Peer;
-use super::segments::Cluster;
-use perigee_shard::{ClockDiscipline, Refusal};
+use super::peers::PeerHost;
+use super::segments::ClusterSegments;
+use perigee_shard::{ClockDiscipline, UringUnavailable};
 use perigee_topology::{Nic, RdmaDevice, Roots, Topology};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ const CAPABILITY_ANY_FILE: u32 = 1;
 
 /// One host, and what it is to be used for.
 #[derive(Debug)]
-pub(super) struct Host {
+pub(super) struct HostFacts {
     pub(super) roots: Roots,
     pub(super) topology: Topology,
     /// Folder of device files.
@@ -25,7 +25,9 @@ pub(super) struct Host {
     /// `None` when another host's files are looked at.
     pub(super) clock: Option<ClockDiscipline>,
     /// Whether shards can run on io_uring here; `None` when another host's files are looked at.
-    pub(super) io_uring: Option<Result<(), Refusal>>,
+    pub(super) io_uring: Option<Result<(), UringUnavailable>>,
+    /// Folders `mooncake` that Python imports from; empty when another host's files are looked at.
+    pub(super) packages: Vec<PathBuf>,
     /// Memory to be donated, in bytes; 0 if not said.
     pub(super) segment_bytes: u64,
     /// Processors of the shards; empty if not said.
@@ -33,12 +35,12 @@ pub(super) struct Host {
     /// Folders to be used for files.
     pub(super) disks: Vec<DiskState>,
     /// Reports of other hosts.
-    pub(super) peers: Vec<Peer>,
+    pub(super) peers: Vec<PeerHost>,
     /// Segments of a master.
-    pub(super) cluster: Cluster,
+    pub(super) cluster: ClusterSegments,
 }
 
-impl Host {
+impl HostFacts {
     /// Text of a kernel setting such as `net/ipv4/tcp_rmem`.
     pub(super) fn sysctl(&self, name: &str) -> Option<String> {
         self.roots.proc().text(&format!("sys/{name}"))
@@ -46,30 +48,21 @@ impl Host {
 
     /// Interfaces that carry data: those of the RDMA devices, otherwise the fastest cards.
     pub(super) fn rails(&self) -> Vec<&Nic> {
-        let names: BTreeSet<&str> = self
-            .usable_rdma()
-            .filter_map(|device| device.netdev.as_deref())
-            .collect();
+        let names: BTreeSet<&str> =
+            self.usable_rdma().filter_map(|device| device.netdev.as_deref()).collect();
         let nics = self.topology.nics.iter();
         if !names.is_empty() {
-            return nics
-                .filter(|nic| names.contains(nic.name.as_str()))
-                .collect();
+            return nics.filter(|nic| names.contains(nic.name.as_str())).collect();
         }
         let is_up =
             |nic: &&Nic| nic.is_physical() && nic.state != perigee_topology::OperState::Down;
         let up: Vec<&Nic> = nics.filter(is_up).collect();
         let fastest = up.iter().map(|nic| nic.speed_mbps).max().flatten();
-        up.into_iter()
-            .filter(|nic| nic.speed_mbps == fastest)
-            .collect()
+        up.into_iter().filter(|nic| nic.speed_mbps == fastest).collect()
     }
 
     pub(super) fn usable_rdma(&self) -> impl Iterator<Item = &RdmaDevice> {
-        self.topology
-            .rdma
-            .iter()
-            .filter(|device| device.has_usable_port())
+        self.topology.rdma.iter().filter(|device| device.has_usable_port())
     }
 }
 
@@ -96,9 +89,7 @@ impl Process {
             line.unwrap_or_default().trim().to_owned()
         };
         let numbers = |text: String| -> Vec<u32> {
-            text.split_whitespace()
-                .filter_map(|word| word.parse().ok())
-                .collect()
+            text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
         };
         // Real, effective, saved, file system: the last one opens files.
         let last = |text: String| numbers(text).last().copied();
@@ -162,10 +153,7 @@ mod tests {
         assert!(!process.may_open(0o660, 0, 0));
         assert!(process.may_open(0o666, 0, 0));
         assert!(!process.may_open(0o444, 0, 0));
-        let root = Process {
-            capabilities: Some(1 << 1),
-            ..process
-        };
+        let root = Process { capabilities: Some(1 << 1), ..process };
         assert!(root.may_open(0o000, 0, 0));
     }
 

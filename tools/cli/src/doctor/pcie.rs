@@ -3,50 +3,40 @@
 
 mod configuration;
 
-use super::finding::{Finding, Outcome};
-use super::host::Host;
+use super::finding::{CheckOutcome, Finding};
+use super::host::HostFacts;
 use configuration::Configuration;
 #[cfg(test)]
 pub(super) use configuration::sample as sample_configuration;
-use perigee_topology::Place;
+use perigee_topology::DevicePlace;
 use std::collections::BTreeSet;
 
 /// Cards that move data: RDMA devices, GPUs and NVMe disks, each function once.
-fn cards(host: &Host) -> BTreeSet<String> {
+fn cards(host: &HostFacts) -> BTreeSet<String> {
     let topology = &host.topology;
     let rdma = topology.rdma.iter().map(|device| &device.place);
     let gpus = topology.gpus.iter().map(|gpu| &gpu.place);
-    let disks = topology
-        .disks
-        .iter()
-        .filter(|disk| disk.is_nvme)
-        .map(|disk| &disk.place);
+    let disks = topology.disks.iter().filter(|disk| disk.is_nvme).map(|disk| &disk.place);
     rdma.chain(gpus).chain(disks).filter_map(address).collect()
 }
 
-fn rdma_cards(host: &Host) -> BTreeSet<String> {
+fn rdma_cards(host: &HostFacts) -> BTreeSet<String> {
     let devices = host.topology.rdma.iter();
-    devices
-        .filter_map(|device| address(&device.place))
-        .collect()
+    devices.filter_map(|device| address(&device.place)).collect()
 }
 
-fn address(place: &Place) -> Option<String> {
+fn address(place: &DevicePlace) -> Option<String> {
     place.pci.as_ref().map(|path| path.address().to_string())
 }
 
 /// A card in a slot with fewer lanes, or with a bad contact, loses half its bandwidth or more.
-pub(super) fn link_width(host: &Host) -> Outcome {
+pub(super) fn link_width(host: &HostFacts) -> CheckOutcome {
     let mut findings = Vec::new();
     let mut is_any = false;
     for card in cards(host) {
         let file = |name: &str| format!("bus/pci/devices/{card}/{name}_link_width");
-        let width = |name: &str| {
-            host.roots
-                .sys()
-                .number::<u32>(&file(name))
-                .filter(|lanes| *lanes > 0)
-        };
+        let width =
+            |name: &str| host.roots.sys().number::<u32>(&file(name)).filter(|lanes| *lanes > 0);
         let Some((current, max)) = width("current").zip(width("max")) else {
             continue;
         };
@@ -60,13 +50,13 @@ pub(super) fn link_width(host: &Host) -> Outcome {
         }
     }
     match is_any {
-        true => Outcome::Checked(findings),
-        false => Outcome::Skipped("no PCIe card with a known width"),
+        true => CheckOutcome::Checked(findings),
+        false => CheckOutcome::Skipped("no PCIe card with a known width"),
     }
 }
 
 /// Translating every access of a card costs bandwidth.
-pub(super) fn iommu(host: &Host) -> Outcome {
+pub(super) fn iommu(host: &HostFacts) -> CheckOutcome {
     let cards = rdma_cards(host);
     let kinds = cards.iter().filter_map(|card| {
         let file = format!("bus/pci/devices/{card}/iommu_group/type");
@@ -74,12 +64,10 @@ pub(super) fn iommu(host: &Host) -> Outcome {
     });
     let kinds: Vec<_> = kinds.collect();
     if kinds.is_empty() {
-        return Outcome::Skipped("no RDMA card behind an IOMMU");
+        return CheckOutcome::Skipped("no RDMA card behind an IOMMU");
     }
-    let translated = kinds
-        .into_iter()
-        .filter(|(_, kind)| kind.starts_with("DMA"));
-    Outcome::of(translated.map(|(card, kind)| {
+    let translated = kinds.into_iter().filter(|(_, kind)| kind.starts_with("DMA"));
+    CheckOutcome::of(translated.map(|(card, kind)| {
         Finding::warning(
             card,
             format!("the IOMMU translates each access of the card (type {kind})"),
@@ -89,19 +77,13 @@ pub(super) fn iommu(host: &Host) -> Outcome {
 }
 
 /// Redirection at a switch sends traffic between GPU and NIC up to the processor and back.
-pub(super) fn access_control(host: &Host) -> Outcome {
+pub(super) fn access_control(host: &HostFacts) -> CheckOutcome {
     if host.topology.gpus.is_empty() || host.topology.rdma.is_empty() {
-        return Outcome::Skipped("no GPU beside an RDMA device");
+        return CheckOutcome::Skipped("no GPU beside an RDMA device");
     }
-    let paths = host
-        .topology
-        .gpus
-        .iter()
-        .filter_map(|gpu| gpu.place.pci.as_ref());
-    let bridges: BTreeSet<String> = paths
-        .flat_map(|path| path.bridges())
-        .map(ToString::to_string)
-        .collect();
+    let paths = host.topology.gpus.iter().filter_map(|gpu| gpu.place.pci.as_ref());
+    let bridges: BTreeSet<String> =
+        paths.flat_map(|path| path.bridges()).map(ToString::to_string).collect();
     let mut is_any = false;
     let mut findings = Vec::new();
     for bridge in bridges {
@@ -118,18 +100,18 @@ pub(super) fn access_control(host: &Host) -> Outcome {
         }
     }
     match is_any {
-        true => Outcome::Checked(findings),
-        false => Outcome::Skipped("the bridges' registers cannot be read; run as root"),
+        true => CheckOutcome::Checked(findings),
+        false => CheckOutcome::Skipped("the bridges' registers cannot be read; run as root"),
     }
 }
 
 /// Without it a card waits for each write to memory before the next.
-pub(super) fn relaxed_ordering(host: &Host) -> Outcome {
+pub(super) fn relaxed_ordering(host: &HostFacts) -> CheckOutcome {
     let mut is_any = false;
     let mut findings = Vec::new();
     let cards = rdma_cards(host);
     if cards.is_empty() {
-        return Outcome::Skipped("no RDMA card on PCIe");
+        return CheckOutcome::Skipped("no RDMA card on PCIe");
     }
     for card in cards {
         let Some(configuration) = Configuration::read(host, &card) else {
@@ -148,7 +130,7 @@ pub(super) fn relaxed_ordering(host: &Host) -> Outcome {
         }
     }
     match is_any {
-        true => Outcome::Checked(findings),
-        false => Outcome::Skipped("the cards' registers cannot be read; run as root"),
+        true => CheckOutcome::Checked(findings),
+        false => CheckOutcome::Skipped("the cards' registers cannot be read; run as root"),
     }
 }

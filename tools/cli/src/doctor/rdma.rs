@@ -1,7 +1,7 @@
 //! What verbs need. Invariant: a host without RDMA hardware is never blamed for not having it.
 
-use super::finding::{Finding, Outcome};
-use super::host::Host;
+use super::finding::{CheckOutcome, Finding};
+use super::host::HostFacts;
 use perigee_topology::gid::{self, GidType};
 use perigee_topology::{LinkLayer, RdmaDevice, RdmaPort};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ const RDMA_MODULES: [(u32, &str); 2] = [(0x15b3, "mlx5_ib"), (0x14e4, "bnxt_re")
 const CLASS_NETWORK: u32 = 0x02;
 
 /// Hardware is there and the modules are not.
-pub(super) fn modules(host: &Host) -> Outcome {
+pub(super) fn modules(host: &HostFacts) -> CheckOutcome {
     let sys = host.roots.sys();
     let mut missing: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for address in sys.names("bus/pci/devices") {
@@ -30,38 +30,31 @@ pub(super) fn modules(host: &Host) -> Outcome {
         }
     }
     if missing.is_empty() && host.topology.rdma.is_empty() {
-        return Outcome::Skipped("no RDMA hardware");
+        return CheckOutcome::Skipped("no RDMA hardware");
     }
     let mut findings: Vec<Finding> = missing
         .iter()
         .map(|(module, addresses)| {
-            let message = format!(
-                "no RDMA device at {}: the module is not loaded",
-                addresses.join(", ")
-            );
+            let message =
+                format!("no RDMA device at {}: the module is not loaded", addresses.join(", "));
             Finding::warning(*module, message, format!("modprobe {module}"))
         })
         .collect();
-    let is_without_verbs = host
-        .topology
-        .rdma
-        .iter()
-        .all(|device| device.uverbs.is_none());
+    let is_without_verbs = host.topology.rdma.iter().all(|device| device.uverbs.is_none());
     if !host.topology.rdma.is_empty() && is_without_verbs {
         let message = "RDMA devices are there, but programs cannot use them without this module";
         findings.push(Finding::failure("ib_uverbs", message, "modprobe ib_uverbs"));
     }
-    Outcome::Checked(findings)
+    CheckOutcome::Checked(findings)
 }
 
 /// Files below `/dev/infiniband` are missing in most containers.
-pub(super) fn device_files(host: &Host) -> Outcome {
+pub(super) fn device_files(host: &HostFacts) -> CheckOutcome {
     let devices = host.topology.rdma.iter();
-    let files: Vec<(&RdmaDevice, &String)> = devices
-        .filter_map(|device| Some((device, device.uverbs.as_ref()?)))
-        .collect();
+    let files: Vec<(&RdmaDevice, &String)> =
+        devices.filter_map(|device| Some((device, device.uverbs.as_ref()?))).collect();
     if files.is_empty() {
-        return Outcome::Skipped("no RDMA device with ib_uverbs");
+        return CheckOutcome::Skipped("no RDMA device with ib_uverbs");
     }
     let findings = files.into_iter().filter_map(|(device, file)| {
         let path = host.dev.join("infiniband").join(file);
@@ -72,41 +65,30 @@ pub(super) fn device_files(host: &Host) -> Outcome {
                 format!("{} cannot be opened: {error}", device.name),
                 "Give the container --device=/dev/infiniband, or run rdma-core's udev rules",
             )),
-            Ok(found)
-                if !host
-                    .process
-                    .may_open(found.mode(), found.uid(), found.gid()) =>
-            {
+            Ok(found) if !host.process.may_open(found.mode(), found.uid(), found.gid()) => {
                 let message = format!("{} may not be opened by this user", device.name);
-                Some(Finding::failure(
-                    &shown,
-                    message,
-                    format!("chmod 666 {shown}"),
-                ))
+                Some(Finding::failure(&shown, message, format!("chmod 666 {shown}")))
             }
             Ok(_) => None,
         }
     });
-    Outcome::of(findings)
+    CheckOutcome::of(findings)
 }
 
 /// Each RoCE port needs an address that routers forward.
-pub(super) fn gids(host: &Host) -> Outcome {
+pub(super) fn gids(host: &HostFacts) -> CheckOutcome {
     let mut findings = Vec::new();
     let mut is_any = false;
     for device in host.usable_rdma() {
-        let roce = device
-            .ports
-            .iter()
-            .filter(|port| port.link_layer != LinkLayer::InfiniBand);
+        let roce = device.ports.iter().filter(|port| port.link_layer != LinkLayer::InfiniBand);
         for port in roce {
             is_any = true;
             findings.extend(gid_of_port(device, port));
         }
     }
     match is_any {
-        true => Outcome::Checked(findings),
-        false => Outcome::Skipped("no RoCE port"),
+        true => CheckOutcome::Checked(findings),
+        false => CheckOutcome::Skipped("no RoCE port"),
     }
 }
 

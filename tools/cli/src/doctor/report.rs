@@ -1,21 +1,22 @@
 //! All outcomes, for people and for programs. Invariant: a finding is always shown with its fix.
 
 use super::checks::Check;
-use super::finding::{Finding, Outcome, Severity};
-use super::host::Host;
+use super::finding::{CheckOutcome, Finding, Severity};
+use super::host::HostFacts;
 use super::peers;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// Version of the JSON document. Fields are only ever added; one that goes or changes makes it the next.
+/// Version of the JSON document. Fields are only ever added; one that goes or changes makes it the
+/// next.
 pub(super) const JSON_VERSION: u32 = 1;
 
 /// Outcomes of the checks that were run.
-pub(super) struct Report {
-    pub(super) outcomes: Vec<(&'static Check, Outcome)>,
+pub(super) struct DoctorReport {
+    pub(super) outcomes: Vec<(&'static Check, CheckOutcome)>,
 }
 
-impl Report {
+impl DoctorReport {
     /// The worst finding, if there is any.
     pub(super) fn worst(&self) -> Option<Severity> {
         self.findings().map(|(_, finding)| finding.severity).max()
@@ -24,8 +25,8 @@ impl Report {
     pub(super) fn findings(&self) -> impl Iterator<Item = (&'static Check, &Finding)> {
         self.outcomes.iter().flat_map(|(check, outcome)| {
             let findings: &[Finding] = match outcome {
-                Outcome::Checked(findings) => findings,
-                Outcome::Skipped(_) => &[],
+                CheckOutcome::Checked(findings) => findings,
+                CheckOutcome::Skipped(_) => &[],
             };
             findings.iter().map(move |finding| (*check, finding))
         })
@@ -37,12 +38,7 @@ impl Report {
         for severity in [Severity::Failure, Severity::Warning] {
             for (check, finding) in self.findings().filter(|(_, one)| one.severity == severity) {
                 let word = word(severity);
-                let Finding {
-                    subject,
-                    message,
-                    fix,
-                    ..
-                } = finding;
+                let Finding { subject, message, fix, .. } = finding;
                 let _ = write!(
                     text,
                     "\n{word:<8} {}: {subject}: {message}\n         fix: {fix}\n",
@@ -57,16 +53,8 @@ impl Report {
     }
 
     fn summary(&self) -> String {
-        let count = |severity| {
-            self.findings()
-                .filter(|(_, one)| one.severity == severity)
-                .count()
-        };
-        let skipped = self
-            .outcomes
-            .iter()
-            .filter(|(_, outcome)| is_skipped(outcome))
-            .count();
+        let count = |severity| self.findings().filter(|(_, one)| one.severity == severity).count();
+        let skipped = self.outcomes.iter().filter(|(_, outcome)| is_skipped(outcome)).count();
         format!(
             "Checks {}, failures {}, warnings {}, not applicable here {skipped}\n",
             self.outcomes.len(),
@@ -79,24 +67,25 @@ impl Report {
         let mut text = String::from("\n");
         for (check, outcome) in &self.outcomes {
             let _ = match outcome {
-                Outcome::Checked(findings) if findings.is_empty() => {
+                CheckOutcome::Checked(findings) if findings.is_empty() => {
                     writeln!(text, "ok       {}: {}", check.name, check.about)
                 }
-                Outcome::Checked(_) => Ok(()),
-                Outcome::Skipped(why) => writeln!(text, "-        {}: {why}", check.name),
+                CheckOutcome::Checked(_) => Ok(()),
+                CheckOutcome::Skipped(why) => writeln!(text, "-        {}: {why}", check.name),
             };
         }
         text
     }
 
-    /// One document (`tools/cli/doctor.md`): `status`, every check with its findings, and facts for others' doctors.
-    pub(super) fn json(&self, host: &Host) -> String {
+    /// One document (`tools/cli/doctor.md`): `status`, every check with its findings, and facts for
+    /// others' doctors.
+    pub(super) fn json(&self, host: &HostFacts) -> String {
         let status = self.worst().map_or("ok", word_of_program);
         let checks = self.outcomes.iter().map(|(check, outcome)| match outcome {
-            Outcome::Skipped(why) => {
+            CheckOutcome::Skipped(why) => {
                 json!({ "check": check.name, "status": "skipped", "reason": why, "findings": [] })
             }
-            Outcome::Checked(findings) => {
+            CheckOutcome::Checked(findings) => {
                 let worst = findings.iter().map(|finding| finding.severity).max();
                 json!({
                     "check": check.name,
@@ -124,8 +113,8 @@ fn finding_json(finding: &Finding) -> Value {
     })
 }
 
-fn is_skipped(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Skipped(_))
+fn is_skipped(outcome: &CheckOutcome) -> bool {
+    matches!(outcome, CheckOutcome::Skipped(_))
 }
 
 fn word(severity: Severity) -> &'static str {

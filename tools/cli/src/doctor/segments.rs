@@ -1,7 +1,7 @@
 //! The cluster's segments as this host sees them.
 
-use super::finding::{Finding, Outcome};
-use super::host::Host;
+use super::finding::{CheckOutcome, Finding};
+use super::host::HostFacts;
 use crate::failure::Failure;
 use crate::reachability::try_all;
 use crate::status::segments_of;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// A segment whose owner does not answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Unreachable {
+pub(super) struct UnreachableSegment {
     pub(super) name: String,
     pub(super) endpoint: String,
     pub(super) reason: String,
@@ -17,17 +17,17 @@ pub(super) struct Unreachable {
 
 /// What a master's segments look like from here.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Cluster {
+pub(super) enum ClusterSegments {
     /// No master was named.
     Unknown,
     /// This master does not answer.
     Silent { master: String, reason: String },
     /// These segments cannot be reached.
-    Seen(Vec<Unreachable>),
+    Seen(Vec<UnreachableSegment>),
 }
 
-impl Cluster {
-    /// Asks the master `address` and tries its segments; no address asks nobody.
+impl ClusterSegments {
+    /// Asks the master `address` and tries its segments; without an address nothing is asked.
     pub(super) fn look(address: &str, deadline: Duration) -> Result<Self, Failure> {
         if address.is_empty() {
             return Ok(Self::Unknown);
@@ -35,16 +35,13 @@ impl Cluster {
         let segments = match segments_of(address, deadline) {
             Ok(segments) => segments,
             Err(Failure::Call(error)) => {
-                return Ok(Self::Silent {
-                    master: address.to_owned(),
-                    reason: error.to_string(),
-                });
+                return Ok(Self::Silent { master: address.to_owned(), reason: error.to_string() });
             }
             Err(error) => return Err(error),
         };
         let obstacles = try_all(&segments, Instant::now() + deadline);
         let unreachable = segments.iter().zip(obstacles).filter_map(|(one, reason)| {
-            Some(Unreachable {
+            Some(UnreachableSegment {
                 name: one.segment.name.clone(),
                 endpoint: one.segment.endpoint.clone(),
                 reason: reason?,
@@ -55,15 +52,15 @@ impl Cluster {
 }
 
 /// Objects in a segment that cannot be reached are silent misses.
-pub(super) fn reachable(host: &Host) -> Outcome {
+pub(super) fn reachable(host: &HostFacts) -> CheckOutcome {
     match &host.cluster {
-        Cluster::Unknown => Outcome::Skipped("no --master"),
-        Cluster::Silent { master, reason } => Outcome::of([Finding::failure(
+        ClusterSegments::Unknown => CheckOutcome::Skipped("no --master"),
+        ClusterSegments::Silent { master, reason } => CheckOutcome::of([Finding::failure(
             master,
             format!("the master does not answer: {reason}"),
             "Start it, or correct --master=HOST:PORT",
         )]),
-        Cluster::Seen(unreachable) => Outcome::of(unreachable.iter().map(|segment| {
+        ClusterSegments::Seen(unreachable) => CheckOutcome::of(unreachable.iter().map(|segment| {
             Finding::failure(
                 &segment.name,
                 format!(

@@ -1,10 +1,11 @@
-//! Every misconfiguration is injected into a sound host and must be named, and nothing else with it.
+//! Every misconfiguration is injected into a sound host and must be named, and nothing else with
+//! it.
 
 mod sample;
 
 use super::*;
 use crate::limits::{DOCTOR_CLOCK_ERROR_US_MAX, DOCTOR_DISK_RATE_MIN};
-use disk::Fault;
+use disk::DiskFault;
 use perigee_shard::ClockDiscipline;
 use sample::Sample;
 use serde_json::Value;
@@ -19,7 +20,7 @@ struct Case {
     /// Breaks the tree.
     inject: Option<fn(&Sample)>,
     /// Breaks what does not stand in the tree.
-    adjust: fn(&mut Host),
+    adjust: fn(&mut HostFacts),
 }
 
 fn file(check: &'static str, named: &'static str, inject: fn(&Sample)) -> Case {
@@ -34,23 +35,11 @@ fn double(
     inject: fn(&Sample),
 ) -> Case {
     let inject = Some(inject);
-    Case {
-        check,
-        named,
-        also,
-        inject,
-        adjust: |_| {},
-    }
+    Case { check, named, also, inject, adjust: |_| {} }
 }
 
-fn value(check: &'static str, named: &'static str, adjust: fn(&mut Host)) -> Case {
-    Case {
-        check,
-        named,
-        also: "",
-        inject: None,
-        adjust,
-    }
+fn value(check: &'static str, named: &'static str, adjust: fn(&mut HostFacts)) -> Case {
+    Case { check, named, also: "", inject: None, adjust }
 }
 
 fn memory_cases() -> Vec<Case> {
@@ -63,7 +52,7 @@ fn memory_cases() -> Vec<Case> {
             sample.limits("8388608", "65536");
         }),
         value("reactor", "io_uring", |host| {
-            host.io_uring = Some(Err(perigee_shard::Refusal::Disabled(2)));
+            host.io_uring = Some(Err(perigee_shard::UringUnavailable::Disabled(2)));
         }),
         file("open_files", "RLIMIT_NOFILE", |sample| {
             sample.limits("unlimited", "1024");
@@ -71,18 +60,11 @@ fn memory_cases() -> Vec<Case> {
         file("huge_pages", "vm.nr_hugepages", |sample| {
             sample.meminfo(9000, 100, 64 << 20);
         }),
-        double(
-            "shmem_huge_pages",
-            "huge_pages",
-            "shmem_enabled",
-            |sample| {
-                sample.sys(
-                    "kernel/mm/transparent_hugepage/shmem_enabled",
-                    "always advise [never] deny",
-                );
-                sample.meminfo(0, 0, 64 << 20);
-            },
-        ),
+        double("shmem_huge_pages", "huge_pages", "shmem_enabled", |sample| {
+            sample
+                .sys("kernel/mm/transparent_hugepage/shmem_enabled", "always advise [never] deny");
+            sample.meminfo(0, 0, 64 << 20);
+        }),
         file("memory_limit", "memory limit", |sample| {
             sample.proc("self/cgroup", "0::/pod/engine");
             sample.sys("fs/cgroup/pod/memory.max", "4294967296");
@@ -95,10 +77,7 @@ fn memory_cases() -> Vec<Case> {
             sample.meminfo(9000, 9000, 1 << 20);
         }),
         file("swap", "swap", |sample| {
-            sample.proc(
-                "swaps",
-                "Filename Type Size Used Priority\n/dev/sda2 partition 8 0 -2",
-            );
+            sample.proc("swaps", "Filename Type Size Used Priority\n/dev/sda2 partition 8 0 -2");
         }),
     ]
 }
@@ -134,14 +113,14 @@ fn network_cases() -> Vec<Case> {
             host.peers = vec![sample::peer(1500, "RoCE v2")];
         }),
         value("segment_reach", "10.0.0.9:12345", |host| {
-            host.cluster = Cluster::Seen(vec![segments::Unreachable {
+            host.cluster = ClusterSegments::Seen(vec![segments::UnreachableSegment {
                 name: "10.0.0.9:12345".to_owned(),
                 endpoint: "127.0.0.1:40000".to_owned(),
                 reason: "Connection refused".to_owned(),
             }]);
         }),
         value("segment_reach", "10.0.0.1:50051", |host| {
-            host.cluster = Cluster::Silent {
+            host.cluster = ClusterSegments::Silent {
                 master: "10.0.0.1:50051".to_owned(),
                 reason: "Connection refused".to_owned(),
             };
@@ -207,10 +186,7 @@ fn hardware_cases() -> Vec<Case> {
         }),
         value("shard_cores", "cores", |host| host.cores = vec![0, 32, 999]),
         file("cpu_governor", "scaling_governor", |sample| {
-            sample.sys(
-                "devices/system/cpu/cpu1/cpufreq/scaling_governor",
-                "powersave",
-            );
+            sample.sys("devices/system/cpu/cpu1/cpufreq/scaling_governor", "powersave");
         }),
     ]
 }
@@ -218,32 +194,27 @@ fn hardware_cases() -> Vec<Case> {
 fn service_cases() -> Vec<Case> {
     vec![
         value("disk_direct", "/data", |host| {
-            host.disks = vec![sample::disk(
-                50,
-                Err(Fault::Refused("Invalid argument".to_owned())),
-            )];
+            host.disks =
+                vec![sample::disk(50, Err(DiskFault::Refused("Invalid argument".to_owned())))];
         }),
         value("disk_full", "/data", |host| {
             host.disks = vec![sample::disk(2, Ok(DOCTOR_DISK_RATE_MIN))];
         }),
         value("disk_full", "/data", |host| {
-            host.disks = vec![sample::disk(50, Err(Fault::NoSpace))];
+            host.disks = vec![sample::disk(50, Err(DiskFault::NoSpace))];
         }),
         value("disk_slow", "/data", |host| {
             host.disks = vec![sample::disk(50, Ok(DOCTOR_DISK_RATE_MIN / 4))];
         }),
         value("clock", "clock", |host| {
-            host.clock = Some(ClockDiscipline {
-                is_synchronised: false,
-                error_us: 16_000_000,
-            });
+            host.clock = Some(ClockDiscipline { is_synchronised: false, error_us: 16_000_000 });
         }),
         value("clock_error", "clock", |host| {
             let error_us = DOCTOR_CLOCK_ERROR_US_MAX + 1;
-            host.clock = Some(ClockDiscipline {
-                is_synchronised: true,
-                error_us,
-            });
+            host.clock = Some(ClockDiscipline { is_synchronised: true, error_us });
+        }),
+        file("packages", "site-packages/mooncake", |sample| {
+            sample.foreign_module("store.so");
         }),
         value("probes", "perigee", |host| host.has_probes = false),
         file("agent_rights", "CAP_BPF, CAP_PERFMON", |sample| {
@@ -260,13 +231,8 @@ fn service_cases() -> Vec<Case> {
 }
 
 fn cases() -> Vec<Case> {
-    let families = [
-        memory_cases(),
-        network_cases(),
-        rdma_cases(),
-        hardware_cases(),
-        service_cases(),
-    ];
+    let families =
+        [memory_cases(), network_cases(), rdma_cases(), hardware_cases(), service_cases()];
     families.into_iter().flatten().collect()
 }
 
@@ -300,14 +266,7 @@ fn every_injected_misconfiguration_is_named_and_nothing_else() {
     assert!(cases.len() >= 40);
     let sound = Sample::sound();
     let mut faults = Vec::new();
-    for Case {
-        check,
-        named,
-        also,
-        inject,
-        adjust,
-    } in cases
-    {
+    for Case { check, named, also, inject, adjust } in cases {
         let broken = inject.map(|inject| {
             let sample = Sample::sound();
             inject(&sample);
@@ -319,9 +278,7 @@ fn every_injected_misconfiguration_is_named_and_nothing_else() {
         let is_named = report
             .findings()
             .any(|(of, finding)| of.name == check && finding.subject.contains(named));
-        let is_alone = report
-            .findings()
-            .all(|(of, _)| of.name == check || of.name == also);
+        let is_alone = report.findings().all(|(of, _)| of.name == check || of.name == also);
         let text = report.text(false);
         let has_fixes = report.findings().all(|(_, finding)| {
             !finding.fix.is_empty() && text.contains(&format!("fix: {}\n", finding.fix))
@@ -343,20 +300,13 @@ fn every_check_has_an_injected_misconfiguration() {
 #[test]
 fn many_misconfigurations_at_once_are_all_named() {
     let sample = Sample::sound();
-    let rest = network_cases()
-        .into_iter()
-        .take(4)
-        .chain(hardware_cases().into_iter().take(4));
+    let rest = network_cases().into_iter().take(4).chain(hardware_cases().into_iter().take(4));
     let cases: Vec<Case> = rest.collect();
     let broken = cases.iter().filter_map(|case| case.inject);
     broken.for_each(|inject| inject(&sample));
     let report = examine(&sample.host(), &all_checks());
     for case in &cases {
-        assert!(
-            report.findings().any(|(of, _)| of.name == case.check),
-            "{}",
-            case.check
-        );
+        assert!(report.findings().any(|(of, _)| of.name == case.check), "{}", case.check);
     }
 }
 
@@ -365,7 +315,7 @@ fn an_empty_tree_is_examined_without_blame_for_what_is_not_there() {
     let folder = tempfile::tempdir().unwrap();
     let tree = perigee_topology::fixture::bare_host(folder.path()).unwrap();
     let roots = tree.roots();
-    let host = Host {
+    let host = HostFacts {
         topology: Topology::discover(&roots),
         process: Process::read(&roots),
         roots,
@@ -373,11 +323,12 @@ fn an_empty_tree_is_examined_without_blame_for_what_is_not_there() {
         has_probes: true,
         clock: None,
         io_uring: None,
+        packages: Vec::new(),
         segment_bytes: 0,
         cores: Vec::new(),
         disks: Vec::new(),
         peers: Vec::new(),
-        cluster: Cluster::Unknown,
+        cluster: ClusterSegments::Unknown,
     };
     let report = examine(&host, &all_checks());
     let found: Vec<&str> = report.findings().map(|(check, _)| check.name).collect();
@@ -392,15 +343,9 @@ fn programs_get_status_findings_and_facts() {
     let document: Value = examine(&host, &all_checks()).json(&host).parse().unwrap();
     assert_eq!(document["status"], "degraded");
     let checks = document["checks"].as_array().unwrap();
-    let mtu = checks
-        .iter()
-        .find(|check| check["check"] == "rail_mtu")
-        .unwrap();
+    let mtu = checks.iter().find(|check| check["check"] == "rail_mtu").unwrap();
     assert_eq!(mtu["findings"][0]["subject"], "ens1f0np0");
-    assert_eq!(
-        mtu["findings"][0]["fix"],
-        "ip link set dev ens1f0np0 mtu 9000"
-    );
+    assert_eq!(mtu["findings"][0]["fix"], "ip link set dev ens1f0np0 mtu 9000");
     assert_eq!(document["facts"]["rails"][0]["gid_type"], "RoCE v2");
 }
 
@@ -421,17 +366,9 @@ fn the_form_of_the_document_is_version_1() {
     assert_eq!(document["version"], 1);
     assert_eq!(fields(&document), ["checks", "facts", "status", "version"]);
     let checks = document["checks"].as_array().unwrap();
-    let of = |status: &str| {
-        checks
-            .iter()
-            .find(|check| check["status"] == status)
-            .unwrap()
-    };
+    let of = |status: &str| checks.iter().find(|check| check["status"] == status).unwrap();
     assert_eq!(fields(of("ok")), ["check", "findings", "status"]);
-    assert_eq!(
-        fields(of("skipped")),
-        ["check", "findings", "reason", "status"]
-    );
+    assert_eq!(fields(of("skipped")), ["check", "findings", "reason", "status"]);
     let finding = &of("degraded")["findings"][0];
     assert_eq!(fields(finding), ["fix", "message", "severity", "subject"]);
     let rail = fields(&document["facts"]["rails"][0]);
@@ -456,50 +393,45 @@ fn a_report_is_read_back_as_a_peers() {
     let path = other.folder().join("report.json");
     std::fs::write(&path, examine(&host, &[]).json(&host)).unwrap();
     let mut host = one.host();
-    host.peers = vec![Peer::read(path.to_str().unwrap()).unwrap()];
+    host.peers = vec![PeerHost::read(path.to_str().unwrap()).unwrap()];
     let report = examine(&host, &all_checks());
     let found: Vec<&str> = report.findings().map(|(check, _)| check.name).collect();
     assert_eq!(found, ["peer_mtu"]);
-    assert!(Peer::read("/no/such/report").is_err());
+    assert!(PeerHost::read("/no/such/report").is_err());
     let other = r#"{"version": 99, "facts": {"rails": []}}"#;
     std::fs::write(&path, other).unwrap();
-    let message = Peer::read(path.to_str().unwrap()).unwrap_err().to_string();
+    let message = PeerHost::read(path.to_str().unwrap()).unwrap_err().to_string();
     assert!(message.contains("version is 99"), "{message}");
     std::fs::write(&path, "{\"status\": \"ok\"}").unwrap();
-    let message = Peer::read(path.to_str().unwrap()).unwrap_err().to_string();
-    assert!(
-        message.contains("perigee doctor --format=json"),
-        "{message}"
-    );
+    let message = PeerHost::read(path.to_str().unwrap()).unwrap_err().to_string();
+    assert!(message.contains("perigee doctor --format=json"), "{message}");
 }
 
 #[test]
-fn sizes_of_memory_are_told_in_units_for_people() {
+fn sizes_of_memory_are_printed_in_units_for_people() {
     let sample = Sample::sound();
     sample.proc("self/cgroup", "0::/pod/engine");
     sample.sys("fs/cgroup/pod/memory.max", "4294967296");
     let mut host = sample.host();
     host.segment_bytes = 10 << 40;
     let text = examine(&host, &all_checks()).text(false);
-    let told = "the container may use 4.0 GiB and the segment needs 10.0 TiB";
-    assert!(text.contains(told), "{text}");
+    let expected = "the container may use 4.0 GiB and the segment needs 10.0 TiB";
+    assert!(text.contains(expected), "{text}");
 }
 
 #[test]
 fn checks_are_chosen_by_name() {
     let choose = |words: &[&str]| {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        match DOCTOR.load(&words, &Environment::of(&[])).unwrap() {
-            Outcome::Run(settings) => super::chosen(&settings).map_err(|error| error.to_string()),
-            Outcome::Print(text) => panic!("{text}"),
+        match DOCTOR.load(&words, &ProcessEnvironment::of(&[])).unwrap() {
+            ProgramStart::Run(settings) => {
+                super::chosen(&settings).map_err(|error| error.to_string())
+            }
+            ProgramStart::Print(text) => panic!("{text}"),
         }
     };
     let names = |words: &[&str]| -> Vec<&str> {
-        choose(words)
-            .unwrap()
-            .iter()
-            .map(|check| check.name)
-            .collect()
+        choose(words).unwrap().iter().map(|check| check.name).collect()
     };
     assert_eq!(names(&["--only=btf,memlock"]), ["memlock", "btf"]);
     assert_eq!(names(&["--skip=btf"]).len(), CHECKS.len() - 1);

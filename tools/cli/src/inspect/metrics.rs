@@ -1,13 +1,13 @@
 //! All metrics of all programs, as the catalogue has them.
 
 use crate::columns::aligned;
-use perigee_metrics::{Family, Source, catalogue};
+use perigee_metrics::{Family, MetricSource, catalogue};
 use serde_json::{Value, json};
 
 /// One table per program.
 pub(super) fn plain_text() -> String {
     let mut text = String::new();
-    for source in Source::ALL {
+    for source in MetricSource::ALL {
         let families = catalogue::families().filter(|family| family.source == source);
         let rows: Vec<_> = families.map(row).collect();
         text.push_str(&format!("{}\n{}\n", source.title(), aligned(2, &rows)));

@@ -1,7 +1,7 @@
 //! Which lines are logged. Invariant: the libraries we use never speak below a warning unless
 //! PERIGEE_LOG asks for it.
 
-use perigee_flags::{Environment, FlagError, LogSettings, Origin};
+use perigee_flags::{FlagError, LogSettings, Origin, ProcessEnvironment};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
 /// Variable with a filter that replaces all switches, for example `perigee_store=debug,info`.
@@ -11,7 +11,10 @@ const FILTER_VARIABLE: &str = "PERIGEE_LOG";
 const OWN_TARGETS: &str = "perigee";
 
 /// The filter of a start.
-pub(super) fn of(settings: &LogSettings, environment: &Environment) -> Result<Targets, FlagError> {
+pub(super) fn of(
+    settings: &LogSettings,
+    environment: &ProcessEnvironment,
+) -> Result<Targets, FlagError> {
     if let Some(text) = environment.get(FILTER_VARIABLE) {
         return text.parse().map_err(|_| FlagError::BadValue {
             name: "log filter",
@@ -68,7 +71,7 @@ mod tests {
     }
 
     fn filter(verbosity: i32, min_level: i32) -> Targets {
-        of(&settings(verbosity, min_level), &Environment::default()).unwrap()
+        of(&settings(verbosity, min_level), &ProcessEnvironment::default()).unwrap()
     }
 
     #[test]
@@ -94,20 +97,10 @@ mod tests {
 
     #[test]
     fn the_variable_replaces_the_switches_or_is_refused() {
-        let with = |text| {
-            of(
-                &settings(0, 0),
-                &Environment::of(&[(FILTER_VARIABLE, text)]),
-            )
-        };
+        let with = |text| of(&settings(0, 0), &ProcessEnvironment::of(&[(FILTER_VARIABLE, text)]));
         let filter = with("perigee_store=debug,error").unwrap();
         assert!(filter.would_enable("perigee_store", &Level::DEBUG));
         assert!(!filter.would_enable("perigee_node", &Level::INFO));
-        assert!(
-            with("perigee=loud")
-                .unwrap_err()
-                .to_string()
-                .contains("PERIGEE_LOG")
-        );
+        assert!(with("perigee=loud").unwrap_err().to_string().contains("PERIGEE_LOG"));
     }
 }

@@ -13,7 +13,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 /// glog's severities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Severity {
+pub(super) enum LogSeverity {
     Information,
     Warning,
     Error,
@@ -21,7 +21,7 @@ pub(super) enum Severity {
     Fatal,
 }
 
-impl Severity {
+impl LogSeverity {
     /// 0 information, 1 warning, 2 error, 3 and above nothing.
     pub(super) fn of_number(number: i32) -> Self {
         match number {
@@ -49,10 +49,10 @@ pub(super) struct Destinations {
     /// Every line goes to standard error.
     pub(super) all_to_stderr: bool,
     /// Lines of this severity and above go to standard error in any case.
-    pub(super) stderr_from: Severity,
+    pub(super) stderr_from: LogSeverity,
 }
 
-enum Entry {
+enum LogEntry {
     Line {
         text: Vec<u8>,
         stderr: bool,
@@ -63,8 +63,8 @@ enum Entry {
 
 /// The sending side, one per process.
 #[derive(Debug, Clone)]
-pub(super) struct Queue {
-    entries: SyncSender<Entry>,
+pub(super) struct LogQueue {
+    entries: SyncSender<LogEntry>,
     dropped: Arc<AtomicU64>,
     destinations: Destinations,
 }
@@ -72,10 +72,10 @@ pub(super) struct Queue {
 /// Waits for the last lines when it is dropped, for a bounded time.
 #[derive(Debug)]
 pub(crate) struct LogGuard {
-    entries: SyncSender<Entry>,
+    entries: SyncSender<LogEntry>,
 }
 
-impl Queue {
+impl LogQueue {
     /// Starts the writing thread. Without a thread every line is dropped: the program runs on.
     pub(super) fn start(file: Option<LogFile>, destinations: Destinations) -> (Self, LogGuard) {
         let (entries, waiting) = sync_channel(LOG_QUEUE_LINES_MAX);
@@ -87,14 +87,8 @@ impl Queue {
         if let Err(error) = thread {
             output::complain(&format!("Nothing is logged: no thread for it ({error})\n"));
         }
-        let guard = LogGuard {
-            entries: entries.clone(),
-        };
-        let queue = Self {
-            entries,
-            dropped,
-            destinations,
-        };
+        let guard = LogGuard { entries: entries.clone() };
+        let queue = Self { entries, dropped, destinations };
         (queue, guard)
     }
 }
@@ -102,23 +96,23 @@ impl Queue {
 impl Drop for LogGuard {
     fn drop(&mut self) {
         let (answer, done) = channel();
-        if self.entries.try_send(Entry::Flush(answer)).is_ok() {
+        if self.entries.try_send(LogEntry::Flush(answer)).is_ok() {
             let _ = done.recv_timeout(LOG_FLUSH_DEADLINE);
         }
     }
 }
 
-fn write_all(waiting: &Receiver<Entry>, mut file: Option<LogFile>, dropped: &AtomicU64) {
+fn write_all(waiting: &Receiver<LogEntry>, mut file: Option<LogFile>, dropped: &AtomicU64) {
     for entry in waiting {
         match entry {
-            Entry::Line { text, stderr } => {
+            LogEntry::Line { text, stderr } => {
                 let kept = file.as_mut().is_some_and(|file| file.write(&text));
                 if stderr || !kept {
                     let _ = io::stderr().write_all(&text);
                 }
                 report_dropped(dropped);
             }
-            Entry::Flush(answer) => {
+            LogEntry::Flush(answer) => {
                 let _ = answer.send(());
             }
         }
@@ -128,16 +122,14 @@ fn write_all(waiting: &Receiver<Entry>, mut file: Option<LogFile>, dropped: &Ato
 fn report_dropped(dropped: &AtomicU64) {
     let lines = dropped.swap(0, Relaxed);
     if lines > 0 {
-        output::complain(&format!(
-            "{lines} log lines were dropped: written too slowly\n"
-        ));
+        output::complain(&format!("{lines} log lines were dropped: written too slowly\n"));
     }
 }
 
 /// Takes the bytes of one line.
 #[derive(Debug)]
 pub(super) struct LineWriter<'a> {
-    queue: &'a Queue,
+    queue: &'a LogQueue,
     stderr: bool,
 }
 
@@ -148,12 +140,7 @@ impl Write for LineWriter<'_> {
             text.push(b'\n');
         }
         let stderr = self.stderr;
-        if self
-            .queue
-            .entries
-            .try_send(Entry::Line { text, stderr })
-            .is_err()
-        {
+        if self.queue.entries.try_send(LogEntry::Line { text, stderr }).is_err() {
             self.queue.dropped.fetch_add(1, Relaxed);
         }
         Ok(bytes.len())
@@ -164,23 +151,17 @@ impl Write for LineWriter<'_> {
     }
 }
 
-impl<'a> MakeWriter<'a> for Queue {
+impl<'a> MakeWriter<'a> for LogQueue {
     type Writer = LineWriter<'a>;
 
     fn make_writer(&'a self) -> LineWriter<'a> {
-        LineWriter {
-            queue: self,
-            stderr: self.destinations.all_to_stderr,
-        }
+        LineWriter { queue: self, stderr: self.destinations.all_to_stderr }
     }
 
     fn make_writer_for(&'a self, line: &Metadata<'_>) -> LineWriter<'a> {
         let to = &self.destinations;
-        let loud = Severity::of_level(*line.level()) >= to.stderr_from;
-        LineWriter {
-            queue: self,
-            stderr: to.all_to_stderr || (to.file && loud),
-        }
+        let loud = LogSeverity::of_level(*line.level()) >= to.stderr_from;
+        LineWriter { queue: self, stderr: to.all_to_stderr || (to.file && loud) }
     }
 }
 
@@ -189,14 +170,11 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    const TO_FILE: Destinations = Destinations {
-        file: true,
-        all_to_stderr: false,
-        stderr_from: Severity::Fatal,
-    };
+    const TO_FILE: Destinations =
+        Destinations { file: true, all_to_stderr: false, stderr_from: LogSeverity::Fatal };
 
-    fn queue_into(folder: &Path) -> (Queue, LogGuard) {
-        Queue::start(Some(LogFile::new(folder, "p", 1 << 30)), TO_FILE)
+    fn queue_into(folder: &Path) -> (LogQueue, LogGuard) {
+        LogQueue::start(Some(LogFile::new(folder, "p", 1 << 30)), TO_FILE)
     }
 
     fn log(folder: &Path) -> String {
@@ -208,10 +186,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (queue, guard) = queue_into(folder.path());
         for number in 0..100 {
-            queue
-                .make_writer()
-                .write_all(format!("{number}\n").as_bytes())
-                .unwrap();
+            queue.make_writer().write_all(format!("{number}\n").as_bytes()).unwrap();
         }
         drop(guard);
         assert_eq!(log(folder.path()).lines().count(), 100);
@@ -230,11 +205,7 @@ mod tests {
     fn a_full_queue_drops_lines_and_never_waits() {
         let (entries, waiting) = sync_channel(1);
         let dropped = Arc::new(AtomicU64::new(0));
-        let queue = Queue {
-            entries,
-            dropped: Arc::clone(&dropped),
-            destinations: TO_FILE,
-        };
+        let queue = LogQueue { entries, dropped: Arc::clone(&dropped), destinations: TO_FILE };
         for _ in 0..3 {
             queue.make_writer().write_all(b"line\n").unwrap();
         }
@@ -244,9 +215,9 @@ mod tests {
 
     #[test]
     fn severities_follow_glog() {
-        assert!(Severity::of_level(Level::ERROR) >= Severity::of_number(2));
-        assert!(Severity::of_level(Level::ERROR) < Severity::of_number(3));
-        assert!(Severity::of_level(Level::INFO) < Severity::of_number(1));
-        assert!(Severity::of_level(Level::TRACE) >= Severity::of_number(0));
+        assert!(LogSeverity::of_level(Level::ERROR) >= LogSeverity::of_number(2));
+        assert!(LogSeverity::of_level(Level::ERROR) < LogSeverity::of_number(3));
+        assert!(LogSeverity::of_level(Level::INFO) < LogSeverity::of_number(1));
+        assert!(LogSeverity::of_level(Level::TRACE) >= LogSeverity::of_number(0));
     }
 }

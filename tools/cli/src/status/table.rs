@@ -6,15 +6,8 @@ use perigee_rpc::SegmentUse;
 use std::fmt::Write as _;
 
 const COLUMNS: usize = 7;
-const HEADERS: [&str; COLUMNS] = [
-    "SEGMENT",
-    "USED",
-    "CAPACITY",
-    "FULL",
-    "STATE",
-    "DATA PORT",
-    "REACHED",
-];
+const HEADERS: [&str; COLUMNS] =
+    ["SEGMENT", "USED", "CAPACITY", "FULL", "STATE", "DATA PORT", "REACHED"];
 
 /// Mooncake's segment states as words.
 pub(super) fn state_word(state: u8) -> &'static str {
@@ -77,9 +70,7 @@ fn row((one, obstacle): (&SegmentUse, &Option<String>)) -> [String; COLUMNS] {
         share_text(one.used_bytes, segment.bytes),
         state_word(one.state).to_owned(),
         segment.endpoint.escape_debug().to_string(),
-        obstacle
-            .as_ref()
-            .map_or("yes".to_owned(), |reason| format!("no: {reason}")),
+        obstacle.as_ref().map_or("yes".to_owned(), |reason| format!("no: {reason}")),
     ]
 }
 
@@ -100,10 +91,7 @@ fn push_columns(text: &mut String, rows: &[[String; COLUMNS]]) {
     }
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a shown share needs no more than 53 bits"
-)]
+#[expect(clippy::cast_precision_loss, reason = "a shown share needs no more than 53 bits")]
 fn share_text(used: u64, capacity: u64) -> String {
     match capacity {
         0 => "-".to_owned(),
@@ -114,7 +102,7 @@ fn share_text(used: u64, capacity: u64) -> String {
 #[cfg(test)]
 pub(crate) fn samples() -> Vec<SegmentUse> {
     let sample = |name: &str, used_bytes, bytes| SegmentUse {
-        segment: perigee_rpc::SegmentView {
+        segment: perigee_rpc::ReplySegment {
             id: perigee_schemas::Identity::from_halves(1, 2),
             client: perigee_schemas::Identity::from_halves(3, 4),
             bytes,
@@ -128,10 +116,7 @@ pub(crate) fn samples() -> Vec<SegmentUse> {
         used_bytes,
         state: 1,
     };
-    vec![
-        sample("a:1", 1 << 20, 4 << 30),
-        sample("a-longer-name:2", 2 << 20, 2 << 30),
-    ]
+    vec![sample("a:1", 1 << 20, 4 << 30), sample("a-longer-name:2", 2 << 20, 2 << 30)]
 }
 
 #[cfg(test)]
@@ -147,19 +132,12 @@ mod tests {
             .map(|line| line.find("DATA PORT").or_else(|| line.find("10.0.0.1")))
             .collect();
         assert_eq!(lines.len(), 3);
-        assert!(
-            starts[0].is_some() && starts.iter().all(|at| *at == starts[0]),
-            "{text}"
-        );
+        assert!(starts[0].is_some() && starts.iter().all(|at| *at == starts[0]), "{text}");
     }
 
     #[test]
     fn segments_that_cannot_be_reached_are_pointed_out() {
-        let text = text(
-            "m:1",
-            &samples(),
-            &[None, Some("Connection refused".to_owned())],
-        );
+        let text = text("m:1", &samples(), &[None, Some("Connection refused".to_owned())]);
         assert!(text.contains("no: Connection refused"), "{text}");
         assert!(text.contains("1 of 2 segments cannot be reached"), "{text}");
     }

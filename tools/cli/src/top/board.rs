@@ -15,13 +15,13 @@ const DELAY_MAX: Duration = Duration::from_secs(60);
 
 /// What follows a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum AfterKey {
     Stay,
     End,
 }
 
 /// Everything that is shown.
-pub(super) struct Board {
+pub(super) struct TopState {
     delay: Duration,
     newer: Snapshot,
     older: Snapshot,
@@ -41,7 +41,7 @@ pub(super) struct Board {
     history: HashMap<(&'static str, String), VecDeque<[f64; 2]>>,
 }
 
-impl Board {
+impl TopState {
     pub(super) fn new(delay: Duration, origin: &str) -> Self {
         Self {
             delay,
@@ -99,18 +99,13 @@ impl Board {
     }
 
     pub(super) fn sorted_by(&self) -> usize {
-        self.sorted
-            .get(self.view.title())
-            .copied()
-            .unwrap_or(self.view.main_column())
+        self.sorted.get(self.view.title()).copied().unwrap_or(self.view.main_column())
     }
 
     /// Readings of a row, the oldest first.
     pub(super) fn points(&self, key: &str) -> Vec<[f64; 2]> {
         let points = self.history.get(&(self.view.title(), key.to_owned()));
-        points
-            .map(|points| points.iter().copied().collect())
-            .unwrap_or_default()
+        points.map(|points| points.iter().copied().collect()).unwrap_or_default()
     }
 
     pub(super) fn host(&self) -> &str {
@@ -126,16 +121,16 @@ impl Board {
         self.paused
     }
 
-    pub(super) fn press(&mut self, key: KeyEvent) -> Step {
+    pub(super) fn press(&mut self, key: KeyEvent) -> AfterKey {
         if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
-            return Step::End;
+            return AfterKey::End;
         }
         if self.typing {
             self.type_filter(key.code);
-            return Step::Stay;
+            return AfterKey::Stay;
         }
         match key.code {
-            KeyCode::Char('q') => return Step::End,
+            KeyCode::Char('q') => return AfterKey::End,
             KeyCode::Esc if self.help => self.help = false,
             KeyCode::Esc if self.graph.is_some() => self.graph = None,
             KeyCode::Esc => self.filter.clear(),
@@ -153,7 +148,7 @@ impl Board {
             _ => {}
         }
         self.keep_selection();
-        Step::Stay
+        AfterKey::Stay
     }
 
     fn type_filter(&mut self, key: KeyCode) {
@@ -176,10 +171,7 @@ impl Board {
     }
 
     fn change_view(&mut self, step: usize) {
-        let at = View::ALL
-            .iter()
-            .position(|view| *view == self.view)
-            .unwrap_or(0);
+        let at = View::ALL.iter().position(|view| *view == self.view).unwrap_or(0);
         self.view = View::ALL[(at + step) % View::ALL.len()];
         self.selected = 0;
         self.graph = None;

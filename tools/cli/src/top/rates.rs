@@ -1,6 +1,6 @@
 //! What happened between two snapshots, as tables. Pure: two snapshots in, rows out.
 
-use super::table::{Cell, Row, Table, View};
+use super::table::{Table, TableCell, TableRow, View};
 use perigee_agent::{Distribution, NicSeries, Snapshot};
 
 /// The tables of all views.
@@ -47,41 +47,40 @@ fn between(newer: &Distribution, older: Option<&Distribution>) -> Distribution {
     }
 }
 
-/// The value that this share of values lies below, as the agent's page and verdicts count it; `None` without values.
+/// The value that this share of values lies below, as the agent's page and verdicts count it;
+/// `None` without values.
 fn quantile(distribution: &Distribution, share: f64) -> Option<f64> {
     let is_empty = distribution.buckets.iter().all(|count| *count == 0);
     (!is_empty).then(|| distribution.quantile(share) as f64)
 }
 
-fn latency(newer: &Distribution, older: Option<&Distribution>) -> [Cell; 2] {
+fn latency(newer: &Distribution, older: Option<&Distribution>) -> [TableCell; 2] {
     let values = between(newer, older);
-    [0.5, 0.99].map(|share| Cell::time(quantile(&values, share)))
+    [0.5, 0.99].map(|share| TableCell::time(quantile(&values, share)))
 }
 
-fn nics(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<Row> {
+fn nics(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<TableRow> {
     let row = |nic: &NicSeries| {
         let same = |other: &&NicSeries| other.device == nic.device && other.port == nic.port;
         let before = older.nics.iter().find(same);
         let receive = pace.rate(nic.receive_bytes, before.map(|nic| nic.receive_bytes));
         let transmit = pace.rate(nic.transmit_bytes, before.map(|nic| nic.transmit_bytes));
-        let share = nic
-            .link_bytes_per_second
-            .map(|link| receive.max(transmit) / link as f64);
+        let share = nic.link_bytes_per_second.map(|link| receive.max(transmit) / link as f64);
         let [p50, p99] = device_latency(&nic.device, newer, older);
         let lost = nic.errors + nic.drops;
         let was = before.map(|nic| nic.errors + nic.drops);
-        Row {
+        TableRow {
             key: format!("{}/{}", nic.device, nic.port),
             cells: vec![
-                Cell::text(&nic.device),
-                Cell::text(&nic.kind),
-                Cell::text(if nic.up { "up" } else { "DOWN" }),
-                Cell::bytes(receive),
-                Cell::bytes(transmit),
-                Cell::percent(share),
+                TableCell::text(&nic.device),
+                TableCell::text(&nic.kind),
+                TableCell::text(if nic.up { "up" } else { "DOWN" }),
+                TableCell::bytes(receive),
+                TableCell::bytes(transmit),
+                TableCell::percent(share),
                 p50,
                 p99,
-                Cell::count(pace.rate(lost, was)),
+                TableCell::count(pace.rate(lost, was)),
             ],
             graph: [receive, transmit],
         }
@@ -90,7 +89,7 @@ fn nics(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<Row> {
 }
 
 /// Latency of what the data plane moved over one device.
-fn device_latency(device: &str, newer: &Snapshot, older: &Snapshot) -> [Cell; 2] {
+fn device_latency(device: &str, newer: &Snapshot, older: &Snapshot) -> [TableCell; 2] {
     let sum = |snapshot: &Snapshot| {
         let mut sum = Distribution::default();
         for flow in snapshot.flows.iter().filter(|flow| flow.device == device) {
@@ -101,46 +100,31 @@ fn device_latency(device: &str, newer: &Snapshot, older: &Snapshot) -> [Cell; 2]
     latency(&sum(newer), Some(&sum(older)))
 }
 
-fn flows(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<Row> {
+fn flows(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<TableRow> {
     let rows = newer.flows.iter().map(|flow| {
         let before = older.flows.iter().find(|other| {
-            (
-                &other.device,
-                &other.route,
-                &other.direction,
-                &other.program,
-                &other.shard,
-            ) == (
-                &flow.device,
-                &flow.route,
-                &flow.direction,
-                &flow.program,
-                &flow.shard,
-            )
+            (&other.device, &other.route, &other.direction, &other.program, &other.shard)
+                == (&flow.device, &flow.route, &flow.direction, &flow.program, &flow.shard)
         });
         let bytes = pace.rate(flow.bytes, before.map(|flow| flow.bytes));
         let operations = pace.rate(flow.operations, before.map(|flow| flow.operations));
         let [p50, p99] = latency(&flow.latency, before.map(|flow| &flow.latency));
-        let device = if flow.device.is_empty() {
-            "memory"
-        } else {
-            &flow.device
-        };
-        Row {
+        let device = if flow.device.is_empty() { "memory" } else { &flow.device };
+        TableRow {
             key: format!(
                 "{device} {} {} {} {}",
                 flow.route, flow.direction, flow.program, flow.shard
             ),
             cells: vec![
-                Cell::text(device),
-                Cell::text(&flow.route),
-                Cell::text(&flow.direction),
-                Cell::text(&format!("{} {}", flow.program, flow.shard)),
-                Cell::bytes(bytes),
-                Cell::count(operations),
+                TableCell::text(device),
+                TableCell::text(&flow.route),
+                TableCell::text(&flow.direction),
+                TableCell::text(&format!("{} {}", flow.program, flow.shard)),
+                TableCell::bytes(bytes),
+                TableCell::count(operations),
                 p50,
                 p99,
-                Cell::count(pace.rate(flow.errors, before.map(|flow| flow.errors))),
+                TableCell::count(pace.rate(flow.errors, before.map(|flow| flow.errors))),
             ],
             graph: [bytes, 0.0],
         }
@@ -148,27 +132,24 @@ fn flows(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<Row> {
     rows.collect()
 }
 
-fn disks(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<Row> {
+fn disks(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<TableRow> {
     let rows = newer.blocks.iter().map(|disk| {
         let before = older
             .blocks
             .iter()
             .find(|other| (&other.device, &other.direction) == (&disk.device, &disk.direction));
         let bytes = pace.rate(disk.bytes, before.map(|disk| disk.bytes));
-        let requests = pace.rate(
-            disk.device_time.count,
-            before.map(|disk| disk.device_time.count),
-        );
+        let requests = pace.rate(disk.device_time.count, before.map(|disk| disk.device_time.count));
         let [p50, p99] = latency(&disk.device_time, before.map(|disk| &disk.device_time));
         let [_, queued] = latency(&disk.queue, before.map(|disk| &disk.queue));
-        Row {
+        TableRow {
             key: format!("{} {}", disk.device, disk.direction),
             cells: vec![
-                Cell::text(&disk.device),
-                Cell::text(&disk.direction),
-                Cell::bytes(bytes),
-                Cell::count(requests),
-                Cell::count(disk.depth as f64),
+                TableCell::text(&disk.device),
+                TableCell::text(&disk.direction),
+                TableCell::bytes(bytes),
+                TableCell::count(requests),
+                TableCell::count(disk.depth as f64),
                 p50,
                 p99,
                 queued,
@@ -179,7 +160,7 @@ fn disks(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<Row> {
     rows.collect()
 }
 
-fn shards(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<Row> {
+fn shards(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<TableRow> {
     let rows = newer.tasks.iter().map(|task| {
         let before = older
             .tasks
@@ -189,16 +170,16 @@ fn shards(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<Row> {
         let sleeps = pace.rate(task.off_cpu.count, before.map(|task| task.off_cpu.count));
         let share =
             waits.sum_ns as f64 / (pace.seconds.max(1e-9) * 1e9 * task.threads.max(1) as f64);
-        Row {
+        TableRow {
             key: format!("{} {}", task.program, task.thread),
             cells: vec![
-                Cell::text(&task.program),
-                Cell::text(&task.thread),
-                Cell::count(task.threads as f64),
-                Cell::percent(Some(share)),
-                Cell::time(quantile(&waits, 0.5)),
-                Cell::time(quantile(&waits, 0.99)),
-                Cell::count(sleeps),
+                TableCell::text(&task.program),
+                TableCell::text(&task.thread),
+                TableCell::count(task.threads as f64),
+                TableCell::percent(Some(share)),
+                TableCell::time(quantile(&waits, 0.5)),
+                TableCell::time(quantile(&waits, 0.99)),
+                TableCell::count(sleeps),
             ],
             graph: [share, 0.0],
         }
@@ -206,36 +187,24 @@ fn shards(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<Row> {
     rows.collect()
 }
 
-fn probes(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<Row> {
+fn probes(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<TableRow> {
     let rows = newer.sources.iter().map(|source| {
         let sum = |snapshot: &Snapshot| {
-            let own = snapshot
-                .probes
-                .iter()
-                .filter(|probe| probe.probe == source.name);
-            own.fold((0, 0), |sum, probe| {
-                (sum.0 + probe.runs, sum.1 + probe.run_ns)
-            })
+            let own = snapshot.probes.iter().filter(|probe| probe.probe == source.name);
+            own.fold((0, 0), |sum, probe| (sum.0 + probe.runs, sum.1 + probe.run_ns))
         };
         let (now, before) = (sum(newer), sum(older));
-        let (runs, run_ns) = (
-            now.0.saturating_sub(before.0),
-            now.1.saturating_sub(before.1),
-        );
+        let (runs, run_ns) = (now.0.saturating_sub(before.0), now.1.saturating_sub(before.1));
         let each = (runs > 0).then(|| run_ns as f64 / runs as f64);
-        let why = if source.reason.is_empty() {
-            &source.source
-        } else {
-            &source.reason
-        };
-        Row {
+        let why = if source.reason.is_empty() { &source.source } else { &source.reason };
+        TableRow {
             key: source.name.clone(),
             cells: vec![
-                Cell::text(&source.name),
-                Cell::text(&source.state),
-                Cell::count(pace.rate(now.0, Some(before.0))),
-                Cell::time(each),
-                Cell::text(why),
+                TableCell::text(&source.name),
+                TableCell::text(&source.state),
+                TableCell::count(pace.rate(now.0, Some(before.0))),
+                TableCell::time(each),
+                TableCell::text(why),
             ],
             graph: [pace.rate(now.0, Some(before.0)), 0.0],
         }

@@ -1,7 +1,7 @@
 //! Reads the source on a thread of its own. Invariant: keys never wait for an agent, and no more
 //! than one reading is under way.
 
-use super::source::Source;
+use super::source::SnapshotSource;
 use perigee_agent::Snapshot;
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -17,7 +17,7 @@ impl Reader {
     ///
     /// # Errors
     /// There is no thread to be had.
-    pub(super) fn start(mut source: Source) -> io::Result<Self> {
+    pub(super) fn start(mut source: SnapshotSource) -> io::Result<Self> {
         let (questions, asked) = sync_channel(1);
         let (answer, readings) = sync_channel(1);
         let thread = std::thread::Builder::new().name("top-read".to_owned());
@@ -28,10 +28,7 @@ impl Reader {
                 }
             }
         })?;
-        Ok(Self {
-            questions,
-            readings,
-        })
+        Ok(Self { questions, readings })
     }
 
     /// Wants a new reading; one that is under way counts.

@@ -1,7 +1,7 @@
 //! Drawing the board.
 
-use super::board::{Board, accusation};
-use super::table::{Cell, View};
+use super::board::{TopState, accusation};
+use super::table::{TableCell, View};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -27,7 +27,7 @@ const SMALLEST: (u16, u16) = (40, 6);
 const SUSPECTS_SHOWN: usize = 2;
 
 /// Draws everything.
-pub(super) fn draw(board: &Board, frame: &mut Frame<'_>) {
+pub(super) fn draw(board: &TopState, frame: &mut Frame<'_>) {
     let Rect { width, height, .. } = frame.area();
     if width < SMALLEST.0 || height < SMALLEST.1 {
         let (columns, lines) = SMALLEST;
@@ -45,27 +45,21 @@ pub(super) fn draw(board: &Board, frame: &mut Frame<'_>) {
     .areas(frame.area());
     frame.render_widget(tabs(board), head);
     match (&board.graph, board.help) {
-        (_, true) => frame.render_widget(
-            Paragraph::new(KEYS).block(Block::bordered().title("Keys")),
-            body,
-        ),
+        (_, true) => {
+            frame.render_widget(Paragraph::new(KEYS).block(Block::bordered().title("Keys")), body);
+        }
         (Some(key), false) => graph(board, key, frame, body),
         (None, false) => table(board, frame, body),
     }
     let red = Style::new().fg(Color::Red);
     let lines = board.suspects().iter().take(SUSPECTS_SHOWN);
-    let lines: Vec<_> = lines
-        .map(|suspect| Line::styled(accusation(suspect), red))
-        .collect();
+    let lines: Vec<_> = lines.map(|suspect| Line::styled(accusation(suspect), red)).collect();
     frame.render_widget(Paragraph::new(lines), slow);
     frame.render_widget(status(board), foot);
 }
 
-fn tabs(board: &Board) -> Line<'_> {
-    let mut spans = vec![Span::styled(
-        "perigee top ",
-        Style::new().add_modifier(Modifier::BOLD),
-    )];
+fn tabs(board: &TopState) -> Line<'_> {
+    let mut spans = vec![Span::styled("perigee top ", Style::new().add_modifier(Modifier::BOLD))];
     for view in View::ALL {
         let style = match view == board.view {
             true => Style::new().add_modifier(Modifier::REVERSED),
@@ -77,7 +71,7 @@ fn tabs(board: &Board) -> Line<'_> {
     Line::from(spans)
 }
 
-fn table(board: &Board, frame: &mut Frame<'_>, area: Rect) {
+fn table(board: &TopState, frame: &mut Frame<'_>, area: Rect) {
     let table = board.table();
     let sorted = board.sorted_by();
     let columns = fitting(table.view.columns(), area.width);
@@ -92,15 +86,9 @@ fn table(board: &Board, frame: &mut Frame<'_>, area: Rect) {
     }
     let widths = widths(columns, &rows, area.width);
     let lines = rows.iter().map(|row| {
-        let down = row
-            .cells
-            .iter()
-            .any(|cell| ["DOWN", "off", "partly"].contains(&cell.text.as_str()));
-        let style = if down {
-            Style::new().fg(Color::Red)
-        } else {
-            Style::new()
-        };
+        let down =
+            row.cells.iter().any(|cell| ["DOWN", "off", "partly"].contains(&cell.text.as_str()));
+        let style = if down { Style::new().fg(Color::Red) } else { Style::new() };
         let cells = row.cells.iter().zip(&widths);
         Row::new(cells.map(|(cell, width)| cut(&cell.text, *width))).style(style)
     });
@@ -112,7 +100,7 @@ fn table(board: &Board, frame: &mut Frame<'_>, area: Rect) {
     frame.render_stateful_widget(shown, area, &mut state);
 }
 
-fn why_empty(board: &Board) -> String {
+fn why_empty(board: &TopState) -> String {
     match board.filter.as_str() {
         "" => "Nothing to show here. Press Tab for another view; Probes says what is off, and why."
             .to_owned(),
@@ -131,7 +119,7 @@ fn fitting<'a>(columns: &'a [(&'a str, u16)], width: u16) -> &'a [(&'a str, u16)
 }
 
 /// Columns get what their texts need of the room that is left, the first ones first.
-fn widths(columns: &[(&str, u16)], rows: &[&super::table::Row], width: u16) -> Vec<u16> {
+fn widths(columns: &[(&str, u16)], rows: &[&super::table::TableRow], width: u16) -> Vec<u16> {
     let used: u16 = columns.iter().map(|(_, width)| width).sum();
     let mut left = width.saturating_sub(used);
     let widths = columns.iter().enumerate().map(|(index, (_, least))| {
@@ -156,14 +144,10 @@ fn cut(text: &str, width: u16) -> String {
     kept
 }
 
-fn graph(board: &Board, key: &str, frame: &mut Frame<'_>, area: Rect) {
+fn graph(board: &TopState, key: &str, frame: &mut Frame<'_>, area: Rect) {
     let points = board.points(key);
     let series = |index: usize| -> Vec<(f64, f64)> {
-        points
-            .iter()
-            .enumerate()
-            .map(|(at, point)| (at as f64, point[index]))
-            .collect()
+        points.iter().enumerate().map(|(at, point)| (at as f64, point[index])).collect()
     };
     let (first, second) = (series(0), series(1));
     let top = points.iter().flatten().copied().fold(0.0, f64::max);
@@ -171,16 +155,10 @@ fn graph(board: &Board, key: &str, frame: &mut Frame<'_>, area: Rect) {
     let top = if top > 0.0 { top } else { 1.0 };
     let line = |name: &'static str, data, color| {
         let dataset = Dataset::default().name(name).marker(Marker::Braille);
-        dataset
-            .graph_type(GraphType::Line)
-            .style(Style::new().fg(color))
-            .data(data)
+        dataset.graph_type(GraphType::Line).style(Style::new().fg(color)).data(data)
     };
-    let mut sets = vec![line(
-        if board.view == View::Nics { "in" } else { "" },
-        &first,
-        Color::Cyan,
-    )];
+    let mut sets =
+        vec![line(if board.view == View::Nics { "in" } else { "" }, &first, Color::Cyan)];
     if board.view == View::Nics {
         sets.push(line("out", &second, Color::Yellow));
     }
@@ -201,12 +179,12 @@ fn mark(view: View, value: f64, top: f64) -> String {
     match top {
         top if top < 1.0 => format!("{value:.2}{unit}"),
         top if top < 10.0 => format!("{value:.1}{unit}"),
-        _ if unit.is_empty() => Cell::count(value).text,
+        _ if unit.is_empty() => TableCell::count(value).text,
         _ => format!("{value:.0}{unit}"),
     }
 }
 
-fn status(board: &Board) -> Line<'_> {
+fn status(board: &TopState) -> Line<'_> {
     if let Some(trouble) = &board.trouble {
         let text = format!("No new numbers: {trouble}");
         return Line::styled(text, Style::new().fg(Color::Red));
@@ -219,7 +197,5 @@ fn status(board: &Board) -> Line<'_> {
         true => String::new(),
         false => format!("filter: {}  ", board.filter),
     };
-    Line::raw(format!(
-        "{held}{filter}Tab view  s sort  f filter  Enter graph  ? keys  q end"
-    ))
+    Line::raw(format!("{held}{filter}Tab view  s sort  f filter  Enter graph  ? keys  q end"))
 }

@@ -10,14 +10,14 @@ use std::time::Duration;
 const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 
 /// A source of snapshots.
-pub(super) enum Source {
+pub(super) enum SnapshotSource {
     /// Asks an agent.
     Agent(String),
     /// Reads the host.
     Own(Box<Collector>, Arc<Watch>),
 }
 
-impl Source {
+impl SnapshotSource {
     /// The agent that was named, else the one on this host, else this process itself.
     pub(super) fn open(agent: Option<&str>) -> Result<Self, Failure> {
         if let Some(agent) = agent {
@@ -32,14 +32,8 @@ impl Source {
             return Ok(Self::Agent(usual));
         }
         let watch = Arc::new(Watch::default());
-        let options = AgentOptions {
-            state: None,
-            ..AgentOptions::default()
-        };
-        Ok(Self::Own(
-            Box::new(Collector::new(options, Arc::clone(&watch))),
-            watch,
-        ))
+        let options = AgentOptions { state: None, ..AgentOptions::default() };
+        Ok(Self::Own(Box::new(Collector::new(options, Arc::clone(&watch))), watch))
     }
 
     /// What it shows now.
@@ -56,15 +50,16 @@ impl Source {
     /// Where the numbers come from, for the title.
     pub(super) fn name(&self) -> &str {
         match self {
-            Self::Agent(url) => url
-                .trim_start_matches("http://")
-                .trim_end_matches("/snapshot.json"),
+            Self::Agent(url) => {
+                url.trim_start_matches("http://").trim_end_matches("/snapshot.json")
+            }
             Self::Own(..) => "read here, no agent",
         }
     }
 }
 
-/// Where an agent is asked: `HOST`, `HOST:PORT`, or an IPv6 address with or without brackets and port.
+/// Where an agent is asked: `HOST`, `HOST:PORT`, or an IPv6 address with or without brackets and
+/// port.
 fn url(agent: &str) -> String {
     let host = match agent.parse::<Ipv6Addr>() {
         Ok(address) => format!("[{address}]"),
@@ -81,10 +76,7 @@ fn fetch(url: &str) -> Result<Snapshot, String> {
     let config = ureq::Agent::config_builder().timeout_global(Some(ANSWER_DEADLINE));
     let agent = ureq::Agent::new_with_config(config.build());
     let mut answer = agent.get(url).call().map_err(|error| error.to_string())?;
-    let text = answer
-        .body_mut()
-        .read_to_string()
-        .map_err(|error| error.to_string())?;
+    let text = answer.body_mut().read_to_string().map_err(|error| error.to_string())?;
     serde_json::from_str(&text).map_err(|error| error.to_string())
 }
 

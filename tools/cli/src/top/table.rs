@@ -13,13 +13,8 @@ pub(super) enum View {
 }
 
 impl View {
-    pub(super) const ALL: [Self; 5] = [
-        Self::Nics,
-        Self::Flows,
-        Self::Disks,
-        Self::Shards,
-        Self::Probes,
-    ];
+    pub(super) const ALL: [Self; 5] =
+        [Self::Nics, Self::Flows, Self::Disks, Self::Shards, Self::Probes];
 
     pub(super) fn title(self) -> &'static str {
         match self {
@@ -75,13 +70,9 @@ impl View {
                 ("wait p99", 9),
                 ("sleeps/s", 9),
             ],
-            Self::Probes => &[
-                ("source", 12),
-                ("state", 6),
-                ("runs/s", 8),
-                ("each", 8),
-                ("why, from where", 42),
-            ],
+            Self::Probes => {
+                &[("source", 12), ("state", 6), ("runs/s", 8), ("each", 8), ("why, from where", 42)]
+            }
         }
     }
 
@@ -97,18 +88,15 @@ impl View {
 
 /// A number with its text.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Cell {
+pub(super) struct TableCell {
     pub(super) text: String,
     /// What rows are sorted by; `None` sorts by text.
     value: Option<f64>,
 }
 
-impl Cell {
+impl TableCell {
     pub(super) fn text(text: &str) -> Self {
-        Self {
-            text: text.to_owned(),
-            value: None,
-        }
+        Self { text: text.to_owned(), value: None }
     }
 
     pub(super) fn bytes(value: f64) -> Self {
@@ -128,10 +116,7 @@ impl Cell {
 
     pub(super) fn time(nanoseconds: Option<f64>) -> Self {
         let Some(value) = nanoseconds else {
-            return Self {
-                text: "-".to_owned(),
-                value: Some(-1.0),
-            };
+            return Self { text: "-".to_owned(), value: Some(-1.0) };
         };
         let mut cell = Self::scaled(value, &["ns", "us", "ms", "s"], 1000.0);
         cell.value = Some(value);
@@ -145,10 +130,7 @@ impl Cell {
             unit += 1;
         }
         let digits = usize::from(unit > 0 && shown < 100.0);
-        Self {
-            text: format!("{shown:.digits$}{}", units[unit]),
-            value: Some(value),
-        }
+        Self { text: format!("{shown:.digits$}{}", units[unit]), value: Some(value) }
     }
 
     fn order(&self, other: &Self) -> Ordering {
@@ -162,10 +144,10 @@ impl Cell {
 
 /// One line.
 #[derive(Clone, Debug)]
-pub(super) struct Row {
+pub(super) struct TableRow {
     /// Stays the same from reading to reading.
     pub(super) key: String,
-    pub(super) cells: Vec<Cell>,
+    pub(super) cells: Vec<TableCell>,
     /// What its graph shows.
     pub(super) graph: [f64; 2],
 }
@@ -174,27 +156,23 @@ pub(super) struct Row {
 #[derive(Clone, Debug)]
 pub(super) struct Table {
     pub(super) view: View,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<TableRow>,
 }
 
 impl Table {
     /// Rows with this text in any cell, sorted by a column.
-    pub(super) fn arranged(&self, column: usize, filter: &str) -> Vec<&Row> {
+    pub(super) fn arranged(&self, column: usize, filter: &str) -> Vec<&TableRow> {
         let wanted = filter.to_lowercase();
-        let matches = |row: &&Row| {
-            row.cells
-                .iter()
-                .any(|cell| cell.text.to_lowercase().contains(&wanted))
+        let matches = |row: &&TableRow| {
+            row.cells.iter().any(|cell| cell.text.to_lowercase().contains(&wanted))
         };
         let mut rows: Vec<_> = self.rows.iter().filter(matches).collect();
-        rows.sort_by(
-            |one, two| match (one.cells.get(column), two.cells.get(column)) {
-                (Some(one_cell), Some(two_cell)) => {
-                    one_cell.order(two_cell).then_with(|| one.key.cmp(&two.key))
-                }
-                _ => one.key.cmp(&two.key),
-            },
-        );
+        rows.sort_by(|one, two| match (one.cells.get(column), two.cells.get(column)) {
+            (Some(one_cell), Some(two_cell)) => {
+                one_cell.order(two_cell).then_with(|| one.key.cmp(&two.key))
+            }
+            _ => one.key.cmp(&two.key),
+        });
         rows
     }
 }

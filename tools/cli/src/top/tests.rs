@@ -1,6 +1,6 @@
 //! What is drawn at 80x24, and what keys do.
 
-use super::board::{Board, Step};
+use super::board::{AfterKey, TopState};
 use super::screen;
 use perigee_agent::{
     Distribution, FlowSeries, NicSeries, Snapshot, Suspect, SuspectKind, TaskSeries,
@@ -31,11 +31,7 @@ fn snapshot(second: u64) -> Snapshot {
         shard: "0".to_owned(),
         operations: 100 * second,
         bytes: 1_000_000 * second,
-        latency: Distribution {
-            count: 100 * second,
-            sum_ns: 20_000 * 100 * second,
-            buckets,
-        },
+        latency: Distribution { count: 100 * second, sum_ns: 20_000 * 100 * second, buckets },
         ..FlowSeries::default()
     };
     Snapshot {
@@ -51,32 +47,28 @@ fn snapshot(second: u64) -> Snapshot {
     }
 }
 
-fn board() -> Board {
-    let mut board = Board::new(Duration::from_secs(1), "gpu-7:9305");
+fn board() -> TopState {
+    let mut board = TopState::new(Duration::from_secs(1), "gpu-7:9305");
     for second in 1..=5 {
         board.take(snapshot(second));
     }
     board
 }
 
-fn drawn(board: &Board) -> Vec<String> {
+fn drawn(board: &TopState) -> Vec<String> {
     drawn_at(board, 80, 24)
 }
 
-fn drawn_at(board: &Board, width: u16, height: u16) -> Vec<String> {
+fn drawn_at(board: &TopState, width: u16, height: u16) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| screen::draw(board, frame)).unwrap();
     let buffer = terminal.backend().buffer();
-    let line = |y: u16| {
-        (0..width)
-            .map(|x| buffer[(x, y)].symbol())
-            .collect::<String>()
-    };
+    let line = |y: u16| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
     (0..height).map(line).collect()
 }
 
-fn press(board: &mut Board, keys: &[KeyCode]) -> Step {
-    let mut last = Step::Stay;
+fn press(board: &mut TopState, keys: &[KeyCode]) -> AfterKey {
+    let mut last = AfterKey::Stay;
     for key in keys {
         last = board.press(KeyEvent::new(*key, KeyModifiers::NONE));
     }
@@ -92,40 +84,27 @@ fn nics_are_drawn_with_rates_share_and_latency_in_80_columns() {
     for part in ["roce", "up", "5.0G", "10.0G", "40%", "24.6us"] {
         assert!(busiest.contains(part), "{part} in {busiest}");
     }
-    assert!(
-        lines
-            .iter()
-            .any(|line| line.starts_with("mlx5_2") && line.contains("DOWN"))
-    );
+    assert!(lines.iter().any(|line| line.starts_with("mlx5_2") && line.contains("DOWN")));
     assert!(lines[23].contains("q end"));
 }
 
 #[test]
 fn an_empty_table_says_whether_the_filter_or_the_host_has_emptied_it() {
     let mut board = board();
-    press(
-        &mut board,
-        &[KeyCode::Char('f'), KeyCode::Char('z'), KeyCode::Enter],
-    );
+    press(&mut board, &[KeyCode::Char('f'), KeyCode::Char('z'), KeyCode::Enter]);
     let filtered = drawn(&board)[1..23].join("\n");
-    assert!(
-        filtered.contains("No row contains `z`. Esc clears"),
-        "{filtered}"
-    );
-    let mut empty = Board::new(Duration::from_secs(1), "gpu-7:9305");
+    assert!(filtered.contains("No row contains `z`. Esc clears"), "{filtered}");
+    let mut empty = TopState::new(Duration::from_secs(1), "gpu-7:9305");
     empty.take(Snapshot::default());
     let lines = drawn(&empty);
-    let words: Vec<_> = lines[1..4]
-        .iter()
-        .flat_map(|line| line.split_whitespace())
-        .collect();
+    let words: Vec<_> = lines[1..4].iter().flat_map(|line| line.split_whitespace()).collect();
     let whole = "Probes says what is off, and why.";
     assert!(words.join(" ").contains(whole), "{words:?}");
 }
 
 #[test]
 fn long_names_take_the_room_there_is_and_show_where_they_are_cut() {
-    let mut board = Board::new(Duration::from_secs(1), "gpu-7:9305");
+    let mut board = TopState::new(Duration::from_secs(1), "gpu-7:9305");
     for second in 1..=5 {
         let mut named = snapshot(second);
         named.nics[0].device = "enP6s2f1np1v12.1002-bond-storage".to_owned();
@@ -137,10 +116,7 @@ fn long_names_take_the_room_there_is_and_show_where_they_are_cut() {
     };
     assert!(is_whole(&drawn_at(&board, 120, 24)));
     let narrow = drawn(&board);
-    let cut = narrow
-        .iter()
-        .find(|line| line.starts_with("enP6s2"))
-        .unwrap();
+    let cut = narrow.iter().find(|line| line.starts_with("enP6s2")).unwrap();
     assert!(cut.contains("~ roce"), "{cut}");
 }
 
@@ -175,7 +151,7 @@ fn keys_sort_filter_and_change_the_view() {
     let before = board.sorted_by();
     press(&mut board, &[KeyCode::Char('s')]);
     assert_ne!(board.sorted_by(), before);
-    assert_eq!(press(&mut board, &[KeyCode::Char('q')]), Step::End);
+    assert_eq!(press(&mut board, &[KeyCode::Char('q')]), AfterKey::End);
 }
 
 #[test]
@@ -183,11 +159,7 @@ fn enter_opens_the_graph_of_the_selected_row_and_escape_closes_it() {
     let mut board = board();
     press(&mut board, &[KeyCode::Down, KeyCode::Enter]);
     assert_eq!(board.graph.as_deref(), Some("mlx5_1/1"));
-    assert!(
-        drawn(&board)
-            .iter()
-            .any(|line| line.contains("mlx5_1/1: the last 4 readings"))
-    );
+    assert!(drawn(&board).iter().any(|line| line.contains("mlx5_1/1: the last 4 readings")));
     press(&mut board, &[KeyCode::Esc]);
     assert!(board.graph.is_none());
 }
@@ -196,11 +168,7 @@ fn enter_opens_the_graph_of_the_selected_row_and_escape_closes_it() {
 fn waiting(second: u64, share: f64) -> Snapshot {
     let mut buckets = vec![0; 40];
     buckets[20] = second;
-    let run_queue = Distribution {
-        count: second,
-        sum_ns: (share * 1e9) as u64 * second,
-        buckets,
-    };
+    let run_queue = Distribution { count: second, sum_ns: (share * 1e9) as u64 * second, buckets };
     let task = TaskSeries {
         program: "perigee".to_owned(),
         thread: "perigee-data".to_owned(),
@@ -208,10 +176,7 @@ fn waiting(second: u64, share: f64) -> Snapshot {
         run_queue,
         ..TaskSeries::default()
     };
-    Snapshot {
-        tasks: vec![task],
-        ..snapshot(second)
-    }
+    Snapshot { tasks: vec![task], ..snapshot(second) }
 }
 
 #[test]
@@ -222,7 +187,7 @@ fn the_marks_beside_a_graph_differ_however_small_a_share_is() {
         (0.004, ["0.40%", "0.20%", "0.00%"]),
         (0.0, ["100%", "50%", "0%"]),
     ] {
-        let mut board = Board::new(Duration::from_secs(1), "gpu-7:9305");
+        let mut board = TopState::new(Duration::from_secs(1), "gpu-7:9305");
         for second in 1..=5 {
             board.take(waiting(second, share));
         }
@@ -232,16 +197,13 @@ fn the_marks_beside_a_graph_differ_however_small_a_share_is() {
         assert!(text.contains("perigee-data: the last"), "{text}");
         for mark in marks {
             let beside = ["│", " "].map(|end| format!("│{mark}{end}"));
-            assert!(
-                beside.iter().any(|mark| text.contains(mark)),
-                "{mark} in {text}"
-            );
+            assert!(beside.iter().any(|mark| text.contains(mark)), "{mark} in {text}");
         }
     }
 }
 
 #[test]
-fn a_source_that_fails_is_told_and_the_last_numbers_stay() {
+fn a_source_that_fails_is_reported_and_the_last_numbers_stay() {
     let mut board = board();
     board.trouble = Some("connection refused".to_owned());
     let lines = drawn(&board);
@@ -252,21 +214,13 @@ fn a_source_that_fails_is_told_and_the_last_numbers_stay() {
 #[test]
 fn a_pipe_gets_every_table() {
     let text = board().text();
-    for part in [
-        "NICs",
-        "Flows",
-        "Disks",
-        "Shards",
-        "Probes",
-        "mlx5_0",
-        "python3 0",
-    ] {
+    for part in ["NICs", "Flows", "Disks", "Shards", "Probes", "mlx5_0", "python3 0"] {
         assert!(text.contains(part), "{part}");
     }
 }
 
 #[test]
-fn a_terminal_that_is_too_small_is_told_so_and_a_large_one_is_used() {
+fn a_terminal_that_is_too_small_is_reported_and_a_large_one_is_used() {
     let board = board();
     for (width, height) in [(1, 1), (10, 3), (39, 24), (80, 5)] {
         let text = drawn_at(&board, width, height).concat();
@@ -275,10 +229,7 @@ fn a_terminal_that_is_too_small_is_told_so_and_a_large_one_is_used() {
     assert!(drawn_at(&board, 39, 5)[0].starts_with("perigee top needs 40x6, this is 39x5"));
     let narrow = drawn_at(&board, 30, 5);
     let words: Vec<&str> = narrow.iter().map(|line| line.trim()).collect();
-    assert_eq!(
-        words.join(" ").trim(),
-        "perigee top needs 40x6, this is 30x5"
-    );
+    assert_eq!(words.join(" ").trim(), "perigee top needs 40x6, this is 30x5");
     assert!(drawn_at(&board, 40, 6)[2].starts_with("mlx5_0"));
     assert!(drawn_at(&board, 300, 90)[2].starts_with("mlx5_0"));
 }

@@ -1,13 +1,13 @@
 //! The explanation for programs. Invariant: `matrix` inside it is the same document that is printed
 //! without `--explain`.
 
-use super::View;
+use super::TopologyView;
 use perigee_topology::gid::RankedGid;
-use perigee_topology::{Choice, Explanation};
+use perigee_topology::{Explanation, RankedDevice};
 use serde_json::{Map, Value, json};
 
 /// One JSON document.
-pub(super) fn text(view: &View) -> String {
+pub(super) fn text(view: &TopologyView) -> String {
     let explanation = view.topology.explain(&view.selection);
     let matrix: Map<String, Value> = view
         .matrix
@@ -23,7 +23,7 @@ pub(super) fn text(view: &View) -> String {
 }
 
 fn locations(explanation: &Explanation) -> Value {
-    let choice = |choice: &Choice| {
+    let choice = |choice: &RankedDevice| {
         json!({
             "device": choice.device,
             "preferred": choice.is_preferred,
@@ -50,10 +50,7 @@ fn devices(explanation: &Explanation) -> Value {
     };
     let notes = explanation.devices.iter().map(|note| {
         let gids: Vec<Value> = note.gids.iter().map(gid).collect();
-        (
-            note.device.clone(),
-            json!({ "left_out": note.left_out, "gids": gids }),
-        )
+        (note.device.clone(), json!({ "left_out": note.left_out, "gids": gids }))
     });
     Value::Object(notes.collect())
 }

@@ -5,36 +5,28 @@ use super::DUMP_NAME;
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 use crate::output;
-use perigee_flags::{Environment, Flag, FlagError, Kind, Outcome, Program, Settings};
+use perigee_flags::{
+    Flag, FlagError, ProcessEnvironment, Program, ProgramStart, Settings, ValueKind,
+};
 use perigee_topology::{CUSTOM_MATRIX_VARIABLE, Matrix, Roots, Selection, Topology};
 use std::path::Path;
 
 const FLAGS: &[Flag] = &[
     Flag::new(
         "device_name",
-        Kind::Text,
+        ValueKind::Text,
         "",
         "Show these devices only, with commas between them",
     ),
-    Flag::new(
-        "backend",
-        Kind::Text,
-        "auto",
-        "Shape of the output; tent is not offered",
-    )
-    .one_of(&["auto", "te", "tent"]),
+    Flag::new("backend", ValueKind::Text, "auto", "Shape of the output; tent is not offered")
+        .one_of(&["auto", "te", "tent"]),
     Flag::new(
         "use_custom_topo",
-        Kind::Bool,
+        ValueKind::Bool,
         "false",
         "Show the matrix of the file that MC_CUSTOM_TOPO_JSON names instead of this host's",
     ),
-    Flag::new(
-        "custom_topo_json",
-        Kind::Text,
-        "",
-        "Show the matrix of this file instead",
-    ),
+    Flag::new("custom_topo_json", ValueKind::Text, "", "Show the matrix of this file instead"),
 ];
 
 /// The program as its settings see it.
@@ -48,10 +40,13 @@ const DUMP: Program = Program {
 };
 
 /// Prints the matrix of this host or of a file.
-pub(super) fn run(invocation: &Invocation, environment: &Environment) -> Result<(), Failure> {
+pub(super) fn run(
+    invocation: &Invocation,
+    environment: &ProcessEnvironment,
+) -> Result<(), Failure> {
     let settings = match DUMP.load(&invocation.arguments, environment)? {
-        Outcome::Print(text) => return Ok(output::print(&text)?),
-        Outcome::Run(settings) => settings,
+        ProgramStart::Print(text) => return Ok(output::print(&text)?),
+        ProgramStart::Run(settings) => settings,
     };
     if settings.text("backend") == "tent" {
         let message = "The tent backend is not offered; leave --backend out";
@@ -73,7 +68,7 @@ pub(super) fn run(invocation: &Invocation, environment: &Environment) -> Result<
 /// Without being asked to, a file is not used.
 fn custom_file(
     settings: &Settings,
-    environment: &Environment,
+    environment: &ProcessEnvironment,
 ) -> Result<Option<String>, FlagError> {
     if let Some(path) = settings.optional_text("custom_topo_json") {
         return Ok(Some(path.to_owned()));
@@ -81,10 +76,7 @@ fn custom_file(
     if !settings.bool("use_custom_topo") {
         return Ok(None);
     }
-    match environment
-        .get(CUSTOM_MATRIX_VARIABLE)
-        .filter(|path| !path.is_empty())
-    {
+    match environment.get(CUSTOM_MATRIX_VARIABLE).filter(|path| !path.is_empty()) {
         Some(path) => Ok(Some(path.to_owned())),
         None => Err(FlagError::Conflict(format!(
             "--use-custom-topo needs {CUSTOM_MATRIX_VARIABLE} or --custom-topo-json=FILE"
@@ -92,15 +84,14 @@ fn custom_file(
     }
 }
 
-/// Mooncake's program shows nothing for a device that is not there; so does this one, but it says so.
+/// Mooncake's program shows nothing for a device that is not there; so does this one, but it says
+/// so.
 fn discovered(selection: &Selection) -> Matrix {
     let topology = Topology::discover(&Roots::system());
     let unknown = topology.unknown_devices(selection);
     if !unknown.is_empty() {
         let unknown = unknown.join(", ");
-        output::complain(&format!(
-            "{DUMP_NAME}: warning: No device {unknown} on this host\n"
-        ));
+        output::complain(&format!("{DUMP_NAME}: warning: No device {unknown} on this host\n"));
     }
     topology.matrix_of_known(selection)
 }

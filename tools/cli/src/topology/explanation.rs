@@ -1,13 +1,13 @@
 //! Why the rails are what they are, for people. Invariant: every device and every location of the
 //! explanation has a line, also those that are not used.
 
-use super::View;
+use super::TopologyView;
 use crate::columns::aligned;
 use perigee_topology::gid::RankedGid;
 use perigee_topology::{CUSTOM_MATRIX_VARIABLE, DeviceNote, LocationNote};
 
 /// The reasons, below the tables.
-pub(super) fn text(view: &View) -> String {
+pub(super) fn text(view: &TopologyView) -> String {
     let explanation = view.topology.explain(&view.selection);
     let mut text = String::from("\nWhy these rails\n");
     if let Some(path) = &view.custom_file {
@@ -39,11 +39,7 @@ fn location(note: &LocationNote) -> Vec<[String; 4]> {
         return vec![row("-", "-", "no RDMA device may be used")];
     }
     let choices = note.choices.iter().map(|choice| {
-        let list = if choice.is_preferred {
-            "preferred"
-        } else {
-            "other"
-        };
+        let list = if choice.is_preferred { "preferred" } else { "other" };
         row(&choice.device, list, &choice.reason)
     });
     choices.collect()

@@ -1,16 +1,16 @@
 //! The host as tables for people. Invariant: nothing is shown that was not read; what is unknown is
 //! a dash.
 
-use super::View;
+use super::TopologyView;
 use crate::columns::aligned;
 use perigee_topology::gid;
 use perigee_topology::{
-    Disk, Gpu, GpuVendor, Nic, NicKind, NumaNode, OperState, Place, PortState, RdmaDevice,
+    DevicePlace, Disk, Gpu, GpuVendor, Nic, NicKind, NumaNode, OperState, PortState, RdmaDevice,
 };
 use std::fmt::Write as _;
 
 /// All tables; a kind of device that the host does not have is one line.
-pub(super) fn text(view: &View) -> String {
+pub(super) fn text(view: &TopologyView) -> String {
     let topology = &view.topology;
     let carries_rdma = |nic: &Nic| {
         let mut devices = topology.rdma.iter();
@@ -19,11 +19,7 @@ pub(super) fn text(view: &View) -> String {
     let is_shown = |nic: &&Nic| view.shows_virtual || nic.is_physical() || carries_rdma(nic);
     let nics = topology.nics.iter().filter(is_shown);
     [
-        section(
-            "NUMA nodes",
-            ["NODE", "CPUS", "COUNT"],
-            topology.nodes.iter().map(node),
-        ),
+        section("NUMA nodes", ["NODE", "CPUS", "COUNT"], topology.nodes.iter().map(node)),
         section(
             "RDMA devices",
             ["DEVICE", "STATE", "RATE", "PCI", "NODE", "INTERFACE", "GID"],
@@ -34,16 +30,8 @@ pub(super) fn text(view: &View) -> String {
             ["INTERFACE", "STATE", "SPEED", "MTU", "PCI", "NODE", "KIND"],
             nics.map(nic),
         ),
-        section(
-            "GPUs",
-            ["GPU", "VENDOR", "PCI", "NODE"],
-            topology.gpus.iter().map(gpu),
-        ),
-        section(
-            "Disks",
-            ["DISK", "SIZE", "KIND", "PCI", "NODE"],
-            topology.disks.iter().map(disk),
-        ),
+        section("GPUs", ["GPU", "VENDOR", "PCI", "NODE"], topology.gpus.iter().map(gpu)),
+        section("Disks", ["DISK", "SIZE", "KIND", "PCI", "NODE"], topology.disks.iter().map(disk)),
         rails(view),
     ]
     .join("\n")
@@ -63,31 +51,19 @@ fn section<const N: usize>(
     }
 }
 
-fn rails(view: &View) -> String {
+fn rails(view: &TopologyView) -> String {
     let joined = |names: &[String]| match names {
         [] => "-".to_owned(),
         names => names.join(" "),
     };
     let rows = view.matrix.rows().map(|(location, rails)| {
-        [
-            location.to_owned(),
-            joined(&rails.preferred),
-            joined(&rails.others),
-        ]
+        [location.to_owned(), joined(&rails.preferred), joined(&rails.others)]
     });
-    section(
-        "Rails per memory location",
-        ["LOCATION", "PREFERRED", "OTHERS"],
-        rows,
-    )
+    section("Rails per memory location", ["LOCATION", "PREFERRED", "OTHERS"], rows)
 }
 
 fn node(node: &NumaNode) -> [String; 3] {
-    [
-        node.number.to_string(),
-        ranges(&node.cpus),
-        node.cpus.len().to_string(),
-    ]
+    [node.number.to_string(), ranges(&node.cpus), node.cpus.len().to_string()]
 }
 
 fn rdma(device: &RdmaDevice) -> [String; 7] {
@@ -97,10 +73,7 @@ fn rdma(device: &RdmaDevice) -> [String; 7] {
         PortState::Unknown => "unknown",
     });
     let states: Vec<&str> = states.collect();
-    let best = device
-        .ports
-        .iter()
-        .find_map(|port| gid::choose(&port.gids, None));
+    let best = device.ports.iter().find_map(|port| gid::choose(&port.gids, None));
     let gid = best.map(|best| format!("{} {}", best.entry.index, best.entry.gid.readable()));
     [
         device.name.clone(),
@@ -170,14 +143,11 @@ fn dash() -> String {
     "-".to_owned()
 }
 
-fn pci(place: &Place) -> String {
-    place
-        .pci
-        .as_ref()
-        .map_or_else(dash, |path| path.address().to_string())
+fn pci(place: &DevicePlace) -> String {
+    place.pci.as_ref().map_or_else(dash, |path| path.address().to_string())
 }
 
-fn numa(place: &Place) -> String {
+fn numa(place: &DevicePlace) -> String {
     place.node.map_or_else(dash, |node| node.to_string())
 }
 

@@ -4,16 +4,16 @@ use super::*;
 use perigee_topology::fixture::{self, Tree};
 use serde_json::Value;
 
-fn shown(tree: &Tree, arguments: &[&str]) -> View {
+fn shown(tree: &Tree, arguments: &[&str]) -> TopologyView {
     let mut words = vec![
         format!("--sysfs={}", tree.sys_path().display()),
         format!("--procfs={}", tree.proc_path().display()),
     ];
     words.extend(arguments.iter().map(|word| (*word).to_owned()));
-    let environment = Environment::of(&[]);
+    let environment = ProcessEnvironment::of(&[]);
     match TOPOLOGY.load(&words, &environment).unwrap() {
-        Outcome::Run(settings) => view(&settings, &environment).unwrap(),
-        Outcome::Print(text) => panic!("{text}"),
+        ProgramStart::Run(settings) => view(&settings, &environment).unwrap(),
+        ProgramStart::Print(text) => panic!("{text}"),
     }
 }
 
@@ -47,12 +47,7 @@ fn an_empty_host_is_shown_as_empty() {
     let tree = fixture::bare_host(folder.path()).unwrap();
     let view = shown(&tree, &[]);
     let text = inventory::text(&view) + &explanation::text(&view);
-    for part in [
-        "RDMA devices: none",
-        "GPUs: none",
-        "Disks: none",
-        "over TCP",
-    ] {
+    for part in ["RDMA devices: none", "GPUs: none", "Disks: none", "over TCP"] {
         assert!(text.contains(part), "{part:?} is missing in\n{text}");
     }
 }
@@ -72,10 +67,7 @@ fn the_explanation_names_distance_filter_and_gid() {
     }
     assert_eq!(all.matches("  used  ").count(), 2, "{all}");
     let one = explanation::text(&shown(&tree, &["--device=mlx5_1"]));
-    assert!(
-        one.contains("mlx5_0: left out, not in the list of devices"),
-        "{one}"
-    );
+    assert!(one.contains("mlx5_0: left out, not in the list of devices"), "{one}");
 }
 
 #[test]

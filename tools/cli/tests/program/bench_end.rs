@@ -1,5 +1,5 @@
-//! How a bench run ends whose target stops answering, or that somebody ends. Invariant: it ends long before the time that
-//! one operation may take, with the exit code of the help text.
+//! How a bench run ends whose target stops answering, or that a signal ends. Invariant: it ends
+//! long before the time that one operation may take, with the exit code of the help text.
 
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -21,13 +21,7 @@ fn signal(child: &Child, signal: Signal) {
 
 /// A target with a buffer of 4 MiB, and its name.
 fn target() -> (Target, String) {
-    let words = [
-        "bench",
-        "nic",
-        "--role=target",
-        "--name=127.0.0.1",
-        "--buffer=4MiB",
-    ];
+    let words = ["bench", "nic", "--role=target", "--name=127.0.0.1", "--buffer=4MiB"];
     let mut target = Target::start("perigee", &words);
     let name = target.ready("Target ready: ");
     (target, name)
@@ -36,14 +30,7 @@ fn target() -> (Target, String) {
 /// An initiator; its standard error is kept.
 fn initiator(peer: &str, flags: &[&str]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_perigee"))
-        .args([
-            "bench",
-            "nic",
-            "--role=initiator",
-            "--peer",
-            peer,
-            "--buffer=4MiB",
-        ])
+        .args(["bench", "nic", "--role=initiator", "--peer", peer, "--buffer=4MiB"])
         .args(flags)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -52,8 +39,8 @@ fn initiator(peer: &str, flags: &[&str]) -> Child {
         .unwrap()
 }
 
-/// Waits until the run has a thread of this name: `perigee-load` moves bytes, `perigee-contact` asks for the target's
-/// buffer.
+/// Waits until the run has a thread of this name: `perigee-load` moves bytes, `perigee-contact`
+/// asks for the target's buffer.
 #[track_caller]
 fn wait_for_thread(child: &Child, wanted: &str) {
     let tasks = format!("/proc/{}/task", child.id());
@@ -88,26 +75,20 @@ fn ended(mut child: Child) -> (ExitStatus, String) {
 }
 
 #[test]
-fn a_frozen_target_is_told_as_a_missing_answer() {
+fn a_frozen_target_is_reported_as_a_missing_answer() {
     for depth in ["--depth=1", "--depth=4"] {
         let (target, name) = target();
-        let run = initiator(
-            &name,
-            &[depth, "--size=64k", "--duration=1h", "--timeout=1s"],
-        );
+        let run = initiator(&name, &[depth, "--size=64k", "--duration=1h", "--timeout=1s"]);
         wait_for_thread(&run, "perigee-load");
         signal(&target.child, Signal::SIGSTOP);
         let (status, said) = ended(run);
         assert_eq!(status.code(), Some(75), "{said}");
-        assert!(
-            said.contains(&name) && said.contains("did not finish within 1s;"),
-            "{said}"
-        );
+        assert!(said.contains(&name) && said.contains("did not finish within 1s;"), "{said}");
     }
 }
 
 #[test]
-fn a_target_that_is_frozen_from_the_beginning_is_waited_for_as_long_as_told() {
+fn a_target_that_is_frozen_from_the_beginning_is_waited_for_as_long_as_set() {
     let (target, name) = target();
     signal(&target.child, Signal::SIGSTOP);
     let (status, said) = ended(initiator(&name, &["--timeout=0.5s"]));
@@ -116,7 +97,7 @@ fn a_target_that_is_frozen_from_the_beginning_is_waited_for_as_long_as_told() {
 }
 
 #[test]
-fn a_signal_ends_whoever_waits_for_a_frozen_target() {
+fn a_signal_ends_the_wait_for_a_frozen_target() {
     for flags in [
         &["--depth=1"][..],
         &["--depth=4"],
@@ -136,7 +117,7 @@ fn a_signal_ends_whoever_waits_for_a_frozen_target() {
 }
 
 #[test]
-fn a_signal_ends_whoever_waits_for_the_first_answer() {
+fn a_signal_ends_the_wait_for_the_first_answer() {
     let (target, name) = target();
     signal(&target.child, Signal::SIGSTOP);
     let run = initiator(&name, &[FOREVER]);
@@ -149,19 +130,8 @@ fn a_signal_ends_whoever_waits_for_the_first_answer() {
 #[test]
 fn a_buffer_larger_than_the_targets_is_refused_before_the_run() {
     let (_target, name) = target();
-    let words = [
-        "bench",
-        "nic",
-        "--role=initiator",
-        "--peer",
-        &name,
-        "--buffer=8MiB",
-    ];
-    refused(
-        &words,
-        2,
-        "pass --buffer 4MiB here, or start the target with --buffer 8MiB",
-    );
+    let words = ["bench", "nic", "--role=initiator", "--peer", &name, "--buffer=8MiB"];
+    refused(&words, 2, "pass --buffer 4MiB here, or start the target with --buffer 8MiB");
 }
 
 #[test]
@@ -170,25 +140,10 @@ fn a_trace_of_blocks_that_the_cluster_cannot_hold_fails_and_says_so() {
     let path = folder.path().join("trace.jsonl");
     std::fs::write(&path, "{\"hash_ids\": [1, 2]}\n").unwrap();
     let trace = path.to_str().unwrap();
-    let own = [
-        "bench",
-        "trace",
-        "--trace",
-        trace,
-        "--pool=8MiB",
-        "--block=16MiB",
-    ];
+    let own = ["bench", "trace", "--trace", trace, "--pool=8MiB", "--block=16MiB"];
     refused(&own, 2, "--pool 16MiB");
     let mut cluster = Target::start("perigee", &["bench", "store", "--serve", "--pool=1MiB"]);
     let master = cluster.ready("Cluster ready: ");
-    let foreign = [
-        "bench",
-        "trace",
-        "--trace",
-        trace,
-        "--block=16MiB",
-        "--master",
-        &master,
-    ];
+    let foreign = ["bench", "trace", "--trace", trace, "--block=16MiB", "--master", &master];
     refused(&foreign, 75, "None of 2 blocks");
 }

@@ -5,12 +5,8 @@ use crate::process::{Server, output_of};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-const MASTER: &[&str] = &[
-    "--rpc_address=127.0.0.1",
-    "--port=0",
-    "--metrics_host=127.0.0.1",
-    "--metrics_port=0",
-];
+const MASTER: &[&str] =
+    &["--rpc_address=127.0.0.1", "--port=0", "--metrics_host=127.0.0.1", "--metrics_port=0"];
 
 fn status(master: &str) -> Value {
     let output = output_of("perigee", &["status", master, "--format=json"]);
@@ -34,7 +30,7 @@ fn a_node_joins_is_shown_and_leaves_and_both_end_with_success() {
 }
 
 #[test]
-fn a_node_that_waits_for_its_master_stops_when_told_to() {
+fn a_node_that_waits_for_its_master_stops_on_request() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = free.local_addr().unwrap().to_string();
     drop(free);
@@ -68,10 +64,7 @@ fn json_logs_are_one_document_per_line() {
     let arguments = ["metadata", "--host=127.0.0.1", "--port=0"];
     let service = Server::start_with("perigee", &arguments, ("PERIGEE_LOG_FORMAT", "json"));
     let line: Value = service.line_with("Ready").parse().unwrap();
-    assert_eq!(
-        (&line["level"], &line["fields"]["message"]),
-        (&"INFO".into(), &"Ready".into())
-    );
+    assert_eq!((&line["level"], &line["fields"]["message"]), (&"INFO".into(), &"Ready".into()));
     service.stop();
 }
 
@@ -85,10 +78,7 @@ fn logs_go_to_the_directory_and_errors_also_to_standard_error() {
     let output = output_of("mooncake_http_metadata_server", &arguments);
     let file = folder.path().join("mooncake_http_metadata_server.log");
     let text = std::fs::read_to_string(file).unwrap();
-    assert!(
-        text.contains("ERROR") && text.contains("cannot listen"),
-        "{text}"
-    );
+    assert!(text.contains("ERROR") && text.contains("cannot listen"), "{text}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("cannot listen"));
 }
 

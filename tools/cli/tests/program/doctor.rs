@@ -34,10 +34,7 @@ fn exit_codes_tell_sound_failed_and_degraded_apart() {
     assert_eq!(degraded.status.code(), Some(3));
     let shown = text(&degraded);
     assert!(shown.contains("rail_mtu: ens1f0np0: MTU 1500"), "{shown}");
-    assert!(
-        shown.contains("fix: ip link set dev ens1f0np0 mtu 9000"),
-        "{shown}"
-    );
+    assert!(shown.contains("fix: ip link set dev ens1f0np0 mtu 9000"), "{shown}");
     assert!(degraded.stderr.is_empty());
     tree.remove("class/infiniband_verbs").unwrap();
     let failed = examine(&tree, &["--only=rail_mtu,rdma_modules", "--format=json"]);
@@ -48,7 +45,7 @@ fn exit_codes_tell_sound_failed_and_degraded_apart() {
 }
 
 #[test]
-fn wrong_usage_is_told_from_a_sick_host() {
+fn wrong_usage_is_distinguished_from_a_sick_host() {
     for arguments in [
         ["doctor", "--only=nothing"],
         ["doctor", "--cores=many"],
@@ -64,10 +61,7 @@ fn wrong_usage_is_told_from_a_sick_host() {
 #[test]
 fn this_machine_is_examined_as_it_is() {
     let output = output_of("perigee", &["doctor", "--format=json"]);
-    assert!(
-        matches!(output.status.code(), Some(0 | 1 | 3)),
-        "{output:?}"
-    );
+    assert!(matches!(output.status.code(), Some(0 | 1 | 3)), "{output:?}");
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(document["checks"].as_array().unwrap().len() >= 22);
 }
@@ -83,18 +77,10 @@ fn a_real_limit_is_named() {
 
 #[test]
 fn a_real_folder_that_cannot_hold_files_is_named() {
-    let arguments = [
-        "doctor",
-        "--disk=/proc",
-        "--only=disk_direct,disk_full,disk_slow",
-    ];
+    let arguments = ["doctor", "--disk=/proc", "--only=disk_direct,disk_full,disk_slow"];
     let output = output_of("perigee", &arguments);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(
-        text(&output).contains("disk_direct: /proc:"),
-        "{}",
-        text(&output)
-    );
+    assert!(text(&output).contains("disk_direct: /proc:"), "{}", text(&output));
 }
 
 /// A small file system in a namespace of its own, filled to the end. Needs root.
@@ -107,15 +93,10 @@ fn a_real_full_disk_is_named() {
         "mount -t tmpfs -o size=1m none {at} || exit 77; head -c 1040000 /dev/zero > {at}/file; \
          exec {program} doctor --disk={at} --only=disk_full"
     );
-    let output = Command::new("unshare")
-        .args(["-m", "sh", "-c", &script])
-        .output();
+    let output = Command::new("unshare").args(["-m", "sh", "-c", &script]).output();
     match output.map(|output| (output.status.code(), text(&output))) {
         Ok((Some(1), text)) if text.starts_with("Checks 1,") => {
-            assert!(
-                text.contains("disk_full") && text.contains("0 % are free"),
-                "{text}"
-            );
+            assert!(text.contains("disk_full") && text.contains("0 % are free"), "{text}");
         }
         other => {
             let is_root = nix::unistd::geteuid().is_root();
@@ -125,7 +106,8 @@ fn a_real_full_disk_is_named() {
     }
 }
 
-/// Settings of a network namespace of its own, which the kernel keeps apart from the host's. Needs root.
+/// Settings of a network namespace of its own, which the kernel keeps apart from the host's. Needs
+/// root.
 #[test]
 fn real_network_settings_are_named_with_commands_that_put_them_right() {
     let program = env!("CARGO_BIN_EXE_perigee");
@@ -134,9 +116,7 @@ fn real_network_settings_are_named_with_commands_that_put_them_right() {
          {program} doctor --only=socket_buffers --format=json; \
          echo 4096 131072 33554432 > tcp_rmem; {program} doctor --only=socket_buffers >&2"
     );
-    let output = Command::new("unshare")
-        .args(["-n", "sh", "-c", &script])
-        .output();
+    let output = Command::new("unshare").args(["-n", "sh", "-c", &script]).output();
     let output = match output {
         Ok(output) if output.status.code() != Some(77) && !output.stdout.is_empty() => output,
         other => {
@@ -150,10 +130,7 @@ fn real_network_settings_are_named_with_commands_that_put_them_right() {
     let findings = document["checks"][0]["findings"].as_array().unwrap();
     let named = |finding: &&Value| finding["subject"] == "net.ipv4.tcp_rmem";
     let finding = findings.iter().find(named).unwrap();
-    assert_eq!(
-        finding["fix"],
-        "sysctl -w net.ipv4.tcp_rmem=\"4096 131072 33554432\""
-    );
+    assert_eq!(finding["fix"], "sysctl -w net.ipv4.tcp_rmem=\"4096 131072 33554432\"");
     let after = String::from_utf8_lossy(&output.stderr);
     assert!(!after.contains("tcp_rmem"), "{after}");
 }

@@ -72,13 +72,8 @@ impl Server {
     #[track_caller]
     pub(crate) fn ready_value(&self, name: &str) -> String {
         let line = self.line_with(": Ready ");
-        let found = line
-            .split(' ')
-            .find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
-        found
-            .unwrap_or_else(|| panic!("no {name} in {line}"))
-            .trim_matches('"')
-            .to_owned()
+        let found = line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        found.unwrap_or_else(|| panic!("no {name} in {line}")).trim_matches('"').to_owned()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

@@ -25,13 +25,7 @@ fn a_gpu_host_is_shown_with_its_rails_and_reasons() {
     let plain = show(&tree, &["--explain"]);
     assert!(plain.status.success(), "{plain:?}");
     let plain = text(&plain.stdout);
-    for part in [
-        "mlx5_7",
-        "cuda:7",
-        "nvme3n1",
-        "same PCIe switch",
-        "RoCE v2 with IPv4",
-    ] {
+    for part in ["mlx5_7", "cuda:7", "nvme3n1", "same PCIe switch", "RoCE v2 with IPv4"] {
         assert!(plain.contains(part), "{part} is missing in\n{plain}");
     }
     let json: Value = serde_json::from_slice(&show(&tree, &["--format=json"]).stdout).unwrap();
@@ -56,10 +50,7 @@ fn devices_are_chosen_by_list_and_by_rank() {
     let unknown = show(&tree, &["--device=mlx5_9"]);
     assert_eq!(unknown.status.code(), Some(2));
     let message = text(&unknown.stderr);
-    assert!(
-        message.contains("mlx5_9") && message.contains("mlx5_0, mlx5_1"),
-        "{message}"
-    );
+    assert!(message.contains("mlx5_9") && message.contains("mlx5_0, mlx5_1"), "{message}");
 }
 
 #[test]

@@ -33,8 +33,9 @@ fn the_overview_and_the_version_are_printed() {
     let version = printed("perigee", &["version"]);
     assert!(version.starts_with("perigee "), "{version}");
     assert!(
-        version.ends_with(" eBPF probes)\n"),
-        "whether the build has probes is said: {version}"
+        version.contains(" (compatible with Mooncake 0.3.13, ")
+            && version.ends_with(" eBPF probes)\n"),
+        "compatibility and probes are said: {version}"
     );
 }
 
@@ -49,9 +50,9 @@ fn every_program_describes_itself_under_the_name_it_was_started_as() {
         assert!(printed(name, &["--help"]).starts_with(&format!("{name}: ")));
         assert!(printed(&format!("/opt/{name}"), &["--version"]).starts_with(name));
     }
-    for command in [
-        "master", "node", "metadata", "status", "inspect", "topology", "doctor",
-    ] {
+    for command in
+        ["master", "node", "metadata", "status", "drain", "inspect", "topology", "doctor"]
+    {
         let help = printed("perigee", &[command, "--help"]);
         assert!(help.starts_with(&format!("perigee {command}: ")), "{help}");
         assert_eq!(printed("perigee", &["help", command]), help);
@@ -60,25 +61,10 @@ fn every_program_describes_itself_under_the_name_it_was_started_as() {
 
 #[test]
 fn commands_and_settings_that_do_not_exist_are_refused_with_a_hint() {
-    refused(
-        "perigee",
-        &["mastr"],
-        64,
-        &["mastr", "did you mean `master`"],
-    );
+    refused("perigee", &["mastr"], 64, &["mastr", "did you mean `master`"]);
     refused("perigee", &[], 64, &["--help"]);
-    refused(
-        "perigee",
-        &["node", "--prot=1"],
-        2,
-        &["perigee node: error", "`port`"],
-    );
-    refused(
-        "mooncake_master",
-        &["--rpc_prt=1"],
-        2,
-        &["mooncake_master: error", "`rpc_port`"],
-    );
+    refused("perigee", &["node", "--prot=1"], 2, &["perigee node: error", "`port`"]);
+    refused("mooncake_master", &["--rpc_prt=1"], 2, &["mooncake_master: error", "`rpc_port`"]);
     refused("mooncake_client", &["node"], 2, &["node"]);
     refused("perigee", &["inspect", "limts"], 2, &["inspect limits"]);
     refused("perigee", &["status", "--format=xml"], 2, &["text, json"]);
@@ -99,12 +85,7 @@ fn a_status_without_a_master_names_the_address() {
     let address = free.local_addr().unwrap().to_string();
     drop(free);
     refused("perigee", &["status", &address], 69, &[&address]);
-    refused(
-        "perigee",
-        &["status", "nowhere"],
-        64,
-        &["nowhere", "host:port"],
-    );
+    refused("perigee", &["status", "nowhere"], 64, &["nowhere", "host:port"]);
 }
 
 #[test]

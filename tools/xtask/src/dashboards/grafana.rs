@@ -63,10 +63,7 @@ fn place(grid: &mut Vec<Value>, panels: &[Panel], top: usize) -> usize {
 
 fn draw(panel: &Panel, id: usize) -> Value {
     let (kind, options) = match panel.kind {
-        PanelKind::Stat => (
-            "stat",
-            json!({ "reduceOptions": { "calcs": ["lastNotNull"] } }),
-        ),
+        PanelKind::Stat => ("stat", json!({ "reduceOptions": { "calcs": ["lastNotNull"] } })),
         PanelKind::Heatmap => (
             "heatmap",
             json!({ "calculate": false, "yAxis": { "unit": panel.unit }, "cellGap": 0 }),

@@ -1,20 +1,21 @@
 //! Numbers of hosts are not mixed up: eth0 of one host has nothing to do with eth0 of another.
 
 use super::query::{family, without_strings, words};
-use perigee_metrics::Source;
+use perigee_metrics::MetricSource;
 use std::collections::BTreeSet;
 
-const AGGREGATES: [&str; 9] = [
-    "sum", "min", "max", "avg", "count", "quantile", "stddev", "topk", "bottomk",
-];
+const AGGREGATES: [&str; 9] =
+    ["sum", "min", "max", "avg", "count", "quantile", "stddev", "topk", "bottomk"];
 /// The label of the host, as a scrape adds it.
 const HOST: &str = "instance";
 
-/// Where a query over numbers of agents merges hosts, or a name (if it has one) does not tell the host.
+/// Where a query over numbers of agents merges hosts, or a name (if it has one) does not tell the
+/// host.
 pub(super) fn check(expr: &str, name: Option<&str>, recorded: &BTreeSet<String>) -> Vec<String> {
     let expr = without_strings(expr);
     let is_of_agent = |text: &str| {
-        let of_agent = |word| family(word).is_some_and(|family| family.source == Source::Agent);
+        let of_agent =
+            |word| family(word).is_some_and(|family| family.source == MetricSource::Agent);
         words(text).any(|(word, _)| recorded.contains(word) || of_agent(word))
     };
     if !is_of_agent(&expr) {
@@ -45,7 +46,8 @@ fn aggregate(rest: &str) -> Option<(&str, bool)> {
     Some((arguments, before.or(after).unwrap_or(false)))
 }
 
-/// Whether a grouping at the begin of the text keeps the host, if there is one, and what follows it.
+/// Whether a grouping at the begin of the text keeps the host, if there is one, and what follows
+/// it.
 fn grouping(text: &str) -> (Option<bool>, &str) {
     for (word, keeps) in [("by", true), ("without", false)] {
         let list = text.strip_prefix(word).map(str::trim_start);

@@ -2,7 +2,7 @@
 //! names, selectors and groupings, which is where mistakes are made.
 
 use perigee_metrics::catalogue;
-use perigee_metrics::family::{Family, Kind};
+use perigee_metrics::family::{Family, MetricKind};
 use std::collections::BTreeSet;
 
 /// Labels that a scrape or a histogram adds.
@@ -47,13 +47,11 @@ pub(super) fn check(expr: &str, recorded: &BTreeSet<String>) -> Vec<String> {
 /// The family of a sample's name, which for histograms has an ending of its own.
 pub(super) fn family(sample: &str) -> Option<&'static Family> {
     if let Some((_, family)) = catalogue::find(sample) {
-        return (!matches!(family.kind, Kind::Histogram(_))).then_some(family);
+        return (!matches!(family.kind, MetricKind::Histogram(_))).then_some(family);
     }
-    let base = ["_bucket", "_sum", "_count"]
-        .iter()
-        .find_map(|end| sample.strip_suffix(end))?;
+    let base = ["_bucket", "_sum", "_count"].iter().find_map(|end| sample.strip_suffix(end))?;
     let (_, family) = catalogue::find(base)?;
-    matches!(family.kind, Kind::Histogram(_)).then_some(family)
+    matches!(family.kind, MetricKind::Histogram(_)).then_some(family)
 }
 
 pub(super) fn without_strings(expr: &str) -> String {
@@ -74,9 +72,7 @@ pub(super) fn words(expr: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut rest = expr;
     std::iter::from_fn(move || {
         let begin = rest.find(is_word)?;
-        let end = rest[begin..]
-            .find(|c| !is_word(c))
-            .map_or(rest.len(), |n| begin + n);
+        let end = rest[begin..].find(|c| !is_word(c)).map_or(rest.len(), |n| begin + n);
         let word = &rest[begin..end];
         rest = &rest[end..];
         Some((word, rest))
@@ -98,12 +94,7 @@ fn used_labels(expr: &str) -> BTreeSet<String> {
     for (word, rest) in words(expr) {
         let list = rest.trim_start().strip_prefix('(');
         if let Some(list) = list.filter(|_| matches!(word, "by" | "on" | "without" | "ignoring")) {
-            let names = list
-                .split(')')
-                .next()
-                .unwrap_or("")
-                .split(',')
-                .map(str::trim);
+            let names = list.split(')').next().unwrap_or("").split(',').map(str::trim);
             found.extend(names.filter(|name| !name.is_empty()).map(str::to_owned));
         }
     }

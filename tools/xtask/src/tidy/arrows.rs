@@ -1,10 +1,11 @@
-//! Which crate may depend on which: the manifests, read by `cargo metadata`, against the drawing of ARCHITECTURE.md.
-//! Invariant: every arrow points to a lower floor of the drawing, and control never reaches into the data plane except
-//! for its executor and ports.
+//! Which crate may depend on which: the manifests, read by `cargo metadata`, against the drawing of
+//! ARCHITECTURE.md.
+//! Invariant: every arrow points to a lower floor of the drawing, and control never reaches into
+//! the data plane except for its executor and ports.
 
 use serde_json::Value;
 
-use super::Finding;
+use super::Violation;
 use super::floors::{Floors, Plane};
 use crate::repository::RepositoryError;
 
@@ -12,28 +13,19 @@ use crate::repository::RepositoryError;
 pub(super) const DRAWING: &str = "ARCHITECTURE.md";
 /// What the data plane may use of the control plane: how to talk to it, flags, metric names and
 /// the node's own HTTP routes.
-const CONTROL_FOR_DATA_PLANE: [&str; 4] = [
-    "perigee-rpc",
-    "perigee-flags",
-    "perigee-http",
-    "perigee-metrics",
-];
+const CONTROL_FOR_DATA_PLANE: [&str; 4] =
+    ["perigee-rpc", "perigee-flags", "perigee-http", "perigee-metrics"];
 /// What the control plane may use of the data plane: the executor, and listening ports on it.
 const DATA_PLANE_FOR_CONTROL: [&str; 2] = ["perigee-shard", "perigee-port"];
 /// Programs and tests: nothing may depend on them.
-const LEAVES: [&str; 5] = [
-    "perigee-cli",
-    "perigee-xtask",
-    "perigee-bench",
-    "perigee-tests",
-    "perigee-simulation",
-];
-/// What the bench programs share: it may use everything, and only programs may use it.
-const BENCH_RUNNER: &str = "perigee-runner";
+const LEAVES: [&str; 4] = ["perigee-cli", "perigee-xtask", "perigee-tests", "perigee-simulation"];
+/// A command of the program with a crate of its own: it may use everything, and only programs may
+/// use it.
+const BENCH: &str = "perigee-bench";
 /// Third-party crates that stay behind one seam: crate, and folders that may name it.
 const SEAMS: [(&str, &[&str]); 10] = [
     ("glommio", &["dataplane/shard"]),
-    ("io-uring", &["dataplane/reactor"]),
+    ("io-uring", &["dataplane/reactor", "bench"]),
     ("libloading", &["dataplane/verbs", "dataplane/device"]),
     ("pyo3", &["dataplane/python"]),
     ("redis", &["dataplane/discovery"]),
@@ -77,16 +69,8 @@ const SEAMS: [(&str, &[&str]); 10] = [
 ];
 /// Crates that decide and never act: no I/O, clock, threads or randomness of their own.
 const PURE: [&str; 2] = ["perigee-master", "perigee-allocator"];
-const PURE_MUST_NOT_USE: [&str; 8] = [
-    "glommio",
-    "io-uring",
-    "libc",
-    "nix",
-    "tokio",
-    "getrandom",
-    "tracing",
-    "perigee-shard",
-];
+const PURE_MUST_NOT_USE: [&str; 8] =
+    ["glommio", "io-uring", "libc", "nix", "tokio", "getrandom", "tracing", "perigee-shard"];
 
 /// One crate of the workspace.
 struct Package {
@@ -108,22 +92,23 @@ impl Package {
     }
 }
 
-/// All arrows that point the wrong way, and crates that the drawing of `architecture` lacks or has too many.
-pub(super) fn check(metadata: &str, architecture: &str) -> Result<Vec<Finding>, RepositoryError> {
+/// All arrows that point the wrong way, and crates that the drawing of `architecture` lacks or has
+/// too many.
+pub(super) fn check(metadata: &str, architecture: &str) -> Result<Vec<Violation>, RepositoryError> {
     let packages = read(metadata).ok_or_else(|| RepositoryError::Output {
         program: "cargo metadata".into(),
         detail: "packages with name, manifest_path and dependencies were expected".into(),
     })?;
     let Some(floors) = Floors::read(architecture) else {
         let message = "The first block is not the drawing of floors";
-        return Ok(vec![Finding::new(DRAWING, 0, message)]);
+        return Ok(vec![Violation::new(DRAWING, 0, message)]);
     };
     let mut findings = undrawn(&packages, &floors);
     for package in &packages {
         let file = format!("{}/Cargo.toml", package.folder);
         for dependency in &package.dependencies {
             if let Some(message) = judge(package, dependency, &floors) {
-                findings.push(Finding::new(&file, 0, message));
+                findings.push(Violation::new(&file, 0, message));
             }
         }
     }
@@ -131,7 +116,7 @@ pub(super) fn check(metadata: &str, architecture: &str) -> Result<Vec<Finding>, 
 }
 
 /// The drawing shows each crate of the two planes, and no other.
-fn undrawn(packages: &[Package], floors: &Floors) -> Vec<Finding> {
+fn undrawn(packages: &[Package], floors: &Floors) -> Vec<Violation> {
     let drawn = packages.iter().filter(|package| package.is_in_a_plane());
     let missing = drawn
         .filter(|package| floors.of(&package.name).is_none())
@@ -141,18 +126,15 @@ fn undrawn(packages: &[Package], floors: &Floors) -> Vec<Finding> {
         !packages.iter().any(is_it)
     });
     let unknown = unknown.map(|name| format!("The drawing has {name}, which is no crate"));
-    let finding = |message| Finding::new(DRAWING, 0, message);
+    let finding = |message| Violation::new(DRAWING, 0, message);
     missing.chain(unknown).map(finding).collect()
 }
 
 /// Every crate takes its lints from the workspace, or they do not hold there.
-pub(super) fn check_manifest(file: &str, text: &str) -> Option<Finding> {
-    let inherits = text
-        .lines()
-        .skip_while(|line| line.trim() != "[lints]")
-        .nth(1);
+pub(super) fn check_manifest(file: &str, text: &str) -> Option<Violation> {
+    let inherits = text.lines().skip_while(|line| line.trim() != "[lints]").nth(1);
     (inherits.map(str::trim) != Some("workspace = true"))
-        .then(|| Finding::new(file, 0, "Add `[lints]` with `workspace = true`"))
+        .then(|| Violation::new(file, 0, "Add `[lints]` with `workspace = true`"))
 }
 
 fn judge(package: &Package, dependency: &Dependency, floors: &Floors) -> Option<String> {
@@ -163,25 +145,17 @@ fn judge(package: &Package, dependency: &Dependency, floors: &Floors) -> Option<
     if dependency.dev_only || LEAVES.contains(&from) {
         return None;
     }
-    if to == BENCH_RUNNER {
-        return Some(format!(
-            "{from} must not depend on {to}, which is for programs"
-        ));
+    if to == BENCH {
+        return Some(format!("{from} must not depend on {to}, which is for programs"));
     }
     if let Some((_, folders)) = SEAMS.iter().find(|(name, _)| *name == to) {
-        let inside = folders
-            .iter()
-            .any(|folder| package.folder.starts_with(folder));
+        let inside = folders.iter().any(|folder| package.folder.starts_with(folder));
         return (!inside).then(|| format!("{to} may be used in {} only", folders.join(", ")));
     }
     if PURE.contains(&from) && PURE_MUST_NOT_USE.contains(&to) {
-        return Some(format!(
-            "{from} does no I/O of its own, so it must not use {to}"
-        ));
+        return Some(format!("{from} does no I/O of its own, so it must not use {to}"));
     }
-    to.starts_with("perigee-")
-        .then(|| judge_own(package, to, floors))
-        .flatten()
+    to.starts_with("perigee-").then(|| judge_own(package, to, floors)).flatten()
 }
 
 fn judge_own(package: &Package, to: &str, floors: &Floors) -> Option<String> {
@@ -194,9 +168,7 @@ fn judge_own(package: &Package, to: &str, floors: &Floors) -> Option<String> {
     }
     let own = floors.of(from)?;
     let Some(target) = floors.of(to) else {
-        return Some(format!(
-            "{from} must not depend on {to}, which is in no plane"
-        ));
+        return Some(format!("{from} must not depend on {to}, which is in no plane"));
     };
     let allowed = match own.plane {
         Plane::Data => CONTROL_FOR_DATA_PLANE.as_slice(),
@@ -212,33 +184,20 @@ fn judge_own(package: &Package, to: &str, floors: &Floors) -> Option<String> {
 fn read(metadata: &str) -> Option<Vec<Package>> {
     let value: Value = serde_json::from_str(metadata).ok()?;
     let root = value["workspace_root"].as_str()?;
-    value["packages"]
-        .as_array()?
-        .iter()
-        .map(|package| read_package(package, root))
-        .collect()
+    value["packages"].as_array()?.iter().map(|package| read_package(package, root)).collect()
 }
 
 fn read_package(package: &Value, root: &str) -> Option<Package> {
-    let manifest = package["manifest_path"]
-        .as_str()?
-        .strip_prefix(root)?
-        .trim_start_matches('/');
-    let dependencies = package["dependencies"]
-        .as_array()?
-        .iter()
-        .map(|dependency| {
-            Some(Dependency {
-                name: dependency["name"].as_str()?.to_owned(),
-                dev_only: dependency["kind"].as_str() == Some("dev"),
-            })
-        });
+    let manifest = package["manifest_path"].as_str()?.strip_prefix(root)?.trim_start_matches('/');
+    let dependencies = package["dependencies"].as_array()?.iter().map(|dependency| {
+        Some(Dependency {
+            name: dependency["name"].as_str()?.to_owned(),
+            dev_only: dependency["kind"].as_str() == Some("dev"),
+        })
+    });
     Some(Package {
         name: package["name"].as_str()?.to_owned(),
-        folder: manifest
-            .rsplit_once('/')
-            .map_or("", |(folder, _)| folder)
-            .to_owned(),
+        folder: manifest.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned(),
         dependencies: dependencies.collect::<Option<_>>()?,
     })
 }
@@ -268,7 +227,7 @@ mod tests {
                 "dependencies": [{ "name": to, "kind": kind }],
             }],
         });
-        let wrong_way = |finding: &Finding| finding.file != DRAWING;
+        let wrong_way = |finding: &Violation| finding.file != DRAWING;
         let findings = check(&metadata.to_string(), PAGE).unwrap();
         findings.into_iter().filter(wrong_way).count()
     }
@@ -276,108 +235,50 @@ mod tests {
     #[test]
     fn arrows_go_to_lower_floors_only() {
         assert_eq!(
-            verdict(
-                "dataplane/transfer",
-                "perigee-transfer",
-                "perigee-node",
-                None
-            ),
+            verdict("dataplane/transfer", "perigee-transfer", "perigee-node", None),
             1,
             "the same floor"
         );
-        assert_eq!(
-            verdict("dataplane/store", "perigee-store", "perigee-transfer", None),
-            0
-        );
-        assert_eq!(
-            verdict(
-                "dataplane/transfer",
-                "perigee-transfer",
-                "perigee-store",
-                None
-            ),
-            1
-        );
-        assert_eq!(
-            verdict("dataplane/store", "perigee-store", "perigee-rpc", None),
-            0
-        );
-        assert_eq!(
-            verdict("dataplane/store", "perigee-store", "perigee-master", None),
-            1
-        );
+        assert_eq!(verdict("dataplane/store", "perigee-store", "perigee-transfer", None), 0);
+        assert_eq!(verdict("dataplane/transfer", "perigee-transfer", "perigee-store", None), 1);
+        assert_eq!(verdict("dataplane/store", "perigee-store", "perigee-rpc", None), 0);
+        assert_eq!(verdict("dataplane/store", "perigee-store", "perigee-master", None), 1);
     }
 
     #[test]
     fn control_uses_only_the_executor_of_the_data_plane() {
-        assert_eq!(
-            verdict("control/service", "perigee-service", "perigee-shard", None),
-            0
-        );
-        assert_eq!(
-            verdict("control/service", "perigee-service", "perigee-memory", None),
-            1
-        );
+        assert_eq!(verdict("control/service", "perigee-service", "perigee-shard", None), 0);
+        assert_eq!(verdict("control/service", "perigee-service", "perigee-memory", None), 1);
     }
 
     #[test]
     fn schemas_depend_on_nothing_of_ours() {
-        assert_eq!(
-            verdict("schemas", "perigee-schemas", "perigee-memory", None),
-            1
-        );
-        assert_eq!(
-            verdict("schemas", "perigee-schemas", "flatbuffers", None),
-            0
-        );
+        assert_eq!(verdict("schemas", "perigee-schemas", "perigee-memory", None), 1);
+        assert_eq!(verdict("schemas", "perigee-schemas", "flatbuffers", None), 0);
     }
 
     #[test]
     fn glommio_stays_behind_its_seam() {
-        assert_eq!(
-            verdict("dataplane/shard", "perigee-shard", "glommio", None),
-            0
-        );
-        assert_eq!(
-            verdict("control/service", "perigee-service", "glommio", None),
-            1
-        );
+        assert_eq!(verdict("dataplane/shard", "perigee-shard", "glommio", None), 0);
+        assert_eq!(verdict("control/service", "perigee-service", "glommio", None), 1);
     }
 
     #[test]
     fn the_state_machine_uses_nothing_that_acts() {
-        assert_eq!(
-            verdict("control/master", "perigee-master", "getrandom", None),
-            1
-        );
-        assert_eq!(
-            verdict("control/master", "perigee-master", "getrandom", Some("dev")),
-            0
-        );
+        assert_eq!(verdict("control/master", "perigee-master", "getrandom", None), 1);
+        assert_eq!(verdict("control/master", "perigee-master", "getrandom", Some("dev")), 0);
     }
 
     #[test]
-    fn nobody_depends_on_a_program() {
-        assert_eq!(
-            verdict("dataplane/node", "perigee-node", "perigee-cli", Some("dev")),
-            1
-        );
+    fn no_crate_depends_on_a_program() {
+        assert_eq!(verdict("dataplane/node", "perigee-node", "perigee-cli", Some("dev")), 1);
     }
 
     #[test]
-    fn only_programs_use_the_bench_runner() {
-        assert_eq!(
-            verdict("tools/cli", "perigee-cli", "perigee-runner", None),
-            0
-        );
-        assert_eq!(
-            verdict("dataplane/node", "perigee-node", "perigee-runner", None),
-            1
-        );
-        assert_eq!(
-            verdict("bench/runner", "perigee-runner", "perigee-store", None),
-            0
-        );
+    fn only_programs_use_the_bench() {
+        assert_eq!(verdict("tools/cli", "perigee-cli", "perigee-bench", None), 0);
+        assert_eq!(verdict("dataplane/node", "perigee-node", "perigee-bench", None), 1);
+        assert_eq!(verdict("bench", "perigee-bench", "perigee-store", None), 0);
     }
 
     #[test]
@@ -396,11 +297,7 @@ mod tests {
             }],
         });
         let findings = check(&metadata.to_string(), PAGE).unwrap();
-        let says = |text: &str| {
-            findings
-                .iter()
-                .any(|finding| finding.message.contains(text))
-        };
+        let says = |text: &str| findings.iter().any(|finding| finding.message.contains(text));
         assert!(says("The drawing lacks perigee-mover"));
         assert!(says("The drawing has shard, which is no crate"));
         assert_eq!(check(&metadata.to_string(), "no drawing").unwrap().len(), 1);

@@ -1,10 +1,10 @@
 //! Links in Markdown pages.
 //! Invariant: a relative link points at a file or folder of this repository.
 
-use super::Finding;
+use super::Violation;
 
 /// Links of one page whose target is missing; `exists` takes a path relative to the root.
-pub(super) fn check(file: &str, text: &str, exists: impl Fn(&str) -> bool) -> Vec<Finding> {
+pub(super) fn check(file: &str, text: &str, exists: impl Fn(&str) -> bool) -> Vec<Violation> {
     let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut findings = Vec::new();
     let mut fenced = false;
@@ -19,12 +19,12 @@ pub(super) fn check(file: &str, text: &str, exists: impl Fn(&str) -> bool) -> Ve
             match resolve(folder, target) {
                 Some(path) if !exists(&path) => {
                     let message = format!("Link to {target}, which does not exist");
-                    findings.push(Finding::new(file, index + 1, message));
+                    findings.push(Violation::new(file, index + 1, message));
                 }
                 Some(_) => {}
                 None => {
                     let message = format!("Link to {target} leaves the repository");
-                    findings.push(Finding::new(file, index + 1, message));
+                    findings.push(Violation::new(file, index + 1, message));
                 }
             }
         }

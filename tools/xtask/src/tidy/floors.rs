@@ -1,5 +1,7 @@
-//! The drawing of ARCHITECTURE.md: on which floor each crate of the data plane and the control plane stands.
-//! Invariant: the drawing is the only list of floors; arrows are judged by what a reader sees there.
+//! The drawing of ARCHITECTURE.md: on which floor each crate of the data plane and the control
+//! plane stands.
+//! Invariant: the drawing is the only list of floors; arrows are judged by what a reader sees
+//! there.
 
 use std::collections::BTreeMap;
 
@@ -17,23 +19,21 @@ pub(super) enum Plane {
 
 /// Where a crate stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct CrateFloor {
     pub(super) floor: u32,
     pub(super) plane: Plane,
 }
 
 /// Standing of each crate, by its name without `perigee-`.
 #[derive(Debug)]
-pub(super) struct Floors(BTreeMap<String, Standing>);
+pub(super) struct Floors(BTreeMap<String, CrateFloor>);
 
 impl Floors {
     /// Reads the drawing; `None` when the page has none.
     pub(super) fn read(page: &str) -> Option<Self> {
         let drawing = page.split("```").nth(1)?;
         let mut lines = drawing.lines().filter(|line| !line.trim().is_empty());
-        lines
-            .next()
-            .filter(|head| head.trim().starts_with("floor"))?;
+        lines.next().filter(|head| head.trim().starts_with("floor"))?;
         let mut floors = BTreeMap::new();
         let mut floor = None;
         for line in lines {
@@ -42,7 +42,7 @@ impl Floors {
                 let name = cell(line, column);
                 if !name.is_empty() {
                     let floor = floor?;
-                    floors.insert(name.to_owned(), Standing { floor, plane });
+                    floors.insert(name.to_owned(), CrateFloor { floor, plane });
                 }
             }
         }
@@ -50,7 +50,7 @@ impl Floors {
     }
 
     /// Where a crate stands, named as in its manifest.
-    pub(super) fn of(&self, package: &str) -> Option<Standing> {
+    pub(super) fn of(&self, package: &str) -> Option<CrateFloor> {
         let name = package.strip_prefix("perigee-")?;
         self.0.get(name).copied()
     }
@@ -77,7 +77,7 @@ mod tests {
         let floors = Floors::read(PAGE).unwrap();
         let found: Vec<_> = floors.names().collect();
         assert_eq!(found, ["http", "master", "port", "reactor", "shard"]);
-        let standing = |floor, plane| Some(Standing { floor, plane });
+        let standing = |floor, plane| Some(CrateFloor { floor, plane });
         assert_eq!(floors.of("perigee-port"), standing(1, Plane::Data));
         assert_eq!(floors.of("perigee-master"), standing(1, Plane::Control));
         assert_eq!(floors.of("perigee-http"), standing(0, Plane::Control));

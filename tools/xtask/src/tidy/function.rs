@@ -15,19 +15,14 @@ pub(super) fn functions(masked: &str) -> Vec<Function> {
     let mut found = Vec::new();
     for (at, _) in masked.match_indices("fn ") {
         let word_start = at == 0 || !is_word(masked.as_bytes()[at - 1]);
-        let name: String = masked[at + 3..]
-            .chars()
-            .take_while(|c| c.is_alphanumeric() || *c == '_')
-            .collect();
+        let name: String =
+            masked[at + 3..].chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
         if !word_start || name.is_empty() {
             continue;
         }
         if let Some((_, close)) = body(&masked[at..]) {
             let first = line_of(masked, at);
-            found.push(Function {
-                name,
-                lines: first..=line_of(masked, at + close),
-            });
+            found.push(Function { name, lines: first..=line_of(masked, at + close) });
         }
     }
     found
@@ -76,10 +71,7 @@ fn body(text: &str) -> Option<(usize, usize)> {
 }
 
 fn line_of(text: &str, at: usize) -> usize {
-    text.as_bytes()[..at]
-        .iter()
-        .filter(|b| **b == b'\n')
-        .count()
+    text.as_bytes()[..at].iter().filter(|b| **b == b'\n').count()
 }
 
 fn is_word(byte: u8) -> bool {
@@ -93,13 +85,7 @@ mod tests {
     #[test]
     fn a_function_spans_from_its_name_to_its_last_brace() {
         let found = functions("fn one() {\n  if x {\n  }\n}\nfn two();\n");
-        assert_eq!(
-            found,
-            [Function {
-                name: "one".into(),
-                lines: 0..=3
-            }]
-        );
+        assert_eq!(found, [Function { name: "one".into(), lines: 0..=3 }]);
     }
 
     #[test]

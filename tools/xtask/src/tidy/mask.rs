@@ -2,7 +2,7 @@
 //! Invariant: the masked text has the same length and the same line breaks as the source.
 
 /// What the lexer is inside of.
-enum Place {
+enum LexerState {
     Code,
     LineComment,
     BlockComment { depth: usize },
@@ -13,17 +13,14 @@ enum Place {
 pub(super) fn mask(source: &str) -> String {
     let bytes = source.as_bytes();
     let mut out = bytes.to_vec();
-    let mut place = Place::Code;
+    let mut place = LexerState::Code;
     let mut at = 0;
     while at < bytes.len() {
         let (next, width, blank) = step(bytes, at, place);
         place = next;
         let end = (at + width).min(bytes.len());
         if blank {
-            out[at..end]
-                .iter_mut()
-                .filter(|b| **b != b'\n')
-                .for_each(|b| *b = b' ');
+            out[at..end].iter_mut().filter(|b| **b != b'\n').for_each(|b| *b = b' ');
         }
         at = end;
     }
@@ -31,65 +28,55 @@ pub(super) fn mask(source: &str) -> String {
 }
 
 /// The place after the token at `at`, the token's width, and whether it is blanked.
-fn step(bytes: &[u8], at: usize, place: Place) -> (Place, usize, bool) {
+fn step(bytes: &[u8], at: usize, place: LexerState) -> (LexerState, usize, bool) {
     let rest = &bytes[at..];
     match place {
-        Place::Code => step_code(bytes, at),
-        Place::LineComment if rest[0] == b'\n' => (Place::Code, 1, false),
-        Place::LineComment => (Place::LineComment, 1, true),
-        Place::BlockComment { depth } if rest.starts_with(b"*/") => {
+        LexerState::Code => step_code(bytes, at),
+        LexerState::LineComment if rest[0] == b'\n' => (LexerState::Code, 1, false),
+        LexerState::LineComment => (LexerState::LineComment, 1, true),
+        LexerState::BlockComment { depth } if rest.starts_with(b"*/") => {
             let outer = depth.checked_sub(1).filter(|left| *left > 0);
-            (
-                outer.map_or(Place::Code, |depth| Place::BlockComment { depth }),
-                2,
-                true,
-            )
+            (outer.map_or(LexerState::Code, |depth| LexerState::BlockComment { depth }), 2, true)
         }
-        Place::BlockComment { depth } if rest.starts_with(b"/*") => {
-            (Place::BlockComment { depth: depth + 1 }, 2, true)
+        LexerState::BlockComment { depth } if rest.starts_with(b"/*") => {
+            (LexerState::BlockComment { depth: depth + 1 }, 2, true)
         }
-        Place::BlockComment { depth } => (Place::BlockComment { depth }, 1, true),
-        Place::Text { hashes: None } if rest[0] == b'\\' => (Place::Text { hashes: None }, 2, true),
-        Place::Text { hashes: None } if rest[0] == b'"' => (Place::Code, 1, false),
-        Place::Text { hashes: Some(n) } if rest[0] == b'"' && count_hashes(&rest[1..]) >= n => {
-            (Place::Code, 1 + n, false)
+        LexerState::BlockComment { depth } => (LexerState::BlockComment { depth }, 1, true),
+        LexerState::Text { hashes: None } if rest[0] == b'\\' => {
+            (LexerState::Text { hashes: None }, 2, true)
         }
-        Place::Text { hashes } => (Place::Text { hashes }, 1, true),
+        LexerState::Text { hashes: None } if rest[0] == b'"' => (LexerState::Code, 1, false),
+        LexerState::Text { hashes: Some(n) }
+            if rest[0] == b'"' && count_hashes(&rest[1..]) >= n =>
+        {
+            (LexerState::Code, 1 + n, false)
+        }
+        LexerState::Text { hashes } => (LexerState::Text { hashes }, 1, true),
     }
 }
 
-fn step_code(bytes: &[u8], at: usize) -> (Place, usize, bool) {
+fn step_code(bytes: &[u8], at: usize) -> (LexerState, usize, bool) {
     let rest = &bytes[at..];
     if rest.starts_with(b"//") {
-        return (Place::LineComment, 2, true);
+        return (LexerState::LineComment, 2, true);
     }
     if rest.starts_with(b"/*") {
-        return (Place::BlockComment { depth: 1 }, 2, true);
+        return (LexerState::BlockComment { depth: 1 }, 2, true);
     }
     if rest[0] == b'"' {
-        return (Place::Text { hashes: None }, 1, false);
+        return (LexerState::Text { hashes: None }, 1, false);
     }
     let after_word = at > 0 && is_word(bytes[at - 1]);
     if rest[0] == b'r' && (!after_word || matches!(bytes[at - 1], b'b' | b'c')) {
         let hashes = count_hashes(&rest[1..]);
         if rest.get(1 + hashes) == Some(&b'"') {
-            return (
-                Place::Text {
-                    hashes: Some(hashes),
-                },
-                2 + hashes,
-                false,
-            );
+            return (LexerState::Text { hashes: Some(hashes) }, 2 + hashes, false);
         }
     }
     if rest[0] == b'\'' {
-        return (
-            Place::Code,
-            character_width(rest),
-            character_width(rest) > 1,
-        );
+        return (LexerState::Code, character_width(rest), character_width(rest) > 1);
     }
-    (Place::Code, 1, false)
+    (LexerState::Code, 1, false)
 }
 
 /// Width of a character literal, or 1 for the quote of a lifetime.

@@ -1,14 +1,10 @@
 //! Rules for every text file: no marks of unfinished work, nothing that ties it to one machine.
 //! Invariant: the words searched for are put together here, so this file never finds itself.
 
-use super::Finding;
+use super::Violation;
 
 /// Marks of unfinished work: an issue is the place for that.
-const MARKS: [&str; 3] = [
-    concat!("TO", "DO"),
-    concat!("FIX", "ME"),
-    concat!("XX", "X"),
-];
+const MARKS: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 /// Folders that exist on one machine only.
 const MACHINE_PATHS: [&str; 2] = [concat!("/ro", "ot"), concat!("/wo", "rk")];
 /// Hosts of package registries: packages are named, never fetched by address.
@@ -23,14 +19,14 @@ const REGISTRY_HOSTS: [&str; 6] = [
 const LICENCE: &str = "LICENSE";
 
 /// All broken rules of one file.
-pub(super) fn check(file: &str, text: &str) -> Vec<Finding> {
+pub(super) fn check(file: &str, text: &str) -> Vec<Violation> {
     // Cargo writes the lock file and the licence is not our text.
     if file.ends_with("Cargo.lock") || file == LICENCE {
         return Vec::new();
     }
     let mut findings = Vec::new();
     for (index, line) in text.lines().enumerate() {
-        let mut found = |message: String| findings.push(Finding::new(file, index + 1, message));
+        let mut found = |message: String| findings.push(Violation::new(file, index + 1, message));
         if let Some(mark) = MARKS.iter().find(|mark| has_word(line, mark)) {
             found(format!("{mark}: finish it or file an issue"));
         }
@@ -38,9 +34,7 @@ pub(super) fn check(file: &str, text: &str) -> Vec<Finding> {
             found(format!("{path} exists on one machine only"));
         }
         if let Some(host) = REGISTRY_HOSTS.iter().find(|host| line.contains(*host)) {
-            found(format!(
-                "{host} is a registry host; name the package instead"
-            ));
+            found(format!("{host} is a registry host; name the package instead"));
         }
     }
     findings

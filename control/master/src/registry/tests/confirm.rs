@@ -8,10 +8,7 @@ use perigee_schemas::limits::{SEGMENT_BYTES_MAX, SEGMENT_TEXT_BYTES_MAX};
 use std::net::{IpAddr, Ipv4Addr};
 
 fn asking() -> Checked {
-    Checked(Registry::new(RegistrySettings {
-        confirms: true,
-        ..RegistrySettings::default()
-    }))
+    Checked(Registry::new(RegistrySettings { confirms: true, ..RegistrySettings::default() }))
 }
 
 fn state(registry: &Registry, index: u32) -> Option<SegmentState> {
@@ -31,10 +28,7 @@ fn a_segment_takes_objects_only_after_its_owner_has_answered() {
     assert_eq!(state(&registry, 0), Some(SegmentState::Unconfirmed));
     let asked = registry.segment_to_ask(0, 7).unwrap();
     assert_eq!(registry.segment_to_ask(1, 7), None, "it was asked just now");
-    assert_eq!(
-        registry.segment_to_ask(CONFIRM_PAUSE_MS, 7),
-        Some(asked.clone())
-    );
+    assert_eq!(registry.segment_to_ask(CONFIRM_PAUSE_MS, 7), Some(asked.clone()));
     registry.confirm(CONFIRM_PAUSE_MS, 7, asked.id);
     assert_eq!(registry.take_events(), [SegmentEvent::Resumed { index: 0 }]);
     assert_eq!(state(&registry, 0), Some(SegmentState::Ok));
@@ -71,6 +65,20 @@ fn an_answer_for_one_segment_says_nothing_of_another() {
 }
 
 #[test]
+fn segments_without_an_answer_keep_no_other_one_waiting() {
+    let mut registry = asking();
+    for id in 1..=3 {
+        registry.mount(0, spec(id, 7)).unwrap();
+    }
+    // One at a time, each when the first of them may be asked about again.
+    let asked = (0..6).map(|turn| {
+        let now_ms = turn * CONFIRM_PAUSE_MS;
+        registry.segment_to_ask(now_ms, 7).unwrap().id
+    });
+    assert_eq!(asked.collect::<Vec<_>>(), [1, 2, 3, 1, 2, 3]);
+}
+
+#[test]
 fn forged_segments_make_way_for_others() {
     let mut registry = asking();
     for client in 0..SEGMENTS_MAX as u128 + 10 {
@@ -97,24 +105,15 @@ fn one_client_and_one_address_have_a_share_of_the_segments() {
     }
     assert_eq!(mounted, SEGMENTS_PER_ADDRESS_MAX);
     registry.arrive(0, 9, address(2)).unwrap();
-    assert!(
-        registry.mount(0, spec(1 << 64, 9)).is_ok(),
-        "another address has its own share"
-    );
+    assert!(registry.mount(0, spec(1 << 64, 9)).is_ok(), "another address has its own share");
 }
 
 #[test]
 fn segments_of_more_bytes_than_any_host_has_are_refused_and_no_sum_wraps() {
     let mut registry = registry();
-    let sized = |id, bytes| SegmentSpec {
-        bytes,
-        ..spec(id, 7)
-    };
+    let sized = |id, bytes| SegmentSpec { bytes, ..spec(id, 7) };
     for bytes in [u64::MAX, 1 << 63, SEGMENT_BYTES_MAX + 1] {
-        assert_eq!(
-            registry.mount(0, sized(1, bytes)),
-            Err(Status::InvalidParams)
-        );
+        assert_eq!(registry.mount(0, sized(1, bytes)), Err(Status::InvalidParams));
     }
     assert!(registry.mount(0, sized(1, SEGMENT_BYTES_MAX)).is_ok());
 }
@@ -133,10 +132,7 @@ fn texts_of_a_segment_are_short() {
     for text in lengthen {
         let mut forged = spec(1, 7);
         text(&mut forged).clone_from(&long);
-        assert_eq!(
-            registry.mount(0, forged.clone()),
-            Err(Status::InvalidParams)
-        );
+        assert_eq!(registry.mount(0, forged.clone()), Err(Status::InvalidParams));
         text(&mut forged).pop();
         assert!(registry.mount(0, forged).is_ok());
         registry.unmount(0, 7, 1).unwrap();

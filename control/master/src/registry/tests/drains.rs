@@ -4,7 +4,8 @@ use super::*;
 use crate::draining::DrainReport;
 use crate::limits::{JOB_CONCURRENCY_MAX, JOBS_ACTIVE_MAX, JOBS_ENDED_MAX};
 
-/// A cluster of segments 0, 1, ... named `n0`, `n1`, ..., each of the client with its number plus 20.
+/// A cluster of segments 0, 1, ... named `n0`, `n1`, ..., each of the client with its number plus
+/// 20.
 fn cluster(segments: u32) -> Checked {
     let mut registry = registry_with(RegistrySettings::default());
     for index in 0..segments {
@@ -18,9 +19,9 @@ fn cluster(segments: u32) -> Checked {
     registry
 }
 
-fn request(segments: &[&str], targets: &[&str]) -> DrainRequest {
+fn request(segments: &[&str], targets: &[&str]) -> DrainJobRequest {
     let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    DrainRequest {
+    DrainJobRequest {
         segments: owned(segments),
         target_segments: owned(targets),
         max_concurrency: 4,
@@ -32,20 +33,14 @@ fn state(registry: &Registry, index: u32) -> Option<SegmentState> {
 }
 
 fn done() -> DrainReport {
-    DrainReport {
-        is_done: true,
-        ..DrainReport::default()
-    }
+    DrainReport { is_done: true, ..DrainReport::default() }
 }
 
 #[test]
 fn a_job_closes_its_segments_and_leaves_them_drained() {
     let mut registry = cluster(3);
     assert_eq!(registry.create_drain(5, 1, request(&["n0"], &[])), Ok(()));
-    assert_eq!(
-        registry.take_events(),
-        [SegmentEvent::Draining { index: 0 }]
-    );
+    assert_eq!(registry.take_events(), [SegmentEvent::Draining { index: 0 }]);
     assert_eq!(state(&registry, 0), Some(SegmentState::Draining));
     assert_eq!(registry.drain_job(1).unwrap().state, JobState::Created);
     assert!(registry.has_moves(20) && !registry.has_moves(21));
@@ -71,10 +66,7 @@ fn a_canceled_job_opens_its_segments_again_unless_something_is_moving() {
     let wish = request(&["n0", "n1"], &["n2"]);
     assert_eq!(registry.create_drain(0, 1, wish), Ok(()));
     registry.take_events();
-    let moving = DrainReport {
-        active: 1,
-        ..DrainReport::default()
-    };
+    let moving = DrainReport { active: 1, ..DrainReport::default() };
     registry.note_drain(0, 1, moving);
     let refused = Err(Status::UnavailableInCurrentStatus);
     assert_eq!(registry.cancel_drain(0, 1), refused);
@@ -93,11 +85,7 @@ fn a_job_that_leaves_something_behind_fails_and_opens_its_segments() {
     let mut registry = cluster(2);
     assert_eq!(registry.create_drain(0, 1, request(&["n0"], &[])), Ok(()));
     registry.take_events();
-    let left = DrainReport {
-        failed: 2,
-        last_failure: Some(Status::NoAvailableHandle),
-        ..done()
-    };
+    let left = DrainReport { failed: 2, last_failure: Some(Status::NoAvailableHandle), ..done() };
     assert!(registry.note_drain(0, 1, left));
     let job = registry.drain_job(1).unwrap();
     assert_eq!(job.state, JobState::Failed);
@@ -134,10 +122,7 @@ fn a_graceful_unmount_of_a_draining_segment_is_not_undone_by_its_job() {
 fn a_draining_segment_that_is_mounted_again_keeps_draining() {
     let mut registry = cluster(1);
     assert_eq!(registry.create_drain(0, 1, request(&["n0"], &[])), Ok(()));
-    let again = SegmentSpec {
-        name: "n0".to_owned(),
-        ..spec(1, 20)
-    };
+    let again = SegmentSpec { name: "n0".to_owned(), ..spec(1, 20) };
     assert_eq!(registry.mount(0, again), Ok(0));
     assert_eq!(state(&registry, 0), Some(SegmentState::Draining));
 }
@@ -145,10 +130,7 @@ fn a_draining_segment_that_is_mounted_again_keeps_draining() {
 #[test]
 fn wrong_requests_change_nothing() {
     let mut registry = cluster(3);
-    let concurrent = |max_concurrency| DrainRequest {
-        max_concurrency,
-        ..request(&["n0"], &[])
-    };
+    let concurrent = |max_concurrency| DrainJobRequest { max_concurrency, ..request(&["n0"], &[]) };
     assert_eq!(registry.create_drain(0, 1, request(&["n2"], &[])), Ok(()));
     registry.take_events();
     let busy = Status::UnavailableInCurrentStatus;
@@ -192,10 +174,7 @@ fn only_so_many_jobs_are_active_and_remembered() {
 fn a_name_of_several_clients_is_not_drained_but_one_of_their_segments_by_its_identity_is() {
     let mut registry = cluster(1);
     for (id, client) in [(50, 7), (1 << 64 | 51, 7), (52, 8)] {
-        let shared = SegmentSpec {
-            name: "shared".to_owned(),
-            ..spec(id, client)
-        };
+        let shared = SegmentSpec { name: "shared".to_owned(), ..spec(id, client) };
         registry.mount(0, shared).unwrap();
     }
     registry.take_events();
@@ -205,10 +184,7 @@ fn a_name_of_several_clients_is_not_drained_but_one_of_their_segments_by_its_ide
     assert!(refused.reason.contains("2 clients"), "{}", refused.reason);
     assert!(registry.take_events().is_empty());
     assert_eq!(registry.create_drain(0, 1, request(&["1-51"], &[])), Ok(()));
-    assert_eq!(
-        registry.take_events(),
-        [SegmentEvent::Draining { index: 2 }]
-    );
+    assert_eq!(registry.take_events(), [SegmentEvent::Draining { index: 2 }]);
     assert_eq!(registry.cancel_drain(0, 1), Ok(()));
     assert!(registry.leave(0, 8));
     let of_one = registry.create_drain(0, 2, request(&["shared"], &[]));

@@ -1,7 +1,7 @@
 //! Facts about clients' lists of what they lend.
 
 use super::{registry, spec, unmounted};
-use crate::registry::{ClientState, Holdings, Registry};
+use crate::registry::{ClientState, ListedSegments, Registry};
 use crate::segment::SegmentEvent;
 
 /// Client 7 mounts a segment by a request of this number.
@@ -11,11 +11,7 @@ fn mount(registry: &mut Registry, id: u128, number: u64) {
 }
 
 fn agree(registry: &mut Registry, segments: &[u128], mounts: u64) -> ClientState {
-    let holdings = Holdings {
-        segments,
-        usable_bytes: &[],
-        mounts,
-    };
+    let holdings = ListedSegments { segments, usable_bytes: &[], mounts };
     registry.agree(7, &holdings)
 }
 
@@ -43,10 +39,7 @@ fn a_list_says_nothing_about_mounts_that_its_client_began_later() {
 fn a_client_whose_segments_are_not_all_mounted_must_mount_again() {
     let mut registry = registry();
     mount(&mut registry, 3, 3);
-    assert_eq!(
-        agree(&mut registry, &[1, 2, 3], 3),
-        ClientState::NeedRemount
-    );
+    assert_eq!(agree(&mut registry, &[1, 2, 3], 3), ClientState::NeedRemount);
     let again = [1, 2, 3].map(|id| spec(id, 7));
     assert!(registry.remount(0, 7, again).is_ok());
     registry.number_mounts(7, &[1, 2, 3], 4);
@@ -92,11 +85,7 @@ fn shards_hear_of_memory_that_an_owner_lacks_when_that_changes() {
     mount(&mut registry, 1, 1);
     registry.take_events();
     let mut heard = |usable_bytes: &[u64]| {
-        let holdings = Holdings {
-            segments: &[1],
-            usable_bytes,
-            mounts: 1,
-        };
+        let holdings = ListedSegments { segments: &[1], usable_bytes, mounts: 1 };
         registry.agree(7, &holdings);
         registry.take_events()
     };

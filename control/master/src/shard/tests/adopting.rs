@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn adopted(key: &'static str, offset: u64) -> AdoptedReplica<'static> {
-    AdoptedReplica {
+fn adopted(key: &'static str, offset: u64) -> RebuiltReplica<'static> {
+    RebuiltReplica {
         key: key.as_bytes(),
         offset,
         payload_bytes: PAYLOAD_BYTES,
@@ -13,11 +13,9 @@ fn adopted(key: &'static str, offset: u64) -> AdoptedReplica<'static> {
     }
 }
 
-fn adopt(stage: &mut Stage, index: u32, replicas: &[AdoptedReplica<'_>]) -> Result<usize, Status> {
+fn adopt(stage: &mut Stage, index: u32, replicas: &[RebuiltReplica<'_>]) -> Result<usize, Status> {
     let spec = Arc::new(spec(index, 4 * EXTENT_BYTES));
-    let result = stage
-        .shard
-        .mount_adopting(stage.now_ms, index, &spec, replicas);
+    let result = stage.shard.mount_adopting(stage.now_ms, index, &spec, replicas);
     stage.shard.check();
     result
 }
@@ -43,10 +41,7 @@ fn overlapping_descriptors_are_refused_and_nothing_is_mounted() {
     let replicas = [adopted("a", 0), adopted("b", EXTENT_BYTES - 16)];
     assert_eq!(adopt(&mut stage, 0, &replicas), Err(Status::InvalidParams));
     assert!(!stage.holds("a"));
-    assert_eq!(
-        adopt(&mut stage, 0, &[adopted("a", 4 * EXTENT_BYTES)]),
-        Err(Status::InvalidParams)
-    );
+    assert_eq!(adopt(&mut stage, 0, &[adopted("a", 4 * EXTENT_BYTES)]), Err(Status::InvalidParams));
     assert_eq!(adopt(&mut stage, 0, &replicas[..1]), Ok(1));
 }
 
@@ -56,10 +51,7 @@ fn a_second_copy_of_the_same_object_is_another_replica() {
     assert_eq!(adopt(&mut stage, 0, &[adopted("a", 0)]), Ok(1));
     assert_eq!(adopt(&mut stage, 1, &[adopted("a", 0)]), Ok(1));
     assert_eq!(stage.peek("a").len(), 2);
-    let other = AdoptedReplica {
-        checksum: 6,
-        ..adopted("a", 0)
-    };
+    let other = RebuiltReplica { checksum: 6, ..adopted("a", 0) };
     assert_eq!(adopt(&mut stage, 2, &[other]), Ok(0));
     assert_eq!(stage.peek("a").len(), 2);
 }
@@ -67,13 +59,6 @@ fn a_second_copy_of_the_same_object_is_another_replica() {
 #[test]
 fn keys_of_other_shards_are_skipped() {
     let index = 1 - crate::key::shard_of(b"a", 2);
-    let mut stage = Stage::with(
-        ShardSettings {
-            index,
-            count: 2,
-            ..settings()
-        },
-        &[],
-    );
+    let mut stage = Stage::with(ShardSettings { index, count: 2, ..settings() }, &[]);
     assert_eq!(adopt(&mut stage, 0, &[adopted("a", 0)]), Ok(0));
 }

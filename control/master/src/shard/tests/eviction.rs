@@ -3,10 +3,7 @@
 use super::*;
 
 fn pinned(soft_pin: SoftPin) -> PutConfig<'static> {
-    PutConfig {
-        soft_pin,
-        ..PutConfig::default()
-    }
+    PutConfig { soft_pin, ..PutConfig::default() }
 }
 
 #[test]
@@ -28,10 +25,7 @@ fn a_large_put_evicts_until_a_hole_is_large_enough() {
         stage.put(key);
     }
     let config = PutConfig::default();
-    assert_eq!(
-        stage.start_with("large", 3 * PAYLOAD_BYTES, &config, false),
-        0
-    );
+    assert_eq!(stage.start_with("large", 3 * PAYLOAD_BYTES, &config, false), 0);
     assert!(!stage.holds("a") && stage.holds("d"));
 }
 
@@ -43,27 +37,16 @@ fn within_a_batch_the_first_key_is_evicted_last() {
         stage.start(key);
     }
     let generations = ["root", "middle", "leaf"].map(|key| stage.generation(key));
-    let puts = StartedPuts {
-        client: WRITER,
-        keys: &keys,
-        generations: &generations,
-    };
-    stage
-        .shard
-        .put_end(stage.now_ms, &puts, &[1; 3], &mut stage.status);
+    let puts = StartedPuts { client: WRITER, keys: &keys, generations: &generations };
+    stage.shard.put_end(stage.now_ms, &puts, &[1; 3], &mut stage.status);
     stage.put("x");
     assert!(!stage.holds("leaf"));
-    stage
-        .shard
-        .get_replicas(stage.now_ms, &keys[..2], &mut stage.replicas);
+    stage.shard.get_replicas(stage.now_ms, &keys[..2], &mut stage.replicas);
     stage.pass(LEASE_MS);
     stage.put("y");
     stage.put("z");
     stage.put("w");
-    assert!(
-        !stage.holds("middle") || stage.holds("root"),
-        "the root outlives its leaves"
-    );
+    assert!(!stage.holds("middle") || stage.holds("root"), "the root outlives its leaves");
 }
 
 #[test]
@@ -93,13 +76,7 @@ fn a_key_that_was_read_long_ago_goes_in_the_end() {
 #[test]
 fn hard_pins_and_unfinished_puts_are_never_evicted() {
     let mut stage = Stage::new(&[2]);
-    stage.put_with(
-        "pinned",
-        &PutConfig {
-            hard_pin: true,
-            ..PutConfig::default()
-        },
-    );
+    stage.put_with("pinned", &PutConfig { hard_pin: true, ..PutConfig::default() });
     stage.start("unfinished");
     assert_eq!(stage.put("c"), code(Status::NoAvailableHandle));
     assert_eq!(stage.shard.counters().alloc_failures, 1);
@@ -123,10 +100,7 @@ fn soft_pins_go_last() {
 
 #[test]
 fn soft_pins_stay_if_their_eviction_is_forbidden() {
-    let settings = ShardSettings {
-        evict_soft_pinned: false,
-        ..settings()
-    };
+    let settings = ShardSettings { evict_soft_pinned: false, ..settings() };
     let mut stage = Stage::with(settings, &[1]);
     stage.put_with("pinned", &pinned(SoftPin::Enable { ttl_ms: Some(500) }));
     assert_eq!(stage.put("b"), code(Status::NoAvailableHandle));
@@ -155,11 +129,8 @@ fn a_soft_pin_is_counted_from_the_end_of_the_put_and_not_extended_by_reads() {
 fn a_replacement_preserves_or_drops_the_soft_pin() {
     let mut stage = Stage::new(&[3]);
     stage.put_with("a", &pinned(SoftPin::Enable { ttl_ms: None }));
-    for (soft_pin, pins) in [
-        (SoftPin::Preserve, 1),
-        (SoftPin::Disable, 0),
-        (SoftPin::Preserve, 0),
-    ] {
+    for (soft_pin, pins) in [(SoftPin::Preserve, 1), (SoftPin::Disable, 0), (SoftPin::Preserve, 0)]
+    {
         stage.start_with("a", PAYLOAD_BYTES, &pinned(soft_pin), true);
         assert_eq!(stage.end("a"), 0);
         assert_eq!(stage.shard.gauges().soft_pinned_keys, pins, "{soft_pin:?}");
@@ -168,36 +139,23 @@ fn a_replacement_preserves_or_drops_the_soft_pin() {
 
 #[test]
 fn ticks_evict_to_just_below_the_watermark_of_each_segment() {
-    let settings = ShardSettings {
-        watermark_ratio: 0.5,
-        ..settings()
-    };
+    let settings = ShardSettings { watermark_ratio: 0.5, ..settings() };
     let mut stage = Stage::with(settings, &[10, 10]);
-    let first = PutConfig {
-        preferred_segments: &["host-0:1"],
-        ..PutConfig::default()
-    };
+    let first = PutConfig { preferred_segments: &["host-0:1"], ..PutConfig::default() };
     for key in 0..10 {
         assert_eq!(stage.put_with(&format!("{key}"), &first), 0);
     }
     stage.age();
     stage.tick();
-    let used: Vec<u64> = stage
-        .shard
-        .segment_gauges()
-        .map(|gauges| gauges.allocated_bytes)
-        .collect();
+    let used: Vec<u64> =
+        stage.shard.segment_gauges().map(|gauges| gauges.allocated_bytes).collect();
     assert_eq!(used, [5 * EXTENT_BYTES, 0]);
     assert!(!stage.holds("4") && stage.holds("5"));
 }
 
 #[test]
 fn one_tick_evicts_at_most_the_eviction_ratio_and_the_budget() {
-    let settings = ShardSettings {
-        watermark_ratio: 0.0,
-        eviction_ratio: 0.19,
-        ..settings()
-    };
+    let settings = ShardSettings { watermark_ratio: 0.0, eviction_ratio: 0.19, ..settings() };
     let mut stage = Stage::with(settings, &[10]);
     for key in 0..10 {
         stage.put(&format!("{key}"));
@@ -211,11 +169,7 @@ fn one_tick_evicts_at_most_the_eviction_ratio_and_the_budget() {
 
 #[test]
 fn the_watermark_breaks_no_probe_lease() {
-    let settings = ShardSettings {
-        watermark_ratio: 0.0,
-        lease_ttl_ms: 2 * FRESH_MS,
-        ..settings()
-    };
+    let settings = ShardSettings { watermark_ratio: 0.0, lease_ttl_ms: 2 * FRESH_MS, ..settings() };
     let mut stage = Stage::with(settings, &[2]);
     stage.put("a");
     stage.exist("a");
@@ -229,11 +183,7 @@ fn the_watermark_breaks_no_probe_lease() {
 
 #[test]
 fn the_watermark_takes_nothing_that_is_newer_than_what_readers_hold() {
-    let settings = ShardSettings {
-        watermark_ratio: 0.5,
-        lease_ttl_ms: 3 * FRESH_MS,
-        ..settings()
-    };
+    let settings = ShardSettings { watermark_ratio: 0.5, lease_ttl_ms: 3 * FRESH_MS, ..settings() };
     let mut stage = Stage::with(settings, &[10]);
     stage.put("old");
     for key in 0..6 {
@@ -244,10 +194,7 @@ fn the_watermark_takes_nothing_that_is_newer_than_what_readers_hold() {
     stage.age();
     stage.tick();
     assert!(!stage.holds("old"), "it would have been the next anyway");
-    assert!(
-        stage.holds("new"),
-        "what readers hold would have gone first"
-    );
+    assert!(stage.holds("new"), "what readers hold would have gone first");
     assert_eq!(stage.shard.counters().evicted_keys, 1);
     stage.pass(2 * FRESH_MS);
     stage.tick();
@@ -256,10 +203,7 @@ fn the_watermark_takes_nothing_that_is_newer_than_what_readers_hold() {
 
 #[test]
 fn the_watermark_takes_nothing_that_was_touched_a_moment_ago() {
-    let settings = ShardSettings {
-        watermark_ratio: 0.0,
-        ..settings()
-    };
+    let settings = ShardSettings { watermark_ratio: 0.0, ..settings() };
     let mut stage = Stage::with(settings, &[10]);
     stage.put("a");
     stage.age();
@@ -275,10 +219,7 @@ fn the_watermark_takes_nothing_that_was_touched_a_moment_ago() {
 #[test]
 fn a_put_that_cannot_get_its_space_evicts_nothing() {
     let mut stage = Stage::new(&[4]);
-    let hard = PutConfig {
-        hard_pin: true,
-        ..PutConfig::default()
-    };
+    let hard = PutConfig { hard_pin: true, ..PutConfig::default() };
     stage.put_with("pinned", &hard);
     for key in ["a", "b", "c"] {
         stage.put(key);
@@ -298,34 +239,21 @@ fn what_one_put_evicts_in_vain_is_bounded() {
     const LARGE_BYTES: u64 = 8 << 20;
     let mut stage = Stage::new(&[]);
     stage.mount(spec(0, 40 * extent_bytes(LARGE_BYTES)), 0);
-    let hard = PutConfig {
-        hard_pin: true,
-        ..PutConfig::default()
-    };
+    let hard = PutConfig { hard_pin: true, ..PutConfig::default() };
     let plain = PutConfig::default();
     for key in 0..40 {
         let config = if key % 2 == 0 { &hard } else { &plain };
-        assert_eq!(
-            stage.start_with(&format!("{key}"), LARGE_BYTES, config, false),
-            0
-        );
+        assert_eq!(stage.start_with(&format!("{key}"), LARGE_BYTES, config, false), 0);
         assert_eq!(stage.end(&format!("{key}")), 0);
     }
     let large = stage.start_with("large", 2 * LARGE_BYTES, &plain, false);
     assert_eq!(large, code(Status::NoAvailableHandle));
-    assert_eq!(
-        stage.shard.counters().evicted_keys,
-        9,
-        "64 MiB and the one that passes it"
-    );
+    assert_eq!(stage.shard.counters().evicted_keys, 9, "64 MiB and the one that passes it");
 }
 
 #[test]
 fn parked_space_is_no_reason_to_evict() {
-    let settings = ShardSettings {
-        watermark_ratio: 0.5,
-        ..settings()
-    };
+    let settings = ShardSettings { watermark_ratio: 0.5, ..settings() };
     let mut stage = Stage::with(settings, &[10]);
     for key in 0..5 {
         stage.put(&format!("{key}"));

@@ -1,5 +1,6 @@
-//! Facts about groups whose members are on several shards: one lease, evicted together, as on one shard.
-//! Invariant checked: once every shard has done something, a group is on all of its shards or on none.
+//! Facts about groups whose members are on several shards: one lease, evicted together, as on one
+//! shard. Invariant checked: once every shard has done something, a group is on all of its shards
+//! or on none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,12 +21,8 @@ impl Fleet {
     fn new() -> Self {
         let ledger = GroupLedger::new(SHARDS);
         let stage = |index| {
-            let settings = ShardSettings {
-                index,
-                count: SHARDS,
-                ..settings()
-            };
-            let mut stage = Stage::of(Shard::sharing(settings, &ledger), &[]);
+            let settings = ShardSettings { index, count: SHARDS, ..settings() };
+            let mut stage = Stage::of(KeyShard::sharing(settings, &ledger), &[]);
             let part_bytes = (ROOM as u64 * EXTENT_BYTES).next_multiple_of(4096);
             stage.mount(spec(0, SHARDS as u64 * part_bytes), 0);
             stage
@@ -49,9 +46,8 @@ impl Fleet {
     /// Puts without a group on one shard until `puts` of them were tried; how many were stored.
     fn press(&mut self, shard: usize, puts: usize, salt: u64) -> usize {
         let name = format!("press-{salt}");
-        let stored = keys_of(shard, &name)
-            .take(puts)
-            .filter(|key| self.stages[shard].put(key) == 0);
+        let stored =
+            keys_of(shard, &name).take(puts).filter(|key| self.stages[shard].put(key) == 0);
         stored.count()
     }
 
@@ -124,10 +120,7 @@ fn pressure_on_one_shard_evicts_the_group_on_all() {
     let (mut fleet, members) = grouped();
     assert!(fleet.press(1, 2 * ROOM, 0) == 2 * ROOM);
     assert_eq!(fleet.stages[0].exist(&members[0]), 0);
-    assert_eq!(
-        fleet.stages[2].get(&members[2]),
-        code(Status::ObjectNotFound)
-    );
+    assert_eq!(fleet.stages[2].get(&members[2]), code(Status::ObjectNotFound));
     for stage in &fleet.stages {
         stage.shard.check();
     }
@@ -152,10 +145,7 @@ fn a_put_finds_room_as_soon_as_members_elsewhere_let_the_group_go() {
     let mut fleet = Fleet::new();
     let here: Vec<String> = keys_of(1, "here").take(2 * ROOM).collect();
     let there = keys_of(2, "there").next().expect("there are plenty");
-    let pinned = PutConfig {
-        hard_pin: true,
-        ..PutConfig::default()
-    };
+    let pinned = PutConfig { hard_pin: true, ..PutConfig::default() };
     fleet.stages[2].start_in_group(&there, PAYLOAD_BYTES, &pinned, false, "g", WRITER);
     assert_eq!(fleet.stages[2].end(&there), 0);
     let stored = here.iter().take_while(|key| fleet.put(key, "g") == 0);
@@ -169,10 +159,8 @@ fn a_put_finds_room_as_soon_as_members_elsewhere_let_the_group_go() {
 fn a_soft_pin_on_one_shard_makes_the_group_go_last_on_the_others() {
     let (mut fleet, members) = grouped();
     let late = keys_of(2, "late").next().expect("there are plenty");
-    let pinned = PutConfig {
-        soft_pin: SoftPin::Enable { ttl_ms: Some(500) },
-        ..PutConfig::default()
-    };
+    let pinned =
+        PutConfig { soft_pin: SoftPin::Enable { ttl_ms: Some(500) }, ..PutConfig::default() };
     fleet.stages[2].start_in_group(&late, PAYLOAD_BYTES, &pinned, false, "g", WRITER);
     assert_eq!(fleet.stages[2].end(&late), 0);
     assert_eq!(fleet.press(1, 3 * ROOM, 0), 3 * ROOM);
@@ -196,11 +184,7 @@ fn a_member_that_is_being_replaced_while_its_group_is_evicted_stays_writable() {
     assert_eq!(fleet.put(&members[0], "g"), 0);
     assert_eq!(fleet.stages[0].get(&members[0]), 0);
     let remove = fleet.stages[2].remove(&members[2], false);
-    assert_eq!(
-        remove,
-        code(Status::ObjectHasLease),
-        "it is one group again"
-    );
+    assert_eq!(remove, code(Status::ObjectHasLease), "it is one group again");
 }
 
 #[test]

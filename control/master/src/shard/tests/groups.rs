@@ -47,10 +47,7 @@ fn a_new_member_makes_its_whole_group_the_newest() {
 fn an_unfinished_or_pinned_member_keeps_its_group() {
     let mut stage = Stage::new(&[2]);
     stage.put_in_group("a", "g");
-    let pinned = PutConfig {
-        hard_pin: true,
-        ..PutConfig::default()
-    };
+    let pinned = PutConfig { hard_pin: true, ..PutConfig::default() };
     stage.start_in_group("b", PAYLOAD_BYTES, &pinned, false, "g", WRITER);
     assert_eq!(stage.put("x"), code(Status::NoAvailableHandle));
     assert_eq!(stage.end("b"), 0);
@@ -65,10 +62,8 @@ fn an_unfinished_or_pinned_member_keeps_its_group() {
 fn one_soft_pinned_member_keeps_its_group_until_the_end() {
     let mut stage = Stage::new(&[3]);
     stage.put_in_group("a", "g");
-    let pinned = PutConfig {
-        soft_pin: SoftPin::Enable { ttl_ms: Some(500) },
-        ..PutConfig::default()
-    };
+    let pinned =
+        PutConfig { soft_pin: SoftPin::Enable { ttl_ms: Some(500) }, ..PutConfig::default() };
     stage.start_in_group("b", PAYLOAD_BYTES, &pinned, false, "g", WRITER);
     stage.end("b");
     stage.put("c");
@@ -100,9 +95,5 @@ fn a_group_ends_with_its_last_member() {
     stage.get("a");
     stage.remove("a", true);
     stage.put_in_group("b", "g");
-    assert_eq!(
-        stage.remove("b", false),
-        0,
-        "the lease of the old group is gone"
-    );
+    assert_eq!(stage.remove("b", false), 0, "the lease of the old group is gone");
 }

@@ -131,14 +131,7 @@ fn reads_are_counted_with_their_hits() {
     stage.get("a");
     stage.get("b");
     let counters = stage.shard.counters();
-    assert_eq!(
-        (
-            counters.total_gets,
-            counters.valid_gets,
-            counters.cache_hits
-        ),
-        (2, 1, 1)
-    );
+    assert_eq!((counters.total_gets, counters.valid_gets, counters.cache_hits), (2, 1, 1));
     assert_eq!(counters.cache_hit_bytes, PAYLOAD_BYTES);
 }
 
@@ -185,10 +178,7 @@ fn one_key_that_is_replaced_and_read_in_a_loop_takes_the_space_of_two() {
 #[test]
 fn replaced_bytes_are_free_when_their_last_reader_has_finished() {
     let mut stage = Stage::new(&[2, 2]);
-    let config = PutConfig {
-        replica_num: 2,
-        ..PutConfig::default()
-    };
+    let config = PutConfig { replica_num: 2, ..PutConfig::default() };
     stage.put_with("a", &config);
     stage.get("a");
     let first = stage.given_back();
@@ -201,17 +191,9 @@ fn replaced_bytes_are_free_when_their_last_reader_has_finished() {
     stage.shard.give_back(stage.now_ms, &[first]);
     assert_eq!(stage.shard.gauges().parked_bytes, 2 * EXTENT_BYTES);
     stage.shard.give_back(stage.now_ms, &[second]);
-    assert_eq!(
-        stage.shard.gauges().parked_bytes,
-        0,
-        "both readers have finished"
-    );
+    assert_eq!(stage.shard.gauges().parked_bytes, 0, "both readers have finished");
     stage.shard.check();
-    assert_eq!(
-        stage.remove("a", false),
-        code(Status::ObjectHasLease),
-        "the new bytes are read"
-    );
+    assert_eq!(stage.remove("a", false), code(Status::ObjectHasLease), "the new bytes are read");
 }
 
 #[test]
@@ -236,10 +218,7 @@ fn leases_of_unknown_name_are_ignored() {
         let wrong = GivenBack { lease, generation };
         stage.shard.give_back(stage.now_ms, &[wrong]);
     }
-    let other = GivenBack {
-        lease,
-        generation: generation + 1,
-    };
+    let other = GivenBack { lease, generation: generation + 1 };
     stage.shard.give_back(stage.now_ms, &[other]);
     assert_eq!(stage.put("b"), code(Status::NoAvailableHandle));
 }
@@ -280,9 +259,7 @@ fn a_batch_that_reads_many_members_holds_the_group_until_all_are_read() {
         stage.put_in_group(key, "group");
     }
     let names = keys.map(str::as_bytes);
-    stage
-        .shard
-        .get_replicas(stage.now_ms, &names, &mut stage.replicas);
+    stage.shard.get_replicas(stage.now_ms, &names, &mut stage.replicas);
     let leases: Vec<GivenBack> = (0..keys.len())
         .map(|at| GivenBack {
             lease: stage.replicas.lease[at],
@@ -321,7 +298,7 @@ fn replaced_bytes_of_a_member_wait_for_their_own_readers_only() {
     let config = PutConfig::default();
     stage.start_in_group("a", PAYLOAD_BYTES, &config, true, "group", WRITER);
     assert_eq!(stage.end("a"), 0);
-    assert_eq!(stage.shard.gauges().parked_bytes, 0, "nobody reads them");
+    assert_eq!(stage.shard.gauges().parked_bytes, 0, "they have no reader");
     stage.get("a");
     let reader = stage.given_back();
     stage.start_in_group("a", PAYLOAD_BYTES, &config, true, "group", WRITER);
@@ -330,11 +307,7 @@ fn replaced_bytes_of_a_member_wait_for_their_own_readers_only() {
     stage.shard.give_back(stage.now_ms, &[reader]);
     stage.shard.check();
     assert_eq!(stage.shard.gauges().parked_bytes, 0);
-    assert_eq!(
-        stage.remove("b", false),
-        code(Status::ObjectHasLease),
-        "the other member is read"
-    );
+    assert_eq!(stage.remove("b", false), code(Status::ObjectHasLease), "the other member is read");
 }
 
 #[test]

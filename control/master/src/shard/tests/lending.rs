@@ -1,5 +1,6 @@
-//! Several shards as a master drives them: space follows demand, and an object may take the space of all of them.
-//! Invariant checked: each byte of a segment is live, parked or free on one shard, or on its way to one.
+//! Several shards as a master drives them: space follows demand, and an object may take the space
+//! of all of them. Invariant checked: each byte of a segment is live, quarantined or free on one
+//! shard, or on its way to one.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +13,9 @@ use crate::limits::GATHER_ROUNDS_MAX;
 
 /// Shards of one master, the time, and loans that have not arrived yet.
 struct Fleet {
-    shards: Vec<Shard>,
+    shards: Vec<KeyShard>,
     now_ms: u64,
-    on_the_way: Vec<(usize, Vec<Loan>)>,
+    on_the_way: Vec<(usize, Vec<SpaceLoan>)>,
     /// Whether loans arrive when a test says so instead of at once.
     slow: bool,
     placements: PlacementColumns,
@@ -29,13 +30,7 @@ impl Fleet {
     }
 
     fn with(settings: ShardSettings, count: usize, segments: &[u64]) -> Self {
-        let shard = |index| {
-            Shard::new(ShardSettings {
-                index,
-                count,
-                ..settings.clone()
-            })
-        };
+        let shard = |index| KeyShard::new(ShardSettings { index, count, ..settings.clone() });
         let mut fleet = Self {
             shards: (0..count).map(shard).collect(),
             now_ms: 10_000,
@@ -68,7 +63,7 @@ impl Fleet {
         }
     }
 
-    fn send(&mut self, to: usize, loans: Vec<Loan>) {
+    fn send(&mut self, to: usize, loans: Vec<SpaceLoan>) {
         if self.slow {
             self.on_the_way.push((to, loans));
         } else {
@@ -175,11 +170,8 @@ impl Fleet {
     fn end(&mut self, key: &str) {
         let owner = shard_of(key.as_bytes(), self.shards.len());
         let generation = self.placements.locations[0].generation;
-        let puts = StartedPuts {
-            client: WRITER,
-            keys: &[key.as_bytes()],
-            generations: &[generation],
-        };
+        let puts =
+            StartedPuts { client: WRITER, keys: &[key.as_bytes()], generations: &[generation] };
         self.shards[owner].put_end(self.now_ms, &puts, &[1], &mut self.status);
         assert_eq!(self.status, [0]);
         let before = self.generations.insert(generation, key.to_owned());
@@ -207,26 +199,27 @@ impl Fleet {
     }
 
     fn evicted_keys(&self) -> u64 {
-        let counters = self.shards.iter().map(Shard::counters);
+        let counters = self.shards.iter().map(KeyShard::counters);
         counters.map(|counters| counters.evicted_keys).sum()
     }
 
     fn held(&self, segment: u32) -> Vec<u64> {
-        let held = |shard: &Shard| shard.share(segment).map_or(0, |it| it.allocator.capacity());
+        let held =
+            |shard: &KeyShard| shard.shares.get(segment).map_or(0, |it| it.allocator.capacity());
         self.shards.iter().map(held).collect()
     }
 
     fn check(&self) {
-        self.shards.iter().for_each(Shard::check);
+        self.shards.iter().for_each(KeyShard::check);
         for (&segment, &bytes) in &self.bytes_of_segment {
             let mut extents: Vec<Extent> = Vec::new();
             for shard in &self.shards {
                 let replicas = (0..shard.replicas.bound()).filter_map(|id| shard.replicas.get(id));
                 let replicas = replicas.filter(|replica| replica.segment == segment);
                 extents.extend(replicas.map(crate::replica::Replica::extent));
-                let parked = shard.parking.iter().filter(|it| it.segment == segment);
-                extents.extend(parked.map(|parked| parked.extent));
-                let share = shard.share(segment).expect("mounted segments are known");
+                let quarantined = shard.quarantine.iter().filter(|it| it.segment == segment);
+                extents.extend(quarantined.map(|quarantined| quarantined.extent));
+                let share = shard.shares.get(segment).expect("mounted segments are known");
                 extents.extend(share.allocator.free_extents());
             }
             let on_the_way = self.on_the_way.iter().flat_map(|(_, loans)| loans);
@@ -242,6 +235,23 @@ impl Fleet {
 fn keys_of(shard: usize, count: usize) -> impl Iterator<Item = String> {
     let names = (0..).map(|number| format!("key-{number}"));
     names.filter(move |key| shard_of(key.as_bytes(), count) == shard)
+}
+
+#[test]
+fn a_loan_that_comes_before_its_segment_is_kept() {
+    let mut fleet = Fleet::new(2, &[]);
+    let (now_ms, bytes) = (fleet.now_ms, 1 << 20);
+    let spec = Arc::new(spec(0, bytes));
+    let mounted = SegmentEvent::Mounted { index: 0, spec };
+    fleet.shards[0].apply(now_ms, &mounted);
+    let loans = fleet.shards[0].surrender(0);
+    assert!(!loans.is_empty());
+    fleet.send(1, loans);
+    fleet.shards[1].check();
+    fleet.shards[1].apply(now_ms, &mounted);
+    fleet.bytes_of_segment.insert(0, bytes);
+    fleet.check();
+    assert_eq!(fleet.held(0), [0, bytes]);
 }
 
 #[test]
@@ -277,18 +287,10 @@ fn nothing_is_evicted_for_an_object_whose_space_cannot_be_had() {
         let mut replicas = ReplicaColumns::default();
         shard.get_replicas(fleet.now_ms, &[key.as_bytes()], &mut replicas);
     }
-    assert_eq!(
-        fleet.put("large", (9 << 20) / 10),
-        -200,
-        "all are being read"
-    );
+    assert_eq!(fleet.put("large", (9 << 20) / 10), -200, "all are being read");
     assert_eq!(fleet.evicted_keys(), 0);
     fleet.now_ms += LEASE_MS;
-    assert_eq!(
-        fleet.put("large", (9 << 20) / 10),
-        0,
-        "the leases have ended"
-    );
+    assert_eq!(fleet.put("large", (9 << 20) / 10), 0, "the leases have ended");
 }
 
 #[test]
@@ -304,38 +306,25 @@ fn keys_of_one_shard_fill_the_whole_segment_before_any_is_evicted() {
 
 #[test]
 fn room_is_lent_before_the_watermark_evicts() {
-    let settings = ShardSettings {
-        watermark_ratio: 0.9,
-        ..settings()
-    };
+    let settings = ShardSettings { watermark_ratio: 0.9, ..settings() };
     let mut fleet = Fleet::with(settings, 4, &[1 << 20]);
     for key in keys_of(0, 4).take(220) {
         assert_eq!(fleet.put(&key, 4_000), 0);
         fleet.now_ms += 10;
         fleet.tick();
     }
-    assert_eq!(
-        fleet.evicted_keys(),
-        0,
-        "220 objects are 84 % of the segment"
-    );
+    assert_eq!(fleet.evicted_keys(), 0, "220 objects are 84 % of the segment");
     for key in keys_of(0, 4).skip(220).take(60) {
         assert_eq!(fleet.put(&key, 4_000), 0);
         fleet.now_ms += 10;
         fleet.tick();
     }
-    assert!(
-        fleet.evicted_keys() > 0,
-        "280 objects are more than all of it"
-    );
+    assert!(fleet.evicted_keys() > 0, "280 objects are more than all of it");
 }
 
 #[test]
 fn what_has_been_idle_for_long_goes_first_whichever_shard_has_it() {
-    let settings = ShardSettings {
-        watermark_ratio: 0.9,
-        ..settings()
-    };
+    let settings = ShardSettings { watermark_ratio: 0.9, ..settings() };
     let mut fleet = Fleet::with(settings, 2, &[1 << 20]);
     let (busy, quiet) = (keys_of(0, 2), keys_of(1, 2));
     for key in quiet.take(115) {
@@ -372,7 +361,7 @@ fn shards_rebuild_who_holds_what_from_the_same_descriptors() {
     let count = 3;
     let mut fleet = Fleet::new(count, &[]);
     let keys: Vec<String> = (0..20).map(|number| format!("key-{number}")).collect();
-    let adopted = |(number, key): (usize, &'static str)| AdoptedReplica {
+    let adopted = |(number, key): (usize, &'static str)| RebuiltReplica {
         key: key.as_bytes(),
         offset: 5_000 * number as u64,
         payload_bytes: 4_000,
@@ -447,11 +436,7 @@ impl Fleet {
             Step::Arrive => self.arrive(),
             Step::Slow(slow) => self.slow = slow,
             Step::Replace(bytes) => {
-                let index = *self
-                    .bytes_of_segment
-                    .keys()
-                    .next_back()
-                    .expect("one is mounted");
+                let index = *self.bytes_of_segment.keys().next_back().expect("one is mounted");
                 self.apply(&SegmentEvent::Unmounted { index });
                 self.mount(index + 1, bytes);
             }

@@ -1,14 +1,15 @@
-//! Random sequences of calls and time steps against a model of what readers and writers may rely on.
-//! Invariants checked: no reader's and no writer's bytes are ever handed out, whatever happens in between; after each
-//! acknowledged put its bytes can be read, or those of one that began later, and a key never goes back to older bytes.
+//! Random sequences of calls and time steps against a model of what readers and writers may rely
+//! on. Invariants checked: no reader's and no writer's bytes are ever handed out, whatever happens
+//! in between; after each acknowledged put its bytes can be read, or those of one that began later,
+//! and a key never goes back to older bytes.
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
 
 use super::{
-    DrainOrder, EXTENT_BYTES, EndedMoves, GivenBack, LEASE_MS, Location, MoveTask, PAYLOAD_BYTES,
-    PutConfig, RELEASE_MS, SegmentEvent, ShardSettings, SoftPin, Stage, Status, WRITER, code,
+    DrainOrder, EXTENT_BYTES, EndedMoves, GivenBack, LEASE_MS, MoveTask, PAYLOAD_BYTES, PutConfig,
+    RELEASE_MS, ReplicaLocation, SegmentEvent, ShardSettings, SoftPin, Stage, Status, WRITER, code,
     extent_bytes, settings, spec,
 };
 
@@ -16,50 +17,26 @@ const KEYS: usize = 6;
 
 #[derive(Debug, Clone)]
 enum Op {
-    Put {
-        key: usize,
-        size: u64,
-        replicas: u32,
-        upsert: bool,
-        hard: bool,
-        soft: bool,
-        group: bool,
-    },
+    Put { key: usize, size: u64, replicas: u32, upsert: bool, hard: bool, soft: bool, group: bool },
     End(usize),
     Revoke(usize),
-    Late {
-        end: bool,
-    },
+    Late { end: bool },
     Exist(usize),
     Get(usize),
     GiveBack(usize),
-    Remove {
-        key: usize,
-        force: bool,
-    },
+    Remove { key: usize, force: bool },
     Pass(u64),
     Tick(usize),
     Unmount,
     Drain,
     Turn(u32),
     Take,
-    Report {
-        good: bool,
-        in_flight: bool,
-    },
+    Report { good: bool, in_flight: bool },
 }
 
 fn op() -> impl Strategy<Value = Op> {
     let key = 0..KEYS;
-    let pick = (
-        0..KEYS,
-        1_u64..4,
-        1_u32..3,
-        any::<bool>(),
-        0..10,
-        0..4,
-        0..3,
-    );
+    let pick = (0..KEYS, 1_u64..4, 1_u32..3, any::<bool>(), 0..10, 0..4, 0..3);
     prop_oneof![
         6 => pick.prop_map(|(key, size, replicas, upsert, hard, soft, group)| Op::Put {
             key, size, replicas, upsert, hard: hard == 0, soft: soft == 0, group: group == 0,
@@ -81,7 +58,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Bytes that somebody relies on until a time.
+/// Bytes that a client relies on until a time.
 #[derive(Debug, Clone, Copy)]
 struct Claim {
     segment: u32,
@@ -91,14 +68,9 @@ struct Claim {
 }
 
 impl Claim {
-    fn new(location: &Location, until_ms: u64) -> Self {
+    fn new(location: &ReplicaLocation, until_ms: u64) -> Self {
         let end = location.offset + extent_bytes(location.payload_bytes);
-        Self {
-            segment: location.segment,
-            start: location.offset,
-            end,
-            until_ms,
-        }
+        Self { segment: location.segment, start: location.offset, end, until_ms }
     }
 
     fn overlaps(&self, other: &Self) -> bool {
@@ -124,7 +96,8 @@ struct Writing {
 struct Model {
     stage: Stage,
     readers: Vec<Reading>,
-    /// By key and generation. Some were given up by the shard and their writers may not have noticed.
+    /// By key and generation. Some were given up by the shard and their writers may not have
+    /// noticed.
     writing: BTreeMap<(usize, u64), Writing>,
     /// Space of moves whose carriers never tell that they have stopped.
     stray: Vec<Claim>,
@@ -136,7 +109,7 @@ struct Model {
     leased_until_ms: BTreeMap<usize, u64>,
     puts: u32,
     next_segment: u32,
-    /// Copies that their carriers are writing or have not told the end of.
+    /// Copies that clients are writing or have not reported as ended.
     copying: Vec<Copying>,
 }
 
@@ -153,13 +126,7 @@ fn name(key: usize) -> String {
 impl Model {
     fn new() -> Self {
         Self {
-            stage: Stage::with(
-                ShardSettings {
-                    watermark_ratio: 0.7,
-                    ..settings()
-                },
-                &[5, 7],
-            ),
+            stage: Stage::with(ShardSettings { watermark_ratio: 0.7, ..settings() }, &[5, 7]),
             readers: Vec::new(),
             writing: BTreeMap::new(),
             stray: Vec::new(),
@@ -193,9 +160,7 @@ impl Model {
             Op::Unmount => self.replace_segment(),
             Op::Drain => {
                 let index = self.next_segment - 1;
-                self.stage
-                    .shard
-                    .apply(self.stage.now_ms, &SegmentEvent::Draining { index });
+                self.stage.shard.apply(self.stage.now_ms, &SegmentEvent::Draining { index });
             }
             Op::Turn(allowance) => self.turn(allowance),
             Op::Take => self.take(),
@@ -205,40 +170,20 @@ impl Model {
     }
 
     fn lease(&mut self, key: usize) {
-        self.leased_until_ms
-            .insert(key, self.stage.now_ms + LEASE_MS);
+        self.leased_until_ms.insert(key, self.stage.now_ms + LEASE_MS);
     }
 
     fn put(&mut self, op: &Op) {
-        let Op::Put {
-            key,
-            size,
-            replicas,
-            upsert,
-            hard,
-            soft,
-            group,
-        } = *op
-        else {
+        let Op::Put { key, size, replicas, upsert, hard, soft, group } = *op else {
             return;
         };
-        let soft_pin = if soft {
-            SoftPin::Enable { ttl_ms: Some(700) }
-        } else {
-            SoftPin::Preserve
-        };
-        let config = PutConfig {
-            replica_num: replicas,
-            hard_pin: hard,
-            soft_pin,
-            ..PutConfig::default()
-        };
+        let soft_pin = if soft { SoftPin::Enable { ttl_ms: Some(700) } } else { SoftPin::Preserve };
+        let config =
+            PutConfig { replica_num: replicas, hard_pin: hard, soft_pin, ..PutConfig::default() };
         let before = self.stage.holds(&name(key));
         let group = if group { "group" } else { "" };
         let bytes = size * PAYLOAD_BYTES / 2;
-        let status = self
-            .stage
-            .start_in_group(&name(key), bytes, &config, upsert, group, WRITER);
+        let status = self.stage.start_in_group(&name(key), bytes, &config, upsert, group, WRITER);
         if before && !upsert {
             assert_eq!(status, code(Status::ObjectAlreadyExists));
         }
@@ -247,21 +192,12 @@ impl Model {
         }
         let until_ms = self.stage.now_ms + RELEASE_MS;
         let locations = &self.stage.placements.locations;
-        let claims: Vec<Claim> = locations
-            .iter()
-            .map(|at| Claim::new(at, until_ms))
-            .collect();
+        let claims: Vec<Claim> = locations.iter().map(|at| Claim::new(at, until_ms)).collect();
         let generations: Vec<u64> = locations.iter().map(|at| at.generation).collect();
         self.assert_unclaimed(&claims);
         self.puts += 1;
-        self.writing.insert(
-            (key, generations[0]),
-            Writing {
-                claims,
-                generations,
-                checksum: self.puts,
-            },
-        );
+        self.writing
+            .insert((key, generations[0]), Writing { claims, generations, checksum: self.puts });
     }
 
     fn assert_unclaimed(&self, claims: &[Claim]) {
@@ -270,10 +206,7 @@ impl Model {
         let readers = self.readers.iter().flat_map(|reading| &reading.claims);
         let running = readers.chain(&self.stray).chain(writers).chain(copies);
         for claim in running.filter(|claim| claim.until_ms > self.stage.now_ms) {
-            assert!(
-                claims.iter().all(|new| !new.overlaps(claim)),
-                "{claim:?} was handed out"
-            );
+            assert!(claims.iter().all(|new| !new.overlaps(claim)), "{claim:?} was handed out");
         }
     }
 
@@ -283,17 +216,14 @@ impl Model {
             return;
         };
         let before = self.stage.peek(&name(key));
-        let status = self
-            .stage
-            .end_of(WRITER, &name(key), generation, writing.checksum);
+        let status = self.stage.end_of(WRITER, &name(key), generation, writing.checksum);
         let after = self.stage.peek(&name(key));
         if status == 0 {
             assert!(
                 writing.generations.contains(&after[0].generation),
                 "key {key} is what was acknowledged"
             );
-            self.completed
-                .extend(writing.generations.iter().map(|at| (*at, writing.checksum)));
+            self.completed.extend(writing.generations.iter().map(|at| (*at, writing.checksum)));
             self.leased_until_ms.remove(&key);
             let last = self.acknowledged.insert(key, writing.checksum);
             assert!(last < Some(writing.checksum), "key {key} went back");
@@ -301,10 +231,7 @@ impl Model {
             assert_eq!(after, before, "a put that fails changes no key");
         }
         if status == code(Status::ObjectAlreadyExists) {
-            assert!(
-                self.acknowledged[&key] > writing.checksum,
-                "key {key} has no later put"
-            );
+            assert!(self.acknowledged[&key] > writing.checksum, "key {key} has no later put");
         }
     }
 
@@ -317,10 +244,7 @@ impl Model {
 
     /// The writer that began first of all ends or revokes its put.
     fn report_late(&mut self, end: bool) {
-        let first = self
-            .writing
-            .iter()
-            .min_by_key(|(_, writing)| writing.checksum);
+        let first = self.writing.iter().min_by_key(|(_, writing)| writing.checksum);
         let Some((&(key, generation), _)) = first else {
             return;
         };
@@ -338,20 +262,13 @@ impl Model {
         let checksum = self.stage.replicas.checksum[0];
         assert_eq!(self.acknowledged.get(&key), Some(&checksum), "key {key}");
         for location in &self.stage.replicas.locations {
-            assert_eq!(
-                self.completed.get(&location.generation),
-                Some(&checksum),
-                "key {key}"
-            );
+            assert_eq!(self.completed.get(&location.generation), Some(&checksum), "key {key}");
         }
         let until_ms = self.stage.now_ms + LEASE_MS;
         let locations = &self.stage.replicas.locations;
         self.readers.push(Reading {
             key,
-            claims: locations
-                .iter()
-                .map(|at| Claim::new(at, until_ms))
-                .collect(),
+            claims: locations.iter().map(|at| Claim::new(at, until_ms)).collect(),
             lease: self.stage.given_back(),
         });
         self.lease(key);
@@ -368,10 +285,7 @@ impl Model {
     }
 
     fn remove(&mut self, key: usize, force: bool) {
-        let leased = self
-            .leased_until_ms
-            .get(&key)
-            .is_some_and(|end| *end > self.stage.now_ms);
+        let leased = self.leased_until_ms.get(&key).is_some_and(|end| *end > self.stage.now_ms);
         let held = self.stage.holds(&name(key));
         let status = self.stage.remove(&name(key), force);
         if held && leased && !force {
@@ -428,9 +342,7 @@ impl Model {
             in_flight: &[in_flight],
         };
         let mut out = Vec::new();
-        self.stage
-            .shard
-            .end_moves(self.stage.now_ms, &ended, &mut out);
+        self.stage.shard.end_moves(self.stage.now_ms, &ended, &mut out);
         if in_flight {
             // Bytes may still arrive there.
             self.stray.push(claim);
@@ -448,11 +360,8 @@ impl Model {
     fn replace_segment(&mut self) {
         let now_ms = self.stage.now_ms;
         let index = self.next_segment - 1;
-        self.stage
-            .shard
-            .apply(now_ms, &SegmentEvent::Unmounted { index });
-        self.stage
-            .mount(spec(self.next_segment, 7 * EXTENT_BYTES), self.next_segment);
+        self.stage.shard.apply(now_ms, &SegmentEvent::Unmounted { index });
+        self.stage.mount(spec(self.next_segment, 7 * EXTENT_BYTES), self.next_segment);
         self.next_segment += 1;
     }
 }

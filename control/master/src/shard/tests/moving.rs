@@ -8,8 +8,7 @@ const JOB: u128 = 77;
 impl Stage {
     /// Makes segment 0 a source that takes nothing new.
     fn drain(&mut self) {
-        self.shard
-            .apply(self.now_ms, &SegmentEvent::Draining { index: 0 });
+        self.shard.apply(self.now_ms, &SegmentEvent::Draining { index: 0 });
     }
 
     fn turn(&mut self, allowance: u32) -> DrainReport {
@@ -17,12 +16,8 @@ impl Stage {
     }
 
     fn turn_to(&mut self, targets: &[u32], allowance: u32) -> DrainReport {
-        let order = DrainOrder {
-            job: JOB,
-            sources: [0].into(),
-            targets: targets.into(),
-            allowance,
-        };
+        let order =
+            DrainOrder { job: JOB, sources: [0].into(), targets: targets.into(), allowance };
         let report = self.shard.drain_turn(self.now_ms, &order);
         self.shard.check();
         report
@@ -84,10 +79,7 @@ impl Stage {
 fn all_objects_of_a_drained_segment_end_up_elsewhere() {
     let mut stage = Stage::filled(20, 20);
     let report = stage.drain_to_the_end();
-    assert_eq!(
-        (report.succeeded, report.failed, report.blocked),
-        (20, 0, 0)
-    );
+    assert_eq!((report.succeeded, report.failed, report.blocked), (20, 0, 0));
     assert_eq!(report.migrated_bytes, 20 * PAYLOAD_BYTES);
     for key in 0..20 {
         assert_eq!(stage.segments_of(&key.to_string()), [1]);
@@ -129,7 +121,7 @@ fn a_moved_object_that_is_read_keeps_its_old_place_until_the_lease_ends() {
 }
 
 #[test]
-fn a_move_of_an_object_that_was_removed_meanwhile_comes_to_nothing() {
+fn a_move_of_an_object_that_was_removed_comes_to_nothing() {
     let mut stage = Stage::filled(1, 4);
     stage.turn(4);
     let task = stage.take().remove(0);
@@ -145,7 +137,7 @@ fn a_move_of_an_object_that_was_removed_meanwhile_comes_to_nothing() {
 }
 
 #[test]
-fn a_move_of_an_object_that_was_written_anew_meanwhile_comes_to_nothing() {
+fn a_move_of_an_object_that_was_rewritten_comes_to_nothing() {
     let mut stage = Stage::filled(1, 4);
     stage.turn(4);
     let task = stage.take().remove(0);
@@ -156,10 +148,7 @@ fn a_move_of_an_object_that_was_written_anew_meanwhile_comes_to_nothing() {
     assert_eq!(late, code(Status::TaskNotFound));
     stage.get("0");
     assert_eq!(stage.replicas.checksum, [2]);
-    assert_ne!(
-        stage.replicas.locations[0].generation,
-        task.target.generation
-    );
+    assert_ne!(stage.replicas.locations[0].generation, task.target.generation);
     assert_eq!(stage.shard.gauges().allocated_bytes, EXTENT_BYTES);
 }
 
@@ -222,7 +211,7 @@ fn a_target_whose_owner_does_not_answer_is_left_alone_for_a_while() {
 }
 
 #[test]
-fn a_move_that_nobody_took_is_given_up_and_its_space_is_free_at_once() {
+fn a_move_without_a_taker_is_given_up_and_its_space_is_free_at_once() {
     let mut stage = Stage::filled(1, 4);
     stage.turn(4);
     stage.pass(MOVE_DEADLINE_MS + 1);
@@ -233,10 +222,7 @@ fn a_move_that_nobody_took_is_given_up_and_its_space_is_free_at_once() {
 
 #[test]
 fn a_copy_goes_to_no_segment_that_holds_the_object() {
-    let twice = PutConfig {
-        replica_num: 2,
-        ..PutConfig::default()
-    };
+    let twice = PutConfig { replica_num: 2, ..PutConfig::default() };
     let mut stage = Stage::new(&[4, 4]);
     stage.put_with("a", &twice);
     stage.mount(spec(2, 4 * EXTENT_BYTES), 2);
@@ -250,10 +236,7 @@ fn a_copy_goes_to_no_segment_that_holds_the_object() {
 
 #[test]
 fn a_replica_that_all_targets_hold_too_is_dropped() {
-    let twice = PutConfig {
-        replica_num: 2,
-        ..PutConfig::default()
-    };
+    let twice = PutConfig { replica_num: 2, ..PutConfig::default() };
     let mut stage = Stage::new(&[4, 4]);
     stage.put_with("a", &twice);
     stage.drain();
@@ -270,11 +253,7 @@ fn objects_go_to_the_named_targets_only_and_to_the_least_used_first() {
     stage.mount(spec(3, 2 * EXTENT_BYTES), 3);
     stage.turn_to(&[2, 3], 1);
     stage.turn_to(&[2, 3], 2);
-    let targets: Vec<u32> = stage
-        .take()
-        .iter()
-        .map(|task| task.target.segment)
-        .collect();
+    let targets: Vec<u32> = stage.take().iter().map(|task| task.target.segment).collect();
     assert_eq!(targets, [2, 3]);
 }
 
@@ -314,9 +293,7 @@ fn a_target_that_is_unmounted_takes_its_moves_with_it_and_they_are_tried_elsewhe
     let mut stage = Stage::filled(3, 4);
     stage.turn(4);
     let tasks = stage.take();
-    stage
-        .shard
-        .apply(stage.now_ms, &SegmentEvent::Unmounted { index: 1 });
+    stage.shard.apply(stage.now_ms, &SegmentEvent::Unmounted { index: 1 });
     assert_eq!(stage.finish(&tasks[0], Status::Ok, false), 0);
     stage.tick();
     assert_eq!(stage.shard.gauges().moves, 0);
@@ -331,9 +308,7 @@ fn a_source_that_is_unmounted_leaves_no_move_behind() {
     let mut stage = Stage::filled(3, 4);
     stage.turn(4);
     stage.take();
-    stage
-        .shard
-        .apply(stage.now_ms, &SegmentEvent::Unmounted { index: 0 });
+    stage.shard.apply(stage.now_ms, &SegmentEvent::Unmounted { index: 0 });
     stage.tick();
     let gauges = stage.shard.gauges();
     assert_eq!((gauges.keys, gauges.moves), (0, 0));
@@ -357,10 +332,7 @@ fn only_the_carrier_ends_a_move() {
     let mut out = Vec::new();
     stage.shard.end_moves(stage.now_ms, &foreign, &mut out);
     assert_eq!(out, [code(Status::IllegalClient)]);
-    let short = EndedMoves {
-        in_flight: &[],
-        ..foreign
-    };
+    let short = EndedMoves { in_flight: &[], ..foreign };
     stage.shard.end_moves(stage.now_ms, &short, &mut out);
     assert_eq!(out, [code(Status::InvalidParams)]);
     assert_eq!(stage.segments_of("0"), [0]);
@@ -369,10 +341,7 @@ fn only_the_carrier_ends_a_move() {
 
 #[test]
 fn pins_and_leases_travel_with_the_object() {
-    let pinned = PutConfig {
-        hard_pin: true,
-        ..PutConfig::default()
-    };
+    let pinned = PutConfig { hard_pin: true, ..PutConfig::default() };
     let mut stage = Stage::new(&[1]);
     stage.put_with("a", &pinned);
     stage.mount(spec(1, EXTENT_BYTES), 1);
@@ -389,9 +358,7 @@ fn a_segment_that_is_resumed_takes_objects_again() {
     stage.drain();
     assert_eq!(stage.put("a"), code(Status::NoAvailableHandle));
     for _ in 0..2 {
-        stage
-            .shard
-            .apply(stage.now_ms, &SegmentEvent::Resumed { index: 0 });
+        stage.shard.apply(stage.now_ms, &SegmentEvent::Resumed { index: 0 });
     }
     assert_eq!(stage.put("a"), 0);
 }
@@ -412,9 +379,7 @@ fn one_turn_looks_at_a_bounded_number_of_replicas() {
             upsert: false,
             effort: Effort::Last,
         };
-        stage
-            .shard
-            .put_start(stage.now_ms, &batch, &mut stage.placements);
+        stage.shard.put_start(stage.now_ms, &batch, &mut stage.placements);
         assert_eq!(stage.placements.status, [0]);
     }
     stage.mount(spec(1, objects * EXTENT_BYTES), 1);

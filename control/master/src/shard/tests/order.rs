@@ -40,13 +40,7 @@ struct Order {
 impl Order {
     fn new(room: usize) -> Self {
         let (kept, evicted_at) = (BTreeMap::new(), BTreeMap::new());
-        Self {
-            room,
-            clock: 0,
-            kept,
-            evictions: 0,
-            evicted_at,
-        }
+        Self { room, clock: 0, kept, evictions: 0, evicted_at }
     }
 
     fn apply(&mut self, op: Op) {
@@ -75,13 +69,7 @@ impl Order {
         self.clock += 1;
         let ghost = self.evicted_at.remove(&key);
         let hit = ghost.is_some_and(|evicted_at| self.evictions - evicted_at <= self.room);
-        self.kept.insert(
-            key,
-            Entry {
-                stamp: self.clock,
-                hit,
-            },
-        );
+        self.kept.insert(key, Entry { stamp: self.clock, hit });
     }
 
     fn evict(&mut self) {
@@ -89,10 +77,7 @@ impl Order {
             let weight = if entry.hit { 1 } else { HOT_AGE_FACTOR };
             ((self.clock - entry.stamp) * weight, !entry.hit)
         };
-        let victim = self
-            .kept
-            .iter()
-            .max_by_key(|(_, entry)| weighted_age(entry));
+        let victim = self.kept.iter().max_by_key(|(_, entry)| weighted_age(entry));
         let victim = victim.map(|(key, _)| *key).expect("the model is full");
         self.kept.remove(&victim);
         self.evictions += 1;

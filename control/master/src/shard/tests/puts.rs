@@ -10,10 +10,7 @@ fn a_put_becomes_visible_at_its_end() {
     assert_eq!(stage.exist("a"), 0);
     assert_eq!(stage.end_as(WRITER, "a", 99), 0);
     assert_eq!(stage.get("a"), 0);
-    assert_eq!(
-        (stage.replicas.checksum[0], stage.replicas.payload_bytes[0]),
-        (99, PAYLOAD_BYTES)
-    );
+    assert_eq!((stage.replicas.checksum[0], stage.replicas.payload_bytes[0]), (99, PAYLOAD_BYTES));
     assert_eq!(stage.replicas.location_count, [1]);
     assert_eq!(stage.shard.size(b"a"), Ok(PAYLOAD_BYTES));
 }
@@ -41,26 +38,12 @@ fn bad_arguments_are_refused_one_key_at_a_time() {
 fn bad_settings_refuse_the_whole_batch() {
     let mut stage = Stage::new(&[4]);
     for replica_num in [0, 17] {
-        let config = PutConfig {
-            replica_num,
-            ..PutConfig::default()
-        };
-        assert_eq!(
-            stage.start_with("a", 1, &config, false),
-            code(Status::InvalidParams)
-        );
+        let config = PutConfig { replica_num, ..PutConfig::default() };
+        assert_eq!(stage.start_with("a", 1, &config, false), code(Status::InvalidParams));
     }
-    let soft_pin = SoftPin::Enable {
-        ttl_ms: Some(settings().soft_pin_ttl_max_ms + 1),
-    };
-    let config = PutConfig {
-        soft_pin,
-        ..PutConfig::default()
-    };
-    assert_eq!(
-        stage.start_with("a", 1, &config, false),
-        code(Status::InvalidParams)
-    );
+    let soft_pin = SoftPin::Enable { ttl_ms: Some(settings().soft_pin_ttl_max_ms + 1) };
+    let config = PutConfig { soft_pin, ..PutConfig::default() };
+    assert_eq!(stage.start_with("a", 1, &config, false), code(Status::InvalidParams));
     assert_eq!(stage.shard.gauges().keys, 0);
 }
 
@@ -125,11 +108,7 @@ fn an_abandoned_put_is_preempted_and_its_space_parked() {
     assert_ne!(stage.placements.locations[0].offset, abandoned.offset);
     assert_eq!(stage.shard.gauges().staging_bytes, EXTENT_BYTES);
     assert_eq!(stage.end("a"), 0);
-    assert_eq!(
-        stage.put("b"),
-        0,
-        "evicts the first key rather than using parked space"
-    );
+    assert_eq!(stage.put("b"), 0, "evicts the first key rather than using quarantined space");
     assert!(!stage.holds("a"));
     stage.pass(RELEASE_MS - DISCARD_MS);
     stage.tick();
@@ -162,18 +141,14 @@ fn a_replaced_object_stays_readable_until_the_new_one_is_complete() {
     assert_eq!(stage.end_as(8, "a", 2), code(Status::IllegalClient));
     assert_eq!(stage.end_as(WRITER, "a", 2), 0);
     assert_eq!(stage.shard.size(b"a"), Ok(500));
-    assert_eq!(
-        stage.shard.gauges().parked_bytes,
-        EXTENT_BYTES,
-        "a reader may hold the old one"
-    );
+    assert_eq!(stage.shard.gauges().parked_bytes, EXTENT_BYTES, "a reader may hold the old one");
     stage.pass(LEASE_MS);
     stage.tick();
     assert_eq!(stage.shard.gauges().parked_bytes, 0);
 }
 
 #[test]
-fn an_upsert_that_a_later_one_replaced_is_told_so_and_its_space_is_free() {
+fn an_upsert_that_a_later_one_replaced_gets_that_status_and_its_space_is_free() {
     let mut stage = Stage::new(&[4]);
     stage.put("a");
     let config = PutConfig::default();
@@ -182,8 +157,8 @@ fn an_upsert_that_a_later_one_replaced_is_told_so_and_its_space_is_free() {
     stage.start_with("a", PAYLOAD_BYTES, &config, true);
     let second = stage.generation("a");
     assert_eq!(stage.end_of(WRITER, "a", second, 2), 0);
-    let told = stage.end_of(WRITER, "a", first, 3);
-    assert_eq!(told, code(Status::ObjectAlreadyExists));
+    let ended = stage.end_of(WRITER, "a", first, 3);
+    assert_eq!(ended, code(Status::ObjectAlreadyExists));
     assert_eq!(stage.peek("a")[0].generation, second);
     assert_eq!(stage.shard.gauges().parked_bytes, 0);
 }
@@ -212,10 +187,7 @@ fn a_revoked_replacement_leaves_the_old_object() {
 #[test]
 fn a_replacement_overtakes_an_unfinished_one_and_keeps_the_hard_pin() {
     let mut stage = Stage::new(&[3]);
-    let pinned = PutConfig {
-        hard_pin: true,
-        ..PutConfig::default()
-    };
+    let pinned = PutConfig { hard_pin: true, ..PutConfig::default() };
     stage.put_with("a", &pinned);
     let config = PutConfig::default();
     assert_eq!(stage.start_in_group("a", 500, &config, true, "", 8), 0);
@@ -232,10 +204,7 @@ fn a_replacement_overtakes_an_unfinished_one_and_keeps_the_hard_pin() {
 fn a_replacement_may_evict_what_it_replaces() {
     let mut stage = Stage::new(&[1]);
     stage.put("a");
-    assert_eq!(
-        stage.start_with("a", PAYLOAD_BYTES, &PutConfig::default(), true),
-        0
-    );
+    assert_eq!(stage.start_with("a", PAYLOAD_BYTES, &PutConfig::default(), true), 0);
     assert_eq!(stage.get("a"), code(Status::ReplicaIsNotReady));
     assert_eq!(stage.end("a"), 0);
     assert_eq!(stage.get("a"), 0);
@@ -244,10 +213,7 @@ fn a_replacement_may_evict_what_it_replaces() {
 #[test]
 fn a_replacement_of_an_unknown_key_is_a_put() {
     let mut stage = Stage::new(&[1]);
-    assert_eq!(
-        stage.start_with("a", PAYLOAD_BYTES, &PutConfig::default(), true),
-        0
-    );
+    assert_eq!(stage.start_with("a", PAYLOAD_BYTES, &PutConfig::default(), true), 0);
     assert_eq!(stage.end("a"), 0);
 }
 
@@ -255,12 +221,7 @@ fn a_replacement_of_an_unknown_key_is_a_put() {
 fn generations_are_unique_over_shards_and_allocations() {
     let mut seen = std::collections::BTreeSet::new();
     for index in 0..3 {
-        let settings = ShardSettings {
-            index,
-            count: 3,
-            generation_base: 1_000,
-            ..settings()
-        };
+        let settings = ShardSettings { index, count: 3, generation_base: 1_000, ..settings() };
         let mut stage = Stage::with(settings, &[100]);
         for key in 0..10 {
             assert_eq!(stage.start(&format!("{key}")), 0);
@@ -288,10 +249,7 @@ fn a_late_message_touches_only_its_own_put() {
     let second = stage.generation("a");
     assert_eq!(stage.revoke_of(WRITER, "a", first, true), 0);
     assert_eq!(stage.shard.gauges().staging_bytes, EXTENT_BYTES);
-    assert_eq!(
-        stage.end_of(WRITER, "a", first, 1),
-        code(Status::InvalidWrite)
-    );
+    assert_eq!(stage.end_of(WRITER, "a", first, 1), code(Status::InvalidWrite));
     assert!(!stage.holds("a"), "the second put is still unfinished");
     assert_eq!(stage.end_of(WRITER, "a", second, 2), 0);
     assert_eq!(stage.peek("a")[0].generation, second);
@@ -332,10 +290,7 @@ fn an_upsert_stays_when_a_later_one_is_given_up() {
 #[test]
 fn of_overlapping_upserts_the_later_one_inherits_the_pins_of_the_one_it_replaces() {
     let mut stage = Stage::new(&[4]);
-    let pinned = PutConfig {
-        hard_pin: true,
-        ..PutConfig::default()
-    };
+    let pinned = PutConfig { hard_pin: true, ..PutConfig::default() };
     stage.start_with("a", PAYLOAD_BYTES, &pinned, true);
     let first = stage.generation("a");
     stage.start_with("a", PAYLOAD_BYTES, &PutConfig::default(), true);
@@ -353,14 +308,8 @@ fn of_overlapping_first_puts_in_different_groups_the_later_one_stays() {
     let config = PutConfig::default();
     stage.start_in_group("a", PAYLOAD_BYTES, &config, true, "one", WRITER);
     let first = stage.generation("a");
-    assert_eq!(
-        stage.start_in_group("a", PAYLOAD_BYTES, &config, true, "two", WRITER),
-        0
-    );
-    assert_eq!(
-        stage.end_of(WRITER, "a", first, 1),
-        code(Status::InvalidWrite)
-    );
+    assert_eq!(stage.start_in_group("a", PAYLOAD_BYTES, &config, true, "two", WRITER), 0);
+    assert_eq!(stage.end_of(WRITER, "a", first, 1), code(Status::InvalidWrite));
     assert_eq!(stage.end("a"), 0);
 }
 
@@ -392,7 +341,7 @@ fn the_space_of_a_put_revoked_in_flight_is_parked() {
     assert_eq!(stage.revoke_of(WRITER, "a", generation, true), 0);
     assert_eq!(stage.shard.gauges().staging_bytes, EXTENT_BYTES);
     assert_eq!(stage.put("b"), 0);
-    assert_eq!(stage.put("c"), 0, "evicts rather than using parked space");
+    assert_eq!(stage.put("c"), 0, "evicts rather than using quarantined space");
     assert!(!stage.holds("b"));
     stage.pass(RELEASE_MS);
     stage.tick();
@@ -403,11 +352,7 @@ fn the_space_of_a_put_revoked_in_flight_is_parked() {
 fn puts_named_by_too_few_generations_are_refused() {
     let mut stage = Stage::new(&[2]);
     stage.start("a");
-    let puts = StartedPuts {
-        client: WRITER,
-        keys: &[b"a"],
-        generations: &[],
-    };
+    let puts = StartedPuts { client: WRITER, keys: &[b"a"], generations: &[] };
     stage.shard.put_end(0, &puts, &[1], &mut stage.status);
     assert_eq!(stage.status, [-600]);
     stage.shard.put_revoke(0, &puts, false, &mut stage.status);
@@ -415,12 +360,10 @@ fn puts_named_by_too_few_generations_are_refused() {
     assert_eq!(stage.end("a"), 0);
 }
 
-/// Two overlapping upserts of "a", the first one pinned hard; the second one has ended. The generation of the first.
+/// Two overlapping upserts of "a", the first one pinned hard; the second one has ended. The
+/// generation of the first.
 fn overtaken_pin(stage: &mut Stage) -> u64 {
-    let pinned = PutConfig {
-        hard_pin: true,
-        ..PutConfig::default()
-    };
+    let pinned = PutConfig { hard_pin: true, ..PutConfig::default() };
     stage.start_with("a", PAYLOAD_BYTES, &pinned, true);
     let first = stage.generation("a");
     stage.start_in_group("a", PAYLOAD_BYTES, &PutConfig::default(), true, "", 8);
@@ -440,8 +383,8 @@ fn the_hard_pin_of_an_upsert_stays_though_a_later_one_was_published_before() {
     let first = overtaken_pin(&mut stage);
     press(&mut stage);
     assert!(stage.holds("a"), "its writer may still end it");
-    let told = stage.end_of(WRITER, "a", first, 1);
-    assert_eq!(told, code(Status::ObjectAlreadyExists));
+    let ended = stage.end_of(WRITER, "a", first, 1);
+    assert_eq!(ended, code(Status::ObjectAlreadyExists));
     stage.pass(RELEASE_MS);
     stage.tick();
     press(&mut stage);

@@ -8,14 +8,8 @@ fn removal_reports_unknown_and_unfinished_keys() {
     let mut stage = Stage::new(&[4]);
     stage.start("unfinished");
     assert_eq!(stage.remove("unknown", true), code(Status::ObjectNotFound));
-    assert_eq!(
-        stage.remove("unfinished", false),
-        code(Status::ReplicaIsNotReady)
-    );
-    assert_eq!(
-        stage.remove("unfinished", true),
-        code(Status::ReplicaIsNotReady)
-    );
+    assert_eq!(stage.remove("unfinished", false), code(Status::ReplicaIsNotReady));
+    assert_eq!(stage.remove("unfinished", true), code(Status::ReplicaIsNotReady));
 }
 
 #[test]
@@ -80,9 +74,7 @@ fn a_step_over_long_keys_ends_early_and_the_walk_meets_all_of_them() {
     let mut scan = stage.shard.scan();
     let (mut steps, mut removed) = (0, 0);
     while !scan.has_ended() {
-        let step = stage
-            .shard
-            .remove_step(stage.now_ms, &mut scan, &pattern, false);
+        let step = stage.shard.remove_step(stage.now_ms, &mut scan, &pattern, false);
         assert!(step > 0, "each step looks at one key at least");
         (steps, removed) = (steps + 1, removed + step);
     }
@@ -103,16 +95,11 @@ fn removing_all_leaves_leased_keys_unless_forced() {
 #[test]
 fn clearing_drops_own_replicas_of_one_segment() {
     let mut stage = Stage::new(&[4, 4]);
-    let config = PutConfig {
-        replica_num: 2,
-        ..PutConfig::default()
-    };
+    let config = PutConfig { replica_num: 2, ..PutConfig::default() };
     stage.put_with("a", &config);
     let keys: [&[u8]; 2] = [b"a", b"unknown"];
     let clear = |stage: &mut Stage, client, segment| {
-        stage
-            .shard
-            .replica_clear(stage.now_ms, client, &keys, segment, &mut stage.status);
+        stage.shard.replica_clear(stage.now_ms, client, &keys, segment, &mut stage.status);
         stage.shard.check();
         stage.status.clone()
     };
@@ -161,13 +148,10 @@ fn one_step_of_a_walk_looks_at_a_bounded_number_of_keys() {
     }
     let mut scan = stage.shard.scan();
     let now_ms = stage.now_ms;
-    let mut step = |stage: &mut Stage| {
-        stage
-            .shard
-            .remove_step(now_ms, &mut scan, &Pattern::any(), false)
-    };
+    let mut step =
+        |stage: &mut Stage| stage.shard.remove_step(now_ms, &mut scan, &Pattern::any(), false);
     assert_eq!(step(&mut stage), u64::from(SCAN_STEP_OBJECTS));
-    // What is put between two steps belongs to nobody's walk and does not prolong it.
+    // Objects put between two steps belong to no walk and do not prolong one.
     stage.put("late");
     assert_eq!(step(&mut stage), 10);
     assert!(scan.has_ended());

@@ -7,9 +7,7 @@ fn replicas_of_an_unmounted_segment_vanish_at_once() {
     let mut stage = Stage::new(&[4]);
     stage.put("a");
     stage.start("unfinished");
-    stage
-        .shard
-        .apply(stage.now_ms, &SegmentEvent::Unmounted { index: 0 });
+    stage.shard.apply(stage.now_ms, &SegmentEvent::Unmounted { index: 0 });
     stage.shard.check();
     assert_eq!(stage.exist("a"), 0);
     assert_eq!(stage.get("a"), code(Status::ObjectNotFound));
@@ -24,9 +22,7 @@ fn ticks_forget_the_replicas_of_an_unmounted_segment_step_by_step() {
     for key in 0..100 {
         stage.put(&format!("{key}"));
     }
-    stage
-        .shard
-        .apply(stage.now_ms, &SegmentEvent::Unmounted { index: 0 });
+    stage.shard.apply(stage.now_ms, &SegmentEvent::Unmounted { index: 0 });
     for left in [70, 40, 10, 0] {
         assert_eq!(stage.shard.tick(stage.now_ms, 30), left > 0);
         stage.shard.check();
@@ -58,16 +54,8 @@ fn a_segment_whose_owner_lacks_memory_is_used_as_if_it_were_smaller() {
 #[test]
 fn a_key_with_a_replica_elsewhere_survives_an_unmount() {
     let mut stage = Stage::new(&[4, 4]);
-    stage.put_with(
-        "a",
-        &PutConfig {
-            replica_num: 2,
-            ..PutConfig::default()
-        },
-    );
-    stage
-        .shard
-        .apply(stage.now_ms, &SegmentEvent::Unmounted { index: 0 });
+    stage.put_with("a", &PutConfig { replica_num: 2, ..PutConfig::default() });
+    stage.shard.apply(stage.now_ms, &SegmentEvent::Unmounted { index: 0 });
     assert_eq!(stage.get("a"), 0);
     assert_eq!(stage.replicas.locations[0].segment, 1);
     stage.tick();
@@ -78,9 +66,7 @@ fn a_key_with_a_replica_elsewhere_survives_an_unmount() {
 fn a_key_whose_segment_is_gone_can_be_put_again() {
     let mut stage = Stage::new(&[4]);
     stage.put("a");
-    stage
-        .shard
-        .apply(stage.now_ms, &SegmentEvent::Unmounted { index: 0 });
+    stage.shard.apply(stage.now_ms, &SegmentEvent::Unmounted { index: 0 });
     stage.mount(spec(1, 4 * EXTENT_BYTES), 1);
     assert_eq!(stage.put("a"), 0);
     stage.tick();
@@ -91,14 +77,10 @@ fn a_key_whose_segment_is_gone_can_be_put_again() {
 fn a_draining_segment_is_readable_but_takes_nothing_new() {
     let mut stage = Stage::new(&[4]);
     stage.put("a");
-    stage
-        .shard
-        .apply(stage.now_ms, &SegmentEvent::Draining { index: 0 });
+    stage.shard.apply(stage.now_ms, &SegmentEvent::Draining { index: 0 });
     assert_eq!(stage.get("a"), 0);
     assert_eq!(stage.start("b"), code(Status::NoAvailableHandle));
-    stage
-        .shard
-        .apply(stage.now_ms, &SegmentEvent::Unmounted { index: 0 });
+    stage.shard.apply(stage.now_ms, &SegmentEvent::Unmounted { index: 0 });
     assert_eq!(stage.get("a"), code(Status::ObjectNotFound));
 }
 
@@ -108,9 +90,7 @@ fn parked_space_of_an_unmounted_segment_is_forgotten() {
     stage.put("a");
     stage.get("a");
     stage.remove("a", true);
-    stage
-        .shard
-        .apply(stage.now_ms, &SegmentEvent::Unmounted { index: 0 });
+    stage.shard.apply(stage.now_ms, &SegmentEvent::Unmounted { index: 0 });
     stage.pass(LEASE_MS);
     stage.tick();
     assert_eq!(stage.shard.gauges().parked_bytes, 0);
@@ -121,8 +101,6 @@ fn the_announcement_of_a_mounted_segment_can_be_looked_up() {
     let mut stage = Stage::new(&[4]);
     assert_eq!(stage.shard.segment(0).map(|spec| spec.id), Some(1));
     assert_eq!(stage.shard.segment(1), None);
-    stage
-        .shard
-        .apply(stage.now_ms, &SegmentEvent::Unmounted { index: 0 });
+    stage.shard.apply(stage.now_ms, &SegmentEvent::Unmounted { index: 0 });
     assert_eq!(stage.shard.segment(0), None);
 }

@@ -1,4 +1,4 @@
-//! Facts about copies and moves of single objects that somebody asks for.
+//! Copies and moves of single objects that a client asks for.
 
 use super::*;
 use crate::limits::{MOVE_DEADLINE_MS, REPLICAS_MAX, RETRY_PAUSE_MS, TASK_MOVES_PER_CLIENT_MAX};
@@ -12,19 +12,14 @@ fn name(index: u32) -> String {
 fn copy(key: &str, targets: &[u32]) -> TaskRequest {
     TaskRequest {
         key: key.as_bytes().into(),
-        wish: TaskWish::Copy {
-            targets: targets.iter().map(|index| name(*index)).collect(),
-        },
+        action: TaskAction::Copy { targets: targets.iter().map(|index| name(*index)).collect() },
     }
 }
 
 fn relocation(key: &str, source: u32, target: u32) -> TaskRequest {
     TaskRequest {
         key: key.as_bytes().into(),
-        wish: TaskWish::Move {
-            source: name(source),
-            target: name(target),
-        },
+        action: TaskAction::Move { source: name(source), target: name(target) },
     }
 }
 
@@ -65,7 +60,7 @@ impl Stage {
         turn
     }
 
-    fn news(&mut self) -> Vec<TaskNews> {
+    fn news(&mut self) -> Vec<TaskUpdate> {
         let news = self.turn_tasks().news.into_iter();
         news.map(|(id, news)| {
             assert_eq!(id, ID);
@@ -97,7 +92,7 @@ impl Stage {
     fn carry_out(&mut self) -> Result<(), Status> {
         for _ in 0..1_000 {
             for news in self.news() {
-                if let TaskNews::Ended(outcome) = news {
+                if let TaskUpdate::Ended(outcome) = news {
                     return outcome;
                 }
             }
@@ -127,7 +122,7 @@ fn a_copy_gives_the_object_one_more_replica_in_each_target() {
     assert_eq!(places, [0, 1, 2]);
     let generations: Vec<u64> = stage.peek("0").iter().map(|at| at.generation).collect();
     assert!(generations[0] != generations[1] && generations[1] != generations[2]);
-    assert!(stage.turn_tasks().news.is_empty(), "the end is told once");
+    assert!(stage.turn_tasks().news.is_empty(), "the end is reported once");
 }
 
 #[test]
@@ -140,22 +135,18 @@ fn a_move_leaves_the_object_in_the_target_alone() {
 }
 
 #[test]
-fn how_far_a_task_is_is_told_step_by_step() {
+fn the_progress_of_a_task_is_shown_step_by_step() {
     let mut stage = Stage::stored(1, &[1]);
-    assert_eq!(
-        stage.check_task(&copy("0", &[1])),
-        Ok(100),
-        "the source's owner"
-    );
+    assert_eq!(stage.check_task(&copy("0", &[1])), Ok(100), "the source's owner");
     stage.ask_for(ID, copy("0", &[1]));
-    assert_eq!(stage.news(), [TaskNews::Assigned(100)]);
+    assert_eq!(stage.news(), [TaskUpdate::Assigned(100)]);
     assert_eq!(stage.news(), []);
     let task = stage.take_as(100).remove(0);
     assert_eq!((task.source.segment, task.target.segment), (0, 1));
-    assert_eq!(stage.news(), [TaskNews::Taken]);
+    assert_eq!(stage.news(), [TaskUpdate::Taken]);
     assert_eq!(stage.news(), []);
     assert_eq!(stage.finish_as(100, &task, Status::Ok), 0);
-    assert_eq!(stage.news(), [TaskNews::Ended(Ok(()))]);
+    assert_eq!(stage.news(), [TaskUpdate::Ended(Ok(()))]);
 }
 
 #[test]
@@ -180,39 +171,24 @@ fn a_task_that_makes_no_sense_is_refused() {
     assert_eq!(refused(&stage, &copy("0", &[7])), Status::InvalidParams);
     let many: Vec<u32> = (0..=REPLICAS_MAX).collect();
     assert_eq!(refused(&stage, &copy("0", &many)), Status::InvalidParams);
-    assert_eq!(
-        refused(&stage, &relocation("0", 0, 0)),
-        Status::InvalidParams
-    );
-    assert_eq!(
-        refused(&stage, &relocation("0", 1, 0)),
-        Status::InvalidParams
-    );
-    assert_eq!(
-        refused(&stage, &relocation("0", 7, 1)),
-        Status::InvalidParams
-    );
+    assert_eq!(refused(&stage, &relocation("0", 0, 0)), Status::InvalidParams);
+    assert_eq!(refused(&stage, &relocation("0", 1, 0)), Status::InvalidParams);
+    assert_eq!(refused(&stage, &relocation("0", 7, 1)), Status::InvalidParams);
     assert_eq!(stage.start("unfinished"), 0);
-    assert_eq!(
-        refused(&stage, &copy("unfinished", &[1])),
-        Status::ReplicaIsNotReady
-    );
+    assert_eq!(refused(&stage, &copy("unfinished", &[1])), Status::ReplicaIsNotReady);
     let draining = SegmentEvent::Draining { index: 1 };
     stage.shard.apply(stage.now_ms, &draining);
-    assert_eq!(
-        refused(&stage, &copy("0", &[1])),
-        Status::UnavailableInCurrentStatus
-    );
+    assert_eq!(refused(&stage, &copy("0", &[1])), Status::UnavailableInCurrentStatus);
 }
 
 #[test]
-fn an_object_that_is_removed_meanwhile_ends_the_task_and_frees_the_copys_place() {
+fn removing_the_object_ends_the_task_and_frees_the_copys_place() {
     let mut stage = Stage::stored(1, &[1]);
     stage.ask_for(ID, copy("0", &[1]));
     stage.news();
     let task = stage.take_as(100).remove(0);
     assert_eq!(stage.remove("0", true), 0);
-    assert_eq!(stage.news(), [TaskNews::Ended(Err(Status::ObjectNotFound))]);
+    assert_eq!(stage.news(), [TaskUpdate::Ended(Err(Status::ObjectNotFound))]);
     let not_found = Status::TaskNotFound.code();
     assert_eq!(stage.finish_as(100, &task, Status::Ok), not_found);
     assert_eq!(stage.shard.gauges().allocated_bytes, 0);
@@ -228,11 +204,7 @@ fn a_source_or_target_that_goes_away_ends_the_task() {
     let unmounted = SegmentEvent::Unmounted { index: 0 };
     stage.shard.apply(stage.now_ms, &unmounted);
     stage.tick();
-    assert_eq!(
-        stage.carry_out(),
-        Err(Status::ReplicaNotFound),
-        "another replica is left"
-    );
+    assert_eq!(stage.carry_out(), Err(Status::ReplicaNotFound), "another replica is left");
     stage.ask_for(ID, copy("0", &[1]));
     stage.news();
     let unmounted = SegmentEvent::Unmounted { index: 1 };
@@ -256,16 +228,11 @@ fn a_target_without_room_is_tried_for_a_while_and_nothing_is_evicted_for_it() {
 
 #[test]
 fn other_shards_are_asked_for_the_room_that_all_waiting_tasks_need() {
-    let halves = ShardSettings {
-        count: 2,
-        ..settings()
-    };
+    let halves = ShardSettings { count: 2, ..settings() };
     let mut stage = Stage::with(halves, &[8, 8]);
     for key in 0..6 {
-        let config = PutConfig {
-            preferred_segments: &[&name(u32::from(key >= 2))],
-            ..PutConfig::default()
-        };
+        let config =
+            PutConfig { preferred_segments: &[&name(u32::from(key >= 2))], ..PutConfig::default() };
         assert_eq!(stage.put_with(&key.to_string(), &config), 0);
     }
     for key in 0..2 {
@@ -273,14 +240,9 @@ fn other_shards_are_asked_for_the_room_that_all_waiting_tasks_need() {
     }
     let turn = stage.turn_tasks();
     let needs = turn.needs.iter();
-    let needs: Vec<_> = needs
-        .map(|it| (it.segment, it.waiting_bytes, it.longest_bytes))
-        .collect();
+    let needs: Vec<_> = needs.map(|it| (it.segment, it.waiting_bytes, it.longest_bytes)).collect();
     assert_eq!(needs, [(1, 2 * EXTENT_BYTES, EXTENT_BYTES)]);
-    assert!(
-        stage.turn_tasks().needs.is_empty(),
-        "not before the pause is over"
-    );
+    assert!(stage.turn_tasks().needs.is_empty(), "not before the pause is over");
 }
 
 #[test]
@@ -289,12 +251,12 @@ fn a_copy_that_fails_is_tried_again_from_another_replica() {
     stage.ask_for(ID, copy("0", &[1]));
     assert_eq!(stage.carry_out(), Ok(()));
     stage.ask_for(ID, copy("0", &[2]));
-    assert_eq!(stage.news(), [TaskNews::Assigned(100)]);
+    assert_eq!(stage.news(), [TaskUpdate::Assigned(100)]);
     let task = stage.take_as(100).remove(0);
     assert_eq!(stage.finish_as(100, &task, Status::TransferFail), 0);
     assert_eq!(stage.news(), []);
     stage.pass(RETRY_PAUSE_MS);
-    assert_eq!(stage.news(), [TaskNews::Assigned(101)]);
+    assert_eq!(stage.news(), [TaskUpdate::Assigned(101)]);
     assert_eq!(stage.carry_out(), Ok(()));
 }
 
@@ -304,12 +266,12 @@ fn a_client_that_is_silent_costs_a_try_and_all_tries_end() {
     stage.shard.settings.task_retries_max = 1;
     stage.ask_for(ID, copy("0", &[1]));
     for _ in 0..2 {
-        assert_eq!(stage.news(), [TaskNews::Assigned(100)]);
+        assert_eq!(stage.news(), [TaskUpdate::Assigned(100)]);
         stage.pass(MOVE_DEADLINE_MS + 1);
         stage.tick();
         stage.pass(RETRY_PAUSE_MS);
     }
-    assert_eq!(stage.news(), [TaskNews::Ended(Err(Status::RpcTimeout))]);
+    assert_eq!(stage.news(), [TaskUpdate::Ended(Err(Status::RpcTimeout))]);
 }
 
 #[test]
@@ -335,12 +297,7 @@ fn a_task_waits_while_a_drain_moves_its_object() {
     stage.ask_for(ID, copy("0", &[2]));
     let draining = SegmentEvent::Draining { index: 0 };
     stage.shard.apply(stage.now_ms, &draining);
-    let order = DrainOrder {
-        job: 5,
-        sources: [0].into(),
-        targets: [1].into(),
-        allowance: 1,
-    };
+    let order = DrainOrder { job: 5, sources: [0].into(), targets: [1].into(), allowance: 1 };
     assert_eq!(stage.shard.drain_turn(stage.now_ms, &order).active, 1);
     assert_eq!(stage.news(), []);
     let drained = stage.take_as(100).remove(0);
@@ -350,15 +307,12 @@ fn a_task_waits_while_a_drain_moves_its_object() {
 }
 
 #[test]
-fn an_object_written_anew_is_copied_as_it_is_then() {
+fn a_rewritten_object_is_copied_as_it_is_then() {
     let mut stage = Stage::stored(1, &[4]);
     stage.ask_for(ID, copy("0", &[1]));
     stage.news();
     let outdated = stage.take_as(100).remove(0);
-    let config = PutConfig {
-        preferred_segments: &[&name(0)],
-        ..PutConfig::default()
-    };
+    let config = PutConfig { preferred_segments: &[&name(0)], ..PutConfig::default() };
     let bytes = PAYLOAD_BYTES / 4;
     assert_eq!(stage.start_with("0", bytes, &config, true), 0);
     assert_eq!(stage.end("0"), 0);
@@ -381,10 +335,7 @@ fn a_task_that_is_dropped_leaves_nothing_behind() {
     stage.shard.drop_task(stage.now_ms, ID);
     stage.shard.check();
     assert!(stage.turn_tasks().news.is_empty());
-    assert_eq!(
-        stage.finish_as(100, &task, Status::Ok),
-        Status::TaskNotFound.code()
-    );
+    assert_eq!(stage.finish_as(100, &task, Status::Ok), Status::TaskNotFound.code());
     assert_eq!(stage.places("0"), [0]);
     assert_eq!(stage.shard.gauges().allocated_bytes, EXTENT_BYTES);
     stage.shard.drop_task(stage.now_ms, ID);
@@ -405,11 +356,8 @@ fn an_object_has_no_more_replicas_than_it_may_have() {
 #[test]
 fn a_task_refuses_a_name_that_segments_of_several_clients_have() {
     let mut stage = Stage::stored(1, &[4, 4]);
-    let shared = |index: u32, client| SegmentSpec {
-        name: name(1),
-        client,
-        ..spec(index, EXTENT_BYTES)
-    };
+    let shared =
+        |index: u32, client| SegmentSpec { name: name(1), client, ..spec(index, EXTENT_BYTES) };
     stage.mount(shared(3, spec(1, 0).client), 3);
     assert!(stage.check_task(&copy("0", &[1])).is_ok(), "one client's");
     stage.mount(shared(4, 77), 4);

@@ -2,7 +2,7 @@
 //! in memory.
 
 use super::PERIOD_SECONDS_MAX;
-use perigee_flags::{Flag, Kind};
+use perigee_flags::{Flag, ValueKind};
 
 const FILES: &str = "replicas in a shared directory";
 const OFFLOAD: &str = "SSD offload";
@@ -13,74 +13,54 @@ const NOF: &str = "NVMe-oF segments";
 const QUEUE_MAX: i128 = 100_000_000;
 
 pub(super) const FLAGS: &[Flag] = &[
-    Flag::new(
-        "root_fs_dir",
-        Kind::Text,
-        "",
-        "Shared directory for file replicas",
-    )
-    .not_built(FILES),
+    Flag::new("root_fs_dir", ValueKind::Text, "", "Shared directory for file replicas")
+        .guarantee(FILES),
     Flag::new(
         "global_file_segment_size",
-        Kind::Int64,
+        ValueKind::Int64,
         "9223372036854775807",
         "Capacity reported for that directory in bytes",
     )
     .not_built(FILES),
-    Flag::new(
-        "enable_disk_eviction",
-        Kind::Bool,
-        "true",
-        "Clients delete files over quota",
-    )
-    .not_built(FILES),
+    Flag::new("enable_disk_eviction", ValueKind::Bool, "true", "Clients delete files over quota")
+        .not_built(FILES),
     Flag::new(
         "quota_bytes",
-        Kind::Uint64,
+        ValueKind::Uint64,
         "0",
         "Quota of that directory in bytes; 0 means 90 percent",
     )
     .not_built(FILES),
-    Flag::new(
-        "enable_dfs",
-        Kind::Bool,
-        "false",
-        "Replicas in a distributed file system",
-    )
-    .variables(&["MOONCAKE_ENABLE_DFS"])
-    .not_built("distributed file system tier"),
+    Flag::new("enable_dfs", ValueKind::Bool, "false", "Replicas in a distributed file system")
+        .variables(&["MOONCAKE_ENABLE_DFS"])
+        .not_built("distributed file system tier"),
     Flag::new(
         "enable_offload",
-        Kind::Bool,
+        ValueKind::Bool,
         "false",
         "Copy objects to the SSDs of their owners",
     )
-    .not_built(OFFLOAD),
+    .guarantee(OFFLOAD),
     Flag::new(
         "offload_on_evict",
-        Kind::Bool,
+        ValueKind::Bool,
         "false",
         "Copy at eviction instead of after the write",
     )
     .not_built(OFFLOAD),
     Flag::new(
         "offload_force_evict",
-        Kind::Bool,
+        ValueKind::Bool,
         "false",
         "Evict without a copy when the queue is full",
     )
     .not_built(OFFLOAD),
-    Flag::new(
-        "offloading_queue_limit",
-        Kind::Uint64,
-        "50000",
-        "Objects waiting per SSD",
-    )
-    .within(1, QUEUE_MAX)
-    .not_built(OFFLOAD),
+    Flag::new("offloading_queue_limit", ValueKind::Uint64, "50000", "Objects waiting per SSD")
+        .within(1, QUEUE_MAX)
+        .not_built(OFFLOAD),
     Flag::new(
         "offload_cap_ratio",
-        Kind::Double,
+        ValueKind::Double,
         "0.5",
         "Share of the queue one eviction round may fill",
     )
@@ -88,35 +68,25 @@ pub(super) const FLAGS: &[Flag] = &[
     .not_built(OFFLOAD),
     Flag::new(
         "promotion_on_hit",
-        Kind::Bool,
+        ValueKind::Bool,
         "false",
         "Copy objects that are read often back to memory",
     )
     .not_built(PROMOTION),
-    Flag::new(
-        "promotion_admission_threshold",
-        Kind::Uint32,
-        "2",
-        "Reads before promotion",
-    )
-    .not_built(PROMOTION),
-    Flag::new(
-        "promotion_queue_limit",
-        Kind::Uint32,
-        "50000",
-        "Promotions in flight",
-    )
-    .not_built(PROMOTION),
+    Flag::new("promotion_admission_threshold", ValueKind::Uint32, "2", "Reads before promotion")
+        .not_built(PROMOTION),
+    Flag::new("promotion_queue_limit", ValueKind::Uint32, "50000", "Promotions in flight")
+        .not_built(PROMOTION),
     Flag::new(
         "promotion_max_per_heartbeat",
-        Kind::Uint32,
+        ValueKind::Uint32,
         "1",
         "Promotions handed to a client per heartbeat",
     )
     .not_built(PROMOTION),
     Flag::new(
         "nof_heartbeat_interval_sec",
-        Kind::Int64,
+        ValueKind::Int64,
         "10",
         "Seconds between probes of a segment",
     )
@@ -124,14 +94,14 @@ pub(super) const FLAGS: &[Flag] = &[
     .not_built(NOF),
     Flag::new(
         "nof_heartbeat_probe_timeout_ms",
-        Kind::Uint32,
+        ValueKind::Uint32,
         "1000",
         "Timeout of one probe in milliseconds",
     )
     .not_built(NOF),
     Flag::new(
         "nof_heartbeat_failures_threshold",
-        Kind::Uint32,
+        ValueKind::Uint32,
         "3",
         "Failed probes that unmount a segment",
     )

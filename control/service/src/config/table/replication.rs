@@ -1,14 +1,14 @@
 //! Settings of replication by heat. Invariant: the number of replicas a writer asked for is never
 //! lowered by them.
 
-use perigee_flags::{Flag, Kind};
+use perigee_flags::{Flag, ValueKind};
 
 const FEATURE: &str = "dynamic replication";
 
 pub(super) const FLAGS: &[Flag] = &[
     Flag::new(
         "dynamic_replication_mode",
-        Kind::Text,
+        ValueKind::Text,
         "off",
         "off, observe (measure only) or enforce",
     )
@@ -16,14 +16,14 @@ pub(super) const FLAGS: &[Flag] = &[
     .not_built(FEATURE),
     Flag::new(
         "dynamic_replication_heat_window_seconds",
-        Kind::Uint32,
+        ValueKind::Uint32,
         "10",
         "Length of the window in which reads are counted",
     )
     .not_built(FEATURE),
     Flag::new(
         "dynamic_replication_admission_qps_threshold",
-        Kind::Double,
+        ValueKind::Double,
         "0.8",
         "Reads per second that earn a replica",
     )
@@ -31,7 +31,7 @@ pub(super) const FLAGS: &[Flag] = &[
     .not_built(FEATURE),
     Flag::new(
         "dynamic_replication_max_memory_replicas",
-        Kind::Uint64,
+        ValueKind::Uint64,
         "2",
         "Most memory replicas of one key",
     )

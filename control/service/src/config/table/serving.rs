@@ -2,7 +2,7 @@
 //! host and one port setting.
 
 use super::{PERIOD_SECONDS_MAX, PORT_MAX, RPC_SHARDS_MAX};
-use perigee_flags::{Flag, Kind};
+use perigee_flags::{ALLOW_UNBUILT, Flag, ValueKind};
 
 /// Most threads that the older settings may name.
 const THREADS_MAX: i128 = 4096;
@@ -10,49 +10,35 @@ const THREADS_MAX: i128 = 4096;
 const LABELS: &str = "leader labels on Kubernetes pods";
 
 pub(super) const FLAGS: &[Flag] = &[
-    Flag::new(
-        "config_path",
-        Kind::Text,
-        "",
-        "JSON or YAML file with settings of these names",
-    ),
-    Flag::new("port", Kind::Int32, "50051", "RPC port when rpc_port is 0").within(0, PORT_MAX),
-    Flag::new(
-        "rpc_port",
-        Kind::Int32,
-        "0",
-        "RPC port; 0 leaves it to port",
-    )
-    .within(0, PORT_MAX),
-    Flag::new(
-        "rpc_address",
-        Kind::Text,
-        "0.0.0.0",
-        "Address of the RPC service",
-    ),
+    Flag::new("config_path", ValueKind::Text, "", "JSON or YAML file with settings of these names"),
+    ALLOW_UNBUILT,
+    Flag::new("port", ValueKind::Int32, "50051", "RPC port when rpc_port is 0").within(0, PORT_MAX),
+    Flag::new("rpc_port", ValueKind::Int32, "0", "RPC port; 0 leaves it to port")
+        .within(0, PORT_MAX),
+    Flag::new("rpc_address", ValueKind::Text, "0.0.0.0", "Address of the RPC service"),
     Flag::new(
         "rpc_interface",
-        Kind::Text,
+        ValueKind::Text,
         "",
         "Network interface whose IPv4 address replaces rpc_address",
     ),
     Flag::new(
         "rpc_shards",
-        Kind::Int32,
+        ValueKind::Int32,
         "0",
         "Executors that serve RPC calls; 0 means a quarter of the cores, at least 1",
     )
     .within(0, RPC_SHARDS_MAX),
     Flag::new(
         "rpc_thread_num",
-        Kind::Int32,
+        ValueKind::Int32,
         "0",
         "Executors when rpc_shards is 0, at most 16 and the number of cores",
     )
     .within(0, THREADS_MAX),
     Flag::new(
         "max_threads",
-        Kind::Int32,
+        ValueKind::Int32,
         "16",
         "Upper bound of the executors chosen by the program",
     )
@@ -60,105 +46,80 @@ pub(super) const FLAGS: &[Flag] = &[
     .deprecated("use rpc_shards"),
     Flag::new(
         "rpc_conn_timeout_seconds",
-        Kind::Int32,
+        ValueKind::Int32,
         "0",
         "Idle seconds after which a connection is closed; 0 never",
     )
     .within(0, PERIOD_SECONDS_MAX),
     Flag::new(
         "verify_segments",
-        Kind::Bool,
+        ValueKind::Bool,
         "true",
         "Give a segment objects only after its owner has answered at its endpoint",
     ),
-    Flag::new(
-        "rpc_enable_tcp_no_delay",
-        Kind::Bool,
-        "true",
-        "Send small answers at once",
-    ),
-    Flag::new("rpc_protocol", Kind::Text, "tcp", "Transport of RPC calls")
+    Flag::new("rpc_enable_tcp_no_delay", ValueKind::Bool, "true", "Send small answers at once"),
+    Flag::new("rpc_protocol", ValueKind::Text, "tcp", "Transport of RPC calls")
         .one_of(&["tcp", "rdma"])
         .variables(&["MC_RPC_PROTOCOL"])
         .not_built("RPC over RDMA"),
     Flag::new(
         "enable_metric_reporting",
-        Kind::Bool,
+        ValueKind::Bool,
         "true",
         "Log a summary line every 10 seconds",
     ),
     Flag::new(
         "metrics_port",
-        Kind::Int32,
+        ValueKind::Int32,
         "9003",
         "HTTP port: metrics, health, keys, segments",
     )
     .within(0, PORT_MAX),
-    Flag::new(
-        "metrics_host",
-        Kind::Text,
-        "0.0.0.0",
-        "HTTP address; :: serves IPv6 and IPv4",
-    ),
+    Flag::new("metrics_host", ValueKind::Text, "0.0.0.0", "HTTP address; :: serves IPv6 and IPv4"),
     Flag::new(
         "enable_http_metadata_server",
-        Kind::Bool,
+        ValueKind::Bool,
         "false",
         "Run the metadata service inside the master; also on if the command line gives its host or port",
     ),
     Flag::new(
         "http_metadata_server_port",
-        Kind::Int32,
+        ValueKind::Int32,
         "8080",
         "Port of the metadata service",
     )
     .within(0, PORT_MAX),
     Flag::new(
         "http_metadata_server_host",
-        Kind::Text,
+        ValueKind::Text,
         "0.0.0.0",
         "Address of the metadata service",
     ),
     Flag::new(
         "enable_metadata_cleanup_on_timeout",
-        Kind::Bool,
+        ValueKind::Bool,
         "false",
         "Delete the metadata records of a client that expired",
     ),
     Flag::new(
         "metadata_server",
-        Kind::Text,
+        ValueKind::Text,
         "",
         "URL of a separate metadata service to clean, http://host:port/metadata",
     )
     .variables(&["MOONCAKE_TE_META_DATA_SERVER"]),
     Flag::new(
         "metadata_cluster_id",
-        Kind::Text,
+        ValueKind::Text,
         "",
         "Extra path part of metadata record names",
     )
     .variables(&["MC_METADATA_CLUSTER_ID"]),
-    Flag::new(
-        "cluster_id",
-        Kind::Text,
-        "mooncake_cluster",
-        "Name of this cluster",
-    ),
-    Flag::new("pod_name", Kind::Text, "", "Pod that is labelled as leader").not_built(LABELS),
-    Flag::new("pod_namespace", Kind::Text, "", "Namespace of that pod").not_built(LABELS),
-    Flag::new(
-        "mmap_arena_pool_size",
-        Kind::SizeBytes,
-        "8589934592",
-        "Arena size of a client",
-    )
-    .ignored("the master holds no object data"),
-    Flag::new(
-        "use_mmap_arena_allocator",
-        Kind::Bool,
-        "false",
-        "Arena of a client",
-    )
-    .ignored("the master holds no object data"),
+    Flag::new("cluster_id", ValueKind::Text, "mooncake_cluster", "Name of this cluster"),
+    Flag::new("pod_name", ValueKind::Text, "", "Pod that is labelled as leader").not_built(LABELS),
+    Flag::new("pod_namespace", ValueKind::Text, "", "Namespace of that pod").not_built(LABELS),
+    Flag::new("mmap_arena_pool_size", ValueKind::SizeBytes, "8589934592", "Arena size of a client")
+        .ignored("the master holds no object data"),
+    Flag::new("use_mmap_arena_allocator", ValueKind::Bool, "false", "Arena of a client")
+        .ignored("the master holds no object data"),
 ];

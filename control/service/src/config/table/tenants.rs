@@ -2,67 +2,67 @@
 //! only a name space.
 
 use super::PERIOD_SECONDS_MAX;
-use perigee_flags::{Flag, Kind};
+use perigee_flags::{Flag, ValueKind};
 
 const TENANTS: &str = "strict tenants and quotas";
 
 pub(super) const FLAGS: &[Flag] = &[
     Flag::new(
         "enable_multi_tenants",
-        Kind::Bool,
+        ValueKind::Bool,
         "false",
         "Refuse unknown tenants and enforce quotas",
     )
-    .not_built(TENANTS),
+    .guarantee(TENANTS),
     Flag::new(
         "tenant_quota_connector_type",
-        Kind::Text,
+        ValueKind::Text,
         "file",
         "Where quotas come from: file or etcd",
     )
     .not_built(TENANTS),
     Flag::new(
         "tenant_quota_connector_uri",
-        Kind::Text,
+        ValueKind::Text,
         "",
         "File path or etcd endpoints of the quotas",
     )
     .not_built(TENANTS),
     Flag::new(
         "max_total_finished_tasks",
-        Kind::Uint32,
+        ValueKind::Uint32,
         "10000",
         "Copy and move tasks remembered after their end",
     ),
     Flag::new(
         "max_total_pending_tasks",
-        Kind::Uint32,
+        ValueKind::Uint32,
         "10000",
         "Tasks waiting for a client; more are refused with -1401",
     ),
     Flag::new(
         "max_total_processing_tasks",
-        Kind::Uint32,
+        ValueKind::Uint32,
         "10000",
         "Tasks that clients carry out at the same time",
     ),
     Flag::new(
         "pending_task_timeout_sec",
-        Kind::Uint64,
+        ValueKind::Uint64,
         "300",
         "Seconds a task may wait; 0 for ever",
     )
     .within(0, PERIOD_SECONDS_MAX),
     Flag::new(
         "processing_task_timeout_sec",
-        Kind::Uint64,
+        ValueKind::Uint64,
         "300",
         "Seconds a task may run; 0 for ever",
     )
     .within(0, PERIOD_SECONDS_MAX),
     Flag::new(
         "max_retry_attempts",
-        Kind::Uint32,
+        ValueKind::Uint32,
         "10",
         "Times that a failed copy of a task is tried again",
     ),

@@ -1,8 +1,9 @@
 //! The two words of a page, wherever they lie.
 //!
-//! A guest counts its copy before it looks whether it was revoked; an owner revokes before it looks at the count, by a read
-//! that also writes. The steps of both sides then have one order: either the owner sees the copy, or the guest sees that it
-//! was revoked. `tests/models` compiles this file with the atomics of loom and plays every order of steps.
+//! A guest counts its copy before it looks whether it was revoked; an owner revokes before it looks
+//! at the count, by a read that also writes. The steps of both sides then have one order: either
+//! the owner sees the copy, or the guest sees that it was revoked. `tests/models` compiles this
+//! file with the atomics of loom and plays every order of steps.
 
 use super::atomic::{AtomicU64, Ordering};
 
@@ -25,7 +26,8 @@ impl Words {
 
     /// Whether the guest has no copy under way. What it has copied is visible then.
     pub(super) fn is_unused(&self) -> bool {
-        // A plain load could miss a copy that has been counted by a guest that did not see that it was revoked.
+        // A plain load could miss a copy that has been counted by a guest that did not see that it
+        // was revoked.
         self.copies.fetch_add(0, Ordering::AcqRel) == 0
     }
 

@@ -2,12 +2,12 @@
 
 use super::world::{Ends, World, plan};
 use super::{LONG, Plan, requests};
-use crate::endpoint::{Endpoint, Role};
+use crate::active_request::Direction;
+use crate::endpoint::{Endpoint, EndpointRole};
 use crate::error::RailError;
-use crate::flight::Direction;
 use crate::keys::RemoteKeys;
 use crate::peer::PeerRecord;
-use perigee_verbs::gid::{Gid, GidKind};
+use perigee_verbs::gid::{GidKind, PortGid};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,22 +29,24 @@ fn send_all(world: &mut World, peer: &Arc<PeerRecord>, keys: &Arc<RemoteKeys>) {
     ends.assert_all_well(COUNT as u64);
 }
 
-fn gids(world: &World, host: &str, rail: usize) -> Vec<Gid> {
+fn gids(world: &World, host: &str, rail: usize) -> Vec<PortGid> {
     let device = world.engines[host].fabric().open(&format!("sw{rail}"));
     device.unwrap().gids().unwrap()
 }
 
-/// The addresses of a host's queue pairs of one kind over a rail, and where they stand in its table.
+/// The addresses of a host's queue pairs of one kind over a rail, and where they stand in its
+/// table.
 fn spoken_from(world: &World, host: &str, rail: usize, accepted: bool) -> Vec<(u32, [u8; 16])> {
-    let is_meant =
-        |own: &&Endpoint| own.rail == rail && matches!(own.role, Role::Accepted(_)) == accepted;
+    let is_meant = |own: &&Endpoint| {
+        own.rail == rail && matches!(own.role, EndpointRole::Accepted(_)) == accepted
+    };
     let endpoints = world.engines[host].shard.endpoints.iter();
     let meant = endpoints.map(|(_, own)| own).filter(is_meant);
     meant.map(|own| (own.gid_index, own.address())).collect()
 }
 
 #[test]
-fn lanes_over_an_address_that_changed_are_made_anew_over_what_stands_there_now() {
+fn lanes_over_an_address_that_changed_are_made_again_over_its_successor() {
     for is_moved in [false, true] {
         let mut world = World::pair(2);
         let (peer, keys) = (world.open("b"), world.keys("b", None));
@@ -65,11 +67,7 @@ fn lanes_over_an_address_that_changed_are_made_anew_over_what_stands_there_now()
         });
         assert!(took < Duration::from_secs(1), "{took:?}");
         world.until(LONG, |world| world.engine("a").report(0).pairs_up == 1);
-        assert_eq!(
-            world.engine("a").report(0).errors,
-            0,
-            "the rail is not to blame"
-        );
+        assert_eq!(world.engine("a").report(0).errors, 0, "the rail is not to blame");
         let explained = world.engine("a").shard.explain(Duration::ZERO).join("\n");
         let text = table[0].text();
         assert!(explained.contains(&text), "{text} in {explained}");
@@ -92,7 +90,7 @@ fn a_peer_that_read_an_earlier_table_is_joined_from_the_present_one() {
 
 #[test]
 fn a_rail_whose_address_comes_late_carries_load_from_then_on() {
-    let loopback = Gid {
+    let loopback = PortGid {
         index: 0,
         address: Ipv6Addr::LOCALHOST.octets(),
         kind: GidKind::RoceV2,
@@ -149,7 +147,7 @@ fn requests_fail_at_once_while_no_rail_has_an_address_and_arrive_when_one_has_it
     assert!(took < Duration::from_secs(1), "{took:?}");
     let no_route =
         |outcome: &Result<(), RailError>| matches!(outcome, Err(RailError::NoRoute { .. }));
-    assert!(ends.told().iter().all(|(_, outcome)| no_route(outcome)));
+    assert!(ends.reported().iter().all(|(_, outcome)| no_route(outcome)));
     for (rail, table) in tables.iter().enumerate() {
         world.faults("a", rail).change_gids(table);
     }

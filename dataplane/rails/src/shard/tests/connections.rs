@@ -1,24 +1,21 @@
-//! Queue pairs over time: bounded, reclaimed, proven; peers that die, restart or take over an address leak none.
+//! Queue pairs over time: bounded, reclaimed, proven; peers that die, restart or take over an
+//! address leak none.
 
 use super::world::{Ends, World};
 use super::{LONG, requests};
+use crate::active_request::Direction;
 use crate::error::RailError;
-use crate::flight::Direction;
 use crate::limits::{IDLE_MAX, KEEP_ALIVE, PROOF_DEADLINE};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// One write of 64 KiB from `a` to `to`.
 fn write_once(world: &mut World, to: &str) -> Result<(), RailError> {
-    let (peer, keys, ends) = (
-        world.open(to),
-        world.keys(to, None),
-        Arc::new(Ends::default()),
-    );
+    let (peer, keys, ends) = (world.open(to), world.keys(to, None), Arc::new(Ends::default()));
     let request = world.request("a", &keys, to, (Direction::Write, 0, 0, 64 << 10), 0);
     world.submit("a", &peer, vec![request], LONG, &ends);
     world.until(LONG, |_| ends.count() == 1);
-    ends.told().remove(0).1
+    ends.reported().remove(0).1
 }
 
 #[test]
@@ -37,11 +34,7 @@ fn idle_queue_pairs_are_closed_and_their_other_ends_are_found_dead() {
 #[test]
 fn the_only_rail_of_a_peer_is_driven_through_several_queue_pairs() {
     let mut world = World::pair_by(1, 4);
-    let (peer, keys, ends) = (
-        world.open("b"),
-        world.keys("b", None),
-        Arc::new(Ends::default()),
-    );
+    let (peer, keys, ends) = (world.open("b"), world.keys("b", None), Arc::new(Ends::default()));
     let write = |world: &World| requests(world, &keys, &[(Direction::Write, 0, 0, 1 << 20)]);
     world.submit("a", &peer, write(&world), LONG, &ends);
     world.until(LONG, |world| world.engine("a").report(0).pairs_up == 4);
@@ -53,7 +46,7 @@ fn the_only_rail_of_a_peer_is_driven_through_several_queue_pairs() {
         most = most.max(busy.count());
         ends.count() == 2
     });
-    assert!(ends.told().iter().all(|(_, outcome)| outcome.is_ok()));
+    assert!(ends.reported().iter().all(|(_, outcome)| outcome.is_ok()));
     assert_eq!(most, 4, "one request is spread over all of them");
 }
 
@@ -75,17 +68,14 @@ fn a_bound_on_queue_pairs_over_the_same_rails_holds_whatever_waits() {
         world.host("b", 1, 16);
         world.queue_pairs_per_rail = Some(bound);
         world.host("a", 1, 16);
-        let (peer, keys, ends) = (
-            world.open("b"),
-            world.keys("b", None),
-            Arc::new(Ends::default()),
-        );
+        let (peer, keys, ends) =
+            (world.open("b"), world.keys("b", None), Arc::new(Ends::default()));
         for round in 1..=4 {
             let all = requests(&world, &keys, &[(Direction::Write, 0, 0, 4 << 20)]);
             world.submit("a", &peer, all, LONG, &ends);
             world.until(LONG, |_| ends.count() == round);
         }
-        assert!(ends.told().iter().all(|(_, outcome)| outcome.is_ok()));
+        assert!(ends.reported().iter().all(|(_, outcome)| outcome.is_ok()));
         assert_eq!(world.engine("b").shard.queue_pairs(), (0, expected));
     }
 }
@@ -96,17 +86,13 @@ fn an_owner_without_room_refuses_further_queue_pairs_and_the_first_one_carries_o
     world.host("b", 1, 1);
     world.queue_pairs_per_peer = 4;
     world.host("a", 1, 16);
-    let (peer, keys, ends) = (
-        world.open("b"),
-        world.keys("b", None),
-        Arc::new(Ends::default()),
-    );
+    let (peer, keys, ends) = (world.open("b"), world.keys("b", None), Arc::new(Ends::default()));
     for round in 1..=4 {
         let all = requests(&world, &keys, &[(Direction::Write, 0, 0, 4 << 20)]);
         world.submit("a", &peer, all, LONG, &ends);
         world.until(LONG, |_| ends.count() == round);
     }
-    assert!(ends.told().iter().all(|(_, outcome)| outcome.is_ok()));
+    assert!(ends.reported().iter().all(|(_, outcome)| outcome.is_ok()));
     let report = world.engine("a").report(0);
     assert_eq!((report.pairs_up, report.errors, report.retries), (1, 0, 0));
     assert_eq!(world.engine("b").shard.queue_pairs(), (0, 1));
@@ -148,13 +134,9 @@ fn an_engine_that_takes_over_a_name_replaces_the_queue_pairs_of_the_one_before()
 }
 
 #[test]
-fn requests_to_a_restarted_peer_fail_as_such_and_work_again_once_it_is_opened_anew() {
+fn requests_to_a_restarted_peer_fail_as_such_and_work_once_it_is_opened_again() {
     let mut world = World::pair(2);
-    let (peer, keys, ends) = (
-        world.open("b"),
-        world.keys("b", None),
-        Arc::new(Ends::default()),
-    );
+    let (peer, keys, ends) = (world.open("b"), world.keys("b", None), Arc::new(Ends::default()));
     write_once(&mut world, "b").unwrap();
     let all = requests(&world, &keys, &[(Direction::Write, 0, 0, 1 << 20)]);
     world.engines.remove("b");
@@ -163,7 +145,7 @@ fn requests_to_a_restarted_peer_fail_as_such_and_work_again_once_it_is_opened_an
     world.submit("a", &peer, all, LONG, &ends);
     world.until(LONG, |_| ends.count() == 1);
     let expected = RailError::PeerRestarted { peer: "b".into() };
-    assert_eq!(ends.told(), [(0, Err(expected))]);
+    assert_eq!(ends.reported(), [(0, Err(expected))]);
     write_once(&mut world, "b").unwrap();
     assert_eq!(world.engine("b").shard.queue_pairs(), (0, 2));
 }
@@ -172,24 +154,17 @@ fn requests_to_a_restarted_peer_fail_as_such_and_work_again_once_it_is_opened_an
 fn a_peer_whose_handshake_fails_is_unreachable_and_others_are_not_held_up() {
     let mut world = World::pair(1);
     world.host("c", 1, 16);
-    let (gone, keys, ends) = (
-        world.open("c"),
-        world.keys("c", None),
-        Arc::new(Ends::default()),
-    );
+    let (gone, keys, ends) = (world.open("c"), world.keys("c", None), Arc::new(Ends::default()));
     let request = world.request("a", &keys, "c", (Direction::Write, 0, 0, 4096), 0);
     let dead = world.engines.remove("c");
     world.submit("a", &gone, vec![request], LONG, &ends);
     write_once(&mut world, "b").unwrap();
     world.until(LONG / 4, |_| ends.count() == 1);
-    let told = ends.told();
-    let Err(error @ RailError::Unreachable { .. }) = &told[0].1 else {
-        panic!("{told:?}");
+    let reported = ends.reported();
+    let Err(error @ RailError::Unreachable { .. }) = &reported[0].1 else {
+        panic!("{reported:?}");
     };
-    assert_eq!(
-        error.to_string(),
-        "Peer c cannot be reached: connection refused"
-    );
+    assert_eq!(error.to_string(), "Peer c cannot be reached: connection refused");
     drop(dead);
 }
 
@@ -232,17 +207,13 @@ fn a_fenced_engine_writes_nothing_until_it_connects_again() {
     world.engine("b").shard.fence(epoch, now);
     assert_eq!(world.engine("b").shard.queue_pairs(), (0, 0));
     world.handshakes = false;
-    let (peer, keys, ends) = (
-        world.open("b"),
-        world.keys("b", None),
-        Arc::new(Ends::default()),
-    );
+    let (peer, keys, ends) = (world.open("b"), world.keys("b", None), Arc::new(Ends::default()));
     world.engine("b").fill(super::HALF, 1 << 20, 77);
     let before = world.engine("b").bytes(super::HALF, 1 << 20);
     let all = requests(&world, &keys, &[(Direction::Write, 0, 0, 1 << 20)]);
     world.submit("a", &peer, all, LONG, &ends);
     world.until(LONG, |_| ends.count() == 1);
-    assert!(ends.told()[0].1.is_err());
+    assert!(ends.reported()[0].1.is_err());
     assert!(world.engine("b").bytes(super::HALF, 1 << 20) == before);
 }
 
@@ -262,8 +233,8 @@ fn exhausted_devices_are_typed_errors_and_pass() {
             &rails,
             1,
             (base, 4096),
-            perigee_verbs::Access::ALL,
-            &crate::placement::Preference::default(),
+            perigee_verbs::RegionAccess::ALL,
+            &crate::preference::Preference::default(),
         )
     };
     let error = refused.err().unwrap();
@@ -273,11 +244,7 @@ fn exhausted_devices_are_typed_errors_and_pass() {
 #[test]
 fn closing_ends_every_request_and_drops_every_queue_pair() {
     let mut world = World::pair(2);
-    let (peer, keys, ends) = (
-        world.open("b"),
-        world.keys("b", None),
-        Arc::new(Ends::default()),
-    );
+    let (peer, keys, ends) = (world.open("b"), world.keys("b", None), Arc::new(Ends::default()));
     let all = requests(&world, &keys, &super::plans(1, 20));
     world.submit("a", &peer, all, LONG, &ends);
     world.until(LONG, |_| ends.count() >= 2);

@@ -1,10 +1,10 @@
-//! Packets that are held up in the network: none of them changes memory after its request was told, or its
-//! client declared dead.
+//! Packets that are held up in the network: none of them changes memory after its request was
+//! reported, or its client declared dead.
 
 use super::world::{Ends, HALF, World};
 use super::{LONG, assert_moved, requests};
+use crate::active_request::Direction;
 use crate::error::RailError;
-use crate::flight::Direction;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,9 +15,8 @@ const LATE: Duration = Duration::from_secs(5);
 fn stranded(ends: &Arc<Ends>, limit: Duration) -> (World, Vec<super::Plan>) {
     let mut world = World::pair(2);
     let (peer, keys) = (world.open("b"), world.keys("b", None));
-    let plans: Vec<super::Plan> = (0..8)
-        .map(|index| (Direction::Write, index * MIB, index * MIB, MIB))
-        .collect();
+    let plans: Vec<super::Plan> =
+        (0..8).map(|index| (Direction::Write, index * MIB, index * MIB, MIB)).collect();
     let first = Arc::new(Ends::default());
     let one = requests(&world, &keys, &plans[..1]);
     world.submit("a", &peer, one, LONG, &first);
@@ -30,7 +29,8 @@ fn stranded(ends: &Arc<Ends>, limit: Duration) -> (World, Vec<super::Plan>) {
     (world, plans)
 }
 
-/// Puts other bytes into the target's memory, and says whether anything changed them while the late packets arrived.
+/// Puts other bytes into the target's memory, and says whether anything changed them while the late
+/// packets arrived.
 fn is_overwritten(world: &mut World) -> bool {
     world.engine("b").fill(HALF, HALF, 99);
     let before = world.engine("b").bytes(HALF, HALF);
@@ -39,7 +39,7 @@ fn is_overwritten(world: &mut World) -> bool {
 }
 
 #[test]
-fn packets_of_a_rail_that_failed_do_not_land_after_the_request_was_told_as_done() {
+fn packets_of_a_rail_that_failed_do_not_land_after_the_request_was_reported_as_done() {
     let ends = Arc::new(Ends::default());
     let (mut world, plans) = stranded(&ends, LONG);
     let took = world.until(LATE, |_| ends.count() == plans.len());
@@ -56,17 +56,11 @@ fn a_request_whose_broken_queue_pair_is_not_confirmed_as_gone_fails_within_its_t
     let (mut world, plans) = stranded(&ends, Duration::from_secs(2));
     world.handshakes = false;
     world.until(LATE, |_| ends.count() == plans.len());
-    let told = ends.told();
+    let reported = ends.reported();
     let unfenced = |outcome: &Result<(), RailError>| matches!(outcome, Err(RailError::Unfenced { peer, .. }) if peer == "b");
-    assert!(
-        told.iter().any(|(_, outcome)| unfenced(outcome)),
-        "{told:?}"
-    );
-    let others = told.iter().filter(|(_, outcome)| !unfenced(outcome));
-    assert!(
-        others.clone().all(|(_, outcome)| outcome.is_ok()),
-        "{told:?}"
-    );
+    assert!(reported.iter().any(|(_, outcome)| unfenced(outcome)), "{reported:?}");
+    let others = reported.iter().filter(|(_, outcome)| !unfenced(outcome));
+    assert!(others.clone().all(|(_, outcome)| outcome.is_ok()), "{reported:?}");
     // The danger is real: this is what the error warns of.
     assert!(is_overwritten(&mut world));
 }
@@ -96,16 +90,13 @@ fn a_peer_that_was_restarted_needs_no_confirmation() {
     let took = world.until(LATE, |_| ends.count() == plans.len());
     assert!(took < Duration::from_secs(3), "{took:?}");
     let restarted = Err(RailError::PeerRestarted { peer: "b".into() });
-    let told = ends.told();
-    assert!(
-        told.iter().any(|(_, outcome)| *outcome == restarted),
-        "{told:?}"
-    );
+    let reported = ends.reported();
+    assert!(reported.iter().any(|(_, outcome)| *outcome == restarted), "{reported:?}");
     assert!(!is_overwritten(&mut world));
 }
 
 #[test]
-fn a_forgotten_peer_confirms_before_its_requests_are_told() {
+fn a_forgotten_peer_confirms_before_its_requests_are_reported() {
     let ends = Arc::new(Ends::default());
     let (mut world, plans) = stranded(&ends, LONG);
     world.pass(Duration::from_millis(5));
@@ -132,10 +123,6 @@ fn a_write_of_a_dead_client_does_not_land_once_it_is_fenced_or_the_memory_revoke
             "revoke" => world.engine("b").memory.revoke().unwrap(),
             _ => {}
         }
-        assert_eq!(
-            is_overwritten(&mut world),
-            precaution == "none",
-            "{precaution}"
-        );
+        assert_eq!(is_overwritten(&mut world), precaution == "none", "{precaution}");
     }
 }

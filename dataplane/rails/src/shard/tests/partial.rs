@@ -2,8 +2,8 @@
 
 use super::world::{Ends, World};
 use super::{LONG, Plan, assert_moved};
+use crate::active_request::{Direction, RailRequest};
 use crate::error::RailError;
-use crate::flight::{Direction, RailRequest};
 use crate::keys::RemoteKeys;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,8 +27,7 @@ fn plan(index: u64) -> Plan {
 
 /// Requests with tags from `from` on.
 fn writes(world: &World, keys: &Arc<RemoteKeys>, tags: std::ops::Range<u64>) -> Vec<RailRequest> {
-    tags.map(|tag| world.request("a", keys, "b", plan(tag), tag))
-        .collect()
+    tags.map(|tag| world.request("a", keys, "b", plan(tag), tag)).collect()
 }
 
 /// A world of two rails whose lanes are up.
@@ -46,7 +45,7 @@ fn two_rails() -> (World, Arc<crate::peer::PeerRecord>) {
 }
 
 #[test]
-fn work_for_a_rail_that_is_being_made_anew_holds_up_nothing_for_the_others_and_arrives() {
+fn work_for_a_rail_that_is_being_remade_holds_up_nothing_for_the_others_and_arrives() {
     let (mut world, peer) = two_rails();
     let (partial, all) = (keys_of_rail(&world, 0), world.keys("b", None));
     world.faults("a", 0).flush_next(1);
@@ -72,7 +71,7 @@ fn work_for_a_rail_that_is_being_made_anew_holds_up_nothing_for_the_others_and_a
 }
 
 #[test]
-fn a_request_for_a_rail_that_is_lost_ends_before_its_deadline_and_blocks_nobody() {
+fn a_request_for_a_rail_that_is_lost_ends_before_its_deadline_and_blocks_no_other() {
     // Whether a slice of it has failed before, or its first one waits.
     for is_tried in [true, false] {
         let (mut world, peer) = two_rails();
@@ -94,11 +93,11 @@ fn a_request_for_a_rail_that_is_lost_ends_before_its_deadline_and_blocks_nobody(
         assert!(took < LONG / 2, "{took:?}");
         let no_route = |outcome: &Result<(), RailError>| matches!(outcome, Err(RailError::NoRoute { peer, .. }) if peer == "b");
         assert!(
-            stuck.told().iter().all(|(_, outcome)| no_route(outcome)),
+            stuck.reported().iter().all(|(_, outcome)| no_route(outcome)),
             "{:?}",
-            stuck.told()
+            stuck.reported()
         );
-        assert!(others.told().iter().all(|(_, outcome)| outcome.is_ok()));
+        assert!(others.reported().iter().all(|(_, outcome)| outcome.is_ok()));
         // The peer goes on.
         let again = Arc::new(Ends::default());
         let more = writes(&world, &all, 0..16);

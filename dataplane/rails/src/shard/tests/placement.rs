@@ -1,9 +1,10 @@
-//! Memory with a place: its preferred rails come first, on whichever side they are, and the others when those fail.
+//! Memory with a place: its preferred rails come first, on whichever side they are, and the others
+//! when those fail.
 
 use super::world::{Ends, World};
 use super::{LONG, Plan, requests};
-use crate::flight::Direction;
-use crate::placement::Preference;
+use crate::active_request::Direction;
+use crate::preference::Preference;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,11 +14,8 @@ const RAILS: usize = 3;
 fn world(is_strict: bool) -> World {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     let mut world = World::new();
-    world.preference = Preference {
-        preferred: names(&["sw1"]),
-        others: names(&["sw2"]),
-        is_strict,
-    };
+    world.preference =
+        Preference { preferred: names(&["sw1"]), others: names(&["sw2"]), is_strict };
     world.host("a", RAILS, 16);
     world.host("b", RAILS, 16);
     world
@@ -25,11 +23,7 @@ fn world(is_strict: bool) -> World {
 
 /// Writes and reads back and forth; returns what each rail of each side carried for it.
 fn carried(world: &mut World, cut_preferred: bool) -> [Vec<u64>; 2] {
-    let (peer, keys, ends) = (
-        world.open("b"),
-        world.keys("b", None),
-        Arc::new(Ends::default()),
-    );
+    let (peer, keys, ends) = (world.open("b"), world.keys("b", None), Arc::new(Ends::default()));
     let bytes = 256 << 10;
     let way = [Direction::Write, Direction::Read];
     let plan =
@@ -68,10 +62,7 @@ fn when_the_preferred_rail_fails_the_others_go_on_but_not_those_that_are_not_lis
 fn ends_that_list_different_rails_reach_each_other_all_the_same() {
     let mut world = World::new();
     for (host, rail) in [("a", "sw0"), ("b", "sw1")] {
-        world.preference = Preference {
-            preferred: vec![rail.to_owned()],
-            ..Preference::default()
-        };
+        world.preference = Preference { preferred: vec![rail.to_owned()], ..Preference::default() };
         world.host(host, RAILS, 16);
     }
     let [carried, _] = carried(&mut world, false);

@@ -1,9 +1,9 @@
-//! Devices that refuse what is posted: their queue pairs are left, and no turn lasts for ever.
+//! Devices that refuse what is posted: their queue pairs are left, and no turn lasts forever.
 
 use super::world::{Ends, World};
 use super::{LONG, Plan, requests};
-use crate::endpoint::Role;
-use crate::flight::Direction;
+use crate::active_request::Direction;
+use crate::endpoint::EndpointRole;
 use crate::keys::RemoteKeys;
 use crate::peer::PeerRecord;
 use std::sync::Arc;
@@ -33,14 +33,14 @@ fn submit(world: &mut World, peer: &Arc<PeerRecord>, keys: &Arc<RemoteKeys>, end
 
 /// Number of the queue pair of `a` over its first rail.
 fn first_lane(world: &mut World) -> u32 {
-    let of_lane = |role: &Role| matches!(role, Role::Lane { lane: 0, .. });
+    let of_lane = |role: &EndpointRole| matches!(role, EndpointRole::Lane { lane: 0, .. });
     let mut endpoints = world.engine("a").shard.endpoints.iter();
     let found = endpoints.find(|(_, endpoint)| of_lane(&endpoint.role));
     found.map(|(_, endpoint)| endpoint.number()).unwrap()
 }
 
 #[test]
-fn a_queue_pair_that_failed_while_idle_is_made_anew_and_its_work_arrives() {
+fn a_queue_pair_that_failed_while_idle_is_made_again_and_its_work_arrives() {
     for rails in [1, 2] {
         let (mut world, peer, keys) = idle(rails);
         let number = first_lane(&mut world);
@@ -79,7 +79,7 @@ fn a_device_that_refuses_every_post_ends_requests_if_it_is_the_only_one() {
         submit(&mut world, &peer, &keys, &ends);
         let took = world.until(LONG, |_| ends.count() == COUNT);
         assert!(took < LONG / 2, "{took:?}");
-        assert!(ends.told().iter().all(|(_, outcome)| outcome.is_err()));
+        assert!(ends.reported().iter().all(|(_, outcome)| outcome.is_err()));
     }
 }
 
@@ -99,7 +99,7 @@ fn a_full_queue_waits_for_its_completions_and_stays_up() {
     world.faults("a", 0).report_full(20);
     submit(&mut world, &peer, &keys, &ends);
     world.until(LONG, |_| ends.count() == 2 * COUNT);
-    assert!(ends.told().iter().all(|(_, outcome)| outcome.is_ok()));
+    assert!(ends.reported().iter().all(|(_, outcome)| outcome.is_ok()));
     let report = world.engine("a").report(0);
     assert_eq!((report.errors, report.retries), (0, 0));
 }

@@ -1,20 +1,21 @@
-//! Engines on a software fabric under a clock of our own: no threads, and the same seed gives the same run.
+//! Engines on a software fabric under a clock of our own: no threads, and the same seed gives the
+//! same run.
 
+use crate::active_request::{Direction, RailRequest};
 use crate::descriptor::{EndpointAnswer, EndpointOffer, PeerDescriptor, RegionDescriptor};
 use crate::error::RailError;
-use crate::flight::{Direction, RailRequest};
 use crate::joining::Joiner;
 use crate::keys::RemoteKeys;
 use crate::peer::PeerRecord;
-use crate::placement::Preference;
+use crate::preference::Preference;
 use crate::rail::{RailDevice, open_rails};
 use crate::registration::Registration;
 use crate::report::{RailCells, RailReport};
-use crate::shard::{RailShard, ShardSetup, Submission};
+use crate::shard::{BatchPart, RailShard, ShardSetup};
 use crate::sink::Sink;
 use perigee_memory::HostBuffer;
-use perigee_verbs::software::{Clock, DevicePlan, Faults, Network};
-use perigee_verbs::{Access, Fabric};
+use perigee_verbs::software::{Clock, DevicePlan, Faults, SoftwareNetwork};
+use perigee_verbs::{Fabric, RegionAccess};
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex};
@@ -31,33 +32,33 @@ pub(super) fn seeds(usual: u64) -> RangeInclusive<u64> {
     1..=given.map_or(usual, |seeds| seeds.parse().unwrap())
 }
 
-/// Ends of requests, as told.
+/// Ends of requests, as reported.
 #[derive(Default)]
 pub(super) struct Ends {
-    told: Mutex<Vec<(u64, Result<(), RailError>)>>,
+    reported: Mutex<Vec<(u64, Result<(), RailError>)>>,
 }
 
 impl Sink for Ends {
     fn finished(&self, tag: u64, outcome: Result<(), RailError>) {
-        self.told.lock().unwrap().push((tag, outcome));
+        self.reported.lock().unwrap().push((tag, outcome));
     }
 }
 
 impl Ends {
-    pub(super) fn told(&self) -> Vec<(u64, Result<(), RailError>)> {
-        self.told.lock().unwrap().clone()
+    pub(super) fn reported(&self) -> Vec<(u64, Result<(), RailError>)> {
+        self.reported.lock().unwrap().clone()
     }
 
     pub(super) fn count(&self) -> usize {
-        self.told.lock().unwrap().len()
+        self.reported.lock().unwrap().len()
     }
 
-    /// Asserts that tags 0 to `count` were told once each and went well.
+    /// Asserts that tags 0 to `count` were reported once each and succeeded.
     pub(super) fn assert_all_well(&self, count: u64) {
-        let mut told = self.told();
-        told.sort_by_key(|(tag, _)| *tag);
+        let mut reported = self.reported();
+        reported.sort_by_key(|(tag, _)| *tag);
         let expected: Vec<_> = (0..count).map(|tag| (tag, Ok(()))).collect();
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
     }
 }
 
@@ -85,7 +86,8 @@ impl Engine {
 
     pub(super) fn bytes(&self, offset: u64, bytes: u64) -> Vec<u8> {
         let from = self.buffer.range(offset, bytes).unwrap();
-        // SAFETY: the range lies in the buffer; the simulation is one thread, so nobody writes meanwhile.
+        // SAFETY: the range lies in the buffer; the simulation is one thread, so nothing writes at
+        // the same time.
         unsafe { std::slice::from_raw_parts(from, bytes as usize) }.to_vec()
     }
 
@@ -127,7 +129,7 @@ impl Random {
 
 /// All engines, their network, and the handshakes on their way.
 pub(super) struct World {
-    pub(super) network: Network,
+    pub(super) network: SoftwareNetwork,
     pub(super) engines: HashMap<String, Engine>,
     order: Vec<String>,
     /// Offers by when they arrive: from, to, peer number, serial.
@@ -139,7 +141,7 @@ pub(super) struct World {
     pub(super) queue_pairs_per_rail: Option<usize>,
     /// Which rails suit the memory of engines that are started from now on.
     pub(super) preference: Preference,
-    /// Whether handshakes reach anybody.
+    /// Whether handshakes reach the peer.
     pub(super) handshakes: bool,
     pub(super) epochs: u64,
     pub(super) trace: Vec<(Duration, usize)>,
@@ -148,7 +150,7 @@ pub(super) struct World {
 impl World {
     pub(super) fn new() -> Self {
         Self {
-            network: Network::new(Clock::Manual).unwrap(),
+            network: SoftwareNetwork::new(Clock::Manual).unwrap(),
             engines: HashMap::new(),
             order: Vec::new(),
             offers: Vec::new(),
@@ -189,10 +191,7 @@ impl World {
     pub(super) fn start(&mut self, host: &str, rails: usize, queue_pairs_max: usize) {
         self.engines.remove(host);
         let fabric = self.network.host(host, &[]).unwrap();
-        let device = |index| RailDevice {
-            name: format!("sw{index}"),
-            node: None,
-        };
+        let device = |index| RailDevice { name: format!("sw{index}"), node: None };
         let devices: Vec<RailDevice> = (0..rails).map(device).collect();
         let rails = open_rails(fabric.as_ref(), &devices).unwrap();
         self.epochs += 1;
@@ -215,16 +214,11 @@ impl World {
         let buffer = HostBuffer::allocate(2 * HALF as usize).unwrap();
         let range = (buffer.base() as u64, 2 * HALF);
         // SAFETY: the engine drops the registration before the buffer.
-        let memory =
-            unsafe { Registration::new(&rails, self.epochs, range, Access::ALL, &self.preference) };
-        let engine = Engine {
-            shard,
-            descriptor,
-            memory: Arc::new(memory.unwrap()),
-            cells,
-            buffer,
-            fabric,
+        let memory = unsafe {
+            Registration::new(&rails, self.epochs, range, RegionAccess::ALL, &self.preference)
         };
+        let engine =
+            Engine { shard, descriptor, memory: Arc::new(memory.unwrap()), cells, buffer, fabric };
         engine.fill(0, HALF, self.epochs);
         if !self.order.contains(&host.to_owned()) {
             self.order.push(host.to_owned());
@@ -257,7 +251,8 @@ impl World {
         Arc::new(RemoteKeys::new(&descriptor, self.now()).unwrap())
     }
 
-    /// A request of `from`: writes go from its first half to the second half of the peer, reads the other way round.
+    /// A request of `from`: writes go from its first half to the second half of the peer, reads the
+    /// other way round.
     pub(super) fn request(
         &self,
         from: &str,
@@ -290,7 +285,7 @@ impl World {
         ends: &Arc<Ends>,
     ) {
         let now = self.now();
-        let submission = Submission {
+        let submission = BatchPart {
             peer: peer.clone(),
             batch: 7,
             requests,
@@ -300,7 +295,7 @@ impl World {
         self.engine(from).shard.submit(submission, now);
     }
 
-    /// One turn of everybody, then the clock moves to whatever comes next.
+    /// One turn of every shard, then the clock moves to whatever comes next.
     pub(super) fn step(&mut self) {
         let now = self.now();
         let mut worked = false;
@@ -329,18 +324,14 @@ impl World {
             self.trace.push((now, self.offers.len()));
             return;
         }
-        let due = self
-            .network
-            .next_due()
-            .map_or(STEP_MAX, |due| due.saturating_sub(self.network.now()));
-        self.network
-            .advance(due.clamp(Duration::from_micros(1), STEP_MAX));
+        let due =
+            self.network.next_due().map_or(STEP_MAX, |due| due.saturating_sub(self.network.now()));
+        self.network.advance(due.clamp(Duration::from_micros(1), STEP_MAX));
     }
 
     fn carry_offers(&mut self, now: Duration) {
-        let (due, later) = std::mem::take(&mut self.offers)
-            .into_iter()
-            .partition(|offer| offer.0 <= now);
+        let (due, later) =
+            std::mem::take(&mut self.offers).into_iter().partition(|offer| offer.0 <= now);
         self.offers = later;
         for (_, from, to, peer, serial, offer) in due {
             let target = self.engines.get_mut(&to).filter(|_| self.handshakes);
@@ -362,10 +353,7 @@ impl World {
     ) -> Duration {
         let start = self.now();
         while !done(self) {
-            assert!(
-                self.now() - start <= limit,
-                "not done after {limit:?} of the world's time"
-            );
+            assert!(self.now() - start <= limit, "not done after {limit:?} of the world's time");
             self.step();
         }
         self.now() - start

@@ -7,7 +7,7 @@ use perigee_schemas::extent::extent_bytes;
 use proptest::collection;
 use proptest::prelude::*;
 
-fn place(segment: u128, offset: u64, payload_bytes: u64) -> Place {
+fn place(segment: u128, offset: u64, payload_bytes: u64) -> ReplicaAddress {
     let segment = SegmentAddress {
         id: Identity(segment),
         bytes: 1 << 40,
@@ -15,31 +15,19 @@ fn place(segment: u128, offset: u64, payload_bytes: u64) -> Place {
         host_id: String::new(),
         rendezvous: String::new(),
     };
-    Place {
-        segment: Arc::new(segment),
-        offset,
-        payload_bytes,
-        generation: 7,
-    }
+    ReplicaAddress { segment: Arc::new(segment), offset, payload_bytes, generation: 7 }
 }
 
 fn job(content: Content, segment: u128, lengths: &[usize]) -> FarJob {
     let mut address = 0x1000;
     let memory = lengths.iter().map(|bytes| {
-        let memory = Memory {
-            address,
-            bytes: *bytes as u64,
-        };
+        let memory = Memory { address, bytes: *bytes as u64 };
         address += *bytes as u64;
         memory
     });
     let memory: Vec<Memory> = memory.collect();
     let payload = lengths.iter().sum::<usize>() as u64;
-    FarJob {
-        place: place(segment, 1 << 20, payload),
-        content,
-        memory,
-    }
+    FarJob { place: place(segment, 1 << 20, payload), content, memory }
 }
 
 proptest! {
@@ -51,7 +39,7 @@ proptest! {
         let content = if write { Content::Write } else { Content::Read(0) };
         let jobs: Vec<FarJob> =
             (0u128..).zip(&sizes).map(|(i, lengths)| job(content, i % 2, lengths)).collect();
-        let plan = Plan::new(&jobs);
+        let plan = SlicePlan::new(&jobs);
         let mut parts: Vec<(usize, usize, u64, u64)> = Vec::new();
         for slice in &plan.slices {
             prop_assert!(slice.pieces.len() <= PIECES_MAX);
@@ -84,16 +72,14 @@ proptest! {
 
 #[test]
 fn a_large_batch_is_cut_into_slices_of_the_limit() {
-    let jobs: Vec<FarJob> = (0..16)
-        .map(|_| job(Content::Read(0), 1, &[1 << 20]))
-        .collect();
-    let plan = Plan::new(&jobs);
+    let jobs: Vec<FarJob> = (0..16).map(|_| job(Content::Read(0), 1, &[1 << 20])).collect();
+    let plan = SlicePlan::new(&jobs);
     assert_eq!(plan.slices.len(), 16);
 }
 
 #[test]
 fn small_objects_share_a_slice() {
     let jobs: Vec<FarJob> = (0..128).map(|_| job(Content::Write, 1, &[4096])).collect();
-    let plan = Plan::new(&jobs);
+    let plan = SlicePlan::new(&jobs);
     assert_eq!(plan.slices.len(), 4);
 }

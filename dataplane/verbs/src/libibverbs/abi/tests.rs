@@ -142,9 +142,5 @@ fn the_layout_is_that_of_the_installed_headers() {
     for ((c, ours), theirs) in figures.iter().zip(&values) {
         assert_eq!(ours, theirs, "{c}");
     }
-    assert_eq!(
-        values.last(),
-        Some(&1),
-        "ibv_port_attr is larger than its room"
-    );
+    assert_eq!(values.last(), Some(&1), "ibv_port_attr is larger than its room");
 }

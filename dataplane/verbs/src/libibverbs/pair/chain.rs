@@ -1,12 +1,12 @@
 //! The linked list of work requests that goes to the device in one call.
-//! Invariant: requests point only into the chain's own arrays, or into data that the caller lends until
-//! the call returns.
+//! Invariant: requests point only into the chain's own arrays, or into data that the caller lends
+//! until the call returns.
 
 use std::ffi::c_int;
 use std::ptr;
 
 use crate::limits::CHAIN_MAX;
-use crate::work::{Operation, Piece, WorkRequest};
+use crate::work::{Sge, WorkOperation, WorkRequest};
 
 use super::super::abi::{
     IBV_SEND_INLINE, IBV_SEND_SIGNALED, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE, Zeroed, ibv_send_wr,
@@ -26,9 +26,7 @@ impl Chain {
         let pieces_each = pieces_each.max(1);
         Chain {
             requests: (0..CHAIN_MAX).map(|_| ibv_send_wr::zeroed()).collect(),
-            pieces: (0..CHAIN_MAX * pieces_each)
-                .map(|_| ibv_sge::zeroed())
-                .collect(),
+            pieces: (0..CHAIN_MAX * pieces_each).map(|_| ibv_sge::zeroed()).collect(),
             pieces_each,
             length: 0,
         }
@@ -61,19 +59,11 @@ impl Chain {
 
 fn fill(to: &mut ibv_send_wr, row: &mut [ibv_sge], from: &WorkRequest<'_>) {
     let (opcode, inline, count) = match from.operation {
-        Operation::Read(pieces) => (IBV_WR_RDMA_READ, 0, fill_pieces(row, pieces)),
-        Operation::Write(pieces) => (IBV_WR_RDMA_WRITE, 0, fill_pieces(row, pieces)),
-        Operation::WriteInline(data) => {
-            row[0] = ibv_sge {
-                addr: data.as_ptr() as u64,
-                length: data.len() as u32,
-                lkey: 0,
-            };
-            (
-                IBV_WR_RDMA_WRITE,
-                IBV_SEND_INLINE,
-                usize::from(!data.is_empty()),
-            )
+        WorkOperation::Read(pieces) => (IBV_WR_RDMA_READ, 0, fill_pieces(row, pieces)),
+        WorkOperation::Write(pieces) => (IBV_WR_RDMA_WRITE, 0, fill_pieces(row, pieces)),
+        WorkOperation::WriteInline(data) => {
+            row[0] = ibv_sge { addr: data.as_ptr() as u64, length: data.len() as u32, lkey: 0 };
+            (IBV_WR_RDMA_WRITE, IBV_SEND_INLINE, usize::from(!data.is_empty()))
         }
     };
     to.wr_id = from.id;
@@ -85,13 +75,9 @@ fn fill(to: &mut ibv_send_wr, row: &mut [ibv_sge], from: &WorkRequest<'_>) {
     to.rkey = from.remote_key;
 }
 
-fn fill_pieces(row: &mut [ibv_sge], pieces: &[Piece]) -> usize {
+fn fill_pieces(row: &mut [ibv_sge], pieces: &[Sge]) -> usize {
     for (to, from) in row.iter_mut().zip(pieces) {
-        *to = ibv_sge {
-            addr: from.address,
-            length: from.bytes,
-            lkey: from.local_key,
-        };
+        *to = ibv_sge { addr: from.address, length: from.bytes, lkey: from.local_key };
     }
     pieces.len().min(row.len())
 }
@@ -100,12 +86,8 @@ fn fill_pieces(row: &mut [ibv_sge], pieces: &[Piece]) -> usize {
 mod tests {
     use super::*;
 
-    fn piece(address: u64) -> Piece {
-        Piece {
-            address,
-            bytes: 8,
-            local_key: 3,
-        }
+    fn piece(address: u64) -> Sge {
+        Sge { address, bytes: 8, local_key: 3 }
     }
 
     #[test]
@@ -113,14 +95,14 @@ mod tests {
         let pieces = [piece(1), piece(2)];
         let work = WorkRequest {
             id: 1,
-            operation: Operation::Write(&pieces),
+            operation: WorkOperation::Write(&pieces),
             remote_address: 9,
             remote_key: 7,
             signaled: false,
         };
         let read = WorkRequest {
             id: 2,
-            operation: Operation::Read(&pieces[1..]),
+            operation: WorkOperation::Read(&pieces[1..]),
             signaled: true,
             ..work
         };
@@ -131,14 +113,8 @@ mod tests {
         assert!(ptr::eq(one.next, &chain.requests[1]));
         assert!(two.next.is_null());
         assert_eq!((one.wr_id, one.num_sge, one.send_flags), (1, 2, 0));
-        assert_eq!(
-            (two.wr_id, two.num_sge, two.send_flags),
-            (2, 1, IBV_SEND_SIGNALED)
-        );
-        assert_eq!(
-            (two.opcode, two.remote_addr, two.rkey),
-            (IBV_WR_RDMA_READ, 9, 7)
-        );
+        assert_eq!((two.wr_id, two.num_sge, two.send_flags), (2, 1, IBV_SEND_SIGNALED));
+        assert_eq!((two.opcode, two.remote_addr, two.rkey), (IBV_WR_RDMA_READ, 9, 7));
         assert_eq!(chain.pieces[2].addr, 2);
         assert_eq!(chain.position(&chain.requests[1]), 1);
         assert_eq!(chain.position(ptr::null()), 0);
@@ -158,8 +134,8 @@ mod tests {
         };
         let mut chain = Chain::new(1);
         chain.build(&[
-            work(Operation::WriteInline(&data)),
-            work(Operation::WriteInline(&[])),
+            work(WorkOperation::WriteInline(&data)),
+            work(WorkOperation::WriteInline(&[])),
         ]);
         assert_eq!(chain.pieces[0].addr, data.as_ptr() as u64);
         assert_eq!((chain.pieces[0].length, chain.requests[0].num_sge), (3, 1));

@@ -5,9 +5,9 @@ use std::ffi::c_int;
 
 use nix::errno::Errno;
 
-use crate::device::{DeviceInfo, LinkLayer};
+use crate::device_info::{DeviceInfo, LinkLayer};
 use crate::error::VerbsError;
-use crate::queue::{ConnectOptions, Endpoint, QueuePairOptions};
+use crate::queue::{ConnectOptions, EndpointAddress, QueuePairOptions};
 
 use super::super::abi::{
     IBV_QP_ACCESS_FLAGS, IBV_QP_AV, IBV_QP_DEST_QPN, IBV_QP_MAX_DEST_RD_ATOMIC,
@@ -15,7 +15,7 @@ use super::super::abi::{
     IBV_QP_RETRY_CNT, IBV_QP_RNR_RETRY, IBV_QP_RQ_PSN, IBV_QP_SQ_PSN, IBV_QP_STATE, IBV_QP_TIMEOUT,
     IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, Zeroed, ibv_qp_attr,
 };
-use super::super::context::Context;
+use super::super::context::DeviceContext;
 use super::super::facts::mtu_code;
 use super::super::failure::returned;
 use super::super::region::access_flags;
@@ -39,7 +39,7 @@ pub(super) const SEND_MASK: c_int = IBV_QP_STATE
 /// 0.64 ms, the usual choice.
 const MIN_RNR_TIMER: u8 = 12;
 
-pub(super) fn to_init(context: &Context, options: &QueuePairOptions) -> ibv_qp_attr {
+pub(super) fn to_init(context: &DeviceContext, options: &QueuePairOptions) -> ibv_qp_attr {
     let mut attributes = ibv_qp_attr::zeroed();
     attributes.qp_state = IBV_QPS_INIT;
     attributes.pkey_index = options.partition_index;
@@ -51,7 +51,7 @@ pub(super) fn to_init(context: &Context, options: &QueuePairOptions) -> ibv_qp_a
 pub(super) fn to_receive(
     info: &DeviceInfo,
     own: &QueuePairOptions,
-    remote: &Endpoint,
+    remote: &EndpointAddress,
     options: &ConnectOptions,
 ) -> ibv_qp_attr {
     let mut attributes = ibv_qp_attr::zeroed();
@@ -94,7 +94,7 @@ fn reads(info: &DeviceInfo, options: &ConnectOptions) -> u8 {
 }
 
 /// The GID that a queue pair will speak from.
-pub(super) fn own_gid(context: &Context, index: u32) -> Result<[u8; 16], VerbsError> {
+pub(super) fn own_gid(context: &DeviceContext, index: u32) -> Result<[u8; 16], VerbsError> {
     const CALL: &str = "ibv_query_gid";
     let mut gid = [0; 16];
     let signed = c_int::try_from(index).map_err(|_| context.failed(CALL, Errno::EINVAL))?;

@@ -7,9 +7,9 @@ use perigee_memory::HostBuffer;
 
 use crate::device::{Device, Fabric};
 use crate::queue::{CompletionQueue, ConnectOptions, QueuePair, QueuePairOptions};
-use crate::region::{Access, Region};
-use crate::software::{Clock, DevicePlan, Network};
-use crate::work::{Completion, Operation, Piece, WorkRequest};
+use crate::region::{Region, RegionAccess};
+use crate::software::{Clock, DevicePlan, SoftwareNetwork};
+use crate::work::{Sge, WorkCompletion, WorkOperation, WorkRequest};
 
 pub(super) const BYTES: usize = 1 << 16;
 
@@ -26,7 +26,7 @@ pub(super) fn end(fabric: &dyn Fabric, device: &str) -> End {
     let device = fabric.open(device).unwrap();
     let buffer = HostBuffer::allocate(BYTES).unwrap();
     // SAFETY: the region is declared before the buffer, so it is dropped first.
-    let region = unsafe { device.register(buffer.base() as u64, BYTES as u64, Access::ALL) };
+    let region = unsafe { device.register(buffer.base() as u64, BYTES as u64, RegionAccess::ALL) };
     let queue = device.completion_queue(64).unwrap();
     let options = QueuePairOptions {
         send_entries: 8,
@@ -35,21 +35,12 @@ pub(super) fn end(fabric: &dyn Fabric, device: &str) -> End {
         ..QueuePairOptions::default()
     };
     let pair = queue.queue_pair(&options).unwrap();
-    End {
-        pair,
-        queue,
-        region: region.unwrap(),
-        buffer,
-        device,
-    }
+    End { pair, queue, region: region.unwrap(), buffer, device }
 }
 
 /// Retries twice, 67 ms each.
 pub(super) fn options() -> ConnectOptions {
-    ConnectOptions {
-        retries: 2,
-        ..ConnectOptions::default()
-    }
+    ConnectOptions { retries: 2, ..ConnectOptions::default() }
 }
 
 pub(super) fn join(a: &mut End, b: &mut End) {
@@ -58,8 +49,8 @@ pub(super) fn join(a: &mut End, b: &mut End) {
 }
 
 /// Hosts `a` and `b` with a device `sw0` each, joined.
-pub(super) fn joined(clock: Clock) -> (Network, End, End) {
-    let network = Network::new(clock).unwrap();
+pub(super) fn joined(clock: Clock) -> (SoftwareNetwork, End, End) {
+    let network = SoftwareNetwork::new(clock).unwrap();
     let [mut a, mut b] = ["a", "b"].map(|host| {
         let fabric = network.host(host, &[DevicePlan::new("sw0")]).unwrap();
         end(fabric.as_ref(), "sw0")
@@ -80,23 +71,19 @@ impl End {
         unsafe { self.buffer.base().add(offset).read_volatile() }
     }
 
-    pub(super) fn piece(&self, offset: u64, bytes: u32) -> Piece {
-        Piece {
-            address: self.region.address() + offset,
-            bytes,
-            local_key: self.region.local_key(),
-        }
+    pub(super) fn piece(&self, offset: u64, bytes: u32) -> Sge {
+        Sge { address: self.region.address() + offset, bytes, local_key: self.region.local_key() }
     }
 
     /// Writes the first `bytes` of this end to the start of `to`.
     pub(super) fn write(&mut self, id: u64, to: &dyn Region, bytes: u32) {
         let piece = [self.piece(0, bytes)];
-        let work = request(id, Operation::Write(&piece), to);
+        let work = request(id, WorkOperation::Write(&piece), to);
         self.pair.post(&[work]).unwrap();
     }
 
-    pub(super) fn poll(&self) -> Vec<Completion> {
-        let mut taken = [Completion::EMPTY; 32];
+    pub(super) fn poll(&self) -> Vec<WorkCompletion> {
+        let mut taken = [WorkCompletion::EMPTY; 32];
         let count = self.queue.poll(&mut taken).unwrap();
         taken[..count].to_vec()
     }
@@ -108,7 +95,11 @@ impl End {
     }
 }
 
-pub(super) fn request<'a>(id: u64, operation: Operation<'a>, to: &dyn Region) -> WorkRequest<'a> {
+pub(super) fn request<'a>(
+    id: u64,
+    operation: WorkOperation<'a>,
+    to: &dyn Region,
+) -> WorkRequest<'a> {
     WorkRequest {
         id,
         operation,

@@ -6,10 +6,10 @@ use super::bench::{End, PAST_RETRIES, end, join, joined, request};
 use crate::device::{Device, DeviceEvent};
 use crate::error::VerbsError;
 use crate::queue::{QueuePairOptions, QueuePairState};
-use crate::region::Access;
-use crate::software::{Clock, DevicePlan, Network};
+use crate::region::RegionAccess;
+use crate::software::{Clock, DevicePlan, SoftwareNetwork};
 use crate::work::CompletionStatus::{Flushed, RemoteAccess, RetryExceeded, Success};
-use crate::work::Operation;
+use crate::work::WorkOperation;
 
 fn write_three(a: &mut End, b: &End) {
     for id in 1..=3 {
@@ -87,10 +87,7 @@ fn a_duplicate_completion_carries_the_same_id() {
     let (network, mut a, b) = joined(Clock::Manual);
     network.faults("a", "sw0").unwrap().duplicate_next(1);
     write_three(&mut a, &b);
-    assert_eq!(
-        a.ended(),
-        [(1, Success), (1, Success), (2, Success), (3, Success)]
-    );
+    assert_eq!(a.ended(), [(1, Success), (1, Success), (2, Success), (3, Success)]);
 }
 
 #[test]
@@ -122,10 +119,7 @@ fn a_link_that_returns_in_time_loses_nothing() {
     faults.up();
     network.advance(Duration::from_millis(100));
     assert_eq!(a.ended(), [(1, Success), (2, Success), (3, Success)]);
-    let expected = [
-        DeviceEvent::PortDown { port: 1 },
-        DeviceEvent::PortUp { port: 1 },
-    ];
+    let expected = [DeviceEvent::PortDown { port: 1 }, DeviceEvent::PortUp { port: 1 }];
     assert_eq!(events(b.device.as_ref()), expected);
     assert_eq!(events(a.device.as_ref()), []);
 }
@@ -141,7 +135,7 @@ fn a_link_that_stays_down_ends_the_work() {
 
 #[test]
 fn a_cut_wire_parts_two_devices_and_no_others() {
-    let network = Network::new(Clock::Manual).unwrap();
+    let network = SoftwareNetwork::new(Clock::Manual).unwrap();
     let plans = [DevicePlan::new("sw0"), DevicePlan::new("sw1")];
     let left = network.host("a", &plans).unwrap();
     let right = network.host("b", &plans).unwrap();
@@ -170,11 +164,8 @@ fn refused_memory_is_typed_and_over_after_the_count() {
     let address = a.buffer.base() as u64;
     for refused in [true, false] {
         // SAFETY: the region is dropped at once.
-        let region = unsafe { a.device.register(address, 64, Access::ALL) };
-        assert_eq!(
-            matches!(region, Err(VerbsError::OutOfMemory { .. })),
-            refused
-        );
+        let region = unsafe { a.device.register(address, 64, RegionAccess::ALL) };
+        assert_eq!(matches!(region, Err(VerbsError::OutOfMemory { .. })), refused);
     }
     faults.refuse_queue_pairs(1);
     for refused in [true, false] {
@@ -188,7 +179,7 @@ fn posts_are_refused_one_by_one_and_those_before_are_on_their_way() {
     let (network, mut a, b) = joined(Clock::Manual);
     let faults = network.faults("a", "sw0").unwrap();
     let piece = [a.piece(0, 8)];
-    let works = [1, 2].map(|id| request(id, Operation::Write(&piece), b.region.as_ref()));
+    let works = [1, 2].map(|id| request(id, WorkOperation::Write(&piece), b.region.as_ref()));
     faults.refuse_posts(1);
     let refused = a.pair.post(&works).unwrap_err();
     assert_eq!(refused.accepted, 0);
@@ -203,7 +194,7 @@ fn posts_are_refused_one_by_one_and_those_before_are_on_their_way() {
 
 #[test]
 fn the_limit_of_queue_pairs_holds_and_dropped_ones_count_no_more() {
-    let network = Network::new(Clock::Manual).unwrap();
+    let network = SoftwareNetwork::new(Clock::Manual).unwrap();
     let plan = DevicePlan::new("sw0");
     let mut limits = plan.current_limits();
     limits.queue_pairs = 2;
@@ -236,36 +227,24 @@ fn after_a_restart_of_the_peer_nothing_old_works() {
 fn a_lost_device_says_so_and_comes_back_empty() {
     let (network, mut a, b) = joined(Clock::Manual);
     let faults = network.faults("a", "sw0").unwrap();
-    network
-        .faults("a", "sw0")
-        .unwrap()
-        .delay(Duration::from_secs(1));
+    network.faults("a", "sw0").unwrap().delay(Duration::from_secs(1));
     write_three(&mut a, &b);
     faults.lose();
     assert_eq!(a.ended(), [(1, Flushed), (2, Flushed), (3, Flushed)]);
     assert_eq!(events(a.device.as_ref()), [DeviceEvent::DeviceFatal]);
     let fabric = network.host("a", &[]).unwrap();
     assert_eq!(fabric.devices(), Ok(Vec::new()));
-    assert!(matches!(
-        fabric.open("sw0"),
-        Err(VerbsError::DeviceLost { .. })
-    ));
+    assert!(matches!(fabric.open("sw0"), Err(VerbsError::DeviceLost { .. })));
     faults.restore();
     assert!(fabric.open("sw0").is_ok());
-    assert!(matches!(
-        a.device.gids(),
-        Err(VerbsError::DeviceLost { .. })
-    ));
+    assert!(matches!(a.device.gids(), Err(VerbsError::DeviceLost { .. })));
 }
 
 #[test]
 fn a_queue_pair_can_fail_with_an_event() {
     let (network, a, _b) = joined(Clock::Manual);
     let queue_pair = a.pair.number();
-    network
-        .faults("a", "sw0")
-        .unwrap()
-        .fail_queue_pair(queue_pair);
+    network.faults("a", "sw0").unwrap().fail_queue_pair(queue_pair);
     let expected = [DeviceEvent::QueuePairFatal { queue_pair }];
     assert_eq!(events(a.device.as_ref()), expected);
     assert_eq!(a.pair.state().unwrap(), QueuePairState::Failed);
@@ -277,10 +256,7 @@ fn a_changed_address_is_announced_and_the_old_one_is_not_reached() {
     let mut gids = b.device.gids().unwrap();
     gids[0].address[15] ^= 1;
     network.faults("b", "sw0").unwrap().change_gids(&gids);
-    assert_eq!(
-        events(b.device.as_ref()),
-        [DeviceEvent::GidChange { port: 1 }]
-    );
+    assert_eq!(events(b.device.as_ref()), [DeviceEvent::GidChange { port: 1 }]);
     a.write(1, b.region.as_ref(), 8);
     network.advance(PAST_RETRIES);
     assert_eq!(a.ended(), [(1, RetryExceeded)]);

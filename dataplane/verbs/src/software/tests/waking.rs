@@ -7,7 +7,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::bench::{end, join, joined};
 use crate::device::DeviceEvent;
-use crate::software::{Clock, DevicePlan, Network};
+use crate::software::{Clock, DevicePlan, SoftwareNetwork};
 use crate::work::CompletionStatus::Success;
 
 const LONG: Duration = Duration::from_secs(30);
@@ -35,7 +35,7 @@ fn an_armed_queue_wakes_once() {
 
 #[test]
 fn with_the_real_clock_a_sleeper_is_woken_without_anybody_polling() {
-    let network = Network::new(Clock::Real).unwrap();
+    let network = SoftwareNetwork::new(Clock::Real).unwrap();
     let plan = DevicePlan::new("sw0").delay(Duration::from_millis(20));
     let left = network.host("a", &[plan]).unwrap();
     let right = network.host("b", &[DevicePlan::new("sw0")]).unwrap();

@@ -28,7 +28,8 @@ pub(super) fn read(
     }
     let mut named: BTreeSet<Labels> = ledger.of_kind(KIND).into_iter().collect();
     let mut readings = probes.batches()?;
-    // Who comes first keeps its name, so that no series falls because another one appears; of one turn, the busiest do.
+    // Who comes first keeps its name, so that no series falls because another one appears; of one
+    // turn, the busiest do.
     readings.sort_by_key(|reading| std::cmp::Reverse(reading.totals.bytes));
     let mut sums: BTreeMap<Labels, BatchReading> = BTreeMap::new();
     for reading in readings {
@@ -41,14 +42,9 @@ pub(super) fn read(
     for (labels, BatchReading { totals, .. }) in sums {
         let latency = totals.latency;
         let latency = Distribution::new(latency.count, latency.sum, &latency.buckets).cells();
-        let numbers = [
-            totals.operations,
-            totals.bytes,
-            totals.queue_ns,
-            totals.wire_ns,
-        ];
+        let numbers = [totals.operations, totals.bytes, totals.queue_ns, totals.wire_ns];
         let series = name(&labels);
-        let source = ledger::Source::Place(series.clone());
+        let source = ledger::CellSource::Place(series.clone());
         ledger.count(&series, source, &[&numbers[..], &latency].concat());
     }
     let all = ledger.of_kind(KIND).into_iter();
@@ -103,9 +99,7 @@ fn labels(reading: &BatchReading) -> Labels {
     let key = reading.key;
     // A port number changes with every connection; a host does not.
     let peer = text(&key.peer);
-    let host = peer
-        .rsplit_once(':')
-        .map_or(peer.as_str(), |(host, _)| host);
+    let host = peer.rsplit_once(':').map_or(peer.as_str(), |(host, _)| host);
     [
         nic(&key.nic, key.route, key.is_foreign),
         host.to_owned(),

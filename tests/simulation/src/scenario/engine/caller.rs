@@ -1,4 +1,4 @@
-//! Somebody who reads and writes the memory of engines, and knows what must come of it.
+//! A caller that reads and writes the memory of engines, and knows what must come of it.
 
 use super::field::{Field, Ground};
 use crate::environment::SimulatedEnvironment;
@@ -6,7 +6,7 @@ use crate::network::HostId;
 use crate::random::Random;
 use crate::scenario::Tally;
 use crate::world::World;
-use perigee_engine::{Direction, Request, ShardClient, ShardTarget, State};
+use perigee_engine::{Direction, ShardClient, ShardTarget, TransferRequest, TransferState};
 use perigee_schemas::Identity;
 use perigee_shard::Environment;
 use std::cell::{Cell, RefCell};
@@ -83,19 +83,13 @@ impl Caller {
         self.field.abandon(&self.held.take());
         let environment = self.world.environment(self.host);
         let identity = Identity(u128::from(self.random.next()));
-        let mover = Rc::new(ShardClient::new(
-            environment.clone(),
-            identity,
-            self.with_checksum,
-        ));
+        let mover = Rc::new(ShardClient::new(environment.clone(), identity, self.with_checksum));
         *self.mover.borrow_mut() = Some(mover.clone());
         let caller = self.clone();
         environment.spawn(async move {
             while !caller.has_worked() {
                 caller.call(&mover).await;
-                caller
-                    .calls_left
-                    .set(caller.calls_left.get().saturating_sub(1));
+                caller.calls_left.set(caller.calls_left.get().saturating_sub(1));
                 let longest = Duration::from_secs(if caller.random.one_in(20) { 100 } else { 1 });
                 let pause = caller.random.length(Duration::ZERO, longest);
                 caller.world.sleep(pause).await;
@@ -104,15 +98,20 @@ impl Caller {
         });
     }
 
+    /// Panics if records of its connections disagree.
+    pub(super) fn check(&self) {
+        if let Some(mover) = &*self.mover.borrow() {
+            mover.check();
+        }
+    }
+
     pub(super) fn stop(&self) {
         if let Some(mover) = self.mover.take() {
             mover.stop();
         }
         let left = self.left.take();
         let is_untouched = left.iter().flatten().all(|byte| *byte == LEFT);
-        self.world.check(is_untouched, || {
-            "Local memory was written after its batch".to_owned()
-        });
+        self.world.check(is_untouched, || "Local memory was written after its batch".to_owned());
     }
 
     /// Writes and reads with each engine; it must go well.
@@ -125,8 +124,7 @@ impl Caller {
                 let ground = self.field.reserve(engine, writes, &self.random);
                 if let (Some(ground), Some(target)) = (ground, self.field.target(engine)) {
                     let local = self.local(ground);
-                    self.carry_out(&mover, &target, vec![local], PATIENT, None, true)
-                        .await;
+                    self.carry_out(&mover, &target, vec![local], PATIENT, None, true).await;
                 }
             }
         }
@@ -134,9 +132,7 @@ impl Caller {
 
     async fn call(&self, mover: &Mover) {
         let engine = self.random.below(self.field.count() as u64) as usize;
-        let deadline = self
-            .random
-            .length(Duration::from_millis(50), Duration::from_secs(20));
+        let deadline = self.random.length(Duration::from_millis(50), Duration::from_secs(20));
         match self.random.below(12) {
             0 => self.ask_outside(mover, engine, deadline).await,
             1 => self.ask_the_past(mover, deadline).await,
@@ -151,14 +147,12 @@ impl Caller {
                 let grounds = (0..self.random.between(1, BATCH_MAX)).filter_map(reserve);
                 let locals: Vec<_> = grounds.map(|ground| self.local(ground)).collect();
                 let cancel = (kind < 4).then(|| {
-                    self.random
-                        .length(Duration::from_micros(1), Duration::from_millis(200))
+                    self.random.length(Duration::from_micros(1), Duration::from_millis(200))
                 });
                 let must_go_well = self.field.is_calm() && cancel.is_none();
                 let is_patient = must_go_well || cancel.is_some();
                 let deadline = if is_patient { PATIENT } else { deadline };
-                self.carry_out(mover, &target, locals, deadline, cancel, must_go_well)
-                    .await;
+                self.carry_out(mover, &target, locals, deadline, cancel, must_go_well).await;
             }
         }
     }
@@ -169,12 +163,7 @@ impl Caller {
             true => (Direction::Write, self.random.bytes(bytes)),
             false => (Direction::Read, vec![0xEE; bytes]),
         };
-        Local {
-            bytes,
-            direction,
-            remote: ground.address,
-            ground: Some(ground),
-        }
+        Local { bytes, direction, remote: ground.address, ground: Some(ground) }
     }
 
     /// Addresses memory that is not registered: it must be refused, and nothing may change.
@@ -183,25 +172,19 @@ impl Caller {
             return;
         };
         let (remote, bytes) = self.field.outside(engine, &self.random);
-        self.must_be_refused(mover, &target, remote, bytes, deadline)
-            .await;
+        self.must_be_refused(mover, &target, remote, bytes, deadline).await;
     }
 
-    /// Addresses an earlier life of an engine: it must be refused, and nothing may change in the present one.
+    /// Addresses an earlier life of an engine: it must be refused, and nothing may change in the
+    /// present one.
     async fn ask_the_past(&self, mover: &Mover, deadline: Duration) {
         let Some(target) = self.field.past_target(&self.random) else {
             return;
         };
         let engine = self.random.below(self.field.count() as u64) as usize;
         let remote = self.field.memory_of(engine).address() + self.random.below(100_000);
-        self.must_be_refused(
-            mover,
-            &target,
-            remote,
-            self.random.between(1, 50_000),
-            deadline,
-        )
-        .await;
+        self.must_be_refused(mover, &target, remote, self.random.between(1, 50_000), deadline)
+            .await;
     }
 
     async fn must_be_refused(
@@ -212,19 +195,10 @@ impl Caller {
         bytes: u64,
         deadline: Duration,
     ) {
-        let direction = if self.random.one_in(2) {
-            Direction::Read
-        } else {
-            Direction::Write
-        };
-        let local = Local {
-            bytes: self.random.bytes(bytes as usize),
-            direction,
-            remote,
-            ground: None,
-        };
-        self.carry_out(mover, target, vec![local], deadline, None, false)
-            .await;
+        let direction = if self.random.one_in(2) { Direction::Read } else { Direction::Write };
+        let local =
+            Local { bytes: self.random.bytes(bytes as usize), direction, remote, ground: None };
+        self.carry_out(mover, target, vec![local], deadline, None, false).await;
         self.field.compare_all();
     }
 
@@ -238,75 +212,62 @@ impl Caller {
         cancel: Option<Duration>,
         must_go_well: bool,
     ) {
-        let request = |local: &mut Local| Request {
+        let request = |local: &mut Local| TransferRequest {
             direction: local.direction,
             local: local.bytes.as_mut_ptr() as u64,
             remote: local.remote,
             bytes: local.bytes.len() as u64,
         };
         let requests: Vec<_> = locals.iter_mut().map(request).collect();
-        *self.held.borrow_mut() = locals
-            .iter()
-            .filter_map(|local| local.ground.clone())
-            .collect();
+        *self.held.borrow_mut() = locals.iter().filter_map(|local| local.ground.clone()).collect();
         let (begun, frozen) = (self.world.now(), self.world.frozen_time(self.host));
-        // SAFETY: the memory lives in `locals`, which is kept beyond the end of the batch; should the task be dropped
-        // before, its host has died and the network has forgotten its operations.
-        let journey = match unsafe { mover.submit(target, &requests, deadline) } {
-            Ok(journey) => journey,
+        // SAFETY: the memory lives in `locals`, which is kept beyond the end of the batch; should
+        // the task be dropped before, its host has died and the network has forgotten its
+        // operations.
+        let batch = match unsafe { mover.submit(target, &requests, deadline) } {
+            Ok(batch) => batch,
             Err(error) => return self.world.violate(error.to_string()),
         };
         if let Some(after) = cancel {
             self.world.sleep(after).await;
-            mover.cancel(&journey);
+            mover.cancel(&batch);
         }
-        let watched = journey.clone();
+        let watched = batch.clone();
         self.world.until(move || watched.is_over()).await;
         let frozen = self.world.frozen_time(self.host) - frozen;
         let took = (self.world.now() - begun).saturating_sub(frozen);
         let longest = cancel.map_or(deadline, |after| deadline.min(after + CANCELING_MAX)) + SLACK;
-        self.world.check(took <= longest, || {
-            format!("A batch took {took:?} of {longest:?}")
-        });
-        let error = journey
-            .outcome()
-            .err()
-            .map(|error| error.to_string())
-            .unwrap_or_default();
-        let states = (0..locals.len()).map(|index| journey.request(index).map(|found| found.state));
+        self.world.check(took <= longest, || format!("A batch took {took:?} of {longest:?}"));
+        let error = batch.outcome().err().map(|error| error.to_string()).unwrap_or_default();
+        let states = (0..locals.len()).map(|index| batch.request(index).map(|found| found.state));
         for (local, state) in locals.iter_mut().zip(states) {
             self.judge(local, state, must_go_well, &error);
         }
         self.held.borrow_mut().clear();
-        self.left
-            .borrow_mut()
-            .extend(locals.into_iter().map(|local| local.bytes));
+        self.left.borrow_mut().extend(locals.into_iter().map(|local| local.bytes));
     }
 
-    fn judge(&self, local: &mut Local, state: Option<State>, must_go_well: bool, error: &str) {
-        let completed = state == Some(State::Completed);
+    fn judge(
+        &self,
+        local: &mut Local,
+        state: Option<TransferState>,
+        must_go_well: bool,
+        error: &str,
+    ) {
+        let completed = state == Some(TransferState::Completed);
         let mut tally = self.tally.get();
-        tally.add(Tally {
-            done: u64::from(completed),
-            failed: u64::from(!completed),
-            faults: 0,
-        });
+        tally.add(Tally { done: u64::from(completed), failed: u64::from(!completed), faults: 0 });
         self.tally.set(tally);
-        self.world.note(
-            "request",
-            self.host as u64,
-            state.map_or(0, |state| state as u64),
-        );
-        self.world.check(state.is_some_and(State::is_final), || {
+        self.world.note("request", self.host as u64, state.map_or(0, |state| state as u64));
+        self.world.check(state.is_some_and(TransferState::is_final), || {
             "A request of a batch that is over is not final".to_owned()
         });
         match &local.ground {
             Some(ground) => {
                 let is_present = self.field.is_present(ground);
-                self.world
-                    .check(completed || !must_go_well || !is_present, || {
-                        format!("Without a fault a request failed: {error}")
-                    });
+                self.world.check(completed || !must_go_well || !is_present, || {
+                    format!("Without a fault a request failed: {error}")
+                });
                 self.field.settle(ground, completed.then_some(&local.bytes));
             }
             None => self.world.check(!completed, || {

@@ -1,5 +1,6 @@
 //! Engines that let others into their memory, and the lives they have had.
-//! Invariant: an engine that begins again has the same memory at the same addresses, so that only its epoch tells.
+//! Invariant: an engine that begins again has the same memory at the same addresses, so that only
+//! its epoch tells.
 
 use super::memory::Memory;
 use crate::environment::SimulatedEnvironment;
@@ -21,7 +22,7 @@ const MEMORY_BYTES: (u64, u64) = (200_000, 800_000);
 const GAP_BYTES: usize = 64;
 /// Earlier lives that are remembered.
 const PAST_MAX: usize = 20;
-/// Longest that a buffer takes to leave: whoever uses it is cut off at once.
+/// Longest that a buffer takes to leave: its users are cut off at once.
 const LEAVING_MAX: Duration = Duration::from_secs(1);
 /// How long a buffer is watched after it has left.
 const WATCH: Duration = Duration::from_secs(2);
@@ -43,7 +44,7 @@ struct Engine {
     buffers: Vec<Buffer>,
 }
 
-/// A part of an engine's memory that somebody addresses.
+/// A part of an engine's memory that a caller addresses.
 #[derive(Clone, Debug)]
 pub(super) struct Ground {
     pub(super) engine: usize,
@@ -94,11 +95,7 @@ impl Field {
     }
 
     pub(super) fn hosts(&self) -> Vec<HostId> {
-        self.engines
-            .borrow()
-            .iter()
-            .map(|engine| engine.host)
-            .collect()
+        self.engines.borrow().iter().map(|engine| engine.host).collect()
     }
 
     pub(super) fn count(&self) -> usize {
@@ -107,12 +104,10 @@ impl Field {
 
     pub(super) fn begin_all(&self) {
         let mut engines = self.engines.borrow_mut();
-        engines
-            .iter_mut()
-            .for_each(|engine| engine.begin(&self.world, &self.random));
+        engines.iter_mut().for_each(|engine| engine.begin(&self.world, &self.random));
     }
 
-    /// An engine's process begins anew, if this is the host of one.
+    /// An engine's process restarts, if this is the host of one.
     pub(super) fn begin_again(&self, host: HostId) {
         self.compare_all();
         let mut engines = self.engines.borrow_mut();
@@ -133,10 +128,7 @@ impl Field {
 
     pub(super) fn stop_all(&self) {
         let engines = self.engines.borrow();
-        engines
-            .iter()
-            .filter_map(|engine| engine.serving.as_ref())
-            .for_each(|found| found.stop());
+        engines.iter().filter_map(|engine| engine.serving.as_ref()).for_each(|found| found.stop());
     }
 
     /// Drops what refers to the world.
@@ -147,8 +139,7 @@ impl Field {
     pub(super) fn compare_all(&self) {
         for engine in self.engines.borrow().iter() {
             if let Some(wrong) = engine.memory.first_wrong() {
-                self.world
-                    .violate(format!("Byte {wrong} changed, and nobody addressed it"));
+                self.world.violate(format!("Byte {wrong} changed, and no caller addressed it"));
             }
         }
     }
@@ -163,7 +154,7 @@ impl Field {
         (!past.is_empty()).then(|| random.pick(&past).clone())
     }
 
-    /// Reserves a part of a buffer that nobody else needs now.
+    /// Reserves a part of a buffer that is free now.
     pub(super) fn reserve(&self, engine: usize, writes: bool, random: &Random) -> Option<Ground> {
         let mut engines = self.engines.borrow_mut();
         let found = &mut engines[engine];
@@ -218,20 +209,18 @@ impl Field {
         match bytes {
             Some(bytes) if is_present && ground.writes => {
                 let is_there = memory.written(range, bytes);
-                self.world
-                    .check(is_there, || "A completed write left other bytes".to_owned());
+                self.world.check(is_there, || "A completed write left other bytes".to_owned());
             }
             Some(bytes) if is_present => {
                 let is_right = memory.is_right(range, bytes);
-                self.world
-                    .check(is_right, || "A read handed out other bytes".to_owned());
+                self.world.check(is_right, || "A read handed out other bytes".to_owned());
             }
             _ if ground.writes => memory.taint(range),
             _ => {}
         }
     }
 
-    /// Takes a buffer out, looks that nobody touches it any more, and lets it in again.
+    /// Takes a buffer out, checks that it is not touched any more, and lets it in again.
     pub(super) async fn take_one_out(&self, random: &Random) {
         let engine = random.below(self.count() as u64) as usize;
         let number = random.below(self.engines.borrow()[engine].buffers.len() as u64) as usize;
@@ -241,36 +230,27 @@ impl Field {
         let (begun, frozen) = (self.world.now(), self.world.frozen_time(host));
         let leaving = Rc::new(leaving);
         let watched = leaving.clone();
-        self.world
-            .until_at_most(10 * LEAVING_MAX, move || watched.is_out())
-            .await;
+        self.world.until_at_most(10 * LEAVING_MAX, move || watched.is_out()).await;
         if self.engines.borrow()[engine].life != life {
             return;
         }
         let took = self.world.now() - begun;
         let frozen = self.world.frozen_time(host) - frozen;
         let is_late = took > LEAVING_MAX && frozen.is_zero();
-        self.world
-            .check(!is_late, || format!("A buffer left after {took:?}"));
+        self.world.check(!is_late, || format!("A buffer left after {took:?}"));
         if !leaving.is_out() {
             // The process stands still; this engine is not played with any more.
             return;
         }
         let range = self.engines.borrow()[engine].buffers[number].range.clone();
         let byte = random.next() as u8;
-        self.engines.borrow_mut()[engine]
-            .memory
-            .fill(range.clone(), byte);
+        self.engines.borrow_mut()[engine].memory.fill(range.clone(), byte);
         self.world.sleep(WATCH).await;
         let mut engines = self.engines.borrow_mut();
         let found = &mut engines[engine];
         if found.life == life {
-            let is_untouched = found.memory.bytes()[range]
-                .iter()
-                .all(|found| *found == byte);
-            self.world.check(is_untouched, || {
-                "A buffer that had left was written to".to_owned()
-            });
+            let is_untouched = found.memory.bytes()[range].iter().all(|found| *found == byte);
+            self.world.check(is_untouched, || "A buffer that had left was written to".to_owned());
             found.register(&self.world, number);
         }
     }
@@ -304,22 +284,11 @@ impl Engine {
         while first + GAP_BYTES < bytes {
             let most = (bytes - first - GAP_BYTES) as u64;
             let end = first + random.between(1, most.min(1 << random.between(8, 19))) as usize;
-            buffers.push(Buffer {
-                range: first..end,
-                is_registered: false,
-                departures: 0,
-            });
+            buffers.push(Buffer { range: first..end, is_registered: false, departures: 0 });
             first = end + GAP_BYTES;
         }
         let memory = Memory::new(bytes)?;
-        Ok(Self {
-            host,
-            life: 0,
-            target: None,
-            serving: None,
-            memory,
-            buffers,
-        })
+        Ok(Self { host, life: 0, target: None, serving: None, memory, buffers })
     }
 
     fn begin(&mut self, world: &Rc<World>, random: &Random) {

@@ -1,5 +1,6 @@
 //! Memory of one engine and what it must hold, byte by byte.
-//! Invariant: a byte is compared unless a write to it is under way or has failed and may still arrive.
+//! Invariant: a byte is compared unless a write to it is under way or has failed and may still
+//! arrive.
 
 use perigee_memory::HostBuffer;
 use std::ops::Range;
@@ -33,15 +34,16 @@ impl Memory {
 
     pub(super) fn bytes(&self) -> &[u8] {
         let bytes = self.expected.len();
-        // SAFETY: the buffer has that many bytes, and all that writes there runs on this thread, at no time while the slice
-        // is borrowed.
+        // SAFETY: the buffer has that many bytes, and all that writes there runs on this thread, at
+        // no time while the slice is borrowed.
         unsafe { std::slice::from_raw_parts(self.buffer.base(), bytes) }
     }
 
-    /// Fills a range that nobody uses, and expects it to stay so.
+    /// Fills an unused range, and expects it to stay so.
     pub(super) fn fill(&mut self, range: Range<usize>, byte: u8) {
         let target = self.buffer.base().wrapping_add(range.start);
-        // SAFETY: the range lies in the buffer: the slice below is cut by it and would fail otherwise.
+        // SAFETY: the range lies in the buffer: the slice below is cut by it and would fail
+        // otherwise.
         unsafe { std::ptr::write_bytes(target, byte, self.expected[range.clone()].len()) };
         self.expected[range].fill(byte);
     }
@@ -59,18 +61,14 @@ impl Memory {
         let holds = &mut self.holds[range];
         let is_free = holds.iter().all(free);
         if is_free {
-            holds
-                .iter_mut()
-                .for_each(|held| *held += if writes { WRITER } else { 1 });
+            holds.iter_mut().for_each(|held| *held += if writes { WRITER } else { 1 });
         }
         is_free
     }
 
     pub(super) fn let_go(&mut self, range: Range<usize>, writes: bool) {
         let holds = &mut self.holds[range];
-        holds
-            .iter_mut()
-            .for_each(|held| *held -= if writes { WRITER } else { 1 });
+        holds.iter_mut().for_each(|held| *held -= if writes { WRITER } else { 1 });
     }
 
     /// A write has completed: it must be in place, and stay.
@@ -92,12 +90,10 @@ impl Memory {
     pub(super) fn is_right(&self, range: Range<usize>, read: &[u8]) -> bool {
         let tainted = &self.is_tainted[range.clone()];
         let pairs = self.expected[range].iter().zip(read).zip(tainted);
-        pairs
-            .into_iter()
-            .all(|((expected, read), tainted)| *tainted || expected == read)
+        pairs.into_iter().all(|((expected, read), tainted)| *tainted || expected == read)
     }
 
-    /// The first byte that has changed though nobody addressed it.
+    /// The first byte that has changed though no caller addressed it.
     pub(super) fn first_wrong(&self) -> Option<usize> {
         if self.bytes() == self.expected {
             return None;

@@ -1,8 +1,10 @@
-//! What the store promises its callers, checked against what they saw: every call with its beginning and its end.
+//! What the store promises its callers, checked against what they saw: every call with its
+//! beginning and its end.
 //!
-//! Puts of a key are ordered by their starts at the master. The model knows only that one started before another if it was
-//! answered before the other was asked for; of calls that overlap, any order is right. A call without an answer may have
-//! been carried out, or be carried out later. Invariant: what is refused here is wrong under every order.
+//! Puts of a key are ordered by their starts at the master. The model knows only that one started
+//! before another if it was answered before the other was asked for; of calls that overlap, any
+//! order is right. A call without an answer may have been carried out, or be carried out later.
+//! Invariant: what is refused here is wrong under every order.
 
 use crate::world::World;
 use perigee_memory::crc32c;
@@ -11,7 +13,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Longest that bytes stay on their way after their writer has given up, with kernels that send again and again.
+/// Longest that bytes stay on their way after their writer has given up, with kernels that send
+/// again and again.
 const STRAY_BYTES: Duration = Duration::from_secs(300);
 
 /// One put of a key.
@@ -19,6 +22,7 @@ const STRAY_BYTES: Duration = Duration::from_secs(300);
 pub(super) struct Version {
     pub(super) payload: Vec<u8>,
     pub(super) checksum: u32,
+    is_pinned: bool,
     /// When its start was asked for, and when that was answered.
     asked: Duration,
     started: Cell<Option<Duration>>,
@@ -35,10 +39,22 @@ struct Absence {
     answered: Duration,
 }
 
+/// A reader's right to find a key's bytes where a lookup has found it.
+#[derive(Debug)]
+pub(super) struct Lease {
+    asked: Duration,
+    answered: Duration,
+    pub(super) end: Duration,
+    /// Which life of the master has granted it.
+    pub(super) epoch: u64,
+    is_given_back: Cell<bool>,
+}
+
 #[derive(Debug, Default)]
 struct History {
     versions: Vec<Rc<Version>>,
     absences: Vec<Absence>,
+    leases: Vec<Rc<Lease>>,
     /// When each removal was asked for, whatever came of it, and its answer.
     removals: Vec<(Duration, Rc<Cell<Option<Duration>>>)>,
 }
@@ -61,12 +77,7 @@ pub(super) struct Removal {
 
 impl Contract {
     pub(super) fn new(world: &Rc<World>, is_calm: bool) -> Self {
-        Self {
-            world: world.clone(),
-            keys: RefCell::default(),
-            is_calm,
-            upheaval: Cell::new(None),
-        }
+        Self { world: world.clone(), keys: RefCell::default(), is_calm, upheaval: Cell::new(None) }
     }
 
     pub(super) fn is_calm(&self) -> bool {
@@ -74,10 +85,11 @@ impl Contract {
     }
 
     /// A put is about to be asked for.
-    pub(super) fn begin_put(&self, key: &str, payload: Vec<u8>) -> Rc<Version> {
+    pub(super) fn begin_put(&self, key: &str, payload: Vec<u8>, is_pinned: bool) -> Rc<Version> {
         let version = Rc::new(Version {
             checksum: crc32c(&payload),
             payload,
+            is_pinned,
             asked: self.world.now(),
             started: Cell::new(None),
             is_ending: Cell::new(false),
@@ -94,7 +106,7 @@ impl Contract {
         version.started.set(Some(self.world.now()));
     }
 
-    /// The master is about to be told that the bytes are there.
+    /// The client is about to report that the bytes are there.
     pub(super) fn note_ending(&self, version: &Version) {
         version.is_ending.set(true);
     }
@@ -106,11 +118,8 @@ impl Contract {
 
     /// A removal is about to be asked for.
     pub(super) fn begin_removal(&self, key: &str) -> Removal {
-        let removal = Removal {
-            key: key.to_owned(),
-            asked: self.world.now(),
-            answered: Rc::default(),
-        };
+        let removal =
+            Removal { key: key.to_owned(), asked: self.world.now(), answered: Rc::default() };
         let mut keys = self.keys.borrow_mut();
         let history = keys.entry(key.to_owned()).or_default();
         let noted = (removal.asked, removal.answered.clone());
@@ -126,6 +135,41 @@ impl Contract {
         }
     }
 
+    /// A lookup that was asked for at that time has granted a lease.
+    pub(super) fn note_lease(
+        &self,
+        key: &str,
+        asked: Duration,
+        ttl_ms: u64,
+        epoch: u64,
+    ) -> Rc<Lease> {
+        let lease = Rc::new(Lease {
+            asked,
+            answered: self.world.now(),
+            end: asked + Duration::from_millis(ttl_ms),
+            epoch,
+            is_given_back: Cell::new(false),
+        });
+        let mut keys = self.keys.borrow_mut();
+        let history = keys.entry(key.to_owned()).or_default();
+        history.leases.push(lease.clone());
+        lease
+    }
+
+    /// The master, in this life, has removed a key without force: no lease on it may be running.
+    pub(super) fn check_no_lease(&self, removal: &Removal, epoch: u64) {
+        let keys = self.keys.borrow();
+        let history = keys.get(&removal.key);
+        let is_broken = history.is_some_and(|history| {
+            let now = self.world.now();
+            let mut leases = history.leases.iter();
+            leases.any(|lease| lease.holds(removal.asked, now, epoch) && history.is_of(lease))
+        });
+        self.world.check(!is_broken, || {
+            format!("{} was removed without force under a lease", removal.key)
+        });
+    }
+
     /// The master has answered that a key is not there.
     pub(super) fn note_absent(&self, key: &str, asked: Duration) {
         let answered = self.world.now();
@@ -134,13 +178,13 @@ impl Contract {
         history.absences.push(Absence { asked, answered });
     }
 
-    /// A lookup that was asked for at that time has found a key with this checksum; returns the version it must be.
+    /// A lookup that was asked for at that time has found a key with this checksum; returns the
+    /// version it must be.
     pub(super) fn found(&self, key: &str, checksum: u32, asked: Duration) -> Option<Rc<Version>> {
         let keys = self.keys.borrow();
         let found = keys.get(key).and_then(|history| history.version(checksum));
         let Some((history, version)) = keys.get(key).zip(found) else {
-            self.world
-                .violate(format!("The master found {key} as nobody has put it"));
+            self.world.violate(format!("The master found {key} as no client has put it"));
             return None;
         };
         self.world.check(!history.is_outdated(&version, asked), || {
@@ -152,20 +196,35 @@ impl Contract {
         Some(version)
     }
 
-    /// Whether nothing but eviction can have taken a key that a lookup of that time did not find.
-    pub(super) fn must_be_there(&self, key: &str, asked: Duration) -> bool {
+    /// Whether nothing but a fault can have taken a key before a call of that time. Where keys were
+    /// evicted, that holds for those that were pinned hard and not removed since.
+    pub(super) fn must_be_there(&self, key: &str, asked: Duration, were_evicted: bool) -> bool {
         let keys = self.keys.borrow();
-        self.is_calm && keys.get(key).is_some_and(|history| history.is_there(asked))
+        let is_there = |history: &History| history.is_there(asked, were_evicted);
+        self.is_calm && keys.get(key).is_some_and(is_there)
     }
 
     pub(super) fn note_upheaval(&self) {
         self.upheaval.set(Some(self.world.now()));
     }
 
-    /// Whether nobody can be writing who was given space by an earlier master or membership.
+    /// Whether no client can still be writing into space from an earlier master or membership.
     pub(super) fn is_settled(&self) -> bool {
         let now = self.world.now();
         self.upheaval.get().is_none_or(|at| now - at > STRAY_BYTES)
+    }
+}
+
+impl Lease {
+    /// The reader will not read under it any more.
+    pub(super) fn give_back(&self) {
+        self.is_given_back.set(true);
+    }
+
+    /// Whether it was running from one moment to another, in this life of the master.
+    fn holds(&self, from: Duration, to: Duration, epoch: u64) -> bool {
+        let is_granted = self.epoch == epoch && self.answered <= from;
+        is_granted && to < self.end && !self.is_given_back.get()
     }
 }
 
@@ -175,9 +234,7 @@ impl Version {
     }
 
     fn has_started_before(&self, other: &Self) -> bool {
-        self.started
-            .get()
-            .is_some_and(|started| started < other.asked)
+        self.started.get().is_some_and(|started| started < other.asked)
     }
 }
 
@@ -201,16 +258,24 @@ impl History {
         self.absences.iter().any(between)
     }
 
-    /// Whether a version had ended by that time and no removal came after its start.
-    fn is_there(&self, asked: Duration) -> bool {
+    /// Whether what the key holds is what a lease was granted on: no put can have ended since.
+    fn is_of(&self, lease: &Lease) -> bool {
+        let is_before =
+            |version: &Rc<Version>| !version.is_ending.get() || version.has_ended_by(lease.asked);
+        self.versions.iter().all(is_before)
+    }
+
+    /// Whether a version, pinned if need be, had ended by that time and no removal came after its
+    /// start.
+    fn is_there(&self, asked: Duration, is_pinned: bool) -> bool {
         let is_kept = |version: &Rc<Version>| {
             let is_before = |answered: &Cell<Option<Duration>>| {
-                answered
-                    .get()
-                    .is_some_and(|answered| answered < version.asked)
+                answered.get().is_some_and(|answered| answered < version.asked)
             };
             let mut removals = self.removals.iter();
-            version.has_ended_by(asked) && removals.all(|(_, answered)| is_before(answered))
+            (version.is_pinned || !is_pinned)
+                && version.has_ended_by(asked)
+                && removals.all(|(_, answered)| is_before(answered))
         };
         self.versions.iter().any(is_kept)
     }

@@ -1,12 +1,14 @@
-//! Calls to the master as production clients make them: greeting, frames, one call at a time, one deadline for each.
-//! Invariant: a call that brings no answer in time ends its connection, so that no answer is taken for another's.
+//! Calls to the master as production clients make them: greeting, frames, one call at a time, one
+//! deadline for each.
+//! Invariant: a call that brings no answer in time ends its connection, so that no answer is taken
+//! for another's.
 
 use super::wire::{self, Given};
 use crate::environment::SimulatedEnvironment;
 use crate::world::World;
 use perigee_port::{FrameBudget, Frames, connect};
 use perigee_schemas::Identity;
-use perigee_schemas::frame::{Header, Kind};
+use perigee_schemas::frame::{FrameHeader, MessageKind};
 use perigee_schemas::limits::FRAME_BODY_BYTES_MAX;
 use perigee_schemas::session::{Hello, Role, decode_failure};
 use perigee_shard::{Environment, Stream, within};
@@ -18,7 +20,8 @@ use std::time::Duration;
 
 /// Longest that anybody waits for an answer.
 pub(super) const CALL_DEADLINE: Duration = Duration::from_secs(5);
-/// Silence after which a connection is opened again: the master closes those of strangers after two minutes.
+/// Silence after which a connection is opened again: the master closes those of strangers after two
+/// minutes.
 const REST_MAX: Duration = Duration::from_secs(60);
 
 /// An answer, and which life of the master has given it.
@@ -77,7 +80,7 @@ impl Link {
     }
 
     /// Asks the master; `None` if no answer came in time, carried out or not.
-    pub(super) async fn ask(&self, kind: Kind, body: &[u8]) -> Option<Answer> {
+    pub(super) async fn ask(&self, kind: MessageKind, body: &[u8]) -> Option<Answer> {
         let began = self.environment.now();
         let mut open = match self.rested() {
             Some(open) => open,
@@ -86,7 +89,7 @@ impl Link {
         self.requests.set(self.requests.get() + 1);
         let request = self.requests.get();
         let mut frame = wire::give_back(&self.given_back.take());
-        frame.extend_from_slice(&Header::encode(kind, request, body));
+        frame.extend_from_slice(&FrameHeader::encode(kind, request, body));
         frame.extend_from_slice(body);
         let left = (began + CALL_DEADLINE).saturating_sub(self.environment.now());
         let stream = open.frames.stream().clone();
@@ -111,7 +114,8 @@ impl Link {
         }
     }
 
-    /// The connection of the last call, unless it was silent for so long that the master may have closed it.
+    /// The connection of the last call, unless it was silent for so long that the master may have
+    /// closed it.
     fn rested(&self) -> Option<Open> {
         let open = self.open.take()?;
         if self.environment.now() - open.used < REST_MAX {
@@ -124,27 +128,16 @@ impl Link {
     async fn connect(&self) -> io::Result<Open> {
         let hello = Hello::new(Role::Client, self.client);
         let limits = (&self.budget, FRAME_BODY_BYTES_MAX);
-        let greeted = connect(
-            &self.environment,
-            self.master,
-            &hello,
-            limits,
-            CALL_DEADLINE,
-        );
+        let greeted = connect(&self.environment, self.master, &hello, limits, CALL_DEADLINE);
         let (frames, welcome) = greeted.await?;
-        Ok(Open {
-            frames,
-            epoch: welcome.epoch,
-            used: self.environment.now(),
-        })
+        Ok(Open { frames, epoch: welcome.epoch, used: self.environment.now() })
     }
 
     fn read(&self, frames: &Frames<SimulatedEnvironment>, request: u64) -> io::Result<Vec<u8>> {
         let (header, body) = frames.frame()?;
-        if header.kind == Kind::Failure {
+        if header.kind == MessageKind::Failure {
             let why = decode_failure(body).map(|(_, text)| text);
-            self.world
-                .violate(format!("The master refused a call: {why:?}"));
+            self.world.violate(format!("The master refused a call: {why:?}"));
             return Err(io::ErrorKind::InvalidData.into());
         }
         self.world.check(header.request == request, || {

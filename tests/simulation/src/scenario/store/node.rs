@@ -1,22 +1,26 @@
-//! A node: a segment that is served, a heart that beats, and a mover that carries objects away when the master says so.
-//! Invariant: a process that begins again, and a node whose segment was emptied, lends another segment.
+//! A node: a segment that is served, a heart that beats, and a mover that carries objects away when
+//! the master says so.
+//! Invariant: a process that begins again, and a node whose segment was emptied, lends another
+//! segment.
 
 use super::contract::Contract;
 use super::link::Link;
 use super::master::Master;
+use super::size::Size;
 use super::wire::{self, Offer, Put};
 use crate::environment::SimulatedEnvironment;
 use crate::network::HostId;
 use crate::random::Random;
 use crate::world::World;
 use perigee_memory::segment::{Populate, SegmentOptions};
-use perigee_memory::{Piece, PieceMut, Segment};
+use perigee_memory::{ByteRange, ByteRangeMut, Segment};
 use perigee_rpc::Moves;
-use perigee_schemas::frame::Kind;
+use perigee_schemas::frame::MessageKind;
 use perigee_schemas::{Identity, Status};
 use perigee_shard::Environment;
 use perigee_transfer::{
-    Place, ReadJob, SegmentTable, ShardClient, ShardServer, TransferError, WriteJob,
+    ReadJob, ReplicaAddress, SegmentClient, SegmentShardServer, SegmentTable, TransferError,
+    WriteJob,
 };
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -25,14 +29,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const PORT: u16 = 7200;
-const SEGMENT_BYTES: (u64, u64) = (512 << 10, 2 << 20);
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// Pause of the mover while nothing is to be moved...
 const REST: Duration = Duration::from_millis(500);
 /// ... and while the master has nothing for it at the moment.
 const MOVER_PAUSE: Duration = Duration::from_millis(50);
 const MOVES_PER_FETCH: u32 = 4;
-/// Times that the master is told how a move went.
+/// Tries to report the outcome of a move to the master.
 const REPORT_TRIES: usize = 3;
 const TRANSFER_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -40,6 +43,7 @@ pub(super) struct Node {
     world: Rc<World>,
     master: Rc<Master>,
     contract: Rc<Contract>,
+    size: Size,
     random: Random,
     host: HostId,
     /// The present life.
@@ -51,8 +55,8 @@ pub(super) struct Node {
 struct Life {
     client: Identity,
     table: Arc<SegmentTable>,
-    server: Rc<ShardServer<SimulatedEnvironment>>,
-    mover: ShardClient<SimulatedEnvironment>,
+    server: Rc<SegmentShardServer<SimulatedEnvironment>>,
+    mover: SegmentClient<SimulatedEnvironment>,
     offer: RefCell<Offer>,
     /// Mount requests so far.
     mounts: Cell<u64>,
@@ -62,11 +66,17 @@ struct Life {
 }
 
 impl Node {
-    pub(super) fn new(world: &Rc<World>, master: &Rc<Master>, contract: &Rc<Contract>) -> Self {
+    pub(super) fn new(
+        world: &Rc<World>,
+        master: &Rc<Master>,
+        contract: &Rc<Contract>,
+        size: Size,
+    ) -> Self {
         Self {
             world: world.clone(),
             master: master.clone(),
             contract: contract.clone(),
+            size,
             random: world.fork_random(),
             host: world.add_host(),
             life: RefCell::default(),
@@ -111,12 +121,12 @@ impl Node {
         let client = Identity(u128::from(self.random.next()));
         let table = Arc::new(SegmentTable::default());
         let offer = self.make_segment(&table)?;
-        let server = ShardServer::listen(environment, self.address(), table.clone(), client);
+        let server = SegmentShardServer::listen(environment, self.address(), table.clone(), client);
         Ok(Life {
             client,
             table,
             server: Rc::new(server.map_err(|error| error.to_string())?),
-            mover: ShardClient::new(environment.clone(), client, TRANSFER_DEADLINE),
+            mover: SegmentClient::new(environment.clone(), client, TRANSFER_DEADLINE),
             offer: RefCell::new(offer),
             mounts: Cell::new(0),
             has_moves: Cell::new(false),
@@ -125,21 +135,14 @@ impl Node {
     }
 
     fn make_segment(&self, table: &SegmentTable) -> Result<Offer, String> {
-        let bytes = self.random.between(SEGMENT_BYTES.0, SEGMENT_BYTES.1);
+        let (least, most) = self.size.segment_bytes;
+        let bytes = self.random.between(least, most);
         let bytes = bytes.next_multiple_of(4096);
-        let options = SegmentOptions {
-            populate: Populate::OnRequest,
-            ..SegmentOptions::default()
-        };
+        let options = SegmentOptions { populate: Populate::OnRequest, ..SegmentOptions::default() };
         let segment = Segment::create(bytes, &options).map_err(|error| error.to_string())?;
         let id = Identity(u128::from(self.random.next()));
         table.insert(id, Arc::new(segment));
-        Ok(Offer {
-            id,
-            name: self.name(),
-            host_id: format!("host-{}", self.host),
-            bytes,
-        })
+        Ok(Offer { id, name: self.name(), host_id: format!("host-{}", self.host), bytes })
     }
 
     async fn beat(&self, life: &Life, link: &Link) {
@@ -149,7 +152,7 @@ impl Node {
             }
             let lent = life.offer.borrow().clone();
             let ping = wire::ping(life.client, Some(&lent), life.mounts.get());
-            if let Some(answer) = link.ask(Kind::Ping, &ping).await
+            if let Some(answer) = link.ask(MessageKind::Ping, &ping).await
                 && let Some(pong) = wire::pong(&answer.body)
             {
                 life.has_moves.set(pong.has_moves);
@@ -169,7 +172,7 @@ impl Node {
         life.mounts.set(life.mounts.get() + 1);
         let offer = life.offer.borrow().clone();
         let mount = wire::mount(life.client, &offer, remount, life.mounts.get());
-        link.ask(Kind::Mount, &mount).await;
+        link.ask(MessageKind::Mount, &mount).await;
     }
 
     /// Has another segment in place of the one that was emptied.
@@ -182,7 +185,7 @@ impl Node {
     async fn renew(&self, life: &Life, link: &Link) {
         let old = life.offer.borrow().id;
         let unmount = wire::unmount(life.client, old, 0);
-        if link.ask(Kind::Unmount, &unmount).await.is_none() {
+        if link.ask(MessageKind::Unmount, &unmount).await.is_none() {
             return;
         }
         life.table.remove(old);
@@ -211,7 +214,7 @@ impl Node {
     /// Takes some moves and carries them out; false if there are none.
     async fn carry_some(&self, life: &Life, link: &Link) -> bool {
         let fetch = wire::fetch_moves(life.client, MOVES_PER_FETCH);
-        let Some(answer) = link.ask(Kind::FetchMoves, &fetch).await else {
+        let Some(answer) = link.ask(MessageKind::FetchMoves, &fetch).await else {
             return false;
         };
         let Some(moves) = wire::sound(&self.world, Moves::decode(&answer.body)) else {
@@ -221,19 +224,12 @@ impl Node {
             let (source, target) = moves.places[index];
             let places = [source, target].map(|at| wire::place(&moves.segments, &at));
             let copied = self.copy(life, &places, moves.checksum[index]).await;
-            let status = copied
-                .as_ref()
-                .err()
-                .map_or(Status::Ok, TransferError::status);
+            let status = copied.as_ref().err().map_or(Status::Ok, TransferError::status);
             let in_flight = copied.err().is_some_and(|error| error.is_peer_fault());
-            let put = Put {
-                client: life.client,
-                key,
-                generation: target.generation,
-            };
+            let put = Put { client: life.client, key, generation: target.generation };
             let end = wire::end_move(&put, status, in_flight);
             for _ in 0..REPORT_TRIES {
-                if link.ask(Kind::EndMoves, &end).await.is_some() {
+                if link.ask(MessageKind::EndMoves, &end).await.is_some() {
                     break;
                 }
             }
@@ -244,32 +240,32 @@ impl Node {
     async fn copy(
         &self,
         life: &Life,
-        [source, target]: &[Place; 2],
+        [source, target]: &[ReplicaAddress; 2],
         checksum: u32,
     ) -> Result<(), TransferError> {
         let mut bytes = vec![0; source.payload_bytes as usize];
         {
-            let pieces = [PieceMut::from(bytes.as_mut_slice())];
-            let jobs = [ReadJob {
-                place: source,
-                checksum,
-                pieces: &pieces,
-            }];
-            // SAFETY: the bytes outlive the journey; should the task be dropped before its end, its host has died and the
-            // network has forgotten its operations.
-            let journey = unsafe { life.mover.read(&jobs) };
-            self.world.until(journey.watch()).await;
-            first(journey.outcome())?;
+            let pieces = [ByteRangeMut::from(bytes.as_mut_slice())];
+            let jobs = [ReadJob { place: source, checksum, pieces: &pieces }];
+            // SAFETY: the bytes outlive the journey; should the task be dropped before its end, its
+            // host has died and the network has forgotten its operations.
+            let batch = unsafe { life.mover.read(&jobs) };
+            self.world.until(batch.watch()).await;
+            first(batch.outcome())?;
         }
-        let pieces = [Piece::from(bytes.as_slice())];
-        let jobs = [WriteJob {
-            place: target,
-            pieces: &pieces,
-        }];
+        let pieces = [ByteRange::from(bytes.as_slice())];
+        let jobs = [WriteJob { place: target, pieces: &pieces }];
         // SAFETY: as above.
-        let journey = unsafe { life.mover.write(&jobs) };
-        self.world.until(journey.watch()).await;
-        first(journey.outcome()).map(drop)
+        let batch = unsafe { life.mover.write(&jobs) };
+        self.world.until(batch.watch()).await;
+        first(batch.outcome()).map(drop)
+    }
+
+    /// Panics if records of its mover disagree.
+    pub(super) fn check(&self) {
+        if let Some(life) = &*self.life.borrow() {
+            life.mover.check();
+        }
     }
 
     pub(super) fn stop(&self) {
@@ -288,11 +284,7 @@ impl Node {
 
 /// The result of the only job of a batch.
 fn first(outcome: Option<Vec<Result<u32, TransferError>>>) -> Result<u32, TransferError> {
-    let lost = || {
-        Err(TransferError::Engine(
-            "A batch without an outcome".to_owned(),
-        ))
-    };
+    let lost = || Err(TransferError::Engine("A batch without an outcome".to_owned()));
     let first = outcome.into_iter().flatten().next();
     first.unwrap_or_else(lost)
 }

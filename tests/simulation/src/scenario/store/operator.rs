@@ -1,11 +1,12 @@
 //! An operator who empties nodes while clients work. An emptied node lends another segment.
-//! Invariant: a drain job ends, at the latest some time after the last fault, and a segment that it has emptied is empty.
+//! Invariant: a drain job ends, at the latest some time after the last fault, and a segment that it
+//! has emptied is empty.
 
 use super::master::Master;
 use super::node::Node;
 use crate::random::Random;
 use crate::world::World;
-use perigee_master::{DrainJob, DrainRequest, JobState};
+use perigee_master::{DrainJob, DrainJobRequest, JobState};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -65,7 +66,7 @@ impl Operator {
         let epoch = self.master.epoch();
         let id = u128::from(self.random.next());
         let concurrency = self.random.between(1, CONCURRENCY_MAX) as u32;
-        let request = DrainRequest {
+        let request = DrainJobRequest {
             segments: vec![node.name()],
             target_segments: Vec::new(),
             max_concurrency: concurrency,
@@ -77,23 +78,21 @@ impl Operator {
         let Some(job) = self.ended(id, epoch, concurrency).await else {
             return;
         };
-        self.world
-            .note("drained", job.state as u64, job.report.succeeded);
+        self.world.note("drained", job.state as u64, job.report.succeeded);
         if job.state != JobState::Succeeded {
             return;
         }
         self.jobs.set(self.jobs.get() + 1);
         for (source, _) in sources.iter().filter(|(_, spec)| spec.name == node.name()) {
             let left = self.master.replicas_in(*source);
-            self.world.check(left == 0, || {
-                format!("{left} replicas are left in an emptied segment")
-            });
+            self.world
+                .check(left == 0, || format!("{left} replicas are left in an emptied segment"));
         }
         node.must_renew();
     }
 
-    /// Whether a job was created. A master that dies meanwhile does not answer.
-    async fn create(&self, id: u128, request: DrainRequest, epoch: u64) -> bool {
+    /// Whether a job was created. A master that dies in between does not answer.
+    async fn create(&self, id: u128, request: DrainJobRequest, epoch: u64) -> bool {
         let Some(first) = self.master.first() else {
             return false;
         };

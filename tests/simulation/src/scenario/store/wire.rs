@@ -2,11 +2,11 @@
 
 use crate::world::World;
 use flatbuffers::{FlatBufferBuilder, ForwardsUOffset, Vector, WIPOffset};
-use perigee_rpc::{Location, SegmentView};
-use perigee_schemas::frame::{Header, Kind};
+use perigee_rpc::{Location, ReplySegment};
+use perigee_schemas::frame::{FrameHeader, MessageKind};
 use perigee_schemas::message::decode;
 use perigee_schemas::{Identity, Status, master, object};
-use perigee_transfer::{Place, SegmentAddress};
+use perigee_transfer::{ReplicaAddress, SegmentAddress};
 use std::sync::Arc;
 
 type Builder = FlatBufferBuilder<'static>;
@@ -22,6 +22,16 @@ pub(super) struct Put<'a> {
     pub(super) generation: u64,
 }
 
+/// What is to be put, and how.
+pub(super) struct Wanted<'a> {
+    pub(super) key: &'a str,
+    pub(super) group: &'a str,
+    pub(super) bytes: u64,
+    pub(super) replicas: u32,
+    pub(super) upsert: bool,
+    pub(super) hard_pin: bool,
+}
+
 /// A segment that a node lends.
 #[derive(Clone)]
 pub(super) struct Offer {
@@ -31,7 +41,7 @@ pub(super) struct Offer {
     pub(super) bytes: u64,
 }
 
-/// What a sign of life is answered with.
+/// What a heartbeat is answered with.
 #[derive(Clone, Copy)]
 pub(super) struct Pong {
     pub(super) must_mount: bool,
@@ -39,10 +49,7 @@ pub(super) struct Pong {
 }
 
 fn strings(builder: &mut Builder, texts: &[&str]) -> Strings {
-    let texts: Vec<_> = texts
-        .iter()
-        .map(|text| builder.create_string(text))
-        .collect();
+    let texts: Vec<_> = texts.iter().map(|text| builder.create_string(text)).collect();
     builder.create_vector(&texts)
 }
 
@@ -64,12 +71,12 @@ pub(super) fn give_back(leases: &[Given]) -> Vec<u8> {
     };
     let root = master::GiveBack::create(&mut builder, &args);
     let body = finished(builder, root);
-    let mut frame = Header::encode(Kind::GiveBack, 0, &body).to_vec();
+    let mut frame = FrameHeader::encode(MessageKind::GiveBack, 0, &body).to_vec();
     frame.extend_from_slice(&body);
     frame
 }
 
-/// A sign of life with what the client lends, known by its mount request of that number.
+/// A heartbeat with what the client lends, known by its mount request of that number.
 pub(super) fn ping(client: Identity, lent: Option<&Offer>, mounts: u64) -> Vec<u8> {
     let mut builder = Builder::new();
     let column = |of: fn(&Offer) -> u64| lent.map(of).into_iter().collect::<Vec<u64>>();
@@ -87,10 +94,7 @@ pub(super) fn ping(client: Identity, lent: Option<&Offer>, mounts: u64) -> Vec<u
 
 pub(super) fn pong(body: &[u8]) -> Option<Pong> {
     let reply = decode::<master::PingReply<'_>>(body).ok()?;
-    Some(Pong {
-        must_mount: reply.state() != 0,
-        has_moves: reply.has_moves(),
-    })
+    Some(Pong { must_mount: reply.state() != 0, has_moves: reply.has_moves() })
 }
 
 /// Makes a segment known, the first time or again.
@@ -138,25 +142,22 @@ pub(super) fn unmount(client: Identity, segment: Identity, grace_ms: u64) -> Vec
     finished(builder, root)
 }
 
-pub(super) fn put_start(
-    client: Identity,
-    (key, group, bytes): (&str, &str, u64),
-    (replicas, upsert): (u32, bool),
-) -> Vec<u8> {
+pub(super) fn put_start(client: Identity, wanted: &Wanted<'_>) -> Vec<u8> {
     let mut builder = Builder::new();
     let placement = object::PlacementArgs {
-        replica_num: replicas,
+        replica_num: wanted.replicas,
+        with_hard_pin: wanted.hard_pin,
         ..Default::default()
     };
     let placement = object::Placement::create(&mut builder, &placement);
     let args = master::PutStartRequestArgs {
         client_high: client.high(),
         client_low: client.low(),
-        keys: Some(strings(&mut builder, &[key])),
-        payload_bytes: Some(builder.create_vector(&[bytes])),
-        group_ids: Some(strings(&mut builder, &[group])),
+        keys: Some(strings(&mut builder, &[wanted.key])),
+        payload_bytes: Some(builder.create_vector(&[wanted.bytes])),
+        group_ids: Some(strings(&mut builder, &[wanted.group])),
         placement: Some(placement),
-        upsert,
+        upsert: wanted.upsert,
         single: true,
     };
     let root = master::PutStartRequest::create(&mut builder, &args);
@@ -193,11 +194,12 @@ pub(super) fn put_revoke(put: &Put<'_>, in_flight: bool, upsert: bool) -> Vec<u8
     finished(builder, root)
 }
 
-pub(super) fn get_replicas(key: &str) -> Vec<u8> {
+pub(super) fn get_replicas(keys: &[String]) -> Vec<u8> {
     let mut builder = Builder::new();
+    let texts: Vec<&str> = keys.iter().map(String::as_str).collect();
     let args = master::GetReplicasRequestArgs {
-        keys: Some(strings(&mut builder, &[key])),
-        single: true,
+        keys: Some(strings(&mut builder, &texts)),
+        single: keys.len() == 1,
         peek: false,
     };
     let root = master::GetReplicasRequest::create(&mut builder, &args);
@@ -239,10 +241,7 @@ pub(super) fn create_copy(id: Identity, key: &str, target: &str) -> Vec<u8> {
 
 pub(super) fn query_task(id: Identity) -> Vec<u8> {
     let mut builder = Builder::new();
-    let args = master::QueryTaskRequestArgs {
-        task_high: id.high(),
-        task_low: id.low(),
-    };
+    let args = master::QueryTaskRequestArgs { task_high: id.high(), task_low: id.low() };
     let root = master::QueryTaskRequest::create(&mut builder, &args);
     finished(builder, root)
 }
@@ -296,7 +295,7 @@ pub(super) fn sound<T, E: std::fmt::Debug>(world: &World, answer: Result<T, E>) 
 }
 
 /// Where a replica lies.
-pub(super) fn place(segments: &[SegmentView], location: &Location) -> Place {
+pub(super) fn place(segments: &[ReplySegment], location: &Location) -> ReplicaAddress {
     let view = &segments[location.segment as usize];
     let segment = SegmentAddress {
         id: view.id,
@@ -305,7 +304,7 @@ pub(super) fn place(segments: &[SegmentView], location: &Location) -> Place {
         host_id: view.host_id.clone(),
         rendezvous: String::new(),
     };
-    Place {
+    ReplicaAddress {
         segment: Arc::new(segment),
         offset: location.offset,
         payload_bytes: location.payload_bytes,

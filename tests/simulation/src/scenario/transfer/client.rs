@@ -6,10 +6,10 @@ use crate::network::HostId;
 use crate::random::Random;
 use crate::scenario::Tally;
 use crate::world::World;
-use perigee_memory::{Piece, PieceMut};
+use perigee_memory::{ByteRange, ByteRangeMut};
 use perigee_schemas::Identity;
 use perigee_shard::Environment;
-use perigee_transfer::{Journey, ReadJob, ShardClient, TransferError, WriteJob};
+use perigee_transfer::{ReadJob, SegmentClient, SubmittedJobs, TransferError, WriteJob};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -18,12 +18,13 @@ use std::time::Duration;
 const BATCH_MAX: u64 = 4;
 /// Objects that a client remembers after they may have gone.
 const REMEMBERED_MAX: usize = 60;
-/// Longest that a connection takes to be made and greeted: twice, because a broken one is made anew.
+/// Longest that a connection takes to be made and greeted: twice, because a broken one is made
+/// again.
 const CONNECTING: Duration = Duration::from_secs(8);
 /// For turns of tasks, and for the time per byte that a batch is given.
 const SLACK: Duration = Duration::from_millis(200);
 
-type Mover = ShardClient<SimulatedEnvironment>;
+type Mover = SegmentClient<SimulatedEnvironment>;
 
 pub(super) struct Client {
     world: Rc<World>,
@@ -71,23 +72,24 @@ impl Client {
         self.ground.writer_died(self.host);
         let environment = self.world.environment(self.host);
         let identity = Identity(u128::from(self.random.next()));
-        let mover = Rc::new(ShardClient::new(
-            environment.clone(),
-            identity,
-            self.deadline,
-        ));
+        let mover = Rc::new(SegmentClient::new(environment.clone(), identity, self.deadline));
         *self.mover.borrow_mut() = Some(mover.clone());
         let client = self.clone();
         environment.spawn(async move {
             while !client.has_worked() {
                 client.call(&mover).await;
-                client
-                    .calls_left
-                    .set(client.calls_left.get().saturating_sub(1));
+                client.calls_left.set(client.calls_left.get().saturating_sub(1));
                 client.pause().await;
             }
             mover.ended().await;
         });
+    }
+
+    /// Panics if records of its connections disagree.
+    pub(super) fn check(&self) {
+        if let Some(mover) = &*self.mover.borrow() {
+            mover.check();
+        }
     }
 
     pub(super) fn stop(&self) {
@@ -114,8 +116,7 @@ impl Client {
 
     fn must<T>(&self, outcome: &[Result<T, TransferError>], what: &str) {
         for error in outcome.iter().filter_map(|found| found.as_ref().err()) {
-            self.world
-                .violate(format!("Without a fault a {what} failed: {error}"));
+            self.world.violate(format!("Without a fault a {what} failed: {error}"));
         }
     }
 
@@ -146,9 +147,8 @@ impl Client {
                     return;
                 }
                 let batch = self.random.between(1, BATCH_MAX);
-                let objects: Vec<_> = (0..batch)
-                    .map(|_| self.random.pick(&known).clone())
-                    .collect();
+                let objects: Vec<_> =
+                    (0..batch).map(|_| self.random.pick(&known).clone()).collect();
                 self.read(mover, &objects).await;
             }
         }
@@ -156,28 +156,21 @@ impl Client {
 
     /// Writes objects; what went well must be in memory.
     async fn write(&self, mover: &Mover, objects: &[Object]) -> Vec<Result<u32, TransferError>> {
-        let pieces: Vec<_> = objects
-            .iter()
-            .map(|object| [Piece::from(object.payload.as_slice())])
-            .collect();
+        let pieces: Vec<_> =
+            objects.iter().map(|object| [ByteRange::from(object.payload.as_slice())]).collect();
         let jobs: Vec<_> = objects
             .iter()
             .zip(&pieces)
-            .map(|(object, pieces)| WriteJob {
-                place: &object.place,
-                pieces,
-            })
+            .map(|(object, pieces)| WriteJob { place: &object.place, pieces })
             .collect();
-        // SAFETY: the payloads live in `objects`, which outlives the journey; should the task be dropped before its end,
-        // its host has died and the network has forgotten its operations.
-        let journey = unsafe { mover.write(&jobs) };
-        let outcome = self.travel(journey).await;
+        // SAFETY: the payloads live in `objects`, which outlives the journey; should the task be
+        // dropped before its end, its host has died and the network has forgotten its operations.
+        let batch = unsafe { mover.write(&jobs) };
+        let outcome = self.travel(batch).await;
         for (object, outcome) in objects.iter().zip(&outcome) {
             if let Ok(sum) = outcome {
                 let (sum, wanted) = (*sum, object.checksum);
-                self.world.check(sum == wanted, || {
-                    format!("Write summed to {sum}, not {wanted}")
-                });
+                self.world.check(sum == wanted, || format!("Write summed to {sum}, not {wanted}"));
             }
             self.ground.written(object, outcome.is_ok());
             self.remember(object);
@@ -187,15 +180,13 @@ impl Client {
 
     /// Reads objects; what is handed out must be what was written.
     async fn read(&self, mover: &Mover, objects: &[Object]) -> Vec<Result<u32, TransferError>> {
-        let mut targets: Vec<_> = objects
-            .iter()
-            .map(|object| vec![0xEE; object.payload.len()])
-            .collect();
+        let mut targets: Vec<_> =
+            objects.iter().map(|object| vec![0xEE; object.payload.len()]).collect();
         let before: Vec<_> = objects.iter().map(|object| self.standing(object)).collect();
         let outcome = {
             let pieces: Vec<_> = targets
                 .iter_mut()
-                .map(|target| [PieceMut::from(target.as_mut_slice())])
+                .map(|target| [ByteRangeMut::from(target.as_mut_slice())])
                 .collect();
             let jobs: Vec<_> = objects
                 .iter()
@@ -206,9 +197,9 @@ impl Client {
                     pieces,
                 })
                 .collect();
-            // SAFETY: as in `write`; nobody else uses the targets meanwhile.
-            let journey = unsafe { mover.read(&jobs) };
-            self.travel(journey).await
+            // SAFETY: as in `write`; nothing else uses the targets.
+            let batch = unsafe { mover.read(&jobs) };
+            self.travel(batch).await
         };
         for (number, object) in objects.iter().enumerate() {
             self.judge_read(object, &outcome[number], &targets[number], before[number]);
@@ -239,9 +230,7 @@ impl Client {
             }
             Err(error) if self.ground.is_calm() && was_current => {
                 let is_current = self.ground.is_current(object);
-                self.world.check(!is_current, || {
-                    format!("Without a fault a read failed: {error}")
-                });
+                self.world.check(!is_current, || format!("Without a fault a read failed: {error}"));
             }
             Err(_) => {}
         }
@@ -252,44 +241,33 @@ impl Client {
         let server = self.random.below(self.ground.count() as u64) as usize;
         let place = self.ground.outside(server, &self.random);
         let payload = self.random.bytes(place.payload_bytes as usize);
-        let pieces = [Piece::from(payload.as_slice())];
-        let jobs = [WriteJob {
-            place: &place,
-            pieces: &pieces,
-        }];
+        let pieces = [ByteRange::from(payload.as_slice())];
+        let jobs = [WriteJob { place: &place, pieces: &pieces }];
         // SAFETY: as in `write`.
-        let journey = unsafe { mover.write(&jobs) };
-        let outcome = self.travel(journey).await;
+        let batch = unsafe { mover.write(&jobs) };
+        let outcome = self.travel(batch).await;
         self.world.check(outcome.iter().all(Result::is_err), || {
             "A write outside of the segment went well".to_owned()
         });
     }
 
     /// Waits for a batch, which must end in time.
-    async fn travel(&self, journey: Journey<'_>) -> Vec<Result<u32, TransferError>> {
+    async fn travel(&self, batch: SubmittedJobs<'_>) -> Vec<Result<u32, TransferError>> {
         let (begun, frozen) = (self.world.now(), self.world.frozen_time(self.host));
-        let watch = journey.watch();
+        let watch = batch.watch();
         self.world.until(watch).await;
         let frozen = self.world.frozen_time(self.host) - frozen;
         let took = (self.world.now() - begun).saturating_sub(frozen);
         let longest = (2 * self.deadline).max(self.deadline + CONNECTING) + SLACK;
         self.world.check(took <= longest, || {
-            format!(
-                "A call took {took:?}, with a deadline of {:?}",
-                self.deadline
-            )
+            format!("A call took {took:?}, with a deadline of {:?}", self.deadline)
         });
-        let outcome = journey.outcome().unwrap_or_default();
+        let outcome = batch.outcome().unwrap_or_default();
         let failed = outcome.iter().filter(|found| found.is_err()).count() as u64;
         let done = outcome.len() as u64 - failed;
-        self.world
-            .note("call", self.host as u64, done * 1000 + failed);
+        self.world.note("call", self.host as u64, done * 1000 + failed);
         let mut tally = self.tally.get();
-        tally.add(Tally {
-            done,
-            failed,
-            faults: 0,
-        });
+        tally.add(Tally { done, failed, faults: 0 });
         self.tally.set(tally);
         outcome
     }

@@ -10,7 +10,7 @@ use perigee_memory::{Segment, crc32c};
 use perigee_schemas::Identity;
 use perigee_schemas::extent::extent_bytes;
 use perigee_shard::Environment;
-use perigee_transfer::{Place, SegmentAddress, SegmentTable, ShardServer};
+use perigee_transfer::{ReplicaAddress, SegmentAddress, SegmentShardServer, SegmentTable};
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -18,13 +18,13 @@ use std::sync::Arc;
 
 const PORT: u16 = 7000;
 const SEGMENT_BYTES: (u64, u64) = (256 << 10, 1 << 20);
-/// Bytes between extents that nobody ever addresses.
+/// Bytes between extents that are never addressed.
 const GAP_BYTES: u64 = 64;
 
 /// An object as its writer made it.
 #[derive(Clone)]
 pub(super) struct Object {
-    pub(super) place: Place,
+    pub(super) place: ReplicaAddress,
     pub(super) payload: Rc<Vec<u8>>,
     pub(super) checksum: u32,
     /// Number of the server, and which of its lives this is.
@@ -50,7 +50,7 @@ struct Server {
     life: u64,
     segment: Arc<Segment>,
     address: Arc<SegmentAddress>,
-    serving: Option<Rc<ShardServer<SimulatedEnvironment>>>,
+    serving: Option<Rc<SegmentShardServer<SimulatedEnvironment>>>,
     slots: Vec<Slot>,
     /// What the segment must hold, where nothing is tainted.
     expected: Vec<u8>,
@@ -94,12 +94,7 @@ impl Ground {
     }
 
     pub(super) fn hosts(&self) -> impl Iterator<Item = HostId> + use<> {
-        let hosts: Vec<_> = self
-            .servers
-            .borrow()
-            .iter()
-            .map(|server| server.host)
-            .collect();
+        let hosts: Vec<_> = self.servers.borrow().iter().map(|server| server.host).collect();
         hosts.into_iter()
     }
 
@@ -108,13 +103,11 @@ impl Ground {
     }
 
     pub(super) fn begin_all(&self) {
-        self.servers
-            .borrow_mut()
-            .iter_mut()
-            .for_each(|server| server.begin(&self.world));
+        self.servers.borrow_mut().iter_mut().for_each(|server| server.begin(&self.world));
     }
 
-    /// A server's process begins anew, with an empty segment of another name, if this is the host of one.
+    /// A server's process restarts, with an empty segment of another name, if this is the host of
+    /// one.
     pub(super) fn begin_again(&self, host: HostId) {
         let mut servers = self.servers.borrow_mut();
         let Some(server) = servers.iter_mut().find(|server| server.host == host) else {
@@ -130,10 +123,7 @@ impl Ground {
 
     pub(super) fn stop_all(&self) {
         let servers = self.servers.borrow();
-        servers
-            .iter()
-            .filter_map(|server| server.serving.as_ref())
-            .for_each(|found| found.stop());
+        servers.iter().filter_map(|server| server.serving.as_ref()).for_each(|found| found.stop());
     }
 
     /// Drops what refers to the world.
@@ -142,13 +132,10 @@ impl Ground {
     }
 
     pub(super) fn compare_all(&self) {
-        self.servers
-            .borrow()
-            .iter()
-            .for_each(|server| server.compare(&self.world));
+        self.servers.borrow().iter().for_each(|server| server.compare(&self.world));
     }
 
-    /// Reserves a slot of a server that nobody writes, and makes an object for it.
+    /// Reserves a slot of a server that is not being written, and makes an object for it.
     pub(super) fn reserve(&self, server: usize, writer: HostId, random: &Random) -> Option<Object> {
         let mut servers = self.servers.borrow_mut();
         let found = &mut servers[server];
@@ -163,7 +150,7 @@ impl Ground {
         let payload = random.bytes(bytes as usize);
         Some(Object {
             checksum: crc32c(&payload),
-            place: Place {
+            place: ReplicaAddress {
                 segment: found.address.clone(),
                 offset: slot.offset,
                 payload_bytes: bytes,
@@ -200,10 +187,7 @@ impl Ground {
     /// A writer has died: what it was writing may hold anything.
     pub(super) fn writer_died(&self, writer: HostId) {
         for server in self.servers.borrow_mut().iter_mut() {
-            let slots = server
-                .slots
-                .iter_mut()
-                .filter(|slot| slot.writer == Some(writer));
+            let slots = server.slots.iter_mut().filter(|slot| slot.writer == Some(writer));
             slots.for_each(|slot| {
                 slot.writer = None;
                 slot.is_tainted = true;
@@ -216,17 +200,15 @@ impl Ground {
     pub(super) fn is_current(&self, object: &Object) -> bool {
         let servers = self.servers.borrow();
         let server = &servers[object.server];
-        let slot = server
-            .slots
-            .get(object.slot)
-            .filter(|_| server.life == object.life);
+        let slot = server.slots.get(object.slot).filter(|_| server.life == object.life);
         slot.is_some_and(|slot| {
             let held = slot.object.as_ref().map(|held| held.place.generation);
             slot.writer.is_none() && held == Some(object.place.generation)
         })
     }
 
-    /// Whether an object cannot be there any more: its segment is gone, or it was overwritten for good.
+    /// Whether an object cannot be there any more: its segment is gone, or it was overwritten for
+    /// good.
     pub(super) fn is_past(&self, object: &Object) -> bool {
         let servers = self.servers.borrow();
         let server = &servers[object.server];
@@ -239,24 +221,17 @@ impl Ground {
     }
 
     /// A place that lies partly or wholly outside of a server's segment.
-    pub(super) fn outside(&self, server: usize, random: &Random) -> Place {
+    pub(super) fn outside(&self, server: usize, random: &Random) -> ReplicaAddress {
         let segment = self.servers.borrow()[server].address.clone();
         let payload_bytes = random.between(1, 100_000);
         let first = segment.bytes - random.below(payload_bytes);
-        Place {
-            offset: first.next_multiple_of(8),
-            payload_bytes,
-            generation: 1,
-            segment,
-        }
+        ReplicaAddress { offset: first.next_multiple_of(8), payload_bytes, generation: 1, segment }
     }
 }
 
 impl Server {
     fn new(host: HostId, life: u64, random: &Random) -> Result<Self, String> {
-        let bytes = random
-            .between(SEGMENT_BYTES.0, SEGMENT_BYTES.1)
-            .next_multiple_of(4096);
+        let bytes = random.between(SEGMENT_BYTES.0, SEGMENT_BYTES.1).next_multiple_of(4096);
         let options = SegmentOptions {
             populate: perigee_memory::segment::Populate::OnRequest,
             ..SegmentOptions::default()
@@ -286,22 +261,20 @@ impl Server {
         let table = Arc::new(SegmentTable::default());
         table.insert(self.address.id, self.segment.clone());
         let port = SocketAddr::new(environment.address(), PORT);
-        let server = match ShardServer::listen(&environment, port, table, self.address.id) {
+        let server = match SegmentShardServer::listen(&environment, port, table, self.address.id) {
             Ok(server) => Rc::new(server),
             Err(error) => return world.violate(error.to_string()),
         };
         let endpoint = server.address().to_string();
-        self.address = Arc::new(SegmentAddress {
-            endpoint,
-            ..SegmentAddress::clone(&self.address)
-        });
+        self.address =
+            Arc::new(SegmentAddress { endpoint, ..SegmentAddress::clone(&self.address) });
         self.serving = Some(server.clone());
         environment.spawn(async move { server.serve().await });
     }
 
     fn memory(&self) -> &[u8] {
-        // SAFETY: the segment is mapped for as long as `self` has it, and all that writes there runs on this thread, at no
-        // time while the slice is borrowed.
+        // SAFETY: the segment is mapped for as long as `self` has it, and all that writes there
+        // runs on this thread, at no time while the slice is borrowed.
         unsafe { std::slice::from_raw_parts(self.segment.base(), self.segment.len()) }
     }
 
@@ -316,17 +289,14 @@ impl Server {
     fn compare(&self, world: &World) {
         let memory = self.memory();
         let mut from = 0;
-        let undefined = self
-            .slots
-            .iter()
-            .filter(|slot| slot.is_tainted || slot.writer.is_some());
+        let undefined = self.slots.iter().filter(|slot| slot.is_tainted || slot.writer.is_some());
         let skipped = undefined.map(|slot| {
             let first = slot.offset as usize;
             (first, first + extent_bytes(slot.payload_bytes_max) as usize)
         });
         for (first, end) in skipped.chain([(memory.len(), memory.len())]) {
             world.check(memory[from..first] == self.expected[from..first], || {
-                format!("Bytes changed that nobody addressed, between {from} and {first}")
+                format!("Bytes changed that no client addressed, between {from} and {first}")
             });
             from = end;
         }

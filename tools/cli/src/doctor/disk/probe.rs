@@ -1,5 +1,5 @@
-//! A short test past the page cache. Invariant: bytes and time are bounded, and the file has no name
-//! at any moment, so that nothing can stay behind.
+//! A short test past the page cache. Invariant: bytes and time are bounded, and the file has no
+//! name at any moment, so that nothing can stay behind.
 
 use crate::limits::{DOCTOR_DISK_ACCESS_BYTES, DOCTOR_DISK_DEADLINE, DOCTOR_DISK_TEST_BYTES};
 use nix::fcntl::{OFlag, open};

@@ -1,7 +1,7 @@
-//! Registers of one PCI function. Invariant: a list of capabilities that is damaged or goes round in
-//! circles ends the search, nothing else.
+//! Registers of one PCI function. Invariant: a list of capabilities that is damaged or goes round
+//! in circles ends the search, nothing else.
 
-use crate::doctor::host::Host;
+use crate::doctor::host::HostFacts;
 
 /// Where the first capability is named.
 const FIRST_CAPABILITY: usize = 0x34;
@@ -25,11 +25,8 @@ pub(super) struct Configuration(Vec<u8>);
 
 impl Configuration {
     /// `None` if it cannot be read beyond the header, which needs privilege.
-    pub(super) fn read(host: &Host, address: &str) -> Option<Self> {
-        let bytes = host
-            .roots
-            .sys()
-            .bytes(&format!("bus/pci/devices/{address}/config"))?;
+    pub(super) fn read(host: &HostFacts, address: &str) -> Option<Self> {
+        let bytes = host.roots.sys().bytes(&format!("bus/pci/devices/{address}/config"))?;
         (bytes.len() >= FIRST_EXTENDED).then_some(Self(bytes))
     }
 
@@ -41,9 +38,8 @@ impl Configuration {
 
     /// True if traffic between two cards below this bridge is sent upwards.
     pub(super) fn redirects_peers(&self) -> bool {
-        let control = self
-            .extended(ID_ACCESS_CONTROL)
-            .and_then(|at| self.word(at + ACCESS_CONTROL));
+        let control =
+            self.extended(ID_ACCESS_CONTROL).and_then(|at| self.word(at + ACCESS_CONTROL));
         control.is_some_and(|control| control & REDIRECTIONS != 0)
     }
 
@@ -103,15 +99,9 @@ mod tests {
     #[test]
     fn registers_are_found_behind_other_capabilities() {
         let on = Configuration(sample(true, true));
-        assert_eq!(
-            (on.relaxes_ordering(), on.redirects_peers()),
-            (Some(true), true)
-        );
+        assert_eq!((on.relaxes_ordering(), on.redirects_peers()), (Some(true), true));
         let off = Configuration(sample(false, false));
-        assert_eq!(
-            (off.relaxes_ordering(), off.redirects_peers()),
-            (Some(false), false)
-        );
+        assert_eq!((off.relaxes_ordering(), off.redirects_peers()), (Some(false), false));
     }
 
     #[test]
@@ -121,19 +111,10 @@ mod tests {
         circle[0x41] = 0x40;
         circle[0x103] = 0x10;
         let circle = Configuration(circle);
-        assert_eq!(
-            (circle.relaxes_ordering(), circle.redirects_peers()),
-            (None, false)
-        );
+        assert_eq!((circle.relaxes_ordering(), circle.redirects_peers()), (None, false));
         let ones = Configuration(vec![0xff; 256]);
-        assert_eq!(
-            (ones.relaxes_ordering(), ones.redirects_peers()),
-            (None, false)
-        );
+        assert_eq!((ones.relaxes_ordering(), ones.redirects_peers()), (None, false));
         let none = Configuration(Vec::new());
-        assert_eq!(
-            (none.relaxes_ordering(), none.redirects_peers()),
-            (None, false)
-        );
+        assert_eq!((none.relaxes_ordering(), none.redirects_peers()), (None, false));
     }
 }

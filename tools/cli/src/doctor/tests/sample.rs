@@ -1,7 +1,8 @@
-//! A host with nothing wrong, to be broken. Invariant: every check finds something to look at on it.
+//! A host with nothing wrong, to be broken. Invariant: every check finds something to look at on
+//! it.
 
 use super::super::*;
-use crate::doctor::disk::Fault;
+use crate::doctor::disk::DiskFault;
 use crate::doctor::pcie::sample_configuration;
 use perigee_shard::ClockDiscipline;
 use perigee_topology::fixture::{self, NicSpec, Tree};
@@ -43,10 +44,7 @@ impl Sample {
         self.proc("sys/net/ipv4/tcp_wmem", "4096\t16384\t4194304");
         self.proc("sys/net/core/rmem_max", "212992");
         self.proc("sys/net/core/wmem_max", "212992");
-        self.sys(
-            "kernel/mm/transparent_hugepage/shmem_enabled",
-            "always [advise] never deny",
-        );
+        self.sys("kernel/mm/transparent_hugepage/shmem_enabled", "always [advise] never deny");
         self.sys("kernel/btf/vmlinux", "BTF");
         self.sys("fs/cgroup/memory.max", "max");
         for cpu in 0..2 {
@@ -56,20 +54,11 @@ impl Sample {
     }
 
     fn cards(&self) {
-        self.tree
-            .pci("pci0000:17/0000:17:05.0/0000:20:00.0", 0x03_0200, 0x10de, 0)
-            .unwrap();
+        self.tree.pci("pci0000:17/0000:17:05.0/0000:20:00.0", 0x03_0200, 0x10de, 0).unwrap();
         let management = "pci0000:00/0000:00:1c.0/0000:02:00.0";
         self.tree.pci(management, 0x02_0000, 0x8086, 0).unwrap();
         let device = Some(management);
-        self.tree
-            .nic(NicSpec {
-                name: "eno1",
-                device,
-                speed_mbps: 25_000,
-                mtu: 1500,
-            })
-            .unwrap();
+        self.tree.nic(NicSpec { name: "eno1", device, speed_mbps: 25_000, mtu: 1500 }).unwrap();
         let topology = Topology::discover(&self.tree.roots());
         for (number, device) in topology.rdma.iter().enumerate() {
             let path = device.place.pci.as_ref().unwrap();
@@ -94,25 +83,36 @@ impl Sample {
         }
     }
 
-    pub(super) fn host(&self) -> Host {
+    pub(super) fn host(&self) -> HostFacts {
         let roots = self.tree.roots();
-        Host {
+        HostFacts {
             topology: Topology::discover(&roots),
             process: Process::read(&roots),
             roots,
             dev: self.dev(),
             has_probes: true,
-            clock: Some(ClockDiscipline {
-                is_synchronised: true,
-                error_us: 900,
-            }),
+            clock: Some(ClockDiscipline { is_synchronised: true, error_us: 900 }),
             io_uring: Some(Ok(())),
+            packages: vec![self.package()],
             segment_bytes: SEGMENT_BYTES,
             cores: vec![0, 1, 32, 33],
             disks: vec![disk(50, Ok(2 << 30))],
             peers: vec![peer(9000, "RoCE v2")],
-            cluster: Cluster::Seen(Vec::new()),
+            cluster: ClusterSegments::Seen(Vec::new()),
         }
+    }
+
+    /// A folder `mooncake` with nothing but ours.
+    fn package(&self) -> PathBuf {
+        let folder = self.folder.path().join("site-packages/mooncake");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("store.py"), "").unwrap();
+        folder
+    }
+
+    /// Puts another package's compiled module beside ours.
+    pub(super) fn foreign_module(&self, name: &str) {
+        fs::write(self.package().join(name), "").unwrap();
     }
 
     pub(super) fn folder(&self) -> &Path {
@@ -188,7 +188,7 @@ impl Sample {
 }
 
 /// A disk with so many percent free.
-pub(super) fn disk(free_percent: u64, direct: Result<u64, Fault>) -> DiskState {
+pub(super) fn disk(free_percent: u64, direct: Result<u64, DiskFault>) -> DiskState {
     DiskState {
         folder: PathBuf::from("/data"),
         space: Some((free_percent << 30, 100 << 30)),
@@ -196,6 +196,6 @@ pub(super) fn disk(free_percent: u64, direct: Result<u64, Fault>) -> DiskState {
     }
 }
 
-pub(super) fn peer(mtu: u64, gid_type: &str) -> Peer {
-    Peer::of("other.json", mtu, gid_type)
+pub(super) fn peer(mtu: u64, gid_type: &str) -> PeerHost {
+    PeerHost::of("other.json", mtu, gid_type)
 }

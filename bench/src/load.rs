@@ -1,0 +1,8 @@
+//! What loads are made of: threads that do one operation after another, and the operations.
+
+pub(crate) mod content;
+pub(crate) mod drive;
+pub(crate) mod latency;
+pub(crate) mod removal;
+pub(crate) mod window;
+pub(crate) mod workload;

@@ -1,0 +1,189 @@
+//! What the routes ask of the master. Invariant: nothing here grants leases, so looking never
+//! changes what can be evicted.
+
+use perigee_metrics::{MasterCells, MasterNumbers};
+use perigee_schemas::Status;
+use std::sync::Arc;
+
+/// The master as the HTTP routes see it. Calls block and must end within seconds; they are made on
+/// a few helper threads, never on a shard.
+pub trait ControlPlane: Send + Sync + 'static {
+    /// `Err` with the reason while calls of clients are not served. Must not block: it is the one
+    /// call made on the HTTP thread itself.
+    fn readiness(&self) -> Result<(), String>;
+
+    /// Complete replicas of each key, without a lease.
+    ///
+    /// # Errors
+    /// The whole question could not be asked; each key has an outcome of its own otherwise.
+    fn locate(&self, keys: &[String]) -> Result<Vec<KeyPlaces>, Status>;
+
+    /// The page of a listing that begins at a cursor, with at most `limit` keys, in no order.
+    ///
+    /// # Errors
+    /// The master did not answer, or others list too many keys at this moment.
+    fn list_keys(&self, from: Option<KeyCursor>, limit: usize) -> Result<KeyPage, Status>;
+
+    /// All mounted segments.
+    ///
+    /// # Errors
+    /// The master did not answer.
+    fn segments(&self) -> Result<Vec<SegmentInfo>, Status>;
+
+    /// Removes all objects, leased ones only with `force`; returns how many there were.
+    ///
+    /// # Errors
+    /// The master did not answer.
+    fn remove_all(&self, force: bool) -> Result<u64, Status>;
+
+    /// Begins to empty segments; returns the job's random identity.
+    ///
+    /// # Errors
+    /// The request cannot be carried out, with Mooncake's codes.
+    fn create_drain(&self, request: DrainRequest) -> Result<u128, DrainRefusal>;
+
+    /// How a drain job stands.
+    ///
+    /// # Errors
+    /// `JobNotFound`, or the master did not answer.
+    fn drain_job(&self, id: u128) -> Result<DrainInfo, Status>;
+
+    /// Ends a drain job of which no move is under way.
+    ///
+    /// # Errors
+    /// `JobNotFound`; `UnavailableInCurrentStatus` if it has ended or moves are under way.
+    fn cancel_drain(&self, id: u128) -> Result<(), Status>;
+
+    /// Numbers of the state.
+    ///
+    /// # Errors
+    /// The master did not answer.
+    fn numbers(&self) -> Result<MasterNumbers, Status>;
+
+    /// Cells of all shards.
+    fn cells(&self) -> Vec<Arc<MasterCells>>;
+}
+
+/// Where a listing goes on.
+pub type KeyCursor = [u64; 3];
+
+/// Some keys of a listing, which goes on at `next`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeyPage {
+    /// The keys; there may be none on a page that is not the last.
+    pub keys: Vec<String>,
+    /// Where it goes on; `None` on the last page.
+    pub next: Option<KeyCursor>,
+}
+
+/// Replicas of one key, or why there are none.
+pub type KeyPlaces = Result<Vec<ReplicaPlace>, Status>;
+
+/// Where one replica lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplicaPlace {
+    /// Payload length in bytes.
+    pub payload_bytes: u64,
+    /// Address in the owner's memory: segment base plus offset.
+    pub buffer_address: u64,
+    /// Protocol of the segment.
+    pub protocol: String,
+    /// Endpoint of the segment's owner.
+    pub endpoint: String,
+}
+
+/// One mounted segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentInfo {
+    /// Segment name; several segments may share one.
+    pub name: String,
+    /// Segment id.
+    pub id: u128,
+    /// Id of the client that owns it.
+    pub client: u128,
+    /// Address of its first byte in the owner's memory.
+    pub base_address: u64,
+    /// Bytes of the segment.
+    pub capacity_bytes: u64,
+    /// Bytes allocated.
+    pub used_bytes: u64,
+    /// Endpoint of its owner.
+    pub endpoint: String,
+    /// Protocol it is served by.
+    pub protocol: String,
+    /// 0 undefined, 1 OK, 2 draining, 3 drained, 4 gracefully unmounting, 5 unmounting.
+    pub state: u8,
+}
+
+/// What a drain job is to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DrainRequest {
+    /// Names of the segments to be emptied.
+    pub segments: Vec<String>,
+    /// Names of the segments that may take their objects; all others if empty.
+    pub target_segments: Vec<String>,
+    /// Moves under way at the same time.
+    pub max_concurrency: u32,
+}
+
+/// How a drain job stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DrainInfo {
+    /// Mooncake's number of the state: 0 CREATED to 5 CANCELED.
+    pub state: u8,
+    /// Mooncake's word for it.
+    pub state_name: &'static str,
+    /// Milliseconds since 1970 when it was created.
+    pub created_ms: u64,
+    /// Milliseconds since 1970 of the last change.
+    pub updated_ms: u64,
+    /// Names of the segments to be emptied.
+    pub segments: Vec<String>,
+    /// Replicas that were moved.
+    pub succeeded_units: u64,
+    /// Replicas that could not be moved.
+    pub failed_units: u64,
+    /// Replicas that wait, and old places whose readers' leases run.
+    pub blocked_units: u64,
+    /// Moves under way.
+    pub active_units: u64,
+    /// Payload bytes that were moved.
+    pub migrated_bytes: u64,
+    /// Why it failed; empty otherwise.
+    pub message: String,
+}
+
+/// Mooncake's word for a segment state.
+pub(crate) fn state_name(state: u8) -> &'static str {
+    match state {
+        1 => "OK",
+        2 => "DRAINING",
+        3 => "DRAINED",
+        4 => "GRACEFULLY_UNMOUNTING",
+        5 => "UNMOUNTING",
+        _ => "UNDEFINED",
+    }
+}
+
+/// Why a job is not begun.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DrainRefusal {
+    /// The code for the caller.
+    pub status: Status,
+    /// What to change, for people.
+    pub reason: String,
+}
+
+impl From<Status> for DrainRefusal {
+    fn from(status: Status) -> Self {
+        let reason = status.name().to_owned();
+        Self { status, reason }
+    }
+}
+
+/// Mooncake's text form of a 128-bit id: two decimal halves.
+pub(crate) fn id_text(id: u128) -> String {
+    #[expect(clippy::cast_possible_truncation, reason = "the halves of the id are wanted")]
+    let (high, low) = ((id >> 64) as u64, id as u64);
+    format!("{high}-{low}")
+}

@@ -1,0 +1,37 @@
+//! Bytes that one shard lends to another, and what a shard needs.
+//! Invariant: a loan belongs to exactly one shard, or is on its way to one.
+
+use perigee_allocator::Extent;
+
+/// What a shard short of room tells the others about one segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Need {
+    /// The segment's number.
+    pub segment: u32,
+    /// Allocated bytes of the shard, with those of the puts that wait.
+    pub used_bytes: u64,
+    /// Bytes that it holds.
+    pub held_bytes: u64,
+    /// Bytes of the puts that wait; 0 if none wait.
+    pub waiting_bytes: u64,
+    /// Longest extent that they take.
+    pub longest_bytes: u64,
+    /// For how long the object that the shard would evict has been idle.
+    pub victim_idle_ms: u64,
+}
+
+/// Free bytes of a segment that go from one shard to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpaceLoan {
+    /// The segment's number.
+    pub segment: u32,
+    /// The bytes, counted from the start of the segment.
+    pub extent: Extent,
+}
+
+impl Need {
+    /// One lender's part of what waits, and room for the longest of it; 0 if nothing waits.
+    pub(crate) fn least_bytes(&self, lenders: u64) -> u64 {
+        self.longest_bytes.max(self.waiting_bytes / lenders)
+    }
+}

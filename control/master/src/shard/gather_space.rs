@@ -1,0 +1,68 @@
+//! The space of all shards for one object that no shard has room for alone.
+//! Invariant: nothing is evicted for it unless what is free and what may go are together enough.
+
+use perigee_schemas::extent::extent_bytes;
+
+use crate::limits::{GATHER_SEGMENTS_MAX, LOANS_MAX, SHARE_ALIGNMENT_BYTES};
+
+use super::KeyShard;
+use super::victim::EvictionReason as Urgency;
+use crate::loan::SpaceLoan;
+
+impl KeyShard {
+    /// Segments that are large enough for a payload, some of them if there are many.
+    pub fn large_enough(&self, payload_bytes: u64) -> Vec<u32> {
+        let bytes = extent_bytes(payload_bytes);
+        let fits = |segment: &&u32| {
+            self.shares.get(**segment).is_some_and(|share| share.spec.bytes >= bytes)
+        };
+        let segments = self.shares.live().iter().filter(fits).copied();
+        segments.take(GATHER_SEGMENTS_MAX).collect()
+    }
+
+    /// Free and evictable bytes of this shard in a segment, not counted further than a payload
+    /// needs; `None` if the segment takes nothing here.
+    pub fn room(&mut self, now_ms: u64, segment: u32, payload_bytes: u64) -> Option<u64> {
+        self.begin(now_ms);
+        self.shares.get(segment).filter(|share| share.is_live())?;
+        Some(self.room_bytes(segment, extent_bytes(payload_bytes)))
+    }
+
+    /// Evicts about `bytes` bytes from a segment, or as much as may go.
+    pub fn evict_from(&mut self, now_ms: u64, segment: u32, bytes: u64) {
+        self.begin(now_ms);
+        if bytes > 0 {
+            self.evict_bytes(segment, bytes, Urgency::Put);
+        }
+    }
+
+    /// Gives all free bytes of a segment away, the longest extents first.
+    pub fn surrender(&mut self, segment: u32) -> Vec<SpaceLoan> {
+        self.cede(segment, u64::MAX)
+    }
+
+    /// Gives `parts` equal shares of its free bytes of a segment away and keeps one itself.
+    pub fn share_out(&mut self, segment: u32, parts: usize) -> Vec<Vec<SpaceLoan>> {
+        let free_bytes = self
+            .shares
+            .get(segment)
+            .filter(|share| share.is_readable())
+            .map_or(0, |share| share.allocator.free_bytes());
+        let part_bytes = free_bytes / (parts as u64 + 1);
+        (0..parts).map(|_| self.cede(segment, part_bytes)).collect()
+    }
+
+    fn cede(&mut self, segment: u32, mut bytes: u64) -> Vec<SpaceLoan> {
+        let mut loans = Vec::new();
+        let Some(share) = self.shares.get_mut(segment).filter(|share| share.is_readable()) else {
+            return loans;
+        };
+        while loans.len() < LOANS_MAX
+            && let Some(extent) = share.allocator.cede(bytes, SHARE_ALIGNMENT_BYTES)
+        {
+            bytes = bytes.saturating_sub(extent.bytes);
+            loans.push(SpaceLoan { segment, extent });
+        }
+        loans
+    }
+}

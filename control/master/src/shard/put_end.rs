@@ -1,0 +1,234 @@
+//! The second phase of a put: it ends and becomes visible, or it is revoked.
+//! Invariant: only the client that started a put can finish it, only that put, and what can be read
+//! never goes back to the bytes of a put that began earlier.
+
+use perigee_schemas::Status;
+
+use crate::object::Flags;
+use crate::pending::{Pending, PutName};
+use crate::placement::SoftPin;
+use crate::slab::NONE;
+
+use super::KeyShard;
+use super::space::Reuse;
+use super::started_puts::StartedPuts;
+
+/// Whether and why a put has no place any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Discarded {
+    No,
+    GivenUp,
+    /// A put that began later has published its bytes. The object that it pins hard all the same,
+    /// if it wanted to.
+    Superseded(Option<u32>),
+}
+
+impl KeyShard {
+    /// Makes puts visible; `checksums` has the CRC-32C of each payload. One status per key.
+    ///
+    /// Status -704: unknown key, or its segments are gone; -601: another client's put; -705: an
+    /// upsert that was started later has published its bytes already; -700: the put was discarded
+    /// for another reason, and the key has, or is being given, other bytes; -600: a column has the
+    /// wrong length. Repeating is fine.
+    pub fn put_end(
+        &mut self,
+        now_ms: u64,
+        batch: &StartedPuts<'_>,
+        checksums: &[u32],
+        out: &mut Vec<i32>,
+    ) {
+        self.begin(now_ms);
+        let keys = batch.keys;
+        out.clear();
+        out.resize(keys.len(), Status::InvalidParams.code());
+        if checksums.len() != keys.len() || batch.generations.len() != keys.len() {
+            return;
+        }
+        // Last to first, so that the first key of a batch is the newest.
+        for at in (0..keys.len()).rev() {
+            out[at] = code(self.end_one(batch.name(at), keys[at], checksums[at]));
+        }
+    }
+
+    /// Takes started puts back. Their space is free at once, also that of puts discarded before;
+    /// with `in_flight`, which says that bytes may still arrive, it is quarantined like that of a
+    /// discarded put. One status per key.
+    ///
+    /// Status -704: unknown key; -601: another client's put; -700: the put has ended; -600: a
+    /// column has the wrong length. A put that another one has replaced is revoked already.
+    pub fn put_revoke(
+        &mut self,
+        now_ms: u64,
+        batch: &StartedPuts<'_>,
+        in_flight: bool,
+        out: &mut Vec<i32>,
+    ) {
+        self.begin(now_ms);
+        out.clear();
+        out.resize(batch.keys.len(), Status::InvalidParams.code());
+        if batch.generations.len() != batch.keys.len() {
+            return;
+        }
+        for (at, key) in batch.keys.iter().enumerate() {
+            out[at] = code(self.revoke_one(batch.name(at), key, in_flight));
+        }
+    }
+
+    fn end_one(&mut self, put: PutName, key: &[u8], checksum: u32) -> Result<(), Status> {
+        // Its writer has stopped, so the space of a discarded put can be used again.
+        let discarded = self.free_discarded(put);
+        if let Discarded::Superseded(pins) = discarded {
+            if let Some(object) = pins {
+                self.pin_hard(object);
+            }
+            return Err(Status::ObjectAlreadyExists);
+        }
+        let object = self.find(key).ok_or(Status::ObjectNotFound)?;
+        let Some(pending) = self.pending.get(object, put.generation) else {
+            return if discarded == Discarded::GivenUp {
+                Err(Status::InvalidWrite)
+            } else {
+                self.end_again(object, put.client, checksum)
+            };
+        };
+        if pending.name.client != put.client {
+            return Err(Status::IllegalClient);
+        }
+        let first = pending.first;
+        if !self.replicas.chain(first).any(|id| self.shares.is_readable(self.replicas[id].segment))
+        {
+            self.discard_pending(object, put.generation);
+            return Err(Status::ObjectNotFound);
+        }
+        if let Some(pending) = self.take_pending(object, put.generation) {
+            self.publish(object, &pending, checksum);
+            self.supersede(object, put.generation);
+        }
+        Ok(())
+    }
+
+    /// A put that has ended may be ended again; one that was discarded in favour of other bytes may
+    /// not.
+    fn end_again(&self, object: u32, client: u128, checksum: u32) -> Result<(), Status> {
+        let record = &self.objects[object];
+        if record.first == NONE {
+            Err(Status::InvalidWrite)
+        } else if record.owner != client {
+            Err(Status::IllegalClient)
+        } else if record.checksum != checksum {
+            Err(Status::InvalidWrite)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Discards the puts that began before the one that was published. Those that began later go on
+    /// and replace it.
+    fn supersede(&mut self, object: u32, published: u64) {
+        while let Some(earlier) = self.pending.first_before(object, published) {
+            let earlier_put = self.pending.get(object, earlier);
+            let pinned = earlier_put.filter(|put| put.hard_pin).map(|put| put.name);
+            self.discard_for(object, earlier, Reuse::Superseded);
+            if let Some(put) = pinned.filter(|put| self.quarantine.has_put(*put)) {
+                self.note_overtaken_pin(object, put);
+            }
+            debug_assert_ne!(self.pending.first_of(object), Some(earlier));
+        }
+    }
+
+    /// Replaces an object's complete replicas by the ones of a put.
+    fn publish(&mut self, object: u32, pending: &Pending, checksum: u32) {
+        debug_assert_ne!(pending.first, NONE, "what is published has bytes");
+        let lease = self.take_read_lease(object);
+        let replaces = match self.objects[object].first {
+            NONE => pending.replaces,
+            _ => self.pins(object, true),
+        };
+        self.clock += 1;
+        let objects = self.objects.len();
+        let record = &mut self.objects[object];
+        let old = std::mem::replace(&mut record.first, pending.first);
+        record.checksum = checksum;
+        record.owner = pending.name.client;
+        record.stamp = self.clock;
+        record.probe_end_ms = 0;
+        record.flags.set(Flags::HARD_PIN, pending.hard_pin || replaces.hard);
+        if self.ghosts.take(record.hash, objects) {
+            record.flags.set(Flags::HIT, true);
+            if let Some(group) = self.groups.get_mut(record.group) {
+                group.update(|standing| standing.hit = true);
+            }
+        }
+        self.drop_chain(old, Reuse::AfterReads(lease));
+        debug_assert!(self.moves.get(object).is_none(), "a move ends with its source");
+        let soft_end_ms = self.soft_end_ms(pending.soft_pin, replaces.soft_end_ms);
+        self.set_soft_pin(object, soft_end_ms);
+        self.refresh_blocking(object);
+        let list = self.list_of(object);
+        self.relink(object, list);
+        let payload_bytes = self.replicas[pending.first].payload_bytes;
+        self.counters.count_value(payload_bytes);
+    }
+
+    /// When the soft pin of an object ends that is published now.
+    fn soft_end_ms(&self, wanted: SoftPin, replaced_end_ms: Option<u64>) -> Option<u64> {
+        match wanted {
+            SoftPin::Enable { ttl_ms } => {
+                let ttl_ms = ttl_ms.unwrap_or(self.settings.soft_pin_ttl_ms);
+                Some(self.now_ms.saturating_add(ttl_ms))
+            }
+            SoftPin::Preserve => replaced_end_ms.filter(|end_ms| *end_ms > self.now_ms),
+            SoftPin::Disable => None,
+        }
+    }
+
+    fn revoke_one(&mut self, put: PutName, key: &[u8], in_flight: bool) -> Result<(), Status> {
+        if !in_flight && self.free_discarded(put) != Discarded::No {
+            return Ok(());
+        }
+        let object = self.find(key).ok_or(Status::ObjectNotFound)?;
+        let Some(pending) = self.pending.get(object, put.generation) else {
+            return self.revoke_gone(object, put.generation);
+        };
+        if pending.name.client != put.client {
+            return Err(Status::IllegalClient);
+        }
+        if in_flight {
+            self.discard_pending(object, put.generation);
+        } else {
+            self.drop_pending(object, put.generation, Reuse::Now);
+        }
+        Ok(())
+    }
+
+    /// A put that is not under way can be revoked unless it has ended.
+    fn revoke_gone(&self, object: u32, generation: u64) -> Result<(), Status> {
+        let ended = self
+            .replicas
+            .chain(self.objects[object].first)
+            .any(|id| self.replicas[id].generation == generation);
+        if ended { Err(Status::InvalidWrite) } else { Ok(()) }
+    }
+
+    /// Frees the quarantined space of a discarded put whose writer has stopped.
+    pub(super) fn free_discarded(&mut self, put: PutName) -> Discarded {
+        let mut discarded = Discarded::No;
+        while let Some(quarantined) = self.quarantine.pop_of_put(put) {
+            self.shares.free(quarantined.segment, quarantined.extent);
+            self.counters.discard_released += 1;
+            let pins = self.end_overtaken_pin(&quarantined);
+            discarded = match (quarantined.superseded, discarded) {
+                (None, _) => Discarded::GivenUp,
+                (Some(_), Discarded::Superseded(earlier)) => {
+                    Discarded::Superseded(earlier.or(pins))
+                }
+                (Some(_), _) => Discarded::Superseded(pins),
+            };
+        }
+        discarded
+    }
+}
+
+pub(super) fn code(result: Result<(), Status>) -> i32 {
+    result.err().unwrap_or(Status::Ok).code()
+}

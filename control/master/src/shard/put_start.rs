@@ -1,0 +1,50 @@
+//! Puts that are begun, and how hard the shard tries. Invariant: one payload length per key.
+
+use crate::placement::PutConfig;
+use crate::settings::ShardSettings;
+use perigee_schemas::Status;
+
+/// A batch of puts to start; all keys must belong to the shard.
+#[derive(Debug, Clone, Copy)]
+pub struct PutStart<'a> {
+    /// The writer.
+    pub client: u128,
+    /// The keys.
+    pub keys: &'a [&'a [u8]],
+    /// Payload length in bytes, one per key.
+    pub payload_bytes: &'a [u64],
+    /// Empty, or one group name per key; an empty name is no group.
+    pub groups: &'a [&'a str],
+    /// Placement and pins of all keys.
+    pub config: &'a PutConfig<'a>,
+    /// Replace existing objects instead of refusing with `ObjectAlreadyExists`.
+    pub upsert: bool,
+    /// How far to go for space.
+    pub effort: Effort,
+}
+
+/// How far a put goes for space. A master with several shards goes up in steps, so that nothing is
+/// evicted while another shard has room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effort {
+    /// What is free here.
+    Free,
+    /// Evict here if need be.
+    Evict,
+    /// As `Evict`; nothing comes after it, so that a failure counts as one.
+    Last,
+}
+
+impl PutStart<'_> {
+    /// Whether the columns fit and the settings allow it.
+    pub(super) fn check(&self, settings: &ShardSettings) -> Result<(), Status> {
+        let keys = self.keys.len();
+        let columns_ok = self.payload_bytes.len() == keys;
+        let groups_ok = self.groups.is_empty() || self.groups.len() == keys;
+        if columns_ok && groups_ok {
+            self.config.check(settings)
+        } else {
+            Err(Status::InvalidParams)
+        }
+    }
+}

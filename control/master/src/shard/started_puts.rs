@@ -1,0 +1,20 @@
+//! Puts that their writer ends or takes back. Invariant: one generation per key.
+
+use crate::pending::PutName;
+
+/// A batch of puts to end or to revoke; all keys must belong to the shard.
+#[derive(Debug, Clone, Copy)]
+pub struct StartedPuts<'a> {
+    /// The writer.
+    pub client: u128,
+    /// The keys.
+    pub keys: &'a [&'a [u8]],
+    /// Generation of the first location that each put was given.
+    pub generations: &'a [u64],
+}
+
+impl StartedPuts<'_> {
+    pub(super) fn name(&self, at: usize) -> PutName {
+        PutName { client: self.client, generation: self.generations[at] }
+    }
+}

@@ -1,0 +1,236 @@
+//! The master as its HTTP routes see it: questions are put to the shards from the HTTP threads.
+
+use crate::cluster::{Cluster, ControlShard, Cursor, combine};
+use perigee_admin::master_view::{
+    DrainInfo, DrainRefusal, DrainRequest, KeyCursor, KeyPage, KeyPlaces,
+};
+use perigee_admin::{ControlPlane, ReplicaPlace, SegmentInfo};
+use perigee_master::{DrainJob, Pattern, ReplicaColumns, Scan, SegmentSpec, shard_of};
+use perigee_metrics::{HistogramTotals, MasterCells, MasterNumbers, SegmentNumbers};
+use perigee_schemas::Status;
+use std::sync::Arc;
+
+impl ControlPlane for Cluster {
+    fn readiness(&self) -> Result<(), String> {
+        match self.stalled() {
+            None => Ok(()),
+            Some((shard, silent)) => Err(format!("shard {shard} has not answered for {silent:?}")),
+        }
+    }
+
+    fn locate(&self, keys: &[String]) -> Result<Vec<KeyPlaces>, Status> {
+        let mut places: Vec<KeyPlaces> = vec![Err(Status::InternalError); keys.len()];
+        for index in 0..self.count() {
+            let owned = keys
+                .iter()
+                .enumerate()
+                .filter(|(_, key)| shard_of(key.as_bytes(), self.count()) == index);
+            let (positions, share): (Vec<usize>, Vec<String>) =
+                owned.map(|(position, key)| (position, key.clone())).unzip();
+            if share.is_empty() {
+                continue;
+            }
+            let found =
+                self.ask(index, move |shard| peek(shard, &share)).ok_or(Status::RpcTimeout)?;
+            for (position, key) in positions.into_iter().zip(found) {
+                places[position] = key;
+            }
+        }
+        Ok(places)
+    }
+
+    fn list_keys(&self, from: Option<KeyCursor>, limit: usize) -> Result<KeyPage, Status> {
+        let from = from.map(Cursor::from_numbers);
+        let page = self.run_first(move |first| async move {
+            first.list_page(&Pattern::any(), limit, from).await
+        });
+        let page = page.ok_or(Status::RpcTimeout)??;
+        Ok(KeyPage { keys: page.keys, next: page.next.map(Cursor::numbers) })
+    }
+
+    fn segments(&self) -> Result<Vec<SegmentInfo>, Status> {
+        let listed = self.ask_first(|shard| shard.listing(&[])).ok_or(Status::RpcTimeout)?;
+        let shares: Option<Vec<_>> = self.ask_all(ControlShard::shares).into_iter().collect();
+        let uses = combine(listed, &shares.ok_or(Status::RpcTimeout)?);
+        let info = |used: crate::cluster::SegmentUsage| SegmentInfo {
+            name: used.spec.name.clone(),
+            id: used.spec.id,
+            client: used.spec.client,
+            base_address: used.spec.base,
+            capacity_bytes: used.spec.bytes,
+            used_bytes: used.allocated_bytes,
+            endpoint: used.spec.endpoint.clone(),
+            protocol: used.spec.protocol.clone(),
+            state: used.state,
+        };
+        Ok(uses.into_iter().map(info).collect())
+    }
+
+    fn remove_all(&self, force: bool) -> Result<u64, Status> {
+        let mut removed = 0;
+        let step = move |shard: &ControlShard, scan: &mut Scan| {
+            let mut keys = shard.keys.borrow_mut();
+            keys.remove_step(shard.now_ms(), scan, &Pattern::any(), force)
+        };
+        self.walk(step, |count| {
+            removed += count;
+            true
+        })?;
+        Ok(removed)
+    }
+
+    fn create_drain(&self, request: DrainRequest) -> Result<u128, DrainRefusal> {
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).map_err(|_| DrainRefusal::from(Status::InternalError))?;
+        let id = u128::from_ne_bytes(random);
+        let request = perigee_master::DrainJobRequest {
+            segments: request.segments,
+            target_segments: request.target_segments,
+            max_concurrency: request.max_concurrency,
+        };
+        let created = self
+            .run_first(move |first| async move { first.create_drain(id, request).await })
+            .ok_or(DrainRefusal::from(Status::RpcTimeout))?;
+        let refusal = |refused: perigee_master::JobRefusal| DrainRefusal {
+            status: refused.status,
+            reason: refused.reason,
+        };
+        created.map(|()| id).map_err(refusal)
+    }
+
+    fn drain_job(&self, id: u128) -> Result<DrainInfo, Status> {
+        let find = move |first: &ControlShard| {
+            let registry = first.registry.as_ref()?.borrow();
+            registry.drain_job(id).map(drain_info)
+        };
+        let found = self.ask_first(find).ok_or(Status::RpcTimeout)?;
+        found.ok_or(Status::JobNotFound)
+    }
+
+    fn cancel_drain(&self, id: u128) -> Result<(), Status> {
+        self.run_first(move |first| async move { first.cancel_drain(id).await })
+            .ok_or(Status::RpcTimeout)?
+    }
+
+    fn numbers(&self) -> Result<MasterNumbers, Status> {
+        let mut whole = MasterNumbers::default();
+        for part in self.ask_all(numbers) {
+            whole.merge(part.ok_or(Status::RpcTimeout)?);
+        }
+        Ok(whole)
+    }
+
+    fn cells(&self) -> Vec<Arc<MasterCells>> {
+        self.shared_cells()
+    }
+}
+
+impl Cluster {
+    /// Walks over the keys of one shard after the other in bounded steps. `take` gets the result of
+    /// each step and ends the walk by returning false.
+    fn walk<R: Send + 'static>(
+        &self,
+        step: impl Fn(&ControlShard, &mut Scan) -> R + Copy + Send + 'static,
+        mut take: impl FnMut(R) -> bool,
+    ) -> Result<(), Status> {
+        for index in 0..self.count() {
+            let mut ahead: Option<Scan> = None;
+            while ahead.is_none_or(|scan| !scan.has_ended()) {
+                let turn = move |shard: &ControlShard| {
+                    let mut scan = ahead.unwrap_or_else(|| shard.keys.borrow().scan());
+                    let result = step(shard, &mut scan);
+                    (scan, result)
+                };
+                let (scan, result) = self.ask(index, turn).ok_or(Status::RpcTimeout)?;
+                if !take(result) {
+                    return Ok(());
+                }
+                ahead = Some(scan);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn drain_info(job: &DrainJob) -> DrainInfo {
+    DrainInfo {
+        state: job.state as u8,
+        state_name: job.state.name(),
+        created_ms: job.created_ms,
+        updated_ms: job.updated_ms,
+        segments: job.segments.clone(),
+        succeeded_units: job.report.succeeded,
+        failed_units: job.report.failed,
+        blocked_units: job.report.blocked,
+        active_units: u64::from(job.report.active),
+        migrated_bytes: job.report.migrated_bytes,
+        message: job.message.clone(),
+    }
+}
+
+fn peek(shard: &ControlShard, keys: &[String]) -> Vec<KeyPlaces> {
+    let mut columns = ReplicaColumns::default();
+    let raw: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();
+    let state = shard.keys.borrow();
+    state.peek(&raw, &mut columns);
+    let mut next = 0;
+    let one = |(status, count): (&i32, &u8)| {
+        let range = next..next + usize::from(*count);
+        next = range.end;
+        Status::from_peer(*status).ok()?;
+        let describe = |location: &perigee_master::ReplicaLocation| {
+            let spec: &SegmentSpec = state.segment(location.segment)?;
+            Some(ReplicaPlace {
+                payload_bytes: location.payload_bytes,
+                buffer_address: spec.base + location.offset,
+                protocol: spec.protocol.clone(),
+                endpoint: spec.name.clone(),
+            })
+        };
+        Ok(columns.locations[range].iter().filter_map(describe).collect())
+    };
+    columns.status.iter().zip(&columns.location_count).map(one).collect()
+}
+
+fn numbers(shard: &ControlShard) -> MasterNumbers {
+    let keys = shard.keys.borrow();
+    let (gauges, counters) = (keys.gauges(), keys.counters());
+    let segment = |gauges: perigee_master::SegmentGauges| SegmentNumbers {
+        name: keys.segment(gauges.segment).map(|spec| spec.name.clone()).unwrap_or_default(),
+        allocated_bytes: gauges.allocated_bytes,
+        capacity_bytes: gauges.capacity_bytes,
+        largest_free_bytes: gauges.largest_free_bytes,
+    };
+    let clients = shard.registry.as_ref().map_or(0, |registry| registry.borrow().client_count());
+    MasterNumbers {
+        segments: keys.segment_gauges().map(segment).collect(),
+        keys: gauges.keys,
+        soft_pinned_keys: gauges.soft_pinned_keys,
+        memory_replicas: keys.segment_gauges().map(|gauges| gauges.replicas).sum(),
+        active_clients: clients as u64,
+        parked_bytes: gauges.parked_bytes,
+        staging_bytes: gauges.staging_bytes,
+        value_sizes: HistogramTotals {
+            counts: counters.value_bytes_buckets.to_vec(),
+            sum: counters.value_bytes_sum,
+        },
+        allocation_failures: counters.alloc_failures,
+        partial_allocations: counters.partial_allocations,
+        memory_hits: counters.cache_hits,
+        memory_hit_bytes: counters.cache_hit_bytes,
+        valid_gets: counters.valid_gets,
+        total_gets: counters.total_gets,
+        evictions_attempted: counters.evictions_attempted,
+        evictions_successful: counters.evictions_successful,
+        evicted_keys: counters.evicted_keys,
+        evicted_bytes: counters.evicted_bytes,
+        discarded_writes: counters.discarded_puts,
+        released_writes: counters.discard_released,
+        moves: gauges.moves,
+        moved_replicas: counters.moved_replicas,
+        moved_bytes: counters.moved_bytes,
+        failed_moves: counters.failed_moves,
+        clients_expired: shard.expired.get(),
+        ..MasterNumbers::default()
+    }
+}

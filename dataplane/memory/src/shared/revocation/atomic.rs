@@ -1,0 +1,4 @@
+//! Atomics of `words`. Invariant: those of the standard library; `tests/models` has loom's in their
+//! place.
+
+pub(super) use std::sync::atomic::*;

@@ -1,0 +1,20 @@
+//! What came of a request. Invariant: one status per piece.
+
+use perigee_schemas::Status;
+
+/// A decoded reply: one status per piece.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reply {
+    /// Why each piece was refused, or that it was not.
+    pub status: Vec<Status>,
+    /// CRC-32C of each piece of a read that asked for it; none otherwise.
+    pub checksum: Vec<u32>,
+    pub(crate) payload_bytes: u64,
+}
+
+impl Reply {
+    /// Whether all pieces were moved.
+    pub fn is_fine(&self) -> bool {
+        self.status.iter().all(|status| *status == Status::Ok)
+    }
+}

@@ -1,0 +1,50 @@
+//! What the agent shows to its web server. Invariant: one writer, many readers.
+
+use crate::limits::STOP_DEADLINE;
+use crate::snapshot::Snapshot;
+use crate::watch::Watch;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The last snapshot, for those who serve it.
+#[derive(Debug)]
+pub(crate) struct SnapshotBoard {
+    last: Mutex<Option<Arc<Snapshot>>>,
+    changed: Condvar,
+    /// When the host was read last; the beginning before that.
+    read_at: Mutex<Instant>,
+    pub(crate) watch: Arc<Watch>,
+}
+
+impl Default for SnapshotBoard {
+    fn default() -> Self {
+        Self {
+            last: Mutex::default(),
+            changed: Condvar::new(),
+            read_at: Mutex::new(Instant::now()),
+            watch: Arc::default(),
+        }
+    }
+}
+
+impl SnapshotBoard {
+    /// How long ago the host was read: long only if the collecting thread is gone or held up.
+    pub(crate) fn age(&self) -> Duration {
+        self.read_at.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+    }
+
+    /// The last snapshot; waits for the first one, but not forever.
+    pub(crate) fn last(&self) -> Option<Arc<Snapshot>> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_empty = |last: &mut Option<Arc<Snapshot>>| last.is_none();
+        let waited = self.changed.wait_timeout_while(last, STOP_DEADLINE, is_empty);
+        waited.unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+
+    /// Shows a new snapshot.
+    pub(crate) fn put(&self, snapshot: Snapshot) {
+        *self.read_at.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(snapshot));
+        self.changed.notify_all();
+    }
+}

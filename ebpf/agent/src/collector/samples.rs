@@ -1,0 +1,296 @@
+//! From counters of two turns to signs: how each NIC, peer, shard and disk did in between.
+
+use super::distances::PeerDistances;
+use crate::histogram::Distribution;
+use crate::host::Wait;
+use crate::slow::sample::Sample;
+use crate::slow::{RDMA_GROUP, SHORTEST_GROUP};
+use crate::snapshot::{LinkSeries, Snapshot, SuspectKind};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Round trips and operations below this many in a turn say nothing.
+const VALUES_MIN: u64 = 10;
+/// Nor is a peer slow because exchanges with it are large: each byte may take this long (100 MB/s).
+const PEER_NS_PER_BYTE: u64 = 10;
+/// A disk is not slow because its requests are large: each byte may take this long (50 MB/s).
+const DISK_NS_PER_BYTE: u64 = 20;
+/// The share of values below the one that stands for a turn: what also the lucky ones take is no
+/// accident.
+const QUANTILE: f64 = 0.25;
+
+/// A thread that neither ran nor wanted to for this share of a turn, in percent, is idle and no
+/// measure for others.
+const BUSY_PERCENT: u64 = 1;
+
+/// The interface of what does not leave the host.
+const LOOPBACK: &str = "lo";
+
+/// Counters of the turn before, and of this one as it is read.
+#[derive(Debug, Default)]
+pub(crate) struct Samples {
+    before: SampleCounters,
+    now: SampleCounters,
+    /// Peers of all connections, which the probe sees, and of those on which we ask.
+    reach: PeerDistances,
+    asked_reach: PeerDistances,
+    /// Groups and NICs whose baseline starts over with their next sample, which may come turns
+    /// later.
+    starts_over: BTreeSet<(String, String)>,
+    last_ns: Option<u64>,
+}
+
+/// A link, and what the connection does not explain of an exchange over it.
+struct Asked<'a> {
+    link: &'a LinkSeries,
+    beside_ns: u64,
+}
+
+#[derive(Debug, Default)]
+struct SampleCounters {
+    distributions: BTreeMap<String, Distribution>,
+    numbers: BTreeMap<String, u64>,
+}
+
+impl Samples {
+    /// The signs of the turn that ends with this snapshot; none after the first one.
+    pub(crate) fn take(&mut self, snapshot: &Snapshot, waits: &[Wait]) -> Vec<Sample> {
+        self.before = std::mem::take(&mut self.now);
+        let before = self.last_ns.replace(snapshot.monotonic_ns);
+        let elapsed_ns = before.map_or(0, |before| snapshot.monotonic_ns.saturating_sub(before));
+        let asked = self.asked(snapshot);
+        self.reach.see(snapshot.links.iter());
+        let asks = |link: &&LinkSeries| link.asked_round_trip_ns.is_some();
+        self.asked_reach.see(snapshot.links.iter().filter(asks));
+        let mut samples = self.nics(snapshot, &asked);
+        samples.extend(self.rails(snapshot));
+        samples.extend(peers(&asked));
+        samples.extend(self.shards(waits, elapsed_ns));
+        samples.extend(self.disks(snapshot, elapsed_ns));
+        if elapsed_ns == 0 { Vec::new() } else { samples }
+    }
+
+    /// Links on which we asked often enough since their last sign: a smoothed round trip forgets a
+    /// single bad one within as many exchanges.
+    fn asked<'a>(&mut self, snapshot: &'a Snapshot) -> Vec<Asked<'a>> {
+        let mut asked = Vec::new();
+        for link in &snapshot.links {
+            let name = format!("peer/{}/{}", link.device, link.peer);
+            let counters = [link.operations, link.peer_ns, link.bytes];
+            let names = ["operations", "work", "bytes"].map(|what| format!("{name}/{what}"));
+            let grown = self.grown_enough(names, counters);
+            asked.extend(grown.map(|[operations, work_ns, bytes]| Asked {
+                link,
+                beside_ns:
+                    (work_ns / operations).saturating_sub(bytes / operations * PEER_NS_PER_BYTE),
+            }));
+        }
+        asked
+    }
+
+    /// Round trips of TCP connections: from the probe, else from the sockets themselves. What the
+    /// luckiest takes tells small delays apart; what a quarter takes also tells those that hit only
+    /// some packets.
+    fn nics(&mut self, snapshot: &Snapshot, asked: &[Asked<'_>]) -> Vec<Sample> {
+        let mut samples = Vec::new();
+        let nics = &snapshot.nics;
+        self.starts_over.retain(|(_, device)| nics.iter().any(|nic| nic.device == *device));
+        for nic in nics.iter().filter(|nic| nic.kind != "loopback") {
+            let probed = snapshot.tcp.iter().find(|tcp| tcp.device == nic.device);
+            let quarter = probed.and_then(|tcp| {
+                let more = self.more(format!("nic/{}", nic.device), &tcp.round_trip);
+                typical(&more)
+            });
+            let of_shortest = format!("{SHORTEST_GROUP}{}", nic.kind);
+            let of_sockets = format!("sockets/{}", nic.kind);
+            for (reach, group) in [
+                (&self.reach, &nic.kind),
+                (&self.reach, &of_shortest),
+                (&self.asked_reach, &of_sockets),
+            ] {
+                if reach.has_grown(&nic.device) {
+                    self.starts_over.insert((group.clone(), nic.device.clone()));
+                }
+            }
+            let starts_over = &mut self.starts_over;
+            let mut sample = |group: &str, value_ns, what| {
+                let who = (group.to_owned(), nic.device.clone());
+                Sample {
+                    kind: SuspectKind::Nic,
+                    starts_over: starts_over.remove(&who),
+                    group: who.0,
+                    name: who.1,
+                    value_ns,
+                    what,
+                }
+            };
+            if let Some(value_ns) = quarter {
+                samples.push(sample(&nic.kind, value_ns, "a quarter of its round trips below"));
+                let shortest = probed.and_then(|tcp| tcp.shortest_ns);
+                samples.extend(
+                    shortest.map(|value| sample(&of_shortest, value, "round trips of at least")),
+                );
+                continue;
+            }
+            let links = asked.iter().map(|asked| asked.link);
+            let links = links.filter(|link| link.device == nic.device);
+            let shortest = links.filter_map(|link| link.asked_round_trip_ns).min();
+            samples.extend(shortest.map(|value| sample(&of_sockets, value, "round trips of")));
+        }
+        samples
+    }
+
+    /// RDMA ports: operations as our processes counted them.
+    fn rails(&mut self, snapshot: &Snapshot) -> Vec<Sample> {
+        let mut devices: BTreeMap<&str, Distribution> = BTreeMap::new();
+        let flows = snapshot.flows.iter().filter(|flow| flow.route == "rdma");
+        for flow in flows.filter(|flow| !flow.device.is_empty()) {
+            devices.entry(&flow.device).or_default().merge(&flow.latency);
+        }
+        let mut samples = Vec::new();
+        for (device, latency) in devices {
+            if let Some(value_ns) = typical(&self.more(format!("rail/{device}"), &latency)) {
+                samples.push(Sample {
+                    kind: SuspectKind::Nic,
+                    name: device.to_owned(),
+                    group: RDMA_GROUP.to_owned(),
+                    value_ns,
+                    what: "operations of",
+                    starts_over: false,
+                });
+            }
+        }
+        samples
+    }
+
+    /// Nanoseconds of each second that a thread was ready without a core.
+    fn shards(&mut self, waits: &[Wait], elapsed_ns: u64) -> Vec<Sample> {
+        let mut samples = Vec::new();
+        for wait in waits {
+            let waited_ns = self.grown(format!("wait/{}", wait.thread), wait.waited_ns);
+            let probed_ns = self.grown(format!("probed/{}", wait.thread), wait.probed_ns);
+            let ran_ns = self.grown(format!("run/{}", wait.thread), wait.run_ns);
+            let (Some(waited_ns), Some(ran_ns)) = (waited_ns.max(probed_ns), ran_ns) else {
+                continue;
+            };
+            if (waited_ns + ran_ns) * 100 < elapsed_ns * BUSY_PERCENT {
+                continue;
+            }
+            let of_a_second = u128::from(waited_ns) * 1_000_000_000 / u128::from(elapsed_ns.max(1));
+            samples.push(Sample {
+                kind: SuspectKind::Shard,
+                name: wait.thread.clone(),
+                group: String::new(),
+                value_ns: u64::try_from(of_a_second).unwrap_or(u64::MAX),
+                what: "waits for a core in each second of",
+                starts_over: false,
+            });
+        }
+        samples
+    }
+
+    /// Time per request that its size and the requests beside it do not explain.
+    fn disks(&mut self, snapshot: &Snapshot, elapsed_ns: u64) -> Vec<Sample> {
+        let mut disks: BTreeMap<&str, (Distribution, u64, u64)> = BTreeMap::new();
+        for block in &snapshot.blocks {
+            let sum = disks.entry(&block.device).or_default();
+            sum.0.merge(&block.device_time);
+            sum.1 += block.bytes;
+            sum.2 += block.depth;
+        }
+        let mut samples = Vec::new();
+        for (disk, (device_time, bytes, depth)) in disks {
+            let time = self.more(format!("disk/{disk}"), &device_time);
+            let bytes = self.grown(format!("disk/{disk}/bytes"), bytes).unwrap_or(0);
+            let value_ns = match time.count {
+                0 if depth == 0 => continue,
+                // Nothing came back in the whole turn.
+                0 => elapsed_ns,
+                count => {
+                    let beside = (time.sum_ns / elapsed_ns.max(1)).max(1);
+                    let each_ns = time.sum_ns / count / beside;
+                    each_ns.saturating_sub(bytes / count * DISK_NS_PER_BYTE)
+                }
+            };
+            let letters = disk.find(|letter: char| !letter.is_ascii_alphabetic());
+            let kind = &disk[..letters.unwrap_or(disk.len())];
+            samples.push(Sample {
+                kind: SuspectKind::Disk,
+                name: disk.to_owned(),
+                group: kind.to_owned(),
+                value_ns,
+                what: "requests of",
+                starts_over: false,
+            });
+        }
+        samples
+    }
+
+    fn more(&mut self, name: String, now: &Distribution) -> Distribution {
+        let before = self.before.distributions.get(&name);
+        let more = before.map_or_else(Distribution::default, |before| now.since(before));
+        self.now.distributions.insert(name, now.clone());
+        more
+    }
+
+    /// `None` for what was not there a turn ago.
+    fn grown(&mut self, name: String, now: u64) -> Option<u64> {
+        let before = self.before.numbers.get(&name);
+        let grown = before.map(|before| now.saturating_sub(*before));
+        self.now.numbers.insert(name, now);
+        grown
+    }
+
+    /// How much three counters grew since they were reported last; that is when the first of them,
+    /// which counts exchanges, has grown enough.
+    fn grown_enough(&mut self, names: [String; 3], now: [u64; 3]) -> Option<[u64; 3]> {
+        let before = names.each_ref().map(|name| self.before.numbers.get(name));
+        let reported = before.map(|number| number.copied());
+        let grown = [0, 1, 2]
+            .map(|index| reported[index].map(|reported| now[index].saturating_sub(reported)));
+        let is_enough = grown[0].is_none_or(|exchanges| exchanges >= VALUES_MIN);
+        for (index, name) in names.into_iter().enumerate() {
+            let mark = reported[index].filter(|_| !is_enough).unwrap_or(now[index]);
+            self.now.numbers.insert(name, mark);
+        }
+        match grown {
+            [Some(exchanges), Some(second), Some(third)] if is_enough => {
+                Some([exchanges, second, third])
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Peers of one NIC by their round trips, all peers by what round trips and bytes do not explain.
+fn peers(asked: &[Asked<'_>]) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for asked in asked {
+        let link = asked.link;
+        let sample = |group: &str, value_ns, what| Sample {
+            kind: SuspectKind::Peer,
+            name: link.peer.clone(),
+            group: group.to_owned(),
+            value_ns,
+            what,
+            starts_over: false,
+        };
+        let round_trip_ns = link.asked_round_trip_ns;
+        samples.extend(round_trip_ns.map(|value| sample(&link.device, value, "round trips of")));
+        // What stays on this host is no measure for what leaves it.
+        let wires = if is_loopback(&link.device) { "beside/lo" } else { "" };
+        samples.push(sample(wires, asked.beside_ns, "beside round trips, each exchange takes"));
+    }
+    samples
+}
+
+/// Also that of another network namespace.
+fn is_loopback(device: &str) -> bool {
+    device.rsplit(':').next() == Some(LOOPBACK)
+}
+
+fn typical(more: &Distribution) -> Option<u64> {
+    (more.count >= VALUES_MIN).then(|| more.quantile(QUANTILE))
+}
+
+#[cfg(test)]
+mod tests;

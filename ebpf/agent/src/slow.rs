@@ -1,0 +1,167 @@
+//! Who is slow: the odd one out among NICs, shards, disks and peers.
+//!
+//! Pure: samples go in once a turn, suspects come out; no clock, no I/O. The invariant: no subject
+//! is named for what all of its kind show at the same time, and none for a single bad turn.
+
+mod rule;
+pub(crate) mod sample;
+mod series;
+#[cfg(test)]
+mod tests;
+
+use crate::snapshot::{Suspect, SuspectKind};
+use rule::SlowRule;
+pub(crate) use rule::{RDMA_GROUP, SHORTEST_GROUP};
+use sample::Subject;
+use sample::is_crowded;
+use sample::{PeerBaseline, Sample};
+use series::{SubjectHistory, median};
+use std::collections::BTreeMap;
+
+/// Turns without a sample after which a subject is forgotten.
+const SILENT_TURNS_MAX: u32 = 30;
+/// Turns without a sample after which a subject is not compared with others, and is cleared.
+const STALE_TURNS: u32 = 3;
+/// Everybody that is remembered; more are not watched.
+const SERIES_MAX: usize = 4096;
+/// Remembers how everybody did.
+#[derive(Debug, Default)]
+pub(crate) struct SlowDetector {
+    known: BTreeMap<Subject, SubjectHistory>,
+    /// Who is slow now. A turn without a sample clears no subject: the worst are too slow to give
+    /// any.
+    blamed: BTreeMap<Subject, Suspect>,
+}
+
+impl SlowDetector {
+    /// Takes the signs of a turn and tells who is slow, and since when.
+    pub(crate) fn judge(&mut self, now_ms: u64, samples: &[Sample]) -> Vec<Suspect> {
+        self.known.values_mut().for_each(SubjectHistory::begin_turn);
+        for sample in samples {
+            let who = (sample.kind, sample.group.clone(), sample.name.clone());
+            if self.known.contains_key(&who) || self.known.len() < SERIES_MAX {
+                let series = self.known.entry(who).or_default();
+                if sample.starts_over {
+                    series.start_over();
+                }
+                series.push(sample.value_ns);
+            }
+        }
+        self.known.retain(|_, series| series.silent_turns() < SILENT_TURNS_MAX);
+        let typical = self.typical();
+        let slowdown =
+            self.against_usual(&typical, |now, usual| now.saturating_mul(10) / usual.max(1));
+        let increase = self.against_usual(&typical, u64::saturating_sub);
+        let is_crowded = is_crowded(&typical);
+        for sample in samples {
+            let who = (sample.kind, sample.group.clone(), sample.name.clone());
+            let comparison = PeerBaseline {
+                others_ns: others(&typical, &who),
+                others_slowdown_tenths: others(&slowdown, &who).unwrap_or(10).max(10),
+                others_increase_ns: others(&increase, &who).unwrap_or(0),
+                is_crowded,
+            };
+            let series = self.known.get_mut(&who);
+            match series.and_then(|series| judge_one(series, sample, &comparison, now_ms)) {
+                Some(suspect) => drop(self.blamed.insert(who, suspect)),
+                None => drop(self.blamed.remove(&who)),
+            }
+        }
+        self.blamed.retain(|who, _| {
+            let series = self.known.get(who);
+            series.is_some_and(|series| series.silent_turns() < STALE_TURNS)
+        });
+        let blamed = self.blamed.iter();
+        without_victims(blamed.map(|(who, suspect)| (who.1.as_str(), suspect.clone())))
+    }
+
+    /// What each did lately, of those who gave a sign lately.
+    fn typical(&self) -> BTreeMap<Subject, u64> {
+        let lately = self.known.iter().filter(|(_, series)| series.silent_turns() < STALE_TURNS);
+        lately.filter_map(|(who, series)| Some((who.clone(), series.typical()?))).collect()
+    }
+
+    /// What each did lately, relative to its baseline, of those with a known baseline.
+    fn against_usual(
+        &self,
+        typical: &BTreeMap<Subject, u64>,
+        compare: impl Fn(u64, u64) -> u64,
+    ) -> BTreeMap<Subject, u64> {
+        let compared = |(who, now_ns): (&Subject, &u64)| {
+            let usual_ns = self.known.get(who)?.usual()?;
+            Some((who.clone(), compare(*now_ns, usual_ns)))
+        };
+        typical.iter().filter_map(compared).collect()
+    }
+}
+
+fn judge_one(
+    series: &mut SubjectHistory,
+    sample: &Sample,
+    comparison: &PeerBaseline,
+    now_ms: u64,
+) -> Option<Suspect> {
+    let now_ns = series.typical()?;
+    let rule = SlowRule::of(sample).after(series.starts_over());
+    if !rule.needs_usual() {
+        series.meet(comparison.others_ns.is_some());
+    }
+    let usual_ns = series.usual();
+    let verdict = rule.verdict(series.best()?, usual_ns, comparison);
+    let since_ms = series.settle(verdict, comparison.others_ns.is_some(), now_ms)?;
+    Some(Suspect {
+        kind: sample.kind,
+        name: sample.name.clone(),
+        evidence: evidence(sample.what, now_ns, comparison.others_ns, usual_ns),
+        since_ms,
+        now_ns,
+        usual_ns: usual_ns.or(comparison.others_ns).unwrap_or(0),
+    })
+}
+
+/// The median of what the others of a group show.
+fn others(typical: &BTreeMap<Subject, u64>, who: &Subject) -> Option<u64> {
+    let comparable = typical
+        .iter()
+        .filter(|(other, _)| (other.0, &other.1) == (who.0, &who.1) && other.2 != who.2);
+    median(comparable.map(|(_, value)| *value).collect())
+}
+
+/// Peers behind a slow NIC look slow because of it; and none is named twice.
+fn without_victims<'a>(suspects: impl Iterator<Item = (&'a str, Suspect)>) -> Vec<Suspect> {
+    let suspects: Vec<_> = suspects.collect();
+    let nics: Vec<_> = suspects
+        .iter()
+        .filter(|(_, suspect)| suspect.kind == SuspectKind::Nic)
+        .map(|(_, suspect)| suspect.name.clone())
+        .collect();
+    let mut kept: Vec<Suspect> = Vec::new();
+    for (group, suspect) in suspects {
+        let is_victim = suspect.kind == SuspectKind::Peer && nics.iter().any(|nic| nic == group);
+        let is_named = |other: &Suspect| (other.kind, &other.name) == (suspect.kind, &suspect.name);
+        if !is_victim && !kept.iter().any(is_named) {
+            kept.push(suspect);
+        }
+    }
+    kept
+}
+
+fn evidence(what: &str, now_ns: u64, others_ns: Option<u64>, usual_ns: Option<u64>) -> String {
+    let mut text = format!("{what} {}", short_time(now_ns));
+    if let Some(others) = others_ns {
+        text.push_str(&format!(", others {}", short_time(others)));
+    }
+    if let Some(usual) = usual_ns {
+        text.push_str(&format!(", usually {}", short_time(usual)));
+    }
+    text
+}
+
+/// Two or three digits and a unit.
+fn short_time(nanoseconds: u64) -> String {
+    match nanoseconds {
+        0..1_000 => format!("{nanoseconds} ns"),
+        1_000..1_000_000 => format!("{} us", nanoseconds / 1_000),
+        _ => format!("{}.{} ms", nanoseconds / 1_000_000, nanoseconds / 100_000 % 10),
+    }
+}

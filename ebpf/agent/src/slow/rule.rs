@@ -1,0 +1,135 @@
+//! When a time is too long: one rule per kind. Invariant: a difference must be both a multiple and
+//! a length that matters.
+
+use super::sample::{PeerBaseline, Sample};
+use super::series::Grade;
+use crate::snapshot::SuspectKind;
+
+/// Signs of RDMA ports come from operations of any size, so only the ports of one host at one time
+/// compare.
+pub(crate) const RDMA_GROUP: &str = "rdma";
+
+/// How groups begin whose signs are the shortest time of each turn, which is steady enough for
+/// small multiples.
+pub(crate) const SHORTEST_GROUP: &str = "shortest/";
+
+/// From this multiple on a subject is clearly slow, in tenths.
+const CLEAR_TENTHS: u64 = 30;
+
+/// Multiples are in tenths.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SlowRule {
+    /// This many times what the others take.
+    others_tenths: u64,
+    /// And this many times its own baseline, where that is known, beyond what made the others
+    /// slower too.
+    usual_tenths: u64,
+    /// A subject without a known baseline is never slow: some are farther away than others.
+    needs_usual: bool,
+    /// Without others: this many times its own baseline; `None` if a lone subject is never named.
+    alone_tenths: Option<u64>,
+    /// And longer by this.
+    floor_ns: u64,
+    /// What makes the others slower adds to everybody's time; else it multiplies it.
+    adds_up: bool,
+}
+
+impl SlowRule {
+    pub(super) fn of(sample: &Sample) -> Self {
+        match sample.kind {
+            SuspectKind::Nic if sample.group.starts_with(SHORTEST_GROUP) => Self {
+                others_tenths: 13,
+                usual_tenths: 13,
+                needs_usual: false,
+                alone_tenths: Some(20),
+                floor_ns: 80_000,
+                adds_up: false,
+            },
+            // Buckets of powers of two.
+            SuspectKind::Nic => Self {
+                others_tenths: 30,
+                usual_tenths: 20,
+                needs_usual: false,
+                alone_tenths: (sample.group != RDMA_GROUP).then_some(40),
+                floor_ns: 200_000,
+                adds_up: false,
+            },
+            SuspectKind::Peer => Self {
+                others_tenths: 25,
+                usual_tenths: 20,
+                needs_usual: true,
+                alone_tenths: None,
+                floor_ns: 200_000,
+                adds_up: false,
+            },
+            // Nanoseconds of each second.
+            SuspectKind::Shard => Self {
+                others_tenths: 20,
+                usual_tenths: 20,
+                needs_usual: false,
+                alone_tenths: Some(30),
+                floor_ns: 400_000_000,
+                // Waits grow from almost nothing, so multiples of them mean nothing.
+                adds_up: true,
+            },
+            SuspectKind::Disk => Self {
+                others_tenths: 40,
+                usual_tenths: 40,
+                needs_usual: false,
+                alone_tenths: Some(40),
+                floor_ns: 3_000_000,
+                adds_up: false,
+            },
+        }
+    }
+
+    /// The same for a subject whose baseline starts over: it has to be learned first.
+    pub(super) fn after(self, starts_over: bool) -> Self {
+        Self { needs_usual: self.needs_usual || starts_over, ..self }
+    }
+
+    pub(super) fn needs_usual(&self) -> bool {
+        self.needs_usual
+    }
+
+    /// `usual_ns` is unknown for who was slow from the first turn on: then only the others count.
+    pub(super) fn verdict(
+        &self,
+        now_ns: u64,
+        usual_ns: Option<u64>,
+        comparison: &PeerBaseline,
+    ) -> Grade {
+        let expected_ns = usual_ns.map(|usual| {
+            if self.adds_up {
+                usual.saturating_add(comparison.others_increase_ns)
+            } else {
+                usual.saturating_mul(comparison.others_slowdown_tenths) / 10
+            }
+        });
+        if self.needs_usual && usual_ns.is_none() {
+            return Grade::Good;
+        }
+        let references = match (comparison.others_ns, usual_ns, self.alone_tenths) {
+            (Some(others), _, _) => [
+                Some((others, self.others_tenths)),
+                expected_ns.map(|expected| (expected, self.usual_tenths)),
+            ],
+            (None, Some(usual), Some(tenths)) if !comparison.is_crowded => {
+                [Some((usual, tenths)), None]
+            }
+            (None, ..) => return Grade::Good,
+        };
+        let mut verdict = Grade::ClearlySlow;
+        for (reference, tenths) in references.into_iter().flatten() {
+            if now_ns < reference.saturating_mul(tenths) / 10
+                || now_ns < reference.saturating_add(self.floor_ns)
+            {
+                return Grade::Good;
+            }
+            if now_ns < reference.saturating_mul(CLEAR_TENTHS.max(tenths)) / 10 {
+                verdict = Grade::Slow;
+            }
+        }
+        verdict
+    }
+}

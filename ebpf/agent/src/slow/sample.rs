@@ -1,0 +1,41 @@
+//! A sample of a resource, and what it is compared with. Invariant: a higher value is worse.
+
+use super::series::median;
+use crate::snapshot::SuspectKind;
+use std::collections::BTreeMap;
+
+/// Half of our threads waiting this long in a second for a core make every number of the host
+/// doubtful.
+pub(crate) const CROWDED_NS: u64 = 300_000_000;
+
+pub(crate) type Subject = (SuspectKind, String, String);
+
+/// How somebody did in one turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sample {
+    pub(crate) kind: SuspectKind,
+    pub(crate) name: String,
+    /// Only members of a group are compared with each other.
+    pub(crate) group: String,
+    /// Smaller is better: a time for something that all of the group do.
+    pub(crate) value_ns: u64,
+    /// What the time is, for people.
+    pub(crate) what: &'static str,
+    /// From now on it is measured over others than before, so what it was is no measure.
+    pub(crate) starts_over: bool,
+}
+
+/// Values of one turn that a subject is held against.
+pub(crate) struct PeerBaseline {
+    pub(super) others_ns: Option<u64>,
+    /// How much slower than usual the others are, in tenths.
+    pub(super) others_slowdown_tenths: u64,
+    /// And by how much.
+    pub(super) others_increase_ns: u64,
+    pub(super) is_crowded: bool,
+}
+
+pub(crate) fn is_crowded(typical: &BTreeMap<Subject, u64>) -> bool {
+    let shards = typical.iter().filter(|(who, _)| who.0 == SuspectKind::Shard);
+    median(shards.map(|(_, value)| *value).collect()).is_some_and(|wait| wait >= CROWDED_NS)
+}

@@ -1,0 +1,162 @@
+//! Lookups of a client, and reads of what they find.
+//! Invariant: what is found is judged by the contract, whether it is read or not.
+
+use super::{Client, Life, Mover};
+use crate::scenario::store::contract::{Lease, Version};
+use crate::scenario::store::wire;
+use perigee_memory::ByteRangeMut;
+use perigee_rpc::LocatedBatch;
+use perigee_schemas::Status;
+use perigee_schemas::frame::MessageKind;
+use perigee_transfer::{ReadJob, ReplicaAddress, TransferError};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// The answer to a lookup of some keys.
+struct Lookup {
+    located: LocatedBatch,
+    asked: Duration,
+    /// Keys that were evicted before it was asked.
+    evicted: u64,
+    /// Which life of the master has answered.
+    epoch: u64,
+}
+
+/// A key that was found: what it must hold, and where it lies.
+struct Found {
+    version: Rc<Version>,
+    places: Vec<ReplicaAddress>,
+    lease: Rc<Lease>,
+}
+
+impl Client {
+    /// Gets a key: whether its bytes came, or `None` if it is not there or cannot be asked for. At
+    /// times other keys are looked up with it.
+    pub(super) async fn get(&self, life: &Life, key: &str) -> Option<bool> {
+        let keys = self.with_others(key);
+        let (evicted, asked) = (self.master.evicted_keys(), self.world.now());
+        let answer = life.link.ask(MessageKind::GetReplicas, &wire::get_replicas(&keys)).await;
+        self.world.check(answer.is_some() || !self.contract.is_calm(), || {
+            "Without a fault a lookup was not answered".to_owned()
+        });
+        let answer = answer?;
+        let located = wire::sound(&self.world, LocatedBatch::decode(&answer.body, keys.len()))?;
+        let lookup = Lookup { located, asked, evicted, epoch: answer.epoch };
+        let found = keys.iter().enumerate();
+        let found: Vec<_> = found.map(|(at, key)| self.found(key, at, &lookup)).collect();
+        let mut got = None;
+        for (at, found) in found.iter().enumerate() {
+            let Some(found) = found else { continue };
+            if at == 0 {
+                got = Some(self.get_found(life, key, found).await);
+            }
+            let lease = lookup.located.leases[at].filter(|_| got != Some(false));
+            if let Some(lease) = lease.filter(|_| self.random.one_in(2)) {
+                found.lease.give_back();
+                life.link.give_back((lease.name, lease.generation));
+            }
+        }
+        got
+    }
+
+    fn with_others(&self, key: &str) -> Vec<String> {
+        let mut keys = vec![key.to_owned()];
+        let others = if self.random.one_in(3) { 3 } else { 0 };
+        for other in (0..others).map(|_| self.some_key()) {
+            if !keys.contains(&other) {
+                keys.push(other);
+            }
+        }
+        keys
+    }
+
+    /// What a lookup has found of one of its keys.
+    fn found(&self, key: &str, at: usize, lookup: &Lookup) -> Option<Found> {
+        let Lookup { located, asked, evicted, epoch } = lookup;
+        let status = located.places.status[at];
+        if status != Status::Ok {
+            self.judge_miss(key, *asked, status, *evicted);
+            return None;
+        }
+        let version = self.contract.found(key, located.checksum[at], *asked)?;
+        let place = |location| wire::place(&located.places.segments, location);
+        let places: Vec<_> = located.places.locations_of(at).iter().map(place).collect();
+        let bytes = version.payload.len() as u64;
+        let are_its = places.iter().all(|place| place.payload_bytes == bytes);
+        self.world.check(are_its, || format!("The master found {key} at places of another length"));
+        Some(Found {
+            version,
+            places,
+            lease: self.contract.note_lease(key, *asked, located.lease_ttl_ms, *epoch),
+        })
+    }
+
+    /// Whether nothing but a fault can have taken a key; `evicted` is how many keys were evicted
+    /// before it was asked for.
+    pub(super) fn must_be_there(&self, key: &str, asked: Duration, evicted: u64) -> bool {
+        let were_evicted = evicted + self.master.evicted_keys() > 0;
+        self.contract.must_be_there(key, asked, were_evicted)
+    }
+
+    fn judge_miss(&self, key: &str, asked: Duration, status: Status, evicted: u64) {
+        if status == Status::ObjectNotFound {
+            self.contract.note_absent(key, asked);
+        }
+        self.world.check(!self.must_be_there(key, asked, evicted), || {
+            format!("Without a fault {key} was not found after its put was acknowledged: {status}")
+        });
+    }
+
+    async fn get_found(&self, life: &Life, key: &str, found: &Found) -> bool {
+        if self.random.one_in(2) {
+            // A slow reader: the lease is there for it.
+            let left = found.lease.end.saturating_sub(self.world.now());
+            self.world.sleep(self.random.length(Duration::ZERO, left * 3 / 4)).await;
+        }
+        for place in &found.places {
+            if self.read(&life.mover, found, place).await {
+                return true;
+            }
+        }
+        let must_be_there = self.contract.is_calm() && self.world.now() < found.lease.end;
+        self.world.check(!must_be_there, || format!("Without a fault {key} was lost"));
+        false
+    }
+
+    /// Reads one replica.
+    async fn read(&self, mover: &Mover, found: &Found, place: &ReplicaAddress) -> bool {
+        let mut target = vec![0xEE; found.version.payload.len()];
+        let outcome = {
+            let pieces = [ByteRangeMut::from(target.as_mut_slice())];
+            let jobs = [ReadJob { place, checksum: found.version.checksum, pieces: &pieces }];
+            // SAFETY: as in `write`; nothing else uses the target at the same time.
+            let batch = unsafe { mover.read(&jobs) };
+            self.world.until(batch.watch()).await;
+            batch.outcome().unwrap_or_default()
+        };
+        match outcome.first() {
+            Some(Ok(_)) => {
+                self.world.check(target == found.version.payload, || {
+                    "A get handed out other bytes than were put".to_owned()
+                });
+                true
+            }
+            Some(Err(error)) => {
+                self.judge(found, place, error);
+                false
+            }
+            None => false,
+        }
+    }
+
+    /// Bytes under a lease may be out of reach, but not overwritten.
+    fn judge(&self, found: &Found, place: &ReplicaAddress, error: &TransferError) {
+        let is_overwritten = matches!(error, TransferError::Stale | TransferError::Checksum { .. });
+        let is_leased = self.world.now() < found.lease.end;
+        let is_mounted = self.master.is_mounted(found.lease.epoch, place.segment.id.0);
+        let must_be_there = is_leased && is_mounted && self.contract.is_settled();
+        self.world.check(!(is_overwritten && must_be_there), || {
+            format!("Bytes under a lease were overwritten: {error}")
+        });
+    }
+}

@@ -1,0 +1,36 @@
+//! How large a store is played: a roomy one, or a crowded one, where calls for the same few keys
+//! and bytes collide.
+//! Invariant: any payload fits into each segment, and what is pinned leaves room for others.
+
+use crate::random::Random;
+use std::time::Duration;
+
+/// Bounds of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Size {
+    pub(super) keys: u64,
+    pub(super) payload_bytes_max: u64,
+    /// Least and most of a segment.
+    pub(super) segment_bytes: (u64, u64),
+    /// Longest pause of a client between two calls.
+    pub(super) pause_max: Duration,
+}
+
+impl Size {
+    pub(super) fn new(random: &Random) -> Self {
+        if random.one_in(2) {
+            return Self {
+                keys: 5,
+                payload_bytes_max: 150_000,
+                segment_bytes: (512 << 10, 2 << 20),
+                pause_max: Duration::from_secs(4),
+            };
+        }
+        Self {
+            keys: random.between(1, 4),
+            payload_bytes_max: 24_000,
+            segment_bytes: (64 << 10, 160 << 10),
+            pause_max: Duration::from_millis(500),
+        }
+    }
+}
