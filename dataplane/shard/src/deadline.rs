@@ -1,5 +1,7 @@
 //! Bounded waits on a stream. The kernel may still own the memory of a wait that is cut short, so
 //! the stream is broken first and the wait then ends by itself.
+//! Invariant: a wait that is cut short, by its deadline or because it is dropped, leaves a broken
+//! stream: what the kernel still does on it would keep it open for as long as the peer is silent.
 
 use crate::environment::{Environment, Stream};
 use futures_lite::future::or;
@@ -8,8 +10,22 @@ use std::io;
 use std::pin::pin;
 use std::time::Duration;
 
+/// Breaks a stream when it is dropped, unless the wait on it has ended.
+struct PendingWait<'a, S: Stream> {
+    stream: &'a S,
+    has_ended: bool,
+}
+
+impl<S: Stream> Drop for PendingWait<'_, S> {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.stream.shutdown();
+        }
+    }
+}
+
 /// Waits for `work`; after `length` the stream is broken and the result is
-/// [`io::ErrorKind::TimedOut`].
+/// [`io::ErrorKind::TimedOut`]. Dropping it breaks the stream too.
 ///
 /// # Errors
 /// The error of `work`, or that the time is up.
@@ -19,6 +35,7 @@ pub async fn within<E: Environment, T>(
     stream: &E::Stream,
     work: impl Future<Output = io::Result<T>>,
 ) -> io::Result<T> {
+    let mut pending = PendingWait { stream, has_ended: false };
     let mut work = pin!(work);
     let first = or(async { Some(work.as_mut().await) }, async {
         environment.sleep(length).await;
@@ -26,10 +43,12 @@ pub async fn within<E: Environment, T>(
     })
     .await;
     if let Some(result) = first {
+        pending.has_ended = true;
         return result;
     }
     stream.shutdown();
     let _ = work.await;
+    pending.has_ended = true;
     Err(io::ErrorKind::TimedOut.into())
 }
 

@@ -36,6 +36,19 @@ fn a_store_keeps_its_promises_whatever_happens() {
     assert_promises_are_kept(Scenario::Store, STORE_SEEDS);
 }
 
+/// An order that was taken back while its worker connected: the worker kept later slices waiting
+/// (151), or left its connection open for as long as a peer without power is silent.
+const CANCELED_WHILE_CONNECTING: [u64; 4] = [151, 3829, 4184, 10507];
+
+#[test]
+fn engines_keep_their_promises_where_they_once_did_not() {
+    for seed in CANCELED_WHILE_CONNECTING {
+        if let Err(failure) = Scenario::Engine.play(seed) {
+            panic!("{failure}");
+        }
+    }
+}
+
 #[test]
 fn the_same_seed_gives_the_same_run_and_another_one_another() {
     for scenario in Scenario::ALL {
