@@ -28,6 +28,11 @@ pub(crate) fn text_stream(body: Body) -> Response {
     ([(CONTENT_TYPE, perigee_metrics::exposition::CONTENT_TYPE)], body).into_response()
 }
 
+/// JSON documents, one a line, written piece by piece.
+pub(crate) fn json_lines(body: Body) -> Response {
+    ([(CONTENT_TYPE, "application/x-ndjson")], body).into_response()
+}
+
 /// Text with a plain content type.
 pub(crate) fn word(body: &'static str) -> Response {
     body.into_response()

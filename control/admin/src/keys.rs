@@ -2,14 +2,13 @@
 
 use crate::answer;
 use crate::limits::{BATCH_KEYS_MAX, LISTED_KEYS_MAX};
-use crate::master_view::{KeyCursor, KeyPlaces, ReplicaPlace};
+use crate::listing::ObjectListing;
+use crate::master_view::{KeyPlaces, ObjectInfo, ReplicaPlace};
 use crate::query::{filled_parameter, parameter};
 use crate::shared::RouteContext;
-use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use futures_lite::{StreamExt, stream};
 use perigee_schemas::Status;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -142,47 +141,17 @@ pub(crate) async fn all_keys(
         Some(Ok(limit)) => LISTED_KEYS_MAX.min(limit),
         None => LISTED_KEYS_MAX,
     };
-    let mut listing = KeyListing { shared, from: None, left: limit };
-    let first = listing.page().await.map_err(answer::error)?;
-    if listing.from.is_none() {
-        return Ok(answer::text(first));
-    }
-    // The next page is made when this one has been taken, so a slow reader keeps one page here.
-    let rest = stream::try_unfold(listing, |mut listing| async move {
-        if listing.from.is_none() {
-            return Ok(None);
-        }
-        let page = listing.page().await;
-        page.map(|page| Some((page, listing)))
-    });
-    let body = Body::from_stream(stream::once(Ok(first)).chain(rest));
-    Ok(answer::text_stream(body))
-}
-
-/// A listing that is written page by page.
-struct KeyListing {
-    shared: RouteContext,
-    /// Where it goes on; `None` at its beginning and its end.
-    from: Option<KeyCursor>,
-    /// Keys that may still be listed.
-    left: usize,
-}
-
-impl KeyListing {
-    /// The next page, one key a line.
-    async fn page(&mut self) -> Result<String, Status> {
-        let (from, limit) = (self.from, self.left);
-        let asked = self.shared.ask(move |plane| plane.list_keys(from, limit));
-        let page = asked.await.map_err(|_| Status::InternalError)??;
-        self.left = self.left.saturating_sub(page.keys.len());
-        self.from = page.next.filter(|_| self.left > 0);
-        let mut lines = String::with_capacity(page.keys.iter().map(|key| key.len() + 1).sum());
-        for key in page.keys {
-            lines.push_str(&key);
+    let listing = ObjectListing::new(shared, limit);
+    let page = |objects: Vec<ObjectInfo>| {
+        let mut lines = String::with_capacity(objects.iter().map(|it| it.key.len() + 1).sum());
+        for object in objects {
+            lines.push_str(&object.key);
             lines.push('\n');
         }
-        Ok(lines)
-    }
+        lines
+    };
+    let body = listing.body(String::new(), page).await.map_err(answer::error)?;
+    Ok(answer::text_stream(body))
 }
 
 pub(crate) async fn remove_all(

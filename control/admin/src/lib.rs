@@ -6,8 +6,10 @@
 
 mod answer;
 mod drains;
+mod key_events;
 mod keys;
 pub mod limits;
+mod listing;
 pub mod master_view;
 mod origin;
 mod overview;
@@ -20,5 +22,5 @@ mod server;
 mod shared;
 pub mod summary;
 
-pub use master_view::{ControlPlane, ReplicaPlace, SegmentInfo};
+pub use master_view::{ControlPlane, ObjectInfo, ReplicaPlace, SegmentInfo};
 pub use server::{AdminHandle, AdminOptions, AdminServer};

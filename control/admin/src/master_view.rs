@@ -18,11 +18,14 @@ pub trait ControlPlane: Send + Sync + 'static {
     /// The whole question could not be asked; each key has an outcome of its own otherwise.
     fn locate(&self, keys: &[String]) -> Result<Vec<KeyPlaces>, Status>;
 
-    /// The page of a listing that begins at a cursor, with at most `limit` keys, in no order.
+    /// The page of a listing that begins at a cursor, with at most `limit` objects, in no order.
     ///
     /// # Errors
     /// The master did not answer, or others list too many keys at this moment.
-    fn list_keys(&self, from: Option<KeyCursor>, limit: usize) -> Result<KeyPage, Status>;
+    fn list_objects(&self, from: Option<KeyCursor>, limit: usize) -> Result<ObjectPage, Status>;
+
+    /// What was published of keys; `None` where nothing is.
+    fn key_events(&self) -> Option<KeyEventCounts>;
 
     /// All mounted segments.
     ///
@@ -67,11 +70,39 @@ pub trait ControlPlane: Send + Sync + 'static {
 /// Where a listing goes on.
 pub type KeyCursor = [u64; 3];
 
-/// Some keys of a listing, which goes on at `next`.
+/// One object of a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectInfo {
+    /// Its key.
+    pub key: String,
+    /// Length of its value in bytes.
+    pub payload_bytes: u64,
+    /// Its group, if it has one.
+    pub group: Option<String>,
+}
+
+/// What was published since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KeyEventCounts {
+    /// Messages.
+    pub published_batches: u64,
+    /// Events in them.
+    pub published_events: u64,
+    /// Events that had no room while the publisher was busy.
+    pub dropped_events: u64,
+    /// Events whose key is no block hash.
+    pub skipped_unparsed_keys: u64,
+    /// Sequence number of the next message.
+    pub next_sequence: u64,
+    /// Subscribers that are connected now.
+    pub subscribers: u64,
+}
+
+/// Some objects of a listing, which goes on at `next`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct KeyPage {
-    /// The keys; there may be none on a page that is not the last.
-    pub keys: Vec<String>,
+pub struct ObjectPage {
+    /// The objects; there may be none on a page that is not the last.
+    pub objects: Vec<ObjectInfo>,
     /// Where it goes on; `None` on the last page.
     pub next: Option<KeyCursor>,
 }

@@ -30,15 +30,6 @@ struct Leader {
     view_version: Option<u64>,
 }
 
-#[derive(Serialize, Default)]
-struct KvEvents {
-    enabled: bool,
-    published_batches: u64,
-    published_events: u64,
-    dropped_events: u64,
-    skipped_unparsed_keys: u64,
-}
-
 fn state_word(ready: bool) -> &'static str {
     if ready { "serving" } else { "starting" }
 }
@@ -62,6 +53,10 @@ pub(crate) async fn metrics(State(shared): State<RouteContext>) -> Result<Respon
     let mut samples = Samples::of_master(cells, &numbers, shared.build);
     samples.value("perigee_uptime_seconds", &[], shared.started.elapsed().as_secs_f64());
     samples.value("perigee_ready", &[], u8::from(shared.plane.readiness().is_ok()));
+    let events = shared.plane.key_events().unwrap_or_default();
+    samples.value("perigee_kv_events_published_total", &[], events.published_events);
+    samples.value("perigee_kv_events_dropped_total", &[], events.dropped_events);
+    samples.value("perigee_kv_events_subscribers", &[], events.subscribers);
     Ok(answer::text(samples.render()))
 }
 
@@ -93,8 +88,4 @@ pub(crate) async fn ha_status(State(shared): State<RouteContext>) -> Response {
 pub(crate) async fn leader() -> Response {
     let leader = Leader { present: false, leader_address: None, view_version: None };
     answer::json(StatusCode::OK, &leader)
-}
-
-pub(crate) async fn kv_events() -> Response {
-    answer::json(StatusCode::OK, &KvEvents::default())
 }

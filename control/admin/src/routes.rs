@@ -2,7 +2,7 @@
 //! answer or the answer of a feature that is switched off.
 
 use crate::shared::RouteContext;
-use crate::{answer, drains, keys, origin, overview, quotas, segments};
+use crate::{answer, drains, key_events, keys, origin, overview, quotas, segments};
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
@@ -20,7 +20,8 @@ pub(crate) fn router(shared: RouteContext) -> Router {
         .route("/role", get(|| async { answer::word("leader") }))
         .route("/ha_status", get(overview::ha_status))
         .route("/leader", get(overview::leader))
-        .route("/kv_events/status", get(overview::kv_events))
+        .route("/kv_events/status", get(key_events::status))
+        .route("/kv_events/snapshot", get(key_events::snapshot))
         .route("/query_key", get(keys::query_key))
         .route("/batch_query_keys", get(keys::batch_query_keys))
         .route("/get_all_keys", get(keys::all_keys))

@@ -95,6 +95,10 @@ impl Groups {
         }
     }
 
+    pub(crate) fn name(&self, id: u32) -> Option<&str> {
+        self.groups.get(id).map(|group| &*group.name)
+    }
+
     pub(crate) fn get(&self, id: u32) -> Option<&Group> {
         self.groups.get(id)
     }

@@ -17,6 +17,7 @@ mod group;
 mod idle_ages;
 mod index;
 mod key;
+mod key_events;
 pub mod limits;
 mod list_name;
 mod loan;
@@ -45,6 +46,7 @@ pub use counters::{SegmentGauges, ShardCounters, ShardGauges, VALUE_BYTES_BUCKET
 pub use draining::{DrainOrder, DrainReport};
 pub use group::GroupLedger;
 pub use key::{hash_key, shard_of, shard_of_hash};
+pub use key_events::{KeyChange, KeyEvent, KeyEventQueue, WaitingEvents};
 pub use placement::{PutConfig, SoftPin};
 pub use refusal::JobRefusal;
 pub use registry::{
@@ -54,8 +56,8 @@ pub use registry::{
 pub use segment::{SegmentEvent, SegmentSpec};
 pub use settings::ShardSettings;
 pub use shard::{
-    Effort, EndedMoves, GivenBack, KeyShard, MoveTask, Need, Pattern, PutStart, RebuiltReplica,
-    Scan, SpaceLoan, StartedPuts, TaskTurn,
+    Effort, EndedMoves, GivenBack, KeyShard, ListedKey, MoveTask, Need, Pattern, PutStart,
+    RebuiltReplica, Scan, SpaceLoan, StartedPuts, TaskTurn,
 };
 pub use shard_task::{TaskAction, TaskRequest, TaskUpdate};
 pub use strategy::Strategy;

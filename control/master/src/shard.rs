@@ -9,7 +9,9 @@ mod evict;
 mod gather_space;
 mod give_back;
 mod given_back;
+mod key_report;
 mod lend;
+mod listed_key;
 mod locate;
 mod members;
 mod mount;
@@ -24,6 +26,7 @@ mod read;
 mod rebuild;
 mod relocate;
 mod remove;
+
 mod scan;
 mod scan_position;
 mod space;
@@ -40,6 +43,7 @@ mod tests;
 pub use crate::loan::{Need, SpaceLoan};
 pub use adopted_replica::RebuiltReplica;
 pub use given_back::GivenBack;
+pub use listed_key::ListedKey;
 pub use move_task::{EndedMoves, MoveTask};
 pub use pattern::Pattern;
 pub use put_start::{Effort, PutStart};
@@ -57,6 +61,7 @@ use crate::group::{GroupLedger, Groups};
 use crate::idle_ages::IdleAges;
 use crate::index::KeyIndex;
 use crate::key::hash_key;
+use crate::key_events::KeyEventQueue;
 use crate::moving::ReplicaMoves;
 use crate::object::Object;
 use crate::pending::PendingPuts;
@@ -100,6 +105,8 @@ pub struct KeyShard {
     /// Batch calls so far.
     calls: u64,
     generations: Generations,
+    /// Where changes of keys are reported.
+    events: Option<KeyEventQueue>,
     counters: ShardCounters,
     /// Hashes of the current batch's keys, kept for its memory.
     hashes: Vec<u64>,
@@ -144,6 +151,7 @@ impl KeyShard {
             ages: IdleAges::default(),
             calls: 0,
             generations,
+            events: None,
             counters: ShardCounters::default(),
             hashes: Vec::new(),
             found: Vec::new(),

@@ -30,6 +30,7 @@ pub(crate) use scatter::KeySubset;
 pub(crate) use segment_use::{SegmentUsage, combine};
 
 use crate::config::MasterConfig;
+use perigee_events::{EventPublisher, EventsError};
 use perigee_metrics::MasterCells;
 use perigee_shard::{
     Environment, ExecutorError, ShardEnvironment, ShardOf, ShardOptions, ShardStartError,
@@ -56,6 +57,9 @@ pub enum ClusterError {
     /// The RPC port cannot be listened on.
     #[error("RPC port: {0}")]
     Socket(#[from] SocketError),
+    /// KV events cannot be published.
+    #[error(transparent)]
+    Events(#[from] EventsError),
     /// A shard did not report in time.
     #[error("A shard did not come up within {SHARD_DEADLINE:?}")]
     Late,
@@ -75,6 +79,7 @@ pub struct Cluster {
     watchdog: Watchdog,
     address: SocketAddr,
     epoch: u64,
+    events: Option<EventPublisher>,
 }
 
 impl Cluster {
@@ -89,10 +94,17 @@ impl Cluster {
         expiry_listener: Option<Sender<Vec<String>>>,
     ) -> Result<Self, ClusterError> {
         let epoch = getrandom::u64().map_err(ClusterError::Random)?;
+        let count = config.rpc.shards.max(1);
+        let events = config.events.as_ref();
+        let events = events.map(|settings| EventPublisher::start(settings, count)).transpose()?;
         let mut shards = Vec::new();
         let mut members = Vec::new();
         let mut address = address;
-        for start in ShardStart::all(config, epoch, TICK, expiry_listener.as_ref()) {
+        let starts = ShardStart::all(config, epoch, TICK, expiry_listener.as_ref());
+        for (index, mut start) in starts.into_iter().enumerate() {
+            if let Some(queue) = events.as_ref().and_then(|events| events.queue(index)) {
+                start.report_to(queue);
+            }
             let (shard, bound, member) = start_shard(start, address)?;
             address = bound;
             members.push(member);
@@ -101,8 +113,14 @@ impl Cluster {
         let mailboxes = members.iter().map(|member: &Member| member.mailbox.clone());
         let watchdog =
             Watchdog::start("master", mailboxes.collect()).map_err(ClusterError::Thread)?;
-        let cluster =
-            Self { shards: Mutex::new(shards), members: members.into(), watchdog, address, epoch };
+        let cluster = Self {
+            shards: Mutex::new(shards),
+            members: members.into(),
+            watchdog,
+            address,
+            epoch,
+            events,
+        };
         cluster.introduce();
         Ok(cluster)
     }
@@ -115,6 +133,11 @@ impl Cluster {
     /// The first shard that takes no jobs any more, and for how long.
     pub(crate) fn stalled(&self) -> Option<(usize, Duration)> {
         self.watchdog.stalled()
+    }
+
+    /// Where changes of keys are published.
+    pub(crate) fn events(&self) -> Option<&EventPublisher> {
+        self.events.as_ref()
     }
 
     /// Random number of this master's life.
@@ -190,6 +213,9 @@ impl Cluster {
             if let Err(error) = shard.join(SHARD_DEADLINE) {
                 tracing::warn!(%error, "A shard is left behind");
             }
+        }
+        if let Some(events) = &self.events {
+            events.stop();
         }
     }
 

@@ -5,9 +5,11 @@
 //! `MOONCAKE_CONFIG_PATH` is not read: it names a client's file, whose keys mean nothing here.
 
 mod build;
+mod events;
 mod interface;
 pub mod table;
 
+use perigee_events::EventSettings;
 use perigee_flags::{FlagError, LogSettings, ProcessEnvironment, ProgramStart};
 
 /// Everything the master needs to know to start.
@@ -39,6 +41,8 @@ pub struct MasterConfig {
     pub client_ttl_ms: u64,
     /// How segments are chosen for replicas.
     pub allocation: AllocationStrategy,
+    /// What is published of keys; nothing if `None`.
+    pub events: Option<EventSettings>,
     /// Log switches.
     pub log: LogSettings,
     /// `name=value` of every setting that differs from its default.

@@ -109,6 +109,11 @@ impl Services {
         if let Some(metadata) = &self.metadata {
             tracing::info!("HTTP metadata server started on port {}", metadata.local_addr().port());
         }
+        if let Some(events) = self.cluster.events() {
+            let replay = events.replay_endpoint().map(ToString::to_string);
+            let publish = events.publish_endpoint();
+            tracing::info!(%publish, replay, "KV events are published");
+        }
         tracing::info!(%rpc, %http, epoch = self.cluster.epoch(), "Ready");
     }
 

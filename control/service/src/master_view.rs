@@ -2,7 +2,7 @@
 
 use crate::cluster::{Cluster, ControlShard, Cursor, combine};
 use perigee_admin::master_view::{
-    DrainInfo, DrainRefusal, DrainRequest, KeyCursor, KeyPage, KeyPlaces,
+    DrainInfo, DrainRefusal, DrainRequest, KeyCursor, KeyEventCounts, KeyPlaces, ObjectPage,
 };
 use perigee_admin::{ControlPlane, ReplicaPlace, SegmentInfo};
 use perigee_master::{DrainJob, Pattern, ReplicaColumns, Scan, SegmentSpec, shard_of};
@@ -39,13 +39,13 @@ impl ControlPlane for Cluster {
         Ok(places)
     }
 
-    fn list_keys(&self, from: Option<KeyCursor>, limit: usize) -> Result<KeyPage, Status> {
+    fn list_objects(&self, from: Option<KeyCursor>, limit: usize) -> Result<ObjectPage, Status> {
         let from = from.map(Cursor::from_numbers);
         let page = self.run_first(move |first| async move {
             first.list_page(&Pattern::any(), limit, from).await
         });
         let page = page.ok_or(Status::RpcTimeout)??;
-        Ok(KeyPage { keys: page.keys, next: page.next.map(Cursor::numbers) })
+        Ok(ObjectPage { objects: page.objects, next: page.next.map(Cursor::numbers) })
     }
 
     fn segments(&self) -> Result<Vec<SegmentInfo>, Status> {
@@ -64,6 +64,18 @@ impl ControlPlane for Cluster {
             state: used.state,
         };
         Ok(uses.into_iter().map(info).collect())
+    }
+
+    fn key_events(&self) -> Option<KeyEventCounts> {
+        let counts = self.events()?.counts();
+        Some(KeyEventCounts {
+            published_batches: counts.published_batches,
+            published_events: counts.published_events,
+            dropped_events: counts.dropped_events,
+            skipped_unparsed_keys: counts.skipped_unparsed_keys,
+            next_sequence: counts.next_sequence,
+            subscribers: counts.subscribers,
+        })
     }
 
     fn remove_all(&self, force: bool) -> Result<u64, Status> {

@@ -4,7 +4,8 @@
 use super::*;
 use crate::master_view::ControlPlane;
 use crate::master_view::{
-    DrainInfo, DrainRefusal, DrainRequest, KeyCursor, KeyPage, KeyPlaces, ReplicaPlace, SegmentInfo,
+    DrainInfo, DrainRefusal, DrainRequest, KeyCursor, KeyEventCounts, KeyPlaces, ObjectInfo,
+    ObjectPage, ReplicaPlace, SegmentInfo,
 };
 use crate::summary::Rates;
 use axum::body::Body;
@@ -55,13 +56,30 @@ impl ControlPlane for Fake {
     }
 
     /// Each page has one key.
-    fn list_keys(&self, from: Option<KeyCursor>, limit: usize) -> Result<KeyPage, Status> {
+    fn list_objects(&self, from: Option<KeyCursor>, limit: usize) -> Result<ObjectPage, Status> {
         let at = from.map_or(0, |from| from[0]);
         let keys = ["k2", "k1"].into_iter().skip(at as usize).take(limit.min(1));
-        Ok(KeyPage {
-            keys: keys.map(str::to_owned).collect(),
+        let object = |key: &str| ObjectInfo {
+            key: key.to_owned(),
+            payload_bytes: 1024,
+            group: (key == "k1").then(|| "g".to_owned()),
+        };
+        Ok(ObjectPage {
+            objects: keys.map(object).collect(),
             next: (at < 1).then_some([at + 1, 0, 0]),
         })
+    }
+
+    fn key_events(&self) -> Option<KeyEventCounts> {
+        let counts = KeyEventCounts {
+            published_batches: 2,
+            published_events: 3,
+            dropped_events: 4,
+            skipped_unparsed_keys: 5,
+            next_sequence: 6,
+            subscribers: 1,
+        };
+        (!self.down).then_some(counts)
     }
 
     fn segments(&self) -> Result<Vec<SegmentInfo>, Status> {
@@ -183,8 +201,6 @@ fn state_routes_answer_like_mooncake() {
     assert_answer(&live("GET", "/health"), 200, JSON, health);
     let leader = r#"{"present":false,"leader_address":null,"view_version":null}"#;
     assert_answer(&live("GET", "/leader"), 200, JSON, leader);
-    let events = r#"{"enabled":false,"published_batches":0,"published_events":0,"dropped_events":0,"skipped_unparsed_keys":0}"#;
-    assert_answer(&live("GET", "/kv_events/status"), 200, JSON, events);
     let plain = "text/plain; charset=utf-8";
     assert_answer(&live("GET", "/role"), 200, plain, "leader");
     assert_answer(&live("GET", "/ha_status"), 200, plain, "serving");
@@ -347,4 +363,23 @@ fn a_master_that_is_not_ready_is_alive_but_says_so() {
     assert_eq!(ask("/readyz").status, 503);
     assert_eq!(ask("/readyz").body, "shards are starting");
     assert_eq!(ask("/query_key?key=k1").status, 503);
+}
+
+#[test]
+fn events_have_a_status_and_a_snapshot_that_begins_with_its_sequence_number() {
+    let events = r#"{"enabled":true,"published_batches":2,"published_events":3,"dropped_events":4,"skipped_unparsed_keys":5}"#;
+    assert_answer(&live("GET", "/kv_events/status"), 200, JSON, events);
+    let snapshot = r#"{"sequence":6}
+{"object_key":"k2","size":1024,"group_id":null,"medium":"cpu"}
+{"object_key":"k1","size":1024,"group_id":"g","medium":"cpu"}
+"#;
+    assert_answer(&live("GET", "/kv_events/snapshot"), 200, "application/x-ndjson", snapshot);
+}
+
+#[test]
+fn without_events_the_status_is_zero_and_there_is_no_snapshot() {
+    let down = |target| ask_of(Fake { segments: Vec::new(), down: true }, "GET", target, "");
+    let events = r#"{"enabled":false,"published_batches":0,"published_events":0,"dropped_events":0,"skipped_unparsed_keys":0}"#;
+    assert_answer(&down("/kv_events/status"), 200, JSON, events);
+    assert_answer(&down("/kv_events/snapshot"), 409, JSON, OFF);
 }

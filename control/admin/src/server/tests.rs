@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::master_view::{
-    DrainInfo, DrainRefusal, DrainRequest, KeyCursor, KeyPage, KeyPlaces, SegmentInfo,
+    DrainInfo, DrainRefusal, DrainRequest, KeyCursor, KeyEventCounts, KeyPlaces, ObjectPage,
+    SegmentInfo,
 };
 use perigee_metrics::{MasterCells, MasterNumbers};
 use perigee_schemas::Status;
@@ -22,8 +23,12 @@ impl ControlPlane for Stuck {
         panic!("a defect of the master")
     }
 
-    fn list_keys(&self, _: Option<KeyCursor>, _: usize) -> Result<KeyPage, Status> {
+    fn list_objects(&self, _: Option<KeyCursor>, _: usize) -> Result<ObjectPage, Status> {
         Err(Status::InternalError)
+    }
+
+    fn key_events(&self) -> Option<KeyEventCounts> {
+        None
     }
 
     fn segments(&self) -> Result<Vec<SegmentInfo>, Status> {

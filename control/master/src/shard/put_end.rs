@@ -4,6 +4,7 @@
 
 use perigee_schemas::Status;
 
+use crate::key_events::KeyChange;
 use crate::object::Flags;
 use crate::pending::{Pending, PutName};
 use crate::placement::SoftPin;
@@ -168,6 +169,7 @@ impl KeyShard {
         self.relink(object, list);
         let payload_bytes = self.replicas[pending.first].payload_bytes;
         self.counters.count_value(payload_bytes);
+        self.report_key(KeyChange::Stored, object, pending.first);
     }
 
     /// When the soft pin of an object ends that is published now.

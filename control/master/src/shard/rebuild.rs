@@ -8,9 +8,11 @@ use perigee_allocator::{Extent, OffsetAllocator};
 use perigee_schemas::Status;
 
 use crate::key::{hash_key, shard_of_hash};
+use crate::key_events::KeyChange;
 use crate::limits::REPLICAS_MAX;
 use crate::segment::SegmentSpec;
 use crate::share::{SegmentShare, share_range};
+use crate::slab::NONE;
 
 use super::KeyShard;
 use super::adopted_replica::RebuiltReplica;
@@ -114,5 +116,8 @@ impl KeyShard {
         self.replicas[id].sibling = before;
         let list = self.list_of(object);
         self.relink(object, list);
+        if before == NONE {
+            self.report_key(KeyChange::Stored, object, id);
+        }
     }
 }

@@ -5,6 +5,7 @@
 use crate::limits::{SCAN_STEP_OBJECTS, SCAN_STEP_WORK};
 
 use super::KeyShard;
+use super::listed_key::ListedKey;
 use super::pattern::Pattern;
 use super::scan_position::Scan;
 
@@ -73,13 +74,22 @@ impl KeyShard {
         &self,
         scan: &mut Scan,
         pattern: &Pattern,
-        mut each: impl FnMut(&[u8]) -> bool,
+        mut each: impl FnMut(ListedKey<'_>) -> bool,
     ) {
         let mut budget = ScanBudget::of_a_step();
         while let Some(id) = budget.next(self, scan, pattern) {
-            if self.is_complete(id) && !each(&self.objects[id].key) {
+            if self.is_complete(id) && !each(self.listed(id)) {
                 return;
             }
+        }
+    }
+
+    fn listed(&self, object: u32) -> ListedKey<'_> {
+        let record = &self.objects[object];
+        ListedKey {
+            key: &record.key,
+            payload_bytes: self.replicas[record.first].payload_bytes,
+            group: self.groups.name(record.group),
         }
     }
 }

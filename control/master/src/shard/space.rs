@@ -5,6 +5,7 @@
 use perigee_allocator::Extent;
 use perigee_schemas::Status;
 
+use crate::key_events::KeyChange;
 use crate::list_name::ListName;
 use crate::object::{Flags, Object};
 use crate::pending::PutName;
@@ -131,6 +132,9 @@ impl KeyShard {
     pub(super) fn drop_complete(&mut self, id: u32) {
         let object = self.replicas[id].object;
         let first = self.replicas.unchain(self.objects[object].first, id);
+        if first == NONE {
+            self.report_key(KeyChange::Removed, object, id);
+        }
         let lease = match first {
             NONE => self.take_read_lease(object),
             _ => self.read_lease(object),
@@ -148,6 +152,7 @@ impl KeyShard {
         if first == NONE {
             return;
         }
+        self.report_key(KeyChange::Removed, object, first);
         let lease = self.take_read_lease(object);
         self.objects[object].first = NONE;
         self.drop_chain(first, Reuse::AfterReads(lease));

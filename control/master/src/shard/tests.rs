@@ -13,6 +13,7 @@ mod order;
 mod placement;
 mod puts;
 mod removal;
+mod reports;
 mod segments;
 mod tasks;
 

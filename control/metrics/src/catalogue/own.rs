@@ -23,6 +23,24 @@ pub(super) const FAMILIES: &[Family] = &[
     )
     .ours(),
     Family::gauge("perigee_ready", "1", "1 when the master serves calls").ours(),
+    Family::counter(
+        "perigee_kv_events_published_total",
+        "events",
+        "Stored and removed keys that were published; 0 while KV events are off",
+    )
+    .ours(),
+    Family::counter(
+        "perigee_kv_events_dropped_total",
+        "events",
+        "Events that had no room while the publisher was busy",
+    )
+    .ours(),
+    Family::gauge(
+        "perigee_kv_events_subscribers",
+        "1",
+        "Connected subscribers of KV events",
+    )
+    .ours(),
     Family::counter("perigee_rpc_requests_total", "requests", "Calls answered")
         .labelled(RPC)
         .ours(),

@@ -2,7 +2,8 @@
 //! other calls get their turn between two steps.
 
 use super::control_shard::ControlShard;
-use perigee_master::{Pattern, Scan};
+use perigee_admin::ObjectInfo;
+use perigee_master::{ListedKey, Pattern, Scan};
 use perigee_schemas::Status;
 use perigee_schemas::limits::LISTING_PAGE_BYTES;
 use perigee_shard::Environment;
@@ -31,16 +32,17 @@ impl Cursor {
     }
 }
 
-/// Some keys of a listing; without `next` the last ones.
+/// Some objects of a listing; without `next` the last ones.
 #[derive(Debug, Default)]
 pub(crate) struct ListPage {
-    pub(crate) keys: Vec<String>,
+    pub(crate) objects: Vec<ObjectInfo>,
     pub(crate) next: Option<Cursor>,
 }
 
 /// What one step met, and where it stopped.
 struct ScanStep {
-    keys: Vec<String>,
+    objects: Vec<ObjectInfo>,
+    bytes: usize,
     scan: Scan,
 }
 
@@ -65,15 +67,15 @@ impl<E: Environment> ControlShard<E> {
             if shard >= self.members().len() {
                 return Ok(page);
             }
-            let room = (limit - page.keys.len(), LISTING_PAGE_BYTES.saturating_sub(bytes));
+            let room = (limit - page.objects.len(), LISTING_PAGE_BYTES.saturating_sub(bytes));
             let step = self.list_step(shard, position, pattern.clone(), room).await?;
-            bytes += step.keys.iter().map(String::len).sum::<usize>();
-            page.keys.extend(step.keys);
+            bytes += step.bytes;
+            page.objects.extend(step.objects);
             (shard, position) = match step.scan.has_ended() {
                 true => (shard + 1, None),
                 false => (shard, Some(step.scan.position())),
             };
-            if page.keys.len() >= limit || bytes >= LISTING_PAGE_BYTES {
+            if page.objects.len() >= limit || bytes >= LISTING_PAGE_BYTES {
                 break;
             }
         }
@@ -100,15 +102,23 @@ impl<E: Environment> ControlShard<E> {
             let shard = theirs.local(name)?;
             let state = shard.keys.borrow();
             let mut scan = position.map_or_else(|| state.scan(), |at| state.scan_from(at));
-            let (mut keys, mut bytes) = (Vec::new(), 0);
-            let take = |key: &[u8]| {
-                bytes += key.len();
-                keys.push(String::from_utf8_lossy(key).into_owned());
-                keys.len() < keys_max && bytes < bytes_max
+            let (mut objects, mut bytes) = (Vec::new(), 0);
+            let take = |listed: ListedKey<'_>| {
+                bytes += listed.key.len() + listed.group.map_or(0, str::len);
+                objects.push(info(&listed));
+                objects.len() < keys_max && bytes < bytes_max
             };
             state.list_step(&mut scan, &pattern, take);
-            Some(ScanStep { keys, scan })
+            Some(ScanStep { objects, bytes, scan })
         });
         step.await.flatten().ok_or(Status::InternalError)
+    }
+}
+
+fn info(listed: &ListedKey<'_>) -> ObjectInfo {
+    ObjectInfo {
+        key: String::from_utf8_lossy(listed.key).into_owned(),
+        payload_bytes: listed.payload_bytes,
+        group: listed.group.map(str::to_owned),
     }
 }

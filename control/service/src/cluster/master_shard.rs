@@ -8,8 +8,8 @@ use super::settings::{key_settings, registry_settings};
 use crate::config::MasterConfig;
 use crate::rpc::{RpcPort, RpcService, frame_budget, port_options};
 use perigee_master::{
-    DrainJob, DrainJobRequest, GroupLedger, JobRefusal, KeyShard, Registry, SegmentGauges,
-    SegmentSpec, ShardCounters, ShardGauges,
+    DrainJob, DrainJobRequest, GroupLedger, JobRefusal, KeyEventQueue, KeyShard, Registry,
+    SegmentGauges, SegmentSpec, ShardCounters, ShardGauges,
 };
 use perigee_metrics::MasterCells;
 use perigee_port::{FrameBudget, Port};
@@ -72,6 +72,11 @@ impl ShardStart {
             pace,
         };
         (0..count).map(start).collect()
+    }
+
+    /// Changes of its keys go into this queue.
+    pub fn report_to(&mut self, queue: KeyEventQueue) {
+        self.keys.report_to(queue);
     }
 }
 

@@ -1,6 +1,7 @@
 //! From merged settings to [`MasterConfig`]. Invariant: rules between several settings live here
 //! and nowhere else; rules about one setting live in the table.
 
+use super::events::event_settings;
 use super::interface::ipv4_of_interface;
 use super::table::RPC_SHARDS_MAX;
 use super::{
@@ -36,6 +37,7 @@ pub(super) fn master_config(settings: &Settings) -> Result<MasterConfig, FlagErr
         tasks: task_config(settings),
         client_ttl_ms: seconds_as_ms(settings, "client_ttl"),
         allocation: allocation(settings, &mut warnings)?,
+        events: event_settings(settings)?,
         log: LogSettings::from_settings(settings),
         changed: settings.changed(),
         warnings,

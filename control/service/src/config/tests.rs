@@ -165,7 +165,6 @@ fn guarantees_about_data_that_are_not_built_are_refused_unless_that_is_allowed()
         "--enable_multi_tenants",
         "--enable_offload",
         "--root_fs_dir=/data",
-        "--enable_kv_events",
         "--dynamic_replication_mode=enforce",
     ] {
         let text = refusal(argument);
@@ -236,4 +235,30 @@ fn a_release_timeout_that_late_writes_can_outlast_is_warned_of() {
     assert!(config.warnings[0].contains("put_start_release_timeout_sec"));
     let config = load(&["--put_start_release_timeout_sec=20"]).unwrap();
     assert_eq!(config.warnings, Vec::<String>::new());
+}
+
+#[test]
+fn events_need_an_endpoint_and_a_name_and_are_off_otherwise() {
+    let (on, at, name) = (
+        "--enable_kv_events",
+        "--kv_events_bind_endpoint=tcp://*:5557",
+        "--kv_events_backend_id=b",
+    );
+    assert_eq!(load(&[at, name]).unwrap().events, None);
+    for (arguments, part) in [
+        (vec![on, name], "--kv_events_bind_endpoint=tcp://*:5557"),
+        (vec![on, at], "--kv_events_backend_id="),
+        (vec![on, name, "--kv_events_bind_endpoint=5557"], "tcp://HOST:PORT"),
+        (vec![on, at, name, "--kv_events_replay_endpoint=here"], "`kv_events_replay_endpoint`"),
+    ] {
+        let text = load(&arguments).unwrap_err().to_string();
+        assert!(text.contains(part), "{text}");
+    }
+    let replay = "--kv_events_replay_endpoint=ipc:///run/perigee/replay";
+    let legacy = "--kv_events_emit_legacy_compat=false";
+    let events = load(&[on, at, name, replay, legacy]).unwrap().events.unwrap();
+    assert_eq!(events.publish.to_string(), "tcp://*:5557");
+    assert_eq!(events.replay.unwrap().to_string(), "ipc:///run/perigee/replay");
+    assert!(events.has_object_key && !events.has_legacy_fields);
+    assert_eq!((events.backend_id.as_str(), events.queue_capacity), ("b", 65536));
 }

@@ -67,7 +67,8 @@ pub(super) async fn list_by_regex(
     };
     let status = found.as_ref().err().map_or(0, |status| status.code());
     let page = found.unwrap_or_default();
-    let offsets: Vec<_> = page.keys.iter().map(|key| builder.create_string(key)).collect();
+    let keys = page.objects.iter().map(|object| &object.key);
+    let offsets: Vec<_> = keys.map(|key| builder.create_string(key)).collect();
     let keys = Some(builder.create_vector(&offsets));
     let cursor = page.next.map(|next| builder.create_vector(&next.numbers()));
     let args = master::ListReplyArgs { status, keys, cursor };
@@ -249,7 +250,7 @@ mod tests {
                 first.list_page(&Pattern::any(), limit, from).await
             });
             let page = page.expect("the shard answers").expect("a turn is free");
-            pages.push(page.keys);
+            pages.push(page.objects.into_iter().map(|object| object.key).collect());
             from = page.next;
             if from.is_none() {
                 return pages;
@@ -288,7 +289,7 @@ mod tests {
                 first.list_page(&Pattern::any(), 10, from).await
             });
             let page = page.expect("the shard answers").expect("a turn is free");
-            assert!(page.keys.is_empty() && page.next.is_none());
+            assert!(page.objects.is_empty() && page.next.is_none());
         }
         cluster.stop();
     }

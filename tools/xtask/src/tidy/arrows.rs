@@ -34,6 +34,7 @@ const SEAMS: [(&str, &[&str]); 10] = [
         "tokio",
         &[
             "control/admin",
+            "control/events",
             "control/http",
             "control/metadata",
             "control/service",

@@ -10,7 +10,7 @@ use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, p
 use super::{
     DrainOrder, EXTENT_BYTES, EndedMoves, GivenBack, LEASE_MS, MoveTask, PAYLOAD_BYTES, PutConfig,
     RELEASE_MS, ReplicaLocation, SegmentEvent, ShardSettings, SoftPin, Stage, Status, WRITER, code,
-    extent_bytes, settings, spec,
+    extent_bytes, reports::Consumer, settings, spec,
 };
 
 const KEYS: usize = 6;
@@ -111,6 +111,7 @@ struct Model {
     next_segment: u32,
     /// Copies that clients are writing or have not reported as ended.
     copying: Vec<Copying>,
+    consumer: Consumer,
 }
 
 /// A move that its carrier has taken.
@@ -125,8 +126,10 @@ fn name(key: usize) -> String {
 
 impl Model {
     fn new() -> Self {
+        let mut stage = Stage::with(ShardSettings { watermark_ratio: 0.7, ..settings() }, &[5, 7]);
         Self {
-            stage: Stage::with(ShardSettings { watermark_ratio: 0.7, ..settings() }, &[5, 7]),
+            consumer: Consumer::of(&mut stage.shard),
+            stage,
             readers: Vec::new(),
             writing: BTreeMap::new(),
             stray: Vec::new(),
@@ -167,6 +170,7 @@ impl Model {
             Op::Report { good, in_flight } => self.report(good, in_flight),
         }
         self.stage.shard.check();
+        self.consumer.catch_up(&self.stage.shard);
     }
 
     fn lease(&mut self, key: usize) {

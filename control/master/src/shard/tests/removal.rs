@@ -130,8 +130,8 @@ fn list(stage: &Stage, pattern: &Pattern) -> Vec<Vec<u8>> {
     let mut keys = Vec::new();
     let mut scan = stage.shard.scan();
     while !scan.has_ended() {
-        let collect = |key: &[u8]| {
-            keys.push(key.to_vec());
+        let collect = |listed: ListedKey<'_>| {
+            keys.push(listed.key.to_vec());
             true
         };
         stage.shard.list_step(&mut scan, pattern, collect);

@@ -2,37 +2,42 @@
 
 use perigee_flags::{Flag, ValueKind};
 
-const FEATURE: &str = "KV events";
 const NOT_EMITTED: &str = "it is not part of an event any more";
 
 pub(super) const FLAGS: &[Flag] = &[
-    Flag::new("enable_kv_events", ValueKind::Bool, "false", "Publish stored and removed keys")
-        .guarantee(FEATURE),
+    Flag::new(
+        "enable_kv_events",
+        ValueKind::Bool,
+        "false",
+        "Publish which keys are stored and removed, to ZeroMQ subscribers",
+    ),
     Flag::new(
         "kv_events_bind_endpoint",
         ValueKind::Text,
         "",
-        "Endpoint that subscribers connect to",
-    )
-    .not_built(FEATURE),
-    Flag::new("kv_events_backend_id", ValueKind::Text, "", "Owner named in every event")
-        .not_built(FEATURE),
-    Flag::new("kv_events_emit_object_key", ValueKind::Bool, "true", "Put the key into events")
-        .not_built(FEATURE),
+        "Where subscribers connect: tcp://HOST:PORT, tcp://*:PORT or ipc://PATH",
+    ),
+    Flag::new(
+        "kv_events_replay_endpoint",
+        ValueKind::Text,
+        "",
+        "Where consumers ask for events that they missed; nowhere if empty",
+    ),
+    Flag::new("kv_events_backend_id", ValueKind::Text, "", "Name of this cache in every event"),
+    Flag::new("kv_events_emit_object_key", ValueKind::Bool, "true", "Put the key into events"),
     Flag::new(
         "kv_events_emit_legacy_compat",
         ValueKind::Bool,
         "true",
         "Put the older field names into events",
-    )
-    .not_built(FEATURE),
+    ),
     Flag::new(
         "kv_events_queue_capacity",
         ValueKind::Uint32,
         "65536",
-        "Events kept for slow subscribers",
-    )
-    .not_built(FEATURE),
+        "Events of one shard that wait to be published; the oldest go when there are more. 0 means \
+         no bound",
+    ),
     Flag::new("kv_events_model_name", ValueKind::Text, "", "Model name").deprecated(NOT_EMITTED),
     Flag::new("kv_events_tenant_id", ValueKind::Text, "default", "Tenant").deprecated(NOT_EMITTED),
     Flag::new("kv_events_additional_salt", ValueKind::Text, "", "Salt").deprecated(NOT_EMITTED),

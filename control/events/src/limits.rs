@@ -1,0 +1,26 @@
+//! Bounds of what consumers and strangers can make the publisher keep or wait for.
+
+use std::time::Duration;
+
+/// Events of one batch, which is one message.
+pub(crate) const BATCH_EVENTS_MAX: usize = 64;
+/// Pause after each look for events, so that a busy master wakes the publisher once per pause.
+pub(crate) const LINGER: Duration = Duration::from_millis(1);
+/// Batches that can be replayed.
+pub(crate) const LOG_BATCHES_MAX: usize = 10_000;
+/// Bytes of the batches that can be replayed.
+pub(crate) const LOG_BYTES_MAX: usize = 64 << 20;
+/// Connections of one endpoint.
+pub(crate) const CONNECTIONS_MAX: usize = 256;
+/// Time for the greeting and READY of a peer.
+pub(crate) const GREETING_DEADLINE: Duration = Duration::from_secs(10);
+/// Time for one message to be taken by a peer.
+pub(crate) const SEND_DEADLINE: Duration = Duration::from_secs(30);
+/// Bytes of a frame that a peer sends: a subscription or a sequence number.
+pub(crate) const PEER_FRAME_BYTES_MAX: u64 = 1024;
+/// Frames of a message that a peer sends.
+pub(crate) const PEER_FRAMES_MAX: usize = 4;
+/// Pause after a connection could not be accepted, for want of descriptors say.
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Longest wait for the publisher's thread to end.
+pub(crate) const STOP_DEADLINE: Duration = Duration::from_secs(2);

@@ -1,0 +1,110 @@
+//! What the publisher's thread and its connections share: the batches, numbered, and their counts.
+//! Invariant: event ids and sequence numbers rise, and each dropped event leaves a gap.
+
+use crate::batch::{PublishedEvent, encode_batch};
+use crate::counts::{SharedCounts, count};
+use crate::event_log::{EventLog, Payload};
+use crate::limits::{BATCH_EVENTS_MAX, LINGER};
+use crate::sequence_hash::sequence_hash;
+use crate::settings::EventSettings;
+use perigee_master::{KeyEvent, KeyEventQueue, WaitingEvents};
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::sync::{Notify, watch};
+
+/// What the thread and its connections share.
+pub(crate) struct PublisherState {
+    settings: EventSettings,
+    log: RefCell<EventLog>,
+    updates: watch::Sender<u64>,
+    next_event: Cell<u64>,
+    counts: Arc<SharedCounts>,
+}
+
+impl PublisherState {
+    pub(crate) fn new(settings: EventSettings, counts: Arc<SharedCounts>) -> Self {
+        Self {
+            settings,
+            log: RefCell::default(),
+            updates: watch::Sender::new(0),
+            next_event: Cell::new(0),
+            counts,
+        }
+    }
+
+    /// Sequence number of the next batch.
+    pub(crate) fn next_sequence(&self) -> u64 {
+        self.log.borrow().next_sequence()
+    }
+
+    /// The first batch from a sequence number on.
+    pub(crate) fn batch_from(&self, sequence: u64) -> Option<(u64, Payload)> {
+        self.log.borrow().from(sequence)
+    }
+
+    /// Changes when there are new batches.
+    pub(crate) fn updates(&self) -> watch::Receiver<u64> {
+        self.updates.subscribe()
+    }
+
+    pub(crate) fn counts(&self) -> &SharedCounts {
+        &self.counts
+    }
+
+    /// Publishes what comes, for ever.
+    pub(crate) async fn take_events(&self, queues: &[KeyEventQueue], events: &Notify) {
+        self.publish(&[PublishedEvent::Cleared]);
+        loop {
+            events.notified().await;
+            for queue in queues {
+                self.publish_waiting(&queue.take());
+            }
+            tokio::time::sleep(LINGER).await;
+        }
+    }
+
+    fn publish_waiting(&self, waiting: &WaitingEvents) {
+        if waiting.dropped > 0 {
+            count(&self.counts.dropped_events, waiting.dropped);
+            self.log.borrow_mut().skip(waiting.dropped);
+        }
+        let wanted = waiting.events.iter().filter(|event| self.is_wanted(event));
+        let events: Vec<_> = wanted.map(PublishedEvent::Key).collect();
+        events.chunks(BATCH_EVENTS_MAX).for_each(|batch| self.publish(batch));
+    }
+
+    /// An event that names neither a hash nor a key would say nothing.
+    fn is_wanted(&self, event: &KeyEvent) -> bool {
+        let is_hash = std::str::from_utf8(&event.key).is_ok_and(|key| sequence_hash(key).is_some());
+        count(&self.counts.skipped_unparsed_keys, u64::from(!is_hash));
+        is_hash || self.settings.has_object_key
+    }
+
+    fn publish(&self, events: &[PublishedEvent<'_>]) {
+        let first_id = self.next_event.get();
+        self.next_event.set(first_id + events.len() as u64);
+        let mut log = self.log.borrow_mut();
+        match encode_batch(&self.settings, events, first_id, unix_ms()) {
+            Ok(batch) => {
+                log.push(batch.into());
+                count(&self.counts.published_batches, 1);
+                count(&self.counts.published_events, events.len() as u64);
+            }
+            Err(error) => {
+                tracing::error!(%error, "A batch of KV events cannot be encoded; it is left out");
+                count(&self.counts.dropped_events, events.len() as u64);
+                log.skip(1);
+            }
+        }
+        let next = log.next_sequence();
+        self.counts.next_sequence.store(next, Ordering::Relaxed);
+        self.updates.send_replace(next);
+    }
+}
+
+fn unix_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}

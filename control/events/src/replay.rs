@@ -1,0 +1,81 @@
+//! Answers a consumer that asks for batches which it missed, as vLLM's engines do.
+//!
+//! The question is one frame, a sequence number of 8 bytes, behind an empty frame if the socket
+//! of the consumer sends one. The answers are `[number, batch]` for each batch from there on that
+//! is kept, then `[-1, empty]`. If the first number is larger than the one asked for, older batches
+//! are gone: the consumer takes a snapshot.
+
+use crate::publisher_state::PublisherState;
+use crate::server::Streams;
+use crate::zmtp::greeting::SocketKind;
+use crate::zmtp::peer::{PeerMessage, PeerWriter, greet};
+use std::io;
+use std::rc::Rc;
+
+/// The number after the last batch.
+const END: i64 = -1;
+
+/// Serves a consumer until it goes.
+pub(crate) async fn serve_replay(state: Rc<PublisherState>, (from, to): Streams) -> io::Result<()> {
+    let (mut reader, mut writer) = greet(SocketKind::Router, from, to).await?;
+    loop {
+        match reader.next().await? {
+            PeerMessage::Pong(pong) => writer.send_command(&pong).await?,
+            PeerMessage::Subscription { .. } => {}
+            PeerMessage::Frames(frames) => match question(&frames) {
+                Some((is_delimited, first)) => {
+                    replay(&state, &mut writer, is_delimited, first).await?;
+                }
+                None => {
+                    let reason = "a replay is asked for with one frame of 8 bytes";
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+                }
+            },
+        }
+    }
+}
+
+/// Whether an empty frame came first, and the number asked for.
+fn question(frames: &[Vec<u8>]) -> Option<(bool, u64)> {
+    let (is_delimited, number) = match frames {
+        [number] => (false, number),
+        [delimiter, number] if delimiter.is_empty() => (true, number),
+        _ => return None,
+    };
+    let number = number.as_slice().try_into().ok()?;
+    Some((is_delimited, u64::from_be_bytes(number)))
+}
+
+async fn replay(
+    state: &PublisherState,
+    writer: &mut PeerWriter,
+    is_delimited: bool,
+    first: u64,
+) -> io::Result<()> {
+    let skipped = usize::from(!is_delimited);
+    // What is published from now on comes with the next question, so that this answer ends.
+    let end = state.next_sequence();
+    let mut next = first;
+    while let Some((sequence, payload)) = state.batch_from(next).filter(|(at, _)| *at < end) {
+        next = sequence + 1;
+        let frames = [b"".as_slice(), &sequence.to_be_bytes(), &payload];
+        writer.send_message(&frames[skipped..]).await?;
+    }
+    let frames = [b"".as_slice(), &END.to_be_bytes(), b""];
+    writer.send_message(&frames[skipped..]).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_is_a_number_with_or_without_a_delimiter() {
+        let number = 7_u64.to_be_bytes().to_vec();
+        assert_eq!(question(std::slice::from_ref(&number)), Some((false, 7)));
+        assert_eq!(question(&[vec![], number.clone()]), Some((true, 7)));
+        assert_eq!(question(&[vec![1], number.clone()]), None);
+        assert_eq!(question(&[vec![], vec![1, 2]]), None);
+        assert_eq!(question(&[]), None);
+    }
+}

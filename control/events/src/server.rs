@@ -1,0 +1,69 @@
+//! Accepts consumers. Invariant: connections are bounded, and one that fails ends alone.
+
+use crate::endpoint::BoundEndpoint;
+use crate::limits::{ACCEPT_PAUSE, CONNECTIONS_MAX};
+use std::cell::Cell;
+use std::io;
+use std::rc::Rc;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+
+/// The two directions of a connection.
+pub(crate) type Streams = (Box<dyn AsyncRead + Unpin>, Box<dyn AsyncWrite + Unpin>);
+
+enum Listener {
+    Tcp(TcpListener),
+    Ipc(UnixListener),
+}
+
+/// Runs `each` for every connection, until it is dropped.
+pub(crate) async fn serve<W: Future<Output = io::Result<()>> + 'static>(
+    bound: BoundEndpoint,
+    each: impl Fn(Streams) -> W,
+) -> io::Result<()> {
+    let listener = match bound {
+        BoundEndpoint::Tcp(listener) => Listener::Tcp(TcpListener::from_std(listener)?),
+        BoundEndpoint::Ipc(listener) => Listener::Ipc(UnixListener::from_std(listener)?),
+    };
+    let open = Rc::new(Cell::new(0));
+    loop {
+        let streams = match listener.accept().await {
+            Ok(streams) => streams,
+            Err(error) => {
+                tracing::warn!(%error, "A consumer of KV events could not be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        if open.get() >= CONNECTIONS_MAX {
+            tracing::warn!(CONNECTIONS_MAX, "A consumer of KV events is refused: too many");
+            continue;
+        }
+        open.set(open.get() + 1);
+        let (open, work) = (open.clone(), each(streams));
+        tokio::task::spawn_local(async move {
+            if let Err(error) = work.await {
+                tracing::debug!(%error, "The connection of a consumer of KV events ended");
+            }
+            open.set(open.get() - 1);
+        });
+    }
+}
+
+impl Listener {
+    async fn accept(&self) -> io::Result<Streams> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, _) = listener.accept().await?;
+                stream.set_nodelay(true)?;
+                let (from, to) = stream.into_split();
+                Ok((Box::new(from), Box::new(to)))
+            }
+            Self::Ipc(listener) => {
+                let (stream, _) = listener.accept().await?;
+                let (from, to) = stream.into_split();
+                Ok((Box::new(from), Box::new(to)))
+            }
+        }
+    }
+}

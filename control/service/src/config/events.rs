@@ -1,0 +1,36 @@
+//! The settings of published KV events.
+//! Invariant: events are published as asked for, or the start is refused with what to change.
+
+use perigee_events::{Endpoint, EventSettings};
+use perigee_flags::{FlagError, Settings};
+
+const SWITCH: &str = "enable_kv_events";
+
+/// What is to be published; `None` for nothing.
+pub(super) fn event_settings(settings: &Settings) -> Result<Option<EventSettings>, FlagError> {
+    if !settings.bool(SWITCH) {
+        return Ok(None);
+    }
+    let needed = |name: &str, example: &str| {
+        let missing = || {
+            FlagError::Conflict(format!(
+                "Setting `{SWITCH}` needs `{name}`; give it, for example --{name}={example}"
+            ))
+        };
+        settings.optional_text(name).ok_or_else(missing)
+    };
+    let publish = needed("kv_events_bind_endpoint", "tcp://*:5557")?;
+    let replay = settings.optional_text("kv_events_replay_endpoint");
+    Ok(Some(EventSettings {
+        publish: endpoint("kv_events_bind_endpoint", publish)?,
+        replay: replay.map(|text| endpoint("kv_events_replay_endpoint", text)).transpose()?,
+        backend_id: needed("kv_events_backend_id", "pool-1")?.to_owned(),
+        has_object_key: settings.bool("kv_events_emit_object_key"),
+        has_legacy_fields: settings.bool("kv_events_emit_legacy_compat"),
+        queue_capacity: settings.integer::<u32>("kv_events_queue_capacity") as usize,
+    }))
+}
+
+fn endpoint(name: &str, text: &str) -> Result<Endpoint, FlagError> {
+    text.parse().map_err(|error| FlagError::Conflict(format!("Setting `{name}`: {error}")))
+}
