@@ -1,0 +1,320 @@
+"""Key events of a real master, consumed as routers do: with ZeroMQ's own library and msgpack."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import time
+import urllib.request
+
+import msgpack
+import pytest
+import zmq
+from conftest import (
+    START_TIMEOUT_S,
+    Process,
+    connect,
+    free_ports,
+    listens,
+    program,
+    wait_until,
+)
+
+from mooncake.store import ReplicateConfig
+
+SEGMENT_BYTES = 16 << 20
+VALUE_BYTES = 64 << 10
+PATIENCE_S = 30
+POLL_MS = 50
+REPLAY_END = (-1).to_bytes(8, "big", signed=True)
+
+
+class Master:
+    """A master that publishes events, on ports that it keeps over a restart."""
+
+    def __init__(self, folder, arguments=()):
+        self.rpc, self.http, self.publish, self.replay = free_ports(4)
+        self.arguments = [
+            program("mooncake_master"),
+            "--rpc_address=127.0.0.1",
+            f"--rpc_port={self.rpc}",
+            "--metrics_host=127.0.0.1",
+            f"--metrics_port={self.http}",
+            "--enable_kv_events",
+            f"--kv_events_bind_endpoint=tcp://127.0.0.1:{self.publish}",
+            f"--kv_events_replay_endpoint=tcp://127.0.0.1:{self.replay}",
+            "--kv_events_backend_id=test-pool",
+            "--default_kv_lease_ttl=50",
+            *arguments,
+        ]
+        self.log = folder / "master.log"
+        self.start()
+
+    def start(self):
+        self.process = Process(self.arguments, self.log)
+        started = lambda: self.process.alive() and listens(self.rpc)  # noqa: E731
+        wait_until(started, START_TIMEOUT_S, "master start")
+
+    def kill(self):
+        os.kill(self.process.process.pid, signal.SIGKILL)
+        self.process.stop()
+
+    def get(self, route):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.http}{route}", timeout=10) as answer:
+            return answer.read().decode()
+
+    def keys(self):
+        return set(self.get("/get_all_keys").split())
+
+    def status(self):
+        return json.loads(self.get("/kv_events/status"))
+
+    def snapshot(self):
+        """Return the sequence number from which events follow, and the objects by key."""
+        head, *objects = [json.loads(line) for line in self.get("/kv_events/snapshot").splitlines()]
+        return head["sequence"], {one["object_key"]: one for one in objects}
+
+
+class Router:
+    """Knows which keys a master has from its events alone, and fills gaps by replay."""
+
+    def __init__(self, master):
+        self.master = master
+        self.context = zmq.Context()
+        self.socket = self.context.socket(zmq.SUB)
+        self.socket.connect(f"tcp://127.0.0.1:{master.publish}")
+        self.socket.subscribe(b"")
+        self.known = {}
+        self.next = None
+        self.events = []
+
+    def close(self):
+        self.context.destroy(linger=0)
+
+    def join(self, store):
+        """Wait until the subscription is seen, then take a snapshot."""
+        deadline = time.monotonic() + PATIENCE_S
+        attempt = 0
+        while not self.socket.poll(POLL_MS):
+            assert time.monotonic() < deadline, "the subscription was not seen"
+            assert store.put(f"probe-{attempt}", b"probe") == 0
+            attempt += 1
+        self.next, objects = self.master.snapshot()
+        self.known = {key: (one["size"], one["group_id"]) for key, one in objects.items()}
+
+    def take(self):
+        """Apply what has come; return whether anything did."""
+        if not self.socket.poll(POLL_MS):
+            return False
+        topic, number, payload = self.socket.recv_multipart()
+        assert topic == b""
+        number = int.from_bytes(number, "big")
+        if number < self.next:
+            return True
+        if number > self.next:
+            self.fill(self.next, number)
+        self.apply(number, payload)
+        return True
+
+    def fill(self, first, end):
+        for number, payload in self.replay(first):
+            if number < end:
+                self.apply(number, payload)
+
+    def apply(self, number, payload):
+        assert number >= self.next
+        self.next = number + 1
+        _, events, _ = msgpack.unpackb(payload)
+        for event in events:
+            self.events.append(event)
+            assert event["backend_id"] == "test-pool" and event["medium"] == "cpu"
+            if event["event_type"] == "stored":
+                self.known[event["object_key"]] = (event["size"], event["group_id"])
+            elif event["event_type"] == "removed":
+                self.known.pop(event["object_key"], None)
+            else:
+                assert event["event_type"] == "cleared"
+                self.known = {}
+
+    def replay(self, first):
+        """Ask for all batches from a number on, with the socket that vLLM's consumers use."""
+        with self.context.socket(zmq.DEALER) as socket:
+            socket.connect(f"tcp://127.0.0.1:{self.master.replay}")
+            socket.send_multipart([b"", first.to_bytes(8, "big")])
+            while True:
+                assert socket.poll(PATIENCE_S * 1000), "the replay did not end"
+                delimiter, number, payload = socket.recv_multipart()
+                assert delimiter == b""
+                if number == REPLAY_END:
+                    assert payload == b""
+                    return
+                yield int.from_bytes(number, "big"), payload
+
+    def wait_for(self, condition, what):
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < deadline, f"{what}: {sorted(self.known)[:20]}"
+            self.take()
+
+    def agrees(self):
+        return set(self.known) == self.master.keys()
+
+
+@pytest.fixture
+def master(tmp_path):
+    one = Master(tmp_path)
+    yield one
+    one.process.stop()
+
+
+@pytest.fixture
+def donor(master):
+    """A client with memory that the master hands out."""
+    client = connect(f"127.0.0.1:{master.rpc}", SEGMENT_BYTES)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def router(master, donor):
+    one = Router(master)
+    one.join(donor)
+    yield one
+    one.close()
+
+
+def test_a_router_learns_of_puts_upserts_groups_and_removals(master, donor, router):
+    config = ReplicateConfig()
+    config.group_ids = ["a prefix"]
+    assert donor.put("12345", b"x" * 100, config) == 0
+    assert donor.put("page_0_k", b"x" * 200) == 0
+    assert donor.upsert("page_0_k", b"x" * 300) == 0
+    router.wait_for(lambda: router.known.get("page_0_k") == (300, None), "an upsert")
+    assert router.known["12345"] == (100, "a prefix")
+    stored = next(event for event in router.events if event.get("object_key") == "12345")
+    assert stored["seq_hashes"] == stored["block_hashes"] == [12345]
+    assert (stored["event_type"], stored["type"]) == ("stored", "BlockStored")
+    assert donor.remove("12345", True) == 0
+    router.wait_for(lambda: "12345" not in router.known, "a removal")
+    assert donor.remove_all(True) > 0
+    router.wait_for(lambda: not router.known, "the removal of all")
+    status = master.status()
+    assert status["enabled"] and status["published_events"] >= len(router.events)
+    assert status["dropped_events"] == 0
+
+
+def test_a_router_knows_of_each_eviction(master, donor, router):
+    value = b"v" * VALUE_BYTES
+    for number in range(3 * SEGMENT_BYTES // VALUE_BYTES):
+        assert donor.put(f"evict-{number}", value) in (0, -200)
+        router.take()
+    router.wait_for(router.agrees, "agreement with the master")
+    removed = [event for event in router.events if event["event_type"] == "removed"]
+    assert removed, "nothing was evicted"
+
+
+def test_a_router_that_comes_late_gets_a_snapshot_or_everything_by_replay(master, donor):
+    keys = {f"early-{number}" for number in range(300)}
+    assert all(donor.put(key, b"early") == 0 for key in keys)
+    with contextlib.closing(Router(master)) as late:
+        late.join(donor)
+        assert keys <= set(late.known)
+        late.wait_for(late.agrees, "agreement with the master")
+    with contextlib.closing(Router(master)) as replaying:
+        replaying.next = 0
+        replaying.fill(0, float("inf"))
+        assert replaying.events[0]["event_type"] == "cleared"
+        assert set(replaying.known) == master.keys()
+        ids = [event["event_id"] for event in replaying.events]
+        assert ids == list(range(len(ids)))
+
+
+def test_a_router_that_missed_batches_fills_the_gap(master, donor, router):
+    router.socket.unsubscribe(b"")
+    for number in range(10):
+        assert donor.put(f"missed-{number}", b"value") == 0
+    router.socket.subscribe(b"")
+    deadline = time.monotonic() + PATIENCE_S
+    attempt = 0
+    while "missed-9" not in router.known:
+        assert time.monotonic() < deadline, "no gap was filled after the subscription"
+        assert donor.put(f"after-{attempt}", b"value") == 0
+        attempt += 1
+        router.take()
+    router.wait_for(router.agrees, "agreement with the master")
+
+
+def test_a_master_that_was_killed_begins_again_at_zero(master, donor, router):
+    assert donor.put("before", b"value") == 0
+    router.wait_for(lambda: "before" in router.known, "a put")
+    last = router.next
+    assert last > 0
+    donor.close()
+    master.kill()
+    master.start()
+    sequence, objects = master.snapshot()
+    assert sequence <= 1 and objects == {}
+    router.next = 0
+    router.fill(0, float("inf"))
+    assert router.events[-1]["event_type"] == "cleared" and router.known == {}
+
+
+def test_a_consumer_that_does_not_read_and_strangers_disturb_no_one(master, donor, router):
+    greeting = b"\xff" + bytes(8) + b"\x7f\x03\x00NULL" + bytes(16 + 32)
+    subscriber = b"\x04\x19\x05READY\x0bSocket-Type\x00\x00\x00\x03SUB"
+    with contextlib.ExitStack() as stack:
+        def stranger(port, data):
+            one = stack.enter_context(socket.create_connection(("127.0.0.1", port), 10))
+            one.sendall(data)
+
+        for port in (master.publish, master.replay):
+            stranger(port, b"GET / HTTP/1.1\r\n\r\n" + bytes(64))
+            stranger(port, greeting + b"\x06" + b"\xff" * 8)
+            stranger(port, greeting + b"\x02\x7f" + b"\xff" * 7)
+            stranger(port, b"\xff")
+        # It subscribes and never reads.
+        stranger(master.publish, greeting + subscriber + b"\x00\x01\x01")
+        for number in range(2000):
+            assert donor.put(f"key-{number % 100}", b"v" * 100) in (0, -705)
+            assert donor.remove(f"key-{number % 100}", True) in (0, -704)
+        router.wait_for(router.agrees, "agreement with the master")
+        assert master.process.alive()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--kv_events_bind_endpoint=here"], "tcp://HOST:PORT"),
+        (["--kv_events_backend_id="], "kv_events_backend_id"),
+    ],
+)
+def test_a_start_with_bad_settings_says_what_to_change(tmp_path, arguments, sentence):
+    arguments = [
+        program("mooncake_master"),
+        "--enable_kv_events",
+        "--kv_events_bind_endpoint=tcp://127.0.0.1:0",
+        "--kv_events_backend_id=b",
+        *arguments,
+    ]
+    refused = Process(arguments, tmp_path / "refused.log")
+    assert refused.process.wait(START_TIMEOUT_S) == 2
+    assert sentence in (tmp_path / "refused.log").read_text()
+
+
+def test_a_port_that_is_taken_is_named(tmp_path):
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        held.listen()
+        endpoint = f"tcp://127.0.0.1:{held.getsockname()[1]}"
+        arguments = [
+            program("mooncake_master"),
+            "--rpc_port=0",
+            "--metrics_port=0",
+            "--enable_kv_events",
+            f"--kv_events_bind_endpoint={endpoint}",
+            "--kv_events_backend_id=b",
+        ]
+        refused = Process(arguments, tmp_path / "refused.log")
+        assert refused.process.wait(START_TIMEOUT_S) != 0
+        assert endpoint in (tmp_path / "refused.log").read_text()
