@@ -53,8 +53,10 @@ class Master:
 
     def start(self):
         self.process = Process(self.arguments, self.log)
-        started = lambda: self.process.alive() and listens(self.rpc)  # noqa: E731
-        wait_until(started, START_TIMEOUT_S, "master start")
+        wait_until(self.has_started, START_TIMEOUT_S, "master start")
+
+    def has_started(self):
+        return self.process.alive() and listens(self.rpc) and listens(self.http)
 
     def kill(self):
         os.kill(self.process.process.pid, signal.SIGKILL)
