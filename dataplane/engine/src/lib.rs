@@ -26,6 +26,7 @@ mod registered_memory;
 mod registry;
 mod report;
 mod request;
+mod request_piece;
 mod restarts;
 mod segments;
 mod shard_client;
@@ -35,7 +36,7 @@ mod slice;
 mod target;
 
 pub use engine::TransferEngine;
-pub use error::EngineError;
+pub use error::{BatchError, BufferError, EngineError};
 pub use limits::{
     ARENA_BYTES, BATCH_REQUESTS_MAX, BATCHES_MAX, MANAGED_BYTES_MAX, MANAGED_BYTES_MIN,
     NOTIFIES_MAX, REGIONS_MAX, TRANSFER_DEADLINE, UNREGISTER_DEADLINE,

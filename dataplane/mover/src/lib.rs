@@ -16,6 +16,7 @@ mod limits;
 mod mooncake;
 mod names;
 mod peer_address;
+mod reached_peer;
 mod reply;
 mod scope;
 mod server;
@@ -38,8 +39,11 @@ pub use peer_address::{Dialect, PeerAddress};
 pub use reply::Reply;
 pub use scope::Scope;
 pub use server::dialects::Dialects;
-pub use server::{ConnectionState, MemoryOwner, MoveService, Range, Server, ServerError};
-pub use slice::{Memory, Slice};
+pub use server::{
+    ConnectionState, GrantedRange, MemoryOwner, MoveService, PieceRequest, RangeStage, Server,
+    ServerContext, ServerError,
+};
+pub use slice::{BatchState, Memory, Slice, SliceHeader};
 pub use stats::{
     CounterTable, Exchanged, Moved, RemoteRoute, RouteCounters, UnderWay, record_copy,
 };
