@@ -31,12 +31,8 @@ from ._not_built import (
     EngramStoreConfig,
     MooncakeDistributedNoFRegister,
 )
-from ._parallelism import (
-    ParallelAxis,
-    ParallelTensorCalls,
-    ReadTarget,
-    TensorParallelism,
-)
+from ._parallel_calls import ParallelTensorCalls
+from ._parallelism import ParallelAxis, ReadTarget, TensorParallelism
 from ._tensor import (
     deserialize_tensor as _deserialize_tensor,
     serialize_tensor as _serialize_tensor,
@@ -44,8 +40,10 @@ from ._tensor import (
 )
 from .buffer_pool import (
     BufferLease,
+    BufferLeaseView,
     BufferPool,
     RegisteredBufferLease,
+    RegisteredBufferLeaseView,
     RegisteredBufferPool,
 )
 
@@ -70,6 +68,7 @@ __all__ = [
     "BufferDescriptor",
     "BufferHandle",
     "BufferLease",
+    "BufferLeaseView",
     "BufferPool",
     "Descriptor",
     "DiskDescriptor",
@@ -84,6 +83,7 @@ __all__ = [
     "QueryTaskResponse",
     "ReadTarget",
     "RegisteredBufferLease",
+    "RegisteredBufferLeaseView",
     "RegisteredBufferPool",
     "ReplicaDescriptor",
     "ReplicaStatus",
