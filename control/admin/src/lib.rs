@@ -20,5 +20,5 @@ mod server;
 mod shared;
 pub mod summary;
 
-pub use master_view::{ControlPlane, ReplicaPlace, SegmentInfo};
+pub use master_view::{ControlPlane, ReplicaPlace, SegmentInfo, SegmentText};
 pub use server::{AdminHandle, AdminOptions, AdminServer};

@@ -26,7 +26,7 @@ impl ControlPlane for Stuck {
         Err(Status::InternalError)
     }
 
-    fn segments(&self) -> Result<Vec<SegmentInfo>, Status> {
+    fn segments(&self, _: Option<&str>) -> Result<Vec<SegmentInfo>, Status> {
         Ok(Vec::new())
     }
 
