@@ -106,8 +106,8 @@ impl MasterClient {
         self.call_within(LEAVE_DEADLINE, MessageKind::Leave, true, encode, |_| Ok(()))
     }
 
-    /// Segments by name, or all of them. They come in pages, so one that is mounted meanwhile may
-    /// be there or not.
+    /// Segments by name, or all of them. They come in pages, so one that is mounted between two of
+    /// them may be there or not.
     ///
     /// # Errors
     /// No answer in time.

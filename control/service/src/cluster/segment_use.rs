@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(lengths, [SEGMENTS_PER_PAGE, SEGMENTS_PER_PAGE, 1]);
         let wanted = (0..SEGMENTS).map(|number| format!("host-{number}:1"));
         assert!(all.concat().into_iter().eq(wanted));
-        assert_eq!(pages(&cluster, &["host-9:1", "nobody", "host-512:1"]).concat().len(), 2);
+        assert_eq!(pages(&cluster, &["host-9:1", "no-host:1", "host-512:1"]).concat().len(), 2);
         cluster.stop();
     }
 }
