@@ -11,6 +11,7 @@ mod caller_memory;
 mod calls;
 mod client;
 mod counting;
+mod device_stages;
 mod donation;
 mod environment;
 mod error;
@@ -27,6 +28,7 @@ mod ports;
 mod put;
 mod ranges;
 mod rdma;
+mod read_failure;
 mod refusals;
 mod unreachable;
 
