@@ -19,6 +19,7 @@ mod segments;
 mod server;
 mod shared;
 pub mod summary;
+mod tenants;
 
 pub use master_view::{ControlPlane, ReplicaPlace, SegmentInfo};
 pub use server::{AdminHandle, AdminOptions, AdminServer};
