@@ -19,6 +19,8 @@ pub mod quantity;
 pub mod settings;
 mod start;
 mod suggestion;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod value;
 
 pub use environment::ProcessEnvironment;

@@ -27,6 +27,7 @@ use perigee_rdma::Rdma;
 use perigee_rpc::{CallError, ClientOptions, LentSegments, MasterClient};
 use perigee_schemas::Status;
 use perigee_schemas::session::Role;
+use perigee_settings::SettingError;
 use perigee_shard::monotonic;
 use perigee_transfer::{ObjectEngine, ObjectEngineOptions};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,6 +52,19 @@ pub struct Store {
     pub(crate) refusals: Refusals,
     pub(crate) unreachable: UnreachableLog,
     open: AtomicBool,
+    shows_metrics: bool,
+}
+
+/// What stands for no tenant in particular.
+const NO_TENANT: [&str; 2] = ["", "default"];
+
+fn check_tenant(tenant: &str) -> Result<(), StoreError> {
+    if NO_TENANT.contains(&tenant) {
+        return Ok(());
+    }
+    let reason = "tenants are not built, and all clients share one space of names; leave it out, or \
+                  write default";
+    Err(SettingError::new("tenant_id", tenant, reason).into())
 }
 
 impl Store {
@@ -80,6 +94,7 @@ impl Store {
     }
 
     fn prepare(config: StoreConfig, environment: &StoreEnvironment) -> Result<Self, StoreError> {
+        check_tenant(&config.tenant_id)?;
         let claims = PortClaims::take(environment, has_port(&config.local_hostname))?;
         let address = address_for_peers(&config, environment);
         let name = client_name(&config.local_hostname, claims.name_port(), address.announced)?;
@@ -93,6 +108,7 @@ impl Store {
             role: if config.global_segment_bytes > 0 { Role::Node } else { Role::Client },
             client: identity,
             deadline: environment.call_deadline,
+            connect_deadline: environment.connect_deadline,
         };
         let donation = Arc::new(Donation::new(
             identity,
@@ -138,6 +154,7 @@ impl Store {
             refusals: Refusals::default(),
             unreachable: UnreachableLog::default(),
             open: AtomicBool::new(true),
+            shows_metrics: environment.shows_metrics,
             config,
         })
     }
@@ -159,6 +176,11 @@ impl Store {
         let heartbeat = heartbeat.map_err(|error| StoreError::System(error.to_string()))?;
         *self.heartbeat.lock().unwrap_or_else(PoisonError::into_inner) = Some(heartbeat);
         Ok(())
+    }
+
+    /// Whether its numbers are to be shown.
+    pub fn shows_metrics(&self) -> bool {
+        self.shows_metrics
     }
 
     /// Leaves the cluster: segments are unmounted, threads end, memory is given back. Further calls
