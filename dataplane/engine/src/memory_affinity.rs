@@ -33,10 +33,10 @@ impl MemoryAffinity {
         Ok(Self {
             matrix: matrix.map_err(|error| EngineError::Setting {
                 name: CUSTOM_MATRIX_VARIABLE,
-                value: options.topology_file.clone().unwrap_or_default(),
+                value: options.topology.clone().unwrap_or_default(),
                 reason: error.to_string(),
             })?,
-            is_of_rails: options.fabric.is_none() || options.topology_file.is_some(),
+            is_of_rails: options.fabric.is_none() || options.topology.is_some(),
         })
     }
 

@@ -73,6 +73,7 @@ impl MemoryOwner for RegisteredMemory {
             return Err(Status::NotSupported);
         }
         let used = self.registry.use_range(address, bytes);
+        let used = used.filter(|used| !used.region().is_private());
         let used = used.ok_or(Status::InvalidParams)?;
         let region: &Arc<RegisteredRegion> = used.region();
         if direction == Direction::Write && !region.takes_writes(address, bytes) {
