@@ -243,7 +243,7 @@ impl StoreClient {
         device_name: String,
         mount_segment_size: Count,
     ) -> i32 {
-        let config = setup::one_host(protocol, device_name, mount_segment_size);
+        let config = StoreConfig::one_host(&protocol, &device_name, mount_segment_size.0);
         self.open(py, config.into(), 0)
     }
 
