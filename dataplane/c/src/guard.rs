@@ -26,7 +26,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[expect(clippy::panic, reason = "it is what the test is about")]
     fn a_panic_is_an_answer() {
         assert_eq!(guarded("works", -1, || 7), 7);
         assert_eq!(guarded("fails", -1, || panic!("here")), -1);
