@@ -29,7 +29,7 @@ WHEELS := $(TARGET)/wheels
 INDEX := $(TARGET)/index
 WHEEL_TAG = manylinux_$(subst .,_,$(GLIBC))
 MDBOOK_VERSION := 0.5.4
-# One call of cargo for both, so that what they share is compiled once; the module needs no interpreter to be built.
+# One call of cargo for all, so that what they share is compiled once; the module needs no interpreter to be built.
 ZIG = CARGO_ZIGBUILD_PYTHON_PATH="$(VENV_BUILD)/bin/python" "$(VENV_BUILD)/bin/cargo-zigbuild"
 ZIGBUILD = PYO3_NO_PYTHON=1 $(ZIG) zigbuild --release --locked --target $(TRIPLE).$(GLIBC)
 AARCH64 := aarch64-unknown-linux-gnu
@@ -39,7 +39,7 @@ DEMO_FLAGS = $(if $(TRACE),--trace "$(TRACE)") $(if $(BLOCK_BYTES),--block-bytes
 	$(if $(POOL),--pool $(POOL)) $(if $(REQUESTS),--requests $(REQUESTS)) \
 	$(if $(CLIENTS),--clients $(CLIENTS)) $(if $(ROUTE),--route $(ROUTE)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: help setup build wheel wheels wheel-python310 wheel-aarch64 index deb demo test check test-rdma test-containers test-aarch64 test-kernels test-mooncake test-dashboards test-agent test-clients bench bench-plots docs deny asan miri models fuzz soak planted lint codegen clean venv-run
+.PHONY: help setup build c-libraries wheel wheels wheel-python310 wheel-aarch64 index deb demo test check test-rdma test-containers test-aarch64 test-kernels test-mooncake test-dashboards test-agent test-clients bench bench-plots docs deny asan miri models fuzz soak planted lint codegen clean venv-run
 
 help: ## This list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -47,9 +47,12 @@ help: ## This list
 setup: ## Install missing packages and tools
 	@tools/setup.sh
 
-build: ## Build the perigee program and the Python module; PERIGEE_WITHOUT_PROBES=1 leaves the eBPF probes out
+build: ## Build the perigee program, the Python module and the libraries for C; PERIGEE_WITHOUT_PROBES=1 leaves the eBPF probes out
 	@tools/setup.sh --without-nextest
-	$(ZIGBUILD) --package perigee-cli --package perigee-python
+	$(ZIGBUILD) --package perigee-cli --package perigee-python --package perigee-c-engine --package perigee-c-store
+
+c-libraries: build ## What C programs need in target/c: libtransfer_engine.so, libmooncake_store.so, headers, pkg-config files
+	@tools/pack-c.sh "$(BUILT)" "$(TARGET)/c"
 
 wheel: build ## Build the one wheel in target/wheels: Python modules and programs
 	@tools/pack-wheel.sh "$(PROGRAM)" "$(MODULE)" cp311-abi3-$(WHEEL_TAG)_$(ARCHITECTURE) "$(WHEELS)"
@@ -73,7 +76,7 @@ index: wheel ## A package index for pip in target/index: all wheels that are bui
 		"$(WHEELS)"/*.whl "$(TARGET)"/wheels-*/*.whl
 
 deb: build ## The Debian package in target/debian
-	@tools/deploy/debian/build.sh "$(PROGRAM)" "$(TARGET)/debian"
+	@tools/deploy/debian/build.sh "$(BUILT)" "$(TARGET)/debian"
 
 # A virtual environment with the wheel installed, for the demo and the Python tests.
 venv-run: wheel

@@ -37,7 +37,13 @@ count() {
 }
 
 stage lint tests/lint.sh
-stage wheel-needs cargo xtask needed "$PERIGEE_BIN" \
+# The libraries for C that were built with the program; without them, tests take those of their own build.
+libraries=()
+for library in "$(dirname "$PERIGEE_BIN")"/lib{transfer_engine,mooncake_store}.so; do
+    [ ! -f "$library" ] || libraries+=("$library")
+done
+[ ${#libraries[@]} != 2 ] || export PERIGEE_C_LIBRARIES=$(dirname "$PERIGEE_BIN")
+stage wheel-needs cargo xtask needed "$PERIGEE_BIN" "${libraries[@]}" \
     "$("$PYTHON" -c 'import mooncake._perigee as m; print(m.__file__)')"
 # Mooncake itself, in an environment of its own: what our engine must get along with.
 export PERIGEE_REAL_MOONCAKE_PYTHON

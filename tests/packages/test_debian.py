@@ -29,6 +29,16 @@ def test_settings_are_files_of_configuration(package, unpacked):
     assert listed == found and len(found) == 6
 
 
+@pytest.mark.parametrize(
+    ("name", "header"), [("transfer_engine", "transfer_engine_c.h"), ("mooncake_store", "store_c.h")]
+)
+def test_c_programs_find_libraries_and_headers_by_pkg_config(unpacked, name, header):
+    text = (unpacked / f"usr/share/pkgconfig/{name}.pc").read_text()
+    folders = dict(line.split("=", 1) for line in text.splitlines() if line.partition("=")[0].isalpha())
+    assert (unpacked / folders["libdir"].lstrip("/") / f"lib{name}.so").exists()
+    assert (unpacked / folders["includedir"].lstrip("/") / header).exists()
+
+
 def test_only_the_c_library_is_needed(package):
     depends = run("dpkg-deb", "--field", package, "Depends")
     names = {word.split()[0] for word in depends.strip().split(", ")}

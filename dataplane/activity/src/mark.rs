@@ -6,7 +6,6 @@
 //! overwritten by the kernel. A probe on a no-op of five bytes becomes a call on Linux 6.18: it is
 //! twice as fast, but a fork copies the call without the trampoline that it goes to, and the child
 //! dies at its next batch. `readelf -n` shows the mark as `perigee:batch_done`.
-#![expect(unsafe_code, reason = "probes find the function by its name")]
 
 use crate::layout::{Direction, Route};
 
@@ -84,7 +83,6 @@ pub fn batch_done_address() -> usize {
 
 /// A no-op that a kernel can put a probe on: one byte, which stays a breakpoint on every kernel.
 #[cfg(target_arch = "x86_64")]
-#[unsafe(no_mangle)]
 #[unsafe(naked)]
 extern "C" fn perigee_batch_done(mark: &BatchMark) {
     std::arch::naked_asm!(
@@ -116,7 +114,6 @@ extern "C" fn perigee_batch_done(mark: &BatchMark) {
 
 /// A no-op that a kernel can put a probe on.
 #[cfg(not(target_arch = "x86_64"))]
-#[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn perigee_batch_done(mark: &BatchMark) {
     std::hint::black_box(mark);

@@ -43,6 +43,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Instant;
 
 /// A transfer engine. Clones are the same engine; all methods may be called from any thread.
 #[derive(Clone)]
@@ -195,6 +196,31 @@ impl TransferEngine {
     /// The port of the handshake.
     pub fn rpc_port(&self) -> u16 {
         self.inner.rpc_port
+    }
+
+    /// `host:port` under which peers find the handshake of this engine.
+    pub fn address(&self) -> String {
+        let place = LocalName {
+            host: self.inner.document.tcp_data_host.clone(),
+            port: None,
+            leaves_port_open: false,
+        };
+        place.with_port(self.inner.rpc_port)
+    }
+
+    /// Finds the owner of a segment before the first transfer needs it.
+    ///
+    /// # Errors
+    /// It cannot be found, or offers no way that this engine knows.
+    pub fn open_segment(&self, segment: &str) -> Result<(), EngineError> {
+        self.inner.check_open()?;
+        let due = Instant::now() + self.inner.options.deadline;
+        self.inner.segments.open(segment, due, &[], None).map(drop)
+    }
+
+    /// Forgets where the owner of a segment was; the next transfer asks.
+    pub fn forget_segment(&self, segment: &str) {
+        self.inner.segments.forget_name(segment);
     }
 
     /// What peers pass as the segment to reach this engine.

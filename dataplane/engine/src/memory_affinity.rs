@@ -33,10 +33,10 @@ impl MemoryAffinity {
         let matrix = read(&options.devices).or_else(|_| read(""));
         Ok(Self {
             matrix: matrix.map_err(|error| {
-                let file = options.topology_file.clone().unwrap_or_default();
-                SettingError::new(CUSTOM_MATRIX_VARIABLE, file, error.to_string())
+                let matrix = options.topology.clone().unwrap_or_default();
+                SettingError::new(CUSTOM_MATRIX_VARIABLE, matrix, error.to_string())
             })?,
-            is_of_rails: options.fabric.is_none() || options.topology_file.is_some(),
+            is_of_rails: options.fabric.is_none() || options.topology.is_some(),
         })
     }
 

@@ -32,9 +32,9 @@ pub struct EngineOptions {
     /// Names of RDMA devices, a map from rank to device, or the path of a file with such a map;
     /// empty = all.
     pub devices: String,
-    /// File with a matrix of NICs by memory location, in place of the one found
+    /// A matrix of NICs by memory location as JSON, or the file with it, in place of the one found
     /// (`MC_CUSTOM_TOPO_JSON`).
-    pub topology_file: Option<String>,
+    pub topology: Option<String>,
     /// Deadline of batches that name none (`MC_TRANSFER_TIMEOUT`, seconds).
     pub deadline: Duration,
     /// Also serve Mooncake's data protocol, which cannot tell addresses of an earlier run
@@ -114,7 +114,7 @@ impl EngineOptions {
             metadata: metadata.to_owned(),
             protocol: protocol.to_owned(),
             devices: devices.to_owned(),
-            topology_file: variables.text(CUSTOM_MATRIX_VARIABLE),
+            topology: variables.text(CUSTOM_MATRIX_VARIABLE),
             deadline: path.transfer_deadline.unwrap_or(TRANSFER_DEADLINE),
             serve_upstream: variables.switch("PERIGEE_SERVE_MOONCAKE", false)?,
             shares_memory: path.shares_memory,
@@ -140,7 +140,7 @@ impl EngineOptions {
     /// A variable as the topology reads it.
     pub(crate) fn topology_variable(&self, name: &str) -> Option<String> {
         match name {
-            CUSTOM_MATRIX_VARIABLE => self.topology_file.clone(),
+            CUSTOM_MATRIX_VARIABLE => self.topology.clone(),
             _ => std::env::var(name).ok(),
         }
     }

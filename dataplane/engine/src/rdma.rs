@@ -74,6 +74,7 @@ pub(crate) fn reports(rails: &RailEngine) -> Vec<RouteReport> {
         errors: rail.errors,
         refused: 0,
         in_flight: rail.in_flight_bytes,
+        bytes_per_second: rail.bytes_per_second,
         state: if rail.active { "up" } else { "down" }.to_owned(),
     };
     rails.reports().into_iter().map(report).collect()

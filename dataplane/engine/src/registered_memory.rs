@@ -39,6 +39,7 @@ impl MemoryOwner for RegisteredMemory {
             return Err(Status::NotSupported);
         }
         let used = self.registry.use_range(address, bytes);
+        let used = used.filter(|used| !used.region().is_private());
         let used = Arc::new(used.ok_or(Status::InvalidParams)?);
         let region: &Arc<RegisteredRegion> = used.region();
         if request.direction == Direction::Write && !region.takes_writes(address, bytes) {

@@ -107,7 +107,7 @@ impl MemoryRegistry {
         self.list().iter().filter_map(shared).collect()
     }
 
-    /// The buffers as a segment's document lists them.
+    /// The buffers that peers may use, as a segment's document lists them.
     pub(crate) fn describe(&self) -> Vec<BufferEntry> {
         let entry = |region: &Arc<RegisteredRegion>| BufferEntry {
             name: region.location().to_string(),
@@ -115,7 +115,7 @@ impl MemoryRegistry {
             length: region.bytes(),
             ..BufferEntry::default()
         };
-        self.list().iter().map(entry).collect()
+        self.list().iter().filter(|region| !region.is_private()).map(entry).collect()
     }
 
     fn read(&self) -> RwLockReadGuard<'_, BTreeMap<u64, Arc<RegisteredRegion>>> {

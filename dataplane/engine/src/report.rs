@@ -24,6 +24,8 @@ pub struct RouteReport {
     pub refused: u64,
     /// Requests of this engine under way; over RDMA, bytes posted and not completed.
     pub in_flight: u64,
+    /// Bandwidth as the rails measure it; 0 where the route does not.
+    pub bytes_per_second: u64,
     /// What state it is in, in a word.
     pub state: String,
 }
@@ -40,6 +42,7 @@ impl RouteReport {
             errors: counters.errors.load(Relaxed),
             refused: counters.refused.load(Relaxed),
             in_flight: counters.in_flight.load(Relaxed),
+            bytes_per_second: 0,
             state: "up".to_owned(),
         }
     }

@@ -126,6 +126,15 @@ impl Segments {
         target.close();
     }
 
+    /// As [`Segments::forget`], of whatever has the name.
+    pub(crate) fn forget_name(&self, name: &str) {
+        let known = self.targets.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        match known {
+            Some(target) => self.forget(&target),
+            None => self.directory.forget(name),
+        }
+    }
+
     /// The present document of a name, for a caller who waits no longer than `limit`.
     pub(crate) fn document_within(
         &self,

@@ -104,6 +104,43 @@ fn many_requests_in_one_batch_move_by_polling_and_by_waiting() {
 }
 
 #[test]
+fn private_memory_is_a_source_and_no_target() {
+    let here = Side::new(4096, pattern);
+    let there = Side::new(4096, |_| 0);
+    let secret = vec![7u8; 4096];
+    let address = secret.as_ptr() as u64;
+    // SAFETY: the memory is unregistered before it goes.
+    unsafe { there.engine.register_private(address, 4096, "*") }.unwrap();
+    for direction in [Direction::Read, Direction::Write] {
+        let reached = transfer(&here, there.name(), &[request(direction, here.at(0), address, 64)]);
+        let error = reached.unwrap_err();
+        assert!(matches!(error, EngineError::RemoteAddress { .. }), "{error}");
+    }
+    let sent = request(Direction::Write, address, here.at(0), 64);
+    transfer(&there, here.name(), &[sent]).unwrap();
+    assert_eq!(here.memory[..64], secret[..64]);
+    let known = here.engine.first_buffer(there.name()).unwrap();
+    assert_eq!(known, there.at(0), "the document lists what peers may use");
+    there.engine.unregister(address).unwrap();
+}
+
+#[test]
+fn segments_are_opened_before_a_transfer_and_found_again_after_they_were_forgotten() {
+    let here = Side::new(4096, pattern);
+    let there = Side::new(4096, |_| 0);
+    assert_eq!(there.engine.address(), there.name());
+    here.engine.open_segment(there.name()).unwrap();
+    here.engine.forget_segment(there.name());
+    here.engine.forget_segment("127.0.0.1:1");
+    let write = request(Direction::Write, here.at(0), there.at(0), 64);
+    transfer(&here, there.name(), &[write]).unwrap();
+    here.engine.forget_segment(there.name());
+    transfer(&here, there.name(), &[write]).unwrap();
+    here.engine.open_segment(here.name()).unwrap();
+    assert!(here.engine.open_segment("127.0.0.1:1").is_err());
+}
+
+#[test]
 fn ranges_outside_of_registered_memory_are_refused_and_others_of_the_batch_complete() {
     let here = Side::new(1 << 20, pattern);
     let there = Side::new(1 << 20, |_| 9);

@@ -135,12 +135,7 @@ pub(crate) fn type_name(object: &Bound<'_, PyAny>) -> String {
 
 /// One piece of caller memory, refused if it cannot exist.
 pub(crate) fn piece(address: Count, bytes: Count) -> Result<CallerRange, Status> {
-    let possible = address.0 != 0 && bytes.0 != 0 && address.0.checked_add(bytes.0).is_some();
-    if possible && bytes.0 <= isize::MAX as u64 {
-        Ok(CallerRange::named(address.get(), bytes.get()))
-    } else {
-        Err(Status::InvalidParams)
-    }
+    CallerRange::possible(address.0, bytes.0)
 }
 
 /// The pieces of an object that are not empty; refused as `pieces` are, and when nothing is left.
@@ -171,12 +166,4 @@ pub(crate) fn pieces(addresses: &[Count], sizes: &[Count]) -> Result<Vec<CallerR
 /// The codes Python sees of a list of statuses.
 pub(crate) fn codes(statuses: Vec<Status>) -> Vec<i32> {
     statuses.into_iter().map(Status::code).collect()
-}
-
-/// A byte count, or the negative code of a failure.
-pub(crate) fn count_or_code(result: Result<u64, Status>) -> i64 {
-    match result {
-        Ok(count) => i64::try_from(count).unwrap_or(i64::MAX),
-        Err(status) => i64::from(status.code()),
-    }
 }

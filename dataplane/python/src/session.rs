@@ -9,12 +9,11 @@ use crate::staging::Staging;
 use perigee_http::HttpHandle;
 use perigee_memory::host::HostBuffer;
 use perigee_schemas::Status;
+use perigee_shard::OwnProcess;
 use perigee_store::{ReadLease, Store};
 use pyo3::prelude::*;
 use std::collections::HashMap;
-use std::mem::ManuallyDrop;
-use std::process;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 /// Stores that may still be open. Locked only while the interpreter is held, so never across a
 /// fork.
@@ -22,16 +21,18 @@ static LIVE: Mutex<Vec<Weak<StoreSession>>> = Mutex::new(Vec::new());
 
 /// An open store with the state that only the Python API has.
 pub(crate) struct StoreSession {
-    store: ManuallyDrop<Arc<Store>>,
-    page: ManuallyDrop<Option<HttpHandle>>,
-    process: u32,
-    /// The leases of open read sessions, by key.
-    readers: Mutex<HashMap<String, Vec<Option<ReadLease>>>>,
+    /// The leases of open read sessions, by key. A lease gives itself back to the store when it is
+    /// dropped.
+    readers: OwnProcess<Mutex<Readers>>,
+    page: OwnProcess<Option<HttpHandle>>,
+    store: OwnProcess<Arc<Store>>,
     pub(crate) staging: Mutex<Staging>,
     pool: Mutex<MemoryPool>,
     /// Held, not used: an engine that is shared with a store must outlive the store.
     _engine: Option<Arc<EngineSession>>,
 }
+
+type Readers = HashMap<String, Vec<Option<ReadLease>>>;
 
 /// Memory handed out by `alloc_from_mem_pool`, freed with the store.
 #[derive(Default)]
@@ -50,10 +51,9 @@ impl StoreSession {
         engine: Option<Arc<EngineSession>>,
     ) -> Arc<Self> {
         let session = Arc::new(Self {
-            store: ManuallyDrop::new(store),
-            page: ManuallyDrop::new(page),
-            process: process::id(),
-            readers: Mutex::default(),
+            readers: OwnProcess::new(Mutex::default()),
+            page: OwnProcess::new(page),
+            store: OwnProcess::new(store),
             staging: Mutex::default(),
             pool: Mutex::new(MemoryPool { free_bytes: pool_bytes, buffers: Vec::new() }),
             _engine: engine,
@@ -66,24 +66,19 @@ impl StoreSession {
 
     /// Whether this process opened the store.
     pub(crate) fn is_ours(&self) -> bool {
-        self.process == process::id()
+        self.store.is_here()
     }
 
-    /// The store.
+    /// The store, for a caller that knows it is this process's.
     pub(crate) fn store(&self) -> &Store {
-        &self.store
-    }
-
-    /// Whether calls that copy through the local buffer are allowed.
-    pub(crate) fn copies(&self) -> bool {
-        self.store.config().local_buffer_bytes > 0
+        self.store.value()
     }
 
     /// Opens a read session of each key that exists; sessions of one key nest. Each holds its read
     /// lease until it ends.
     pub(crate) fn begin_reads(&self, keys: &[&str]) -> Vec<i32> {
-        let mut lookup = self.store.locate(keys);
-        let mut readers = lock(&self.readers);
+        let mut lookup = self.store().locate(keys);
+        let mut readers = lock(self.readers.value());
         keys.iter()
             .enumerate()
             .map(|(index, key)| match lookup.object(index) {
@@ -102,12 +97,12 @@ impl StoreSession {
 
     /// Whether a read session of the key is open.
     pub(crate) fn reads(&self, key: &str) -> bool {
-        lock(&self.readers).contains_key(key)
+        lock(self.readers.value()).contains_key(key)
     }
 
     /// Ends one read session of each key; unknown keys are left alone.
     pub(crate) fn end_reads(&self, keys: &[&str]) {
-        let mut readers = lock(&self.readers);
+        let mut readers = lock(self.readers.value());
         for key in keys {
             if let Some(leases) = readers.get_mut(*key) {
                 leases.pop();
@@ -128,7 +123,7 @@ impl StoreSession {
             return 0;
         };
         let address = buffer.base() as usize;
-        self.store.register_with_devices(address, buffer.len());
+        self.store().register_with_devices(address, buffer.len());
         pool.free_bytes -= bytes;
         pool.buffers.push(buffer);
         address
@@ -137,18 +132,9 @@ impl StoreSession {
 
 impl Drop for StoreSession {
     fn drop(&mut self) {
-        if self.is_ours() {
-            // SAFETY: this is the only place that drops the page, and the field is not used after
-            // it.
-            unsafe { ManuallyDrop::drop(&mut self.page) }
-            self.store.close();
-            // SAFETY: as for the page.
-            unsafe { ManuallyDrop::drop(&mut self.store) }
-        } else {
-            // A lease gives itself back to the store when it is dropped, and the store is the
-            // parent's.
-            let readers = self.readers.get_mut().unwrap_or_else(PoisonError::into_inner);
-            let _not_dropped = ManuallyDrop::new(std::mem::take(readers));
+        self.page = OwnProcess::new(None);
+        if let Some(store) = self.store.get() {
+            store.close();
         }
     }
 }
@@ -161,7 +147,7 @@ pub(crate) fn close_all(py: Python<'_>) {
         lock(&LIVE).drain(..).filter_map(|it| it.upgrade()).collect();
     py.detach(move || {
         for session in sessions.iter().filter(|session| session.is_ours()) {
-            session.store.close();
+            session.store().close();
         }
         drop(sessions);
     });

@@ -7,21 +7,14 @@ mod positional;
 
 use crate::arguments::Count;
 use crate::engine::EngineSession;
-use crate::limits::{DEFAULT_SETUP_BYTES, INTRODUCTION_DEADLINE};
+use crate::limits::INTRODUCTION_DEADLINE;
 use perigee_schemas::Status;
-use perigee_store::api::StoreConfig;
+use perigee_store::api::{MASTER_VARIABLE, StoreConfig};
 use perigee_store::ask_node;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use std::env;
 use std::sync::Arc;
-
-const DEFAULT_MASTER: &str = "127.0.0.1:50051";
-const DEFAULT_METADATA: &str = "P2PHANDSHAKE";
-const DEFAULT_PROTOCOL: &str = "tcp";
-const DEFAULT_TENANT: &str = "default";
-const MASTER_VARIABLE: &str = "MOONCAKE_MASTER";
 
 /// A set-up that was understood.
 pub(crate) struct ParsedSetup {
@@ -111,8 +104,7 @@ pub(crate) fn pure_client(
         let message = format!("setup_dummy(): {server_address:?} is no host:port address");
         return Err((Status::InvalidParams, message));
     };
-    let named = env::var(MASTER_VARIABLE).ok();
-    let master = match named.filter(|master| !master.is_empty()) {
+    let master = match StoreConfig::master_of_environment() {
         Some(master) => master,
         None => ask_node(port, INTRODUCTION_DEADLINE).map_err(|error| {
             let message = format!(
@@ -126,35 +118,6 @@ pub(crate) fn pure_client(
         local_hostname: host.to_owned(),
         master_server_address: master,
         local_buffer_bytes: local_buffer.0,
-        ..blank()
+        ..StoreConfig::default()
     })
-}
-
-/// A client on this host with the defaults of every program.
-pub(crate) fn one_host(protocol: String, device_name: String, segment: Count) -> StoreConfig {
-    let master = env::var(MASTER_VARIABLE).unwrap_or_default();
-    StoreConfig {
-        local_hostname: "localhost".to_owned(),
-        global_segment_bytes: segment.0,
-        protocol,
-        device_name,
-        master_server_address: Some(master)
-            .filter(|master| !master.is_empty())
-            .unwrap_or_else(|| DEFAULT_MASTER.to_owned()),
-        ..blank()
-    }
-}
-
-fn blank() -> StoreConfig {
-    StoreConfig {
-        local_hostname: String::new(),
-        metadata_server: DEFAULT_METADATA.to_owned(),
-        global_segment_bytes: 0,
-        local_buffer_bytes: DEFAULT_SETUP_BYTES,
-        protocol: DEFAULT_PROTOCOL.to_owned(),
-        device_name: String::new(),
-        master_server_address: DEFAULT_MASTER.to_owned(),
-        tenant_id: DEFAULT_TENANT.to_owned(),
-        http_port: None,
-    }
 }

@@ -16,7 +16,7 @@ use crate::warning;
 use crate::without_gil::without_gil;
 use perigee_node::{StatusPage, StoreSlot};
 use perigee_schemas::Status;
-use perigee_store::Store;
+use perigee_store::{Store, StoreConfig};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -243,7 +243,7 @@ impl StoreClient {
         device_name: String,
         mount_segment_size: Count,
     ) -> i32 {
-        let config = setup::one_host(protocol, device_name, mount_segment_size);
+        let config = StoreConfig::one_host(&protocol, &device_name, mount_segment_size.0);
         self.open(py, config.into(), 0)
     }
 

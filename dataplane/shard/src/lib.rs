@@ -20,6 +20,7 @@ mod interruption;
 mod limits;
 mod local;
 mod mailbox;
+mod own_process;
 mod poller;
 mod pool;
 mod shard;
@@ -46,6 +47,7 @@ pub use interruption::{
 pub use limits::{ACCEPT_PAUSE, POLL_DEFAULT};
 pub use local::{Local, Locals};
 pub use mailbox::{Job, Mailbox};
+pub use own_process::OwnProcess;
 pub use perigee_reactor::{
     Backend, BackendChoice, ChoiceError, Congestion, Guard, MEMLOCK_BYTES_MIN, Message,
     SocketError, UringUnavailable, choice, connect_blocking, probe, reactor_name,

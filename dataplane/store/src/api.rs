@@ -1,9 +1,13 @@
 //! What callers hand to the store and get back. Buffers are raw addresses: the caller keeps them
 //! alive and unshared for the length of the call.
 
-use perigee_schemas::Identity;
+use perigee_schemas::{Identity, Status};
+use std::env;
 
 pub use perigee_rpc::WriteForm;
+
+/// Environment variable with the `host:port` of the master.
+pub const MASTER_VARIABLE: &str = "MOONCAKE_MASTER";
 
 /// Contiguous bytes of the caller that a put reads or a get fills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +31,20 @@ impl CallerRange {
     #[must_use]
     pub fn named(address: usize, bytes: usize) -> Self {
         Self { is_named: true, ..Self::owned(address, bytes) }
+    }
+
+    /// [`CallerRange::named`] of numbers from another language.
+    ///
+    /// # Errors
+    /// `InvalidParams`: no memory can be there.
+    pub fn possible(address: u64, bytes: u64) -> Result<Self, Status> {
+        let is_possible = address != 0 && bytes != 0 && address.checked_add(bytes).is_some();
+        match (usize::try_from(address), usize::try_from(bytes)) {
+            (Ok(address), Ok(bytes)) if is_possible && isize::try_from(bytes).is_ok() => {
+                Ok(Self::named(address, bytes))
+            }
+            _ => Err(Status::InvalidParams),
+        }
     }
 }
 
@@ -150,6 +168,47 @@ pub struct StoreConfig {
     pub tenant_id: String,
     /// Serve `/health` and `/metrics` on this port.
     pub http_port: Option<u16>,
+}
+
+/// What programs that say nothing else mean: a client that lends nothing, with a master on this
+/// host.
+impl Default for StoreConfig {
+    fn default() -> Self {
+        Self {
+            local_hostname: "localhost".to_owned(),
+            metadata_server: "P2PHANDSHAKE".to_owned(),
+            global_segment_bytes: 0,
+            local_buffer_bytes: 16 << 20,
+            protocol: "tcp".to_owned(),
+            device_name: String::new(),
+            master_server_address: "127.0.0.1:50051".to_owned(),
+            tenant_id: "default".to_owned(),
+            http_port: None,
+        }
+    }
+}
+
+impl StoreConfig {
+    /// The master that the environment names.
+    #[must_use]
+    pub fn master_of_environment() -> Option<String> {
+        env::var(MASTER_VARIABLE).ok().filter(|master| !master.is_empty())
+    }
+
+    /// A client for tests on one host: lends `segment_bytes`, and takes the master of the
+    /// environment if that names one.
+    #[must_use]
+    pub fn one_host(protocol: &str, device_name: &str, segment_bytes: u64) -> Self {
+        let usual = Self::default();
+        Self {
+            global_segment_bytes: segment_bytes,
+            protocol: protocol.to_owned(),
+            device_name: device_name.to_owned(),
+            master_server_address: Self::master_of_environment()
+                .unwrap_or_else(|| usual.master_server_address.clone()),
+            ..usual
+        }
+    }
 }
 
 /// Identity of a mounted segment, as `mount_segment` returns it.

@@ -10,6 +10,7 @@ pub mod api;
 mod caller_memory;
 mod calls;
 mod client;
+mod codes;
 mod counting;
 mod device_stages;
 mod donation;
@@ -37,6 +38,7 @@ pub use api::{
     SoftPinAction, StoreConfig,
 };
 pub use client::Store;
+pub use codes::count_or_code;
 pub use environment::StoreEnvironment;
 pub use error::StoreError;
 pub use introduction::{ask_node, introduction_name};

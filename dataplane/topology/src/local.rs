@@ -56,10 +56,14 @@ impl Matrix {
         })
     }
 
-    /// The matrix of the file that the environment names, if it names one.
+    /// The matrix that the environment holds, or the file that it names, if it does.
     fn custom(environment: &dyn Fn(&str) -> Option<String>) -> Result<Option<Self>, TopologyError> {
-        let path = environment(CUSTOM_MATRIX_VARIABLE).filter(|path| !path.is_empty());
-        path.map(|path| Self::from_file(Path::new(&path))).transpose()
+        let given = environment(CUSTOM_MATRIX_VARIABLE).filter(|given| !given.is_empty());
+        let read = |given: String| match given.trim_start().starts_with('{') {
+            true => Self::from_json(&given),
+            false => Self::from_file(Path::new(&given)),
+        };
+        given.map(read).transpose()
     }
 }
 
@@ -77,6 +81,10 @@ mod tests {
         let text = path.to_str().map(str::to_owned);
         let custom = |name: &str| (name == CUSTOM_MATRIX_VARIABLE).then(|| text.clone()).flatten();
         let matrix = Matrix::local(&tree.roots(), "b", None, &custom).unwrap();
+        assert_eq!(matrix.preferred("cpu:0"), ["b"]);
+        let text = r#"{"cpu:0": [["b"], ["a"]]}"#;
+        let given = |name: &str| (name == CUSTOM_MATRIX_VARIABLE).then(|| text.to_owned());
+        let matrix = Matrix::local(&tree.roots(), "", None, &given).unwrap();
         assert_eq!(matrix.preferred("cpu:0"), ["b"]);
         let empty = |name: &str| (name == CUSTOM_MATRIX_VARIABLE).then(String::new);
         let found = Matrix::local(&tree.roots(), "", None, &empty).unwrap();

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the Debian package of programs and units from a built program: build.sh [--install | PROGRAM OUT]
+# Builds the Debian package of programs, units and libraries for C from what was built: build.sh [--install | BUILT OUT]
 # debhelper makes it, because it knows what a package of Debian's has to do with units, settings in /etc, dependencies on the C library
 # and removal, and keeps knowing it; dpkg-deb alone would leave the maintainer scripts to us. --install gets debhelper and lintian.
 # DEBFULLNAME and DEBEMAIL name who maintains the package.
@@ -30,8 +30,8 @@ install_packages() {
 
 install_packages
 [ "${1:-}" != --install ] || exit 0
-[ $# = 2 ] || fail "usage: build.sh PROGRAM OUT"
-readonly program=$1 out=$2
+[ $# = 2 ] || fail "usage: build.sh BUILT OUT"
+readonly built=$1 out=$2
 readonly here=tools/deploy/debian
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 maintainer="${DEBFULLNAME:-Perigee maintainers} <${DEBEMAIL:-perigee@$(hostname -f)}>"
@@ -41,7 +41,9 @@ export SOURCE_DATE_EPOCH
 tree=$out/perigee-$version
 rm -rf "$out"
 mkdir -p "$tree/debian" "$tree/bin"
-cp "$program" "$tree/bin/perigee"
+cp "$built/perigee" "$tree/bin/perigee"
+# A folder of their own: Mooncake has libraries of these names, and they are for programs that ask for them.
+tools/pack-c.sh "$built" "$tree/c" /usr /usr/lib/perigee /usr/include/perigee
 cp README.md "$tree/"
 cp -r "$here/etc" "$here/default" "$tree/"
 mkdir "$tree/systemd"

@@ -36,6 +36,25 @@ impl TransferEngine {
         unsafe { self.register_all(&[(address, bytes)], location) }
     }
 
+    /// Makes a buffer known to this engine's NICs only: peers cannot reach it.
+    ///
+    /// # Safety
+    /// As [`TransferEngine::register`].
+    ///
+    /// # Errors
+    /// As [`TransferEngine::register`].
+    pub unsafe fn register_private(
+        &self,
+        address: u64,
+        bytes: u64,
+        location: &str,
+    ) -> Result<(), EngineError> {
+        let region = self.inner.region(address, bytes, MemoryLocation::parse(location)?);
+        let region = region.map(|region| region.private(true));
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.inner.enroll(std::iter::once(region)) }
+    }
+
     /// Registers several buffers, all or none, with one publication.
     ///
     /// # Safety
@@ -50,13 +69,7 @@ impl TransferEngine {
     ) -> Result<(), EngineError> {
         let inner = &self.inner;
         let location = MemoryLocation::parse(location)?;
-        let region = |(address, bytes): &(u64, u64)| {
-            let on_device = inner.is_on_device(*address);
-            if !on_device {
-                check_mapped(*address, *bytes)?;
-            }
-            Ok(RegisteredRegion::new(*address, *bytes, location).on_device(on_device))
-        };
+        let region = |(address, bytes): &(u64, u64)| inner.region(*address, *bytes, location);
         // SAFETY: the caller keeps the memory until it is unregistered.
         unsafe { inner.enroll(ranges.iter().map(region)) }
     }
@@ -185,6 +198,20 @@ impl EngineState {
         arena.as_ref().is_some_and(|arena| arena.memory().base() as u64 == address)
     }
 
+    /// A buffer of a caller, which must be memory of this process or of a device.
+    fn region(
+        &self,
+        address: u64,
+        bytes: u64,
+        location: MemoryLocation,
+    ) -> Result<RegisteredRegion, EngineError> {
+        let on_device = self.is_on_device(address);
+        if !on_device {
+            check_mapped(address, bytes)?;
+        }
+        Ok(RegisteredRegion::new(address, bytes, location).on_device(on_device))
+    }
+
     /// Takes buffers into the registry, all or none, with one publication.
     ///
     /// # Safety
@@ -237,7 +264,7 @@ impl EngineState {
         // SAFETY: the caller's promise is the same.
         let made = unsafe {
             let rails = rdma.engine();
-            rails.register(address, bytes, RegionAccess::ALL, &preference)
+            rails.register(address, bytes, access(region), &preference)
         };
         match made {
             Ok(registration) => lend(rdma, region, registration),
@@ -274,13 +301,7 @@ impl EngineState {
             // it knows.
             let made = unsafe {
                 let rails = rdma.engine();
-                rails.register_dmabuf(
-                    file,
-                    buffer.offset_bytes,
-                    range,
-                    RegionAccess::ALL,
-                    preference,
-                )
+                rails.register_dmabuf(file, buffer.offset_bytes, range, access(region), preference)
             };
             made.map_err(|error| error.to_string())
         });
@@ -339,14 +360,21 @@ impl EngineState {
     }
 }
 
-/// Peers reach a buffer over rails from now on.
+/// The rails use a buffer from now on, and so do peers unless it is private.
 fn lend(rdma: &Rdma, region: &RegisteredRegion, registration: Arc<Registration>) {
-    rdma.lend(region.lease_id(), &registration);
+    if !region.is_private() {
+        rdma.lend(region.lease_id(), &registration);
+    }
     region.set_registration(registration);
     if region.is_closed() {
         // It was taken back before it was lent.
         rdma.hide(region.lease_id());
     }
+}
+
+/// What devices let peers do with a buffer.
+fn access(region: &RegisteredRegion) -> RegionAccess {
+    if region.is_private() { RegionAccess::LOCAL } else { RegionAccess::ALL }
 }
 
 fn in_use(region: &RegisteredRegion) -> EngineError {

@@ -27,6 +27,8 @@ pub(crate) struct RegisteredRegion {
     changed: Condvar,
     registration: OnceLock<Arc<Registration>>,
     on_device: bool,
+    /// Whether peers have no part in it.
+    private: bool,
     /// The segment that it is the whole of, if it can be handed to peers on this host.
     segment: Option<Arc<Segment>>,
     /// Whether all of it may be written, as far as it is known.
@@ -46,6 +48,7 @@ impl RegisteredRegion {
             changed: Condvar::new(),
             registration: OnceLock::new(),
             on_device: false,
+            private: false,
             segment: None,
             writable: OnceLock::new(),
         }
@@ -88,6 +91,16 @@ impl RegisteredRegion {
     /// The same buffer, whose bytes must be staged if `on_device`.
     pub(crate) fn on_device(self, on_device: bool) -> Self {
         Self { on_device, ..self }
+    }
+
+    /// The same buffer, out of reach of peers if `private`.
+    pub(crate) fn private(self, private: bool) -> Self {
+        Self { private, ..self }
+    }
+
+    /// Whether peers neither know nor reach it.
+    pub(crate) fn is_private(&self) -> bool {
+        self.private
     }
 
     /// Whether the CPU and sockets cannot touch it.

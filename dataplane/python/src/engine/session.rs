@@ -5,9 +5,8 @@
 use crate::lock::lock;
 use crate::without_gil;
 use perigee_engine::TransferEngine;
+use perigee_shard::OwnProcess;
 use pyo3::prelude::*;
-use std::mem::ManuallyDrop;
-use std::process;
 use std::sync::{Arc, Mutex, Weak};
 
 /// Engines that may still run. Locked only while the interpreter is held, so never across a fork.
@@ -16,14 +15,13 @@ static LIVE: Mutex<Vec<Weak<EngineSession>>> = Mutex::new(Vec::new());
 /// A running engine, shared by a `TransferEngine`, what its `get_engine` gave out, and the stores
 /// that were set up with it.
 pub(crate) struct EngineSession {
-    engine: ManuallyDrop<TransferEngine>,
-    process: u32,
+    engine: OwnProcess<TransferEngine>,
 }
 
 impl EngineSession {
     /// Takes a running engine and lists it for the interpreter's exit.
     pub(crate) fn start(engine: TransferEngine) -> Arc<Self> {
-        let session = Arc::new(Self { engine: ManuallyDrop::new(engine), process: process::id() });
+        let session = Arc::new(Self { engine: OwnProcess::new(engine) });
         let mut live = lock(&LIVE);
         live.retain(|session| session.strong_count() > 0);
         live.push(Arc::downgrade(&session));
@@ -32,23 +30,20 @@ impl EngineSession {
 
     /// Whether this process started the engine.
     pub(crate) fn is_ours(&self) -> bool {
-        self.process == process::id()
+        self.engine.is_here()
     }
 
-    /// The engine.
+    /// The engine, for a caller that knows it is this process's.
     pub(crate) fn engine(&self) -> &TransferEngine {
-        &self.engine
+        self.engine.value()
     }
 }
 
 impl Drop for EngineSession {
     fn drop(&mut self) {
-        if self.is_ours() {
+        if let Some(engine) = self.engine.get() {
             // Memory of the caller may go away after this, so batches in flight end here.
-            self.engine.close();
-            // SAFETY: this is the only place that drops the engine, and the field is not used after
-            // it.
-            unsafe { ManuallyDrop::drop(&mut self.engine) }
+            engine.close();
         }
     }
 }
@@ -74,7 +69,7 @@ pub(crate) fn close_all(py: Python<'_>) {
         lock(&LIVE).drain(..).filter_map(|it| it.upgrade()).collect();
     py.detach(move || {
         for session in sessions.iter().filter(|session| session.is_ours()) {
-            session.engine.close();
+            session.engine().close();
         }
         drop(sessions);
     });

@@ -2,9 +2,7 @@
 //! because a misspelt setting must not silently mean the default; it is no error, because clients
 //! hand on whatever they were given.
 
-use super::{
-    DEFAULT_MASTER, DEFAULT_PROTOCOL, DEFAULT_TENANT, ParsedSetup, SetupError, invalid, notices,
-};
+use super::{ParsedSetup, SetupError, invalid, notices};
 use crate::limits::{DEFAULT_HTTP_PORT, DEFAULT_SETUP_BYTES};
 use perigee_memory::size::parse_bytes;
 use perigee_store::api::StoreConfig;
@@ -104,6 +102,7 @@ pub(super) fn parse(config: &Bound<'_, PyDict>) -> Result<ParsedSetup, SetupErro
         logged.push(IPC_SOCKET_NOTICE.to_owned());
     }
     let http_port = texts.port("client_http_port")?;
+    let usual = StoreConfig::default();
     let serve_http = texts.flag("enable_client_http_server")?;
     Ok(ParsedSetup {
         engine: None,
@@ -113,10 +112,10 @@ pub(super) fn parse(config: &Bound<'_, PyDict>) -> Result<ParsedSetup, SetupErro
             metadata_server: texts.required("metadata_server")?,
             global_segment_bytes: texts.bytes("global_segment_size")?,
             local_buffer_bytes: texts.bytes("local_buffer_size")?,
-            protocol: texts.text("protocol", DEFAULT_PROTOCOL),
+            protocol: texts.text("protocol", &usual.protocol),
             device_name: texts.text("rdma_devices", ""),
-            master_server_address: texts.text("master_server_addr", DEFAULT_MASTER),
-            tenant_id: texts.text("tenant_id", DEFAULT_TENANT),
+            master_server_address: texts.text("master_server_addr", &usual.master_server_address),
+            tenant_id: texts.text("tenant_id", &usual.tenant_id),
             http_port: serve_http.then_some(http_port),
         },
     })

@@ -1,7 +1,7 @@
 //! `setup` with seven positions and optional extras, any of them by keyword. Invariant: unknown
 //! keywords are reported before anything else, all at once and nothing beside them.
 
-use super::{DEFAULT_TENANT, ParsedSetup, SetupError, mismatch, notices};
+use super::{ParsedSetup, SetupError, mismatch, notices};
 use crate::arguments::{Count, type_name};
 use crate::engine::{EngineClient, EngineHandle, EngineSession};
 use crate::limits::DEFAULT_HTTP_PORT;
@@ -159,7 +159,7 @@ pub(super) fn parse(
             protocol: values.text("protocol", "")?,
             device_name: values.text("rdma_devices", "")?,
             master_server_address: values.text("master_server_addr", "")?,
-            tenant_id: values.text("tenant_id", DEFAULT_TENANT)?,
+            tenant_id: values.text("tenant_id", &StoreConfig::default().tenant_id)?,
             http_port: serve_http.then_some(http_port),
         },
     })

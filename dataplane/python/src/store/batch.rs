@@ -67,7 +67,7 @@ impl StoreClient {
         self.call(
             py,
             || vec![i64::from(NOT_OPEN); keys.len()],
-            |session| transfer::get(session, &keys, objects),
+            |session| session.store().get_codes(&keys, objects),
         )
     }
 }

@@ -2,7 +2,7 @@
 //! Invariant: a miss is `b""` or `None`, and Python bytes are filled in place, never copied twice.
 
 use super::{NOT_OPEN, StoreClient};
-use crate::arguments::{Count, Key, Keys, Switch, borrow_keys, codes, count_or_code, piece};
+use crate::arguments::{Count, Key, Keys, Switch, borrow_keys, codes, piece};
 use crate::buffer_handle::{BufferHandle, OwnedBytes};
 use crate::replicate_config::{OwnedConfig, ReplicateConfig, placement};
 use crate::session::StoreSession;
@@ -11,6 +11,7 @@ use crate::value::ValueBuffer;
 use crate::without_gil::without_gil;
 use perigee_schemas::Status;
 use perigee_store::api::{CallerRange, WriteForm};
+use perigee_store::count_or_code;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
@@ -58,7 +59,7 @@ impl StoreClient {
             py,
             || vec![NOT_OPEN; keys.len()],
             |session| {
-                if session.copies() {
+                if session.store().copies() {
                     transfer::put(session, keys, objects, &placement, form)
                 } else {
                     vec![Status::InvalidParams.code(); keys.len()]
@@ -119,7 +120,7 @@ impl StoreClient {
         keys: &[&str],
     ) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
         let mut values: Vec<Option<Bound<'py, PyBytes>>> = keys.iter().map(|_| None).collect();
-        let Some(session) = self.session(py).filter(|session| session.copies()) else {
+        let Some(session) = self.session(py).filter(|session| session.store().copies()) else {
             return Ok(values);
         };
         let session = &*session;
@@ -147,7 +148,7 @@ impl StoreClient {
             py,
             || keys.iter().map(|_| None).collect(),
             |session| {
-                if session.copies() {
+                if session.store().copies() {
                     read_owned(session, keys)
                 } else {
                     keys.iter().map(|_| None).collect()
@@ -355,24 +356,20 @@ impl StoreClient {
     /// Returns the bytes read, -704 for a miss, -600 when the object is larger than `size`.
     fn get_into(&self, py: Python<'_>, key: Key, buffer_ptr: Count, size: Count) -> i64 {
         let target = piece(buffer_ptr, size).map(|piece| [piece]);
-        let read = |session: &StoreSession| transfer::get(session, &[&*key], &[target]);
+        let read = |session: &StoreSession| session.store().get_codes(&[&*key], &[target]);
         let results = self.call(py, || vec![i64::from(NOT_OPEN)], read);
         results.first().copied().unwrap_or(i64::from(NOT_OPEN))
     }
 
     /// Returns 1 the object exists, 0 it does not, or a negative code.
     fn is_exist(&self, py: Python<'_>, key: Key) -> i32 {
-        let exist = |session: &StoreSession| {
-            let exists = session.store().exists(&key);
-            exists.map_or_else(Status::code, i32::from)
-        };
-        self.call(py, || NOT_OPEN, exist)
+        self.call(py, || NOT_OPEN, |session| session.store().exists_code(&key))
     }
 
     /// Returns a list of 1, 0 or a negative code per key.
     fn batch_is_exist(&self, py: Python<'_>, keys: Keys) -> Vec<i32> {
         let keys = borrow_keys(&keys);
-        self.call(py, || vec![NOT_OPEN; keys.len()], |session| transfer::exist(session, &keys))
+        self.call(py, || vec![NOT_OPEN; keys.len()], |session| session.store().exist_codes(&keys))
     }
 
     /// Returns the object's size in bytes, or a negative code (-704 for a miss).

@@ -2,13 +2,14 @@
 //! not lie inside its object is refused whole; nothing of it is copied.
 
 use super::{NOT_OPEN, StoreClient};
-use crate::arguments::{Count, Keys, borrow_keys, count_or_code, piece, pieces};
+use crate::arguments::{Count, Keys, borrow_keys, piece, pieces};
 use crate::lock::lock;
 use crate::replicate_config::{OwnedConfig, ReplicateConfig, placement};
 use crate::session::StoreSession;
 use crate::staging::Draft;
 use perigee_schemas::Status;
 use perigee_store::api::{PutRequest, RangeRequest};
+use perigee_store::count_or_code;
 use pyo3::prelude::*;
 use std::sync::Arc;
 

@@ -5,8 +5,11 @@
 use super::violation::Violation;
 
 /// Crates whose work is memory that the compiler does not see.
-const UNSAFE_CRATES: [&str; 11] = [
+const UNSAFE_CRATES: [&str; 14] = [
     "bench",
+    "dataplane/c",
+    "dataplane/c-engine",
+    "dataplane/c-store",
     "dataplane/device",
     "dataplane/engine",
     "dataplane/memory",
